@@ -1,0 +1,159 @@
+# rlockd: `make help` lists what can be made.
+#
+# CC=gcc|clang    SANITIZE=1: address and undefined behaviour, in build/sanitize
+# ONLY=word: only tests whose path has it    VERBOSE=1: what the tests print, also when they pass
+
+VERSION := 0.1.0
+PREFIX  := /usr/local
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+
+# Debian packages. Only `run`, `test`, `lint` and `valgrind` install what is missing of them.
+COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
+BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libhiredis-dev \
+                     libjansson-dev uuid-dev uthash-dev
+RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server
+TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev uuid-runtime curl jq
+LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
+                     python3-jsonschema
+VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
+
+LIBRARIES      := libmicrohttpd hiredis jansson uuid
+TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
+
+GEN   := build/gen
+BUILD := build$(if $(SANITIZE),/sanitize)
+
+# ---- what is compiled, and how
+
+# --git-dir: sources that lie inside another repository must not take that one's version.
+DESCRIBED      := $(shell git --git-dir=.git describe --tags --always --dirty 2>/dev/null)
+RLOCKD_VERSION := $(or $(DESCRIBED),$(VERSION))
+
+CFLAGS   := -O2 -g
+CPPFLAGS := -D_GNU_SOURCE -I. -I$(GEN) -DRLOCKD_VERSION='"$(RLOCKD_VERSION)"' \
+            $(shell pkg-config --cflags $(LIBRARIES) 2>/dev/null)
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+LDLIBS   := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null) -lpthread
+TEST_LDLIBS := $(shell pkg-config --libs $(TEST_LIBRARIES) 2>/dev/null) -lpthread
+ifdef SANITIZE
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(SANITIZERS)
+
+SOURCES      := $(wildcard server/*.c storage/*.c handlers/*.c)
+objects       = $(patsubst %.c,$(BUILD)/%.o,$1)
+OBJECTS      := $(call objects,$(SOURCES))
+MAIN         := $(BUILD)/server/main.o
+UNIT_TESTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+E2E_TESTS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c))
+UNIT_HELPERS := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+E2E_HARNESS  := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
+TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(UNIT_HELPERS) $(E2E_HARNESS)
+FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
+
+.PHONY: all help run test test-programs lint format valgrind docker-test install clean always
+.SECONDARY: $(TEST_OBJECTS)
+.DELETE_ON_ERROR:
+
+all: $(BUILD)/rlockd ## build the server: build/rlockd
+
+$(BUILD)/rlockd: $(MAIN) $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/librlockd.a: $(filter-out $(MAIN),$(OBJECTS))
+	@echo "  AR    $@"
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(OBJECTS) $(TEST_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
+	@echo "  CC    $<"
+	@mkdir -p $(@D)
+	@$(COMPILE) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(UNIT_TESTS): %: %.o $(UNIT_HELPERS) $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
+
+$(E2E_TESTS): %: %.o $(E2E_HARNESS)
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
+
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
+
+# ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when the
+# compiler, its flags or the version do
+
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc
+$(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
+$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) /dev/null)): $(BUILD)/version
+
+# The directory itself: a script that was removed makes the list stale, too.
+$(GEN)/scripts.inc: storage/scripts/embed.sh $(wildcard storage/scripts/*.lua) storage/scripts
+	@mkdir -p $(@D)
+	@sh $(filter %.sh %.lua,$^) > $@
+
+$(GEN)/openapi.inc: openapi.yaml
+	@mkdir -p $(@D)
+	@sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $< > $@
+
+$(BUILD)/flags: always
+	@pkg-config --exists --print-errors $(LIBRARIES) || { \
+	    echo 'On Debian `make run` installs what is missing of: $(BUILD_PACKAGES)' >&2; exit 1; }
+	@$(call stamp,$(filter-out -DRLOCKD_VERSION=%,$(COMPILE) $(CPPFLAGS)))
+
+$(BUILD)/version: always
+	@$(call stamp,$(RLOCKD_VERSION))
+
+stamp = mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' > $@
+
+# ---- what people type; a sub-make because pkg-config must be asked again after packages came
+
+SUBMAKE = --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+run: ## install what is missing, build, start; ARGS="--listen :7400" goes to the server
+	@tests/packages.sh $(RUN_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@exec $(BUILD)/rlockd $(ARGS)
+
+test: ## install what is missing, build, run the unit and the end-to-end tests
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) tests/run.sh $(call chosen,$(UNIT_TESTS) $(E2E_TESTS))
+
+valgrind: ## the end-to-end tests with the server under valgrind
+	@tests/packages.sh $(VALGRIND_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) RLOCKD_TEST_TIMEOUT_S=1800 RLOCKD_WRAP='$(VALGRIND)' \
+	    tests/run.sh $(call chosen,$(E2E_TESTS))
+
+lint: ## layering, banned calls, sizes, openapi.yaml and README against the code, format
+	@tests/packages.sh $(LINT_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@tests/lint/lint.sh $(BUILD)/rlockd
+
+docker-test: ## build the image, run it, take a lock in it
+	@tests/docker/test_docker.sh
+
+format: ## clang-format every source in place
+	@clang-format -i $(FORMATTED)
+
+install: all ## copy the server to PREFIX/bin (/usr/local)
+	install -D -m 755 $(BUILD)/rlockd $(DESTDIR)$(PREFIX)/bin/rlockd
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+
+test-programs: all $(UNIT_TESTS) $(E2E_TESTS)
+
+chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
+TEST_ENVIRONMENT := RLOCKD_BIN=$(abspath $(BUILD)/rlockd) UBSAN_OPTIONS=print_stacktrace=1 \
+                    ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
+VALGRIND := valgrind --quiet --error-exitcode=99 --leak-check=full \
+            --errors-for-leak-kinds=definite,indirect --child-silent-after-fork=yes

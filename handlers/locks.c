@@ -1,0 +1,169 @@
+#include "handlers/locks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/problem.h"
+#include "server/request.h"
+#include "server/token.h"
+
+/* How long a client that cannot wait here should wait elsewhere, when nobody knows better. */
+enum { RETRY_AFTER_MIN_MS = 50, RETRY_AFTER_MAX_MS = 1000 };
+
+bool locks_read_lease(struct http_request *request, bool required, struct lease *lease,
+                      char token[37])
+{
+    struct service *service = http_service(request);
+
+    if (http_header(request, HTTP_SESSION_TOKEN) != NULL) {
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "Session-Token: not supported by this version");
+        return false;
+    }
+    if (!request_token(request, HTTP_LEASE_TOKEN, "Lease-Token", required, token))
+        return false;
+    lease->mode = LEASE_RECORDED;
+    if (token[0] == '\0') {
+        token_make(token);
+        lease->mode = LEASE_NEW;
+    } else if (token_is_server_made(token)) {
+        lease->mode = LEASE_MADE;
+    }
+    snprintf(lease->name, sizeof(lease->name), "%s", http_param(request, 0));
+    token_lease_id(token, lease->id);
+    lock_store_mark(service->store, lease->mark);
+    http_log_lease(request, lease->id);
+    return true;
+}
+
+json_t *locks_holder_json(const char *holder, const char *note, int64_t hold_count)
+{
+    char lease_id[LEASE_ID_SIZE];
+    bool is_lease = lock_holder_is_lease(holder, lease_id);
+    json_t *json = json_pack("{s:s}", is_lease ? "lease_id" : "redisson_holder",
+                             is_lease ? lease_id : holder);
+
+    if (json != NULL && hold_count > 0)
+        json_object_set_new(json, "hold_count", json_integer(hold_count));
+    if (json != NULL && note[0] != '\0')
+        json_object_set_new(json, "note", json_string(note));
+    return json;
+}
+
+void locks_reply_hold(struct http_request *request, int status, const struct lease *lease,
+                      const struct lock_result *result, const char *token)
+{
+    json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "lock", lease->name,
+                             "kind", "lock", "state", "held", "lease_id", lease->id,
+                             "fencing_token", (json_int_t)result->fencing_token, "hold_count",
+                             (json_int_t)result->hold_count, "remaining_ms",
+                             (json_int_t)result->remaining_ms, "watchdog", 0);
+
+    if (body != NULL && result->ttl_ms > 0)
+        json_object_set_new(body, "ttl_ms", json_integer(result->ttl_ms));
+    const char *note = result->outcome == LOCK_GRANTED ? lease->note : result->note;
+    if (body != NULL && note[0] != '\0')
+        json_object_set_new(body, "note", json_string(note));
+    if (body != NULL && token != NULL) {
+        json_object_set_new(body, "lease_token", json_string(token));
+        http_reply_header(request, "Lease-Token", token);
+    }
+    http_reply_json(request, status, body);
+}
+
+void locks_reply_unavailable(struct http_request *request, enum lock_outcome outcome)
+{
+    struct service *service = http_service(request);
+    json_t *members = json_pack("{s:s}", "outcome",
+                                outcome == LOCK_UNKNOWN ? "unknown" : "not-executed");
+
+    if (outcome == LOCK_OUT_OF_MEMORY)
+        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE, members,
+                      "Redis is out of memory: nothing was changed; leases can be renewed and "
+                      "released");
+    else if (outcome == LOCK_UNKNOWN)
+        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE, members,
+                      "Redis did not answer: ask again with the same token");
+    else if (!redis_is_up(service->redis))
+        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s",
+                      redis_down_reason(service->redis));
+    else
+        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE, members,
+                      "Redis refused the command: nothing was changed");
+}
+
+void locks_reply_busy(struct http_request *request, const struct lease *lease,
+                      const struct lock_result *result)
+{
+    int64_t retry_ms = result->remaining_ms;
+    char seconds[24];
+
+    if (retry_ms < 0 || retry_ms > RETRY_AFTER_MAX_MS)
+        retry_ms = RETRY_AFTER_MAX_MS;
+    if (retry_ms < RETRY_AFTER_MIN_MS)
+        retry_ms = RETRY_AFTER_MIN_MS;
+    snprintf(seconds, sizeof(seconds), "%" PRId64, (retry_ms + 999) / 1000);
+    http_reply_header(request, "Retry-After", seconds);
+    json_t *members = json_pack("{s:s, s:I}", "lock", lease->name, "retry_after_ms",
+                                (json_int_t)retry_ms);
+    if (members != NULL && result->remaining_ms >= 0)
+        json_object_set_new(members, "remaining_ms", json_integer(result->remaining_ms));
+    if (members != NULL && result->holder[0] != '\0')
+        json_object_set_new(members, "holder",
+                            locks_holder_json(result->holder, result->note, 0));
+    problem_reply(request, PROBLEM_LOCKED, members, "someone else holds the lock");
+}
+
+static void reply_ended(struct http_request *request, const struct lease *lease,
+                        const struct lock_result *result)
+{
+    json_t *members = json_pack("{s:s, s:s, s:s}", "lock", lease->name, "lease_id", lease->id,
+                                "reason", result->reason);
+
+    problem_reply(request, PROBLEM_LEASE_ENDED, members,
+                  "this lease does not hold the lock, and its token is spent: use a new one");
+}
+
+void locks_reply_failure(struct http_request *request, const struct lease *lease,
+                         const struct lock_result *result)
+{
+    switch (result->outcome) {
+    case LOCK_BUSY:
+        locks_reply_busy(request, lease, result);
+        return;
+    case LOCK_ENDED:
+        reply_ended(request, lease, result);
+        return;
+    case LOCK_REUSED:
+        problem_reply(request, PROBLEM_TOKEN_REUSED, NULL,
+                      "Lease-Token: was used for another lock: use a new one");
+        return;
+    case LOCK_WRONG_KIND:
+        problem_reply(request, PROBLEM_WRONG_KIND, NULL,
+                      "this name is in use in Redis as another kind of object");
+        return;
+    case LOCK_TOO_MANY_WAITERS:
+        problem_reply(request, PROBLEM_TOO_MANY_WAITERS, NULL,
+                      "too many requests wait here already");
+        return;
+    case LOCK_DRAINING:
+        problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
+                      "this server is shutting down: ask again, elsewhere if you can");
+        return;
+    case LOCK_OUT_OF_MEMORY:
+    case LOCK_NOT_EXECUTED:
+    case LOCK_UNKNOWN:
+        locks_reply_unavailable(request, result->outcome);
+        return;
+    case LOCK_GRANTED:
+    case LOCK_HELD:
+    case LOCK_RELEASED:
+    case LOCK_UNLOCKED:
+    case LOCK_FREE:
+    case LOCK_STALE:
+    case LOCK_LOOKED:
+        break; /* no failure of any operation on a lease */
+    }
+    locks_reply_unavailable(request, LOCK_UNKNOWN);
+}

@@ -1,0 +1,35 @@
+/* What the handlers of locks share: reading a lease's request, and how results look in JSON. */
+#ifndef RLOCKD_HANDLERS_LOCKS_H
+#define RLOCKD_HANDLERS_LOCKS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "handlers/service.h"
+#include "storage/lock_store.h"
+
+/* Fills in name, lease id and mark from the path and the Lease-Token header, canonical in
+ * `token`. A token that is not `required` and not there is made (and LEASE_NEW). False:
+ * refused. */
+bool locks_read_lease(struct http_request *request, bool required, struct lease *lease,
+                      char token[37]) __attribute__((warn_unused_result));
+
+/* Ends a request about a lease with a result that means the same for every operation. */
+void locks_reply_failure(struct http_request *request, const struct lease *lease,
+                         const struct lock_result *result);
+/* Ends it with 423, or with what else `result` is. */
+void locks_reply_busy(struct http_request *request, const struct lease *lease,
+                      const struct lock_result *result);
+/* Ends it with the lease as a granted, confirmed or renewed one. `token`: shown to the caller
+ * because the server made it, or NULL. */
+void locks_reply_hold(struct http_request *request, int status, const struct lease *lease,
+                      const struct lock_result *result, const char *token);
+
+/* {"lease_id": …} or {"redisson_holder": …}, with `note` and `hold_count` where there are any.
+ */
+json_t *locks_holder_json(const char *holder, const char *note, int64_t hold_count);
+
+/* Ends a request that could not be done because of Redis. */
+void locks_reply_unavailable(struct http_request *request, enum lock_outcome outcome);
+
+#endif

@@ -1,0 +1,184 @@
+/* PUT and POST /v1/locks/{name}: acquire, wait, confirm. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handlers/locks.h"
+#include "handlers/routes.h"
+#include "server/clock.h"
+#include "server/problem.h"
+#include "server/request.h"
+
+struct acquire_fields {
+    struct field_text kind, note;
+    struct field_integer ttl_ms, wait_ms;
+    bool owner;
+};
+
+static const struct field acquire_fields[] = {
+    {"ttl_ms", FIELD_INTEGER, offsetof(struct acquire_fields, ttl_ms), 100, 86400000},
+    {"wait_ms", FIELD_INTEGER, offsetof(struct acquire_fields, wait_ms), 0, INT64_MAX},
+    {"note", FIELD_TEXT, offsetof(struct acquire_fields, note), 0, LOCK_NOTE_SIZE - 1},
+    {"kind", FIELD_TEXT, offsetof(struct acquire_fields, kind), 1, 16},
+    {"owner", FIELD_UNSUPPORTED, offsetof(struct acquire_fields, owner), 0, 0},
+};
+
+/* One PUT or POST from its arrival until its answer is on its way. */
+struct acquire_request {
+    struct service *service;
+    struct http_request *request;
+    struct acquisition *acquisition; /* NULL when it has ended */
+    bool granted;
+    bool show_token;
+    char token[37];
+    struct lease lease;
+};
+
+static void on_described(void *arg, const struct lock_result *result)
+{
+    struct acquire_request *acquire = arg;
+
+    locks_reply_busy(acquire->request, &acquire->lease, result);
+}
+
+static void on_acquired(void *arg, const struct lock_result *result)
+{
+    struct acquire_request *acquire = arg;
+    const char *token = acquire->show_token ? acquire->token : NULL;
+
+    acquire->acquisition = NULL;
+    switch (result->outcome) {
+    case LOCK_GRANTED:
+        acquire->granted = true;
+        locks_reply_hold(acquire->request, 201, &acquire->lease, result, token);
+        return;
+    case LOCK_HELD:
+        locks_reply_hold(acquire->request, 200, &acquire->lease, result, token);
+        return;
+    case LOCK_BUSY:
+        lock_describe_holder(acquire->service->store, result, on_described, acquire);
+        return;
+    case LOCK_RELEASED:
+    case LOCK_UNLOCKED:
+    case LOCK_FREE:
+    case LOCK_STALE:
+    case LOCK_ENDED:
+    case LOCK_REUSED:
+    case LOCK_WRONG_KIND:
+    case LOCK_LOOKED:
+    case LOCK_TOO_MANY_WAITERS:
+    case LOCK_DRAINING:
+    case LOCK_OUT_OF_MEMORY:
+    case LOCK_NOT_EXECUTED:
+    case LOCK_UNKNOWN:
+        locks_reply_failure(acquire->request, &acquire->lease, result);
+        return;
+    }
+}
+
+static void on_parked(void *arg)
+{
+    struct acquire_request *acquire = arg;
+
+    http_park(acquire->request);
+}
+
+/* The client hung up before it had an answer. */
+static void on_gone(void *arg)
+{
+    struct acquire_request *acquire = arg;
+
+    if (acquire->acquisition == NULL)
+        return; /* it lost anyway, and its answer is being written */
+    acquire_cancel(acquire->acquisition);
+    acquire->acquisition = NULL;
+    http_drop(acquire->request);
+}
+
+static void on_end(void *arg, bool delivered)
+{
+    struct acquire_request *acquire = arg;
+
+    if (acquire->granted && !delivered)
+        lock_withdraw(acquire->service->store, &acquire->lease);
+    free(acquire);
+}
+
+/* False: refused. */
+static bool check_kind(struct http_request *request, const struct field_text *kind)
+{
+    if (!kind->given || strcmp(kind->text, "lock") == 0)
+        return true;
+    bool known = strcmp(kind->text, "fair") == 0 || strcmp(kind->text, "read") == 0 ||
+                 strcmp(kind->text, "write") == 0;
+    if (known)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "kind: %s is not supported by this version", kind->text);
+    else
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "kind: not one of lock, fair, read, write");
+    return false;
+}
+
+/* How long the client wants to wait: its own wait_ms, or what it prefers as far as the server
+ * likes (RFC 7240). */
+static int64_t wait_ms_of(struct http_request *request, const struct acquire_fields *fields,
+                          int64_t max_wait_ms)
+{
+    int64_t prefer_s = request_prefer_wait_s(request);
+    char applied[32];
+
+    if (fields->wait_ms.given || prefer_s < 0)
+        return fields->wait_ms.value;
+    int64_t wait_ms = prefer_s < max_wait_ms / 1000 ? prefer_s * 1000 : max_wait_ms;
+    snprintf(applied, sizeof(applied), "wait=%lld", (long long)(wait_ms / 1000));
+    http_reply_header(request, "Preference-Applied", applied);
+    return wait_ms;
+}
+
+static void acquire(struct http_request *request, bool token_required)
+{
+    struct service *service = http_service(request);
+    const struct config *config = service->shared->config;
+    struct acquire_fields fields = {0};
+    struct acquire_request *acquire = calloc(1, sizeof(*acquire));
+
+    assert(acquire != NULL);
+    acquire->service = service;
+    acquire->request = request;
+    if (!locks_read_lease(request, token_required, &acquire->lease, acquire->token) ||
+        !request_fields(request, acquire_fields,
+                        sizeof(acquire_fields) / sizeof(acquire_fields[0]), &fields) ||
+        !request_at_most(request, "wait_ms", &fields.wait_ms, config->max_wait_ms) ||
+        !check_kind(request, &fields.kind)) {
+        free(acquire);
+        return;
+    }
+    acquire->show_token = acquire->lease.mode == LEASE_NEW;
+    memcpy(acquire->lease.note, fields.note.text, sizeof(acquire->lease.note));
+    if (acquire->lease.mode == LEASE_NEW && acquire->lease.note[0] != '\0')
+        acquire->lease.mode = LEASE_RECORDED; /* that is where the note is kept */
+    acquire->lease.ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value
+                                                : config->watchdog_timeout_ms;
+    int64_t wait_ms = wait_ms_of(request, &fields, config->max_wait_ms);
+    http_watch(request, on_gone, on_end, acquire);
+    if (service->draining) {
+        struct lock_result draining = {.outcome = LOCK_DRAINING};
+        locks_reply_failure(request, &acquire->lease, &draining);
+        return;
+    }
+    acquire->acquisition = acquire_start(service->acquirer, &acquire->lease,
+                                         http_received_ns(request) + wait_ms * CLOCK_NS_PER_MS,
+                                         on_parked, on_acquired, acquire);
+}
+
+void locks_put(struct http_request *request)
+{
+    acquire(request, true);
+}
+
+void locks_post(struct http_request *request)
+{
+    acquire(request, false);
+}

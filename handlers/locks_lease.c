@@ -1,0 +1,110 @@
+/* PATCH and DELETE /v1/locks/{name}: renew a lease, release it. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "handlers/locks.h"
+#include "handlers/routes.h"
+#include "server/request.h"
+
+struct renew_fields {
+    struct field_integer ttl_ms;
+};
+
+static const struct field renew_fields[] = {
+    {"ttl_ms", FIELD_INTEGER, offsetof(struct renew_fields, ttl_ms), 100, 86400000},
+};
+
+/* One request about a lease while Redis is asked. */
+struct lease_request {
+    struct service *service;
+    struct http_request *request;
+    struct lease lease;
+};
+
+static struct lease_request *lease_request_new(struct http_request *request)
+{
+    struct lease_request *lease_request = calloc(1, sizeof(*lease_request));
+    char token[37];
+
+    assert(lease_request != NULL);
+    lease_request->service = http_service(request);
+    lease_request->request = request;
+    if (locks_read_lease(request, true, &lease_request->lease, token))
+        return lease_request;
+    free(lease_request);
+    return NULL;
+}
+
+static void on_described(void *arg, const struct lock_result *result)
+{
+    struct lease_request *lease_request = arg;
+
+    locks_reply_busy(lease_request->request, &lease_request->lease, result);
+    free(lease_request);
+}
+
+static void on_renewed(void *arg, const struct lock_result *result)
+{
+    struct lease_request *lease_request = arg;
+
+    if (result->outcome == LOCK_BUSY) {
+        lock_describe_holder(lease_request->service->store, result, on_described,
+                             lease_request);
+        return;
+    }
+    if (result->outcome == LOCK_HELD) {
+        struct lock_result renewed = *result;
+        renewed.ttl_ms = lease_request->lease.ttl_ms;
+        metrics_add(&lease_request->service->metrics, METRIC_RENEWALS, 1);
+        locks_reply_hold(lease_request->request, 200, &lease_request->lease, &renewed, NULL);
+    } else {
+        locks_reply_failure(lease_request->request, &lease_request->lease, result);
+    }
+    free(lease_request);
+}
+
+void locks_patch(struct http_request *request)
+{
+    struct renew_fields fields = {0};
+    struct lease_request *lease_request = lease_request_new(request);
+
+    if (lease_request == NULL)
+        return;
+    if (!request_fields(request, renew_fields, 1, &fields)) {
+        free(lease_request);
+        return;
+    }
+    lease_request->lease.ttl_ms =
+        fields.ttl_ms.given ? fields.ttl_ms.value
+                            : lease_request->service->shared->config->watchdog_timeout_ms;
+    lock_renew(lease_request->service->store, &lease_request->lease, on_renewed, lease_request);
+}
+
+static void on_released(void *arg, const struct lock_result *result)
+{
+    struct lease_request *lease_request = arg;
+    const struct lease *lease = &lease_request->lease;
+
+    if (result->outcome == LOCK_RELEASED)
+        http_reply_json(lease_request->request, 200,
+                        json_pack("{s:s, s:s, s:s, s:I}", "lock", lease->name, "lease_id",
+                                  lease->id, "state", "released", "hold_count",
+                                  (json_int_t)result->hold_count));
+    else
+        locks_reply_failure(lease_request->request, lease, result);
+    free(lease_request);
+}
+
+void locks_delete(struct http_request *request)
+{
+    struct lease_request *lease_request = lease_request_new(request);
+
+    if (lease_request == NULL)
+        return;
+    if (!request_no_fields(request)) {
+        free(lease_request);
+        return;
+    }
+    lock_release(lease_request->service->store, &lease_request->lease, on_released,
+                 lease_request);
+}

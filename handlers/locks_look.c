@@ -1,0 +1,213 @@
+/* GET /v1/locks/{name}, GET /v1/locks, GET /v1/locks/{name}/fencing-tokens/{n}. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handlers/locks.h"
+#include "handlers/routes.h"
+#include "server/problem.h"
+#include "server/request.h"
+#include "server/text.h"
+
+/* A look under way. */
+struct look_request {
+    struct service *service;
+    struct http_request *request;
+    int64_t fencing_token; /* the one to be checked */
+    struct lease lease;
+};
+
+static struct look_request *look_request_new(struct http_request *request)
+{
+    struct look_request *look = calloc(1, sizeof(*look));
+
+    assert(look != NULL);
+    look->service = http_service(request);
+    look->request = request;
+    return look;
+}
+
+/* The members that a look and a listing share. */
+static json_t *view_json(const char *name, const struct lock_view *view)
+{
+    json_t *json = json_pack("{s:s, s:b}", "lock", name, "locked", view->locked);
+
+    if (json == NULL)
+        return NULL;
+    json_t *holders = json_array();
+    if (view->locked) {
+        json_object_set_new(json, "kind", json_string("lock"));
+        json_array_append_new(holders,
+                              locks_holder_json(view->holder, view->note, view->hold_count));
+        if (view->remaining_ms >= 0)
+            json_object_set_new(json, "remaining_ms", json_integer(view->remaining_ms));
+    }
+    json_object_set_new(json, "holders", holders);
+    if (view->fencing_token > 0)
+        json_object_set_new(json, "fencing_token", json_integer(view->fencing_token));
+    return json;
+}
+
+static json_t *waiters_json(const struct lock_view *view)
+{
+    json_t *waiters = json_array();
+
+    for (size_t i = 0; i < view->waiters_shown; i++) {
+        const struct lock_waiter_view *waiter = &view->waiters[i];
+        json_t *json = json_pack("{s:s, s:I}", "lease_id", waiter->lease_id, "remaining_ms",
+                                 (json_int_t)waiter->remaining_ms);
+        if (waiter->waited_ms >= 0)
+            json_object_set_new(json, "waited_ms", json_integer(waiter->waited_ms));
+        if (waiter->note[0] != '\0')
+            json_object_set_new(json, "note", json_string(waiter->note));
+        json_array_append_new(waiters, json);
+    }
+    return waiters;
+}
+
+static json_t *lease_json(const char *lease_id, const struct lock_view *view)
+{
+    static const char *const states[] = {[LEASE_UNASKED] = "unknown",
+                                         [LEASE_UNKNOWN] = "unknown",
+                                         [LEASE_WAITING] = "waiting",
+                                         [LEASE_HELD] = "held",
+                                         [LEASE_ENDED] = "ended"};
+    json_t *json = json_pack("{s:s, s:s}", "lease_id", lease_id, "state",
+                             states[view->lease_state]);
+
+    if (view->lease_state == LEASE_ENDED)
+        json_object_set_new(json, "reason", json_string(view->reason));
+    return json;
+}
+
+static void reply_not_looked(struct http_request *request, const struct lock_view *view)
+{
+    if (view->outcome == LOCK_WRONG_KIND)
+        problem_reply(request, PROBLEM_WRONG_KIND, NULL,
+                      "this name is in use in Redis as another kind of object");
+    else
+        locks_reply_unavailable(request, view->outcome);
+}
+
+static void on_looked(void *arg, const struct lock_view *view)
+{
+    struct look_request *look = arg;
+
+    if (view->outcome != LOCK_LOOKED) {
+        reply_not_looked(look->request, view);
+    } else {
+        json_t *body = view_json(look->lease.name, view);
+        json_object_set_new(body, "waiter_count", json_integer((json_int_t)view->waiter_count));
+        json_object_set_new(body, "waiters", waiters_json(view));
+        if (view->lease_state != LEASE_UNASKED)
+            json_object_set_new(body, "lease", lease_json(look->lease.id, view));
+        http_reply_json(look->request, 200, body);
+    }
+    free(look);
+}
+
+void locks_get(struct http_request *request)
+{
+    struct look_request *look = look_request_new(request);
+    bool asks = http_header(request, HTTP_LEASE_TOKEN) != NULL;
+    char token[37];
+
+    if (!locks_read_lease(request, false, &look->lease, token) || !request_no_fields(request)) {
+        free(look);
+        return;
+    }
+    lock_look(look->service->store, look->lease.name, asks ? &look->lease : NULL,
+              LOCK_WAITERS_SHOWN, on_looked, look);
+}
+
+/* --- fencing tokens -------------------------------------------------------------------------
+ */
+
+static void on_checked(void *arg, const struct lock_view *view)
+{
+    struct look_request *look = arg;
+    bool current = view->locked && view->fencing_token == look->fencing_token;
+
+    if (view->outcome != LOCK_LOOKED) {
+        reply_not_looked(look->request, view);
+    } else {
+        json_t *body = json_pack("{s:s, s:I, s:b}", "lock", look->lease.name, "fencing_token",
+                                 (json_int_t)look->fencing_token, "current", current);
+        if (current)
+            http_reply_json(look->request, 200, body);
+        else
+            problem_reply(look->request, PROBLEM_FENCING_TOKEN_STALE, body,
+                          "this is not the fencing token of the current grant");
+    }
+    free(look);
+}
+
+void locks_check_fencing_token(struct http_request *request)
+{
+    struct look_request *look = look_request_new(request);
+
+    if (!request_no_fields(request)) {
+        free(look);
+        return;
+    }
+    if (!text_parse_int64(http_param(request, 1), &look->fencing_token) ||
+        look->fencing_token <= 0) {
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "fencing token: not a positive whole number");
+        free(look);
+        return;
+    }
+    memcpy(look->lease.name, http_param(request, 0), strlen(http_param(request, 0)) + 1);
+    lock_look(look->service->store, look->lease.name, NULL, 0, on_checked, look);
+}
+
+/* --- listing --------------------------------------------------------------------------------
+ */
+
+struct list_fields {
+    struct field_text prefix, cursor;
+    struct field_integer limit;
+};
+
+static const struct field list_fields[] = {
+    {"prefix", FIELD_TEXT, offsetof(struct list_fields, prefix), 0, HTTP_NAME_MAX},
+    {"limit", FIELD_INTEGER, offsetof(struct list_fields, limit), 1, 1000},
+    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, 63},
+};
+
+static void on_listed(void *arg, const struct lock_list *list)
+{
+    struct http_request *request = arg;
+
+    if (list->outcome != LOCK_LOOKED) {
+        locks_reply_unavailable(request, list->outcome);
+        return;
+    }
+    json_t *locks = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(locks, view_json(list->entries[i].name, &list->entries[i].view));
+    const char *cursor = list->next_cursor[0] != '\0' ? list->next_cursor : NULL;
+    http_reply_json(request, 200,
+                    json_pack("{s:o, s:s?}", "locks", locks, "next_cursor", cursor));
+}
+
+void locks_list(struct http_request *request)
+{
+    struct service *service = http_service(request);
+    struct list_fields fields = {0};
+
+    fields.limit.value = 100;
+    if (!request_fields(request, list_fields, sizeof(list_fields) / sizeof(list_fields[0]),
+                        &fields))
+        return;
+    if (http_caller(request) != NULL &&
+        !auth_allows(http_caller(request), ROUTE_LOCK, fields.prefix.text)) {
+        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
+                      "prefix: this API token gives no right to list these names");
+        return;
+    }
+    if (lock_list(service->store, fields.prefix.text, (size_t)fields.limit.value,
+                  fields.cursor.text, on_listed, request) != 0)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "cursor: not one that this server gave");
+}

@@ -1,0 +1,28 @@
+/* The table of operations. */
+#ifndef RLOCKD_HANDLERS_ROUTES_H
+#define RLOCKD_HANDLERS_ROUTES_H
+
+#include "server/metrics.h"
+#include "server/route.h"
+
+const struct route *routes_table(void);
+size_t routes_count(void);
+
+/* Locks: locks_acquire.c, locks_lease.c, locks_look.c, locks_operator.c. */
+void locks_put(struct http_request *request);
+void locks_post(struct http_request *request);
+void locks_patch(struct http_request *request);
+void locks_delete(struct http_request *request);
+void locks_get(struct http_request *request);
+void locks_list(struct http_request *request);
+void locks_force_unlock(struct http_request *request);
+void locks_check_fencing_token(struct http_request *request);
+
+/* operations.c */
+void operations_livez(struct http_request *request);
+void operations_readyz(struct http_request *request);
+void operations_metrics(struct http_request *request);
+void operations_openapi(struct http_request *request);
+void operations_version(struct http_request *request);
+
+#endif

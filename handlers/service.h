@@ -1,0 +1,60 @@
+/* One worker: a thread with its loop, its HTTP, its connections to Redis and its waiters.
+ * Workers share the settings and nothing else; a second worker is like a second front end. */
+#ifndef RLOCKD_HANDLERS_SERVICE_H
+#define RLOCKD_HANDLERS_SERVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "server/auth.h"
+#include "server/config.h"
+#include "server/http.h"
+#include "server/log.h"
+#include "server/loop.h"
+#include "server/metrics.h"
+#include "storage/acquire.h"
+#include "storage/keys.h"
+#include "storage/lock_store.h"
+#include "storage/redis.h"
+#include "storage/subscriber.h"
+#include "storage/waiters.h"
+
+/* What all workers share; it outlives them. */
+struct service_shared {
+    const struct config *config;
+    const struct redis_url *redis_url;
+    const struct auth *auth; /* NULL: no API tokens */
+    struct metrics **metrics;
+    size_t worker_count;
+};
+
+struct service {
+    const struct service_shared *shared;
+    struct loop *loop;
+    struct metrics metrics;
+    struct log_buffer log;
+    char worker_id[17];
+    struct redis *redis;
+    struct subscriber *subscriber;
+    struct waiters *waiters;
+    struct lock_store *store;
+    struct acquirer *acquirer;
+    struct http_server *http;
+    atomic_bool drain_wanted;
+    bool draining;
+    int64_t drain_started_ns;
+    struct loop_hook drain_hook;
+    struct timer drain_timer;
+    struct key probe_keys[4];
+    const char *probe[5]; /* see redis_options */
+};
+
+/* Everything but the thread. `listen_fd` is taken over. NULL after one log line. */
+struct service *service_new(const struct service_shared *shared, int listen_fd);
+/* Runs until it is drained: call it on the worker's thread. */
+void service_run(struct service *service);
+/* From any thread: stop waiting, finish what is under way, then service_run() returns. */
+void service_drain(struct service *service);
+void service_free(struct service *service);
+
+#endif

@@ -1,0 +1,121 @@
+/* What the files of the HTTP module share: http.c speaks to libmicrohttpd, http_request.c is
+ * what handlers see of a request, http_conn.c keeps the connections within their limits. */
+#ifndef RLOCKD_SERVER_HTTP_INTERNAL_H
+#define RLOCKD_SERVER_HTTP_INTERNAL_H
+
+#include "server/http.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+/* Where a connection stands, which decides how long it may stay there. */
+enum http_conn_state {
+    HTTP_CONN_FRESH,     /* open, no request line yet */
+    HTTP_CONN_IDLE,      /* kept alive after an answer */
+    HTTP_CONN_RECEIVING, /* a request line came, the rest is on its way */
+    HTTP_CONN_BUSY,      /* ours to answer: the handlers have deadlines of their own */
+    HTTP_CONN_REPLYING,  /* the answer is on its way */
+    HTTP_CONN_STATES
+};
+
+struct http_conn {
+    struct http_conn *prev, *next; /* the list of its state, oldest first */
+    struct MHD_Connection *mhd;
+    int64_t since_ns;
+    int fd;
+    enum http_conn_state state;
+};
+
+/* Connections by state. */
+struct http_conns {
+    struct http_conn *lists[HTTP_CONN_STATES];
+    size_t count, limit;
+    struct metrics *metrics;
+};
+
+void http_conns_init(struct http_conns *conns, size_t limit, struct metrics *metrics);
+/* Also closes the longest idle connection when few places are left, so that new requests,
+ * releases among them, find one. NULL: out of memory. */
+struct http_conn *http_conn_open(struct http_conns *conns, struct MHD_Connection *mhd, int fd,
+                                 int64_t now_ns);
+void http_conn_move(struct http_conns *conns, struct http_conn *conn,
+                    enum http_conn_state state, int64_t now_ns);
+void http_conn_close(struct http_conns *conns, struct http_conn *conn);
+/* Cuts off what has been in its state for too long. Call it about once a second. */
+void http_conns_sweep(struct http_conns *conns, int64_t now_ns);
+
+enum http_stage {
+    HTTP_STAGE_HEADERS, /* the headers are about to come */
+    HTTP_STAGE_BODY,
+    HTTP_STAGE_HANDLED,  /* with a handler */
+    HTTP_STAGE_ANSWERED, /* http_reply…() was called */
+    HTTP_STAGE_QUEUED,   /* the answer was given to libmicrohttpd */
+    HTTP_STAGE_DROPPED   /* http_drop() was called, or a reply that nobody is there to take */
+};
+
+enum { HTTP_REPLY_HEADERS = 6, HTTP_REPLY_VALUE_SIZE = 72 };
+
+struct http_reply {
+    int status;
+    const char *content_type;
+    char *text;
+    size_t len;
+    size_t header_count;
+    struct {
+        const char *name;
+        char value[HTTP_REPLY_VALUE_SIZE];
+    } headers[HTTP_REPLY_HEADERS];
+};
+
+struct http_request {
+    struct http_server *server;
+    struct http_conn *conn;
+    struct MHD_Connection *mhd; /* NULL once libmicrohttpd has let go of the request */
+    enum http_stage stage;
+    bool close_after, park_wanted, suspended, gone_told;
+    bool hung_up; /* while it waited: it is not watched again */
+    int status;   /* answered with; for the log */
+    int64_t received_ns;
+    size_t route; /* route_count: none */
+    struct loop_watch hang_up;
+    const char *headers[HTTP_HEADER_COUNT];
+    const char *method; /* libmicrohttpd's; gone with the connection */
+    char *params[ROUTE_PARAMS];
+    char *query;
+    char *body;
+    size_t body_len, body_size;
+    const struct auth_caller *caller;
+    struct http_reply *reply;
+    void (*gone)(void *arg);
+    void (*end)(void *arg, bool delivered);
+    void *arg;
+    char lease_id[37];
+    char uri[]; /* path and query, cut and decoded in place */
+};
+
+struct http_server {
+    struct http_options options;
+    struct MHD_Daemon *daemon;
+    struct loop_watch epoll; /* libmicrohttpd's own epoll descriptor, nested in ours */
+    struct loop_hook turn;
+    struct timer sweep, tick;
+    struct http_conns conns;
+    size_t busy;     /* requests in HANDLED, ANSWERED or QUEUED */
+    size_t unparked; /* of these, handled ones whose connection is not suspended */
+    bool readable, run_wanted, draining, stopping;
+};
+
+/* http.c */
+void http_set_stage(struct http_request *request, enum http_stage stage);
+/* Called by http_request.c when a request was answered. */
+void http_answered(struct http_request *request);
+
+/* http_receive.c */
+/* False: the headers were refused, and the request is answered. */
+bool http_take_headers(struct http_request *request);
+/* Takes `*len` bytes of the body and sets it to 0. False: the connection must be closed. */
+bool http_take_body(struct http_request *request, const char *data, size_t *len);
+/* A whole request is there: hands it to its handler, or answers it. */
+void http_dispatch(struct http_request *request);
+
+#endif

@@ -1,0 +1,140 @@
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http_internal.h"
+
+void *http_service(const struct http_request *request)
+{
+    return request->server->options.service;
+}
+
+const char *http_header(const struct http_request *request, enum http_header header)
+{
+    return request->headers[header];
+}
+
+const char *http_param(const struct http_request *request, size_t i)
+{
+    assert(i < ROUTE_PARAMS && request->params[i] != NULL);
+    return request->params[i];
+}
+
+const char *http_query(const struct http_request *request)
+{
+    return request->query;
+}
+
+const char *http_body(const struct http_request *request, size_t *len)
+{
+    *len = request->body_len;
+    return request->body;
+}
+
+const struct auth_caller *http_caller(const struct http_request *request)
+{
+    return request->caller;
+}
+
+int64_t http_received_ns(const struct http_request *request)
+{
+    return request->received_ns;
+}
+
+static struct http_reply *reply_of(struct http_request *request)
+{
+    if (request->reply == NULL) {
+        request->reply = calloc(1, sizeof(*request->reply));
+        assert(request->reply != NULL);
+    }
+    return request->reply;
+}
+
+/* Takes over `text`. */
+static void reply(struct http_request *request, int status, const char *content_type,
+                  char *text, size_t len)
+{
+    assert(request->stage <= HTTP_STAGE_HANDLED);
+    struct http_reply *answer = reply_of(request);
+    answer->status = status;
+    answer->content_type = content_type;
+    answer->text = text;
+    answer->len = len;
+    request->status = status;
+    http_answered(request);
+}
+
+/* Takes over `body`. */
+static void reply_body(struct http_request *request, int status, const char *content_type,
+                       json_t *body)
+{
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+
+    json_decref(body);
+    if (text == NULL) {
+        text = strdup("{\"type\":\"about:blank\",\"status\":500}");
+        assert(text != NULL);
+        status = 500;
+        content_type = "application/problem+json";
+    }
+    reply(request, status, content_type, text, strlen(text));
+}
+
+void http_reply_json(struct http_request *request, int status, json_t *body)
+{
+    reply_body(request, status, "application/json", body);
+}
+
+void http_reply_problem(struct http_request *request, int status, json_t *body)
+{
+    reply_body(request, status, "application/problem+json", body);
+}
+
+void http_reply_text(struct http_request *request, int status, const char *content_type,
+                     const char *text, size_t len)
+{
+    char *copy = malloc(len + 1);
+
+    assert(copy != NULL);
+    memcpy(copy, text, len);
+    reply(request, status, content_type, copy, len);
+}
+
+void http_reply_header(struct http_request *request, const char *name, const char *value)
+{
+    struct http_reply *answer = reply_of(request);
+
+    assert(answer->header_count < HTTP_REPLY_HEADERS);
+    assert(strlen(value) < HTTP_REPLY_VALUE_SIZE);
+    answer->headers[answer->header_count].name = name;
+    snprintf(answer->headers[answer->header_count].value, HTTP_REPLY_VALUE_SIZE, "%s", value);
+    answer->header_count++;
+}
+
+bool http_reply_has_header(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; request->reply != NULL && i < request->reply->header_count; i++)
+        if (strcmp(request->reply->headers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+void http_park(struct http_request *request)
+{
+    request->park_wanted = true;
+    request->server->run_wanted = true;
+}
+
+void http_watch(struct http_request *request, void (*gone)(void *arg),
+                void (*end)(void *arg, bool delivered), void *arg)
+{
+    request->gone = gone;
+    request->end = end;
+    request->arg = arg;
+}
+
+void http_log_lease(struct http_request *request, const char *lease_id)
+{
+    snprintf(request->lease_id, sizeof(request->lease_id), "%s", lease_id);
+}

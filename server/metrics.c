@@ -1,0 +1,194 @@
+#include "server/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct metric_row {
+    const char *name, *type, *help;
+};
+
+static const struct metric_row metric_rows[METRIC_COUNT] = {
+    [METRIC_GRANTS] = {"rlockd_grants_total", "counter", "Leases granted."},
+    [METRIC_CONFIRMATIONS] = {"rlockd_confirmations_total", "counter",
+                              "Repeated requests that were told their lease is still held."},
+    [METRIC_RENEWALS] = {"rlockd_renewals_total", "counter", "Leases renewed by PATCH."},
+    [METRIC_RELEASES] = {"rlockd_releases_total", "counter", "Leases released by DELETE."},
+    [METRIC_FORCED] = {"rlockd_forced_unlocks_total", "counter",
+                       "Locks freed by force-unlock."},
+    [METRIC_UNDONE] = {"rlockd_undone_grants_total", "counter",
+                       "Grants taken back because their requester had gone."},
+    [METRIC_WAITS_STARTED] = {"rlockd_waits_started_total", "counter",
+                              "Requests that had to wait for a lock."},
+    [METRIC_WAITS_GRANTED] = {"rlockd_waits_granted_total", "counter",
+                              "Waits that ended with the lock."},
+    [METRIC_WAITS_ENDED] = {"rlockd_waits_ended_total", "counter",
+                            "Waits that ended without the lock."},
+    [METRIC_WAITERS_GONE] = {"rlockd_waiters_gone_total", "counter",
+                             "Waiters whose client hung up."},
+    [METRIC_REFUSED_WAITERS] = {"rlockd_refused_waiters_total", "counter",
+                                "Requests answered 429 because too many wait."},
+    [METRIC_WAKE_MESSAGES] = {"rlockd_wake_messages_total", "counter",
+                              "Unlock messages received for waited locks."},
+    [METRIC_REDIS_COMMANDS] = {"rlockd_redis_commands_total", "counter",
+                               "Commands sent to Redis."},
+    [METRIC_REDIS_CONNECTS] = {"rlockd_redis_connects_total", "counter",
+                               "Connections to Redis that became usable."},
+    [METRIC_REDIS_NOT_EXECUTED] = {"rlockd_redis_not_executed_total", "counter",
+                                   "Commands that Redis refused or never got."},
+    [METRIC_REDIS_UNKNOWN] = {"rlockd_redis_unknown_total", "counter",
+                              "Commands whose outcome nobody can know."},
+    [METRIC_HTTP_CUT_OFF] = {"rlockd_http_cut_off_total", "counter",
+                             "Connections closed because they were idle or slow."},
+    [METRIC_CONNECTIONS] = {"rlockd_connections", "gauge", "Open HTTP connections."},
+    [METRIC_WAITERS] = {"rlockd_waiters", "gauge", "Requests waiting for a lock now."},
+    [METRIC_WAITED_LOCKS] = {"rlockd_waited_locks", "gauge",
+                             "Locks that are subscribed to because someone waits or just did."},
+    [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
+                                    "Acquisitions of unknown outcome still to be resolved."},
+    [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
+};
+
+static const struct metric_row histogram_rows[HISTOGRAM_COUNT] = {
+    [HISTOGRAM_REQUEST] = {"rlockd_request_duration_seconds", "histogram",
+                           "From a whole request to its answer, waiting included."},
+    [HISTOGRAM_WAIT] = {"rlockd_wait_duration_seconds", "histogram",
+                        "How long a request waited for its lock, however it ended."},
+    [HISTOGRAM_HAND_OFF] = {"rlockd_hand_off_seconds", "histogram",
+                            "From the unlock message to the waiter's grant."},
+    [HISTOGRAM_REDIS_ROUND_TRIP] = {"rlockd_redis_round_trip_seconds", "histogram",
+                                    "From queueing a command to its reply."},
+};
+
+static const int64_t bucket_bounds_us[HISTOGRAM_BUCKETS] = {
+    50,    100,    250,    500,    1000,    2500,    5000,    10000,    25000,
+    50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 60000000};
+
+/* Every status that rlockd or the HTTP library answers with; the last slot is for any other. */
+static const int statuses[METRIC_STATUSES - 1] = {200, 201, 400, 401, 403, 404, 405,
+                                                  409, 410, 411, 412, 413, 414, 415,
+                                                  422, 423, 429, 431, 499, 500, 503};
+
+int metrics_init(struct metrics *metrics, size_t route_count)
+{
+    *metrics = (struct metrics){.route_count = route_count};
+    metrics->requests = calloc(route_count + 1, sizeof(*metrics->requests));
+    return metrics->requests ? 0 : -1;
+}
+
+void metrics_release(struct metrics *metrics)
+{
+    free(metrics->requests);
+    metrics->requests = NULL;
+}
+
+static void bump(_Atomic uint64_t *value, uint64_t delta)
+{
+    atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + delta,
+                          memory_order_relaxed);
+}
+
+void metrics_observe(struct metrics *metrics, enum histogram histogram, int64_t duration_ns)
+{
+    struct histogram_values *values = &metrics->histograms[histogram];
+    size_t bucket = 0;
+
+    while (bucket < HISTOGRAM_BUCKETS && duration_ns > bucket_bounds_us[bucket] * 1000)
+        bucket++;
+    bump(&values->buckets[bucket], 1);
+    bump(&values->sum_ns, (uint64_t)duration_ns);
+}
+
+void metrics_request(struct metrics *metrics, size_t route, int status)
+{
+    size_t slot = 0;
+
+    while (slot < METRIC_STATUSES - 1 && statuses[slot] != status)
+        slot++;
+    bump(&metrics->requests[route][slot], 1);
+}
+
+static int64_t sum_of(struct metrics *const *sets, size_t set_count, enum metric metric)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < set_count; i++)
+        sum += atomic_load_explicit(&sets[i]->values[metric], memory_order_relaxed);
+    return sum;
+}
+
+static void print_head(FILE *out, const struct metric_row *row)
+{
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name, row->type);
+}
+
+static void print_histogram(FILE *out, struct metrics *const *sets, size_t set_count,
+                            enum histogram histogram)
+{
+    const char *name = histogram_rows[histogram].name;
+    uint64_t count = 0, sum_ns = 0;
+
+    print_head(out, &histogram_rows[histogram]);
+    for (size_t bucket = 0; bucket <= HISTOGRAM_BUCKETS; bucket++) {
+        for (size_t i = 0; i < set_count; i++)
+            count += atomic_load_explicit(&sets[i]->histograms[histogram].buckets[bucket],
+                                          memory_order_relaxed);
+        if (bucket < HISTOGRAM_BUCKETS)
+            fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+                    (double)bucket_bounds_us[bucket] / 1e6, count);
+    }
+    for (size_t i = 0; i < set_count; i++)
+        sum_ns += atomic_load_explicit(&sets[i]->histograms[histogram].sum_ns,
+                                       memory_order_relaxed);
+    fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, count);
+    fprintf(out, "%s_sum %.9f\n%s_count %" PRIu64 "\n", name, (double)sum_ns / 1e9, name,
+            count);
+}
+
+static void print_requests(FILE *out, struct metrics *const *sets, size_t set_count,
+                           const struct metrics_route *routes)
+{
+    static const struct metric_row row = {"rlockd_requests_total", "counter",
+                                          "Requests answered, by route and status; 499: the "
+                                          "client went away first."};
+    size_t route_count = sets[0]->route_count;
+
+    print_head(out, &row);
+    for (size_t route = 0; route <= route_count; route++) {
+        const char *method = route < route_count ? routes[route].method : "";
+        const char *path = route < route_count ? routes[route].path : "";
+        for (size_t slot = 0; slot < METRIC_STATUSES; slot++) {
+            uint64_t count = 0;
+            for (size_t i = 0; i < set_count; i++)
+                count += atomic_load_explicit(&sets[i]->requests[route][slot],
+                                              memory_order_relaxed);
+            if (count > 0)
+                fprintf(out, "%s{method=\"%s\",route=\"%s\",status=\"%d\"} %" PRIu64 "\n",
+                        row.name, method, path, slot < METRIC_STATUSES - 1 ? statuses[slot] : 0,
+                        count);
+        }
+    }
+}
+
+char *metrics_page(struct metrics *const *sets, size_t set_count,
+                   const struct metrics_route *routes, size_t *len)
+{
+    char *page = NULL;
+    FILE *out = open_memstream(&page, len);
+
+    if (out == NULL)
+        return NULL;
+    print_requests(out, sets, set_count, routes);
+    for (enum metric metric = 0; metric < METRIC_COUNT; metric++) {
+        print_head(out, &metric_rows[metric]);
+        fprintf(out, "%s %" PRId64 "\n", metric_rows[metric].name,
+                sum_of(sets, set_count, metric));
+    }
+    for (enum histogram histogram = 0; histogram < HISTOGRAM_COUNT; histogram++)
+        print_histogram(out, sets, set_count, histogram);
+    if (fclose(out) != 0) {
+        free(page);
+        return NULL;
+    }
+    return page;
+}

@@ -1,0 +1,58 @@
+/* The fields of a request: declared as a table, taken from the query and the JSON body alike.
+ */
+#ifndef RLOCKD_SERVER_REQUEST_H
+#define RLOCKD_SERVER_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct http_request;
+
+enum { FIELD_TEXT_SIZE = 513 };
+
+struct field_integer {
+    bool given;
+    int64_t value;
+};
+
+struct field_text {
+    bool given;
+    char text[FIELD_TEXT_SIZE]; /* UTF-8 without control characters */
+};
+
+enum field_type {
+    FIELD_INTEGER,
+    FIELD_TEXT,
+    FIELD_UNSUPPORTED /* known to the API, but not to this version */
+};
+
+struct field {
+    const char *name;
+    enum field_type type;
+    size_t offset;    /* of the struct field_integer or field_text */
+    int64_t min, max; /* of the number, or of the text's bytes (max < FIELD_TEXT_SIZE) */
+};
+
+/* Reads the fields into `values`, zeroed before. False: the request was refused and is
+ * answered. */
+bool request_fields(struct http_request *request, const struct field *fields,
+                    size_t field_count, void *values) __attribute__((warn_unused_result));
+
+/* The same for a request that takes no field at all. */
+bool request_no_fields(struct http_request *request) __attribute__((warn_unused_result));
+
+/* Refuses a number beyond a bound that only the settings know. */
+bool request_at_most(struct http_request *request, const char *name,
+                     const struct field_integer *field, int64_t max)
+    __attribute__((warn_unused_result));
+
+/* The token of a header, canonical. `required` but missing, or no UUID: the request was
+ * refused. A missing one that is not required leaves `canonical` empty. */
+bool request_token(struct http_request *request, int header, const char *header_name,
+                   bool required, char canonical[37]) __attribute__((warn_unused_result));
+
+/* RFC 7240: the seconds of `wait=N`, or -1 when the client prefers nothing. */
+int64_t request_prefer_wait_s(const struct http_request *request);
+
+#endif

@@ -1,0 +1,109 @@
+#include "server/token.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <uuid/uuid.h>
+
+/* Changing one of these changes what every deployed rlockd makes of a token. */
+UUID_DEFINE(LEASE_NAMESPACE, 0xfe, 0x47, 0xf7, 0xb5, 0xf9, 0x64, 0x42, 0x76, 0xac, 0x79, 0xac,
+            0x8e, 0x35, 0x86, 0x63, 0x86);
+UUID_DEFINE(SESSION_NAMESPACE, 0x43, 0x91, 0x78, 0x4d, 0xf4, 0x79, 0x4c, 0x4d, 0xb7, 0xb1, 0x72,
+            0x44, 0x07, 0xe5, 0x3e, 0x06);
+UUID_DEFINE(CHECK_NAMESPACE, 0xbe, 0x61, 0xa3, 0x5e, 0xe7, 0x2c, 0x44, 0x29, 0xa9, 0xe8, 0x61,
+            0x93, 0x3d, 0x8c, 0xe2, 0x25);
+
+/* A server-made token is RFC 9562's free-form UUID version 8: 14 bytes, random but for version
+ * and variant (106 bits), then a check of them. The check proves nothing against a forger, who
+ * would only make a token that is spent; it keeps the tokens of clients apart from ours. */
+enum { VERSION_BYTE = 6, VARIANT_BYTE = 8, CHECK_BYTE = 14, CHECK_LEN = 2 };
+
+static_assert(TOKEN_TEXT_SIZE == UUID_STR_LEN, "canonical UUID text");
+
+static void random_bytes(void *out, size_t len)
+{
+    unsigned char *bytes = out;
+
+    while (len > 0) {
+        ssize_t n = getrandom(bytes, len, 0);
+        assert(n > 0 || (n < 0 && errno == EINTR));
+        if (n > 0) {
+            bytes += n;
+            len -= (size_t)n;
+        }
+    }
+}
+
+static void check_of(const uuid_t token, unsigned char check[CHECK_LEN])
+{
+    uuid_t hash;
+
+    uuid_generate_sha1(hash, CHECK_NAMESPACE, (const char *)token, CHECK_BYTE);
+    memcpy(check, hash, CHECK_LEN);
+}
+
+static void derive_id(const uuid_t name_space, const char *canonical, char *out)
+{
+    uuid_t id;
+
+    uuid_generate_sha1(id, name_space, canonical, strlen(canonical));
+    uuid_unparse_lower(id, out);
+}
+
+bool token_parse(const char *text, char canonical[TOKEN_TEXT_SIZE])
+{
+    uuid_t token;
+
+    if (uuid_parse(text, token) != 0 || uuid_is_null(token))
+        return false;
+    uuid_unparse_lower(token, canonical);
+    return true;
+}
+
+void token_make(char out[TOKEN_TEXT_SIZE])
+{
+    uuid_t token = {0};
+
+    random_bytes(token, CHECK_BYTE);
+    token[VERSION_BYTE] = (unsigned char)((token[VERSION_BYTE] & 0x0F) | 0x80);
+    token[VARIANT_BYTE] = (unsigned char)((token[VARIANT_BYTE] & 0x3F) | 0x80);
+    check_of(token, token + CHECK_BYTE);
+    uuid_unparse_lower(token, out);
+}
+
+bool token_is_server_made(const char canonical[TOKEN_TEXT_SIZE])
+{
+    unsigned char check[CHECK_LEN];
+    uuid_t token;
+
+    if (uuid_parse(canonical, token) != 0)
+        return false;
+    if ((token[VERSION_BYTE] & 0xF0) != 0x80 || (token[VARIANT_BYTE] & 0xC0) != 0x80)
+        return false;
+    check_of(token, check);
+    return memcmp(check, token + CHECK_BYTE, CHECK_LEN) == 0;
+}
+
+void token_lease_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT_SIZE])
+{
+    derive_id(LEASE_NAMESPACE, canonical, out);
+}
+
+void token_session_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT_SIZE])
+{
+    derive_id(SESSION_NAMESPACE, canonical, out);
+}
+
+void token_random_hex(char *out, size_t hex_len)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char bytes[32];
+
+    for (size_t i = 0; i < hex_len; i++) {
+        if (i % sizeof(bytes) == 0)
+            random_bytes(bytes, sizeof(bytes));
+        out[i] = digits[bytes[i % sizeof(bytes)] & 0x0F];
+    }
+    out[hex_len] = '\0';
+}

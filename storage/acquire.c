@@ -1,0 +1,297 @@
+#include "storage/acquire.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "server/clock.h"
+#include "storage/keys.h"
+
+/* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica): it is not to
+ * be asked all the time, and a new connection wakes everyone anyway. */
+enum { REFUSED_SLEEP_MS = 500 };
+
+struct acquirer {
+    struct acquirer_options options;
+    struct acquisition *acquisitions;
+    size_t waiting;
+    bool draining;
+};
+
+/* An acquisition is in the queue (waiter_is_waiting()) or not, and has an attempt under way or
+ * not: `waiter.trying`. When it ends with one under way, it is `over` until that attempt's
+ * reply. */
+struct acquisition {
+    struct acquisition *prev, *next;
+    struct acquirer *acquirer;
+    const struct lease *lease;
+    struct waiter waiter;
+    struct timer deadline;
+    int64_t deadline_ns, started_ns;
+    int64_t parked_ns; /* 0: never had to wait */
+    uint64_t generation;
+    void (*parked)(void *arg);
+    lock_done *done;
+    void *arg;
+    bool registered; /* stands among the waiters in Redis, as far as we know */
+    bool uncertain;  /* an attempt's outcome is unknown */
+    bool final;      /* the deadline has come: no attempt after this one */
+    bool over;
+};
+
+static void on_tried(void *arg, const struct lock_result *result);
+
+static void try(struct acquisition *acquisition)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    int64_t left_ms = (acquisition->deadline_ns - loop_now_ns(acquirer->options.loop)) /
+                      CLOCK_NS_PER_MS;
+    bool may_wait = !acquisition->final && left_ms > 0 &&
+                    (acquisition->parked_ns != 0 ||
+                     acquirer->waiting < acquirer->options.waiters_max);
+
+    acquisition->waiter.trying = true;
+    lock_try(acquirer->options.store, acquisition->lease, may_wait ? left_ms : 0,
+             acquisition->registered, on_tried, acquisition);
+    acquisition->registered |= may_wait;
+}
+
+static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    struct metrics *metrics = acquirer->options.metrics;
+    int64_t now_ns = clock_ns();
+
+    if (acquisition->parked_ns == 0)
+        return;
+    acquirer->waiting--;
+    metrics_add(metrics, got_it ? METRIC_WAITS_GRANTED : METRIC_WAITS_ENDED, 1);
+    metrics_observe(metrics, HISTOGRAM_WAIT, now_ns - acquisition->parked_ns);
+    int64_t woken_ns = waiter_woken_ns(&acquisition->waiter);
+    if (got_it && woken_ns > acquisition->parked_ns)
+        metrics_observe(metrics, HISTOGRAM_HAND_OFF, now_ns - woken_ns);
+}
+
+/* Out of the queue and of the timers; what is left is freed now, or by the attempt under way.
+ */
+static void end(struct acquisition *acquisition, int64_t taken_ms)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    bool trying = acquisition->waiter.trying;
+
+    timer_cancel(loop_timers(acquirer->options.loop), &acquisition->deadline);
+    count_end_of_wait(acquisition, taken_ms >= 0);
+    if (waiter_is_waiting(&acquisition->waiter))
+        waiter_leave(acquirer->options.waiters, &acquisition->waiter, taken_ms);
+    DL_DELETE(acquirer->acquisitions, acquisition);
+    if (trying)
+        acquisition->over = true;
+    else
+        free(acquisition);
+}
+
+static void finish(struct acquisition *acquisition, const struct lock_result *result)
+{
+    lock_done *done = acquisition->done;
+    void *arg = acquisition->arg;
+    bool got_it = result->outcome == LOCK_GRANTED || result->outcome == LOCK_HELD;
+
+    if (!got_it && (acquisition->registered || acquisition->uncertain))
+        lock_withdraw(acquisition->acquirer->options.store, acquisition->lease);
+    end(acquisition, got_it ? result->remaining_ms : -1);
+    done(arg, result);
+}
+
+static void finish_as(struct acquisition *acquisition, enum lock_outcome outcome)
+{
+    struct lock_result result = {.outcome = outcome, .remaining_ms = -1};
+
+    finish(acquisition, &result);
+}
+
+static void park(struct acquisition *acquisition, int64_t remaining_ms)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    char lock[KEY_NAME_MAX + 1];
+
+    acquisition->parked_ns = loop_now_ns(acquirer->options.loop);
+    acquirer->waiting++;
+    metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
+    timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
+              acquisition->deadline_ns);
+    size_t len = lock_store_key_name(acquirer->options.store, acquisition->lease->name, lock,
+                                     sizeof(lock));
+    acquisition->parked(acquisition->arg);
+    waiter_join(acquirer->options.waiters, &acquisition->waiter, lock, len,
+                acquisition->generation, remaining_ms);
+}
+
+/* The lock was not to be had. */
+static void wait_on(struct acquisition *acquisition, const struct lock_result *result,
+                    int64_t sleep_ms)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    bool in_time = acquisition->deadline_ns > loop_now_ns(acquirer->options.loop);
+
+    if (acquisition->final || !in_time) {
+        if (acquisition->uncertain && result->outcome == LOCK_NOT_EXECUTED)
+            finish_as(acquisition, LOCK_UNKNOWN);
+        else
+            finish(acquisition, result);
+    } else if (acquirer->draining) {
+        finish_as(acquisition, LOCK_DRAINING);
+    } else if (acquisition->parked_ns != 0) {
+        waiter_busy(acquirer->options.waiters, &acquisition->waiter, sleep_ms);
+    } else if (!acquisition->registered) {
+        metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
+        finish_as(acquisition, LOCK_TOO_MANY_WAITERS);
+    } else {
+        park(acquisition, sleep_ms);
+    }
+}
+
+/* A reply that came so late that the lease may be over is no grant: its holder would work
+ * without the lock. */
+static void take(struct acquisition *acquisition, const struct lock_result *result)
+{
+    if (result->remaining_ms > 0) {
+        finish(acquisition, result);
+        return;
+    }
+    acquisition->uncertain = true;
+    finish_as(acquisition, LOCK_UNKNOWN);
+}
+
+static void on_tried(void *arg, const struct lock_result *result)
+{
+    struct acquisition *acquisition = arg;
+    bool has_waited = acquisition->parked_ns != 0;
+
+    if (acquisition->over) {
+        free(acquisition);
+        return;
+    }
+    acquisition->waiter.trying = false;
+    switch (result->outcome) {
+    case LOCK_GRANTED:
+    case LOCK_HELD:
+        take(acquisition, result);
+        return;
+    case LOCK_BUSY:
+        wait_on(acquisition, result, result->remaining_ms);
+        return;
+    case LOCK_UNKNOWN:
+        acquisition->uncertain = true;
+        if (has_waited)
+            wait_on(acquisition, result, REFUSED_SLEEP_MS);
+        else
+            finish(acquisition, result);
+        return;
+    case LOCK_NOT_EXECUTED:
+        if (has_waited)
+            wait_on(acquisition, result, REFUSED_SLEEP_MS);
+        else
+            finish(acquisition, result);
+        return;
+    case LOCK_ENDED:
+    case LOCK_REUSED:
+    case LOCK_WRONG_KIND:
+    case LOCK_OUT_OF_MEMORY:
+    case LOCK_RELEASED:
+    case LOCK_UNLOCKED:
+    case LOCK_FREE:
+    case LOCK_STALE:
+    case LOCK_LOOKED:
+    case LOCK_TOO_MANY_WAITERS:
+    case LOCK_DRAINING:
+        finish(acquisition, result);
+        return;
+    }
+}
+
+static void on_turn(void *arg)
+{
+    try(arg);
+}
+
+static void on_deadline(void *arg)
+{
+    struct acquisition *acquisition = arg;
+
+    /* One more attempt, which also takes it off the list of waiters and learns who is in the
+     * way; an attempt under way is the last one. */
+    acquisition->final = true;
+    if (!acquisition->waiter.trying)
+        try(acquisition);
+}
+
+struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
+                                  int64_t deadline_ns, void (*parked)(void *arg),
+                                  lock_done *done, void *arg)
+{
+    struct acquisition *acquisition = calloc(1, sizeof(*acquisition));
+    char lock[KEY_NAME_MAX + 1];
+
+    assert(acquisition != NULL);
+    acquisition->acquirer = acquirer;
+    acquisition->lease = lease;
+    acquisition->waiter = (struct waiter){
+        .lease_id = lease->id, .turn = on_turn, .arg = acquisition};
+    acquisition->deadline = (struct timer){.fire = on_deadline, .arg = acquisition};
+    acquisition->deadline_ns = deadline_ns;
+    acquisition->parked = parked;
+    acquisition->done = done;
+    acquisition->arg = arg;
+    DL_APPEND(acquirer->acquisitions, acquisition);
+    if (deadline_ns > loop_now_ns(acquirer->options.loop)) {
+        size_t len = lock_store_key_name(acquirer->options.store, lease->name, lock,
+                                         sizeof(lock));
+        acquisition->generation = waiters_generation(acquirer->options.waiters, lock, len);
+    }
+    try(acquisition);
+    return acquisition;
+}
+
+void acquire_cancel(struct acquisition *acquisition)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+
+    if (acquisition->parked_ns != 0)
+        metrics_add(acquirer->options.metrics, METRIC_WAITERS_GONE, 1);
+    /* Redis runs it after the attempt under way, and before any attempt of the next one in
+     * line. */
+    lock_withdraw(acquirer->options.store, acquisition->lease);
+    end(acquisition, -1);
+}
+
+void acquirer_drain(struct acquirer *acquirer)
+{
+    struct acquisition *acquisition, *next;
+
+    acquirer->draining = true;
+    DL_FOREACH_SAFE(acquirer->acquisitions, acquisition, next) {
+        if (acquisition->parked_ns != 0)
+            finish_as(acquisition, LOCK_DRAINING);
+    }
+}
+
+void acquirer_redis_is_up(struct acquirer *acquirer)
+{
+    waiters_wake_all(acquirer->options.waiters);
+}
+
+struct acquirer *acquirer_new(const struct acquirer_options *options)
+{
+    struct acquirer *acquirer = calloc(1, sizeof(*acquirer));
+
+    if (acquirer != NULL)
+        acquirer->options = *options;
+    return acquirer;
+}
+
+void acquirer_free(struct acquirer *acquirer)
+{
+    assert(acquirer->acquisitions == NULL);
+    free(acquirer);
+}

@@ -1,0 +1,33 @@
+/* The keys and channels that belong to a lock, by Redisson's rules and by ours. */
+#ifndef RLOCKD_STORAGE_KEYS_H
+#define RLOCKD_STORAGE_KEYS_H
+
+#include <stddef.h>
+
+enum {
+    KEY_NAME_MAX = 768, /* a prefix of 256 bytes and a name of 512 */
+    KEY_SIZE = KEY_NAME_MAX + 40
+};
+
+/* A key with its NUL. */
+struct key {
+    size_t len;
+    char text[KEY_SIZE];
+};
+
+/* `prefix`:{`name`}, or `prefix`:`name` when the name has a brace of its own: Redisson's
+ * RedissonObject.prefixName(). */
+void key_for_lock(struct key *key, const char *prefix, const char *name, size_t name_len);
+/* `prefix`:`id`. */
+void key_for_id(struct key *key, const char *prefix, const char *id);
+
+#define KEY_COUNTER "redisson_lock_token"
+#define KEY_CHANNEL "redisson_lock__channel"
+#define KEY_WAITERS "rlockd:waiters"
+#define KEY_FORCED "rlockd:forced"
+#define KEY_LEASE "rlockd:lease"
+/* Channels of our own. */
+#define CHANNEL_LEASES "rlockd:leases"
+#define CHANNEL_WORKER "rlockd:worker"
+
+#endif

@@ -1,0 +1,42 @@
+#include "storage/lease_record.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Cuts the next line off [*text, end); "" at the end. */
+static void next_line(const char **text, const char *end, char *out, size_t out_size)
+{
+    const char *newline = memchr(*text, '\n', (size_t)(end - *text));
+    size_t len = (size_t)((newline ? newline : end) - *text);
+
+    if (len >= out_size)
+        len = 0; /* not ours */
+    memcpy(out, *text, len);
+    out[len] = '\0';
+    *text = newline ? newline + 1 : end;
+}
+
+void lease_record_parse(struct lease_record *record, const char *text, size_t len)
+{
+    char mark[LOCK_MARK_SIZE], since[24], ttl[24];
+    const char *end = text + len;
+
+    next_line(&text, end, record->state, sizeof(record->state));
+    next_line(&text, end, record->detail, sizeof(record->detail));
+    next_line(&text, end, mark, sizeof(mark));
+    next_line(&text, end, since, sizeof(since));
+    next_line(&text, end, ttl, sizeof(ttl));
+    next_line(&text, end, record->note, sizeof(record->note));
+    record->since_ms = strtoll(since, NULL, 10);
+    record->ttl_ms = strtoll(ttl, NULL, 10);
+}
+
+size_t lease_record_identity(char *out, size_t out_size, const char *name)
+{
+    int len = snprintf(out, out_size, "\n%s\n%s\n%s", "lock", "", name);
+
+    assert(len > 0 && (size_t)len < out_size);
+    return (size_t)len;
+}

@@ -1,0 +1,23 @@
+/* The record that Redis keeps of a lease: lines of text, written by the scripts (see
+ * acquire.lua). */
+#ifndef RLOCKD_STORAGE_LEASE_RECORD_H
+#define RLOCKD_STORAGE_LEASE_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/lock_store.h"
+
+struct lease_record {
+    char state[16];  /* waiting, held or ended */
+    char detail[16]; /* why it ended; "shared" for a wait by several requests */
+    int64_t since_ms, ttl_ms;
+    char note[LOCK_NOTE_SIZE];
+};
+
+/* An empty or strange text gives an empty record. */
+void lease_record_parse(struct lease_record *record, const char *text, size_t len);
+/* The end of the record: what the token was used for. Returns its length. */
+size_t lease_record_identity(char *out, size_t out_size, const char *name);
+
+#endif

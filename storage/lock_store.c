@@ -1,0 +1,358 @@
+#include "storage/lock_store.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "storage/lock_store_internal.h"
+
+/* --- arguments of scripts ----------------------------------------------------------------- */
+
+void args_text(struct script_args *args, const char *text, size_t len)
+{
+    assert(args->count < sizeof(args->text) / sizeof(args->text[0]));
+    args->text[args->count] = text;
+    args->lens[args->count++] = len;
+}
+
+void args_key(struct script_args *args, const struct key *key)
+{
+    assert(args->count == args->key_count); /* keys come first */
+    args_text(args, key->text, key->len);
+    args->key_count++;
+}
+
+void args_string(struct script_args *args, const char *text)
+{
+    args_text(args, text, strlen(text));
+}
+
+void args_number(struct script_args *args, int64_t number)
+{
+    assert(args->number_count < sizeof(args->numbers) / sizeof(args->numbers[0]));
+    char *text = args->numbers[args->number_count++];
+    snprintf(text, sizeof(args->numbers[0]), "%" PRId64, number);
+    args_string(args, text);
+}
+
+int args_send(const struct lock_store *store, enum script script,
+              const struct script_args *args, redis_done *done, void *arg)
+{
+    return redis_script(store->options.redis, script, args->key_count, args->count, args->text,
+                        args->lens, done, arg);
+}
+
+/* --- names, holders, results -------------------------------------------------------------- */
+
+size_t lock_store_key_name(const struct lock_store *store, const char *name, char *out,
+                           size_t out_size)
+{
+    int len = snprintf(out, out_size, "%s%s", store->options.config->key_prefix, name);
+
+    assert(len >= 0 && (size_t)len < out_size);
+    return (size_t)len;
+}
+
+void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, const char *name)
+{
+    struct key *lock = &keys->name;
+
+    lock->len = lock_store_key_name(store, name, lock->text, sizeof(lock->text));
+    key_for_lock(&keys->counter, KEY_COUNTER, lock->text, lock->len);
+    key_for_lock(&keys->channel, KEY_CHANNEL, lock->text, lock->len);
+    key_for_lock(&keys->waiters, KEY_WAITERS, lock->text, lock->len);
+    key_for_lock(&keys->forced, KEY_FORCED, lock->text, lock->len);
+}
+
+void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, const char *name,
+                     const char *lease_id)
+{
+    lock_keys_make(store, &keys->lock, name);
+    key_for_id(&keys->record, KEY_LEASE, lease_id);
+    /* Redisson's <client>:<thread id>. Java has no thread 0. */
+    snprintf(keys->holder, sizeof(keys->holder), "%s:0", lease_id);
+    keys->identity_len = lease_record_identity(keys->identity, sizeof(keys->identity), name);
+}
+
+bool lock_is_holder(const char *field)
+{
+    static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx:";
+
+    for (size_t i = 0; shape[i] != '\0'; i++) {
+        if (shape[i] == 'x' ? strchr("0123456789abcdefABCDEF", field[i]) == NULL || !field[i]
+                            : field[i] != shape[i])
+            return false;
+    }
+    return true;
+}
+
+bool lock_holder_is_lease(const char *holder, char lease_id[LEASE_ID_SIZE])
+{
+    if (!lock_is_holder(holder) || strcmp(holder + LEASE_ID_SIZE - 1, ":0") != 0)
+        return false;
+    memcpy(lease_id, holder, LEASE_ID_SIZE - 1);
+    lease_id[LEASE_ID_SIZE - 1] = '\0';
+    return true;
+}
+
+int64_t lock_ms_left(const struct lock_store *store, int64_t ms, int64_t sent_ns)
+{
+    int64_t passed_ns = loop_now_ns(store->options.loop) - sent_ns;
+
+    if (ms < 0)
+        return -1; /* no TTL, or gone */
+    int64_t left_ms = ms -
+                      (passed_ns > 0 ? passed_ns + CLOCK_NS_PER_MS - 1 : 0) / CLOCK_NS_PER_MS;
+    return left_ms > 0 ? left_ms : 0;
+}
+
+void lock_copy_text(const struct redisReply *reply, char *out, size_t out_size)
+{
+    size_t len;
+    const char *text = redis_reply_text(reply, &len);
+
+    if (len >= out_size)
+        len = 0;
+    memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+enum lock_outcome lock_outcome_of(const struct redis_result *result)
+{
+    switch (result->outcome) {
+    case REDIS_DONE:
+        return LOCK_LOOKED;
+    case REDIS_UNKNOWN:
+        return LOCK_UNKNOWN;
+    case REDIS_REFUSED:
+        break;
+    }
+    if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
+        return LOCK_WRONG_KIND;
+    if (result->refusal == REDIS_REFUSED_OUT_OF_MEMORY)
+        return LOCK_OUT_OF_MEMORY;
+    return LOCK_NOT_EXECUTED;
+}
+
+/* --- a call and its reply ----------------------------------------------------------------- */
+
+struct lock_call {
+    struct lock_store *store;
+    lock_done *done;
+    void *arg;
+    int64_t ttl_ms;
+    struct timer not_sent; /* Redis was down: `done` must come all the same, but later */
+};
+
+struct reply_word {
+    const char *word;
+    enum lock_outcome outcome;
+    enum metric metric; /* METRIC_COUNT: not counted */
+};
+
+static const struct reply_word reply_words[] = {
+    {"granted", LOCK_GRANTED, METRIC_GRANTS},   {"held", LOCK_HELD, METRIC_COUNT},
+    {"busy", LOCK_BUSY, METRIC_COUNT},          {"released", LOCK_RELEASED, METRIC_RELEASES},
+    {"unlocked", LOCK_UNLOCKED, METRIC_FORCED}, {"free", LOCK_FREE, METRIC_COUNT},
+    {"stale", LOCK_STALE, METRIC_COUNT},        {"ended", LOCK_ENDED, METRIC_COUNT},
+    {"reused", LOCK_REUSED, METRIC_COUNT},      {"wrong-kind", LOCK_WRONG_KIND, METRIC_COUNT},
+};
+
+static const struct reply_word *find_reply_word(const struct redisReply *reply)
+{
+    size_t len;
+    const char *word = redis_reply_text(redis_reply_at(reply, 0), &len);
+
+    for (size_t i = 0; i < sizeof(reply_words) / sizeof(reply_words[0]); i++)
+        if (strcmp(reply_words[i].word, word) == 0)
+            return &reply_words[i];
+    return NULL;
+}
+
+static void read_hold(struct lock_result *out, const struct lock_call *call,
+                      const struct redis_result *result)
+{
+    struct lease_record record;
+    size_t len;
+    const char *text = redis_reply_text(redis_reply_at(result->reply, 3), &len);
+
+    lease_record_parse(&record, text, len);
+    out->fencing_token = redis_reply_integer(redis_reply_at(result->reply, 1));
+    out->remaining_ms = lock_ms_left(
+        call->store, redis_reply_integer(redis_reply_at(result->reply, 2)), result->sent_ns);
+    out->ttl_ms = out->outcome == LOCK_GRANTED ? call->ttl_ms : record.ttl_ms;
+    out->hold_count = 1;
+    memcpy(out->note, record.note, sizeof(out->note));
+}
+
+static void read_reply(struct lock_result *out, const struct lock_call *call,
+                       const struct redis_result *result)
+{
+    const struct reply_word *row = find_reply_word(result->reply);
+
+    if (row == NULL) { /* not one of our scripts' replies: something else sits there */
+        out->outcome = LOCK_UNKNOWN;
+        return;
+    }
+    out->outcome = row->outcome;
+    if (row->metric != METRIC_COUNT)
+        metrics_add(call->store->options.metrics, row->metric, 1);
+    if (row->outcome == LOCK_GRANTED || row->outcome == LOCK_HELD)
+        read_hold(out, call, result);
+    else if (row->outcome == LOCK_RELEASED)
+        out->hold_count = redis_reply_integer(redis_reply_at(result->reply, 1));
+    else if (row->outcome == LOCK_ENDED)
+        lock_copy_text(redis_reply_at(result->reply, 1), out->reason, sizeof(out->reason));
+    else if (row->outcome == LOCK_BUSY) {
+        out->remaining_ms = lock_ms_left(call->store,
+                                         redis_reply_integer(redis_reply_at(result->reply, 1)),
+                                         result->sent_ns);
+        lock_copy_text(redis_reply_at(result->reply, 2), out->holder, sizeof(out->holder));
+    }
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct lock_call *call = arg;
+    struct lock_result out = {.outcome = lock_outcome_of(result), .remaining_ms = -1};
+
+    if (result->outcome == REDIS_DONE)
+        read_reply(&out, call, result);
+    call->done(call->arg, &out);
+    free(call);
+}
+
+static void on_not_sent(void *arg)
+{
+    struct lock_call *call = arg;
+    struct lock_result out = {.outcome = LOCK_NOT_EXECUTED, .remaining_ms = -1};
+
+    call->done(call->arg, &out);
+    free(call);
+}
+
+static void send_call(struct lock_store *store, enum script script,
+                      const struct script_args *args, int64_t ttl_ms, lock_done *done,
+                      void *arg)
+{
+    struct lock_call *call = malloc(sizeof(*call));
+
+    assert(call != NULL);
+    *call = (struct lock_call){.store = store, .done = done, .arg = arg, .ttl_ms = ttl_ms};
+    if (args_send(store, script, args, on_reply, call) == 0)
+        return;
+    call->not_sent = (struct timer){.fire = on_not_sent, .arg = call};
+    timer_arm(loop_timers(store->options.loop), &call->not_sent, 0);
+}
+
+/* --- operations --------------------------------------------------------------------------- */
+
+void lock_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
+              bool registered, lock_done *done, void *arg)
+{
+    static const char *const modes[] = {
+        [LEASE_NEW] = "new", [LEASE_RECORDED] = "record", [LEASE_MADE] = "made"};
+    struct script_args args = {0};
+    struct lease_keys keys;
+
+    lease_keys_make(store, &keys, lease->name, lease->id);
+    args_key(&args, &keys.lock.name);
+    args_key(&args, &keys.lock.counter);
+    args_key(&args, &keys.record);
+    args_key(&args, &keys.lock.waiters);
+    args_key(&args, &keys.lock.forced);
+    args_string(&args, keys.holder);
+    args_string(&args, lease->id);
+    args_number(&args, lease->ttl_ms);
+    args_number(&args, store->options.config->retry_window_ms);
+    args_string(&args, lease->mark);
+    args_text(&args, keys.identity, keys.identity_len);
+    args_string(&args, lease->note);
+    args_string(&args, modes[lease->mode]);
+    args_number(&args, register_ms);
+    args_string(&args, registered ? "1" : "0");
+    send_call(store, SCRIPT_ACQUIRE, &args, lease->ttl_ms, done, arg);
+}
+
+void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *done, void *arg)
+{
+    struct script_args args = {0};
+    struct lease_keys keys;
+
+    lease_keys_make(store, &keys, lease->name, lease->id);
+    args_key(&args, &keys.lock.name);
+    args_key(&args, &keys.lock.counter);
+    args_key(&args, &keys.record);
+    args_key(&args, &keys.lock.forced);
+    args_string(&args, keys.holder);
+    args_number(&args, lease->ttl_ms);
+    args_number(&args, store->options.config->retry_window_ms);
+    args_string(&args, lease->mark);
+    args_text(&args, keys.identity, keys.identity_len);
+    args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
+    send_call(store, SCRIPT_RENEW, &args, lease->ttl_ms, done, arg);
+}
+
+void lock_release(struct lock_store *store, const struct lease *lease, lock_done *done,
+                  void *arg)
+{
+    struct script_args args = {0};
+    struct lease_keys keys;
+
+    lease_keys_make(store, &keys, lease->name, lease->id);
+    args_key(&args, &keys.lock.name);
+    args_key(&args, &keys.record);
+    args_key(&args, &keys.lock.waiters);
+    args_key(&args, &keys.lock.forced);
+    args_string(&args, keys.holder);
+    args_string(&args, lease->id);
+    args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
+    args_number(&args, store->options.config->retry_window_ms);
+    args_text(&args, keys.identity, keys.identity_len);
+    send_call(store, SCRIPT_RELEASE, &args, 0, done, arg);
+}
+
+void lock_force(struct lock_store *store, const char *name, const char *only, lock_done *done,
+                void *arg)
+{
+    struct script_args args = {0};
+    struct lock_keys keys;
+
+    lock_keys_make(store, &keys, name);
+    args_key(&args, &keys.name);
+    args_key(&args, &keys.counter);
+    args_key(&args, &keys.forced);
+    args_text(&args, keys.channel.text, keys.channel.len);
+    args_number(&args, store->options.config->retry_window_ms);
+    args_string(&args, only);
+    send_call(store, SCRIPT_FORCE_UNLOCK, &args, 0, done, arg);
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+void lock_store_mark(struct lock_store *store, char mark[LOCK_MARK_SIZE])
+{
+    snprintf(mark, LOCK_MARK_SIZE, "%s.%" PRIu64, store->options.worker_id,
+             ++store->mark_count);
+}
+
+struct lock_store *lock_store_new(const struct lock_store_options *options)
+{
+    struct lock_store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL)
+        return NULL;
+    store->options = *options;
+    store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
+    return store;
+}
+
+void lock_store_free(struct lock_store *store)
+{
+    timer_cancel(loop_timers(store->options.loop), &store->retry_withdrawals);
+    withdrawals_release(store);
+    free(store);
+}

@@ -1,0 +1,187 @@
+/* Locks on Redis, one request and one script at a time: try, renew, release, withdraw, look,
+ * force, list. Waiting is built on top of it: acquire.h.
+ *
+ * Every asynchronous call here takes a callback that comes exactly once, never before the call
+ * returns. What has to outlive the call is copied. */
+#ifndef RLOCKD_STORAGE_LOCK_STORE_H
+#define RLOCKD_STORAGE_LOCK_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/config.h"
+#include "server/loop.h"
+#include "server/metrics.h"
+#include "storage/redis.h"
+
+enum {
+    LOCK_NAME_SIZE = 513,
+    LEASE_ID_SIZE = 37,
+    LOCK_HOLDER_SIZE = 200, /* <uuid>:<thread or owner>[:<transaction>] */
+    LOCK_NOTE_SIZE = 257,
+    LOCK_MARK_SIZE = 32,
+    LOCK_WAITERS_SHOWN = 100
+};
+
+enum lease_mode {
+    LEASE_NEW,      /* the server made the token in this very request */
+    LEASE_RECORDED, /* the client made the token, or there is a note: the lease has a record */
+    LEASE_MADE      /* a token that the server made came back */
+};
+
+/* One request about one lease. Filled by the caller, who owns it. */
+struct lease {
+    char name[LOCK_NAME_SIZE]; /* of the lock, as the client says it */
+    char id[LEASE_ID_SIZE];
+    char note[LOCK_NOTE_SIZE];
+    char mark[LOCK_MARK_SIZE]; /* of the request: lock_store_mark() */
+    enum lease_mode mode;
+    int64_t ttl_ms;
+};
+
+enum lock_outcome {
+    LOCK_GRANTED,
+    LOCK_HELD, /* by this lease already, or still */
+    LOCK_BUSY,
+    LOCK_RELEASED,
+    LOCK_UNLOCKED,
+    LOCK_FREE,
+    LOCK_STALE,  /* another grant than the one that was named */
+    LOCK_ENDED,  /* the lease is spent: `reason` */
+    LOCK_REUSED, /* the token belongs to another lock */
+    LOCK_WRONG_KIND,
+    LOCK_LOOKED,
+    LOCK_TOO_MANY_WAITERS,
+    LOCK_DRAINING,
+    LOCK_OUT_OF_MEMORY, /* Redis', not executed */
+    LOCK_NOT_EXECUTED,
+    LOCK_UNKNOWN /* nobody can know: ask again with the same token */
+};
+
+struct lock_result {
+    enum lock_outcome outcome;
+    int64_t fencing_token; /* 0: none was ever issued */
+    int64_t remaining_ms;  /* counted from before Redis was asked; negative: unknown */
+    int64_t ttl_ms;        /* 0: not known */
+    int64_t hold_count;
+    char reason[16];
+    char holder[LOCK_HOLDER_SIZE]; /* for LOCK_BUSY: the field of the hash */
+    char note[LOCK_NOTE_SIZE];     /* of the lease, or of the holder when it is busy */
+};
+
+typedef void lock_done(void *arg, const struct lock_result *result);
+
+struct lock_store_options {
+    const struct config *config;
+    struct loop *loop;
+    struct metrics *metrics;
+    struct redis *redis;
+    const char *worker_id; /* unique among all front ends */
+};
+
+struct lock_store;
+
+/* NULL: out of memory. */
+struct lock_store *lock_store_new(const struct lock_store_options *options);
+void lock_store_free(struct lock_store *store);
+
+/* A mark that no other request has, of any front end. */
+void lock_store_mark(struct lock_store *store, char mark[LOCK_MARK_SIZE]);
+/* The name of the lock's hash in Redis: the key prefix and the name. */
+size_t lock_store_key_name(const struct lock_store *store, const char *name, char *out,
+                           size_t out_size);
+
+/* One attempt to acquire. `register_ms` > 0: if the lock is busy, stand among its waiters for
+ * so long. `registered`: the request stands there, and leaves unless it goes on to wait. */
+void lock_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
+              bool registered, lock_done *done, void *arg);
+void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *done,
+                void *arg);
+void lock_release(struct lock_store *store, const struct lease *lease, lock_done *done,
+                  void *arg);
+
+/* Takes back whatever the request with this lease's mark did, now or as soon as Redis answers
+ * again; gives up when the lease must have expired by itself. Nobody is told. */
+void lock_withdraw(struct lock_store *store, const struct lease *lease);
+/* To be called when Redis is usable again. */
+void lock_store_redis_is_up(struct lock_store *store);
+
+/* `only`: a fencing token as text, "*" for any grant, "" for whatever there is. */
+void lock_force(struct lock_store *store, const char *name, const char *only, lock_done *done,
+                void *arg);
+
+/* Fills in the note of the holder of a busy result, which costs a request to Redis when the
+ * holder is a lease of ours: `done` gets a copy of `result`. */
+void lock_describe_holder(struct lock_store *store, const struct lock_result *result,
+                          lock_done *done, void *arg);
+
+/* --- looking -------------------------------------------------------------------------------
+ */
+
+struct lock_waiter_view {
+    char lease_id[LEASE_ID_SIZE];
+    char note[LOCK_NOTE_SIZE];
+    int64_t waited_ms; /* negative: unknown */
+    int64_t remaining_ms;
+};
+
+enum lease_state { LEASE_UNASKED, LEASE_UNKNOWN, LEASE_WAITING, LEASE_HELD, LEASE_ENDED };
+
+struct lock_view {
+    enum lock_outcome outcome; /* LOCK_LOOKED, or why not */
+    bool locked;
+    char holder[LOCK_HOLDER_SIZE];
+    char note[LOCK_NOTE_SIZE];
+    int64_t hold_count;
+    int64_t remaining_ms; /* negative: unknown */
+    int64_t fencing_token;
+    size_t waiter_count; /* all of them */
+    size_t waiters_shown;
+    struct lock_waiter_view *waiters;
+    enum lease_state lease_state; /* of the lease that asked */
+    char reason[16];              /* of LEASE_ENDED */
+};
+
+typedef void lock_look_done(void *arg, const struct lock_view *view);
+
+/* `lease` may be NULL, or names the lease whose state is asked for. `waiters_max`: how many
+ * waiters to name, at most LOCK_WAITERS_SHOWN. */
+void lock_look(struct lock_store *store, const char *name, const struct lease *lease,
+               size_t waiters_max, lock_look_done *done, void *arg);
+
+/* --- listing ------------------------------------------------------------------------------ */
+
+/* A lock of a page: `name` as clients say it. The view names no waiters. */
+struct lock_list_entry {
+    char name[LOCK_NAME_SIZE];
+    struct lock_view view;
+};
+
+struct lock_list {
+    enum lock_outcome outcome; /* LOCK_LOOKED, or why not */
+    size_t count;
+    const struct lock_list_entry *entries;
+    char next_cursor[64]; /* empty: this was the last page */
+};
+
+typedef void lock_list_done(void *arg, const struct lock_list *list);
+
+/* Held locks whose name begins with `prefix`, at most `limit`, in no order, in bounded work: a
+ * page may hold few or none although there is another. `cursor` comes from the page before; "":
+ * from the start. Non-zero: that is no cursor, and `done` does not come. */
+int lock_list(struct lock_store *store, const char *prefix, size_t limit, const char *cursor,
+              lock_list_done *done, void *arg) __attribute__((warn_unused_result));
+
+/* How many withdrawals Redis has not confirmed yet. */
+size_t lock_store_pending(const struct lock_store *store);
+
+/* True for the holder field of a lease of ours without an owner: `lease_id` is then set. */
+bool lock_holder_is_lease(const char *holder, char lease_id[LEASE_ID_SIZE]);
+/* True when a hash with this only field is a lock, of ours or of Redisson. */
+bool lock_is_holder(const char *field);
+
+/* What an error of Redis means for a lock. */
+enum lock_outcome lock_outcome_of(const struct redis_result *result);
+
+#endif

@@ -1,0 +1,64 @@
+/* What the files of the lock store share. */
+#ifndef RLOCKD_STORAGE_LOCK_STORE_INTERNAL_H
+#define RLOCKD_STORAGE_LOCK_STORE_INTERNAL_H
+
+#include "storage/keys.h"
+#include "storage/lease_record.h"
+#include "storage/lock_store.h"
+
+struct withdrawal;
+
+struct lock_store {
+    struct lock_store_options options;
+    uint64_t mark_count;
+    struct withdrawal *withdrawals; /* not confirmed by Redis yet */
+    struct timer retry_withdrawals;
+};
+
+/* The arguments of one script call; they live where the caller keeps them. */
+struct script_args {
+    size_t count, key_count;
+    const char *text[20];
+    size_t lens[20];
+    char numbers[4][24];
+    size_t number_count;
+};
+
+void args_key(struct script_args *args, const struct key *key);
+void args_text(struct script_args *args, const char *text, size_t len);
+void args_string(struct script_args *args, const char *text);
+void args_number(struct script_args *args, int64_t number);
+int args_send(const struct lock_store *store, enum script script,
+              const struct script_args *args, redis_done *done, void *arg)
+    __attribute__((warn_unused_result));
+
+/* Every key of a lock. The lock's own hash is the bare name. */
+struct lock_keys {
+    struct key name, counter, waiters, forced, channel;
+};
+
+void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, const char *name);
+
+/* The same, and what belongs to one lease of the lock. */
+struct lease_keys {
+    struct lock_keys lock;
+    struct key record;
+    char holder[LOCK_HOLDER_SIZE]; /* the field of the hash */
+    size_t identity_len;
+    char identity[LOCK_NAME_SIZE + 16]; /* lease_record_identity() */
+};
+
+void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, const char *name,
+                     const char *lease_id);
+
+/* What is left of `ms` that Redis counted some time after `sent_ns`, counted from sent_ns on.
+ */
+int64_t lock_ms_left(const struct lock_store *store, int64_t ms, int64_t sent_ns);
+/* Copies a text of a reply; "" when it does not fit. */
+void lock_copy_text(const struct redisReply *reply, char *out, size_t out_size);
+
+/* withdraw.c */
+void withdrawals_release(struct lock_store *store);
+void withdrawals_retry(void *store);
+
+#endif

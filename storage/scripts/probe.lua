@@ -1,0 +1,24 @@
+-- Tries, at connect, the commands, keys and channels that the other scripts need, so that a
+-- missing permission shows before a lock is half released.
+--
+-- KEYS  names like those of a lock and of its companions; nobody else uses them
+-- ARGV  a channel like that of a lock
+--
+-- Reply  1
+redis.call('hset', KEYS[1], 'probe', '1')
+redis.call('pexpire', KEYS[1], 1000)
+redis.call('hrandfield', KEYS[1], 2)
+redis.call('hexists', KEYS[1], 'probe')
+redis.call('hdel', KEYS[1], 'probe')
+for i = 2, #KEYS do
+  redis.call('mget', KEYS[i])
+  redis.call('zadd', KEYS[i], 1, 'probe')
+  redis.call('zcount', KEYS[i], 0, 1)
+  redis.call('zrem', KEYS[i], 'probe')
+  redis.call('set', KEYS[i], '1', 'px', 1000)
+  redis.call('pttl', KEYS[i])
+  redis.call('del', KEYS[i])
+end
+redis.call('time')
+redis.call('publish', ARGV[1], '0')
+return 1

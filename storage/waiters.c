@@ -1,0 +1,303 @@
+#include "storage/waiters.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "server/clock.h"
+#include "storage/keys.h"
+
+/* No message is trusted for longer: RSpinLock never publishes, an operator may delete a key,
+ * pub/sub loses messages. Between 4 and 6 s, so that the polls of many locks do not meet. */
+#define POLL_NS (4 * CLOCK_NS_PER_S)
+#define POLL_JITTER_NS (2 * CLOCK_NS_PER_S)
+/* Redis rounds a TTL to milliseconds. */
+#define EXPIRY_SLACK_NS (2 * CLOCK_NS_PER_MS)
+/* A lock that is waited for again and again stays subscribed to. */
+#define LINGER_NS (2 * CLOCK_NS_PER_S)
+
+struct waited_lock {
+    UT_hash_handle hh;
+    struct waiters *waiters;
+    struct subscription subscription;
+    struct waiter *queue;
+    struct waiter *turn; /* who has it; NULL: nobody */
+    bool again;          /* something happened during that turn */
+    uint64_t generation; /* changes with everything that happens to the lock */
+    int64_t woken_ns;
+    struct timer timer; /* the next poll, or the end of lingering when nobody waits */
+    size_t len;
+    char name[];
+};
+
+struct waiters {
+    struct waiters_options options;
+    struct waited_lock *locks;
+    struct subscription leases;
+    uint64_t
+        generation; /* of them all: a lock that is forgotten and comes back has a new one */
+};
+
+/* --- turns -------------------------------------------------------------------------------- */
+
+static void give_turn(struct waited_lock *lock)
+{
+    struct waiter *waiter;
+
+    if (lock->turn != NULL) {
+        lock->again = true;
+        return;
+    }
+    lock->again = false;
+    DL_FOREACH(lock->queue, waiter) {
+        if (!waiter->trying)
+            break;
+    }
+    if (waiter == NULL) {
+        /* All are trying on their own: what they find out may be too old. */
+        lock->again = lock->queue != NULL;
+        return;
+    }
+    lock->turn = waiter;
+    waiter->trying = true;
+    waiter->turn(waiter->arg);
+}
+
+static void something_happened(struct waited_lock *lock)
+{
+    lock->generation = ++lock->waiters->generation;
+    give_turn(lock);
+}
+
+static void sleep_for(struct waited_lock *lock, int64_t remaining_ms)
+{
+    struct loop *loop = lock->waiters->options.loop;
+    int64_t now_ns = loop_now_ns(loop);
+    int64_t sleep_ns = POLL_NS + (now_ns + (int64_t)(uintptr_t)lock) % POLL_JITTER_NS;
+
+    if (remaining_ms >= 0 && remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS < sleep_ns)
+        sleep_ns = remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
+    timer_arm(loop_timers(loop), &lock->timer, now_ns + sleep_ns);
+}
+
+/* An attempt is over and nobody has the turn: the next one, or sleep. */
+static void settle(struct waited_lock *lock, int64_t remaining_ms)
+{
+    if (lock->again)
+        give_turn(lock);
+    else
+        sleep_for(lock, remaining_ms);
+}
+
+/* --- locks -------------------------------------------------------------------------------- */
+
+static void forget(struct waited_lock *lock)
+{
+    struct waiters *waiters = lock->waiters;
+
+    timer_cancel(loop_timers(waiters->options.loop), &lock->timer);
+    subscriber_remove(waiters->options.subscriber, &lock->subscription);
+    metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, -1);
+    HASH_DEL(waiters->locks, lock);
+    free(lock);
+}
+
+static void on_timer(void *arg)
+{
+    struct waited_lock *lock = arg;
+
+    if (lock->queue == NULL)
+        forget(lock);
+    else
+        give_turn(lock);
+}
+
+static void on_ready(void *arg)
+{
+    something_happened(arg);
+}
+
+static void on_message(void *arg, const char *payload, size_t len)
+{
+    struct waited_lock *lock = arg;
+
+    /* Redisson's unlock message is 0 or 1; other numbers are not for locks. */
+    if (len != 1 || (payload[0] != '0' && payload[0] != '1'))
+        return;
+    metrics_add(lock->waiters->options.metrics, METRIC_WAKE_MESSAGES, 1);
+    lock->woken_ns = loop_now_ns(lock->waiters->options.loop);
+    something_happened(lock);
+}
+
+static struct waited_lock *find_lock(const struct waiters *waiters, const char *name,
+                                     size_t len)
+{
+    struct waited_lock *lock;
+
+    HASH_FIND(hh, waiters->locks, name, len, lock);
+    return lock;
+}
+
+static struct waited_lock *make_lock(struct waiters *waiters, const char *name, size_t len)
+{
+    struct waited_lock *lock = calloc(1, sizeof(*lock) + len + 1);
+    struct key channel;
+
+    assert(lock != NULL);
+    lock->waiters = waiters;
+    memcpy(lock->name, name, len);
+    lock->len = len;
+    lock->generation = ++waiters->generation;
+    lock->timer = (struct timer){.fire = on_timer, .arg = lock};
+    lock->subscription = (struct subscription){
+        .ready = on_ready, .message = on_message, .arg = lock};
+    HASH_ADD(hh, waiters->locks, name, len, lock);
+    metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, 1);
+    key_for_lock(&channel, KEY_CHANNEL, name, len);
+    subscriber_add(waiters->options.subscriber, &lock->subscription, channel.text, channel.len);
+    return lock;
+}
+
+uint64_t waiters_generation(const struct waiters *waiters, const char *name, size_t len)
+{
+    struct waited_lock *lock = find_lock(waiters, name, len);
+
+    return lock != NULL && subscription_is_live(&lock->subscription) ? lock->generation : 0;
+}
+
+/* --- waiters ------------------------------------------------------------------------------ */
+
+void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *name, size_t len,
+                 uint64_t generation, int64_t remaining_ms)
+{
+    struct waited_lock *lock = find_lock(waiters, name, len);
+
+    if (lock == NULL)
+        lock = make_lock(waiters, name, len);
+    waiter->lock = lock;
+    waiter->trying = false;
+    DL_APPEND(lock->queue, waiter);
+    metrics_add(waiters->options.metrics, METRIC_WAITERS, 1);
+    bool live = subscription_is_live(&lock->subscription);
+    if (live && generation != lock->generation)
+        give_turn(lock); /* its attempt began before the subscription or before a message */
+    else if (lock->turn == NULL && lock->queue == waiter)
+        sleep_for(lock, remaining_ms); /* until then, or until on_ready() */
+}
+
+void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaining_ms)
+{
+    struct waited_lock *lock = waiter->lock;
+
+    (void)waiters;
+    waiter->trying = false;
+    if (lock->turn == waiter)
+        lock->turn = NULL;
+    if (lock->turn == NULL)
+        settle(lock, remaining_ms);
+}
+
+void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms)
+{
+    struct waited_lock *lock = waiter->lock;
+    bool had_turn = lock->turn == waiter;
+
+    waiter->lock = NULL;
+    waiter->trying = false;
+    DL_DELETE(lock->queue, waiter);
+    metrics_add(waiters->options.metrics, METRIC_WAITERS, -1);
+    if (had_turn)
+        lock->turn = NULL;
+    if (lock->queue == NULL) {
+        struct loop *loop = waiters->options.loop;
+        timer_arm(loop_timers(loop), &lock->timer, loop_now_ns(loop) + LINGER_NS);
+        return;
+    }
+    if (lock->turn != NULL)
+        return;
+    if (taken_ms >= 0)
+        settle(lock, taken_ms);
+    else if (had_turn || lock->again)
+        give_turn(lock);
+}
+
+bool waiter_is_waiting(const struct waiter *waiter)
+{
+    return waiter->lock != NULL;
+}
+
+int64_t waiter_woken_ns(const struct waiter *waiter)
+{
+    return waiter->lock->woken_ns;
+}
+
+void waiters_wake_all(struct waiters *waiters)
+{
+    struct waited_lock *lock, *next;
+
+    HASH_ITER(hh, waiters->locks, lock, next) {
+        if (lock->queue != NULL)
+            something_happened(lock);
+    }
+}
+
+void waiters_nudge(struct waiters *waiters, const char *name, size_t len, const char *lease_id)
+{
+    struct waited_lock *lock = find_lock(waiters, name, len);
+    struct waiter *waiter, *next;
+
+    if (lock == NULL)
+        return;
+    DL_FOREACH_SAFE(lock->queue, waiter, next) {
+        if (strcmp(waiter->lease_id, lease_id) != 0)
+            continue;
+        if (waiter->trying) {
+            lock->again = true;
+            continue;
+        }
+        waiter->trying = true;
+        waiter->turn(waiter->arg);
+    }
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+/* "<lease id> <lock>": see acquire.lua and release.lua. */
+static void on_lease_message(void *arg, const char *payload, size_t len)
+{
+    struct waiters *waiters = arg;
+    char lease_id[37];
+
+    if (len < sizeof(lease_id) || payload[sizeof(lease_id) - 1] != ' ')
+        return;
+    memcpy(lease_id, payload, sizeof(lease_id) - 1);
+    lease_id[sizeof(lease_id) - 1] = '\0';
+    waiters_nudge(waiters, payload + sizeof(lease_id), len - sizeof(lease_id), lease_id);
+}
+
+struct waiters *waiters_new(const struct waiters_options *options)
+{
+    struct waiters *waiters = calloc(1, sizeof(*waiters));
+
+    if (waiters == NULL)
+        return NULL;
+    waiters->options = *options;
+    waiters->leases = (struct subscription){.message = on_lease_message, .arg = waiters};
+    subscriber_add(options->subscriber, &waiters->leases, CHANNEL_LEASES,
+                   strlen(CHANNEL_LEASES));
+    return waiters;
+}
+
+void waiters_free(struct waiters *waiters)
+{
+    struct waited_lock *lock, *next;
+
+    HASH_ITER(hh, waiters->locks, lock, next) {
+        assert(lock->queue == NULL);
+        forget(lock);
+    }
+    subscriber_remove(waiters->options.subscriber, &waiters->leases);
+    free(waiters);
+}

@@ -1,0 +1,125 @@
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "server/clock.h"
+#include "storage/lock_store_internal.h"
+
+/* How soon a withdrawal that Redis refused (a replica, a slow script) is tried again. */
+#define RETRY_NS (500 * CLOCK_NS_PER_MS)
+
+/* A request whose effect must not stay, kept until Redis has confirmed that. */
+struct withdrawal {
+    struct withdrawal *prev, *next;
+    struct lock_store *store;
+    char name[LOCK_NAME_SIZE];
+    char lease_id[LEASE_ID_SIZE];
+    char mark[LOCK_MARK_SIZE];
+    int64_t expires_ns; /* by then there is nothing left to take back */
+    bool in_flight;
+};
+
+static void forget(struct withdrawal *withdrawal)
+{
+    struct lock_store *store = withdrawal->store;
+
+    DL_DELETE(store->withdrawals, withdrawal);
+    metrics_add(store->options.metrics, METRIC_PENDING_WITHDRAWALS, -1);
+    free(withdrawal);
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct withdrawal *withdrawal = arg;
+    struct lock_store *store = withdrawal->store;
+
+    withdrawal->in_flight = false;
+    if (result->outcome == REDIS_DONE) {
+        if (redis_reply_integer(result->reply) == 1)
+            metrics_add(store->options.metrics, METRIC_UNDONE, 1);
+        forget(withdrawal);
+        return;
+    }
+    if (result->refusal == REDIS_REFUSED_WRONG_TYPE) {
+        forget(withdrawal); /* the name is something else by now */
+        return;
+    }
+    if (!timer_is_armed(&store->retry_withdrawals))
+        timer_arm(loop_timers(store->options.loop), &store->retry_withdrawals,
+                  loop_now_ns(store->options.loop) + RETRY_NS);
+}
+
+static void send(struct withdrawal *withdrawal)
+{
+    struct script_args args = {0};
+    struct lease_keys keys;
+
+    lease_keys_make(withdrawal->store, &keys, withdrawal->name, withdrawal->lease_id);
+    args_key(&args, &keys.lock.name);
+    args_key(&args, &keys.record);
+    args_key(&args, &keys.lock.waiters);
+    args_string(&args, keys.holder);
+    args_string(&args, withdrawal->lease_id);
+    args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
+    args_string(&args, withdrawal->mark);
+    withdrawal->in_flight = args_send(withdrawal->store, SCRIPT_WITHDRAW, &args, on_reply,
+                                      withdrawal) == 0;
+}
+
+void lock_withdraw(struct lock_store *store, const struct lease *lease)
+{
+    struct withdrawal *withdrawal = calloc(1, sizeof(*withdrawal));
+
+    assert(withdrawal != NULL);
+    withdrawal->store = store;
+    memcpy(withdrawal->name, lease->name, sizeof(lease->name));
+    memcpy(withdrawal->lease_id, lease->id, sizeof(lease->id));
+    memcpy(withdrawal->mark, lease->mark, sizeof(lease->mark));
+    withdrawal->expires_ns = loop_now_ns(store->options.loop) +
+                             (lease->ttl_ms + store->options.config->retry_window_ms) *
+                                 CLOCK_NS_PER_MS;
+    DL_APPEND(store->withdrawals, withdrawal);
+    metrics_add(store->options.metrics, METRIC_PENDING_WITHDRAWALS, 1);
+    send(withdrawal); /* when Redis is down: lock_store_redis_is_up() does */
+}
+
+void withdrawals_retry(void *arg)
+{
+    struct lock_store *store = arg;
+    struct withdrawal *withdrawal, *next;
+    int64_t now_ns = loop_now_ns(store->options.loop);
+
+    DL_FOREACH_SAFE(store->withdrawals, withdrawal, next) {
+        if (withdrawal->in_flight)
+            continue;
+        if (withdrawal->expires_ns < now_ns)
+            forget(withdrawal);
+        else
+            send(withdrawal);
+    }
+}
+
+size_t lock_store_pending(const struct lock_store *store)
+{
+    const struct withdrawal *withdrawal;
+    size_t count;
+
+    DL_COUNT(store->withdrawals, withdrawal, count);
+    return count;
+}
+
+void lock_store_redis_is_up(struct lock_store *store)
+{
+    withdrawals_retry(store);
+}
+
+void withdrawals_release(struct lock_store *store)
+{
+    struct withdrawal *withdrawal, *next;
+
+    DL_FOREACH_SAFE(store->withdrawals, withdrawal, next) {
+        forget(withdrawal);
+    }
+}
