@@ -83,7 +83,7 @@ static int parse_redis_url(struct redis_url *url, const char *text)
 
     if (redis_url_parse(url, text, error, sizeof(error)) == 0)
         return 0;
-    fprintf(stderr, "rlockd: --redis: %s\n", error);
+    fprintf(stderr, "rlockd: --redis (RLOCKD_REDIS): %s\n", error);
     return -1;
 }
 

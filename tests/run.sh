@@ -21,7 +21,7 @@ count() {
         awk '{ n += $1 } END { print n + 0 }'
 }
 
-passed=0 failed=0 skipped=0 bad_programs=()
+passed=0 failed=0 skipped=0 summary=()
 for program in "$@"; do
     name=${program#build/}
     started_us=${EPOCHREALTIME/[.,]/}
@@ -41,7 +41,8 @@ for program in "$@"; do
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
 
     if [ "$bad" -gt 0 ]; then
-        bad_programs+=("$name")
+        bad_tests=$(sed -nE 's/^\[ *FAILED *\] (\w+)$/\1/p' "$output" | sort -u | xargs)
+        summary+=("failed: $name: ${bad_tests:-$why}")
         cat "$output"
         verdict=FAILED
     else
@@ -53,6 +54,6 @@ for program in "$@"; do
         $((took_ms / 1000)) $((took_ms % 1000 / 100)) "${why:+  ($why)}"
 done
 
-[ ${#bad_programs[@]} -eq 0 ] || echo "failed: ${bad_programs[*]}"
+[ ${#summary[@]} -eq 0 ] || printf '%s\n' "${summary[@]}"
 echo "$passed passed, $failed failed$([ "$skipped" -eq 0 ] || echo ", $skipped skipped")"
 [ "$failed" -eq 0 ]
