@@ -1,7 +1,7 @@
 # rlockd: `make help` lists what can be made.
 #
-# CC=gcc|clang    SANITIZE=1: address and undefined behaviour, in build/sanitize
-# ONLY=word: only tests whose path has it    VERBOSE=1: what the tests print, also when they pass
+# CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize
+# ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
 
 VERSION := 0.1.0
 PREFIX  := /usr/local
@@ -14,8 +14,8 @@ endif
 COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
 BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libhiredis-dev \
                      libjansson-dev uuid-dev uthash-dev
-RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server
-TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev uuid-runtime curl jq
+RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
+TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
                      python3-jsonschema
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
@@ -84,8 +84,8 @@ $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 
 -include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
-# ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when the
-# compiler, its flags or the version do
+# ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
+# the compiler, its flags or the version do
 
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc

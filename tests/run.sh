@@ -32,7 +32,10 @@ for program in "$@"; do
     running=
     took_ms=$(((${EPOCHREALTIME/[.,]/} - started_us) / 1000))
 
-    ok=$(count PASSED) bad=$(count FAILED) left=$(count SKIPPED) why=
+    # cmocka counts a test that failed in its set-up, its teardown or by fail() there as an
+    # error, and leaves errors out of its summary.
+    errors=$(grep -acE '^\[ *ERROR *\] [^ ]+$' "$output")
+    ok=$(count PASSED) bad=$(($(count FAILED) + errors)) left=$(count SKIPPED) why=
     case $status in
         0) [ $((ok + bad + left)) -gt 0 ] || { bad=1; why="ran no test"; } ;;
         124 | 137) bad=$((bad + 1)) why="still running after $timeout_s s" ;;
@@ -41,7 +44,8 @@ for program in "$@"; do
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + left))
 
     if [ "$bad" -gt 0 ]; then
-        bad_tests=$(sed -nE 's/^\[ *FAILED *\] (\w+)$/\1/p' "$output" | sort -u | xargs)
+        bad_tests=$(sed -nE 's/^\[ *(FAILED|ERROR) *\] ([^ ]+)$/\2/p' "$output" |
+            sort -u | xargs)
         summary+=("failed: $name: ${bad_tests:-$why}")
         cat "$output"
         verdict=FAILED
