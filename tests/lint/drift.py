@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Compares the code's tables with what is written about them.
+
+usage: drift.py BINARY
+routes    handlers/routes.c   <-> paths and methods of openapi.yaml
+problems  server/problem.c    <-> urn:rlockd:problem:<code> in openapi.yaml, with their status
+settings  BINARY --help       <-> README.md
+version   Makefile            <-> openapi.yaml
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+METHODS = {"get", "put", "post", "patch", "delete", "options", "trace"}
+
+problems = []
+
+
+def compare(what, in_code, in_text, code_file, text_file):
+    for name in sorted(in_code - in_text):
+        problems.append(f"{what} {name}: in {code_file} but not in {text_file}")
+    for name in sorted(in_text - in_code):
+        problems.append(f"{what} {name}: in {text_file} but not in {code_file}")
+    if not in_code:
+        problems.append(f"no {what} found in {code_file}: has the form of its table changed?")
+
+
+def routes_in_code(path):
+    text = Path(path).read_text(encoding="utf-8")
+    method, route = r'\.method\s*=\s*"([A-Z]+)"', r'\.path\s*=\s*"([^"]+)"'
+    fields = re.findall(f"{method}|{route}", text)
+    # Rows give both fields, in either order: they come in pairs.
+    pairs = [fields[i:i + 2] for i in range(0, len(fields), 2)]
+    found = {("".join(f[0] for f in pair), "".join(f[1] for f in pair)) for pair in pairs}
+    if any(not m or not p for m, p in found):
+        problems.append(f"{path}: a row without .method or without .path")
+    return {f"{m} {p}" for m, p in found if m != "HEAD"}
+
+
+def check_routes(document):
+    described = {f"{method.upper()} {path}" for path, item in document["paths"].items()
+                 for method in item if method in METHODS}
+    compare("route", routes_in_code("handlers/routes.c"), described,
+            "handlers/routes.c", "openapi.yaml")
+
+
+def problem_statuses(node, found):
+    """Every `type: urn:rlockd:problem:…` in the document that stands beside a `status`."""
+    if isinstance(node, dict):
+        kind, status = node.get("type"), node.get("status")
+        if isinstance(kind, str) and kind.startswith("urn:rlockd:problem:") \
+                and isinstance(status, int):
+            found.add((kind.rsplit(":", 1)[1], status))
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            problem_statuses(child, found)
+    return found
+
+
+def check_problems(document, document_text):
+    source = Path("server/problem.c").read_text(encoding="utf-8")
+    table = {}
+    for row in re.findall(r"^ +\[PROBLEM_\w+\]\s*=\s*\{(.*?)(?=\n +\[|\n\};|\Z)", source,
+                          re.M | re.S):
+        status = re.search(r"\b([45]\d\d)\b", row)
+        code = re.search(r'"([a-z][a-z-]*)"', row)
+        if status and code:
+            table[code[1]] = int(status[1])
+        else:
+            problems.append(f"server/problem.c: no status or code in the row {row.strip()}")
+    written = set(re.findall(r"urn:rlockd:problem:([a-z][a-z-]*)", document_text))
+    compare("problem", set(table), written, "server/problem.c", "openapi.yaml")
+    for code, status in sorted(problem_statuses(document, set())):
+        if code in table and table[code] != status:
+            problems.append(f"problem {code}: status {table[code]} in server/problem.c,"
+                            f" {status} in openapi.yaml")
+
+
+def check_version(document, makefile):
+    version = re.search(r"^VERSION\s*:?=\s*(\S+)", makefile, re.M)[1]
+    if document["info"]["version"] != version:
+        problems.append(f"version {version} in the Makefile,"
+                        f" {document['info']['version']} in openapi.yaml")
+
+
+def check_settings(binary, readme):
+    told = subprocess.run([binary, "--help"], check=True, text=True, timeout=20,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", told))
+    variables = set(re.findall(r"\bRLOCKD_[A-Z][A-Z0-9_]*", told))
+    settings = re.findall(r"^  (--[a-z-]+) .*?(RLOCKD_\w+), default: (.*?)$", told, re.M | re.S)
+    for name in sorted(flags - set(re.findall(r"--[a-z][a-z0-9-]*", readme)) |
+                       variables - set(re.findall(r"\bRLOCKD_[A-Z0-9_]+", readme))):
+        problems.append(f"setting {name}: in --help but not in README.md")
+
+    table = {}
+    for line in readme.splitlines():
+        flag = re.match(r"\|\s*`(--[a-z][a-z0-9-]*)", line)
+        if flag:
+            table[flag[1]] = line
+    rows = "\n".join(table.values())
+    for name in sorted(set(table) - flags | set(re.findall(r"\bRLOCKD_\w+", rows)) - variables):
+        problems.append(f"setting {name}: in README.md but not in --help")
+    for flag, variable, default in settings:
+        if flag in table and (variable not in table[flag] or default not in table[flag]):
+            problems.append(f"setting {flag}: README.md must say {variable} and {default}")
+    if not settings:
+        problems.append("--help shows no settings: has its form changed?")
+    if not table:
+        problems.append("README.md has no settings table (rows that begin with `--flag`)")
+
+
+def main():
+    document_text = Path("openapi.yaml").read_text(encoding="utf-8")
+    try:
+        document = yaml.safe_load(document_text)
+    except yaml.YAMLError:
+        sys.exit("openapi.yaml is not YAML")
+    check_routes(document)
+    check_problems(document, document_text)
+    check_version(document, Path("Makefile").read_text(encoding="utf-8"))
+    check_settings(sys.argv[1], Path("README.md").read_text(encoding="utf-8"))
+    for line in problems:
+        print(line)
+    sys.exit(bool(problems))
+
+
+try:
+    main()
+except OSError as error:
+    sys.exit(f"drift: {error}")

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# lint.sh BINARY: every check that needs no running server. All of them run, each complaint is
+# one line, the last line is `lint: clean` or says what failed. BINARY is asked for its --help.
+set -u
+
+binary=$1
+python=/usr/bin/python3 # the one that the Debian packages are for
+failed=()
+mapfile -t c_files < <(find server storage handlers tests -name '*.[ch]' | sort)
+mapfile -t shell_files < <(find storage tests -name '*.sh' | sort)
+
+# check NAME COMMAND...: runs the command, remembers that it failed.
+check() {
+    local name=$1
+    shift
+    "$@" || failed+=("$name")
+}
+
+format() {
+    local file status=0
+    for file in "${c_files[@]}"; do
+        if ! clang-format --dry-run -Werror "$file" > /dev/null 2>&1; then
+            echo "$file: not formatted (make format)"
+            status=1
+        fi
+    done
+    return $status
+}
+
+check sources  "$python" tests/lint/sources.py
+check openapi  "$python" tests/lint/openapi.py
+check drift    "$python" tests/lint/drift.py "$binary"
+check format   format
+# varFuncNullUB: POSIX' NULL is a pointer. uninitvar: cppcheck does not see the system headers,
+# where the loops of utlist.h are; the compilers and valgrind watch that.
+check cppcheck cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
+    --suppress=varFuncNullUB --suppress=uninitvar \
+    --inline-suppr --std=c11 -I. -Ibuild/gen -D_GNU_SOURCE '-DRLOCKD_VERSION=""' -j "$(nproc)" \
+    --template='{file}:{line}: {id}: {message}' server storage handlers tests
+check shell    shellcheck --format=gcc "${shell_files[@]}" .ci/run
+
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "lint: failed: ${failed[*]}"
+    exit 1
+fi
+echo "lint: clean"
