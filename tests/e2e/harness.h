@@ -1,0 +1,308 @@
+/* What the end-to-end tests share: a private Redis, real rlockd processes, HTTP and faults.
+ *
+ * Everything that a function here hands out belongs to the world and is freed, stopped or
+ * removed when the running test ends; what the plan starts lives until the last test ended.
+ * Every wait has a deadline; a deadline that passes fails the running test. */
+#ifndef E2E_HARNESS_H
+#define E2E_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <hiredis/hiredis.h>
+#include <jansson.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
+
+struct world {
+    char dir[64];        /* private, removed at the end unless E2E_KEEP is set */
+    struct redis *redis; /* NULL when the plan has none */
+    struct front *a, *b; /* the front ends of the plan */
+    struct world_inside *inside;
+};
+
+/* ---- running tests: harness.c ---- */
+
+struct e2e_test {
+    const char *name;
+    void (*run)(struct world *w);
+};
+
+struct e2e_plan {
+    const char *name;
+    const struct e2e_test *tests;
+    size_t tests_len;
+    int front_ends;           /* 0 to 2 */
+    bool without_redis;       /* then front_ends has to be 0 */
+    const char *const *flags; /* of the front ends, NULL-terminated; may be NULL */
+};
+
+#define E2E_TEST(function)                                                                     \
+    {                                                                                          \
+#function, function                                                                    \
+    }
+#define E2E_TESTS(array) .tests = (array), .tests_len = COUNT_OF(array)
+
+/* Runs the tests of a plan; returns what main() has to return. E2E_FILTER picks tests by name.
+ */
+int e2e_run(const struct e2e_plan *plan);
+
+/* `undo(thing)` runs when the test ends, last come, first served. */
+void world_defer(struct world *w, void (*undo)(void *thing), void *thing);
+const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
+/* A fresh random token. No log of a front end may ever hold it: checked after every test. */
+const char *token_new(struct world *w);
+
+/* ---- time: harness.c ---- */
+
+int64_t now_ms(void);
+void nap_ms(int ms);
+/* A deadline as the machine at hand needs it: E2E_PATIENCE times `ms`. */
+int64_t patience_ms(int64_t ms);
+void fail_at(const char *file, int line, const char *format, ...) PRINTF_LIKE(3, 4)
+    __attribute__((noreturn));
+
+#define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
+
+/* Waits for a condition; the test fails when it does not come true within `ms` (scaled). */
+#define wait_until(condition, ms)                                                              \
+    do {                                                                                       \
+        int64_t give_up_ = now_ms() + patience_ms(ms);                                         \
+        while (!(condition)) {                                                                 \
+            if (now_ms() > give_up_)                                                           \
+                FAIL("waited %d ms in vain for: %s", (int)patience_ms(ms), #condition);        \
+            nap_ms(5);                                                                         \
+        }                                                                                      \
+    } while (0)
+
+/* Fails when a condition stops being true within `ms` (not scaled). */
+#define stays_true(condition, ms)                                                              \
+    do {                                                                                       \
+        int64_t enough_ = now_ms() + (ms);                                                     \
+        do {                                                                                   \
+            if (!(condition))                                                                  \
+                FAIL("should have stayed true: %s", #condition);                               \
+            nap_ms(10);                                                                        \
+        } while (now_ms() < enough_);                                                          \
+    } while (0)
+
+/* ---- child processes: harness_process.c ---- */
+
+struct child;
+
+/* Starts argv[0] with stdout and stderr in files of the world's directory. `env` holds further
+ * NAME=VALUE entries (NULL-terminated, may be NULL); the test's own RLOCKD_* are not inherited.
+ */
+struct child *child_start(struct world *w, const char *name, const char *const *argv,
+                          const char *const *env);
+int child_pid(const struct child *child);
+void child_signal(struct child *child, int signo);
+/* Exit code, 128 + n after signal n, -1 when it still runs after `ms` (scaled). */
+int child_wait(struct child *child, int64_t ms);
+const char *child_stdout(struct child *child);
+const char *child_stderr(struct child *child);
+/* The real rlockd with these arguments, under RLOCKD_WRAP where that is set. */
+struct child *rlockd_start(struct world *w, const char *const *args, const char *const *env);
+
+/* ---- front ends: harness_server.c ---- */
+
+struct front {
+    struct world *world;
+    struct child *child;
+    int port;
+    bool ended; /* stopped or killed by the test */
+    size_t log_checked_len;
+};
+
+/* Starts rlockd with `--listen 127.0.0.1:0` and these flags (NULL at the end). `launch` returns
+ * when it listens, `start` when /readyz says ready. */
+struct front *front_launch(struct world *w, ...) __attribute__((sentinel));
+struct front *front_start(struct world *w, ...) __attribute__((sentinel));
+bool front_ready(struct front *fe);
+/* SIGTERM; the exit code has to be 0 within a few seconds. */
+void front_stop(struct front *fe);
+void front_kill(struct front *fe);
+/* Its log: one JSON object a line; front_log_find gives the last one whose `msg` is this. */
+const char *front_log(struct front *fe);
+json_t *front_log_find(struct front *fe, const char *msg);
+/* One sample of /metrics, labels as they stand there; the sum of all when `labels` is NULL. */
+double front_metric(struct front *fe, const char *family, const char *labels);
+
+/* ---- Redis: harness_redis.c ---- */
+
+struct redis {
+    struct world *world;
+    struct child *child;
+    char dir[80];
+    char socket[96];
+    char url[128];
+    redisContext *db;
+};
+
+/* A private redis-server on a unix socket, append-only file on; pairs of setting and value for
+ * CONFIG SET, NULL at the end. */
+struct redis *redis_start(struct world *w, ...) __attribute__((sentinel));
+/* kill -9: what it answered survives in the file. Not for the Redis of the plan. */
+void redis_kill(struct redis *redis);
+void redis_return(struct redis *redis); /* and back again, same directory and socket */
+/* The same with further flags (NULL-terminated), and without waiting for it. */
+void redis_relaunch(struct redis *redis, const char *const *flags);
+/* Between kill and return: everything it ever stored is gone. */
+void redis_lose_data(struct redis *redis);
+void redis_freeze(struct redis *redis);
+void redis_thaw(struct redis *redis);
+/* Opens the connection again, e.g. after CLIENT KILL or a restart. */
+void redis_connect(struct redis *redis);
+
+/* One command; an error reply comes back as such, a lost connection fails the test. */
+redisReply *redis_do(struct redis *redis, const char *format, ...);
+long long redis_int(struct redis *redis, const char *format, ...);
+const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
+void redis_ok(struct redis *redis, const char *format, ...);
+bool redis_has(struct redis *redis, const char *key);
+/* Every key that begins with `prefix`, literally; an array of strings. */
+json_t *redis_keys(struct redis *redis, const char *prefix);
+
+/* A holder as Java clients write it: UUID of the client, number of the thread. */
+#define JAVA_HOLDER "0b7dd2f4-6d7b-4d2f-9b39-4a0f9a6a2f4e:17"
+
+/* What a Java client does to the key of a lock. Both return false when somebody else holds it.
+ */
+bool redisson_lock(struct redis *redis, const char *key, const char *holder, int lease_ms);
+bool redisson_fenced_lock(struct redis *redis, const char *key, const char *holder,
+                          int lease_ms);
+/* False: not the holder. Sends the message and leaves an unlock latch, as Redisson does. */
+bool redisson_unlock(struct redis *redis, const char *key, const char *holder);
+
+struct listener;
+struct listener *listener_start(struct redis *redis, const char *channel);
+/* The next message, NULL when none came within `ms` (scaled). */
+const char *listener_next(struct listener *listener, int64_t ms);
+
+/* ---- HTTP: harness_http.c ---- */
+
+struct request {
+    const char *method, *path;
+    const char *token; /* Lease-Token */
+    const char *body;  /* with Content-Type: application/json unless `type` says otherwise */
+    const char *type;
+    const char *headers[6];
+    int timeout_ms; /* 0: 20 seconds */
+};
+
+struct reply {
+    int status;        /* 0: no answer */
+    const char *head;  /* the header lines */
+    const char *text;  /* the body */
+    json_t *json;      /* the body; NULL when it is not JSON */
+    const char *error; /* why there is no answer */
+    int64_t sent_ms, done_ms;
+};
+
+struct reply *http(struct front *fe, const char *method, const char *path, const char *token);
+struct reply *http_send(struct front *fe, const struct request *request);
+#define HTTP(fe, ...) http_send(fe, &(struct request){__VA_ARGS__})
+
+/* The value of a header, NULL when it is absent. */
+const char *reply_header(struct world *w, const struct reply *reply, const char *name);
+/* `path` like "holder.lease_id" or "holders.0.note"; NULL when absent. */
+json_t *reply_get(const struct reply *reply, const char *path);
+const char *reply_str(const struct reply *reply, const char *path);
+json_int_t reply_int(const struct reply *reply, const char *path); /* -1 when absent */
+
+const char *url_encode(struct world *w, const char *name);
+/* A path below /v1/locks/, the name percent-encoded, `rest` appended as it is. */
+const char *lock_path(struct world *w, const char *name, const char *rest);
+/* PUT, PATCH, DELETE and GET; `query` without its question mark, may be NULL. */
+struct reply *lock_put(struct front *fe, const char *name, const char *token,
+                       const char *query);
+struct reply *lock_renew(struct front *fe, const char *name, const char *token,
+                         const char *query);
+struct reply *lock_release(struct front *fe, const char *name, const char *token);
+struct reply *lock_look(struct front *fe, const char *name);
+int waiter_count(struct front *fe, const char *name);
+
+/* ---- requests that take their time: harness_async.c ---- */
+
+struct call;
+struct call *call_start(struct front *fe, const struct request *request);
+#define CALL(fe, ...) call_start(fe, &(struct request){__VA_ARGS__})
+struct call *call_put(struct front *fe, const char *name, const char *token, const char *query);
+bool call_done(struct call *call);
+struct reply *call_await(struct call *call, int64_t ms);
+void call_hang_up(struct call *call);
+
+/* ---- bytes on a socket: harness_raw.c ---- */
+
+struct raw;
+struct raw *raw_open(struct front *fe);
+void raw_send(struct raw *raw, const char *bytes, size_t len);
+void raw_text(struct raw *raw, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The next answer; status 0 when the server closed without one. */
+struct reply *raw_reply(struct raw *raw, int64_t ms);
+/* Has the server closed within `ms` (scaled)? */
+bool raw_closed(struct raw *raw, int64_t ms);
+void raw_shut_write(struct raw *raw);
+void raw_reset(struct raw *raw); /* closes with RST */
+
+/* ---- a bad network between rlockd and Redis: harness_proxy.c ---- */
+
+enum proxy_mode {
+    PROXY_PASS,
+    PROXY_BLACKHOLE,    /* connections stay, nothing comes through */
+    PROXY_RESET,        /* every connection is reset, the new ones too */
+    PROXY_DROP_REPLIES, /* Redis gets the commands, its answers are lost */
+    PROXY_DELAY         /* answers come 300 ms late */
+};
+
+struct proxy;
+struct proxy *proxy_start(struct redis *redis);
+void proxy_set(struct proxy *proxy, enum proxy_mode mode);
+/* Bytes of commands that have come from rlockd, and bytes of answers that were lost. */
+size_t proxy_commands_len(struct proxy *proxy);
+size_t proxy_dropped_len(struct proxy *proxy);
+/* redis://<userinfo>127.0.0.1:port<path> */
+const char *proxy_url(struct proxy *proxy, const char *userinfo, const char *path);
+
+/* ---- expectations: harness_expect.c ---- */
+
+#define expect_status(reply, status) expect_status_at(reply, status, __FILE__, __LINE__)
+/* An error as the contract wants it: status, code, media type, members, Retry-After. */
+#define expect_problem(reply, status, code)                                                    \
+    expect_problem_at(reply, status, code, __FILE__, __LINE__)
+#define expect_str(reply, path, value) expect_str_at(reply, path, value, __FILE__, __LINE__)
+#define expect_int(reply, path, value)                                                         \
+    expect_between_at(reply, path, value, value, __FILE__, __LINE__)
+#define expect_between(reply, path, low, high)                                                 \
+    expect_between_at(reply, path, low, high, __FILE__, __LINE__)
+#define expect_bool(reply, path, value) expect_bool_at(reply, path, value, __FILE__, __LINE__)
+#define expect_absent(reply, path) expect_absent_at(reply, path, __FILE__, __LINE__)
+#define expect_detail(reply, word) expect_detail_at(reply, word, __FILE__, __LINE__)
+#define expect_true(reply, condition)                                                          \
+    do {                                                                                       \
+        if (!(condition))                                                                      \
+            fail_at(__FILE__, __LINE__, "not so: %s in %d %s", #condition, (reply)->status,    \
+                    (reply)->text);                                                            \
+    } while (0)
+
+void expect_status_at(const struct reply *reply, int status, const char *file, int line);
+void expect_problem_at(const struct reply *reply, int status, const char *code,
+                       const char *file, int line);
+void expect_str_at(const struct reply *reply, const char *path, const char *value,
+                   const char *file, int line);
+void expect_between_at(const struct reply *reply, const char *path, json_int_t low,
+                       json_int_t high, const char *file, int line);
+void expect_bool_at(const struct reply *reply, const char *path, bool value, const char *file,
+                    int line);
+void expect_absent_at(const struct reply *reply, const char *path, const char *file, int line);
+void expect_detail_at(const struct reply *reply, const char *word, const char *file, int line);
+
+#endif

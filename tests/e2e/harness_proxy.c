@@ -1,0 +1,242 @@
+/* A bad network: a TCP proxy between rlockd and the private Redis, driven by a thread. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "harness_world.h"
+
+enum { PAIRS_MAX = 64, CHUNK_LEN = 16384, DELAY_MS = 300, TICK_MS = 10 };
+
+/* An answer of Redis that has not been passed on yet. */
+struct chunk {
+    struct chunk *next;
+    int64_t due_ms;
+    size_t len;
+    char bytes[];
+};
+
+struct pair {
+    int client, server;
+    struct chunk *first, **last;
+};
+
+struct proxy {
+    struct world *world;
+    struct redis *redis;
+    pthread_t thread;
+    int listen_fd, port;
+    _Atomic int mode;
+    _Atomic bool stop;
+    _Atomic size_t commands_len, dropped_len;
+    struct pair pairs[PAIRS_MAX];
+    size_t pairs_len;
+};
+
+static void fd_reset(int fd)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    close(fd);
+}
+
+static void pair_close(struct proxy *proxy, size_t n, bool reset)
+{
+    struct pair *pair = &proxy->pairs[n];
+
+    if (reset)
+        fd_reset(pair->client);
+    else
+        close(pair->client);
+    close(pair->server);
+    while (pair->first != NULL) {
+        struct chunk *next = pair->first->next;
+
+        free(pair->first);
+        pair->first = next;
+    }
+    proxy->pairs_len--;
+    if (n == proxy->pairs_len)
+        return;
+    *pair = proxy->pairs[proxy->pairs_len];
+    if (pair->first == NULL)
+        pair->last = &pair->first;
+}
+
+static void pair_open(struct proxy *proxy)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int client = accept(proxy->listen_fd, NULL, NULL);
+    int server;
+
+    if (client < 0)
+        return;
+    if (proxy->mode == PROXY_RESET || proxy->pairs_len == PAIRS_MAX) {
+        fd_reset(client);
+        return;
+    }
+    snprintf(to.sun_path, sizeof(to.sun_path), "%s", proxy->redis->socket);
+    server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(server, (struct sockaddr *)&to, sizeof(to)) != 0) {
+        close(server);
+        fd_reset(client);
+        return;
+    }
+    proxy->pairs[proxy->pairs_len] = (struct pair){.client = client, .server = server};
+    proxy->pairs[proxy->pairs_len].last = &proxy->pairs[proxy->pairs_len].first;
+    proxy->pairs_len++;
+}
+
+static bool pass_command(struct proxy *proxy, struct pair *pair)
+{
+    char bytes[CHUNK_LEN];
+    ssize_t n = recv(pair->client, bytes, sizeof(bytes), 0);
+
+    if (n <= 0)
+        return false;
+    proxy->commands_len += (size_t)n;
+    return send(pair->server, bytes, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+static bool take_answer(struct proxy *proxy, struct pair *pair)
+{
+    struct chunk *chunk = malloc(sizeof(*chunk) + CHUNK_LEN);
+    ssize_t n;
+
+    if (chunk == NULL)
+        abort();
+    n = recv(pair->server, chunk->bytes, CHUNK_LEN, 0);
+    if (n <= 0 || proxy->mode == PROXY_DROP_REPLIES) {
+        free(chunk);
+        if (n > 0)
+            proxy->dropped_len += (size_t)n;
+        return n > 0;
+    }
+    chunk->next = NULL;
+    chunk->len = (size_t)n;
+    chunk->due_ms = now_ms() + (proxy->mode == PROXY_DELAY ? DELAY_MS : 0);
+    *pair->last = chunk;
+    pair->last = &chunk->next;
+    return true;
+}
+
+static bool pass_answers(struct pair *pair)
+{
+    while (pair->first != NULL && pair->first->due_ms <= now_ms()) {
+        struct chunk *chunk = pair->first;
+        ssize_t n = send(pair->client, chunk->bytes, chunk->len, MSG_NOSIGNAL);
+        bool ok = n == (ssize_t)chunk->len;
+
+        pair->first = chunk->next;
+        if (pair->first == NULL)
+            pair->last = &pair->first;
+        free(chunk);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static void proxy_turn(struct proxy *proxy)
+{
+    struct pollfd fds[1 + 2 * PAIRS_MAX];
+    short want = proxy->mode == PROXY_BLACKHOLE ? 0 : POLLIN;
+    size_t len = proxy->pairs_len;
+
+    fds[0] = (struct pollfd){.fd = proxy->listen_fd, .events = POLLIN};
+    for (size_t i = 0; i < len; i++) {
+        fds[1 + 2 * i] = (struct pollfd){.fd = proxy->pairs[i].client, .events = want};
+        fds[2 + 2 * i] = (struct pollfd){.fd = proxy->pairs[i].server, .events = want};
+    }
+    /* A connection that has broken would end every poll at once. */
+    if (want == 0)
+        nap_ms(TICK_MS);
+    poll(fds, 1 + 2 * len, TICK_MS);
+    if (proxy->mode == PROXY_BLACKHOLE && want != 0)
+        return;
+    for (size_t i = len; i-- > 0;) {
+        struct pair *pair = &proxy->pairs[i];
+        bool ok = proxy->mode != PROXY_RESET;
+
+        if (ok && want != 0 && fds[1 + 2 * i].revents != 0)
+            ok = pass_command(proxy, pair);
+        if (ok && want != 0 && fds[2 + 2 * i].revents != 0)
+            ok = take_answer(proxy, pair);
+        if (ok && want != 0)
+            ok = pass_answers(pair);
+        if (!ok)
+            pair_close(proxy, i, proxy->mode == PROXY_RESET);
+    }
+    if (fds[0].revents != 0)
+        pair_open(proxy);
+}
+
+static void *proxy_run(void *arg)
+{
+    struct proxy *proxy = arg;
+
+    while (!proxy->stop)
+        proxy_turn(proxy);
+    while (proxy->pairs_len > 0)
+        pair_close(proxy, proxy->pairs_len - 1, false);
+    return NULL;
+}
+
+static void proxy_undo(void *thing)
+{
+    struct proxy *proxy = thing;
+
+    proxy->stop = true;
+    pthread_join(proxy->thread, NULL);
+    close(proxy->listen_fd);
+    free(proxy);
+}
+
+struct proxy *proxy_start(struct redis *redis)
+{
+    struct proxy *proxy = calloc(1, sizeof(*proxy));
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t at_len = sizeof(at);
+
+    if (proxy == NULL)
+        abort();
+    proxy->world = redis->world;
+    proxy->redis = redis;
+    proxy->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(proxy->listen_fd, (struct sockaddr *)&at, at_len) != 0 ||
+        listen(proxy->listen_fd, 64) != 0 ||
+        getsockname(proxy->listen_fd, (struct sockaddr *)&at, &at_len) != 0)
+        FAIL("cannot start a proxy: %s", strerror(errno));
+    proxy->port = ntohs(at.sin_port);
+    if (pthread_create(&proxy->thread, NULL, proxy_run, proxy) != 0)
+        abort();
+    world_defer(redis->world, proxy_undo, proxy);
+    return proxy;
+}
+
+void proxy_set(struct proxy *proxy, enum proxy_mode mode)
+{
+    proxy->mode = (int)mode;
+    /* The turn that polls with the old mode ends within a tick. */
+    nap_ms(3 * TICK_MS);
+}
+
+size_t proxy_commands_len(struct proxy *proxy)
+{
+    return proxy->commands_len;
+}
+
+size_t proxy_dropped_len(struct proxy *proxy)
+{
+    return proxy->dropped_len;
+}
+
+const char *proxy_url(struct proxy *proxy, const char *userinfo, const char *path)
+{
+    return text(proxy->world, "redis://%s127.0.0.1:%d%s", userinfo, proxy->port, path);
+}

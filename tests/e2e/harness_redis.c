@@ -1,0 +1,321 @@
+/* A private redis-server, and what a Java client does to it. */
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness_world.h"
+
+enum { REDIS_FLAGS_MAX = 32, REDIS_START_MS = 10000 };
+
+struct listener {
+    struct world *world;
+    redisContext *db;
+};
+
+/* Effects of Redisson's scripts, in words of our own. */
+static const char *const ACQUIRE =
+    "if redis.call('hlen', KEYS[1]) > 0 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then "
+    "  return redis.call('pttl', KEYS[1]) end "
+    "if ARGV[3] == 'fenced' then redis.call('incr', KEYS[2]) end "
+    "redis.call('hincrby', KEYS[1], ARGV[2], 1) "
+    "redis.call('pexpire', KEYS[1], ARGV[1]) "
+    "return false";
+
+static const char *const UNLOCK =
+    "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return false end "
+    "redis.call('del', KEYS[1]) "
+    "redis.call('publish', KEYS[2], '0') "
+    "redis.call('set', KEYS[3], '1', 'px', 13500) "
+    "return 1";
+
+static void reply_undo(void *thing)
+{
+    freeReplyObject(thing);
+}
+
+void redis_relaunch(struct redis *redis, const char *const *flags)
+{
+    struct world *w = redis->world;
+    const char *argv[REDIS_FLAGS_MAX] = {"redis-server",
+                                         "--port",
+                                         "0",
+                                         "--unixsocket",
+                                         redis->socket,
+                                         "--dir",
+                                         redis->dir,
+                                         "--logfile",
+                                         text(w, "%s/redis.log", redis->dir),
+                                         "--save",
+                                         "",
+                                         "--appendonly",
+                                         "yes",
+                                         "--enable-debug-command",
+                                         "local"};
+    size_t len = 0;
+
+    while (argv[len] != NULL)
+        len++;
+    while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
+        argv[len++] = *flags++;
+    redis->child = child_start(w, "redis", argv, NULL);
+}
+
+static void redis_undo(void *thing)
+{
+    struct redis *redis = thing;
+
+    if (redis->db != NULL)
+        redisFree(redis->db);
+    free(redis);
+}
+
+static bool redis_try(struct redis *redis)
+{
+    redisReply *reply;
+    bool ok;
+
+    if (redis->db != NULL)
+        redisFree(redis->db);
+    redis->db = redisConnectUnix(redis->socket);
+    if (redis->db == NULL || redis->db->err != 0)
+        return false;
+    reply = redisCommand(redis->db, "PING");
+    ok = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return ok;
+}
+
+void redis_connect(struct redis *redis)
+{
+    wait_until(redis_try(redis), REDIS_START_MS);
+}
+
+struct redis *redis_start(struct world *w, ...)
+{
+    struct redis *redis = calloc(1, sizeof(*redis));
+    int n = w->inside->children_len;
+    const char *flag, *value;
+    va_list args;
+
+    if (redis == NULL)
+        abort();
+    redis->world = w;
+    snprintf(redis->dir, sizeof(redis->dir), "%s/r%d", w->dir, n);
+    snprintf(redis->socket, sizeof(redis->socket), "%s/s", redis->dir);
+    snprintf(redis->url, sizeof(redis->url), "unix://%s", redis->socket);
+    if (mkdir(redis->dir, 0700) != 0)
+        FAIL("cannot make %s", redis->dir);
+    redis_relaunch(redis, NULL);
+    world_defer(w, redis_undo, redis);
+    redis_connect(redis);
+    va_start(args, w);
+    while ((flag = va_arg(args, const char *)) != NULL) {
+        value = va_arg(args, const char *);
+        redis_ok(redis, "CONFIG SET %s %s", flag, value);
+    }
+    va_end(args);
+    return redis;
+}
+
+void redis_kill(struct redis *redis)
+{
+    /* The one that comes back ends with the test; the plan's has to last. */
+    if (redis == redis->world->redis)
+        FAIL("the Redis of the plan is not for killing");
+    child_signal(redis->child, SIGKILL);
+    if (child_wait(redis->child, REDIS_START_MS) < 0)
+        FAIL("redis-server survives SIGKILL");
+}
+
+void redis_return(struct redis *redis)
+{
+    redis_relaunch(redis, NULL);
+    redis_connect(redis);
+}
+
+void redis_lose_data(struct redis *redis)
+{
+    dir_remove(text(redis->world, "%s/appendonlydir", redis->dir));
+    unlink(text(redis->world, "%s/appendonly.aof", redis->dir));
+    unlink(text(redis->world, "%s/dump.rdb", redis->dir));
+}
+
+void redis_freeze(struct redis *redis)
+{
+    child_signal(redis->child, SIGSTOP);
+}
+
+void redis_thaw(struct redis *redis)
+{
+    child_signal(redis->child, SIGCONT);
+}
+
+static redisReply *redis_ask(struct redis *redis, const char *format, va_list args)
+{
+    redisReply *reply = redisvCommand(redis->db, format, args);
+
+    if (reply == NULL)
+        FAIL("lost the private Redis: %s (%s)", redis->db->errstr, format);
+    world_defer(redis->world, reply_undo, reply);
+    return reply;
+}
+
+redisReply *redis_do(struct redis *redis, const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+
+    va_start(args, format);
+    reply = redis_ask(redis, format, args);
+    va_end(args);
+    return reply;
+}
+
+long long redis_int(struct redis *redis, const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+
+    va_start(args, format);
+    reply = redis_ask(redis, format, args);
+    va_end(args);
+    if (reply->type != REDIS_REPLY_INTEGER)
+        FAIL("%s: no integer but %s", format, reply->str != NULL ? reply->str : "another type");
+    return reply->integer;
+}
+
+const char *redis_str(struct redis *redis, const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+
+    va_start(args, format);
+    reply = redis_ask(redis, format, args);
+    va_end(args);
+    if (reply->type == REDIS_REPLY_NIL)
+        return NULL;
+    if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS)
+        FAIL("%s: no string but %s", format, reply->str != NULL ? reply->str : "another type");
+    return reply->str;
+}
+
+void redis_ok(struct redis *redis, const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+
+    va_start(args, format);
+    reply = redis_ask(redis, format, args);
+    va_end(args);
+    if (reply->type == REDIS_REPLY_ERROR)
+        FAIL("%s: %s", format, reply->str);
+}
+
+bool redis_has(struct redis *redis, const char *key)
+{
+    return redis_int(redis, "EXISTS %s", key) == 1;
+}
+
+static void undo_json(void *thing)
+{
+    json_decref(thing);
+}
+
+json_t *redis_keys(struct redis *redis, const char *prefix)
+{
+    redisReply *all = redis_do(redis, "KEYS *");
+    json_t *keys = json_array();
+
+    world_defer(redis->world, undo_json, keys);
+    for (size_t i = 0; i < all->elements; i++) {
+        if (strncmp(all->element[i]->str, prefix, strlen(prefix)) == 0)
+            json_array_append_new(keys, json_string(all->element[i]->str));
+    }
+    return keys;
+}
+
+/* `prefix:{key}`, or without further braces where the key has one. */
+static const char *prefixed(struct redis *redis, const char *prefix, const char *key)
+{
+    return text(redis->world, strchr(key, '{') != NULL ? "%s:%s" : "%s:{%s}", prefix, key);
+}
+
+static bool acquire(struct redis *redis, const char *key, const char *holder, int lease_ms,
+                    const char *kind)
+{
+    redisReply *reply = redis_do(redis, "EVAL %s 2 %s %s %d %s %s", ACQUIRE, key,
+                                 prefixed(redis, "redisson_lock_token", key), lease_ms, holder,
+                                 kind);
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        FAIL("acquire as Redisson: %s", reply->str);
+    return reply->type == REDIS_REPLY_NIL;
+}
+
+bool redisson_lock(struct redis *redis, const char *key, const char *holder, int lease_ms)
+{
+    return acquire(redis, key, holder, lease_ms, "plain");
+}
+
+bool redisson_fenced_lock(struct redis *redis, const char *key, const char *holder,
+                          int lease_ms)
+{
+    return acquire(redis, key, holder, lease_ms, "fenced");
+}
+
+bool redisson_unlock(struct redis *redis, const char *key, const char *holder)
+{
+    const char *latch = text(redis->world, "%s:0123456789abcdef0123456789abcdef",
+                             prefixed(redis, "redisson_unlock_latch", key));
+    redisReply *reply = redis_do(redis, "EVAL %s 3 %s %s %s %s", UNLOCK, key,
+                                 prefixed(redis, "redisson_lock__channel", key), latch, holder);
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        FAIL("unlock as Redisson: %s", reply->str);
+    return reply->type == REDIS_REPLY_INTEGER;
+}
+
+static void listener_undo(void *thing)
+{
+    struct listener *listener = thing;
+
+    redisFree(listener->db);
+    free(listener);
+}
+
+struct listener *listener_start(struct redis *redis, const char *channel)
+{
+    struct listener *listener = calloc(1, sizeof(*listener));
+    redisReply *reply;
+
+    if (listener == NULL)
+        abort();
+    listener->world = redis->world;
+    listener->db = redisConnectUnix(redis->socket);
+    world_defer(redis->world, listener_undo, listener);
+    reply = redisCommand(listener->db, "SUBSCRIBE %s", channel);
+    if (reply == NULL)
+        FAIL("cannot subscribe");
+    freeReplyObject(reply);
+    return listener;
+}
+
+const char *listener_next(struct listener *listener, int64_t ms)
+{
+    int64_t wait_ms = patience_ms(ms);
+    struct timeval limit = {.tv_sec = wait_ms / 1000, .tv_usec = (wait_ms % 1000) * 1000};
+    redisReply *reply = NULL;
+
+    redisSetTimeout(listener->db, limit);
+    if (redisGetReply(listener->db, (void **)&reply) != REDIS_OK) {
+        /* A time-out sets the error for good; clear it, the connection is fine. */
+        listener->db->err = 0;
+        return NULL;
+    }
+    world_defer(listener->world, reply_undo, reply);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
+        FAIL("not a message");
+    return reply->element[2]->str;
+}

@@ -1,0 +1,331 @@
+/* Every error of this version: status, code, media type, and a detail that names the field. */
+#include "harness.h"
+
+#include <sys/stat.h>
+
+static void test_wrong_fields(struct world *w)
+{
+    static const struct {
+        const char *query, *body, *names;
+    } wrong[] = {
+        {"?ttl_ms=99", NULL, "ttl_ms"},
+        {"?ttl_ms=86400001", NULL, "ttl_ms"},
+        {"?ttl_ms=-1", NULL, "ttl_ms"},
+        {"?ttl_ms=1e3", NULL, "ttl_ms"},
+        {"?ttl_ms=", NULL, "ttl_ms"},
+        {"?ttl_ms=18446744073709552616", NULL, "ttl_ms"},
+        {"?ttl_ms=1000&ttl_ms=1000", NULL, "ttl_ms"},
+        {"?wait_ms=-1", NULL, "wait_ms"},
+        {"?wait_ms=55001", NULL, "wait_ms"},
+        {"?wait_ms=x", NULL, "wait_ms"},
+        {"?note=a%0Ab", NULL, "note"},
+        {"?note=%ff", NULL, "note"},
+        {"?ttl=1000", NULL, "ttl"},
+        {"?TTL_MS=1000", NULL, "TTL_MS"},
+        {"?kind=mutex", NULL, "kind"},
+        {"", "{\"ttl_ms\":99}", "ttl_ms"},
+        {"", "{\"ttl_ms\":\"1000\"}", "ttl_ms"},
+        {"", "{\"ttl_ms\":1000.5}", "ttl_ms"},
+        {"", "{\"ttl_ms\":true}", "ttl_ms"},
+        {"", "{\"ttl_ms\":null}", "ttl_ms"},
+        {"", "{\"wait_ms\":55001}", "wait_ms"},
+        {"", "{\"note\":5}", "note"},
+        {"", "{\"note\":\"a\\u0007b\"}", "note"},
+        {"", "{\"kind\":[]}", "kind"},
+        {"", "{\"tttl_ms\":1000}", "tttl_ms"},
+        {"?ttl_ms=1000", "{\"ttl_ms\":1000}", "ttl_ms"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct reply *r = HTTP(w->a, .method = "PUT",
+                               .path = text(w, "/v1/locks/fields%s", wrong[i].query),
+                               .token = token_new(w), .body = wrong[i].body);
+
+        expect_problem(r, 400, "malformed-request");
+        expect_detail(r, wrong[i].names);
+    }
+    assert_false(redis_has(w->redis, "fields"));
+}
+
+static void test_limits_are_inclusive(struct world *w)
+{
+    char note[257];
+
+    memset(note, 'n', 256);
+    note[256] = '\0';
+    expect_status(lock_put(w->a, "limit-1", token_new(w), "ttl_ms=100"), 201);
+    expect_status(lock_put(w->a, "limit-2", token_new(w), "ttl_ms=86400000&wait_ms=55000"),
+                  201);
+    expect_str(lock_put(w->a, "limit-3", token_new(w), text(w, "note=%s", note)), "note", note);
+    expect_problem(lock_put(w->a, "limit-4", token_new(w), text(w, "note=%sn", note)), 400,
+                   "malformed-request");
+}
+
+static void test_later_fields_are_refused(struct world *w)
+{
+    static const struct {
+        const char *query, *body, *names;
+    } later[] = {
+        {"?owner=me", NULL, "owner"},         {"", "{\"owner\":\"me\"}", "owner"},
+        {"?kind=fair", NULL, "kind"},         {"?kind=read", NULL, "kind"},
+        {"", "{\"kind\":\"write\"}", "kind"},
+    };
+    struct reply *r;
+
+    for (size_t i = 0; i < COUNT_OF(later); i++) {
+        r = HTTP(w->a, .method = "PUT", .path = text(w, "/v1/locks/later%s", later[i].query),
+                 .token = token_new(w), .body = later[i].body);
+        expect_problem(r, 400, "malformed-request");
+        expect_detail(r, later[i].names);
+        expect_detail(r, "not supported");
+    }
+    r = HTTP(w->a, .method = "PUT", .path = "/v1/locks/later", .token = token_new(w),
+             .headers = {text(w, "Session-Token: %s", token_new(w))});
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "Session-Token");
+    expect_detail(r, "not supported");
+}
+
+static void test_wrong_bodies(struct world *w)
+{
+    static const char *const wrong[] = {
+        "{",
+        "[]",
+        "\"ttl_ms\"",
+        "null",
+        "{\"ttl_ms\":1000} x",
+        "{\"ttl_ms\":1000,\"ttl_ms\":1000}",
+        "{\"ttl_ms\":1000,}",
+        "{'ttl_ms':1000}",
+        "{\"note\":\"\xff\"}",
+        "{\"note\":\"\\u0000\"}",
+        "{\"note\":\"\\ud800\"}",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct reply *r = HTTP(w->a, .method = "PUT", .path = "/v1/locks/bodies",
+                               .token = token_new(w), .body = wrong[i]);
+
+        expect_problem(r, 400, "malformed-request");
+    }
+    assert_false(redis_has(w->redis, "bodies"));
+}
+
+static void test_wrong_tokens(struct world *w)
+{
+    static const char *const methods[] = {"PUT", "PATCH", "DELETE"};
+    static const char *const wrong[] = {
+        "x",
+        "00000000-0000-0000-0000-000000000000",
+        "6f1d2b54e2f84d2c8d5f2f0c5b0f7a11",
+        "{6f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a11}",
+        "6f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a1",
+        "6f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a111",
+        "6f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a1g",
+        "6f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a11, 6f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a11",
+    };
+    struct reply *r;
+
+    for (size_t m = 0; m < COUNT_OF(methods); m++) {
+        r = http(w->a, methods[m], "/v1/locks/tokens", NULL);
+        expect_problem(r, 400, "malformed-request");
+        expect_detail(r, "Lease-Token");
+        for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+            r = http(w->a, methods[m], "/v1/locks/tokens", wrong[i]);
+            expect_problem(r, 400, "malformed-request");
+            expect_detail(r, "Lease-Token");
+        }
+    }
+    r = HTTP(w->a, .method = "PUT", .path = "/v1/locks/tokens", .token = token_new(w),
+             .headers = {text(w, "Lease-Token: %s", token_new(w))});
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "Lease-Token");
+    expect_problem(http(w->a, "POST", "/v1/locks/tokens", "x"), 400, "malformed-request");
+    expect_problem(http(w->a, "GET", "/v1/locks/tokens", "x"), 400, "malformed-request");
+    assert_false(redis_has(w->redis, "tokens"));
+}
+
+static void test_fields_where_there_are_none(struct world *w)
+{
+    const char *token = token_new(w);
+
+    expect_status(lock_put(w->a, "none", token, NULL), 201);
+    expect_problem(http(w->a, "DELETE", "/v1/locks/none?ttl_ms=1000", token), 400,
+                   "malformed-request");
+    expect_problem(http(w->a, "GET", "/v1/locks/none?ttl_ms=1000", NULL), 400,
+                   "malformed-request");
+    expect_problem(http(w->a, "PATCH", "/v1/locks/none?wait_ms=1000", token), 400,
+                   "malformed-request");
+    expect_problem(http(w->a, "PATCH", "/v1/locks/none?note=x", token), 400,
+                   "malformed-request");
+    expect_problem(http(w->a, "POST", "/v1/locks/none/force-unlock?force=1", NULL), 400,
+                   "malformed-request");
+    expect_status(lock_put(w->a, "none", token, NULL), 200);
+}
+
+static void test_no_such_route(struct world *w)
+{
+    static const char *const paths[] = {"/",
+                                        "/v1",
+                                        "/v1/",
+                                        "/v1/lock/a",
+                                        "/v1/locks/a/b",
+                                        "/v2/locks/a",
+                                        "/v1/locks/a/force-unlock/x",
+                                        "/v1/locks/a/fencing-tokens",
+                                        "/V1/locks/a",
+                                        "/v1/sessions",
+                                        "//v1/locks/a"};
+
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
+        expect_problem(http(w->a, "GET", paths[i], NULL), 404, "not-found");
+}
+
+static void check_allow(struct world *w, const struct reply *r, const char *const *methods)
+{
+    const char *allow = reply_header(w, r, "Allow");
+
+    expect_problem(r, 405, "method-not-allowed");
+    expect_true(r, allow != NULL);
+    for (; *methods != NULL; methods++)
+        expect_true(r, strstr(allow, *methods) != NULL);
+}
+
+static void test_wrong_method(struct world *w)
+{
+    static const char *const lock[] = {"PUT", "POST", "PATCH", "DELETE", "GET", NULL};
+    static const char *const post[] = {"POST", NULL};
+    static const char *const get[] = {"GET", NULL};
+
+    check_allow(w, http(w->a, "OPTIONS", "/v1/locks/a", NULL), lock);
+    check_allow(w, http(w->a, "TRACE", "/v1/locks/a", NULL), lock);
+    check_allow(w, http(w->a, "GET", "/v1/locks/a/force-unlock", NULL), post);
+    check_allow(w, http(w->a, "DELETE", "/v1/locks", NULL), get);
+    check_allow(w, http(w->a, "POST", "/livez", NULL), get);
+    check_allow(w, http(w->a, "PUT", "/metrics", NULL), get);
+    check_allow(w, http(w->a, "PUT", "/v1/locks/a/fencing-tokens/1", NULL), get);
+}
+
+static void test_wrong_kind(struct world *w)
+{
+    struct reply *r;
+
+    redis_ok(w->redis, "HSET kind:rw mode write c:1:write 1");
+    redis_ok(w->redis, "PEXPIRE kind:rw 60000");
+    redis_ok(w->redis, "SET kind:string 3 EX 60");
+    redis_ok(w->redis, "HSET kind:map a b");
+    for (const char *const *key = (const char *[]){"kind:rw", "kind:string", "kind:map", NULL};
+         *key != NULL; key++) {
+        r = lock_put(w->a, *key, token_new(w), NULL);
+        expect_problem(r, 409, "wrong-kind");
+        expect_problem(http(w->a, "POST", lock_path(w, *key, ""), NULL), 409, "wrong-kind");
+        expect_problem(lock_look(w->a, *key), 409, "wrong-kind");
+    }
+    expect_problem(lock_release(w->a, "kind:string", token_new(w)), 409, "wrong-kind");
+    expect_problem(lock_renew(w->a, "kind:string", token_new(w), NULL), 409, "wrong-kind");
+    assert_string_equal(redis_str(w->redis, "GET kind:string"), "3");
+    redis_ok(w->redis, "DEL kind:rw kind:string kind:map");
+}
+
+static void test_token_of_another_lock(struct world *w)
+{
+    const char *token = token_new(w);
+
+    expect_status(lock_put(w->a, "mine", token, NULL), 201);
+    expect_problem(lock_put(w->a, "other", token, NULL), 422, "token-reused");
+    expect_problem(lock_renew(w->a, "other", token, NULL), 422, "token-reused");
+    expect_problem(lock_release(w->a, "other", token), 422, "token-reused");
+    assert_false(redis_has(w->redis, "other"));
+    expect_status(lock_put(w->a, "mine", token, NULL), 200);
+}
+
+static void test_media_types(struct world *w)
+{
+    static const char *const wrong[] = {"text/plain", "application/x-www-form-urlencoded",
+                                        "application/jsonx", "application/merge-patch+json"};
+
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct reply *r = HTTP(w->a, .method = "PUT", .path = "/v1/locks/media",
+                               .token = token_new(w), .body = "{}", .type = wrong[i]);
+
+        expect_problem(r, 415, "unsupported-media-type");
+    }
+    assert_false(redis_has(w->redis, "media"));
+    expect_status(HTTP(w->a, .method = "PUT", .path = "/v1/locks/media", .token = token_new(w),
+                       .body = "", .type = "application/x-www-form-urlencoded"),
+                  201);
+}
+
+static struct front *guarded_front(struct world *w)
+{
+    const char *path = text(w, "%s/tokens", w->dir);
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fputs("# who may do what\n\n"
+          "deployer lock deploy-secret-aaaaaaaaaaaaaaaa deploy/\n"
+          "admin operator admin-secret-bbbbbbbbbbbbbbbb *\n",
+          file);
+    fclose(file);
+    chmod(path, 0600);
+    return front_start(w, "--redis", w->redis->url, "--api-tokens", path, NULL);
+}
+
+static struct reply *as(struct front *fe, const char *bearer, const char *method,
+                        const char *path)
+{
+    struct world *w = fe->world;
+
+    return HTTP(fe, .method = method, .path = path,
+                .token = strcmp(method, "POST") != 0 ? token_new(w) : NULL,
+                .headers = {text(w, "Authorization: Bearer %s", bearer)});
+}
+
+static void test_api_tokens(struct world *w)
+{
+    static const char *const open[] = {"/livez", "/readyz", "/metrics", "/version",
+                                       "/openapi.yaml"};
+    const char *deployer = "deploy-secret-aaaaaaaaaaaaaaaa";
+    const char *admin = "admin-secret-bbbbbbbbbbbbbbbb";
+    struct front *fe = guarded_front(w);
+    struct reply *r = lock_put(fe, "deploy/x", token_new(w), NULL);
+
+    expect_problem(r, 401, "unauthenticated");
+    expect_true(r, strncmp(reply_header(w, r, "WWW-Authenticate"), "Bearer", 6) == 0);
+    expect_problem(as(fe, "nobody", "PUT", "/v1/locks/deploy%2Fx"), 401, "unauthenticated");
+    expect_problem(as(fe, deployer, "PUT", "/v1/locks/other"), 403, "forbidden");
+    expect_problem(as(fe, deployer, "GET", "/v1/locks/other"), 403, "forbidden");
+    expect_status(as(fe, deployer, "PUT", "/v1/locks/deploy%2Fx"), 201);
+    expect_problem(as(fe, deployer, "POST", "/v1/locks/deploy%2Fx/force-unlock"), 403,
+                   "forbidden");
+    expect_problem(as(fe, deployer, "GET", "/v1/locks"), 403, "forbidden");
+    expect_problem(as(fe, deployer, "GET", "/v1/locks?prefix=dep"), 403, "forbidden");
+    expect_status(as(fe, deployer, "GET", "/v1/locks?prefix=deploy/x"), 200);
+    expect_status(as(fe, admin, "GET", "/v1/locks"), 200);
+    expect_bool(as(fe, admin, "POST", "/v1/locks/deploy%2Fx/force-unlock"), "unlocked", true);
+    expect_status(as(fe, admin, "PUT", "/v1/locks/other"), 201);
+    for (size_t i = 0; i < COUNT_OF(open); i++)
+        expect_status(http(fe, "GET", open[i], NULL), 200);
+    assert_null(strstr(front_log(fe), "secret"));
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_wrong_fields),
+        E2E_TEST(test_limits_are_inclusive),
+        E2E_TEST(test_later_fields_are_refused),
+        E2E_TEST(test_wrong_bodies),
+        E2E_TEST(test_wrong_tokens),
+        E2E_TEST(test_fields_where_there_are_none),
+        E2E_TEST(test_no_such_route),
+        E2E_TEST(test_wrong_method),
+        E2E_TEST(test_wrong_kind),
+        E2E_TEST(test_token_of_another_lock),
+        E2E_TEST(test_media_types),
+        E2E_TEST(test_api_tokens),
+    };
+    struct e2e_plan plan = {.name = "errors", E2E_TESTS(tests), .front_ends = 1};
+
+    return e2e_run(&plan);
+}

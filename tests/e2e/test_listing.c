@@ -1,0 +1,232 @@
+/* GET /v1/locks: what is held, page by page. */
+#include "harness.h"
+
+enum { PAGES_MAX = 5000 };
+
+/* Every entry of every page, and how many pages it took. */
+struct listing {
+    json_t *locks;
+    int pages_len, longest_page_len;
+};
+
+static void undo_json(void *thing)
+{
+    json_decref(thing);
+}
+
+/* A lock may be listed twice while the keys of Redis move; that is no second lock. */
+static void add_page(json_t *locks, json_t *page)
+{
+    json_t *entry, *known;
+    size_t i, k;
+
+    json_array_foreach(page, i, entry) {
+        bool is_new = true;
+
+        json_array_foreach(locks, k, known)
+            is_new = is_new && !json_equal(json_object_get(known, "lock"),
+                                           json_object_get(entry, "lock"));
+        if (is_new)
+            json_array_append(locks, entry);
+    }
+}
+
+static struct listing list_all(struct world *w, const char *query)
+{
+    struct listing all = {.locks = json_array()};
+    const char *cursor = NULL;
+
+    world_defer(w, undo_json, all.locks);
+    do {
+        const char *path = cursor == NULL ? text(w, "/v1/locks?%s", query)
+                                          : text(w, "/v1/locks?%s&cursor=%s", query,
+                                                 url_encode(w, cursor));
+        struct reply *r = http(w->a, "GET", path, NULL);
+        int len = (int)json_array_size(reply_get(r, "locks"));
+
+        expect_status(r, 200);
+        expect_true(r, json_is_array(reply_get(r, "locks")));
+        expect_true(r, json_is_null(reply_get(r, "next_cursor")) ||
+                           json_is_string(reply_get(r, "next_cursor")));
+        add_page(all.locks, reply_get(r, "locks"));
+        all.longest_page_len = len > all.longest_page_len ? len : all.longest_page_len;
+        cursor = reply_str(r, "next_cursor");
+    } while (++all.pages_len < PAGES_MAX && cursor != NULL);
+    assert_true(all.pages_len < PAGES_MAX);
+    return all;
+}
+
+static json_t *listed(const struct listing *all, const char *lock)
+{
+    json_t *entry, *found = NULL;
+    size_t i;
+
+    json_array_foreach(all->locks, i, entry) {
+        if (strcmp(json_string_value(json_object_get(entry, "lock")), lock) != 0)
+            continue;
+        assert_null(found);
+        found = entry;
+    }
+    return found;
+}
+
+static void test_lists_what_is_held(struct world *w)
+{
+    struct reply *held = lock_put(w->a, "held/1", token_new(w), "ttl_ms=20000&note=n1");
+    struct listing all;
+    json_t *entry, *holder;
+
+    expect_status(held, 201);
+    expect_status(lock_put(w->a, "held/2", token_new(w), NULL), 201);
+    assert_true(redisson_lock(w->redis, "held/java", JAVA_HOLDER, 20000));
+    all = list_all(w, "prefix=held/");
+    assert_int_equal(json_array_size(all.locks), 3);
+
+    entry = listed(&all, "held/1");
+    holder = json_array_get(json_object_get(entry, "holders"), 0);
+    assert_string_equal(json_string_value(json_object_get(entry, "kind")), "lock");
+    assert_string_equal(json_string_value(json_object_get(holder, "lease_id")),
+                        reply_str(held, "lease_id"));
+    assert_int_equal(json_integer_value(json_object_get(entry, "fencing_token")),
+                     reply_int(held, "fencing_token"));
+    assert_in_range(json_integer_value(json_object_get(entry, "remaining_ms")), 1, 20000);
+
+    entry = listed(&all, "held/java");
+    holder = json_array_get(json_object_get(entry, "holders"), 0);
+    assert_string_equal(json_string_value(json_object_get(holder, "redisson_holder")),
+                        JAVA_HOLDER);
+    assert_null(json_object_get(entry, "fencing_token"));
+    assert_non_null(listed(&all, "held/2"));
+}
+
+static void test_forgets_what_was_released(struct world *w)
+{
+    const char *token = token_new(w);
+    struct listing all;
+
+    expect_status(lock_put(w->a, "gone/1", token, NULL), 201);
+    all = list_all(w, "prefix=gone/");
+    assert_int_equal(json_array_size(all.locks), 1);
+    expect_status(lock_release(w->a, "gone/1", token), 200);
+    all = list_all(w, "prefix=gone/");
+    assert_int_equal(json_array_size(all.locks), 0);
+}
+
+static void test_ignores_what_is_no_lock(struct world *w)
+{
+    struct listing all;
+
+    expect_status(lock_put(w->a, "mixed/lock", token_new(w), NULL), 201);
+    redis_ok(w->redis, "SET mixed/string 5");
+    redis_ok(w->redis, "RPUSH mixed/list x");
+    redis_ok(w->redis, "ZADD mixed/zset 1 x");
+    redis_ok(w->redis, "HSET mixed/map colour red shape round");
+    assert_true(redisson_lock(w->redis, "mixed/latch", JAVA_HOLDER, 20000));
+    assert_true(redisson_unlock(w->redis, "mixed/latch", JAVA_HOLDER));
+    all = list_all(w, "prefix=mixed/");
+    assert_int_equal(json_array_size(all.locks), 1);
+    assert_non_null(listed(&all, "mixed/lock"));
+
+    /* Neither the keys of our own nor those beside a Java lock are locks. */
+    all = list_all(w, "prefix=rlockd:");
+    assert_int_equal(json_array_size(all.locks), 0);
+    all = list_all(w, "prefix=redisson_");
+    assert_int_equal(json_array_size(all.locks), 0);
+    redis_ok(w->redis, "DEL mixed/string mixed/list mixed/zset mixed/map");
+}
+
+static void test_prefix_is_literal(struct world *w)
+{
+    static const char *const prefixes[] = {"glob*/", "glob?/", "glob[ab]/", "glob\\/",
+                                           "glob^-/"};
+
+    expect_status(lock_put(w->a, "glob/plain", token_new(w), NULL), 201);
+    expect_status(lock_put(w->a, "globa/plain", token_new(w), NULL), 201);
+    for (size_t i = 0; i < COUNT_OF(prefixes); i++) {
+        const char *encoded = url_encode(w, prefixes[i]);
+        struct listing all = list_all(w, text(w, "prefix=%s", encoded));
+
+        assert_int_equal(json_array_size(all.locks), 0);
+        expect_status(lock_put(w->a, text(w, "%sx", prefixes[i]), token_new(w), NULL), 201);
+        all = list_all(w, text(w, "prefix=%s", encoded));
+        assert_int_equal(json_array_size(all.locks), 1);
+    }
+}
+
+static void test_pages(struct world *w)
+{
+    enum { LOCKS = 57, LIMIT = 10 };
+    struct listing all;
+
+    for (int i = 0; i < LOCKS; i++)
+        expect_status(lock_put(w->a, text(w, "page/%d", i), token_new(w), NULL), 201);
+    for (int i = 0; i < 500; i++)
+        redis_ok(w->redis, "SET page-other/%d x EX 60", i);
+    all = list_all(w, text(w, "prefix=page/&limit=%d", LIMIT));
+    for (int i = 0; i < LOCKS; i++)
+        assert_non_null(listed(&all, text(w, "page/%d", i)));
+    assert_true(all.pages_len >= LOCKS / LIMIT);
+    assert_true(all.longest_page_len <= LIMIT);
+    all = list_all(w, "limit=1000");
+    for (int i = 0; i < LOCKS; i++)
+        assert_non_null(listed(&all, text(w, "page/%d", i)));
+}
+
+static void test_wrong_queries(struct world *w)
+{
+    static const struct {
+        const char *query, *names;
+    } wrong[] = {
+        {"limit=0", "limit"},
+        {"limit=1001", "limit"},
+        {"limit=-1", "limit"},
+        {"limit=ten", "limit"},
+        {"limit=5&limit=5", "limit"},
+        {"cursor=%21", "cursor"},
+        {"cursor=not-a-cursor", "cursor"},
+        {"order=name", "order"},
+        {"prefix=%ff", "prefix"},
+        {"prefix=%00", "prefix"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct reply *r = http(w->a, "GET", text(w, "/v1/locks?%s", wrong[i].query), NULL);
+
+        expect_problem(r, 400, "malformed-request");
+        expect_detail(r, wrong[i].names);
+    }
+    expect_status(http(w->a, "GET", "/v1/locks", NULL), 200);
+    expect_status(http(w->a, "GET", "/v1/locks?limit=1", NULL), 200);
+}
+
+static void test_key_prefix_is_cut_off(struct world *w)
+{
+    struct front *mapped = front_start(w, "--redis", w->redis->url, "--key-prefix",
+                                       "shop*:", NULL);
+    struct reply *r;
+
+    expect_status(lock_put(mapped, "basket", token_new(w), NULL), 201);
+    expect_status(lock_put(w->a, "shopx:basket", token_new(w), NULL), 201);
+    r = http(mapped, "GET", "/v1/locks?limit=1000", NULL);
+    expect_status(r, 200);
+    expect_str(r, "locks.0.lock", "basket");
+    expect_absent(r, "locks.1");
+    r = http(mapped, "GET", "/v1/locks?prefix=shop&limit=1000", NULL);
+    expect_absent(r, "locks.0");
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_lists_what_is_held),
+        E2E_TEST(test_forgets_what_was_released),
+        E2E_TEST(test_ignores_what_is_no_lock),
+        E2E_TEST(test_prefix_is_literal),
+        E2E_TEST(test_pages),
+        E2E_TEST(test_wrong_queries),
+        E2E_TEST(test_key_prefix_is_cut_off),
+    };
+    struct e2e_plan plan = {.name = "listing", E2E_TESTS(tests), .front_ends = 1};
+
+    return e2e_run(&plan);
+}

@@ -1,0 +1,279 @@
+/* What an operator sees: health, metrics, log, the end. */
+#include "harness.h"
+
+#include <signal.h>
+
+static void test_health(struct world *w)
+{
+    struct reply *r = http(w->a, "GET", "/livez", NULL);
+
+    expect_status(r, 200);
+    expect_str(r, "status", "alive");
+    r = http(w->a, "GET", "/readyz", NULL);
+    expect_status(r, 200);
+    expect_str(r, "status", "ready");
+    r = http(w->a, "GET", "/version", NULL);
+    expect_status(r, 200);
+    expect_str(r, "name", "rlockd");
+    expect_true(r, strlen(reply_str(r, "version")) > 0);
+}
+
+static void test_openapi_is_served(struct world *w)
+{
+    struct reply *r = http(w->a, "GET", "/openapi.yaml", NULL);
+    const char *type = reply_header(w, r, "Content-Type");
+
+    expect_status(r, 200);
+    assert_non_null(type);
+    assert_non_null(strstr(type, "yaml"));
+    assert_non_null(strstr(r->text, "openapi: 3.1"));
+    assert_non_null(strstr(r->text, "/v1/locks/{name}"));
+}
+
+static void test_metrics_families(struct world *w)
+{
+    static const char *const families[] = {
+        "rlockd_requests_total",      "rlockd_grants_total",
+        "rlockd_releases_total",      "rlockd_undone_grants_total",
+        "rlockd_waits_granted_total", "rlockd_wait_duration_seconds",
+        "rlockd_hand_off_seconds",    "rlockd_redis_round_trip_seconds",
+        "rlockd_connections",         "rlockd_waiters",
+    };
+    struct reply *r;
+
+    expect_status(lock_put(w->a, "family", token_new(w), NULL), 201);
+    r = http(w->a, "GET", "/metrics", NULL);
+    expect_status(r, 200);
+    assert_non_null(strstr(reply_header(w, r, "Content-Type"), "text/plain"));
+    for (size_t i = 0; i < COUNT_OF(families); i++) {
+        if (strstr(r->text, text(w, "# TYPE %s ", families[i])) == NULL ||
+            strstr(r->text, text(w, "# HELP %s ", families[i])) == NULL)
+            FAIL("no metric %s in\n%s", families[i], r->text);
+    }
+}
+
+static void test_metrics_move(struct world *w)
+{
+    const char *puts = "method=\"PUT\",route=\"/v1/locks/{name}\"";
+    const char *holder = token_new(w), *waiting = token_new(w);
+    double created = front_metric(w->a, "rlockd_requests_total",
+                                  text(w, "%s,status=\"201\"", puts));
+    double busy = front_metric(w->a, "rlockd_requests_total",
+                               text(w, "%s,status=\"423\"", puts));
+    double grants = front_metric(w->a, "rlockd_grants_total", NULL);
+    double releases = front_metric(w->a, "rlockd_releases_total", NULL);
+    double waits = front_metric(w->a, "rlockd_wait_duration_seconds_count", NULL);
+    double hand_offs = front_metric(w->a, "rlockd_hand_off_seconds_count", NULL);
+    struct call *call;
+
+    expect_status(lock_put(w->a, "move", holder, NULL), 201);
+    expect_status(lock_put(w->a, "move", token_new(w), NULL), 423);
+    call = call_put(w->a, "move", waiting, "wait_ms=20000");
+    wait_until(front_metric(w->a, "rlockd_waiters", NULL) == 1, 5000);
+    assert_true(front_metric(w->a, "rlockd_connections", NULL) >= 2);
+    expect_status(lock_release(w->a, "move", holder), 200);
+    expect_status(call_await(call, 5000), 201);
+    wait_until(front_metric(w->a, "rlockd_waiters", NULL) == 0, 5000);
+    assert_true(front_metric(w->a, "rlockd_requests_total",
+                             text(w, "%s,status=\"201\"", puts)) == created + 2);
+    assert_true(front_metric(w->a, "rlockd_requests_total",
+                             text(w, "%s,status=\"423\"", puts)) == busy + 1);
+    assert_true(front_metric(w->a, "rlockd_grants_total", NULL) == grants + 2);
+    assert_true(front_metric(w->a, "rlockd_releases_total", NULL) == releases + 1);
+    assert_true(front_metric(w->a, "rlockd_wait_duration_seconds_count", NULL) >= waits + 1);
+    assert_true(front_metric(w->a, "rlockd_hand_off_seconds_count", NULL) >= hand_offs + 1);
+    assert_true(front_metric(w->a, "rlockd_redis_round_trip_seconds_count", NULL) > 0);
+}
+
+static void test_metrics_hold_no_names(struct world *w)
+{
+    const char *token = token_new(w);
+    struct reply *r;
+
+    expect_status(lock_put(w->a, "secret-name", token, "note=secret-note"), 201);
+    expect_status(http(w->a, "GET", "/no/such/secret-path", NULL), 404);
+    r = http(w->a, "GET", "/metrics", NULL);
+    expect_true(r, strstr(r->text, "secret") == NULL);
+    expect_true(r, strcasestr(r->text, token) == NULL);
+}
+
+/* The last line about a request on this lock; NULL when there is none. */
+static json_t *request_logged(struct front *fe, const char *lock)
+{
+    char *log = strdup(front_log(fe)), *save = NULL;
+    json_t *found = NULL;
+
+    for (char *line = strtok_r(log, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        json_t *entry = json_loads(line, 0, NULL);
+        const char *msg = json_string_value(json_object_get(entry, "msg"));
+        const char *name = json_string_value(json_object_get(entry, "lock"));
+
+        if (msg == NULL || strcmp(msg, "request") != 0 || !name || strcmp(name, lock) != 0) {
+            json_decref(entry);
+            continue;
+        }
+        json_decref(found);
+        found = entry;
+    }
+    free(log);
+    return found;
+}
+
+static void undo_json(void *thing)
+{
+    json_decref(thing);
+}
+
+static void test_one_log_line_a_request(struct world *w)
+{
+    const char *token = token_new(w);
+    struct reply *r = lock_put(w->a, "logged\"\xe2\x82\xac", token, NULL);
+    json_t *line = NULL;
+
+    wait_until((line = request_logged(w->a, "logged\"\xe2\x82\xac")) != NULL, 2000);
+    world_defer(w, undo_json, line);
+    assert_string_equal(json_string_value(json_object_get(line, "level")), "info");
+    assert_string_equal(json_string_value(json_object_get(line, "method")), "PUT");
+    assert_string_equal(json_string_value(json_object_get(line, "route")), "/v1/locks/{name}");
+    assert_int_equal(json_integer_value(json_object_get(line, "status")), 201);
+    assert_true(json_is_number(json_object_get(line, "duration_ms")));
+    assert_string_equal(json_string_value(json_object_get(line, "lease_id")),
+                        reply_str(r, "lease_id"));
+    assert_non_null(strstr(json_string_value(json_object_get(line, "remote")), "127.0.0.1"));
+    assert_true(json_is_string(json_object_get(line, "time")));
+}
+
+/* The server-made token is a secret, too; the harness knows only of the client's. */
+static void test_made_tokens_are_not_logged(struct world *w)
+{
+    struct reply *r = http(w->a, "POST", "/v1/locks/made", NULL);
+    json_t *line = NULL;
+
+    expect_status(r, 201);
+    wait_until((line = request_logged(w->a, "made")) != NULL, 2000);
+    json_decref(line);
+    assert_null(strcasestr(front_log(w->a), reply_str(r, "lease_token")));
+}
+
+static void test_log_level(struct world *w)
+{
+    struct front *quiet = front_launch(w, "--redis", w->redis->url, "--log-level", "info",
+                                       NULL);
+    const char *const args[] = {"--listen",    "127.0.0.1:0", "--redis", w->redis->url,
+                                "--log-level", "error",       NULL};
+    struct child *silent = rlockd_start(w, args, NULL);
+
+    wait_until(front_ready(quiet), 5000);
+    assert_int_equal(child_wait(silent, 300), -1);
+    assert_string_equal(child_stderr(silent), "");
+    child_signal(silent, SIGTERM);
+    assert_int_equal(child_wait(silent, 8000), 0);
+}
+
+static void check_drain(struct world *w, int signo)
+{
+    enum { WAITERS = 20 };
+    struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
+    const char *lock = text(w, "drain/%d", signo);
+    const char *holder = token_new(w);
+    struct call *calls[WAITERS];
+
+    expect_status(lock_put(fe, lock, holder, "ttl_ms=60000"), 201);
+    for (int i = 0; i < WAITERS; i++)
+        calls[i] = call_put(fe, lock, token_new(w), "wait_ms=50000");
+    wait_until(waiter_count(w->a, lock) == WAITERS, 5000);
+    child_signal(fe->child, signo);
+    for (int i = 0; i < WAITERS; i++) {
+        struct reply *r = call_await(calls[i], 5000);
+
+        expect_problem(r, 503, "draining");
+        expect_str(r, "outcome", "not-executed");
+    }
+    assert_int_equal(child_wait(fe->child, 8000), 0);
+    fe->ended = true;
+    /* It leaves no waiter behind, and the lease it gave goes on. */
+    wait_until(waiter_count(w->a, lock) == 0, 2000);
+    expect_status(lock_put(w->a, lock, holder, NULL), 200);
+    expect_status(lock_release(w->a, lock, holder), 200);
+    stays_true(!redis_has(w->redis, lock), 200);
+}
+
+static void test_drain(struct world *w)
+{
+    check_drain(w, SIGTERM);
+    check_drain(w, SIGINT);
+}
+
+static void test_drain_with_idle_connections(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
+    struct raw *idle = raw_open(fe), *kept = raw_open(fe);
+
+    raw_text(kept, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(raw_reply(kept, 5000)->status, 200);
+    raw_text(idle, "GET /livez HTT");
+    front_stop(fe);
+    assert_true(raw_closed(idle, 1000));
+    assert_true(raw_closed(kept, 1000));
+}
+
+static void test_two_workers(struct world *w)
+{
+    enum { CALLS = 24 };
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--workers", "2", NULL);
+    struct call *calls[CALLS];
+    const char *holder = token_new(w), *tokens[CALLS];
+    int left = CALLS;
+
+    expect_status(lock_put(fe, "workers", holder, "ttl_ms=60000"), 201);
+    for (int i = 0; i < CALLS; i++) {
+        tokens[i] = token_new(w);
+        calls[i] = call_put(fe, "workers", tokens[i], "wait_ms=50000");
+    }
+    wait_until(waiter_count(fe, "workers") == CALLS, 5000);
+    expect_status(lock_release(fe, "workers", holder), 200);
+    for (int64_t give_up = now_ms() + patience_ms(10000); left > 0 && now_ms() < give_up;) {
+        for (int i = 0; i < CALLS; i++) {
+            if (calls[i] == NULL || !call_done(calls[i]))
+                continue;
+            expect_status(call_await(calls[i], 0), 201);
+            expect_status(lock_release(fe, "workers", tokens[i]), 200);
+            calls[i] = NULL;
+            left--;
+        }
+        nap_ms(1);
+    }
+    assert_int_equal(left, 0);
+    assert_true(front_metric(fe, "rlockd_grants_total", NULL) == CALLS + 1);
+}
+
+static void test_port_in_use(struct world *w)
+{
+    const char *const args[] = {"--listen", text(w, "127.0.0.1:%d", w->a->port), "--redis",
+                                w->redis->url, NULL};
+    struct child *child = rlockd_start(w, args, NULL);
+
+    assert_int_equal(child_wait(child, 5000), 1);
+    assert_non_null(strstr(child_stderr(child), text(w, "127.0.0.1:%d", w->a->port)));
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_health),
+        E2E_TEST(test_openapi_is_served),
+        E2E_TEST(test_metrics_families),
+        E2E_TEST(test_metrics_move),
+        E2E_TEST(test_metrics_hold_no_names),
+        E2E_TEST(test_one_log_line_a_request),
+        E2E_TEST(test_made_tokens_are_not_logged),
+        E2E_TEST(test_log_level),
+        E2E_TEST(test_drain),
+        E2E_TEST(test_drain_with_idle_connections),
+        E2E_TEST(test_two_workers),
+        E2E_TEST(test_port_in_use),
+    };
+    struct e2e_plan plan = {.name = "operations", E2E_TESTS(tests), .front_ends = 1};
+
+    return e2e_run(&plan);
+}

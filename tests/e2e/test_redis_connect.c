@@ -1,0 +1,124 @@
+/* How an external Redis is reached, and which one is not good enough. */
+#include "harness.h"
+
+enum { NOT_READY_MS = 1500 };
+
+/* Never ready, and the log says why in a line that has this word. */
+static void expect_refused(struct front *fe, const char *word)
+{
+    struct reply *r;
+
+    wait_until(strstr(front_log(fe), word) != NULL, 5000);
+    stays_true(!front_ready(fe), NOT_READY_MS);
+    r = lock_put(fe, "refused", token_new(fe->world), NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+    expect_status(http(fe, "GET", "/livez", NULL), 200);
+}
+
+static void test_tcp_and_database(struct world *w)
+{
+    struct proxy *proxy = proxy_start(w->redis);
+    struct front *fe = front_start(w, "--redis", proxy_url(proxy, "", "/3"), NULL);
+
+    expect_status(lock_put(fe, "db3", token_new(w), NULL), 201);
+    assert_false(redis_has(w->redis, "db3"));
+    redis_ok(w->redis, "SELECT 3");
+    assert_true(redis_has(w->redis, "db3"));
+    redis_ok(w->redis, "SELECT 0");
+}
+
+static void test_password(struct world *w)
+{
+    struct redis *redis = redis_start(w, "requirepass", "s3cret p@ss/w:rd", NULL);
+    struct proxy *proxy = proxy_start(redis);
+    struct front *fe;
+
+    fe = front_start(w, "--redis", proxy_url(proxy, ":s3cret%20p%40ss%2Fw%3Ard@", ""), NULL);
+    expect_status(lock_put(fe, "password", token_new(w), NULL), 201);
+    assert_null(strstr(front_log(fe), "s3cret"));
+    fe = front_launch(w, "--redis", proxy_url(proxy, ":wr0ng@", ""), NULL);
+    expect_refused(fe, "\"warn\"");
+    assert_null(strstr(front_log(fe), "wr0ng"));
+    fe = front_launch(w, "--redis", proxy_url(proxy, "", ""), NULL);
+    expect_refused(fe, "\"warn\"");
+}
+
+static void test_user_and_password(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+    struct front *fe;
+
+    redis_ok(redis, "ACL SETUSER locky on >pw ~* &* +@all");
+    fe = front_start(w, "--redis", proxy_url(proxy, "locky:pw@", ""), NULL);
+    expect_status(lock_put(fe, "user", token_new(w), NULL), 201);
+}
+
+static void test_channels_are_needed(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+    struct front *fe;
+
+    redis_ok(redis, "ACL SETUSER deaf on >pw ~* resetchannels +@all");
+    fe = front_launch(w, "--redis", proxy_url(proxy, "deaf:pw@", ""), NULL);
+    expect_refused(fe, "channel");
+    /* Once the operator has put that right, it goes on by itself. */
+    redis_ok(redis, "ACL SETUSER deaf &redisson_lock__channel:* &rlockd:*");
+    wait_until(front_ready(fe), 15000);
+    expect_status(lock_put(fe, "deaf", token_new(w), NULL), 201);
+}
+
+static void test_scripts_and_keys_are_needed(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+
+    redis_ok(redis, "ACL SETUSER mute on >pw ~* &* +@all -@scripting");
+    expect_refused(front_launch(w, "--redis", proxy_url(proxy, "mute:pw@", ""), NULL),
+                   "\"warn\"");
+    redis_ok(redis, "ACL SETUSER keyless on >pw ~other:* &* +@all");
+    expect_refused(front_launch(w, "--redis", proxy_url(proxy, "keyless:pw@", ""), NULL),
+                   "\"warn\"");
+}
+
+static void test_eviction_must_be_off(struct world *w)
+{
+    struct redis *redis = redis_start(w, "maxmemory", "1gb", "maxmemory-policy", "volatile-ttl",
+                                      NULL);
+    struct front *fe = front_launch(w, "--redis", redis->url, NULL);
+
+    expect_refused(fe, "maxmemory-policy");
+    redis_ok(redis, "CONFIG SET maxmemory-policy noeviction");
+    wait_until(front_ready(fe), 15000);
+    expect_status(lock_put(fe, "evict", token_new(w), NULL), 201);
+}
+
+static void test_a_user_without_config_will_do(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+    struct front *fe;
+
+    /* What managed services allow: CONFIG is not part of it. */
+    redis_ok(redis, "ACL SETUSER plain on >pw ~* &* +@all -@admin -@dangerous +info");
+    fe = front_start(w, "--redis", proxy_url(proxy, "plain:pw@", ""), NULL);
+    expect_status(lock_put(fe, "plain", token_new(w), NULL), 201);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_tcp_and_database),
+        E2E_TEST(test_password),
+        E2E_TEST(test_user_and_password),
+        E2E_TEST(test_channels_are_needed),
+        E2E_TEST(test_scripts_and_keys_are_needed),
+        E2E_TEST(test_eviction_must_be_off),
+        E2E_TEST(test_a_user_without_config_will_do),
+    };
+    struct e2e_plan plan = {.name = "redis-connect", E2E_TESTS(tests)};
+
+    return e2e_run(&plan);
+}
