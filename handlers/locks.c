@@ -16,11 +16,6 @@ bool locks_read_lease(struct http_request *request, bool required, struct lease 
 {
     struct service *service = http_service(request);
 
-    if (http_header(request, HTTP_SESSION_TOKEN) != NULL) {
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Session-Token: not supported by this version");
-        return false;
-    }
     if (!request_token(request, HTTP_LEASE_TOKEN, "Lease-Token", required, token))
         return false;
     lease->mode = LEASE_RECORDED;
@@ -37,36 +32,49 @@ bool locks_read_lease(struct http_request *request, bool required, struct lease 
     return true;
 }
 
-json_t *locks_holder_json(const char *holder, const char *note, int64_t hold_count)
+static void set_text(json_t *object, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        json_object_set_new(object, name, json_string(text));
+}
+
+json_t *locks_holder_json(const struct lock_holder *holder)
 {
     char lease_id[LEASE_ID_SIZE];
-    bool is_lease = lock_holder_is_lease(holder, lease_id);
-    json_t *json = json_pack("{s:s}", is_lease ? "lease_id" : "redisson_holder",
-                             is_lease ? lease_id : holder);
+    json_t *json = json_object();
 
-    if (json != NULL && hold_count > 0)
-        json_object_set_new(json, "hold_count", json_integer(hold_count));
-    if (json != NULL && note[0] != '\0')
-        json_object_set_new(json, "note", json_string(note));
+    if (lock_holder_is_lease(holder->field, lease_id))
+        set_text(json, "lease_id", lease_id);
+    else if (holder->session_id[0] == '\0')
+        set_text(json, "redisson_holder", holder->field);
+    if (holder->hold_count > 0)
+        json_object_set_new(json, "hold_count", json_integer(holder->hold_count));
+    set_text(json, "session_id", holder->session_id);
+    set_text(json, "session_name", holder->session_name);
+    set_text(json, "owner", holder->owner);
+    set_text(json, "note", holder->note);
     return json;
 }
 
 void locks_reply_hold(struct http_request *request, int status, const struct lease *lease,
                       const struct lock_result *result, const char *token)
 {
+    /* What a lease was granted with is what was asked for; later its record tells. */
+    bool is_new = result->outcome == LOCK_GRANTED;
     json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "lock", lease->name,
                              "kind", "lock", "state", "held", "lease_id", lease->id,
                              "fencing_token", (json_int_t)result->fencing_token, "hold_count",
                              (json_int_t)result->hold_count, "remaining_ms",
-                             (json_int_t)result->remaining_ms, "watchdog", 0);
+                             (json_int_t)result->remaining_ms, "watchdog",
+                             is_new ? lease->watchdog : result->watchdog);
 
-    if (body != NULL && result->ttl_ms > 0)
+    if (result->ttl_ms > 0)
         json_object_set_new(body, "ttl_ms", json_integer(result->ttl_ms));
-    const char *note = result->outcome == LOCK_GRANTED ? lease->note : result->note;
-    if (body != NULL && note[0] != '\0')
-        json_object_set_new(body, "note", json_string(note));
-    if (body != NULL && token != NULL) {
-        json_object_set_new(body, "lease_token", json_string(token));
+    set_text(body, "session_id", is_new ? lease->session_id : result->session_id);
+    set_text(body, "owner", is_new ? lease->owner : result->owner);
+    set_text(body, "note", is_new ? lease->note : result->note);
+    if (token != NULL) {
+        set_text(body, "lease_token", token);
         http_reply_header(request, "Lease-Token", token);
     }
     http_reply_json(request, status, body);
@@ -109,9 +117,8 @@ void locks_reply_busy(struct http_request *request, const struct lease *lease,
                                 (json_int_t)retry_ms);
     if (members != NULL && result->remaining_ms >= 0)
         json_object_set_new(members, "remaining_ms", json_integer(result->remaining_ms));
-    if (members != NULL && result->holder[0] != '\0')
-        json_object_set_new(members, "holder",
-                            locks_holder_json(result->holder, result->note, 0));
+    if (members != NULL && result->holder.field[0] != '\0')
+        json_object_set_new(members, "holder", locks_holder_json(&result->holder));
     problem_reply(request, PROBLEM_LOCKED, members, "someone else holds the lock");
 }
 
@@ -135,9 +142,15 @@ void locks_reply_failure(struct http_request *request, const struct lease *lease
     case LOCK_ENDED:
         reply_ended(request, lease, result);
         return;
+    case LOCK_SESSION_ENDED:
+        problem_reply(request, PROBLEM_SESSION_ENDED,
+                      json_pack("{s:s}", "reason", result->reason),
+                      "the session of this lease has ended: open a new one");
+        return;
     case LOCK_REUSED:
-        problem_reply(request, PROBLEM_TOKEN_REUSED, NULL,
-                      "Lease-Token: was used for another lock: use a new one");
+        problem_reply(
+            request, PROBLEM_TOKEN_REUSED, NULL,
+            "Lease-Token: was used for another lock, owner or session: use a new one");
         return;
     case LOCK_WRONG_KIND:
         problem_reply(request, PROBLEM_WRONG_KIND, NULL,

@@ -25,9 +25,9 @@ void locks_reply_busy(struct http_request *request, const struct lease *lease,
 void locks_reply_hold(struct http_request *request, int status, const struct lease *lease,
                       const struct lock_result *result, const char *token);
 
-/* {"lease_id": …} or {"redisson_holder": …}, with `note` and `hold_count` where there are any.
- */
-json_t *locks_holder_json(const char *holder, const char *note, int64_t hold_count);
+/* {"lease_id": …} or {"redisson_holder": …}, with session, owner, note and hold_count where
+ * there are any. */
+json_t *locks_holder_json(const struct lock_holder *holder);
 
 /* Ends a request that could not be done because of Redis. */
 void locks_reply_unavailable(struct http_request *request, enum lock_outcome outcome);

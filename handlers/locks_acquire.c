@@ -9,11 +9,11 @@
 #include "server/clock.h"
 #include "server/problem.h"
 #include "server/request.h"
+#include "server/token.h"
 
 struct acquire_fields {
-    struct field_text kind, note;
+    struct field_text kind, note, owner;
     struct field_integer ttl_ms, wait_ms;
-    bool owner;
 };
 
 static const struct field acquire_fields[] = {
@@ -21,7 +21,7 @@ static const struct field acquire_fields[] = {
     {"wait_ms", FIELD_INTEGER, offsetof(struct acquire_fields, wait_ms), 0, INT64_MAX},
     {"note", FIELD_TEXT, offsetof(struct acquire_fields, note), 0, LOCK_NOTE_SIZE - 1},
     {"kind", FIELD_TEXT, offsetof(struct acquire_fields, kind), 1, 16},
-    {"owner", FIELD_UNSUPPORTED, offsetof(struct acquire_fields, owner), 0, 0},
+    {"owner", FIELD_TEXT, offsetof(struct acquire_fields, owner), 1, LOCK_OWNER_SIZE - 1},
 };
 
 /* One PUT or POST from its arrival until its answer is on its way. */
@@ -57,13 +57,15 @@ static void on_acquired(void *arg, const struct lock_result *result)
         locks_reply_hold(acquire->request, 200, &acquire->lease, result, token);
         return;
     case LOCK_BUSY:
-        lock_describe_holder(acquire->service->store, result, on_described, acquire);
+        lock_describe_holder(acquire->service->store, acquire->lease.name, result, on_described,
+                             acquire);
         return;
     case LOCK_RELEASED:
     case LOCK_UNLOCKED:
     case LOCK_FREE:
     case LOCK_STALE:
     case LOCK_ENDED:
+    case LOCK_SESSION_ENDED:
     case LOCK_REUSED:
     case LOCK_WRONG_KIND:
     case LOCK_LOOKED:
@@ -121,6 +123,43 @@ static bool check_kind(struct http_request *request, const struct field_text *ki
     return false;
 }
 
+/* False: refused. */
+static bool check_owner(struct http_request *request, const struct lease *lease,
+                        const struct field_text *owner)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+    if (!owner->given)
+        return true;
+    if (lease->session_id[0] == '\0')
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "owner: only with a session: send its Session-Token");
+    else if (owner->text[strspn(owner->text, allowed)] != '\0' ||
+             strcmp(owner->text, "write") == 0) /* Redisson's mark of a writer */
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "owner: not 1 to %d of A-Z a-z 0-9 . _ - (and not the word write)",
+                      LOCK_OWNER_SIZE - 1);
+    else
+        return true;
+    return false;
+}
+
+/* The session that the lease is to belong to, if any. False: refused. */
+static bool read_session(struct http_request *request, struct lease *lease)
+{
+    char token[37];
+
+    if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", false, token))
+        return false;
+    if (token[0] == '\0')
+        return true;
+    token_session_id(token, lease->session_id);
+    if (lease->mode == LEASE_NEW)
+        lease->mode = LEASE_RECORDED; /* that is where the session finds it */
+    return true;
+}
+
 /* How long the client wants to wait: its own wait_ms, or what it prefers as far as the server
  * likes (RFC 7240). */
 static int64_t wait_ms_of(struct http_request *request, const struct acquire_fields *fields,
@@ -147,18 +186,25 @@ static void acquire(struct http_request *request, bool token_required)
     assert(acquire != NULL);
     acquire->service = service;
     acquire->request = request;
-    if (!locks_read_lease(request, token_required, &acquire->lease, acquire->token) ||
-        !request_fields(request, acquire_fields,
-                        sizeof(acquire_fields) / sizeof(acquire_fields[0]), &fields) ||
-        !request_at_most(request, "wait_ms", &fields.wait_ms, config->max_wait_ms) ||
-        !check_kind(request, &fields.kind)) {
+    if (!locks_read_lease(request, token_required, &acquire->lease, acquire->token)) {
         free(acquire);
         return;
     }
     acquire->show_token = acquire->lease.mode == LEASE_NEW;
+    if (!read_session(request, &acquire->lease) ||
+        !request_fields(request, acquire_fields,
+                        sizeof(acquire_fields) / sizeof(acquire_fields[0]), &fields) ||
+        !request_at_most(request, "wait_ms", &fields.wait_ms, config->max_wait_ms) ||
+        !check_kind(request, &fields.kind) ||
+        !check_owner(request, &acquire->lease, &fields.owner)) {
+        free(acquire);
+        return;
+    }
+    memcpy(acquire->lease.owner, fields.owner.text, sizeof(acquire->lease.owner));
     memcpy(acquire->lease.note, fields.note.text, sizeof(acquire->lease.note));
     if (acquire->lease.mode == LEASE_NEW && acquire->lease.note[0] != '\0')
         acquire->lease.mode = LEASE_RECORDED; /* that is where the note is kept */
+    acquire->lease.watchdog = acquire->lease.session_id[0] != '\0' && !fields.ttl_ms.given;
     acquire->lease.ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value
                                                 : config->watchdog_timeout_ms;
     int64_t wait_ms = wait_ms_of(request, &fields, config->max_wait_ms);

@@ -48,8 +48,8 @@ static void on_renewed(void *arg, const struct lock_result *result)
     struct lease_request *lease_request = arg;
 
     if (result->outcome == LOCK_BUSY) {
-        lock_describe_holder(lease_request->service->store, result, on_described,
-                             lease_request);
+        lock_describe_holder(lease_request->service->store, lease_request->lease.name, result,
+                             on_described, lease_request);
         return;
     }
     if (result->outcome == LOCK_HELD) {
@@ -74,6 +74,7 @@ void locks_patch(struct http_request *request)
         free(lease_request);
         return;
     }
+    lease_request->lease.watchdog = !fields.ttl_ms.given; /* if it has a session */
     lease_request->lease.ttl_ms =
         fields.ttl_ms.given ? fields.ttl_ms.value
                             : lease_request->service->shared->config->watchdog_timeout_ms;

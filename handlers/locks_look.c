@@ -37,8 +37,7 @@ static json_t *view_json(const char *name, const struct lock_view *view)
     json_t *holders = json_array();
     if (view->locked) {
         json_object_set_new(json, "kind", json_string("lock"));
-        json_array_append_new(holders,
-                              locks_holder_json(view->holder, view->note, view->hold_count));
+        json_array_append_new(holders, locks_holder_json(&view->holder));
         if (view->remaining_ms >= 0)
             json_object_set_new(json, "remaining_ms", json_integer(view->remaining_ms));
     }

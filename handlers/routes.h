@@ -18,6 +18,13 @@ void locks_list(struct http_request *request);
 void locks_force_unlock(struct http_request *request);
 void locks_check_fencing_token(struct http_request *request);
 
+/* sessions.c, session_keep_alive.c */
+void sessions_post(struct http_request *request);
+void sessions_get(struct http_request *request);
+void sessions_list(struct http_request *request);
+void sessions_delete(struct http_request *request);
+void sessions_keep_alive(struct http_request *request);
+
 /* operations.c */
 void operations_livez(struct http_request *request);
 void operations_readyz(struct http_request *request);

@@ -21,6 +21,7 @@ static void on_redis_up(void *arg)
     metrics_set(&service->metrics, METRIC_REDIS_UP, 1);
     lock_store_redis_is_up(service->store);
     acquirer_redis_is_up(service->acquirer);
+    session_watch_stir_all(service->session_watch);
 }
 
 static void on_redis_down(void *arg)
@@ -38,6 +39,7 @@ static void begin_drain(struct service *service)
     service->drain_started_ns = loop_now_ns(service->loop);
     http_drain(service->http);
     acquirer_drain(service->acquirer);
+    session_watch_stir_all(service->session_watch);
 }
 
 static void on_drain_timer(void *arg)
@@ -130,7 +132,13 @@ static bool start_storage(struct service *service)
         /* A quarter of the connections stays for those who renew and release. */
         .waiters_max = (size_t)shared->config->max_connections * 3 / 4 / shared->worker_count};
     service->acquirer = acquirer_new(&acquirer_options);
-    return service->acquirer != NULL;
+    const struct session_watch_options watch_options = {.loop = service->loop,
+                                                        .subscriber = service->subscriber,
+                                                        .acquirer = service->acquirer};
+    service->session_watch = session_watch_new(&watch_options);
+    service->watchdog = watchdog_new(service->store);
+    return service->acquirer != NULL && service->session_watch != NULL &&
+           service->watchdog != NULL;
 }
 
 static bool start_http(struct service *service, int listen_fd)
@@ -192,6 +200,10 @@ void service_free(struct service *service)
     /* What is still under way ends now, in callbacks that need the rest. */
     if (service->redis != NULL)
         redis_free(service->redis);
+    if (service->watchdog != NULL)
+        watchdog_free(service->watchdog);
+    if (service->session_watch != NULL)
+        session_watch_free(service->session_watch);
     if (service->acquirer != NULL)
         acquirer_free(service->acquirer);
     if (service->store != NULL)

@@ -16,8 +16,10 @@
 #include "storage/keys.h"
 #include "storage/lock_store.h"
 #include "storage/redis.h"
+#include "storage/session_watch.h"
 #include "storage/subscriber.h"
 #include "storage/waiters.h"
+#include "storage/watchdog.h"
 
 /* What all workers share; it outlives them. */
 struct service_shared {
@@ -39,6 +41,8 @@ struct service {
     struct waiters *waiters;
     struct lock_store *store;
     struct acquirer *acquirer;
+    struct session_watch *session_watch;
+    struct watchdog *watchdog;
     struct http_server *http;
     atomic_bool drain_wanted;
     bool draining;

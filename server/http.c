@@ -106,7 +106,7 @@ static void log_request(struct http_request *request, bool delivered)
     json_t *fields = json_pack(
         "{s:s, s:s, s:i, s:f, s:s*, s:s*, s:s*, s:s}", "method", request->method, "route",
         routed ? route->path : "", "status", status, "duration_ms", (double)duration_ns / 1e6,
-        "lock", routed && route->access != ROUTE_OPEN ? request->params[0] : NULL, "lease_id",
+        "lock", routed && route->access >= ROUTE_LOCK ? request->params[0] : NULL, "lease_id",
         request->lease_id[0] ? request->lease_id : NULL, "caller",
         request->caller ? auth_caller_name(request->caller) : NULL, "remote", remote);
     log_buffer_write(options->log, LOG_LEVEL_INFO, "request", fields);

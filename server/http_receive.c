@@ -186,7 +186,8 @@ void http_dispatch(struct http_request *request)
     request->route = match.index;
     if (!authorize(request, route) || !take_params(request, &match))
         return;
-    if (request->caller != NULL && request->params[0] != NULL &&
+    if (request->caller != NULL && route->access != ROUTE_CALLER &&
+        request->params[0] != NULL &&
         !auth_allows(request->caller, route->access, request->params[0])) {
         problem_reply(request, PROBLEM_FORBIDDEN, NULL,
                       "this API token gives no right to do that to this name");

@@ -28,6 +28,13 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                              "Waiters whose client hung up."},
     [METRIC_REFUSED_WAITERS] = {"rlockd_refused_waiters_total", "counter",
                                 "Requests answered 429 because too many wait."},
+    [METRIC_SESSIONS_OPENED] = {"rlockd_sessions_opened_total", "counter", "Sessions opened."},
+    [METRIC_SESSIONS_EXPIRED] = {"rlockd_sessions_expired_total", "counter",
+                                 "Sessions ended because nobody kept them alive."},
+    [METRIC_WATCHDOG_RENEWALS] = {"rlockd_watchdog_renewals_total", "counter",
+                                  "Leases renewed because their session lives."},
+    [METRIC_WATCHDOG_LOSSES] = {"rlockd_watchdog_losses_total", "counter",
+                                "Leases of live sessions found expired, forced or taken."},
     [METRIC_WAKE_MESSAGES] = {"rlockd_wake_messages_total", "counter",
                               "Unlock messages received for waited locks."},
     [METRIC_REDIS_COMMANDS] = {"rlockd_redis_commands_total", "counter",
@@ -58,6 +65,8 @@ static const struct metric_row histogram_rows[HISTOGRAM_COUNT] = {
                             "From the unlock message to the waiter's grant."},
     [HISTOGRAM_REDIS_ROUND_TRIP] = {"rlockd_redis_round_trip_seconds", "histogram",
                                     "From queueing a command to its reply."},
+    [HISTOGRAM_WATCHDOG_LATENESS] = {"rlockd_watchdog_lateness_seconds", "histogram",
+                                     "By how much the latest renewal of a round was late."},
 };
 
 static const int64_t bucket_bounds_us[HISTOGRAM_BUCKETS] = {

@@ -20,6 +20,7 @@ static const struct problem_row problem_rows[PROBLEM_COUNT] = {
     [PROBLEM_WRONG_KIND] = {409, "wrong-kind", "In use as another kind of object", NULL},
     [PROBLEM_FENCING_TOKEN_STALE] = {409, "fencing-token-stale", "Not the current grant", NULL},
     [PROBLEM_LEASE_ENDED] = {410, "lease-ended", "The lease has ended", NULL},
+    [PROBLEM_SESSION_ENDED] = {410, "session-ended", "The session has ended", NULL},
     [PROBLEM_LENGTH_REQUIRED] = {411, "length-required", "Content-Length required", NULL},
     [PROBLEM_PRECONDITION_FAILED] = {412, "precondition-failed", "Precondition failed", NULL},
     [PROBLEM_TOO_LARGE] = {413, "too-large", "Body too large", NULL},

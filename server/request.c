@@ -14,8 +14,8 @@
 #include "server/token.h"
 
 enum {
-    /* The longest name or value of a query that any field could have. */
-    QUERY_TEXT_SIZE = 1024
+    /* Longer than any name or value of a query that HTTP lets through. */
+    QUERY_TEXT_SIZE = 4096
 };
 
 struct reading {
@@ -86,7 +86,40 @@ static bool set_text(const struct reading *reading, const struct field *field,
     return true;
 }
 
+static bool add_id(const struct reading *reading, const struct field *field, const char *text,
+                   size_t len)
+{
+    struct field_ids *ids = value_of(reading, field);
+    char copy[37];
+
+    ids->given = true;
+    if (len >= sizeof(copy) || ids->count == (size_t)field->max)
+        return REFUSE(reading->request, "%s: not a list of at most %" PRId64 " ids",
+                      field->name, field->max);
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    if (!token_parse(copy, ids->ids[ids->count]))
+        return REFUSE(reading->request, "%s: holds what is not an id", field->name);
+    ids->count++;
+    return true;
+}
+
 /* --- query -------------------------------------------------------------------------------- */
+
+/* Ids with commas between them; none is a list, too. */
+static bool add_ids(const struct reading *reading, const struct field *field, const char *text)
+{
+    struct field_ids *ids = value_of(reading, field);
+
+    ids->given = true;
+    while (*text != '\0') {
+        size_t len = strcspn(text, ",");
+        if (!add_id(reading, field, text, len))
+            return false;
+        text += len + (text[len] == ',');
+    }
+    return true;
+}
 
 static bool read_pair(const struct reading *reading, const char *pair, size_t pair_len)
 {
@@ -107,6 +140,8 @@ static bool read_pair(const struct reading *reading, const char *pair, size_t pa
         return REFUSE(reading->request, "%s: not percent-encoded, or too long", field->name);
     if (field->type == FIELD_TEXT)
         return set_text(reading, field, value, len);
+    if (field->type == FIELD_IDS)
+        return add_ids(reading, field, value);
     if (strlen(value) != len || !text_parse_int64(value, &number))
         return REFUSE(reading->request, "%s: not a whole number", field->name);
     return set_integer(reading, field, number);
@@ -138,6 +173,25 @@ static bool is_json(const char *content_type)
            (content_type[len] == '\0' || content_type[len] == ';' || content_type[len] == ' ');
 }
 
+static bool read_ids(const struct reading *reading, const struct field *field,
+                     const json_t *array)
+{
+    struct field_ids *ids = value_of(reading, field);
+    size_t i;
+    const json_t *id;
+
+    if (!json_is_array(array))
+        return REFUSE(reading->request, "%s: not an array of ids", field->name);
+    ids->given = true;
+    json_array_foreach(array, i, id) {
+        if (!json_is_string(id))
+            return REFUSE(reading->request, "%s: holds what is not an id", field->name);
+        if (!add_id(reading, field, json_string_value(id), json_string_length(id)))
+            return false;
+    }
+    return true;
+}
+
 static bool read_member(const struct reading *reading, const char *name, const json_t *value)
 {
     const struct field *field;
@@ -149,6 +203,8 @@ static bool read_member(const struct reading *reading, const char *name, const j
             return REFUSE(reading->request, "%s: not a string", name);
         return set_text(reading, field, json_string_value(value), json_string_length(value));
     }
+    if (field->type == FIELD_IDS)
+        return read_ids(reading, field, value);
     if (!json_is_integer(value))
         return REFUSE(reading->request, "%s: not a whole number", name);
     return set_integer(reading, field, json_integer_value(value));

@@ -21,17 +21,26 @@ struct field_text {
     char text[FIELD_TEXT_SIZE]; /* UTF-8 without control characters */
 };
 
+/* A list of ids: an array of strings in the body, one text with commas in the query. */
+struct field_ids {
+    bool given;
+    size_t count;
+    char (*ids)[37]; /* the caller's, with room for `max` of them */
+};
+
 enum field_type {
     FIELD_INTEGER,
     FIELD_TEXT,
+    FIELD_IDS,
     FIELD_UNSUPPORTED /* known to the API, but not to this version */
 };
 
 struct field {
     const char *name;
     enum field_type type;
-    size_t offset;    /* of the struct field_integer or field_text */
-    int64_t min, max; /* of the number, or of the text's bytes (max < FIELD_TEXT_SIZE) */
+    size_t offset; /* of the struct field_integer, field_text or field_ids */
+    int64_t min,
+        max; /* of the number, of the text's bytes (max < FIELD_TEXT_SIZE), of the ids */
 };
 
 /* Reads the fields into `values`, zeroed before. False: the request was refused and is

@@ -7,7 +7,12 @@
 struct http_request;
 
 /* Who may call a route where API tokens are configured. */
-enum route_access { ROUTE_OPEN, ROUTE_LOCK, ROUTE_OPERATOR };
+enum route_access {
+    ROUTE_OPEN,    /* everyone */
+    ROUTE_CALLER,  /* every known caller */
+    ROUTE_LOCK,    /* who has a right to the name */
+    ROUTE_OPERATOR /* who is an operator of the name */
+};
 
 enum {
     ROUTE_PARAMS = 2,     /* the most that a pattern has */
@@ -15,7 +20,7 @@ enum {
 };
 
 /* `path` is made of literal segments and `{parameter}` segments; the first parameter of a route
- * with access is the name that the caller needs a right to. */
+ * with access to names is the name that the caller needs a right to. */
 struct route {
     const char *method, *path;
     enum route_access access;

@@ -195,6 +195,7 @@ static void on_tried(void *arg, const struct lock_result *result)
             finish(acquisition, result);
         return;
     case LOCK_ENDED:
+    case LOCK_SESSION_ENDED:
     case LOCK_REUSED:
     case LOCK_WRONG_KIND:
     case LOCK_OUT_OF_MEMORY:
@@ -279,6 +280,21 @@ void acquirer_drain(struct acquirer *acquirer)
 void acquirer_redis_is_up(struct acquirer *acquirer)
 {
     waiters_wake_all(acquirer->options.waiters);
+}
+
+void acquirer_session_changed(struct acquirer *acquirer, const char *session_id)
+{
+    struct acquisition *acquisition, *next;
+    char lock[KEY_NAME_MAX + 1];
+
+    DL_FOREACH_SAFE(acquirer->acquisitions, acquisition, next) {
+        const struct lease *lease = acquisition->lease;
+        if (acquisition->parked_ns == 0 || strcmp(lease->session_id, session_id) != 0)
+            continue;
+        size_t len = lock_store_key_name(acquirer->options.store, lease->name, lock,
+                                         sizeof(lock));
+        waiters_nudge(acquirer->options.waiters, lock, len, lease->id);
+    }
 }
 
 struct acquirer *acquirer_new(const struct acquirer_options *options)

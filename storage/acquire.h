@@ -38,6 +38,9 @@ void acquire_cancel(struct acquisition *acquisition);
 
 /* Everyone who waits is told LOCK_DRAINING; who comes later and would have to wait, too. */
 void acquirer_drain(struct acquirer *acquirer);
+/* Something happened to this session: those who wait for it try at once, and learn if it ended.
+ */
+void acquirer_session_changed(struct acquirer *acquirer, const char *session_id);
 /* Redis can be asked again: everyone tries. */
 void acquirer_redis_is_up(struct acquirer *acquirer);
 

@@ -26,8 +26,14 @@ void key_for_id(struct key *key, const char *prefix, const char *id);
 #define KEY_WAITERS "rlockd:waiters"
 #define KEY_FORCED "rlockd:forced"
 #define KEY_LEASE "rlockd:lease"
+#define KEY_SESSION "rlockd:session"
+#define KEY_SESSION_LEASES "rlockd:session-leases"
+#define KEY_SESSION_LOST "rlockd:session-lost"
+#define KEY_SESSIONS "rlockd:sessions"
+#define KEY_DUE "rlockd:due"
 /* Channels of our own. */
 #define CHANNEL_LEASES "rlockd:leases"
+#define CHANNEL_SESSIONS "rlockd:sessions"
 #define CHANNEL_WORKER "rlockd:worker"
 
 #endif

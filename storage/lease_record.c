@@ -1,7 +1,5 @@
 #include "storage/lease_record.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +18,7 @@ static void next_line(const char **text, const char *end, char *out, size_t out_
 
 void lease_record_parse(struct lease_record *record, const char *text, size_t len)
 {
-    char mark[LOCK_MARK_SIZE], since[24], ttl[24];
+    char mark[LOCK_MARK_SIZE], since[24], ttl[24], token[24], watchdog[4], kind[16];
     const char *end = text + len;
 
     next_line(&text, end, record->state, sizeof(record->state));
@@ -29,14 +27,12 @@ void lease_record_parse(struct lease_record *record, const char *text, size_t le
     next_line(&text, end, since, sizeof(since));
     next_line(&text, end, ttl, sizeof(ttl));
     next_line(&text, end, record->note, sizeof(record->note));
+    next_line(&text, end, record->session_id, sizeof(record->session_id));
+    next_line(&text, end, token, sizeof(token));
+    next_line(&text, end, watchdog, sizeof(watchdog));
+    next_line(&text, end, kind, sizeof(kind));
+    next_line(&text, end, record->owner, sizeof(record->owner));
     record->since_ms = strtoll(since, NULL, 10);
     record->ttl_ms = strtoll(ttl, NULL, 10);
-}
-
-size_t lease_record_identity(char *out, size_t out_size, const char *name)
-{
-    int len = snprintf(out, out_size, "\n%s\n%s\n%s", "lock", "", name);
-
-    assert(len > 0 && (size_t)len < out_size);
-    return (size_t)len;
+    record->watchdog = watchdog[0] == '1';
 }

@@ -13,11 +13,12 @@ struct lease_record {
     char detail[16]; /* why it ended; "shared" for a wait by several requests */
     int64_t since_ms, ttl_ms;
     char note[LOCK_NOTE_SIZE];
+    char session_id[SESSION_ID_SIZE];
+    char owner[LOCK_OWNER_SIZE];
+    bool watchdog;
 };
 
 /* An empty or strange text gives an empty record. */
 void lease_record_parse(struct lease_record *record, const char *text, size_t len);
-/* The end of the record: what the token was used for. Returns its length. */
-size_t lease_record_identity(char *out, size_t out_size, const char *name);
 
 #endif

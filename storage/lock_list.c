@@ -173,16 +173,28 @@ static void make_pattern(char *out, const char *prefix)
     memcpy(out, "*", 2);
 }
 
+int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
+{
+    char rest;
+
+    *scan_cursor = 0;
+    *skip = 0;
+    if (cursor[0] == '\0')
+        return 0;
+    if (strspn(cursor, "0123456789.") != strlen(cursor) ||
+        sscanf(cursor, "%" SCNu64 ".%zu%c", scan_cursor, skip, &rest) != 2)
+        return -1;
+    return 0;
+}
+
 int lock_list(struct lock_store *store, const char *prefix, size_t limit, const char *cursor,
               lock_list_done *done, void *arg)
 {
-    uint64_t round_cursor = 0;
-    size_t skip = 0;
-    char key_prefix[KEY_NAME_MAX + 1], rest;
+    uint64_t round_cursor;
+    size_t skip;
+    char key_prefix[KEY_NAME_MAX + 1];
 
-    if (cursor[0] != '\0' &&
-        (strspn(cursor, "0123456789.") != strlen(cursor) ||
-         sscanf(cursor, "%" SCNu64 ".%zu%c", &round_cursor, &skip, &rest) != 2))
+    if (lock_parse_cursor(cursor, &round_cursor, &skip) != 0)
         return -1;
     assert(limit >= 1 && limit <= LIST_LIMIT_MAX);
     struct page *page = calloc(1, sizeof(*page) + limit * sizeof(page->entries[0]));

@@ -64,7 +64,6 @@ void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, cons
     key_for_lock(&keys->counter, KEY_COUNTER, lock->text, lock->len);
     key_for_lock(&keys->channel, KEY_CHANNEL, lock->text, lock->len);
     key_for_lock(&keys->waiters, KEY_WAITERS, lock->text, lock->len);
-    key_for_lock(&keys->forced, KEY_FORCED, lock->text, lock->len);
 }
 
 void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, const char *name,
@@ -72,9 +71,11 @@ void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, co
 {
     lock_keys_make(store, &keys->lock, name);
     key_for_id(&keys->record, KEY_LEASE, lease_id);
-    /* Redisson's <client>:<thread id>. Java has no thread 0. */
-    snprintf(keys->holder, sizeof(keys->holder), "%s:0", lease_id);
-    keys->identity_len = lease_record_identity(keys->identity, sizeof(keys->identity), name);
+}
+
+int64_t watchdog_period_ms(const struct config *config)
+{
+    return config->watchdog_timeout_ms / 3;
 }
 
 bool lock_is_holder(const char *field)
@@ -154,11 +155,17 @@ struct reply_word {
 };
 
 static const struct reply_word reply_words[] = {
-    {"granted", LOCK_GRANTED, METRIC_GRANTS},   {"held", LOCK_HELD, METRIC_COUNT},
-    {"busy", LOCK_BUSY, METRIC_COUNT},          {"released", LOCK_RELEASED, METRIC_RELEASES},
-    {"unlocked", LOCK_UNLOCKED, METRIC_FORCED}, {"free", LOCK_FREE, METRIC_COUNT},
-    {"stale", LOCK_STALE, METRIC_COUNT},        {"ended", LOCK_ENDED, METRIC_COUNT},
-    {"reused", LOCK_REUSED, METRIC_COUNT},      {"wrong-kind", LOCK_WRONG_KIND, METRIC_COUNT},
+    {"granted", LOCK_GRANTED, METRIC_GRANTS},
+    {"held", LOCK_HELD, METRIC_COUNT},
+    {"busy", LOCK_BUSY, METRIC_COUNT},
+    {"released", LOCK_RELEASED, METRIC_RELEASES},
+    {"unlocked", LOCK_UNLOCKED, METRIC_FORCED},
+    {"free", LOCK_FREE, METRIC_COUNT},
+    {"stale", LOCK_STALE, METRIC_COUNT},
+    {"ended", LOCK_ENDED, METRIC_COUNT},
+    {"session-ended", LOCK_SESSION_ENDED, METRIC_COUNT},
+    {"reused", LOCK_REUSED, METRIC_COUNT},
+    {"wrong-kind", LOCK_WRONG_KIND, METRIC_COUNT},
 };
 
 static const struct reply_word *find_reply_word(const struct redisReply *reply)
@@ -184,8 +191,11 @@ static void read_hold(struct lock_result *out, const struct lock_call *call,
     out->remaining_ms = lock_ms_left(
         call->store, redis_reply_integer(redis_reply_at(result->reply, 2)), result->sent_ns);
     out->ttl_ms = out->outcome == LOCK_GRANTED ? call->ttl_ms : record.ttl_ms;
-    out->hold_count = 1;
+    out->hold_count = redis_reply_integer(redis_reply_at(result->reply, 4));
+    out->watchdog = record.watchdog;
     memcpy(out->note, record.note, sizeof(out->note));
+    memcpy(out->session_id, record.session_id, sizeof(out->session_id));
+    memcpy(out->owner, record.owner, sizeof(out->owner));
 }
 
 static void read_reply(struct lock_result *out, const struct lock_call *call,
@@ -204,13 +214,14 @@ static void read_reply(struct lock_result *out, const struct lock_call *call,
         read_hold(out, call, result);
     else if (row->outcome == LOCK_RELEASED)
         out->hold_count = redis_reply_integer(redis_reply_at(result->reply, 1));
-    else if (row->outcome == LOCK_ENDED)
+    else if (row->outcome == LOCK_ENDED || row->outcome == LOCK_SESSION_ENDED)
         lock_copy_text(redis_reply_at(result->reply, 1), out->reason, sizeof(out->reason));
     else if (row->outcome == LOCK_BUSY) {
         out->remaining_ms = lock_ms_left(call->store,
                                          redis_reply_integer(redis_reply_at(result->reply, 1)),
                                          result->sent_ns);
-        lock_copy_text(redis_reply_at(result->reply, 2), out->holder, sizeof(out->holder));
+        lock_copy_text(redis_reply_at(result->reply, 2), out->holder.field,
+                       sizeof(out->holder.field));
     }
 }
 
@@ -250,30 +261,56 @@ static void send_call(struct lock_store *store, enum script script,
 
 /* --- operations --------------------------------------------------------------------------- */
 
+/* The field of the hash: Redisson's <client>:<thread id>. Java has no thread 0. */
+static void holder_of(const struct lease *lease, char holder[LOCK_HOLDER_SIZE])
+{
+    if (lease->owner[0] != '\0')
+        snprintf(holder, LOCK_HOLDER_SIZE, "%s:%s", lease->session_id, lease->owner);
+    else
+        snprintf(holder, LOCK_HOLDER_SIZE, "%s:0", lease->id);
+}
+
 void lock_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
               bool registered, lock_done *done, void *arg)
 {
     static const char *const modes[] = {
         [LEASE_NEW] = "new", [LEASE_RECORDED] = "record", [LEASE_MADE] = "made"};
+    const struct config *config = store->options.config;
+    bool has_session = lease->session_id[0] != '\0';
     struct script_args args = {0};
     struct lease_keys keys;
+    struct key session, session_leases, due = {.len = sizeof(KEY_DUE) - 1, .text = KEY_DUE};
+    char holder[LOCK_HOLDER_SIZE];
 
     lease_keys_make(store, &keys, lease->name, lease->id);
+    holder_of(lease, holder);
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.lock.counter);
     args_key(&args, &keys.record);
     args_key(&args, &keys.lock.waiters);
-    args_key(&args, &keys.lock.forced);
-    args_string(&args, keys.holder);
+    if (has_session) {
+        key_for_id(&session, KEY_SESSION, lease->session_id);
+        key_for_id(&session_leases, KEY_SESSION_LEASES, lease->session_id);
+        args_key(&args, &session);
+        args_key(&args, &session_leases);
+        args_key(&args, &due);
+    }
+    args_string(&args, holder);
     args_string(&args, lease->id);
     args_number(&args, lease->ttl_ms);
-    args_number(&args, store->options.config->retry_window_ms);
+    args_number(&args, config->retry_window_ms);
     args_string(&args, lease->mark);
-    args_text(&args, keys.identity, keys.identity_len);
     args_string(&args, lease->note);
     args_string(&args, modes[lease->mode]);
     args_number(&args, register_ms);
     args_string(&args, registered ? "1" : "0");
+    args_string(&args, "lock");
+    if (has_session) {
+        args_string(&args, lease->owner);
+        args_string(&args, lease->session_id);
+        args_string(&args, lease->watchdog ? "1" : "");
+        args_number(&args, lease->watchdog ? watchdog_period_ms(config) : lease->ttl_ms);
+    }
     send_call(store, SCRIPT_ACQUIRE, &args, lease->ttl_ms, done, arg);
 }
 
@@ -286,13 +323,13 @@ void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.lock.counter);
     args_key(&args, &keys.record);
-    args_key(&args, &keys.lock.forced);
-    args_string(&args, keys.holder);
+    args_string(&args, lease->id);
     args_number(&args, lease->ttl_ms);
     args_number(&args, store->options.config->retry_window_ms);
     args_string(&args, lease->mark);
-    args_text(&args, keys.identity, keys.identity_len);
     args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
+    args_string(&args, lease->watchdog ? "1" : "");
+    args_number(&args, watchdog_period_ms(store->options.config));
     send_call(store, SCRIPT_RENEW, &args, lease->ttl_ms, done, arg);
 }
 
@@ -306,12 +343,9 @@ void lock_release(struct lock_store *store, const struct lease *lease, lock_done
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.record);
     args_key(&args, &keys.lock.waiters);
-    args_key(&args, &keys.lock.forced);
-    args_string(&args, keys.holder);
     args_string(&args, lease->id);
     args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
     args_number(&args, store->options.config->retry_window_ms);
-    args_text(&args, keys.identity, keys.identity_len);
     send_call(store, SCRIPT_RELEASE, &args, 0, done, arg);
 }
 
@@ -320,11 +354,13 @@ void lock_force(struct lock_store *store, const char *name, const char *only, lo
 {
     struct script_args args = {0};
     struct lock_keys keys;
+    struct key forced;
 
     lock_keys_make(store, &keys, name);
+    key_for_lock(&forced, KEY_FORCED, keys.name.text, keys.name.len);
     args_key(&args, &keys.name);
     args_key(&args, &keys.counter);
-    args_key(&args, &keys.forced);
+    args_key(&args, &forced);
     args_text(&args, keys.channel.text, keys.channel.len);
     args_number(&args, store->options.config->retry_window_ms);
     args_string(&args, only);

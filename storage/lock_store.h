@@ -20,6 +20,9 @@ enum {
     LEASE_ID_SIZE = 37,
     LOCK_HOLDER_SIZE = 200, /* <uuid>:<thread or owner>[:<transaction>] */
     LOCK_NOTE_SIZE = 257,
+    LOCK_OWNER_SIZE = 65,
+    SESSION_ID_SIZE = 37,
+    SESSION_NAME_SIZE = 129,
     LOCK_MARK_SIZE = 32,
     LOCK_WAITERS_SHOWN = 100
 };
@@ -34,10 +37,24 @@ enum lease_mode {
 struct lease {
     char name[LOCK_NAME_SIZE]; /* of the lock, as the client says it */
     char id[LEASE_ID_SIZE];
+    char session_id[SESSION_ID_SIZE]; /* empty: none */
+    char owner[LOCK_OWNER_SIZE]; /* with a session: whose leases share the lock; or empty */
     char note[LOCK_NOTE_SIZE];
     char mark[LOCK_MARK_SIZE]; /* of the request: lock_store_mark() */
     enum lease_mode mode;
+    bool watchdog; /* renewed while its session lives */
     int64_t ttl_ms;
+};
+
+/* Who holds a lock. */
+struct lock_holder {
+    char field[LOCK_HOLDER_SIZE]; /* of the hash in Redis; empty: nobody, or not known */
+    int64_t hold_count;
+    char note[LOCK_NOTE_SIZE];
+    char session_id[SESSION_ID_SIZE]; /* with name and owner: empty when there is none */
+    char session_name[SESSION_NAME_SIZE];
+    char owner[LOCK_OWNER_SIZE];
+    bool watchdog;
 };
 
 enum lock_outcome {
@@ -47,9 +64,10 @@ enum lock_outcome {
     LOCK_RELEASED,
     LOCK_UNLOCKED,
     LOCK_FREE,
-    LOCK_STALE,  /* another grant than the one that was named */
-    LOCK_ENDED,  /* the lease is spent: `reason` */
-    LOCK_REUSED, /* the token belongs to another lock */
+    LOCK_STALE, /* another grant than the one that was named */
+    LOCK_ENDED, /* the lease is spent: `reason` */
+    LOCK_SESSION_ENDED,
+    LOCK_REUSED, /* the token belongs to another lock, kind or owner */
     LOCK_WRONG_KIND,
     LOCK_LOOKED,
     LOCK_TOO_MANY_WAITERS,
@@ -66,8 +84,12 @@ struct lock_result {
     int64_t ttl_ms;        /* 0: not known */
     int64_t hold_count;
     char reason[16];
-    char holder[LOCK_HOLDER_SIZE]; /* for LOCK_BUSY: the field of the hash */
-    char note[LOCK_NOTE_SIZE];     /* of the lease, or of the holder when it is busy */
+    /* Of a lease that was confirmed or renewed: what its record says. */
+    char note[LOCK_NOTE_SIZE];
+    char session_id[SESSION_ID_SIZE];
+    char owner[LOCK_OWNER_SIZE];
+    bool watchdog;
+    struct lock_holder holder; /* for LOCK_BUSY: only its field, until lock_describe_holder() */
 };
 
 typedef void lock_done(void *arg, const struct lock_result *result);
@@ -111,10 +133,10 @@ void lock_store_redis_is_up(struct lock_store *store);
 void lock_force(struct lock_store *store, const char *name, const char *only, lock_done *done,
                 void *arg);
 
-/* Fills in the note of the holder of a busy result, which costs a request to Redis when the
- * holder is a lease of ours: `done` gets a copy of `result`. */
-void lock_describe_holder(struct lock_store *store, const struct lock_result *result,
-                          lock_done *done, void *arg);
+/* Finds out who holds the lock of a busy result, at the cost of another request to Redis:
+ * `done` gets a copy of `result`. */
+void lock_describe_holder(struct lock_store *store, const char *name,
+                          const struct lock_result *result, lock_done *done, void *arg);
 
 /* --- looking -------------------------------------------------------------------------------
  */
@@ -131,9 +153,7 @@ enum lease_state { LEASE_UNASKED, LEASE_UNKNOWN, LEASE_WAITING, LEASE_HELD, LEAS
 struct lock_view {
     enum lock_outcome outcome; /* LOCK_LOOKED, or why not */
     bool locked;
-    char holder[LOCK_HOLDER_SIZE];
-    char note[LOCK_NOTE_SIZE];
-    int64_t hold_count;
+    struct lock_holder holder;
     int64_t remaining_ms; /* negative: unknown */
     int64_t fencing_token;
     size_t waiter_count; /* all of them */

@@ -15,12 +15,14 @@ struct lock_store {
     struct timer retry_withdrawals;
 };
 
+enum { SCRIPT_ARGS_MAX = 24, SCRIPT_NUMBERS_MAX = 5 };
+
 /* The arguments of one script call; they live where the caller keeps them. */
 struct script_args {
     size_t count, key_count;
-    const char *text[20];
-    size_t lens[20];
-    char numbers[4][24];
+    const char *text[SCRIPT_ARGS_MAX];
+    size_t lens[SCRIPT_ARGS_MAX];
+    char numbers[SCRIPT_NUMBERS_MAX][24];
     size_t number_count;
 };
 
@@ -34,7 +36,7 @@ int args_send(const struct lock_store *store, enum script script,
 
 /* Every key of a lock. The lock's own hash is the bare name. */
 struct lock_keys {
-    struct key name, counter, waiters, forced, channel;
+    struct key name, counter, waiters, channel;
 };
 
 void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, const char *name);
@@ -43,19 +45,24 @@ void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, cons
 struct lease_keys {
     struct lock_keys lock;
     struct key record;
-    char holder[LOCK_HOLDER_SIZE]; /* the field of the hash */
-    size_t identity_len;
-    char identity[LOCK_NAME_SIZE + 16]; /* lease_record_identity() */
 };
 
 void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, const char *name,
                      const char *lease_id);
+
+/* When a lease that the watchdog has just renewed is due again: Redisson's third. */
+int64_t watchdog_period_ms(const struct config *config);
 
 /* What is left of `ms` that Redis counted some time after `sent_ns`, counted from sent_ns on.
  */
 int64_t lock_ms_left(const struct lock_store *store, int64_t ms, int64_t sent_ns);
 /* Copies a text of a reply; "" when it does not fit. */
 void lock_copy_text(const struct redisReply *reply, char *out, size_t out_size);
+
+/* lock_list.c */
+/* Reads "<cursor of SCAN>.<answers to skip>"; "" is the start. Non-zero: it is neither. */
+int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
+    __attribute__((warn_unused_result));
 
 /* withdraw.c */
 void withdrawals_release(struct lock_store *store);

@@ -9,7 +9,7 @@
 #include "server/clock.h"
 #include "storage/keys.h"
 
-/* While anyone waits, a message to ourselves goes round this often; one that takes longer than
+/* A message to ourselves goes round this often; one that takes longer than
  * the limit means that other messages are lost, too. Redis cannot be asked: in subscribed mode
  * hiredis 0.14 does not see the answer to PING. */
 #define BEAT_EVERY_NS (1 * CLOCK_NS_PER_S)
@@ -145,8 +145,8 @@ static void on_beat(void *arg)
     const size_t lens[] = {7, strlen(subscriber->heart_channel), 1};
 
     timer_arm(loop_timers(subscriber->options.loop), &subscriber->beat, now_ns + BEAT_EVERY_NS);
-    if (HASH_COUNT(subscriber->channels) <= 2 || !redis_is_up(subscriber->redis))
-        return; /* nobody waits: only the heart and the leases' channel */
+    if (!redis_is_up(subscriber->redis))
+        return;
     if (subscriber->beat_sent_ns != 0) {
         if (now_ns - subscriber->beat_sent_ns > BEAT_LIMIT_NS)
             redis_reconnect(subscriber->redis, "messages do not arrive");

@@ -60,9 +60,7 @@ static void send(struct withdrawal *withdrawal)
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.record);
     args_key(&args, &keys.lock.waiters);
-    args_string(&args, keys.holder);
     args_string(&args, withdrawal->lease_id);
-    args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
     args_string(&args, withdrawal->mark);
     withdrawal->in_flight = args_send(withdrawal->store, SCRIPT_WITHDRAW, &args, on_reply,
                                       withdrawal) == 0;

@@ -4,50 +4,27 @@
 -- KEYS  1 lock: hash of holder -> holds; its TTL is the lease
 --       2 fencing counter   3 lease record
 --       4 waiters: zset of lease id -> deadline in epoch ms
---       5 holder that was forced out last
+--       and for a lease with a session: 5 session   6 its leases   7 what is due
 -- ARGV  1 holder   2 lease id   3 ttl in ms   4 retry window in ms   5 this request's own mark
---       6 identity: "\n<kind>\n<owner>\n<name>", the end of the record   7 note
---       8 mode: "new"    the server made the token just now: no record exists or is made
---               "record" the lease has a record (see the README)
+--       6 note
+--       7 mode: "new"    the server made the token just now: no record exists or is made
+--               "record" the lease has a record
 --               "made"   a token of the server's own came back: it holds, or it is spent
---       9 ms for which to be registered as a waiter when the lock is busy; 0: not
---       10 "1": this request is registered, and leaves when it gets the lock or stops waiting
+--       8 ms for which to be registered as a waiter when the lock is busy; 0: not
+--       9 "1": this request is registered, and leaves when it gets the lock or stops waiting
+--       10 kind   and for a lease with a session: 11 owner or ""   12 session id
+--       13 "1": the watchdog keeps it   14 ms after which something is due for it
 --
--- Replies  granted, token, ttl        | held, token, remaining ms, record (or "")
---          busy, remaining ms, holder | ended, reason | reused | wrong-kind
+-- Replies  granted, token, ttl, "", holds         | busy, remaining ms, holder
+--          held, token, remaining ms, record, holds | ended, reason | reused | wrong-kind
+--          session-ended, reason
 --
--- Uncontended: 6 commands, 5 in mode "new". The first write is one that fails when memory is
--- short, so a grant is never half made.
-local lock, counter, lease, waiters, forced = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- Uncontended and without a session: 6 commands, 5 in mode "new". The first write is one that
+-- fails when memory is short, so a grant is never half made.
+local lock, counter, lease, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local holder, lease_id, ttl, window, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local identity, note, mode, wait = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local registered = ARGV[10] == '1'
-
-local function record(state, detail, since)
-  return table.concat({state, detail, mark, since, ttl, note}, '\n') .. identity
-end
-
-local function now_ms()
-  local time = redis.call('time')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
--- Whatever this lease's record says against a grant: a reply, or nothing.
-local function objection(old)
-  if not old then
-    if mode == 'made' then return {'ended', 'unknown'} end
-    return nil
-  end
-  if string.sub(old, -#identity) ~= identity then return {'reused'} end
-  local state, detail = string.match(old, '^([^\n]*)\n([^\n]*)\n')
-  if state == 'ended' then return {'ended', detail} end
-  if state == 'held' then
-    local reason = redis.call('get', forced) == holder and 'forced' or 'expired'
-    redis.call('set', lease, 'ended\n' .. reason .. '\n\n\n\n' .. identity, 'px', window)
-    return {'ended', reason}
-  end
-  return nil
-end
+local note, mode, wait, registered, kind = ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1', ARGV[10]
+local owner, session = ARGV[11] or '', ARGV[12] or ''
 
 local function grant()
   local time = redis.call('time')
@@ -59,89 +36,149 @@ local function grant()
   end
   redis.call('hset', lock, holder, '1')
   redis.call('pexpire', lock, ttl)
-  return {'granted', token, tonumber(ttl)}
-end
-
-local function confirm(remaining)
-  local values = redis.call('mget', counter, lease)
-  local old = values[2]
-  if not old then
-    return {mode == 'new' and 'granted' or 'held', tonumber(values[1] or 0), remaining, ''}
-  end
-  local state, detail, granted_by, rest =
-    string.match(old, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
-  if granted_by == mark then return {'granted', tonumber(values[1] or 0), remaining, old} end
-  -- Told that it holds: from here on the request that was granted must not take it back.
-  -- PEXPIRE first: a script whose first write is allowed may go on when memory is short.
-  redis.call('pexpire', lease, remaining + window)
-  redis.call('set', lease, table.concat({state, detail, mark, rest}, '\n'), 'keepttl')
-  return {'held', tonumber(values[1] or 0), remaining, old}
-end
-
-local function stand_in_line(old)
-  local deadline = now_ms() + wait
-  local state, detail, granted_by, since
-  if old then
-    state, detail, granted_by, since =
-      string.match(old, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n')
-  end
-  if state == 'waiting' and granted_by == mark then return end
-  if state == 'waiting' then detail = 'shared' end -- another request waits with this token, too
-  redis.call('set', lease, record('waiting', detail or '', since or deadline - wait),
-             'px', wait + window)
-  redis.call('zadd', waiters, deadline, lease_id)
-  redis.call('pexpire', waiters, wait + window)
-end
-
-local function leave()
-  redis.call('zrem', waiters, lease_id)
+  return {'granted', token, tonumber(ttl), '', 1}
 end
 
 local remaining = redis.call('pttl', lock)
 
-if remaining == -2 then
-  if mode == 'new' and not registered then return grant() end
-  if mode == 'record' and not registered then
-    if redis.call('set', lease, record('held', '', ''), 'nx', 'px', ttl + window) then
-      return grant()
-    end
+-- The common case first, before anything is prepared for the others.
+if remaining == -2 and session == '' and not registered then
+  if mode == 'new' then return grant() end
+  if mode == 'record' then
+    local record =
+      table.concat({'held', '', mark, '', ttl, note, '', '', '', kind, '', lock}, '\n')
+    if redis.call('set', lease, record, 'nx', 'px', ttl + window) then return grant() end
   end
-  local old = redis.call('get', lease)
-  local no = objection(old)
-  if no then
-    if registered then leave() end
-    return no
+end
+
+-- include lease
+-- include session
+
+local old = parse(redis.call('get', lease) or nil)
+
+local function new_record(state, token)
+  return {state = state, mark = mark, ttl = ttl, note = note, session = session, token = token,
+    watchdog = ARGV[13], kind = kind, owner = owner, lock = lock}
+end
+
+-- Whatever this lease's record says against a grant: a reply, or nothing.
+local function objection()
+  if not old then
+    if mode == 'made' then return {'ended', 'unknown'} end
+    return nil
   end
-  redis.call('set', lease, record('held', '', ''), 'px', ttl + window)
-  if registered or old then leave() end
-  local granted = grant()
-  if old and not string.find(old, '^waiting\n\n' .. mark .. '\n') then
-    -- Another request waits with this token: it holds now, too.
+  if old.lock ~= lock then return {'reused'} end
+  if old.state == 'ended' then return {'ended', old.detail} end
+  if old.kind ~= kind or old.owner ~= owner or old.session ~= session then return {'reused'} end
+  if old.state == 'held' then return {'ended', lose(old, lease_id, window)} end
+  return nil
+end
+
+-- Nobody is granted a lock for a session that has ended, however long ago he asked.
+local function session_objection()
+  if session == '' then return nil end
+  local state, reason = session_state(session, epoch_ms())
+  if not state then return {'session-ended', reason} end
+  return nil
+end
+
+-- Writes the record of a lease that has just been granted, and binds it to its session.
+local function bind(token)
+  local record = new_record('held', token and integer(token))
+  if session ~= '' then
+    local now = epoch_ms()
+    record.since = integer(now)
+    redis.call('hset', KEYS[6], lease_id, lock)
+    redis.call('pexpire', KEYS[6], redis.call('pttl', KEYS[5]))
+    redis.call('zadd', KEYS[7], now + ARGV[14], lease_id)
+  end
+  redis.call('set', lease, format(record), 'px', ttl + window)
+end
+
+-- Its turn has come: it waits no more, and neither do others with the same token.
+local function stop_waiting()
+  if not old and not registered then return end
+  redis.call('zrem', waiters, lease_id)
+  if old and old.state == 'waiting' and (old.mark ~= mark or old.detail == 'shared') then
     redis.call('publish', 'rlockd:leases', lease_id .. ' ' .. lock)
   end
+end
+
+local function confirm(count)
+  local token = tonumber(redis.call('get', counter) or 0)
+  if not old then
+    return {mode == 'new' and 'granted' or 'held', token, remaining, '', count}
+  end
+  if old.mark == mark then return {'granted', token, remaining, format(old), count} end
+  -- Told that it holds: from here on the request that was granted must not take it back.
+  -- PEXPIRE first: a script whose first write is allowed may go on when memory is short.
+  old.mark = mark
+  redis.call('pexpire', lease, remaining + window)
+  redis.call('set', lease, format(old), 'keepttl')
+  return {'held', token, remaining, format(old), count}
+end
+
+-- Another lease of the same owner: they share the lock and its token.
+local function reenter()
+  local token = tonumber(redis.call('get', counter) or 0)
+  local count = redis.call('hincrby', lock, holder, 1)
+  if tonumber(ttl) > remaining then redis.call('pexpire', lock, ttl) end
+  bind(token)
+  stop_waiting()
+  return {'granted', token, tonumber(ttl), '', count}
+end
+
+local function stand_in_line()
+  local now = epoch_ms()
+  local record = new_record('waiting')
+  record.since = integer(now)
+  if old and old.state == 'waiting' then
+    if old.mark == mark then return end
+    record.detail, record.since = 'shared', old.since
+  end
+  redis.call('set', lease, format(record), 'px', wait + window)
+  redis.call('zadd', waiters, now + wait, lease_id)
+  redis.call('pexpire', waiters, wait + window)
+end
+
+local function refuse(reply)
+  if registered then redis.call('zrem', waiters, lease_id) end
+  return reply
+end
+
+local dead = session_objection()
+if dead then return refuse(dead) end
+
+if remaining == -2 then
+  local no = objection()
+  if no then return refuse(no) end
+  if session == '' then bind() end
+  local granted = grant()
+  if session ~= '' then bind(granted[2]) end
+  stop_waiting()
   return granted
 end
 
-local holders = redis.pcall('hrandfield', lock, 2)
+local holders = redis.pcall('hrandfield', lock, 2, 'withvalues')
 if holders.err then return holders end
-if #holders ~= 1 or not string.find(holders[1], '^%x+%-%x+%-%x+%-%x+%-%x+:') then
+if #holders ~= 2 or not string.find(holders[1], '^%x+%-%x+%-%x+%-%x+%-%x+:') then
   return {'wrong-kind'}
 end
 if holders[1] == holder then
-  if registered then leave() end
-  return confirm(remaining)
+  local count = tonumber(holders[2])
+  if owner == '' then return refuse(confirm(count)) end
+  if old and old.state == 'held' and old.lock == lock and holds(old, lease_id) then
+    return refuse(confirm(count))
+  end
 end
-
-local old = (mode ~= 'new' or registered) and redis.call('get', lease)
-local no = objection(old)
-if no then
-  if registered then leave() end
-  return no
-end
+local no = objection()
+if no then return refuse(no) end
+if holders[1] == holder then return reenter() end
 if tonumber(wait) > 0 then
-  stand_in_line(old)
-elseif registered and old and string.find(old, '^waiting\n\n' .. mark .. '\n') then
-  leave()
+  stand_in_line()
+elseif registered and old and old.state == 'waiting' and old.mark == mark
+  and old.detail == '' then
+  redis.call('zrem', waiters, lease_id)
   redis.call('del', lease)
 end
 return {'busy', remaining, holders[1]}

@@ -1,19 +1,29 @@
 #!/bin/sh
 # embed.sh FILE.lua...: prints one C table row a script: {"name", "sha1", "text", length},
-# The sha1 is that of the embedded bytes, since Redis finds a script by it: what would not
-# survive the way into a C string unchanged is refused.
+# A line `-- include NAME` becomes the text of lib/NAME.lua. The sha1 is that of the embedded
+# bytes, since Redis finds a script by it: what would not survive the way into a C string
+# unchanged is refused.
 set -eu
 LC_ALL=C
 export LC_ALL
 
+lib=$(dirname "$0")/lib
 carriage_return=$(printf '\r')
+whole=$(mktemp)
+trap 'rm -f "$whole"' EXIT
+
 for file in "$@"; do
-    if [ -n "$(tail -c 1 "$file")" ] || grep -q "$carriage_return" "$file"; then
+    awk -v lib="$lib" '
+        /^-- include / { while ((got = (getline line < (lib "/" $3 ".lua"))) > 0) print line
+                         if (got < 0) { print FILENAME ": no " $3 > "/dev/stderr"; exit 1 }
+                         next }
+        { print }' "$file" > "$whole"
+    if [ -n "$(tail -c 1 "$file")" ] || grep -q "$carriage_return" "$whole"; then
         echo "$file: must end in a newline and hold no carriage return" >&2
         exit 1
     fi
-    sha1=$(sha1sum < "$file")
+    sha1=$(sha1sum < "$whole")
     printf '{"%s", "%s",\n' "$(basename "$file" .lua)" "${sha1%% *}"
-    sed -e 's/[\\"?]/\\&/g' -e 's/.*/ "&\\n"/' "$file"
-    printf ' , %d},\n' "$(wc -c < "$file")"
+    sed -e 's/[\\"?]/\\&/g' -e 's/.*/ "&\\n"/' "$whole"
+    printf ' , %d},\n' "$(wc -c < "$whole")"
 done

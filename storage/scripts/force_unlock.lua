@@ -19,4 +19,13 @@ if only ~= '' and only ~= '*' and redis.call('get', counter) ~= only then return
 redis.call('del', lock)
 redis.call('publish', channel, '0')
 redis.call('set', forced, holders[1], 'px', window)
+
+-- Sessions hear of it at once: the holder's own, or the one that its lease belongs to.
+local id, thread = string.match(holders[1], '^([^:]*):(.*)$')
+local session = id
+if thread == '0' then
+  local record = redis.call('get', 'rlockd:lease:' .. id)
+  session = record and string.match(record, '^' .. string.rep('[^\n]*\n', 6) .. '([^\n]+)')
+end
+if session then redis.call('publish', 'rlockd:sessions', session) end
 return {'unlocked', holders[1]}

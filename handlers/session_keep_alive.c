@@ -1,0 +1,140 @@
+/* POST /v1/sessions/{session_id}/keep-alive: heartbeat and alarm in one request. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handlers/routes.h"
+#include "handlers/sessions.h"
+#include "server/clock.h"
+#include "server/problem.h"
+#include "server/request.h"
+
+struct keep_alive_fields {
+    struct field_integer wait_ms;
+    struct field_ids held;
+};
+
+static const struct field keep_alive_fields[] = {
+    {"wait_ms", FIELD_INTEGER, offsetof(struct keep_alive_fields, wait_ms), 0, 1800000},
+    {"held", FIELD_IDS, offsetof(struct keep_alive_fields, held), 0, SESSION_HELD_MAX},
+};
+
+/* One keep-alive from its arrival until its answer is on its way. */
+struct keep_alive {
+    struct service *service;
+    struct http_request *request;
+    struct session_watcher watcher;
+    int64_t deadline_ns;
+    bool looking, gone;
+    size_t told_count; /* losses in the answer */
+    char (*told)[LEASE_ID_SIZE];
+    char session_id[SESSION_ID_SIZE];
+};
+
+static void on_looked(void *arg, const struct session_view *view);
+
+static void look_again(void *arg)
+{
+    struct keep_alive *keep_alive = arg;
+
+    keep_alive->looking = true;
+    session_look(keep_alive->service->store, keep_alive->session_id, NULL, on_looked,
+                 keep_alive);
+}
+
+static json_t *losses_json(struct keep_alive *keep_alive, const struct session_view *view)
+{
+    json_t *lost = json_array();
+
+    keep_alive->told = calloc(view->loss_count + 1, sizeof(*keep_alive->told));
+    assert(keep_alive->told != NULL);
+    for (size_t i = 0; i < view->loss_count; i++) {
+        const struct session_loss_view *loss = &view->losses[i];
+        strncpy(keep_alive->told[i], loss->lease_id, LEASE_ID_SIZE - 1);
+        json_array_append_new(lost, json_pack("{s:s, s:s, s:s}", "lock", loss->lock, "lease_id",
+                                              loss->lease_id, "reason", loss->reason));
+    }
+    keep_alive->told_count = view->loss_count;
+    return lost;
+}
+
+static void reply(struct keep_alive *keep_alive, const struct session_view *view)
+{
+    json_t *body = sessions_view_json(keep_alive->session_id, view);
+
+    json_object_set_new(body, "draining", json_boolean(keep_alive->service->draining));
+    json_object_set_new(body, "lost", losses_json(keep_alive, view));
+    http_reply_json(keep_alive->request, 200, body);
+}
+
+static void on_looked(void *arg, const struct session_view *view)
+{
+    struct keep_alive *keep_alive = arg;
+    struct service *service = keep_alive->service;
+
+    keep_alive->looking = false;
+    if (keep_alive->gone) {
+        http_drop(keep_alive->request);
+    } else if (view->outcome != SESSION_OPEN) {
+        sessions_reply_failure(keep_alive->request, view);
+    } else if (view->loss_count > 0 || service->draining ||
+               loop_now_ns(service->loop) >= keep_alive->deadline_ns) {
+        reply(keep_alive, view);
+    } else {
+        http_park(keep_alive->request);
+        session_watcher_start(service->session_watch, &keep_alive->watcher,
+                              keep_alive->deadline_ns);
+    }
+}
+
+static void on_gone(void *arg)
+{
+    struct keep_alive *keep_alive = arg;
+
+    keep_alive->gone = true;
+    if (keep_alive->looking)
+        return; /* on_looked() ends it */
+    session_watcher_stop(&keep_alive->watcher);
+    http_drop(keep_alive->request);
+}
+
+static void on_end(void *arg, bool delivered)
+{
+    struct keep_alive *keep_alive = arg;
+
+    /* Told again next time, unless this answer has gone out. */
+    if (delivered && keep_alive->told_count > 0)
+        session_told(keep_alive->service->store, keep_alive->session_id,
+                     (const char(*)[LEASE_ID_SIZE])keep_alive->told, keep_alive->told_count);
+    free(keep_alive->told);
+    free(keep_alive);
+}
+
+void sessions_keep_alive(struct http_request *request)
+{
+    struct service *service = http_service(request);
+    char session_id[SESSION_ID_SIZE], held[SESSION_HELD_MAX][LEASE_ID_SIZE];
+    struct keep_alive_fields fields = {.held.ids = held};
+
+    if (!sessions_read_id(request, true, session_id) ||
+        !request_fields(request, keep_alive_fields, 2, &fields))
+        return;
+    struct keep_alive *keep_alive = calloc(1, sizeof(*keep_alive));
+    assert(keep_alive != NULL);
+    keep_alive->service = service;
+    keep_alive->request = request;
+    memcpy(keep_alive->session_id, session_id, sizeof(session_id));
+    memcpy(keep_alive->watcher.session_id, session_id, sizeof(session_id));
+    keep_alive->watcher.stirred = look_again;
+    keep_alive->watcher.arg = keep_alive;
+    keep_alive->deadline_ns = http_received_ns(request) +
+                              fields.wait_ms.value * CLOCK_NS_PER_MS;
+    const struct session_keep_alive said = {.received_ns = http_received_ns(request),
+                                            .wait_ms = fields.wait_ms.value,
+                                            .says_held = fields.held.given,
+                                            .held_count = fields.held.count,
+                                            .held = (const char(*)[LEASE_ID_SIZE])held};
+    http_watch(request, on_gone, on_end, keep_alive);
+    keep_alive->looking = true;
+    session_look(service->store, session_id, &said, on_looked, keep_alive);
+}

@@ -1,0 +1,273 @@
+/* POST /v1/sessions, GET and DELETE /v1/sessions/{session_id}, GET /v1/sessions. */
+#include "handlers/sessions.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handlers/locks.h"
+#include "handlers/routes.h"
+#include "server/problem.h"
+#include "server/request.h"
+#include "server/token.h"
+
+enum { DEFAULT_TTL_MS = 30000 };
+
+static struct session_request *session_request_new(struct http_request *request)
+{
+    struct session_request *session = calloc(1, sizeof(*session));
+
+    assert(session != NULL);
+    session->service = http_service(request);
+    session->request = request;
+    return session;
+}
+
+bool sessions_read_id(struct http_request *request, bool with_token,
+                      char session_id[SESSION_ID_SIZE])
+{
+    char token[37], id_of_token[SESSION_ID_SIZE];
+
+    if (!token_parse(http_param(request, 0), session_id)) {
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL, "session_id: not a UUID");
+        return false;
+    }
+    if (!with_token)
+        return true;
+    if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", true, token))
+        return false;
+    token_session_id(token, id_of_token);
+    if (strcmp(id_of_token, session_id) == 0)
+        return true;
+    problem_reply(request, PROBLEM_FORBIDDEN, NULL, "Session-Token: is not this session's");
+    return false;
+}
+
+int64_t sessions_keep_alive_ms(int64_t ttl_ms)
+{
+    return ttl_ms / 3;
+}
+
+void sessions_reply_failure(struct http_request *request, const struct session_view *view)
+{
+    switch (view->outcome) {
+    case SESSION_ENDED:
+        problem_reply(request, PROBLEM_SESSION_ENDED,
+                      json_pack("{s:s}", "reason", view->reason),
+                      "this session is not open: its leases are released");
+        return;
+    case SESSION_REUSED:
+        problem_reply(request, PROBLEM_TOKEN_REUSED, NULL,
+                      "Session-Token: has opened a session with another ttl_ms or name");
+        return;
+    case SESSION_WAIT_TOO_LONG:
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "wait_ms: more than half of this session's ttl_ms");
+        return;
+    case SESSION_FAILED:
+        locks_reply_unavailable(request, view->failure);
+        return;
+    case SESSION_OPENED:
+    case SESSION_OPEN:
+    case SESSION_RELEASED:
+        break; /* no failure */
+    }
+    locks_reply_unavailable(request, LOCK_UNKNOWN);
+}
+
+/* --- open --------------------------------------------------------------------------------- */
+
+struct open_fields {
+    struct field_integer ttl_ms;
+    struct field_text name;
+};
+
+static const struct field open_fields[] = {
+    {"ttl_ms", FIELD_INTEGER, offsetof(struct open_fields, ttl_ms), 1000, 3600000},
+    {"name", FIELD_TEXT, offsetof(struct open_fields, name), 0, SESSION_NAME_SIZE - 1},
+};
+
+struct open_request {
+    struct session_request base;
+    int64_t ttl_ms;
+};
+
+static void on_opened(void *arg, const struct session_view *view)
+{
+    struct open_request *open = arg;
+    struct session_request *session = &open->base;
+
+    if (view->outcome != SESSION_OPENED && view->outcome != SESSION_OPEN) {
+        sessions_reply_failure(session->request, view);
+        free(open);
+        return;
+    }
+    json_t *body = json_pack("{s:s, s:I, s:I, s:I}", "session_id", session->session_id,
+                             "ttl_ms", (json_int_t)open->ttl_ms, "keep_alive_ms",
+                             (json_int_t)sessions_keep_alive_ms(open->ttl_ms), "remaining_ms",
+                             (json_int_t)view->remaining_ms);
+    if (session->token[0] != '\0') {
+        json_object_set_new(body, "session_token", json_string(session->token));
+        http_reply_header(session->request, "Session-Token", session->token);
+    }
+    if (view->outcome == SESSION_OPENED)
+        metrics_add(&session->service->metrics, METRIC_SESSIONS_OPENED, 1);
+    http_reply_json(session->request, view->outcome == SESSION_OPENED ? 201 : 200, body);
+    free(open);
+}
+
+void sessions_post(struct http_request *request)
+{
+    struct service *service = http_service(request);
+    struct open_fields fields = {0};
+    char token[37];
+
+    if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", false, token) ||
+        !request_fields(request, open_fields, 2, &fields))
+        return;
+    struct open_request *open = calloc(1, sizeof(*open));
+    assert(open != NULL);
+    open->base.service = service;
+    open->base.request = request;
+    open->ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value : DEFAULT_TTL_MS;
+    bool came_back = token[0] != '\0' && token_is_server_made(token);
+    if (token[0] == '\0') {
+        token_make(open->base.token);
+        memcpy(token, open->base.token, sizeof(token));
+    }
+    token_session_id(token, open->base.session_id);
+    session_open(service->store, open->base.session_id, came_back, open->ttl_ms,
+                 fields.name.text, on_opened, open);
+}
+
+/* --- look --------------------------------------------------------------------------------- */
+
+static json_t *lease_json(const struct session_lease_view *lease)
+{
+    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "lock", lease->lock, "kind",
+                             "lock", "lease_id", lease->lease_id, "fencing_token",
+                             (json_int_t)lease->fencing_token, "ttl_ms",
+                             (json_int_t)lease->ttl_ms, "remaining_ms",
+                             (json_int_t)lease->remaining_ms, "watchdog", lease->watchdog);
+
+    if (lease->owner[0] != '\0')
+        json_object_set_new(json, "owner", json_string(lease->owner));
+    if (lease->note[0] != '\0')
+        json_object_set_new(json, "note", json_string(lease->note));
+    return json;
+}
+
+json_t *sessions_view_json(const char *session_id, const struct session_view *view)
+{
+    json_t *leases = json_array();
+
+    for (size_t i = 0; i < view->lease_count; i++)
+        json_array_append_new(leases, lease_json(&view->leases[i]));
+    return json_pack("{s:s, s:I, s:I, s:I, s:o}", "session_id", session_id, "ttl_ms",
+                     (json_int_t)view->ttl_ms, "remaining_ms", (json_int_t)view->remaining_ms,
+                     "keep_alive_ms", (json_int_t)sessions_keep_alive_ms(view->ttl_ms),
+                     "leases", leases);
+}
+
+static void on_looked(void *arg, const struct session_view *view)
+{
+    struct session_request *session = arg;
+
+    if (view->outcome == SESSION_OPEN) {
+        json_t *body = sessions_view_json(session->session_id, view);
+        json_object_set_new(body, "name", json_string(view->name));
+        json_object_set_new(body, "age_ms", json_integer(view->age_ms));
+        http_reply_json(session->request, 200, body);
+    } else if (view->outcome == SESSION_ENDED) {
+        problem_reply(session->request, PROBLEM_NOT_FOUND, NULL, "there is no such session");
+    } else {
+        sessions_reply_failure(session->request, view);
+    }
+    free(session);
+}
+
+void sessions_get(struct http_request *request)
+{
+    char session_id[SESSION_ID_SIZE];
+
+    if (!sessions_read_id(request, false, session_id) || !request_no_fields(request))
+        return;
+    struct session_request *session = session_request_new(request);
+    memcpy(session->session_id, session_id, sizeof(session_id));
+    session_look(session->service->store, session_id, NULL, on_looked, session);
+}
+
+/* --- list --------------------------------------------------------------------------------- */
+
+struct list_fields {
+    struct field_integer limit;
+    struct field_text cursor;
+};
+
+static const struct field list_fields[] = {
+    {"limit", FIELD_INTEGER, offsetof(struct list_fields, limit), 1, 1000},
+    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, 63},
+};
+
+static void on_listed(void *arg, const struct session_list *list)
+{
+    struct http_request *request = arg;
+
+    if (list->outcome != LOCK_LOOKED) {
+        locks_reply_unavailable(request, list->outcome);
+        return;
+    }
+    json_t *sessions = json_array();
+    for (size_t i = 0; i < list->count; i++) {
+        const struct session_list_entry *entry = &list->entries[i];
+        json_array_append_new(
+            sessions,
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "session_id", entry->session_id, "name",
+                      entry->name, "ttl_ms", (json_int_t)entry->ttl_ms, "remaining_ms",
+                      (json_int_t)entry->remaining_ms, "age_ms", (json_int_t)entry->age_ms,
+                      "lease_count", (json_int_t)entry->lease_count));
+    }
+    const char *cursor = list->next_cursor[0] != '\0' ? list->next_cursor : NULL;
+    http_reply_json(request, 200,
+                    json_pack("{s:o, s:s?}", "sessions", sessions, "next_cursor", cursor));
+}
+
+void sessions_list(struct http_request *request)
+{
+    struct service *service = http_service(request);
+    struct list_fields fields = {0};
+
+    fields.limit.value = 100;
+    if (!request_fields(request, list_fields, 2, &fields))
+        return;
+    if (session_list(service->store, (size_t)fields.limit.value, fields.cursor.text, on_listed,
+                     request) != 0)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "cursor: not one that this server gave");
+}
+
+/* --- end ---------------------------------------------------------------------------------- */
+
+static void on_ended(void *arg, const struct session_view *view)
+{
+    struct session_request *session = arg;
+
+    if (view->outcome == SESSION_RELEASED)
+        http_reply_json(session->request, 200,
+                        json_pack("{s:s, s:I}", "session_id", session->session_id, "released",
+                                  (json_int_t)view->released));
+    else
+        sessions_reply_failure(session->request, view);
+    free(session);
+}
+
+void sessions_delete(struct http_request *request)
+{
+    char session_id[SESSION_ID_SIZE];
+
+    if (!sessions_read_id(request, true, session_id) || !request_no_fields(request))
+        return;
+    struct session_request *session = session_request_new(request);
+    memcpy(session->session_id, session_id, sizeof(session_id));
+    session_end(session->service->store, session_id, on_ended, session);
+}

@@ -1,0 +1,31 @@
+/* What the handlers of sessions share. */
+#ifndef RLOCKD_HANDLERS_SESSIONS_H
+#define RLOCKD_HANDLERS_SESSIONS_H
+
+#include <jansson.h>
+
+#include "handlers/service.h"
+#include "storage/session_store.h"
+
+/* A request about one session while Redis is asked. */
+struct session_request {
+    struct service *service;
+    struct http_request *request;
+    char session_id[SESSION_ID_SIZE];
+    char token[37]; /* to be shown, since the server made it; or empty */
+};
+
+/* The session of the path, and whether the Session-Token is its. False: refused. */
+bool sessions_read_id(struct http_request *request, bool with_token,
+                      char session_id[SESSION_ID_SIZE]) __attribute__((warn_unused_result));
+
+/* How often a client had best keep a session alive: three tries before it ends. */
+int64_t sessions_keep_alive_ms(int64_t ttl_ms);
+
+/* The members that a look and a keep-alive share; the caller's. */
+json_t *sessions_view_json(const char *session_id, const struct session_view *view);
+
+/* Ends a request with what went wrong. */
+void sessions_reply_failure(struct http_request *request, const struct session_view *view);
+
+#endif

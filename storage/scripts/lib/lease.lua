@@ -1,0 +1,109 @@
+-- What the scripts share about leases. embed.sh puts it where a script says `-- include lease`.
+-- Keys that only the data names are made here; they are on the same server as everything else.
+--
+-- A lease's record, `rlockd:lease:<lease id>`, is a string of these lines:
+local LINES = {
+  'state',    -- waiting, held or ended
+  'detail',   -- why it ended; "shared": more than one request waits with the token
+  'mark',     -- the request that was granted, or that was told last that the lease holds
+  'since',    -- epoch ms when it began to wait, or was granted for a session
+  'ttl',      -- ms that the lease was acquired or renewed for
+  'note',
+  'session',  -- session id; empty: none
+  'token',    -- fencing token of a lease with a session
+  'watchdog', -- "1": renewed while its session lives
+  'kind', 'owner',
+  'lock'      -- the name of the lock's hash
+}
+
+local function parse(text)
+  if not text then return nil end
+  local record, line = {}, 0
+  for value in string.gmatch(text .. '\n', '([^\n]*)\n') do
+    line = line + 1
+    record[LINES[line]] = value
+  end
+  return record
+end
+
+local function format(record)
+  local values = {}
+  for line, name in ipairs(LINES) do values[line] = record[name] or '' end
+  return table.concat(values, '\n')
+end
+
+local function record_key(lease_id) return 'rlockd:lease:' .. lease_id end
+
+-- Redisson's rule for the names of a lock's companions.
+local function companion(prefix, lock)
+  if string.find(lock, '{', 1, true) then return prefix .. ':' .. lock end
+  return prefix .. ':{' .. lock .. '}'
+end
+
+local function holder_of(record, lease_id)
+  if record.owner ~= '' then return record.session .. ':' .. record.owner end
+  return lease_id .. ':0'
+end
+
+local function integer(number) return string.format('%.0f', number) end
+
+local function epoch_ms()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Whether the lease that has this record holds its lock now. A holder with an owner may have
+-- lost the lock and got it again for another lease: the token tells.
+local function holds(record, lease_id)
+  if redis.call('hexists', record.lock, holder_of(record, lease_id)) == 0 then return false end
+  return record.owner == '' or
+    redis.call('get', companion('redisson_lock_token', record.lock)) == record.token
+end
+
+-- Takes one hold off the lock; the last one frees it and wakes a waiter. Returns the holds
+-- left. Its first write is always one that Redis allows when memory is short.
+local function take_hold_off(lock, holder)
+  local count = tonumber(redis.call('hget', lock, holder) or 0)
+  if count > 1 then
+    redis.call('pexpire', lock, redis.call('pttl', lock))
+    return redis.call('hincrby', lock, holder, -1)
+  end
+  if redis.call('hdel', lock, holder) == 1 then
+    redis.call('publish', companion('redisson_lock__channel', lock), '0')
+  end
+  return 0
+end
+
+-- The lease's session has nothing to do with it any more.
+local function unbind(record, lease_id)
+  if record.session == '' then return end
+  redis.call('hdel', 'rlockd:session-leases:' .. record.session, lease_id)
+  redis.call('zrem', 'rlockd:due', lease_id)
+end
+
+-- The lease is over, and its token is spent for as long as anybody may ask.
+local function spend(record, lease_id, reason, window)
+  unbind(record, lease_id)
+  record.state, record.detail, record.mark, record.note = 'ended', reason, '', ''
+  redis.call('set', record_key(lease_id), format(record), 'px', window)
+end
+
+-- Why a lease that was held holds no more.
+local function loss_reason(record, lease_id)
+  local forced = redis.call('get', companion('rlockd:forced', record.lock))
+  return forced == holder_of(record, lease_id) and 'forced' or 'expired'
+end
+
+-- A lease was lost: its session hears of it with its next keep-alive, a hanging one at once.
+local function lose(record, lease_id, window)
+  local reason, session = loss_reason(record, lease_id), record.session
+  spend(record, lease_id, reason, window)
+  if session ~= '' then
+    local lost = 'rlockd:session-lost:' .. session
+    redis.call('hset', lost, lease_id, reason .. '\n' .. record.lock)
+    local session_left = redis.call('pttl', 'rlockd:session:' .. session)
+    redis.call('pexpire', lost, math.max(session_left, tonumber(window)))
+    redis.call('publish', 'rlockd:sessions', session)
+  end
+  return reason
+end

@@ -1,0 +1,73 @@
+-- The watchdog's round, on whichever front end comes first: ends sessions whose time is over,
+-- renews leases that are due, and notices those that are over. What was lost is not made anew.
+--
+-- KEYS  1 all sessions   2 what is due
+-- ARGV  1 watchdog timeout in ms   2 ms after which a renewed lease is due again
+--       3 retry window in ms   4 how many leases to deal with at most
+--
+-- Reply  leases renewed, leases lost, sessions ended, 1: there is more to do now,
+--        ms by which the latest renewal was late
+-- include lease
+-- include session
+
+local sessions, due = KEYS[1], KEYS[2]
+local timeout, again = tonumber(ARGV[1]), tonumber(ARGV[2])
+local window, batch = ARGV[3], tonumber(ARGV[4])
+
+local now = epoch_ms()
+local renewed, lost, ended, late = 0, 0, 0, 0
+
+for _, session in ipairs(redis.call('zrangebyscore', sessions, '-inf', now, 'limit', 0, 4)) do
+  local _, reason = session_state(session, now)
+  if end_some(session, reason or 'expired', now, math.floor(batch / 4), window) == 0 then
+    ended = ended + 1
+  end
+end
+
+local alive = {}
+local function is_alive(session)
+  if alive[session] == nil then alive[session] = session_state(session, now) == 'open' end
+  return alive[session]
+end
+
+local function renew(record, lease_id, score)
+  local remaining = redis.call('pttl', record.lock)
+  if remaining < timeout then redis.call('pexpire', record.lock, timeout) end
+  redis.call('pexpire', record_key(lease_id), timeout + window)
+  redis.call('zadd', due, now + again + (score % 97) * again / 970, lease_id)
+  renewed, late = renewed + 1, math.max(late, now - score)
+end
+
+-- A lease with a time of its own is over: its hold may still stand when others share the lock.
+local function expire(record, lease_id)
+  if holds(record, lease_id) then take_hold_off(record.lock, holder_of(record, lease_id)) end
+  lose(record, lease_id, window)
+  lost = lost + 1
+end
+
+local found = redis.call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
+for i = 1, #found, 2 do
+  local lease_id, score = found[i], tonumber(found[i + 1])
+  local record = parse(redis.call('get', record_key(lease_id)) or nil)
+  if not record or record.state ~= 'held' then
+    redis.call('zrem', due, lease_id)
+  elseif not is_alive(record.session) then
+    -- Its session's end releases it; where nothing is left of the session, this does.
+    if redis.call('exists', 'rlockd:session:' .. record.session) == 0 then
+      expire(record, lease_id)
+    else
+      redis.call('zadd', due, now + again, lease_id)
+    end
+  elseif record.watchdog ~= '1' then
+    expire(record, lease_id)
+  elseif holds(record, lease_id) then
+    renew(record, lease_id, score)
+  else
+    lose(record, lease_id, window)
+    lost = lost + 1
+  end
+end
+
+local more = #found / 2 == batch or
+  #redis.call('zrangebyscore', sessions, '-inf', now, 'limit', 0, 1) > 0
+return {renewed, lost, ended, more and 1 or 0, late}
