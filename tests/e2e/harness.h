@@ -257,10 +257,12 @@ void raw_reset(struct raw *raw); /* closes with RST */
 
 enum proxy_mode {
     PROXY_PASS,
-    PROXY_BLACKHOLE,    /* connections stay, nothing comes through */
-    PROXY_RESET,        /* every connection is reset, the new ones too */
-    PROXY_DROP_REPLIES, /* Redis gets the commands, its answers are lost */
-    PROXY_DELAY         /* answers come 300 ms late */
+    PROXY_BLACKHOLE,      /* connections stay, nothing comes through */
+    PROXY_RESET,          /* every connection is reset, the new ones too */
+    PROXY_DROP_REPLIES,   /* Redis gets the commands, its answers are lost */
+    PROXY_DELAY,          /* answers come 300 ms late */
+    PROXY_DELAY_COMMANDS, /* the same, but messages of subscriptions come at once */
+    PROXY_DEAF            /* answers and messages of subscriptions are lost, all else passes */
 };
 
 struct proxy;

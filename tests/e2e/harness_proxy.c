@@ -22,6 +22,8 @@ struct chunk {
 
 struct pair {
     int client, server;
+    bool subscribes; /* the connection that messages come on */
+    bool torn;       /* answers of it are lost: TCP never delivers what comes after a gap */
     struct chunk *first, **last;
 };
 
@@ -100,7 +102,20 @@ static bool pass_command(struct proxy *proxy, struct pair *pair)
     if (n <= 0)
         return false;
     proxy->commands_len += (size_t)n;
+    if (memmem(bytes, (size_t)n, "SUBSCRIBE", strlen("SUBSCRIBE")) != NULL)
+        pair->subscribes = true;
     return send(pair->server, bytes, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+static bool is_lost(const struct proxy *proxy, const struct pair *pair)
+{
+    return proxy->mode == PROXY_DROP_REPLIES || (proxy->mode == PROXY_DEAF && pair->subscribes);
+}
+
+static bool is_late(const struct proxy *proxy, const struct pair *pair)
+{
+    return proxy->mode == PROXY_DELAY ||
+           (proxy->mode == PROXY_DELAY_COMMANDS && !pair->subscribes);
 }
 
 static bool take_answer(struct proxy *proxy, struct pair *pair)
@@ -111,7 +126,11 @@ static bool take_answer(struct proxy *proxy, struct pair *pair)
     if (chunk == NULL)
         abort();
     n = recv(pair->server, chunk->bytes, CHUNK_LEN, 0);
-    if (n <= 0 || proxy->mode == PROXY_DROP_REPLIES) {
+    if (n > 0 && is_lost(proxy, pair))
+        pair->torn = true;
+    else if (pair->torn)
+        n = 0;
+    if (n <= 0 || is_lost(proxy, pair)) {
         free(chunk);
         if (n > 0)
             proxy->dropped_len += (size_t)n;
@@ -119,7 +138,7 @@ static bool take_answer(struct proxy *proxy, struct pair *pair)
     }
     chunk->next = NULL;
     chunk->len = (size_t)n;
-    chunk->due_ms = now_ms() + (proxy->mode == PROXY_DELAY ? DELAY_MS : 0);
+    chunk->due_ms = now_ms() + (is_late(proxy, pair) ? DELAY_MS : 0);
     *pair->last = chunk;
     pair->last = &chunk->next;
     return true;

@@ -42,9 +42,7 @@ static void test_bad_names(struct world *w)
 
 static void test_raw_bytes_in_the_target(struct world *w)
 {
-    static const char *const targets[] = {"/v1/locks/\xff",
-                                          "/v1/locks/a\x01"
-                                          "b",
+    static const char *const targets[] = {"/v1/locks/\xff", "/v1/locks/a\001b",
                                           "/v1/locks/a\tb", "/v1/locks/a\x7f"};
 
     for (size_t i = 0; i < COUNT_OF(targets); i++) {

@@ -1,0 +1,256 @@
+/* storage/acquire.c, on its real waiters: several clients of one lock, deadlines, draining. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/acquisitions.h"
+
+static void expect_attempt(const struct client *client, int64_t register_ms, bool registered)
+{
+    const struct attempt *attempt = attempt_of(client);
+
+    assert_non_null(attempt);
+    assert_int_equal(attempt->register_ms, register_ms);
+    assert_int_equal(attempt->registered, registered);
+}
+
+/* So long as it may wait it stands among the waiters in Redis; the last attempt takes it off.
+ */
+static void attempts_register_for_the_time_left(void **state)
+{
+    (void)state;
+    start(a, WAIT_MS);
+    expect_attempt(a, WAIT_MS, false);
+    pass(1 * S);
+    answer(a, LOCK_BUSY);
+    pass(1 * S);
+    ready(CHANNEL_OF(LOCK));
+    expect_attempt(a, WAIT_MS - 2000, true);
+    answer(a, LOCK_BUSY);
+    doze(a, WAIT_MS - 2000);
+    expect_attempt(a, 0, true);
+    answer(a, LOCK_BUSY);
+    expect_done(a, LOCK_BUSY);
+
+    start(b, 0);
+    expect_attempt(b, 0, false);
+    answer(b, LOCK_BUSY);
+    expect_done(b, LOCK_BUSY);
+    assert_int_equal(b->parked, 0);
+    assert_int_equal(b->withdrawn, 0);
+}
+
+static void deadline_waits_for_the_attempt_under_way(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    unlocked();
+    size_t attempts = store.attempt_count;
+    pass(WAIT_MS * MS);
+    unlocked();
+    assert_int_equal(store.attempt_count, attempts);
+    assert_int_equal(a->done, 0);
+    answer(a, LOCK_BUSY);
+    expect_done(a, LOCK_BUSY);
+    assert_int_equal(store.attempt_count, attempts);
+}
+
+static void message_during_the_first_attempt_gives_another(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start(b, WAIT_MS);
+    unlocked();
+    assert_non_null(attempt_of(a));
+    answer(a, LOCK_GRANTED);
+    /* b's attempt may have run before that unlock, and a may have released since. */
+    answer(b, LOCK_BUSY);
+    expect_attempt(b, WAIT_MS, true);
+    answer(b, LOCK_BUSY);
+    /* The first attempt of c saw everything: it sleeps. */
+    start(c, WAIT_MS);
+    answer(c, LOCK_BUSY);
+    assert_null(attempt_of(c));
+}
+
+static void one_client_tries_at_a_time(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    start_waiting(c);
+    unlocked();
+    assert_non_null(attempt_of(a));
+    assert_null(attempt_of(b));
+    answer(a, LOCK_GRANTED);
+    assert_null(attempt_of(b));
+    unlocked();
+    assert_non_null(attempt_of(b));
+    assert_null(attempt_of(c));
+    expect_done(a, LOCK_GRANTED);
+    assert_int_equal(a->withdrawn, 0);
+}
+
+/* Its wake-up is not lost, and what it may have got is taken back first. */
+static void cancelled_client_passes_its_turn_on(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    unlocked();
+    size_t attempts = store.attempt_count;
+    cancel(a);
+    assert_int_equal(a->withdrawn, 1);
+    assert_int_equal(a->withdrawn_after, attempts);
+    assert_non_null(attempt_of(b));
+    answer(a, LOCK_GRANTED);
+    answer(b, LOCK_GRANTED);
+    expect_done(b, LOCK_GRANTED);
+    assert_int_equal(a->done, 0);
+    assert_int_equal(b->withdrawn, 0);
+}
+
+static void sleeper_is_cancelled_without_an_attempt(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    size_t attempts = store.attempt_count;
+    cancel(b);
+    assert_int_equal(b->withdrawn, 1);
+    assert_int_equal(store.attempt_count, attempts);
+    unlocked();
+    assert_non_null(attempt_of(a));
+    assert_int_equal(metrics.values[METRIC_WAITERS_GONE], 1);
+}
+
+/* The deadline of one that has the turn is no reason for the others to sleep on. */
+static void deadline_passes_the_turn_on(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    pass(1 * S);
+    start_waiting(b);
+    doze(a, WAIT_MS - 1500);
+    unlocked();
+    pass(500 * MS);
+    answer(a, LOCK_BUSY);
+    expect_done(a, LOCK_BUSY);
+    assert_non_null(attempt_of(b));
+}
+
+static void only_so_many_may_wait(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    start_waiting(c);
+    start(d, WAIT_MS);
+    expect_attempt(d, 0, false);
+    answer(d, LOCK_BUSY);
+    expect_done(d, LOCK_TOO_MANY_WAITERS);
+    assert_int_equal(d->withdrawn, 0);
+    assert_int_equal(d->parked, 0);
+    assert_int_equal(metrics.values[METRIC_REFUSED_WAITERS], 1);
+    /* A free lock is for everyone. */
+    d->done = 0;
+    start(d, WAIT_MS);
+    answer(d, LOCK_GRANTED);
+    expect_done(d, LOCK_GRANTED);
+    /* Those who wait already go on, and who leaves makes room. */
+    unlocked();
+    expect_attempt(a, WAIT_MS, true);
+    answer(a, LOCK_BUSY);
+    assert_int_equal(a->done, 0);
+    cancel(b);
+    d->done = 0;
+    start(d, WAIT_MS);
+    expect_attempt(d, WAIT_MS, false);
+    answer(d, LOCK_BUSY);
+    assert_int_equal(d->done, 0);
+    assert_int_equal(d->parked, 1);
+}
+
+static void draining_ends_every_wait(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    start(c, WAIT_MS);
+    start(d, 0);
+    unlocked();
+    acquirer_drain(acquirer);
+    expect_done(a, LOCK_DRAINING);
+    expect_done(b, LOCK_DRAINING);
+    assert_int_equal(a->withdrawn, 1);
+    assert_int_equal(b->withdrawn, 1);
+    /* Who does not wait gets its answer, and who would have to is not let in. */
+    assert_int_equal(c->done, 0);
+    answer(c, LOCK_BUSY);
+    expect_done(c, LOCK_DRAINING);
+    assert_int_equal(c->withdrawn, 1);
+    assert_int_equal(c->parked, 0);
+    answer(d, LOCK_BUSY);
+    expect_done(d, LOCK_BUSY);
+    c->done = 0;
+    start(c, WAIT_MS);
+    answer(c, LOCK_GRANTED);
+    expect_done(c, LOCK_GRANTED);
+}
+
+static uint64_t observed(enum histogram histogram)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i <= HISTOGRAM_BUCKETS; i++)
+        count += metrics.histograms[histogram].buckets[i];
+    return count;
+}
+
+static void waits_are_counted(void **state)
+{
+    (void)state;
+    start(d, WAIT_MS);
+    answer(d, LOCK_GRANTED); /* no wait */
+    start_waiting(a);
+    start_waiting(b);
+    start_waiting(c);
+    pass(1 * S);
+    unlocked();
+    answer(a, LOCK_GRANTED);
+    cancel(b);
+    doze(c, WAIT_MS - 1000);
+    answer(c, LOCK_BUSY);
+    assert_int_equal(metrics.values[METRIC_WAITS_STARTED], 3);
+    assert_int_equal(metrics.values[METRIC_WAITS_GRANTED], 1);
+    assert_int_equal(metrics.values[METRIC_WAITS_ENDED], 2);
+    assert_int_equal(metrics.values[METRIC_WAITERS_GONE], 1);
+    assert_int_equal(metrics.values[METRIC_WAITERS], 0);
+    assert_int_equal(observed(HISTOGRAM_WAIT), 3);
+    assert_int_equal(observed(HISTOGRAM_HAND_OFF), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(attempts_register_for_the_time_left),
+        TEST(deadline_waits_for_the_attempt_under_way),
+        TEST(message_during_the_first_attempt_gives_another),
+        TEST(one_client_tries_at_a_time),
+        TEST(cancelled_client_passes_its_turn_on),
+        TEST(sleeper_is_cancelled_without_an_attempt),
+        TEST(deadline_passes_the_turn_on),
+        TEST(only_so_many_may_wait),
+        TEST(draining_ends_every_wait),
+        TEST(waits_are_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* storage/lease_record.c, with records as storage/scripts/acquire.lua writes them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/lease_record.h"
+
+#define MARK "0123456789abcdef.18446744073"
+#define SESSION "5d1c2b0a-3f2e-5c4d-8b7a-9f0e1d2c3b4a"
+#define OWNER "worker-3"
+
+static struct lease_record record;
+
+/* From memory of just that size, so that a step beyond it is noticed. */
+static void parse(const char *text, size_t len)
+{
+    char *exact = malloc(len ? len : 1);
+
+    assert_non_null(exact);
+    memcpy(exact, text, len);
+    memset(&record, '?', sizeof(record));
+    lease_record_parse(&record, exact, len);
+    free(exact);
+}
+
+static void expect(const char *state, const char *detail, int64_t since_ms, int64_t ttl_ms,
+                   const char *note)
+{
+    assert_string_equal(record.state, state);
+    assert_string_equal(record.detail, detail);
+    assert_int_equal(record.since_ms, since_ms);
+    assert_int_equal(record.ttl_ms, ttl_ms);
+    assert_string_equal(record.note, note);
+}
+
+/* As format() of lib/lease.lua writes it. */
+static size_t write_record(char *out, size_t size, const char *state, const char *detail,
+                           const char *since, const char *ttl, const char *note,
+                           const char *name)
+{
+    int len = snprintf(out, size,
+                       "%s\n%s\n" MARK "\n%s\n%s\n%s\n" SESSION "\n17\n1\nlock\n" OWNER "\n%s",
+                       state, detail, since, ttl, note, name);
+
+    return (size_t)len;
+}
+
+static void records_come_back(void **state)
+{
+    static const struct {
+        const char *state, *detail, *since, *ttl, *note;
+        int64_t since_ms, ttl_ms;
+    } rows[] = {
+        {"held", "", "", "30000", "", 0, 30000},
+        {"held", "", "", "86400000", "build 17 on ci-3", 0, 86400000},
+        {"waiting", "", "1750000000123", "30000", "\xC3\xBC {\"a\": 1}", 1750000000123, 30000},
+        {"waiting", "shared", "1750000000123", "100", "", 1750000000123, 100},
+    };
+    char text[1024];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t len = write_record(text, sizeof(text), rows[i].state, rows[i].detail,
+                                  rows[i].since, rows[i].ttl, rows[i].note, "orders/42");
+        parse(text, len);
+        expect(rows[i].state, rows[i].detail, rows[i].since_ms, rows[i].ttl_ms, rows[i].note);
+    }
+}
+
+/* What release.lua keeps of a lease: state, reason, nine empty lines and the lock. */
+static void ended_records_keep_the_reason(void **state)
+{
+    static const char *const reasons[] = {"released", "expired", "forced"};
+    char text[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        int len = snprintf(text, sizeof(text), "ended\n%s\n\n\n\n\n\n\n\n\n\na", reasons[i]);
+        parse(text, (size_t)len);
+        expect("ended", reasons[i], 0, 0, "");
+    }
+}
+
+static void longest_record_comes_back(void **state)
+{
+    char note[LOCK_NOTE_SIZE], name[LOCK_NAME_SIZE], text[2048];
+
+    (void)state;
+    memset(note, 'n', sizeof(note) - 1);
+    note[sizeof(note) - 1] = '\0';
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    size_t len = write_record(text, sizeof(text), "waiting", "shared", "9999999999999",
+                              "86400000", note, name);
+    parse(text, len);
+    expect("waiting", "shared", 9999999999999, 86400000, note);
+}
+
+static void session_owner_and_watchdog_come_back(void **state)
+{
+    char text[1024];
+
+    (void)state;
+    parse(text, write_record(text, sizeof(text), "held", "", "1", "2", "", "a"));
+    assert_string_equal(record.session_id, SESSION);
+    assert_string_equal(record.owner, OWNER);
+    assert_true(record.watchdog);
+    parse("held\n\n\n\n\n\n\n\n\nlock\n\na", 18);
+    assert_string_equal(record.session_id, "");
+    assert_string_equal(record.owner, "");
+    assert_false(record.watchdog);
+}
+
+static void cut_off_records_give_what_there_is(void **state)
+{
+    (void)state;
+    parse("", 0);
+    expect("", "", 0, 0, "");
+    parse("held", 4);
+    expect("held", "", 0, 0, "");
+    parse("held\n", 5);
+    expect("held", "", 0, 0, "");
+    parse("waiting\nshared\nm\n17", 19);
+    expect("waiting", "shared", 17, 0, "");
+    parse("waiting\nshared\nm\n17\n30\nnote", 27);
+    expect("waiting", "shared", 17, 30, "note");
+    parse("\n\n\n\n\n\n\n\n\n", 9);
+    expect("", "", 0, 0, "");
+    /* Bytes behind the end do not count. */
+    lease_record_parse(&record, "held\nabc", 6);
+    expect("held", "a", 0, 0, "");
+}
+
+/* A line that is longer than ours can be is none of ours. */
+static void strange_lines_are_dropped(void **state)
+{
+    char text[1024];
+    int len;
+
+    (void)state;
+    len = snprintf(text, sizeof(text), "%0*d\n%0*d\n%0*d\n%0*d\n%0*d\n%0*d\nlock\n\na", 16, 0,
+                   16, 0, LOCK_MARK_SIZE, 0, 24, 7, 24, 7, LOCK_NOTE_SIZE, 0);
+    parse(text, (size_t)len);
+    expect("", "", 0, 0, "");
+    len = snprintf(text, sizeof(text), "%0*d\n%0*d\n%0*d\n%0*d\n%0*d\n%0*d\nlock\n\na", 15, 0,
+                   15, 0, LOCK_MARK_SIZE - 1, 0, 23, 7, 23, 8, LOCK_NOTE_SIZE - 1, 0);
+    parse(text, (size_t)len);
+    assert_int_equal(strlen(record.state), 15);
+    assert_int_equal(strlen(record.detail), 15);
+    assert_int_equal(record.since_ms, 7);
+    assert_int_equal(record.ttl_ms, 8);
+    assert_int_equal(strlen(record.note), LOCK_NOTE_SIZE - 1);
+
+    parse("held\n\nm\nx\n99999999999999999999999\nn", 35);
+    assert_int_equal(record.since_ms, 0);
+    assert_int_equal(record.ttl_ms, INT64_MAX);
+    parse("a\0b\nc", 5);
+    expect("a", "c", 0, 0, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_come_back),
+        cmocka_unit_test(ended_records_keep_the_reason),
+        cmocka_unit_test(longest_record_comes_back),
+        cmocka_unit_test(session_owner_and_watchdog_come_back),
+        cmocka_unit_test(cut_off_records_give_what_there_is),
+        cmocka_unit_test(strange_lines_are_dropped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

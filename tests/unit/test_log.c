@@ -1,0 +1,231 @@
+/* server/log.c: what it writes to standard error. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/log.h"
+
+enum { TEXT_SIZE = 256 * 1024 };
+
+static int saved_stderr, reader;
+static char text[TEXT_SIZE];
+
+/* A pipe in place of standard error; it must hold what a test writes. */
+static int set_up(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[1], F_SETPIPE_SZ, TEXT_SIZE) < 0 ||
+        fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+        return -1;
+    saved_stderr = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    reader = ends[0];
+    log_set_level(LOG_LEVEL_INFO);
+    return saved_stderr < 0;
+}
+
+/* What was written since the last call, in `text`. */
+static size_t written(void)
+{
+    size_t len = 0;
+    ssize_t got;
+
+    while (len < sizeof(text) - 1 &&
+           (got = read(reader, text + len, sizeof(text) - 1 - len)) > 0)
+        len += (size_t)got;
+    text[len] = '\0';
+    return len;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    dup2(saved_stderr, STDERR_FILENO);
+    close(saved_stderr);
+    /* Nothing, unless the test failed: then this says why. */
+    fwrite(text, 1, written(), stderr);
+    return close(reader);
+}
+
+/* The one line that was written, as an object to be freed. */
+static json_t *written_line(void)
+{
+    size_t len = written();
+
+    assert_true(len > 0);
+    assert_ptr_equal(strchr(text, '\n'), text + len - 1);
+    json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_true(json_is_object(line));
+    return line;
+}
+
+static const char *member(const json_t *line, const char *name)
+{
+    const char *value = json_string_value(json_object_get(line, name));
+
+    assert_non_null(value);
+    return value;
+}
+
+static void line_has_time_level_and_msg(void **state)
+{
+    static const char shape[] = "0000-00-00T00:00:00.000Z";
+    struct tm utc = {0};
+
+    (void)state;
+    time_t before = time(NULL);
+    log_write(LOG_LEVEL_WARN, "redis is down", NULL);
+    time_t after = time(NULL);
+    json_t *line = written_line();
+    assert_int_equal(json_object_size(line), 3);
+    assert_string_equal(member(line, "level"), "warn");
+    assert_string_equal(member(line, "msg"), "redis is down");
+    const char *when = member(line, "time");
+    assert_int_equal(strlen(when), strlen(shape));
+    for (size_t i = 0; shape[i] != '\0'; i++)
+        assert_true(shape[i] == '0' ? isdigit((unsigned char)when[i]) : when[i] == shape[i]);
+    assert_non_null(strptime(when, "%Y-%m-%dT%H:%M:%S", &utc));
+    assert_in_range(timegm(&utc), before, after);
+    /* People read it from the left. */
+    assert_memory_equal(text, "{\"time\":\"", 9);
+    json_decref(line);
+}
+
+static void fields_are_added(void **state)
+{
+    (void)state;
+    log_write(LOG_LEVEL_INFO, "request",
+              json_pack("{s:s, s:i, s:f, s:b, s:n}", "route", "/v1/locks/{name}", "status", 201,
+                        "seconds", 0.0001239999, "suspended", 0, "lease"));
+    json_t *line = written_line();
+    assert_int_equal(json_object_size(line), 8);
+    assert_string_equal(member(line, "msg"), "request");
+    assert_string_equal(member(line, "route"), "/v1/locks/{name}");
+    assert_int_equal(json_integer_value(json_object_get(line, "status")), 201);
+    assert_true(json_is_false(json_object_get(line, "suspended")));
+    assert_true(json_is_null(json_object_get(line, "lease")));
+    assert_non_null(strstr(text, "\"seconds\":0.000124,"));
+    json_decref(line);
+}
+
+/* One line stays one line, and nothing in it steers a terminal. */
+static void control_characters_are_escaped(void **state)
+{
+    static const char nasty[] =
+        "a\nb\r\"c\"\\\t\x1b[31m\x7f\xC2\x85\xE2\x80\xA8\xC3\xBC\xF0\x9F\x94\x92\x01";
+
+    (void)state;
+    log_write(LOG_LEVEL_ERROR, nasty, json_pack("{s:s}", "name", nasty));
+    json_t *line = written_line();
+    assert_string_equal(member(line, "msg"), nasty);
+    assert_string_equal(member(line, "name"), nasty);
+    json_decref(line);
+    for (const char *c = text; c[1] != '\0'; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > 0x7f)
+            fail_msg("byte %02x in %s", (unsigned char)*c, text);
+    assert_non_null(strstr(text, "\\u001B[31m"));
+    assert_non_null(strstr(text, "\\uD83D\\uDD12"));
+}
+
+static void lower_levels_are_dropped(void **state)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    struct log_buffer buffer;
+
+    (void)state;
+    log_buffer_init(&buffer);
+    for (enum log_level lowest = LOG_LEVEL_DEBUG; lowest <= LOG_LEVEL_ERROR; lowest++) {
+        log_set_level(lowest);
+        for (enum log_level level = LOG_LEVEL_DEBUG; level <= LOG_LEVEL_ERROR; level++) {
+            assert_int_equal(log_is_on(level), level >= lowest);
+            log_write(level, "now", json_pack("{s:i}", "x", 1));
+            log_buffer_write(&buffer, level, "later", json_pack("{s:i}", "x", 1));
+            log_buffer_flush(&buffer);
+            size_t len = written();
+            if (level < lowest) {
+                assert_int_equal(len, 0);
+                continue;
+            }
+            char *later = strchr(text, '\n') + 1;
+            assert_int_equal(strcspn(later, "\n"), strlen(later) - 1);
+            assert_non_null(strstr(later, "later"));
+            assert_non_null(strstr(later, names[level]));
+        }
+    }
+    log_buffer_release(&buffer);
+}
+
+static void buffer_waits_for_the_flush(void **state)
+{
+    struct log_buffer buffer;
+
+    (void)state;
+    log_buffer_init(&buffer);
+    log_buffer_flush(&buffer);
+    log_buffer_write(&buffer, LOG_LEVEL_INFO, "one", NULL);
+    log_buffer_write(&buffer, LOG_LEVEL_INFO, "two", NULL);
+    assert_int_equal(written(), 0);
+    log_buffer_flush(&buffer);
+    size_t len = written();
+    char *second = strchr(text, '\n') + 1;
+    assert_non_null(strstr(second, "\"two\""));
+    assert_int_equal(second[strlen(second) - 1], '\n');
+    assert_true(memmem(text, (size_t)(second - text), "\"one\"", 5) != NULL);
+    assert_int_equal(strlen(text), len);
+    /* Once only. */
+    log_buffer_flush(&buffer);
+    assert_int_equal(written(), 0);
+    log_buffer_write(&buffer, LOG_LEVEL_INFO, "three", NULL);
+    log_buffer_release(&buffer);
+    json_t *line = written_line();
+    assert_string_equal(member(line, "msg"), "three");
+    json_decref(line);
+}
+
+static void full_buffer_is_written_by_itself(void **state)
+{
+    struct log_buffer buffer;
+    size_t lines = 0, count = 0, len = 0;
+
+    (void)state;
+    log_buffer_init(&buffer);
+    while (len == 0 && count < 10000) {
+        log_buffer_write(&buffer, LOG_LEVEL_INFO, "request",
+                         json_pack("{s:i}", "number", (int)count++));
+        len = written();
+    }
+    assert_in_range(len, 32 * 1024, 40 * 1024);
+    for (const char *c = text; (c = strchr(c, '\n')) != NULL; c++)
+        lines++;
+    assert_int_equal(lines, count);
+    log_buffer_release(&buffer);
+    assert_int_equal(written(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(line_has_time_level_and_msg, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fields_are_added, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(control_characters_are_escaped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lower_levels_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(buffer_waits_for_the_flush, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(full_buffer_is_written_by_itself, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
