@@ -9,7 +9,6 @@
 
 enum {
     AUTH_TOKEN_MIN = 16, /* shorter ones can be guessed over the network */
-    AUTH_LINE_MAX = 1024,
     AUTH_CALLER_SIZE = 65,
     AUTH_TOKEN_SIZE = 257,
     AUTH_PREFIX_SIZE = 513
@@ -69,26 +68,52 @@ static void link_same_tokens(struct auth *auth)
                 auth->callers[i].next_same = &auth->callers[j];
 }
 
+/* A # begins a comment at the start of a line and after a blank; a name may have one inside. */
+static void cut_comment(char *line)
+{
+    for (char *c = line; *c != '\0'; c++) {
+        if (*c == '#' && (c == line || c[-1] == ' ' || c[-1] == '\t')) {
+            *c = '\0';
+            return;
+        }
+    }
+}
+
+/* What is wrong with the line, or NULL. */
+static const char *read_line(struct auth *auth, char *line)
+{
+    struct auth_caller caller = {0};
+
+    line[strcspn(line, "\r\n")] = '\0';
+    cut_comment(line);
+    if (line[strspn(line, " \t")] == '\0')
+        return NULL;
+    const char *wrong = parse_line(line, &caller);
+    if (wrong == NULL && add_caller(auth, &caller) != 0)
+        wrong = "out of memory";
+    return wrong;
+}
+
 /* Non-zero with `error` set. */
 static int read_lines(struct auth *auth, FILE *file, const char *path, char *error,
                       size_t error_size)
 {
-    char line[AUTH_LINE_MAX];
+    char *line = NULL;
+    size_t size = 0;
+    const char *wrong = NULL;
+    int number = 0;
 
-    for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
-        struct auth_caller caller = {0};
-        line[strcspn(line, "#\r\n")] = '\0';
-        if (line[strspn(line, " \t")] == '\0')
-            continue;
-        const char *wrong = parse_line(line, &caller);
-        if (wrong == NULL && add_caller(auth, &caller) != 0)
-            wrong = "out of memory";
-        if (wrong != NULL) {
-            snprintf(error, error_size, "--api-tokens: %s line %d: %s", path, number, wrong);
-            return -1;
-        }
+    while (wrong == NULL && getline(&line, &size, file) >= 0) {
+        number++;
+        wrong = read_line(auth, line);
     }
-    return 0;
+    free(line);
+    if (wrong == NULL && ferror(file))
+        wrong = "cannot be read";
+    if (wrong == NULL)
+        return 0;
+    snprintf(error, error_size, "--api-tokens: %s line %d: %s", path, number, wrong);
+    return -1;
 }
 
 struct auth *auth_load(const char *path, char *error, size_t error_size)

@@ -1,8 +1,9 @@
 /* API tokens: who may use which lock names, from a file that the operator keeps.
  *
- * A line is `<caller> <lock|operator> <token> <name prefix>`, separated by blanks; `#` begins a
- * comment; the prefix `*` stands for every name. An operator may also force locks open. A
- * caller with several lines may do what any of them allows. */
+ * A line is `<caller> <lock|operator> <token> <name prefix>`, separated by blanks; `#` at the
+ * start of a line or after a blank begins a comment; the prefix `*` stands for every name. An
+ * operator may also force locks open. A caller with several lines may do what any of them
+ * allows. */
 #ifndef RLOCKD_SERVER_AUTH_H
 #define RLOCKD_SERVER_AUTH_H
 
