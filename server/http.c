@@ -13,6 +13,7 @@
 #include "server/auth.h"
 #include "server/clock.h"
 #include "server/http_internal.h"
+#include "server/text.h"
 
 /* libmicrohttpd's memory for one connection: a name of 512 bytes, all percent-encoded, and
  * common headers fit. It stays with every waiting request, so it is small. */
@@ -104,7 +105,8 @@ static void log_request(struct http_request *request, bool delivered)
     bool routed = request->route < options->route_count;
     const struct route *route = routed ? &options->routes[request->route] : NULL;
     json_t *fields = json_pack(
-        "{s:s, s:s, s:i, s:f, s:s*, s:s*, s:s*, s:s}", "method", request->method, "route",
+        "{s:s, s:s, s:i, s:f, s:s*, s:s*, s:s*, s:s}", "method",
+        text_is_utf8(request->method, strlen(request->method)) ? request->method : "?", "route",
         routed ? route->path : "", "status", status, "duration_ms", (double)duration_ns / 1e6,
         "lock", routed && route->access >= ROUTE_LOCK ? request->params[0] : NULL, "lease_id",
         request->lease_id[0] ? request->lease_id : NULL, "caller",
@@ -327,6 +329,8 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
     } else if (*context != NULL) {
         http_conn_close(&server->conns, *context);
         *context = NULL;
+        /* At its limit libmicrohttpd stops listening, and begins again only in a later run. */
+        server->run_wanted = true;
     }
 }
 

@@ -12,7 +12,10 @@
 
 /* Request line and headers beyond this are refused with a problem; what does not even fit the
  * pool is refused by libmicrohttpd itself, in its own words. */
-enum { HEADERS_MAX = 4 * 1024 };
+enum {
+    HEADERS_MAX = 4 * 1024,
+    HEADER_OVERHEAD = 80 /* that libmicrohttpd keeps of each header, besides its text */
+};
 
 static const char *const header_names[HTTP_HEADER_COUNT] = {
     [HTTP_LEASE_TOKEN] = "Lease-Token",     [HTTP_SESSION_TOKEN] = "Session-Token",
@@ -24,17 +27,40 @@ struct header_scan {
     struct http_request *request;
     size_t bytes;
     int content_lengths;
-    bool transfer_encoding;
+    bool transfer_encoding, bad_name;
     const char *content_length, *repeated;
 };
 
+/* RFC 9110 §5.6.2. */
+static bool is_token(const char *text, size_t len)
+{
+    static const char allowed[] = "!#$%&'*+-.^_`|~0123456789"
+                                  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    return len > 0 && strspn(text, allowed) == len;
+}
+
+/* A header that a proxy may read as one of the two that say where a request ends: a folded or
+ * otherwise broken form of it, which libmicrohttpd takes for a header of another name. */
+static bool is_near_framing(const char *name)
+{
+    static const char *const framing[] = {"Content-Length", "Transfer-Encoding"};
+
+    for (size_t i = 0; i < sizeof(framing) / sizeof(framing[0]); i++)
+        if (strncasecmp(name, framing[i], strlen(framing[i])) == 0)
+            return true;
+    return false;
+}
+
 static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
+                                   size_t name_len, const char *value, size_t value_len)
 {
     struct header_scan *scan = arg;
 
     (void)kind;
-    scan->bytes += strlen(name) + (value ? strlen(value) : 0) + 4;
+    scan->bytes += name_len + value_len + HEADER_OVERHEAD;
+    if (!is_token(name, name_len) || (value != NULL && strlen(value) != value_len))
+        scan->bad_name = true;
     if (strcasecmp(name, "Content-Length") == 0) {
         scan->content_lengths++;
         scan->content_length = value;
@@ -44,6 +70,8 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
         scan->transfer_encoding = true;
         return MHD_YES;
     }
+    if (is_near_framing(name))
+        scan->bad_name = true;
     for (enum http_header i = 0; i < HTTP_HEADER_COUNT; i++) {
         if (strcasecmp(name, header_names[i]) != 0)
             continue;
@@ -61,8 +89,13 @@ static bool refuse_headers(struct http_request *request, const struct header_sca
     int64_t body_len = 0;
 
     if (scan->bytes + strlen(request->uri) > HEADERS_MAX)
-        problem_reply(request, PROBLEM_HEADERS_TOO_LARGE, NULL,
-                      "request line and headers have more than %d bytes", HEADERS_MAX);
+        problem_reply(
+            request, PROBLEM_HEADERS_TOO_LARGE, NULL,
+            "request line and headers have more than %d bytes, with %d for each header",
+            HEADERS_MAX, HEADER_OVERHEAD);
+    else if (scan->bad_name)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "one of the headers is not well-formed");
     else if (scan->transfer_encoding)
         problem_reply(request, PROBLEM_LENGTH_REQUIRED, NULL,
                       "Transfer-Encoding is not accepted: send a Content-Length");
@@ -85,7 +118,7 @@ bool http_take_headers(struct http_request *request)
 {
     struct header_scan scan = {.request = request};
 
-    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, scan_header, &scan);
+    MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, scan_header, &scan);
     return !refuse_headers(request, &scan);
 }
 

@@ -171,10 +171,13 @@ static void print_requests(FILE *out, struct metrics *const *sets, size_t set_co
             for (size_t i = 0; i < set_count; i++)
                 count += atomic_load_explicit(&sets[i]->requests[route][slot],
                                               memory_order_relaxed);
-            if (count > 0)
-                fprintf(out, "%s{method=\"%s\",route=\"%s\",status=\"%d\"} %" PRIu64 "\n",
-                        row.name, method, path, slot < METRIC_STATUSES - 1 ? statuses[slot] : 0,
-                        count);
+            if (count == 0)
+                continue;
+            fprintf(out, "%s{method=\"%s\",route=\"%s\",status=", row.name, method, path);
+            if (slot < METRIC_STATUSES - 1)
+                fprintf(out, "\"%d\"} %" PRIu64 "\n", statuses[slot], count);
+            else
+                fprintf(out, "\"other\"} %" PRIu64 "\n", count);
         }
     }
 }

@@ -46,7 +46,7 @@ enum histogram {
     HISTOGRAM_COUNT
 };
 
-enum { HISTOGRAM_BUCKETS = 18, METRIC_STATUSES = 24 };
+enum { HISTOGRAM_BUCKETS = 18, METRIC_STATUSES = 22 };
 
 struct histogram_values {
     _Atomic uint64_t buckets[HISTOGRAM_BUCKETS + 1]; /* the last one: above every bound */

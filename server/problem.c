@@ -37,7 +37,7 @@ void problem_reply(struct http_request *request, enum problem problem, json_t *m
                    const char *detail, ...)
 {
     const struct problem_row *row = &problem_rows[problem];
-    char type[64], sentence[512];
+    char type[64], sentence[1024]; /* longer than any detail with any name in it */
     va_list args;
 
     va_start(args, detail);

@@ -14,6 +14,7 @@
 #include "server/token.h"
 
 enum {
+    SHOWN_NAME_MAX = 64,
     /* Longer than any name or value of a query that HTTP lets through. */
     QUERY_TEXT_SIZE = 4096
 };
@@ -48,9 +49,8 @@ static bool accept_name(const struct reading *reading, const char *name,
 {
     *field = find_field(reading, name);
     if (*field == NULL)
-        return REFUSE(reading->request, "%.64s: there is no such field here", name);
-    if ((*field)->type == FIELD_UNSUPPORTED)
-        return REFUSE(reading->request, "%s: not supported by this version", name);
+        return REFUSE(reading->request, "%s: there is no such field here",
+                      strlen(name) <= SHOWN_NAME_MAX ? name : "a long name");
     if (*(bool *)value_of(reading, *field))
         return REFUSE(reading->request, "%s: given more than once", name);
     return true;

@@ -28,12 +28,7 @@ struct field_ids {
     char (*ids)[37]; /* the caller's, with room for `max` of them */
 };
 
-enum field_type {
-    FIELD_INTEGER,
-    FIELD_TEXT,
-    FIELD_IDS,
-    FIELD_UNSUPPORTED /* known to the API, but not to this version */
-};
+enum field_type { FIELD_INTEGER, FIELD_TEXT, FIELD_IDS };
 
 struct field {
     const char *name;
