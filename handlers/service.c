@@ -11,8 +11,10 @@
 /* Clients behind a load balancer learn from /readyz and from `Connection: close` to go
  * elsewhere. */
 #define DRAIN_MIN_NS (200 * CLOCK_NS_PER_MS)
-/* Longer than any command of Redis may take. */
-#define DRAIN_MAX_NS (4 * CLOCK_NS_PER_S)
+/* Longer than any one command of Redis may take. */
+#define DRAIN_MAX_NS (3 * CLOCK_NS_PER_S)
+/* For the last answers to leave. */
+#define DRAIN_REPLY_NS (1 * CLOCK_NS_PER_S)
 
 static void on_redis_up(void *arg)
 {
@@ -60,7 +62,9 @@ static void on_turn(void *arg)
     int64_t now_ns = loop_now_ns(service->loop);
     int64_t passed_ns = now_ns - service->drain_started_ns;
     bool idle = http_busy(service->http) == 0 && lock_store_pending(service->store) == 0;
-    if ((idle && passed_ns >= DRAIN_MIN_NS) || passed_ns >= DRAIN_MAX_NS)
+    if (passed_ns >= DRAIN_MAX_NS)
+        redis_stop(service->redis); /* everything that still waits for it ends now */
+    if ((idle && passed_ns >= DRAIN_MIN_NS) || passed_ns >= DRAIN_MAX_NS + DRAIN_REPLY_NS)
         loop_stop(service->loop);
     else
         timer_arm(loop_timers(service->loop), &service->drain_timer,
@@ -87,8 +91,12 @@ static void name_probe(struct service *service)
     key_for_lock(&keys[1], KEY_COUNTER, name, (size_t)len);
     key_for_id(&keys[2], KEY_LEASE, service->worker_id);
     key_for_lock(&keys[3], KEY_CHANNEL, name, (size_t)len);
+    key_for_id(&service->heart_channel, CHANNEL_WORKER, service->worker_id);
     for (size_t i = 0; i < sizeof(service->probe_keys) / sizeof(service->probe_keys[0]); i++)
         service->probe[i] = keys[i].text;
+    service->probe[4] = service->heart_channel.text;
+    service->probe[5] = CHANNEL_LEASES;
+    service->probe[6] = CHANNEL_SESSIONS;
 }
 
 static bool start_storage(struct service *service)
@@ -98,6 +106,8 @@ static bool start_storage(struct service *service)
                                                 .loop = service->loop,
                                                 .metrics = &service->metrics,
                                                 .probe = service->probe,
+                                                .probe_keys = 3,
+                                                .probe_channels = 4,
                                                 .up = on_redis_up,
                                                 .down = on_redis_down,
                                                 .arg = service};
@@ -105,11 +115,12 @@ static bool start_storage(struct service *service)
     service->redis = redis_new(&redis_options);
     if (service->redis == NULL)
         return false;
-    const struct subscriber_options subscriber_options = {.url = shared->redis_url,
-                                                          .loop = service->loop,
-                                                          .metrics = &service->metrics,
-                                                          .commands = service->redis,
-                                                          .worker_id = service->worker_id};
+    const struct subscriber_options subscriber_options = {
+        .url = shared->redis_url,
+        .loop = service->loop,
+        .metrics = &service->metrics,
+        .commands = service->redis,
+        .heart_channel = service->heart_channel.text};
     service->subscriber = subscriber_new(&subscriber_options);
     if (service->subscriber == NULL)
         return false;

@@ -34,9 +34,12 @@ struct acquisition {
     void (*parked)(void *arg);
     lock_done *done;
     void *arg;
-    bool registered; /* stands among the waiters in Redis, as far as we know */
-    bool uncertain;  /* an attempt's outcome is unknown */
-    bool final;      /* the deadline has come: no attempt after this one */
+    struct lease *orphan; /* of an attempt that outlives the acquisition */
+    bool registering;     /* the attempt under way will register it if the lock is busy */
+    bool no_room;         /* … and would, were there not too many waiters */
+    bool registered;      /* stands among the waiters in Redis, as far as we know */
+    bool uncertain;       /* an attempt's outcome is unknown */
+    bool final;           /* the deadline has come: no attempt after this one */
     bool over;
 };
 
@@ -47,14 +50,16 @@ static void try(struct acquisition *acquisition)
     struct acquirer *acquirer = acquisition->acquirer;
     int64_t left_ms = (acquisition->deadline_ns - loop_now_ns(acquirer->options.loop)) /
                       CLOCK_NS_PER_MS;
-    bool may_wait = !acquisition->final && left_ms > 0 &&
-                    (acquisition->parked_ns != 0 ||
-                     acquirer->waiting < acquirer->options.waiters_max);
+    bool wants_to_wait = !acquisition->final && left_ms > 0;
+    bool has_room = acquisition->parked_ns != 0 ||
+                    acquirer->waiting < acquirer->options.waiters_max;
+    bool may_wait = wants_to_wait && has_room;
 
+    acquisition->registering = may_wait;
+    acquisition->no_room = wants_to_wait && !has_room;
     acquisition->waiter.trying = true;
     lock_try(acquirer->options.store, acquisition->lease, may_wait ? left_ms : 0,
              acquisition->registered, on_tried, acquisition);
-    acquisition->registered |= may_wait;
 }
 
 static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
@@ -73,6 +78,24 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
         metrics_observe(metrics, HISTOGRAM_HAND_OFF, now_ns - woken_ns);
 }
 
+/* The attempt under way goes on alone. Redis may run it after the withdrawal that was sent
+ * behind it, when it had forgotten the script: then what it took is taken back once more. */
+static void leave_behind(struct acquisition *acquisition)
+{
+    acquisition->over = true;
+    acquisition->orphan = malloc(sizeof(*acquisition->orphan));
+    assert(acquisition->orphan != NULL);
+    *acquisition->orphan = *acquisition->lease;
+}
+
+static void end_orphan(struct acquisition *acquisition, const struct lock_result *result)
+{
+    if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_BUSY)
+        lock_withdraw(acquisition->acquirer->options.store, acquisition->orphan);
+    free(acquisition->orphan);
+    free(acquisition);
+}
+
 /* Out of the queue and of the timers; what is left is freed now, or by the attempt under way.
  */
 static void end(struct acquisition *acquisition, int64_t taken_ms)
@@ -86,7 +109,7 @@ static void end(struct acquisition *acquisition, int64_t taken_ms)
         waiter_leave(acquirer->options.waiters, &acquisition->waiter, taken_ms);
     DL_DELETE(acquirer->acquisitions, acquisition);
     if (trying)
-        acquisition->over = true;
+        leave_behind(acquisition);
     else
         free(acquisition);
 }
@@ -134,7 +157,7 @@ static void wait_on(struct acquisition *acquisition, const struct lock_result *r
     struct acquirer *acquirer = acquisition->acquirer;
     bool in_time = acquisition->deadline_ns > loop_now_ns(acquirer->options.loop);
 
-    if (acquisition->final || !in_time) {
+    if (acquisition->final || !in_time || !(acquisition->registered || acquisition->no_room)) {
         if (acquisition->uncertain && result->outcome == LOCK_NOT_EXECUTED)
             finish_as(acquisition, LOCK_UNKNOWN);
         else
@@ -143,7 +166,7 @@ static void wait_on(struct acquisition *acquisition, const struct lock_result *r
         finish_as(acquisition, LOCK_DRAINING);
     } else if (acquisition->parked_ns != 0) {
         waiter_busy(acquirer->options.waiters, &acquisition->waiter, sleep_ms);
-    } else if (!acquisition->registered) {
+    } else if (acquisition->no_room || acquirer->waiting >= acquirer->options.waiters_max) {
         metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
         finish_as(acquisition, LOCK_TOO_MANY_WAITERS);
     } else {
@@ -155,7 +178,7 @@ static void wait_on(struct acquisition *acquisition, const struct lock_result *r
  * without the lock. */
 static void take(struct acquisition *acquisition, const struct lock_result *result)
 {
-    if (result->remaining_ms > 0) {
+    if (result->remaining_ms != 0) { /* negative: an operator took its TTL away */
         finish(acquisition, result);
         return;
     }
@@ -169,7 +192,7 @@ static void on_tried(void *arg, const struct lock_result *result)
     bool has_waited = acquisition->parked_ns != 0;
 
     if (acquisition->over) {
-        free(acquisition);
+        end_orphan(acquisition, result);
         return;
     }
     acquisition->waiter.trying = false;
@@ -179,6 +202,7 @@ static void on_tried(void *arg, const struct lock_result *result)
         take(acquisition, result);
         return;
     case LOCK_BUSY:
+        acquisition->registered |= acquisition->registering;
         wait_on(acquisition, result, result->remaining_ms);
         return;
     case LOCK_UNKNOWN:
@@ -268,10 +292,13 @@ void acquire_cancel(struct acquisition *acquisition)
 
 void acquirer_drain(struct acquirer *acquirer)
 {
-    struct acquisition *acquisition, *next;
+    struct acquisition *head, *acquisition, *prev;
 
     acquirer->draining = true;
-    DL_FOREACH_SAFE(acquirer->acquisitions, acquisition, next) {
+    head = acquirer->acquisitions;
+    /* From the last to the first, so that the turn is not handed through the whole queue. */
+    for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
+        prev = acquisition == head ? NULL : acquisition->prev;
         if (acquisition->parked_ns != 0)
             finish_as(acquisition, LOCK_DRAINING);
     }

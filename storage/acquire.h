@@ -24,7 +24,7 @@ struct acquirer *acquirer_new(const struct acquirer_options *options);
 /* Every acquisition must have ended. */
 void acquirer_free(struct acquirer *acquirer);
 
-/* Acquires, waiting until `deadline_ns` (as clock_ns(); not in the future: one attempt).
+/* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt).
  * `lease` must stay until the end. `parked` comes at most once, when the wait begins; `done`
  * exactly once, unless acquire_cancel() comes first, and never before this returns. With any
  * other outcome than LOCK_GRANTED and LOCK_HELD nothing is left behind, or will not be once

@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/clock.h"
 #include "server/text.h"
 #include "storage/lock_store_internal.h"
 
 enum {
     LIST_LIMIT_MAX = 1000,
-    SCAN_COUNT = 200, /* keys that Redis visits in one go: well below a millisecond */
-    SCAN_ROUNDS = 50, /* a page visits no more than 10,000 keys */
+    SCAN_COUNT = 200,   /* keys that Redis visits in one go: well below a millisecond */
+    SCAN_ROUNDS = 50,   /* a page visits no more than 10,000 keys */
+    PAGE_MAX_MS = 1000, /* and takes no longer, so that a slow Redis makes pages short */
     PATTERN_SIZE = 2 * KEY_NAME_MAX + 2
 };
 
@@ -27,9 +29,9 @@ struct page {
     size_t skip;      /* keys of this round that an earlier page has dealt with */
     size_t looked_at; /* keys of this round that are dealt with, the skipped ones included */
     size_t rounds;
+    int64_t started_ns;
     size_t looks_pending;
     enum lock_outcome outcome;
-    struct timer not_sent;
     size_t count;
     struct lock_list_entry entries[];
 };
@@ -52,24 +54,11 @@ static void finish(struct page *page)
     free(page);
 }
 
-static void on_not_sent(void *arg)
-{
-    struct page *page = arg;
-
-    page->outcome = LOCK_NOT_EXECUTED;
-    finish(page);
-}
-
-static void fail_later(struct page *page)
-{
-    page->not_sent = (struct timer){.fire = on_not_sent, .arg = page};
-    timer_arm(loop_timers(page->store->options.loop), &page->not_sent, 0);
-}
-
 static void end_round(struct page *page)
 {
     if (page->outcome != LOCK_LOOKED || page->looked_at != SIZE_MAX || page->next_cursor == 0 ||
-        page->count == page->limit || ++page->rounds == SCAN_ROUNDS) {
+        page->count == page->limit || ++page->rounds == SCAN_ROUNDS ||
+        clock_ns() - page->started_ns > PAGE_MAX_MS * CLOCK_NS_PER_MS) {
         finish(page);
         return;
     }
@@ -158,8 +147,7 @@ static void scan(struct page *page)
     size_t lens[8];
     for (size_t i = 0; i < 8; i++)
         lens[i] = strlen(argv[i]);
-    if (redis_command(page->store->options.redis, 8, argv, lens, on_scanned, page) != 0)
-        fail_later(page);
+    redis_command(page->store->options.redis, 8, argv, lens, on_scanned, page);
 }
 
 /* Every character of the prefix stands for itself. */
@@ -203,6 +191,7 @@ int lock_list(struct lock_store *store, const char *prefix, size_t limit, const 
     page->done = done;
     page->arg = arg;
     page->limit = limit;
+    page->started_ns = clock_ns();
     page->round_cursor = round_cursor;
     page->skip = skip;
     page->looked_at = skip;

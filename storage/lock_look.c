@@ -12,7 +12,6 @@ struct look {
     void *arg;
     bool asks_for_lease;
     struct lock_view view;
-    struct timer not_sent;
     size_t waiters_max;
     struct lock_waiter_view waiters[]; /* waiters_max of them */
 };
@@ -21,14 +20,6 @@ static void finish(struct look *look)
 {
     look->done(look->arg, &look->view);
     free(look);
-}
-
-static void on_not_sent(void *arg)
-{
-    struct look *look = arg;
-
-    look->view.outcome = LOCK_NOT_EXECUTED;
-    finish(look);
 }
 
 static void read_waiters(struct look *look, const struct redisReply *reply)
@@ -129,11 +120,7 @@ void lock_look(struct lock_store *store, const char *name, const struct lease *l
     args_key(&args, &keys.waiters);
     args_number(&args, (int64_t)waiters_max);
     args_string(&args, lease ? lease->id : "");
-    args_string(&args, lease ? lease->mark : "");
-    if (args_send(store, SCRIPT_LOOK, &args, on_looked, look) == 0)
-        return;
-    look->not_sent = (struct timer){.fire = on_not_sent, .arg = look};
-    timer_arm(loop_timers(store->options.loop), &look->not_sent, 0);
+    args_send(store, SCRIPT_LOOK, &args, on_looked, look);
 }
 
 /* --- whoever is in the way ------------------------------------------------------------------

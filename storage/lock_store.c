@@ -38,11 +38,11 @@ void args_number(struct script_args *args, int64_t number)
     args_string(args, text);
 }
 
-int args_send(const struct lock_store *store, enum script script,
-              const struct script_args *args, redis_done *done, void *arg)
+void args_send(const struct lock_store *store, enum script script,
+               const struct script_args *args, redis_done *done, void *arg)
 {
-    return redis_script(store->options.redis, script, args->key_count, args->count, args->text,
-                        args->lens, done, arg);
+    redis_script(store->options.redis, script, args->key_count, args->count, args->text,
+                 args->lens, done, arg);
 }
 
 /* --- names, holders, results -------------------------------------------------------------- */
@@ -145,7 +145,6 @@ struct lock_call {
     lock_done *done;
     void *arg;
     int64_t ttl_ms;
-    struct timer not_sent; /* Redis was down: `done` must come all the same, but later */
 };
 
 struct reply_word {
@@ -236,15 +235,6 @@ static void on_reply(void *arg, const struct redis_result *result)
     free(call);
 }
 
-static void on_not_sent(void *arg)
-{
-    struct lock_call *call = arg;
-    struct lock_result out = {.outcome = LOCK_NOT_EXECUTED, .remaining_ms = -1};
-
-    call->done(call->arg, &out);
-    free(call);
-}
-
 static void send_call(struct lock_store *store, enum script script,
                       const struct script_args *args, int64_t ttl_ms, lock_done *done,
                       void *arg)
@@ -253,10 +243,7 @@ static void send_call(struct lock_store *store, enum script script,
 
     assert(call != NULL);
     *call = (struct lock_call){.store = store, .done = done, .arg = arg, .ttl_ms = ttl_ms};
-    if (args_send(store, script, args, on_reply, call) == 0)
-        return;
-    call->not_sent = (struct timer){.fire = on_not_sent, .arg = call};
-    timer_arm(loop_timers(store->options.loop), &call->not_sent, 0);
+    args_send(store, script, args, on_reply, call);
 }
 
 /* --- operations --------------------------------------------------------------------------- */
@@ -326,7 +313,6 @@ void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *
     args_string(&args, lease->id);
     args_number(&args, lease->ttl_ms);
     args_number(&args, store->options.config->retry_window_ms);
-    args_string(&args, lease->mark);
     args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
     args_string(&args, lease->watchdog ? "1" : "");
     args_number(&args, watchdog_period_ms(store->options.config));

@@ -30,9 +30,8 @@ void args_key(struct script_args *args, const struct key *key);
 void args_text(struct script_args *args, const char *text, size_t len);
 void args_string(struct script_args *args, const char *text);
 void args_number(struct script_args *args, int64_t number);
-int args_send(const struct lock_store *store, enum script script,
-              const struct script_args *args, redis_done *done, void *arg)
-    __attribute__((warn_unused_result));
+void args_send(const struct lock_store *store, enum script script,
+               const struct script_args *args, redis_done *done, void *arg);
 
 /* Every key of a lock. The lock's own hash is the bare name. */
 struct lock_keys {

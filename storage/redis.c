@@ -57,12 +57,18 @@ void redis_leave(struct redis *redis, const char *reason)
     redis->state = REDIS_LEAVING;
 }
 
+void redis_proven(struct redis *redis)
+{
+    redis->backoff_ms = BACKOFF_FIRST_MS;
+}
+
 static void became_up(struct redis *redis)
 {
     char url[REDIS_URL_TEXT_SIZE];
 
     redis->state = REDIS_UP;
-    redis->backoff_ms = BACKOFF_FIRST_MS;
+    if (redis->options.probe != NULL)
+        redis_proven(redis);
     redis->reason[0] = '\0';
     redis->client_id = redis->new_client_id;
     memcpy(redis->run_id, redis->new_run_id, sizeof(redis->run_id));
@@ -143,17 +149,18 @@ static void on_probe(void *arg, const struct redis_result *result)
 
 static void probe(struct redis *redis)
 {
-    size_t count = 0, lens[8];
+    const struct redis_options *options = &redis->options;
+    size_t count = options->probe_keys + options->probe_channels, lens[8];
 
-    if (redis->options.probe == NULL) {
+    if (options->probe == NULL) {
         became_up(redis);
         return;
     }
-    for (; redis->options.probe[count] != NULL; count++)
-        lens[count] = strlen(redis->options.probe[count]);
-    /* All but the last are keys, the last is the channel. */
-    if (redis_send_script(redis, SCRIPT_PROBE, count - 1, count, redis->options.probe, lens,
-                          on_probe, redis) != 0)
+    assert(count <= sizeof(lens) / sizeof(lens[0]));
+    for (size_t i = 0; i < count; i++)
+        lens[i] = strlen(options->probe[i]);
+    if (redis_send_probe(redis, options->probe_keys, count, options->probe, lens, on_probe) !=
+        0)
         fail_check(redis, "Redis did not run the probe script");
 }
 
@@ -272,14 +279,14 @@ static void watch_events(struct redis *redis, uint32_t epoll_events)
 
 static void went_down(struct redis *redis)
 {
-    if (redis->reason[0] == '\0' && !redis->freeing)
+    if (redis->reason[0] == '\0' && !redis->stopped)
         redis_note_reason(redis, "the connection was lost");
     redis->state = REDIS_DISCONNECTED;
     redis->give_up = false;
     redis->write_wanted = false;
     struct timers *timers = loop_timers(redis->options.loop);
     timer_cancel(timers, &redis->deadline);
-    if (redis->freeing)
+    if (redis->stopped)
         return;
     redis->options.down(redis->options.arg);
     timer_arm(timers, &redis->retry,
@@ -410,6 +417,7 @@ struct redis *redis_new(const struct redis_options *options)
     redis->backoff_ms = BACKOFF_FIRST_MS;
     redis->retry = (struct timer){.fire = on_retry, .arg = redis};
     redis->deadline = (struct timer){.fire = on_deadline, .arg = redis};
+    redis->refuse = (struct timer){.fire = redis_refuse_calls, .arg = redis};
     redis->turn = (struct loop_hook){.run = on_turn, .arg = redis};
     snprintf(redis->reason, sizeof(redis->reason), "not connected yet");
     loop_hook_add(options->loop, &redis->turn);
@@ -417,12 +425,18 @@ struct redis *redis_new(const struct redis_options *options)
     return redis;
 }
 
-void redis_free(struct redis *redis)
+void redis_stop(struct redis *redis)
 {
-    redis->freeing = true;
+    redis->stopped = true;
+    timer_cancel(loop_timers(redis->options.loop), &redis->retry);
     if (redis->context != NULL)
         give_up(redis);
-    timer_cancel(loop_timers(redis->options.loop), &redis->retry);
-    timer_cancel(loop_timers(redis->options.loop), &redis->deadline);
+}
+
+void redis_free(struct redis *redis)
+{
+    redis_stop(redis);
+    timer_cancel(loop_timers(redis->options.loop), &redis->refuse);
+    redis_refuse_calls(redis);
     free(redis);
 }

@@ -49,9 +49,10 @@ struct redis_options {
     const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
-    /* What script_probe() may be run on, to learn at connect what the user is not permitted:
-     * keys and one channel. NULL: a subscriber's connection, which is not probed. */
+    /* What the probe script runs on at connect, to learn what the user is not permitted: first
+     * keys, then channels. NULL: a subscriber's connection, which is not probed. */
     const char *const *probe;
+    size_t probe_keys, probe_channels;
     void (*up)(void *arg);
     void (*down)(void *arg); /* after every pending callback */
     void *arg;
@@ -67,16 +68,20 @@ bool redis_is_up(const struct redis *redis);
 const char *redis_down_reason(const struct redis *redis);
 /* Gives the connection up and makes a new one. */
 void redis_reconnect(struct redis *redis, const char *reason);
+/* Gives it up for good: what is pending ends now or at the end of this turn. */
+void redis_stop(struct redis *redis);
+/* A subscriber's connection has shown that it works: the next one that fails is tried again
+ * soon. */
+void redis_proven(struct redis *redis);
 
-/* Queues a command. `done` comes exactly once, later. Non-zero when the connection is not up:
- * then nothing was queued and `done` does not come. Arguments are copied. */
-int redis_command(struct redis *redis, size_t argc, const char *const *argv, const size_t *lens,
-                  redis_done *done, void *arg) __attribute__((warn_unused_result));
+/* Queues a command. `done` comes exactly once, and later: REDIS_REFUSED when the connection is
+ * not up. Arguments are copied. */
+void redis_command(struct redis *redis, size_t argc, const char *const *argv,
+                   const size_t *lens, redis_done *done, void *arg);
 /* The same for a script (EVALSHA, and EVAL when Redis has forgotten it): `args` are its KEYS,
  * then its ARGV. */
-int redis_script(struct redis *redis, enum script script, size_t key_count, size_t argc,
-                 const char *const *args, const size_t *lens, redis_done *done, void *arg)
-    __attribute__((warn_unused_result));
+void redis_script(struct redis *redis, enum script script, size_t key_count, size_t argc,
+                  const char *const *args, const size_t *lens, redis_done *done, void *arg);
 
 /* Pub/sub, for a connection that does nothing else (RESP2). Messages and acknowledgements of
  * all channels come to one callback. */

@@ -42,6 +42,7 @@ static bool resend_as_eval(struct redis_call *call, const char *error)
 /* A reply that says that this Redis is no longer the one to ask. */
 static bool is_wrong_server(const char *error)
 {
+    error = redis_error_cause(error);
     return strncmp(error, "READONLY", 8) == 0 || strncmp(error, "MASTERDOWN", 10) == 0 ||
            strncmp(error, "NOAUTH", 6) == 0;
 }
@@ -101,8 +102,7 @@ static struct redis_call *call_new(struct redis *redis, size_t argc, const char 
         text_len += lens[i] + 1;
     struct redis_call *call = malloc(sizeof(*call) + argc * (sizeof(char *) + sizeof(size_t)) +
                                      text_len);
-    if (call == NULL)
-        return NULL;
+    assert(call != NULL);
     *call = (struct redis_call){
         .redis = redis, .done = done, .arg = arg, .sent_ns = clock_ns(), .argc = argc};
     call->args = (const char **)(call + 1);
@@ -139,54 +139,86 @@ static int send_script_as(struct redis_call *call, const char *verb, const char 
                                  (int)(call->argc + SCRIPT_HEAD_ARGS), argv, lens);
 }
 
-int redis_send_script(struct redis *redis, enum script script, size_t key_count, size_t argc,
-                      const char *const *args, const size_t *lens, redis_done *done, void *arg)
+static void await_reply(struct redis_call *call)
 {
-    const struct script_row *row = script_row(script);
+    struct redis *redis = call->redis;
+
+    DL_APPEND(redis->calls, call);
+    if (redis->calls == call)
+        redis_watch_deadline(redis);
+}
+
+static int send_script(struct redis_call *call)
+{
+    const struct script_row *row = script_row(call->script);
+
+    if (send_script_as(call, "EVALSHA", row->sha1, strlen(row->sha1)) != REDIS_OK)
+        return -1;
+    await_reply(call);
+    return 0;
+}
+
+static void refuse_later(struct redis_call *call)
+{
+    struct redis *redis = call->redis;
+
+    DL_APPEND(redis->refused, call);
+    timer_arm(loop_timers(redis->options.loop), &redis->refuse, 0);
+}
+
+void redis_refuse_calls(void *arg)
+{
+    struct redis *redis = arg;
+    struct redis_call *calls = redis->refused, *call, *next;
+
+    redis->refused = NULL; /* a callback may ask, and be refused, again */
+    DL_FOREACH_SAFE(calls, call, next) {
+        const struct redis_result result = {.outcome = REDIS_REFUSED,
+                                            .refusal = REDIS_REFUSED_UNAVAILABLE,
+                                            .sent_ns = call->sent_ns};
+        finish(call, &result);
+    }
+}
+
+void redis_script(struct redis *redis, enum script script, size_t key_count, size_t argc,
+                  const char *const *args, const size_t *lens, redis_done *done, void *arg)
+{
     struct redis_call *call = call_new(redis, argc, args, lens, done, arg);
 
-    if (call == NULL)
-        return -1;
     call->script = script;
     call->key_count = key_count;
-    DL_APPEND(redis->calls, call);
-    if (send_script_as(call, "EVALSHA", row->sha1, strlen(row->sha1)) != REDIS_OK) {
-        DL_DELETE(redis->calls, call);
-        free(call);
-        return -1;
-    }
-    if (redis->calls == call)
-        redis_watch_deadline(redis);
-    return 0;
+    if (!redis_is_up(redis) || send_script(call) != 0)
+        refuse_later(call);
 }
 
-int redis_script(struct redis *redis, enum script script, size_t key_count, size_t argc,
-                 const char *const *args, const size_t *lens, redis_done *done, void *arg)
+int redis_send_probe(struct redis *redis, size_t key_count, size_t argc,
+                     const char *const *args, const size_t *lens, redis_done *done)
 {
-    if (!redis_is_up(redis))
-        return -1;
-    return redis_send_script(redis, script, key_count, argc, args, lens, done, arg);
+    struct redis_call *call = call_new(redis, argc, args, lens, done, redis);
+
+    call->script = SCRIPT_PROBE;
+    call->key_count = key_count;
+    if (send_script(call) == 0)
+        return 0;
+    free(call);
+    return -1;
 }
 
-int redis_command(struct redis *redis, size_t argc, const char *const *argv, const size_t *lens,
-                  redis_done *done, void *arg)
+void redis_command(struct redis *redis, size_t argc, const char *const *argv,
+                   const size_t *lens, redis_done *done, void *arg)
 {
-    if (!redis_is_up(redis))
-        return -1;
     struct redis_call *call = call_new(redis, 0, NULL, NULL, done, arg);
-    if (call == NULL)
-        return -1;
-    DL_APPEND(redis->calls, call);
+
+    if (!redis_is_up(redis)) {
+        refuse_later(call);
+        return;
+    }
     metrics_add(redis->options.metrics, METRIC_REDIS_COMMANDS, 1);
     if (redisAsyncCommandArgv(redis->context, on_reply, call, (int)argc, (const char **)argv,
-                              lens) != REDIS_OK) {
-        DL_DELETE(redis->calls, call);
-        free(call);
-        return -1;
-    }
-    if (redis->calls == call)
-        redis_watch_deadline(redis);
-    return 0;
+                              lens) == REDIS_OK)
+        await_reply(call);
+    else
+        refuse_later(call);
 }
 
 /* --- pub/sub ------------------------------------------------------------------------------ */

@@ -41,11 +41,13 @@ struct redis {
     uint32_t watched_events;
     bool write_wanted; /* hiredis has something to send */
     bool give_up;      /* at the end of this turn */
-    bool freeing;
+    bool stopped;
     struct loop_hook turn;
     struct timer retry, deadline;
     int64_t backoff_ms;
     struct redis_call *calls;
+    struct redis_call *refused; /* could not be sent: `refuse` tells them so */
+    struct timer refuse;
     char reason[REDIS_REASON_SIZE];
     /* The last connection that was up, and may have carried commands: Redis' process and its id
      * there (0: none yet). The new ones become these when the connection is up. */
@@ -61,9 +63,16 @@ void redis_note_reason(struct redis *redis, const char *reason);
 void redis_leave(struct redis *redis, const char *reason);
 
 /* redis_call.c */
-/* As redis_script(), also while the connection is still being checked. */
-int redis_send_script(struct redis *redis, enum script script, size_t key_count, size_t argc,
-                      const char *const *args, const size_t *lens, redis_done *done, void *arg);
+/* Sends the probe, while the connection is still being checked. `done` gets `redis`. */
+int redis_send_probe(struct redis *redis, size_t key_count, size_t argc,
+                     const char *const *args, const size_t *lens, redis_done *done);
 void redis_watch_deadline(struct redis *redis);
+/* Ends the calls that could not be sent. */
+void redis_refuse_calls(void *redis);
+
+/* redis_reply.c */
+/* The part of an error that begins with its word, also where Redis 6.2 wraps a script's error.
+ */
+const char *redis_error_cause(const char *error);
 
 #endif

@@ -58,7 +58,7 @@ static const struct error_row error_rows[] = {
     {"CROSSSLOT", REDIS_REFUSED_UNAVAILABLE},
 };
 
-static const char *start_of_cause(const char *error)
+const char *redis_error_cause(const char *error)
 {
     /* Redis 6.2: "ERR Error running script (call to f_…): @user_script:2: WRONGTYPE Operation
      * …" */
@@ -76,7 +76,7 @@ static const char *start_of_cause(const char *error)
 
 enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refusal)
 {
-    const char *cause = start_of_cause(error);
+    const char *cause = redis_error_cause(error);
     size_t word_len = strcspn(cause, " \r\n");
 
     for (size_t i = 0; i < sizeof(error_rows) / sizeof(error_rows[0]); i++) {

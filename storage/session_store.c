@@ -18,7 +18,6 @@ struct session_call {
     session_done *done;
     void *arg;
     char session_id[SESSION_ID_SIZE];
-    struct timer not_sent;
 };
 
 struct outcome_word {
@@ -49,13 +48,6 @@ static void finish(struct session_call *call, const struct session_view *view)
     free(call);
 }
 
-static void on_not_sent(void *arg)
-{
-    const struct session_view view = {.outcome = SESSION_FAILED, .failure = LOCK_NOT_EXECUTED};
-
-    finish(arg, &view);
-}
-
 static struct session_call *call_new(struct lock_store *store, const char *session_id,
                                      session_done *done, void *arg)
 {
@@ -72,10 +64,7 @@ static struct session_call *call_new(struct lock_store *store, const char *sessi
 static void send_call(struct session_call *call, enum script script,
                       const struct script_args *args, redis_done *done)
 {
-    if (args_send(call->store, script, args, done, call) == 0)
-        return;
-    call->not_sent = (struct timer){.fire = on_not_sent, .arg = call};
-    timer_arm(loop_timers(call->store->options.loop), &call->not_sent, 0);
+    args_send(call->store, script, args, done, call);
 }
 
 /* False when Redis did not do it: then the call has ended. */
@@ -282,8 +271,7 @@ void session_told(struct lock_store *store, const char *session_id,
         argv[i + 2] = lease_ids[i];
         lens[i + 2] = strlen(lease_ids[i]);
     }
-    if (redis_command(store->options.redis, count + 2, argv, lens, on_told, NULL) != 0)
-        log_write(LOG_LEVEL_DEBUG, "losses will be told again", NULL);
+    redis_command(store->options.redis, count + 2, argv, lens, on_told, NULL);
     free(argv);
     free(lens);
 }
@@ -334,19 +322,9 @@ struct list_call {
     struct lock_store *store;
     session_list_done *done;
     void *arg;
-    struct timer not_sent;
 };
 
 enum { LIST_VALUES = 6 };
-
-static void on_list_not_sent(void *arg)
-{
-    struct list_call *call = arg;
-    const struct session_list list = {.outcome = LOCK_NOT_EXECUTED};
-
-    call->done(call->arg, &list);
-    free(call);
-}
 
 static void on_listed(void *arg, const struct redis_result *result)
 {
@@ -396,9 +374,6 @@ int session_list(struct lock_store *store, size_t limit, const char *cursor,
     args_string(&args, from_text);
     args_number(&args, (int64_t)skip);
     args_number(&args, (int64_t)limit);
-    if (args_send(store, SCRIPT_SESSION_LIST, &args, on_listed, call) == 0)
-        return 0;
-    call->not_sent = (struct timer){.fire = on_list_not_sent, .arg = call};
-    timer_arm(loop_timers(store->options.loop), &call->not_sent, 0);
+    args_send(store, SCRIPT_SESSION_LIST, &args, on_listed, call);
     return 0;
 }

@@ -1,13 +1,11 @@
 #include "storage/subscriber.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
 #include "server/clock.h"
-#include "storage/keys.h"
 
 /* A message to ourselves goes round this often; one that takes longer than
  * the limit means that other messages are lost, too. Redis cannot be asked: in subscribed mode
@@ -36,7 +34,6 @@ struct subscriber {
     struct subscriber_channel *channels;
     struct subscription heart;
     struct timer beat;
-    char heart_channel[64];
     int64_t beat_sent_ns; /* 0: none is under way */
 };
 
@@ -60,7 +57,9 @@ static void on_up(void *arg)
     struct subscriber *subscriber = arg;
     struct subscriber_channel *channel, *next;
 
-    subscriber->beat_sent_ns = 0;
+    /* As if one were under way: the first thing to come back is the heart's own subscription.
+     */
+    subscriber->beat_sent_ns = loop_now_ns(subscriber->options.loop);
     HASH_ITER(hh, subscriber->channels, channel, next) {
         subscribe(subscriber, channel);
     }
@@ -120,6 +119,14 @@ static void on_push(void *arg, enum redis_push push, const char *name, size_t le
 
 /* --- heartbeat ---------------------------------------------------------------------------- */
 
+static void on_heart_ready(void *arg)
+{
+    struct subscriber *subscriber = arg;
+
+    subscriber->beat_sent_ns = 0;
+    redis_proven(subscriber->redis);
+}
+
 static void on_heart_message(void *arg, const char *payload, size_t len)
 {
     struct subscriber *subscriber = arg;
@@ -141,8 +148,8 @@ static void on_beat(void *arg)
 {
     struct subscriber *subscriber = arg;
     int64_t now_ns = loop_now_ns(subscriber->options.loop);
-    const char *argv[] = {"PUBLISH", subscriber->heart_channel, "0"};
-    const size_t lens[] = {7, strlen(subscriber->heart_channel), 1};
+    const char *argv[] = {"PUBLISH", subscriber->options.heart_channel, "0"};
+    const size_t lens[] = {7, strlen(subscriber->options.heart_channel), 1};
 
     timer_arm(loop_timers(subscriber->options.loop), &subscriber->beat, now_ns + BEAT_EVERY_NS);
     if (!redis_is_up(subscriber->redis))
@@ -152,10 +159,8 @@ static void on_beat(void *arg)
             redis_reconnect(subscriber->redis, "messages do not arrive");
         return;
     }
-    if (subscription_is_live(&subscriber->heart) &&
-        redis_command(subscriber->options.commands, 3, argv, lens, on_beat_published,
-                      subscriber) == 0)
-        subscriber->beat_sent_ns = now_ns;
+    subscriber->beat_sent_ns = now_ns;
+    redis_command(subscriber->options.commands, 3, argv, lens, on_beat_published, subscriber);
 }
 
 /* --- subscriptions ------------------------------------------------------------------------ */
@@ -220,11 +225,10 @@ struct subscriber *subscriber_new(const struct subscriber_options *options)
         return NULL;
     }
     redis_on_push(subscriber->redis, on_push, subscriber);
-    snprintf(subscriber->heart_channel, sizeof(subscriber->heart_channel), "%s:%s",
-             CHANNEL_WORKER, options->worker_id);
-    subscriber->heart = (struct subscription){.message = on_heart_message, .arg = subscriber};
-    subscriber_add(subscriber, &subscriber->heart, subscriber->heart_channel,
-                   strlen(subscriber->heart_channel));
+    subscriber->heart = (struct subscription){
+        .ready = on_heart_ready, .message = on_heart_message, .arg = subscriber};
+    subscriber_add(subscriber, &subscriber->heart, subscriber->options.heart_channel,
+                   strlen(subscriber->options.heart_channel));
     subscriber->beat = (struct timer){.fire = on_beat, .arg = subscriber};
     on_beat(subscriber);
     return subscriber;

@@ -27,8 +27,8 @@ struct subscriber_options {
     const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
-    struct redis *commands; /* for the heartbeat: a message to ourselves */
-    const char *worker_id;
+    struct redis *commands;    /* for the heartbeat: a message to ourselves */
+    const char *heart_channel; /* of this worker alone */
 };
 
 /* Starts connecting. NULL: out of memory. */

@@ -77,7 +77,7 @@ static void sleep_for(struct waited_lock *lock, int64_t remaining_ms)
     int64_t now_ns = loop_now_ns(loop);
     int64_t sleep_ns = POLL_NS + (now_ns + (int64_t)(uintptr_t)lock) % POLL_JITTER_NS;
 
-    if (remaining_ms >= 0 && remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS < sleep_ns)
+    if (remaining_ms >= 0 && remaining_ms < sleep_ns / CLOCK_NS_PER_MS)
         sleep_ns = remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
     timer_arm(loop_timers(loop), &lock->timer, now_ns + sleep_ns);
 }
@@ -195,6 +195,11 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
     waiter->trying = false;
     if (lock->turn == waiter)
         lock->turn = NULL;
+    if (waiter->nudged) {
+        waiter->nudged = false;
+        waiter->trying = true;
+        waiter->turn(waiter->arg);
+    }
     if (lock->turn == NULL)
         settle(lock, remaining_ms);
 }
@@ -254,7 +259,7 @@ void waiters_nudge(struct waiters *waiters, const char *name, size_t len, const 
         if (strcmp(waiter->lease_id, lease_id) != 0)
             continue;
         if (waiter->trying) {
-            lock->again = true;
+            waiter->nudged = true;
             continue;
         }
         waiter->trying = true;

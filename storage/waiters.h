@@ -23,10 +23,11 @@ struct waited_lock;
 struct waiter {
     const char *lease_id; /* the owner's */
     /* It is its turn: try now, then say waiter_busy() or waiter_leave(). Never called while an
-     * attempt of this waiter is under way, and never from within these two for itself. */
+     * attempt of this waiter is under way; waiter_busy() may call it at once. */
     void (*turn)(void *arg);
     void *arg;
     bool trying; /* an attempt is under way; the owner sets it for attempts of its own accord */
+    bool nudged; /* during that attempt: another one has to follow */
     struct waited_lock *lock;
     struct waiter *prev, *next;
 };

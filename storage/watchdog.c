@@ -65,7 +65,8 @@ static void take_round(void *arg)
     args_number(&args, watchdog_period_ms(config));
     args_number(&args, config->retry_window_ms);
     args_number(&args, BATCH);
-    watchdog->under_way = args_send(store, SCRIPT_TEND, &args, on_tended, watchdog) == 0;
+    watchdog->under_way = true;
+    args_send(store, SCRIPT_TEND, &args, on_tended, watchdog);
 }
 
 struct watchdog *watchdog_new(struct lock_store *store)

@@ -17,6 +17,7 @@ struct withdrawal {
     char name[LOCK_NAME_SIZE];
     char lease_id[LEASE_ID_SIZE];
     char mark[LOCK_MARK_SIZE];
+    enum lease_mode mode;
     int64_t expires_ns; /* by then there is nothing left to take back */
     bool in_flight;
 };
@@ -62,8 +63,9 @@ static void send(struct withdrawal *withdrawal)
     args_key(&args, &keys.lock.waiters);
     args_string(&args, withdrawal->lease_id);
     args_string(&args, withdrawal->mark);
-    withdrawal->in_flight = args_send(withdrawal->store, SCRIPT_WITHDRAW, &args, on_reply,
-                                      withdrawal) == 0;
+    args_string(&args, withdrawal->mode == LEASE_NEW ? "1" : "");
+    withdrawal->in_flight = true;
+    args_send(withdrawal->store, SCRIPT_WITHDRAW, &args, on_reply, withdrawal);
 }
 
 void lock_withdraw(struct lock_store *store, const struct lease *lease)
@@ -75,6 +77,7 @@ void lock_withdraw(struct lock_store *store, const struct lease *lease)
     memcpy(withdrawal->name, lease->name, sizeof(lease->name));
     memcpy(withdrawal->lease_id, lease->id, sizeof(lease->id));
     memcpy(withdrawal->mark, lease->mark, sizeof(lease->mark));
+    withdrawal->mode = lease->mode;
     withdrawal->expires_ns = loop_now_ns(store->options.loop) +
                              (lease->ttl_ms + store->options.config->retry_window_ms) *
                                  CLOCK_NS_PER_MS;
@@ -89,6 +92,8 @@ void withdrawals_retry(void *arg)
     struct withdrawal *withdrawal, *next;
     int64_t now_ns = loop_now_ns(store->options.loop);
 
+    if (!redis_is_up(store->options.redis))
+        return; /* lock_store_redis_is_up() comes back to it */
     DL_FOREACH_SAFE(store->withdrawals, withdrawal, next) {
         if (withdrawal->in_flight)
             continue;

@@ -11,7 +11,7 @@
 --               "record" the lease has a record
 --               "made"   a token of the server's own came back: it holds, or it is spent
 --       8 ms for which to be registered as a waiter when the lock is busy; 0: not
---       9 "1": this request is registered, and leaves when it gets the lock or stops waiting
+--       9 "1": this request is registered, and leaves when it gets the lock
 --       10 kind   and for a lease with a session: 11 owner or ""   12 session id
 --       13 "1": the watchdog keeps it   14 ms after which something is due for it
 --
@@ -110,9 +110,10 @@ local function confirm(count)
     return {mode == 'new' and 'granted' or 'held', token, remaining, '', count}
   end
   if old.mark == mark then return {'granted', token, remaining, format(old), count} end
-  -- Told that it holds: from here on the request that was granted must not take it back.
-  -- PEXPIRE first: a script whose first write is allowed may go on when memory is short.
-  old.mark = mark
+  -- Told that it holds: from here on no request takes it back, neither the one that was granted
+  -- nor this one. PEXPIRE first: a script whose first write is allowed may go on when memory is
+  -- short.
+  old.mark = ''
   redis.call('pexpire', lease, remaining + window)
   redis.call('set', lease, format(old), 'keepttl')
   return {'held', token, remaining, format(old), count}
@@ -136,9 +137,14 @@ local function stand_in_line()
     if old.mark == mark then return end
     record.detail, record.since = 'shared', old.since
   end
-  redis.call('set', lease, format(record), 'px', wait + window)
-  redis.call('zadd', waiters, now + wait, lease_id)
-  redis.call('pexpire', waiters, wait + window)
+  -- Of two requests with one token the more patient one decides.
+  local keep = math.max(wait + window, redis.call('pttl', lease))
+  redis.call('set', lease, format(record), 'px', keep)
+  redis.call('zremrangebyscore', waiters, '-inf', now)
+  redis.call('zadd', waiters, 'gt', now + wait, lease_id)
+  if redis.call('pttl', waiters) < wait + window then
+    redis.call('pexpire', waiters, wait + window)
+  end
 end
 
 local function refuse(reply)
@@ -174,11 +180,5 @@ end
 local no = objection()
 if no then return refuse(no) end
 if holders[1] == holder then return reenter() end
-if tonumber(wait) > 0 then
-  stand_in_line()
-elseif registered and old and old.state == 'waiting' and old.mark == mark
-  and old.detail == '' then
-  redis.call('zrem', waiters, lease_id)
-  redis.call('del', lease)
-end
+if tonumber(wait) > 0 then stand_in_line() end
 return {'busy', remaining, holders[1]}

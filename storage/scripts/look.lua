@@ -2,7 +2,7 @@
 -- caller is told so, and the request that was granted may not take it back any more.
 --
 -- KEYS  1 lock   2 fencing counter   3 waiters
--- ARGV  1 how many waiters to name   2 lease that asks, or ""   3 this request's mark
+-- ARGV  1 how many waiters to name   2 lease that asks, or ""
 --
 -- Reply  remaining ms (-2: free)
 --        fencing token or 0
@@ -13,7 +13,7 @@
 -- include lease
 
 local lock, counter, waiters = KEYS[1], KEYS[2], KEYS[3]
-local limit, lease_id, mark = ARGV[1], ARGV[2], ARGV[3]
+local limit, lease_id = ARGV[1], ARGV[2]
 
 local holders = redis.pcall('hrandfield', lock, 2, 'withvalues')
 if holders.err then return holders end
@@ -60,7 +60,7 @@ local function lease_state()
   if record.lock ~= lock then return '', '' end
   if record.state ~= 'held' then return record.state, record.detail end
   if not holds(record, lease_id) then return 'ended', loss_reason(record, lease_id) end
-  record.mark = mark
+  record.mark = ''
   redis.call('pexpire', key, redis.call('pttl', key)) -- a write that is always allowed
   redis.call('set', key, format(record), 'keepttl')
   return 'held', ''

@@ -1,9 +1,9 @@
 -- Renews a lease that still holds: it lasts `ttl` from now. Nothing else is ever renewed.
 --
 -- KEYS  1 lock   2 fencing counter   3 lease record
--- ARGV  1 lease id   2 ttl in ms   3 retry window in ms   4 this request's own mark
---       5 unlock channel   6 "1": back to the watchdog's care, if the lease has a session
---       7 ms after which a lease that the watchdog keeps is due
+-- ARGV  1 lease id   2 ttl in ms   3 retry window in ms   4 unlock channel
+--       5 "1": back to the watchdog's care, if the lease has a session
+--       6 ms after which a lease that the watchdog keeps is due
 --
 -- Replies  held, token, ttl, record (or ""), holds | busy, remaining ms, holder: it only waits
 --          ended, reason | reused | session-ended, reason
@@ -13,7 +13,7 @@
 -- include session
 
 local lock, counter, lease = KEYS[1], KEYS[2], KEYS[3]
-local lease_id, ttl, window, mark, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local lease_id, ttl, window, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local values = redis.call('mget', counter, lease)
 local old = parse(values[2] or nil)
@@ -28,13 +28,13 @@ local function renew(holder)
   if count == 1 and tonumber(ttl) < remaining then redis.call('publish', channel, '0') end
   if not old then return {'held', tonumber(values[1] or 0), tonumber(ttl), '', count} end
   if old.session ~= '' then
-    old.watchdog = ARGV[6]
+    old.watchdog = ARGV[5]
     redis.call('pexpire', lock, redis.call('pttl', lock)) -- a write that is always allowed
-    redis.call('zadd', 'rlockd:due', epoch_ms() + (ARGV[6] == '1' and ARGV[7] or ttl), lease_id)
+    redis.call('zadd', 'rlockd:due', epoch_ms() + (ARGV[5] == '1' and ARGV[6] or ttl), lease_id)
   end
-  -- The mark keeps the request that was granted from taking the lease back: whoever renews it
-  -- has been told that it holds.
-  old.mark, old.ttl = mark, ttl
+  -- Whoever renews it has been told that it holds: the request that was granted must not take
+  -- it back.
+  old.mark, old.ttl = '', ttl
   redis.call('pexpire', lease, window)
   redis.call('set', lease, format(old), 'px', ttl + window)
   return {'held', tonumber(values[1] or 0), tonumber(ttl), format(old), count}

@@ -4,6 +4,7 @@
 --
 -- KEYS  1 lock   2 lease record   3 waiters
 -- ARGV  1 lease id   2 the request's own mark
+--       3 "1": the request made the token, so nobody else can have asked with it
 --
 -- Reply  1: a grant was undone; 0: there was none of this request's
 -- include lease
@@ -13,17 +14,24 @@ local lease_id, mark = ARGV[1], ARGV[2]
 
 local old = parse(redis.call('get', lease) or nil)
 if not old then
-  if redis.call('hexists', lock, lease_id .. ':0') == 0 then return 0 end
+  if ARGV[3] ~= '1' or redis.call('hexists', lock, lease_id .. ':0') == 0 then return 0 end
   take_hold_off(lock, lease_id .. ':0')
   return 1
 end
-if old.lock ~= lock or old.state == 'ended' or old.mark ~= mark then return 0 end
+if old.lock ~= lock or old.state == 'ended' then return 0 end
 if old.state == 'waiting' then
-  if old.detail == 'shared' then return 0 end
-  redis.call('zrem', waiters, lease_id)
-  redis.call('del', lease)
+  if old.detail == 'shared' then
+    -- The other one waits on; which of the two it is matters no more.
+    old.detail, old.mark = '', ''
+    redis.call('pexpire', lease, redis.call('pttl', lease)) -- a write that is always allowed
+    redis.call('set', lease, format(old), 'keepttl')
+  elseif old.mark == mark or old.mark == '' then
+    redis.call('zrem', waiters, lease_id)
+    redis.call('del', lease)
+  end
   return 0
 end
+if old.mark ~= mark then return 0 end
 local held = holds(old, lease_id)
 unbind(old, lease_id)
 redis.call('del', lease)

@@ -5,7 +5,7 @@
 local LINES = {
   'state',    -- waiting, held or ended
   'detail',   -- why it ended; "shared": more than one request waits with the token
-  'mark',     -- the request that was granted, or that was told last that the lease holds
+  'mark',     -- the request that was granted; empty once another was told that it holds
   'since',    -- epoch ms when it began to wait, or was granted for a session
   'ttl',      -- ms that the lease was acquired or renewed for
   'note',
