@@ -11,11 +11,24 @@
 /* How long a client that cannot wait here should wait elsewhere, when nobody knows better. */
 enum { RETRY_AFTER_MIN_MS = 50, RETRY_AFTER_MAX_MS = 1000 };
 
+bool locks_read_name(struct http_request *request, char name[LOCK_NAME_SIZE])
+{
+    snprintf(name, LOCK_NAME_SIZE, "%s", http_param(request, 0));
+    if (strncmp(name, "rlockd:", 7) != 0 && strncmp(name, "redisson_", 9) != 0)
+        return true;
+    problem_reply(
+        request, PROBLEM_MALFORMED_REQUEST, NULL,
+        "name: those that begin with rlockd: or redisson_ are taken by keys of locks");
+    return false;
+}
+
 bool locks_read_lease(struct http_request *request, bool required, struct lease *lease,
                       char token[37])
 {
     struct service *service = http_service(request);
 
+    if (!locks_read_name(request, lease->name))
+        return false;
     if (!request_token(request, HTTP_LEASE_TOKEN, "Lease-Token", required, token))
         return false;
     lease->mode = LEASE_RECORDED;
@@ -25,7 +38,6 @@ bool locks_read_lease(struct http_request *request, bool required, struct lease 
     } else if (token_is_server_made(token)) {
         lease->mode = LEASE_MADE;
     }
-    snprintf(lease->name, sizeof(lease->name), "%s", http_param(request, 0));
     token_lease_id(token, lease->id);
     lock_store_mark(service->store, lease->mark);
     http_log_lease(request, lease->id);

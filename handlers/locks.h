@@ -8,6 +8,11 @@
 #include "handlers/service.h"
 #include "storage/lock_store.h"
 
+/* The name of the path. False for one that would be a companion key of another lock, or a
+ * record of ours: refused. */
+bool locks_read_name(struct http_request *request, char name[LOCK_NAME_SIZE])
+    __attribute__((warn_unused_result));
+
 /* Fills in name, lease id and mark from the path and the Lease-Token header, canonical in
  * `token`. A token that is not `required` and not there is made (and LEASE_NEW). False:
  * refused. */

@@ -214,8 +214,9 @@ static void acquire(struct http_request *request, bool token_required)
         locks_reply_failure(request, &acquire->lease, &draining);
         return;
     }
-    acquire->acquisition = acquire_start(service->acquirer, &acquire->lease,
-                                         http_received_ns(request) + wait_ms * CLOCK_NS_PER_MS,
+    int64_t deadline_ns = wait_ms > 0 ? http_received_ns(request) + wait_ms * CLOCK_NS_PER_MS
+                                      : 0;
+    acquire->acquisition = acquire_start(service->acquirer, &acquire->lease, deadline_ns,
                                          on_parked, on_acquired, acquire);
 }
 

@@ -111,7 +111,9 @@ void locks_get(struct http_request *request)
     bool asks = http_header(request, HTTP_LEASE_TOKEN) != NULL;
     char token[37];
 
-    if (!locks_read_lease(request, false, &look->lease, token) || !request_no_fields(request)) {
+    bool ok = asks ? locks_read_lease(request, true, &look->lease, token)
+                   : locks_read_name(request, look->lease.name);
+    if (!ok || !request_no_fields(request)) {
         free(look);
         return;
     }
@@ -145,7 +147,7 @@ void locks_check_fencing_token(struct http_request *request)
 {
     struct look_request *look = look_request_new(request);
 
-    if (!request_no_fields(request)) {
+    if (!locks_read_name(request, look->lease.name) || !request_no_fields(request)) {
         free(look);
         return;
     }
@@ -156,7 +158,6 @@ void locks_check_fencing_token(struct http_request *request)
         free(look);
         return;
     }
-    memcpy(look->lease.name, http_param(request, 0), strlen(http_param(request, 0)) + 1);
     lock_look(look->service->store, look->lease.name, NULL, 0, on_checked, look);
 }
 

@@ -72,14 +72,15 @@ static bool read_if_match(struct http_request *request, char only[FENCING_TOKEN_
 void locks_force_unlock(struct http_request *request)
 {
     struct service *service = http_service(request);
-    char only[FENCING_TOKEN_SIZE];
+    char only[FENCING_TOKEN_SIZE], name[LOCK_NAME_SIZE];
 
-    if (!request_no_fields(request) || !read_if_match(request, only))
+    if (!locks_read_name(request, name) || !request_no_fields(request) ||
+        !read_if_match(request, only))
         return;
     struct force_request *force = calloc(1, sizeof(*force));
     assert(force != NULL);
     force->request = request;
-    memcpy(force->name, http_param(request, 0), strlen(http_param(request, 0)) + 1);
+    memcpy(force->name, name, sizeof(name));
     if (http_caller(request) != NULL)
         memcpy(force->caller, auth_caller_name(http_caller(request)),
                strlen(auth_caller_name(http_caller(request))) + 1);

@@ -18,7 +18,13 @@
 #include "storage/redis_embedded.h"
 #include "storage/redis_url.h"
 
-enum { EXIT_CANNOT_START = 1, EXIT_USAGE = 2, ERROR_SIZE = 512, WORKERS_MAX = 64 };
+enum {
+    EXIT_CANNOT_START = 1,
+    EXIT_USAGE = 2,
+    ERROR_SIZE = 512,
+    WORKERS_MAX = 64,
+    CONNECTIONS_PER_WORKER_MIN = 16
+};
 
 extern char **environ;
 
@@ -61,7 +67,8 @@ static int take_signals(struct rlockd *rlockd)
 static void raise_descriptor_limit(struct config *config)
 {
     struct rlimit limit;
-    const rlim_t reserve = 64; /* Redis, listeners, loops, log */
+    /* Log, signals and Redis; and each worker's listener, loop and connections to Redis. */
+    const rlim_t reserve = 64 + 8 * (rlim_t)config->workers;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
@@ -85,6 +92,26 @@ static int parse_redis_url(struct redis_url *url, const char *text)
         return 0;
     fprintf(stderr, "rlockd: --redis (RLOCKD_REDIS): %s\n", error);
     return -1;
+}
+
+/* What one setting alone does not show. */
+static int check_settings(struct rlockd *rlockd)
+{
+    const struct config *config = &rlockd->config;
+    char error[ERROR_SIZE];
+
+    if (config->max_connections < CONNECTIONS_PER_WORKER_MIN * config->workers) {
+        fprintf(stderr, "rlockd: --max-connections: fewer than %d for each of --workers\n",
+                CONNECTIONS_PER_WORKER_MIN);
+        return -1;
+    }
+    if (config->redis_url[0] != '\0' &&
+        parse_redis_url(&rlockd->redis_url, config->redis_url) != 0)
+        return -1;
+    if (config->api_tokens[0] == '\0')
+        return 0;
+    rlockd->auth = auth_load(config->api_tokens, error, sizeof(error));
+    return rlockd->auth != NULL ? 0 : refuse(error);
 }
 
 /* The embedded one where no other is named. */
@@ -167,11 +194,6 @@ static int prepare(struct rlockd *rlockd)
 
     if (take_signals(rlockd) != 0)
         return -1;
-    if (rlockd->config.api_tokens[0] != '\0') {
-        rlockd->auth = auth_load(rlockd->config.api_tokens, error, sizeof(error));
-        if (rlockd->auth == NULL)
-            return refuse(error);
-    }
     raise_descriptor_limit(&rlockd->config);
     if (listen_open(rlockd->config.listen_host, rlockd->config.listen_port, rlockd->listen_fds,
                     rlockd->config.workers, rlockd->where, error, sizeof(error)) != 0)
@@ -193,8 +215,7 @@ int main(int argc, char **argv)
     case CONFIG_RUN:
         break;
     }
-    if (rlockd.config.redis_url[0] != '\0' &&
-        parse_redis_url(&rlockd.redis_url, rlockd.config.redis_url) != 0)
+    if (check_settings(&rlockd) != 0)
         return EXIT_USAGE;
     log_set_level(rlockd.config.log_level);
     json_object_seed(0);
