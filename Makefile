@@ -89,7 +89,7 @@ $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
-$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) /dev/null)): $(BUILD)/version
+$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
 # The directory itself: a script that was removed makes the list stale, too.
 $(GEN)/scripts.inc: storage/scripts/embed.sh $(wildcard storage/scripts/*.lua) storage/scripts

@@ -55,7 +55,7 @@ json_t *locks_holder_json(const struct lock_holder *holder)
     char lease_id[LEASE_ID_SIZE];
     json_t *json = json_object();
 
-    if (lock_holder_is_lease(holder->field, lease_id))
+    if (holder->owner[0] == '\0' && lock_holder_is_lease(holder->field, lease_id))
         set_text(json, "lease_id", lease_id);
     else if (holder->session_id[0] == '\0')
         set_text(json, "redisson_holder", holder->field);

@@ -112,7 +112,8 @@ static int read_lines(struct auth *auth, FILE *file, const char *path, char *err
         wrong = "cannot be read";
     if (wrong == NULL)
         return 0;
-    snprintf(error, error_size, "--api-tokens: %s line %d: %s", path, number, wrong);
+    snprintf(error, error_size, "--api-tokens (RLOCKD_API_TOKENS): %s line %d: %s", path,
+             number, wrong);
     return -1;
 }
 
@@ -122,13 +123,15 @@ struct auth *auth_load(const char *path, char *error, size_t error_size)
     FILE *file = fopen(path, "re");
 
     if (auth == NULL || file == NULL) {
-        snprintf(error, error_size, "--api-tokens: %s: %s", path, strerror(errno));
+        snprintf(error, error_size, "--api-tokens (RLOCKD_API_TOKENS): %s: %s", path,
+                 strerror(errno));
         goto fail;
     }
     if (read_lines(auth, file, path, error, error_size) != 0)
         goto fail;
     if (auth->count == 0) {
-        snprintf(error, error_size, "--api-tokens: %s names no caller", path);
+        snprintf(error, error_size, "--api-tokens (RLOCKD_API_TOKENS): %s names no caller",
+                 path);
         goto fail;
     }
     fclose(file);

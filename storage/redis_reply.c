@@ -86,6 +86,10 @@ enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refus
             return REDIS_REFUSED;
         }
     }
-    *refusal = REDIS_NOT_REFUSED;
+    /* A permission that a script lacks in its midst, Redis 7 and 8: what went before is done.
+     */
+    bool lacks_permission = strstr(error, "The user executing the script can't") != NULL ||
+                            strstr(error, "ACL failure in script") != NULL;
+    *refusal = lacks_permission ? REDIS_REFUSED_PERMISSION : REDIS_NOT_REFUSED;
     return REDIS_UNKNOWN;
 }

@@ -29,7 +29,11 @@ local owner, session = ARGV[11] or '', ARGV[12] or ''
 local function grant()
   local time = redis.call('time')
   local token = time[1] * 1000000 + time[2]
-  local last = redis.call('set', counter, string.format('%.0f', token), 'get')
+  local last = redis.pcall('set', counter, string.format('%.0f', token), 'get')
+  if type(last) == 'table' and last.err then -- another type of key: nothing is granted
+    redis.call('del', lease)
+    return last
+  end
   if last and (tonumber(last) or 0) >= token then
     token = tonumber(last) + 1
     redis.call('set', counter, string.format('%.0f', token))
@@ -160,6 +164,7 @@ if remaining == -2 then
   if no then return refuse(no) end
   if session == '' then bind() end
   local granted = grant()
+  if granted.err then return refuse(granted) end
   if session ~= '' then bind(granted[2]) end
   stop_waiting()
   return granted

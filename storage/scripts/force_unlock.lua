@@ -1,6 +1,6 @@
 -- Frees a lock whoever holds it, or only one grant of it.
 --
--- KEYS  1 lock   2 fencing counter   3 holder that was forced out last
+-- KEYS  1 lock   2 fencing counter   3 who was forced out last: holder and token
 -- ARGV  1 unlock channel   2 retry window in ms
 --       3 fencing token of the only grant to free, "*" for any grant, or "": whatever there is
 --
@@ -14,18 +14,16 @@ if #holders == 0 then return {only == '' and 'free' or 'stale'} end
 if #holders ~= 1 or not string.find(holders[1], '^%x+%-%x+%-%x+%-%x+%-%x+:') then
   return {'wrong-kind'}
 end
-if only ~= '' and only ~= '*' and redis.call('get', counter) ~= only then return {'stale'} end
+local token = redis.call('get', counter) or ''
+if only ~= '' and only ~= '*' and token ~= only then return {'stale'} end
 -- DEL first: it is allowed when memory is short.
 redis.call('del', lock)
 redis.call('publish', channel, '0')
-redis.call('set', forced, holders[1], 'px', window)
+redis.call('set', forced, holders[1] .. ' ' .. token, 'px', window)
 
 -- Sessions hear of it at once: the holder's own, or the one that its lease belongs to.
 local id, thread = string.match(holders[1], '^([^:]*):(.*)$')
-local session = id
-if thread == '0' then
-  local record = redis.call('get', 'rlockd:lease:' .. id)
-  session = record and string.match(record, '^' .. string.rep('[^\n]*\n', 6) .. '([^\n]+)')
-end
-if session then redis.call('publish', 'rlockd:sessions', session) end
+local record = thread == '0' and redis.call('get', 'rlockd:lease:' .. id)
+local session = record and string.match(record, '^' .. string.rep('[^\n]*\n', 6) .. '([^\n]+)')
+redis.call('publish', 'rlockd:sessions', session or id)
 return {'unlocked', holders[1]}

@@ -24,12 +24,10 @@ local function describe_holder()
   if #holders ~= 2 then return holders end
   local id, thread = string.match(holders[1], '^([^:]*):(.*)$')
   if not id then return holders end
-  local note, session, owner, watchdog = '', '', '', ''
-  if thread == '0' then
-    local record = parse(redis.call('get', record_key(id)) or nil)
-    if record then note, session, watchdog = record.note, record.session, record.watchdog end
-  else
-    session, owner = id, thread
+  local note, session, owner, watchdog = '', id, thread, ''
+  local record = thread == '0' and parse(redis.call('get', record_key(id)) or nil)
+  if record then
+    note, session, owner, watchdog = record.note, record.session, '', record.watchdog
   end
   local name = session ~= '' and redis.call('hget', 'rlockd:session:' .. session, 'name')
   if not name then session, owner, name = '', '', '' end

@@ -44,8 +44,7 @@ if old.state == 'waiting' then
 end
 if holds(old, lease_id) then
   local left = take_hold_off(lock, holder_of(old, lease_id))
-  old.token = tostring(left) -- for the reply to the same request again
-  spend(old, lease_id, 'released', window)
+  spend(old, lease_id, 'released', window, left)
   return {'released', left}
 end
 return {'ended', lose(old, lease_id, window)}

@@ -117,7 +117,8 @@ static void expect_refused(const char *text, const char *part)
         fail_msg("\"%s\" is taken", text);
     if (strstr(error, part) == NULL || strstr(error, path) == NULL)
         fail_msg("\"%s\" lacks \"%s\" or the file", error, part);
-    assert_memory_equal(error, "--api-tokens: ", strlen("--api-tokens: "));
+    assert_memory_equal(error, "--api-tokens (RLOCKD_API_TOKENS): ",
+                        strlen("--api-tokens (RLOCKD_API_TOKENS): "));
     assert_null(strchr(error, '\n'));
     assert_null(strstr(error, "secret"));
 }
@@ -160,7 +161,9 @@ static void missing_file_is_refused(void **state)
 {
     (void)state;
     assert_null(auth_load("/nonexistent/tokens", error, sizeof(error)));
-    assert_string_equal(error, "--api-tokens: /nonexistent/tokens: No such file or directory");
+    assert_string_equal(
+        error,
+        "--api-tokens (RLOCKD_API_TOKENS): /nonexistent/tokens: No such file or directory");
     assert_null(auth_load("/tmp", error, sizeof(error)));
     assert_non_null(strstr(error, "/tmp"));
 }

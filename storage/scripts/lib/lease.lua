@@ -10,7 +10,7 @@ local LINES = {
   'ttl',      -- ms that the lease was acquired or renewed for
   'note',
   'session',  -- session id; empty: none
-  'token',    -- fencing token of a lease with a session
+  'token',    -- fencing token of a lease with a session; of a released one the holds left
   'watchdog', -- "1": renewed while its session lives
   'kind', 'owner',
   'lock'      -- the name of the lock's hash
@@ -81,17 +81,22 @@ local function unbind(record, lease_id)
   redis.call('zrem', 'rlockd:due', lease_id)
 end
 
--- The lease is over, and its token is spent for as long as anybody may ask.
-local function spend(record, lease_id, reason, window)
+-- The lease is over, and its token is spent for as long as anybody may ask. `left`: the holds that
+-- its release left, for the same release again.
+local function spend(record, lease_id, reason, window, left)
   unbind(record, lease_id)
   record.state, record.detail, record.mark, record.note = 'ended', reason, '', ''
+  record.token = left and tostring(left) or ''
   redis.call('set', record_key(lease_id), format(record), 'px', window)
 end
 
 -- Why a lease that was held holds no more.
 local function loss_reason(record, lease_id)
-  local forced = redis.call('get', companion('rlockd:forced', record.lock))
-  return forced == holder_of(record, lease_id) and 'forced' or 'expired'
+  local forced = redis.call('get', companion('rlockd:forced', record.lock)) or ''
+  local holder, token = string.match(forced, '^(.*) (%d*)$')
+  local is_it = holder == holder_of(record, lease_id) and
+    (record.token == '' or record.token == token)
+  return is_it and 'forced' or 'expired'
 end
 
 -- A lease was lost: its session hears of it with its next keep-alive, a hanging one at once.
