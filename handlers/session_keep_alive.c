@@ -25,7 +25,7 @@ struct keep_alive {
     struct http_request *request;
     struct session_watcher watcher;
     int64_t deadline_ns;
-    bool looking, gone;
+    bool looking, stirred, gone;
     size_t told_count; /* losses in the answer */
     char (*told)[LEASE_ID_SIZE];
     char session_id[SESSION_ID_SIZE];
@@ -33,13 +33,28 @@ struct keep_alive {
 
 static void on_looked(void *arg, const struct session_view *view);
 
-static void look_again(void *arg)
+/* Watches from before the look on, so that nothing slips in between. */
+static void look(struct keep_alive *keep_alive, const struct session_keep_alive *said)
+{
+    struct service *service = keep_alive->service;
+
+    keep_alive->looking = true;
+    keep_alive->stirred = false;
+    session_watcher_stop(&keep_alive->watcher);
+    if (keep_alive->deadline_ns > loop_now_ns(service->loop))
+        session_watcher_start(service->session_watch, &keep_alive->watcher,
+                              keep_alive->deadline_ns);
+    session_look(service->store, keep_alive->session_id, said, on_looked, keep_alive);
+}
+
+static void on_stirred(void *arg)
 {
     struct keep_alive *keep_alive = arg;
 
-    keep_alive->looking = true;
-    session_look(keep_alive->service->store, keep_alive->session_id, NULL, on_looked,
-                 keep_alive);
+    if (keep_alive->looking)
+        keep_alive->stirred = true; /* what the look finds may be too old */
+    else
+        look(keep_alive, NULL);
 }
 
 static json_t *losses_json(struct keep_alive *keep_alive, const struct session_view *view)
@@ -71,20 +86,23 @@ static void on_looked(void *arg, const struct session_view *view)
 {
     struct keep_alive *keep_alive = arg;
     struct service *service = keep_alive->service;
+    bool is_over = view->outcome != SESSION_OPEN || view->loss_count > 0 || service->draining ||
+                   loop_now_ns(service->loop) >= keep_alive->deadline_ns;
 
     keep_alive->looking = false;
-    if (keep_alive->gone) {
-        http_drop(keep_alive->request);
-    } else if (view->outcome != SESSION_OPEN) {
-        sessions_reply_failure(keep_alive->request, view);
-    } else if (view->loss_count > 0 || service->draining ||
-               loop_now_ns(service->loop) >= keep_alive->deadline_ns) {
-        reply(keep_alive, view);
-    } else {
+    if (!keep_alive->gone && !is_over) {
         http_park(keep_alive->request);
-        session_watcher_start(service->session_watch, &keep_alive->watcher,
-                              keep_alive->deadline_ns);
+        if (keep_alive->stirred)
+            look(keep_alive, NULL);
+        return;
     }
+    session_watcher_stop(&keep_alive->watcher);
+    if (keep_alive->gone)
+        http_drop(keep_alive->request);
+    else if (view->outcome == SESSION_OPEN)
+        reply(keep_alive, view);
+    else
+        sessions_reply_failure(keep_alive->request, view);
 }
 
 static void on_gone(void *arg)
@@ -125,7 +143,7 @@ void sessions_keep_alive(struct http_request *request)
     keep_alive->request = request;
     memcpy(keep_alive->session_id, session_id, sizeof(session_id));
     memcpy(keep_alive->watcher.session_id, session_id, sizeof(session_id));
-    keep_alive->watcher.stirred = look_again;
+    keep_alive->watcher.stirred = on_stirred;
     keep_alive->watcher.arg = keep_alive;
     keep_alive->deadline_ns = http_received_ns(request) +
                               fields.wait_ms.value * CLOCK_NS_PER_MS;
@@ -135,6 +153,5 @@ void sessions_keep_alive(struct http_request *request)
                                             .held_count = fields.held.count,
                                             .held = (const char(*)[LEASE_ID_SIZE])held};
     http_watch(request, on_gone, on_end, keep_alive);
-    keep_alive->looking = true;
-    session_look(service->store, session_id, &said, on_looked, keep_alive);
+    look(keep_alive, &said);
 }
