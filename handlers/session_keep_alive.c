@@ -145,8 +145,9 @@ void sessions_keep_alive(struct http_request *request)
     memcpy(keep_alive->watcher.session_id, session_id, sizeof(session_id));
     keep_alive->watcher.stirred = on_stirred;
     keep_alive->watcher.arg = keep_alive;
-    keep_alive->deadline_ns = http_received_ns(request) +
-                              fields.wait_ms.value * CLOCK_NS_PER_MS;
+    if (fields.wait_ms.value > 0)
+        keep_alive->deadline_ns = http_received_ns(request) +
+                                  fields.wait_ms.value * CLOCK_NS_PER_MS;
     const struct session_keep_alive said = {.received_ns = http_received_ns(request),
                                             .wait_ms = fields.wait_ms.value,
                                             .says_held = fields.held.given,

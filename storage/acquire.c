@@ -31,6 +31,7 @@ struct acquisition {
     int64_t deadline_ns, started_ns;
     int64_t parked_ns; /* 0: never had to wait */
     uint64_t generation;
+    uint64_t heard; /* of leases and sessions, when the attempt under way began */
     void (*parked)(void *arg);
     lock_done *done;
     void *arg;
@@ -57,6 +58,7 @@ static void try(struct acquisition *acquisition)
 
     acquisition->registering = may_wait;
     acquisition->no_room = wants_to_wait && !has_room;
+    acquisition->heard = waiters_heard(acquirer->options.waiters);
     acquisition->waiter.trying = true;
     lock_try(acquirer->options.store, acquisition->lease, may_wait ? left_ms : 0,
              acquisition->registered, on_tried, acquisition);
@@ -148,6 +150,9 @@ static void park(struct acquisition *acquisition, int64_t remaining_ms)
     acquisition->parked(acquisition->arg);
     waiter_join(acquirer->options.waiters, &acquisition->waiter, lock, len,
                 acquisition->generation, remaining_ms);
+    if (acquisition->heard != waiters_heard(acquirer->options.waiters) &&
+        !acquisition->waiter.trying)
+        try(acquisition);
 }
 
 /* The lock was not to be had. */
@@ -314,6 +319,7 @@ void acquirer_session_changed(struct acquirer *acquirer, const char *session_id)
     struct acquisition *acquisition, *next;
     char lock[KEY_NAME_MAX + 1];
 
+    waiters_hear(acquirer->options.waiters);
     DL_FOREACH_SAFE(acquirer->acquisitions, acquisition, next) {
         const struct lease *lease = acquisition->lease;
         if (acquisition->parked_ns == 0 || strcmp(lease->session_id, session_id) != 0)

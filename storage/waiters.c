@@ -36,6 +36,7 @@ struct waiters {
     struct waiters_options options;
     struct waited_lock *locks;
     struct subscription leases;
+    uint64_t heard;
     uint64_t
         generation; /* of them all: a lock that is forgotten and comes back has a new one */
 };
@@ -269,6 +270,16 @@ void waiters_nudge(struct waiters *waiters, const char *name, size_t len, const 
 
 /* --- life --------------------------------------------------------------------------------- */
 
+uint64_t waiters_heard(const struct waiters *waiters)
+{
+    return waiters->heard;
+}
+
+void waiters_hear(struct waiters *waiters)
+{
+    waiters->heard++;
+}
+
 /* "<lease id> <lock>": see acquire.lua and release.lua. */
 static void on_lease_message(void *arg, const char *payload, size_t len)
 {
@@ -279,6 +290,7 @@ static void on_lease_message(void *arg, const char *payload, size_t len)
         return;
     memcpy(lease_id, payload, sizeof(lease_id) - 1);
     lease_id[sizeof(lease_id) - 1] = '\0';
+    waiters_hear(waiters);
     waiters_nudge(waiters, payload + sizeof(lease_id), len - sizeof(lease_id), lease_id);
 }
 

@@ -64,6 +64,12 @@ void waiters_wake_all(struct waiters *waiters);
 /* The lease `lease_id` was granted or ended elsewhere: those who wait with it try at once. */
 void waiters_nudge(struct waiters *waiters, const char *lock, size_t len, const char *lease_id);
 
+/* Counts what was heard of leases and sessions, so that an attempt that was under way meanwhile
+ * is known to be too old: nobody is nudged who does not stand in a queue yet. */
+uint64_t waiters_heard(const struct waiters *waiters);
+/* Something was heard that the waiters do not listen to themselves. */
+void waiters_hear(struct waiters *waiters);
+
 /* When the last message that may have freed the waiter's lock came; 0: none yet. */
 int64_t waiter_woken_ns(const struct waiter *waiter);
 
