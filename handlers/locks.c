@@ -73,13 +73,14 @@ void locks_reply_hold(struct http_request *request, int status, const struct lea
 {
     /* What a lease was granted with is what was asked for; later its record tells. */
     bool is_new = result->outcome == LOCK_GRANTED;
-    json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "lock", lease->name,
-                             "kind", "lock", "state", "held", "lease_id", lease->id,
-                             "fencing_token", (json_int_t)result->fencing_token, "hold_count",
-                             (json_int_t)result->hold_count, "remaining_ms",
-                             (json_int_t)result->remaining_ms, "watchdog",
+    json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b}", "lock", lease->name, "kind",
+                             "lock", "state", "held", "lease_id", lease->id, "fencing_token",
+                             (json_int_t)result->fencing_token, "hold_count",
+                             (json_int_t)result->hold_count, "watchdog",
                              is_new ? lease->watchdog : result->watchdog);
 
+    if (result->remaining_ms >= 0) /* an operator may have taken the TTL away */
+        json_object_set_new(body, "remaining_ms", json_integer(result->remaining_ms));
     if (result->ttl_ms > 0)
         json_object_set_new(body, "ttl_ms", json_integer(result->ttl_ms));
     set_text(body, "session_id", is_new ? lease->session_id : result->session_id);

@@ -75,7 +75,7 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
 
 static void reply(struct keep_alive *keep_alive, const struct session_view *view)
 {
-    json_t *body = sessions_view_json(keep_alive->session_id, view);
+    json_t *body = sessions_view_json(keep_alive->session_id, view, NULL);
 
     json_object_set_new(body, "draining", json_boolean(keep_alive->service->draining));
     json_object_set_new(body, "lost", losses_json(keep_alive, view));

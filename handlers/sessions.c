@@ -144,12 +144,13 @@ void sessions_post(struct http_request *request)
 
 static json_t *lease_json(const struct session_lease_view *lease)
 {
-    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "lock", lease->lock, "kind",
+    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:I, s:b}", "lock", lease->lock, "kind",
                              "lock", "lease_id", lease->lease_id, "fencing_token",
                              (json_int_t)lease->fencing_token, "ttl_ms",
-                             (json_int_t)lease->ttl_ms, "remaining_ms",
-                             (json_int_t)lease->remaining_ms, "watchdog", lease->watchdog);
+                             (json_int_t)lease->ttl_ms, "watchdog", lease->watchdog);
 
+    if (lease->remaining_ms >= 0)
+        json_object_set_new(json, "remaining_ms", json_integer(lease->remaining_ms));
     if (lease->owner[0] != '\0')
         json_object_set_new(json, "owner", json_string(lease->owner));
     if (lease->note[0] != '\0')
@@ -157,12 +158,14 @@ static json_t *lease_json(const struct session_lease_view *lease)
     return json;
 }
 
-json_t *sessions_view_json(const char *session_id, const struct session_view *view)
+json_t *sessions_view_json(const char *session_id, const struct session_view *view,
+                           const struct auth_caller *caller)
 {
     json_t *leases = json_array();
 
     for (size_t i = 0; i < view->lease_count; i++)
-        json_array_append_new(leases, lease_json(&view->leases[i]));
+        if (caller == NULL || auth_allows(caller, ROUTE_LOCK, view->leases[i].lock))
+            json_array_append_new(leases, lease_json(&view->leases[i]));
     return json_pack("{s:s, s:I, s:I, s:I, s:o}", "session_id", session_id, "ttl_ms",
                      (json_int_t)view->ttl_ms, "remaining_ms", (json_int_t)view->remaining_ms,
                      "keep_alive_ms", (json_int_t)sessions_keep_alive_ms(view->ttl_ms),
@@ -174,7 +177,8 @@ static void on_looked(void *arg, const struct session_view *view)
     struct session_request *session = arg;
 
     if (view->outcome == SESSION_OPEN) {
-        json_t *body = sessions_view_json(session->session_id, view);
+        json_t *body = sessions_view_json(session->session_id, view,
+                                          http_caller(session->request));
         json_object_set_new(body, "name", json_string(view->name));
         json_object_set_new(body, "age_ms", json_integer(view->age_ms));
         http_reply_json(session->request, 200, body);

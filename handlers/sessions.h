@@ -22,8 +22,10 @@ bool sessions_read_id(struct http_request *request, bool with_token,
 /* How often a client had best keep a session alive: three tries before it ends. */
 int64_t sessions_keep_alive_ms(int64_t ttl_ms);
 
-/* The members that a look and a keep-alive share; the caller's. */
-json_t *sessions_view_json(const char *session_id, const struct session_view *view);
+/* The members that a look and a keep-alive share. `caller`: who sees only leases of locks that
+ * it has a right to; NULL: the session itself, or anyone where no API tokens are configured. */
+json_t *sessions_view_json(const char *session_id, const struct session_view *view,
+                           const struct auth_caller *caller);
 
 /* Ends a request with what went wrong. */
 void sessions_reply_failure(struct http_request *request, const struct session_view *view);

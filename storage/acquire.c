@@ -124,7 +124,8 @@ static void finish(struct acquisition *acquisition, const struct lock_result *re
 
     if (!got_it && (acquisition->registered || acquisition->uncertain))
         lock_withdraw(acquisition->acquirer->options.store, acquisition->lease);
-    /* Without a TTL, which only an operator can have taken away, there is nothing to sleep for. */
+    /* Without a TTL, which only an operator can have taken away, there is nothing to sleep for.
+     */
     int64_t taken_ms = result->remaining_ms >= 0 ? result->remaining_ms : INT64_MAX;
     end(acquisition, got_it ? taken_ms : -1);
     done(arg, result);

@@ -73,7 +73,6 @@ local function objection()
   end
   if old.lock ~= lock then return {'reused'} end
   if old.state == 'ended' then return {'ended', old.detail} end
-  if old.kind ~= kind or old.owner ~= owner or old.session ~= session then return {'reused'} end
   if old.state == 'held' then return {'ended', lose(old, lease_id, window)} end
   return nil
 end
@@ -99,6 +98,13 @@ local function bind(token)
   redis.call('set', lease, format(record), 'px', ttl + window)
 end
 
+-- Others of this owner may come in now, too: one turn is for one waiter, whoever it is.
+local function call_in_owner()
+  if owner ~= '' and redis.call('zcard', waiters) > 0 then
+    redis.call('publish', 'rlockd:sessions', session)
+  end
+end
+
 -- Its turn has come: it waits no more, and neither do others with the same token.
 local function stop_waiting()
   if not old and not registered then return end
@@ -108,19 +114,27 @@ local function stop_waiting()
   end
 end
 
+-- What is left of this lease, which may be less than of the lock that it shares with others.
+local function lease_remaining()
+  if session == '' or not old or old.watchdog == '1' then return remaining end
+  local over = redis.call('zscore', KEYS[7], lease_id)
+  return over and math.max(0, math.min(remaining, over - epoch_ms())) or remaining
+end
+
 local function confirm(count)
   local token = tonumber(redis.call('get', counter) or 0)
   if not old then
     return {mode == 'new' and 'granted' or 'held', token, remaining, '', count}
   end
-  if old.mark == mark then return {'granted', token, remaining, format(old), count} end
+  local left = lease_remaining()
+  if old.mark == mark then return {'granted', token, left, format(old), count} end
   -- Told that it holds: from here on no request takes it back, neither the one that was granted
   -- nor this one. PEXPIRE first: a script whose first write is allowed may go on when memory is
   -- short.
   old.mark = ''
   redis.call('pexpire', lease, remaining + window)
   redis.call('set', lease, format(old), 'keepttl')
-  return {'held', token, remaining, format(old), count}
+  return {'held', token, left, format(old), count}
 end
 
 -- Another lease of the same owner: they share the lock and its token.
@@ -130,6 +144,7 @@ local function reenter()
   if tonumber(ttl) > remaining then redis.call('pexpire', lock, ttl) end
   bind(token)
   stop_waiting()
+  call_in_owner()
   return {'granted', token, tonumber(ttl), '', count}
 end
 
@@ -156,6 +171,10 @@ local function refuse(reply)
   return reply
 end
 
+if old and old.state ~= 'ended' and old.lock == lock and
+  (old.kind ~= kind or old.owner ~= owner or old.session ~= session) then
+  return refuse({'reused'})
+end
 local dead = session_objection()
 if dead then return refuse(dead) end
 
@@ -167,6 +186,7 @@ if remaining == -2 then
   if granted.err then return refuse(granted) end
   if session ~= '' then bind(granted[2]) end
   stop_waiting()
+  call_in_owner()
   return granted
 end
 

@@ -58,6 +58,8 @@ for _, lease_id in ipairs(redis.call('hkeys', leases)) do
     spend(record, lease_id, 'released', window)
   else
     local remaining = redis.call('pttl', record.lock)
+    local over = record.watchdog ~= '1' and redis.call('zscore', 'rlockd:due', lease_id)
+    if over then remaining = math.max(0, math.min(remaining, over - now)) end
     for _, value in ipairs({lease_id, record.lock, remaining, tonumber(record.token),
       record.owner, tonumber(record.ttl), record.watchdog, record.note}) do
       held[#held + 1] = value

@@ -81,8 +81,8 @@ local function unbind(record, lease_id)
   redis.call('zrem', 'rlockd:due', lease_id)
 end
 
--- The lease is over, and its token is spent for as long as anybody may ask. `left`: the holds that
--- its release left, for the same release again.
+-- The lease is over, and its token is spent for as long as anybody may ask. `left`: the holds
+-- that its release left, for the same release again.
 local function spend(record, lease_id, reason, window, left)
   unbind(record, lease_id)
   record.state, record.detail, record.mark, record.note = 'ended', reason, '', ''
