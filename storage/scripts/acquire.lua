@@ -78,9 +78,9 @@ local function objection()
 end
 
 -- Nobody is granted a lock for a session that has ended, however long ago he asked.
-local function session_objection()
-  if session == '' then return nil end
-  local state, reason = session_state(session, epoch_ms())
+local function session_objection(id)
+  if id == '' then return nil end
+  local state, reason = session_state(id, epoch_ms())
   if not state then return {'session-ended', reason} end
   return nil
 end
@@ -116,8 +116,8 @@ end
 
 -- What is left of this lease, which may be less than of the lock that it shares with others.
 local function lease_remaining()
-  if session == '' or not old or old.watchdog == '1' then return remaining end
-  local over = redis.call('zscore', KEYS[7], lease_id)
+  if old.session == '' or old.watchdog == '1' then return remaining end
+  local over = redis.call('zscore', 'rlockd:due', lease_id)
   return over and math.max(0, math.min(remaining, over - epoch_ms())) or remaining
 end
 
@@ -171,11 +171,18 @@ local function refuse(reply)
   return reply
 end
 
+if old and old.state == 'held' and old.lock == lock and session == '' and old.session ~= '' then
+  -- A lease is confirmed by its token alone: whose it is stands in its record.
+  local ended = session_objection(old.session)
+  if ended then return ended end
+  if not holds(old, lease_id) then return {'ended', lose(old, lease_id, window)} end
+  return confirm(tonumber(redis.call('hget', lock, holder_of(old, lease_id))))
+end
 if old and old.state ~= 'ended' and old.lock == lock and
   (old.kind ~= kind or old.owner ~= owner or old.session ~= session) then
   return refuse({'reused'})
 end
-local dead = session_objection()
+local dead = session_objection(session)
 if dead then return refuse(dead) end
 
 if remaining == -2 then
