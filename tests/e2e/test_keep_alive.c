@@ -1,0 +1,301 @@
+/* Keep-alive: heartbeat, alarm, and what the client says it holds. */
+#include "harness_session.h"
+
+enum { AT_ONCE_MS = 1000, SOON_MS = 1500 };
+
+static const char *lease_id(struct front *fe, const struct session *s, const char *lock)
+{
+    json_t *lease = lease_of(session_look(fe, s->id), lock);
+    const char *id = json_string_value(json_object_get(lease, "lease_id"));
+
+    assert_non_null(id);
+    return id;
+}
+
+static void test_counts_from_its_arrival(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=4000");
+    struct reply *r = keep_alive(w->b, &s, NULL);
+
+    expect_alive(r, 0);
+    expect_str(r, "session_id", s.id);
+    expect_between(r, "remaining_ms", 3500, 4000);
+    expect_between(r, "keep_alive_ms", 300, 2000);
+    expect_bool(r, "draining", false);
+    r = keep_alive(w->a, &s, "wait_ms=1500");
+    expect_alive(r, 0);
+    assert_in_range(r->done_ms - r->sent_ms, 1450, patience_ms(1900));
+    expect_between(r, "remaining_ms", 1500, 2550);
+    r = keep_alive_body(w->a, &s, "{\"wait_ms\": 300}");
+    expect_alive(r, 0);
+    assert_in_range(r->done_ms - r->sent_ms, 250, patience_ms(700));
+    expect_alive(keep_alive_body(w->a, &s, "{}"), 0);
+}
+
+static void test_a_wait_that_is_too_long_is_no_sign_of_life(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=3000");
+    struct reply *r;
+    json_int_t left;
+
+    expect_status(keep_alive(w->a, &s, "wait_ms=1500"), 200);
+    r = keep_alive(w->b, &s, NULL);
+    left = reply_int(r, "remaining_ms");
+    nap_ms(300);
+    for (int i = 0; i < 2; i++) {
+        r = keep_alive(w->a, &s, i ? "wait_ms=1501" : "wait_ms=1800000");
+        expect_problem(r, 400, "malformed-request");
+        expect_detail(r, "wait_ms");
+    }
+    expect_detail(keep_alive(w->a, &s, "wait_ms=-1"), "wait_ms");
+    expect_detail(keep_alive(w->a, &s, "wait_ms=1800001"), "wait_ms");
+    expect_between(session_look(w->b, s.id), "remaining_ms", 1, left - 290);
+}
+
+/* A grant whose answer was lost: its client does not name it, and it is let go in time. */
+static void held_round(struct world *w, bool in_query)
+{
+    struct session s = session_new(w->a, "ttl_ms=1000"), other = session_new(w->a, NULL);
+    const char *lost = text(w, "held/unknown-%d", in_query);
+    const char *unknown = session_hold(w->a, &s, lost, NULL);
+    const char *known_lock = text(w, "held/known-%d", in_query);
+    const char *shared = text(w, "held/shared-%d", in_query);
+    const char *young = text(w, "held/young-%d", in_query);
+    struct call *next;
+    struct reply *r;
+
+    session_hold(w->b, &s, known_lock, NULL);
+    session_hold(w->b, &s, shared, "owner=me&ttl_ms=60000");
+    next = session_call_put(w->b, &other, lost, token_new(w), "wait_ms=20000");
+    const char *known = lease_id(w->a, &s, known_lock);
+    const char *list = in_query ? text(w, "held=%s", known)
+                                : text(w, "{\"held\": [\"%s\"]}", known);
+    /* Young ones may be on their way to the client. */
+    for (int64_t end = now_ms() + 700; now_ms() < end; nap_ms(100)) {
+        r = in_query ? keep_alive(w->a, &s, list) : keep_alive_body(w->a, &s, list);
+        expect_alive(r, 3);
+    }
+    stays_true(keep_alive(w->b, &s, NULL)->status == 200, 500);
+    expect_alive(keep_alive(w->b, &s, NULL), 3); /* who says nothing lets go of nothing */
+    session_hold(w->b, &s, young, NULL);
+    session_hold(w->b, &s, shared, "owner=me");
+    assert_false(call_done(next));
+    r = in_query ? keep_alive(w->a, &s, list) : keep_alive_body(w->a, &s, list);
+    expect_alive(r, 3);
+    assert_non_null(lease_of(r, known_lock));
+    assert_non_null(lease_of(r, young));
+    assert_string_equal(redis_str(w->redis, "HGET %s %s:me", shared, s.id), "1");
+    expect_status(call_await(next, SOON_MS), 201);
+    expect_alive(keep_alive(w->b, &s, NULL), 3);
+    /* Its token is spent, and says nothing odd when it comes after all. */
+    r = session_put(w->b, &s, lost, unknown, NULL);
+    expect_problem(r, 410, "lease-ended");
+    r = lock_release(w->b, lost, unknown);
+    expect_true(r, r->status == 200 || r->status == 410);
+    if (r->status == 200)
+        expect_int(r, "hold_count", 0);
+    expect_status(session_end(w->a, &s), 200);
+    expect_status(session_end(w->a, &other), 200);
+}
+
+static void test_held_in_a_body(struct world *w)
+{
+    held_round(w, false);
+}
+
+static void test_held_in_the_query(struct world *w)
+{
+    held_round(w, true);
+}
+
+static void test_held_nothing(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=1000");
+
+    session_hold(w->a, &s, "held-none/1", NULL);
+    session_hold(w->a, &s, "held-none/2", "ttl_ms=60000");
+    stays_true(keep_alive(w->b, &s, NULL)->status == 200, 1100);
+    expect_alive(keep_alive_body(w->a, &s, "{\"held\": []}"), 0);
+    assert_int_equal(json_array_size(redis_keys(w->redis, "held-none/")), 0);
+    session_hold(w->a, &s, "held-none/3", NULL);
+    stays_true(keep_alive(w->b, &s, NULL)->status == 200, 1100);
+    expect_alive(keep_alive(w->a, &s, "held="), 0);
+}
+
+static const char *held_body(struct world *w, size_t count)
+{
+    char body[20000];
+    size_t len = (size_t)snprintf(body, sizeof(body), "{\"held\":[");
+
+    for (size_t i = 0; i < count; i++)
+        len += (size_t)snprintf(body + len, sizeof(body) - len,
+                                "%s\"%08zx-0000-4000-8000-000000000001\"", i ? "," : "", i);
+    snprintf(body + len, sizeof(body) - len, "]}");
+    return text(w, "%s", body);
+}
+
+static void test_held_that_is_refused(struct world *w)
+{
+    static const char *const wrong[] = {
+        "{\"held\": \"d9428888-122b-11e1-b85c-61cd3cbb3210\"}",
+        "{\"held\": [1]}",
+        "{\"held\": [\"nonsense\"]}",
+        "{\"held\": {}}",
+        "{\"held\": null}",
+        "{\"held\": [\"d9428888-122b-11e1-b85c-61cd3cbb3210\", \"\"]}",
+    };
+    struct session s = session_new(w->a, NULL);
+    struct reply *r;
+
+    session_hold(w->a, &s, "held-wrong", NULL);
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        r = keep_alive_body(w->a, &s, wrong[i]);
+        expect_problem(r, 400, "malformed-request");
+        expect_detail(r, "held");
+    }
+    r = keep_alive(w->a, &s, "held=nonsense");
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "held");
+    r = HTTP(w->a, .method = "POST", .path = text(w, "/v1/sessions/%s/keep-alive?held=", s.id),
+             .body = "{\"held\":[]}", .headers = {s.header});
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "held");
+    expect_alive(keep_alive_body(w->a, &s, held_body(w, 400)), 1);
+    r = keep_alive_body(w->a, &s, held_body(w, 401));
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "held");
+    expect_alive(keep_alive(w->a, &s, NULL), 1);
+}
+
+static void test_hanging_until_the_session_ends(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct call *here, *there;
+
+    here = keep_alive_hang(w->a, &s, 14000);
+    there = keep_alive_hang(w->b, &s, 14000);
+    stays_true(!call_done(here) && !call_done(there), 150);
+    expect_status(session_end(w->a, &s), 200);
+    expect_problem(call_await(here, AT_ONCE_MS), 410, "session-ended");
+    expect_problem(call_await(there, AT_ONCE_MS), 410, "session-ended");
+}
+
+static void test_one_of_two_hanging_ones_is_told(struct world *w)
+{
+    struct session s = session_new(w->a, NULL), other = session_new(w->a, NULL);
+    struct call *here, *there, *others;
+
+    session_hold(w->a, &s, "hang/all", NULL);
+    here = keep_alive_hang(w->a, &s, 2000);
+    there = keep_alive_hang(w->b, &s, 2000);
+    others = keep_alive_hang(w->b, &other, 2000);
+    stays_true(!call_done(here) && !call_done(there), 150);
+    expect_status(force_unlock(w->b, "hang/all"), 200);
+    wait_until(call_done(here) || call_done(there), AT_ONCE_MS);
+    struct call *first = call_done(here) ? here : there;
+    expect_loss(call_await(first, 0), "hang/all", "forced");
+    /* The other one may come to it when that has been told already. */
+    expect_status(call_await(first == here ? there : here, 3000), 200);
+    expect_alive(call_await(others, 3000), 0);
+}
+
+/* Its messages come by a connection that may be cut. */
+static void test_hanging_while_messages_are_cut_off(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct call *call;
+    struct reply *r;
+
+    session_hold(w->a, &s, "hang/cut", "ttl_ms=60000");
+    call = keep_alive_hang(w->b, &s, 14000);
+    stays_true(!call_done(call), 150);
+    for (int i = 0; i < 3; i++) {
+        redis_ok(w->redis, "CLIENT KILL TYPE pubsub");
+        stays_true(!call_done(call), 200);
+    }
+    redis_ok(w->redis, "CLIENT KILL TYPE pubsub");
+    expect_status(force_unlock(w->a, "hang/cut"), 200); /* nobody hears of this one */
+    r = call_await(call, 4000);
+    expect_loss(r, "hang/cut", "forced");
+}
+
+static void test_a_loss_at_the_moment_it_comes(struct world *w)
+{
+    enum { ROUNDS = 60 };
+    struct session s = session_new(w->a, NULL);
+
+    for (int i = 0; i < ROUNDS; i++) {
+        const char *lock = text(w, "hang/race-%d", i);
+        struct call *call, *force;
+        struct reply *r;
+
+        session_hold(w->a, &s, lock, "ttl_ms=60000");
+        force = CALL(w->b, .method = "POST", .path = lock_path(w, lock, "/force-unlock"));
+        call = keep_alive_hang(i % 2 ? w->a : w->b, &s, 10000);
+        r = call_await(call, AT_ONCE_MS);
+        expect_loss(r, lock, "forced");
+        expect_status(call_await(force, AT_ONCE_MS), 200);
+        wait_until(losses_len(keep_alive(w->a, &s, NULL)) == 0, AT_ONCE_MS);
+    }
+}
+
+static void test_hanging_while_it_drains(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", w->redis->url, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(fe, NULL);
+    struct call *call;
+    struct reply *r;
+
+    session_hold(fe, &s, "hang/drain", NULL);
+    call = keep_alive_hang(fe, &s, 14000);
+    stays_true(!call_done(call), 150);
+    front_stop(fe);
+    r = call_await(call, AT_ONCE_MS);
+    expect_alive(r, 1);
+    expect_bool(r, "draining", true);
+    stays_true(redis_has(w->redis, "hang/drain"), 2 * WATCHDOG_MS);
+    expect_alive(keep_alive(w->a, &s, NULL), 1);
+}
+
+static void test_who_hangs_up_leaves_nothing(struct world *w)
+{
+    enum { CALLS = 20 };
+    struct front *fe = front_start(w, "--redis", w->redis->url, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(fe, NULL);
+    struct call *calls[CALLS];
+
+    session_hold(fe, &s, "hang/up", NULL);
+    for (int i = 0; i < CALLS; i++)
+        calls[i] = keep_alive_hang(fe, &s, 14000);
+    wait_until(front_metric(fe, "rlockd_connections", NULL) > CALLS, 3000);
+    for (int i = 0; i < CALLS; i++)
+        call_hang_up(calls[i]);
+    wait_until(front_metric(fe, "rlockd_connections", NULL) <= 1, 3000);
+    expect_status(force_unlock(w->a, "hang/up"), 200);
+    struct reply *r = keep_alive(fe, &s, NULL);
+    expect_loss(r, "hang/up", "forced");
+    front_stop(fe);
+}
+
+int main(void)
+{
+    static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_counts_from_its_arrival),
+        E2E_TEST(test_a_wait_that_is_too_long_is_no_sign_of_life),
+        E2E_TEST(test_held_in_a_body),
+        E2E_TEST(test_held_in_the_query),
+        E2E_TEST(test_held_nothing),
+        E2E_TEST(test_held_that_is_refused),
+        E2E_TEST(test_hanging_until_the_session_ends),
+        E2E_TEST(test_one_of_two_hanging_ones_is_told),
+        E2E_TEST(test_hanging_while_messages_are_cut_off),
+        E2E_TEST(test_a_loss_at_the_moment_it_comes),
+        E2E_TEST(test_hanging_while_it_drains),
+        E2E_TEST(test_who_hangs_up_leaves_nothing),
+    };
+    struct e2e_plan plan = {
+        .name = "keep-alive", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
+
+    return e2e_run(&plan);
+}

@@ -1,0 +1,288 @@
+/* A session's end, by its client's word or by its silence: all it held is free, all it waited
+ * for is refused. */
+#include "harness_session.h"
+
+enum { AT_ONCE_MS = 1000, MANY = 250 };
+
+static const char *hashes(struct world *w, const char *prefix, int count)
+{
+    return redis_do(w->redis, "EVAL %s 0 %s %d",
+                    "local n = 0 for i = 0, ARGV[2] - 1 do "
+                    "n = n + redis.call('exists', ARGV[1] .. i) end return tostring(n)",
+                    prefix, count)
+        ->str;
+}
+
+static void test_delete_frees_and_wakes(struct world *w)
+{
+    struct session s = session_new(w->a, NULL), other = session_new(w->a, NULL);
+    struct listener *listener = listener_start(w->redis, "redisson_lock__channel:{end/1}");
+    const char *token = session_hold(w->a, &s, "end/1", NULL);
+    struct call *first, *second;
+    struct reply *r;
+
+    session_hold(w->b, &s, "end/2", "ttl_ms=60000");
+    first = session_call_put(w->b, &other, "end/1", token_new(w), "wait_ms=20000");
+    second = call_put(w->a, "end/2", token_new(w), "wait_ms=20000");
+    wait_until(waiter_count(w->a, "end/1") == 1 && waiter_count(w->a, "end/2") == 1, 3000);
+    r = session_end(w->b, &s);
+    expect_status(r, 200);
+    expect_int(r, "released", 2);
+    assert_string_equal(listener_next(listener, 1000), "0");
+    expect_status(call_await(first, AT_ONCE_MS), 201);
+    expect_status(call_await(second, AT_ONCE_MS), 201);
+    r = lock_release(w->a, "end/1", token);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "session-ended");
+    r = lock_renew(w->b, "end/1", token, NULL);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "session-ended");
+    /* The same request again, by a client that does not know yet. */
+    expect_problem(session_put(w->a, &s, "end/1", token, NULL), 410, "session-ended");
+    expect_alive(keep_alive(w->a, &other, NULL), 1);
+}
+
+static void test_silence_frees_and_wakes(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=1000");
+    struct listener *listener = listener_start(w->redis, "redisson_lock__channel:{silent/1}");
+    int64_t from_ms = now_ms();
+    struct call *first, *second;
+    struct reply *r;
+    const char *token;
+
+    session_hold(w->a, &s, "silent/1", NULL);
+    token = session_hold(w->b, &s, "silent/2", "ttl_ms=60000&owner=me");
+    first = call_put(w->b, "silent/1", token_new(w), "wait_ms=20000");
+    second = call_put(w->a, "silent/2", token_new(w), "wait_ms=20000");
+    stays_true(!call_done(first) && !call_done(second), 700);
+    r = call_await(first, 1500);
+    expect_status(r, 201);
+    assert_in_range(r->done_ms - from_ms, 950, patience_ms(2000));
+    assert_string_equal(listener_next(listener, 1000), "0");
+    expect_status(call_await(second, AT_ONCE_MS), 201);
+    expect_problem(session_look(w->a, s.id), 404, "not-found");
+    r = keep_alive(w->b, &s, NULL);
+    expect_problem(r, 410, "session-ended");
+    expect_str(r, "reason", "expired");
+    expect_problem(session_open(w->a, s.token, "ttl_ms=1000"), 410, "session-ended");
+    expect_problem(session_end(w->a, &s), 410, "session-ended");
+    expect_problem(session_put(w->a, &s, "silent/3", token_new(w), NULL), 410, "session-ended");
+    r = lock_release(w->a, "silent/2", token);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "session-ended");
+}
+
+static void test_its_waiting_requests_are_answered(struct world *w)
+{
+    struct session ended = session_new(w->a, NULL), silent = session_new(w->a, "ttl_ms=1000");
+    const char *holder = token_new(w);
+    struct call *calls[4], *other;
+
+    expect_status(lock_put(w->a, "end-wait", holder, "ttl_ms=60000"), 201);
+    for (int i = 0; i < 4; i++)
+        calls[i] = session_call_put(i % 2 ? w->a : w->b, i < 2 ? &ended : &silent, "end-wait",
+                                    token_new(w),
+                                    i % 2 ? "wait_ms=20000" : "wait_ms=20000&owner=x");
+    other = call_put(w->b, "end-wait", token_new(w), "wait_ms=20000");
+    wait_until(waiter_count(w->a, "end-wait") == 5, 800);
+    expect_status(session_end(w->b, &ended), 200);
+    for (int i = 0; i < 2; i++) {
+        struct reply *r = call_await(calls[i], AT_ONCE_MS);
+
+        expect_problem(r, 410, "session-ended");
+        expect_str(r, "reason", "released");
+    }
+    for (int i = 2; i < 4; i++) {
+        struct reply *r = call_await(calls[i], 2000);
+
+        expect_problem(r, 410, "session-ended");
+        expect_str(r, "reason", "expired");
+    }
+    assert_false(call_done(other));
+    wait_until(waiter_count(w->a, "end-wait") == 1, AT_ONCE_MS);
+    expect_status(lock_release(w->a, "end-wait", holder), 200);
+    expect_status(call_await(other, AT_ONCE_MS), 201);
+}
+
+static void hold_many(struct world *w, const struct session *s, const char *prefix)
+{
+    for (int i = 0; i < MANY; i++)
+        session_hold(i % 2 ? w->a : w->b, s, text(w, "%s%d", prefix, i),
+                     i % 3 ? "ttl_ms=60000" : NULL);
+}
+
+static void test_many_leases_are_all_released(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct reply *r;
+
+    hold_many(w, &s, "many/");
+    r = session_end(w->b, &s);
+    expect_status(r, 200);
+    expect_int(r, "released", MANY);
+    assert_in_range(r->done_ms - r->sent_ms, 0, patience_ms(AT_ONCE_MS));
+    assert_string_equal(hashes(w, "many/", MANY), "0");
+    expect_int(session_end(w->a, &s), "released", MANY);
+    s = session_new(w->a, "ttl_ms=3000");
+    hold_many(w, &s, "quiet/");
+    int64_t left_ms = reply_int(keep_alive(w->a, &s, NULL), "remaining_ms");
+    int64_t end_ms = now_ms() + left_ms;
+    assert_string_equal(hashes(w, "quiet/", MANY), "250");
+    wait_until(strcmp(hashes(w, "quiet/", MANY), "0") == 0, left_ms + AT_ONCE_MS);
+    assert_in_range(now_ms(), end_ms - 50, end_ms + patience_ms(AT_ONCE_MS));
+}
+
+/* Nobody was there when it ended; whoever comes next cleans up. */
+static void test_ended_while_no_front_end_ran(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(fe, "ttl_ms=1000"), alive = session_new(fe, "ttl_ms=60000");
+
+    session_hold(fe, &s, "alone/1", "ttl_ms=60000");
+    session_hold(fe, &alive, "alone/2", "ttl_ms=60000");
+    session_hold(fe, &alive, "alone/3", NULL);
+    front_kill(fe);
+    nap_ms(1300);
+    assert_true(redis_has(redis, "alone/1"));
+    fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
+    wait_until(!redis_has(redis, "alone/1"), AT_ONCE_MS);
+    assert_true(redis_has(redis, "alone/2"));
+    struct reply *r;
+    wait_until(losses_len(r = keep_alive(fe, &alive, NULL)) == 1, 1500);
+    expect_loss(r, "alone/3", "expired");
+    expect_problem(keep_alive(fe, &s, NULL), 410, "session-ended");
+}
+
+/* S4: the session is over, then the lock is free: its waiter is not granted it. */
+static void test_nobody_is_granted_for_a_dead_session(struct world *w)
+{
+    enum { ROUNDS = 40 };
+
+    for (int i = 0; i < ROUNDS; i++) {
+        const char *lock = text(w, "dead-%d", i), *holder = token_new(w);
+        struct session s = session_new(w->a, NULL);
+        struct call *waiter, *end, *release;
+
+        expect_status(lock_put(w->a, lock, holder, "ttl_ms=60000"), 201);
+        waiter = session_call_put(i % 2 ? w->a : w->b, &s, lock, token_new(w), "wait_ms=9000");
+        if (i % 4 < 2)
+            wait_until(waiter_count(w->a, lock) == 1, 3000);
+        end = CALL(i % 3 ? w->a : w->b, .method = "DELETE",
+                   .path = text(w, "/v1/sessions/%s", s.id), .headers = {s.header});
+        if (i % 8 < 4)
+            expect_status(call_await(end, AT_ONCE_MS), 200);
+        release = CALL(w->b, .method = "DELETE", .path = lock_path(w, lock, ""),
+                       .token = holder);
+        struct reply *r = call_await(waiter, AT_ONCE_MS);
+        /* At once: the grant may have come first; then the end has released it. */
+        if (r->status != 201 || i % 8 < 4)
+            expect_problem(r, 410, "session-ended");
+        expect_status(call_await(end, AT_ONCE_MS), 200);
+        expect_status(call_await(release, AT_ONCE_MS), 200);
+        assert_false(redis_has(w->redis, lock));
+        stays_true(!redis_has(w->redis, lock), 20);
+        assert_int_equal(waiter_count(w->a, lock), 0);
+    }
+}
+
+/* The end and the request meet: whichever comes first, nobody waits for what cannot come. */
+static void test_the_end_meets_the_request(struct world *w)
+{
+    enum { ROUNDS = 150 };
+
+    expect_status(lock_put(w->a, "meet", token_new(w), "ttl_ms=60000"), 201);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct session s = session_new(w->a, NULL);
+        struct call *waiter = session_call_put(i % 2 ? w->a : w->b, &s, "meet", token_new(w),
+                                               "wait_ms=9000");
+        struct call *end = CALL(i % 3 ? w->a : w->b, .method = "DELETE",
+                                .path = text(w, "/v1/sessions/%s", s.id),
+                                .headers = {s.header});
+
+        expect_problem(call_await(waiter, AT_ONCE_MS), 410, "session-ended");
+        expect_status(call_await(end, AT_ONCE_MS), 200);
+    }
+    wait_until(waiter_count(w->a, "meet") == 0, AT_ONCE_MS);
+}
+
+/* The message of its end is lost with the connection that would have brought it. */
+static void test_the_end_that_nobody_hears_of(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct call *waiter, *alive;
+
+    expect_status(lock_put(w->a, "unheard", token_new(w), "ttl_ms=60000"), 201);
+    waiter = session_call_put(w->b, &s, "unheard", token_new(w), "wait_ms=20000");
+    alive = keep_alive_hang(w->b, &s, 14000);
+    wait_until(waiter_count(w->a, "unheard") == 1, 3000);
+    redis_ok(w->redis, "CLIENT KILL TYPE pubsub");
+    expect_status(session_end(w->a, &s), 200);
+    expect_problem(call_await(waiter, 4000), 410, "session-ended");
+    expect_problem(call_await(alive, 4000), 410, "session-ended");
+}
+
+/* The same with silence: locks that get free around the very millisecond of the end. */
+static void test_nobody_is_granted_after_the_deadline(struct world *w)
+{
+    enum { CROWD = 16, ROUNDS = 3 };
+    int granted = 0, refused = 0;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct session s = session_new(w->a, "ttl_ms=1000");
+        int64_t end_ms = now_ms() + reply_int(session_look(w->a, s.id), "remaining_ms");
+        struct call *waiters[CROWD], *releases[CROWD];
+        const char *holders[CROWD];
+
+        for (int i = 0; i < CROWD; i++) {
+            const char *lock = text(w, "deadline-%d-%d", round, i);
+
+            holders[i] = token_new(w);
+            expect_status(lock_put(w->a, lock, holders[i], "ttl_ms=60000"), 201);
+            waiters[i] = session_call_put(i % 2 ? w->a : w->b, &s, lock, token_new(w),
+                                          "wait_ms=9000&ttl_ms=60000");
+        }
+        for (int i = 0; i < CROWD; i++) {
+            while (now_ms() < end_ms - 16 + 4 * i)
+                nap_ms(1);
+            releases[i] = CALL(i % 3 ? w->a : w->b, .method = "DELETE",
+                               .path = text(w, "/v1/locks/deadline-%d-%d", round, i),
+                               .token = holders[i]);
+        }
+        for (int i = 0; i < CROWD; i++) {
+            struct reply *r = call_await(waiters[i], 2000);
+
+            granted += r->status == 201;
+            refused += r->status == 410;
+            if (r->status != 201)
+                expect_problem(r, 410, "session-ended");
+            else
+                expect_true(r, r->done_ms <= end_ms + patience_ms(60));
+            expect_status(call_await(releases[i], AT_ONCE_MS), 200);
+            wait_until(!redis_has(w->redis, text(w, "deadline-%d-%d", round, i)), 1200);
+        }
+    }
+    print_message("%d granted, %d refused\n", granted, refused);
+    assert_true(granted > 0 && refused > 0);
+}
+
+int main(void)
+{
+    static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_delete_frees_and_wakes),
+        E2E_TEST(test_silence_frees_and_wakes),
+        E2E_TEST(test_its_waiting_requests_are_answered),
+        E2E_TEST(test_many_leases_are_all_released),
+        E2E_TEST(test_ended_while_no_front_end_ran),
+        E2E_TEST(test_nobody_is_granted_for_a_dead_session),
+        E2E_TEST(test_the_end_meets_the_request),
+        E2E_TEST(test_the_end_that_nobody_hears_of),
+        E2E_TEST(test_nobody_is_granted_after_the_deadline),
+    };
+    struct e2e_plan plan = {
+        .name = "sessions-end", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
+
+    return e2e_run(&plan);
+}

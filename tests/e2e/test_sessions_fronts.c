@@ -1,0 +1,194 @@
+/* Sessions on three front ends: none of them matters, and three do not do the work thrice. */
+#include <signal.h>
+
+#include "harness_session.h"
+
+enum { SOON_MS = 1500, AT_ONCE_MS = 1000 };
+
+static struct front *third(struct world *w)
+{
+    return front_start(w, "--redis", w->redis->url, WATCHDOG_FLAGS, NULL);
+}
+
+static double renewals(struct front *const *fronts, size_t len)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < len; i++)
+        sum += front_metric(fronts[i], "rlockd_watchdog_renewals_total", NULL);
+    return sum;
+}
+
+static long long pexpire_calls(struct redis *redis)
+{
+    const char *at = strstr(redis_str(redis, "INFO commandstats"), "cmdstat_pexpire:calls=");
+
+    return at != NULL ? atoll(at + strlen("cmdstat_pexpire:calls=")) : 0;
+}
+
+/* The client is quiet for longer than the lock's TTL, and the only front end it ever spoke to
+ * is dead. */
+static void test_the_only_one_that_served_it_dies(struct world *w)
+{
+    for (int round = 0; round < 3; round++) {
+        struct front *fe = third(w);
+        struct session s = session_new(fe, "ttl_ms=10000");
+        const char *lock = text(w, "orphan-%d", round);
+        const char *token = session_hold(fe, &s, lock, NULL);
+        json_int_t fence = fence_of(fe, lock);
+
+        front_kill(fe);
+        stays_true(redis_has(w->redis, lock), 4 * WATCHDOG_MS);
+        expect_alive(keep_alive(round % 2 ? w->a : w->b, &s, NULL), 1);
+        assert_int_equal(fence_of(w->a, lock), fence);
+        expect_status(lock_put(w->b, lock, token, NULL), 200);
+        expect_status(lock_release(w->b, lock, token), 200);
+    }
+}
+
+/* Front ends come and go so that there is always one, but never the same for long. */
+static void test_handed_from_one_to_the_next(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(fe, "ttl_ms=30000");
+
+    session_hold(fe, &s, "relay", NULL);
+    json_int_t fence = fence_of(fe, "relay");
+    for (int i = 0; i < 6; i++) {
+        struct front *next = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
+
+        stays_true(redis_has(redis, "relay"), WATCHDOG_MS / 2);
+        front_kill(fe);
+        fe = next;
+    }
+    stays_true(redis_has(redis, "relay"), 2 * WATCHDOG_MS);
+    expect_alive(keep_alive(fe, &s, NULL), 1);
+    assert_int_equal(fence_of(fe, "relay"), fence);
+}
+
+static void test_a_paused_one_revives_nothing(struct world *w)
+{
+    struct front *fe = third(w);
+    struct session s = session_new(fe, NULL), over = session_new(fe, NULL);
+    const char *token = session_hold(fe, &s, "paused/taken", NULL), *mine = token_new(w);
+    const char *late = session_hold(fe, &over, "paused/over", NULL);
+    struct call *put, *renew, *fresh;
+    struct reply *r;
+
+    session_hold(fe, &s, "paused/forced", NULL);
+    child_signal(fe->child, SIGSTOP);
+    /* They reach it, and are read when all is over. */
+    renew = CALL(fe, .method = "PATCH", .path = "/v1/locks/paused%2Ftaken?ttl_ms=60000",
+                 .token = token);
+    put = session_call_put(fe, &over, "paused/over", late, NULL);
+    fresh = session_call_put(fe, &over, "paused/over", token_new(w), "wait_ms=5000");
+    redis_ok(w->redis, "DEL paused/taken");
+    expect_status(lock_put(w->a, "paused/taken", mine, "ttl_ms=60000"), 201);
+    expect_status(force_unlock(w->b, "paused/forced"), 200);
+    expect_status(session_end(w->a, &over), 200);
+    nap_ms(2 * WATCHDOG_MS);
+    child_signal(fe->child, SIGCONT);
+    expect_problem(call_await(renew, SOON_MS), 410, "lease-ended");
+    expect_problem(call_await(put, SOON_MS), 410, "session-ended");
+    expect_problem(call_await(fresh, SOON_MS), 410, "session-ended");
+    stays_true(!redis_has(w->redis, "paused/over") && !redis_has(w->redis, "paused/forced"),
+               2 * WATCHDOG_MS);
+    expect_status(lock_put(w->b, "paused/taken", mine, NULL), 200);
+    wait_until(losses_len(r = keep_alive(fe, &s, NULL)) == 2, SOON_MS);
+    expect_loss(r, "paused/forced", "forced");
+    expect_loss(r, "paused/taken", "expired");
+    assert_true(redis_int(w->redis, "PTTL paused/taken") > 50000);
+}
+
+/* A keep-alive that reached it before it was paused, and is read after it came back, does not
+ * bring a session back that has ended meanwhile. */
+static void test_a_late_keep_alive_revives_nothing(struct world *w)
+{
+    struct front *fe = third(w);
+    struct session s = session_new(fe, "ttl_ms=1000");
+    struct call *call;
+
+    session_hold(fe, &s, "late-alive", NULL);
+    child_signal(fe->child, SIGSTOP);
+    call = keep_alive_hang(fe, &s, 0);
+    wait_until(!redis_has(w->redis, "late-alive"), 2500);
+    child_signal(fe->child, SIGCONT);
+    expect_problem(call_await(call, SOON_MS), 410, "session-ended");
+    stays_true(!redis_has(w->redis, "late-alive"), WATCHDOG_MS);
+}
+
+static void test_work_is_not_multiplied(struct world *w)
+{
+    enum { LOCKS = 40, MEASURE_MS = 4000, PERIOD_MS = WATCHDOG_MS / 3 };
+    struct front *fronts[] = {w->a, w->b, third(w)};
+    struct session s[2] = {session_new(w->a, NULL), session_new(w->b, NULL)};
+    double before, done, most;
+    long long calls;
+    int64_t from_ms, passed_ms;
+
+    for (int i = 0; i < LOCKS; i++)
+        session_hold(fronts[i % 3], &s[i % 2], text(w, "work/%d", i), NULL);
+    nap_ms(WATCHDOG_MS);
+    calls = pexpire_calls(w->redis);
+    before = renewals(fronts, 3);
+    from_ms = now_ms();
+    nap_ms(MEASURE_MS);
+    done = renewals(fronts, 3) - before;
+    calls = pexpire_calls(w->redis) - calls;
+    passed_ms = now_ms() - from_ms;
+    most = (double)LOCKS * ((double)passed_ms / PERIOD_MS + 1);
+    print_message("%.0f renewals, %lld PEXPIREs in %d ms; once each third: %.0f\n", done, calls,
+                  (int)passed_ms, most);
+    assert_true(done <= most);
+    /* None later than half of the timeout. */
+    assert_true(done >= (double)LOCKS * ((double)passed_ms / (WATCHDOG_MS / 2.0) - 1));
+    assert_true((double)calls <= 2.2 * most);
+    for (int i = 0; i < 2; i++)
+        expect_alive(keep_alive(w->a, &s[i], NULL), LOCKS / 2);
+    for (int i = 0; i < 2; i++)
+        expect_int(session_end(w->b, &s[i]), "released", LOCKS / 2);
+    before = renewals(fronts, 3);
+    nap_ms(WATCHDOG_MS);
+    assert_true(renewals(fronts, 3) - before < 1); /* what has ended costs nothing */
+}
+
+/* Any request on any of them, round robin, while one after the other is killed and returns. */
+static void test_any_request_anywhere(struct world *w)
+{
+    static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
+    struct front *fronts[] = {w->a, w->b, third(w)};
+    struct session s = session_new(w->a, "ttl_ms=5000");
+
+    session_hold(w->a, &s, "anywhere/kept", NULL);
+    for (int i = 0; i < 30; i++) {
+        struct front *at = fronts[i % 3], *next = fronts[(i + 1) % 3];
+        const char *lock = text(w, "anywhere/%d", i), *token;
+
+        token = session_hold(at, &s, lock, "owner=me");
+        expect_status(session_put(next, &s, lock, token, "owner=me"), 200);
+        expect_alive(keep_alive(next, &s, NULL), 2);
+        expect_status(lock_renew(at, lock, token, NULL), 200);
+        expect_status(lock_release(next, lock, token), 200);
+        if (i % 10 == 9)
+            front_return(fronts[2], flags);
+    }
+    expect_int(session_end(fronts[2], &s), "released", 1);
+}
+
+int main(void)
+{
+    static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_the_only_one_that_served_it_dies),
+        E2E_TEST(test_handed_from_one_to_the_next),
+        E2E_TEST(test_a_paused_one_revives_nothing),
+        E2E_TEST(test_a_late_keep_alive_revives_nothing),
+        E2E_TEST(test_work_is_not_multiplied),
+        E2E_TEST(test_any_request_anywhere),
+    };
+    struct e2e_plan plan = {
+        .name = "sessions-fronts", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
+
+    return e2e_run(&plan);
+}

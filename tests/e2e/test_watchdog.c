@@ -1,0 +1,236 @@
+/* The watchdog: what lives is renewed, what was lost is told and never made anew. */
+#include <signal.h>
+
+#include "harness_session.h"
+
+enum {
+    LONG_MS = 5 * WATCHDOG_MS, /* well beyond the timeout */
+    SOON_MS = 1500,            /* a third of the timeout, a round, and time to spare */
+    AT_ONCE_MS = 1000
+};
+
+static void test_keeps_a_lease_while_keep_alives_come(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=1000");
+    const char *token = token_new(w);
+    struct reply *r = session_put(w->a, &s, "kept", token, NULL);
+    json_int_t fence = reply_int(r, "fencing_token");
+    struct front *fe = w->a;
+
+    expect_status(r, 201);
+    expect_bool(r, "watchdog", true);
+    expect_int(r, "ttl_ms", WATCHDOG_MS);
+    expect_between(r, "remaining_ms", 1, WATCHDOG_MS);
+    for (int64_t end = now_ms() + LONG_MS; now_ms() < end;) {
+        fe = fe == w->a ? w->b : w->a;
+        r = keep_alive(fe, &s, NULL);
+        expect_alive(r, 1);
+        expect_between(r, "remaining_ms", 900, 1000);
+        stays_true(redis_has(w->redis, "kept"), 150);
+    }
+    expect_between(lock_look(w->b, "kept"), "remaining_ms", 1, WATCHDOG_MS);
+    assert_int_equal(fence_of(w->b, "kept"), fence);
+    r = lock_put(w->b, "kept", token, NULL);
+    expect_status(r, 200);
+    expect_int(r, "fencing_token", fence);
+    expect_status(lock_release(w->b, "kept", token), 200);
+    assert_false(redis_has(w->redis, "kept"));
+}
+
+static void test_a_lease_with_a_ttl_ends_by_itself(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *token = token_new(w);
+    struct reply *r = session_put(w->a, &s, "own-ttl", token, "ttl_ms=400");
+
+    expect_status(r, 201);
+    expect_bool(r, "watchdog", false);
+    expect_int(r, "ttl_ms", 400);
+    wait_until(!redis_has(w->redis, "own-ttl"), 800);
+    wait_until(losses_len(r = keep_alive(w->b, &s, NULL)) == 1, SOON_MS);
+    expect_loss(r, "own-ttl", "expired");
+    assert_int_equal(leases_len(r), 0);
+    r = lock_put(w->b, "own-ttl", token, NULL);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "expired");
+    wait_until(losses_len(keep_alive(w->a, &s, NULL)) == 0, SOON_MS);
+    stays_true(!redis_has(w->redis, "own-ttl"), WATCHDOG_MS);
+}
+
+static void test_patch_chooses_who_renews(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *token = session_hold(w->a, &s, "patched", "ttl_ms=1000");
+    struct reply *r = lock_renew(w->b, "patched", token, NULL);
+
+    expect_status(r, 200);
+    expect_bool(r, "watchdog", true);
+    expect_int(r, "ttl_ms", WATCHDOG_MS);
+    stays_true(redis_has(w->redis, "patched"), 2000);
+    r = lock_renew(w->a, "patched", token, "ttl_ms=300");
+    expect_status(r, 200);
+    expect_bool(r, "watchdog", false);
+    wait_until(!redis_has(w->redis, "patched"), 1000);
+    wait_until(losses_len(r = keep_alive(w->b, &s, NULL)) == 1, SOON_MS);
+    expect_loss(r, "patched", "expired");
+}
+
+/* Told by the next keep-alive, and by that one only. */
+static void told_once(struct world *w, struct session *s, const char *lock, const char *reason)
+{
+    struct reply *r;
+
+    wait_until(loss_of(r = keep_alive(w->b, s, NULL), lock) != NULL, SOON_MS);
+    expect_loss(r, lock, reason);
+    assert_null(lease_of(r, lock));
+    wait_until(loss_of(keep_alive(w->a, s, NULL), lock) == NULL, AT_ONCE_MS);
+    assert_null(loss_of(keep_alive(w->b, s, NULL), lock));
+    assert_null(loss_of(keep_alive(w->a, s, NULL), lock));
+}
+
+static void test_forced_out(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *token = session_hold(w->a, &s, "lost/forced", NULL);
+    struct reply *r;
+
+    session_hold(w->a, &s, "lost/not", NULL);
+    expect_bool(force_unlock(w->b, "lost/forced"), "unlocked", true);
+    told_once(w, &s, "lost/forced", "forced");
+    stays_true(!redis_has(w->redis, "lost/forced"), 2 * WATCHDOG_MS);
+    r = lock_release(w->a, "lost/forced", token);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "forced");
+    expect_alive(keep_alive(w->a, &s, NULL), 1);
+}
+
+static void test_deleted_by_an_operator(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+
+    session_hold(w->a, &s, "lost/deleted", NULL);
+    redis_ok(w->redis, "DEL lost/deleted");
+    stays_true(!redis_has(w->redis, "lost/deleted"), 2 * WATCHDOG_MS);
+    told_once(w, &s, "lost/deleted", "expired");
+}
+
+static void test_taken_by_a_java_client(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    long long left_ms;
+
+    session_hold(w->a, &s, "lost/taken", NULL);
+    redis_ok(w->redis, "DEL lost/taken");
+    assert_true(redisson_lock(w->redis, "lost/taken", JAVA_HOLDER, 30000));
+    told_once(w, &s, "lost/taken", "expired");
+    left_ms = redis_int(w->redis, "PTTL lost/taken");
+    stays_true(redis_int(w->redis, "HLEN lost/taken") == 1 &&
+                   redis_int(w->redis, "HEXISTS lost/taken %s", JAVA_HOLDER) == 1,
+               WATCHDOG_MS);
+    assert_in_range(redis_int(w->redis, "PTTL lost/taken"), 1, left_ms - WATCHDOG_MS / 2);
+    assert_true(redisson_unlock(w->redis, "lost/taken", JAVA_HOLDER));
+}
+
+/* Every front end stands still for longer than the lock's TTL. */
+static void test_expired_while_nobody_renewed(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+
+    session_hold(w->a, &s, "lost/expired", NULL);
+    child_signal(w->a->child, SIGSTOP);
+    child_signal(w->b->child, SIGSTOP);
+    int64_t give_up = now_ms() + patience_ms(5000);
+    while (redis_has(w->redis, "lost/expired") && now_ms() < give_up)
+        nap_ms(5);
+    child_signal(w->a->child, SIGCONT);
+    child_signal(w->b->child, SIGCONT);
+    assert_true(now_ms() < give_up);
+    stays_true(!redis_has(w->redis, "lost/expired"), 2 * WATCHDOG_MS);
+    told_once(w, &s, "lost/expired", "expired");
+}
+
+static void test_a_hanging_keep_alive_is_told_at_once(struct world *w)
+{
+    static const struct {
+        const char *lock, *query, *reason;
+    } losses[] = {
+        {"alarm/forced", NULL, "forced"},   {"alarm/forced-owner", "owner=me", "forced"},
+        {"alarm/deleted", NULL, "expired"}, {"alarm/ttl", "ttl_ms=500", "expired"},
+        {"alarm/taken", NULL, "expired"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(losses); i++) {
+        struct session s = session_new(w->a, NULL);
+        const char *lock = losses[i].lock;
+        struct call *call;
+        struct reply *r;
+        int64_t from_ms;
+
+        session_hold(w->a, &s, "alarm/other", NULL);
+        session_hold(w->a, &s, lock, losses[i].query);
+        call = keep_alive_hang(i % 2 == 0 ? w->a : w->b, &s, 14000);
+        stays_true(!call_done(call), 150);
+        from_ms = now_ms();
+        if (strstr(lock, "forced") != NULL) {
+            expect_status(force_unlock(w->b, lock), 200);
+        } else if (strstr(lock, "ttl") == NULL) {
+            redis_ok(w->redis, "DEL %s", lock);
+            if (strstr(lock, "taken") != NULL)
+                assert_true(redisson_lock(w->redis, lock, JAVA_HOLDER, 5000));
+        }
+        r = call_await(call, AT_ONCE_MS);
+        expect_loss(r, lock, losses[i].reason);
+        assert_int_equal(leases_len(r), 1);
+        /* A forced unlock is known in that moment; others when they are due. */
+        if (strcmp(losses[i].reason, "forced") == 0)
+            assert_in_range(r->done_ms - from_ms, 0, patience_ms(150));
+        wait_until(losses_len(keep_alive(w->a, &s, NULL)) == 0, AT_ONCE_MS);
+        expect_status(session_end(w->b, &s), 200);
+    }
+}
+
+static void test_told_again_to_who_hung_up(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct proxy *proxy = proxy_start(w->redis);
+    struct front *slow = front_start(w, "--redis", proxy_url(proxy, "", ""), WATCHDOG_FLAGS,
+                                     NULL);
+    struct call *call;
+
+    session_hold(w->a, &s, "again/1", NULL);
+    session_hold(w->a, &s, "again/2", NULL);
+    /* It hung up before there was anything to tell. */
+    call = keep_alive_hang(w->a, &s, 14000);
+    stays_true(!call_done(call), 100);
+    call_hang_up(call);
+    expect_status(force_unlock(w->b, "again/1"), 200);
+    nap_ms(100);
+    /* And while its answer was on its way from Redis. */
+    proxy_set(proxy, PROXY_DELAY);
+    call = keep_alive_hang(slow, &s, 0);
+    stays_true(!call_done(call), 150);
+    call_hang_up(call);
+    nap_ms(400);
+    told_once(w, &s, "again/1", "forced");
+    assert_non_null(lease_of(keep_alive(w->a, &s, NULL), "again/2"));
+}
+
+int main(void)
+{
+    static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_keeps_a_lease_while_keep_alives_come),
+        E2E_TEST(test_a_lease_with_a_ttl_ends_by_itself),
+        E2E_TEST(test_patch_chooses_who_renews),
+        E2E_TEST(test_forced_out),
+        E2E_TEST(test_deleted_by_an_operator),
+        E2E_TEST(test_taken_by_a_java_client),
+        E2E_TEST(test_expired_while_nobody_renewed),
+        E2E_TEST(test_a_hanging_keep_alive_is_told_at_once),
+        E2E_TEST(test_told_again_to_who_hung_up),
+    };
+    struct e2e_plan plan = {
+        .name = "watchdog", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
+
+    return e2e_run(&plan);
+}
