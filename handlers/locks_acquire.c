@@ -54,6 +54,7 @@ static void on_acquired(void *arg, const struct lock_result *result)
         locks_reply_hold(acquire->request, 201, &acquire->lease, result, token);
         return;
     case LOCK_HELD:
+        metrics_add(&acquire->service->metrics, METRIC_CONFIRMATIONS, 1);
         locks_reply_hold(acquire->request, 200, &acquire->lease, result, token);
         return;
     case LOCK_BUSY:

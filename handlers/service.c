@@ -135,17 +135,19 @@ static bool start_storage(struct service *service)
     service->store = lock_store_new(&store_options);
     if (service->waiters == NULL || service->store == NULL)
         return false;
-    const struct acquirer_options acquirer_options = {
-        .loop = service->loop,
-        .metrics = &service->metrics,
-        .store = service->store,
-        .waiters = service->waiters,
-        /* A quarter of the connections stays for those who renew and release. */
-        .waiters_max = (size_t)shared->config->max_connections * 3 / 4 / shared->worker_count};
+    /* A quarter of the connections stays for those who renew and release. */
+    service->parking.places = (size_t)shared->config->max_connections * 3 / 4 /
+                              shared->worker_count;
+    const struct acquirer_options acquirer_options = {.loop = service->loop,
+                                                      .metrics = &service->metrics,
+                                                      .store = service->store,
+                                                      .waiters = service->waiters,
+                                                      .parking = &service->parking};
     service->acquirer = acquirer_new(&acquirer_options);
     const struct session_watch_options watch_options = {.loop = service->loop,
                                                         .subscriber = service->subscriber,
-                                                        .acquirer = service->acquirer};
+                                                        .acquirer = service->acquirer,
+                                                        .parking = &service->parking};
     service->session_watch = session_watch_new(&watch_options);
     service->watchdog = watchdog_new(service->store);
     return service->acquirer != NULL && service->session_watch != NULL &&

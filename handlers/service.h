@@ -39,6 +39,7 @@ struct service {
     struct redis *redis;
     struct subscriber *subscriber;
     struct waiters *waiters;
+    struct parking parking;
     struct lock_store *store;
     struct acquirer *acquirer;
     struct session_watch *session_watch;

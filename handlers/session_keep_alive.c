@@ -41,9 +41,10 @@ static void look(struct keep_alive *keep_alive, const struct session_keep_alive 
     keep_alive->looking = true;
     keep_alive->stirred = false;
     session_watcher_stop(&keep_alive->watcher);
-    if (keep_alive->deadline_ns > loop_now_ns(service->loop))
-        session_watcher_start(service->session_watch, &keep_alive->watcher,
-                              keep_alive->deadline_ns);
+    if (keep_alive->deadline_ns > loop_now_ns(service->loop) &&
+        !session_watcher_start(service->session_watch, &keep_alive->watcher,
+                               keep_alive->deadline_ns))
+        keep_alive->deadline_ns = 0; /* no place to hang: answered at once */
     session_look(service->store, keep_alive->session_id, said, on_looked, keep_alive);
 }
 

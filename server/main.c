@@ -64,14 +64,14 @@ static int take_signals(struct rlockd *rlockd)
 }
 
 /* As many descriptors as the system lets us have: one for every connection and every waiter. */
-static void raise_descriptor_limit(struct config *config)
+static int raise_descriptor_limit(struct config *config)
 {
     struct rlimit limit;
     /* Log, signals and Redis; and each worker's listener, loop and connections to Redis. */
     const rlim_t reserve = 64 + 8 * (rlim_t)config->workers;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
+        return 0;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -82,6 +82,9 @@ static void raise_descriptor_limit(struct config *config)
         log_write(LOG_LEVEL_WARN, "fewer connections than wanted: the descriptor limit is low",
                   json_pack("{s:i}", "max_connections", config->max_connections));
     }
+    if (config->max_connections < CONNECTIONS_PER_WORKER_MIN * config->workers)
+        return refuse("the limit of open files (ulimit -n) is too low");
+    return 0;
 }
 
 static int parse_redis_url(struct redis_url *url, const char *text)
@@ -194,7 +197,8 @@ static int prepare(struct rlockd *rlockd)
 
     if (take_signals(rlockd) != 0)
         return -1;
-    raise_descriptor_limit(&rlockd->config);
+    if (raise_descriptor_limit(&rlockd->config) != 0)
+        return -1;
     if (listen_open(rlockd->config.listen_host, rlockd->config.listen_port, rlockd->listen_fds,
                     rlockd->config.workers, rlockd->where, error, sizeof(error)) != 0)
         return refuse(error);

@@ -15,7 +15,6 @@ enum { REFUSED_SLEEP_MS = 500 };
 struct acquirer {
     struct acquirer_options options;
     struct acquisition *acquisitions;
-    size_t waiting;
     bool draining;
 };
 
@@ -46,14 +45,18 @@ struct acquisition {
 
 static void on_tried(void *arg, const struct lock_result *result);
 
+static bool is_full(const struct acquirer *acquirer)
+{
+    return acquirer->options.parking->taken >= acquirer->options.parking->places;
+}
+
 static void try(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
     int64_t left_ms = (acquisition->deadline_ns - loop_now_ns(acquirer->options.loop)) /
                       CLOCK_NS_PER_MS;
     bool wants_to_wait = !acquisition->final && left_ms > 0;
-    bool has_room = acquisition->parked_ns != 0 ||
-                    acquirer->waiting < acquirer->options.waiters_max;
+    bool has_room = acquisition->parked_ns != 0 || !is_full(acquirer);
     bool may_wait = wants_to_wait && has_room;
 
     acquisition->registering = may_wait;
@@ -72,7 +75,7 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
 
     if (acquisition->parked_ns == 0)
         return;
-    acquirer->waiting--;
+    acquirer->options.parking->taken--;
     metrics_add(metrics, got_it ? METRIC_WAITS_GRANTED : METRIC_WAITS_ENDED, 1);
     metrics_observe(metrics, HISTOGRAM_WAIT, now_ns - acquisition->parked_ns);
     int64_t woken_ns = waiter_woken_ns(&acquisition->waiter);
@@ -144,7 +147,7 @@ static void park(struct acquisition *acquisition, int64_t remaining_ms)
     char lock[KEY_NAME_MAX + 1];
 
     acquisition->parked_ns = loop_now_ns(acquirer->options.loop);
-    acquirer->waiting++;
+    acquirer->options.parking->taken++;
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
     timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
               acquisition->deadline_ns);
@@ -174,7 +177,7 @@ static void wait_on(struct acquisition *acquisition, const struct lock_result *r
         finish_as(acquisition, LOCK_DRAINING);
     } else if (acquisition->parked_ns != 0) {
         waiter_busy(acquirer->options.waiters, &acquisition->waiter, sleep_ms);
-    } else if (acquisition->no_room || acquirer->waiting >= acquirer->options.waiters_max) {
+    } else if (acquisition->no_room || is_full(acquirer)) {
         metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
         finish_as(acquisition, LOCK_TOO_MANY_WAITERS);
     } else {

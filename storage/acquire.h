@@ -17,7 +17,7 @@ struct acquirer_options {
     struct metrics *metrics;
     struct lock_store *store;
     struct waiters *waiters;
-    size_t waiters_max; /* one more is told LOCK_TOO_MANY_WAITERS */
+    struct parking *parking; /* who finds no place is told LOCK_TOO_MANY_WAITERS */
 };
 
 struct acquirer *acquirer_new(const struct acquirer_options *options);

@@ -21,6 +21,7 @@ void session_watcher_stop(struct session_watcher *watcher)
         return;
     watcher->watch = NULL;
     timer_cancel(loop_timers(watch->options.loop), &watcher->deadline);
+    watch->options.parking->taken--;
     DL_DELETE(watch->watchers, watcher);
 }
 
@@ -32,14 +33,20 @@ static void stir(void *arg)
     watcher->stirred(watcher->arg);
 }
 
-void session_watcher_start(struct session_watch *watch, struct session_watcher *watcher,
+bool session_watcher_start(struct session_watch *watch, struct session_watcher *watcher,
                            int64_t deadline_ns)
 {
+    struct parking *parking = watch->options.parking;
+
     assert(watcher->watch == NULL);
+    if (parking->taken >= parking->places)
+        return false;
+    parking->taken++;
     watcher->watch = watch;
     watcher->deadline = (struct timer){.fire = stir, .arg = watcher};
     timer_arm(loop_timers(watch->options.loop), &watcher->deadline, deadline_ns);
     DL_APPEND(watch->watchers, watcher);
+    return true;
 }
 
 void session_watch_stir_all(struct session_watch *watch)

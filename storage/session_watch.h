@@ -26,6 +26,7 @@ struct session_watch_options {
     struct loop *loop;
     struct subscriber *subscriber;
     struct acquirer *acquirer;
+    struct parking *parking;
 };
 
 struct session_watch *session_watch_new(const struct session_watch_options *options);
@@ -33,9 +34,10 @@ struct session_watch *session_watch_new(const struct session_watch_options *opti
 void session_watch_free(struct session_watch *watch);
 
 /* `stirred` comes once: when something happened to the session, when it may have been missed,
- * or at `deadline_ns`. The watcher is then off, and may be started again. */
-void session_watcher_start(struct session_watch *watch, struct session_watcher *watcher,
-                           int64_t deadline_ns);
+ * or at `deadline_ns`. The watcher is then off, and may be started again. False: too many
+ * requests hang here already, so this one had better be answered. */
+bool session_watcher_start(struct session_watch *watch, struct session_watcher *watcher,
+                           int64_t deadline_ns) __attribute__((warn_unused_result));
 void session_watcher_stop(struct session_watcher *watcher);
 /* Stirs everyone: a drain, or Redis is back. */
 void session_watch_stir_all(struct session_watch *watch);

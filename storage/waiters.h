@@ -19,6 +19,12 @@
 struct waiters;
 struct waited_lock;
 
+/* Places for requests that hang, of whatever sort: fewer than connections, so that those who
+ * renew and release always find one. */
+struct parking {
+    size_t places, taken;
+};
+
 /* Embedded in its owner. */
 struct waiter {
     const char *lease_id; /* the owner's */

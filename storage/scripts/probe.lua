@@ -32,6 +32,7 @@ for i = 2, #KEYS do
   redis.call('pttl', KEYS[i])
   redis.call('del', KEYS[i])
 end
+redis.call('scan', 0, 'count', 1, 'type', 'hash')
 redis.call('time')
 for i = 1, #ARGV do redis.call('publish', ARGV[i], '0') end
 return 1

@@ -37,6 +37,7 @@ struct client {
 static struct metrics metrics;
 static struct lock_store store;
 static struct waiters *waiters;
+static struct parking parking;
 static struct acquirer *acquirer;
 static struct client clients[CLIENTS];
 static struct client *const a = &clients[0], *const b = &clients[1], *const c = &clients[2],
@@ -182,11 +183,12 @@ static inline int set_up(void **state)
     struct waiters_options of_waiters = {
         .loop = &loop, .metrics = &metrics, .subscriber = &subscriber};
     waiters = waiters_new(&of_waiters);
+    parking = (struct parking){.places = WAITERS_MAX};
     struct acquirer_options of_acquirer = {.loop = &loop,
                                            .metrics = &metrics,
                                            .store = &store,
                                            .waiters = waiters,
-                                           .waiters_max = WAITERS_MAX};
+                                           .parking = &parking};
     acquirer = acquirer_new(&of_acquirer);
     return waiters == NULL || acquirer == NULL;
 }
