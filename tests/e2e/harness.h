@@ -45,10 +45,8 @@ struct e2e_plan {
     const char *const *flags; /* of the front ends, NULL-terminated; may be NULL */
 };
 
-#define E2E_TEST(function)                                                                     \
-    {                                                                                          \
-#function, function                                                                    \
-    }
+/* A compound literal, because clang-format 14 and 19 break bare braces differently. */
+#define E2E_TEST(function) ((struct e2e_test){#function, function})
 #define E2E_TESTS(array) .tests = (array), .tests_len = COUNT_OF(array)
 
 /* Runs the tests of a plan; returns what main() has to return. E2E_FILTER picks tests by name.
