@@ -42,10 +42,14 @@ static int tear_down(void **state)
 static void write_file(const char *text)
 {
     FILE *file = fopen(path, "w");
+    size_t written;
+    int closed;
 
     assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
+    written = fwrite(text, 1, strlen(text), file);
+    closed = fclose(file);
+    assert_int_equal(written, strlen(text));
+    assert_int_equal(closed, 0);
 }
 
 static void load(const char *text)
