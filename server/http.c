@@ -42,6 +42,17 @@ void http_set_stage(struct http_request *request, enum http_stage stage)
 
 /* --- the life of a request ---------------------------------------------------------------- */
 
+/* Leaves libmicrohttpd one parameter, with a value. Without a header after it, 1.0.1 goes on
+ * from the end of the last parameter's value when its buffer is nearly full, also if that is
+ * NULL: one long `GET /?a` would be the end of the process. */
+static void blank_query(char *target)
+{
+    char *query = strchr(target, '?');
+
+    if (query != NULL)
+        memset(query + 1, '=', strlen(query + 1));
+}
+
 /* libmicrohttpd's first word of a request: its raw request line, before it is cut at `?` and
  * decoded, which we do ourselves (its own decoding ends a name at %00). */
 static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
@@ -50,9 +61,11 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
     size_t uri_len = strlen(uri);
     struct http_request *request = calloc(1, sizeof(*request) + uri_len + 1);
 
+    if (request != NULL)
+        memcpy(request->uri, uri, uri_len + 1);
+    blank_query((char *)uri); /* const in name: it is the connection's own buffer */
     if (request == NULL)
         return NULL;
-    memcpy(request->uri, uri, uri_len + 1);
     request->server = server;
     request->mhd = mhd;
     request->stage = HTTP_STAGE_HEADERS;

@@ -219,6 +219,30 @@ static void test_large_headers(struct world *w)
     assert_false(redis_has(w->redis, "large"));
 }
 
+/* Where libmicrohttpd 1.0.1 loses its place in its own buffer. */
+static void test_long_queries_without_headers(struct world *w)
+{
+    enum { LONGEST = 6000 };
+    static const char *const starts[] = {"GET /livez?", "GET /livez?a=1&", "GET /livez?&&"};
+    static const char *const behind[] = {"", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "{}"};
+    char *fill = calloc(1, LONGEST);
+
+    assert_non_null(fill);
+    world_defer(w, free, fill);
+    memset(fill, 'q', LONGEST);
+    for (size_t i = 0; i < COUNT_OF(starts) * COUNT_OF(behind); i++) {
+        for (int len = 1; len < LONGEST; len += 251) {
+            struct raw *raw = raw_open(w->a);
+
+            raw_text(raw, "%s%.*s HTTP/1.%d\r\n\r\n%s", starts[i / COUNT_OF(behind)], len, fill,
+                     len % 2, behind[i % COUNT_OF(behind)]);
+            raw_shut_write(raw);
+            assert_true(raw_closed(raw, ANSWER_MS));
+        }
+        expect_status(http(w->a, "GET", "/livez", NULL), 200);
+    }
+}
+
 static void test_slow_senders_are_cut_off(struct world *w)
 {
     enum { KINDS = 4 };
@@ -400,6 +424,7 @@ int main(void)
         E2E_TEST(test_oversized_bodies),
         E2E_TEST(test_body_where_none_belongs),
         E2E_TEST(test_large_headers),
+        E2E_TEST(test_long_queries_without_headers),
         E2E_TEST(test_slow_senders_are_cut_off),
         E2E_TEST(test_pipelined_requests),
         E2E_TEST(test_pipelined_behind_a_waiter),
