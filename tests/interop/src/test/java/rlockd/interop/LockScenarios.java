@@ -1,0 +1,470 @@
+package rlockd.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.Set;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import rlockd.interop.Direction.BothWays;
+import rlockd.interop.Direction.JavaToRest;
+import rlockd.interop.Direction.RestToJava;
+import rlockd.interop.RestLock.Lease;
+import rlockd.interop.RestLock.Session;
+
+/**
+ * What a lock of Redisson and the same lock over REST owe each other. A class per object says how
+ * either side gets at it; it leaves a scenario out by overriding it without annotation.
+ */
+abstract class LockScenarios extends Interop {
+    /** The lock for Java clients; one that excludes what rest() takes. */
+    abstract RLock java(RedissonClient client, String name);
+
+    /** `kind` of the acquire request. */
+    String kind() {
+        return "lock";
+    }
+
+    RestLock rest(Rest front, String name) {
+        return new RestLock(front, name, kind());
+    }
+
+    /** By then REST waiters notice that a Java client let go. */
+    long javaReleaseSeenMs() {
+        return AT_ONCE_MS;
+    }
+
+    /** The fencing token of the lock that this thread holds. */
+    OptionalLong javaToken(RLock held) {
+        return OptionalLong.empty();
+    }
+
+    final RLock java(String name) {
+        return java(world.java, name);
+    }
+
+    final RestLock rest(String name) {
+        return rest(world.front, name);
+    }
+
+    /** A Java client that waits, gets in, and goes again; when it got in. */
+    final Going<Long> javaWaits(String name) {
+        return go(() -> {
+            RLock lock = java(world.otherJava, name);
+            assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "Java waited in vain");
+            long inMs = now();
+            lock.unlock();
+            return inMs;
+        });
+    }
+
+    /** The same of a REST client, at the other front end. */
+    final Going<Long> restWaits(String name) {
+        RestLock lock = rest(world.otherFront, name);
+        Going<Long> waits = go(() -> {
+            Lease lease = lock.lease();
+            lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);
+            long inMs = now();
+            lease.release().expect(200);
+            return inMs;
+        });
+        lock.awaitWaiters(1);
+        return waits;
+    }
+
+    static void assertIn(Going<Long> waiter, long sinceMs, long earliestMs, long latestMs)
+        throws InterruptedException {
+        assertBetween(earliestMs, latestMs, waiter.await(WAIT_MS + 5000) - sinceMs);
+    }
+
+    final String holderOfThisThread() {
+        return world.java.getId() + ":" + Thread.currentThread().getId();
+    }
+
+    // ---- hand-over
+
+    @JavaToRest
+    void restGetsInWhenJavaReleases() throws Exception {
+        String name = newName();
+        RLock lock = java(name);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Going<Long> waiter = restWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        lock.unlock();
+        assertIn(waiter, start, 0, javaReleaseSeenMs());
+    }
+
+    @RestToJava
+    void javaGetsInWhenRestReleases() throws Exception {
+        String name = newName();
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        lease.release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    @RestToJava
+    void everyJavaWaiterGetsInAfterRest() throws Exception {
+        String name = newName();
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        List<Going<Long>> waiters = new ArrayList<>();
+        for (int i = 0; i < 4; i++) {
+            waiters.add(javaWaits(name));
+        }
+        nap(300);
+        long start = now();
+        lease.release().expect(200);
+        for (Going<Long> waiter : waiters) {
+            assertIn(waiter, start, 0, 2 * AT_ONCE_MS);
+        }
+    }
+
+    // ---- refused
+
+    @JavaToRest
+    void restIsToldThatJavaHolds() {
+        String name = newName();
+        RLock lock = java(name);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Rest.Answer refused = rest(name).lease().acquire("ttl_ms", LEASE_MS).expect(423);
+        assertEquals(holderOfThisThread(), refused.string("holder.redisson_holder"));
+        assertBetween(LEASE_MS - 3000, LEASE_MS, refused.number("remaining_ms"));
+
+        Rest.Answer state = rest(name).look();
+        assertEquals(true, state.member("locked"));
+        assertEquals(kind(), state.string("kind"));
+        assertEquals(holderOfThisThread(), state.string("holders.0.redisson_holder"));
+        assertEquals(1, state.number("holders.0.hold_count"));
+        assertBetween(LEASE_MS - 3000, LEASE_MS, state.number("remaining_ms"));
+        lock.unlock();
+        assertEquals(false, rest(name).look().member("locked"));
+    }
+
+    @RestToJava
+    void javaIsRefusedWhileRestHolds() throws Exception {
+        String name = newName();
+        RLock lock = java(name);
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        assertFalse(lock.tryLock());
+        long start = now();
+        assertFalse(lock.tryLock(500, LEASE_MS, MILLISECONDS));
+        assertBetween(450, 500 + AT_ONCE_MS, now() - start);
+        assertTrue(lock.isLocked());
+        assertFalse(lock.isHeldByCurrentThread());
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        assertBetween(LEASE_MS - 5000, LEASE_MS, lock.remainTimeToLive());
+        lease.renew(2 * LEASE_MS).expect(200);
+        assertBetween(2 * LEASE_MS - 3000, 2 * LEASE_MS, lock.remainTimeToLive());
+        lease.release().expect(200);
+        assertFalse(lock.isLocked());
+        assertTrue(lock.tryLock());
+        lock.unlock();
+    }
+
+    // ---- expiry
+
+    @JavaToRest
+    void restGetsInWhenJavasLeaseExpires() throws Exception {
+        String name = newName();
+        RLock lock = java(name);
+        long start = now();
+        lock.lock(1500, MILLISECONDS);
+        Going<Long> waiter = restWaits(name);
+        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+    }
+
+    @RestToJava
+    void javaGetsInWhenRestsLeaseExpires() throws Exception {
+        String name = newName();
+        Lease lease = rest(name).lease();
+        long start = now();
+        lease.acquire("ttl_ms", 1500).expect(201);
+        Going<Long> waiter = javaWaits(name);
+        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
+        lease.release().expect(410);
+    }
+
+    // ---- force-unlock
+
+    @JavaToRest
+    void javasForceUnlockWakesRest() throws Exception {
+        String name = newName();
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Long> waiter = restWaits(name);
+        long start = now();
+        assertTrue(java(name).forceUnlock());
+        assertIn(waiter, start, 0, javaReleaseSeenMs());
+        lease.renew(LEASE_MS).expect(410);
+    }
+
+    @RestToJava
+    void restsForceUnlockWakesJava() throws Exception {
+        String name = newName();
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        assertEquals(true, rest(name).forceUnlock().member("unlocked"));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertEquals("forced", lease.renew(LEASE_MS).expect(410).string("reason"));
+    }
+
+    @RestToJava
+    void restsForceUnlockEvictsJava() throws Exception {
+        String name = newName();
+        RLock lock = java(name);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        assertEquals(true, rest(name).forceUnlock().member("unlocked"));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+    }
+
+    // ---- sessions
+
+    @RestToJava
+    void javaGetsInWhenTheSessionIsDeleted() throws Exception {
+        String name = newName();
+        Session session = new Session(world.front, LEASE_MS).keptAlive(300);
+        session.lease(rest(name)).acquire().expect(201);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        assertEquals(1, session.end().number("released"));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    @RestToJava
+    void javaGetsInWhenTheSessionFallsSilent() throws Exception {
+        String name = newName();
+        long start = now();
+        Session session = new Session(world.front, 2000);
+        session.lease(rest(name)).acquire("ttl_ms", LEASE_MS).expect(201);
+        assertIn(javaWaits(name), start, 1990, 2000 + AT_ONCE_MS);
+    }
+
+    // ---- reentrancy
+
+    @JavaToRest
+    void javaHoldsTwice() throws Exception {
+        String name = newName();
+        RLock lock = java(name);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        assertEquals(2, rest(name).look().number("holders.0.hold_count"));
+        Going<Long> waiter = restWaits(name);
+        lock.unlock();
+        assertEquals(1, rest(name).look().number("holders.0.hold_count"));
+        waiter.staysOut(400);
+        long start = now();
+        lock.unlock();
+        assertIn(waiter, start, 0, javaReleaseSeenMs());
+    }
+
+    @RestToJava
+    void restsOwnerHoldsTwice() throws Exception {
+        String name = newName();
+        Session session = new Session(world.front, LEASE_MS);
+        Lease first = session.lease(rest(name), "worker");
+        Lease second = session.lease(rest(world.otherFront, name), "worker");
+        first.acquire("ttl_ms", LEASE_MS).expect(201);
+        assertEquals(2, second.acquire("ttl_ms", LEASE_MS).expect(201).number("hold_count"));
+        Going<Long> waiter = javaWaits(name);
+        assertEquals(1, first.release().expect(200).number("hold_count"));
+        waiter.staysOut(400);
+        long start = now();
+        assertEquals(0, second.release().expect(200).number("hold_count"));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        session.end();
+    }
+
+    // ---- watchdogs
+
+    @JavaToRest
+    void javasWatchdogKeepsRestOut() throws Exception {
+        String name = newName();
+        RLock lock = java(name);
+        lock.lock();
+        Going<Long> waiter = restWaits(name);
+        waiter.staysOut(2 * World.WATCHDOG_MS + 500);
+        assertTrue(lock.isHeldByCurrentThread());
+        long start = now();
+        lock.unlock();
+        assertIn(waiter, start, 0, javaReleaseSeenMs());
+    }
+
+    @RestToJava
+    void restsWatchdogKeepsJavaOut() throws Exception {
+        String name = newName();
+        Session session = new Session(world.front, 2000).keptAlive(300);
+        Lease lease = session.lease(rest(name));
+        assertEquals(true, lease.acquire().expect(201).member("watchdog"));
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(2 * World.WATCHDOG_MS + 500);
+        long start = now();
+        lease.release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        session.end();
+    }
+
+    // ---- killed clients
+
+    @JavaToRest
+    void killedJvmFreesItsLock() throws Exception {
+        String name = newName();
+        Process client = KilledClient.start(this, "java", "" + world.redisPort, name);
+        Going<Long> waiter = restWaits(name);
+        waiter.staysOut(World.WATCHDOG_MS + 500);
+        long start = now();
+        Processes.kill(client);
+        assertIn(waiter, start, 0, World.WATCHDOG_MS + AT_ONCE_MS);
+    }
+
+    @RestToJava
+    void killedRestClientFreesItsLock() throws Exception {
+        String name = newName();
+        Process client = KilledClient.start(this, "rest", world.front.base.toString(), name);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(KilledClient.SESSION_MS + 500);
+        long start = now();
+        Processes.kill(client);
+        assertIn(waiter, start, 0, KilledClient.SESSION_MS + AT_ONCE_MS);
+    }
+
+    // ---- listing
+
+    /** The names that are listed below a prefix. */
+    private Set<String> listed(String prefix) {
+        Set<String> names = new HashSet<>();
+        String cursor = "";
+        do {
+            Rest.Answer page = world.front.get("/v1/locks?prefix=" + Rest.encode(prefix)
+                + (cursor.isEmpty() ? "" : "&cursor=" + Rest.encode(cursor))).expect(200);
+            ((List<?>) page.member("locks")).forEach(
+                lock -> names.add((String) ((java.util.Map<?, ?>) lock).get("lock")));
+            cursor = page.string("next_cursor");
+        } while (cursor != null);
+        return names;
+    }
+
+    @JavaToRest
+    void listingShowsJavasLocksButNoLatches() {
+        String name = newName();
+        RLock lock = java(name);
+        // What an unlock leaves for some seconds when the Java client does not clean up.
+        world.setKey("redisson_unlock_latch:{" + name + "}:0123456789abcdef0123456789abcdef",
+            "1", 5000);
+        assertEquals(Set.of(), listed(name));
+        lock.lock(LEASE_MS, MILLISECONDS);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        lock.unlock();
+        assertEquals(Set.of(name), listed(name));
+        assertEquals(Set.of(), listed("redisson_"));
+        lock.unlock();
+        assertEquals(Set.of(), listed(name));
+    }
+
+    // ---- names
+
+    private void handsOverBothWays(RedissonClient client, Rest front, String name)
+        throws InterruptedException {
+        RestLock rest = rest(front, name);
+        RLock java = java(client, name);
+        java.lock(LEASE_MS, MILLISECONDS);
+        Lease lease = rest.lease();
+        Going<Rest.Answer> restWaits = go(() ->
+            lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS));
+        rest.awaitWaiters(1);
+        long start = now();
+        java.unlock();
+        assertBetween(0, javaReleaseSeenMs(), restWaits.tookMs(start));
+        restWaits.await(0).expect(201);
+
+        Going<Boolean> javaWaits = go(() -> {
+            RLock lock = java(client, name);
+            boolean got = lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS);
+            lock.unlock();
+            return got;
+        });
+        javaWaits.staysOut(200);
+        start = now();
+        lease.release().expect(200);
+        assertTrue(javaWaits.await(WAIT_MS));
+        assertBetween(0, AT_ONCE_MS, javaWaits.tookMs(start));
+    }
+
+    @BothWays
+    void namesWithBraces() throws Exception {
+        handsOverBothWays(world.java, world.front, newName(":{42}:x"));
+        handsOverBothWays(world.java, world.front, newName("{"));
+        handsOverBothWays(world.java, world.front, newName("}{}"));
+    }
+
+    @BothWays
+    void namesInUtf8() throws Exception {
+        handsOverBothWays(world.java, world.front, newName(" Straße/日本 %2F+?#&"));
+        handsOverBothWays(world.java, world.front, newName(":{🔒}"));
+    }
+
+    @BothWays
+    void nameMapperIsOurKeyPrefix() throws Exception {
+        String name = newName();
+        handsOverBothWays(world.prefixedJava, world.prefixedFront, name);
+
+        RLock prefixed = java(world.prefixedJava, name);
+        prefixed.lock(LEASE_MS, MILLISECONDS);
+        assertEquals(Set.of(World.PREFIX + name), listed(World.PREFIX + name));
+        Lease unmapped = rest(name).lease(); // the same name without the prefix: another lock
+        unmapped.acquire("ttl_ms", LEASE_MS).expect(201);
+        rest(world.prefixedFront, name).lease().acquire("ttl_ms", LEASE_MS).expect(423);
+        rest(World.PREFIX + name).lease().acquire("ttl_ms", LEASE_MS).expect(423);
+        unmapped.release().expect(200);
+        prefixed.unlock();
+    }
+
+    // ---- fencing
+
+    @BothWays
+    void fencingTokensGrow() {
+        String name = newName();
+        RLock lock = java(name);
+        long last = 0;
+        for (int i = 0; i < 5; i++) {
+            Lease lease = rest(i % 2 == 0 ? world.front : world.otherFront, name).lease();
+            long token = lease.acquire("ttl_ms", LEASE_MS).expect(201).number("fencing_token");
+            assertTrue(token > last, token + " after " + last);
+            last = token;
+            assertEquals(last, rest(name).look().number("fencing_token"));
+            lease.release().expect(200);
+            for (int again = 0; again < 3; again++) {
+                lock.lock(LEASE_MS, MILLISECONDS);
+                OptionalLong javas = javaToken(lock);
+                if (javas.isPresent()) {
+                    assertTrue(javas.getAsLong() > last, javas + " after " + last);
+                    last = javas.getAsLong();
+                    assertEquals(last, rest(name).look().number("fencing_token"));
+                }
+                lock.unlock();
+            }
+        }
+    }
+}

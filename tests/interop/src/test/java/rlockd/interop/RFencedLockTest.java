@@ -1,0 +1,66 @@
+package rlockd.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.OptionalLong;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import rlockd.interop.Direction.BothWays;
+import rlockd.interop.Direction.RestToJava;
+import rlockd.interop.RestLock.Lease;
+
+final class RFencedLockTest extends LockScenarios {
+    @Override
+    RFencedLock java(RedissonClient client, String name) {
+        return client.getFencedLock(name);
+    }
+
+    @Override
+    OptionalLong javaToken(RLock held) {
+        return OptionalLong.of(((RFencedLock) held).getToken());
+    }
+
+    /** A free lock that REST had last: a token, not nil; a busy one: nil, not -1 or ours. */
+    @RestToJava
+    void tokensOfTryLock() throws Exception {
+        String name = newName();
+        RFencedLock lock = java(world.java, name);
+        Lease lease = rest(name).lease();
+        long rests = lease.acquire("ttl_ms", LEASE_MS).expect(201).number("fencing_token");
+        assertNull(lock.tryLockAndGetToken());
+        assertNull(lock.tryLockAndGetToken(200, LEASE_MS, MILLISECONDS));
+        assertEquals(rests, lock.getToken());
+        Going<Long> waiter = go(() -> {
+            RFencedLock other = java(world.otherJava, name);
+            Long token = other.tryLockAndGetToken(WAIT_MS, LEASE_MS, MILLISECONDS);
+            other.unlock();
+            return token;
+        });
+        waiter.staysOut(200);
+        lease.release().expect(200);
+        assertTrue(waiter.await(AT_ONCE_MS) > rests);
+    }
+
+    /** Java counts up when it re-enters; the token of the grant is the last one. */
+    @BothWays
+    void tokensOfReentry() {
+        String name = newName();
+        RFencedLock lock = java(world.java, name);
+        long first = lock.lockAndGetToken();
+        long second = lock.lockAndGetToken();
+        assertTrue(second > first);
+        assertEquals(second, rest(name).look().number("fencing_token"));
+        world.front.get("/v1/locks/" + Rest.encode(name) + "/fencing-tokens/" + second)
+            .expect(200);
+        lock.unlock();
+        lock.unlock();
+        Lease lease = rest(name).lease();
+        long rests = lease.acquire("ttl_ms", LEASE_MS).expect(201).number("fencing_token");
+        assertTrue(rests > second);
+        lease.release().expect(200);
+    }
+}

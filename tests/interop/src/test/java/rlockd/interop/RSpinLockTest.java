@@ -1,0 +1,17 @@
+package rlockd.interop;
+
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+final class RSpinLockTest extends LockScenarios {
+    @Override
+    RLock java(RedissonClient client, String name) {
+        return client.getSpinLock(name);
+    }
+
+    /** A spin lock tells nobody that it is free: our waiters poll, every 4 to 6 s. */
+    @Override
+    long javaReleaseSeenMs() {
+        return 6000 + AT_ONCE_MS;
+    }
+}

@@ -1,0 +1,87 @@
+package rlockd.interop;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import org.yaml.snakeyaml.Yaml;
+
+/** One front end of rlockd. */
+final class Rest {
+    final URI base;
+    private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+
+    Rest(URI base) {
+        this.base = base;
+    }
+
+    /** An answer; its members are asked for by a path like "holders.0.note". */
+    record Answer(int status, String text) {
+        Answer expect(int expected) {
+            if (status != expected) {
+                throw new AssertionError("expected " + expected + ": " + status + " " + text);
+            }
+            return this;
+        }
+
+        /** Null: there is no such member. */
+        Object member(String path) {
+            Object at = new Yaml().load(text); // JSON is YAML, and Redisson brings a parser of it
+            for (String step : path.split("\\.")) {
+                if (at instanceof Map<?, ?> map) {
+                    at = map.get(step);
+                } else if (at instanceof List<?> list && Integer.parseInt(step) < list.size()) {
+                    at = list.get(Integer.parseInt(step));
+                } else {
+                    return null;
+                }
+            }
+            return at;
+        }
+
+        String string(String path) {
+            return (String) member(path);
+        }
+
+        long number(String path) {
+            if (member(path) instanceof Number number) {
+                return number.longValue();
+            }
+            throw new AssertionError("no number at " + path + ": " + text);
+        }
+    }
+
+    Answer get(String path) {
+        return send("GET", path);
+    }
+
+    /** Headers are names and values in turn. */
+    Answer send(String method, String path, String... headers) {
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + path))
+            .method(method, HttpRequest.BodyPublishers.noBody())
+            .timeout(Duration.ofSeconds(60));
+        if (headers.length > 0) {
+            request.headers(headers);
+        }
+        try {
+            HttpResponse<String> response =
+                http.send(request.build(), HttpResponse.BodyHandlers.ofString());
+            return new Answer(response.statusCode(), response.body());
+        } catch (IOException e) {
+            throw new UncheckedIOException(method + " " + path, e);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(method + " " + path, e);
+        }
+    }
+
+    static String encode(String name) {
+        return URLEncoder.encode(name, StandardCharsets.UTF_8).replace("+", "%20");
+    }
+}

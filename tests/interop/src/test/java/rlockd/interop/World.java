@@ -1,0 +1,160 @@
+package rlockd.interop;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.net.Socket;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.redisson.Redisson;
+import org.redisson.api.RScript;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
+import org.redisson.config.Config;
+import org.redisson.config.SingleServerConfig;
+
+/** What all tests share: one private Redis, two front ends, two Java clients. */
+final class World {
+    /** Java's lockWatchdogTimeout and ours. */
+    static final long WATCHDOG_MS = 1500;
+    static final String PREFIX = "shop:";
+
+    private static final Path DIR = Path.of(System.getProperty("interop.dir"));
+    private static World shared;
+
+    final int redisPort;
+    final Rest front;
+    final Rest otherFront;
+    final Rest prefixedFront;
+    final RedissonClient java;
+    final RedissonClient otherJava;
+    final RedissonClient prefixedJava;
+
+    static synchronized World shared() {
+        if (shared == null) {
+            shared = new World();
+        }
+        return shared;
+    }
+
+    private World() {
+        try {
+            redisPort = startRedis();
+            front = startFront("front-1");
+            otherFront = startFront("front-2");
+            prefixedFront = startFront("front-prefixed", "--key-prefix", PREFIX);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        java = newClient(redisPort, "");
+        otherJava = newClient(redisPort, "");
+        prefixedJava = newClient(redisPort, PREFIX);
+    }
+
+    private static int startRedis() throws IOException {
+        Path dir = Files.createDirectories(DIR.resolve("redis"));
+        for (int attempt = 0; attempt < 5; attempt++) { // a free port may be taken by then
+            int port = Processes.freePort();
+            Process redis = Processes.start(dir.resolve("redis.log"), List.of("redis-server",
+                "--port", "" + port, "--bind", "127.0.0.1", "--dir", dir.toString(),
+                "--save", "", "--appendonly", "no"));
+            while (redis.isAlive()) {
+                try (Socket socket = new Socket("127.0.0.1", port)) {
+                    return port;
+                } catch (IOException e) {
+                    Interop.nap(20);
+                }
+            }
+        }
+        throw new IllegalStateException("redis-server does not start: see " + dir);
+    }
+
+    private Rest startFront(String name, String... flags) throws IOException {
+        String binary = System.getenv("RLOCKD_BIN");
+        if (binary == null) {
+            throw new IllegalStateException("RLOCKD_BIN names no rlockd");
+        }
+        Path log = DIR.resolve(name + ".log");
+        List<String> command = new ArrayList<>(List.of(binary, "--listen", "127.0.0.1:0",
+            "--redis", "redis://127.0.0.1:" + redisPort,
+            "--watchdog-timeout-ms", "" + WATCHDOG_MS));
+        command.addAll(List.of(flags));
+        Process process = Processes.start(log, command);
+        Rest rest = new Rest(URI.create("http://" + listening(process, log)));
+        Interop.eventually("ready: " + name, 10_000, () -> rest.get("/readyz").status() == 200);
+        return rest;
+    }
+
+    private static String listening(Process process, Path log) throws IOException {
+        Pattern line = Pattern.compile("\"msg\": ?\"listening\".*?\"listen\": ?\"([^\"]+)\"");
+        while (process.isAlive()) {
+            Matcher found = line.matcher(Files.readString(log));
+            if (found.find()) {
+                return found.group(1);
+            }
+            Interop.nap(20);
+        }
+        throw new IllegalStateException("rlockd ended: " + Files.readString(log));
+    }
+
+    static RedissonClient newClient(int redisPort, String prefix) {
+        Config config = new Config();
+        config.setLockWatchdogTimeout(WATCHDOG_MS).setThreads(8).setNettyThreads(8);
+        SingleServerConfig server = config.useSingleServer()
+            .setAddress("redis://127.0.0.1:" + redisPort)
+            .setConnectionMinimumIdleSize(4);
+        if (!prefix.isEmpty()) {
+            mapNames(server, prefix);
+        }
+        return Redisson.create(config);
+    }
+
+    /** NameMapper moved to another package with Redisson 4. */
+    private static void mapNames(SingleServerConfig server, String prefix) {
+        try {
+            Class<?> mapper = server.getClass().getMethod("getNameMapper").getReturnType();
+            Method setter = server.getClass().getMethod("setNameMapper", mapper);
+            setter.invoke(server, Proxy.newProxyInstance(
+                mapper.getClassLoader(), new Class<?>[] {mapper},
+                (proxy, method, args) -> switch (method.getName()) {
+                    case "map" -> args[0] == null ? null : prefix + args[0];
+                    case "unmap" -> args[0] == null ? null
+                        : args[0].toString().substring(prefix.length());
+                    default -> throw new UnsupportedOperationException(method.getName());
+                }));
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** Every key of the database and its PTTL: -1 has none. */
+    Map<String, Long> keys() {
+        String found = java.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE,
+            "local lines = {} "
+            + "for _, key in ipairs(redis.call('keys', '*')) do "
+            + "  lines[#lines + 1] = redis.call('pttl', key) .. ' ' .. key end "
+            + "return table.concat(lines, '\\n')", RScript.ReturnType.VALUE);
+        Map<String, Long> keys = new LinkedHashMap<>();
+        for (String line : found.split("\n")) {
+            int space = line.indexOf(' ');
+            if (space > 0) {
+                keys.put(line.substring(space + 1), Long.parseLong(line.substring(0, space)));
+            }
+        }
+        return keys;
+    }
+
+    void setKey(String key, String value, long ttlMs) {
+        java.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE,
+            "redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])", RScript.ReturnType.VALUE,
+            List.of(key), value, "" + ttlMs);
+    }
+}
