@@ -2,15 +2,18 @@
 #
 # CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
+# REDISSON="4.7.0": the versions of it that `interop` runs
 
-VERSION := 0.1.0
-PREFIX  := /usr/local
+VERSION  := 0.1.0
+# The newest, and one from before 3.44, when much of its locks was rewritten.
+REDISSON := 4.7.0 3.43.0
+PREFIX   := /usr/local
 
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 
-# Debian packages. Only `run`, `test`, `lint` and `valgrind` install what is missing of them.
+# Debian packages. Only `run`, `test`, `interop`, `lint` and `valgrind` install what is missing.
 COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
 BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libhiredis-dev \
                      libjansson-dev uuid-dev uthash-dev
@@ -18,6 +21,7 @@ RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
 TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
                      python3-jsonschema
+INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
 
 LIBRARIES      := libmicrohttpd hiredis jansson uuid
@@ -54,7 +58,8 @@ E2E_HARNESS  := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2
 TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(UNIT_HELPERS) $(E2E_HARNESS)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-programs lint format valgrind docker-test install clean always
+.PHONY: all help run test test-programs interop valgrind lint format docker-test install \
+        clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -129,6 +134,11 @@ valgrind: ## the end-to-end tests with the server under valgrind
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) RLOCKD_TEST_TIMEOUT_S=1800 RLOCKD_WRAP='$(VALGRIND)' \
 	    tests/run.sh $(call chosen,$(E2E_TESTS))
+
+interop: ## real Redisson clients and REST clients on the same locks, with Maven
+	@tests/packages.sh $(INTEROP_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) tests/interop/run.sh $(REDISSON)
 
 lint: ## layering, banned calls, sizes, openapi.yaml and README against the code, format
 	@tests/packages.sh $(LINT_PACKAGES)

@@ -7,8 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
 import org.redisson.api.RLock;
@@ -114,14 +115,31 @@ abstract class LockScenarios extends Interop {
         assertIn(waiter, start, 0, AT_ONCE_MS);
     }
 
+    private interface WayOfWaiting {
+        void in(RLock lock) throws Exception;
+    }
+
+    /** Each of these is code of its own in Redisson. */
     @RestToJava
-    void everyJavaWaiterGetsInAfterRest() throws Exception {
+    void everyWayOfJavaToWaitEndsWhenRestReleases() throws Exception {
         String name = newName();
         Lease lease = rest(name).lease();
         lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        List<WayOfWaiting> ways = List.of(
+            lock -> lock.lock(),
+            lock -> lock.lockInterruptibly(LEASE_MS, MILLISECONDS),
+            lock -> assertTrue(lock.tryLock(WAIT_MS, MILLISECONDS)),
+            lock -> lock.lockAsync(LEASE_MS, MILLISECONDS).get(),
+            lock -> assertTrue(lock.tryLockAsync(WAIT_MS, LEASE_MS, MILLISECONDS).get()));
         List<Going<Long>> waiters = new ArrayList<>();
-        for (int i = 0; i < 4; i++) {
-            waiters.add(javaWaits(name));
+        for (WayOfWaiting way : ways) {
+            waiters.add(go(() -> {
+                RLock lock = java(world.otherJava, name);
+                way.in(lock);
+                long inMs = now();
+                lock.unlock();
+                return inMs;
+            }));
         }
         nap(300);
         long start = now();
@@ -213,6 +231,18 @@ abstract class LockScenarios extends Interop {
         lease.renew(LEASE_MS).expect(410);
     }
 
+    @JavaToRest
+    void javasForceUnlockOfJavaWakesRest() throws Exception {
+        String name = newName();
+        RLock lock = java(name);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Going<Long> waiter = restWaits(name);
+        long start = now();
+        assertTrue(java(world.otherJava, name).forceUnlock());
+        assertIn(waiter, start, 0, javaReleaseSeenMs());
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+    }
+
     @RestToJava
     void restsForceUnlockWakesJava() throws Exception {
         String name = newName();
@@ -288,6 +318,7 @@ abstract class LockScenarios extends Interop {
         Lease second = session.lease(rest(world.otherFront, name), "worker");
         first.acquire("ttl_ms", LEASE_MS).expect(201);
         assertEquals(2, second.acquire("ttl_ms", LEASE_MS).expect(201).number("hold_count"));
+        assertEquals(2, rest(name).look().number("holders.0.hold_count"));
         Going<Long> waiter = javaWaits(name);
         assertEquals(1, first.release().expect(200).number("hold_count"));
         waiter.staysOut(400);
@@ -352,18 +383,20 @@ abstract class LockScenarios extends Interop {
 
     // ---- listing
 
-    /** The names that are listed below a prefix. */
-    private Set<String> listed(String prefix) {
-        Set<String> names = new HashSet<>();
+    /** What is listed below a prefix: names, and who holds them. */
+    private Map<String, String> listed(String prefix) {
+        Map<String, String> holders = new HashMap<>();
         String cursor = "";
         do {
             Rest.Answer page = world.front.get("/v1/locks?prefix=" + Rest.encode(prefix)
                 + (cursor.isEmpty() ? "" : "&cursor=" + Rest.encode(cursor))).expect(200);
-            ((List<?>) page.member("locks")).forEach(
-                lock -> names.add((String) ((java.util.Map<?, ?>) lock).get("lock")));
+            for (int i = 0; page.member("locks." + i) != null; i++) {
+                holders.put(page.string("locks." + i + ".lock"),
+                    page.string("locks." + i + ".holders.0.redisson_holder"));
+            }
             cursor = page.string("next_cursor");
         } while (cursor != null);
-        return names;
+        return holders;
     }
 
     @JavaToRest
@@ -373,14 +406,14 @@ abstract class LockScenarios extends Interop {
         // What an unlock leaves for some seconds when the Java client does not clean up.
         world.setKey("redisson_unlock_latch:{" + name + "}:0123456789abcdef0123456789abcdef",
             "1", 5000);
-        assertEquals(Set.of(), listed(name));
+        assertEquals(Map.of(), listed(name));
         lock.lock(LEASE_MS, MILLISECONDS);
         lock.lock(LEASE_MS, MILLISECONDS);
         lock.unlock();
-        assertEquals(Set.of(name), listed(name));
-        assertEquals(Set.of(), listed("redisson_"));
+        assertEquals(Map.of(name, holderOfThisThread()), listed(name));
+        assertEquals(Map.of(), listed("redisson_"));
         lock.unlock();
-        assertEquals(Set.of(), listed(name));
+        assertEquals(Map.of(), listed(name));
     }
 
     // ---- names
@@ -432,7 +465,7 @@ abstract class LockScenarios extends Interop {
 
         RLock prefixed = java(world.prefixedJava, name);
         prefixed.lock(LEASE_MS, MILLISECONDS);
-        assertEquals(Set.of(World.PREFIX + name), listed(World.PREFIX + name));
+        assertEquals(Set.of(World.PREFIX + name), listed(World.PREFIX + name).keySet());
         Lease unmapped = rest(name).lease(); // the same name without the prefix: another lock
         unmapped.acquire("ttl_ms", LEASE_MS).expect(201);
         rest(world.prefixedFront, name).lease().acquire("ttl_ms", LEASE_MS).expect(423);

@@ -9,6 +9,7 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -112,17 +113,19 @@ final class World {
             .setAddress("redis://127.0.0.1:" + redisPort)
             .setConnectionMinimumIdleSize(4);
         if (!prefix.isEmpty()) {
-            mapNames(server, prefix);
+            mapNames(config, server, prefix);
         }
         return Redisson.create(config);
     }
 
-    /** NameMapper moved to another package with Redisson 4. */
-    private static void mapNames(SingleServerConfig server, String prefix) {
+    /** With Redisson 4 NameMapper moved to another package, and its setter to Config. */
+    private static void mapNames(Config config, SingleServerConfig server, String prefix) {
         try {
-            Class<?> mapper = server.getClass().getMethod("getNameMapper").getReturnType();
-            Method setter = server.getClass().getMethod("setNameMapper", mapper);
-            setter.invoke(server, Proxy.newProxyInstance(
+            Object target = Arrays.stream(Config.class.getMethods())
+                .anyMatch(method -> method.getName().equals("setNameMapper")) ? config : server;
+            Class<?> mapper = target.getClass().getMethod("getNameMapper").getReturnType();
+            Method setter = target.getClass().getMethod("setNameMapper", mapper);
+            setter.invoke(target, Proxy.newProxyInstance(
                 mapper.getClassLoader(), new Class<?>[] {mapper},
                 (proxy, method, args) -> switch (method.getName()) {
                     case "map" -> args[0] == null ? null : prefix + args[0];

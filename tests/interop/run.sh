@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# run.sh VERSION...: runs the suite with each of these versions of Redisson against $RLOCKD_BIN,
+# prints the matrix (object, direction, version) as README has it and what the races measured,
+# and fails when a cell of it does. Logs and reports are in build/interop/VERSION.
+set -u
+cd "$(dirname "$0")" || exit 1
+
+versions=("$@")
+output=../../build/interop
+failed=0 summary=()
+
+for version in "${versions[@]}"; do
+    dir=$output/$version
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    echo "Redisson $version ..."
+    if ! mvn --batch-mode --no-transfer-progress -Dmaven.wagon.http.retryHandler.count=5 \
+        -Dredisson.version="$version" test > "$dir/maven.log" 2>&1 < /dev/null; then
+        failed=1
+        grep -v '^\[INFO\]' "$dir/maven.log"
+    fi
+    if grep -HE 'Sanitizer|runtime error:' "$dir"/*.log; then
+        failed=1
+    fi
+    touch "$dir/cells.tsv" "$dir/race.txt"
+    ran=$(sed -nE 's/^\[[A-Z]+\] (Tests run: [^T]*)$/\1/p' "$dir/maven.log" | tail -1)
+    took=$(sed -n 's/.*Total time: *//p' "$dir/maven.log")
+    summary+=("Redisson $version: ${ran:-no test was run}${took:+, $took}")
+done
+
+# matrix: a row per object and direction in the order of a run, a column per version. A test that
+# ran with one version and not with another leaves a gap there, and that is a failure, too.
+matrix() {
+    for version in "${versions[@]}"; do
+        sed "s/^/$version\t/" "$output/$version/cells.tsv"
+    done | sort | awk -F '\t' -v versions="${versions[*]}" '
+        {
+            row = $2 "\t" $3
+            rows[row] = 1
+            if ($4 == "passed") passed[$1, row]++
+            else failed[$1, row]++
+        }
+        END {
+            columns = split(versions, version, " ")
+            head = "| object | direction |"; rule = "|---|---|"
+            for (i = 1; i <= columns; i++) {
+                head = head " Redisson " version[i] " |"; rule = rule "---|"
+            }
+            print head; print rule
+            arrow["java-to-rest"] = "1 Java → REST"; arrow["rest-to-java"] = "2 REST → Java"
+            arrow["both-ways"] = "3 both at once"
+            for (row in rows) {
+                split(row, at, "\t")
+                line = at[1] "\t" arrow[at[2]] "\t"
+                for (i = 1; i <= columns; i++) {
+                    good = passed[version[i], row] + 0; bad = failed[version[i], row] + 0
+                    if (good + bad == 0) cell = "**not run**"
+                    else if (bad > 0) cell = "**" bad " of " good + bad " failed**"
+                    else cell = good " passed"
+                    line = line " " cell " |"
+                }
+                lines[row] = line
+            }
+            for (row in lines) print lines[row] | "sort"
+        }' | sed -E 's/^([^|\t]+)\t[0-9] ([^\t]+)\t/| \1 | \2 |/'
+}
+
+echo
+matrix | tee "$output/matrix.md"
+echo
+for version in "${versions[@]}"; do
+    sed "s/^/race with $version: /" "$output/$version/race.txt"
+done
+! grep -q -F '**' "$output/matrix.md" && [ "$(wc -l < "$output/matrix.md")" -gt 2 ] || failed=1
+echo
+printf '%s\n' "${summary[@]}"
+echo "interop: $([ $failed -eq 0 ] && echo passed || echo FAILED)"
+exit $failed
