@@ -17,7 +17,7 @@ for version in "${versions[@]}"; do
     if ! mvn --batch-mode --no-transfer-progress -Dmaven.wagon.http.retryHandler.count=5 \
         -Dredisson.version="$version" test > "$dir/maven.log" 2>&1 < /dev/null; then
         failed=1
-        grep -v '^\[INFO\]' "$dir/maven.log"
+        grep -vE '^\[INFO\]|^\sat (java\.base|org\.junit|org\.apache)' "$dir/maven.log"
     fi
     if grep -HE 'Sanitizer|runtime error:' "$dir"/*.log; then
         failed=1

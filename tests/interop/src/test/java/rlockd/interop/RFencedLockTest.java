@@ -35,7 +35,7 @@ final class RFencedLockTest extends LockScenarios {
         Lease lease = rest(name).lease();
         long rests = lease.acquire("ttl_ms", LEASE_MS).expect(201).number("fencing_token");
         assertNull(lock.tryLockAndGetToken(0, LEASE_MS, MILLISECONDS));
-        assertNull(lock.tryLockAndGetToken(200, LEASE_MS, MILLISECONDS));
+        assertNull(lock.tryLockAndGetToken(1000, LEASE_MS, MILLISECONDS));
         assertEquals(rests, lock.getToken());
         Going<Long> waiter = go(() -> {
             RFencedLock other = java(world.otherJava, name);

@@ -13,9 +13,11 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.redisson.Redisson;
+import org.redisson.api.RLock;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
@@ -58,6 +60,27 @@ final class World {
         java = newClient(redisPort, "");
         otherJava = newClient(redisPort, "");
         prefixedJava = newClient(redisPort, PREFIX);
+        warmUp();
+    }
+
+    /** Classes and connections that nobody should wait for later. */
+    private void warmUp() {
+        RLock lock = java.getLock("warm-up");
+        lock.lock(10, TimeUnit.SECONDS);
+        new RestLock(front, "warm-up", "lock").lease().acquire("wait_ms", 10).expect(423);
+        Thread waiter = new Thread(() -> {
+            RLock other = otherJava.getLock("warm-up");
+            other.lock(10, TimeUnit.SECONDS);
+            other.unlock();
+        });
+        waiter.start();
+        Interop.nap(200);
+        lock.unlock();
+        try {
+            waiter.join();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     private static int startRedis() throws IOException {
