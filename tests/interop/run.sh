@@ -10,26 +10,26 @@ output=../../build/interop
 failed=0 summary=()
 
 for version in "${versions[@]}"; do
-    dir=$output/$version
+    dir=$output/$version log=$dir/maven.log
     rm -rf "$dir"
     mkdir -p "$dir"
     echo "Redisson $version ..."
     if ! mvn --batch-mode --no-transfer-progress -Dmaven.wagon.http.retryHandler.count=5 \
-        -Dredisson.version="$version" test > "$dir/maven.log" 2>&1 < /dev/null; then
+        -Dredisson.version="$version" test > "$log" 2>&1 < /dev/null; then
         failed=1
-        grep -vE '^\[INFO\]|^\sat (java\.base|org\.junit|org\.apache)' "$dir/maven.log"
+        grep -vE '^\[INFO\]|^\sat (java\.base|org\.junit|org\.apache)' "$log"
     fi
     if grep -HE 'Sanitizer|runtime error:' "$dir"/*.log; then
         failed=1
     fi
     touch "$dir/cells.tsv" "$dir/race.txt"
-    ran=$(sed -nE 's/^\[[A-Z]+\] (Tests run: [^T]*)$/\1/p' "$dir/maven.log" | tail -1)
-    took=$(sed -n 's/.*Total time: *//p' "$dir/maven.log")
+    ran=$(sed -nE 's/^\[[A-Z]+\] (Tests run: [^T]*)$/\1/p' "$log" | tail -1)
+    took=$(sed -n 's/.*Total time: *//p' "$log")
     summary+=("Redisson $version: ${ran:-no test was run}${took:+, $took}")
 done
 
-# matrix: a row per object and direction in the order of a run, a column per version. A test that
-# ran with one version and not with another leaves a gap there, and that is a failure, too.
+# matrix: a row per object and direction, a column per version. When fewer tests ran with one
+# version than with the first, that is a failure, too.
 matrix() {
     for version in "${versions[@]}"; do
         sed "s/^/$version\t/" "$output/$version/cells.tsv"
@@ -54,7 +54,8 @@ matrix() {
                 line = at[1] "\t" arrow[at[2]] "\t"
                 for (i = 1; i <= columns; i++) {
                     good = passed[version[i], row] + 0; bad = failed[version[i], row] + 0
-                    if (good + bad == 0) cell = "**not run**"
+                    if (i == 1) all = good + bad
+                    if (good + bad < all || all == 0) cell = "**" good " of " all " passed**"
                     else if (bad > 0) cell = "**" bad " of " good + bad " failed**"
                     else cell = good " passed"
                     line = line " " cell " |"
@@ -67,6 +68,9 @@ matrix() {
 
 echo
 matrix | tee "$output/matrix.md"
+if grep -vqxFf ../../README.md "$output/matrix.md"; then
+    echo "(README.md shows another matrix)"
+fi
 echo
 for version in "${versions[@]}"; do
     sed "s/^/race with $version: /" "$output/$version/race.txt"

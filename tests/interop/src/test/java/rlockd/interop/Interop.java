@@ -14,12 +14,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
+import java.util.function.Predicate;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.api.extension.ExtendWith;
 
-/** What every test of an object needs: names, other threads, time, and a look at what is left. */
+/** What every test of an object needs: names, other threads, time, a look at what is left. */
 @ExtendWith(Report.class)
 abstract class Interop {
     /** Longer than any test takes, so that nothing expires unless a test wants it. */
@@ -69,12 +71,12 @@ abstract class Interop {
     }
 
     /** Keys that should be gone: all but fencing counters and what goes away by itself soon. */
-    Map<String, Long> remains(java.util.function.Predicate<String> wanted) {
+    Map<String, Long> remains(Predicate<String> wanted) {
         Map<String, Long> remains = new ConcurrentHashMap<>();
         world.keys().forEach((key, ttlMs) -> {
             boolean counter = key.startsWith("redisson_lock_token:");
-            boolean passing = (key.startsWith("rlockd:") || key.startsWith("redisson_unlock_latch:"))
-                && ttlMs >= 0 && ttlMs <= 120_000;
+            boolean passing = ttlMs >= 0 && ttlMs <= 120_000
+                && (key.startsWith("rlockd:") || key.startsWith("redisson_unlock_latch:"));
             if (wanted.test(key) && !counter && !passing) {
                 remains.put(key, ttlMs);
             }
@@ -101,7 +103,7 @@ abstract class Interop {
     }
 
     static void eventually(String what, long ms, BooleanSupplier condition,
-                           java.util.function.Supplier<String> instead) {
+                           Supplier<String> instead) {
         long giveUp = now() + ms;
         while (!condition.getAsBoolean()) {
             if (now() > giveUp) {
@@ -112,7 +114,8 @@ abstract class Interop {
     }
 
     static void assertBetween(long low, long high, long value) {
-        assertTrue(low <= value && value <= high, value + " is not from " + low + " to " + high);
+        assertTrue(low <= value && value <= high,
+            value + " is not from " + low + " to " + high);
     }
 
     // ---- other threads

@@ -21,8 +21,9 @@ import rlockd.interop.RestLock.Lease;
 import rlockd.interop.RestLock.Session;
 
 /**
- * What a lock of Redisson and the same lock over REST owe each other. A class per object says how
- * either side gets at it; it leaves a scenario out by overriding it without annotation.
+ * What a lock of Redisson and the same lock over REST owe each other. A class per object says
+ * how either side gets at it, and is named in RaceTest; it leaves a scenario out by overriding
+ * it without annotation. Objects that are no locks begin at Interop.
  */
 abstract class LockScenarios extends Interop {
     /** The lock for Java clients; one that excludes what rest() takes. */

@@ -25,7 +25,7 @@ final class RFencedLockTest extends LockScenarios {
     }
 
     /**
-     * A busy lock gives nil, not -1 and not our token; a free one that REST had last, a new token.
+     * A busy lock gives nil, not -1 or our token; a free one that REST had last, a new token.
      * (The form without a wait time waits for ever, in Redisson up to 4.7.0.)
      */
     @RestToJava

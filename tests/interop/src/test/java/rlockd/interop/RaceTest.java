@@ -82,7 +82,8 @@ final class RaceTest extends Interop {
         int restGrants = grants(rests);
         report(javaGrants, restGrants);
         assertTrue(javaGrants > 0 && restGrants > 0);
-        assertEquals(javaGrants + restGrants, Arrays.stream(arenas).mapToLong(a -> a.counter).sum());
+        assertEquals(javaGrants + restGrants,
+            Arrays.stream(arenas).mapToLong(arena -> arena.counter).sum());
         eventually("no key is left", 5000, () -> remains(key -> true).isEmpty(),
             () -> remains(key -> true).toString());
     }
@@ -135,7 +136,7 @@ final class RaceTest extends Interop {
         return new Turn() {
             @Override
             public OptionalLong enter() throws Exception {
-                assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "Java waited in vain");
+                assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "waited in vain");
                 return object.javaToken(lock);
             }
 

@@ -16,7 +16,8 @@ import org.yaml.snakeyaml.Yaml;
 /** One front end of rlockd. */
 final class Rest {
     final URI base;
-    private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    private final HttpClient http =
+        HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
     Rest(URI base) {
         this.base = base;
@@ -33,7 +34,7 @@ final class Rest {
 
         /** Null: there is no such member. */
         Object member(String path) {
-            Object at = new Yaml().load(text); // JSON is YAML, and Redisson brings a parser of it
+            Object at = new Yaml().load(text); // JSON is YAML: Redisson brings a parser of it
             for (String step : path.split("\\.")) {
                 if (at instanceof Map<?, ?> map) {
                     at = map.get(step);

@@ -29,7 +29,8 @@ final class RestLock {
     }
 
     void awaitWaiters(long count) {
-        Interop.eventually(count + " waiters", 5000, () -> look().number("waiter_count") == count);
+        Interop.eventually(count + " waiters", 5000,
+            () -> look().number("waiter_count") == count);
     }
 
     /** One token's worth of the lock. */
