@@ -154,7 +154,9 @@ local function stand_in_line()
   record.since = integer(now)
   if old and old.state == 'waiting' then
     if old.mark == mark then return end
-    record.detail, record.since = 'shared', old.since
+    -- Of two that waited with this token one has left: a registered one is the other.
+    local is_last = registered and old.mark == '' and old.detail == ''
+    record.detail, record.since = is_last and '' or 'shared', old.since
   end
   -- Of two requests with one token the more patient one decides.
   local keep = math.max(wait + window, redis.call('pttl', lease))
