@@ -23,6 +23,9 @@ LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 
                      python3-jsonschema
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
+BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
+BENCH_PEERS       := webdis etcd-server
+BUDGET_PACKAGES   := $(BENCH_PACKAGES) valgrind
 
 LIBRARIES      := libmicrohttpd hiredis jansson uuid
 TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
@@ -55,11 +58,15 @@ UNIT_TESTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 E2E_TESTS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c))
 UNIT_HELPERS := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 E2E_HARNESS  := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
-TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(UNIT_HELPERS) $(E2E_HARNESS)
+BENCH_LOAD   := $(call objects,$(wildcard tests/bench/load*.c))
+BENCH_OBJECTS := $(BENCH_LOAD) $(BUILD)/tests/bench/bare.o
+BENCH_PROGRAMS := $(BUILD)/tests/bench/load $(BUILD)/tests/bench/bare
+TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(UNIT_HELPERS) $(E2E_HARNESS) \
+                $(BENCH_OBJECTS)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-programs interop valgrind lint format docker-test install \
-        clean always
+        bench bench-programs budgets clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -86,6 +93,14 @@ $(UNIT_TESTS): %: %.o $(UNIT_HELPERS) $(BUILD)/librlockd.a
 $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
+
+$(BUILD)/tests/bench/load: $(BENCH_LOAD)
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^
+
+$(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 -include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
@@ -145,6 +160,18 @@ lint: ## layering, banned calls, sizes, openapi.yaml and README against the code
 	@$(MAKE) $(SUBMAKE) all
 	@tests/lint/lint.sh $(BUILD)/rlockd
 
+bench: ## measure; BENCH_SECONDS=2 a row, BENCH_ROUNDS=3; writes tests/bench/results.md
+	@tests/packages.sh $(BENCH_PACKAGES)
+	@for peer in $(BENCH_PEERS); do \
+	    tests/packages.sh $$peer || echo "note: $$peer cannot be installed"; done
+	@$(MAKE) $(SUBMAKE) bench-programs
+	@/usr/bin/python3 tests/bench/run.py $(BUILD)
+
+budgets: ## what an operation may cost that does not depend on the machine's mood
+	@tests/packages.sh $(BUDGET_PACKAGES)
+	@$(MAKE) $(SUBMAKE) bench-programs
+	@/usr/bin/python3 tests/bench/budgets.py $(BUILD)
+
 docker-test: ## build the image, run it, take a lock in it
 	@tests/docker/test_docker.sh
 
@@ -159,6 +186,8 @@ clean: ## remove build/
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+
+bench-programs: all $(BENCH_PROGRAMS)
 
 test-programs: all $(UNIT_TESTS) $(E2E_TESTS)
 

@@ -1,0 +1,45 @@
+/* The requests of an acquire and release cycle as bytes, for rlockd and for those that it is
+ * measured against. */
+#ifndef RLOCKD_TESTS_BENCH_LOAD_REQUEST_H
+#define RLOCKD_TESTS_BENCH_LOAD_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tests/bench/load_client.h"
+
+enum load_dialect { DIALECT_RLOCKD, DIALECT_WEBDIS, DIALECT_ETCD, DIALECT_BARE };
+enum load_step { STEP_ACQUIRE, STEP_RELEASE, STEP_COUNT };
+enum { LOAD_REQUEST_SIZE = 768, LOAD_TOKEN_LEN = 36 };
+
+struct load_peer {
+    enum load_dialect dialect;
+    const char *acquire_sha, *release_sha; /* webdis: the scripts */
+    long long lease;                       /* etcd: the lease that every lock hangs on */
+};
+
+/* One request, ready to be sent but for its token, which is patched in. */
+struct load_request {
+    size_t len;
+    char *token; /* NULL: has none */
+    int status;  /* of a good answer */
+    char text[LOAD_REQUEST_SIZE];
+};
+
+/* False: no such dialect. */
+bool load_dialect_find(const char *name, enum load_dialect *dialect);
+/* One half of a cycle on the lock `name`. */
+void load_request_make(struct load_request *request, const struct load_peer *peer,
+                       enum load_step step, const char *name);
+/* PUT on rlockd that waits for so long. */
+void load_request_wait(struct load_request *request, const char *name, long wait_ms);
+/* A GET, of rlockd's metrics for example. */
+void load_request_get(struct load_request *request, const char *target);
+/* A fresh token, for the next lease, and how a request gets it. */
+void load_token_next(char token[LOAD_TOKEN_LEN + 1]);
+void load_request_set_token(struct load_request *request, const char *token);
+/* Ends the program when the answer is not the good one. */
+void load_check(const struct load_peer *peer, const struct load_request *request,
+                const struct load_answer *answer);
+
+#endif

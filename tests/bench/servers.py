@@ -1,0 +1,184 @@
+"""Private servers on free ports or sockets, and what they use. Nothing here touches a service
+that was there before: no default port, no system service, loopback only."""
+import contextlib
+import http.client
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+START_TIMEOUT_S = 20
+HERE = Path(__file__).parent
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(what, condition):
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if condition():
+                return
+        time.sleep(0.02)
+    raise RuntimeError(f"{what} did not come up")
+
+
+class Http:
+    """One keep-alive connection."""
+
+    def __init__(self, port):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def ask(self, method, target, headers=None, body=None):
+        """Status and body, parsed where it is JSON."""
+        self.connection.request(method, target, body, headers or {})
+        answer = self.connection.getresponse()
+        text = answer.read().decode()
+        is_json = "json" in (answer.getheader("Content-Type") or "")
+        return answer.status, json.loads(text) if is_json else text
+
+
+class Redis:
+    """A private redis-server without persistence, and the few commands needed here."""
+
+    def __init__(self, place):
+        self.path = str(place.folder / f"redis-{place.number()}.sock")
+        self.process = place.start(
+            ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
+             "--appendonly", "no", "--dir", str(place.folder)])
+        self.pid = self.process.pid
+        self.socket = None
+        wait_for("redis-server", self._connect)
+
+    def _connect(self):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(self.path)
+        self.input = self.socket.makefile("rb")
+        return self.command("PING") == b"PONG"
+
+    def command(self, *words):
+        parts = [word.encode() if isinstance(word, str) else word for word in words]
+        self.socket.sendall(b"*%d\r\n" % len(parts) +
+                            b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+        line = self.input.readline().rstrip()
+        if line[:1] == b"-":
+            raise RuntimeError(line.decode())
+        if line[:1] != b"$":
+            return line[1:]
+        return self.input.read(int(line[1:]) + 2)[:-2]
+
+    def calls(self):
+        """How often each command ran, whether a client sent it or a script called it."""
+        stats = self.command("INFO", "commandstats").decode()
+        return {name: int(count) for name, count
+                in re.findall(r"cmdstat_([^:]+):calls=(\d+)", stats)}
+
+    def script_calls_since(self, before):
+        """redis.call()s since `before` was taken."""
+        own = re.compile(r"(evalsha|eval|info|flushall|ping|config|client|script|select)\b")
+        return sum(count - before.get(name, 0) for name, count in self.calls().items()
+                   if not own.match(name))
+
+
+class Server:
+    """Something that answers HTTP."""
+
+    def __init__(self, process, port, dialect, arguments=()):
+        self.process, self.pid, self.port = process, process.pid, port
+        self.dialect, self.arguments = dialect, list(arguments)
+
+
+class Place:
+    """A folder of our own, and everything that was started in it; stops it all at the end."""
+
+    def __init__(self, build):
+        self.build = Path(build)
+        self.folder = Path(tempfile.mkdtemp(prefix="rlockd-bench-"))
+        self.processes, self.count = [], 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            self.stop(process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def number(self):
+        self.count += 1
+        return self.count
+
+    def start(self, command, **options):
+        log = open(self.folder / f"{Path(command[0]).name}-{self.number()}.log", "wb")
+        options.setdefault("stdout", log)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, **options)
+        process.log = Path(log.name)
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def stop(self, process, number=signal.SIGTERM):
+        if process.poll() is None:
+            process.send_signal(number)
+            try:
+                process.wait(START_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process in self.processes:
+            self.processes.remove(process)
+
+    # ---- who is measured
+
+    def rlockd(self, redis, *flags, wrap=()):
+        port = free_port()
+        process = self.start(
+            [*wrap, str(self.build / "rlockd"), "--listen", f"127.0.0.1:{port}", "--redis",
+             f"unix://{redis.path}", "--log-level", "warn", "--max-wait-ms", "3600000",
+             "--max-connections", "100000", *flags])
+        wait_for("rlockd", lambda: Http(port).ask("GET", "/readyz")[0] == 200)
+        return Server(process, port, "rlockd")
+
+    def bare(self):
+        process = self.start([str(self.build / "tests/bench/bare")], stdout=subprocess.PIPE)
+        return Server(process, int(process.stdout.readline()), "bare")
+
+    def webdis(self, redis):
+        if not shutil.which("webdis"):
+            return None
+        port, config = free_port(), self.folder / "webdis.json"
+        config.write_text(json.dumps({
+            "redis_host": redis.path, "redis_port": 0, "http_host": "127.0.0.1",
+            "http_port": port, "threads": 2, "daemonize": False, "verbosity": 0,
+            "logfile": str(self.folder / "webdis.log")}))
+        process = self.start(["webdis", str(config)])
+        wait_for("webdis", lambda: Http(port).ask("GET", "/PING")[0] == 200)
+        shas = {step: redis.command("SCRIPT", "LOAD", (HERE / f"webdis_{step}.lua").read_text())
+                for step in ("acquire", "release")}
+        return Server(process, port, "webdis",
+                      ["--acquire-sha", shas["acquire"].decode(),
+                       "--release-sha", shas["release"].decode()])
+
+    def etcd(self):
+        if not shutil.which("etcd"):
+            return None
+        clients, peers = free_port(), free_port()
+        here, there = f"http://127.0.0.1:{clients}", f"http://127.0.0.1:{peers}"
+        process = self.start(
+            ["etcd", "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", here,
+             "--advertise-client-urls", here, "--listen-peer-urls", there,
+             "--initial-advertise-peer-urls", there, "--initial-cluster", f"default={there}",
+             "--log-level", "error", "--logger", "zap"])
+        wait_for("etcd", lambda: Http(clients).ask("GET", "/health")[0] == 200)
+        body = json.dumps({"TTL": 3600})
+        lease = Http(clients).ask("POST", "/v3/lease/grant", body=body)[1]["ID"]
+        return Server(process, clients, "etcd", ["--lease", lease])
