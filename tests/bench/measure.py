@@ -1,0 +1,128 @@
+"""One measurement each: load against a server, and what was used meanwhile."""
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from servers import wait_for
+
+SLICE_CYCLES = 4000
+
+
+def load(place, mode, server, **options):
+    """Runs the load generator; its figures as a dict."""
+    command = [str(place.build / "tests/bench/load"), mode, "--port", str(server.port),
+               "--dialect", server.dialect, *server.arguments]
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [value]:
+            command += [f"--{name.replace('_', '-')}", str(item)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=300, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def cycles(place, server, redis, connections, seconds):
+    """Acquire and release over `connections` connections, with CPU and Redis' calls."""
+    redis.command("FLUSHALL")
+    before = redis.calls()
+    figures = load(place, "cycle", server, connections=connections, seconds=seconds,
+                   cpu=[f"server={server.pid}", f"redis={redis.pid}"])
+    requests = figures["requests"]
+    both = {"p50_us": max(figures["acquire_p50_us"], figures["release_p50_us"]),
+            "p99_us": max(figures["acquire_p99_us"], figures["release_p99_us"])}
+    return {"cycles_per_s": figures["cycles_per_s"], **both,
+            "cpu_us": figures["cpu_us"]["server"] / requests,
+            "redis_cpu_us": figures["cpu_us"]["redis"] / requests,
+            "redis_calls": redis.script_calls_since(before) / figures["cycles_in_all"]}
+
+
+def system_calls(place, server, connections, count=SLICE_CYCLES):
+    """System calls a request, by strace on a slice; None where strace may not trace."""
+    summary = place.folder / f"strace-{place.number()}"
+    tracer = place.start(["strace", "-c", "-f", "-U", "calls,name", "-o", str(summary), "-p",
+                          str(server.pid)])
+    try:
+        wait_for("strace", lambda: "attached" in tracer.log.read_text()
+                 or tracer.poll() is not None)
+        if tracer.poll() is not None:
+            return None
+        load(place, "cycle", server, connections=connections, cycles=count)
+    finally:
+        place.stop(tracer, signal.SIGINT)
+    total = re.search(r"^ *(\d+) +total$", summary.read_text(), re.M)
+    return int(total[1]) / (2 * count)
+
+
+def instructions(place, redis, connections, count, warm=1000):
+    """Instructions of rlockd a request, by callgrind: of `count` cycles, less the start."""
+    taken = {}
+    for cycle_count in (warm, warm + count):
+        out = place.folder / f"callgrind-{place.number()}"
+        server = place.rlockd(redis, wrap=["valgrind", "--tool=callgrind",
+                                           f"--callgrind-out-file={out}"])
+        load(place, "cycle", server, connections=connections, cycles=cycle_count)
+        place.stop(server.process)
+        taken[cycle_count] = int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(),
+                                           re.M)[1])
+    return (taken[warm + count] - taken[warm]) / (2 * count)
+
+
+def handoff(place, redis, waiters, seconds, second_front_end=False):
+    redis.command("FLUSHALL")
+    server = place.rlockd(redis)
+    other = place.rlockd(redis) if second_front_end else server
+    figures = load(place, "handoff", server, waiters=waiters, seconds=seconds,
+                   release_port=other.port)
+    for each in {server, other}:
+        place.stop(each.process)
+    return {"p50_us": figures["handoff_p50_us"], "p99_us": figures["handoff_p99_us"]}
+
+
+def park(place, redis, waiters, seconds, connections=16):
+    """Cycles alone, then beside `waiters` who wait for a hundred other locks."""
+    redis.command("FLUSHALL")
+    server = place.rlockd(redis)
+    figures = load(place, "park", server, waiters=waiters, seconds=seconds, rss=server.pid,
+                   connections=connections)
+    place.stop(server.process)
+    return {"bytes_per_waiter": figures["bytes_per_waiter"],
+            "parked_in_s": figures["parked_in_s"],
+            "alone_p99_us": figures["alone_p99_us"], "beside_p99_us": figures["beside_p99_us"],
+            "p99_ratio": figures["beside_p99_us"] / figures["alone_p99_us"]}
+
+
+def held(place, server, redis, locks, seconds):
+    """Cycles while `locks` other locks are held."""
+    redis.command("FLUSHALL")
+    load(place, "hold", server, cycles=locks, name="held")
+    figures = load(place, "cycle", server, seconds=seconds,
+                   cpu=[f"server={server.pid}", f"redis={redis.pid}"])
+    requests = figures["requests"]
+    return {"cycles_per_s": figures["cycles_per_s"], "p99_us": figures["acquire_p99_us"],
+            "cpu_us": figures["cpu_us"]["server"] / requests,
+            "redis_cpu_us": figures["cpu_us"]["redis"] / requests}
+
+
+def has_perf():
+    if not shutil.which("perf"):
+        return False
+    probe = subprocess.run(["perf", "stat", "-e", "raw_syscalls:sys_enter", "true"],
+                           stderr=subprocess.PIPE, text=True, check=False)
+    return probe.returncode == 0 and "not supported" not in probe.stderr
+
+
+def system_calls_by_perf(place, server, connections, seconds=1):
+    """The same without slowing the server down, where perf may count."""
+    counter = subprocess.Popen(["perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p",
+                                str(server.pid)], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.3)
+    count = load(place, "cycle", server, connections=connections,
+                 seconds=seconds)["cycles_in_all"]
+    counter.send_signal(signal.SIGINT)
+    text = counter.communicate(timeout=10)[1]
+    found = re.search(r"^(\d+),,raw_syscalls", text, re.M)
+    return int(found[1]) / (2 * count) if found else None
