@@ -1,0 +1,105 @@
+"""results.md and results.svg from the medians."""
+from svg import Chart, page
+
+
+def number(value):
+    if value is None:
+        return "–"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(head, lines):
+    """Markdown; the first column is text, the rest are numbers."""
+    out = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return out + ["| " + " | ".join(cells) + " |" for cells in lines] + [""]
+
+
+def rows_of(rows, prefix, columns):
+    """One line for each row whose name begins with `prefix`."""
+    return [[row] + [number(figures.get(column)) for column in columns]
+            for row, figures in rows.items() if row.startswith(prefix)]
+
+
+UNCONTENDED = ("cycles_per_s", "p50_us", "p99_us", "cpu_us", "redis_cpu_us", "redis_calls")
+PEER_NAMES = {"rlockd": "rlockd", "webdis": "webdis, bare scripts", "etcd": "etcd, JSON gateway",
+              "bare": "libmicrohttpd alone"}
+
+
+def uncontended_lines(rows):
+    lines = []
+    for dialect, name in PEER_NAMES.items():
+        for cells in rows_of(rows, dialect + " ", UNCONTENDED):
+            connections = cells[0].split()[1]
+            if dialect in ("etcd", "bare"):
+                cells[5:] = ["–", "–"]
+            if dialect == "bare":
+                cells[1] = "–"
+            lines.append([f"{name}, {connections} connections", *cells[1:]])
+    return lines
+
+
+def markdown(document):
+    rows = document["rows"]
+    out = ["# What `make bench` measured", "",
+           f"On {document['machine']}: load, server and Redis share these cores. Medians of "
+           f"{document['rounds']} rounds, {document['seconds']:g} s a row; every server in the "
+           "same run, in turns.", "", "![](results.svg)", ""]
+    out += table(["target", "figure", "verdict"],
+                 [[t["what"], t["figure"], t["verdict"]] for t in document["targets"]])
+    out += ["## Acquire and release, uncontended", ""]
+    out += table(["", "cycles/s", "p50 µs", "p99 µs", "CPU µs/request", "Redis CPU µs/request",
+                  "redis.calls/cycle"], uncontended_lines(rows))
+    out += ["## Hand-off: from release to the next one's answer", ""]
+    out += table(["waiters", "p50 µs", "p99 µs"],
+                 [[cells[0].replace("handoff ", "").replace("second", "on a second front end"),
+                   *cells[1:]] for cells in rows_of(rows, "handoff", ("p50_us", "p99_us"))])
+    out += ["## Parked waiters", ""]
+    out += table(["waiters", "bytes each", "s to park all", "p99 µs alone", "p99 µs beside"],
+                 [[cells[0].replace("parked ", ""), *cells[1:]] for cells in rows_of(
+                     rows, "parked", ("bytes_per_waiter", "parked_in_s", "alone_p99_us",
+                                      "beside_p99_us"))])
+    out += ["## Growth, 64 connections", ""]
+    out += table(["", "cycles/s", "p99 µs", "CPU µs/request", "Redis CPU µs/request"],
+                 rows_of(rows, "workers", ("cycles_per_s", "p99_us", "cpu_us", "redis_cpu_us"))
+                 + rows_of(rows, "held", ("cycles_per_s", "p99_us", "cpu_us", "redis_cpu_us")))
+    out += ["## System calls of rlockd per request", ""]
+    out += table(["connections", "strace", "perf"],
+                 [[cells[0].replace("system calls ", ""), *cells[1:]]
+                  for cells in rows_of(rows, "system calls", ("strace", "perf"))])
+    out += [f"Left out: {what} ({why})." for what, why in document["left_out"]]
+    return "\n".join(out).rstrip() + "\n"
+
+
+# ---- the plot
+
+COLOURS = {"rlockd": "#1f6feb", "webdis": "#8b949e", "etcd": "#bdc4cc", "bare": "#57606a"}
+
+
+def picture(document):
+    rows = document["rows"]
+
+    def bars(name, dialects):
+        return [(PEER_NAMES[d].split(",")[0], rows[f"{d} 64"][name], COLOURS[d])
+                for d in dialects if f"{d} 64" in rows]
+
+    charts = [
+        Chart("Acquire + release cycles per second", "64 connections; longer is better",
+              bars("cycles_per_s", ("rlockd", "webdis", "etcd"))),
+        Chart("Server CPU per request, µs", "64 connections; shorter is better",
+              bars("cpu_us", ("bare", "rlockd", "webdis", "etcd"))),
+        Chart("Release to next holder's answer, p99 ms", "by how many wait; shorter is better",
+              [(row.replace("handoff ", "").replace("second", "(2 servers)"),
+                figures["p99_us"] / 1000, COLOURS["rlockd"])
+               for row, figures in rows.items() if row.startswith("handoff")]),
+        Chart("Server CPU per request, µs", "by how many other locks are held; must not grow",
+              [(f"{int(row.split()[1]):,}", figures["cpu_us"], COLOURS["rlockd"])
+               for row, figures in rows.items() if row.startswith("held")]),
+    ]
+    return page(charts)
+
+
+def write(document, folder):
+    (folder / "results.md").write_text(markdown(document))
+    (folder / "results.svg").write_text(picture(document))

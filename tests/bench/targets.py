@@ -1,0 +1,43 @@
+"""What rlockd is to reach, and whether it does."""
+
+
+def ratio(rows, over, under, name):
+    return rows[over][name] / rows[under][name]
+
+
+# What, its bound, whether more is better, the figure from the rows of medians, its format.
+TARGETS = [
+    ("× webdis' cycles/s, 64 connections", 1.5, True,
+     lambda rows: ratio(rows, "rlockd 64", "webdis 64", "cycles_per_s"), "{:.2f}"),
+    ("× etcd's cycles/s, 64 connections", 6, True,
+     lambda rows: ratio(rows, "rlockd 64", "etcd 64", "cycles_per_s"), "{:.1f}"),
+    ("× bare libmicrohttpd's CPU per request, 64 connections", 1.6, False,
+     lambda rows: ratio(rows, "rlockd 64", "bare 64", "cpu_us"), "{:.2f}"),
+    ("system calls per request, 64 connections", 3, False,
+     lambda rows: rows["system calls 64"]["strace"], "{:.2f}"),
+    ("ms from release to the only waiter's answer, p99", 2, False,
+     lambda rows: rows["handoff 1"]["p99_us"] / 1000, "{:.2f}"),
+    ("ms from release to the answer of one of 10,000, p99", 5, False,
+     lambda rows: rows["handoff 10000"]["p99_us"] / 1000, "{:.2f}"),
+    ("KiB resident per parked waiter, 10,000 of them", 8, False,
+     lambda rows: rows["parked 10000"]["bytes_per_waiter"] / 1024, "{:.2f}"),
+    ("× its p99 without them, beside 10,000 parked waiters", 1.5, False,
+     lambda rows: rows["parked 10000"]["p99_ratio"], "{:.2f}"),
+]
+
+
+def judge(rows):
+    """A list of dicts: what, bound, figure and verdict."""
+    verdicts = []
+    for what, bound, more_is_better, figure_of, form in TARGETS:
+        limit = f"{'≥' if more_is_better else '≤'} {bound:g} {what}"
+        try:
+            figure = figure_of(rows)
+        except KeyError:
+            verdicts.append({"what": limit, "figure": "-", "verdict": "left out"})
+            continue
+        met = figure >= bound if more_is_better else figure <= bound
+        missed = bound / figure - 1 if more_is_better else figure / bound - 1
+        verdicts.append({"what": limit, "figure": form.format(figure),
+                         "verdict": "met" if met else f"missed by {100 * missed:.0f} %"})
+    return verdicts
