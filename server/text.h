@@ -27,4 +27,9 @@ int text_query_decode(const char *in, size_t in_len, char *out, size_t out_size,
  * False, with *out untouched, for anything else or what int64_t cannot hold. */
 bool text_parse_int64(const char *text, int64_t *out) __attribute__((warn_unused_result));
 
+enum { TEXT_INT64_SIZE = 21 };
+
+/* The number in decimal, with a NUL; returns its length. snprintf() takes ten times as long. */
+size_t text_format_int64(char out[TEXT_INT64_SIZE], int64_t number);
+
 #endif

@@ -1,23 +1,33 @@
 #include "storage/keys.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
+
+static void append(struct key *key, const char *text, size_t len)
+{
+    assert(key->len + len < sizeof(key->text));
+    memcpy(key->text + key->len, text, len);
+    key->len += len;
+    key->text[key->len] = '\0';
+}
 
 void key_for_lock(struct key *key, const char *prefix, const char *name, size_t name_len)
 {
     /* Only the opening brace counts, as in Redisson. */
-    const char *form = memchr(name, '{', name_len) ? "%s:%.*s" : "%s:{%.*s}";
-    int len = snprintf(key->text, sizeof(key->text), form, prefix, (int)name_len, name);
+    bool braced = memchr(name, '{', name_len) != NULL;
 
-    assert(len > 0 && (size_t)len < sizeof(key->text));
-    key->len = (size_t)len;
+    key->len = 0;
+    append(key, prefix, strlen(prefix));
+    append(key, ":{", braced ? 1 : 2);
+    append(key, name, name_len);
+    append(key, "}", braced ? 0 : 1);
 }
 
 void key_for_id(struct key *key, const char *prefix, const char *id)
 {
-    int len = snprintf(key->text, sizeof(key->text), "%s:%s", prefix, id);
-
-    assert(len > 0 && (size_t)len < sizeof(key->text));
-    key->len = (size_t)len;
+    key->len = 0;
+    append(key, prefix, strlen(prefix));
+    append(key, ":", 1);
+    append(key, id, strlen(id));
 }

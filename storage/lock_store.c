@@ -1,12 +1,11 @@
 #include "storage/lock_store.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/clock.h"
+#include "server/text.h"
 #include "storage/lock_store_internal.h"
 
 /* --- arguments of scripts ----------------------------------------------------------------- */
@@ -34,8 +33,7 @@ void args_number(struct script_args *args, int64_t number)
 {
     assert(args->number_count < sizeof(args->numbers) / sizeof(args->numbers[0]));
     char *text = args->numbers[args->number_count++];
-    snprintf(text, sizeof(args->numbers[0]), "%" PRId64, number);
-    args_string(args, text);
+    args_text(args, text, text_format_int64(text, number));
 }
 
 void args_send(const struct lock_store *store, enum script script,
@@ -50,10 +48,13 @@ void args_send(const struct lock_store *store, enum script script,
 size_t lock_store_key_name(const struct lock_store *store, const char *name, char *out,
                            size_t out_size)
 {
-    int len = snprintf(out, out_size, "%s%s", store->options.config->key_prefix, name);
+    const char *prefix = store->options.config->key_prefix;
+    size_t prefix_len = strlen(prefix), name_len = strlen(name);
 
-    assert(len >= 0 && (size_t)len < out_size);
-    return (size_t)len;
+    assert(prefix_len + name_len < out_size);
+    memcpy(out, prefix, prefix_len);
+    memcpy(out + prefix_len, name, name_len + 1);
+    return prefix_len + name_len;
 }
 
 void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, const char *name)
@@ -251,10 +252,12 @@ static void send_call(struct lock_store *store, enum script script,
 /* The field of the hash: Redisson's <client>:<thread id>. Java has no thread 0. */
 static void holder_of(const struct lease *lease, char holder[LOCK_HOLDER_SIZE])
 {
-    if (lease->owner[0] != '\0')
-        snprintf(holder, LOCK_HOLDER_SIZE, "%s:%s", lease->session_id, lease->owner);
-    else
-        snprintf(holder, LOCK_HOLDER_SIZE, "%s:0", lease->id);
+    bool shared = lease->owner[0] != '\0';
+    const char *thread = shared ? lease->owner : "0";
+
+    memcpy(holder, shared ? lease->session_id : lease->id, LEASE_ID_SIZE - 1);
+    holder[LEASE_ID_SIZE - 1] = ':';
+    memcpy(holder + LEASE_ID_SIZE, thread, strlen(thread) + 1);
 }
 
 void lock_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
@@ -357,8 +360,12 @@ void lock_force(struct lock_store *store, const char *name, const char *only, lo
 
 void lock_store_mark(struct lock_store *store, char mark[LOCK_MARK_SIZE])
 {
-    snprintf(mark, LOCK_MARK_SIZE, "%s.%" PRIu64, store->options.worker_id,
-             ++store->mark_count);
+    size_t len = strlen(store->options.worker_id);
+
+    assert(len + 1 + TEXT_INT64_SIZE <= LOCK_MARK_SIZE);
+    memcpy(mark, store->options.worker_id, len);
+    mark[len] = '.';
+    text_format_int64(mark + len + 1, (int64_t)++store->mark_count);
 }
 
 struct lock_store *lock_store_new(const struct lock_store_options *options)

@@ -1,15 +1,19 @@
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 #include "server/clock.h"
 #include "server/log.h"
+#include "server/text.h"
+#include "storage/redis_format.h"
 #include "storage/redis_internal.h"
 
-/* The key count and, for a script, EVALSHA and its hash or EVAL and its text come before. */
-enum { SCRIPT_HEAD_ARGS = 3, ARGS_MAX = 32 };
+enum {
+    SCRIPT_HEAD_ARGS = 3, /* EVALSHA and its hash, or EVAL and its text, and the key count */
+    SCRIPT_HEAD_SIZE = REDIS_COUNT_SIZE + SCRIPT_HEAD_ARGS * REDIS_ARGUMENT_EXTRA + 32,
+    COMMAND_SIZE = 4096 /* most commands are shorter, and need no memory of their own */
+};
 
 void redis_watch_deadline(struct redis *redis)
 {
@@ -30,7 +34,7 @@ static bool resend_as_eval(struct redis_call *call, const char *error)
 {
     const struct script_row *row = script_row(call->script);
 
-    if (call->argc == 0 || strncmp(error, "NOSCRIPT", 8) != 0)
+    if (call->args_len == 0 || strncmp(error, "NOSCRIPT", 8) != 0)
         return false;
     DL_APPEND(call->redis->calls, call);
     if (send_script_as(call, "EVAL", row->text, row->len) == 0)
@@ -92,51 +96,46 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg)
         redis->give_up = true;
 }
 
-/* One block for the call and copies of its arguments. */
+/* One block for the call and its formatted arguments. */
 static struct redis_call *call_new(struct redis *redis, size_t argc, const char *const *argv,
                                    const size_t *lens, redis_done *done, void *arg)
 {
-    size_t text_len = 0;
+    size_t args_size = 0;
 
     for (size_t i = 0; i < argc; i++)
-        text_len += lens[i] + 1;
-    struct redis_call *call = malloc(sizeof(*call) + argc * (sizeof(char *) + sizeof(size_t)) +
-                                     text_len);
+        args_size += lens[i] + REDIS_ARGUMENT_EXTRA;
+    struct redis_call *call = malloc(sizeof(*call) + args_size);
     assert(call != NULL);
     *call = (struct redis_call){
         .redis = redis, .done = done, .arg = arg, .sent_ns = clock_ns(), .argc = argc};
-    call->args = (const char **)(call + 1);
-    call->lens = (size_t *)(call->args + argc);
-    char *text = (char *)(call->lens + argc);
-    for (size_t i = 0; i < argc; i++) {
-        memcpy(text, argv[i], lens[i]);
-        text[lens[i]] = '\0';
-        call->args[i] = text;
-        call->lens[i] = lens[i];
-        text += lens[i] + 1;
-    }
+    char *end = call->args;
+    for (size_t i = 0; i < argc; i++)
+        end = redis_format_argument(end, argv[i], lens[i]);
+    call->args_len = (size_t)(end - call->args);
     return call;
 }
 
 static int send_script_as(struct redis_call *call, const char *verb, const char *body,
                           size_t body_len)
 {
-    const char *argv[ARGS_MAX];
-    size_t lens[ARGS_MAX];
-    char key_count[8];
+    char on_stack[COMMAND_SIZE], key_count[TEXT_INT64_SIZE];
+    size_t size = SCRIPT_HEAD_SIZE + body_len + call->args_len;
+    char *command = size <= sizeof(on_stack) ? on_stack : malloc(size);
 
-    assert(call->argc + SCRIPT_HEAD_ARGS <= ARGS_MAX);
-    argv[0] = verb;
-    lens[0] = strlen(verb);
-    argv[1] = body;
-    lens[1] = body_len;
-    argv[2] = key_count;
-    lens[2] = (size_t)snprintf(key_count, sizeof(key_count), "%zu", call->key_count);
-    memcpy(argv + SCRIPT_HEAD_ARGS, call->args, call->argc * sizeof(*argv));
-    memcpy(lens + SCRIPT_HEAD_ARGS, call->lens, call->argc * sizeof(*lens));
+    assert(command != NULL);
+    char *end = redis_format_count(command, SCRIPT_HEAD_ARGS + call->argc);
+    end = redis_format_argument(end, verb, strlen(verb));
+    end = redis_format_argument(end, body, body_len);
+    end = redis_format_argument(end, key_count,
+                                text_format_int64(key_count, (int64_t)call->key_count));
+    memcpy(end, call->args, call->args_len);
+    end += call->args_len;
     metrics_add(call->redis->options.metrics, METRIC_REDIS_COMMANDS, 1);
-    return redisAsyncCommandArgv(call->redis->context, on_reply, call,
-                                 (int)(call->argc + SCRIPT_HEAD_ARGS), argv, lens);
+    int failed = redisAsyncFormattedCommand(call->redis->context, on_reply, call, command,
+                                            (size_t)(end - command));
+    if (command != on_stack)
+        free(command);
+    return failed;
 }
 
 static void await_reply(struct redis_call *call)

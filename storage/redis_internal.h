@@ -25,12 +25,11 @@ struct redis_call {
     redis_done *done;
     void *arg;
     int64_t sent_ns;
-    size_t
-        argc; /* of a script's copied arguments, kept in case it has to be sent as EVAL; or 0 */
     enum script script;
-    size_t key_count;
-    const char **args;
-    size_t *lens;
+    size_t key_count, argc;
+    size_t args_len; /* of a script's formatted arguments, kept in case it has to be sent as
+                        EVAL; 0: no script */
+    char args[];
 };
 
 struct redis {
