@@ -68,29 +68,38 @@ json_t *locks_holder_json(const struct lock_holder *holder)
     return json;
 }
 
+static void write_text(struct json_text *body, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        json_text_string(body, name, text);
+}
+
 void locks_reply_hold(struct http_request *request, int status, const struct lease *lease,
                       const struct lock_result *result, const char *token)
 {
     /* What a lease was granted with is what was asked for; later its record tells. */
     bool is_new = result->outcome == LOCK_GRANTED;
-    json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b}", "lock", lease->name, "kind",
-                             "lock", "state", "held", "lease_id", lease->id, "fencing_token",
-                             (json_int_t)result->fencing_token, "hold_count",
-                             (json_int_t)result->hold_count, "watchdog",
-                             is_new ? lease->watchdog : result->watchdog);
+    struct json_text body = {0};
 
+    json_text_string(&body, "lock", lease->name);
+    json_text_string(&body, "kind", "lock");
+    json_text_string(&body, "state", "held");
+    json_text_string(&body, "lease_id", lease->id);
+    json_text_integer(&body, "fencing_token", result->fencing_token);
+    json_text_integer(&body, "hold_count", result->hold_count);
     if (result->remaining_ms >= 0) /* an operator may have taken the TTL away */
-        json_object_set_new(body, "remaining_ms", json_integer(result->remaining_ms));
+        json_text_integer(&body, "remaining_ms", result->remaining_ms);
+    json_text_boolean(&body, "watchdog", is_new ? lease->watchdog : result->watchdog);
     if (result->ttl_ms > 0)
-        json_object_set_new(body, "ttl_ms", json_integer(result->ttl_ms));
-    set_text(body, "session_id", is_new ? lease->session_id : result->session_id);
-    set_text(body, "owner", is_new ? lease->owner : result->owner);
-    set_text(body, "note", is_new ? lease->note : result->note);
+        json_text_integer(&body, "ttl_ms", result->ttl_ms);
+    write_text(&body, "session_id", is_new ? lease->session_id : result->session_id);
+    write_text(&body, "owner", is_new ? lease->owner : result->owner);
+    write_text(&body, "note", is_new ? lease->note : result->note);
     if (token != NULL) {
-        set_text(body, "lease_token", token);
+        json_text_string(&body, "lease_token", token);
         http_reply_header(request, "Lease-Token", token);
     }
-    http_reply_json(request, status, body);
+    http_reply_written(request, status, &body);
 }
 
 void locks_reply_unavailable(struct http_request *request, enum lock_outcome outcome)

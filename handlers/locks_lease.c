@@ -86,13 +86,16 @@ static void on_released(void *arg, const struct lock_result *result)
     struct lease_request *lease_request = arg;
     const struct lease *lease = &lease_request->lease;
 
-    if (result->outcome == LOCK_RELEASED)
-        http_reply_json(lease_request->request, 200,
-                        json_pack("{s:s, s:s, s:s, s:I}", "lock", lease->name, "lease_id",
-                                  lease->id, "state", "released", "hold_count",
-                                  (json_int_t)result->hold_count));
-    else
+    if (result->outcome == LOCK_RELEASED) {
+        struct json_text body = {0};
+        json_text_string(&body, "lock", lease->name);
+        json_text_string(&body, "lease_id", lease->id);
+        json_text_string(&body, "state", "released");
+        json_text_integer(&body, "hold_count", result->hold_count);
+        http_reply_written(lease_request->request, 200, &body);
+    } else {
         locks_reply_failure(lease_request->request, lease, result);
+    }
     free(lease_request);
 }
 

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/json_text.h"
 #include "server/log.h"
 #include "server/loop.h"
 #include "server/metrics.h"
@@ -82,6 +83,8 @@ int64_t http_received_ns(const struct http_request *request);
 /* Every request that was handed to a handler is ended by exactly one http_reply…() or
  * http_drop(). Its answer is dropped silently when the client has gone. */
 
+/* `body` is ended, and its text taken over. */
+void http_reply_written(struct http_request *request, int status, struct json_text *body);
 /* `body` is taken over. */
 void http_reply_json(struct http_request *request, int status, json_t *body);
 /* As http_reply_json(), as application/problem+json. */

@@ -81,6 +81,13 @@ static void reply_body(struct http_request *request, int status, const char *con
     reply(request, status, content_type, text, strlen(text));
 }
 
+void http_reply_written(struct http_request *request, int status, struct json_text *body)
+{
+    json_text_end(body);
+    reply(request, status, "application/json", body->text, body->len);
+    body->text = NULL;
+}
+
 void http_reply_json(struct http_request *request, int status, json_t *body)
 {
     reply_body(request, status, "application/json", body);

@@ -1,0 +1,23 @@
+/* One flat JSON object, written straight into text: for the answers that are given all the
+ * time. A tree of jansson's values costs ten times as much; it is for everything else. */
+#ifndef RLOCKD_SERVER_JSON_TEXT_H
+#define RLOCKD_SERVER_JSON_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Begins as {0}. */
+struct json_text {
+    char *text; /* not ended by a NUL; whoever takes it frees it */
+    size_t len, size;
+};
+
+/* Add a member; `name` needs no escapes. `value` is UTF-8. */
+void json_text_string(struct json_text *json, const char *name, const char *value);
+void json_text_integer(struct json_text *json, const char *name, int64_t value);
+void json_text_boolean(struct json_text *json, const char *name, bool value);
+/* Closes the object, which has at least one member. */
+void json_text_end(struct json_text *json);
+
+#endif
