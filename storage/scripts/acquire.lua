@@ -26,21 +26,22 @@ local holder, lease_id, ttl, window, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], 
 local note, mode, wait, registered, kind = ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1', ARGV[10]
 local owner, session = ARGV[11] or '', ARGV[12] or ''
 
+-- The token stays text: to print a Lua number and to read it again costs more than a redis.call.
 local function grant()
   local time = redis.call('time')
-  local token = time[1] * 1000000 + time[2]
-  local last = redis.pcall('set', counter, string.format('%.0f', token), 'get')
+  local token = time[1] .. string.sub('00000' .. time[2], -6)
+  local last = redis.pcall('set', counter, token, 'get')
   if type(last) == 'table' and last.err then -- another type of key: nothing is granted
     redis.call('del', lease)
     return last
   end
-  if last and (tonumber(last) or 0) >= token then
-    token = tonumber(last) + 1
-    redis.call('set', counter, string.format('%.0f', token))
+  if last and (tonumber(last) or 0) >= tonumber(token) then
+    token = string.format('%.0f', tonumber(last) + 1)
+    redis.call('set', counter, token)
   end
   redis.call('hset', lock, holder, '1')
   redis.call('pexpire', lock, ttl)
-  return {'granted', token, tonumber(ttl), '', 1}
+  return {'granted', token, ttl, '', 1}
 end
 
 local remaining = redis.call('pttl', lock)
@@ -49,8 +50,8 @@ local remaining = redis.call('pttl', lock)
 if remaining == -2 and session == '' and not registered then
   if mode == 'new' then return grant() end
   if mode == 'record' then
-    local record =
-      table.concat({'held', '', mark, '', ttl, note, '', '', '', kind, '', lock}, '\n')
+    local record = 'held\n\n' .. mark .. '\n\n' .. ttl .. '\n' .. note .. '\n\n\n\n' .. kind ..
+      '\n\n' .. lock
     if redis.call('set', lease, record, 'nx', 'px', ttl + window) then return grant() end
   end
 end

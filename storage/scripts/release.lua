@@ -16,7 +16,8 @@ if redis.call('hdel', lock, lease_id .. ':0') == 1 then
   redis.call('publish', channel, '0')
   local old = redis.call('set', lease, 'ended\nreleased\n\n\n\n\n\n\n\n\n\n' .. lock,
     'px', window, 'get')
-  local session = old and string.match(old, '^' .. string.rep('[^\n]*\n', 6) .. '([^\n]+)')
+  local session = old and string.match(old,
+    '^[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n([^\n]+)')
   if session then
     redis.call('hdel', 'rlockd:session-leases:' .. session, lease_id)
     redis.call('zrem', 'rlockd:due', lease_id)
