@@ -32,7 +32,8 @@ enum load_flag {
     OPTION_NAME,
     OPTION_ACQUIRE,
     OPTION_RELEASE,
-    OPTION_LEASE
+    OPTION_LEASE,
+    OPTION_SESSION
 };
 
 static const struct option long_options[] = {
@@ -51,6 +52,7 @@ static const struct option long_options[] = {
     {"acquire-sha", required_argument, NULL, OPTION_ACQUIRE},
     {"release-sha", required_argument, NULL, OPTION_RELEASE},
     {"lease", required_argument, NULL, OPTION_LEASE},
+    {"session", required_argument, NULL, OPTION_SESSION},
     {0}};
 
 /* NAME=PID */
@@ -113,6 +115,9 @@ static void take_option(struct load_options *options, enum load_flag flag, char 
         break;
     case OPTION_LEASE:
         options->peer.lease = strtoll(value, NULL, 10);
+        break;
+    case OPTION_SESSION:
+        options->peer.session = value;
         break;
     }
 }

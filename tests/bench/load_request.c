@@ -49,9 +49,15 @@ static void format(struct load_request *request, int status, const char *text, .
 
 /* --- the dialects ------------------------------------------------------------------------- */
 
-static void make_rlockd(struct load_request *request, enum load_step step, const char *name)
+static void make_rlockd(struct load_request *request, const struct load_peer *peer,
+                        enum load_step step, const char *name)
 {
-    if (step == STEP_ACQUIRE)
+    if (step == STEP_ACQUIRE && peer->session != NULL)
+        format(request, 201,
+               "PUT /v1/locks/%s HTTP/1.1\r\nHost: bench\r\nSession-Token: %s\r\n" TOKEN_HEADER
+                   TOKEN_PLACE "\r\n\r\n",
+               name, peer->session);
+    else if (step == STEP_ACQUIRE)
         format(request, 201,
                "PUT /v1/locks/%s?ttl_ms=%d HTTP/1.1\r\nHost: bench\r\n" TOKEN_HEADER TOKEN_PLACE
                "\r\n\r\n",
@@ -123,7 +129,7 @@ void load_request_make(struct load_request *request, const struct load_peer *pee
 {
     switch (peer->dialect) {
     case DIALECT_RLOCKD:
-        make_rlockd(request, step, name);
+        make_rlockd(request, peer, step, name);
         return;
     case DIALECT_WEBDIS:
         make_webdis(request, peer, step, name);

@@ -16,6 +16,7 @@ struct load_peer {
     enum load_dialect dialect;
     const char *acquire_sha, *release_sha; /* webdis: the scripts */
     long long lease;                       /* etcd: the lease that every lock hangs on */
+    const char *session; /* rlockd: whose leases they are, kept by the watchdog; NULL: none */
 };
 
 /* One request, ready to be sent but for its token, which is patched in. */

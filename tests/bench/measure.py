@@ -1,14 +1,17 @@
 """One measurement each: load against a server, and what was used meanwhile."""
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
-from servers import wait_for
+from servers import Http, wait_for
 
 SLICE_CYCLES = 4000
+WATCHDOG_PERIOD_S = 10  # a third of the default watchdog timeout
 
 
 def load(place, mode, server, **options):
@@ -105,6 +108,51 @@ def held(place, server, redis, locks, seconds):
     return {"cycles_per_s": figures["cycles_per_s"], "p99_us": figures["acquire_p99_us"],
             "cpu_us": figures["cpu_us"]["server"] / requests,
             "redis_cpu_us": figures["cpu_us"]["redis"] / requests}
+
+
+def cpu_s(pid):
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def lateness(page):
+    """Count, sum in seconds and cumulative buckets of the watchdog's lateness."""
+    name = "rlockd_watchdog_lateness_seconds"
+    value = {kind: float(re.search(rf"^{name}_{kind} (\S+)", page, re.M)[1])
+             for kind in ("count", "sum")}
+    buckets = [(float(bound), int(count)) for bound, count
+               in re.findall(rf'^{name}_bucket{{le="([^"]+)"}} (\d+)', page, re.M)]
+    return value["count"], value["sum"], buckets
+
+
+def watchdog(place, redis, locks):
+    """A session with `locks` locks: what it costs to renew them every WATCHDOG_PERIOD_S, and how
+    late that comes (the latest of each round)."""
+    redis.command("FLUSHALL")
+    server = place.rlockd(redis)
+    http = Http(server.port)
+    session = http.ask("POST", "/v1/sessions?ttl_ms=600000")[1]["session_token"]
+    load(place, "hold", server, cycles=locks, session=session, name="watched")
+
+    def now():
+        page = http.ask("GET", "/metrics")[1]
+        renewals = int(re.search(r"^rlockd_watchdog_renewals_total (\d+)", page, re.M)[1])
+        return renewals, cpu_s(server.pid), cpu_s(redis.pid), lateness(page)
+
+    before = now()
+    time.sleep(WATCHDOG_PERIOD_S + 2)  # so that each falls due in it
+    after = now()
+    place.stop(server.process)
+    renewals, server_s, redis_s = (late - early for late, early in zip(after[:3], before))
+    rounds, late_s = after[3][0] - before[3][0], after[3][1] - before[3][1]
+    p99 = next((bound for (bound, count), (_, old) in zip(after[3][2], before[3][2])
+                if count - old >= 0.99 * rounds), float("inf"))
+    per_period = locks / WATCHDOG_PERIOD_S / renewals
+    return {"server_percent": 100 * server_s * per_period,
+            "redis_percent": 100 * redis_s * per_period,
+            "redis_us_each": 1e6 * redis_s / renewals,
+            "late_mean_ms": 1000 * late_s / rounds, "late_p99_ms_at_most": 1000 * p99}
 
 
 def has_perf():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import measure
 import report
-from servers import Http, Place, Redis
+from servers import Place, Redis
 from targets import judge
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
@@ -23,6 +23,7 @@ HANDOFFS = ((1, False), (100, False), (10000, False), (100, True))
 WAITERS = (10000, 50000)
 WORKERS = (1, 2, 4)
 HELD = (10, 1000, 100000)
+WATCHED = (10000, 100000)
 
 
 class Results:
@@ -130,12 +131,8 @@ def system_calls(place, redis, results):
 
 
 def watchdog(place, redis, results):
-    server = place.rlockd(redis)
-    if Http(server.port).ask("POST", "/v1/sessions")[0] == 404:
-        results.leave_out("watchdog", "this version has no sessions")
-    else:
-        results.leave_out("watchdog", "there are sessions now: write this row")
-    place.stop(server.process)
+    for locks in WATCHED:
+        results.add(f"watchdog {locks}", measure.watchdog(place, redis, locks))
 
 
 def descriptors():

@@ -6,7 +6,7 @@ from html import escape
 Chart = namedtuple("Chart", "title subtitle bars")
 
 WIDTH, COLUMNS, GAP, PADDING = 860, 2, 40, 24
-LABEL_WIDTH, VALUE_WIDTH, BAR, STEP, HEAD = 106, 58, 16, 26, 52
+LABEL_WIDTH, VALUE_WIDTH, BAR, STEP, HEAD = 124, 58, 16, 26, 52
 FONT = "font-family='-apple-system,Segoe UI,Helvetica,Arial,sans-serif'"
 
 

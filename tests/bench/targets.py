@@ -37,7 +37,7 @@ def judge(rows):
             verdicts.append({"what": limit, "figure": "-", "verdict": "left out"})
             continue
         met = figure >= bound if more_is_better else figure <= bound
-        missed = bound / figure - 1 if more_is_better else figure / bound - 1
+        missed = 1 - figure / bound if more_is_better else figure / bound - 1
         verdicts.append({"what": limit, "figure": form.format(figure),
                          "verdict": "met" if met else f"missed by {100 * missed:.0f} %"})
     return verdicts
