@@ -82,10 +82,8 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
 static void request_free(struct http_request *request)
 {
     http_set_stage(request, HTTP_STAGE_DROPPED);
-    if (request->reply != NULL) {
-        free(request->reply->text);
-        free(request->reply);
-    }
+    free(request->reply.text);
+    free(request->reply.headers);
     free(request->body);
     free(request);
 }
@@ -214,7 +212,7 @@ static void free_text(void *text)
 static enum MHD_Result queue_reply(struct http_request *request)
 {
     struct http_server *server = request->server;
-    struct http_reply *reply = request->reply;
+    struct http_reply *reply = &request->reply;
     struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback(
         reply->len, reply->text, free_text);
 
@@ -222,13 +220,13 @@ static enum MHD_Result queue_reply(struct http_request *request)
         return MHD_NO;
     reply->text = NULL; /* the response's from here on */
     enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", reply->content_type);
-    for (size_t i = 0; i < reply->header_count; i++)
-        ok &= MHD_add_response_header(response, reply->headers[i].name,
-                                      reply->headers[i].value);
+    for (size_t i = 0; reply->headers != NULL && i < reply->headers->count; i++)
+        ok &= MHD_add_response_header(response, reply->headers->list[i].name,
+                                      reply->headers->list[i].value);
     if (request->close_after || server->draining)
         ok &= MHD_add_response_header(response, "Connection", "close");
     if (ok == MHD_YES)
-        ok = MHD_queue_response(request->mhd, (unsigned)reply->status, response);
+        ok = MHD_queue_response(request->mhd, (unsigned)request->status, response);
     MHD_destroy_response(response);
     http_set_stage(request, HTTP_STAGE_QUEUED);
     http_conn_move(&server->conns, request->conn, HTTP_CONN_REPLYING,

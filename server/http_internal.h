@@ -55,16 +55,20 @@ enum http_stage {
 
 enum { HTTP_REPLY_HEADERS = 6, HTTP_REPLY_VALUE_SIZE = 72 };
 
-struct http_reply {
-    int status;
-    const char *content_type;
-    char *text;
-    size_t len;
-    size_t header_count;
+/* Headers of an answer beyond its Content-Type. Most answers have none. */
+struct http_reply_headers {
+    size_t count;
     struct {
         const char *name;
         char value[HTTP_REPLY_VALUE_SIZE];
-    } headers[HTTP_REPLY_HEADERS];
+    } list[HTTP_REPLY_HEADERS];
+};
+
+struct http_reply {
+    const char *content_type;
+    char *text;
+    size_t len;
+    struct http_reply_headers *headers; /* NULL: none */
 };
 
 struct http_request {
@@ -74,7 +78,7 @@ struct http_request {
     enum http_stage stage;
     bool close_after, park_wanted, suspended, gone_told;
     bool hung_up; /* while it waited: it is not watched again */
-    int status;   /* answered with; for the log */
+    int status;   /* answered with */
     int64_t received_ns;
     size_t route; /* route_count: none */
     struct loop_watch hang_up;
@@ -85,7 +89,7 @@ struct http_request {
     char *body;
     size_t body_len, body_size;
     const struct auth_caller *caller;
-    struct http_reply *reply;
+    struct http_reply reply;
     void (*gone)(void *arg);
     void (*end)(void *arg, bool delivered);
     void *arg;

@@ -42,26 +42,15 @@ int64_t http_received_ns(const struct http_request *request)
     return request->received_ns;
 }
 
-static struct http_reply *reply_of(struct http_request *request)
-{
-    if (request->reply == NULL) {
-        request->reply = calloc(1, sizeof(*request->reply));
-        assert(request->reply != NULL);
-    }
-    return request->reply;
-}
-
 /* Takes over `text`. */
 static void reply(struct http_request *request, int status, const char *content_type,
                   char *text, size_t len)
 {
     assert(request->stage <= HTTP_STAGE_HANDLED);
-    struct http_reply *answer = reply_of(request);
-    answer->status = status;
-    answer->content_type = content_type;
-    answer->text = text;
-    answer->len = len;
     request->status = status;
+    request->reply.content_type = content_type;
+    request->reply.text = text;
+    request->reply.len = len;
     http_answered(request);
 }
 
@@ -110,19 +99,26 @@ void http_reply_text(struct http_request *request, int status, const char *conte
 
 void http_reply_header(struct http_request *request, const char *name, const char *value)
 {
-    struct http_reply *answer = reply_of(request);
+    struct http_reply_headers *headers = request->reply.headers;
 
-    assert(answer->header_count < HTTP_REPLY_HEADERS);
+    if (headers == NULL) {
+        headers = request->reply.headers = malloc(sizeof(*headers));
+        assert(headers != NULL);
+        headers->count = 0;
+    }
+    assert(headers->count < HTTP_REPLY_HEADERS);
     assert(strlen(value) < HTTP_REPLY_VALUE_SIZE);
-    answer->headers[answer->header_count].name = name;
-    snprintf(answer->headers[answer->header_count].value, HTTP_REPLY_VALUE_SIZE, "%s", value);
-    answer->header_count++;
+    headers->list[headers->count].name = name;
+    snprintf(headers->list[headers->count].value, HTTP_REPLY_VALUE_SIZE, "%s", value);
+    headers->count++;
 }
 
 bool http_reply_has_header(const struct http_request *request, const char *name)
 {
-    for (size_t i = 0; request->reply != NULL && i < request->reply->header_count; i++)
-        if (strcmp(request->reply->headers[i].name, name) == 0)
+    const struct http_reply_headers *headers = request->reply.headers;
+
+    for (size_t i = 0; headers != NULL && i < headers->count; i++)
+        if (strcmp(headers->list[i].name, name) == 0)
             return true;
     return false;
 }

@@ -21,6 +21,10 @@ void lease_record_parse(struct lease_record *record, const char *text, size_t le
     char mark[LOCK_MARK_SIZE], since[24], ttl[24], token[24], watchdog[4], kind[16];
     const char *end = text + len;
 
+    if (len == 0) { /* a new lease: there is nothing to read yet */
+        memset(record, 0, sizeof(*record));
+        return;
+    }
     next_line(&text, end, record->state, sizeof(record->state));
     next_line(&text, end, record->detail, sizeof(record->detail));
     next_line(&text, end, mark, sizeof(mark));
