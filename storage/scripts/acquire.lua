@@ -26,7 +26,7 @@ local holder, lease_id, ttl, window, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], 
 local note, mode, wait, registered, kind = ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1', ARGV[10]
 local owner, session = ARGV[11] or '', ARGV[12] or ''
 
--- The token stays text: to print a Lua number and to read it again costs more than a redis.call.
+-- The token stays text: to print a Lua number and to read it costs more than a redis.call.
 local function grant()
   local time = redis.call('time')
   local token = time[1] .. string.sub('00000' .. time[2], -6)

@@ -67,7 +67,7 @@ def main():
         # Background work (a heartbeat) may fall into a count of calls.
         met = figure <= bound + (0.05 if name.startswith("redis_calls") else 0)
         verdict = "met" if met else f"exceeded by {100 * (figure / bound - 1):.1f} %"
-        print(f"{figure:12.2f} of {bound:8.0f}  {what}: {verdict}")
+        print(f"{figure:12.2f} of {bound:8g}  {what}: {verdict}")
         if not met:
             exceeded.append(name)
     if exceeded:

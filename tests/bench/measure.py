@@ -127,8 +127,8 @@ def lateness(page):
 
 
 def watchdog(place, redis, locks):
-    """A session with `locks` locks: what it costs to renew them every WATCHDOG_PERIOD_S, and how
-    late that comes (the latest of each round)."""
+    """A session with `locks` locks: what it costs to renew them every WATCHDOG_PERIOD_S, and
+    how late that comes (the latest of each round)."""
     redis.command("FLUSHALL")
     server = place.rlockd(redis)
     http = Http(server.port)

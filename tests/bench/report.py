@@ -23,8 +23,8 @@ def rows_of(rows, prefix, columns):
 
 
 UNCONTENDED = ("cycles_per_s", "p50_us", "p99_us", "cpu_us", "redis_cpu_us", "redis_calls")
-PEER_NAMES = {"rlockd": "rlockd", "webdis": "webdis, bare scripts", "etcd": "etcd, JSON gateway",
-              "bare": "libmicrohttpd alone"}
+PEER_NAMES = {"rlockd": "rlockd", "webdis": "webdis, bare scripts",
+              "etcd": "etcd, JSON gateway", "bare": "libmicrohttpd alone"}
 
 
 def uncontended_lines(rows):

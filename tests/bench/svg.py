@@ -48,7 +48,7 @@ def page(charts):
             tallest = max(tallest, height)
         y += tallest + GAP / 2
     height = y - GAP / 2 + PADDING
-    return "\n".join([f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height:g}' "
-                      f"width='{WIDTH}' height='{height:g}' {FONT}>",
+    size = f"viewBox='0 0 {WIDTH} {height:g}' width='{WIDTH}' height='{height:g}'"
+    return "\n".join([f"<svg xmlns='http://www.w3.org/2000/svg' {size} {FONT}>",
                       f"<rect width='{WIDTH}' height='{height:g}' rx='6' fill='#ffffff'/>",
                       *shapes, "</svg>"]) + "\n"

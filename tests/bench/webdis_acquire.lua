@@ -1,4 +1,4 @@
--- The bare acquire that webdis is given: Redisson's fenced lock without tokens, records, waiting.
+-- The bare acquire that webdis is given: Redisson's fenced lock and nothing else.
 --
 -- KEYS  1 lock   2 fencing counter
 -- ARGV  1 holder   2 ttl in ms
