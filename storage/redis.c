@@ -344,6 +344,7 @@ static void on_turn(void *arg)
         give_up(redis);
         return;
     }
+    redis->gathered = 0;
     if (redis->write_wanted && (redis->context->c.flags & REDIS_CONNECTED) != 0)
         redisAsyncHandleWrite(redis->context);
     if (redis->context != NULL)

@@ -12,6 +12,7 @@
 enum {
     SCRIPT_HEAD_ARGS = 3, /* EVALSHA and its hash, or EVAL and its text, and the key count */
     SCRIPT_HEAD_SIZE = REDIS_COUNT_SIZE + SCRIPT_HEAD_ARGS * REDIS_ARGUMENT_EXTRA + 32,
+    GATHER_MAX = 8,     /* commands in one write */
     COMMAND_SIZE = 4096 /* most commands are shorter, and need no memory of their own */
 };
 
@@ -115,6 +116,19 @@ static struct redis_call *call_new(struct redis *redis, size_t argc, const char 
     return call;
 }
 
+/* Redis is to work on the first requests of a turn while this thread reads the next ones: with
+ * all of them in one write at the end, each would wait for the other in turns. */
+static void send_when_enough(struct redis *redis)
+{
+    int all_sent;
+
+    if (++redis->gathered < GATHER_MAX || redis->state != REDIS_UP)
+        return;
+    redis->gathered = 0;
+    /* No callback may come from here. An error is seen again at the end of the turn. */
+    (void)redisBufferWrite(&redis->context->c, &all_sent);
+}
+
 static int send_script_as(struct redis_call *call, const char *verb, const char *body,
                           size_t body_len)
 {
@@ -135,6 +149,8 @@ static int send_script_as(struct redis_call *call, const char *verb, const char 
                                             (size_t)(end - command));
     if (command != on_stack)
         free(command);
+    if (failed == REDIS_OK)
+        send_when_enough(call->redis);
     return failed;
 }
 

@@ -39,6 +39,7 @@ struct redis {
     struct loop_watch socket;
     uint32_t watched_events;
     bool write_wanted; /* hiredis has something to send */
+    size_t gathered;   /* commands that wait to be sent, together */
     bool give_up;      /* at the end of this turn */
     bool stopped;
     struct loop_hook turn;
