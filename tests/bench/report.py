@@ -45,7 +45,8 @@ def markdown(document):
     out = ["# What `make bench` measured", "",
            f"On {document['machine']}: load, server and Redis share these cores. Medians of "
            f"{document['rounds']} rounds, {document['seconds']:g} s a row; every server in the "
-           "same run, in turns.", "", "![](results.svg)", ""]
+           f"same run, in turns. Other processes took {document['others_percent']} % of a core "
+           "meanwhile.", "", "![](results.svg)", ""]
     out += table(["target", "figure", "verdict"],
                  [[t["what"], t["figure"], t["verdict"]] for t in document["targets"]])
     out += ["## Acquire and release, uncontended", ""]
