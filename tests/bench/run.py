@@ -166,7 +166,8 @@ def main():
     took_s = time.monotonic() - started
     machine_s, ours_s = (now - then for now, then in zip(cpu_used_s(), used_before))
     document = {"machine": machine(),
-                "others_percent": round(100 * max(machine_s - ours_s, 0) / took_s), "seconds": SECONDS, "rounds": ROUNDS,
+                "others_percent": round(100 * max(machine_s - ours_s, 0) / took_s),
+                "seconds": SECONDS, "rounds": ROUNDS,
                 "took_s": round(took_s),
                 "rows": results.medians(), "every_round": results.rounds,
                 "left_out": results.left_out}
