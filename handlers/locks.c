@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "server/problem.h"
-#include "server/request.h"
 #include "server/token.h"
 
 /* How long a client that cannot wait here should wait elsewhere, when nobody knows better. */
@@ -42,6 +41,35 @@ bool locks_read_lease(struct http_request *request, bool required, struct lease 
     lock_store_mark(service->store, lease->mark);
     http_log_lease(request, lease->id);
     return true;
+}
+
+bool locks_read_session(struct http_request *request, struct lease *lease)
+{
+    char token[37];
+
+    if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", false, token))
+        return false;
+    if (token[0] == '\0')
+        return true;
+    token_session_id(token, lease->session_id);
+    if (lease->mode == LEASE_NEW)
+        lease->mode = LEASE_RECORDED; /* that is where the session finds it */
+    return true;
+}
+
+int64_t locks_wait_ms(struct http_request *request, const struct field_integer *wait_ms)
+{
+    const struct service *service = http_service(request);
+    int64_t max_wait_ms = service->shared->config->max_wait_ms;
+    int64_t prefer_s = request_prefer_wait_s(request);
+    char applied[32];
+
+    if (wait_ms->given || prefer_s < 0)
+        return wait_ms->value;
+    int64_t preferred_ms = prefer_s < max_wait_ms / 1000 ? prefer_s * 1000 : max_wait_ms;
+    snprintf(applied, sizeof(applied), "wait=%lld", (long long)(preferred_ms / 1000));
+    http_reply_header(request, "Preference-Applied", applied);
+    return preferred_ms;
 }
 
 static void set_text(json_t *object, const char *name, const char *text)
@@ -191,6 +219,8 @@ void locks_reply_failure(struct http_request *request, const struct lease *lease
     case LOCK_UNKNOWN:
         locks_reply_unavailable(request, result->outcome);
         return;
+    case LOCK_NOT_FOUND:
+    case LOCK_TOO_LARGE:
     case LOCK_GRANTED:
     case LOCK_HELD:
     case LOCK_RELEASED:

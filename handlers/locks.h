@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "handlers/service.h"
+#include "server/request.h"
 #include "storage/lock_store.h"
 
 /* The name of the path. False for one that would be a companion key of another lock, or a
@@ -18,6 +19,14 @@ bool locks_read_name(struct http_request *request, char name[LOCK_NAME_SIZE])
  * refused. */
 bool locks_read_lease(struct http_request *request, bool required, struct lease *lease,
                       char token[37]) __attribute__((warn_unused_result));
+
+/* The session that the lease is to belong to, if any. False: refused. */
+bool locks_read_session(struct http_request *request, struct lease *lease)
+    __attribute__((warn_unused_result));
+
+/* How long the client wants to wait: its own wait_ms, or what it prefers as far as the server
+ * likes (RFC 7240). */
+int64_t locks_wait_ms(struct http_request *request, const struct field_integer *wait_ms);
 
 /* Ends a request about a lease with a result that means the same for every operation. */
 void locks_reply_failure(struct http_request *request, const struct lease *lease,

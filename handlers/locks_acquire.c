@@ -1,6 +1,5 @@
 /* PUT and POST /v1/locks/{name}: acquire, wait, confirm. */
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +68,8 @@ static void on_acquired(void *arg, const struct lock_result *result)
     case LOCK_SESSION_ENDED:
     case LOCK_REUSED:
     case LOCK_WRONG_KIND:
+    case LOCK_NOT_FOUND:
+    case LOCK_TOO_LARGE:
     case LOCK_LOOKED:
     case LOCK_TOO_MANY_WAITERS:
     case LOCK_DRAINING:
@@ -146,37 +147,6 @@ static bool check_owner(struct http_request *request, const struct lease *lease,
     return false;
 }
 
-/* The session that the lease is to belong to, if any. False: refused. */
-static bool read_session(struct http_request *request, struct lease *lease)
-{
-    char token[37];
-
-    if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", false, token))
-        return false;
-    if (token[0] == '\0')
-        return true;
-    token_session_id(token, lease->session_id);
-    if (lease->mode == LEASE_NEW)
-        lease->mode = LEASE_RECORDED; /* that is where the session finds it */
-    return true;
-}
-
-/* How long the client wants to wait: its own wait_ms, or what it prefers as far as the server
- * likes (RFC 7240). */
-static int64_t wait_ms_of(struct http_request *request, const struct acquire_fields *fields,
-                          int64_t max_wait_ms)
-{
-    int64_t prefer_s = request_prefer_wait_s(request);
-    char applied[32];
-
-    if (fields->wait_ms.given || prefer_s < 0)
-        return fields->wait_ms.value;
-    int64_t wait_ms = prefer_s < max_wait_ms / 1000 ? prefer_s * 1000 : max_wait_ms;
-    snprintf(applied, sizeof(applied), "wait=%lld", (long long)(wait_ms / 1000));
-    http_reply_header(request, "Preference-Applied", applied);
-    return wait_ms;
-}
-
 static void acquire(struct http_request *request, bool token_required)
 {
     struct service *service = http_service(request);
@@ -192,7 +162,7 @@ static void acquire(struct http_request *request, bool token_required)
         return;
     }
     acquire->show_token = acquire->lease.mode == LEASE_NEW;
-    if (!read_session(request, &acquire->lease) ||
+    if (!locks_read_session(request, &acquire->lease) ||
         !request_fields(request, acquire_fields,
                         sizeof(acquire_fields) / sizeof(acquire_fields[0]), &fields) ||
         !request_at_most(request, "wait_ms", &fields.wait_ms, config->max_wait_ms) ||
@@ -208,7 +178,7 @@ static void acquire(struct http_request *request, bool token_required)
     acquire->lease.watchdog = acquire->lease.session_id[0] != '\0' && !fields.ttl_ms.given;
     acquire->lease.ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value
                                                 : config->watchdog_timeout_ms;
-    int64_t wait_ms = wait_ms_of(request, &fields, config->max_wait_ms);
+    int64_t wait_ms = locks_wait_ms(request, &fields.wait_ms);
     http_watch(request, on_gone, on_end, acquire);
     if (service->draining) {
         struct lock_result draining = {.outcome = LOCK_DRAINING};

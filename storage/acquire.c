@@ -43,6 +43,14 @@ struct acquisition {
     bool over;
 };
 
+static const struct acquire_object lock_object = {
+    .wait = WAIT_LOCK, .try = lock_try, .withdraw = lock_withdraw};
+
+static const struct acquire_object *object_of(const struct lease *lease)
+{
+    return lease->object != NULL ? lease->object : &lock_object;
+}
+
 static void on_tried(void *arg, const struct lock_result *result);
 
 static bool is_full(const struct acquirer *acquirer)
@@ -63,8 +71,9 @@ static void try(struct acquisition *acquisition)
     acquisition->no_room = wants_to_wait && !has_room;
     acquisition->heard = waiters_heard(acquirer->options.waiters);
     acquisition->waiter.trying = true;
-    lock_try(acquirer->options.store, acquisition->lease, may_wait ? left_ms : 0,
-             acquisition->registered, on_tried, acquisition);
+    object_of(acquisition->lease)
+        ->try(acquirer->options.store, acquisition->lease, may_wait ? left_ms : 0,
+              acquisition->registered, on_tried, acquisition);
 }
 
 static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
@@ -96,20 +105,21 @@ static void leave_behind(struct acquisition *acquisition)
 static void end_orphan(struct acquisition *acquisition, const struct lock_result *result)
 {
     if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_BUSY)
-        lock_withdraw(acquisition->acquirer->options.store, acquisition->orphan);
+        object_of(acquisition->orphan)
+            ->withdraw(acquisition->acquirer->options.store, acquisition->orphan);
     free(acquisition->orphan);
     free(acquisition);
 }
 
 /* Out of the queue and of the timers; what is left is freed now, or by the attempt under way.
- */
-static void end(struct acquisition *acquisition, int64_t taken_ms)
+ * `taken_ms`: see waiter_leave(). */
+static void end(struct acquisition *acquisition, bool got_it, int64_t taken_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
     bool trying = acquisition->waiter.trying;
 
     timer_cancel(loop_timers(acquirer->options.loop), &acquisition->deadline);
-    count_end_of_wait(acquisition, taken_ms >= 0);
+    count_end_of_wait(acquisition, got_it);
     if (waiter_is_waiting(&acquisition->waiter))
         waiter_leave(acquirer->options.waiters, &acquisition->waiter, taken_ms);
     DL_DELETE(acquirer->acquisitions, acquisition);
@@ -126,11 +136,13 @@ static void finish(struct acquisition *acquisition, const struct lock_result *re
     bool got_it = result->outcome == LOCK_GRANTED || result->outcome == LOCK_HELD;
 
     if (!got_it && (acquisition->registered || acquisition->uncertain))
-        lock_withdraw(acquisition->acquirer->options.store, acquisition->lease);
+        object_of(acquisition->lease)
+            ->withdraw(acquisition->acquirer->options.store, acquisition->lease);
+    bool is_taken = got_it && !object_of(acquisition->lease)->shared;
     /* Without a TTL, which only an operator can have taken away, there is nothing to sleep for.
      */
     int64_t taken_ms = result->remaining_ms >= 0 ? result->remaining_ms : INT64_MAX;
-    end(acquisition, got_it ? taken_ms : -1);
+    end(acquisition, got_it, is_taken ? taken_ms : -1);
     done(arg, result);
 }
 
@@ -234,6 +246,8 @@ static void on_tried(void *arg, const struct lock_result *result)
     case LOCK_REUSED:
     case LOCK_WRONG_KIND:
     case LOCK_OUT_OF_MEMORY:
+    case LOCK_NOT_FOUND:
+    case LOCK_TOO_LARGE:
     case LOCK_RELEASED:
     case LOCK_UNLOCKED:
     case LOCK_FREE:
@@ -272,8 +286,11 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
     assert(acquisition != NULL);
     acquisition->acquirer = acquirer;
     acquisition->lease = lease;
-    acquisition->waiter = (struct waiter){
-        .lease_id = lease->id, .turn = on_turn, .arg = acquisition};
+    acquisition->waiter = (struct waiter){.lease_id = lease->id,
+                                          .kind = object_of(lease)->wait,
+                                          .wants = lease->permits,
+                                          .turn = on_turn,
+                                          .arg = acquisition};
     acquisition->deadline = (struct timer){.fire = on_deadline, .arg = acquisition};
     acquisition->deadline_ns = deadline_ns;
     acquisition->parked = parked;
@@ -283,7 +300,8 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
     if (deadline_ns > loop_now_ns(acquirer->options.loop)) {
         size_t len = lock_store_key_name(acquirer->options.store, lease->name, lock,
                                          sizeof(lock));
-        acquisition->generation = waiters_generation(acquirer->options.waiters, lock, len);
+        acquisition->generation = waiters_generation(acquirer->options.waiters,
+                                                     acquisition->waiter.kind, lock, len);
     }
     try(acquisition);
     return acquisition;
@@ -297,8 +315,8 @@ void acquire_cancel(struct acquisition *acquisition)
         metrics_add(acquirer->options.metrics, METRIC_WAITERS_GONE, 1);
     /* Redis runs it after the attempt under way, and before any attempt of the next one in
      * line. */
-    lock_withdraw(acquirer->options.store, acquisition->lease);
-    end(acquisition, -1);
+    object_of(acquisition->lease)->withdraw(acquirer->options.store, acquisition->lease);
+    end(acquisition, false, -1);
 }
 
 void acquirer_drain(struct acquirer *acquirer)

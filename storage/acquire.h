@@ -12,6 +12,16 @@
 struct acquirer;
 struct acquisition;
 
+/* What a lease is of, when it is of something else than a lock: how it is tried for and taken
+ * back, and what there is to wait for. See lock_try() and lock_withdraw(). */
+struct acquire_object {
+    enum wait_kind wait;
+    bool shared; /* a grant leaves something for the next one, too */
+    void (*try)(struct lock_store *store, const struct lease *lease, int64_t register_ms,
+                bool registered, lock_done *done, void *arg);
+    void (*withdraw)(struct lock_store *store, const struct lease *lease);
+};
+
 struct acquirer_options {
     struct loop *loop;
     struct metrics *metrics;

@@ -24,6 +24,24 @@ void key_for_lock(struct key *key, const char *prefix, const char *name, size_t 
     append(key, "}", braced ? 0 : 1);
 }
 
+void key_for_latch_channel(struct key *key, const char *name, size_t name_len)
+{
+    int len = snprintf(key->text, sizeof(key->text), "redisson_countdownlatch__channel__{%.*s}",
+                       (int)name_len, name);
+
+    assert(len > 0 && (size_t)len < sizeof(key->text));
+    key->len = (size_t)len;
+}
+
+void key_for_timeouts(struct key *key, const char *name, size_t name_len)
+{
+    const char *form = memchr(name, '{', name_len) ? "%.*s:timeout" : "{%.*s}:timeout";
+    int len = snprintf(key->text, sizeof(key->text), form, (int)name_len, name);
+
+    assert(len > 0 && (size_t)len < sizeof(key->text));
+    key->len = (size_t)len;
+}
+
 void key_for_id(struct key *key, const char *prefix, const char *id)
 {
     key->len = 0;

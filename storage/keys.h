@@ -18,14 +18,20 @@ struct key {
 /* `prefix`:{`name`}, or `prefix`:`name` when the name has a brace of its own: Redisson's
  * RedissonObject.prefixName(). */
 void key_for_lock(struct key *key, const char *prefix, const char *name, size_t name_len);
+/* The channel of a count-down latch: its name is always in braces. */
+void key_for_latch_channel(struct key *key, const char *name, size_t name_len);
+/* The expiring permits of a semaphore: Redisson's RedissonObject.suffixName(). */
+void key_for_timeouts(struct key *key, const char *name, size_t name_len);
 /* `prefix`:`id`. */
 void key_for_id(struct key *key, const char *prefix, const char *id);
 
 #define KEY_COUNTER "redisson_lock_token"
 #define KEY_CHANNEL "redisson_lock__channel"
+#define KEY_SEMAPHORE_CHANNEL "redisson_sc"
 #define KEY_WAITERS "rlockd:waiters"
 #define KEY_FORCED "rlockd:forced"
 #define KEY_LEASE "rlockd:lease"
+#define KEY_IDEMPOTENCY "rlockd:idempotency"
 #define KEY_SESSION "rlockd:session"
 #define KEY_SESSION_LEASES "rlockd:session-leases"
 #define KEY_SESSION_LOST "rlockd:session-lost"

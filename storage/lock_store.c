@@ -236,9 +236,8 @@ static void on_reply(void *arg, const struct redis_result *result)
     free(call);
 }
 
-static void send_call(struct lock_store *store, enum script script,
-                      const struct script_args *args, int64_t ttl_ms, lock_done *done,
-                      void *arg)
+void lock_call_send(struct lock_store *store, enum script script,
+                    const struct script_args *args, int64_t ttl_ms, lock_done *done, void *arg)
 {
     struct lock_call *call = malloc(sizeof(*call));
 
@@ -301,7 +300,7 @@ void lock_try(struct lock_store *store, const struct lease *lease, int64_t regis
         args_string(&args, lease->watchdog ? "1" : "");
         args_number(&args, lease->watchdog ? watchdog_period_ms(config) : lease->ttl_ms);
     }
-    send_call(store, SCRIPT_ACQUIRE, &args, lease->ttl_ms, done, arg);
+    lock_call_send(store, SCRIPT_ACQUIRE, &args, lease->ttl_ms, done, arg);
 }
 
 void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *done, void *arg)
@@ -319,7 +318,7 @@ void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *
     args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
     args_string(&args, lease->watchdog ? "1" : "");
     args_number(&args, watchdog_period_ms(store->options.config));
-    send_call(store, SCRIPT_RENEW, &args, lease->ttl_ms, done, arg);
+    lock_call_send(store, SCRIPT_RENEW, &args, lease->ttl_ms, done, arg);
 }
 
 void lock_release(struct lock_store *store, const struct lease *lease, lock_done *done,
@@ -335,7 +334,7 @@ void lock_release(struct lock_store *store, const struct lease *lease, lock_done
     args_string(&args, lease->id);
     args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
     args_number(&args, store->options.config->retry_window_ms);
-    send_call(store, SCRIPT_RELEASE, &args, 0, done, arg);
+    lock_call_send(store, SCRIPT_RELEASE, &args, 0, done, arg);
 }
 
 void lock_force(struct lock_store *store, const char *name, const char *only, lock_done *done,
@@ -353,7 +352,7 @@ void lock_force(struct lock_store *store, const char *name, const char *only, lo
     args_text(&args, keys.channel.text, keys.channel.len);
     args_number(&args, store->options.config->retry_window_ms);
     args_string(&args, only);
-    send_call(store, SCRIPT_FORCE_UNLOCK, &args, 0, done, arg);
+    lock_call_send(store, SCRIPT_FORCE_UNLOCK, &args, 0, done, arg);
 }
 
 /* --- life --------------------------------------------------------------------------------- */

@@ -33,9 +33,12 @@ enum lease_mode {
     LEASE_MADE      /* a token that the server made came back */
 };
 
+struct acquire_object;
+
 /* One request about one lease. Filled by the caller, who owns it. */
 struct lease {
-    char name[LOCK_NAME_SIZE]; /* of the lock, as the client says it */
+    const struct acquire_object *object; /* NULL: a lock; else see acquire.h */
+    char name[LOCK_NAME_SIZE];           /* of the lock, as the client says it */
     char id[LEASE_ID_SIZE];
     char session_id[SESSION_ID_SIZE]; /* empty: none */
     char owner[LOCK_OWNER_SIZE]; /* with a session: whose leases share the lock; or empty */
@@ -44,6 +47,7 @@ struct lease {
     enum lease_mode mode;
     bool watchdog; /* renewed while its session lives */
     int64_t ttl_ms;
+    int64_t permits; /* of a semaphore */
 };
 
 /* Who holds a lock. */
@@ -69,6 +73,8 @@ enum lock_outcome {
     LOCK_SESSION_ENDED,
     LOCK_REUSED, /* the token belongs to another lock, kind or owner */
     LOCK_WRONG_KIND,
+    LOCK_NOT_FOUND,
+    LOCK_TOO_LARGE, /* the number would be */
     LOCK_LOOKED,
     LOCK_TOO_MANY_WAITERS,
     LOCK_DRAINING,
@@ -83,6 +89,9 @@ struct lock_result {
     int64_t remaining_ms;  /* counted from before Redis was asked; negative: unknown */
     int64_t ttl_ms;        /* 0: not known */
     int64_t hold_count;
+    int64_t value;   /* of a semaphore or latch: what it is now */
+    int64_t permits; /* that it was about */
+    size_t waiter_count;
     char reason[16];
     /* Of a lease that was confirmed or renewed: what its record says. */
     char note[LOCK_NOTE_SIZE];

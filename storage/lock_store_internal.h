@@ -49,6 +49,10 @@ struct lease_keys {
 void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, const char *name,
                      const char *lease_id);
 
+/* Sends a script whose reply is about one lease. `ttl_ms`: of a lease that it grants. */
+void lock_call_send(struct lock_store *store, enum script script,
+                    const struct script_args *args, int64_t ttl_ms, lock_done *done, void *arg);
+
 /* When a lease that the watchdog has just renewed is due again: Redisson's third. */
 int64_t watchdog_period_ms(const struct config *config);
 
@@ -64,6 +68,10 @@ int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
     __attribute__((warn_unused_result));
 
 /* withdraw.c */
+/* Takes back what the request with this lease's mark did, by a script with the KEYS and ARGV of
+ * withdraw.lua. `record`: which kind of key says what it did. */
+void withdraw_by(struct lock_store *store, enum script script, const char *record,
+                 const struct lease *lease);
 void withdrawals_release(struct lock_store *store);
 void withdrawals_retry(void *store);
 

@@ -28,8 +28,9 @@ struct waited_lock {
     uint64_t generation; /* changes with everything that happens to the lock */
     int64_t woken_ns;
     struct timer timer; /* the next poll, or the end of lingering when nobody waits */
+    enum wait_kind kind;
     size_t len;
-    char name[];
+    char name[]; /* after one byte of the kind */
 };
 
 struct waiters {
@@ -42,6 +43,13 @@ struct waiters {
 };
 
 /* --- turns -------------------------------------------------------------------------------- */
+
+static void give_turn_to(struct waited_lock *lock, struct waiter *waiter)
+{
+    lock->turn = waiter;
+    waiter->trying = true;
+    waiter->turn(waiter->arg);
+}
 
 static void give_turn(struct waited_lock *lock)
 {
@@ -61,7 +69,25 @@ static void give_turn(struct waited_lock *lock)
         lock->again = lock->queue != NULL;
         return;
     }
-    lock->turn = waiter;
+    give_turn_to(lock, waiter);
+}
+
+/* The first one behind `waiter` that wants less than it, and does not try already. */
+static struct waiter *find_modest(const struct waiter *waiter)
+{
+    struct waiter *next = waiter->next;
+
+    while (next != NULL && (next->trying || next->wants >= waiter->wants))
+        next = next->next;
+    return next;
+}
+
+static void nudge(struct waiter *waiter)
+{
+    if (waiter->trying) {
+        waiter->nudged = true;
+        return;
+    }
     waiter->trying = true;
     waiter->turn(waiter->arg);
 }
@@ -70,6 +96,17 @@ static void something_happened(struct waited_lock *lock)
 {
     lock->generation = ++lock->waiters->generation;
     give_turn(lock);
+}
+
+/* What happened is for all of them. */
+static void wake_everyone(struct waited_lock *lock)
+{
+    struct waiter *waiter, *next;
+
+    lock->generation = ++lock->waiters->generation;
+    DL_FOREACH_SAFE(lock->queue, waiter, next) {
+        nudge(waiter);
+    }
 }
 
 static void sleep_for(struct waited_lock *lock, int64_t remaining_ms)
@@ -120,50 +157,90 @@ static void on_ready(void *arg)
     something_happened(arg);
 }
 
+/* Whether a message is one that Redisson sends: other numbers are not for waiters. */
+static bool wakes(enum wait_kind kind, const char *payload, size_t len)
+{
+    switch (kind) {
+    case WAIT_LOCK:
+    case WAIT_LATCH:
+        return len == 1 && (payload[0] == '0' || payload[0] == '1');
+    case WAIT_SEMAPHORE: /* the permits that are free */
+        return len > 0 && payload[0] >= '1' && payload[0] <= '9';
+    }
+    return false;
+}
+
 static void on_message(void *arg, const char *payload, size_t len)
 {
     struct waited_lock *lock = arg;
 
-    /* Redisson's unlock message is 0 or 1; other numbers are not for locks. */
-    if (len != 1 || (payload[0] != '0' && payload[0] != '1'))
+    if (!wakes(lock->kind, payload, len))
         return;
     metrics_add(lock->waiters->options.metrics, METRIC_WAKE_MESSAGES, 1);
     lock->woken_ns = loop_now_ns(lock->waiters->options.loop);
-    something_happened(lock);
+    /* 1 on a latch's channel: it was set or deleted, and one of them finds out. */
+    if (lock->kind == WAIT_LATCH && payload[0] == '0')
+        wake_everyone(lock);
+    else
+        something_happened(lock);
 }
 
-static struct waited_lock *find_lock(const struct waiters *waiters, const char *name,
-                                     size_t len)
+/* A name that was a lock's may soon be a semaphore's: each kind has its own queue. */
+static struct waited_lock *find_lock(const struct waiters *waiters, enum wait_kind kind,
+                                     const char *name, size_t len)
 {
     struct waited_lock *lock;
+    char key[KEY_NAME_MAX + 1];
 
-    HASH_FIND(hh, waiters->locks, name, len, lock);
+    assert(len < sizeof(key));
+    key[0] = (char)kind;
+    memcpy(key + 1, name, len);
+    HASH_FIND(hh, waiters->locks, key, len + 1, lock);
     return lock;
 }
 
-static struct waited_lock *make_lock(struct waiters *waiters, const char *name, size_t len)
+static void name_channel(struct key *channel, enum wait_kind kind, const char *name, size_t len)
+{
+    switch (kind) {
+    case WAIT_LOCK:
+        key_for_lock(channel, KEY_CHANNEL, name, len);
+        return;
+    case WAIT_SEMAPHORE:
+        key_for_lock(channel, KEY_SEMAPHORE_CHANNEL, name, len);
+        return;
+    case WAIT_LATCH:
+        key_for_latch_channel(channel, name, len);
+        return;
+    }
+}
+
+static struct waited_lock *make_lock(struct waiters *waiters, enum wait_kind kind,
+                                     const char *name, size_t len)
 {
     struct waited_lock *lock = calloc(1, sizeof(*lock) + len + 1);
     struct key channel;
 
     assert(lock != NULL);
     lock->waiters = waiters;
-    memcpy(lock->name, name, len);
-    lock->len = len;
+    lock->kind = kind;
+    lock->name[0] = (char)kind;
+    memcpy(lock->name + 1, name, len);
+    lock->len = len + 1;
     lock->generation = ++waiters->generation;
     lock->timer = (struct timer){.fire = on_timer, .arg = lock};
     lock->subscription = (struct subscription){
         .ready = on_ready, .message = on_message, .arg = lock};
-    HASH_ADD(hh, waiters->locks, name, len, lock);
+    HASH_ADD(hh, waiters->locks, name, lock->len, lock);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, 1);
-    key_for_lock(&channel, KEY_CHANNEL, name, len);
+    name_channel(&channel, kind, name, len);
     subscriber_add(waiters->options.subscriber, &lock->subscription, channel.text, channel.len);
     return lock;
 }
 
-uint64_t waiters_generation(const struct waiters *waiters, const char *name, size_t len)
+uint64_t waiters_generation(const struct waiters *waiters, enum wait_kind kind,
+                            const char *name, size_t len)
 {
-    struct waited_lock *lock = find_lock(waiters, name, len);
+    struct waited_lock *lock = find_lock(waiters, kind, name, len);
 
     return lock != NULL && subscription_is_live(&lock->subscription) ? lock->generation : 0;
 }
@@ -173,10 +250,10 @@ uint64_t waiters_generation(const struct waiters *waiters, const char *name, siz
 void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *name, size_t len,
                  uint64_t generation, int64_t remaining_ms)
 {
-    struct waited_lock *lock = find_lock(waiters, name, len);
+    struct waited_lock *lock = find_lock(waiters, waiter->kind, name, len);
 
     if (lock == NULL)
-        lock = make_lock(waiters, name, len);
+        lock = make_lock(waiters, waiter->kind, name, len);
     waiter->lock = lock;
     waiter->trying = false;
     DL_APPEND(lock->queue, waiter);
@@ -191,17 +268,22 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
 void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaining_ms)
 {
     struct waited_lock *lock = waiter->lock;
+    struct waiter *modest = NULL;
 
     (void)waiters;
     waiter->trying = false;
-    if (lock->turn == waiter)
+    if (lock->turn == waiter) {
         lock->turn = NULL;
+        modest = lock->again ? NULL : find_modest(waiter);
+    }
     if (waiter->nudged) {
         waiter->nudged = false;
         waiter->trying = true;
         waiter->turn(waiter->arg);
     }
-    if (lock->turn == NULL)
+    if (lock->turn == NULL && modest != NULL)
+        give_turn_to(lock, modest);
+    else if (lock->turn == NULL)
         settle(lock, remaining_ms);
 }
 
@@ -249,22 +331,22 @@ void waiters_wake_all(struct waiters *waiters)
     }
 }
 
-void waiters_nudge(struct waiters *waiters, const char *name, size_t len, const char *lease_id)
+static void nudge_lease(struct waited_lock *lock, const char *lease_id)
 {
-    struct waited_lock *lock = find_lock(waiters, name, len);
     struct waiter *waiter, *next;
 
-    if (lock == NULL)
-        return;
     DL_FOREACH_SAFE(lock->queue, waiter, next) {
-        if (strcmp(waiter->lease_id, lease_id) != 0)
-            continue;
-        if (waiter->trying) {
-            waiter->nudged = true;
-            continue;
-        }
-        waiter->trying = true;
-        waiter->turn(waiter->arg);
+        if (strcmp(waiter->lease_id, lease_id) == 0)
+            nudge(waiter);
+    }
+}
+
+void waiters_nudge(struct waiters *waiters, const char *name, size_t len, const char *lease_id)
+{
+    for (int kind = WAIT_LOCK; kind <= WAIT_LATCH; kind++) {
+        struct waited_lock *lock = find_lock(waiters, (enum wait_kind)kind, name, len);
+        if (lock != NULL)
+            nudge_lease(lock, lease_id);
     }
 }
 

@@ -1,10 +1,13 @@
-/* Who waits for which lock on this worker, and whose turn it is to try.
+/* Who waits for which lock, semaphore or latch on this worker, and whose turn it is to try.
  *
  * The waiters of one lock stand in one queue. Whatever may have freed the lock (an unlock
  * message, the end of its TTL, a new subscription, a missed message made up for by a slow poll)
  * gives one of them the turn; a turn ends with the lock, with "busy", or is passed on. So one
  * unlock costs one script, and a waiter that goes away while it is its turn takes no wake-up
- * with it. */
+ * with it.
+ *
+ * A semaphore may serve several of them: who got something passes the turn on, and so does who
+ * wants more than there is to one that wants less. An open latch is for everyone. */
 #ifndef RLOCKD_STORAGE_WAITERS_H
 #define RLOCKD_STORAGE_WAITERS_H
 
@@ -25,6 +28,9 @@ struct parking {
     size_t places, taken;
 };
 
+/* What is waited for: which channel tells of it, and which of its messages wake. */
+enum wait_kind { WAIT_LOCK, WAIT_SEMAPHORE, WAIT_LATCH };
+
 /* Embedded in its owner. */
 struct waiter {
     const char *lease_id; /* the owner's */
@@ -32,6 +38,8 @@ struct waiter {
      * attempt of this waiter is under way; waiter_busy() may call it at once. */
     void (*turn)(void *arg);
     void *arg;
+    enum wait_kind kind;
+    int64_t wants; /* permits of a semaphore: who wants fewer may get them first */
     bool trying; /* an attempt is under way; the owner sets it for attempts of its own accord */
     bool nudged; /* during that attempt: another one has to follow */
     struct waited_lock *lock;
@@ -50,7 +58,8 @@ void waiters_free(struct waiters *waiters);
 
 /* To be asked before an attempt that may end in waiting: tells later whether anything happened
  * to the lock since. 0: the lock is not subscribed to. `lock` is the name of its hash. */
-uint64_t waiters_generation(const struct waiters *waiters, const char *lock, size_t len);
+uint64_t waiters_generation(const struct waiters *waiters, enum wait_kind kind,
+                            const char *lock, size_t len);
 
 /* Joins the queue after an attempt that found the lock busy for `remaining_ms` (negative:
  * unknown) and began at `generation`. Its turn comes as soon as the lock may have become free
@@ -60,8 +69,8 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *loc
 /* The attempt found the lock busy, or could not be made: the waiter keeps its place and sleeps.
  */
 void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaining_ms);
-/* Leaves the queue, whenever it wants. `taken_ms`: it got the lock for so long; negative: it
- * did not, and if it was its turn, the next one gets it. */
+/* Leaves the queue, whenever it wants. `taken_ms`: it got the lock for so long; negative: there
+ * may be something left for others, and if it was its turn, the next one gets it. */
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms);
 bool waiter_is_waiting(const struct waiter *waiter);
 

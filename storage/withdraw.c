@@ -14,6 +14,8 @@
 struct withdrawal {
     struct withdrawal *prev, *next;
     struct lock_store *store;
+    enum script script;
+    const char *record;
     char name[LOCK_NAME_SIZE];
     char lease_id[LEASE_ID_SIZE];
     char mark[LOCK_MARK_SIZE];
@@ -58,6 +60,7 @@ static void send(struct withdrawal *withdrawal)
     struct lease_keys keys;
 
     lease_keys_make(withdrawal->store, &keys, withdrawal->name, withdrawal->lease_id);
+    key_for_id(&keys.record, withdrawal->record, withdrawal->lease_id);
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.record);
     args_key(&args, &keys.lock.waiters);
@@ -65,15 +68,18 @@ static void send(struct withdrawal *withdrawal)
     args_string(&args, withdrawal->mark);
     args_string(&args, withdrawal->mode == LEASE_NEW ? "1" : "");
     withdrawal->in_flight = true;
-    args_send(withdrawal->store, SCRIPT_WITHDRAW, &args, on_reply, withdrawal);
+    args_send(withdrawal->store, withdrawal->script, &args, on_reply, withdrawal);
 }
 
-void lock_withdraw(struct lock_store *store, const struct lease *lease)
+void withdraw_by(struct lock_store *store, enum script script, const char *record,
+                 const struct lease *lease)
 {
     struct withdrawal *withdrawal = calloc(1, sizeof(*withdrawal));
 
     assert(withdrawal != NULL);
     withdrawal->store = store;
+    withdrawal->script = script;
+    withdrawal->record = record;
     memcpy(withdrawal->name, lease->name, sizeof(lease->name));
     memcpy(withdrawal->lease_id, lease->id, sizeof(lease->id));
     memcpy(withdrawal->mark, lease->mark, sizeof(lease->mark));
@@ -84,6 +90,11 @@ void lock_withdraw(struct lock_store *store, const struct lease *lease)
     DL_APPEND(store->withdrawals, withdrawal);
     metrics_add(store->options.metrics, METRIC_PENDING_WITHDRAWALS, 1);
     send(withdrawal); /* when Redis is down: lock_store_redis_is_up() does */
+}
+
+void lock_withdraw(struct lock_store *store, const struct lease *lease)
+{
+    withdraw_by(store, SCRIPT_WITHDRAW, KEY_LEASE, lease);
 }
 
 void withdrawals_retry(void *arg)
