@@ -112,9 +112,10 @@ $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
 # The directory itself: a script that was removed makes the list stale, too.
-$(GEN)/scripts.inc: storage/scripts/embed.sh $(wildcard storage/scripts/*.lua) storage/scripts
+$(GEN)/scripts.inc: storage/scripts/embed.sh $(wildcard storage/scripts/*.lua storage/scripts/lib/*.lua) \
+                      storage/scripts
 	@mkdir -p $(@D)
-	@sh $(filter %.sh %.lua,$^) > $@
+	@sh $(filter-out storage/scripts/lib/%,$(filter %.sh %.lua,$^)) > $@
 
 $(GEN)/openapi.inc: openapi.yaml
 	@mkdir -p $(@D)

@@ -25,6 +25,28 @@ void sessions_list(struct http_request *request);
 void sessions_delete(struct http_request *request);
 void sessions_keep_alive(struct http_request *request);
 
+/* semaphores.c */
+void semaphores_put(struct http_request *request);
+void semaphores_get(struct http_request *request);
+void semaphores_acquire(struct http_request *request);
+void semaphores_release(struct http_request *request);
+void semaphores_drain(struct http_request *request);
+void semaphores_delete(struct http_request *request);
+
+/* permit_semaphores.c, permits.c */
+void permit_semaphores_put(struct http_request *request);
+void permit_semaphores_get(struct http_request *request);
+void permit_semaphores_delete(struct http_request *request);
+void permits_put(struct http_request *request);
+void permits_patch(struct http_request *request);
+void permits_delete(struct http_request *request);
+
+/* latches.c */
+void latches_put(struct http_request *request);
+void latches_get(struct http_request *request);
+void latches_count_down(struct http_request *request);
+void latches_delete(struct http_request *request);
+
 /* operations.c */
 void operations_livez(struct http_request *request);
 void operations_readyz(struct http_request *request);

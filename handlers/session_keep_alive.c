@@ -67,8 +67,9 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
     for (size_t i = 0; i < view->loss_count; i++) {
         const struct session_loss_view *loss = &view->losses[i];
         strncpy(keep_alive->told[i], loss->lease_id, LEASE_ID_SIZE - 1);
-        json_array_append_new(lost, json_pack("{s:s, s:s, s:s}", "lock", loss->lock, "lease_id",
-                                              loss->lease_id, "reason", loss->reason));
+        json_array_append_new(
+            lost, json_pack("{s:s, s:s, s:s}", sessions_name_member(loss->kind), loss->lock,
+                            "lease_id", loss->lease_id, "reason", loss->reason));
     }
     keep_alive->told_count = view->loss_count;
     return lost;

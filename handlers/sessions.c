@@ -142,13 +142,19 @@ void sessions_post(struct http_request *request)
 
 /* --- look --------------------------------------------------------------------------------- */
 
+const char *sessions_name_member(const char *kind)
+{
+    return strcmp(kind, "permit") == 0 ? "permit_semaphore" : "lock";
+}
+
 static json_t *lease_json(const struct session_lease_view *lease)
 {
-    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:I, s:b}", "lock", lease->lock, "kind",
-                             "lock", "lease_id", lease->lease_id, "fencing_token",
-                             (json_int_t)lease->fencing_token, "ttl_ms",
-                             (json_int_t)lease->ttl_ms, "watchdog", lease->watchdog);
+    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:b}", sessions_name_member(lease->kind),
+                             lease->lock, "kind", lease->kind, "lease_id", lease->lease_id,
+                             "ttl_ms", (json_int_t)lease->ttl_ms, "watchdog", lease->watchdog);
 
+    if (lease->fencing_token > 0)
+        json_object_set_new(json, "fencing_token", json_integer(lease->fencing_token));
     if (lease->remaining_ms >= 0)
         json_object_set_new(json, "remaining_ms", json_integer(lease->remaining_ms));
     if (lease->owner[0] != '\0')

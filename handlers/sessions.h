@@ -22,6 +22,9 @@ bool sessions_read_id(struct http_request *request, bool with_token,
 /* How often a client had best keep a session alive: three tries before it ends. */
 int64_t sessions_keep_alive_ms(int64_t ttl_ms);
 
+/* What the member is called that names what a lease of this kind is of. */
+const char *sessions_name_member(const char *kind);
+
 /* The members that a look and a keep-alive share. `caller`: who sees only leases of locks that
  * it has a right to; NULL: the session itself, or anyone where no API tokens are configured. */
 json_t *sessions_view_json(const char *session_id, const struct session_view *view,

@@ -56,6 +56,7 @@ void http_stop(struct http_server *server);
 enum http_header {
     HTTP_LEASE_TOKEN,
     HTTP_SESSION_TOKEN,
+    HTTP_IDEMPOTENCY_KEY,
     HTTP_IF_MATCH,
     HTTP_PREFER,
     HTTP_AUTHORIZATION,

@@ -18,9 +18,13 @@ enum {
 };
 
 static const char *const header_names[HTTP_HEADER_COUNT] = {
-    [HTTP_LEASE_TOKEN] = "Lease-Token",     [HTTP_SESSION_TOKEN] = "Session-Token",
-    [HTTP_IF_MATCH] = "If-Match",           [HTTP_PREFER] = "Prefer",
-    [HTTP_AUTHORIZATION] = "Authorization", [HTTP_CONTENT_TYPE] = "Content-Type",
+    [HTTP_LEASE_TOKEN] = "Lease-Token",
+    [HTTP_SESSION_TOKEN] = "Session-Token",
+    [HTTP_IDEMPOTENCY_KEY] = "Idempotency-Key",
+    [HTTP_IF_MATCH] = "If-Match",
+    [HTTP_PREFER] = "Prefer",
+    [HTTP_AUTHORIZATION] = "Authorization",
+    [HTTP_CONTENT_TYPE] = "Content-Type",
 };
 
 struct header_scan {

@@ -128,7 +128,7 @@ static const char *lock_name(const struct lock_store *store, const struct redisR
     return len >= prefix_len ? name + prefix_len : name;
 }
 
-enum { LEASE_VALUES = 8 };
+enum { LEASE_VALUES = 9 };
 
 static struct session_lease_view *read_leases(const struct session_call *call,
                                               const struct redisReply *reply, int64_t sent_ns,
@@ -150,11 +150,12 @@ static struct session_lease_view *read_leases(const struct session_call *call,
         leases[i].ttl_ms = redis_reply_integer(redis_reply_at(reply, at + 5));
         leases[i].watchdog = redis_reply_integer(redis_reply_at(reply, at + 6)) == 1;
         leases[i].note = redis_reply_text(redis_reply_at(reply, at + 7), &len);
+        leases[i].kind = redis_reply_text(redis_reply_at(reply, at + 8), &len);
     }
     return leases;
 }
 
-/* Pairs of a lease id and "<reason>\n<lock>". */
+/* Pairs of a lease id and "<reason>\n<kind>\n<lock>". */
 static struct session_loss_view *read_losses(const struct session_call *call,
                                              const struct redisReply *reply, size_t *count)
 {
@@ -168,8 +169,11 @@ static struct session_loss_view *read_losses(const struct session_call *call,
         const char *text = redis_reply_text(redis_reply_at(reply, 2 * i + 1), &len);
         size_t reason_len = strcspn(text, "\n");
         snprintf(losses[i].reason, sizeof(losses[i].reason), "%.*s", (int)reason_len, text);
-        bool has_name = len > reason_len + prefix_len;
-        losses[i].lock = has_name ? text + reason_len + 1 + prefix_len : "";
+        text += reason_len + (text[reason_len] == '\n');
+        size_t kind_len = strcspn(text, "\n");
+        snprintf(losses[i].kind, sizeof(losses[i].kind), "%.*s", (int)kind_len, text);
+        text += kind_len + (text[kind_len] == '\n');
+        losses[i].lock = strlen(text) >= prefix_len ? text + prefix_len : "";
     }
     return losses;
 }

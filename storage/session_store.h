@@ -24,13 +24,14 @@ enum session_outcome {
 
 struct session_lease_view {
     const char *lease_id, *lock, *owner, *note; /* lock: as clients say it */
+    const char *kind;
     int64_t remaining_ms, ttl_ms, fencing_token;
     bool watchdog;
 };
 
 struct session_loss_view {
     const char *lease_id, *lock;
-    char reason[16];
+    char reason[16], kind[16];
 };
 
 struct session_view {

@@ -7,8 +7,9 @@
 --       6 "1": the client has said what it holds   7 the lease ids, each followed by a blank
 --
 -- Replies  open, remaining ms, ttl, age in ms, name,
---            [lease id, lock, remaining ms, token, owner, ttl, watchdog, note, ...],
---            [lease id, reason and lock, ...] of what was lost and not told yet
+--            [lease id, lock, remaining ms, token, owner, ttl, watchdog, note,
+--             kind, ...],
+--            [lease id, reason, kind and lock, ...] of what was lost and not told yet
 --          ended, reason | wait-too-long, ttl
 -- include lease
 -- include session
@@ -54,14 +55,14 @@ for _, lease_id in ipairs(redis.call('hkeys', leases)) do
   elseif not holds(record, lease_id) then
     lose(record, lease_id, window)
   elseif is_unclaimed(record, lease_id) then
-    take_hold_off(record.lock, holder_of(record, lease_id))
+    let_go(record, lease_id)
     spend(record, lease_id, 'released', window)
   else
-    local remaining = redis.call('pttl', record.lock)
+    local remaining = time_left(record, lease_id)
     local over = record.watchdog ~= '1' and redis.call('zscore', 'rlockd:due', lease_id)
     if over then remaining = math.max(0, math.min(remaining, over - now)) end
-    for _, value in ipairs({lease_id, record.lock, remaining, tonumber(record.token),
-      record.owner, tonumber(record.ttl), record.watchdog, record.note}) do
+    for _, value in ipairs({lease_id, record.lock, remaining, tonumber(record.token) or 0,
+      record.owner, tonumber(record.ttl), record.watchdog, record.note, record.kind}) do
       held[#held + 1] = value
     end
   end

@@ -31,16 +31,19 @@ local function is_alive(session)
 end
 
 local function renew(record, lease_id, score)
-  local remaining = redis.call('pttl', record.lock)
-  if remaining < timeout then redis.call('pexpire', record.lock, timeout) end
   redis.call('pexpire', record_key(lease_id), timeout + window)
+  if record.kind == 'permit' then
+    prolong_permit(record.lock, lease_id, now, timeout)
+  elseif redis.call('pttl', record.lock) < timeout then
+    redis.call('pexpire', record.lock, timeout)
+  end
   redis.call('zadd', due, now + again + (score % 97) * again / 970, lease_id)
   renewed, late = renewed + 1, math.max(late, now - score)
 end
 
 -- A lease with a time of its own is over: its hold may still stand when others share the lock.
 local function expire(record, lease_id)
-  if holds(record, lease_id) then take_hold_off(record.lock, holder_of(record, lease_id)) end
+  let_go(record, lease_id)
   lose(record, lease_id, window)
   lost = lost + 1
 end

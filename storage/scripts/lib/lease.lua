@@ -52,9 +52,54 @@ local function epoch_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Permits of a semaphore are leases of kind "permit": their `lock` is the semaphore, a number of
+-- free permits, and beside it stands a zset of permit id -> end in epoch ms. Redisson's rule for
+-- its name:
+local function timeouts_of(semaphore)
+  if string.find(semaphore, '{', 1, true) then return semaphore .. ':timeout' end
+  return '{' .. semaphore .. '}:timeout'
+end
+
+-- Redisson's permit id is 16 bytes: those of the lease id.
+local function permit_id(lease_id)
+  local hex = string.gsub(lease_id, '%-', '')
+  return (string.gsub(hex, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
+end
+
+-- Makes permits free again and wakes waiters. Not a script's first write: Redis refuses it when
+-- memory is short.
+local function put_back(semaphore, count)
+  local total = redis.call('incrby', semaphore, count)
+  if total > 0 then
+    redis.call('publish', companion('redisson_sc', semaphore), integer(total))
+  end
+end
+
+-- False: somebody took it back already.
+local function give_permit_back(semaphore, lease_id)
+  if redis.call('zrem', timeouts_of(semaphore), permit_id(lease_id)) == 0 then return false end
+  put_back(semaphore, 1)
+  return true
+end
+
+-- Ms until a permit ends; nil: it is held no more.
+local function permit_left(semaphore, lease_id, now)
+  local ends = redis.call('zscore', timeouts_of(semaphore), permit_id(lease_id))
+  if not ends or tonumber(ends) <= now then return nil end
+  return tonumber(ends) - now
+end
+
+-- A permit lasts `ttl` from now. Not a script's first write, either.
+local function prolong_permit(semaphore, lease_id, now, ttl)
+  redis.call('zadd', timeouts_of(semaphore), 'xx', integer(now + ttl), permit_id(lease_id))
+end
+
 -- Whether the lease that has this record holds its lock now. A holder with an owner may have
 -- lost the lock and got it again for another lease: the token tells.
 local function holds(record, lease_id)
+  if record.kind == 'permit' then
+    return permit_left(record.lock, lease_id, epoch_ms()) ~= nil
+  end
   if redis.call('hexists', record.lock, holder_of(record, lease_id)) == 0 then return false end
   return record.owner == '' or
     redis.call('get', companion('redisson_lock_token', record.lock)) == record.token
@@ -72,6 +117,22 @@ local function take_hold_off(lock, holder)
     redis.call('publish', companion('redisson_lock__channel', lock), '0')
   end
   return 0
+end
+
+-- Lets go of what the lease holds; false: it held nothing any more.
+local function let_go(record, lease_id)
+  if record.kind == 'permit' then return give_permit_back(record.lock, lease_id) end
+  if not holds(record, lease_id) then return false end
+  take_hold_off(record.lock, holder_of(record, lease_id))
+  return true
+end
+
+-- Ms that a lease which holds has left.
+local function time_left(record, lease_id)
+  if record.kind == 'permit' then
+    return permit_left(record.lock, lease_id, epoch_ms()) or 0
+  end
+  return redis.call('pttl', record.lock)
 end
 
 -- The lease's session has nothing to do with it any more.
@@ -102,10 +163,11 @@ end
 -- A lease was lost: its session hears of it with its next keep-alive, a hanging one at once.
 local function lose(record, lease_id, window)
   local reason, session = loss_reason(record, lease_id), record.session
+  if record.kind == 'permit' then give_permit_back(record.lock, lease_id) end
   spend(record, lease_id, reason, window)
   if session ~= '' then
     local lost = 'rlockd:session-lost:' .. session
-    redis.call('hset', lost, lease_id, reason .. '\n' .. record.lock)
+    redis.call('hset', lost, lease_id, reason .. '\n' .. record.kind .. '\n' .. record.lock)
     local session_left = redis.call('pttl', 'rlockd:session:' .. session)
     redis.call('pexpire', lost, math.max(session_left, tonumber(window)))
     redis.call('publish', 'rlockd:sessions', session)

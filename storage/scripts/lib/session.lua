@@ -4,7 +4,7 @@
 --                             (epoch ms), released (leases let go at its end); TTL: its time
 --                             and the retry window
 -- rlockd:session-leases:<id>  hash: lease id -> lock, of the leases that it holds
--- rlockd:session-lost:<id>    hash: lease id -> reason and lock, to be told
+-- rlockd:session-lost:<id>    hash: lease id -> reason, kind and lock, to be told
 -- rlockd:sessions             zset: session -> deadline
 -- rlockd:due                  zset: lease id -> when it has to be renewed, or is over
 
@@ -30,10 +30,7 @@ local function end_some(session, reason, now, batch, window)
   for _, lease_id in ipairs(redis.call('hrandfield', leases, batch)) do
     local record = parse(redis.call('get', record_key(lease_id)) or nil)
     if record and record.state == 'held' then
-      if holds(record, lease_id) then
-        take_hold_off(record.lock, holder_of(record, lease_id))
-        released = released + 1
-      end
+      if let_go(record, lease_id) then released = released + 1 end
       spend(record, lease_id, 'session-ended', window)
     end
     redis.call('hdel', leases, lease_id)

@@ -1,0 +1,31 @@
+-- Takes back what one request for a permit did: withdraw.lua for permits.
+--
+-- KEYS  1 semaphore   2 lease record   3 waiters
+-- ARGV  1 lease id   2 the request's own mark
+--
+-- Reply  1: a grant was undone; 0: there was none of this request's
+-- include lease
+
+local semaphore, lease, waiters = KEYS[1], KEYS[2], KEYS[3]
+local lease_id, mark = ARGV[1], ARGV[2]
+
+local old = parse(redis.call('get', lease) or nil)
+if not old or old.kind ~= 'permit' or old.lock ~= semaphore or old.state == 'ended' then
+  return 0
+end
+if old.state == 'waiting' then
+  if old.detail == 'shared' then
+    -- The other one waits on; which of the two it is matters no more.
+    old.detail, old.mark = '', ''
+    redis.call('pexpire', lease, redis.call('pttl', lease)) -- a write that is always allowed
+    redis.call('set', lease, format(old), 'keepttl')
+  elseif old.mark == mark or old.mark == '' then
+    redis.call('zrem', waiters, lease_id)
+    redis.call('del', lease)
+  end
+  return 0
+end
+if old.mark ~= mark then return 0 end
+unbind(old, lease_id)
+redis.call('del', lease)
+return give_permit_back(semaphore, lease_id) and 1 or 0
