@@ -90,13 +90,16 @@ static void name_probe(struct service *service)
     memcpy(keys[0].text, name, (size_t)len + 1);
     key_for_lock(&keys[1], KEY_COUNTER, name, (size_t)len);
     key_for_id(&keys[2], KEY_LEASE, service->worker_id);
-    key_for_lock(&keys[3], KEY_CHANNEL, name, (size_t)len);
+    key_for_timeouts(&keys[3], name, (size_t)len);
+    key_for_lock(&keys[4], KEY_CHANNEL, name, (size_t)len);
+    key_for_lock(&keys[5], KEY_SEMAPHORE_CHANNEL, name, (size_t)len);
+    key_for_latch_channel(&keys[6], name, (size_t)len);
     key_for_id(&service->heart_channel, CHANNEL_WORKER, service->worker_id);
     for (size_t i = 0; i < sizeof(service->probe_keys) / sizeof(service->probe_keys[0]); i++)
         service->probe[i] = keys[i].text;
-    service->probe[4] = service->heart_channel.text;
-    service->probe[5] = CHANNEL_LEASES;
-    service->probe[6] = CHANNEL_SESSIONS;
+    service->probe[7] = service->heart_channel.text;
+    service->probe[8] = CHANNEL_LEASES;
+    service->probe[9] = CHANNEL_SESSIONS;
 }
 
 static bool start_storage(struct service *service)
@@ -106,8 +109,8 @@ static bool start_storage(struct service *service)
                                                 .loop = service->loop,
                                                 .metrics = &service->metrics,
                                                 .probe = service->probe,
-                                                .probe_keys = 3,
-                                                .probe_channels = 4,
+                                                .probe_keys = 4,
+                                                .probe_channels = 6,
                                                 .up = on_redis_up,
                                                 .down = on_redis_down,
                                                 .arg = service};

@@ -50,8 +50,8 @@ struct service {
     int64_t drain_started_ns;
     struct loop_hook drain_hook;
     struct timer drain_timer;
-    struct key probe_keys[4], heart_channel;
-    const char *probe[7]; /* see redis_options */
+    struct key probe_keys[7], heart_channel;
+    const char *probe[10]; /* see redis_options */
 };
 
 /* Everything but the thread. `listen_fd` is taken over. NULL after one log line. */

@@ -150,7 +150,7 @@ static void on_probe(void *arg, const struct redis_result *result)
 static void probe(struct redis *redis)
 {
     const struct redis_options *options = &redis->options;
-    size_t count = options->probe_keys + options->probe_channels, lens[8];
+    size_t count = options->probe_keys + options->probe_channels, lens[12];
 
     if (options->probe == NULL) {
         became_up(redis);

@@ -8,5 +8,4 @@
 local number = read_plain_counter(KEYS[1], KEYS[2])
 if number == nil then return {'missing'} end
 if not number then return {'wrong-kind'} end
-local now = redis.call('time')[1] * 1000
-return {'looked', number, redis.call('zcount', KEYS[3], '(' .. decimal(now), '+inf')}
+return {'looked', number, count_standing(KEYS[3])}

@@ -17,7 +17,5 @@ local is_over = not count or count <= 0
 if registered and is_over then redis.call('zrem', waiters, mark) end
 if count == false then return {'wrong-kind'} end
 if not is_over and tonumber(wait) > 0 then stand_among(waiters, mark, wait, window) end
-local now = redis.call('time')[1] * 1000
-local standing = redis.call('zcount', waiters, '(' .. decimal(now), '+inf')
-if is_over then return {'granted', 0, standing} end
-return {'busy', count, standing}
+if is_over then return {'granted', 0, count_standing(waiters)} end
+return {'busy', count, count_standing(waiters)}

@@ -21,7 +21,7 @@ if count == false then return {'wrong-kind'} end
 redis.call('zrem', waiters, '') -- of no effect
 local left = 0
 if count and count > 1 then
-  left = redis.call('decr', latch)
+  left = redis.call('decrby', latch, 1)
 elseif count then
   redis.call('del', latch)
   if count == 1 then redis.call('publish', channel, '0') end

@@ -102,7 +102,8 @@ reclaim(semaphore, timeouts, now)
 free = read_counter(semaphore) or 0
 if free >= 1 then return grant(free) end
 if tonumber(wait) > 0 then stand_in_line() end
-local first = redis.call('zrange', timeouts, 0, 0, 'withscores')[2]
+local first =
+  redis.call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 1)[2]
 local remaining = -1
 if first and tonumber(first) < FOR_EVER then remaining = math.max(tonumber(first) - now, 0) end
 return {'busy', remaining, ''}

@@ -27,6 +27,8 @@ for i = 2, #KEYS do
   redis.call('zscan', KEYS[i], 0)
   redis.call('zrem', KEYS[i], 'probe')
   redis.call('set', KEYS[i], '1', 'px', 1000, 'get')
+  redis.call('incrby', KEYS[i], 1)
+  redis.call('decrby', KEYS[i], 1)
   redis.call('get', KEYS[i])
   redis.call('exists', KEYS[i])
   redis.call('pttl', KEYS[i])

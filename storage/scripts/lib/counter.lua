@@ -55,13 +55,21 @@ local function replay(key, record, asked, mark)
   return {'replayed', tonumber(record.answer), tonumber(record.taken)}
 end
 
+local function time_ms()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
 -- Stands among the waiters, a zset of member -> deadline in epoch ms, for `wait` more.
 local function stand_among(waiters, member, wait, window)
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = time_ms()
   redis.call('zremrangebyscore', waiters, '-inf', now)
   redis.call('zadd', waiters, 'gt', decimal(now + wait), member)
   if redis.call('pttl', waiters) < wait + window then
     redis.call('pexpire', waiters, wait + window)
   end
+end
+
+local function count_standing(waiters)
+  return redis.call('zcount', waiters, '(' .. decimal(time_ms()), '+inf')
 end
