@@ -1,6 +1,6 @@
 -- Takes back what one request did to a semaphore or for a latch, when its requester is gone
--- before it was answered or nobody knows what came of it: the permits that it took, or its place
--- among the waiters. Does nothing when another request with the same key was told of them.
+-- before it was answered or nobody knows what came of it: the permits that it took, or its
+-- place among the waiters. Does nothing when another request with the key was told of them.
 --
 -- KEYS  1 semaphore   2 what its key did   3 waiters
 -- ARGV  1 the key   2 the request's own mark

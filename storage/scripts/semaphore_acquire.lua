@@ -1,5 +1,5 @@
--- Takes permits from a semaphore, all or none, for a request with an idempotency key: one of the
--- client's, or one that the server made so that the request can be taken back.
+-- Takes permits from a semaphore, all or none, for a request with an idempotency key: one of
+-- the client's, or one that the server made so that the request can be taken back.
 --
 -- KEYS  1 semaphore: free permits   2 the ends of permits, which it must not have   3 waiters
 --       4 what the key did

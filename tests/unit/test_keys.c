@@ -84,6 +84,23 @@ static void name_ends_by_its_length(void **state)
     assert_string_equal(key.text, "redisson_lock__channel:{foo}");
 }
 
+/* A latch's channel has braces whatever its name is. */
+static void semaphores_and_latches_are_redissons(void **state)
+{
+    (void)state;
+    expect(KEY_SEMAPHORE_CHANNEL, "foo", "redisson_sc:{foo}");
+    expect(KEY_SEMAPHORE_CHANNEL, "app:{42}:x", "redisson_sc:app:{42}:x");
+    key_for_timeouts(&key, "foo", 3);
+    assert_string_equal(key.text, "{foo}:timeout");
+    key_for_timeouts(&key, "app:{42}:x", 10);
+    assert_string_equal(key.text, "app:{42}:x:timeout");
+    key_for_latch_channel(&key, "foo", 3);
+    assert_string_equal(key.text, "redisson_countdownlatch__channel__{foo}");
+    key_for_latch_channel(&key, "app:{42}:x", 10);
+    assert_string_equal(key.text, "redisson_countdownlatch__channel__{app:{42}:x}");
+    assert_int_equal(key.len, strlen(key.text));
+}
+
 static void longest_name_fits(void **state)
 {
     char name[KEY_NAME_MAX + 1];
@@ -95,6 +112,10 @@ static void longest_name_fits(void **state)
     assert_int_equal(key.len, strlen(KEY_CHANNEL) + strlen(":{}") + KEY_NAME_MAX);
     assert_int_equal(strlen(key.text), key.len);
     assert_int_equal(key.text[key.len - 1], '}');
+    key_for_latch_channel(&key, name, KEY_NAME_MAX);
+    assert_int_equal(key.text[key.len - 1], '}');
+    key_for_timeouts(&key, name, KEY_NAME_MAX);
+    assert_int_equal(strlen(key.text), key.len);
 }
 
 int main(void)
@@ -105,6 +126,7 @@ int main(void)
         cmocka_unit_test(our_own_keys_share_the_slot_of_the_lock),
         cmocka_unit_test(only_an_opening_brace_counts),
         cmocka_unit_test(name_ends_by_its_length),
+        cmocka_unit_test(semaphores_and_latches_are_redissons),
         cmocka_unit_test(longest_name_fits),
     };
 

@@ -52,9 +52,9 @@ local function epoch_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Permits of a semaphore are leases of kind "permit": their `lock` is the semaphore, a number of
--- free permits, and beside it stands a zset of permit id -> end in epoch ms. Redisson's rule for
--- its name:
+-- Permits of a semaphore are leases of kind "permit": their `lock` is the semaphore, a number
+-- of free permits, and beside it stands a zset of permit id -> end in epoch ms. Redisson's rule
+-- for its name:
 local function timeouts_of(semaphore)
   if string.find(semaphore, '{', 1, true) then return semaphore .. ':timeout' end
   return '{' .. semaphore .. '}:timeout'

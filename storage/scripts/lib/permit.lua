@@ -9,7 +9,8 @@ local RECLAIM_MAX = 100
 
 -- Frees permits whose time is over, as every caller does for all others.
 local function reclaim(semaphore, timeouts, now)
-  local over = redis.call('zrangebyscore', timeouts, '-inf', decimal(now), 'limit', 0, RECLAIM_MAX)
+  local over = redis.call('zrangebyscore', timeouts, '-inf', decimal(now), 'limit', 0,
+    RECLAIM_MAX)
   if #over == 0 then return end
   redis.call('zrem', timeouts, unpack(over))
   put_back(semaphore, #over)

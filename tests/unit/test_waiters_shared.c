@@ -1,0 +1,129 @@
+/* storage/waiters.c: semaphores that serve several, latches that are for everyone. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/visitors.h"
+
+#define SEMAPHORE channel_of("redisson_sc:{" LOCK "}")
+#define LATCH channel_of("redisson_countdownlatch__channel__{" LOCK "}")
+
+/* All four wait, subscribed and asleep; each wants one permit. */
+static void crowd(enum wait_kind kind)
+{
+    for (size_t i = 0; i < VISITORS; i++) {
+        visitors[i].waiter.kind = kind;
+        visitors[i].waiter.wants = 1;
+    }
+    join(a);
+    ready(kind == WAIT_LATCH ? LATCH : SEMAPHORE);
+    busy(a);
+    for (size_t i = 1; i < VISITORS; i++)
+        join_as_of(&visitors[i], waiters_generation(waiters, kind, LOCK, strlen(LOCK)), -1);
+    expect_turns(1, 0, 0, 0);
+}
+
+static void release_serves_until_one_is_busy(void **state)
+{
+    (void)state;
+    crowd(WAIT_SEMAPHORE);
+    publish(SEMAPHORE, "3");
+    expect_turns(1, 0, 0, 0);
+    leave(a, -1);
+    expect_turns(0, 1, 0, 0);
+    leave(b, -1);
+    expect_turns(0, 0, 1, 0);
+    busy(c);
+    expect_turns(0, 0, 0, 0);
+    /* Who wants as much as one that was busy need not try. */
+    publish(SEMAPHORE, "12");
+    expect_turns(0, 0, 1, 0);
+}
+
+static void other_messages_wake_nobody(void **state)
+{
+    static const char *const payloads[] = {"", "0", "-3", "x"};
+
+    (void)state;
+    crowd(WAIT_SEMAPHORE);
+    for (size_t i = 0; i < sizeof(payloads) / sizeof(payloads[0]); i++)
+        publish(SEMAPHORE, payloads[i]);
+    expect_turns(0, 0, 0, 0);
+}
+
+static void the_modest_pass(void **state)
+{
+    (void)state;
+    crowd(WAIT_SEMAPHORE);
+    a->waiter.wants = 9;
+    b->waiter.wants = 9;
+    c->waiter.wants = 4;
+    d->waiter.wants = 2;
+    publish(SEMAPHORE, "2");
+    expect_turns(1, 0, 0, 0);
+    busy(a);
+    expect_turns(0, 0, 1, 0);
+    busy(c);
+    expect_turns(0, 0, 0, 1);
+    leave(d, -1);
+    /* Something may be left, so it begins again at the head. */
+    expect_turns(1, 0, 0, 0);
+    busy(a);
+    expect_turns(0, 0, 1, 0);
+    /* What happens meanwhile is for the head, too. */
+    publish(SEMAPHORE, "9");
+    busy(c);
+    expect_turns(1, 0, 0, 0);
+}
+
+static void open_latch_is_for_everyone(void **state)
+{
+    (void)state;
+    crowd(WAIT_LATCH);
+    publish(LATCH, "1");
+    expect_turns(1, 0, 0, 0);
+    publish(LATCH, "0");
+    expect_turns(0, 1, 1, 1);
+    /* The one that was trying has to try again. */
+    busy(a);
+    expect_turns(1, 0, 0, 0);
+    for (size_t i = 0; i < VISITORS; i++)
+        leave(&visitors[i], -1);
+    expect_turns(0, 0, 0, 0);
+}
+
+/* A name that was a lock's is soon a semaphore's: the lock's channel tells nothing of it. */
+static void kinds_have_their_own_queues(void **state)
+{
+    (void)state;
+    sleepers(1);
+    leave(a, -1);
+    assert_int_not_equal(generation(), 0);
+    assert_int_equal(waiters_generation(waiters, WAIT_SEMAPHORE, LOCK, strlen(LOCK)), 0);
+    crowd(WAIT_SEMAPHORE);
+    assert_int_equal(metrics.values[METRIC_WAITED_LOCKS], 2);
+    unlocked();
+    expect_turns(0, 0, 0, 0);
+    publish(SEMAPHORE, "1");
+    expect_turns(1, 0, 0, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(release_serves_until_one_is_busy),
+        TEST(other_messages_wake_nobody),
+        TEST(the_modest_pass),
+        TEST(open_latch_is_for_everyone),
+        TEST(kinds_have_their_own_queues),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
