@@ -83,7 +83,9 @@ local function stand_in_line()
   local record = new_record('waiting')
   if old and old.state == 'waiting' then
     if old.mark == mark then return end
-    record.detail, record.since = 'shared', old.since
+    -- Of two that waited with this token one has left: a registered one is the other.
+    local is_last = registered and old.mark == '' and old.detail == ''
+    record.detail, record.since = is_last and '' or 'shared', old.since
   end
   local keep = math.max(wait + window, redis.call('pttl', lease))
   redis.call('set', lease, format(record), 'px', integer(keep))
