@@ -156,7 +156,7 @@ local function stand_in_line()
   if old and old.state == 'waiting' then
     if old.mark == mark then return end
     -- Of two that waited with this token one has left: a registered one is the other.
-    local is_last = registered and old.mark == '' and old.detail == ''
+    local is_last = registered and old.mark == '' and old.detail ~= mark
     record.detail, record.since = is_last and '' or 'shared', old.since
   end
   -- Of two requests with one token the more patient one decides.

@@ -15,11 +15,11 @@ if not old or old.kind ~= 'permit' or old.lock ~= semaphore or old.state == 'end
 end
 if old.state == 'waiting' then
   if old.detail == 'shared' then
-    -- The other one waits on; which of the two it is matters no more.
-    old.detail, old.mark = '', ''
+    -- The other one waits on. Who has left is noted, for he may be withdrawn a second time.
+    old.detail, old.mark = mark, ''
     redis.call('pexpire', lease, redis.call('pttl', lease)) -- a write that is always allowed
     redis.call('set', lease, format(old), 'keepttl')
-  elseif old.mark == mark or old.mark == '' then
+  elseif old.mark == mark or (old.mark == '' and old.detail ~= mark) then
     redis.call('zrem', waiters, lease_id)
     redis.call('del', lease)
   end

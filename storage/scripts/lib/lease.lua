@@ -4,7 +4,8 @@
 -- A lease's record, `rlockd:lease:<lease id>`, is a string of these lines:
 local LINES = {
   'state',    -- waiting, held or ended
-  'detail',   -- why it ended; "shared": more than one request waits with the token
+  'detail',   -- why it ended; "shared": two requests wait with the token; the mark of one that
+              -- left the other waiting
   'mark',     -- the request that was granted; empty once another was told that it holds
   'since',    -- epoch ms when it began to wait, or was granted for a session
   'ttl',      -- ms that the lease was acquired or renewed for
