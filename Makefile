@@ -193,7 +193,8 @@ bench-programs: all $(BENCH_PROGRAMS)
 test-programs: all $(UNIT_TESTS) $(E2E_TESTS)
 
 chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
+# Sanitized programs are slower: the deadlines of the end-to-end tests grow with them.
 TEST_ENVIRONMENT := RLOCKD_BIN=$(abspath $(BUILD)/rlockd) UBSAN_OPTIONS=print_stacktrace=1 \
-                    ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
+                    ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 $(if $(SANITIZE),E2E_PATIENCE=3)
 VALGRIND := valgrind --quiet --error-exitcode=99 --leak-check=full \
             --errors-for-leak-kinds=definite,indirect --child-silent-after-fork=yes
