@@ -149,7 +149,8 @@ def watchdog(place, redis, locks):
     p99 = next((bound for (bound, count), (_, old) in zip(after[3][2], before[3][2])
                 if count - old >= 0.99 * rounds), float("inf"))
     per_period = locks / WATCHDOG_PERIOD_S / renewals
-    return {"server_percent": 100 * server_s * per_period,
+    return {"renewals_per_s": renewals / (WATCHDOG_PERIOD_S + 2),
+            "server_percent": 100 * server_s * per_period,
             "redis_percent": 100 * redis_s * per_period,
             "redis_us_each": 1e6 * redis_s / renewals,
             "late_mean_ms": 1000 * late_s / rounds, "late_p99_ms_at_most": 1000 * p99}
