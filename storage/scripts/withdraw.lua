@@ -20,15 +20,7 @@ if not old then
 end
 if old.lock ~= lock or old.state == 'ended' then return 0 end
 if old.state == 'waiting' then
-  if old.detail == 'shared' then
-    -- The other one waits on. Who has left is noted, for he may be withdrawn a second time.
-    old.detail, old.mark = mark, ''
-    redis.call('pexpire', lease, redis.call('pttl', lease)) -- a write that is always allowed
-    redis.call('set', lease, format(old), 'keepttl')
-  elseif old.mark == mark or (old.mark == '' and old.detail ~= mark) then
-    redis.call('zrem', waiters, lease_id)
-    redis.call('del', lease)
-  end
+  stop_waiting_with(old, lease_id, mark, waiters)
   return 0
 end
 if old.mark ~= mark then return 0 end

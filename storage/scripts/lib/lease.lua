@@ -175,3 +175,18 @@ local function lose(record, lease_id, window)
   end
   return reason
 end
+
+-- Takes back that one request waits with this lease's token: the last one takes the place
+-- in line with it.
+local function stop_waiting_with(record, lease_id, mark, waiters)
+  local key = record_key(lease_id)
+  if record.detail == 'shared' then
+    -- The other one waits on. Who has left is noted, for he may be withdrawn a second time.
+    record.detail, record.mark = mark, ''
+    redis.call('pexpire', key, redis.call('pttl', key)) -- a write that is always allowed
+    redis.call('set', key, format(record), 'keepttl')
+  elseif record.mark == mark or (record.mark == '' and record.detail ~= mark) then
+    redis.call('zrem', waiters, lease_id)
+    redis.call('del', key)
+  end
+end
