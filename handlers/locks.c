@@ -78,6 +78,12 @@ static void set_text(json_t *object, const char *name, const char *text)
         json_object_set_new(object, name, json_string(text));
 }
 
+bool locks_is_read_write(const char *kind)
+{
+    return strcmp(kind, lock_kind_name(LOCK_KIND_READ)) == 0 ||
+           strcmp(kind, lock_kind_name(LOCK_KIND_WRITE)) == 0;
+}
+
 json_t *locks_holder_json(const struct lock_holder *holder)
 {
     char lease_id[LEASE_ID_SIZE];
@@ -86,7 +92,10 @@ json_t *locks_holder_json(const struct lock_holder *holder)
     if (holder->owner[0] == '\0' && lock_holder_is_lease(holder->field, lease_id))
         set_text(json, "lease_id", lease_id);
     else if (holder->session_id[0] == '\0')
-        set_text(json, "redisson_holder", holder->field);
+        json_object_set_new(json, "redisson_holder",
+                            json_stringn(holder->field, lock_holder_len(holder->field)));
+    if (locks_is_read_write(holder->kind))
+        set_text(json, "kind", holder->kind);
     if (holder->hold_count > 0)
         json_object_set_new(json, "hold_count", json_integer(holder->hold_count));
     set_text(json, "session_id", holder->session_id);
@@ -107,10 +116,12 @@ void locks_reply_hold(struct http_request *request, int status, const struct lea
 {
     /* What a lease was granted with is what was asked for; later its record tells. */
     bool is_new = result->outcome == LOCK_GRANTED;
+    bool is_recorded = !is_new && result->kind[0] != '\0';
+    const char *kind = is_recorded ? result->kind : lock_kind_name(lease->kind);
     struct json_text body = {0};
 
     json_text_string(&body, "lock", lease->name);
-    json_text_string(&body, "kind", "lock");
+    json_text_string(&body, "kind", kind);
     json_text_string(&body, "state", "held");
     json_text_string(&body, "lease_id", lease->id);
     json_text_integer(&body, "fencing_token", result->fencing_token);
@@ -200,11 +211,16 @@ void locks_reply_failure(struct http_request *request, const struct lease *lease
     case LOCK_REUSED:
         problem_reply(
             request, PROBLEM_TOKEN_REUSED, NULL,
-            "Lease-Token: was used for another lock, owner or session: use a new one");
+            "Lease-Token: was used for another lock, kind, owner or session: use a new one");
         return;
     case LOCK_WRONG_KIND:
         problem_reply(request, PROBLEM_WRONG_KIND, NULL,
                       "this name is in use in Redis as another kind of object");
+        return;
+    case LOCK_UPGRADE:
+        problem_reply(request, PROBLEM_WRONG_KIND, NULL,
+                      "kind: this owner reads under this lock, so it would wait for itself: "
+                      "release the read first");
         return;
     case LOCK_TOO_MANY_WAITERS:
         problem_reply(request, PROBLEM_TOO_MANY_WAITERS, NULL,

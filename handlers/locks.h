@@ -39,8 +39,11 @@ void locks_reply_busy(struct http_request *request, const struct lease *lease,
 void locks_reply_hold(struct http_request *request, int status, const struct lease *lease,
                       const struct lock_result *result, const char *token);
 
-/* {"lease_id": …} or {"redisson_holder": …}, with session, owner, note and hold_count where
- * there are any. */
+/* Readers and writers of one lock hold it together, each with a lease of its own. */
+bool locks_is_read_write(const char *kind);
+
+/* {"lease_id": …} or {"redisson_holder": …}, with session, owner, note, hold_count and kind
+ * where there are any. */
 json_t *locks_holder_json(const struct lock_holder *holder);
 
 /* Ends a request that could not be done because of Redis. */

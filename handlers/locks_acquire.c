@@ -68,6 +68,7 @@ static void on_acquired(void *arg, const struct lock_result *result)
     case LOCK_SESSION_ENDED:
     case LOCK_REUSED:
     case LOCK_WRONG_KIND:
+    case LOCK_UPGRADE:
     case LOCK_NOT_FOUND:
     case LOCK_TOO_LARGE:
     case LOCK_LOOKED:
@@ -110,18 +111,16 @@ static void on_end(void *arg, bool delivered)
 }
 
 /* False: refused. */
-static bool check_kind(struct http_request *request, const struct field_text *kind)
+static bool read_kind(struct http_request *request, const struct field_text *kind,
+                      struct lease *lease)
 {
-    if (!kind->given || strcmp(kind->text, "lock") == 0)
+    if (!kind->given || lock_kind_find(kind->text, &lease->kind)) {
+        if (lease->kind != LOCK_KIND_LOCK && lease->mode == LEASE_NEW)
+            lease->mode = LEASE_RECORDED; /* that is where the kind is kept */
         return true;
-    bool known = strcmp(kind->text, "fair") == 0 || strcmp(kind->text, "read") == 0 ||
-                 strcmp(kind->text, "write") == 0;
-    if (known)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "kind: %s is not supported by this version", kind->text);
-    else
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "kind: not one of lock, fair, read, write");
+    }
+    problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                  "kind: not one of lock, fair, read, write");
     return false;
 }
 
@@ -166,7 +165,7 @@ static void acquire(struct http_request *request, bool token_required)
         !request_fields(request, acquire_fields,
                         sizeof(acquire_fields) / sizeof(acquire_fields[0]), &fields) ||
         !request_at_most(request, "wait_ms", &fields.wait_ms, config->max_wait_ms) ||
-        !check_kind(request, &fields.kind) ||
+        !read_kind(request, &fields.kind, &acquire->lease) ||
         !check_owner(request, &acquire->lease, &fields.owner)) {
         free(acquire);
         return;

@@ -27,6 +27,20 @@ static struct look_request *look_request_new(struct http_request *request)
     return look;
 }
 
+/* Of readers and writers each holder has a token and a time of its own. */
+static json_t *shown_holder_json(const struct lock_holder *holder)
+{
+    json_t *json = locks_holder_json(holder);
+
+    if (!locks_is_read_write(holder->kind))
+        return json;
+    if (holder->fencing_token > 0)
+        json_object_set_new(json, "fencing_token", json_integer(holder->fencing_token));
+    if (holder->remaining_ms >= 0)
+        json_object_set_new(json, "remaining_ms", json_integer(holder->remaining_ms));
+    return json;
+}
+
 /* The members that a look and a listing share. */
 static json_t *view_json(const char *name, const struct lock_view *view)
 {
@@ -35,13 +49,17 @@ static json_t *view_json(const char *name, const struct lock_view *view)
     if (json == NULL)
         return NULL;
     json_t *holders = json_array();
+    if (view->kind[0] != '\0')
+        json_object_set_new(json, "kind", json_string(view->kind));
     if (view->locked) {
-        json_object_set_new(json, "kind", json_string("lock"));
-        json_array_append_new(holders, locks_holder_json(&view->holder));
+        for (size_t i = 0; i < view->holders_shown; i++)
+            json_array_append_new(holders, shown_holder_json(&view->holders[i]));
         if (view->remaining_ms >= 0)
             json_object_set_new(json, "remaining_ms", json_integer(view->remaining_ms));
     }
     json_object_set_new(json, "holders", holders);
+    if (view->holder_count > view->holders_shown)
+        json_object_set_new(json, "holder_count", json_integer((json_int_t)view->holder_count));
     if (view->fencing_token > 0)
         json_object_set_new(json, "fencing_token", json_integer(view->fencing_token));
     return json;
@@ -53,8 +71,13 @@ static json_t *waiters_json(const struct lock_view *view)
 
     for (size_t i = 0; i < view->waiters_shown; i++) {
         const struct lock_waiter_view *waiter = &view->waiters[i];
-        json_t *json = json_pack("{s:s, s:I}", "lease_id", waiter->lease_id, "remaining_ms",
-                                 (json_int_t)waiter->remaining_ms);
+        json_t *json = json_object();
+        if (waiter->lease_id[0] != '\0') {
+            json_object_set_new(json, "lease_id", json_string(waiter->lease_id));
+            json_object_set_new(json, "remaining_ms", json_integer(waiter->remaining_ms));
+        } else {
+            json_object_set_new(json, "redisson_holder", json_string(waiter->field));
+        }
         if (waiter->waited_ms >= 0)
             json_object_set_new(json, "waited_ms", json_integer(waiter->waited_ms));
         if (waiter->note[0] != '\0')
@@ -117,8 +140,10 @@ void locks_get(struct http_request *request)
         free(look);
         return;
     }
-    lock_look(look->service->store, look->lease.name, asks ? &look->lease : NULL,
-              LOCK_WAITERS_SHOWN, on_looked, look);
+    struct lock_look_wish wish = {.lease = asks ? &look->lease : NULL,
+                                  .waiters_max = LOCK_WAITERS_SHOWN,
+                                  .holders_max = LOCK_HOLDERS_SHOWN};
+    lock_look(look->service->store, look->lease.name, &wish, on_looked, look);
 }
 
 /* --- fencing tokens -------------------------------------------------------------------------
@@ -127,14 +152,12 @@ void locks_get(struct http_request *request)
 static void on_checked(void *arg, const struct lock_view *view)
 {
     struct look_request *look = arg;
-    bool current = view->locked && view->fencing_token == look->fencing_token;
-
     if (view->outcome != LOCK_LOOKED) {
         reply_not_looked(look->request, view);
     } else {
         json_t *body = json_pack("{s:s, s:I, s:b}", "lock", look->lease.name, "fencing_token",
-                                 (json_int_t)look->fencing_token, "current", current);
-        if (current)
+                                 (json_int_t)look->fencing_token, "current", view->is_current);
+        if (view->is_current)
             http_reply_json(look->request, 200, body);
         else
             problem_reply(look->request, PROBLEM_FENCING_TOKEN_STALE, body,
@@ -158,7 +181,9 @@ void locks_check_fencing_token(struct http_request *request)
         free(look);
         return;
     }
-    lock_look(look->service->store, look->lease.name, NULL, 0, on_checked, look);
+    struct lock_look_wish wish = {.fencing_token = look->fencing_token,
+                                  .holders_max = LOCK_HOLDERS_SHOWN};
+    lock_look(look->service->store, look->lease.name, &wish, on_checked, look);
 }
 
 /* --- listing --------------------------------------------------------------------------------

@@ -91,15 +91,18 @@ static void name_probe(struct service *service)
     key_for_lock(&keys[1], KEY_COUNTER, name, (size_t)len);
     key_for_id(&keys[2], KEY_LEASE, service->worker_id);
     key_for_timeouts(&keys[3], name, (size_t)len);
-    key_for_lock(&keys[4], KEY_CHANNEL, name, (size_t)len);
-    key_for_lock(&keys[5], KEY_SEMAPHORE_CHANNEL, name, (size_t)len);
-    key_for_latch_channel(&keys[6], name, (size_t)len);
+    key_for_lock(&keys[4], KEY_FAIR_QUEUE, name, (size_t)len);
+    key_for_lock(&keys[5], KEY_FAIR_TIMES, name, (size_t)len);
+    key_for_lock(&keys[6], KEY_CHANNEL, name, (size_t)len);
+    key_for_lock(&keys[7], KEY_READ_WRITE_CHANNEL, name, (size_t)len);
+    key_for_lock(&keys[8], KEY_SEMAPHORE_CHANNEL, name, (size_t)len);
+    key_for_latch_channel(&keys[9], name, (size_t)len);
     key_for_id(&service->heart_channel, CHANNEL_WORKER, service->worker_id);
-    for (size_t i = 0; i < sizeof(service->probe_keys) / sizeof(service->probe_keys[0]); i++)
+    for (size_t i = 0; i < PROBE_KEYS + PROBE_LOCK_CHANNELS; i++)
         service->probe[i] = keys[i].text;
-    service->probe[7] = service->heart_channel.text;
-    service->probe[8] = CHANNEL_LEASES;
-    service->probe[9] = CHANNEL_SESSIONS;
+    service->probe[PROBE_KEYS + PROBE_LOCK_CHANNELS] = service->heart_channel.text;
+    service->probe[PROBE_KEYS + PROBE_LOCK_CHANNELS + 1] = CHANNEL_LEASES;
+    service->probe[PROBE_KEYS + PROBE_LOCK_CHANNELS + 2] = CHANNEL_SESSIONS;
 }
 
 static bool start_storage(struct service *service)
@@ -109,8 +112,8 @@ static bool start_storage(struct service *service)
                                                 .loop = service->loop,
                                                 .metrics = &service->metrics,
                                                 .probe = service->probe,
-                                                .probe_keys = 4,
-                                                .probe_channels = 6,
+                                                .probe_keys = PROBE_KEYS,
+                                                .probe_channels = PROBE_CHANNELS,
                                                 .up = on_redis_up,
                                                 .down = on_redis_down,
                                                 .arg = service};

@@ -30,6 +30,10 @@ struct service_shared {
     size_t worker_count;
 };
 
+/* What permissions are tried on while connecting: keys and channels of a lock, and channels of
+ * our own. */
+enum { PROBE_KEYS = 6, PROBE_LOCK_CHANNELS = 4, PROBE_CHANNELS = PROBE_LOCK_CHANNELS + 3 };
+
 struct service {
     const struct service_shared *shared;
     struct loop *loop;
@@ -50,8 +54,8 @@ struct service {
     int64_t drain_started_ns;
     struct loop_hook drain_hook;
     struct timer drain_timer;
-    struct key probe_keys[7], heart_channel;
-    const char *probe[10]; /* see redis_options */
+    struct key probe_keys[PROBE_KEYS + PROBE_LOCK_CHANNELS], heart_channel;
+    const char *probe[PROBE_KEYS + PROBE_CHANNELS]; /* see redis_options */
 };
 
 /* Everything but the thread. `listen_fd` is taken over. NULL after one log line. */

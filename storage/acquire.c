@@ -43,12 +43,24 @@ struct acquisition {
     bool over;
 };
 
-static const struct acquire_object lock_object = {
-    .wait = WAIT_LOCK, .try = lock_try, .withdraw = lock_withdraw};
+/* Where a writer has to wait, a reader may get in. */
+static const struct acquire_object lock_objects[LOCK_KIND_COUNT] = {
+    [LOCK_KIND_LOCK] = {.wait = WAIT_LOCK, .try = lock_try, .withdraw = lock_withdraw},
+    [LOCK_KIND_FAIR] = {.wait = WAIT_FAIR,
+                        .keeps_place = true,
+                        .try = lock_try,
+                        .withdraw = lock_withdraw},
+    [LOCK_KIND_READ] = {.wait = WAIT_READ_WRITE,
+                        .shared = true,
+                        .wants = 1,
+                        .try = lock_try,
+                        .withdraw = lock_withdraw},
+    [LOCK_KIND_WRITE] = {
+        .wait = WAIT_READ_WRITE, .wants = 2, .try = lock_try, .withdraw = lock_withdraw}};
 
 static const struct acquire_object *object_of(const struct lease *lease)
 {
-    return lease->object != NULL ? lease->object : &lock_object;
+    return lease->object != NULL ? lease->object : &lock_objects[lease->kind];
 }
 
 static void on_tried(void *arg, const struct lock_result *result);
@@ -134,8 +146,11 @@ static void finish(struct acquisition *acquisition, const struct lock_result *re
     lock_done *done = acquisition->done;
     void *arg = acquisition->arg;
     bool got_it = result->outcome == LOCK_GRANTED || result->outcome == LOCK_HELD;
+    bool keeps_place = object_of(acquisition->lease)->keeps_place &&
+                       (result->outcome == LOCK_BUSY || result->outcome == LOCK_DRAINING);
+    bool stands_there = acquisition->registered && !keeps_place;
 
-    if (!got_it && (acquisition->registered || acquisition->uncertain))
+    if (!got_it && (stands_there || acquisition->uncertain))
         object_of(acquisition->lease)
             ->withdraw(acquisition->acquirer->options.store, acquisition->lease);
     bool is_taken = got_it && !object_of(acquisition->lease)->shared;
@@ -245,6 +260,7 @@ static void on_tried(void *arg, const struct lock_result *result)
     case LOCK_SESSION_ENDED:
     case LOCK_REUSED:
     case LOCK_WRONG_KIND:
+    case LOCK_UPGRADE:
     case LOCK_OUT_OF_MEMORY:
     case LOCK_NOT_FOUND:
     case LOCK_TOO_LARGE:
@@ -286,11 +302,12 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
     assert(acquisition != NULL);
     acquisition->acquirer = acquirer;
     acquisition->lease = lease;
-    acquisition->waiter = (struct waiter){.lease_id = lease->id,
-                                          .kind = object_of(lease)->wait,
-                                          .wants = lease->permits,
-                                          .turn = on_turn,
-                                          .arg = acquisition};
+    acquisition->waiter = (struct waiter){
+        .lease_id = lease->id,
+        .kind = object_of(lease)->wait,
+        .wants = object_of(lease)->wants ? object_of(lease)->wants : lease->permits,
+        .turn = on_turn,
+        .arg = acquisition};
     acquisition->deadline = (struct timer){.fire = on_deadline, .arg = acquisition};
     acquisition->deadline_ns = deadline_ns;
     acquisition->parked = parked;
@@ -301,7 +318,7 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
         size_t len = lock_store_key_name(acquirer->options.store, lease->name, lock,
                                          sizeof(lock));
         acquisition->generation = waiters_generation(acquirer->options.waiters,
-                                                     acquisition->waiter.kind, lock, len);
+                                                     &acquisition->waiter, lock, len);
     }
     try(acquisition);
     return acquisition;

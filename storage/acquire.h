@@ -16,7 +16,9 @@ struct acquisition;
  * back, and what there is to wait for. See lock_try() and lock_withdraw(). */
 struct acquire_object {
     enum wait_kind wait;
-    bool shared; /* a grant leaves something for the next one, too */
+    bool shared;      /* a grant leaves something for the next one, too */
+    bool keeps_place; /* who is told that it is busy keeps its place for the next request */
+    int64_t wants;    /* see waiters.h; 0: as many as the lease's permits */
     void (*try)(struct lock_store *store, const struct lease *lease, int64_t register_ms,
                 bool registered, lock_done *done, void *arg);
     void (*withdraw)(struct lock_store *store, const struct lease *lease);

@@ -34,6 +34,15 @@ void key_for_latch_channel(struct key *key, const char *name, size_t name_len)
     key->len = (size_t)len;
 }
 
+void key_for_fair_channel(struct key *key, const char *name, size_t name_len,
+                          const char *lease_id)
+{
+    key_for_lock(key, KEY_CHANNEL, name, name_len);
+    append(key, ":", 1);
+    append(key, lease_id, strlen(lease_id));
+    append(key, ":0", 2);
+}
+
 void key_for_timeouts(struct key *key, const char *name, size_t name_len)
 {
     const char *form = memchr(name, '{', name_len) ? "%.*s:timeout" : "{%.*s}:timeout";

@@ -18,7 +18,7 @@ static void next_line(const char **text, const char *end, char *out, size_t out_
 
 void lease_record_parse(struct lease_record *record, const char *text, size_t len)
 {
-    char mark[LOCK_MARK_SIZE], since[24], ttl[24], token[24], watchdog[4], kind[16];
+    char mark[LOCK_MARK_SIZE], since[24], ttl[24], token[24], watchdog[4];
     const char *end = text + len;
 
     if (len == 0) { /* a new lease: there is nothing to read yet */
@@ -34,7 +34,7 @@ void lease_record_parse(struct lease_record *record, const char *text, size_t le
     next_line(&text, end, record->session_id, sizeof(record->session_id));
     next_line(&text, end, token, sizeof(token));
     next_line(&text, end, watchdog, sizeof(watchdog));
-    next_line(&text, end, kind, sizeof(kind));
+    next_line(&text, end, record->kind, sizeof(record->kind));
     next_line(&text, end, record->owner, sizeof(record->owner));
     record->since_ms = strtoll(since, NULL, 10);
     record->ttl_ms = strtoll(ttl, NULL, 10);

@@ -1,5 +1,5 @@
 /* The record that Redis keeps of a lease: lines of text, written by the scripts (see
- * acquire.lua). */
+ * lib/record.lua). */
 #ifndef RLOCKD_STORAGE_LEASE_RECORD_H
 #define RLOCKD_STORAGE_LEASE_RECORD_H
 
@@ -16,6 +16,7 @@ struct lease_record {
     char session_id[SESSION_ID_SIZE];
     char owner[LOCK_OWNER_SIZE];
     bool watchdog;
+    char kind[LOCK_KIND_SIZE];
 };
 
 /* An empty or strange text gives an empty record. */

@@ -82,6 +82,8 @@ static void on_candidate(void *arg, const struct lock_view *view)
         struct lock_list_entry *entry = &page->entries[page->count++];
         memcpy(entry->name, candidate->name, sizeof(entry->name));
         entry->view = *view;
+        memcpy(entry->holders, view->holders, view->holders_shown * sizeof(view->holders[0]));
+        entry->view.holders = entry->holders;
         entry->view.waiters = NULL;
     } else if (view->outcome != LOCK_LOOKED && view->outcome != LOCK_WRONG_KIND) {
         page->outcome = view->outcome;
@@ -94,6 +96,7 @@ static void on_candidate(void *arg, const struct lock_view *view)
 /* Looks at a key that may be a lock; false when its name cannot be one. */
 static bool look_at(struct page *page, const char *key, size_t len)
 {
+    static const struct lock_look_wish wish = {.holders_max = LIST_HOLDERS_SHOWN};
     const char *prefix = page->store->options.config->key_prefix;
     size_t prefix_len = strlen(prefix);
 
@@ -106,7 +109,7 @@ static bool look_at(struct page *page, const char *key, size_t len)
     memcpy(candidate->name, key + prefix_len, len - prefix_len);
     candidate->name[len - prefix_len] = '\0';
     page->looks_pending++;
-    lock_look(page->store, candidate->name, NULL, 0, on_candidate, candidate);
+    lock_look(page->store, candidate->name, &wish, on_candidate, candidate);
     return true;
 }
 

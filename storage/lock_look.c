@@ -12,9 +12,13 @@ struct look {
     void *arg;
     bool asks_for_lease;
     struct lock_view view;
-    size_t waiters_max;
-    struct lock_waiter_view waiters[]; /* waiters_max of them */
+    size_t waiters_max, holders_max;
+    struct lock_waiter_view *waiters; /* waiters_max of them, behind the holders */
+    struct lock_holder holders[];     /* holders_max of them */
 };
+
+/* Values of a holder and of a waiter in the reply of look.lua. */
+enum { HOLDER_VALUES = 10, WAITER_VALUES = 5 };
 
 static void finish(struct look *look)
 {
@@ -22,20 +26,24 @@ static void finish(struct look *look)
     free(look);
 }
 
+static void read_waiter(struct lock_waiter_view *waiter, const struct redisReply *reply,
+                        size_t at)
+{
+    lock_copy_text(redis_reply_at(reply, at), waiter->lease_id, sizeof(waiter->lease_id));
+    waiter->remaining_ms = redis_reply_integer(redis_reply_at(reply, at + 1));
+    waiter->waited_ms = redis_reply_integer(redis_reply_at(reply, at + 2));
+    lock_copy_text(redis_reply_at(reply, at + 3), waiter->note, sizeof(waiter->note));
+    lock_copy_text(redis_reply_at(reply, at + 4), waiter->field, sizeof(waiter->field));
+}
+
 static void read_waiters(struct look *look, const struct redisReply *reply)
 {
-    size_t count = redis_reply_count(reply) / 4;
+    size_t count = redis_reply_count(reply) / WAITER_VALUES;
 
-    for (size_t i = 0; i < count && i < look->waiters_max; i++) {
-        struct lock_waiter_view *waiter = &look->waiters[i];
-        lock_copy_text(redis_reply_at(reply, 4 * i), waiter->lease_id,
-                       sizeof(waiter->lease_id));
-        waiter->remaining_ms = redis_reply_integer(redis_reply_at(reply, 4 * i + 1));
-        waiter->waited_ms = redis_reply_integer(redis_reply_at(reply, 4 * i + 2));
-        lock_copy_text(redis_reply_at(reply, 4 * i + 3), waiter->note, sizeof(waiter->note));
-        look->view.waiters_shown = i + 1;
-    }
     look->view.waiters = look->waiters;
+    look->view.waiters_shown = count < look->waiters_max ? count : look->waiters_max;
+    for (size_t i = 0; i < look->view.waiters_shown; i++)
+        read_waiter(&look->waiters[i], reply, i * WAITER_VALUES);
 }
 
 static void read_lease(struct lock_view *view, const struct redisReply *state_reply,
@@ -55,71 +63,107 @@ static void read_lease(struct lock_view *view, const struct redisReply *state_re
         view->lease_state = LEASE_UNKNOWN;
 }
 
-/* False for a hash with one field that is no holder, or with more fields: another kind of
- * object. */
-static bool read_holder(struct lock_view *view, const struct redisReply *reply)
+static void read_holder(struct lock_holder *holder, const struct redisReply *reply, size_t at,
+                        const struct look *look, int64_t sent_ns)
 {
-    struct lock_holder *holder = &view->holder;
     char watchdog[4];
 
-    if (redis_reply_count(reply) == 0)
-        return true;
-    lock_copy_text(redis_reply_at(reply, 0), holder->field, sizeof(holder->field));
-    if (redis_reply_count(reply) != 7 || !lock_is_holder(holder->field))
-        return false;
-    view->locked = true;
-    holder->hold_count = redis_reply_integer(redis_reply_at(reply, 1));
-    lock_copy_text(redis_reply_at(reply, 2), holder->note, sizeof(holder->note));
-    lock_copy_text(redis_reply_at(reply, 3), holder->session_id, sizeof(holder->session_id));
-    lock_copy_text(redis_reply_at(reply, 4), holder->session_name,
+    lock_copy_text(redis_reply_at(reply, at), holder->field, sizeof(holder->field));
+    holder->hold_count = redis_reply_integer(redis_reply_at(reply, at + 1));
+    lock_copy_text(redis_reply_at(reply, at + 2), holder->note, sizeof(holder->note));
+    lock_copy_text(redis_reply_at(reply, at + 3), holder->session_id,
+                   sizeof(holder->session_id));
+    lock_copy_text(redis_reply_at(reply, at + 4), holder->session_name,
                    sizeof(holder->session_name));
-    lock_copy_text(redis_reply_at(reply, 5), holder->owner, sizeof(holder->owner));
-    lock_copy_text(redis_reply_at(reply, 6), watchdog, sizeof(watchdog));
+    lock_copy_text(redis_reply_at(reply, at + 5), holder->owner, sizeof(holder->owner));
+    lock_copy_text(redis_reply_at(reply, at + 6), watchdog, sizeof(watchdog));
     holder->watchdog = watchdog[0] == '1';
-    return true;
+    lock_copy_text(redis_reply_at(reply, at + 7), holder->kind, sizeof(holder->kind));
+    holder->fencing_token = redis_reply_integer(redis_reply_at(reply, at + 8));
+    holder->remaining_ms = lock_ms_left(
+        look->store, redis_reply_integer(redis_reply_at(reply, at + 9)), sent_ns);
+}
+
+static void read_holders(struct look *look, const struct redisReply *reply, int64_t sent_ns)
+{
+    size_t count = redis_reply_count(reply) / HOLDER_VALUES;
+
+    look->view.holders = look->holders;
+    look->view.holders_shown = count < look->holders_max ? count : look->holders_max;
+    for (size_t i = 0; i < look->view.holders_shown; i++)
+        read_holder(&look->holders[i], reply, i * HOLDER_VALUES, look, sent_ns);
+}
+
+static void read_view(struct look *look, const struct redis_result *result)
+{
+    struct lock_view *view = &look->view;
+    const struct redisReply *reply = result->reply;
+
+    view->remaining_ms = lock_ms_left(
+        look->store, redis_reply_integer(redis_reply_at(reply, 0)), result->sent_ns);
+    view->fencing_token = redis_reply_integer(redis_reply_at(reply, 1));
+    lock_copy_text(redis_reply_at(reply, 2), view->kind, sizeof(view->kind));
+    view->holder_count = (size_t)redis_reply_integer(redis_reply_at(reply, 3));
+    view->locked = view->holder_count > 0;
+    read_holders(look, redis_reply_at(reply, 4), result->sent_ns);
+    view->waiter_count = (size_t)redis_reply_integer(redis_reply_at(reply, 5));
+    read_waiters(look, redis_reply_at(reply, 6));
+    if (look->asks_for_lease)
+        read_lease(view, redis_reply_at(reply, 7), redis_reply_at(reply, 8));
+    view->is_current = redis_reply_integer(redis_reply_at(reply, 9)) == 1;
 }
 
 static void on_looked(void *arg, const struct redis_result *result)
 {
     struct look *look = arg;
-    struct lock_view *view = &look->view;
-    const struct redisReply *reply = result->reply;
 
-    view->outcome = lock_outcome_of(result);
-    if (view->outcome == LOCK_LOOKED && !read_holder(view, redis_reply_at(reply, 2)))
-        view->outcome = LOCK_WRONG_KIND;
-    if (view->outcome == LOCK_LOOKED) {
-        view->remaining_ms = lock_ms_left(
-            look->store, redis_reply_integer(redis_reply_at(reply, 0)), result->sent_ns);
-        view->fencing_token = redis_reply_integer(redis_reply_at(reply, 1));
-        view->waiter_count = (size_t)redis_reply_integer(redis_reply_at(reply, 3));
-        read_waiters(look, redis_reply_at(reply, 4));
-        if (look->asks_for_lease)
-            read_lease(view, redis_reply_at(reply, 5), redis_reply_at(reply, 6));
-    }
+    look->view.outcome = lock_outcome_of(result);
+    if (look->view.outcome == LOCK_LOOKED && redis_reply_count(result->reply) == 1)
+        look->view.outcome = LOCK_WRONG_KIND;
+    if (look->view.outcome == LOCK_LOOKED)
+        read_view(look, result);
     finish(look);
 }
 
-void lock_look(struct lock_store *store, const char *name, const struct lease *lease,
-               size_t waiters_max, lock_look_done *done, void *arg)
+static struct look *look_new(const struct lock_look_wish *wish)
+{
+    size_t holders_size = wish->holders_max * sizeof(struct lock_holder);
+    struct look *look = calloc(1, sizeof(*look) + holders_size +
+                                      wish->waiters_max * sizeof(struct lock_waiter_view));
+
+    assert(look != NULL && wish->waiters_max <= LOCK_WAITERS_SHOWN);
+    assert(wish->holders_max >= 1 && wish->holders_max <= LOCK_HOLDERS_SHOWN);
+    look->holders_max = wish->holders_max;
+    look->waiters_max = wish->waiters_max;
+    look->waiters = (struct lock_waiter_view *)((char *)look->holders + holders_size);
+    look->asks_for_lease = wish->lease != NULL;
+    look->view.lease_state = LEASE_UNASKED;
+    return look;
+}
+
+void lock_look(struct lock_store *store, const char *name, const struct lock_look_wish *wish,
+               lock_look_done *done, void *arg)
 {
     struct script_args args = {0};
     struct lock_keys keys;
-    struct look *look = calloc(1, sizeof(*look) + waiters_max * sizeof(look->waiters[0]));
+    struct key waiters;
+    struct look *look = look_new(wish);
 
-    assert(look != NULL && waiters_max <= LOCK_WAITERS_SHOWN);
     look->store = store;
     look->done = done;
     look->arg = arg;
-    look->waiters_max = waiters_max;
-    look->asks_for_lease = lease != NULL;
-    look->view.lease_state = LEASE_UNASKED;
     lock_keys_make(store, &keys, name);
+    key_for_lock(&waiters, KEY_WAITERS, keys.name.text, keys.name.len);
     args_key(&args, &keys.name);
     args_key(&args, &keys.counter);
-    args_key(&args, &keys.waiters);
-    args_number(&args, (int64_t)waiters_max);
-    args_string(&args, lease ? lease->id : "");
+    args_key(&args, &waiters);
+    args_number(&args, (int64_t)wish->waiters_max);
+    args_number(&args, (int64_t)wish->holders_max);
+    args_string(&args, wish->lease ? wish->lease->id : "");
+    if (wish->fencing_token > 0)
+        args_number(&args, wish->fencing_token);
+    else
+        args_string(&args, "");
     args_send(store, SCRIPT_LOOK, &args, on_looked, look);
 }
 
@@ -137,9 +181,9 @@ static void on_described(void *arg, const struct lock_view *view)
     struct describe *describe = arg;
 
     /* Another one by now, or nobody: the answer tells what was found when it was decided. */
-    if (view->outcome == LOCK_LOOKED &&
-        strcmp(view->holder.field, describe->result.holder.field) == 0)
-        describe->result.holder = view->holder;
+    for (size_t i = 0; view->outcome == LOCK_LOOKED && i < view->holders_shown; i++)
+        if (strcmp(view->holders[i].field, describe->result.holder.field) == 0)
+            describe->result.holder = view->holders[i];
     describe->done(describe->arg, &describe->result);
     free(describe);
 }
@@ -147,9 +191,10 @@ static void on_described(void *arg, const struct lock_view *view)
 void lock_describe_holder(struct lock_store *store, const char *name,
                           const struct lock_result *result, lock_done *done, void *arg)
 {
+    static const struct lock_look_wish wish = {.holders_max = LOCK_HOLDERS_SHOWN};
     struct describe *describe = malloc(sizeof(*describe));
 
     assert(describe != NULL);
     *describe = (struct describe){.done = done, .arg = arg, .result = *result};
-    lock_look(store, name, NULL, 0, on_described, describe);
+    lock_look(store, name, &wish, on_described, describe);
 }

@@ -64,7 +64,7 @@ void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, cons
     lock->len = lock_store_key_name(store, name, lock->text, sizeof(lock->text));
     key_for_lock(&keys->counter, KEY_COUNTER, lock->text, lock->len);
     key_for_lock(&keys->channel, KEY_CHANNEL, lock->text, lock->len);
-    key_for_lock(&keys->waiters, KEY_WAITERS, lock->text, lock->len);
+    key_for_lock(&keys->queue, KEY_FAIR_QUEUE, lock->text, lock->len);
 }
 
 void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, const char *name,
@@ -91,9 +91,21 @@ bool lock_is_holder(const char *field)
     return true;
 }
 
+size_t lock_holder_len(const char *holder)
+{
+    static const char writer[] = ":write"; /* Redisson's RedissonWriteLock.getLockName() */
+    size_t len = strlen(holder), mark_len = sizeof(writer) - 1;
+
+    return len > mark_len && strcmp(holder + len - mark_len, writer) == 0 ? len - mark_len
+                                                                          : len;
+}
+
 bool lock_holder_is_lease(const char *holder, char lease_id[LEASE_ID_SIZE])
 {
-    if (!lock_is_holder(holder) || strcmp(holder + LEASE_ID_SIZE - 1, ":0") != 0)
+    const char *thread = holder + LEASE_ID_SIZE - 1;
+
+    if (!lock_is_holder(holder) || lock_holder_len(holder) != LEASE_ID_SIZE + 1 ||
+        (thread[1] != '0' && thread[1] != 'm'))
         return false;
     memcpy(lease_id, holder, LEASE_ID_SIZE - 1);
     lease_id[LEASE_ID_SIZE - 1] = '\0';
@@ -166,6 +178,7 @@ static const struct reply_word reply_words[] = {
     {"session-ended", LOCK_SESSION_ENDED, METRIC_COUNT},
     {"reused", LOCK_REUSED, METRIC_COUNT},
     {"wrong-kind", LOCK_WRONG_KIND, METRIC_COUNT},
+    {"upgrade", LOCK_UPGRADE, METRIC_COUNT},
 };
 
 static const struct reply_word *find_reply_word(const struct redisReply *reply)
@@ -193,6 +206,7 @@ static void read_hold(struct lock_result *out, const struct lock_call *call,
     out->ttl_ms = out->outcome == LOCK_GRANTED ? call->ttl_ms : record.ttl_ms;
     out->hold_count = redis_reply_integer(redis_reply_at(result->reply, 4));
     out->watchdog = record.watchdog;
+    memcpy(out->kind, record.kind, sizeof(out->kind));
     memcpy(out->note, record.note, sizeof(out->note));
     memcpy(out->session_id, record.session_id, sizeof(out->session_id));
     memcpy(out->owner, record.owner, sizeof(out->owner));
@@ -248,59 +262,69 @@ void lock_call_send(struct lock_store *store, enum script script,
 
 /* --- operations --------------------------------------------------------------------------- */
 
-/* The field of the hash: Redisson's <client>:<thread id>. Java has no thread 0. */
-static void holder_of(const struct lease *lease, char holder[LOCK_HOLDER_SIZE])
-{
-    bool shared = lease->owner[0] != '\0';
-    const char *thread = shared ? lease->owner : "0";
+static const char *const kind_names[LOCK_KIND_COUNT] = {[LOCK_KIND_LOCK] = "lock",
+                                                        [LOCK_KIND_FAIR] = "fair",
+                                                        [LOCK_KIND_READ] = "read",
+                                                        [LOCK_KIND_WRITE] = "write"};
 
-    memcpy(holder, shared ? lease->session_id : lease->id, LEASE_ID_SIZE - 1);
-    holder[LEASE_ID_SIZE - 1] = ':';
-    memcpy(holder + LEASE_ID_SIZE, thread, strlen(thread) + 1);
+const char *lock_kind_name(enum lock_kind kind)
+{
+    return kind_names[kind];
+}
+
+bool lock_kind_find(const char *name, enum lock_kind *kind)
+{
+    for (int i = 0; i < LOCK_KIND_COUNT; i++) {
+        if (strcmp(kind_names[i], name) == 0) {
+            *kind = (enum lock_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The ARGV of lib/request.lua. */
+static void add_request(struct script_args *args, const struct lock_store *store,
+                        const struct lease *lease, int64_t register_ms, bool registered)
+{
+    static const char *const modes[] = {
+        [LEASE_NEW] = "new", [LEASE_RECORDED] = "record", [LEASE_MADE] = "made"};
+    const struct config *config = store->options.config;
+
+    args_string(args, lease->id);
+    args_number(args, lease->ttl_ms);
+    args_number(args, config->retry_window_ms);
+    args_string(args, lease->mark);
+    args_string(args, lease->note);
+    args_string(args, modes[lease->mode]);
+    args_number(args, register_ms);
+    args_string(args, registered ? "1" : "0");
+    args_string(args, kind_names[lease->kind]);
+    if (lease->session_id[0] == '\0')
+        return;
+    args_string(args, lease->owner);
+    args_string(args, lease->session_id);
+    args_string(args, lease->watchdog ? "1" : "");
+    args_number(args, lease->watchdog ? watchdog_period_ms(config) : lease->ttl_ms);
 }
 
 void lock_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
               bool registered, lock_done *done, void *arg)
 {
-    static const char *const modes[] = {
-        [LEASE_NEW] = "new", [LEASE_RECORDED] = "record", [LEASE_MADE] = "made"};
-    const struct config *config = store->options.config;
-    bool has_session = lease->session_id[0] != '\0';
+    static const enum script scripts[LOCK_KIND_COUNT] = {[LOCK_KIND_LOCK] = SCRIPT_ACQUIRE,
+                                                         [LOCK_KIND_FAIR] = SCRIPT_FAIR_ACQUIRE,
+                                                         [LOCK_KIND_READ] = SCRIPT_RW_ACQUIRE,
+                                                         [LOCK_KIND_WRITE] = SCRIPT_RW_ACQUIRE};
     struct script_args args = {0};
     struct lease_keys keys;
-    struct key session, session_leases, due = {.len = sizeof(KEY_DUE) - 1, .text = KEY_DUE};
-    char holder[LOCK_HOLDER_SIZE];
 
     lease_keys_make(store, &keys, lease->name, lease->id);
-    holder_of(lease, holder);
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.lock.counter);
     args_key(&args, &keys.record);
-    args_key(&args, &keys.lock.waiters);
-    if (has_session) {
-        key_for_id(&session, KEY_SESSION, lease->session_id);
-        key_for_id(&session_leases, KEY_SESSION_LEASES, lease->session_id);
-        args_key(&args, &session);
-        args_key(&args, &session_leases);
-        args_key(&args, &due);
-    }
-    args_string(&args, holder);
-    args_string(&args, lease->id);
-    args_number(&args, lease->ttl_ms);
-    args_number(&args, config->retry_window_ms);
-    args_string(&args, lease->mark);
-    args_string(&args, lease->note);
-    args_string(&args, modes[lease->mode]);
-    args_number(&args, register_ms);
-    args_string(&args, registered ? "1" : "0");
-    args_string(&args, "lock");
-    if (has_session) {
-        args_string(&args, lease->owner);
-        args_string(&args, lease->session_id);
-        args_string(&args, lease->watchdog ? "1" : "");
-        args_number(&args, lease->watchdog ? watchdog_period_ms(config) : lease->ttl_ms);
-    }
-    lock_call_send(store, SCRIPT_ACQUIRE, &args, lease->ttl_ms, done, arg);
+    args_key(&args, &keys.lock.queue);
+    add_request(&args, store, lease, register_ms, registered);
+    lock_call_send(store, scripts[lease->kind], &args, lease->ttl_ms, done, arg);
 }
 
 void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *done, void *arg)
@@ -315,7 +339,6 @@ void lock_renew(struct lock_store *store, const struct lease *lease, lock_done *
     args_string(&args, lease->id);
     args_number(&args, lease->ttl_ms);
     args_number(&args, store->options.config->retry_window_ms);
-    args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
     args_string(&args, lease->watchdog ? "1" : "");
     args_number(&args, watchdog_period_ms(store->options.config));
     lock_call_send(store, SCRIPT_RENEW, &args, lease->ttl_ms, done, arg);
@@ -330,7 +353,6 @@ void lock_release(struct lock_store *store, const struct lease *lease, lock_done
     lease_keys_make(store, &keys, lease->name, lease->id);
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.record);
-    args_key(&args, &keys.lock.waiters);
     args_string(&args, lease->id);
     args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
     args_number(&args, store->options.config->retry_window_ms);
@@ -349,7 +371,6 @@ void lock_force(struct lock_store *store, const char *name, const char *only, lo
     args_key(&args, &keys.name);
     args_key(&args, &keys.counter);
     args_key(&args, &forced);
-    args_text(&args, keys.channel.text, keys.channel.len);
     args_number(&args, store->options.config->retry_window_ms);
     args_string(&args, only);
     lock_call_send(store, SCRIPT_FORCE_UNLOCK, &args, 0, done, arg);

@@ -24,12 +24,18 @@ enum {
     SESSION_ID_SIZE = 37,
     SESSION_NAME_SIZE = 129,
     LOCK_MARK_SIZE = 40,
-    LOCK_WAITERS_SHOWN = 100
+    LOCK_WAITERS_SHOWN = 100,
+    LOCK_HOLDERS_SHOWN = 100 /* more than one only of readers */
 };
+
+/* As clients name them: lock_kind_name(). */
+enum lock_kind { LOCK_KIND_LOCK, LOCK_KIND_FAIR, LOCK_KIND_READ, LOCK_KIND_WRITE };
+
+enum { LOCK_KIND_SIZE = 8, LOCK_KIND_COUNT = LOCK_KIND_WRITE + 1 };
 
 enum lease_mode {
     LEASE_NEW,      /* the server made the token in this very request */
-    LEASE_RECORDED, /* the client made the token, or there is a note: the lease has a record */
+    LEASE_RECORDED, /* the client made the token, or something is to be kept: a record exists */
     LEASE_MADE      /* a token that the server made came back */
 };
 
@@ -37,8 +43,9 @@ struct acquire_object;
 
 /* One request about one lease. Filled by the caller, who owns it. */
 struct lease {
-    const struct acquire_object *object; /* NULL: a lock; else see acquire.h */
-    char name[LOCK_NAME_SIZE];           /* of the lock, as the client says it */
+    const struct acquire_object *object; /* NULL: a lock of `kind`; else see acquire.h */
+    enum lock_kind kind;
+    char name[LOCK_NAME_SIZE]; /* of the lock, as the client says it */
     char id[LEASE_ID_SIZE];
     char session_id[SESSION_ID_SIZE]; /* empty: none */
     char owner[LOCK_OWNER_SIZE]; /* with a session: whose leases share the lock; or empty */
@@ -59,6 +66,9 @@ struct lock_holder {
     char session_name[SESSION_NAME_SIZE];
     char owner[LOCK_OWNER_SIZE];
     bool watchdog;
+    char kind[LOCK_KIND_SIZE]; /* as far as the data tells */
+    int64_t fencing_token;     /* 0: not known */
+    int64_t remaining_ms;      /* negative: unknown */
 };
 
 enum lock_outcome {
@@ -73,6 +83,7 @@ enum lock_outcome {
     LOCK_SESSION_ENDED,
     LOCK_REUSED, /* the token belongs to another lock, kind or owner */
     LOCK_WRONG_KIND,
+    LOCK_UPGRADE, /* its owner reads, and would wait for itself */
     LOCK_NOT_FOUND,
     LOCK_TOO_LARGE, /* the number would be */
     LOCK_LOOKED,
@@ -94,6 +105,7 @@ struct lock_result {
     size_t waiter_count;
     char reason[16];
     /* Of a lease that was confirmed or renewed: what its record says. */
+    char kind[LOCK_KIND_SIZE];
     char note[LOCK_NOTE_SIZE];
     char session_id[SESSION_ID_SIZE];
     char owner[LOCK_OWNER_SIZE];
@@ -123,6 +135,10 @@ void lock_store_mark(struct lock_store *store, char mark[LOCK_MARK_SIZE]);
 size_t lock_store_key_name(const struct lock_store *store, const char *name, char *out,
                            size_t out_size);
 
+const char *lock_kind_name(enum lock_kind kind);
+/* False: there is no such kind. */
+bool lock_kind_find(const char *name, enum lock_kind *kind);
+
 /* One attempt to acquire. `register_ms` > 0: if the lock is busy, stand among its waiters for
  * so long. `registered`: the request stands there, and leaves unless it goes on to wait. */
 void lock_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
@@ -151,7 +167,8 @@ void lock_describe_holder(struct lock_store *store, const char *name,
  */
 
 struct lock_waiter_view {
-    char lease_id[LEASE_ID_SIZE];
+    char lease_id[LEASE_ID_SIZE]; /* empty: a Java client in a fair lock's queue */
+    char field[LOCK_HOLDER_SIZE]; /* of the queue; empty: there is none */
     char note[LOCK_NOTE_SIZE];
     int64_t waited_ms; /* negative: unknown */
     int64_t remaining_ms;
@@ -162,9 +179,13 @@ enum lease_state { LEASE_UNASKED, LEASE_UNKNOWN, LEASE_WAITING, LEASE_HELD, LEAS
 struct lock_view {
     enum lock_outcome outcome; /* LOCK_LOOKED, or why not */
     bool locked;
-    struct lock_holder holder;
+    char kind[LOCK_KIND_SIZE]; /* as far as the data tells, or empty */
+    size_t holder_count;       /* all of them */
+    size_t holders_shown;
+    struct lock_holder *holders;
     int64_t remaining_ms; /* negative: unknown */
     int64_t fencing_token;
+    bool is_current; /* the fencing token that was asked for is that of a grant that holds */
     size_t waiter_count; /* all of them */
     size_t waiters_shown;
     struct lock_waiter_view *waiters;
@@ -174,17 +195,26 @@ struct lock_view {
 
 typedef void lock_look_done(void *arg, const struct lock_view *view);
 
-/* `lease` may be NULL, or names the lease whose state is asked for. `waiters_max`: how many
- * waiters to name, at most LOCK_WAITERS_SHOWN. */
-void lock_look(struct lock_store *store, const char *name, const struct lease *lease,
-               size_t waiters_max, lock_look_done *done, void *arg);
+struct lock_look_wish {
+    const struct lease *lease; /* whose state is asked for; may be NULL */
+    int64_t fencing_token;     /* that is asked for; 0: none */
+    size_t waiters_max;        /* how many to name, at most LOCK_WAITERS_SHOWN */
+    size_t holders_max;        /* how many to name, 1 to LOCK_HOLDERS_SHOWN */
+};
+
+/* The view and what it points to are gone when `done` returns. */
+void lock_look(struct lock_store *store, const char *name, const struct lock_look_wish *wish,
+               lock_look_done *done, void *arg);
 
 /* --- listing ------------------------------------------------------------------------------ */
+
+enum { LIST_HOLDERS_SHOWN = 4 };
 
 /* A lock of a page: `name` as clients say it. The view names no waiters. */
 struct lock_list_entry {
     char name[LOCK_NAME_SIZE];
     struct lock_view view;
+    struct lock_holder holders[LIST_HOLDERS_SHOWN];
 };
 
 struct lock_list {
@@ -207,6 +237,8 @@ size_t lock_store_pending(const struct lock_store *store);
 
 /* True for the holder field of a lease of ours without an owner: `lease_id` is then set. */
 bool lock_holder_is_lease(const char *holder, char lease_id[LEASE_ID_SIZE]);
+/* Length of a holder field without the mark of a writer. */
+size_t lock_holder_len(const char *holder);
 /* True when a hash with this only field is a lock, of ours or of Redisson. */
 bool lock_is_holder(const char *field);
 

@@ -35,7 +35,7 @@ void args_send(const struct lock_store *store, enum script script,
 
 /* Every key of a lock. The lock's own hash is the bare name. */
 struct lock_keys {
-    struct key name, counter, waiters, channel;
+    struct key name, counter, queue, channel;
 };
 
 void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, const char *name);

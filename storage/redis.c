@@ -11,6 +11,8 @@
 #include "server/log.h"
 #include "storage/redis_internal.h"
 
+enum { PROBE_ARGS_MAX = 16 };
+
 enum {
     BACKOFF_FIRST_MS = 50,
     BACKOFF_MAX_MS = 1000, /* waiters are promised that a new connection does not take longer */
@@ -150,7 +152,7 @@ static void on_probe(void *arg, const struct redis_result *result)
 static void probe(struct redis *redis)
 {
     const struct redis_options *options = &redis->options;
-    size_t count = options->probe_keys + options->probe_channels, lens[12];
+    size_t count = options->probe_keys + options->probe_channels, lens[PROBE_ARGS_MAX];
 
     if (options->probe == NULL) {
         became_up(redis);

@@ -18,6 +18,8 @@
 /* A lock that is waited for again and again stays subscribed to. */
 #define LINGER_NS (2 * CLOCK_NS_PER_S)
 
+enum { LEASE_ID_MAX = 40 };
+
 struct waited_lock {
     UT_hash_handle hh;
     struct waiters *waiters;
@@ -30,7 +32,7 @@ struct waited_lock {
     struct timer timer; /* the next poll, or the end of lingering when nobody waits */
     enum wait_kind kind;
     size_t len;
-    char name[]; /* after one byte of the kind */
+    char name[]; /* struct queue_name */
 };
 
 struct waiters {
@@ -162,6 +164,8 @@ static bool wakes(enum wait_kind kind, const char *payload, size_t len)
 {
     switch (kind) {
     case WAIT_LOCK:
+    case WAIT_FAIR:
+    case WAIT_READ_WRITE:
     case WAIT_LATCH:
         return len == 1 && (payload[0] == '0' || payload[0] == '1');
     case WAIT_SEMAPHORE: /* the permits that are free */
@@ -185,25 +189,48 @@ static void on_message(void *arg, const char *payload, size_t len)
         something_happened(lock);
 }
 
-/* A name that was a lock's may soon be a semaphore's: each kind has its own queue. */
+/* What tells one queue from another: its kind, for a name that was a lock's may soon be a
+ * semaphore's; for a fair lock the lease; the name. */
+struct queue_name {
+    size_t len;
+    char text[1 + LEASE_ID_MAX + KEY_NAME_MAX + 1];
+};
+
+static void name_queue(struct queue_name *name, enum wait_kind kind, const char *lease_id,
+                       const char *lock, size_t len)
+{
+    size_t id_len = kind == WAIT_FAIR ? strlen(lease_id) : 0;
+
+    assert(id_len <= LEASE_ID_MAX && len <= KEY_NAME_MAX);
+    name->text[0] = (char)kind;
+    memcpy(name->text + 1, lease_id, id_len);
+    memcpy(name->text + 1 + id_len, lock, len);
+    name->len = 1 + id_len + len;
+}
+
 static struct waited_lock *find_lock(const struct waiters *waiters, enum wait_kind kind,
-                                     const char *name, size_t len)
+                                     const char *lease_id, const char *name, size_t len)
 {
     struct waited_lock *lock;
-    char key[KEY_NAME_MAX + 1];
+    struct queue_name queue;
 
-    assert(len < sizeof(key));
-    key[0] = (char)kind;
-    memcpy(key + 1, name, len);
-    HASH_FIND(hh, waiters->locks, key, len + 1, lock);
+    name_queue(&queue, kind, lease_id, name, len);
+    HASH_FIND(hh, waiters->locks, queue.text, queue.len, lock);
     return lock;
 }
 
-static void name_channel(struct key *channel, enum wait_kind kind, const char *name, size_t len)
+static void name_channel(struct key *channel, enum wait_kind kind, const char *lease_id,
+                         const char *name, size_t len)
 {
     switch (kind) {
     case WAIT_LOCK:
         key_for_lock(channel, KEY_CHANNEL, name, len);
+        return;
+    case WAIT_FAIR:
+        key_for_fair_channel(channel, name, len, lease_id);
+        return;
+    case WAIT_READ_WRITE:
+        key_for_lock(channel, KEY_READ_WRITE_CHANNEL, name, len);
         return;
     case WAIT_SEMAPHORE:
         key_for_lock(channel, KEY_SEMAPHORE_CHANNEL, name, len);
@@ -214,33 +241,34 @@ static void name_channel(struct key *channel, enum wait_kind kind, const char *n
     }
 }
 
-static struct waited_lock *make_lock(struct waiters *waiters, enum wait_kind kind,
+static struct waited_lock *make_lock(struct waiters *waiters, const struct waiter *waiter,
                                      const char *name, size_t len)
 {
-    struct waited_lock *lock = calloc(1, sizeof(*lock) + len + 1);
+    struct queue_name queue;
     struct key channel;
 
+    name_queue(&queue, waiter->kind, waiter->lease_id, name, len);
+    struct waited_lock *lock = calloc(1, sizeof(*lock) + queue.len);
     assert(lock != NULL);
     lock->waiters = waiters;
-    lock->kind = kind;
-    lock->name[0] = (char)kind;
-    memcpy(lock->name + 1, name, len);
-    lock->len = len + 1;
+    lock->kind = waiter->kind;
+    lock->len = queue.len;
+    memcpy(lock->name, queue.text, queue.len);
     lock->generation = ++waiters->generation;
     lock->timer = (struct timer){.fire = on_timer, .arg = lock};
     lock->subscription = (struct subscription){
         .ready = on_ready, .message = on_message, .arg = lock};
     HASH_ADD(hh, waiters->locks, name, lock->len, lock);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, 1);
-    name_channel(&channel, kind, name, len);
+    name_channel(&channel, waiter->kind, waiter->lease_id, name, len);
     subscriber_add(waiters->options.subscriber, &lock->subscription, channel.text, channel.len);
     return lock;
 }
 
-uint64_t waiters_generation(const struct waiters *waiters, enum wait_kind kind,
+uint64_t waiters_generation(const struct waiters *waiters, const struct waiter *waiter,
                             const char *name, size_t len)
 {
-    struct waited_lock *lock = find_lock(waiters, kind, name, len);
+    struct waited_lock *lock = find_lock(waiters, waiter->kind, waiter->lease_id, name, len);
 
     return lock != NULL && subscription_is_live(&lock->subscription) ? lock->generation : 0;
 }
@@ -250,10 +278,10 @@ uint64_t waiters_generation(const struct waiters *waiters, enum wait_kind kind,
 void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *name, size_t len,
                  uint64_t generation, int64_t remaining_ms)
 {
-    struct waited_lock *lock = find_lock(waiters, waiter->kind, name, len);
+    struct waited_lock *lock = find_lock(waiters, waiter->kind, waiter->lease_id, name, len);
 
     if (lock == NULL)
-        lock = make_lock(waiters, waiter->kind, name, len);
+        lock = make_lock(waiters, waiter, name, len);
     waiter->lock = lock;
     waiter->trying = false;
     DL_APPEND(lock->queue, waiter);
@@ -344,7 +372,8 @@ static void nudge_lease(struct waited_lock *lock, const char *lease_id)
 void waiters_nudge(struct waiters *waiters, const char *name, size_t len, const char *lease_id)
 {
     for (int kind = WAIT_LOCK; kind <= WAIT_LATCH; kind++) {
-        struct waited_lock *lock = find_lock(waiters, (enum wait_kind)kind, name, len);
+        struct waited_lock *lock = find_lock(waiters, (enum wait_kind)kind, lease_id, name,
+                                             len);
         if (lock != NULL)
             nudge_lease(lock, lease_id);
     }

@@ -6,8 +6,10 @@
  * unlock costs one script, and a waiter that goes away while it is its turn takes no wake-up
  * with it.
  *
- * A semaphore may serve several of them: who got something passes the turn on, and so does who
- * wants more than there is to one that wants less. An open latch is for everyone. */
+ * A semaphore may serve several of them, and so do readers of a read/write lock: who got
+ * something passes the turn on, and so does who wants more than there is to one that wants
+ * less. An open latch is for everyone. The queue of a fair lock is in Redis, and each of its
+ * waiters listens to a channel of its own: here it stands alone. */
 #ifndef RLOCKD_STORAGE_WAITERS_H
 #define RLOCKD_STORAGE_WAITERS_H
 
@@ -29,7 +31,7 @@ struct parking {
 };
 
 /* What is waited for: which channel tells of it, and which of its messages wake. */
-enum wait_kind { WAIT_LOCK, WAIT_SEMAPHORE, WAIT_LATCH };
+enum wait_kind { WAIT_LOCK, WAIT_FAIR, WAIT_READ_WRITE, WAIT_SEMAPHORE, WAIT_LATCH };
 
 /* Embedded in its owner. */
 struct waiter {
@@ -58,7 +60,7 @@ void waiters_free(struct waiters *waiters);
 
 /* To be asked before an attempt that may end in waiting: tells later whether anything happened
  * to the lock since. 0: the lock is not subscribed to. `lock` is the name of its hash. */
-uint64_t waiters_generation(const struct waiters *waiters, enum wait_kind kind,
+uint64_t waiters_generation(const struct waiters *waiters, const struct waiter *waiter,
                             const char *lock, size_t len);
 
 /* Joins the queue after an attempt that found the lock busy for `remaining_ms` (negative:

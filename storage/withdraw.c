@@ -57,13 +57,15 @@ static void on_reply(void *arg, const struct redis_result *result)
 static void send(struct withdrawal *withdrawal)
 {
     struct script_args args = {0};
-    struct lease_keys keys;
+    struct key name, record, waiters;
 
-    lease_keys_make(withdrawal->store, &keys, withdrawal->name, withdrawal->lease_id);
-    key_for_id(&keys.record, withdrawal->record, withdrawal->lease_id);
-    args_key(&args, &keys.lock.name);
-    args_key(&args, &keys.record);
-    args_key(&args, &keys.lock.waiters);
+    name.len = lock_store_key_name(withdrawal->store, withdrawal->name, name.text,
+                                   sizeof(name.text));
+    key_for_id(&record, withdrawal->record, withdrawal->lease_id);
+    key_for_lock(&waiters, KEY_WAITERS, name.text, name.len);
+    args_key(&args, &name);
+    args_key(&args, &record);
+    args_key(&args, &waiters);
     args_string(&args, withdrawal->lease_id);
     args_string(&args, withdrawal->mark);
     args_string(&args, withdrawal->mode == LEASE_NEW ? "1" : "");

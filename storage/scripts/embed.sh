@@ -1,8 +1,8 @@
 #!/bin/sh
 # embed.sh FILE.lua...: prints one C table row a script: {"name", "sha1", "text", length},
-# A line `-- include NAME` becomes the text of lib/NAME.lua. The sha1 is that of the embedded
-# bytes, since Redis finds a script by it: what would not survive the way into a C string
-# unchanged is refused.
+# A line `-- include NAME` becomes the text of lib/NAME.lua, the first time. The sha1 is that of
+# the embedded bytes, since Redis finds a script by it: what would not survive the way into a C
+# string unchanged is refused.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -13,11 +13,18 @@ whole=$(mktemp)
 trap 'rm -f "$whole"' EXIT
 
 for file in "$@"; do
-    awk -v lib="$lib" '
-        /^-- include / { while ((got = (getline line < (lib "/" $3 ".lua"))) > 0) print line
-                         if (got < 0) { print FILENAME ": no " $3 > "/dev/stderr"; exit 1 }
-                         next }
-        { print }' "$file" > "$whole"
+    awk -v lib="$lib" -v file="$file" '
+        function put(path,   line, got) {
+            while ((got = (getline line < path)) > 0) {
+                if (line !~ /^-- include /) print line
+                else if (!(line in put_already)) {
+                    put_already[line] = 1
+                    put(lib "/" substr(line, 12) ".lua")
+                }
+            }
+            if (got < 0) { print file ": no " path > "/dev/stderr"; exit 1 }
+        }
+        BEGIN { put(file) }' > "$whole"
     if [ -n "$(tail -c 1 "$file")" ] || grep -q "$carriage_return" "$whole"; then
         echo "$file: must end in a newline and hold no carriage return" >&2
         exit 1

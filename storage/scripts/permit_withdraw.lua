@@ -1,12 +1,12 @@
 -- Takes back what one request for a permit did: withdraw.lua for permits.
 --
--- KEYS  1 semaphore   2 lease record   3 waiters
+-- KEYS  those of withdraw.lua
 -- ARGV  1 lease id   2 the request's own mark
 --
 -- Reply  1: a grant was undone; 0: there was none of this request's
 -- include lease
 
-local semaphore, lease, waiters = KEYS[1], KEYS[2], KEYS[3]
+local semaphore, lease = KEYS[1], KEYS[2]
 local lease_id, mark = ARGV[1], ARGV[2]
 
 local old = parse(redis.call('get', lease) or nil)
@@ -14,7 +14,7 @@ if not old or old.kind ~= 'permit' or old.lock ~= semaphore or old.state == 'end
   return 0
 end
 if old.state == 'waiting' then
-  stop_waiting_with(old, lease_id, mark, waiters)
+  stop_waiting_with(old, lease_id, mark)
   return 0
 end
 if old.mark ~= mark then return 0 end

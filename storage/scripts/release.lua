@@ -2,30 +2,39 @@
 -- within the retry window. A token that was never seen is marked as spent, so that the PUT that
 -- this overtook takes nothing.
 --
--- KEYS  1 lock   2 lease record   3 waiters
+-- KEYS  1 lock   2 lease record
 -- ARGV  1 lease id   2 unlock channel   3 retry window in ms
 --
 -- Replies  released, holds left | ended, reason | reused
 --
 -- A release is 3 commands. Its first write is one that Redis allows when memory is short.
-local lock, lease, waiters = KEYS[1], KEYS[2], KEYS[3]
-local lease_id, channel, window = ARGV[1], ARGV[2], ARGV[3]
+local lock, lease, lease_id, window = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
+local text
 
 -- The common case: a holder of this one lease. The last field takes the key with it.
 if redis.call('hdel', lock, lease_id .. ':0') == 1 then
-  redis.call('publish', channel, '0')
-  local old = redis.call('set', lease, 'ended\nreleased\n\n\n\n\n\n\n\n\n\n' .. lock,
+  text = redis.call('set', lease, 'ended\nreleased\n\n\n\n\n\n\n\nlock\n\n' .. lock,
     'px', window, 'get')
-  local session = old and string.match(old,
-    '^[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n([^\n]+)')
-  if session then
-    redis.call('hdel', 'rlockd:session-leases:' .. session, lease_id)
-    redis.call('zrem', 'rlockd:due', lease_id)
+  -- A lock without a session, and most have no record at all.
+  if not text or string.find(text, '\n\n\n\nlock\n\n', 1, true) then
+    redis.call('publish', ARGV[2], '0')
+    return {'released', 0}
   end
-  return {'released', 0}
 end
 
 -- include lease
+
+if text then -- all that else belongs to its kind, and to its session
+  local was = parse(text)
+  if was.kind == 'read' then
+    redis.call('del', read_key(lock, lease_id .. ':0', 1))
+    settle_readers(lock, '0')
+  else
+    wake_next(was.kind, lock)
+  end
+  spend(was, lease_id, 'released', window, 0)
+  return {'released', 0}
+end
 
 local old = parse(redis.call('get', lease) or nil)
 if not old then
@@ -38,13 +47,13 @@ if old.state == 'ended' then
   return {'ended', old.detail}
 end
 if old.state == 'waiting' then
-  redis.call('zrem', waiters, lease_id)
+  leave_line(old, lease_id)
   spend(old, lease_id, 'released', window)
   redis.call('publish', 'rlockd:leases', lease_id .. ' ' .. lock)
   return {'released', 0}
 end
-if holds(old, lease_id) then
-  local left = take_hold_off(lock, holder_of(old, lease_id))
+local left = let_go(old, lease_id)
+if left then
   spend(old, lease_id, 'released', window, left)
   return {'released', left}
 end

@@ -59,10 +59,9 @@ for _, lease_id in ipairs(redis.call('hkeys', leases)) do
     spend(record, lease_id, 'released', window)
   else
     local remaining = time_left(record, lease_id)
-    local over = record.watchdog ~= '1' and redis.call('zscore', 'rlockd:due', lease_id)
-    if over then remaining = math.max(0, math.min(remaining, over - now)) end
-    for _, value in ipairs({lease_id, record.lock, remaining, tonumber(record.token) or 0,
-      record.owner, tonumber(record.ttl), record.watchdog, record.note, record.kind}) do
+    for _, value in ipairs({lease_id, table.concat(locks_of(record), '\n'), remaining,
+      record.token, record.owner, tonumber(record.ttl), record.watchdog, record.note,
+      record.kind}) do
       held[#held + 1] = value
     end
   end

@@ -1,5 +1,6 @@
 -- The watchdog's round, on whichever front end comes first: ends sessions whose time is over,
--- renews leases that are due, and notices those that are over. What was lost is not made anew.
+-- renews leases that are due, and notices those that are over, and places in the queues of fair
+-- locks that nobody asks for. What was lost is not made anew.
 --
 -- KEYS  1 all sessions   2 what is due
 -- ARGV  1 watchdog timeout in ms   2 ms after which a renewed lease is due again
@@ -32,11 +33,7 @@ end
 
 local function renew(record, lease_id, score)
   redis.call('pexpire', record_key(lease_id), timeout + window)
-  if record.kind == 'permit' then
-    prolong_permit(record.lock, lease_id, now, timeout)
-  elseif redis.call('pttl', record.lock) < timeout then
-    redis.call('pexpire', record.lock, timeout)
-  end
+  prolong(record, lease_id, timeout)
   redis.call('zadd', due, now + again + (score % 97) * again / 970, lease_id)
   renewed, late = renewed + 1, math.max(late, now - score)
 end
@@ -52,7 +49,10 @@ local found = redis.call('zrangebyscore', due, '-inf', now, 'withscores', 'limit
 for i = 1, #found, 2 do
   local lease_id, score = found[i], tonumber(found[i + 1])
   local record = parse(redis.call('get', record_key(lease_id)) or nil)
-  if not record or record.state ~= 'held' then
+  if record and record.state == 'waiting' and record.kind == 'fair' then
+    leave_line(record, lease_id) -- nobody has asked for its place for too long
+    redis.call('del', record_key(lease_id))
+  elseif not record or record.state ~= 'held' then
     redis.call('zrem', due, lease_id)
   elseif not is_alive(record.session) then
     -- Its session's end releases it; where nothing is left of the session, this does.

@@ -2,31 +2,29 @@
 -- knows what came of it: a grant or a place among the waiters. Does nothing when another
 -- request has been told since that the lease holds, or waits with the same token.
 --
--- KEYS  1 lock   2 lease record   3 waiters
+-- KEYS  1 lock   2 lease record   3 waiters, for withdrawals of other kinds
 -- ARGV  1 lease id   2 the request's own mark
 --       3 "1": the request made the token, so nobody else can have asked with it
 --
 -- Reply  1: a grant was undone; 0: there was none of this request's
 -- include lease
 
-local lock, lease, waiters = KEYS[1], KEYS[2], KEYS[3]
+local lock, lease = KEYS[1], KEYS[2]
 local lease_id, mark = ARGV[1], ARGV[2]
 
 local old = parse(redis.call('get', lease) or nil)
 if not old then
   if ARGV[3] ~= '1' or redis.call('hexists', lock, lease_id .. ':0') == 0 then return 0 end
-  take_hold_off(lock, lease_id .. ':0')
+  take_hold_off({kind = 'lock', owner = ''}, lease_id, lock)
   return 1
 end
 if old.lock ~= lock or old.state == 'ended' then return 0 end
 if old.state == 'waiting' then
-  stop_waiting_with(old, lease_id, mark, waiters)
+  stop_waiting_with(old, lease_id, mark)
   return 0
 end
 if old.mark ~= mark then return 0 end
-local held = holds(old, lease_id)
+local undone = let_go(old, lease_id)
 unbind(old, lease_id)
 redis.call('del', lease)
-if not held then return 0 end
-take_hold_off(lock, holder_of(old, lease_id))
-return 1
+return undone and 1 or 0

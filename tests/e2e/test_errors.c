@@ -61,29 +61,6 @@ static void test_limits_are_inclusive(struct world *w)
                    "malformed-request");
 }
 
-static void test_later_fields_are_refused(struct world *w)
-{
-    static const struct {
-        const char *query, *body, *names;
-    } later[] = {
-        {"?kind=fair", NULL, "kind"},
-        {"?kind=read", NULL, "kind"},
-        {"", "{\"kind\":\"write\"}", "kind"},
-    };
-    struct reply *r;
-
-    for (size_t i = 0; i < COUNT_OF(later); i++) {
-        r = HTTP(w->a, .method = "PUT", .path = text(w, "/v1/locks/later%s", later[i].query),
-                 .token = token_new(w), .body = later[i].body);
-        expect_problem(r, 400, "malformed-request");
-        expect_detail(r, later[i].names);
-        expect_detail(r, "not supported");
-    }
-    r = HTTP(w->a, .method = "PUT", .path = "/v1/locks/later?owner=me", .token = token_new(w));
-    expect_problem(r, 400, "malformed-request");
-    expect_detail(r, "owner");
-}
-
 static void test_wrong_bodies(struct world *w)
 {
     static const char *const wrong[] = {
@@ -312,7 +289,6 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_wrong_fields),
         E2E_TEST(test_limits_are_inclusive),
-        E2E_TEST(test_later_fields_are_refused),
         E2E_TEST(test_wrong_bodies),
         E2E_TEST(test_wrong_tokens),
         E2E_TEST(test_fields_where_there_are_none),

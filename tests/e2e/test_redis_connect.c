@@ -65,7 +65,8 @@ static void test_channels_are_needed(struct world *w)
     fe = front_launch(w, "--redis", proxy_url(proxy, "deaf:pw@", ""), NULL);
     expect_refused(fe, "channel");
     /* Once the operator has put that right, it goes on by itself. */
-    redis_ok(redis, "ACL SETUSER deaf &redisson_lock__channel:* &redisson_sc:* "
+    redis_ok(redis, "ACL SETUSER deaf &redisson_lock__channel:* &redisson_rwlock:* "
+                    "&redisson_sc:* "
                     "&redisson_countdownlatch__channel__* &rlockd:*");
     wait_until(front_ready(fe), 15000);
     expect_status(lock_put(fe, "deaf", token_new(w), NULL), 201);

@@ -60,7 +60,8 @@ static inline void expect_turns(unsigned of_a, unsigned of_b, unsigned of_c, uns
 
 static inline uint64_t generation(void)
 {
-    return waiters_generation(waiters, WAIT_LOCK, LOCK, strlen(LOCK));
+    return waiters_generation(waiters, &(struct waiter){.kind = WAIT_LOCK, .lease_id = ""},
+                              LOCK, strlen(LOCK));
 }
 
 static inline void join_as_of(struct visitor *visitor, uint64_t as_of, int64_t remaining_ms)

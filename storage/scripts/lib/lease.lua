@@ -1,139 +1,146 @@
--- What the scripts share about leases. embed.sh puts it where a script says `-- include lease`.
--- Keys that only the data names are made here; they are on the same server as everything else.
---
--- A lease's record, `rlockd:lease:<lease id>`, is a string of these lines:
-local LINES = {
-  'state',    -- waiting, held or ended
-  'detail',   -- why it ended; "shared": two requests wait with the token; the mark of one that
-              -- left the other waiting
-  'mark',     -- the request that was granted; empty once another was told that it holds
-  'since',    -- epoch ms when it began to wait, or was granted for a session
-  'ttl',      -- ms that the lease was acquired or renewed for
-  'note',
-  'session',  -- session id; empty: none
-  'token',    -- fencing token of a lease with a session; of a released one the holds left
-  'watchdog', -- "1": renewed while its session lives
-  'kind', 'owner',
-  'lock'      -- the name of the lock's hash
-}
+-- What the scripts share about leases: what one of each kind holds, how it lasts and ends.
+-- include record
+-- include permit_lease
+-- include read_write
+-- include fair
 
-local function parse(text)
-  if not text then return nil end
-  local record, line = {}, 0
-  for value in string.gmatch(text .. '\n', '([^\n]*)\n') do
-    line = line + 1
-    record[LINES[line]] = value
+-- The kind of a lock without a mode, as far as the data tells: a lock and a fair lock look
+-- alike in Redis. Nil: a Java client or an owner holds it, and nobody waits in a queue.
+local function kind_of_holder(lock, field)
+  local lease_id = string.match(field, '^([^:]*):[0m]$')
+  if lease_id then
+    local record = parse(redis.call('get', record_key(lease_id)) or nil)
+    return record and record.kind or 'lock'
   end
-  return record
+  return redis.call('exists', queue_of(lock)) == 1 and 'fair' or nil
 end
 
-local function format(record)
-  local values = {}
-  for line, name in ipairs(LINES) do values[line] = record[name] or '' end
-  return table.concat(values, '\n')
+-- --- one lock of a lease ---------------------------------------------------------------------
+
+-- A holder with an owner may have lost the lock and got it again for another lease: the token
+-- tells.
+local function holds_one(record, lease_id, lock, token)
+  if record.kind == 'permit' then return permit_left(lock, lease_id, epoch_ms()) ~= nil end
+  local holder = holder_of(record, lease_id)
+  if record.kind == 'read' then return find_read(lock, holder, lease_id) ~= nil end
+  if redis.call('hexists', lock, holder) == 0 then return false end
+  return record.owner == '' or redis.call('get', counter_of(lock)) == token
 end
 
-local function record_key(lease_id) return 'rlockd:lease:' .. lease_id end
-
--- Redisson's rule for the names of a lock's companions.
-local function companion(prefix, lock)
-  if string.find(lock, '{', 1, true) then return prefix .. ':' .. lock end
-  return prefix .. ':{' .. lock .. '}'
-end
-
-local function holder_of(record, lease_id)
-  if record.owner ~= '' then return record.session .. ':' .. record.owner end
-  return lease_id .. ':0'
-end
-
-local function integer(number) return string.format('%.0f', number) end
-
-local function epoch_ms()
-  local time = redis.call('time')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
--- Permits of a semaphore are leases of kind "permit": their `lock` is the semaphore, a number
--- of free permits, and beside it stands a zset of permit id -> end in epoch ms. Redisson's rule
--- for its name:
-local function timeouts_of(semaphore)
-  if string.find(semaphore, '{', 1, true) then return semaphore .. ':timeout' end
-  return '{' .. semaphore .. '}:timeout'
-end
-
--- Redisson's permit id is 16 bytes: those of the lease id.
-local function permit_id(lease_id)
-  local hex = string.gsub(lease_id, '%-', '')
-  return (string.gsub(hex, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
-end
-
--- Makes permits free again and wakes waiters. Not a script's first write: Redis refuses it when
--- memory is short.
-local function put_back(semaphore, count)
-  local total = redis.call('incrby', semaphore, count)
-  if total > 0 then
-    redis.call('publish', companion('redisson_sc', semaphore), integer(total))
+-- Somebody who holds; nil: nobody does.
+local function find_holder(lock)
+  for _, field in ipairs(redis.call('hrandfield', lock, 2)) do
+    if field ~= 'mode' then return field end
   end
+  return nil
 end
 
--- False: somebody took it back already.
-local function give_permit_back(semaphore, lease_id)
-  if redis.call('zrem', timeouts_of(semaphore), permit_id(lease_id)) == 0 then return false end
-  put_back(semaphore, 1)
-  return true
-end
-
--- Ms until a permit ends; nil: it is held no more.
-local function permit_left(semaphore, lease_id, now)
-  local ends = redis.call('zscore', timeouts_of(semaphore), permit_id(lease_id))
-  if not ends or tonumber(ends) <= now then return nil end
-  return tonumber(ends) - now
-end
-
--- A permit lasts `ttl` from now. Not a script's first write, either.
-local function prolong_permit(semaphore, lease_id, now, ttl)
-  redis.call('zadd', timeouts_of(semaphore), 'xx', integer(now + ttl), permit_id(lease_id))
-end
-
--- Whether the lease that has this record holds its lock now. A holder with an owner may have
--- lost the lock and got it again for another lease: the token tells.
-local function holds(record, lease_id)
-  if record.kind == 'permit' then
-    return permit_left(record.lock, lease_id, epoch_ms()) ~= nil
+-- One of those who wait may try again: the lock is free, or will be earlier than he knows.
+local function wake_next(kind, lock)
+  if kind == 'fair' then
+    call_head(lock, epoch_ms())
+  elseif kind == 'lock' then
+    redis.call('publish', companion('redisson_lock__channel', lock), '0')
+  else
+    redis.call('publish', rw_channel(lock), '0')
   end
-  if redis.call('hexists', record.lock, holder_of(record, lease_id)) == 0 then return false end
-  return record.owner == '' or
-    redis.call('get', companion('redisson_lock_token', record.lock)) == record.token
 end
 
 -- Takes one hold off the lock; the last one frees it and wakes a waiter. Returns the holds
 -- left. Its first write is always one that Redis allows when memory is short.
-local function take_hold_off(lock, holder)
+local function take_hold_off(record, lease_id, lock)
+  local holder = holder_of(record, lease_id)
+  if record.kind == 'permit' then return give_permit_back(lock, lease_id) and 0 or false end
+  if record.kind == 'read' then return end_read(lock, holder, lease_id) end
+  if record.kind == 'write' then return end_write(lock, holder) end
   local count = tonumber(redis.call('hget', lock, holder) or 0)
   if count > 1 then
     redis.call('pexpire', lock, redis.call('pttl', lock))
     return redis.call('hincrby', lock, holder, -1)
   end
-  if redis.call('hdel', lock, holder) == 1 then
-    redis.call('publish', companion('redisson_lock__channel', lock), '0')
-  end
+  if redis.call('hdel', lock, holder) == 1 then wake_next(record.kind, lock) end
   return 0
 end
 
--- Lets go of what the lease holds; false: it held nothing any more.
-local function let_go(record, lease_id)
-  if record.kind == 'permit' then return give_permit_back(record.lock, lease_id) end
-  if not holds(record, lease_id) then return false end
-  take_hold_off(record.lock, holder_of(record, lease_id))
+-- The lock lasts at least `ttl` from now.
+local function prolong_one(record, lease_id, lock, ttl)
+  if record.kind == 'permit' then
+    prolong_permit(lock, lease_id, epoch_ms(), ttl)
+  elseif record.kind == 'read' then
+    local holder = holder_of(record, lease_id)
+    local left = read_left(lock, holder, lease_id)
+    if left and left < tonumber(ttl) then prolong_read(lock, holder, lease_id, ttl) end
+  elseif redis.call('pttl', lock) < tonumber(ttl) then
+    redis.call('pexpire', lock, ttl)
+  end
+end
+
+-- The lock lasts `ttl` from now; less than before only when nobody else shares it.
+local function set_time(record, lease_id, lock, ttl)
+  local holder = holder_of(record, lease_id)
+  if record.kind == 'read' then return prolong_read(lock, holder, lease_id, ttl) end
+  local remaining, time = redis.call('pttl', lock), tonumber(ttl)
+  if redis.call('hget', lock, holder) ~= '1' then time = math.max(time, remaining) end
+  if record.kind == 'write' then time = math.max(time, (longest_read(lock))) end
+  redis.call('pexpire', lock, integer(time))
+  -- Waiters sleep as long as they were told that the lock lasts.
+  if time < remaining then wake_next(record.kind, lock) end
+end
+
+local function left_of_one(record, lease_id, lock)
+  if record.kind == 'permit' then return permit_left(lock, lease_id, epoch_ms()) or 0 end
+  if record.kind == 'read' then
+    return read_left(lock, holder_of(record, lease_id), lease_id) or 0
+  end
+  return redis.call('pttl', lock)
+end
+
+-- --- a lease ---------------------------------------------------------------------------------
+
+local function locks_of(record) return record.locks or {record.lock} end
+
+-- The fencing tokens of a lease, in the order of its locks.
+local function tokens_of(record)
+  local tokens = {}
+  for token in string.gmatch(record.token or '', '%d+') do table.insert(tokens, token) end
+  return tokens
+end
+
+-- Whether the lease that has this record holds what it was granted, all of it.
+local function holds(record, lease_id)
+  local tokens = tokens_of(record)
+  for i, lock in ipairs(locks_of(record)) do
+    if not holds_one(record, lease_id, lock, tokens[i]) then return false end
+  end
   return true
 end
 
--- Ms that a lease which holds has left.
-local function time_left(record, lease_id)
-  if record.kind == 'permit' then
-    return permit_left(record.lock, lease_id, epoch_ms()) or 0
+-- Lets go of what the lease holds, of several locks also when one of them was lost. Returns the
+-- holds left; false: it held nothing any more.
+local function let_go(record, lease_id)
+  local tokens, left = tokens_of(record), false
+  for i, lock in ipairs(locks_of(record)) do
+    if holds_one(record, lease_id, lock, tokens[i]) then
+      left = math.max(left or 0, take_hold_off(record, lease_id, lock))
+    end
   end
-  return redis.call('pttl', record.lock)
+  return left
+end
+
+local function prolong(record, lease_id, ttl)
+  for _, lock in ipairs(locks_of(record)) do prolong_one(record, lease_id, lock, ttl) end
+end
+
+-- Ms that a lease which holds has left; negative: an operator took the TTL away.
+local function time_left(record, lease_id)
+  local least = math.huge
+  for _, lock in ipairs(locks_of(record)) do
+    least = math.min(least, left_of_one(record, lease_id, lock))
+  end
+  -- One that the watchdog does not keep may end before the lock that it shares.
+  local over = record.session ~= '' and record.watchdog ~= '1' and
+    redis.call('zscore', 'rlockd:due', lease_id)
+  return over and math.max(0, math.min(least, over - epoch_ms())) or least
 end
 
 -- The lease's session has nothing to do with it any more.
@@ -152,23 +159,36 @@ local function spend(record, lease_id, reason, window, left)
   redis.call('set', record_key(lease_id), format(record), 'px', window)
 end
 
--- Why a lease that was held holds no more.
+-- Why a lease that was held holds no more. Who was forced out of a lock last is noted: the
+-- holder, or `*` for all of a read/write lock, and the token, the newest of them.
 local function loss_reason(record, lease_id)
-  local forced = redis.call('get', companion('rlockd:forced', record.lock)) or ''
-  local holder, token = string.match(forced, '^(.*) (%d*)$')
-  local is_it = holder == holder_of(record, lease_id) and
-    (record.token == '' or record.token == token)
-  return is_it and 'forced' or 'expired'
+  local tokens = tokens_of(record)
+  for i, lock in ipairs(locks_of(record)) do
+    local forced = redis.call('get', companion('rlockd:forced', lock)) or ''
+    local holder, token = string.match(forced, '^(.*) (%d*)$')
+    if holder == holder_of(record, lease_id) and (not tokens[i] or tokens[i] == token) then
+      return 'forced'
+    end
+    local mine, last = tonumber(tokens[i]), tonumber(token)
+    if holder == '*' and mine and last and mine <= last then return 'forced' end
+  end
+  return 'expired'
 end
 
 -- A lease was lost: its session hears of it with its next keep-alive, a hanging one at once.
+-- What was left of it is let go.
 local function lose(record, lease_id, window)
   local reason, session = loss_reason(record, lease_id), record.session
-  if record.kind == 'permit' then give_permit_back(record.lock, lease_id) end
+  if record.kind == 'permit' then
+    give_permit_back(record.lock, lease_id) -- also one that is over and not reclaimed yet
+  elseif record.locks then
+    let_go(record, lease_id)
+  end
   spend(record, lease_id, reason, window)
   if session ~= '' then
     local lost = 'rlockd:session-lost:' .. session
-    redis.call('hset', lost, lease_id, reason .. '\n' .. record.kind .. '\n' .. record.lock)
+    redis.call('hset', lost, lease_id,
+      reason .. '\n' .. record.kind .. '\n' .. table.concat(locks_of(record), '\n'))
     local session_left = redis.call('pttl', 'rlockd:session:' .. session)
     redis.call('pexpire', lost, math.max(session_left, tonumber(window)))
     redis.call('publish', 'rlockd:sessions', session)
@@ -176,17 +196,33 @@ local function lose(record, lease_id, window)
   return reason
 end
 
+-- --- a lease that waits ----------------------------------------------------------------------
+
+-- Takes it out of every line that it stands in; the one behind it is called.
+local function leave_line(record, lease_id)
+  for _, lock in ipairs(locks_of(record)) do
+    redis.call('zrem', companion('rlockd:waiters', lock), lease_id)
+    if record.kind == 'fair' then
+      redis.call('zrem', 'rlockd:due', lease_id)
+      if leave_queue(lock, place_of(lease_id)) and redis.call('exists', lock) == 0 then
+        call_head(lock, epoch_ms())
+      end
+    end
+  end
+end
+
 -- Takes back that one request waits with this lease's token: the last one takes the place
 -- in line with it.
-local function stop_waiting_with(record, lease_id, mark, waiters)
+local function stop_waiting_with(record, lease_id, mark)
   local key = record_key(lease_id)
   if record.detail == 'shared' then
     -- The other one waits on. Who has left is noted, for he may be withdrawn a second time.
     record.detail, record.mark = mark, ''
     redis.call('pexpire', key, redis.call('pttl', key)) -- a write that is always allowed
     redis.call('set', key, format(record), 'keepttl')
-  elseif record.mark == mark or (record.mark == '' and record.detail ~= mark) then
-    redis.call('zrem', waiters, lease_id)
+  elseif record.mark == mark or
+    (record.mark == '' and record.detail ~= mark and record.detail ~= 'place') then
+    leave_line(record, lease_id)
     redis.call('del', key)
   end
 end
