@@ -66,8 +66,13 @@ abstract class Interop {
             () -> remains(this::isOurs).toString());
     }
 
+    /** Keys with a TTL that Redisson itself leaves behind in this test. */
+    boolean isLeftByJava(String test, String key) {
+        return false;
+    }
+
     private boolean isOurs(String key) {
-        return names.stream().anyMatch(key::contains);
+        return names.stream().anyMatch(key::contains) && !isLeftByJava(method, key);
     }
 
     /** Keys that should be gone: all but fencing counters and what goes away by itself soon. */

@@ -34,8 +34,31 @@ abstract class LockScenarios extends Interop {
         return "lock";
     }
 
-    RestLock rest(Rest front, String name) {
+    /** What waits for it: the same, unless those share. */
+    RLock javaRival(RedissonClient client, String name) {
+        return java(client, name);
+    }
+
+    String rivalKind() {
+        return kind();
+    }
+
+    final RestLock rest(Rest front, String name) {
         return new RestLock(front, name, kind());
+    }
+
+    final RestLock restRival(Rest front, String name) {
+        return new RestLock(front, name, rivalKind());
+    }
+
+    /** What a look says of a lock that Java holds and nobody waits for. */
+    String kindOfJavas() {
+        return kind();
+    }
+
+    /** What unlock() does when the lock was lost. */
+    void unlockLost(RLock lost) {
+        assertThrows(IllegalMonitorStateException.class, lost::unlock);
     }
 
     /** By then REST waiters notice that a Java client let go. */
@@ -59,7 +82,7 @@ abstract class LockScenarios extends Interop {
     /** A Java client that waits, gets in, and goes again; when it got in. */
     final Going<Long> javaWaits(String name) {
         return go(() -> {
-            RLock lock = java(world.otherJava, name);
+            RLock lock = javaRival(world.otherJava, name);
             assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "Java waited in vain");
             long inMs = now();
             lock.unlock();
@@ -69,7 +92,7 @@ abstract class LockScenarios extends Interop {
 
     /** The same of a REST client, at the other front end. */
     final Going<Long> restWaits(String name) {
-        RestLock lock = rest(world.otherFront, name);
+        RestLock lock = restRival(world.otherFront, name);
         Going<Long> waits = go(() -> {
             Lease lease = lock.lease();
             lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);
@@ -135,7 +158,7 @@ abstract class LockScenarios extends Interop {
         List<Going<Long>> waiters = new ArrayList<>();
         for (WayOfWaiting way : ways) {
             waiters.add(go(() -> {
-                RLock lock = java(world.otherJava, name);
+                RLock lock = javaRival(world.otherJava, name);
                 way.in(lock);
                 long inMs = now();
                 lock.unlock();
@@ -157,13 +180,14 @@ abstract class LockScenarios extends Interop {
         String name = newName();
         RLock lock = java(name);
         lock.lock(LEASE_MS, MILLISECONDS);
-        Rest.Answer refused = rest(name).lease().acquire("ttl_ms", LEASE_MS).expect(423);
+        Rest.Answer refused = restRival(world.front, name).lease()
+            .acquire("ttl_ms", LEASE_MS).expect(423);
         assertEquals(holderOfThisThread(), refused.string("holder.redisson_holder"));
         assertBetween(LEASE_MS - 3000, LEASE_MS, refused.number("remaining_ms"));
 
         Rest.Answer state = rest(name).look();
         assertEquals(true, state.member("locked"));
-        assertEquals(kind(), state.string("kind"));
+        assertEquals(kindOfJavas(), state.string("kind"));
         assertEquals(holderOfThisThread(), state.string("holders.0.redisson_holder"));
         assertEquals(1, state.number("holders.0.hold_count"));
         assertBetween(LEASE_MS - 3000, LEASE_MS, state.number("remaining_ms"));
@@ -174,14 +198,14 @@ abstract class LockScenarios extends Interop {
     @RestToJava
     void javaIsRefusedWhileRestHolds() throws Exception {
         String name = newName();
-        RLock lock = java(name);
+        RLock lock = javaRival(world.java, name);
         Lease lease = rest(name).lease();
         lease.acquire("ttl_ms", LEASE_MS).expect(201);
         assertFalse(lock.tryLock());
         long start = now();
         assertFalse(lock.tryLock(500, LEASE_MS, MILLISECONDS));
         assertBetween(450, 500 + AT_ONCE_MS, now() - start);
-        assertTrue(lock.isLocked());
+        assertTrue(java(name).isLocked());
         assertFalse(lock.isHeldByCurrentThread());
         assertThrows(IllegalMonitorStateException.class, lock::unlock);
         assertBetween(LEASE_MS - 5000, LEASE_MS, lock.remainTimeToLive());
@@ -203,7 +227,7 @@ abstract class LockScenarios extends Interop {
         lock.lock(1500, MILLISECONDS);
         Going<Long> waiter = restWaits(name);
         assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
-        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        unlockLost(lock);
     }
 
     @RestToJava
@@ -254,7 +278,7 @@ abstract class LockScenarios extends Interop {
         long start = now();
         assertTrue(java(world.otherJava, name).forceUnlock());
         assertIn(waiter, start, 0, javaReleaseSeenMs());
-        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        unlockLost(lock);
     }
 
     @RestToJava
@@ -280,7 +304,7 @@ abstract class LockScenarios extends Interop {
         long start = now();
         assertEquals(true, rest(name).forceUnlock().member("unlocked"));
         assertIn(waiter, start, 0, AT_ONCE_MS);
-        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        unlockLost(lock);
     }
 
     // ---- sessions
@@ -432,9 +456,9 @@ abstract class LockScenarios extends Interop {
 
     // ---- names
 
-    private void handsOverBothWays(RedissonClient client, Rest front, String name)
+    final void handsOverBothWays(RedissonClient client, Rest front, String name)
         throws InterruptedException {
-        RestLock rest = rest(front, name);
+        RestLock rest = restRival(front, name);
         RLock java = java(client, name);
         java.lock(LEASE_MS, MILLISECONDS);
         Lease lease = rest.lease();
@@ -482,8 +506,9 @@ abstract class LockScenarios extends Interop {
         assertEquals(Set.of(World.PREFIX + name), listed(World.PREFIX + name).keySet());
         Lease unmapped = rest(name).lease(); // the same name without the prefix: another lock
         unmapped.acquire("ttl_ms", LEASE_MS).expect(201);
-        rest(world.prefixedFront, name).lease().acquire("ttl_ms", LEASE_MS).expect(423);
-        rest(World.PREFIX + name).lease().acquire("ttl_ms", LEASE_MS).expect(423);
+        restRival(world.prefixedFront, name).lease().acquire("ttl_ms", LEASE_MS).expect(423);
+        restRival(world.front, World.PREFIX + name).lease().acquire("ttl_ms", LEASE_MS)
+            .expect(423);
         unmapped.release().expect(200);
         prefixed.unlock();
     }

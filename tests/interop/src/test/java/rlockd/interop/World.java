@@ -63,6 +63,14 @@ final class World {
         warmUp();
     }
 
+    /** Whether the Redisson that runs is older than this release. */
+    static boolean isBefore(int major, int minor) {
+        String[] version = System.getProperty("interop.redisson").split("\\.");
+        int difference = Integer.compare(Integer.parseInt(version[0]), major);
+        return difference < 0
+            || (difference == 0 && Integer.parseInt(version[1]) < minor);
+    }
+
     /** Classes and connections that nobody should wait for later. */
     private void warmUp() {
         RLock lock = java.getLock("warm-up");

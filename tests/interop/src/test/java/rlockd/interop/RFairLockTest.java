@@ -1,0 +1,141 @@
+package rlockd.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import rlockd.interop.Direction.BothWays;
+import rlockd.interop.Direction.JavaToRest;
+import rlockd.interop.RestLock.Lease;
+
+final class RFairLockTest extends LockScenarios {
+    @Override
+    RLock java(RedissonClient client, String name) {
+        return client.getFairLock(name);
+    }
+
+    @Override
+    String kind() {
+        return "fair";
+    }
+
+    /** Without a queue it looks like any other lock. */
+    @Override
+    String kindOfJavas() {
+        return "lock";
+    }
+
+    /** Redisson's fair lock does not complain. */
+    @Override
+    void unlockLost(RLock lost) {
+        lost.unlock();
+    }
+
+    /** Before 3.52 Redisson did not map the names of the queue: the order is not kept then. */
+    @Override
+    @BothWays
+    void nameMapperIsOurKeyPrefix() throws Exception {
+        if (!World.isBefore(3, 52)) {
+            super.nameMapperIsOurKeyPrefix();
+            return;
+        }
+        String name = newName();
+        Lease lease = rest(world.prefixedFront, name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Boolean> java = go(() ->
+            java(world.prefixedJava, name).tryLock(1000, LEASE_MS, MILLISECONDS));
+        eventually("Java waits where nobody looks", 1000,
+            () -> world.keys().containsKey("redisson_lock_queue:{" + name + "}"));
+        assertEquals(false, java.await(WAIT_MS));
+        lease.release().expect(200);
+    }
+
+    private Going<?> javaQueues(String name, String who, List<String> order) {
+        return go(() -> {
+            RLock lock = java(who.endsWith("1") ? world.java : world.otherJava, name);
+            assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), who);
+            order.add(who);
+            lock.unlock();
+            return null;
+        });
+    }
+
+    private Going<?> restQueues(String name, String who, List<String> order) {
+        return go(() -> {
+            Lease lease = rest(who.endsWith("1") ? world.front : world.otherFront, name).lease();
+            lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);
+            order.add(who);
+            lease.release().expect(200);
+            return null;
+        });
+    }
+
+    /** Whoever came first is served first, whatever it speaks. */
+    @BothWays
+    void aMixedQueueKeepsItsOrder() throws Exception {
+        String name = newName();
+        List<String> came = List.of("java 1", "rest 1", "rest 2", "java 2", "rest 1", "java 1",
+            "java 2", "rest 2");
+        List<String> served = Collections.synchronizedList(new ArrayList<>());
+        List<Going<?>> all = new ArrayList<>();
+        Lease first = rest(name).lease();
+        first.acquire("ttl_ms", LEASE_MS).expect(201);
+        for (String who : came) {
+            all.add(who.startsWith("java") ? javaQueues(name, who, served)
+                : restQueues(name, who, served));
+            rest(name).awaitWaiters(all.size());
+        }
+        first.release().expect(200);
+        for (Going<?> one : all) {
+            one.await(WAIT_MS);
+        }
+        assertEquals(came, served);
+    }
+
+    /** Java waiters are told apart by their holder, ours by their lease. */
+    @JavaToRest
+    void theQueueIsShown() throws Exception {
+        String name = newName();
+        List<String> served = Collections.synchronizedList(new ArrayList<>());
+        RLock lock = java(name);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Going<?> java = javaQueues(name, "java 2", served);
+        rest(name).awaitWaiters(1);
+        Going<?> rest = restQueues(name, "rest 2", served);
+        rest(name).awaitWaiters(2);
+        Rest.Answer state = rest(name).look();
+        assertTrue(state.string("waiters.0.redisson_holder").startsWith(world.otherJava.getId()));
+        assertEquals(36, state.string("waiters.1.lease_id").length());
+        lock.unlock();
+        java.await(WAIT_MS);
+        rest.await(WAIT_MS);
+        assertEquals(List.of("java 2", "rest 2"), served);
+    }
+
+    /** A Java client that gives up takes the place of nobody else. */
+    @JavaToRest
+    void javaGivesUpWaiting() throws Exception {
+        String name = newName();
+        Lease first = rest(name).lease();
+        first.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Boolean> java = go(() ->
+            java(world.otherJava, name).tryLock(1000, LEASE_MS, MILLISECONDS));
+        rest(name).awaitWaiters(1);
+        Lease next = rest(world.otherFront, name).lease();
+        Going<Rest.Answer> rest = go(() ->
+            next.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS));
+        rest(name).awaitWaiters(2);
+        assertEquals(false, java.await(WAIT_MS));
+        rest(name).awaitWaiters(1);
+        long start = now();
+        first.release().expect(200);
+        assertBetween(0, AT_ONCE_MS, rest.tookMs(start));
+        rest.await(0).expect(201);
+        next.release().expect(200);
+    }
+}
