@@ -173,6 +173,12 @@ abstract class Interop {
         }
     }
 
+    /** It came in so long after `sinceMs`; the waiter's result is when that was. */
+    static void assertIn(Going<Long> waiter, long sinceMs, long earliestMs, long latestMs)
+        throws InterruptedException {
+        assertBetween(earliestMs, latestMs, waiter.await(WAIT_MS + 5000) - sinceMs);
+    }
+
     static <T> Going<T> go(Callable<T> work) {
         return new Going<>(work);
     }

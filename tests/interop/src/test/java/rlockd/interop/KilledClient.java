@@ -4,17 +4,33 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import rlockd.interop.RestLock.Session;
+import org.redisson.api.RedissonClient;
 
-/** A client in a process of its own that takes a lock, keeps it alive, and never lets go. */
+/** A client in a process of its own that takes something, keeps it, and never lets go. */
 final class KilledClient {
     static final long SESSION_MS = 1500;
 
     private KilledClient() {
     }
 
-    /** `server` is the port of Redis, or the front end; returns when it holds. */
-    static Process start(LockScenarios object, String side, String server, String name)
+    /** How to take it; made anew in that process, by a constructor without arguments. */
+    interface Holding {
+        void hold(RedissonClient client, String name) throws Exception;
+
+        void hold(Rest front, Session session, String name);
+    }
+
+    /** Returns when it holds. */
+    static Process java(Holding object, World world, String name) throws Exception {
+        return start(object, "java", "" + world.redisPort, name);
+    }
+
+    /** The same; its session is kept alive. */
+    static Process rest(Holding object, World world, String name) throws Exception {
+        return start(object, "rest", world.front.base.toString(), name);
+    }
+
+    private static Process start(Holding object, String side, String server, String name)
         throws Exception {
         Path output = Files.createTempFile("rlockd-interop-", ".log");
         Process process = Processes.start(output, List.of(
@@ -44,14 +60,14 @@ final class KilledClient {
         String side = args[1];
         String server = args[2];
         String name = args[3];
-        LockScenarios object = (LockScenarios) Class.forName(args[0])
+        Holding object = (Holding) Class.forName(args[0])
             .getDeclaredConstructor().newInstance();
         if (side.equals("java")) {
-            object.java(World.newClient(Integer.parseInt(server), ""), name).lock();
+            object.hold(World.newClient(Integer.parseInt(server), ""), name);
         } else {
             Rest front = new Rest(URI.create(server));
             Session session = new Session(front, SESSION_MS).keptAlive(SESSION_MS / 4);
-            session.lease(object.rest(front, name)).acquire().expect(201);
+            object.hold(front, session, name);
         }
         System.out.println("holds");
         Thread.sleep(Long.MAX_VALUE);

@@ -17,15 +17,13 @@ import org.redisson.api.RedissonClient;
 import rlockd.interop.Direction.BothWays;
 import rlockd.interop.Direction.JavaToRest;
 import rlockd.interop.Direction.RestToJava;
-import rlockd.interop.RestLock.Lease;
-import rlockd.interop.RestLock.Session;
 
 /**
  * What a lock of Redisson and the same lock over REST owe each other. A class per object says
  * how either side gets at it, and is named in RaceTest; it leaves a scenario out by overriding
  * it without annotation. Objects that are no locks begin at Interop.
  */
-abstract class LockScenarios extends Interop {
+abstract class LockScenarios extends Interop implements KilledClient.Holding {
     /** The lock for Java clients; one that excludes what rest() takes. */
     abstract RLock java(RedissonClient client, String name);
 
@@ -59,6 +57,16 @@ abstract class LockScenarios extends Interop {
     /** What unlock() does when the lock was lost. */
     void unlockLost(RLock lost) {
         assertThrows(IllegalMonitorStateException.class, lost::unlock);
+    }
+
+    @Override
+    public void hold(RedissonClient client, String name) {
+        java(client, name).lock();
+    }
+
+    @Override
+    public void hold(Rest front, Session session, String name) {
+        rest(front, name).lease(session).acquire().expect(201);
     }
 
     /** By then REST waiters notice that a Java client let go. */
@@ -102,11 +110,6 @@ abstract class LockScenarios extends Interop {
         });
         lock.awaitWaiters(1);
         return waits;
-    }
-
-    static void assertIn(Going<Long> waiter, long sinceMs, long earliestMs, long latestMs)
-        throws InterruptedException {
-        assertBetween(earliestMs, latestMs, waiter.await(WAIT_MS + 5000) - sinceMs);
     }
 
     final String holderOfThisThread() {
@@ -313,7 +316,7 @@ abstract class LockScenarios extends Interop {
     void javaGetsInWhenTheSessionIsDeleted() throws Exception {
         String name = newName();
         Session session = new Session(world.front, LEASE_MS).keptAlive(300);
-        session.lease(rest(name)).acquire("ttl_ms", LEASE_MS).expect(201);
+        rest(name).lease(session).acquire("ttl_ms", LEASE_MS).expect(201);
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(300);
         long start = now();
@@ -326,7 +329,7 @@ abstract class LockScenarios extends Interop {
         String name = newName();
         long start = now();
         Session session = new Session(world.front, 2000);
-        session.lease(rest(name)).acquire("ttl_ms", LEASE_MS).expect(201);
+        rest(name).lease(session).acquire("ttl_ms", LEASE_MS).expect(201);
         assertIn(javaWaits(name), start, 1990, 2000 + AT_ONCE_MS);
     }
 
@@ -352,8 +355,8 @@ abstract class LockScenarios extends Interop {
     void restsOwnerHoldsTwice() throws Exception {
         String name = newName();
         Session session = new Session(world.front, LEASE_MS);
-        Lease first = session.lease(rest(name), "worker");
-        Lease second = session.lease(rest(world.otherFront, name), "worker");
+        Lease first = rest(name).lease(session, "worker");
+        Lease second = rest(world.otherFront, name).lease(session, "worker");
         first.acquire("ttl_ms", LEASE_MS).expect(201);
         assertEquals(2, second.acquire("ttl_ms", LEASE_MS).expect(201).number("hold_count"));
         assertEquals(2, rest(name).look().number("holders.0.hold_count"));
@@ -385,7 +388,7 @@ abstract class LockScenarios extends Interop {
     void restsWatchdogKeepsJavaOut() throws Exception {
         String name = newName();
         Session session = new Session(world.front, 2000).keptAlive(300);
-        Lease lease = session.lease(rest(name));
+        Lease lease = rest(name).lease(session);
         assertEquals(true, lease.acquire().expect(201).member("watchdog"));
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(2 * World.WATCHDOG_MS + 500);
@@ -400,7 +403,7 @@ abstract class LockScenarios extends Interop {
     @JavaToRest
     void killedJvmFreesItsLock() throws Exception {
         String name = newName();
-        Process client = KilledClient.start(this, "java", "" + world.redisPort, name);
+        Process client = KilledClient.java(this, world, name);
         Going<Long> waiter = restWaits(name);
         waiter.staysOut(World.WATCHDOG_MS + 500);
         long start = now();
@@ -411,7 +414,7 @@ abstract class LockScenarios extends Interop {
     @RestToJava
     void killedRestClientFreesItsLock() throws Exception {
         String name = newName();
-        Process client = KilledClient.start(this, "rest", world.front.base.toString(), name);
+        Process client = KilledClient.rest(this, world, name);
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(KilledClient.SESSION_MS + 500);
         long start = now();

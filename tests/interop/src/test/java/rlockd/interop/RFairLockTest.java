@@ -11,7 +11,6 @@ import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import rlockd.interop.Direction.BothWays;
 import rlockd.interop.Direction.JavaToRest;
-import rlockd.interop.RestLock.Lease;
 
 final class RFairLockTest extends LockScenarios {
     @Override

@@ -12,8 +12,6 @@ import org.redisson.api.RReadWriteLock;
 import rlockd.interop.Direction.BothWays;
 import rlockd.interop.Direction.JavaToRest;
 import rlockd.interop.Direction.RestToJava;
-import rlockd.interop.RestLock.Lease;
-import rlockd.interop.RestLock.Session;
 
 /** Readers and writers together; each of them alone is RReadLockTest and RWriteLockTest. */
 final class RReadWriteLockTest extends Interop {
@@ -147,8 +145,8 @@ final class RReadWriteLockTest extends Interop {
     void restsWriterBecomesAReader() throws Exception {
         String name = newName();
         Session session = new Session(world.front, LEASE_MS);
-        Lease write = session.lease(writer(name), "worker");
-        Lease read = session.lease(reader(name), "worker");
+        Lease write = writer(name).lease(session, "worker");
+        Lease read = reader(name).lease(session, "worker");
         write.acquire("ttl_ms", LEASE_MS).expect(201);
         read.acquire("ttl_ms", LEASE_MS).expect(201);
         Going<Long> javaReads = javaTakes(java(name).readLock());
@@ -219,7 +217,7 @@ final class RReadWriteLockTest extends Interop {
     void watchdogsOfReadersSideBySide() throws Exception {
         String name = newName();
         Session session = new Session(world.front, 2000).keptAlive(300);
-        Lease rest = session.lease(reader(name));
+        Lease rest = reader(name).lease(session);
         rest.acquire().expect(201);
         RLock java = java(name).readLock();
         java.lock();

@@ -18,7 +18,6 @@ import org.junit.jupiter.api.parallel.Isolated;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.redisson.api.RLock;
-import rlockd.interop.RestLock.Lease;
 
 /** Java threads and REST clients fight for a few locks; what those protect is seen by one. */
 @Isolated("it measures, and at its end looks for anything left of any test")

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.yaml.snakeyaml.Yaml;
 
 /** One front end of rlockd. */
@@ -65,21 +66,42 @@ final class Rest {
 
     /** Headers are names and values in turn. */
     Answer send(String method, String path, String... headers) {
-        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + path))
-            .method(method, HttpRequest.BodyPublishers.noBody())
-            .timeout(Duration.ofSeconds(60));
-        if (headers.length > 0) {
-            request.headers(headers);
-        }
         try {
-            HttpResponse<String> response =
-                http.send(request.build(), HttpResponse.BodyHandlers.ofString());
+            HttpResponse<String> response = http.send(request(method, path, headers),
+                HttpResponse.BodyHandlers.ofString());
             return new Answer(response.statusCode(), response.body());
         } catch (IOException e) {
             throw new UncheckedIOException(method + " " + path, e);
         } catch (InterruptedException e) {
             throw new IllegalStateException(method + " " + path, e);
         }
+    }
+
+    /** Goes on by itself; cancel(true) hangs up. */
+    CompletableFuture<Answer> begin(String method, String path, String... headers) {
+        return http.sendAsync(request(method, path, headers),
+                HttpResponse.BodyHandlers.ofString())
+            .thenApply(response -> new Answer(response.statusCode(), response.body()));
+    }
+
+    private HttpRequest request(String method, String path, String... headers) {
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + path))
+            .method(method, HttpRequest.BodyPublishers.noBody())
+            .timeout(Duration.ofSeconds(60));
+        if (headers.length > 0) {
+            request.headers(headers);
+        }
+        return request.build();
+    }
+
+    /** "?a=1&b=2" of `begin` and more fields, names and values in turn. */
+    static String query(String begin, Object... fields) {
+        StringBuilder query = new StringBuilder(begin);
+        for (int i = 0; i < fields.length; i += 2) {
+            query.append(query.isEmpty() ? "" : "&")
+                .append(fields[i]).append('=').append(fields[i + 1]);
+        }
+        return query.isEmpty() ? "" : "?" + query;
     }
 
     static String encode(String name) {
