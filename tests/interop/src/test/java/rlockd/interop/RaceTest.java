@@ -1,11 +1,10 @@
 package rlockd.interop;
 
-import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Queue;
@@ -17,63 +16,88 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.parallel.Isolated;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
-import org.redisson.api.RLock;
 
-/** Java threads and REST clients fight for a few locks; what those protect is seen by one. */
+/** Java threads and REST clients fight for a few objects; what those protect is seen by one. */
 @Isolated("it measures, and at its end looks for anything left of any test")
 final class RaceTest extends Interop {
     private static final int CLIENTS_OF_A_SIDE = 8;
-    private static final int LOCKS = 3;
+    private static final int ARENAS = 3;
     private static final long RACE_MS = 4000;
 
-    private LockScenarios object;
-    private final Arena[] arenas = new Arena[LOCKS];
+    private Contest contest;
+    private final List<Arena> arenas = new ArrayList<>();
     private final Queue<Long> handOffsUs = new ConcurrentLinkedQueue<>();
     private volatile boolean over;
 
-    static Stream<LockScenarios> objects() {
-        return Stream.of(new RLockTest(), new RFencedLockTest(), new RSpinLockTest());
+    static Stream<Contest> contests() {
+        return Stream.of(
+            new LockContest(new RLockTest()), new LockContest(new RFencedLockTest()),
+            new LockContest(new RSpinLockTest()));
     }
 
     @Override
     String object() {
-        return object == null ? super.object() : object.object();
+        return contest == null ? super.object() : contest.object();
     }
 
-    /** What a lock protects: plain numbers, which go wrong without it. */
-    private static final class Arena {
-        final String name;
-        final AtomicInteger inside = new AtomicInteger();
+    /** What somebody who is in has alone: plain numbers, which go wrong when two have them. */
+    private static final class Place {
         long counter;
         long lastToken;
         long freedNs;
+    }
 
-        Arena(String name) {
+    /** One of what is raced for, and as many places as it lets in. */
+    private static final class Arena {
+        final String name;
+        final Queue<Place> free = new ConcurrentLinkedQueue<>();
+        final List<Place> places = new ArrayList<>();
+        final AtomicInteger inside = new AtomicInteger();
+        final AtomicInteger mostInside = new AtomicInteger();
+
+        Arena(String name, int permits) {
             this.name = name;
+            for (int i = 0; i < permits; i++) {
+                places.add(new Place());
+            }
+            free.addAll(places);
+        }
+
+        Place enter() {
+            Place place = free.poll();
+            assertNotNull(place, "too many are in " + name);
+            mostInside.accumulateAndGet(inside.incrementAndGet(), Math::max);
+            return place;
+        }
+
+        void leave(Place place) {
+            inside.decrementAndGet();
+            place.freedNs = System.nanoTime();
+            free.add(place);
         }
     }
 
-    private interface Turn {
-        /** Acquires within WAIT_MS; the token, if it has one. */
-        OptionalLong enter() throws Exception;
-
-        void leave() throws Exception;
+    private interface Turns {
+        Contest.Turn of(String name);
     }
 
     @ParameterizedTest
-    @MethodSource("objects")
+    @MethodSource("contests")
     @Tag(Direction.BothWays.TAG)
-    void race(LockScenarios object) throws Exception {
-        this.object = object;
-        for (int i = 0; i < LOCKS; i++) {
-            arenas[i] = new Arena(newName());
+    void race(Contest contest) throws Exception {
+        this.contest = contest;
+        for (int i = 0; i < ARENAS; i++) {
+            String name = newName();
+            arenas.add(new Arena(name, contest.open(world, name)));
         }
         List<Going<Integer>> javas = new ArrayList<>();
         List<Going<Integer>> rests = new ArrayList<>();
         for (int i = 0; i < CLIENTS_OF_A_SIDE; i++) {
             boolean odd = i % 2 == 1;
-            javas.add(go(() -> run(arena -> javaTurn(arena, odd))));
-            rests.add(go(() -> run(arena -> restTurn(arena, odd))));
+            javas.add(go(() -> run(name ->
+                contest.java(odd ? world.java : world.otherJava, name))));
+            rests.add(go(() -> run(name ->
+                contest.rest(odd ? world.front : world.otherFront, name))));
         }
         nap(RACE_MS);
         over = true;
@@ -81,8 +105,13 @@ final class RaceTest extends Interop {
         int restGrants = grants(rests);
         report(javaGrants, restGrants);
         assertTrue(javaGrants > 0 && restGrants > 0);
-        assertEquals(javaGrants + restGrants,
-            Arrays.stream(arenas).mapToLong(arena -> arena.counter).sum());
+        long counted = 0;
+        for (Arena arena : arenas) {
+            assertEquals(arena.places.size(), arena.mostInside.get(), "were in at once");
+            counted += arena.places.stream().mapToLong(place -> place.counter).sum();
+            contest.close(world, arena.name);
+        }
+        assertEquals(javaGrants + restGrants, counted);
         eventually("no key is left", 5000, () -> remains(key -> true).isEmpty(),
             () -> remains(key -> true).toString());
     }
@@ -95,15 +124,11 @@ final class RaceTest extends Interop {
         return grants;
     }
 
-    private interface Turns {
-        Turn of(Arena arena);
-    }
-
     private int run(Turns turns) throws Exception {
         int grants = 0;
         while (!over) {
-            Arena arena = arenas[ThreadLocalRandom.current().nextInt(LOCKS)];
-            Turn turn = turns.of(arena);
+            Arena arena = arenas.get(ThreadLocalRandom.current().nextInt(ARENAS));
+            Contest.Turn turn = turns.of(arena.name);
             long askedNs = System.nanoTime();
             OptionalLong token = turn.enter();
             protectedWork(arena, askedNs, token);
@@ -115,52 +140,18 @@ final class RaceTest extends Interop {
 
     private void protectedWork(Arena arena, long askedNs, OptionalLong token) {
         long inNs = System.nanoTime();
-        assertEquals(1, arena.inside.incrementAndGet(), "two hold " + arena.name);
-        if (arena.freedNs > askedNs) {
-            handOffsUs.add((inNs - arena.freedNs) / 1000);
+        Place place = arena.enter();
+        if (place.freedNs > askedNs) {
+            handOffsUs.add((inNs - place.freedNs) / 1000);
         }
         token.ifPresent(it -> {
-            assertTrue(it > arena.lastToken, it + " after " + arena.lastToken);
-            arena.lastToken = it;
+            assertTrue(it > place.lastToken, it + " after " + place.lastToken);
+            place.lastToken = it;
         });
-        long counter = arena.counter;
+        long counter = place.counter;
         nap(1);
-        arena.counter = counter + 1;
-        arena.inside.decrementAndGet();
-        arena.freedNs = System.nanoTime();
-    }
-
-    private Turn javaTurn(Arena arena, boolean odd) {
-        RLock lock = object.java(odd ? world.java : world.otherJava, arena.name);
-        return new Turn() {
-            @Override
-            public OptionalLong enter() throws Exception {
-                assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "waited in vain");
-                return object.javaToken(lock);
-            }
-
-            @Override
-            public void leave() {
-                lock.unlock();
-            }
-        };
-    }
-
-    private Turn restTurn(Arena arena, boolean odd) {
-        Lease lease = object.rest(odd ? world.front : world.otherFront, arena.name).lease();
-        return new Turn() {
-            @Override
-            public OptionalLong enter() {
-                Rest.Answer granted =
-                    lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);
-                return OptionalLong.of(granted.number("fencing_token"));
-            }
-
-            @Override
-            public void leave() {
-                lease.release().expect(200);
-            }
-        };
+        place.counter = counter + 1;
+        arena.leave(place);
     }
 
     private void report(int javaGrants, int restGrants) {
@@ -170,11 +161,11 @@ final class RaceTest extends Interop {
         double p99 = sorted[Math.min(sorted.length - 1, sorted.length * 99 / 100)] / 1000.0;
         double longest = sorted[sorted.length - 1] / 1000.0;
         Report.line("race.txt", String.format(
-            "%s: %d Java and %d REST grants on %d locks; %d hand-offs, p50 %.1f ms,"
-            + " p99 %.1f ms, longest %.1f ms", object(), javaGrants, restGrants, LOCKS,
-            sorted.length, p50, p99, longest));
+            "%s: %d Java and %d REST grants of %d, each for %d at a time; %d hand-offs,"
+            + " p50 %.1f ms, p99 %.1f ms, longest %.1f ms", object(), javaGrants, restGrants, ARENAS,
+            arenas.get(0).places.size(), sorted.length, p50, p99, longest));
         // A wake-up that was lost shows as the wait for a poll, 4 s at least.
-        assertTrue(longest < Math.max(4000, object.javaReleaseSeenMs()), longest + " ms");
-        assertTrue(p99 < object.javaReleaseSeenMs(), "hand-off p99: " + p99 + " ms");
+        assertTrue(longest < Math.max(4000, contest.atOnceMs()), longest + " ms");
+        assertTrue(p99 < contest.atOnceMs(), "hand-off p99: " + p99 + " ms");
     }
 }
