@@ -27,9 +27,8 @@ if no then return no end
 if old.state == 'ended' then return {'ended', old.detail} end
 if old.state == 'waiting' then return {'busy', -1, ''} end
 redis.call('pexpire', lease, ttl + window)
-if not permit_left(semaphore, lease_id, now) then
-  return {'ended', lose(old, lease_id, window)}
-end
+local left = permit_left(semaphore, lease_id, now)
+if not left then return {'ended', lose(old, lease_id, window)} end
 if old.session ~= '' then
   local state, reason = session_state(old.session, now)
   if not state then return {'session-ended', reason} end
@@ -41,4 +40,9 @@ prolong_permit(semaphore, lease_id, now, ttl)
 old.mark, old.ttl = '', ttl
 redis.call('set', lease, format(old), 'px', ttl + window)
 reclaim(semaphore, timeouts, now)
-return {'held', 0, tonumber(ttl), format(old), read_counter(semaphore) or 0}
+free = read_counter(semaphore) or 0
+-- Waiters sleep as long as they were told that permits last, and take no number below 1.
+if tonumber(ttl) < left then
+  redis.call('publish', companion('redisson_sc', semaphore), decimal(math.max(free, 1)))
+end
+return {'held', 0, tonumber(ttl), format(old), free}

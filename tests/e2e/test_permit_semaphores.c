@@ -199,6 +199,24 @@ static void test_expired_permits_come_back(struct world *w)
     assert_int_equal(free_in(w, "expired"), 1);
 }
 
+/* Waiters, Java's too, sleep as long as they were told that the permit lasts. */
+static void test_shorter_renewal_wakes(struct world *w)
+{
+    struct listener *listener = listener_start(w->redis, "redisson_sc:{shorten}");
+    const char *token = token_new(w);
+    struct call *call;
+
+    make(w, "shorten", 1);
+    assert_string_equal(listener_next(listener, SOON_MS), "1");
+    expect_status(take(w->a, "shorten", token, "ttl_ms=60000"), 201);
+    call = park(w, w->b, "shorten", token_new(w));
+    expect_status(
+        permit_send(w->a, "PATCH", "permit-semaphores/shorten/permit?ttl_ms=300", token, NULL),
+        200);
+    assert_string_equal(listener_next(listener, SOON_MS), "1");
+    expect_status(call_await(call, SOON_MS), 201);
+}
+
 static void test_waiting(struct world *w)
 {
     const char *one = token_new(w), *two = token_new(w), *dropped = token_new(w);
@@ -400,6 +418,7 @@ int main(void)
         E2E_TEST(test_layout),
         E2E_TEST(test_java_beside),
         E2E_TEST(test_expired_permits_come_back),
+        E2E_TEST(test_shorter_renewal_wakes),
         E2E_TEST(test_waiting),
         E2E_TEST(test_a_grant_to_nobody_is_undone),
         E2E_TEST(test_sessions),
