@@ -62,8 +62,12 @@ abstract class Interop {
 
     @AfterEach
     void leavesNothing() {
-        eventually("nothing is left", 3000, () -> remains(this::isOurs).isEmpty(),
-            () -> remains(this::isOurs).toString());
+        try {
+            eventually("nothing is left", 3000, () -> remains(this::isOurs).isEmpty(),
+                () -> remains(this::isOurs).toString());
+        } finally { // one failure is enough: the race looks for anything left
+            world.java.getKeys().delete(remains(this::isOurs).keySet().toArray(String[]::new));
+        }
     }
 
     /** Keys with a TTL that Redisson itself leaves behind in this test. */
@@ -87,6 +91,18 @@ abstract class Interop {
             }
         });
         return remains;
+    }
+
+    // ---- what Java listens to
+
+    /** Redisson's rule for the names that go with a name. */
+    static String companion(String prefix, String name) {
+        return name.contains("{") ? prefix + ":" + name : prefix + ":{" + name + "}";
+    }
+
+    /** A Java client that waits listens first, then tries once more, then sleeps. */
+    final void awaitListener(String channel) {
+        eventually("somebody listens to " + channel, 5000, () -> world.listeners(channel) > 0);
     }
 
     // ---- time

@@ -32,7 +32,7 @@ final class RaceTest extends Interop {
     static Stream<Contest> contests() {
         return Stream.of(
             new LockContest(new RLockTest()), new LockContest(new RFencedLockTest()),
-            new LockContest(new RSpinLockTest()));
+            new LockContest(new RSpinLockTest()), new SemaphoreContest());
     }
 
     @Override
@@ -162,8 +162,8 @@ final class RaceTest extends Interop {
         double longest = sorted[sorted.length - 1] / 1000.0;
         Report.line("race.txt", String.format(
             "%s: %d Java and %d REST grants of %d, each for %d at a time; %d hand-offs,"
-            + " p50 %.1f ms, p99 %.1f ms, longest %.1f ms", object(), javaGrants, restGrants, ARENAS,
-            arenas.get(0).places.size(), sorted.length, p50, p99, longest));
+            + " p50 %.1f ms, p99 %.1f ms, longest %.1f ms", object(), javaGrants, restGrants,
+            ARENAS, arenas.get(0).places.size(), sorted.length, p50, p99, longest));
         // A wake-up that was lost shows as the wait for a poll, 4 s at least.
         assertTrue(longest < Math.max(4000, contest.atOnceMs()), longest + " ms");
         assertTrue(p99 < contest.atOnceMs(), "hand-off p99: " + p99 + " ms");

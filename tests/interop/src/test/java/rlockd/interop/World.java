@@ -186,6 +186,13 @@ final class World {
         return keys;
     }
 
+    /** Clients that are subscribed to a channel. */
+    int listeners(String channel) {
+        return Integer.parseInt(java.getScript(StringCodec.INSTANCE).eval(
+            RScript.Mode.READ_WRITE, "return redis.call('pubsub', 'numsub', ARGV[1])[2] .. ''",
+            RScript.ReturnType.VALUE, List.of(), channel));
+    }
+
     void setKey(String key, String value, long ttlMs) {
         java.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE,
             "redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])", RScript.ReturnType.VALUE,
