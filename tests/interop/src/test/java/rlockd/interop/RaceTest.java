@@ -32,7 +32,7 @@ final class RaceTest extends Interop {
     static Stream<Contest> contests() {
         return Stream.of(
             new LockContest(new RLockTest()), new LockContest(new RFencedLockTest()),
-            new LockContest(new RSpinLockTest()), new SemaphoreContest());
+            new LockContest(new RSpinLockTest()), new SemaphoreContest(), new PermitContest());
     }
 
     @Override

@@ -1,0 +1,71 @@
+package rlockd.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+
+import java.util.OptionalLong;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RedissonClient;
+
+/** A semaphore whose permits are leases, or have an id. */
+record PermitContest() implements Contest {
+    private static final int PERMITS = 2;
+
+    @Override
+    public String object() {
+        return "RPermitExpirableSemaphore";
+    }
+
+    @Override
+    public int open(World world, String name) {
+        new RestPermits(world.front, name).put(PERMITS).expect(201);
+        return PERMITS;
+    }
+
+    @Override
+    public void close(World world, String name) {
+        RestPermits semaphore = new RestPermits(world.front, name);
+        assertEquals(PERMITS, semaphore.look().number("available"));
+        assertEquals(0, semaphore.look().number("holder_count"));
+        semaphore.delete();
+    }
+
+    @Override
+    public Turn java(RedissonClient client, String name) {
+        RPermitExpirableSemaphore semaphore = client.getPermitExpirableSemaphore(name);
+        return new Turn() {
+            private String id;
+
+            @Override
+            public OptionalLong enter() throws Exception {
+                id = semaphore.tryAcquire(Interop.WAIT_MS, Interop.LEASE_MS, MILLISECONDS);
+                assertNotNull(id, "waited in vain");
+                return OptionalLong.empty();
+            }
+
+            @Override
+            public void leave() {
+                semaphore.release(id);
+            }
+        };
+    }
+
+    @Override
+    public Turn rest(Rest front, String name) {
+        Lease lease = new RestPermits(front, name).lease();
+        return new Turn() {
+            @Override
+            public OptionalLong enter() {
+                lease.acquire("wait_ms", Interop.WAIT_MS, "ttl_ms", Interop.LEASE_MS)
+                    .expect(201);
+                return OptionalLong.empty();
+            }
+
+            @Override
+            public void leave() {
+                lease.release().expect(200);
+            }
+        };
+    }
+}

@@ -1,0 +1,506 @@
+package rlockd.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.ByteArrayCodec;
+import rlockd.interop.Direction.BothWays;
+import rlockd.interop.Direction.JavaToRest;
+import rlockd.interop.Direction.RestToJava;
+
+/** Permits with an end. Without one is what Java takes with no lease time. */
+final class RPermitExpirableSemaphoreTest extends Interop implements KilledClient.Holding {
+    private static final long KILLED_LEASE_MS = 3000;
+
+    private RPermitExpirableSemaphore java(String name) {
+        return world.java.getPermitExpirableSemaphore(name);
+    }
+
+    private RestPermits rest(String name) {
+        return new RestPermits(world.front, name);
+    }
+
+    @Override
+    public void hold(RedissonClient client, String name) throws Exception {
+        client.getPermitExpirableSemaphore(name).acquire(KILLED_LEASE_MS, MILLISECONDS);
+    }
+
+    @Override
+    public void hold(Rest front, Session session, String name) {
+        new RestPermits(front, name).lease(session).acquire().expect(201);
+    }
+
+    /** A Java client that waits, gets in, and goes again; when it got in. */
+    private Going<Long> javaWaits(String name) {
+        RPermitExpirableSemaphore semaphore = world.otherJava.getPermitExpirableSemaphore(name);
+        Going<Long> waits = go(() -> {
+            String id = semaphore.tryAcquire(WAIT_MS, LEASE_MS, MILLISECONDS);
+            assertNotNull(id, "Java waited in vain");
+            long inMs = now();
+            semaphore.release(id);
+            return inMs;
+        });
+        awaitListener(companion("redisson_sc", name));
+        return waits;
+    }
+
+    /** The same of a REST client, at the other front end. */
+    private Going<Long> restWaits(String name) {
+        RestPermits semaphore = new RestPermits(world.otherFront, name);
+        long others = semaphore.look().number("waiter_count");
+        Going<Long> waits = go(() -> {
+            Lease lease = semaphore.lease();
+            lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);
+            long inMs = now();
+            lease.release().expect(200);
+            return inMs;
+        });
+        semaphore.awaitWaiters(others + 1);
+        return waits;
+    }
+
+    /** A permit's id, as Java knows it. */
+    private static String idOf(Rest.Answer held) {
+        return held.string("lease_id").replace("-", "");
+    }
+
+    /** Both sides see that all are free; then it goes. */
+    private void ends(String name, int permits) {
+        assertEquals(permits, rest(name).look().number("available"));
+        assertEquals(permits, java(name).availablePermits());
+        assertEquals(0, rest(name).look().number("holder_count"));
+        assertEquals(true, rest(name).delete().member("deleted"));
+    }
+
+    // ---- hand-over
+
+    @JavaToRest
+    void restGetsInWhenJavaReleases() throws Exception {
+        String name = newName();
+        assertTrue(java(name).trySetPermits(1));
+        String id = java(name).acquire();
+        Going<Long> waiter = restWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        java(name).release(id);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    @RestToJava
+    void javaGetsInWhenRestReleases() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        lease.release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    /** Its message tells how many, and each of them has to bring somebody in. */
+    @JavaToRest
+    void javasReleaseOfSeveralIsForSeveralOfRest() throws Exception {
+        String name = newName();
+        java(name).trySetPermits(2);
+        List<String> ids = java(name).acquire(2, LEASE_MS, MILLISECONDS);
+        List<Lease> leases = List.of(rest(name).lease(), rest(name).lease());
+        List<Going<Rest.Answer>> waiters = new ArrayList<>();
+        for (Lease lease : leases) {
+            waiters.add(go(() -> lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS)));
+        }
+        rest(name).awaitWaiters(2);
+        long start = now();
+        assertEquals(2, java(name).tryRelease(ids));
+        for (Going<Rest.Answer> waiter : waiters) {
+            assertBetween(0, AT_ONCE_MS, waiter.tookMs(start));
+            waiter.await(0).expect(201);
+        }
+        assertEquals(2, java(name).acquiredPermits());
+        for (Lease lease : leases) {
+            lease.release().expect(200);
+        }
+        ends(name, 2);
+    }
+
+    @RestToJava
+    void javaWaitsForSeveralOfRests() throws Exception {
+        String name = newName();
+        rest(name).put(2).expect(201);
+        Lease first = rest(name).lease();
+        Lease second = rest(name).lease();
+        first.acquire("ttl_ms", LEASE_MS).expect(201);
+        second.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Long> waiter = go(() -> {
+            RPermitExpirableSemaphore semaphore =
+                world.otherJava.getPermitExpirableSemaphore(name);
+            List<String> ids = semaphore.tryAcquire(2, WAIT_MS, LEASE_MS, MILLISECONDS);
+            assertEquals(2, ids.size());
+            long inMs = now();
+            semaphore.release(ids);
+            return inMs;
+        });
+        awaitListener(companion("redisson_sc", name));
+        first.release().expect(200);
+        waiter.staysOut(300);
+        long start = now();
+        second.release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        ends(name, 2);
+    }
+
+    private interface WayOfWaiting {
+        String in(RPermitExpirableSemaphore semaphore) throws Exception;
+    }
+
+    /** Each of these is code of its own in Redisson. */
+    @RestToJava
+    void everyWayOfJavaToWaitEndsWhenRestReleases() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        List<WayOfWaiting> ways = List.of(
+            semaphore -> semaphore.acquire(),
+            semaphore -> semaphore.acquire(1, LEASE_MS, MILLISECONDS).get(0),
+            semaphore -> semaphore.tryAcquire(WAIT_MS, MILLISECONDS),
+            semaphore -> semaphore.acquireAsync(LEASE_MS, MILLISECONDS).get(),
+            semaphore -> semaphore.tryAcquireAsync(WAIT_MS, LEASE_MS, MILLISECONDS).get());
+        List<Going<Long>> waiters = new ArrayList<>();
+        for (WayOfWaiting way : ways) {
+            waiters.add(go(() -> {
+                RPermitExpirableSemaphore semaphore =
+                    world.otherJava.getPermitExpirableSemaphore(name);
+                String id = way.in(semaphore);
+                long inMs = now();
+                semaphore.release(id);
+                return inMs;
+            }));
+        }
+        for (Going<Long> waiter : waiters) {
+            waiter.staysOut(100);
+        }
+        long start = now();
+        lease.release().expect(200);
+        for (Going<Long> waiter : waiters) {
+            assertIn(waiter, start, 0, 2 * AT_ONCE_MS);
+        }
+        ends(name, 1);
+    }
+
+    // ---- counts and ids
+
+    @JavaToRest
+    void restSeesJavasPermits() throws Exception {
+        String name = newName();
+        world.front.get(rest(name).path).expect(404);
+        assertTrue(java(name).trySetPermits(3));
+        assertEquals(3, rest(name).put(9).expect(200).number("permits"));
+        String leased = java(name).acquire(LEASE_MS, MILLISECONDS);
+        String forEver = java(name).acquire();
+        Rest.Answer state = rest(name).look();
+        assertEquals(3, state.number("permits"));
+        assertEquals(1, state.number("available"));
+        assertEquals(2, state.number("holder_count"));
+        assertEquals(leased, state.string("holders.0.redisson_permit"));
+        assertBetween(LEASE_MS - 3000, LEASE_MS, state.number("holders.0.remaining_ms"));
+        assertEquals(forEver, state.string("holders.1.redisson_permit"));
+        assertNull(state.member("holders.1.remaining_ms"));
+
+        assertTrue(java(name).updateLeaseTime(leased, 2 * LEASE_MS, MILLISECONDS));
+        assertBetween(2 * LEASE_MS - 3000, 2 * LEASE_MS,
+            rest(name).look().number("holders.0.remaining_ms"));
+        assertEquals(leased, rest(name).look().string("holders.0.redisson_permit"));
+        java(name).setPermits(2);
+        assertEquals(0, rest(name).look().number("available"));
+        Rest.Answer refused = rest(name).lease().acquire().expect(423);
+        assertBetween(2 * LEASE_MS - 3000, 2 * LEASE_MS, refused.number("remaining_ms"));
+        java(name).release(forEver);
+        java(name).release(leased);
+        ends(name, 2);
+    }
+
+    @RestToJava
+    void javaSeesRestsPermits() throws Exception {
+        String name = newName();
+        assertEquals(3, rest(name).put(3).expect(201).number("permits"));
+        assertFalse(java(name).trySetPermits(9));
+        Lease lease = rest(name).lease();
+        String id = idOf(lease.acquire("ttl_ms", LEASE_MS).expect(201));
+        assertEquals(2, java(name).availablePermits());
+        assertEquals(1, java(name).acquiredPermits());
+        assertEquals(3, java(name).getPermits());
+        assertBetween(LEASE_MS - 3000, LEASE_MS, java(name).getLeaseTime(id));
+        List<String> members = world.java
+            .<byte[]>getScoredSortedSet(timeouts(name), ByteArrayCodec.INSTANCE)
+            .readAll().stream().map(HexFormat.of()::formatHex).toList();
+        assertEquals(List.of(id), members);
+        lease.renew(2 * LEASE_MS).expect(200);
+        assertBetween(2 * LEASE_MS - 3000, 2 * LEASE_MS, java(name).getLeaseTime(id));
+        lease.release().expect(200);
+        assertFalse(java(name).tryRelease(id));
+        ends(name, 3);
+    }
+
+    private static String timeouts(String name) {
+        return "{" + name + "}:timeout";
+    }
+
+    /** Whoever knows the id may do with the permit what its holder may. */
+    @JavaToRest
+    void javaRenewsAndReleasesRestsPermit() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Session session = new Session(world.front, LEASE_MS);
+        Lease lease = rest(name).lease(session);
+        Rest.Answer held = lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        assertTrue(java(name).updateLeaseTime(idOf(held), 2 * LEASE_MS, MILLISECONDS));
+        assertBetween(2 * LEASE_MS - 3000, 2 * LEASE_MS,
+            lease.acquire("ttl_ms", LEASE_MS).expect(200).number("remaining_ms"));
+        Going<Long> waiter = restWaits(name);
+        long start = now();
+        java(name).release(idOf(held));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        lease.renew(LEASE_MS).expect(410);
+        assertEquals(held.string("lease_id"), session.keepAlive().string("lost.0.lease_id"));
+        assertEquals(0, session.end().number("released"));
+        ends(name, 1);
+    }
+
+    @JavaToRest
+    void javasNewPermitsLetRestIn() throws Exception {
+        String name = newName();
+        java(name).trySetPermits(1);
+        String id = java(name).acquire();
+        Going<Long> waiter = restWaits(name);
+        long start = now();
+        java(name).addPermits(1);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        String second = java(name).acquire();
+        waiter = restWaits(name);
+        start = now();
+        java(name).setPermits(3);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        java(name).release(id);
+        java(name).release(second);
+        ends(name, 3);
+    }
+
+    @RestToJava
+    void restsNewSemaphoreLetsJavaIn() throws Exception {
+        String name = newName();
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(100);
+        long start = now();
+        rest(name).put(1).expect(201);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    // ---- the end of a permit
+
+    @JavaToRest
+    void restGetsInWhenJavasPermitExpires() throws Exception {
+        String name = newName();
+        java(name).trySetPermits(1);
+        long start = now();
+        String id = java(name).acquire(1500, MILLISECONDS);
+        assertIn(restWaits(name), start, 1490, 1500 + AT_ONCE_MS);
+        assertFalse(java(name).tryRelease(id));
+        ends(name, 1);
+    }
+
+    @RestToJava
+    void javaGetsInWhenRestsPermitExpires() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Lease lease = rest(name).lease();
+        long start = now();
+        lease.acquire("ttl_ms", 1500).expect(201);
+        assertIn(javaWaits(name), start, 1490, 1500 + AT_ONCE_MS);
+        assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
+        lease.release().expect(410);
+        ends(name, 1);
+    }
+
+    @JavaToRest
+    void javasRenewalKeepsRestOut() throws Exception {
+        String name = newName();
+        java(name).trySetPermits(1);
+        String id = java(name).acquire(1500, MILLISECONDS);
+        Going<Long> waiter = restWaits(name);
+        long start = now();
+        assertTrue(java(name).updateLeaseTime(id, 3000, MILLISECONDS));
+        assertIn(waiter, start, 2990, 3000 + AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    @RestToJava
+    void restsRenewalKeepsJavaOut() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", 1500).expect(201);
+        Going<Long> waiter = javaWaits(name);
+        long start = now();
+        lease.renew(3000).expect(200);
+        assertIn(waiter, start, 2990, 3000 + AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    /** Java sleeps for as long as it was told when it asked. */
+    @RestToJava
+    void javaHearsThatRestsPermitWasShortened() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LEASE_MS).expect(201);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(300);
+        long start = now();
+        lease.renew(1000).expect(200);
+        assertIn(waiter, start, 990, 1000 + AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    /** Redisson tells nobody of it: our waiters poll, every 4 to 6 s. */
+    @JavaToRest
+    void restFindsThatJavasPermitWasShortened() throws Exception {
+        String name = newName();
+        java(name).trySetPermits(1);
+        String id = java(name).acquire(LEASE_MS, MILLISECONDS);
+        Going<Long> waiter = restWaits(name);
+        long start = now();
+        assertTrue(java(name).updateLeaseTime(id, 1000, MILLISECONDS));
+        assertIn(waiter, start, 990, 6000 + AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    // ---- sessions
+
+    @RestToJava
+    void theWatchdogKeepsJavaOut() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Session session = new Session(world.front, 2000).keptAlive(300);
+        Lease lease = rest(name).lease(session);
+        assertEquals(true, lease.acquire().expect(201).member("watchdog"));
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(2 * World.WATCHDOG_MS + 500);
+        long start = now();
+        assertEquals(1, session.end().number("released"));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    @RestToJava
+    void javaGetsInWhenTheSessionFallsSilent() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        long start = now();
+        Session session = new Session(world.front, 2000);
+        rest(name).lease(session).acquire("ttl_ms", LEASE_MS).expect(201);
+        assertIn(javaWaits(name), start, 1990, 2000 + AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    // ---- gone
+
+    @JavaToRest
+    void killedJvmsPermitComesBackWithItsLease() throws Exception {
+        String name = newName();
+        java(name).trySetPermits(1);
+        Process client = KilledClient.java(this, world, name);
+        long start = now();
+        long leftMs = rest(name).look().number("holders.0.remaining_ms");
+        Going<Long> waiter = restWaits(name);
+        Processes.kill(client);
+        assertIn(waiter, start, leftMs - 20, leftMs + AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    @RestToJava
+    void killedRestClientFreesItsPermit() throws Exception {
+        String name = newName();
+        rest(name).put(1).expect(201);
+        Process client = KilledClient.rest(this, world, name);
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(KilledClient.SESSION_MS + 500);
+        long start = now();
+        Processes.kill(client);
+        assertIn(waiter, start, 0, KilledClient.SESSION_MS + AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    @JavaToRest
+    void aRestWaiterThatIsGoneTakesNothing() throws Exception {
+        String name = newName();
+        java(name).trySetPermits(1);
+        String id = java(name).acquire();
+        CompletableFuture<Rest.Answer> gone = rest(name).lease().acquiring("wait_ms", WAIT_MS);
+        rest(name).awaitWaiters(1);
+        Going<Long> stays = restWaits(name);
+        gone.cancel(true);
+        rest(name).awaitWaiters(1);
+        long start = now();
+        java(name).release(id);
+        assertIn(stays, start, 0, AT_ONCE_MS);
+        ends(name, 1);
+    }
+
+    // ---- names
+
+    private void handsOverBothWays(RedissonClient client, Rest front, String name)
+        throws Exception {
+        RPermitExpirableSemaphore java = client.getPermitExpirableSemaphore(name);
+        RestPermits rest = new RestPermits(front, name);
+        assertTrue(java.trySetPermits(1));
+        String id = java.acquire(LEASE_MS, MILLISECONDS);
+        assertEquals(id, rest.look().string("holders.0.redisson_permit"));
+        Lease lease = rest.lease();
+        Going<Rest.Answer> restWaits = go(() ->
+            lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS));
+        rest.awaitWaiters(1);
+        long start = now();
+        java.release(id);
+        assertBetween(0, AT_ONCE_MS, restWaits.tookMs(start));
+        restWaits.await(0).expect(201);
+
+        Going<Long> javaWaits = go(() -> {
+            assertNotNull(java.tryAcquire(WAIT_MS, LEASE_MS, MILLISECONDS));
+            return now();
+        });
+        javaWaits.staysOut(200);
+        start = now();
+        lease.release().expect(200);
+        assertIn(javaWaits, start, 0, AT_ONCE_MS);
+        assertEquals(1, rest.look().number("holder_count"));
+        assertEquals(true, rest.delete().member("deleted"));
+    }
+
+    @BothWays
+    void namesWithBracesAndInUtf8() throws Exception {
+        handsOverBothWays(world.java, world.front, newName(":{42}:x"));
+        handsOverBothWays(world.java, world.front, newName("{"));
+        handsOverBothWays(world.java, world.front, newName("}{}"));
+        handsOverBothWays(world.java, world.front, newName(" Straße/日本 %2F+?#&{🔒}"));
+    }
+
+    @BothWays
+    void nameMapperIsOurKeyPrefix() throws Exception {
+        handsOverBothWays(world.prefixedJava, world.prefixedFront, newName());
+    }
+}
