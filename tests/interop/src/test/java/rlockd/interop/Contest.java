@@ -29,5 +29,10 @@ interface Contest {
         OptionalLong enter() throws Exception;
 
         void leave() throws Exception;
+
+        /** Of the places that there are: a writer takes them all. */
+        default int places() {
+            return 1;
+        }
     }
 }

@@ -32,7 +32,10 @@ final class RaceTest extends Interop {
     static Stream<Contest> contests() {
         return Stream.of(
             new LockContest(new RLockTest()), new LockContest(new RFencedLockTest()),
-            new LockContest(new RSpinLockTest()), new SemaphoreContest(), new PermitContest());
+            new LockContest(new RSpinLockTest()), new LockContest(new RFairLockTest()),
+            new LockContest(new RWriteLockTest()),
+            new ReadWriteContest(2 * CLIENTS_OF_A_SIDE),
+            new SemaphoreContest(), new PermitContest());
     }
 
     @Override
@@ -43,7 +46,6 @@ final class RaceTest extends Interop {
     /** What somebody who is in has alone: plain numbers, which go wrong when two have them. */
     private static final class Place {
         long counter;
-        long lastToken;
         long freedNs;
     }
 
@@ -54,6 +56,8 @@ final class RaceTest extends Interop {
         final List<Place> places = new ArrayList<>();
         final AtomicInteger inside = new AtomicInteger();
         final AtomicInteger mostInside = new AtomicInteger();
+        /** Of the last one who had all places. */
+        long lastToken;
 
         Arena(String name, int permits) {
             this.name = name;
@@ -63,17 +67,21 @@ final class RaceTest extends Interop {
             free.addAll(places);
         }
 
-        Place enter() {
-            Place place = free.poll();
-            assertNotNull(place, "too many are in " + name);
-            mostInside.accumulateAndGet(inside.incrementAndGet(), Math::max);
-            return place;
+        List<Place> enter(int count) {
+            List<Place> taken = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                Place place = free.poll();
+                assertNotNull(place, "too many are in " + name);
+                taken.add(place);
+            }
+            mostInside.accumulateAndGet(inside.addAndGet(count), Math::max);
+            return taken;
         }
 
-        void leave(Place place) {
-            inside.decrementAndGet();
-            place.freedNs = System.nanoTime();
-            free.add(place);
+        void leave(List<Place> taken) {
+            inside.addAndGet(-taken.size());
+            taken.forEach(place -> place.freedNs = System.nanoTime());
+            free.addAll(taken);
         }
     }
 
@@ -131,27 +139,30 @@ final class RaceTest extends Interop {
             Contest.Turn turn = turns.of(arena.name);
             long askedNs = System.nanoTime();
             OptionalLong token = turn.enter();
-            protectedWork(arena, askedNs, token);
+            protectedWork(arena, turn.places(), askedNs, token);
             turn.leave();
             grants++;
         }
         return grants;
     }
 
-    private void protectedWork(Arena arena, long askedNs, OptionalLong token) {
+    private void protectedWork(Arena arena, int places, long askedNs, OptionalLong token) {
         long inNs = System.nanoTime();
-        Place place = arena.enter();
-        if (place.freedNs > askedNs) {
-            handOffsUs.add((inNs - place.freedNs) / 1000);
+        List<Place> taken = arena.enter(places);
+        long freedNs = taken.stream().mapToLong(place -> place.freedNs).max().orElseThrow();
+        if (freedNs > askedNs) {
+            handOffsUs.add((inNs - freedNs) / 1000);
         }
         token.ifPresent(it -> {
-            assertTrue(it > place.lastToken, it + " after " + place.lastToken);
-            place.lastToken = it;
+            assertTrue(it > arena.lastToken, it + " after " + arena.lastToken);
+            if (places == arena.places.size()) {
+                arena.lastToken = it;
+            }
         });
-        long counter = place.counter;
+        long counter = taken.get(0).counter;
         nap(1);
-        place.counter = counter + 1;
-        arena.leave(place);
+        taken.get(0).counter = counter + 1;
+        arena.leave(taken);
     }
 
     private void report(int javaGrants, int restGrants) {
