@@ -26,6 +26,7 @@ struct waited_lock {
     struct subscription subscription;
     struct waiter *queue;
     struct waiter *turn; /* who has it; NULL: nobody */
+    int64_t too_much;    /* what one before it wanted in vain; INT64_MAX: it began here */
     bool again;          /* something happened during that turn */
     uint64_t generation; /* changes with everything that happens to the lock */
     int64_t woken_ns;
@@ -46,9 +47,10 @@ struct waiters {
 
 /* --- turns -------------------------------------------------------------------------------- */
 
-static void give_turn_to(struct waited_lock *lock, struct waiter *waiter)
+static void give_turn_to(struct waited_lock *lock, struct waiter *waiter, int64_t too_much)
 {
     lock->turn = waiter;
+    lock->too_much = too_much;
     waiter->trying = true;
     waiter->turn(waiter->arg);
 }
@@ -71,17 +73,29 @@ static void give_turn(struct waited_lock *lock)
         lock->again = lock->queue != NULL;
         return;
     }
-    give_turn_to(lock, waiter);
+    give_turn_to(lock, waiter, INT64_MAX);
 }
 
-/* The first one behind `waiter` that wants less than it, and does not try already. */
-static struct waiter *find_modest(const struct waiter *waiter)
+/* The first one from `waiter` on that wants less, and does not try already. */
+static struct waiter *find_modest(struct waiter *waiter, int64_t too_much)
 {
-    struct waiter *next = waiter->next;
+    while (waiter != NULL && (waiter->trying || waiter->wants >= too_much))
+        waiter = waiter->next;
+    return waiter;
+}
 
-    while (next != NULL && (next->trying || next->wants >= waiter->wants))
-        next = next->next;
-    return next;
+/* Who had the turn has left, and there may be something left. Where some were passed over, they
+ * come again at the end, not after each that got something. */
+static void pass_turn(struct waited_lock *lock, struct waiter *behind)
+{
+    struct waiter *modest = NULL;
+
+    if (lock->too_much != INT64_MAX && !lock->again)
+        modest = find_modest(behind, lock->too_much);
+    if (modest != NULL)
+        give_turn_to(lock, modest, lock->too_much);
+    else
+        give_turn(lock);
 }
 
 static void nudge(struct waiter *waiter)
@@ -302,7 +316,7 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
     waiter->trying = false;
     if (lock->turn == waiter) {
         lock->turn = NULL;
-        modest = lock->again ? NULL : find_modest(waiter);
+        modest = lock->again ? NULL : find_modest(waiter->next, waiter->wants);
     }
     if (waiter->nudged) {
         waiter->nudged = false;
@@ -310,7 +324,7 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
         waiter->turn(waiter->arg);
     }
     if (lock->turn == NULL && modest != NULL)
-        give_turn_to(lock, modest);
+        give_turn_to(lock, modest, waiter->wants);
     else if (lock->turn == NULL)
         settle(lock, remaining_ms);
 }
@@ -318,6 +332,7 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms)
 {
     struct waited_lock *lock = waiter->lock;
+    struct waiter *behind = waiter->next;
     bool had_turn = lock->turn == waiter;
 
     waiter->lock = NULL;
@@ -335,7 +350,9 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
         return;
     if (taken_ms >= 0)
         settle(lock, taken_ms);
-    else if (had_turn || lock->again)
+    else if (had_turn)
+        pass_turn(lock, behind);
+    else if (lock->again)
         give_turn(lock);
 }
 

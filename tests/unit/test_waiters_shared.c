@@ -1,4 +1,5 @@
-/* storage/waiters.c: semaphores that serve several, latches that are for everyone. */
+/* storage/waiters.c: semaphores and readers, of whom several are served; latches that are for
+ * everyone. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include "tests/unit/visitors.h"
 
 #define SEMAPHORE channel_of("redisson_sc:{" LOCK "}")
+#define READ_WRITE channel_of("redisson_rwlock:{" LOCK "}")
 #define LATCH channel_of("redisson_countdownlatch__channel__{" LOCK "}")
 
 /* All four wait, subscribed and asleep; each wants one permit. */
@@ -21,7 +23,7 @@ static void crowd(enum wait_kind kind)
         visitors[i].waiter.wants = 1;
     }
     join(a);
-    ready(kind == WAIT_LATCH ? LATCH : SEMAPHORE);
+    ready(kind == WAIT_LATCH ? LATCH : kind == WAIT_SEMAPHORE ? SEMAPHORE : READ_WRITE);
     busy(a);
     for (size_t i = 1; i < VISITORS; i++)
         join_as_of(&visitors[i],
@@ -82,6 +84,75 @@ static void the_modest_pass(void **state)
     expect_turns(1, 0, 0, 0);
 }
 
+/* A writer at the head, readers behind it. */
+static void readers_behind_a_writer(void)
+{
+    crowd(WAIT_READ_WRITE);
+    a->waiter.wants = 2;
+}
+
+/* The head is not asked again after each of them. */
+static void readers_pass_a_busy_writer_one_after_the_other(void **state)
+{
+    (void)state;
+    readers_behind_a_writer();
+    publish(READ_WRITE, "1");
+    expect_turns(1, 0, 0, 0);
+    busy(a);
+    expect_turns(0, 1, 0, 0);
+    leave(b, -1);
+    expect_turns(0, 0, 1, 0);
+    /* One that goes away without it passes the turn on, too. */
+    leave(c, -1);
+    expect_turns(0, 0, 0, 1);
+    leave(d, -1);
+    /* At the end something may be left for the head. */
+    expect_turns(1, 0, 0, 0);
+    busy(a);
+    expect_turns(0, 0, 0, 0);
+    publish(READ_WRITE, "0");
+    expect_turns(1, 0, 0, 0);
+}
+
+static void what_happens_among_readers_is_for_the_head(void **state)
+{
+    (void)state;
+    readers_behind_a_writer();
+    publish(READ_WRITE, "1");
+    busy(a);
+    expect_turns(1, 1, 0, 0);
+    publish(READ_WRITE, "0");
+    leave(b, -1);
+    expect_turns(1, 0, 0, 0);
+    busy(a);
+    expect_turns(0, 0, 1, 0);
+    busy(c); /* a writer was quicker: readers that want as much need not try */
+    expect_turns(0, 0, 0, 0);
+    pass(POLL_MAX_NS);
+    expect_turns(1, 0, 0, 0);
+}
+
+/* After the head's own turn nobody is passed over: whoever wants as much as it may have it. */
+static void the_next_turn_begins_at_the_head(void **state)
+{
+    (void)state;
+    readers_behind_a_writer();
+    b->waiter.wants = 2;
+    publish(READ_WRITE, "1");
+    busy(a);
+    expect_turns(1, 0, 1, 0);
+    busy(c);
+    publish(READ_WRITE, "1");
+    leave(a, -1);
+    expect_turns(1, 1, 0, 0);
+    leave(b, 1000);
+    expect_turns(0, 0, 0, 0);
+    pass(S + EXPIRY_SLACK_NS);
+    expect_turns(0, 0, 1, 0);
+    leave(c, -1);
+    expect_turns(0, 0, 0, 1);
+}
+
 static void open_latch_is_for_everyone(void **state)
 {
     (void)state;
@@ -123,6 +194,9 @@ int main(void)
         TEST(release_serves_until_one_is_busy),
         TEST(other_messages_wake_nobody),
         TEST(the_modest_pass),
+        TEST(readers_pass_a_busy_writer_one_after_the_other),
+        TEST(what_happens_among_readers_is_for_the_head),
+        TEST(the_next_turn_begins_at_the_head),
         TEST(open_latch_is_for_everyone),
         TEST(kinds_have_their_own_queues),
     };
