@@ -55,6 +55,16 @@ static void give_turn_to(struct waited_lock *lock, struct waiter *waiter, int64_
     waiter->turn(waiter->arg);
 }
 
+/* One that tries on its own is passed over. Where several are served, what it finds out may be
+ * older than what there is for it. */
+static bool can_have_turn(const struct waited_lock *lock, struct waiter *waiter)
+{
+    if (!waiter->trying)
+        return true;
+    waiter->nudged |= lock->kind == WAIT_READ_WRITE || lock->kind == WAIT_SEMAPHORE;
+    return false;
+}
+
 static void give_turn(struct waited_lock *lock)
 {
     struct waiter *waiter;
@@ -65,7 +75,7 @@ static void give_turn(struct waited_lock *lock)
     }
     lock->again = false;
     DL_FOREACH(lock->queue, waiter) {
-        if (!waiter->trying)
+        if (can_have_turn(lock, waiter))
             break;
     }
     if (waiter == NULL) {
@@ -77,9 +87,10 @@ static void give_turn(struct waited_lock *lock)
 }
 
 /* The first one from `waiter` on that wants less, and does not try already. */
-static struct waiter *find_modest(struct waiter *waiter, int64_t too_much)
+static struct waiter *find_modest(const struct waited_lock *lock, struct waiter *waiter,
+                                  int64_t too_much)
 {
-    while (waiter != NULL && (waiter->trying || waiter->wants >= too_much))
+    while (waiter != NULL && (waiter->wants >= too_much || !can_have_turn(lock, waiter)))
         waiter = waiter->next;
     return waiter;
 }
@@ -91,7 +102,7 @@ static void pass_turn(struct waited_lock *lock, struct waiter *behind)
     struct waiter *modest = NULL;
 
     if (lock->too_much != INT64_MAX && !lock->again)
-        modest = find_modest(behind, lock->too_much);
+        modest = find_modest(lock, behind, lock->too_much);
     if (modest != NULL)
         give_turn_to(lock, modest, lock->too_much);
     else
@@ -316,7 +327,7 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
     waiter->trying = false;
     if (lock->turn == waiter) {
         lock->turn = NULL;
-        modest = lock->again ? NULL : find_modest(waiter->next, waiter->wants);
+        modest = lock->again ? NULL : find_modest(lock, waiter->next, waiter->wants);
     }
     if (waiter->nudged) {
         waiter->nudged = false;

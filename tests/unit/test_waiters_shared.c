@@ -153,6 +153,33 @@ static void the_next_turn_begins_at_the_head(void **state)
     expect_turns(0, 0, 0, 1);
 }
 
+/* What it finds out may be older than what happened. */
+static void who_tries_meanwhile_tries_again(void **state)
+{
+    (void)state;
+    readers_behind_a_writer();
+    waiters_nudge(waiters, LOCK, strlen(LOCK), c->waiter.lease_id);
+    expect_turns(0, 0, 1, 0);
+    publish(READ_WRITE, "1");
+    busy(a);
+    leave(b, -1);
+    expect_turns(1, 1, 0, 1);
+    leave(d, -1);
+    busy(a);
+    expect_turns(1, 0, 0, 0);
+    busy(c);
+    expect_turns(0, 0, 1, 0);
+    busy(c);
+    expect_turns(0, 0, 0, 0);
+    /* The same of one before the first that can have the turn. */
+    waiters_nudge(waiters, LOCK, strlen(LOCK), a->waiter.lease_id);
+    publish(READ_WRITE, "1");
+    expect_turns(1, 0, 1, 0);
+    busy(c);
+    busy(a);
+    expect_turns(1, 0, 0, 0);
+}
+
 static void open_latch_is_for_everyone(void **state)
 {
     (void)state;
@@ -197,6 +224,7 @@ int main(void)
         TEST(readers_pass_a_busy_writer_one_after_the_other),
         TEST(what_happens_among_readers_is_for_the_head),
         TEST(the_next_turn_begins_at_the_head),
+        TEST(who_tries_meanwhile_tries_again),
         TEST(open_latch_is_for_everyone),
         TEST(kinds_have_their_own_queues),
     };
