@@ -181,8 +181,8 @@ void locks_check_fencing_token(struct http_request *request)
         free(look);
         return;
     }
-    struct lock_look_wish wish = {.fencing_token = look->fencing_token,
-                                  .holders_max = LOCK_HOLDERS_SHOWN};
+    /* A writer and its own reads are two holders; how many read does not matter. */
+    struct lock_look_wish wish = {.fencing_token = look->fencing_token, .holders_max = 2};
     lock_look(look->service->store, look->lease.name, &wish, on_checked, look);
 }
 

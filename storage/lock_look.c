@@ -164,6 +164,7 @@ void lock_look(struct lock_store *store, const char *name, const struct lock_loo
         args_number(&args, wish->fencing_token);
     else
         args_string(&args, "");
+    args_string(&args, wish->only ? wish->only : "");
     args_send(store, SCRIPT_LOOK, &args, on_looked, look);
 }
 
@@ -181,9 +182,8 @@ static void on_described(void *arg, const struct lock_view *view)
     struct describe *describe = arg;
 
     /* Another one by now, or nobody: the answer tells what was found when it was decided. */
-    for (size_t i = 0; view->outcome == LOCK_LOOKED && i < view->holders_shown; i++)
-        if (strcmp(view->holders[i].field, describe->result.holder.field) == 0)
-            describe->result.holder = view->holders[i];
+    if (view->outcome == LOCK_LOOKED && view->holders_shown > 0)
+        describe->result.holder = view->holders[0];
     describe->done(describe->arg, &describe->result);
     free(describe);
 }
@@ -191,7 +191,7 @@ static void on_described(void *arg, const struct lock_view *view)
 void lock_describe_holder(struct lock_store *store, const char *name,
                           const struct lock_result *result, lock_done *done, void *arg)
 {
-    static const struct lock_look_wish wish = {.holders_max = LOCK_HOLDERS_SHOWN};
+    struct lock_look_wish wish = {.holders_max = 1, .only = result->holder.field};
     struct describe *describe = malloc(sizeof(*describe));
 
     assert(describe != NULL);

@@ -200,6 +200,7 @@ struct lock_look_wish {
     int64_t fencing_token;     /* that is asked for; 0: none */
     size_t waiters_max;        /* how many to name, at most LOCK_WAITERS_SHOWN */
     size_t holders_max;        /* how many to name, 1 to LOCK_HOLDERS_SHOWN */
+    const char *only;          /* the only holder to name, its field; may be NULL */
 };
 
 /* The view and what it points to are gone when `done` returns. */

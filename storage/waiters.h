@@ -8,8 +8,8 @@
  *
  * A semaphore may serve several of them, and so do readers of a read/write lock: who got
  * something passes the turn on, and so does who wants more than there is to the next one that
- * wants less. An open latch is for everyone. The queue of a fair lock is in Redis, and each of its
- * waiters listens to a channel of its own: here it stands alone. */
+ * wants less. An open latch is for everyone. The queue of a fair lock is in Redis, and each of
+ * its waiters listens to a channel of its own: here it stands alone. */
 #ifndef RLOCKD_STORAGE_WAITERS_H
 #define RLOCKD_STORAGE_WAITERS_H
 

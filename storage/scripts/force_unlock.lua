@@ -41,31 +41,35 @@ local function free_lock()
   return {'unlocked', holders[1]}
 end
 
--- The reads of one grant; those of one owner share its token.
-local function free_reads(fields)
-  local freed = nil
-  for i = 1, #fields, 2 do
-    local reader, count = fields[i], tonumber(fields[i + 1]) or 0
-    for number = count, 1, -1 do
-      local lease_id = redis.call('get', read_key(lock, reader, number))
-      local record = lease_id and parse(redis.call('get', record_key(lease_id)) or nil)
-      if record and record.token == only and end_read(lock, reader, lease_id) then
-        freed = reader
-      end
-    end
+-- The reads of one grant; those of one owner share its token. Each is told at once: who is
+-- forced out next is noted in the same place.
+local function free_reads()
+  local reads = reads_of_grant(lock, only)
+  if #reads == 0 then return {'stale'} end
+  local holder = reads[1][1]
+  for _, read in ipairs(reads) do end_read(lock, read[1], read[2]) end
+  note(holder, only)
+  for _, read in ipairs(reads) do lose(read[3], read[2], window) end
+  return {'unlocked', holder}
+end
+
+-- Whether a writer of ours holds with this token; Java's have none.
+local function is_current_writer(some, token)
+  for _, one in ipairs(some) do
+    if is_writer(one[1]) then return is_ours(one[1]) and token == only end
   end
-  if not freed then return {'stale'} end
-  note(freed, only)
-  tell_session(freed)
-  return {'unlocked', freed}
+  return false
 end
 
 local function free_readers_and_writer()
-  local fields = read_write_fields(lock)
-  if not fields then return {'wrong-kind'} end
+  local some = some_holders(lock, held_for)
+  if not some then return {'wrong-kind'} end
   local token = redis.call('get', counter) or ''
-  if held_for == 'read' and only ~= '' and only ~= '*' then return free_reads(fields) end
-  if only ~= '' and only ~= '*' and token ~= only then return {'stale'} end
+  if only ~= '' and only ~= '*' then
+    if held_for == 'read' then return free_reads() end
+    if not is_current_writer(some, token) then return {'stale'} end
+  end
+  local fields = redis.call('hgetall', lock)
   redis.call('del', lock)
   redis.call('publish', rw_channel(lock), '1')
   redis.call('publish', rw_channel(lock), '0')

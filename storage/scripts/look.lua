@@ -4,6 +4,7 @@
 -- KEYS  1 lock   2 fencing counter   3 waiters
 -- ARGV  1 how many waiters to name   2 how many holders to name
 --       3 lease that asks, or ""     4 fencing token that is asked for, or ""
+--       5 the only holder to name, or ""
 --
 -- Reply  remaining ms (-2: free)   fencing token or 0
 --        kind, as far as the data tells, or ""; holders
@@ -28,6 +29,11 @@ local is_queue = redis.call('exists', queue_of(lock)) == 1
 
 -- A hash that is no lock may have any number of fields.
 local fields = redis.call('hrandfield', lock, held_for and holders_max + 1 or 2, 'withvalues')
+if held_for and not some_holders(lock, held_for) then return {'wrong-kind'} end
+if ARGV[5] ~= '' then
+  local count = redis.call('hget', lock, ARGV[5])
+  fields = count and {ARGV[5], count} or {}
+end
 
 local function kind_of(field)
   if not held_for then return kind_of_holder(lock, field) or 'lock' end
@@ -48,7 +54,10 @@ local function describe(field, count, kind, left)
   end
   local name = session ~= '' and redis.call('hget', 'rlockd:session:' .. session, 'name')
   if not name then session, owner, name = '', '', '' end
-  if token == '' and kind ~= 'read' then token = last_token end
+  -- A Java client's write has none; of its plain lock nobody can tell.
+  if token == '' and kind ~= 'read' and (kind ~= 'write' or is_ours(field)) then
+    token = last_token
+  end
   return {field, count, note, session, name, owner, watchdog, kind, token, left}
 end
 
@@ -57,7 +66,7 @@ for i = 1, #fields, 2 do
   local field, count = fields[i], tonumber(fields[i + 1]) or 0
   if field ~= 'mode' then
     if not is_holder(field) then return {'wrong-kind'} end
-    kind = kind == 'write' and kind or kind_of(field)
+    kind = held_for or kind_of(field)
     local is_read = held_for and not is_writer(field)
     local left = is_read and reads_left(lock, field, count) or remaining
     if left ~= 0 then -- a reader who died is there until somebody notices
@@ -72,8 +81,14 @@ if not held_for and holder_count > 1 then return {'wrong-kind'} end
 if held_for and #fields / 2 > tonumber(holders_max) then
   holder_count = redis.call('hlen', lock) - 1
 end
-if holder_count == 0 then remaining = -2 end
+if holder_count == 0 then
+  remaining = -2
+  if held_for then kind = '' end
+end
 if kind == '' and is_queue then kind = 'fair' end
+if held_for == 'read' and asked_for ~= '' then
+  is_current = #reads_of_grant(lock, asked_for) > 0 -- not all of them are in `holders`
+end
 
 local waiting = {}
 local function add_waiter(id, deadline, place)

@@ -27,8 +27,11 @@ end
 if text then -- all that else belongs to its kind, and to its session
   local was = parse(text)
   if was.kind == 'read' then
-    redis.call('del', read_key(lock, lease_id .. ':0', 1))
-    settle_readers(lock, '0')
+    local key = read_key(lock, lease_id .. ':0', 1)
+    local own = redis.call('pttl', key)
+    redis.call('del', key)
+    settle_readers(lock, '0', own)
+    if own == -2 then return {'ended', lose(was, lease_id, window)} end
   else
     wake_next(was.kind, lock)
   end

@@ -36,7 +36,7 @@ if old.session ~= '' then
   if not state then return {'session-ended', reason} end
 end
 
-redis.call('pexpire', lock, redis.call('pttl', lock)) -- a write that is always allowed
+begin_writing(lock)
 set_time(old, lease_id, lock, ttl)
 if old.session ~= '' then
   old.watchdog = ARGV[4]

@@ -55,7 +55,7 @@ local function take_hold_off(record, lease_id, lock)
   if record.kind == 'write' then return end_write(lock, holder) end
   local count = tonumber(redis.call('hget', lock, holder) or 0)
   if count > 1 then
-    redis.call('pexpire', lock, redis.call('pttl', lock))
+    begin_writing(lock)
     return redis.call('hincrby', lock, holder, -1)
   end
   if redis.call('hdel', lock, holder) == 1 then wake_next(record.kind, lock) end
@@ -181,6 +181,8 @@ local function lose(record, lease_id, window)
   local reason, session = loss_reason(record, lease_id), record.session
   if record.kind == 'permit' then
     give_permit_back(record.lock, lease_id) -- also one that is over and not reclaimed yet
+  elseif record.kind == 'read' then
+    leave_readers(record.lock, holder_of(record, lease_id))
   elseif record.locks then
     let_go(record, lease_id)
   end

@@ -5,6 +5,9 @@
 -- reader's count. Redisson's hold a 1; ours hold the id of their lease, so that each is told
 -- from the others of its owner.
 
+-- How long a waiter sleeps at most before it looks again.
+local POLL_MS = 6000
+
 local function read_key(lock, holder, number)
   return suffixed(lock, holder .. ':rwlock_timeout:' .. number)
 end
@@ -40,7 +43,8 @@ local function read_left(lock, holder, lease_id)
 end
 
 -- Reads of this holder that ended by themselves leave the count, and the others move up: the
--- numbers go from 1 to the count. Returns the count.
+-- numbers go from 1 to the count. Returns the count. It writes only where there is something to
+-- drop: as a first write it would let others pass when memory is short.
 local function drop_ended_reads(lock, holder)
   local count = tonumber(redis.call('hget', lock, holder)) or 0
   local alive = 0
@@ -51,7 +55,7 @@ local function drop_ended_reads(lock, holder)
       if alive < number then redis.call('rename', key, read_key(lock, holder, alive)) end
     end
   end
-  if alive == 0 then
+  if alive == 0 and count > 0 then
     redis.call('hdel', lock, holder)
   elseif alive < count then
     redis.call('hincrby', lock, holder, alive - count)
@@ -61,40 +65,68 @@ end
 
 -- The fencing token that the reads of an owner of ours share; nil: nobody knows.
 local function token_of_reads(lock, holder)
-  local lease_id = redis.call('get', read_key(lock, holder, 1))
-  local record = lease_id and parse(redis.call('get', record_key(lease_id)) or nil)
-  return record and record.token ~= '' and record.token or nil
+  for number = 1, tonumber(redis.call('hget', lock, holder)) or 0 do
+    local lease_id = redis.call('get', read_key(lock, holder, number))
+    local record = lease_id and parse(redis.call('get', record_key(lease_id)) or nil)
+    if record and record.token ~= '' then return record.token end
+  end
+  return nil
 end
 
--- Ms that the longest read of the lock has left, and whether a writer holds it.
+-- A reader of ours who died leaves the lock. A Java client that lives may have lost its reads'
+-- keys: some versions do not renew them all.
+local function drop_if_dead(lock, field, left)
+  if left == 0 and is_ours(field) then redis.call('hdel', lock, field) end
+end
+
+-- Ms that the longest read of the lock has left, and whether a writer holds it. Readers of ours
+-- who died leave the lock.
 local function longest_read(lock)
   local longest, has_writer = 0, false
   local fields = redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
-    if is_writer(fields[i]) then
+    local field = fields[i]
+    if is_writer(field) then
       has_writer = true
-    elseif fields[i] ~= 'mode' then
-      longest = math.max(longest, reads_left(lock, fields[i], tonumber(fields[i + 1]) or 0))
+    elseif field ~= 'mode' then
+      local left = reads_left(lock, field, tonumber(fields[i + 1]) or 0)
+      drop_if_dead(lock, field, left)
+      longest = math.max(longest, left)
     end
   end
   return longest, has_writer
 end
 
--- Its hash, when every field of it is one of a read/write lock; nil: it is something else.
-local function read_write_fields(lock)
-  local fields, mode = redis.call('hgetall', lock), nil
+-- Some of those who hold, a list of {field, count}: all of those of a writer, a few of many
+-- readers. Nil: it is no read/write lock.
+local function some_holders(lock, mode)
+  if mode ~= 'read' and mode ~= 'write' then return nil end
+  local fields, some = redis.call('hrandfield', lock, 6, 'withvalues'), {}
   for i = 1, #fields, 2 do
-    if fields[i] == 'mode' then
-      mode = fields[i + 1]
-    elseif not is_holder(fields[i]) then
-      return nil
+    if fields[i] ~= 'mode' then
+      local count = tonumber(fields[i + 1])
+      if not count or not is_holder(fields[i]) then return nil end
+      some[#some + 1] = {fields[i], count}
     end
   end
-  return (mode == 'read' or mode == 'write') and fields or nil
+  return #some > 0 and some or nil
+end
+
+-- Whether one of some readers has `least` ms left: not to look at all of them is what makes
+-- many readers cheap. A writer always has.
+local function is_upheld(lock, least)
+  for _, one in ipairs(some_holders(lock, 'read') or {}) do
+    if is_writer(one[1]) or reads_left(lock, one[1], one[2]) >= least then return true end
+  end
+  return false
 end
 
 -- A reader that holds; nil: those in the hash have all died, and it is free.
-local function living_reader(lock, fields)
+local function living_reader(lock, some)
+  for _, one in ipairs(some) do
+    if reads_left(lock, one[1], one[2]) > 0 then return one[1] end
+  end
+  local fields = redis.call('hgetall', lock)
   for i = 1, #fields, 2 do
     local count = fields[i] ~= 'mode' and tonumber(fields[i + 1]) or 0
     if reads_left(lock, fields[i], count) > 0 then return fields[i] end
@@ -102,9 +134,51 @@ local function living_reader(lock, fields)
   return nil
 end
 
--- A hold has gone: the lock lasts as long as the longest read that is left, and without any it
--- is free. Where a writer is left it stays as it is. `message`: Redisson's for whoever waits.
-local function settle_readers(lock, message)
+-- What MGET may be asked for at once.
+local MGET_MAX = 1000
+
+local function get_many(keys)
+  local values = {}
+  for first = 1, #keys, MGET_MAX do
+    local last = math.min(first + MGET_MAX - 1, #keys)
+    for _, value in ipairs(redis.call('mget', unpack(keys, first, last))) do
+      values[#values + 1] = value
+    end
+  end
+  return values
+end
+
+-- The reads of ours that have this fencing token: one, or those of an owner, each as {holder,
+-- lease id, record}.
+local function reads_of_grant(lock, token)
+  local fields, holders, keys, records = redis.call('hgetall', lock), {}, {}, {}
+  for i = 1, #fields, 2 do
+    local field = fields[i]
+    local count = is_ours(field) and not is_writer(field) and tonumber(fields[i + 1]) or 0
+    for number = 1, count do
+      holders[#holders + 1], keys[#keys + 1] = field, read_key(lock, field, number)
+    end
+  end
+  local lease_ids = get_many(keys)
+  for i, lease_id in ipairs(lease_ids) do records[i] = record_key(lease_id or '') end
+  local found = {}
+  for i, text in ipairs(get_many(records)) do
+    local record = text and string.find(text, token, 1, true) and parse(text)
+    if record and record.token == token then
+      found[#found + 1] = {holders[i], lease_ids[i], record}
+    end
+  end
+  return found
+end
+
+-- A hold has gone, a read with `own` ms left: the lock lasts as long as the longest read that
+-- is left, and without any it is free. Where a writer is left it stays as it is. `message`:
+-- Redisson's for whoever waits.
+local function settle_readers(lock, message, own)
+  local before = redis.call('pttl', lock)
+  if message == '0' and before >= 0 then
+    if is_upheld(lock, own < before - 1 and 1 or before - 1) then return end
+  end
   local longest, has_writer = longest_read(lock)
   if has_writer then return end
   if longest == 0 then
@@ -118,7 +192,17 @@ local function settle_readers(lock, message)
   if message == '1' then -- the writer goes on as a reader: others may read, too
     redis.call('hset', lock, 'mode', 'read')
     redis.call('publish', rw_channel(lock), message)
+  elseif longest < POLL_MS and longest < before and
+    redis.call('zcard', companion('rlockd:waiters', lock)) > 0 then
+    redis.call('publish', rw_channel(lock), message) -- they sleep as long as they were told
   end
+end
+
+-- What is left of the reads of one who lost some leaves the lock.
+local function leave_readers(lock, holder)
+  if drop_ended_reads(lock, holder) > 0 or redis.call('hlen', lock) ~= 1 then return end
+  redis.call('del', lock)
+  redis.call('publish', rw_channel(lock), '0')
 end
 
 -- Ends this lease's read and returns how many its holder has left; false: it was over. Its
@@ -126,9 +210,11 @@ end
 local function end_read(lock, holder, lease_id)
   local number = find_read(lock, holder, lease_id)
   if not number then return false end
-  redis.call('del', read_key(lock, holder, number))
+  local key = read_key(lock, holder, number)
+  local own = redis.call('pttl', key)
+  redis.call('del', key)
   local left = drop_ended_reads(lock, holder)
-  settle_readers(lock, '0')
+  settle_readers(lock, '0', own)
   return left
 end
 
@@ -138,11 +224,11 @@ local function end_write(lock, holder)
   local count = tonumber(redis.call('hget', lock, holder)) or 0
   if count == 0 then return false end
   if count > 1 then
-    redis.call('pexpire', lock, redis.call('pttl', lock))
+    begin_writing(lock)
     return redis.call('hincrby', lock, holder, -1)
   end
   redis.call('hdel', lock, holder)
-  settle_readers(lock, '1')
+  settle_readers(lock, '1', 0)
   return 0
 end
 

@@ -71,7 +71,14 @@ local function holder_of(record, lease_id)
   return record.kind == 'write' and holder .. ':write' or holder
 end
 
+-- A write that changes nothing and that Redis allows when memory is short: it then allows those
+-- that follow it in the script, too.
+local function begin_writing(lock) redis.call('hdel', lock, '') end
+
 -- Whether a field of a hash is one of a lock: Redisson's <uuid>:<thread>, and whatever follows.
 local function is_holder(field)
   return string.find(field, '^%x+%-%x+%-%x+%-%x+%-%x+:') ~= nil
 end
+
+-- Ids that we make are UUIDs of version 5, those of Java clients of version 4.
+local function is_ours(field) return string.find(field, '^%x+%-%x+%-5') ~= nil end
