@@ -101,7 +101,7 @@ end
 -- readers. Nil: it is no read/write lock.
 local function some_holders(lock, mode)
   if mode ~= 'read' and mode ~= 'write' then return nil end
-  local fields, some = redis.call('hrandfield', lock, 6, 'withvalues'), {}
+  local fields, some = redis.call('hrandfield', lock, 4, 'withvalues'), {}
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' then
       local count = tonumber(fields[i + 1])
