@@ -62,6 +62,14 @@ local function describe(field, count, kind, left)
 end
 
 local kind, holders, holder_count, is_current = '', {}, 0, false
+local function add_holder(field, count, left)
+  local values = describe(field, count, kind_of(field), left)
+  holder_count = holder_count + 1
+  is_current = is_current or (asked_for ~= '' and values[9] == asked_for)
+  for _, value in ipairs(values) do holders[#holders + 1] = value end
+end
+
+local keyless = nil -- see living_reader()
 for i = 1, #fields, 2 do
   local field, count = fields[i], tonumber(fields[i + 1]) or 0
   if field ~= 'mode' then
@@ -70,13 +78,13 @@ for i = 1, #fields, 2 do
     local is_read = held_for and not is_writer(field)
     local left = is_read and reads_left(lock, field, count) or remaining
     if left ~= 0 then -- a reader who died is there until somebody notices
-      local values = describe(field, count, kind_of(field), left)
-      holder_count = holder_count + 1
-      is_current = is_current or (asked_for ~= '' and values[9] == asked_for)
-      for _, value in ipairs(values) do holders[#holders + 1] = value end
+      add_holder(field, count, left)
+    elseif not is_ours(field) then
+      keyless = {field, count}
     end
   end
 end
+if keyless and holder_count == 0 then add_holder(keyless[1], keyless[2], remaining) end
 if not held_for and holder_count > 1 then return {'wrong-kind'} end
 if held_for and #fields / 2 > tonumber(holders_max) then
   holder_count = redis.call('hlen', lock) - 1

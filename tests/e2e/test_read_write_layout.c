@@ -119,7 +119,7 @@ static void test_a_java_writer(struct world *w)
     expect_str(r, "holders.0.redisson_holder", JAVA_HOLDER);
     expect_absent(r, "holders.0.fencing_token");
     struct call *writer = rw_park(w->a, "java-w", token_new(w), "write&ttl_ms=300");
-    struct call *reader = rw_park(w->b, "java-w", token_new(w), "read");
+    struct call *reader = rw_park(w->b, "java-w", token_new(w), "read&ttl_ms=300");
     assert_int_equal(redisson_end_write(w->redis, "java-w", JAVA_HOLDER, 30000), 1);
     expect_status(call_await(writer, SOON_MS), 201);
     expect_status(call_await(reader, SOON_MS), 201);
@@ -282,12 +282,46 @@ static void test_a_dead_java_reader(struct world *w)
     struct call *call = rw_park(w->b, lock, token_new(w), "write");
     expect_status(lock_release(w->a, lock, alive), 200);
     expect_status(call_await(call, SOON_MS), 201);
-    /* Where only the dead are left, a writer gets in as if it were free. */
-    redis_ok(w->redis, "HSET java-dead-2 mode read %s 2", JAVA_HOLDER);
-    redis_ok(w->redis, "PEXPIRE java-dead-2 60000");
-    expect_bool(lock_look(w->a, "java-dead-2"), "locked", false);
-    rw_hold(w->b, "java-dead-2", "write");
-    expect_fields(w, "java-dead-2", "write", 1);
+}
+
+/* Where Java's watchdog keeps the lock and not the keys of its reads, the reader is alive: some
+ * versions do so. Without it the lock ends soon. */
+static void test_a_java_reader_without_its_keys(struct world *w)
+{
+    const char *lock = "java-keyless";
+    struct reply *r;
+
+    redis_ok(w->redis, "HSET %s mode read %s 2", lock, JAVA_HOLDER);
+    redis_ok(w->redis, "PEXPIRE %s 60000", lock);
+    r = lock_look(w->a, lock);
+    expect_bool(r, "locked", true);
+    expect_str(r, "holders.0.redisson_holder", JAVA_HOLDER);
+    expect_between(r, "holders.0.remaining_ms", 50000, 60000);
+    r = rw_put(w->b, lock, token_new(w), "write");
+    expect_problem(r, 423, "locked");
+    expect_str(r, "holder.redisson_holder", JAVA_HOLDER);
+    expect_str(r, "holder.kind", "read");
+    expect_between(r, "remaining_ms", 50000, 60000);
+    assert_int_equal(rw_count(w->redis, lock, JAVA_HOLDER), 2);
+    redis_ok(w->redis, "PEXPIRE %s 300", lock);
+    r = rw_put(w->b, lock, token_new(w), "write&wait_ms=20000");
+    expect_status(r, 201);
+}
+
+/* Where only the dead of ours are left, a writer gets in as if it were free. */
+static void test_only_dead_readers(struct world *w)
+{
+    const char *lock = "lay-none", *dead = rw_hold(w->a, lock, "read&ttl_ms=300");
+    const char *field = rw_field(w->a, lock, dead);
+
+    redis_ok(w->redis, "PEXPIRE %s 60000", lock);
+    wait_until(rw_read_left(w->redis, lock, field, 1) == -2, SOON_MS);
+    expect_bool(lock_look(w->a, lock), "locked", false);
+    expect_absent(lock_look(w->a, lock), "kind");
+    rw_hold(w->b, lock, "write");
+    expect_fields(w, lock, "write", 1);
+    expect_problem(lock_release(w->a, lock, dead), 410, "lease-ended");
+    expect_fields(w, lock, "write", 1);
 }
 
 /* Readers that die while one reads all the time do not pile up. */
@@ -386,6 +420,8 @@ int main(void)
         E2E_TEST(test_a_dead_reader),
         E2E_TEST(test_a_dead_reader_learns_it_by_its_release),
         E2E_TEST(test_a_dead_java_reader),
+        E2E_TEST(test_a_java_reader_without_its_keys),
+        E2E_TEST(test_only_dead_readers),
         E2E_TEST(test_the_dead_do_not_pile_up),
         E2E_TEST(test_other_kinds_are_left_alone),
         E2E_TEST(test_others_leave_it_alone),

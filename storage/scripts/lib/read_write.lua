@@ -74,7 +74,7 @@ local function token_of_reads(lock, holder)
 end
 
 -- A reader of ours who died leaves the lock. A Java client that lives may have lost its reads'
--- keys: some versions do not renew them all.
+-- keys: some versions do not renew them all, only the hash.
 local function drop_if_dead(lock, field, left)
   if left == 0 and is_ours(field) then redis.call('hdel', lock, field) end
 end
@@ -121,17 +121,20 @@ local function is_upheld(lock, least)
   return false
 end
 
--- A reader that holds; nil: those in the hash have all died, and it is free.
+-- A reader that holds, or a Java client that may: see drop_if_dead(). Nil: those in the hash
+-- have all died, and it is free.
 local function living_reader(lock, some)
   for _, one in ipairs(some) do
     if reads_left(lock, one[1], one[2]) > 0 then return one[1] end
   end
-  local fields = redis.call('hgetall', lock)
+  local fields, java = redis.call('hgetall', lock), nil
   for i = 1, #fields, 2 do
-    local count = fields[i] ~= 'mode' and tonumber(fields[i + 1]) or 0
-    if reads_left(lock, fields[i], count) > 0 then return fields[i] end
+    local field = fields[i]
+    local count = field ~= 'mode' and tonumber(fields[i + 1]) or 0
+    if reads_left(lock, field, count) > 0 then return field end
+    if field ~= 'mode' and not is_ours(field) then java = field end
   end
-  return nil
+  return java
 end
 
 -- What MGET may be asked for at once.
