@@ -47,23 +47,20 @@ end
 
 -- The request ends, and its place stays for the next one with this token.
 local function leave_place(remaining)
-  if registered and old.detail == 'shared' then
-    old.detail, old.mark = mark, '' -- the other one waits on
-  elseif registered and (old.mark == mark or (old.mark == '' and old.detail ~= mark)) then
-    old.detail, old.mark = 'place', ''
-    redis.call('zrem', companion('rlockd:waiters', lock), lease_id)
-  end
-  local keep = math.max(PLACE_MS + window, redis.call('pttl', lease))
-  redis.call('set', lease, format(old), 'px', integer(keep))
+  if registered then stop_waiting_with(old, lease_id, mark, window) end
+  redis.call('pexpire', lease,
+    integer(math.max(PLACE_MS + window, redis.call('pttl', lease))))
   hold_place(remaining)
 end
 
 -- `ms`: when to try again.
 local function busy(ms, whom, remaining)
+  -- Whoever has a place keeps it also when memory is short: a write that is always allowed.
+  if old then redis.call('pexpire', lease, redis.call('pttl', lease)) end
   if tonumber(wait) > 0 then
     stand_in_line()
     hold_place(remaining)
-  elseif old then
+  elseif old and wait ~= '-1' then
     leave_place(remaining)
   end
   return {'busy', ms, whom}
@@ -73,12 +70,14 @@ local said = settled()
 if said then return said end
 local no = objection()
 if no then return refuse(no) end
+if not is_queue_sound(lock) then return refuse({'wrong-kind'}) end
 
 local remaining = redis.call('pttl', lock)
 if remaining == -2 then
-  local head = head_of(lock, now)
+  local head, is_new = head_of(lock, now)
   if not head or head == place then return grant() end
   -- The head has been called, or is dead: nobody else gets in before its time is over.
+  if is_new then call_waiter(lock, head) end
   return busy(math.max(place_left(lock, head, now), FAIR_PACE_MS), head, 0)
 end
 

@@ -5,6 +5,8 @@
 -- KEYS  1 lock   2 lease record   3 waiters, for withdrawals of other kinds
 -- ARGV  1 lease id   2 the request's own mark
 --       3 "1": the request made the token, so nobody else can have asked with it
+--       4 "1": the place in a fair lock's queue stays, for the next request with the token
+--       5 retry window in ms
 --
 -- Reply  1: a grant was undone; 0: there was none of this request's
 -- include lease
@@ -20,7 +22,7 @@ if not old then
 end
 if old.lock ~= lock or old.state == 'ended' then return 0 end
 if old.state == 'waiting' then
-  stop_waiting_with(old, lease_id, mark)
+  stop_waiting_with(old, lease_id, mark, ARGV[4] == '1' and old.kind == 'fair' and ARGV[5])
   return 0
 end
 if old.mark ~= mark then return 0 end

@@ -19,43 +19,78 @@ local function times_of(lock) return companion('redisson_lock_timeout', lock) en
 
 local function place_of(lease_id) return lease_id .. ':0' end
 
+-- False: one of the two keys is something else, and nobody can queue there.
+local function is_queue_sound(lock)
+  return type(redis.pcall('llen', queue_of(lock))) == 'number' and
+    type(redis.pcall('zcard', times_of(lock))) == 'number'
+end
+
+-- Until when a waiter of ours keeps its place without a further request, 0 when nobody has
+-- asked for it for long; nil: the waiter is not ours.
+local function asked_until(place)
+  local lease_id = lease_of_holder(place)
+  if not lease_id then return nil end
+  return tonumber(redis.call('zscore', 'rlockd:due', lease_id) or 0)
+end
+
+-- The waiter's time is `ms` from now. Its first write is one that Redis allows when memory is
+-- short.
+local function set_waiter_time(lock, place, ms, now)
+  redis.call('zrem', times_of(lock), place)
+  redis.call('zadd', times_of(lock), integer(now + ms), place)
+end
+
 -- Takes those out whose time is over, from the head on, as every caller does for all others.
--- Returns the head.
+-- Returns the head, and whether it is one since just now.
+--
+-- Redisson's clients may lower the time of a waiter that lives, and one without a time stands
+-- in their way for ever. Ours stay as long as they ask; others get a time.
 local function head_of(lock, now)
   local queue, times = queue_of(lock), times_of(lock)
+  local is_new = false
   while true do
     local head = redis.call('lindex', queue, 0)
     if not head then return nil end
     local time = redis.call('zscore', times, head)
-    if not time or tonumber(time) > now then return head end
-    redis.call('zrem', times, head)
-    redis.call('lpop', queue)
+    local asked = asked_until(head)
+    local is_over = time and tonumber(time) <= now
+    if asked == 0 or (is_over and not (asked and asked > now)) then
+      redis.call('zrem', times, head)
+      redis.call('lpop', queue)
+      is_new = true
+    else
+      if is_over or not time then set_waiter_time(lock, head, FAIR_WAIT_MS, now) end
+      return head, is_new
+    end
   end
 end
 
 -- Ms after which a dead waiter is taken out of the queue: the watchdog sees to those of ours.
 local function place_left(lock, place, now)
-  local lease_id = string.match(place, '^([^:]*):0$')
-  local time = lease_id and redis.call('zscore', 'rlockd:due', lease_id) or
-    redis.call('zscore', times_of(lock), place)
+  local time = asked_until(place) or redis.call('zscore', times_of(lock), place)
   return time and time - now or 0
+end
+
+local function call_waiter(lock, place)
+  redis.call('publish', companion('redisson_lock__channel', lock) .. ':' .. place, '0')
 end
 
 -- Tells the first in the queue that it is his turn.
 local function call_head(lock, now)
-  local head = head_of(lock, now)
-  if head then
-    redis.call('publish', companion('redisson_lock__channel', lock) .. ':' .. head, '0')
-  end
+  local head = is_queue_sound(lock) and head_of(lock, now)
+  if head then call_waiter(lock, head) end
 end
 
--- Joins the queue, or stays where it is; its time never gets short while somebody asks for it.
+-- Joins the queue, or stays where it is. The time of one that still asks is never so short that
+-- it would be over when those ahead have left. The list says who waits: an operator may have
+-- deleted one of the two keys.
 local function join_queue(lock, place, now, remaining)
   local queue, times = queue_of(lock), times_of(lock)
-  local time = redis.call('zscore', times, place)
-  if time then
-    if tonumber(time) < now + FAIR_WAIT_MS / 2 then
-      redis.call('zadd', times, integer(now + FAIR_WAIT_MS), place)
+  local at = redis.call('lpos', queue, place)
+  if at then
+    local time = tonumber(redis.call('zscore', times, place) or 0)
+    if time < now + at * FAIR_WAIT_MS + FAIR_WAIT_MS / 2 then
+      set_waiter_time(lock, place, (at + 1) * FAIR_WAIT_MS, now)
     end
     return
   end
@@ -69,11 +104,12 @@ end
 -- Leaves the queue; those behind get the time back that it took them. True: it was the head.
 -- Its first write is one that Redis allows when memory is short.
 local function leave_queue(lock, place)
+  if not is_queue_sound(lock) then return false end
   local queue, times = queue_of(lock), times_of(lock)
   local at = redis.call('lpos', queue, place)
   redis.call('zrem', times, place)
   if not at then return false end
-  redis.call('lrem', queue, 1, place)
+  redis.call('lrem', queue, 0, place)
   for _, behind in ipairs(redis.call('lrange', queue, at, -1)) do
     redis.call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
   end

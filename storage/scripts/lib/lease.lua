@@ -4,14 +4,26 @@
 -- include read_write
 -- include fair
 
--- The kind of a lock without a mode, as far as the data tells: a lock and a fair lock look
--- alike in Redis. Nil: a Java client or an owner holds it, and nobody waits in a queue.
-local function kind_of_holder(lock, field)
-  local lease_id = string.match(field, '^([^:]*):[0m]$')
-  if lease_id then
-    local record = parse(redis.call('get', record_key(lease_id)) or nil)
-    return record and record.kind or 'lock'
+-- What an owner holds as, as the records of his session's leases tell; nil: they do not.
+local function kind_of_owner(lock, session)
+  local leases = redis.call('hgetall', 'rlockd:session-leases:' .. session)
+  for i = 1, #leases, 2 do
+    local record = leases[i + 1] == lock and
+      parse(redis.call('get', record_key(leases[i])) or nil)
+    if record and record.state == 'held' then return record.kind end
   end
+  return nil
+end
+
+-- The kind of a lock without a mode, as far as the data tells: a lock and a fair lock look
+-- alike in Redis. Nil: a Java client holds it, and nobody waits in a queue.
+local function kind_of_holder(lock, field)
+  local lease_id = lease_of_holder(field)
+  local record = lease_id and parse(redis.call('get', record_key(lease_id)) or nil)
+  if record then return record.kind end
+  local kind = kind_of_owner(lock, string.match(field, '^[^:]*'))
+  if kind then return kind end
+  if lease_id and redis.call('exists', 'rlockd:session:' .. lease_id) == 0 then return 'lock' end
   return redis.call('exists', queue_of(lock)) == 1 and 'fair' or nil
 end
 
@@ -213,9 +225,20 @@ local function leave_line(record, lease_id)
   end
 end
 
+-- A place of its own that nobody waits at: for the next request with its token, which has to
+-- come soon.
+local function keep_place(record, lease_id, window)
+  local key = record_key(lease_id)
+  redis.call('zrem', companion('rlockd:waiters', record.lock), lease_id)
+  record.detail, record.mark = 'place', ''
+  local keep = math.max(PLACE_MS + window, redis.call('pttl', key))
+  redis.call('set', key, format(record), 'px', integer(keep))
+  redis.call('zadd', 'rlockd:due', epoch_ms() + PLACE_MS, lease_id)
+end
+
 -- Takes back that one request waits with this lease's token: the last one takes the place
--- in line with it.
-local function stop_waiting_with(record, lease_id, mark)
+-- in line with it, unless the place is kept for the next one (`window`: the retry window).
+local function stop_waiting_with(record, lease_id, mark, window)
   local key = record_key(lease_id)
   if record.detail == 'shared' then
     -- The other one waits on. Who has left is noted, for he may be withdrawn a second time.
@@ -224,7 +247,11 @@ local function stop_waiting_with(record, lease_id, mark)
     redis.call('set', key, format(record), 'keepttl')
   elseif record.mark == mark or
     (record.mark == '' and record.detail ~= mark and record.detail ~= 'place') then
-    leave_line(record, lease_id)
-    redis.call('del', key)
+    if window then
+      keep_place(record, lease_id, window)
+    else
+      leave_line(record, lease_id)
+      redis.call('del', key)
+    end
   end
 end

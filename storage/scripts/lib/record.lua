@@ -82,3 +82,9 @@ end
 
 -- Ids that we make are UUIDs of version 5, those of Java clients of version 4.
 local function is_ours(field) return string.find(field, '^%x+%-%x+%-5') ~= nil end
+
+-- The lease, or the session of an owner, that a field `<id>:0` or `<id>:m` stands for; nil: it
+-- is somebody else's.
+local function lease_of_holder(field)
+  return is_ours(field) and string.match(field, '^([^:]*):[0m]$') or nil
+end

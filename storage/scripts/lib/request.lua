@@ -7,7 +7,8 @@
 --       6 mode: "new"    the server made the token just now: no record exists or is made
 --               "record" the lease has a record
 --               "made"   a token of the server's own came back: it holds, or it is spent
---       7 ms for which to be registered as a waiter when the lock is busy; 0: not
+--       7 ms for which to be registered as a waiter when the lock is busy; 0: not; -1: not,
+--         and nobody has the token to ask again
 --       8 "1": this request is registered, and leaves when it gets the lock
 --       9 kind   and for a lease with a session: 10 owner or ""   11 session id
 --       12 "1": the watchdog keeps it   13 ms after which something is due for it
