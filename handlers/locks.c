@@ -34,6 +34,7 @@ bool locks_read_lease(struct http_request *request, bool required, struct lease 
     if (token[0] == '\0') {
         token_make(token);
         lease->mode = LEASE_NEW;
+        lease->once = true;
     } else if (token_is_server_made(token)) {
         lease->mode = LEASE_MADE;
     }

@@ -39,6 +39,7 @@ struct acquisition {
     bool no_room;         /* … and would, were there not too many waiters */
     bool registered;      /* stands among the waiters in Redis, as far as we know */
     bool uncertain;       /* an attempt's outcome is unknown */
+    bool keeps_place;     /* when it has ended: see struct acquire_object */
     bool final;           /* the deadline has come: no attempt after this one */
     bool over;
 };
@@ -47,9 +48,9 @@ struct acquisition {
 static const struct acquire_object lock_objects[LOCK_KIND_COUNT] = {
     [LOCK_KIND_LOCK] = {.wait = WAIT_LOCK, .try = lock_try, .withdraw = lock_withdraw},
     [LOCK_KIND_FAIR] = {.wait = WAIT_FAIR,
-                        .keeps_place = true,
                         .try = lock_try,
-                        .withdraw = lock_withdraw},
+                        .withdraw = lock_withdraw,
+                        .keep_place = lock_keep_place},
     [LOCK_KIND_READ] = {.wait = WAIT_READ_WRITE,
                         .shared = true,
                         .wants = 1,
@@ -104,6 +105,14 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
         metrics_observe(metrics, HISTOGRAM_HAND_OFF, now_ns - woken_ns);
 }
 
+static void take_back(const struct acquisition *acquisition, const struct lease *lease)
+{
+    const struct acquire_object *object = object_of(lease);
+
+    (acquisition->keeps_place ? object->keep_place
+                              : object->withdraw)(acquisition->acquirer->options.store, lease);
+}
+
 /* The attempt under way goes on alone. Redis may run it after the withdrawal that was sent
  * behind it, when it had forgotten the script: then what it took is taken back once more. */
 static void leave_behind(struct acquisition *acquisition)
@@ -117,8 +126,7 @@ static void leave_behind(struct acquisition *acquisition)
 static void end_orphan(struct acquisition *acquisition, const struct lock_result *result)
 {
     if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_BUSY)
-        object_of(acquisition->orphan)
-            ->withdraw(acquisition->acquirer->options.store, acquisition->orphan);
+        take_back(acquisition, acquisition->orphan);
     free(acquisition->orphan);
     free(acquisition);
 }
@@ -141,18 +149,27 @@ static void end(struct acquisition *acquisition, bool got_it, int64_t taken_ms)
         free(acquisition);
 }
 
+/* Whether its client is told to, and finds its place in line as it was. */
+static bool may_ask_again(const struct acquisition *acquisition, enum lock_outcome outcome)
+{
+    if (object_of(acquisition->lease)->keep_place == NULL || acquisition->lease->once)
+        return false;
+    return outcome == LOCK_BUSY || outcome == LOCK_DRAINING ||
+           outcome == LOCK_TOO_MANY_WAITERS || outcome == LOCK_NOT_EXECUTED ||
+           outcome == LOCK_UNKNOWN;
+}
+
 static void finish(struct acquisition *acquisition, const struct lock_result *result)
 {
     lock_done *done = acquisition->done;
     void *arg = acquisition->arg;
     bool got_it = result->outcome == LOCK_GRANTED || result->outcome == LOCK_HELD;
-    bool keeps_place = object_of(acquisition->lease)->keeps_place &&
-                       (result->outcome == LOCK_BUSY || result->outcome == LOCK_DRAINING);
-    bool stands_there = acquisition->registered && !keeps_place;
 
-    if (!got_it && (stands_there || acquisition->uncertain))
-        object_of(acquisition->lease)
-            ->withdraw(acquisition->acquirer->options.store, acquisition->lease);
+    acquisition->keeps_place = may_ask_again(acquisition, result->outcome);
+    bool has_left = acquisition->keeps_place && result->outcome == LOCK_BUSY &&
+                    !acquisition->registering;
+    if (!got_it && ((acquisition->registered && !has_left) || acquisition->uncertain))
+        take_back(acquisition, acquisition->lease);
     bool is_taken = got_it && !object_of(acquisition->lease)->shared;
     /* Without a TTL, which only an operator can have taken away, there is nothing to sleep for.
      */

@@ -16,12 +16,13 @@ struct acquisition;
  * back, and what there is to wait for. See lock_try() and lock_withdraw(). */
 struct acquire_object {
     enum wait_kind wait;
-    bool shared;      /* a grant leaves something for the next one, too */
-    bool keeps_place; /* who is told that it is busy keeps its place for the next request */
-    int64_t wants;    /* see waiters.h; 0: as many as the lease's permits */
+    bool shared;   /* a grant leaves something for the next one, too */
+    int64_t wants; /* see waiters.h; 0: as many as the lease's permits */
     void (*try)(struct lock_store *store, const struct lease *lease, int64_t register_ms,
                 bool registered, lock_done *done, void *arg);
     void (*withdraw)(struct lock_store *store, const struct lease *lease);
+    /* Instead, when the client may ask again: its place in line waits for that. May be NULL. */
+    void (*keep_place)(struct lock_store *store, const struct lease *lease);
 };
 
 struct acquirer_options {
@@ -40,7 +41,7 @@ void acquirer_free(struct acquirer *acquirer);
  * `lease` must stay until the end. `parked` comes at most once, when the wait begins; `done`
  * exactly once, unless acquire_cancel() comes first, and never before this returns. With any
  * other outcome than LOCK_GRANTED and LOCK_HELD nothing is left behind, or will not be once
- * Redis answers again. */
+ * Redis answers again; but for a while the place in the queue of a fair lock. */
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
                                   int64_t deadline_ns, void (*parked)(void *arg),
                                   lock_done *done, void *arg);

@@ -192,7 +192,7 @@ static void semaphore_try(struct lock_store *store, const struct lease *request,
 
 void semaphore_withdraw(struct lock_store *store, const struct lease *request)
 {
-    withdraw_by(store, SCRIPT_COUNTER_WITHDRAW, KEY_IDEMPOTENCY, request);
+    withdraw_by(store, SCRIPT_COUNTER_WITHDRAW, KEY_IDEMPOTENCY, request, false);
 }
 
 const struct acquire_object semaphore_object = {.wait = WAIT_SEMAPHORE,

@@ -297,7 +297,8 @@ static void add_request(struct script_args *args, const struct lock_store *store
     args_string(args, lease->mark);
     args_string(args, lease->note);
     args_string(args, modes[lease->mode]);
-    args_number(args, register_ms);
+    /* -1: and it leaves no place to anybody. */
+    args_number(args, register_ms == 0 && lease->once ? -1 : register_ms);
     args_string(args, registered ? "1" : "0");
     args_string(args, kind_names[lease->kind]);
     if (lease->session_id[0] == '\0')

@@ -52,6 +52,7 @@ struct lease {
     char note[LOCK_NOTE_SIZE];
     char mark[LOCK_MARK_SIZE]; /* of the request: lock_store_mark() */
     enum lease_mode mode;
+    bool once;     /* nobody has its token, so nobody can ask a second time */
     bool watchdog; /* renewed while its session lives */
     int64_t ttl_ms;
     int64_t permits; /* of a semaphore */
@@ -151,6 +152,9 @@ void lock_release(struct lock_store *store, const struct lease *lease, lock_done
 /* Takes back whatever the request with this lease's mark did, now or as soon as Redis answers
  * again; gives up when the lease must have expired by itself. Nobody is told. */
 void lock_withdraw(struct lock_store *store, const struct lease *lease);
+/* The same, but its place in the queue of a fair lock stays for a while, for the next request
+ * with the same token. */
+void lock_keep_place(struct lock_store *store, const struct lease *lease);
 /* To be called when Redis is usable again. */
 void lock_store_redis_is_up(struct lock_store *store);
 

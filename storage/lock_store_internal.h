@@ -69,9 +69,10 @@ int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
 
 /* withdraw.c */
 /* Takes back what the request with this lease's mark did, by a script with the KEYS and ARGV of
- * withdraw.lua. `record`: which kind of key says what it did. */
+ * withdraw.lua. `record`: which kind of key says what it did. `keeps_place`: see
+ * lock_keep_place(). */
 void withdraw_by(struct lock_store *store, enum script script, const char *record,
-                 const struct lease *lease);
+                 const struct lease *lease, bool keeps_place);
 void withdrawals_release(struct lock_store *store);
 void withdrawals_retry(void *store);
 

@@ -61,7 +61,7 @@ static void permit_try(struct lock_store *store, const struct lease *lease, int6
 
 void permit_withdraw(struct lock_store *store, const struct lease *lease)
 {
-    withdraw_by(store, SCRIPT_PERMIT_WITHDRAW, KEY_LEASE, lease);
+    withdraw_by(store, SCRIPT_PERMIT_WITHDRAW, KEY_LEASE, lease, false);
 }
 
 const struct acquire_object permit_object = {

@@ -21,6 +21,7 @@ struct withdrawal {
     char mark[LOCK_MARK_SIZE];
     enum lease_mode mode;
     int64_t expires_ns; /* by then there is nothing left to take back */
+    bool keeps_place;
     bool in_flight;
 };
 
@@ -69,12 +70,14 @@ static void send(struct withdrawal *withdrawal)
     args_string(&args, withdrawal->lease_id);
     args_string(&args, withdrawal->mark);
     args_string(&args, withdrawal->mode == LEASE_NEW ? "1" : "");
+    args_string(&args, withdrawal->keeps_place ? "1" : "");
+    args_number(&args, withdrawal->store->options.config->retry_window_ms);
     withdrawal->in_flight = true;
     args_send(withdrawal->store, withdrawal->script, &args, on_reply, withdrawal);
 }
 
 void withdraw_by(struct lock_store *store, enum script script, const char *record,
-                 const struct lease *lease)
+                 const struct lease *lease, bool keeps_place)
 {
     struct withdrawal *withdrawal = calloc(1, sizeof(*withdrawal));
 
@@ -86,6 +89,7 @@ void withdraw_by(struct lock_store *store, enum script script, const char *recor
     memcpy(withdrawal->lease_id, lease->id, sizeof(lease->id));
     memcpy(withdrawal->mark, lease->mark, sizeof(lease->mark));
     withdrawal->mode = lease->mode;
+    withdrawal->keeps_place = keeps_place;
     withdrawal->expires_ns = loop_now_ns(store->options.loop) +
                              (lease->ttl_ms + store->options.config->retry_window_ms) *
                                  CLOCK_NS_PER_MS;
@@ -96,7 +100,12 @@ void withdraw_by(struct lock_store *store, enum script script, const char *recor
 
 void lock_withdraw(struct lock_store *store, const struct lease *lease)
 {
-    withdraw_by(store, SCRIPT_WITHDRAW, KEY_LEASE, lease);
+    withdraw_by(store, SCRIPT_WITHDRAW, KEY_LEASE, lease, false);
+}
+
+void lock_keep_place(struct lock_store *store, const struct lease *lease)
+{
+    withdraw_by(store, SCRIPT_WITHDRAW, KEY_LEASE, lease, true);
 }
 
 void withdrawals_retry(void *arg)
