@@ -31,12 +31,19 @@ end
 
 -- A holder with an owner may have lost the lock and got it again for another lease: the token
 -- tells.
-local function holds_one(record, lease_id, lock, token)
+local function is_held(record, lease_id, lock, token)
   if record.kind == 'permit' then return permit_left(lock, lease_id, epoch_ms()) ~= nil end
   local holder = holder_of(record, lease_id)
   if record.kind == 'read' then return find_read(lock, holder, lease_id) ~= nil end
   if redis.call('hexists', lock, holder) == 0 then return false end
   return record.owner == '' or redis.call('get', counter_of(lock)) == token
+end
+
+-- Whoever put another type of key in the lock's place took it away, which is no error: that
+-- would stop the watchdog, and so all others' renewals.
+local function holds_one(record, lease_id, lock, token)
+  local is_lock, does = pcall(is_held, record, lease_id, lock, token)
+  return is_lock and does
 end
 
 -- Somebody who holds; nil: nobody does.
@@ -192,9 +199,9 @@ end
 local function lose(record, lease_id, window)
   local reason, session = loss_reason(record, lease_id), record.session
   if record.kind == 'permit' then
-    give_permit_back(record.lock, lease_id) -- also one that is over and not reclaimed yet
+    pcall(give_permit_back, record.lock, lease_id) -- also one that is over, not reclaimed yet
   elseif record.kind == 'read' then
-    leave_readers(record.lock, holder_of(record, lease_id))
+    pcall(leave_readers, record.lock, holder_of(record, lease_id))
   elseif record.locks then
     let_go(record, lease_id)
   end
