@@ -11,6 +11,7 @@ struct withdrawal;
 struct lock_store {
     struct lock_store_options options;
     uint64_t mark_count;
+    int64_t up_since_ns;            /* when Redis became usable last */
     struct withdrawal *withdrawals; /* not confirmed by Redis yet */
     struct timer retry_withdrawals;
 };

@@ -65,6 +65,8 @@ static void take_round(void *arg)
     args_number(&args, watchdog_period_ms(config));
     args_number(&args, config->retry_window_ms);
     args_number(&args, BATCH);
+    args_number(&args,
+                (loop_now_ns(store->options.loop) - store->up_since_ns) / CLOCK_NS_PER_MS);
     watchdog->under_way = true;
     args_send(store, SCRIPT_TEND, &args, on_tended, watchdog);
 }

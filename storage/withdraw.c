@@ -137,6 +137,7 @@ size_t lock_store_pending(const struct lock_store *store)
 
 void lock_store_redis_is_up(struct lock_store *store)
 {
+    store->up_since_ns = loop_now_ns(store->options.loop);
     withdrawals_retry(store);
 }
 

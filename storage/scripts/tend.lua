@@ -5,6 +5,7 @@
 -- KEYS  1 all sessions   2 what is due
 -- ARGV  1 watchdog timeout in ms   2 ms after which a renewed lease is due again
 --       3 retry window in ms   4 how many leases to deal with at most
+--       5 ms since the caller could not ask
 --
 -- Reply  leases renewed, leases lost, sessions ended, 1: there is more to do now,
 --        ms by which the latest renewal was late
@@ -38,6 +39,16 @@ local function renew(record, lease_id, score)
   renewed, late = renewed + 1, math.max(late, now - score)
 end
 
+-- Nobody has asked for its place for too long; unless nobody could.
+local function end_place(record, lease_id)
+  if tonumber(ARGV[5]) < PLACE_MS then
+    redis.call('zadd', due, now + PLACE_MS, lease_id)
+  else
+    leave_line(record, lease_id)
+    redis.call('del', record_key(lease_id))
+  end
+end
+
 -- A lease with a time of its own is over: its hold may still stand when others share the lock.
 local function expire(record, lease_id)
   let_go(record, lease_id)
@@ -50,8 +61,7 @@ for i = 1, #found, 2 do
   local lease_id, score = found[i], tonumber(found[i + 1])
   local record = parse(redis.call('get', record_key(lease_id)) or nil)
   if record and record.state == 'waiting' and record.kind == 'fair' then
-    leave_line(record, lease_id) -- nobody has asked for its place for too long
-    redis.call('del', record_key(lease_id))
+    end_place(record, lease_id)
   elseif not record or record.state ~= 'held' then
     redis.call('zrem', due, lease_id)
   elseif not is_alive(record.session) then

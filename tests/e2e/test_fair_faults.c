@@ -2,6 +2,8 @@
  * or away, servers that stop, and names that are something else. */
 #include "fair.h"
 
+#include <signal.h>
+
 enum { SOON_MS = 1500, RECOVER_MS = 6000 };
 
 /* A Redis and a front end for one test to ruin. */
@@ -203,6 +205,37 @@ static void test_redis_comes_back(struct world *w)
     assert_int_equal(queue_len(p.redis, "back"), 0);
 }
 
+/* Redis was away for longer than a place lasts without a request, which was nobody's fault: the
+ * first front end to come back leaves the others theirs. Here it is away for less, and the
+ * places are made to be overdue. */
+static void test_no_place_ends_for_want_of_redis(struct world *w)
+{
+    enum { WAITERS = 3 };
+    struct pair p = {0};
+    const char *places[WAITERS], *holder = token_new(w);
+
+    pair_start(&p, w);
+    struct front *first_back = front_start(w, "--redis", p.redis->url, NULL);
+    expect_status(fair_put(p.fe, "away", holder, "ttl_ms=60000"), 201);
+    for (int i = 0; i < WAITERS; i++) {
+        const char *token = token_new(w);
+
+        park(&p, "away", token, "wait_ms=50000");
+        places[i] = fair_place(p.fe, "away", token);
+    }
+    child_signal(p.fe->child, SIGSTOP);
+    redis_kill(p.redis);
+    redis_return(p.redis);
+    wait_until(front_ready(first_back), RECOVER_MS);
+    for (int i = 0; i < WAITERS; i++)
+        redis_ok(p.redis, "ZADD rlockd:due XX 1 %s", text(w, "%.36s", places[i]));
+    wait_until(redis_int(p.redis, "ZCOUNT rlockd:due -inf 1") == 0, RECOVER_MS);
+    expect_queue(p.redis, "away", places[0], places[1], places[2]);
+    child_signal(p.fe->child, SIGCONT);
+    wait_until(front_ready(p.fe), RECOVER_MS);
+    expect_queue(p.redis, "away", places[0], places[1], places[2]);
+}
+
 /* The reply is lost on the way: asked again with the same token, it gets in once, and a place
  * is one place. */
 static void test_lost_replies(struct world *w)
@@ -314,10 +347,15 @@ static void test_places_end(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_owners_reenter),       E2E_TEST(test_the_kind_of_an_owners_lock),
-        E2E_TEST(test_waiters_of_one_owner), E2E_TEST(test_sessions_end),
-        E2E_TEST(test_out_of_memory),        E2E_TEST(test_redis_comes_back),
-        E2E_TEST(test_lost_replies),         E2E_TEST(test_draining_keeps_the_place),
+        E2E_TEST(test_owners_reenter),
+        E2E_TEST(test_the_kind_of_an_owners_lock),
+        E2E_TEST(test_waiters_of_one_owner),
+        E2E_TEST(test_sessions_end),
+        E2E_TEST(test_out_of_memory),
+        E2E_TEST(test_redis_comes_back),
+        E2E_TEST(test_no_place_ends_for_want_of_redis),
+        E2E_TEST(test_lost_replies),
+        E2E_TEST(test_draining_keeps_the_place),
         E2E_TEST(test_places_end),
     };
     struct e2e_plan plan = {.name = "fair-faults", E2E_TESTS(tests), .front_ends = 2};
