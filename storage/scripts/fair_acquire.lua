@@ -55,8 +55,8 @@ end
 
 -- `ms`: when to try again.
 local function busy(ms, whom, remaining)
-  -- Whoever has a place keeps it also when memory is short: a write that is always allowed.
-  if old then redis.call('pexpire', lease, redis.call('pttl', lease)) end
+  -- Whoever has a place keeps it also when memory is short.
+  if old then begin_writing(lock) end
   if tonumber(wait) > 0 then
     stand_in_line()
     hold_place(remaining)
