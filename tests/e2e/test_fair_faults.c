@@ -344,6 +344,41 @@ static void test_places_end(struct world *w)
     expect_no_queue(w->redis, "kept");
 }
 
+static bool is_overdue_gone(struct world *w, const char *lease_id)
+{
+    redis_ok(w->redis, "ZADD rlockd:due XX 1 %s", lease_id);
+    return redis_str(w->redis, "ZSCORE rlockd:due %s", lease_id) == NULL;
+}
+
+/* The queue's keys become something else while one holds and two wait: they end, the watchdog
+ * does not. */
+static void test_keys_change_in_use(struct world *w)
+{
+    for (int which = 0; which < 2; which++) {
+        const char *lock = text(w, "change-%d", which), *waits = token_new(w);
+        struct session s = session_new(w->a, NULL);
+        const char *holder = session_hold(w->a, &s, lock, "kind=fair");
+        struct call *call = fair_park(w->b, lock, waits, "wait_ms=30000");
+        const char *idle = token_new(w), *later = text(w, "zzz-%d", which);
+        const char *key = which ? fair_times(w, lock) : fair_queue(w, lock);
+
+        expect_problem(fair_put(w->a, lock, idle, "wait_ms=50"), 423, "locked");
+        idle = text(w, "%.36s", fair_place(w->a, lock, idle));
+        redis_ok(w->redis, "SET %s x", key);
+        /* The round of the watchdog that finds its time over finds all others, too. */
+        redis_ok(w->redis, "ZADD rlockd:due 2 %s", later);
+        wait_until(is_overdue_gone(w, idle), PLACE_MS + 2000);
+        assert_null(redis_str(w->redis, "ZSCORE rlockd:due %s", later));
+        expect_problem(call_await(call, 7000), 409, "wrong-kind");
+        expect_status(lock_release(w->b, lock, holder), 200);
+        expect_status(session_end(w->a, &s), 200);
+        assert_false(redis_has(w->redis, lock));
+        redis_ok(w->redis, "DEL %s", key);
+        redis_ok(w->redis, "DEL %s", fair_queue(w, lock));
+        expect_status(fair_put(w->a, lock, token_new(w), NULL), 201);
+    }
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -357,6 +392,7 @@ int main(void)
         E2E_TEST(test_lost_replies),
         E2E_TEST(test_draining_keeps_the_place),
         E2E_TEST(test_places_end),
+        E2E_TEST(test_keys_change_in_use),
     };
     struct e2e_plan plan = {.name = "fair-faults", E2E_TESTS(tests), .front_ends = 2};
 

@@ -4,6 +4,7 @@
 #include "fair.h"
 #include "racers.h"
 
+#include <pthread.h>
 #include <time.h>
 
 enum {
