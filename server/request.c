@@ -44,14 +44,15 @@ static const struct field *find_field(const struct reading *reading, const char 
 }
 
 /* `given` is the first member of every value. */
-static bool accept_name(const struct reading *reading, const char *name,
+static bool accept_name(const struct reading *reading, const char *name, bool in_query,
                         const struct field **field)
 {
     *field = find_field(reading, name);
     if (*field == NULL)
         return REFUSE(reading->request, "%s: there is no such field here",
                       strlen(name) <= SHOWN_NAME_MAX ? name : "a long name");
-    if (*(bool *)value_of(reading, *field))
+    bool may_repeat = in_query && (*field)->type == FIELD_NAMES;
+    if (*(bool *)value_of(reading, *field) && !may_repeat)
         return REFUSE(reading->request, "%s: given more than once", name);
     return true;
 }
@@ -104,6 +105,25 @@ static bool add_id(const struct reading *reading, const struct field *field, con
     return true;
 }
 
+static bool add_name(const struct reading *reading, const struct field *field, const char *text,
+                     size_t len)
+{
+    struct field_names *names = value_of(reading, field);
+
+    names->given = true;
+    if (names->count == (size_t)field->max)
+        return REFUSE(reading->request, "%s: more than %" PRId64 " names", field->name,
+                      field->max);
+    if (len < 1 || len > HTTP_NAME_MAX || !text_is_utf8(text, len) ||
+        text_has_control(text, len))
+        return REFUSE(reading->request,
+                      "%s: holds what is not 1 to %d bytes of UTF-8 without control characters",
+                      field->name, HTTP_NAME_MAX);
+    memcpy(names->names[names->count], text, len);
+    names->names[names->count++][len] = '\0';
+    return true;
+}
+
 /* --- query -------------------------------------------------------------------------------- */
 
 /* Ids with commas between them; none is a list, too. */
@@ -134,7 +154,7 @@ static bool read_pair(const struct reading *reading, const char *pair, size_t pa
     if (text_query_decode(pair, name_len, name, sizeof(name), &len) != 0 ||
         strlen(name) != len || !text_is_utf8(name, len) || text_has_control(name, len))
         return REFUSE(reading->request, "query: a name in it is not percent-encoded text");
-    if (!accept_name(reading, name, &field))
+    if (!accept_name(reading, name, true, &field))
         return false;
     if (text_query_decode(raw_value, raw_value_len, value, sizeof(value), &len) != 0)
         return REFUSE(reading->request, "%s: not percent-encoded, or too long", field->name);
@@ -142,6 +162,8 @@ static bool read_pair(const struct reading *reading, const char *pair, size_t pa
         return set_text(reading, field, value, len);
     if (field->type == FIELD_IDS)
         return add_ids(reading, field, value);
+    if (field->type == FIELD_NAMES)
+        return add_name(reading, field, value, len);
     if (strlen(value) != len || !text_parse_int64(value, &number))
         return REFUSE(reading->request, "%s: not a whole number", field->name);
     return set_integer(reading, field, number);
@@ -173,20 +195,22 @@ static bool is_json(const char *content_type)
            (content_type[len] == '\0' || content_type[len] == ';' || content_type[len] == ' ');
 }
 
-static bool read_ids(const struct reading *reading, const struct field *field,
-                     const json_t *array)
+/* Of ids or names: `add` takes each. */
+static bool read_array(const struct reading *reading, const struct field *field,
+                       const json_t *array,
+                       bool (*add)(const struct reading *reading, const struct field *field,
+                                   const char *text, size_t len))
 {
-    struct field_ids *ids = value_of(reading, field);
     size_t i;
-    const json_t *id;
+    const json_t *item;
 
     if (!json_is_array(array))
-        return REFUSE(reading->request, "%s: not an array of ids", field->name);
-    ids->given = true;
-    json_array_foreach(array, i, id) {
-        if (!json_is_string(id))
-            return REFUSE(reading->request, "%s: holds what is not an id", field->name);
-        if (!add_id(reading, field, json_string_value(id), json_string_length(id)))
+        return REFUSE(reading->request, "%s: not an array of strings", field->name);
+    *(bool *)value_of(reading, field) = true;
+    json_array_foreach(array, i, item) {
+        if (!json_is_string(item))
+            return REFUSE(reading->request, "%s: holds what is not a string", field->name);
+        if (!add(reading, field, json_string_value(item), json_string_length(item)))
             return false;
     }
     return true;
@@ -196,7 +220,7 @@ static bool read_member(const struct reading *reading, const char *name, const j
 {
     const struct field *field;
 
-    if (!accept_name(reading, name, &field))
+    if (!accept_name(reading, name, false, &field))
         return false;
     if (field->type == FIELD_TEXT) {
         if (!json_is_string(value))
@@ -204,7 +228,9 @@ static bool read_member(const struct reading *reading, const char *name, const j
         return set_text(reading, field, json_string_value(value), json_string_length(value));
     }
     if (field->type == FIELD_IDS)
-        return read_ids(reading, field, value);
+        return read_array(reading, field, value, add_id);
+    if (field->type == FIELD_NAMES)
+        return read_array(reading, field, value, add_name);
     if (!json_is_integer(value))
         return REFUSE(reading->request, "%s: not a whole number", name);
     return set_integer(reading, field, json_integer_value(value));

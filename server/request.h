@@ -28,14 +28,23 @@ struct field_ids {
     char (*ids)[37]; /* the caller's, with room for `max` of them */
 };
 
-enum field_type { FIELD_INTEGER, FIELD_TEXT, FIELD_IDS };
+/* A list of names, 1 to HTTP_NAME_MAX bytes of UTF-8 without control characters each: an array
+ * of strings in the body; in the query, since names may have commas, the field once for each.
+ */
+struct field_names {
+    bool given;
+    size_t count;
+    char (*names)[FIELD_TEXT_SIZE]; /* the caller's, with room for `max` of them */
+};
+
+enum field_type { FIELD_INTEGER, FIELD_TEXT, FIELD_IDS, FIELD_NAMES };
 
 struct field {
     const char *name;
     enum field_type type;
-    size_t offset; /* of the struct field_integer, field_text or field_ids */
-    int64_t min,
-        max; /* of the number, of the text's bytes (max < FIELD_TEXT_SIZE), of the ids */
+    size_t offset;    /* of the struct field_… */
+    int64_t min, max; /* of the number, of the text's bytes (max < FIELD_TEXT_SIZE), of how many
+                         ids or names */
 };
 
 /* Reads the fields into `values`, zeroed before. False: the request was refused and is
