@@ -28,9 +28,9 @@ struct acquisition {
     struct waiter waiter;
     struct timer deadline;
     int64_t deadline_ns, started_ns;
-    int64_t parked_ns; /* 0: never had to wait */
-    uint64_t generation;
-    uint64_t heard; /* of leases and sessions, when the attempt under way began */
+    int64_t parked_ns;   /* 0: never had to wait */
+    uint64_t generation; /* of the waiters, when the attempt under way began */
+    uint64_t heard;      /* of leases and sessions, at that time */
     void (*parked)(void *arg);
     lock_done *done;
     void *arg;
@@ -66,6 +66,19 @@ static const struct acquire_object *object_of(const struct lease *lease)
 
 static void on_tried(void *arg, const struct lock_result *result);
 
+/* The hash of the lock that it waits for: of several, of the one that was in the way last. */
+static size_t waited_lock(const struct acquisition *acquisition,
+                          char lock[static KEY_NAME_MAX + 1])
+{
+    const struct lock_names *locks = acquisition->lease->locks;
+    const char *name = acquisition->lease->name;
+
+    if (locks != NULL && locks->in_the_way > 0 && locks->in_the_way <= locks->count)
+        name = locks->name[locks->in_the_way - 1];
+    return lock_store_key_name(acquisition->acquirer->options.store, name, lock,
+                               KEY_NAME_MAX + 1);
+}
+
 static bool is_full(const struct acquirer *acquirer)
 {
     return acquirer->options.parking->taken >= acquirer->options.parking->places;
@@ -83,6 +96,7 @@ static void try(struct acquisition *acquisition)
     acquisition->registering = may_wait;
     acquisition->no_room = wants_to_wait && !has_room;
     acquisition->heard = waiters_heard(acquirer->options.waiters);
+    acquisition->generation = waiters_generation(acquirer->options.waiters);
     acquisition->waiter.trying = true;
     object_of(acquisition->lease)
         ->try(acquirer->options.store, acquisition->lease, may_wait ? left_ms : 0,
@@ -121,12 +135,14 @@ static void leave_behind(struct acquisition *acquisition)
     acquisition->orphan = malloc(sizeof(*acquisition->orphan));
     assert(acquisition->orphan != NULL);
     *acquisition->orphan = *acquisition->lease;
+    lock_names_share(acquisition->orphan->locks);
 }
 
 static void end_orphan(struct acquisition *acquisition, const struct lock_result *result)
 {
     if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_BUSY)
         take_back(acquisition, acquisition->orphan);
+    lock_names_drop(acquisition->orphan->locks);
     free(acquisition->orphan);
     free(acquisition);
 }
@@ -195,14 +211,27 @@ static void park(struct acquisition *acquisition, int64_t remaining_ms)
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
     timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
               acquisition->deadline_ns);
-    size_t len = lock_store_key_name(acquirer->options.store, acquisition->lease->name, lock,
-                                     sizeof(lock));
+    size_t len = waited_lock(acquisition, lock);
     acquisition->parked(acquisition->arg);
     waiter_join(acquirer->options.waiters, &acquisition->waiter, lock, len,
                 acquisition->generation, remaining_ms);
     if (acquisition->heard != waiters_heard(acquirer->options.waiters) &&
         !acquisition->waiter.trying)
         try(acquisition);
+}
+
+/* Sleeps on, of several locks for the one that is in the way now. */
+static void stay(struct acquisition *acquisition, int64_t sleep_ms)
+{
+    struct waiters *waiters = acquisition->acquirer->options.waiters;
+    char lock[KEY_NAME_MAX + 1];
+
+    if (acquisition->lease->locks == NULL) {
+        waiter_busy(waiters, &acquisition->waiter, sleep_ms);
+        return;
+    }
+    size_t len = waited_lock(acquisition, lock);
+    waiter_move(waiters, &acquisition->waiter, lock, len, acquisition->generation, sleep_ms);
 }
 
 /* The lock was not to be had. */
@@ -220,7 +249,7 @@ static void wait_on(struct acquisition *acquisition, const struct lock_result *r
     } else if (acquirer->draining) {
         finish_as(acquisition, LOCK_DRAINING);
     } else if (acquisition->parked_ns != 0) {
-        waiter_busy(acquirer->options.waiters, &acquisition->waiter, sleep_ms);
+        stay(acquisition, sleep_ms);
     } else if (acquisition->no_room || is_full(acquirer)) {
         metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
         finish_as(acquisition, LOCK_TOO_MANY_WAITERS);
@@ -258,6 +287,8 @@ static void on_tried(void *arg, const struct lock_result *result)
         return;
     case LOCK_BUSY:
         acquisition->registered |= acquisition->registering;
+        if (acquisition->lease->locks != NULL)
+            acquisition->lease->locks->in_the_way = result->in_the_way;
         wait_on(acquisition, result, result->remaining_ms);
         return;
     case LOCK_UNKNOWN:
@@ -314,7 +345,6 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
                                   lock_done *done, void *arg)
 {
     struct acquisition *acquisition = calloc(1, sizeof(*acquisition));
-    char lock[KEY_NAME_MAX + 1];
 
     assert(acquisition != NULL);
     acquisition->acquirer = acquirer;
@@ -331,12 +361,6 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
     acquisition->done = done;
     acquisition->arg = arg;
     DL_APPEND(acquirer->acquisitions, acquisition);
-    if (deadline_ns > loop_now_ns(acquirer->options.loop)) {
-        size_t len = lock_store_key_name(acquirer->options.store, lease->name, lock,
-                                         sizeof(lock));
-        acquisition->generation = waiters_generation(acquirer->options.waiters,
-                                                     &acquisition->waiter, lock, len);
-    }
     try(acquisition);
     return acquisition;
 }
@@ -382,8 +406,7 @@ void acquirer_session_changed(struct acquirer *acquirer, const char *session_id)
         const struct lease *lease = acquisition->lease;
         if (acquisition->parked_ns == 0 || strcmp(lease->session_id, session_id) != 0)
             continue;
-        size_t len = lock_store_key_name(acquirer->options.store, lease->name, lock,
-                                         sizeof(lock));
+        size_t len = waited_lock(acquisition, lock);
         waiters_nudge(acquirer->options.waiters, lock, len, lease->id);
     }
 }

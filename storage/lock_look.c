@@ -196,5 +196,6 @@ void lock_describe_holder(struct lock_store *store, const char *name,
 
     assert(describe != NULL);
     *describe = (struct describe){.done = done, .arg = arg, .result = *result};
+    describe->result.reply = NULL;
     lock_look(store, name, &wish, on_described, describe);
 }

@@ -222,6 +222,7 @@ static void read_reply(struct lock_result *out, const struct lock_call *call,
         return;
     }
     out->outcome = row->outcome;
+    out->reply = result->reply;
     if (row->metric != METRIC_COUNT)
         metrics_add(call->store->options.metrics, row->metric, 1);
     if (row->outcome == LOCK_GRANTED || row->outcome == LOCK_HELD)
@@ -236,6 +237,9 @@ static void read_reply(struct lock_result *out, const struct lock_call *call,
                                          result->sent_ns);
         lock_copy_text(redis_reply_at(result->reply, 2), out->holder.field,
                        sizeof(out->holder.field));
+        out->in_the_way = (size_t)redis_reply_integer(redis_reply_at(result->reply, 3));
+    } else if (row->outcome == LOCK_WRONG_KIND || row->outcome == LOCK_UPGRADE) {
+        out->in_the_way = (size_t)redis_reply_integer(redis_reply_at(result->reply, 1));
     }
 }
 
@@ -283,9 +287,8 @@ bool lock_kind_find(const char *name, enum lock_kind *kind)
     return false;
 }
 
-/* The ARGV of lib/request.lua. */
-static void add_request(struct script_args *args, const struct lock_store *store,
-                        const struct lease *lease, int64_t register_ms, bool registered)
+void args_request(struct script_args *args, const struct lock_store *store,
+                  const struct lease *lease, int64_t register_ms, bool registered)
 {
     static const char *const modes[] = {
         [LEASE_NEW] = "new", [LEASE_RECORDED] = "record", [LEASE_MADE] = "made"};
@@ -301,7 +304,7 @@ static void add_request(struct script_args *args, const struct lock_store *store
     args_number(args, register_ms == 0 && lease->once ? -1 : register_ms);
     args_string(args, registered ? "1" : "0");
     args_string(args, kind_names[lease->kind]);
-    if (lease->session_id[0] == '\0')
+    if (lease->session_id[0] == '\0' && lease->locks == NULL)
         return;
     args_string(args, lease->owner);
     args_string(args, lease->session_id);
@@ -319,12 +322,16 @@ void lock_try(struct lock_store *store, const struct lease *lease, int64_t regis
     struct script_args args = {0};
     struct lease_keys keys;
 
+    if (lease->locks != NULL) {
+        multi_try(store, lease, register_ms, registered, done, arg);
+        return;
+    }
     lease_keys_make(store, &keys, lease->name, lease->id);
     args_key(&args, &keys.lock.name);
     args_key(&args, &keys.lock.counter);
     args_key(&args, &keys.record);
     args_key(&args, &keys.lock.queue);
-    add_request(&args, store, lease, register_ms, registered);
+    args_request(&args, store, lease, register_ms, registered);
     lock_call_send(store, scripts[lease->kind], &args, lease->ttl_ms, done, arg);
 }
 

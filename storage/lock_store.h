@@ -13,6 +13,7 @@
 #include "server/config.h"
 #include "server/loop.h"
 #include "server/metrics.h"
+#include "storage/lock_names.h"
 #include "storage/redis.h"
 
 enum {
@@ -45,7 +46,8 @@ struct acquire_object;
 struct lease {
     const struct acquire_object *object; /* NULL: a lock of `kind`; else see acquire.h */
     enum lock_kind kind;
-    char name[LOCK_NAME_SIZE]; /* of the lock, as the client says it */
+    char name[LOCK_NAME_SIZE]; /* of the lock, as the client says it; of several the first */
+    struct lock_names *locks;  /* of several locks at once; NULL: of one */
     char id[LEASE_ID_SIZE];
     char session_id[SESSION_ID_SIZE]; /* empty: none */
     char owner[LOCK_OWNER_SIZE]; /* with a session: whose leases share the lock; or empty */
@@ -104,7 +106,10 @@ struct lock_result {
     int64_t value;   /* of a semaphore or latch: what it is now */
     int64_t permits; /* that it was about */
     size_t waiter_count;
+    size_t in_the_way; /* number, from 1 on, of the one of several locks that is; 0: none */
     char reason[16];
+    /* What it was read from, gone when the callback returns: multi_store.h has more of it. */
+    const struct redisReply *reply;
     /* Of a lease that was confirmed or renewed: what its record says. */
     char kind[LOCK_KIND_SIZE];
     char note[LOCK_NOTE_SIZE];

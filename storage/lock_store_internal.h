@@ -54,6 +54,10 @@ void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, co
 void lock_call_send(struct lock_store *store, enum script script,
                     const struct script_args *args, int64_t ttl_ms, lock_done *done, void *arg);
 
+/* The ARGV of lib/request.lua: all of them for several locks, else as many as are needed. */
+void args_request(struct script_args *args, const struct lock_store *store,
+                  const struct lease *lease, int64_t register_ms, bool registered);
+
 /* When a lease that the watchdog has just renewed is due again: Redisson's third. */
 int64_t watchdog_period_ms(const struct config *config);
 
@@ -62,6 +66,10 @@ int64_t watchdog_period_ms(const struct config *config);
 int64_t lock_ms_left(const struct lock_store *store, int64_t ms, int64_t sent_ns);
 /* Copies a text of a reply; "" when it does not fit. */
 void lock_copy_text(const struct redisReply *reply, char *out, size_t out_size);
+
+/* multi_store.c: lock_try() of several. */
+void multi_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
+               bool registered, lock_done *done, void *arg);
 
 /* lock_list.c */
 /* Reads "<cursor of SCAN>.<answers to skip>"; "" is the start. Non-zero: it is neither. */

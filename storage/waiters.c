@@ -290,12 +290,9 @@ static struct waited_lock *make_lock(struct waiters *waiters, const struct waite
     return lock;
 }
 
-uint64_t waiters_generation(const struct waiters *waiters, const struct waiter *waiter,
-                            const char *name, size_t len)
+uint64_t waiters_generation(const struct waiters *waiters)
 {
-    struct waited_lock *lock = find_lock(waiters, waiter->kind, waiter->lease_id, name, len);
-
-    return lock != NULL && subscription_is_live(&lock->subscription) ? lock->generation : 0;
+    return waiters->generation;
 }
 
 /* --- waiters ------------------------------------------------------------------------------ */
@@ -312,7 +309,7 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
     DL_APPEND(lock->queue, waiter);
     metrics_add(waiters->options.metrics, METRIC_WAITERS, 1);
     bool live = subscription_is_live(&lock->subscription);
-    if (live && generation != lock->generation)
+    if (live && lock->generation > generation)
         give_turn(lock); /* its attempt began before the subscription or before a message */
     else if (lock->turn == NULL && lock->queue == waiter)
         sleep_for(lock, remaining_ms); /* until then, or until on_ready() */
@@ -338,6 +335,22 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
         give_turn_to(lock, modest, waiter->wants);
     else if (lock->turn == NULL)
         settle(lock, remaining_ms);
+}
+
+void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *name, size_t len,
+                 uint64_t generation, int64_t remaining_ms)
+{
+    if (find_lock(waiters, waiter->kind, waiter->lease_id, name, len) == waiter->lock) {
+        waiter_busy(waiters, waiter, remaining_ms);
+        return;
+    }
+    waiter_leave(waiters, waiter, -1);
+    waiter_join(waiters, waiter, name, len, generation, remaining_ms);
+    if (waiter->nudged && !waiter->trying) {
+        waiter->trying = true;
+        waiter->turn(waiter->arg);
+    }
+    waiter->nudged = false;
 }
 
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms)

@@ -59,18 +59,21 @@ struct waiters *waiters_new(const struct waiters_options *options);
 void waiters_free(struct waiters *waiters);
 
 /* To be asked before an attempt that may end in waiting: tells later whether anything happened
- * to the lock since. 0: the lock is not subscribed to. `lock` is the name of its hash. */
-uint64_t waiters_generation(const struct waiters *waiters, const struct waiter *waiter,
-                            const char *lock, size_t len);
+ * to its lock since. */
+uint64_t waiters_generation(const struct waiters *waiters);
 
 /* Joins the queue after an attempt that found the lock busy for `remaining_ms` (negative:
- * unknown) and began at `generation`. Its turn comes as soon as the lock may have become free
- * since. */
+ * unknown) and began at `generation`. `lock` is the name of its hash. Its turn comes as soon as
+ * the lock may have become free since. */
 void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *lock, size_t len,
                  uint64_t generation, int64_t remaining_ms);
 /* The attempt found the lock busy, or could not be made: the waiter keeps its place and sleeps.
  */
 void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaining_ms);
+/* The same of one that waits for several locks: it is this one that is in the way. Should it
+ * stand in the queue of another one, which then is free, the next one there gets its turn. */
+void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *lock, size_t len,
+                 uint64_t generation, int64_t remaining_ms);
 /* Leaves the queue, whenever it wants. `taken_ms`: it got the lock for so long; negative: there
  * may be something left for others, and if it was its turn, the next one gets it. */
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms);

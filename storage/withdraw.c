@@ -17,6 +17,7 @@ struct withdrawal {
     enum script script;
     const char *record;
     char name[LOCK_NAME_SIZE];
+    struct lock_names *locks; /* of several */
     char lease_id[LEASE_ID_SIZE];
     char mark[LOCK_MARK_SIZE];
     enum lease_mode mode;
@@ -31,6 +32,7 @@ static void forget(struct withdrawal *withdrawal)
 
     DL_DELETE(store->withdrawals, withdrawal);
     metrics_add(store->options.metrics, METRIC_PENDING_WITHDRAWALS, -1);
+    lock_names_drop(withdrawal->locks);
     free(withdrawal);
 }
 
@@ -59,6 +61,8 @@ static void send(struct withdrawal *withdrawal)
 {
     struct script_args args = {0};
     struct key name, record, waiters;
+    char *names = NULL;
+    size_t names_len;
 
     name.len = lock_store_key_name(withdrawal->store, withdrawal->name, name.text,
                                    sizeof(name.text));
@@ -72,8 +76,14 @@ static void send(struct withdrawal *withdrawal)
     args_string(&args, withdrawal->mode == LEASE_NEW ? "1" : "");
     args_string(&args, withdrawal->keeps_place ? "1" : "");
     args_number(&args, withdrawal->store->options.config->retry_window_ms);
+    if (withdrawal->locks != NULL) {
+        names = lock_names_join(withdrawal->locks,
+                                withdrawal->store->options.config->key_prefix, &names_len);
+        args_text(&args, names, names_len);
+    }
     withdrawal->in_flight = true;
     args_send(withdrawal->store, withdrawal->script, &args, on_reply, withdrawal);
+    free(names);
 }
 
 void withdraw_by(struct lock_store *store, enum script script, const char *record,
@@ -86,6 +96,7 @@ void withdraw_by(struct lock_store *store, enum script script, const char *recor
     withdrawal->script = script;
     withdrawal->record = record;
     memcpy(withdrawal->name, lease->name, sizeof(lease->name));
+    withdrawal->locks = lock_names_share(lease->locks);
     memcpy(withdrawal->lease_id, lease->id, sizeof(lease->id));
     memcpy(withdrawal->mark, lease->mark, sizeof(lease->mark));
     withdrawal->mode = lease->mode;

@@ -48,7 +48,7 @@ local function describe(field, count, kind, left)
   local note, session, owner, watchdog, token = '', id, thread, '', ''
   if record then
     note, session, owner, watchdog = record.note, record.session, '', record.watchdog
-    token = not record.locks and record.token or ''
+    token = token_for(record, lock)
   elseif kind == 'read' then
     token = token_of_reads(lock, field) or ''
   end

@@ -8,7 +8,8 @@
 --
 -- Replies  open, remaining ms, ttl, age in ms, name,
 --            [lease id, lock, remaining ms, token, owner, ttl, watchdog, note,
---             kind, ...],
+--             kind, ...]; of several locks their names, a newline before each, and their
+--             tokens, a blank between,
 --            [lease id, reason, kind and lock, ...] of what was lost and not told yet
 --          ended, reason | wait-too-long, ttl
 -- include lease
@@ -59,7 +60,7 @@ for _, lease_id in ipairs(redis.call('hkeys', leases)) do
     spend(record, lease_id, 'released', window)
   else
     local remaining = time_left(record, lease_id)
-    for _, value in ipairs({lease_id, table.concat(locks_of(record), '\n'), remaining,
+    for _, value in ipairs({lease_id, names_of(record), remaining,
       record.token, record.owner, tonumber(record.ttl), record.watchdog, record.note,
       record.kind}) do
       held[#held + 1] = value

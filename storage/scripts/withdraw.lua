@@ -7,6 +7,7 @@
 --       3 "1": the request made the token, so nobody else can have asked with it
 --       4 "1": the place in a fair lock's queue stays, for the next request with the token
 --       5 retry window in ms
+--       6 of several locks: their names, a newline before each
 --
 -- Reply  1: a grant was undone; 0: there was none of this request's
 -- include lease
@@ -20,7 +21,7 @@ if not old then
   take_hold_off({kind = 'lock', owner = ''}, lease_id, lock)
   return 1
 end
-if old.lock ~= lock or old.state == 'ended' then return 0 end
+if names_of(old) ~= (ARGV[6] or lock) or old.state == 'ended' then return 0 end
 if old.state == 'waiting' then
   stop_waiting_with(old, lease_id, mark, ARGV[4] == '1' and old.kind == 'fair' and ARGV[5])
   return 0

@@ -26,8 +26,7 @@ static void crowd(enum wait_kind kind)
     ready(kind == WAIT_LATCH ? LATCH : kind == WAIT_SEMAPHORE ? SEMAPHORE : READ_WRITE);
     busy(a);
     for (size_t i = 1; i < VISITORS; i++)
-        join_as_of(&visitors[i],
-                   waiters_generation(waiters, &visitors[i].waiter, LOCK, strlen(LOCK)), -1);
+        join(&visitors[i]);
     expect_turns(1, 0, 0, 0);
 }
 
@@ -202,9 +201,6 @@ static void kinds_have_their_own_queues(void **state)
     (void)state;
     sleepers(1);
     leave(a, -1);
-    assert_int_not_equal(generation(), 0);
-    struct waiter other = {.kind = WAIT_SEMAPHORE, .lease_id = ""};
-    assert_int_equal(waiters_generation(waiters, &other, LOCK, strlen(LOCK)), 0);
     crowd(WAIT_SEMAPHORE);
     assert_int_equal(metrics.values[METRIC_WAITED_LOCKS], 2);
     unlocked();

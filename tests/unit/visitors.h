@@ -60,8 +60,7 @@ static inline void expect_turns(unsigned of_a, unsigned of_b, unsigned of_c, uns
 
 static inline uint64_t generation(void)
 {
-    return waiters_generation(waiters, &(struct waiter){.kind = WAIT_LOCK, .lease_id = ""},
-                              LOCK, strlen(LOCK));
+    return waiters_generation(waiters);
 }
 
 static inline void join_as_of(struct visitor *visitor, uint64_t as_of, int64_t remaining_ms)
@@ -72,6 +71,17 @@ static inline void join_as_of(struct visitor *visitor, uint64_t as_of, int64_t r
 static inline void join(struct visitor *visitor)
 {
     join_as_of(visitor, generation(), -1);
+}
+
+static inline void join_to(struct visitor *visitor, const char *lock)
+{
+    waiter_join(waiters, &visitor->waiter, lock, strlen(lock), generation(), -1);
+}
+
+static inline void move(struct visitor *visitor, const char *lock, uint64_t as_of,
+                        int64_t remaining_ms)
+{
+    waiter_move(waiters, &visitor->waiter, lock, strlen(lock), as_of, remaining_ms);
 }
 
 static inline void busy(struct visitor *visitor)

@@ -118,13 +118,6 @@ end
 
 local function locks_of(record) return record.locks or {record.lock} end
 
--- The fencing tokens of a lease, in the order of its locks.
-local function tokens_of(record)
-  local tokens = {}
-  for token in string.gmatch(record.token or '', '%d+') do table.insert(tokens, token) end
-  return tokens
-end
-
 -- Whether the lease that has this record holds what it was granted, all of it.
 local function holds(record, lease_id)
   local tokens = tokens_of(record)
@@ -152,14 +145,17 @@ end
 
 -- Ms that a lease which holds has left; negative: an operator took the TTL away.
 local function time_left(record, lease_id)
-  local least = math.huge
+  local least = nil
   for _, lock in ipairs(locks_of(record)) do
-    least = math.min(least, left_of_one(record, lease_id, lock))
+    local left = left_of_one(record, lease_id, lock)
+    if left >= 0 then least = math.min(least or left, left) end
   end
   -- One that the watchdog does not keep may end before the lock that it shares.
   local over = record.session ~= '' and record.watchdog ~= '1' and
     redis.call('zscore', 'rlockd:due', lease_id)
-  return over and math.max(0, math.min(least, over - epoch_ms())) or least
+  if not over then return least or -1 end
+  over = math.max(0, over - epoch_ms())
+  return math.min(least or over, over)
 end
 
 -- The lease's session has nothing to do with it any more.
@@ -209,7 +205,7 @@ local function lose(record, lease_id, window)
   if session ~= '' then
     local lost = 'rlockd:session-lost:' .. session
     redis.call('hset', lost, lease_id,
-      reason .. '\n' .. record.kind .. '\n' .. table.concat(locks_of(record), '\n'))
+      reason .. '\n' .. record.kind .. '\n' .. names_of(record))
     local session_left = redis.call('pttl', 'rlockd:session:' .. session)
     redis.call('pexpire', lost, math.max(session_left, tonumber(window)))
     redis.call('publish', 'rlockd:sessions', session)

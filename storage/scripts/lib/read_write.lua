@@ -68,7 +68,8 @@ local function token_of_reads(lock, holder)
   for number = 1, tonumber(redis.call('hget', lock, holder)) or 0 do
     local lease_id = redis.call('get', read_key(lock, holder, number))
     local record = lease_id and parse(redis.call('get', record_key(lease_id)) or nil)
-    if record and record.token ~= '' then return record.token end
+    local token = record and token_for(record, lock) or ''
+    if token ~= '' then return token end
   end
   return nil
 end
@@ -167,7 +168,7 @@ local function reads_of_grant(lock, token)
   local found = {}
   for i, text in ipairs(get_many(records)) do
     local record = text and string.find(text, token, 1, true) and parse(text)
-    if record and record.token == token then
+    if record and token_for(record, lock) == token then
       found[#found + 1] = {holders[i], lease_ids[i], record}
     end
   end

@@ -41,6 +41,29 @@ local function format(record)
   return table.concat(values, '\n')
 end
 
+-- What a lease is of, as one text: a name, or of several locks each name after a newline.
+-- Empty: a token for several that was spent before anybody had asked with it.
+local function names_of(record)
+  if not record.locks then return record.lock end
+  return '\n' .. table.concat(record.locks, '\n')
+end
+
+-- The fencing tokens of a lease, in the order of its locks.
+local function tokens_of(record)
+  local tokens = {}
+  for token in string.gmatch(record.token or '', '%d+') do table.insert(tokens, token) end
+  return tokens
+end
+
+-- That of one of its locks, or "".
+local function token_for(record, lock)
+  if not record.locks then return record.token end
+  for i, name in ipairs(record.locks) do
+    if name == lock then return tokens_of(record)[i] or '' end
+  end
+  return ''
+end
+
 local function record_key(lease_id) return 'rlockd:lease:' .. lease_id end
 
 -- Redisson's rules for the names of a lock's companions.

@@ -30,10 +30,7 @@ end
 local wish = new_record('waiting')
 local holder = holder_of(wish, lease_id)
 
-local function is_same_lock(record)
-  return record.lock == (wanted.lock or '') and
-    table.concat(record.locks or {}, '\n') == table.concat(wanted.locks or {}, '\n')
-end
+local function is_same_lock(record) return names_of(record) == names_of(wanted) end
 
 local function refuse(reply)
   if registered then leave_line(wish, lease_id) end
@@ -113,7 +110,7 @@ local function bind(tokens)
     local now = epoch_ms()
     local leases = 'rlockd:session-leases:' .. session
     record.since = integer(now)
-    redis.call('hset', leases, lease_id, table.concat(locks_of(wanted), '\n'))
+    redis.call('hset', leases, lease_id, names_of(wanted))
     redis.call('pexpire', leases, redis.call('pttl', 'rlockd:session:' .. session))
     redis.call('zadd', 'rlockd:due', now + ARGV[13], lease_id)
   end

@@ -1,0 +1,179 @@
+/* storage/acquire.c, on its real waiters: one that waits for several locks. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/acquisitions.h"
+
+#define OTHER "invoices"
+
+/* a wants both, in this order: invoices, orders. */
+static int set_up_several(void **state)
+{
+    static const char *const names[] = {LOCK, OTHER};
+
+    if (set_up(state) != 0)
+        return 1;
+    a->lease.locks = lock_names_new(names, 2);
+    snprintf(a->lease.name, sizeof(a->lease.name), OTHER);
+    return 0;
+}
+
+static int tear_down_several(void **state)
+{
+    int failed = tear_down(state);
+
+    lock_names_drop(a->lease.locks);
+    return failed;
+}
+
+static void answer_busy(size_t number, int64_t remaining_ms)
+{
+    struct lock_result result = {
+        .outcome = LOCK_BUSY, .remaining_ms = remaining_ms, .in_the_way = number};
+
+    answer_with(a, &result);
+}
+
+/* Waits for orders, asleep. */
+static void wait_for_orders(void)
+{
+    start(a, WAIT_MS);
+    answer_busy(2, TTL_MS);
+    ready(CHANNEL_OF(LOCK));
+    answer_busy(2, TTL_MS);
+    assert_null(attempt_of(a));
+    assert_int_equal(a->parked, 1);
+}
+
+static void waits_for_the_one_in_the_way(void **state)
+{
+    (void)state;
+    wait_for_orders();
+    assert_null(CHANNEL_OF(OTHER));
+    /* The script is told, so that it looks there first. */
+    assert_int_equal(a->lease.locks->in_the_way, 2);
+    unlocked();
+    assert_non_null(attempt_of(a));
+    answer_busy(1, 700);
+    assert_non_null(CHANNEL_OF(OTHER));
+    ready(CHANNEL_OF(OTHER));
+    answer_busy(1, 700);
+    unlocked();
+    assert_null(attempt_of(a));
+    assert_int_equal(a->parked, 1);
+    /* It sleeps as long as that one is held. */
+    pass(702 * MS);
+    answer(a, LOCK_GRANTED);
+    expect_done(a, LOCK_GRANTED);
+    assert_int_equal(a->withdrawn, 0);
+    assert_int_equal(metrics.values[METRIC_WAITS_STARTED], 1);
+}
+
+static void others_of_that_lock_are_not_left_asleep(void **state)
+{
+    (void)state;
+    wait_for_orders();
+    start_waiting(b);
+    unlocked();
+    assert_null(attempt_of(b));
+    answer_busy(1, TTL_MS);
+    assert_non_null(attempt_of(b));
+    answer(b, LOCK_GRANTED);
+    expect_done(b, LOCK_GRANTED);
+}
+
+/* What was published before it stood in the queue of the other lock. */
+static void message_of_the_other_lock_is_not_missed(void **state)
+{
+    (void)state;
+    snprintf(b->lease.name, sizeof(b->lease.name), OTHER);
+    start(b, WAIT_MS);
+    answer(b, LOCK_BUSY);
+    ready(CHANNEL_OF(OTHER));
+    answer(b, LOCK_BUSY);
+    wait_for_orders();
+    unlocked();
+    publish(CHANNEL_OF(OTHER), "0");
+    answer(b, LOCK_GRANTED);
+    publish(CHANNEL_OF(OTHER), "0"); /* nobody waits there */
+    answer_busy(1, TTL_MS);
+    assert_non_null(attempt_of(a));
+    answer(a, LOCK_GRANTED);
+    expect_done(a, LOCK_GRANTED);
+}
+
+static void sessions_and_leases_are_heard_in_either_queue(void **state)
+{
+    (void)state;
+    snprintf(a->lease.session_id, sizeof(a->lease.session_id), "s");
+    wait_for_orders();
+    acquirer_session_changed(acquirer, "s");
+    assert_non_null(attempt_of(a));
+    answer_busy(1, TTL_MS);
+    ready(CHANNEL_OF(OTHER));
+    answer_busy(1, TTL_MS);
+    acquirer_session_changed(acquirer, "other");
+    assert_null(attempt_of(a));
+    acquirer_session_changed(acquirer, "s");
+    assert_non_null(attempt_of(a));
+    /* While it tries, and goes to the other queue with that attempt. */
+    acquirer_session_changed(acquirer, "s");
+    answer_busy(2, TTL_MS);
+    assert_non_null(attempt_of(a));
+    answer(a, LOCK_SESSION_ENDED);
+    expect_done(a, LOCK_SESSION_ENDED);
+    assert_int_equal(a->withdrawn, 1);
+}
+
+/* The attempt that is left behind keeps what it needs. */
+static void names_outlive_one_that_is_cancelled(void **state)
+{
+    (void)state;
+    wait_for_orders();
+    unlocked();
+    cancel(a);
+    assert_int_equal(a->withdrawn, 1);
+    assert_int_equal(a->lease.locks->refs, 2);
+    answer_busy(1, TTL_MS);
+    assert_int_equal(a->lease.locks->refs, 1);
+}
+
+static void wait_ends(void **state)
+{
+    (void)state;
+    wait_for_orders();
+    unlocked();
+    answer_busy(1, TTL_MS);
+    ready(CHANNEL_OF(OTHER));
+    answer_busy(1, TTL_MS);
+    while (attempt_of(a) == NULL || attempt_of(a)->register_ms > 0) {
+        if (attempt_of(a) != NULL)
+            answer_busy(1, TTL_MS);
+        pass(next_timer_ns());
+    }
+    answer_busy(1, TTL_MS);
+    expect_done(a, LOCK_BUSY);
+    assert_int_equal(a->result.in_the_way, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_several, tear_down_several)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(waits_for_the_one_in_the_way),
+        TEST(others_of_that_lock_are_not_left_asleep),
+        TEST(message_of_the_other_lock_is_not_missed),
+        TEST(sessions_and_leases_are_heard_in_either_queue),
+        TEST(names_outlive_one_that_is_cancelled),
+        TEST(wait_ends),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
