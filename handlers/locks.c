@@ -4,30 +4,41 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "handlers/multi_locks.h"
 #include "server/problem.h"
 #include "server/token.h"
 
 /* How long a client that cannot wait here should wait elsewhere, when nobody knows better. */
 enum { RETRY_AFTER_MIN_MS = 50, RETRY_AFTER_MAX_MS = 1000 };
 
+bool locks_check_name(struct http_request *request, const char *field, const char *name)
+{
+    if (strncmp(name, "rlockd:", 7) != 0 && strncmp(name, "redisson_", 9) != 0)
+        return true;
+    problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                  "%s: those that begin with rlockd: or redisson_ are taken by keys of locks",
+                  field);
+    return false;
+}
+
 bool locks_read_name(struct http_request *request, char name[LOCK_NAME_SIZE])
 {
     snprintf(name, LOCK_NAME_SIZE, "%s", http_param(request, 0));
-    if (strncmp(name, "rlockd:", 7) != 0 && strncmp(name, "redisson_", 9) != 0)
-        return true;
-    problem_reply(
-        request, PROBLEM_MALFORMED_REQUEST, NULL,
-        "name: those that begin with rlockd: or redisson_ are taken by keys of locks");
-    return false;
+    return locks_check_name(request, "name", name);
 }
 
 bool locks_read_lease(struct http_request *request, bool required, struct lease *lease,
                       char token[37])
 {
+    return locks_read_name(request, lease->name) &&
+           locks_read_token(request, required, lease, token);
+}
+
+bool locks_read_token(struct http_request *request, bool required, struct lease *lease,
+                      char token[37])
+{
     struct service *service = http_service(request);
 
-    if (!locks_read_name(request, lease->name))
-        return false;
     if (!request_token(request, HTTP_LEASE_TOKEN, "Lease-Token", required, token))
         return false;
     lease->mode = LEASE_RECORDED;
@@ -121,6 +132,10 @@ void locks_reply_hold(struct http_request *request, int status, const struct lea
     const char *kind = is_recorded ? result->kind : lock_kind_name(lease->kind);
     struct json_text body = {0};
 
+    if (lease->locks != NULL) {
+        multi_locks_reply_hold(request, status, lease, result, token);
+        return;
+    }
     json_text_string(&body, "lock", lease->name);
     json_text_string(&body, "kind", kind);
     json_text_string(&body, "state", "held");
@@ -163,6 +178,21 @@ void locks_reply_unavailable(struct http_request *request, enum lock_outcome out
                       "Redis refused the command: nothing was changed");
 }
 
+/* Of several locks the one that the result is about. */
+static const char *name_in_the_way(const struct lease *lease, const struct lock_result *result)
+{
+    if (lease->locks == NULL || result->in_the_way < 1 ||
+        result->in_the_way > lease->locks->count)
+        return lease->name;
+    return lease->locks->name[result->in_the_way - 1];
+}
+
+void locks_describe_holder(struct service *service, const struct lease *lease,
+                           const struct lock_result *result, lock_done *done, void *arg)
+{
+    lock_describe_holder(service->store, name_in_the_way(lease, result), result, done, arg);
+}
+
 void locks_reply_busy(struct http_request *request, const struct lease *lease,
                       const struct lock_result *result)
 {
@@ -175,8 +205,8 @@ void locks_reply_busy(struct http_request *request, const struct lease *lease,
         retry_ms = RETRY_AFTER_MIN_MS;
     snprintf(seconds, sizeof(seconds), "%" PRId64, (retry_ms + 999) / 1000);
     http_reply_header(request, "Retry-After", seconds);
-    json_t *members = json_pack("{s:s, s:I}", "lock", lease->name, "retry_after_ms",
-                                (json_int_t)retry_ms);
+    json_t *members = json_pack("{s:s, s:I}", "lock", name_in_the_way(lease, result),
+                                "retry_after_ms", (json_int_t)retry_ms);
     if (members != NULL && result->remaining_ms >= 0)
         json_object_set_new(members, "remaining_ms", json_integer(result->remaining_ms));
     if (members != NULL && result->holder.field[0] != '\0')
@@ -187,11 +217,24 @@ void locks_reply_busy(struct http_request *request, const struct lease *lease,
 static void reply_ended(struct http_request *request, const struct lease *lease,
                         const struct lock_result *result)
 {
-    json_t *members = json_pack("{s:s, s:s, s:s}", "lock", lease->name, "lease_id", lease->id,
-                                "reason", result->reason);
+    json_t *members = json_object();
 
+    if (lease->locks != NULL)
+        json_object_set_new(members, "locks", multi_locks_names_json(lease->locks));
+    else
+        set_text(members, "lock", lease->name);
+    json_object_set_new(members, "lease_id", json_string(lease->id));
+    json_object_set_new(members, "reason", json_string(result->reason));
     problem_reply(request, PROBLEM_LEASE_ENDED, members,
                   "this lease does not hold the lock, and its token is spent: use a new one");
+}
+
+/* NULL where the path says which lock it is about. */
+static json_t *member_in_the_way(const struct lease *lease, const struct lock_result *result)
+{
+    if (lease->locks == NULL || result->in_the_way == 0)
+        return NULL;
+    return json_pack("{s:s}", "lock", name_in_the_way(lease, result));
 }
 
 void locks_reply_failure(struct http_request *request, const struct lease *lease,
@@ -215,11 +258,11 @@ void locks_reply_failure(struct http_request *request, const struct lease *lease
             "Lease-Token: was used for another lock, kind, owner or session: use a new one");
         return;
     case LOCK_WRONG_KIND:
-        problem_reply(request, PROBLEM_WRONG_KIND, NULL,
+        problem_reply(request, PROBLEM_WRONG_KIND, member_in_the_way(lease, result),
                       "this name is in use in Redis as another kind of object");
         return;
     case LOCK_UPGRADE:
-        problem_reply(request, PROBLEM_WRONG_KIND, NULL,
+        problem_reply(request, PROBLEM_WRONG_KIND, member_in_the_way(lease, result),
                       "kind: this owner reads under this lock, so it would wait for itself: "
                       "release the read first");
         return;

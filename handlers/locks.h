@@ -13,11 +13,18 @@
  * record of ours: refused. */
 bool locks_read_name(struct http_request *request, char name[LOCK_NAME_SIZE])
     __attribute__((warn_unused_result));
+/* The same of a name in the field `field`. */
+bool locks_check_name(struct http_request *request, const char *field, const char *name)
+    __attribute__((warn_unused_result));
 
 /* Fills in name, lease id and mark from the path and the Lease-Token header, canonical in
  * `token`. A token that is not `required` and not there is made (and LEASE_NEW). False:
  * refused. */
 bool locks_read_lease(struct http_request *request, bool required, struct lease *lease,
+                      char token[37]) __attribute__((warn_unused_result));
+
+/* The same without a name in the path. */
+bool locks_read_token(struct http_request *request, bool required, struct lease *lease,
                       char token[37]) __attribute__((warn_unused_result));
 
 /* The session that the lease is to belong to, if any. False: refused. */
@@ -31,6 +38,9 @@ int64_t locks_wait_ms(struct http_request *request, const struct field_integer *
 /* Ends a request about a lease with a result that means the same for every operation. */
 void locks_reply_failure(struct http_request *request, const struct lease *lease,
                          const struct lock_result *result);
+/* Finds out who is in the way before locks_reply_busy(): see lock_describe_holder(). */
+void locks_describe_holder(struct service *service, const struct lease *lease,
+                           const struct lock_result *result, lock_done *done, void *arg);
 /* Ends it with 423, or with what else `result` is. */
 void locks_reply_busy(struct http_request *request, const struct lease *lease,
                       const struct lock_result *result);

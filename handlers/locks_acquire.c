@@ -1,9 +1,10 @@
-/* PUT and POST /v1/locks/{name}: acquire, wait, confirm. */
+/* PUT and POST /v1/locks/{name} and /v1/multi-locks: acquire, wait, confirm. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "handlers/locks.h"
+#include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "server/clock.h"
 #include "server/problem.h"
@@ -13,15 +14,20 @@
 struct acquire_fields {
     struct field_text kind, note, owner;
     struct field_integer ttl_ms, wait_ms;
+    struct field_names locks;
 };
 
+/* The last one only where several locks are asked for. */
 static const struct field acquire_fields[] = {
     {"ttl_ms", FIELD_INTEGER, offsetof(struct acquire_fields, ttl_ms), 100, 86400000},
     {"wait_ms", FIELD_INTEGER, offsetof(struct acquire_fields, wait_ms), 0, INT64_MAX},
     {"note", FIELD_TEXT, offsetof(struct acquire_fields, note), 0, LOCK_NOTE_SIZE - 1},
     {"kind", FIELD_TEXT, offsetof(struct acquire_fields, kind), 1, 16},
     {"owner", FIELD_TEXT, offsetof(struct acquire_fields, owner), 1, LOCK_OWNER_SIZE - 1},
+    {"locks", FIELD_NAMES, offsetof(struct acquire_fields, locks), 1, LOCKS_MAX},
 };
+
+enum { ACQUIRE_FIELDS = sizeof(acquire_fields) / sizeof(acquire_fields[0]) };
 
 /* One PUT or POST from its arrival until its answer is on its way. */
 struct acquire_request {
@@ -57,8 +63,7 @@ static void on_acquired(void *arg, const struct lock_result *result)
         locks_reply_hold(acquire->request, 200, &acquire->lease, result, token);
         return;
     case LOCK_BUSY:
-        lock_describe_holder(acquire->service->store, acquire->lease.name, result, on_described,
-                             acquire);
+        locks_describe_holder(acquire->service, &acquire->lease, result, on_described, acquire);
         return;
     case LOCK_RELEASED:
     case LOCK_UNLOCKED:
@@ -101,13 +106,19 @@ static void on_gone(void *arg)
     http_drop(acquire->request);
 }
 
+static void acquire_free(struct acquire_request *acquire)
+{
+    lock_names_drop(acquire->lease.locks);
+    free(acquire);
+}
+
 static void on_end(void *arg, bool delivered)
 {
     struct acquire_request *acquire = arg;
 
     if (acquire->granted && !delivered)
         lock_withdraw(acquire->service->store, &acquire->lease);
-    free(acquire);
+    acquire_free(acquire);
 }
 
 /* False: refused. */
@@ -146,38 +157,49 @@ static bool check_owner(struct http_request *request, const struct lease *lease,
     return false;
 }
 
-static void acquire(struct http_request *request, bool token_required)
+/* False: refused. */
+static bool read_acquire(struct acquire_request *acquire, bool token_required, bool several,
+                         struct acquire_fields *fields)
+{
+    struct http_request *request = acquire->request;
+    const struct config *config = acquire->service->shared->config;
+    struct lease *lease = &acquire->lease;
+    size_t field_count = several ? ACQUIRE_FIELDS : ACQUIRE_FIELDS - 1;
+
+    if ((!several && !locks_read_name(request, lease->name)) ||
+        !locks_read_token(request, token_required, lease, acquire->token))
+        return false;
+    acquire->show_token = lease->mode == LEASE_NEW;
+    if (!locks_read_session(request, lease) ||
+        !request_fields(request, acquire_fields, field_count, fields) ||
+        !request_at_most(request, "wait_ms", &fields->wait_ms, config->max_wait_ms) ||
+        !read_kind(request, &fields->kind, lease) ||
+        !check_owner(request, lease, &fields->owner) ||
+        (several && !multi_locks_read(request, &fields->locks, lease)))
+        return false;
+    memcpy(lease->owner, fields->owner.text, sizeof(lease->owner));
+    memcpy(lease->note, fields->note.text, sizeof(lease->note));
+    if (lease->mode == LEASE_NEW && lease->note[0] != '\0')
+        lease->mode = LEASE_RECORDED; /* that is where the note is kept */
+    lease->watchdog = lease->session_id[0] != '\0' && !fields->ttl_ms.given;
+    lease->ttl_ms = fields->ttl_ms.given ? fields->ttl_ms.value : config->watchdog_timeout_ms;
+    return true;
+}
+
+static void acquire(struct http_request *request, bool token_required, bool several,
+                    struct acquire_fields *fields)
 {
     struct service *service = http_service(request);
-    const struct config *config = service->shared->config;
-    struct acquire_fields fields = {0};
     struct acquire_request *acquire = calloc(1, sizeof(*acquire));
 
     assert(acquire != NULL);
     acquire->service = service;
     acquire->request = request;
-    if (!locks_read_lease(request, token_required, &acquire->lease, acquire->token)) {
-        free(acquire);
+    if (!read_acquire(acquire, token_required, several, fields)) {
+        acquire_free(acquire);
         return;
     }
-    acquire->show_token = acquire->lease.mode == LEASE_NEW;
-    if (!locks_read_session(request, &acquire->lease) ||
-        !request_fields(request, acquire_fields,
-                        sizeof(acquire_fields) / sizeof(acquire_fields[0]), &fields) ||
-        !request_at_most(request, "wait_ms", &fields.wait_ms, config->max_wait_ms) ||
-        !read_kind(request, &fields.kind, &acquire->lease) ||
-        !check_owner(request, &acquire->lease, &fields.owner)) {
-        free(acquire);
-        return;
-    }
-    memcpy(acquire->lease.owner, fields.owner.text, sizeof(acquire->lease.owner));
-    memcpy(acquire->lease.note, fields.note.text, sizeof(acquire->lease.note));
-    if (acquire->lease.mode == LEASE_NEW && acquire->lease.note[0] != '\0')
-        acquire->lease.mode = LEASE_RECORDED; /* that is where the note is kept */
-    acquire->lease.watchdog = acquire->lease.session_id[0] != '\0' && !fields.ttl_ms.given;
-    acquire->lease.ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value
-                                                : config->watchdog_timeout_ms;
-    int64_t wait_ms = locks_wait_ms(request, &fields.wait_ms);
+    int64_t wait_ms = locks_wait_ms(request, &fields->wait_ms);
     http_watch(request, on_gone, on_end, acquire);
     if (service->draining) {
         struct lock_result draining = {.outcome = LOCK_DRAINING};
@@ -190,12 +212,37 @@ static void acquire(struct http_request *request, bool token_required)
                                          on_parked, on_acquired, acquire);
 }
 
+static void acquire_one(struct http_request *request, bool token_required)
+{
+    struct acquire_fields fields = {0};
+
+    acquire(request, token_required, false, &fields);
+}
+
+static void acquire_several(struct http_request *request, bool token_required)
+{
+    char names[LOCKS_MAX][FIELD_TEXT_SIZE];
+    struct acquire_fields fields = {.locks.names = names};
+
+    acquire(request, token_required, true, &fields);
+}
+
 void locks_put(struct http_request *request)
 {
-    acquire(request, true);
+    acquire_one(request, true);
 }
 
 void locks_post(struct http_request *request)
 {
-    acquire(request, false);
+    acquire_one(request, false);
+}
+
+void multi_locks_put(struct http_request *request)
+{
+    acquire_several(request, true);
+}
+
+void multi_locks_post(struct http_request *request)
+{
+    acquire_several(request, false);
 }

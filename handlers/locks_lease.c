@@ -48,8 +48,8 @@ static void on_renewed(void *arg, const struct lock_result *result)
     struct lease_request *lease_request = arg;
 
     if (result->outcome == LOCK_BUSY) {
-        lock_describe_holder(lease_request->service->store, lease_request->lease.name, result,
-                             on_described, lease_request);
+        locks_describe_holder(lease_request->service, &lease_request->lease, result,
+                              on_described, lease_request);
         return;
     }
     if (result->outcome == LOCK_HELD) {

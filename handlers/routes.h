@@ -18,6 +18,14 @@ void locks_list(struct http_request *request);
 void locks_force_unlock(struct http_request *request);
 void locks_check_fencing_token(struct http_request *request);
 
+/* Several locks at once, of which the handlers check the names: locks_acquire.c,
+ * multi_locks.c. */
+void multi_locks_put(struct http_request *request);
+void multi_locks_post(struct http_request *request);
+void multi_locks_patch(struct http_request *request);
+void multi_locks_delete(struct http_request *request);
+void multi_locks_get(struct http_request *request);
+
 /* sessions.c, session_keep_alive.c */
 void sessions_post(struct http_request *request);
 void sessions_get(struct http_request *request);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "handlers/sessions.h"
 #include "server/clock.h"
@@ -67,9 +68,15 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
     for (size_t i = 0; i < view->loss_count; i++) {
         const struct session_loss_view *loss = &view->losses[i];
         strncpy(keep_alive->told[i], loss->lease_id, LEASE_ID_SIZE - 1);
-        json_array_append_new(
-            lost, json_pack("{s:s, s:s, s:s}", sessions_name_member(loss->kind), loss->lock,
-                            "lease_id", loss->lease_id, "reason", loss->reason));
+        json_t *json = json_object();
+        if (loss->locks != NULL)
+            json_object_set_new(json, "locks", multi_locks_names_json(loss->locks));
+        else
+            json_object_set_new(json, sessions_name_member(loss->kind),
+                                json_string(loss->lock));
+        json_object_set_new(json, "lease_id", json_string(loss->lease_id));
+        json_object_set_new(json, "reason", json_string(loss->reason));
+        json_array_append_new(lost, json);
     }
     keep_alive->told_count = view->loss_count;
     return lost;

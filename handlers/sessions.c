@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "handlers/locks.h"
+#include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "server/problem.h"
 #include "server/request.h"
@@ -147,13 +148,31 @@ const char *sessions_name_member(const char *kind)
     return strcmp(kind, "permit") == 0 ? "permit_semaphore" : "lock";
 }
 
+/* Several locks, each with its fencing token. */
+static json_t *locks_json(const struct session_lease_view *lease)
+{
+    json_t *locks = json_array();
+
+    for (size_t i = 0; i < lease->locks->count; i++)
+        json_array_append_new(locks,
+                              json_pack("{s:s, s:I}", "lock", lease->locks->name[i],
+                                        "fencing_token", (json_int_t)lease->fencing_tokens[i]));
+    return locks;
+}
+
 static json_t *lease_json(const struct session_lease_view *lease)
 {
-    json_t *json = json_pack("{s:s, s:s, s:s, s:I, s:b}", sessions_name_member(lease->kind),
-                             lease->lock, "kind", lease->kind, "lease_id", lease->lease_id,
-                             "ttl_ms", (json_int_t)lease->ttl_ms, "watchdog", lease->watchdog);
+    json_t *json = json_object();
 
-    if (lease->fencing_token > 0)
+    if (lease->locks != NULL)
+        json_object_set_new(json, "locks", locks_json(lease));
+    else
+        json_object_set_new(json, sessions_name_member(lease->kind), json_string(lease->lock));
+    json_object_set_new(json, "kind", json_string(lease->kind));
+    json_object_set_new(json, "lease_id", json_string(lease->lease_id));
+    json_object_set_new(json, "ttl_ms", json_integer(lease->ttl_ms));
+    json_object_set_new(json, "watchdog", json_boolean(lease->watchdog));
+    if (lease->locks == NULL && lease->fencing_token > 0)
         json_object_set_new(json, "fencing_token", json_integer(lease->fencing_token));
     if (lease->remaining_ms >= 0)
         json_object_set_new(json, "remaining_ms", json_integer(lease->remaining_ms));
@@ -164,13 +183,21 @@ static json_t *lease_json(const struct session_lease_view *lease)
     return json;
 }
 
+/* Every name of what it is of is one that the caller may use. */
+static bool may_see(const struct auth_caller *caller, const struct session_lease_view *lease)
+{
+    if (lease->locks != NULL)
+        return multi_locks_allows(caller, lease->locks) == NULL;
+    return auth_allows(caller, ROUTE_LOCK, lease->lock);
+}
+
 json_t *sessions_view_json(const char *session_id, const struct session_view *view,
                            const struct auth_caller *caller)
 {
     json_t *leases = json_array();
 
     for (size_t i = 0; i < view->lease_count; i++)
-        if (caller == NULL || auth_allows(caller, ROUTE_LOCK, view->leases[i].lock))
+        if (caller == NULL || may_see(caller, &view->leases[i]))
             json_array_append_new(leases, lease_json(&view->leases[i]));
     return json_pack("{s:s, s:I, s:I, s:I, s:o}", "session_id", session_id, "ttl_ms",
                      (json_int_t)view->ttl_ms, "remaining_ms", (json_int_t)view->remaining_ms,

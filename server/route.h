@@ -9,7 +9,7 @@ struct http_request;
 /* Who may call a route where API tokens are configured. */
 enum route_access {
     ROUTE_OPEN,    /* everyone */
-    ROUTE_CALLER,  /* every known caller */
+    ROUTE_CALLER,  /* every known caller; the handler may know more */
     ROUTE_LOCK,    /* who has a right to the name */
     ROUTE_OPERATOR /* who is an operator of the name */
 };

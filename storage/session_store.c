@@ -8,6 +8,7 @@
 
 #include "server/clock.h"
 #include "storage/lock_store_internal.h"
+#include "storage/multi_store.h"
 
 /* Leases that one run of the script releases: well below a millisecond of Redis' thread each.
  */
@@ -119,13 +120,14 @@ void session_open(struct lock_store *store, const char *session_id, bool made, i
 
 /* --- look and keep alive ------------------------------------------------------------------ */
 
-/* A lock as clients say it: without the operator's prefix. */
-static const char *lock_name(const struct lock_store *store, const struct redisReply *reply)
+/* A lock as clients say it, without the operator's prefix, or several of them. */
+static const char *read_names(const struct lock_store *store, const char *text,
+                              struct lock_names **locks)
 {
-    size_t len, prefix_len = strlen(store->options.config->key_prefix);
-    const char *name = redis_reply_text(reply, &len);
+    size_t prefix_len = strlen(store->options.config->key_prefix);
 
-    return len >= prefix_len ? name + prefix_len : name;
+    *locks = lock_names_parse(text, prefix_len);
+    return strlen(text) >= prefix_len ? text + prefix_len : "";
 }
 
 enum { LEASE_VALUES = 9 };
@@ -142,10 +144,15 @@ static struct session_lease_view *read_leases(const struct session_call *call,
     for (size_t i = 0; i < *count; i++) {
         size_t at = i * LEASE_VALUES;
         leases[i].lease_id = redis_reply_text(redis_reply_at(reply, at), &len);
-        leases[i].lock = lock_name(call->store, redis_reply_at(reply, at + 1));
+        leases[i].lock = read_names(call->store,
+                                    redis_reply_text(redis_reply_at(reply, at + 1), &len),
+                                    &leases[i].locks);
         leases[i].remaining_ms = lock_ms_left(
             call->store, redis_reply_integer(redis_reply_at(reply, at + 2)), sent_ns);
         leases[i].fencing_token = redis_reply_integer(redis_reply_at(reply, at + 3));
+        if (leases[i].locks != NULL)
+            multi_numbers(redis_reply_text(redis_reply_at(reply, at + 3), &len),
+                          leases[i].fencing_tokens, leases[i].locks->count);
         leases[i].owner = redis_reply_text(redis_reply_at(reply, at + 4), &len);
         leases[i].ttl_ms = redis_reply_integer(redis_reply_at(reply, at + 5));
         leases[i].watchdog = redis_reply_integer(redis_reply_at(reply, at + 6)) == 1;
@@ -159,7 +166,7 @@ static struct session_lease_view *read_leases(const struct session_call *call,
 static struct session_loss_view *read_losses(const struct session_call *call,
                                              const struct redisReply *reply, size_t *count)
 {
-    size_t len, prefix_len = strlen(call->store->options.config->key_prefix);
+    size_t len;
 
     *count = redis_reply_count(reply) / 2;
     struct session_loss_view *losses = calloc(*count + 1, sizeof(*losses));
@@ -173,7 +180,7 @@ static struct session_loss_view *read_losses(const struct session_call *call,
         size_t kind_len = strcspn(text, "\n");
         snprintf(losses[i].kind, sizeof(losses[i].kind), "%.*s", (int)kind_len, text);
         text += kind_len + (text[kind_len] == '\n');
-        losses[i].lock = strlen(text) >= prefix_len ? text + prefix_len : "";
+        losses[i].lock = read_names(call->store, text, &losses[i].locks);
     }
     return losses;
 }
@@ -204,6 +211,10 @@ static void on_looked(void *arg, const struct redis_result *result)
     view.leases = leases;
     view.losses = losses;
     finish(call, &view);
+    for (size_t i = 0; i < view.lease_count; i++)
+        lock_names_drop(leases[i].locks);
+    for (size_t i = 0; i < view.loss_count; i++)
+        lock_names_drop(losses[i].locks);
     free(leases);
     free(losses);
 }

@@ -24,6 +24,8 @@ enum session_outcome {
 
 struct session_lease_view {
     const char *lease_id, *lock, *owner, *note; /* lock: as clients say it */
+    struct lock_names *locks;                   /* of several; NULL: `lock` */
+    int64_t fencing_tokens[LOCKS_MAX];          /* of them */
     const char *kind;
     int64_t remaining_ms, ttl_ms, fencing_token;
     bool watchdog;
@@ -31,6 +33,7 @@ struct session_lease_view {
 
 struct session_loss_view {
     const char *lease_id, *lock;
+    struct lock_names *locks; /* as above */
     char reason[16], kind[16];
 };
 
