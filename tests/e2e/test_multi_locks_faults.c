@@ -1,0 +1,341 @@
+/* Several locks at once: with sessions, with owners, and when things go wrong. */
+#include "counters.h"
+#include "multi_locks.h"
+
+enum { SOON_MS = 1500, RECOVER_MS = 5000 };
+
+/* What a keep-alive says of the lease, NULL: nothing. */
+static json_t *entry_of(const struct reply *reply, const char *list, const char *lease_id)
+{
+    size_t i;
+    json_t *entry;
+
+    json_array_foreach(reply_get(reply, list), i, entry) {
+        if (strcmp(json_string_value(json_object_get(entry, "lease_id")), lease_id) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static void expect_names(json_t *entry, const char *one, const char *two)
+{
+    json_t *locks = json_object_get(entry, "locks");
+
+    assert_int_equal(json_array_size(locks), 2);
+    assert_string_equal(json_string_value(json_array_get(locks, 0)), one);
+    assert_string_equal(json_string_value(json_array_get(locks, 1)), two);
+    assert_null(json_object_get(entry, "lock"));
+}
+
+static void test_the_watchdog_keeps_all(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *token = token_new(w);
+    struct reply *r = multi_put(w->a, &s, token, "kept/a kept/b", ", \"note\": \"long\"");
+    const char *id = reply_str(r, "lease_id");
+    json_int_t fence = multi_fence(r, "kept/b");
+    json_t *entry, *locks;
+
+    expect_status(r, 201);
+    expect_bool(r, "watchdog", true);
+    expect_str(r, "session_id", s.id);
+    stays_true(redis_has(w->redis, "kept/a") && redis_has(w->redis, "kept/b"), 4 * WATCHDOG_MS);
+    r = keep_alive(w->b, &s, NULL);
+    entry = entry_of(r, "leases", id);
+    expect_true(r, entry != NULL);
+    locks = json_object_get(entry, "locks");
+    expect_true(r, json_array_size(locks) == 2);
+    entry = json_array_get(locks, 1);
+    assert_string_equal(json_string_value(json_object_get(entry, "lock")), "kept/b");
+    assert_int_equal(json_integer_value(json_object_get(entry, "fencing_token")), fence);
+    expect_true(session_look(w->b, s.id),
+                entry_of(session_look(w->b, s.id), "leases", id) != NULL);
+    expect_str(lock_look(w->b, "kept/a"), "holders.0.session_id", s.id);
+    expect_status(multi_put(w->b, NULL, token, "kept/b kept/a", NULL), 200);
+    expect_int(session_end(w->a, &s), "released", 1);
+    expect_free(w, "kept/a kept/b");
+    r = multi_ask(w->a, "PATCH", token, NULL);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "session-ended");
+}
+
+static void test_a_session_that_nobody_keeps(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=1000");
+    struct call *call;
+
+    expect_status(multi_put(w->a, &s, token_new(w), "left/a left/b", NULL), 201);
+    call = multi_park(w->b, NULL, token_new(w), "left/b left/c", ", \"wait_ms\": 20000");
+    expect_status(call_await(call, 4000), 201);
+    wait_until(!redis_has(w->redis, "left/a"), SOON_MS);
+}
+
+static void test_a_session_that_ends_while_it_waits(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct call *call;
+
+    expect_status(lock_put(w->a, "ends/a", token_new(w), "ttl_ms=60000"), 201);
+    expect_status(lock_put(w->a, "ends/b", token_new(w), "ttl_ms=60000"), 201);
+    call = multi_park(w->b, &s, token_new(w), "ends/a ends/b", ", \"wait_ms\": 30000");
+    /* It goes to the queue of the other one first. */
+    expect_status(force_unlock(w->a, "ends/a"), 200);
+    stays_true(!call_done(call), 100);
+    expect_status(session_end(w->a, &s), 200);
+    expect_problem(call_await(call, SOON_MS), 410, "session-ended");
+    expect_free(w, "ends/a");
+    assert_int_equal(waiter_count(w->a, "ends/b"), 0);
+    expect_problem(multi_put(w->a, &s, token_new(w), "ends/c ends/d", NULL), 410,
+                   "session-ended");
+    expect_free(w, "ends/c ends/d");
+}
+
+/* Whoever hangs in a keep-alive is told at once, and the others are let go. */
+static void test_a_forced_member(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct reply *r = multi_put(w->a, &s, token_new(w), "force/a force/b", NULL);
+    const char *id = reply_str(r, "lease_id");
+    struct call *call = keep_alive_hang(w->b, &s, 10000);
+    json_t *entry;
+
+    expect_status(r, 201);
+    stays_true(!call_done(call), 200);
+    expect_status(force_unlock(w->a, "force/b"), 200);
+    r = call_await(call, SOON_MS);
+    entry = entry_of(r, "lost", id);
+    expect_true(r, entry != NULL);
+    expect_names(entry, "force/a", "force/b");
+    assert_string_equal(json_string_value(json_object_get(entry, "reason")), "forced");
+    expect_true(r, leases_len(r) == 0);
+    expect_free(w, "force/a force/b");
+    expect_true(r, losses_len(keep_alive(w->a, &s, NULL)) == 0);
+}
+
+/* With nobody asking, the watchdog notices. */
+static void test_a_member_that_vanishes(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    struct reply *r = multi_put(w->a, &s, token_new(w), "gone/a gone/b", NULL);
+    const char *id = reply_str(r, "lease_id");
+
+    expect_status(r, 201);
+    redis_ok(w->redis, "DEL gone/a");
+    wait_until(!redis_has(w->redis, "gone/b"), 2 * WATCHDOG_MS);
+    r = keep_alive(w->a, &s, NULL);
+    expect_names(entry_of(r, "lost", id), "gone/a", "gone/b");
+}
+
+/* A lease with a time of its own, and one that its client does not know of. */
+static void test_ends_that_the_watchdog_brings(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=1000");
+    struct reply *r = multi_put(w->a, &s, token_new(w), "brought/a", ", \"ttl_ms\": 300");
+
+    expect_status(r, 201);
+    wait_until(!redis_has(w->redis, "brought/a"), 2 * SOON_MS);
+    wait_until(losses_len(keep_alive(w->a, &s, NULL)) == 1, SOON_MS);
+    expect_status(multi_put(w->a, &s, token_new(w), "brought/b brought/c", NULL), 201);
+    for (int64_t end = now_ms() + 1300; now_ms() < end; nap_ms(100))
+        expect_status(keep_alive(w->a, &s, NULL), 200);
+    assert_true(redis_has(w->redis, "brought/c"));
+    expect_true(r, leases_len(keep_alive_body(w->a, &s, "{\"held\": []}")) == 0);
+    expect_free(w, "brought/b brought/c");
+}
+
+static void test_owners_reenter(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *one = session_hold(w->a, &s, "own/b", "owner=me"), *several = token_new(w);
+    const char *third = token_new(w), *me = ", \"owner\": \"me\"";
+    json_int_t fence = fence_of(w->a, "own/b");
+    struct reply *r = multi_put(w->b, &s, several, "own/a own/b", me);
+
+    expect_status(r, 201);
+    expect_str(r, "owner", "me");
+    expect_int(r, "locks.0.hold_count", 1);
+    expect_int(r, "locks.1.hold_count", 2);
+    assert_int_equal(multi_fence(r, "own/b"), fence);
+    assert_true(multi_fence(r, "own/a") > 0);
+    assert_string_equal(redis_str(w->redis, "HGET own/a %s:me", s.id), "1");
+    r = multi_put(w->b, &s, third, "own/a own/b", me);
+    expect_status(r, 201);
+    expect_int(r, "locks.1.hold_count", 3);
+    expect_problem(multi_put(w->a, &s, token_new(w), "own/a own/c", NULL), 423, "locked");
+    expect_problem(multi_put(w->a, &s, token_new(w), "own/a own/c", ", \"owner\": \"you\""),
+                   423, "locked");
+    expect_problem(multi_put(w->a, &s, several, "own/a own/b", ", \"owner\": \"you\""), 422,
+                   "token-reused");
+    expect_free(w, "own/c");
+    expect_int(multi_ask(w->a, "DELETE", several, NULL), "hold_count", 2);
+    expect_int(multi_ask(w->a, "DELETE", several, NULL), "hold_count", 2);
+    expect_int(multi_ask(w->a, "DELETE", third, NULL), "hold_count", 1);
+    expect_free(w, "own/a");
+    expect_int(lock_release(w->a, "own/b", one), "hold_count", 0);
+    expect_free(w, "own/b");
+}
+
+/* An owner that reads under one of them would wait for itself. */
+static void test_owners_of_read_and_write(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *read = token_new(w), *write = token_new(w);
+    const char *wish = ", \"owner\": \"me\", \"kind\": \"write\", \"wait_ms\": 5000";
+    struct reply *r;
+
+    expect_status(session_put(w->a, &s, "ow/b", read, "kind=read&owner=me"), 201);
+    r = multi_put(w->a, &s, token_new(w), "ow/a ow/b", wish);
+    expect_problem(r, 409, "wrong-kind");
+    expect_str(r, "lock", "ow/b");
+    expect_free(w, "ow/a");
+    expect_status(lock_release(w->a, "ow/b", read), 200);
+    expect_status(multi_put(w->a, &s, write, "ow/a ow/b", wish), 201);
+    r = multi_put(w->a, &s, read = token_new(w), "ow/a ow/b",
+                  ", \"owner\": \"me\", \"kind\": \"read\"");
+    expect_status(r, 201);
+    expect_status(multi_ask(w->a, "DELETE", write, NULL), 200);
+    assert_string_equal(redis_str(w->redis, "HGET ow/a mode"), "read");
+    expect_status(multi_put(w->b, NULL, token_new(w), "ow/a ow/b", ", \"kind\": \"read\""),
+                  201);
+    expect_status(multi_ask(w->a, "GET", read, NULL), 200);
+}
+
+/* A grant whose client has gone, all of it. */
+static void test_a_grant_to_nobody_is_undone(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    struct call *call;
+
+    proxy_set(slow.proxy, PROXY_DELAY);
+    call = multi_call(slow.fe, NULL, token_new(w), "undo/a undo/b", ", \"ttl_ms\": 60000");
+    wait_until(redis_has(w->redis, "undo/b"), 3000);
+    assert_false(call_done(call));
+    call_hang_up(call);
+    wait_until(!redis_has(w->redis, "undo/a") && !redis_has(w->redis, "undo/b"), SOON_MS);
+}
+
+static void test_a_confirmed_grant_stays(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    static const char *const methods[] = {"PUT", "GET", "PATCH"};
+
+    for (size_t i = 0; i < COUNT_OF(methods); i++) {
+        const char *token = token_new(w);
+        struct call *call;
+        struct reply *r;
+
+        proxy_set(slow.proxy, PROXY_DELAY);
+        call = multi_call(slow.fe, NULL, token, "stay/a stay/b", ", \"ttl_ms\": 60000");
+        wait_until(redis_has(w->redis, "stay/b"), 3000);
+        r = i == 0 ? multi_put(w->a, NULL, token, "stay/b stay/a", NULL)
+                   : multi_ask(w->a, methods[i], token, i == 2 ? "ttl_ms=60000" : NULL);
+        expect_status(r, 200);
+        call_hang_up(call);
+        stays_true(redis_has(w->redis, "stay/a") && redis_has(w->redis, "stay/b"), 800);
+        proxy_set(slow.proxy, PROXY_PASS);
+        expect_status(multi_ask(w->b, "DELETE", token, NULL), 200);
+    }
+}
+
+static void test_lost_replies(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    const char *token = token_new(w);
+    struct reply *r;
+
+    proxy_set(slow.proxy, PROXY_DROP_REPLIES);
+    r = multi_put(slow.fe, NULL, token, "reply/a reply/b", ", \"ttl_ms\": 60000");
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    proxy_set(slow.proxy, PROXY_PASS);
+    wait_until(front_ready(slow.fe), RECOVER_MS);
+    r = multi_put(slow.fe, NULL, token, "reply/a reply/b", ", \"ttl_ms\": 60000");
+    expect_true(r, r->status == 201 || r->status == 200);
+    assert_string_equal(redis_do(w->redis, "HVALS reply/a")->element[0]->str, "1");
+    proxy_set(slow.proxy, PROXY_DROP_REPLIES);
+    expect_str(multi_ask(slow.fe, "DELETE", token, NULL), "outcome", "unknown");
+    proxy_set(slow.proxy, PROXY_PASS);
+    wait_until(front_ready(slow.fe), RECOVER_MS);
+    expect_status(multi_ask(slow.fe, "DELETE", token, NULL), 200);
+    expect_free(w, "reply/a reply/b");
+}
+
+static void test_redis_is_killed(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    const char *holder = token_new(w), *token = token_new(w), *kept = token_new(w);
+    struct call *call;
+
+    expect_status(multi_put(fe, NULL, kept, "kill/x kill/y", ", \"ttl_ms\": 60000"), 201);
+    expect_status(lock_put(fe, "kill/b", holder, "ttl_ms=60000"), 201);
+    call = multi_park(fe, NULL, token, "kill/a kill/b", ", \"wait_ms\": 40000");
+    redis_kill(redis);
+    wait_until(!front_ready(fe), 3000);
+    expect_problem(multi_put(fe, NULL, token_new(w), "kill/c", NULL), 503, "redis-unavailable");
+    assert_false(call_done(call));
+    redis_return(redis);
+    wait_until(front_ready(fe), RECOVER_MS);
+    expect_status(multi_put(fe, NULL, kept, "kill/x kill/y", NULL), 200);
+    assert_false(call_done(call));
+    expect_status(lock_release(fe, "kill/b", holder), 200);
+    expect_status(call_await(call, 2000), 201);
+    /* And with all of its data. */
+    redis_kill(redis);
+    redis_lose_data(redis);
+    redis_return(redis);
+    wait_until(front_ready(fe), RECOVER_MS);
+    expect_problem(multi_ask(fe, "PATCH", token, NULL), 410, "lease-ended");
+    expect_status(multi_put(fe, NULL, token_new(w), "kill/a kill/b", NULL), 201);
+}
+
+/* All or none, also where Redis has no memory left. */
+static void test_out_of_memory(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    const char *held = token_new(w), *token = token_new(w), *gone = token_new(w);
+    struct reply *r;
+
+    expect_status(multi_put(fe, NULL, held, "oom/x oom/y", NULL), 201);
+    expect_status(multi_put(fe, NULL, gone, "oom/v oom/w", NULL), 201);
+    redis_ok(redis, "CONFIG SET maxmemory 1");
+    r = multi_put(fe, NULL, token, "oom/a oom/b", NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+    assert_false(redis_has(redis, "oom/a") || redis_has(redis, "oom/b"));
+    expect_status(multi_ask(fe, "PATCH", held, "ttl_ms=60000"), 200);
+    expect_status(multi_put(fe, NULL, held, "oom/x oom/y", NULL), 200);
+    expect_status(multi_ask(fe, "GET", held, NULL), 200);
+    expect_status(multi_ask(fe, "DELETE", held, NULL), 200);
+    assert_false(redis_has(redis, "oom/x") || redis_has(redis, "oom/y"));
+    redis_ok(redis, "DEL oom/v");
+    expect_problem(multi_ask(fe, "DELETE", gone, NULL), 410, "lease-ended");
+    assert_false(redis_has(redis, "oom/w"));
+    redis_ok(redis, "CONFIG SET maxmemory 0");
+    expect_status(multi_put(fe, NULL, token, "oom/a oom/b", NULL), 201);
+}
+
+int main(void)
+{
+    static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_the_watchdog_keeps_all),
+        E2E_TEST(test_a_session_that_nobody_keeps),
+        E2E_TEST(test_a_session_that_ends_while_it_waits),
+        E2E_TEST(test_a_forced_member),
+        E2E_TEST(test_a_member_that_vanishes),
+        E2E_TEST(test_ends_that_the_watchdog_brings),
+        E2E_TEST(test_owners_reenter),
+        E2E_TEST(test_owners_of_read_and_write),
+        E2E_TEST(test_a_grant_to_nobody_is_undone),
+        E2E_TEST(test_a_confirmed_grant_stays),
+        E2E_TEST(test_lost_replies),
+        E2E_TEST(test_redis_is_killed),
+        E2E_TEST(test_out_of_memory),
+    };
+    struct e2e_plan plan = {
+        .name = "multi-locks-faults", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
+
+    return e2e_run(&plan);
+}
