@@ -269,6 +269,27 @@ static void test_a_dead_reader_learns_it_by_its_release(struct world *w)
     expect_status(lock_release(w->b, lock, alive), 200);
 }
 
+/* Who had read before learns that it is over, and the lock of another kind by that name stays.
+ */
+static void test_a_dead_reader_leaves_the_next_lock_alone(struct world *w)
+{
+    static const char *const methods[] = {"PATCH", "DELETE", "PUT"};
+
+    for (size_t i = 0; i < COUNT_OF(methods); i++) {
+        const char *lock = text(w, "rwl-next-%zu", i), *reader = token_new(w);
+
+        expect_status(lock_put(w->a, lock, reader, "kind=read&ttl_ms=100"), 201);
+        wait_until(!redis_has(w->redis, lock), 2000);
+        const char *next = token_new(w);
+        expect_status(lock_put(w->b, lock, next, NULL), 201);
+        expect_status(HTTP(w->a, .method = methods[i],
+                           .path = text(w, "/v1/locks/%s%s", lock, i == 2 ? "?kind=read" : ""),
+                           .token = reader),
+                      410);
+        expect_status(lock_release(w->b, lock, next), 200);
+    }
+}
+
 static void test_a_dead_java_reader(struct world *w)
 {
     const char *lock = "java-dead", *alive;
@@ -419,6 +440,7 @@ int main(void)
         E2E_TEST(test_java_forces_ours_out),
         E2E_TEST(test_a_dead_reader),
         E2E_TEST(test_a_dead_reader_learns_it_by_its_release),
+        E2E_TEST(test_a_dead_reader_leaves_the_next_lock_alone),
         E2E_TEST(test_a_dead_java_reader),
         E2E_TEST(test_a_java_reader_without_its_keys),
         E2E_TEST(test_only_dead_readers),

@@ -23,7 +23,8 @@ local function kind_of_holder(lock, field)
   if record then return record.kind end
   local kind = kind_of_owner(lock, string.match(field, '^[^:]*'))
   if kind then return kind end
-  if lease_id and redis.call('exists', 'rlockd:session:' .. lease_id) == 0 then return 'lock' end
+  local is_session = lease_id and redis.call('exists', 'rlockd:session:' .. lease_id) == 1
+  if lease_id and not is_session then return 'lock' end
   return redis.call('exists', queue_of(lock)) == 1 and 'fair' or nil
 end
 
@@ -196,10 +197,11 @@ local function lose(record, lease_id, window)
   local reason, session = loss_reason(record, lease_id), record.session
   if record.kind == 'permit' then
     pcall(give_permit_back, record.lock, lease_id) -- also one that is over, not reclaimed yet
-  elseif record.kind == 'read' then
-    pcall(leave_readers, record.lock, holder_of(record, lease_id))
   elseif record.locks then
     let_go(record, lease_id)
+  end
+  for _, lock in ipairs(record.kind == 'read' and locks_of(record) or {}) do
+    pcall(leave_readers, lock, holder_of(record, lease_id))
   end
   spend(record, lease_id, reason, window)
   if session ~= '' then
