@@ -100,6 +100,42 @@ static void test_reads_of_an_owner_stay_numbered(struct world *w)
     }
 }
 
+/* Also while some of them have ended by themselves, which nobody has noticed. */
+static void test_reads_of_an_owner_that_ended(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=100000");
+    const char *field = text(w, "%s:me", s.id), *tokens[6];
+
+    for (int n = 0; n < 6; n++)
+        tokens[n] = rw_own(w->a, &s, "lay-ended", "read&ttl_ms=60000");
+    for (int n = 0; n < 6; n += 2)
+        redis_ok(w->redis, "DEL %s", rw_read_key(w, "lay-ended", field, n + 1));
+    expect_int(lock_release(w->b, "lay-ended", tokens[3]), "hold_count", 2);
+    for (int n = 1; n <= 2; n++)
+        assert_in_range(rw_read_left(w->redis, "lay-ended", field, n), 1, 60000);
+    expect_keys(w, "{lay-ended}:", 2);
+    expect_problem(lock_release(w->b, "lay-ended", tokens[4]), 410, "lease-ended");
+    expect_status(lock_renew(w->b, "lay-ended", tokens[5], "ttl_ms=90000"), 200);
+    assert_in_range(redis_int(w->redis, "PTTL lay-ended"), 80000, 90000);
+    expect_int(session_end(w->b, &s), "released", 2);
+    assert_false(redis_has(w->redis, "lay-ended"));
+    expect_keys(w, "{lay-ended}:", 0);
+}
+
+/* One session's end takes off many reads in one script. */
+static void test_an_end_with_many_reads(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=100000");
+
+    for (int n = 0; n < 60; n++)
+        rw_own(n % 2 ? w->a : w->b, &s, n % 3 ? "lay-many" : "lay-many-2", "read");
+    rw_own(w->a, &s, "lay-many-3", "write");
+    rw_own(w->a, &s, "lay-many-3", "read");
+    expect_int(session_end(w->b, &s), "released", 62);
+    assert_int_equal(json_array_size(redis_keys(w->redis, "lay-many")), 0);
+    assert_int_equal(json_array_size(redis_keys(w->redis, "{lay-many")), 0);
+}
+
 /* ---- Java holds ---- */
 
 static void test_a_java_writer(struct world *w)
@@ -432,6 +468,8 @@ int main(void)
         E2E_TEST(test_what_readers_and_writers_leave_in_redis),
         E2E_TEST(test_names_with_braces),
         E2E_TEST(test_reads_of_an_owner_stay_numbered),
+        E2E_TEST(test_reads_of_an_owner_that_ended),
+        E2E_TEST(test_an_end_with_many_reads),
         E2E_TEST(test_a_java_writer),
         E2E_TEST(test_a_java_writer_is_no_grant),
         E2E_TEST(test_java_readers_and_ours),

@@ -16,24 +16,57 @@ local function rw_channel(lock) return companion('redisson_rwlock', lock) end
 
 local function is_writer(field) return string.sub(field, -6) == ':write' end
 
--- Ms that the longest of a reader's reads has left; 0: they are all over.
-local function reads_left(lock, holder, count)
+-- Ms that the longest of a reader's reads has left, or one that has `enough` of them; 0: they
+-- are all over.
+local function reads_left(lock, holder, count, enough)
   local longest = 0
   for number = 1, count do
     longest = math.max(longest, redis.call('pttl', read_key(lock, holder, number)))
+    if enough and longest >= enough then return longest end
   end
   return longest
 end
 
--- The number of this lease's read, and how many its holder has; nil: it is over.
-local function find_read(lock, holder, lease_id)
-  local count = tonumber(redis.call('hget', lock, holder)) or 0
-  for number = 1, count do
-    if redis.call('get', read_key(lock, holder, number)) == lease_id then
-      return number, count
+-- What MGET may be asked for at once.
+local MGET_MAX = 1000
+
+local function get_many(keys)
+  local values = {}
+  for first = 1, #keys, MGET_MAX do
+    local last = math.min(first + MGET_MAX - 1, #keys)
+    for _, value in ipairs(redis.call('mget', unpack(keys, first, last))) do
+      values[#values + 1] = value
     end
   end
-  return nil
+  return values
+end
+
+-- What this script knows of the reads of a holder: number -> lease id, lease id -> number, how
+-- many there are, and how many of them have not ended. One of many leases of an owner is then
+-- found without a look at all of them again.
+local known_reads = {}
+
+local function reads_of(lock, holder)
+  local name = lock .. '\n' .. holder
+  local known = known_reads[name]
+  if known then return known end
+  known = {ids = {}, numbers = {}, alive = 0}
+  known.count = tonumber(redis.call('hget', lock, holder)) or 0
+  local keys = {}
+  for number = 1, known.count do keys[number] = read_key(lock, holder, number) end
+  for number, lease_id in ipairs(get_many(keys)) do
+    if lease_id then
+      known.ids[number], known.numbers[lease_id] = lease_id, number
+      known.alive = known.alive + 1
+    end
+  end
+  known_reads[name] = known
+  return known
+end
+
+-- The number of this lease's read; nil: it is over.
+local function find_read(lock, holder, lease_id)
+  return reads_of(lock, holder).numbers[lease_id]
 end
 
 -- Ms that this lease's read has left; nil: it is over.
@@ -46,6 +79,7 @@ end
 -- numbers go from 1 to the count. Returns the count. It writes only where there is something to
 -- drop: as a first write it would let others pass when memory is short.
 local function drop_ended_reads(lock, holder)
+  known_reads = {}
   local count = tonumber(redis.call('hget', lock, holder)) or 0
   local alive = 0
   for number = 1, count do
@@ -117,7 +151,7 @@ end
 -- many readers cheap. A writer always has.
 local function is_upheld(lock, least)
   for _, one in ipairs(some_holders(lock, 'read') or {}) do
-    if is_writer(one[1]) or reads_left(lock, one[1], one[2]) >= least then return true end
+    if is_writer(one[1]) or reads_left(lock, one[1], one[2], least) >= least then return true end
   end
   return false
 end
@@ -126,30 +160,16 @@ end
 -- have all died, and it is free.
 local function living_reader(lock, some)
   for _, one in ipairs(some) do
-    if reads_left(lock, one[1], one[2]) > 0 then return one[1] end
+    if reads_left(lock, one[1], one[2], 1) > 0 then return one[1] end
   end
   local fields, java = redis.call('hgetall', lock), nil
   for i = 1, #fields, 2 do
     local field = fields[i]
     local count = field ~= 'mode' and tonumber(fields[i + 1]) or 0
-    if reads_left(lock, field, count) > 0 then return field end
+    if reads_left(lock, field, count, 1) > 0 then return field end
     if field ~= 'mode' and not is_ours(field) then java = field end
   end
   return java
-end
-
--- What MGET may be asked for at once.
-local MGET_MAX = 1000
-
-local function get_many(keys)
-  local values = {}
-  for first = 1, #keys, MGET_MAX do
-    local last = math.min(first + MGET_MAX - 1, #keys)
-    for _, value in ipairs(redis.call('mget', unpack(keys, first, last))) do
-      values[#values + 1] = value
-    end
-  end
-  return values
 end
 
 -- The reads of ours that have this fencing token: one, or those of an owner, each as {holder,
@@ -211,6 +231,26 @@ local function leave_readers(lock, holder)
   redis.call('publish', rw_channel(lock), '0')
 end
 
+-- Takes a read that was deleted off the count: the last one gets its number.
+local function take_read_off(lock, holder, number)
+  local known = reads_of(lock, holder)
+  if known.alive < known.count then return drop_ended_reads(lock, holder) end
+  local last = known.count
+  known.numbers[known.ids[number]] = nil
+  if number < last then
+    redis.call('rename', read_key(lock, holder, last), read_key(lock, holder, number))
+    known.ids[number] = known.ids[last]
+    known.numbers[known.ids[last]] = number
+  end
+  known.ids[last], known.count, known.alive = nil, last - 1, last - 1
+  if last == 1 then
+    redis.call('hdel', lock, holder)
+  else
+    redis.call('hincrby', lock, holder, -1)
+  end
+  return last - 1
+end
+
 -- Ends this lease's read and returns how many its holder has left; false: it was over. Its
 -- first write is one that Redis allows when memory is short.
 local function end_read(lock, holder, lease_id)
@@ -219,7 +259,7 @@ local function end_read(lock, holder, lease_id)
   local key = read_key(lock, holder, number)
   local own = redis.call('pttl', key)
   redis.call('del', key)
-  local left = drop_ended_reads(lock, holder)
+  local left = take_read_off(lock, holder, number)
   settle_readers(lock, '0', own)
   return left
 end

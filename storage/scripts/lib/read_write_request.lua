@@ -30,7 +30,7 @@ local function read_write_objection(lock)
   local reader = living_reader(lock, some)
   if not reader then return nil, {some = some, is_dead = true} end
   local own = holder_of({kind = 'read', owner = owner, session = session}, lease_id)
-  if owner ~= '' and reads_left(lock, own, redis.call('hget', lock, own) or 0) > 0 then
+  if owner ~= '' and reads_left(lock, own, redis.call('hget', lock, own) or 0, 1) > 0 then
     return {'upgrade'}
   end
   return {'busy', redis.call('pttl', lock), reader}
@@ -44,7 +44,7 @@ local function take_read_write(lock, there)
     -- A few at a time, so that the dead do not pile up where somebody reads all the time.
     for _, one in ipairs(there.some) do
       if not is_writer(one[1]) and one[1] ~= holder then
-        drop_if_dead(lock, one[1], reads_left(lock, one[1], one[2]))
+        drop_if_dead(lock, one[1], reads_left(lock, one[1], one[2], 1))
       end
     end
   end
