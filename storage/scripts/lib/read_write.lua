@@ -151,7 +151,8 @@ end
 -- many readers cheap. A writer always has.
 local function is_upheld(lock, least)
   for _, one in ipairs(some_holders(lock, 'read') or {}) do
-    if is_writer(one[1]) or reads_left(lock, one[1], one[2], least) >= least then return true end
+    local field, count = one[1], one[2]
+    if is_writer(field) or reads_left(lock, field, count, least) >= least then return true end
   end
   return false
 end
