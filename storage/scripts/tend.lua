@@ -56,10 +56,7 @@ local function expire(record, lease_id)
   lost = lost + 1
 end
 
-local found = redis.call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
-for i = 1, #found, 2 do
-  local lease_id, score = found[i], tonumber(found[i + 1])
-  local record = parse(redis.call('get', record_key(lease_id)) or nil)
+local function tend(record, lease_id, score)
   if record and record.state == 'waiting' and record.kind == 'fair' then
     end_place(record, lease_id)
   elseif not record or record.state ~= 'held' then
@@ -78,6 +75,17 @@ for i = 1, #found, 2 do
   else
     lose(record, lease_id, window)
     lost = lost + 1
+  end
+end
+
+local found = redis.call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
+for i = 1, #found, 2 do
+  local lease_id, score = found[i], tonumber(found[i + 1])
+  local record = parse(redis.call('get', record_key(lease_id)) or nil)
+  -- One that cannot be dealt with, since somebody put something else in place of its keys, does
+  -- not hold up the others.
+  if not pcall(tend, record, lease_id, score) then
+    redis.call('zadd', due, now + again, lease_id)
   end
 end
 

@@ -215,6 +215,41 @@ static void test_told_again_to_who_hung_up(struct world *w)
     assert_non_null(lease_of(keep_alive(w->a, &s, NULL), "again/2"));
 }
 
+/* A lock's name is soon a semaphore's: that is a loss, and no reason to leave all others. */
+static void test_a_lock_that_became_something_else(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=30000");
+    struct reply *r;
+
+    session_hold(w->a, &s, "became/lock", NULL);
+    session_hold(w->a, &s, "became/read", "kind=read");
+    session_hold(w->a, &s, "became/kept", NULL);
+    expect_status(force_unlock(w->a, "became/lock"), 200);
+    expect_status(force_unlock(w->a, "became/read"), 200);
+    expect_status(http(w->a, "PUT", "/v1/semaphores/became%2Flock?permits=3", NULL), 201);
+    expect_status(http(w->a, "PUT", "/v1/latches/became%2Fread?count=3", NULL), 201);
+    stays_true(redis_has(w->redis, "became/kept"), 3 * WATCHDOG_MS);
+    r = keep_alive(w->b, &s, NULL);
+    expect_true(r, leases_len(r) == 1 && losses_len(r) == 2);
+    expect_loss(r, "became/lock", "forced");
+    expect_loss(r, "became/read", "forced");
+    expect_int(session_end(w->b, &s), "released", 1);
+}
+
+/* Whatever an operator puts in place of one's keys. */
+static void test_one_that_cannot_be_tended(struct world *w)
+{
+    struct session odd = session_new(w->a, "ttl_ms=30000");
+    struct session s = session_new(w->a, "ttl_ms=30000");
+
+    session_hold(w->a, &odd, "odd/lost", NULL);
+    session_hold(w->a, &s, "odd/kept", NULL);
+    redis_ok(w->redis, "SET rlockd:session-lost:%s x PX 60000", odd.id);
+    redis_ok(w->redis, "DEL odd/lost");
+    stays_true(redis_has(w->redis, "odd/kept"), 3 * WATCHDOG_MS);
+    expect_alive(keep_alive(w->b, &s, NULL), 1);
+}
+
 int main(void)
 {
     static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -228,6 +263,8 @@ int main(void)
         E2E_TEST(test_expired_while_nobody_renewed),
         E2E_TEST(test_a_hanging_keep_alive_is_told_at_once),
         E2E_TEST(test_told_again_to_who_hung_up),
+        E2E_TEST(test_a_lock_that_became_something_else),
+        E2E_TEST(test_one_that_cannot_be_tended),
     };
     struct e2e_plan plan = {
         .name = "watchdog", E2E_TESTS(tests), .front_ends = 2, .flags = flags};

@@ -36,7 +36,7 @@ local function is_held(record, lease_id, lock, token)
   if record.kind == 'permit' then return permit_left(lock, lease_id, epoch_ms()) ~= nil end
   local holder = holder_of(record, lease_id)
   if record.kind == 'read' then return find_read(lock, holder, lease_id) ~= nil end
-  if redis.call('hexists', lock, holder) == 0 then return false end
+  if redis.pcall('hexists', lock, holder) ~= 1 then return false end
   return record.owner == '' or redis.call('get', counter_of(lock)) == token
 end
 

@@ -12,23 +12,23 @@ end
 -- Makes permits free again and wakes waiters. Not a script's first write: Redis refuses it when
 -- memory is short.
 local function put_back(semaphore, count)
-  local total = redis.call('incrby', semaphore, count)
-  if total > 0 then
+  local total = redis.pcall('incrby', semaphore, count)
+  if type(total) == 'number' and total > 0 then -- else it is no semaphore any more
     redis.call('publish', companion('redisson_sc', semaphore), integer(total))
   end
 end
 
 -- False: somebody took it back already.
 local function give_permit_back(semaphore, lease_id)
-  if redis.call('zrem', timeouts_of(semaphore), permit_id(lease_id)) == 0 then return false end
+  if redis.pcall('zrem', timeouts_of(semaphore), permit_id(lease_id)) ~= 1 then return false end
   put_back(semaphore, 1)
   return true
 end
 
 -- Ms until a permit ends; nil: it is held no more.
 local function permit_left(semaphore, lease_id, now)
-  local ends = redis.call('zscore', timeouts_of(semaphore), permit_id(lease_id))
-  if not ends or tonumber(ends) <= now then return nil end
+  local ends = redis.pcall('zscore', timeouts_of(semaphore), permit_id(lease_id))
+  if type(ends) ~= 'string' or tonumber(ends) <= now then return nil end
   return tonumber(ends) - now
 end
 
