@@ -4,7 +4,7 @@
 --
 -- KEYS  1 all sessions   2 what is due
 -- ARGV  1 watchdog timeout in ms   2 ms after which a renewed lease is due again
---       3 retry window in ms   4 how many leases to deal with at most
+--       3 retry window in ms   4 how many leases, or locks of them, to deal with
 --       5 ms since the caller could not ask
 --
 -- Reply  leases renewed, leases lost, sessions ended, 1: there is more to do now,
@@ -19,10 +19,18 @@ local window, batch = ARGV[3], tonumber(ARGV[4])
 local now = epoch_ms()
 local renewed, lost, ended, late = 0, 0, 0, 0
 
-for _, session in ipairs(redis.call('zrangebyscore', sessions, '-inf', now, 'limit', 0, 4)) do
+local function end_session(session)
   local _, reason = session_state(session, now)
   if end_some(session, reason or 'expired', now, math.floor(batch / 4), window) == 0 then
     ended = ended + 1
+  end
+end
+
+-- A session or a lease that cannot be dealt with, since somebody put something else in place of
+-- its keys, does not hold up the others.
+for _, session in ipairs(redis.call('zrangebyscore', sessions, '-inf', now, 'limit', 0, 4)) do
+  if not pcall(end_session, session) then
+    redis.call('zadd', sessions, integer(now + again), session)
   end
 end
 
@@ -79,16 +87,17 @@ local function tend(record, lease_id, score)
 end
 
 local found = redis.call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
+local work, dealt_with = 0, 0
 for i = 1, #found, 2 do
+  if work >= batch then break end -- a lease may be of many locks
   local lease_id, score = found[i], tonumber(found[i + 1])
   local record = parse(redis.call('get', record_key(lease_id)) or nil)
-  -- One that cannot be dealt with, since somebody put something else in place of its keys, does
-  -- not hold up the others.
   if not pcall(tend, record, lease_id, score) then
     redis.call('zadd', due, now + again, lease_id)
   end
+  work, dealt_with = work + (record and #locks_of(record) or 1), dealt_with + 1
 end
 
-local more = #found / 2 == batch or
+local more = #found / 2 == batch or dealt_with < #found / 2 or
   #redis.call('zrangebyscore', sessions, '-inf', now, 'limit', 0, 1) > 0
 return {renewed, lost, ended, more and 1 or 0, late}

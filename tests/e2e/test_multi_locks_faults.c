@@ -59,6 +59,31 @@ static void test_the_watchdog_keeps_all(struct world *w)
     expect_str(r, "reason", "session-ended");
 }
 
+/* More locks than one run of a script deals with. */
+static void test_many_leases_of_many_locks(struct world *w)
+{
+    enum { LEASES = 30, LOCKS = 32 };
+
+    for (int expires = 0; expires < 2; expires++) {
+        struct session s = session_new(w->a, expires ? "ttl_ms=2000" : "ttl_ms=30000");
+        const char *path = text(w, "many/%d", expires);
+
+        for (int i = 0; i < LEASES; i++) {
+            const char *names = "";
+
+            for (int j = 0; j < LOCKS; j++)
+                names = text(w, "%s%s%s/%d/%d", names, j ? " " : "", path, i, j);
+            expect_status(multi_put(w->a, &s, token_new(w), names, NULL), 201);
+        }
+        nap_ms(2 * WATCHDOG_MS);
+        if (!expires) {
+            expect_alive(keep_alive(w->b, &s, NULL), LEASES);
+            expect_int(session_end(w->b, &s), "released", LEASES);
+        }
+        wait_until(json_array_size(redis_keys(w->redis, path)) == 0, 3000);
+    }
+}
+
 static void test_a_session_that_nobody_keeps(struct world *w)
 {
     struct session s = session_new(w->a, "ttl_ms=1000");
@@ -321,6 +346,7 @@ int main(void)
     static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
     static const struct e2e_test tests[] = {
         E2E_TEST(test_the_watchdog_keeps_all),
+        E2E_TEST(test_many_leases_of_many_locks),
         E2E_TEST(test_a_session_that_nobody_keeps),
         E2E_TEST(test_a_session_that_ends_while_it_waits),
         E2E_TEST(test_a_forced_member),

@@ -17,8 +17,8 @@ local function session_state(session, now)
   return 'open'
 end
 
--- Releases at most `batch` of the session's leases and returns how many are left. From the
--- first call on the session has ended for everyone.
+-- Releases about `batch` of the session's leases, fewer where they are of several locks, and
+-- returns how many are left. From the first call on the session has ended for everyone.
 local function end_some(session, reason, now, batch, window)
   local key, leases = 'rlockd:session:' .. session, 'rlockd:session-leases:' .. session
   redis.call('pexpire', key, window) -- a write that is allowed when memory is short
@@ -26,12 +26,14 @@ local function end_some(session, reason, now, batch, window)
     redis.call('hset', key, 'state', 'ended', 'reason', reason)
     redis.call('publish', 'rlockd:sessions', session)
   end
-  local released = 0
+  local released, work = 0, 0
   for _, lease_id in ipairs(redis.call('hrandfield', leases, batch)) do
+    if work >= tonumber(batch) then break end
     local record = parse(redis.call('get', record_key(lease_id)) or nil)
     if record and record.state == 'held' then
       if let_go(record, lease_id) then released = released + 1 end
       spend(record, lease_id, 'session-ended', window)
+      work = work + #locks_of(record)
     end
     redis.call('hdel', leases, lease_id)
     redis.call('zrem', 'rlockd:due', lease_id)
