@@ -367,6 +367,27 @@ static void test_the_sessions_end_takes_all_holds(struct world *w)
     assert_false(redis_has(w->redis, "re-end"));
 }
 
+/* `0` and `m` are also how the holders of leases without an owner end. */
+static void test_owners_named_like_leases(struct world *w)
+{
+    static const char *const owners[] = {"0", "m"};
+
+    for (size_t i = 0; i < COUNT_OF(owners); i++) {
+        struct session s = session_new(w->a, NULL);
+        const char *lock = text(w, "like/%s", owners[i]);
+        const char *query = text(w, "kind=fair&owner=%s", owners[i]);
+        struct reply *r;
+
+        session_hold(w->a, &s, lock, query);
+        r = session_put(w->a, &s, lock, token_new(w), query);
+        expect_status(r, 201);
+        expect_int(r, "hold_count", 2);
+        r = lock_put(w->b, lock, token_new(w), "kind=fair");
+        expect_problem(r, 423, "locked");
+        expect_str(r, "holder.owner", owners[i]);
+    }
+}
+
 int main(void)
 {
     static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -386,6 +407,7 @@ int main(void)
         E2E_TEST(test_waiters_of_one_owner_get_in_together),
         E2E_TEST(test_look_tells_leases_apart),
         E2E_TEST(test_the_sessions_end_takes_all_holds),
+        E2E_TEST(test_owners_named_like_leases),
     };
     struct e2e_plan plan = {
         .name = "reentrancy", E2E_TESTS(tests), .front_ends = 2, .flags = flags};

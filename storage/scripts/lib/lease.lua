@@ -4,9 +4,14 @@
 -- include read_write
 -- include fair
 
+-- A session with more leases is not searched: whoever waits for a lock would pay for it.
+local SEARCH_MAX = 200
+
 -- What an owner holds as, as the records of his session's leases tell; nil: they do not.
 local function kind_of_owner(lock, session)
-  local leases = redis.call('hgetall', 'rlockd:session-leases:' .. session)
+  local key = 'rlockd:session-leases:' .. session
+  if redis.call('hlen', key) > SEARCH_MAX then return nil end
+  local leases = redis.call('hgetall', key)
   for i = 1, #leases, 2 do
     local record = leases[i + 1] == lock and
       parse(redis.call('get', record_key(leases[i])) or nil)

@@ -223,8 +223,8 @@ local function settle_readers(lock, message, own)
   end
 end
 
--- What is left of the reads of one who lost some leaves the lock, if it still is one to read and
--- write: by now the name may be another lock's.
+-- What is left of the reads of one who lost some leaves the lock, if it still is one to read
+-- and write: by now the name may be another lock's.
 local function leave_readers(lock, holder)
   if not redis.call('hget', lock, 'mode') then return end
   if drop_ended_reads(lock, holder) > 0 or redis.call('hlen', lock) ~= 1 then return end
