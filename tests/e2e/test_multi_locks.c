@@ -398,6 +398,12 @@ static void test_members_of_other_kinds(struct world *w)
         expect_str(r, "lock", names[i]);
         expect_free(w, "other:a");
     }
+    /* No waiting for one where another one can never be had. */
+    expect_status(lock_put(w->a, "other:busy", token_new(w), NULL), 201);
+    r = multi_put(w->a, NULL, token_new(w), "other:busy other:string", ", \"wait_ms\": 20000");
+    expect_problem(r, 409, "wrong-kind");
+    expect_str(r, "lock", "other:string");
+    assert_int_equal(waiter_count(w->a, "other:busy"), 0);
     expect_status(lock_put(w->a, "other:lock", token_new(w), NULL), 201);
     r = multi_put(w->a, NULL, token_new(w), "other:a other:lock", ", \"kind\": \"read\"");
     expect_problem(r, 409, "wrong-kind");

@@ -239,6 +239,32 @@ static void test_a_grant_to_nobody_is_undone(struct world *w)
     wait_until(!redis_has(w->redis, "undo/a") && !redis_has(w->redis, "undo/b"), SOON_MS);
 }
 
+/* A request with the same token and other names is no twin of the one that waits: when it goes,
+ * it takes nothing with it. */
+static void test_a_stranger_takes_nobody_out(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    const char *holder = token_new(w), *token = token_new(w);
+    struct call *stays, *twin, *stranger;
+
+    expect_status(lock_put(w->a, "who/b", holder, "ttl_ms=60000"), 201);
+    stays = multi_park(w->a, NULL, token, "who/a who/b", ", \"wait_ms\": 30000");
+    twin = multi_call(w->b, NULL, token, "who/a who/b", ", \"wait_ms\": 30000");
+    wait_until(front_metric(w->b, "rlockd_waiters", NULL) == 1, 5000);
+    call_hang_up(twin);
+    wait_until(front_metric(w->b, "rlockd_waiters", NULL) == 0, 5000);
+    slow_settle(&slow);
+    proxy_set(slow.proxy, PROXY_DELAY);
+    stranger = multi_call(slow.fe, NULL, token, "who/b who/c", ", \"wait_ms\": 30000");
+    slow_settle(&slow);
+    call_hang_up(stranger);
+    slow_settle(&slow);
+    assert_int_equal(waiter_count(w->a, "who/a"), 1);
+    expect_str(multi_ask(w->a, "GET", token, NULL), "state", "waiting");
+    expect_status(lock_release(w->a, "who/b", holder), 200);
+    expect_status(call_await(stays, SOON_MS), 201);
+}
+
 static void test_a_confirmed_grant_stays(struct world *w)
 {
     struct slow slow = slow_start(w);
@@ -355,6 +381,7 @@ int main(void)
         E2E_TEST(test_owners_reenter),
         E2E_TEST(test_owners_of_read_and_write),
         E2E_TEST(test_a_grant_to_nobody_is_undone),
+        E2E_TEST(test_a_stranger_takes_nobody_out),
         E2E_TEST(test_a_confirmed_grant_stays),
         E2E_TEST(test_lost_replies),
         E2E_TEST(test_redis_is_killed),
