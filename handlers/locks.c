@@ -1,5 +1,6 @@
 #include "handlers/locks.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,11 @@ bool locks_check_name(struct http_request *request, const char *field, const cha
 
 bool locks_read_name(struct http_request *request, char name[LOCK_NAME_SIZE])
 {
-    snprintf(name, LOCK_NAME_SIZE, "%s", http_param(request, 0));
+    const char *given = http_param(request, 0);
+    size_t len = strlen(given);
+
+    assert(len < LOCK_NAME_SIZE);
+    memcpy(name, given, len + 1);
     return locks_check_name(request, "name", name);
 }
 

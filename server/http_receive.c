@@ -17,15 +17,26 @@ enum {
     HEADER_OVERHEAD = 80 /* that libmicrohttpd keeps of each header, besides its text */
 };
 
-static const char *const header_names[HTTP_HEADER_COUNT] = {
-    [HTTP_LEASE_TOKEN] = "Lease-Token",
-    [HTTP_SESSION_TOKEN] = "Session-Token",
-    [HTTP_IDEMPOTENCY_KEY] = "Idempotency-Key",
-    [HTTP_IF_MATCH] = "If-Match",
-    [HTTP_PREFER] = "Prefer",
-    [HTTP_AUTHORIZATION] = "Authorization",
-    [HTTP_CONTENT_TYPE] = "Content-Type",
+struct header_name {
+    const char *text;
+    size_t len;
 };
+
+#define HEADER_NAME(text) {(text), sizeof(text) - 1}
+
+static const struct header_name header_names[HTTP_HEADER_COUNT] = {
+    [HTTP_LEASE_TOKEN] = HEADER_NAME("Lease-Token"),
+    [HTTP_SESSION_TOKEN] = HEADER_NAME("Session-Token"),
+    [HTTP_IDEMPOTENCY_KEY] = HEADER_NAME("Idempotency-Key"),
+    [HTTP_IF_MATCH] = HEADER_NAME("If-Match"),
+    [HTTP_PREFER] = HEADER_NAME("Prefer"),
+    [HTTP_AUTHORIZATION] = HEADER_NAME("Authorization"),
+    [HTTP_CONTENT_TYPE] = HEADER_NAME("Content-Type"),
+};
+
+/* The two that say where a request ends. */
+static const struct header_name content_length = HEADER_NAME("Content-Length");
+static const struct header_name transfer_encoding = HEADER_NAME("Transfer-Encoding");
 
 struct header_scan {
     struct http_request *request;
@@ -52,14 +63,18 @@ static bool is_token(const char *text, size_t len)
 
 /* A header that a proxy may read as one of the two that say where a request ends: a folded or
  * otherwise broken form of it, which libmicrohttpd takes for a header of another name. */
-static bool is_near_framing(const char *name)
+static bool is_near_framing(const char *name, size_t len)
 {
-    static const char *const framing[] = {"Content-Length", "Transfer-Encoding"};
+    return (len >= content_length.len &&
+            strncasecmp(name, content_length.text, content_length.len) == 0) ||
+           (len >= transfer_encoding.len &&
+            strncasecmp(name, transfer_encoding.text, transfer_encoding.len) == 0);
+}
 
-    for (size_t i = 0; i < sizeof(framing) / sizeof(framing[0]); i++)
-        if (strncasecmp(name, framing[i], strlen(framing[i])) == 0)
-            return true;
-    return false;
+/* `name` is ended by a NUL. The lengths first: they settle nearly every comparison. */
+static bool is_header(const struct header_name *header, const char *name, size_t len)
+{
+    return header->len == len && strcasecmp(header->text, name) == 0;
 }
 
 static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const char *name,
@@ -71,22 +86,22 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
     scan->bytes += name_len + value_len + HEADER_OVERHEAD;
     if (!is_token(name, name_len) || (value != NULL && strlen(value) != value_len))
         scan->bad_name = true;
-    if (strcasecmp(name, "Content-Length") == 0) {
+    if (is_header(&content_length, name, name_len)) {
         scan->content_lengths++;
         scan->content_length = value;
         return MHD_YES;
     }
-    if (strcasecmp(name, "Transfer-Encoding") == 0) {
+    if (is_header(&transfer_encoding, name, name_len)) {
         scan->transfer_encoding = true;
         return MHD_YES;
     }
-    if (is_near_framing(name))
+    if (is_near_framing(name, name_len))
         scan->bad_name = true;
     for (enum http_header i = 0; i < HTTP_HEADER_COUNT; i++) {
-        if (strcasecmp(name, header_names[i]) != 0)
+        if (!is_header(&header_names[i], name, name_len))
             continue;
         if (scan->request->headers[i] != NULL)
-            scan->repeated = header_names[i];
+            scan->repeated = header_names[i].text;
         scan->request->headers[i] = value ? value : "";
     }
     return MHD_YES;

@@ -139,5 +139,8 @@ void http_watch(struct http_request *request, void (*gone)(void *arg),
 
 void http_log_lease(struct http_request *request, const char *lease_id)
 {
-    snprintf(request->lease_id, sizeof(request->lease_id), "%s", lease_id);
+    size_t len = strlen(lease_id);
+
+    assert(len < sizeof(request->lease_id));
+    memcpy(request->lease_id, lease_id, len + 1);
 }

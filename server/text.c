@@ -137,17 +137,16 @@ bool text_parse_int64(const char *text, int64_t *out)
 size_t text_format_int64(char out[TEXT_INT64_SIZE], int64_t number)
 {
     uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    char reversed[TEXT_INT64_SIZE];
-    size_t digits = 0, len = 0;
+    size_t len = number < 0 ? 2 : 1;
 
+    for (uint64_t rest = left; rest >= 10; rest /= 10)
+        len++;
+    out[0] = '-'; /* of a number that is not negative, the first digit's place */
+    char *digit = out + len;
+    *digit = '\0';
     do {
-        reversed[digits++] = (char)('0' + left % 10);
+        *--digit = (char)('0' + left % 10);
         left /= 10;
     } while (left > 0);
-    if (number < 0)
-        out[len++] = '-';
-    while (digits > 0)
-        out[len++] = reversed[--digits];
-    out[len] = '\0';
     return len;
 }

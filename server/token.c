@@ -55,20 +55,23 @@ static void derive_id(const uuid_t name_space, const char *canonical, char *out)
 bool token_parse(const char *text, char canonical[TOKEN_TEXT_SIZE])
 {
     static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-    bool is_null = true;
+    static const char lower[256] = {
+        ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5',
+        ['6'] = '6', ['7'] = '7', ['8'] = '8', ['9'] = '9', ['a'] = 'a', ['b'] = 'b',
+        ['c'] = 'c', ['d'] = 'd', ['e'] = 'e', ['f'] = 'f', ['A'] = 'a', ['B'] = 'b',
+        ['C'] = 'c', ['D'] = 'd', ['E'] = 'e', ['F'] = 'f',
+    };
+    char other_bits = 0; /* than those of '0' in any digit */
 
     for (size_t i = 0; i < sizeof(shape) - 1; i++) {
-        char c = text[i];
-        if (c >= 'A' && c <= 'F')
-            c = (char)(c - 'A' + 'a');
-        bool is_hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-        if (shape[i] == 'x' ? !is_hex : c != '-')
+        char c = shape[i] == 'x' ? lower[(unsigned char)text[i]] : '-';
+        if (c == '\0' || (c == '-' && text[i] != '-'))
             return false;
-        is_null = is_null && (c == '0' || c == '-');
+        other_bits |= c == '-' ? 0 : c ^ '0';
         canonical[i] = c;
     }
     canonical[sizeof(shape) - 1] = '\0';
-    return text[sizeof(shape) - 1] == '\0' && !is_null;
+    return text[sizeof(shape) - 1] == '\0' && other_bits != 0;
 }
 
 void token_make(char out[TOKEN_TEXT_SIZE])
