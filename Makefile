@@ -46,7 +46,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wer
 LDLIBS   := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null) -lpthread
 TEST_LDLIBS := $(shell pkg-config --libs $(TEST_LIBRARIES) 2>/dev/null) -lpthread
 ifdef SANITIZE
-SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all \
+              -fno-omit-frame-pointer -DSANITIZED
 endif
 COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(SANITIZERS)
 

@@ -135,12 +135,13 @@ void locks_reply_hold(struct http_request *request, int status, const struct lea
     bool is_new = result->outcome == LOCK_GRANTED;
     bool is_recorded = !is_new && result->kind[0] != '\0';
     const char *kind = is_recorded ? result->kind : lock_kind_name(lease->kind);
-    struct json_text body = {0};
+    struct json_text body;
 
     if (lease->locks != NULL) {
         multi_locks_reply_hold(request, status, lease, result, token);
         return;
     }
+    json_text_begin(&body);
     json_text_string(&body, "lock", lease->name);
     json_text_string(&body, "kind", kind);
     json_text_string(&body, "state", "held");

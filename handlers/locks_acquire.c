@@ -1,6 +1,4 @@
 /* PUT and POST /v1/locks/{name} and /v1/multi-locks: acquire, wait, confirm. */
-#include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "handlers/locks.h"
@@ -106,19 +104,13 @@ static void on_gone(void *arg)
     http_drop(acquire->request);
 }
 
-static void acquire_free(struct acquire_request *acquire)
-{
-    lock_names_drop(acquire->lease.locks);
-    free(acquire);
-}
-
 static void on_end(void *arg, bool delivered)
 {
     struct acquire_request *acquire = arg;
 
     if (acquire->granted && !delivered)
         lock_withdraw(acquire->service->store, &acquire->lease);
-    acquire_free(acquire);
+    lock_names_drop(acquire->lease.locks);
 }
 
 /* False: refused. */
@@ -190,17 +182,14 @@ static void acquire(struct http_request *request, bool token_required, bool seve
                     struct acquire_fields *fields)
 {
     struct service *service = http_service(request);
-    struct acquire_request *acquire = calloc(1, sizeof(*acquire));
+    struct acquire_request *acquire = http_memory(request, sizeof(*acquire));
 
-    assert(acquire != NULL);
     acquire->service = service;
     acquire->request = request;
-    if (!read_acquire(acquire, token_required, several, fields)) {
-        acquire_free(acquire);
-        return;
-    }
-    int64_t wait_ms = locks_wait_ms(request, &fields->wait_ms);
     http_watch(request, on_gone, on_end, acquire);
+    if (!read_acquire(acquire, token_required, several, fields))
+        return;
+    int64_t wait_ms = locks_wait_ms(request, &fields->wait_ms);
     if (service->draining) {
         struct lock_result draining = {.outcome = LOCK_DRAINING};
         locks_reply_failure(request, &acquire->lease, &draining);

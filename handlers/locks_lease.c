@@ -1,7 +1,4 @@
 /* PATCH and DELETE /v1/locks/{name}: renew a lease, release it. */
-#include <assert.h>
-#include <stdlib.h>
-
 #include "handlers/locks.h"
 #include "handlers/routes.h"
 #include "server/request.h"
@@ -23,16 +20,12 @@ struct lease_request {
 
 static struct lease_request *lease_request_new(struct http_request *request)
 {
-    struct lease_request *lease_request = calloc(1, sizeof(*lease_request));
+    struct lease_request *lease_request = http_memory(request, sizeof(*lease_request));
     char token[37];
 
-    assert(lease_request != NULL);
     lease_request->service = http_service(request);
     lease_request->request = request;
-    if (locks_read_lease(request, true, &lease_request->lease, token))
-        return lease_request;
-    free(lease_request);
-    return NULL;
+    return locks_read_lease(request, true, &lease_request->lease, token) ? lease_request : NULL;
 }
 
 static void on_described(void *arg, const struct lock_result *result)
@@ -40,7 +33,6 @@ static void on_described(void *arg, const struct lock_result *result)
     struct lease_request *lease_request = arg;
 
     locks_reply_busy(lease_request->request, &lease_request->lease, result);
-    free(lease_request);
 }
 
 static void on_renewed(void *arg, const struct lock_result *result)
@@ -60,7 +52,6 @@ static void on_renewed(void *arg, const struct lock_result *result)
     } else {
         locks_reply_failure(lease_request->request, &lease_request->lease, result);
     }
-    free(lease_request);
 }
 
 void locks_patch(struct http_request *request)
@@ -70,10 +61,8 @@ void locks_patch(struct http_request *request)
 
     if (lease_request == NULL)
         return;
-    if (!request_fields(request, renew_fields, 1, &fields)) {
-        free(lease_request);
+    if (!request_fields(request, renew_fields, 1, &fields))
         return;
-    }
     lease_request->lease.watchdog = !fields.ttl_ms.given; /* if it has a session */
     lease_request->lease.ttl_ms =
         fields.ttl_ms.given ? fields.ttl_ms.value
@@ -87,7 +76,8 @@ static void on_released(void *arg, const struct lock_result *result)
     const struct lease *lease = &lease_request->lease;
 
     if (result->outcome == LOCK_RELEASED) {
-        struct json_text body = {0};
+        struct json_text body;
+        json_text_begin(&body);
         json_text_string(&body, "lock", lease->name);
         json_text_string(&body, "lease_id", lease->id);
         json_text_string(&body, "state", "released");
@@ -96,19 +86,13 @@ static void on_released(void *arg, const struct lock_result *result)
     } else {
         locks_reply_failure(lease_request->request, lease, result);
     }
-    free(lease_request);
 }
 
 void locks_delete(struct http_request *request)
 {
     struct lease_request *lease_request = lease_request_new(request);
 
-    if (lease_request == NULL)
-        return;
-    if (!request_no_fields(request)) {
-        free(lease_request);
-        return;
-    }
-    lock_release(lease_request->service->store, &lease_request->lease, on_released,
-                 lease_request);
+    if (lease_request != NULL && request_no_fields(request))
+        lock_release(lease_request->service->store, &lease_request->lease, on_released,
+                     lease_request);
 }

@@ -58,18 +58,12 @@ static void blank_query(char *target)
 static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
 {
     struct http_server *server = arg;
-    size_t uri_len = strlen(uri);
-    struct http_request *request = calloc(1, sizeof(*request) + uri_len + 1);
+    struct http_request *request = http_request_new(server, uri);
 
-    if (request != NULL)
-        memcpy(request->uri, uri, uri_len + 1);
     blank_query((char *)uri); /* const in name: it is the connection's own buffer */
     if (request == NULL)
         return NULL;
-    request->server = server;
     request->mhd = mhd;
-    request->stage = HTTP_STAGE_HEADERS;
-    request->route = server->options.route_count;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(
         mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     request->conn = info->socket_context;
@@ -77,15 +71,6 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
         http_conn_move(&server->conns, request->conn, HTTP_CONN_RECEIVING,
                        loop_now_ns(server->options.loop));
     return request;
-}
-
-static void request_free(struct http_request *request)
-{
-    http_set_stage(request, HTTP_STAGE_DROPPED);
-    free(request->reply.text);
-    free(request->reply.headers);
-    free(request->body);
-    free(request);
 }
 
 static void unsuspend(struct http_request *request)
@@ -161,7 +146,7 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
     }
     if (request->end != NULL)
         request->end(request->arg, delivered);
-    request_free(request);
+    http_request_free(request);
 }
 
 /* --- answering ---------------------------------------------------------------------------- */
@@ -181,7 +166,7 @@ void http_answered(struct http_request *request)
     if (request->mhd == NULL) { /* nobody is there to take it */
         if (request->end != NULL)
             request->end(request->arg, false);
-        request_free(request);
+        http_request_free(request);
         return;
     }
     bool gone = request->suspended && has_hung_up(request);
@@ -204,21 +189,15 @@ void http_drop(struct http_request *request)
     request->server->run_wanted = true;
 }
 
-static void free_text(void *text)
-{
-    free(text);
-}
-
 static enum MHD_Result queue_reply(struct http_request *request)
 {
     struct http_server *server = request->server;
     struct http_reply *reply = &request->reply;
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback(
-        reply->len, reply->text, free_text);
+    struct MHD_Response *response = MHD_create_response_from_buffer(reply->len, reply->text,
+                                                                    MHD_RESPMEM_PERSISTENT);
 
     if (response == NULL)
         return MHD_NO;
-    reply->text = NULL; /* the response's from here on */
     enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", reply->content_type);
     for (size_t i = 0; reply->headers != NULL && i < reply->headers->count; i++)
         ok &= MHD_add_response_header(response, reply->headers->list[i].name,
@@ -442,6 +421,7 @@ struct http_server *http_start(const struct http_options *options)
         return NULL;
     server->options = *options;
     http_conns_init(&server->conns, (size_t)options->max_connections, options->metrics);
+    http_pools_init(server);
     server->sweep = (struct timer){.fire = on_sweep, .arg = server};
     server->tick = (struct timer){.fire = on_tick, .arg = server};
     server->turn = (struct loop_hook){.run = on_turn, .arg = server};
@@ -487,5 +467,6 @@ void http_stop(struct http_server *server)
     timer_cancel(loop_timers(server->options.loop), &server->tick);
     MHD_stop_daemon(server->daemon);
     log_buffer_flush(server->options.log);
+    http_pools_release(server);
     free(server);
 }

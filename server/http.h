@@ -79,6 +79,10 @@ const struct auth_caller *http_caller(const struct http_request *request);
 /* When the first byte after the request line was there, as clock_ns(). */
 int64_t http_received_ns(const struct http_request *request);
 
+/* Cleared memory that stays as long as the request: until its `end`, or without http_watch()
+ * until it is answered. */
+void *http_memory(struct http_request *request, size_t size);
+
 /* --- what a handler does ------------------------------------------------------------------ */
 
 /* Every request that was handed to a handler is ended by exactly one http_reply…() or

@@ -4,6 +4,7 @@
 #define RLOCKD_SERVER_HTTP_INTERNAL_H
 
 #include "server/http.h"
+#include "server/pool.h"
 
 struct MHD_Connection;
 struct MHD_Daemon;
@@ -66,10 +67,17 @@ struct http_reply_headers {
 
 struct http_reply {
     const char *content_type;
-    char *text;
+    char *text; /* stays until libmicrohttpd has let go of the request */
+    bool text_pooled;
     size_t len;
     struct http_reply_headers *headers; /* NULL: none */
 };
+
+/* Of a request with a short path and the memory that a handler for a lease asks for. It stays
+ * with every waiting request, so it is small. */
+enum { HTTP_REQUEST_BLOCK = 1536 };
+
+struct http_memory; /* what did not fit into the request's block */
 
 struct http_request {
     struct http_server *server;
@@ -94,7 +102,10 @@ struct http_request {
     void (*end)(void *arg, bool delivered);
     void *arg;
     char lease_id[37];
-    char uri[]; /* path and query, cut and decoded in place */
+    char *uri; /* path and query, cut and decoded in place */
+    struct http_memory *more_memory;
+    size_t room_used;
+    max_align_t room[]; /* for `uri` and http_memory() */
 };
 
 struct http_server {
@@ -104,6 +115,7 @@ struct http_server {
     struct loop_hook turn;
     struct timer sweep, tick;
     struct http_conns conns;
+    struct pool requests, texts;
     size_t busy;     /* requests in HANDLED, ANSWERED or QUEUED */
     size_t unparked; /* of these, handled ones whose connection is not suspended */
     bool readable, run_wanted, draining, stopping;
@@ -113,6 +125,13 @@ struct http_server {
 void http_set_stage(struct http_request *request, enum http_stage stage);
 /* Called by http_request.c when a request was answered. */
 void http_answered(struct http_request *request);
+
+/* http_request.c */
+void http_pools_init(struct http_server *server);
+void http_pools_release(struct http_server *server);
+/* `uri` is copied. NULL: out of memory. */
+struct http_request *http_request_new(struct http_server *server, const char *uri);
+void http_request_free(struct http_request *request);
 
 /* http_receive.c */
 /* False: the headers were refused, and the request is answered. */

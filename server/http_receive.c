@@ -22,7 +22,10 @@ struct header_name {
     size_t len;
 };
 
-#define HEADER_NAME(text) {(text), sizeof(text) - 1}
+#define HEADER_NAME(text)                                                                      \
+    {                                                                                          \
+        (text), sizeof(text) - 1                                                               \
+    }
 
 static const struct header_name header_names[HTTP_HEADER_COUNT] = {
     [HTTP_LEASE_TOKEN] = HEADER_NAME("Lease-Token"),

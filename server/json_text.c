@@ -6,16 +6,29 @@
 
 #include "server/text.h"
 
-enum { FIRST_SIZE = 448 }; /* an ordinary answer fits */
+void json_text_begin(struct json_text *json)
+{
+    json->text = json->start;
+    json->len = 0;
+    json->size = sizeof(json->start);
+}
+
+static void grow(struct json_text *json, size_t len)
+{
+    bool is_short = json->text == json->start;
+
+    json->size = (json->size + len) * 2;
+    json->text = realloc(is_short ? NULL : json->text, json->size);
+    assert(json->text != NULL);
+    if (is_short)
+        memcpy(json->text, json->start, json->len);
+}
 
 /* Room for so many bytes more. */
 static char *reserve(struct json_text *json, size_t len)
 {
-    if (json->len + len > json->size) {
-        json->size = (json->size + len) * 2 > FIRST_SIZE ? (json->size + len) * 2 : FIRST_SIZE;
-        json->text = realloc(json->text, json->size);
-        assert(json->text != NULL);
-    }
+    if (json->len + len > json->size)
+        grow(json, len);
     return json->text + json->len;
 }
 

@@ -7,11 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Begins as {0}. */
+enum { JSON_TEXT_SHORT = 448 }; /* an ordinary answer fits */
+
 struct json_text {
-    char *text; /* not ended by a NUL; whoever takes it frees it */
+    char *text; /* not ended by a NUL; either `start`, or whoever takes it frees it */
     size_t len, size;
+    char start[JSON_TEXT_SHORT];
 };
+
+void json_text_begin(struct json_text *json);
 
 /* Add a member; `name` needs no escapes. `value` is UTF-8. */
 void json_text_string(struct json_text *json, const char *name, const char *value);

@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "server/clock.h"
+#include "server/pool.h"
 #include "storage/keys.h"
 
 /* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica): it is not to
@@ -15,6 +16,7 @@ enum { REFUSED_SLEEP_MS = 500 };
 struct acquirer {
     struct acquirer_options options;
     struct acquisition *acquisitions;
+    struct pool pool; /* of them */
     bool draining;
 };
 
@@ -144,7 +146,7 @@ static void end_orphan(struct acquisition *acquisition, const struct lock_result
         take_back(acquisition, acquisition->orphan);
     lock_names_drop(acquisition->orphan->locks);
     free(acquisition->orphan);
-    free(acquisition);
+    pool_give(&acquisition->acquirer->pool, acquisition);
 }
 
 /* Out of the queue and of the timers; what is left is freed now, or by the attempt under way.
@@ -162,7 +164,7 @@ static void end(struct acquisition *acquisition, bool got_it, int64_t taken_ms)
     if (trying)
         leave_behind(acquisition);
     else
-        free(acquisition);
+        pool_give(&acquirer->pool, acquisition);
 }
 
 /* Whether its client is told to, and finds its place in line as it was. */
@@ -344,22 +346,23 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
                                   int64_t deadline_ns, void (*parked)(void *arg),
                                   lock_done *done, void *arg)
 {
-    struct acquisition *acquisition = calloc(1, sizeof(*acquisition));
+    struct acquisition *acquisition = pool_take(&acquirer->pool);
 
     assert(acquisition != NULL);
-    acquisition->acquirer = acquirer;
-    acquisition->lease = lease;
-    acquisition->waiter = (struct waiter){
-        .lease_id = lease->id,
-        .kind = object_of(lease)->wait,
-        .wants = object_of(lease)->wants ? object_of(lease)->wants : lease->permits,
-        .turn = on_turn,
-        .arg = acquisition};
-    acquisition->deadline = (struct timer){.fire = on_deadline, .arg = acquisition};
-    acquisition->deadline_ns = deadline_ns;
-    acquisition->parked = parked;
-    acquisition->done = done;
-    acquisition->arg = arg;
+    *acquisition = (struct acquisition){
+        .acquirer = acquirer,
+        .lease = lease,
+        .waiter = {.lease_id = lease->id,
+                   .kind = object_of(lease)->wait,
+                   .wants = object_of(lease)->wants ? object_of(lease)->wants : lease->permits,
+                   .turn = on_turn,
+                   .arg = acquisition},
+        .deadline = {.fire = on_deadline, .arg = acquisition},
+        .deadline_ns = deadline_ns,
+        .parked = parked,
+        .done = done,
+        .arg = arg,
+    };
     DL_APPEND(acquirer->acquisitions, acquisition);
     try(acquisition);
     return acquisition;
@@ -415,13 +418,16 @@ struct acquirer *acquirer_new(const struct acquirer_options *options)
 {
     struct acquirer *acquirer = calloc(1, sizeof(*acquirer));
 
-    if (acquirer != NULL)
-        acquirer->options = *options;
+    if (acquirer == NULL)
+        return NULL;
+    acquirer->options = *options;
+    pool_init(&acquirer->pool, sizeof(struct acquisition));
     return acquirer;
 }
 
 void acquirer_free(struct acquirer *acquirer)
 {
     assert(acquirer->acquisitions == NULL);
+    pool_release(&acquirer->pool);
     free(acquirer);
 }

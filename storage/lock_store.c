@@ -251,13 +251,13 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (result->outcome == REDIS_DONE)
         read_reply(&out, call, result);
     call->done(call->arg, &out);
-    free(call);
+    pool_give(&call->store->calls, call);
 }
 
 void lock_call_send(struct lock_store *store, enum script script,
                     const struct script_args *args, int64_t ttl_ms, lock_done *done, void *arg)
 {
-    struct lock_call *call = malloc(sizeof(*call));
+    struct lock_call *call = pool_take(&store->calls);
 
     assert(call != NULL);
     *call = (struct lock_call){.store = store, .done = done, .arg = arg, .ttl_ms = ttl_ms};
@@ -403,6 +403,7 @@ struct lock_store *lock_store_new(const struct lock_store_options *options)
     if (store == NULL)
         return NULL;
     store->options = *options;
+    pool_init(&store->calls, sizeof(struct lock_call));
     store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
     return store;
 }
@@ -411,5 +412,6 @@ void lock_store_free(struct lock_store *store)
 {
     timer_cancel(loop_timers(store->options.loop), &store->retry_withdrawals);
     withdrawals_release(store);
+    pool_release(&store->calls);
     free(store);
 }

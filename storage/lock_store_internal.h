@@ -2,6 +2,7 @@
 #ifndef RLOCKD_STORAGE_LOCK_STORE_INTERNAL_H
 #define RLOCKD_STORAGE_LOCK_STORE_INTERNAL_H
 
+#include "server/pool.h"
 #include "storage/keys.h"
 #include "storage/lease_record.h"
 #include "storage/lock_store.h"
@@ -11,7 +12,8 @@ struct withdrawal;
 struct lock_store {
     struct lock_store_options options;
     uint64_t mark_count;
-    int64_t up_since_ns;            /* when Redis became usable last */
+    int64_t up_since_ns; /* when Redis became usable last */
+    struct pool calls;              /* of lock_call_send() */
     struct withdrawal *withdrawals; /* not confirmed by Redis yet */
     struct timer retry_withdrawals;
 };

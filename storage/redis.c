@@ -420,7 +420,7 @@ struct redis *redis_new(const struct redis_options *options)
     redis->backoff_ms = BACKOFF_FIRST_MS;
     redis->retry = (struct timer){.fire = on_retry, .arg = redis};
     redis->deadline = (struct timer){.fire = on_deadline, .arg = redis};
-    redis->refuse = (struct timer){.fire = redis_refuse_calls, .arg = redis};
+    redis_calls_init(redis);
     redis->turn = (struct loop_hook){.run = on_turn, .arg = redis};
     snprintf(redis->reason, sizeof(redis->reason), "not connected yet");
     loop_hook_add(options->loop, &redis->turn);
@@ -439,7 +439,6 @@ void redis_stop(struct redis *redis)
 void redis_free(struct redis *redis)
 {
     redis_stop(redis);
-    timer_cancel(loop_timers(redis->options.loop), &redis->refuse);
-    redis_refuse_calls(redis);
+    redis_calls_release(redis);
     free(redis);
 }

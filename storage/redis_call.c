@@ -12,9 +12,31 @@
 enum {
     SCRIPT_HEAD_ARGS = 3, /* EVALSHA and its hash, or EVAL and its text, and the key count */
     SCRIPT_HEAD_SIZE = REDIS_COUNT_SIZE + SCRIPT_HEAD_ARGS * REDIS_ARGUMENT_EXTRA + 32,
-    GATHER_MAX = 8,     /* commands in one write */
-    COMMAND_SIZE = 4096 /* most commands are shorter, and need no memory of their own */
+    GATHER_MAX = 8,      /* commands in one write */
+    COMMAND_SIZE = 4096, /* most commands are shorter, and need no memory of their own */
+    CALL_BLOCK = 1024    /* most calls are smaller */
 };
+
+void redis_calls_init(struct redis *redis)
+{
+    pool_init(&redis->call_pool, CALL_BLOCK);
+    redis->refuse = (struct timer){.fire = redis_refuse_calls, .arg = redis};
+}
+
+void redis_calls_release(struct redis *redis)
+{
+    timer_cancel(loop_timers(redis->options.loop), &redis->refuse);
+    redis_refuse_calls(redis);
+    pool_release(&redis->call_pool);
+}
+
+static void call_free(struct redis_call *call)
+{
+    if (call->pooled)
+        pool_give(&call->redis->call_pool, call);
+    else
+        free(call);
+}
 
 void redis_watch_deadline(struct redis *redis)
 {
@@ -61,7 +83,7 @@ static void finish(struct redis_call *call, const struct redis_result *result)
     else if (result->outcome == REDIS_REFUSED)
         metrics_add(redis->options.metrics, METRIC_REDIS_NOT_EXECUTED, 1);
     call->done(call->arg, result);
-    free(call);
+    call_free(call);
 }
 
 static void on_reply(redisAsyncContext *context, void *raw, void *arg)
@@ -105,10 +127,16 @@ static struct redis_call *call_new(struct redis *redis, size_t argc, const char 
 
     for (size_t i = 0; i < argc; i++)
         args_size += lens[i] + REDIS_ARGUMENT_EXTRA;
-    struct redis_call *call = malloc(sizeof(*call) + args_size);
+    bool pooled = sizeof(struct redis_call) + args_size <= CALL_BLOCK;
+    struct redis_call *call = pooled ? pool_take(&redis->call_pool)
+                                     : malloc(sizeof(*call) + args_size);
     assert(call != NULL);
-    *call = (struct redis_call){
-        .redis = redis, .done = done, .arg = arg, .sent_ns = clock_ns(), .argc = argc};
+    *call = (struct redis_call){.redis = redis,
+                                .done = done,
+                                .arg = arg,
+                                .sent_ns = clock_ns(),
+                                .pooled = pooled,
+                                .argc = argc};
     char *end = call->args;
     for (size_t i = 0; i < argc; i++)
         end = redis_format_argument(end, argv[i], lens[i]);
@@ -215,7 +243,7 @@ int redis_send_probe(struct redis *redis, size_t key_count, size_t argc,
     call->key_count = key_count;
     if (send_script(call) == 0)
         return 0;
-    free(call);
+    call_free(call);
     return -1;
 }
 

@@ -6,6 +6,7 @@
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 
+#include "server/pool.h"
 #include "storage/redis.h"
 
 enum redis_state {
@@ -26,6 +27,7 @@ struct redis_call {
     void *arg;
     int64_t sent_ns;
     enum script script;
+    bool pooled;
     size_t key_count, argc;
     size_t args_len; /* of a script's formatted arguments, kept in case it has to be sent as
                         EVAL; 0: no script */
@@ -46,6 +48,7 @@ struct redis {
     struct timer retry, deadline;
     int64_t backoff_ms;
     struct redis_call *calls;
+    struct pool call_pool;      /* of those with short arguments */
     struct redis_call *refused; /* could not be sent: `refuse` tells them so */
     struct timer refuse;
     char reason[REDIS_REASON_SIZE];
@@ -63,6 +66,9 @@ void redis_note_reason(struct redis *redis, const char *reason);
 void redis_leave(struct redis *redis, const char *reason);
 
 /* redis_call.c */
+void redis_calls_init(struct redis *redis);
+/* Ends the calls that could not be sent, and frees what was kept for others. */
+void redis_calls_release(struct redis *redis);
 /* Sends the probe, while the connection is still being checked. `done` gets `redis`. */
 int redis_send_probe(struct redis *redis, size_t key_count, size_t argc,
                      const char *const *args, const size_t *lens, redis_done *done);

@@ -13,7 +13,7 @@ LAYERS = [
     (r"server/main\.c", r"(server|storage|handlers)/.*"),
     (r"server/.*", r"server/.*"),
     (r"storage/.*", r"storage/.*|scripts\.inc"
-                    r"|server/(loop|timers|log|metrics|config|clock|text)\.h"),
+                    r"|server/(loop|timers|log|metrics|config|clock|pool|text)\.h"),
     (r"handlers/.*", r"(server|storage|handlers)/.*|openapi\.inc"),
     (r"tests/.*", r".*"),
 ]
