@@ -1,7 +1,44 @@
 #include "storage/lease_record.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "server/text.h"
+
+static void write_line(struct lease_record_text *record, const char *text, size_t len)
+{
+    assert(record->len + len < sizeof(record->text));
+    memcpy(record->text + record->len, text, len);
+    record->len += len;
+    record->text[record->len++] = '\n';
+}
+
+static void write_string(struct lease_record_text *record, const char *text)
+{
+    write_line(record, text, strlen(text));
+}
+
+void lease_record_write(struct lease_record_text *record, const struct lease *lease,
+                        const struct key *lock)
+{
+    char ttl[TEXT_INT64_SIZE];
+
+    record->len = 0;
+    write_string(record, "held");
+    write_string(record, ""); /* why it ended */
+    write_string(record, lease->mark);
+    write_string(record, ""); /* since when */
+    write_line(record, ttl, text_format_int64(ttl, lease->ttl_ms));
+    write_string(record, lease->note);
+    write_string(record, lease->session_id);
+    write_string(record, ""); /* fencing token */
+    write_string(record, lease->watchdog ? "1" : "");
+    write_string(record, lock_kind_name(lease->kind));
+    write_string(record, lease->owner);
+    write_line(record, lock->text, lock->len);
+    record->len--; /* without the last newline */
+}
 
 /* Cuts the next line off [*text, end); "" at the end. */
 static void next_line(const char **text, const char *end, char *out, size_t out_size)

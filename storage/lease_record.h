@@ -1,11 +1,12 @@
-/* The record that Redis keeps of a lease: lines of text, written by the scripts (see
- * lib/record.lua). */
+/* The record that Redis keeps of a lease: lines of text, written and read by the scripts, too
+ * (see lib/record.lua). */
 #ifndef RLOCKD_STORAGE_LEASE_RECORD_H
 #define RLOCKD_STORAGE_LEASE_RECORD_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "storage/keys.h"
 #include "storage/lock_store.h"
 
 struct lease_record {
@@ -18,6 +19,18 @@ struct lease_record {
     bool watchdog;
     char kind[LOCK_KIND_SIZE];
 };
+
+/* Longer than all fields of a lease and the name of its lock. */
+enum { LEASE_RECORD_SIZE = KEY_NAME_MAX + 512 };
+
+struct lease_record_text {
+    size_t len;
+    char text[LEASE_RECORD_SIZE];
+};
+
+/* The record of a lease that has just been granted this lock; but for what only Redis knows. */
+void lease_record_write(struct lease_record_text *record, const struct lease *lease,
+                        const struct key *lock);
 
 /* An empty or strange text gives an empty record. */
 void lease_record_parse(struct lease_record *record, const char *text, size_t len);

@@ -57,11 +57,16 @@ size_t lock_store_key_name(const struct lock_store *store, const char *name, cha
     return prefix_len + name_len;
 }
 
+static void lock_key_make(const struct lock_store *store, struct key *key, const char *name)
+{
+    key->len = lock_store_key_name(store, name, key->text, sizeof(key->text));
+}
+
 void lock_keys_make(const struct lock_store *store, struct lock_keys *keys, const char *name)
 {
     struct key *lock = &keys->name;
 
-    lock->len = lock_store_key_name(store, name, lock->text, sizeof(lock->text));
+    lock_key_make(store, lock, name);
     key_for_lock(&keys->counter, KEY_COUNTER, lock->text, lock->len);
     key_for_lock(&keys->channel, KEY_CHANNEL, lock->text, lock->len);
     key_for_lock(&keys->queue, KEY_FAIR_QUEUE, lock->text, lock->len);
@@ -212,11 +217,36 @@ static void read_hold(struct lock_result *out, const struct lock_call *call,
     memcpy(out->owner, record.owner, sizeof(out->owner));
 }
 
+/* The bare replies of the common case: a fencing token for a grant, the holds left for a
+ * release. */
+static bool read_bare_reply(struct lock_result *out, const struct lock_call *call,
+                            const struct redis_result *result)
+{
+    size_t len;
+    const char *token = redis_reply_text(result->reply, &len);
+
+    if (redis_reply_is_integer(result->reply)) {
+        out->outcome = LOCK_RELEASED;
+        out->hold_count = redis_reply_integer(result->reply);
+        metrics_add(call->store->options.metrics, METRIC_RELEASES, 1);
+        return true;
+    }
+    if (!text_parse_int64(token, &out->fencing_token))
+        return false;
+    out->outcome = LOCK_GRANTED;
+    out->remaining_ms = lock_ms_left(call->store, call->ttl_ms, result->sent_ns);
+    out->ttl_ms = call->ttl_ms;
+    out->hold_count = 1;
+    metrics_add(call->store->options.metrics, METRIC_GRANTS, 1);
+    return true;
+}
+
 static void read_reply(struct lock_result *out, const struct lock_call *call,
                        const struct redis_result *result)
 {
+    if (read_bare_reply(out, call, result))
+        return;
     const struct reply_word *row = find_reply_word(result->reply);
-
     if (row == NULL) { /* not one of our scripts' replies: something else sits there */
         out->outcome = LOCK_UNKNOWN;
         return;
@@ -288,28 +318,29 @@ bool lock_kind_find(const char *name, enum lock_kind *kind)
 }
 
 void args_request(struct script_args *args, const struct lock_store *store,
-                  const struct lease *lease, int64_t register_ms, bool registered)
+                  const struct lease *lease, const struct lease_record_text *record,
+                  int64_t register_ms, bool registered)
 {
     static const char *const modes[] = {
         [LEASE_NEW] = "new", [LEASE_RECORDED] = "record", [LEASE_MADE] = "made"};
     const struct config *config = store->options.config;
+    bool has_more = lease->session_id[0] != '\0' || lease->locks != NULL;
+    bool is_usual = lease->mode == LEASE_RECORDED && !registered && !has_more;
+    /* -1: and it leaves no place to anybody. */
+    int64_t wait_ms = register_ms == 0 && lease->once ? -1 : register_ms;
 
     args_string(args, lease->id);
     args_number(args, lease->ttl_ms);
-    args_number(args, config->retry_window_ms);
-    args_string(args, lease->mark);
-    args_string(args, lease->note);
-    args_string(args, modes[lease->mode]);
-    /* -1: and it leaves no place to anybody. */
-    args_number(args, register_ms == 0 && lease->once ? -1 : register_ms);
-    args_string(args, registered ? "1" : "0");
-    args_string(args, kind_names[lease->kind]);
-    if (lease->session_id[0] == '\0' && lease->locks == NULL)
-        return;
-    args_string(args, lease->owner);
-    args_string(args, lease->session_id);
-    args_string(args, lease->watchdog ? "1" : "");
-    args_number(args, lease->watchdog ? watchdog_period_ms(config) : lease->ttl_ms);
+    args_text(args, record->text, record->len);
+    args_number(args, lease->ttl_ms + config->retry_window_ms);
+    if (wait_ms != 0 || !is_usual)
+        args_number(args, wait_ms);
+    if (!is_usual)
+        args_string(args, modes[lease->mode]);
+    if (registered || has_more)
+        args_string(args, registered ? "1" : "");
+    if (has_more)
+        args_number(args, lease->watchdog ? watchdog_period_ms(config) : lease->ttl_ms);
 }
 
 void lock_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
@@ -320,18 +351,21 @@ void lock_try(struct lock_store *store, const struct lease *lease, int64_t regis
                                                          [LOCK_KIND_READ] = SCRIPT_RW_ACQUIRE,
                                                          [LOCK_KIND_WRITE] = SCRIPT_RW_ACQUIRE};
     struct script_args args = {0};
-    struct lease_keys keys;
+    struct lease_record_text record;
+    struct key lock, counter, queue;
 
     if (lease->locks != NULL) {
         multi_try(store, lease, register_ms, registered, done, arg);
         return;
     }
-    lease_keys_make(store, &keys, lease->name, lease->id);
-    args_key(&args, &keys.lock.name);
-    args_key(&args, &keys.lock.counter);
-    args_key(&args, &keys.record);
-    args_key(&args, &keys.lock.queue);
-    args_request(&args, store, lease, register_ms, registered);
+    lock_key_make(store, &lock, lease->name);
+    key_for_lock(&counter, KEY_COUNTER, lock.text, lock.len);
+    key_for_lock(&queue, KEY_FAIR_QUEUE, lock.text, lock.len);
+    lease_record_write(&record, lease, &lock);
+    args_key(&args, &lock);
+    args_key(&args, &counter);
+    args_key(&args, &queue);
+    args_request(&args, store, lease, &record, register_ms, registered);
     lock_call_send(store, scripts[lease->kind], &args, lease->ttl_ms, done, arg);
 }
 
@@ -356,13 +390,13 @@ void lock_release(struct lock_store *store, const struct lease *lease, lock_done
                   void *arg)
 {
     struct script_args args = {0};
-    struct lease_keys keys;
+    struct key lock, channel;
 
-    lease_keys_make(store, &keys, lease->name, lease->id);
-    args_key(&args, &keys.lock.name);
-    args_key(&args, &keys.record);
+    lock_key_make(store, &lock, lease->name);
+    key_for_lock(&channel, KEY_CHANNEL, lock.text, lock.len);
+    args_key(&args, &lock);
     args_string(&args, lease->id);
-    args_text(&args, keys.lock.channel.text, keys.lock.channel.len);
+    args_text(&args, channel.text, channel.len);
     args_number(&args, store->options.config->retry_window_ms);
     lock_call_send(store, SCRIPT_RELEASE, &args, 0, done, arg);
 }

@@ -12,7 +12,7 @@ struct withdrawal;
 struct lock_store {
     struct lock_store_options options;
     uint64_t mark_count;
-    int64_t up_since_ns; /* when Redis became usable last */
+    int64_t up_since_ns;            /* when Redis became usable last */
     struct pool calls;              /* of lock_call_send() */
     struct withdrawal *withdrawals; /* not confirmed by Redis yet */
     struct timer retry_withdrawals;
@@ -56,9 +56,11 @@ void lease_keys_make(const struct lock_store *store, struct lease_keys *keys, co
 void lock_call_send(struct lock_store *store, enum script script,
                     const struct script_args *args, int64_t ttl_ms, lock_done *done, void *arg);
 
-/* The ARGV of lib/request.lua: all of them for several locks, else as many as are needed. */
+/* The ARGV of lib/request.lua: all of them for several locks, else without what is as usual at
+ * the end. Each argument costs Redis a few per cent of the whole request. */
 void args_request(struct script_args *args, const struct lock_store *store,
-                  const struct lease *lease, int64_t register_ms, bool registered);
+                  const struct lease *lease, const struct lease_record_text *record,
+                  int64_t register_ms, bool registered);
 
 /* When a lease that the watchdog has just renewed is due again: Redisson's third. */
 int64_t watchdog_period_ms(const struct config *config);

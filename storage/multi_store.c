@@ -8,14 +8,17 @@
 void multi_try(struct lock_store *store, const struct lease *lease, int64_t register_ms,
                bool registered, lock_done *done, void *arg)
 {
+    static const struct key no_lock = {0};
     struct script_args args = {0};
+    struct lease_record_text record_text;
     struct key record;
     size_t len;
     char *names = lock_names_join(lease->locks, store->options.config->key_prefix, &len);
 
     key_for_id(&record, KEY_LEASE, lease->id);
     args_key(&args, &record);
-    args_request(&args, store, lease, register_ms, registered);
+    lease_record_write(&record_text, lease, &no_lock);
+    args_request(&args, store, lease, &record_text, register_ms, registered);
     args_text(&args, names, len);
     args_number(&args, (int64_t)lease->locks->in_the_way);
     lock_call_send(store, SCRIPT_MULTI_ACQUIRE, &args, lease->ttl_ms, done, arg);

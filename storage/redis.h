@@ -99,6 +99,7 @@ int redis_unsubscribe(struct redis *redis, const char *channel, size_t len)
 size_t redis_reply_count(const struct redisReply *reply);
 const struct redisReply *redis_reply_at(const struct redisReply *reply, size_t i);
 bool redis_reply_is_nil(const struct redisReply *reply);
+bool redis_reply_is_integer(const struct redisReply *reply);
 int64_t redis_reply_integer(const struct redisReply *reply);
 const char *redis_reply_text(const struct redisReply *reply, size_t *len);
 

@@ -18,6 +18,11 @@ bool redis_reply_is_nil(const struct redisReply *reply)
     return reply == NULL || reply->type == REDIS_REPLY_NIL;
 }
 
+bool redis_reply_is_integer(const struct redisReply *reply)
+{
+    return reply != NULL && reply->type == REDIS_REPLY_INTEGER;
+}
+
 int64_t redis_reply_integer(const struct redisReply *reply)
 {
     if (reply == NULL)

@@ -2,8 +2,7 @@
 -- lease in the queue. First come, first served; a place in the queue outlives its request by
 -- PLACE_MS.
 --
--- KEYS  1 lock: hash of holder -> holds   2 fencing counter   3 lease record
---       4 queue: see lib/fair.lua
+-- KEYS  1 lock: hash of holder -> holds   2 fencing counter   3 queue: see lib/fair.lua
 -- ARGV  those of lib/request.lua
 --
 -- Replies  those of acquire.lua; busy tells of a lock that is free for somebody else, too

@@ -2,8 +2,8 @@
 -- very lease holds them, or registers the lease as a waiter for each.
 --
 -- KEYS  1 lease record
--- ARGV  those of lib/request.lua, all of them   14 the locks, each after a newline, in the
---       order of their names   15 the number of the one that was in the way last; 0: none
+-- ARGV  those of lib/request.lua, all of them   9 the locks, each after a newline, in the
+--       order of their names   10 the number of the one that was in the way last; 0: none
 --
 -- Replies  granted, tokens, ttl, "", holds           | busy, remaining ms, holder, number
 --          held, tokens, remaining ms, record, holds | ended, reason | reused
@@ -15,7 +15,7 @@
 -- in the order of their names, and given back when one of them cannot be had.)
 -- include token
 local wanted = {locks = {}}
-for lock in string.gmatch(ARGV[14], '[^\n]+') do table.insert(wanted.locks, lock) end
+for lock in string.gmatch(ARGV[9], '[^\n]+') do table.insert(wanted.locks, lock) end
 -- include read_write_request
 
 -- The same as read_write_objection() says, of a lock of kind "lock".
@@ -71,7 +71,7 @@ local no = objection()
 if no then return refuse(no) end
 
 -- Who waits for one lock is told of another one only when that one is free.
-local last, in_the_way, there = tonumber(ARGV[15]), nil, {}
+local last, in_the_way, there = tonumber(ARGV[10]), nil, {}
 for i, lock in ipairs(wanted.locks) do
   local against, found = (kind == 'lock' and lock_objection or read_write_objection)(lock)
   if against then

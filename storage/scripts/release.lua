@@ -2,14 +2,15 @@
 -- within the retry window. A token that was never seen is marked as spent, so that the PUT that
 -- this overtook takes nothing.
 --
--- KEYS  1 lock   2 lease record
+-- KEYS  1 lock
 -- ARGV  1 lease id   2 unlock channel   3 retry window in ms
 --
--- Replies  released, holds left | ended, reason | reused
+-- Replies  0: released, no holds left; the common case
+--          released, holds left | ended, reason | reused
 --
 -- A release is 3 commands. Its first write is one that Redis allows when memory is short.
-local lock, lease, lease_id, window = KEYS[1], KEYS[2], ARGV[1], ARGV[3]
-local text
+local lock, lease_id, window = KEYS[1], ARGV[1], ARGV[3]
+local lease, text = 'rlockd:lease:' .. lease_id, nil
 
 -- The common case: a holder of this one lease. The last field takes the key with it.
 if redis.call('hdel', lock, lease_id .. ':0') == 1 then
@@ -18,7 +19,7 @@ if redis.call('hdel', lock, lease_id .. ':0') == 1 then
   -- A lock without a session, and most have no record at all.
   if not text or string.find(text, '\n\n\n\nlock\n\n', 1, true) then
     redis.call('publish', ARGV[2], '0')
-    return {'released', 0}
+    return 0
   end
 end
 

@@ -2,8 +2,8 @@
 -- lease holds it, or registers the lease as a waiter. Readers share; an owner who writes may
 -- read, too.
 --
--- KEYS  1 lock: see lib/read_write.lua   2 fencing counter   3 lease record
---       4 the queue of a fair lock of that name
+-- KEYS  1 lock: see lib/read_write.lua   2 fencing counter
+--       3 the queue of a fair lock of that name
 -- ARGV  those of lib/request.lua; kind is "read" or "write"
 --
 -- Replies  those of acquire.lua | upgrade: the owner reads, and would wait for itself

@@ -51,6 +51,46 @@ static size_t write_record(char *out, size_t size, const char *state, const char
     return (size_t)len;
 }
 
+static void what_is_written_comes_back(void **state)
+{
+    static const struct lease lease = {.kind = LOCK_KIND_LOCK,
+                                       .session_id = SESSION,
+                                       .owner = OWNER,
+                                       .note = "release 2.4",
+                                       .mark = MARK,
+                                       .watchdog = true,
+                                       .ttl_ms = 86400000};
+    static const struct key lock = {.len = 6, .text = "orders"};
+    struct lease_record_text text;
+
+    (void)state;
+    lease_record_write(&text, &lease, &lock);
+    parse(text.text, text.len);
+    expect("held", "", 0, lease.ttl_ms, lease.note);
+    assert_string_equal(record.session_id, SESSION);
+    assert_string_equal(record.owner, OWNER);
+    assert_string_equal(record.kind, "lock");
+    assert_true(record.watchdog);
+    assert_memory_equal(text.text + text.len - 7, "\norders", 7);
+}
+
+static void the_longest_record_fits(void **state)
+{
+    struct lease lease = {.ttl_ms = INT64_MIN, .watchdog = true};
+    struct lease_record_text text;
+    struct key lock = {.len = KEY_NAME_MAX};
+
+    (void)state;
+    memset(lock.text, 'l', KEY_NAME_MAX);
+    memset(lease.note, 'n', sizeof(lease.note) - 1);
+    memset(lease.mark, 'm', sizeof(lease.mark) - 1);
+    memset(lease.session_id, 's', sizeof(lease.session_id) - 1);
+    memset(lease.owner, 'o', sizeof(lease.owner) - 1);
+    lease_record_write(&text, &lease, &lock);
+    parse(text.text, text.len);
+    assert_string_equal(record.owner, lease.owner);
+}
+
 static void records_come_back(void **state)
 {
     static const struct {
@@ -167,6 +207,8 @@ static void strange_lines_are_dropped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(the_longest_record_fits),
         cmocka_unit_test(records_come_back),
         cmocka_unit_test(ended_records_keep_the_reason),
         cmocka_unit_test(longest_record_comes_back),

@@ -2,29 +2,31 @@
 -- how it is granted or waits. Before it stands what is wanted, `wanted`: its `lock`, or its
 -- `locks`.
 --
--- ARGV  1 lease id   2 ttl in ms   3 retry window in ms   4 this request's own mark
---       5 note
+-- ARGV  1 lease id   2 ttl in ms   3 the record of a lease that is granted at once, without a
+--       session   4 ms for which that is kept: ttl and retry window
+--       5 ms for which to be registered as a waiter when the lock is busy; 0 or none: not; -1:
+--         not, and nobody has the token to ask again
+--       and where it is not the common case:
 --       6 mode: "new"    the server made the token just now: no record exists or is made
---               "record" the lease has a record
+--               "record" the lease has a record: the common case
 --               "made"   a token of the server's own came back: it holds, or it is spent
---       7 ms for which to be registered as a waiter when the lock is busy; 0: not; -1: not,
---         and nobody has the token to ask again
---       8 "1": this request is registered, and leaves when it gets the lock
---       9 kind   and for a lease with a session: 10 owner or ""   11 session id
---       12 "1": the watchdog keeps it   13 ms after which something is due for it
+--       7 "1": this request is registered, and leaves when it gets the lock
+--       8 for a lease with a session: ms after which something is due for it
 -- include lease
 -- include session
 
-local lease_id, ttl, window, mark, note = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local mode, wait, registered, kind = ARGV[6], ARGV[7], ARGV[8] == '1', ARGV[9]
-local owner, session = ARGV[10] or '', ARGV[11] or ''
+local lease_id, ttl, window, wait = ARGV[1], ARGV[2], ARGV[4] - ARGV[2], ARGV[5] or '0'
+local mode, registered = ARGV[6] or 'record', ARGV[7] == '1'
+local asked = parse(ARGV[3])
+local mark, kind, owner, session = asked.mark, asked.kind, asked.owner, asked.session
 
 local lease = record_key(lease_id)
 local old = parse(redis.call('get', lease) or nil)
 
 local function new_record(state, token)
-  return {state = state, mark = mark, ttl = ttl, note = note, session = session, token = token,
-    watchdog = ARGV[12], kind = kind, owner = owner, lock = wanted.lock, locks = wanted.locks}
+  return {state = state, mark = mark, ttl = ttl, note = asked.note, session = session,
+    token = token, watchdog = asked.watchdog, kind = kind, owner = owner, lock = wanted.lock,
+    locks = wanted.locks}
 end
 
 local wish = new_record('waiting')
@@ -112,7 +114,7 @@ local function bind(tokens)
     record.since = integer(now)
     redis.call('hset', leases, lease_id, names_of(wanted))
     redis.call('pexpire', leases, redis.call('pttl', 'rlockd:session:' .. session))
-    redis.call('zadd', 'rlockd:due', now + ARGV[13], lease_id)
+    redis.call('zadd', 'rlockd:due', now + ARGV[8], lease_id)
   end
   redis.call('set', lease, format(record), 'px', ttl + window)
 end

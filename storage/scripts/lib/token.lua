@@ -5,10 +5,15 @@
 -- is one that fails when memory is short.
 local function next_token(counter)
   local time = redis.call('time')
-  local token = time[1] .. string.sub('00000' .. time[2], -6)
+  local us = time[2]
+  if #us < 6 then us = string.sub('00000' .. us, -6) end
+  local token = time[1] .. us
   local last = redis.pcall('set', counter, token, 'get')
-  if type(last) == 'table' and last.err then return nil, last end
-  if last and (tonumber(last) or 0) >= tonumber(token) then
+  if not last then return token end
+  if type(last) == 'table' then return nil, last end
+  -- Numbers of one length compare as text, too.
+  if #last == #token and last < token then return token end
+  if (tonumber(last) or 0) >= tonumber(token) then
     token = string.format('%.0f', tonumber(last) + 1)
     redis.call('set', counter, token)
   end
