@@ -27,6 +27,7 @@ enum load_flag {
     OPTION_SECONDS,
     OPTION_WARMUP,
     OPTION_CYCLES,
+    OPTION_ROUNDS,
     OPTION_RSS,
     OPTION_CPU,
     OPTION_NAME,
@@ -46,6 +47,7 @@ static const struct option long_options[] = {
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"warmup", required_argument, NULL, OPTION_WARMUP},
     {"cycles", required_argument, NULL, OPTION_CYCLES},
+    {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"rss", required_argument, NULL, OPTION_RSS},
     {"cpu", required_argument, NULL, OPTION_CPU},
     {"name", required_argument, NULL, OPTION_NAME},
@@ -98,6 +100,9 @@ static void take_option(struct load_options *options, enum load_flag flag, char 
     case OPTION_CYCLES:
         options->cycles = strtol(value, NULL, 10);
         break;
+    case OPTION_ROUNDS:
+        options->rounds = strtol(value, NULL, 10);
+        break;
     case OPTION_RSS:
         options->rss_pid = (int)strtol(value, NULL, 10);
         break;
@@ -138,6 +143,7 @@ int main(int argc, char **argv)
                                    .locks = 100,
                                    .seconds = 2,
                                    .warmup_s = 0.3,
+                                   .rounds = 1,
                                    .peer = {.acquire_sha = "", .release_sha = ""}};
     char name[32];
     int option;

@@ -13,6 +13,7 @@ struct load_options {
     size_t waiters;
     size_t locks; /* park: that the waiters are spread over */
     double seconds, warmup_s;
+    long rounds;      /* park */
     long cycles;      /* > 0: so many instead of `seconds` */
     int rss_pid;      /* park: whose memory is measured */
     const char *name; /* the locks' names begin with it */
@@ -26,7 +27,8 @@ void load_hold(struct load_options *options);
 /* One lock and `waiters` who wait for it: from a release being sent to the next one's answer.
  */
 void load_handoff(struct load_options *options);
-/* Cycles alone, then beside `waiters` who wait for other locks. */
+/* Cycles and keep-alives alone, then beside `waiters` who wait for other locks; `rounds` times
+ * in turns. */
 void load_park(struct load_options *options);
 
 /* --- cycles, for load_cycle() and load_park() ----------------------------------------------
@@ -47,6 +49,20 @@ void load_cycler_run(struct load_cycler *cycler, double seconds);
 size_t load_cycler_cycles(const struct load_cycler *cycler); /* since it was made */
 struct load_samples *load_cycler_samples(struct load_cycler *cycler, enum load_step step);
 
+/* --- keep-alives, for load_park() -----------------------------------------------------------
+ */
+
+struct load_keeper;
+
+/* Opens a session a connection. */
+struct load_keeper *load_keeper_new(const struct load_options *options,
+                                    struct load_client *client);
+void load_keeper_free(struct load_keeper *keeper);
+/* One keep-alive after another on every connection, for so long. */
+void load_keeper_run(struct load_keeper *keeper, double seconds);
+/* Of the last run. */
+struct load_samples *load_keeper_samples(struct load_keeper *keeper);
+
 /* --- waiters, for load_handoff() and load_park() -------------------------------------------
  */
 
@@ -55,6 +71,7 @@ struct load_line; /* those who wait */
 /* Connects `count` waiters and returns when rlockd says that they all wait. */
 struct load_line *load_line_new(const struct load_options *options, struct load_client *client,
                                 size_t count, size_t locks);
+/* Hangs up; returns when rlockd says that nobody waits. */
 void load_line_free(struct load_line *line);
 /* Somebody got the lock: its token and when; NULL: nobody yet. */
 const char *load_line_granted(const struct load_line *line, int64_t *at_ns);

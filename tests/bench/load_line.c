@@ -1,4 +1,5 @@
 /* Those who wait: many connections, each with a PUT under way that waits for a lock. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,20 +66,26 @@ static void on_metrics(struct load_conn *load_conn, const struct load_answer *an
     line->waiting = strtol(value + 16, NULL, 10);
 }
 
-static void wait_until_waiting(struct load_line *line, size_t count)
+static long ask_waiting(struct load_line *line)
 {
     struct load_request request;
-    int64_t deadline_ns = load_now_ns() + PARK_TIMEOUT_S * 1000000000LL;
 
     load_request_get(&request, "/metrics");
-    do {
-        line->waiting = -1;
-        load_conn_send(&line->metrics, request.text, request.len);
-        while (line->waiting < 0)
-            load_client_poll(line->client, 1000);
+    line->waiting = -1;
+    load_conn_send(&line->metrics, request.text, request.len);
+    while (line->waiting < 0)
+        load_client_poll(line->client, 1000);
+    return line->waiting;
+}
+
+static void wait_until_waiting(struct load_line *line, long least, long most)
+{
+    int64_t deadline_ns = load_now_ns() + PARK_TIMEOUT_S * 1000000000LL;
+    long waiting;
+
+    while ((waiting = ask_waiting(line)) < least || waiting > most)
         if (load_now_ns() > deadline_ns)
-            load_fail("only %ld of %zu wait", line->waiting, count);
-    } while (line->waiting < (long)count);
+            load_fail("%ld wait, and not %ld to %ld", waiting, least, most);
 }
 
 /* --- life --------------------------------------------------------------------------------- */
@@ -101,7 +108,7 @@ struct load_line *load_line_new(const struct load_options *options, struct load_
         load_conn_open(&conn->conn, client, on_granted, conn);
         wait_again(conn);
         if ((i + 1) % LINE_CHUNK == 0 || i + 1 == count)
-            wait_until_waiting(line, i + 1);
+            wait_until_waiting(line, (long)i + 1, LONG_MAX);
     }
     return line;
 }
@@ -110,6 +117,7 @@ void load_line_free(struct load_line *line)
 {
     for (size_t i = 0; i < line->count; i++)
         load_conn_close(&line->conns[i].conn);
+    wait_until_waiting(line, 0, 0);
     load_conn_close(&line->metrics);
     free(line);
 }

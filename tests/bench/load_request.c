@@ -10,6 +10,7 @@
 enum { TTL_MS = 600000 };
 
 #define TOKEN_HEADER "Lease-Token: "
+#define SESSION_HEADER "Session-Token: "
 #define TOKEN_PLACE "00000000-0000-4000-8000-000000000000"
 
 bool load_dialect_find(const char *name, enum load_dialect *dialect)
@@ -149,6 +150,24 @@ void load_request_wait(struct load_request *request, const char *name, long wait
            "PUT /v1/locks/%s?ttl_ms=%d&wait_ms=%ld HTTP/1.1\r\n"
            "Host: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
            name, TTL_MS, wait_ms);
+}
+
+void load_request_open(struct load_request *request)
+{
+    format(request, 201,
+           "POST /v1/sessions?ttl_ms=%d HTTP/1.1\r\nHost: bench\r\n" SESSION_HEADER TOKEN_PLACE
+           "\r\n\r\n",
+           TTL_MS);
+    request->token = strstr(request->text, SESSION_HEADER) + strlen(SESSION_HEADER);
+}
+
+void load_request_keep_alive(struct load_request *request, const char *session_id,
+                             const char *session_token)
+{
+    format(request, 200,
+           "POST /v1/sessions/%s/keep-alive HTTP/1.1\r\nHost: bench\r\n" SESSION_HEADER
+           "%s\r\n\r\n",
+           session_id, session_token);
 }
 
 void load_request_get(struct load_request *request, const char *target)

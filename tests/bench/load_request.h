@@ -34,6 +34,11 @@ void load_request_make(struct load_request *request, const struct load_peer *pee
                        enum load_step step, const char *name);
 /* PUT on rlockd that waits for so long. */
 void load_request_wait(struct load_request *request, const char *name, long wait_ms);
+/* A session of rlockd whose token is patched in, and a keep-alive of one, which has no token
+ * to be patched. */
+void load_request_open(struct load_request *request);
+void load_request_keep_alive(struct load_request *request, const char *session_id,
+                             const char *session_token);
 /* A GET, of rlockd's metrics for example. */
 void load_request_get(struct load_request *request, const char *target);
 /* A fresh token, for the next lease, and how a request gets it. */

@@ -39,9 +39,20 @@ static double percentile_us(const struct load_samples *samples, double share)
     return (double)samples->ns[i] / 1000;
 }
 
-void load_samples_print(struct load_samples *samples, const char *name)
+static void sort(struct load_samples *samples)
 {
     qsort(samples->ns, samples->count, sizeof(*samples->ns), compare);
+}
+
+double load_samples_p99_us(struct load_samples *samples)
+{
+    sort(samples);
+    return percentile_us(samples, 0.99);
+}
+
+void load_samples_print(struct load_samples *samples, const char *name)
+{
+    sort(samples);
     printf(", \"%s_count\": %zu, \"%s_p50_us\": %.1f, \"%s_p99_us\": %.1f, "
            "\"%s_max_us\": %.1f",
            name, samples->count, name, percentile_us(samples, 0.5), name,

@@ -12,6 +12,8 @@ struct load_samples {
 
 void load_samples_add(struct load_samples *samples, int64_t ns);
 void load_samples_release(struct load_samples *samples);
+/* Sorts. */
+double load_samples_p99_us(struct load_samples *samples);
 /* Prints `"<name>_p50_us": …, "<name>_p99_us": …` and the count. Sorts. */
 void load_samples_print(struct load_samples *samples, const char *name);
 

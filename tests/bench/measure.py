@@ -85,17 +85,20 @@ def handoff(place, redis, waiters, seconds, second_front_end=False):
     return {"p50_us": figures["handoff_p50_us"], "p99_us": figures["handoff_p99_us"]}
 
 
-def park(place, redis, waiters, seconds, connections=16):
-    """Cycles alone, then beside `waiters` who wait for a hundred other locks."""
+def park(place, redis, waiters, seconds, rounds=1, connections=16):
+    """Cycles and keep-alives alone, then beside `waiters` who wait for a hundred other locks;
+    medians of `rounds`."""
     redis.command("FLUSHALL")
     server = place.rlockd(redis)
-    figures = load(place, "park", server, waiters=waiters, seconds=seconds, rss=server.pid,
-                   connections=connections)
+    figures = load(place, "park", server, waiters=waiters, seconds=seconds, rounds=rounds,
+                   rss=server.pid, connections=connections)
     place.stop(server.process)
     return {"bytes_per_waiter": figures["bytes_per_waiter"],
             "parked_in_s": figures["parked_in_s"],
             "alone_p99_us": figures["alone_p99_us"], "beside_p99_us": figures["beside_p99_us"],
-            "p99_ratio": figures["beside_p99_us"] / figures["alone_p99_us"]}
+            "p99_ratio": figures["beside_p99_us"] / figures["alone_p99_us"],
+            "keep_alive_alone_p99_us": figures["keep_alive_alone_p99_us"],
+            "keep_alive_beside_p99_us": figures["keep_alive_beside_p99_us"]}
 
 
 def held(place, server, redis, locks, seconds):

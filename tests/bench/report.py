@@ -57,10 +57,12 @@ def markdown(document):
                  [[cells[0].replace("handoff ", "").replace("second", "on a second front end"),
                    *cells[1:]] for cells in rows_of(rows, "handoff", ("p50_us", "p99_us"))])
     out += ["## Parked waiters", ""]
-    out += table(["waiters", "bytes each", "s to park all", "p99 µs alone", "p99 µs beside"],
+    out += table(["waiters", "bytes each", "s to park all", "acquire p99 µs alone",
+                  "beside them", "keep-alive p99 µs alone", "beside them"],
                  [[cells[0].replace("parked ", ""), *cells[1:]] for cells in rows_of(
                      rows, "parked", ("bytes_per_waiter", "parked_in_s", "alone_p99_us",
-                                      "beside_p99_us"))])
+                                      "beside_p99_us", "keep_alive_alone_p99_us",
+                                      "keep_alive_beside_p99_us"))])
     out += ["## Watchdog: one session's locks, each renewed every 10 s", ""]
     out += table(["locks", "renewals/s", "server, % of a core", "Redis, % of a core",
                   "Redis µs each", "late, mean ms", "late, p99 ms at most"],
