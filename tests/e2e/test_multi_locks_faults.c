@@ -200,6 +200,31 @@ static void test_owners_reenter(struct world *w)
     expect_free(w, "own/b");
 }
 
+/* As with one lock: a lock is no fair lock, also where an owner holds it. */
+static void test_owners_hold_no_fair_locks(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+
+    expect_status(multi_put(w->a, &s, token_new(w), "of/a of/b", ", \"owner\": \"me\""), 201);
+    for (int i = 0; i < 2; i++)
+        expect_problem(lock_put(w->b, i == 0 ? "of/a" : "of/b", token_new(w), "kind=fair"), 409,
+                       "wrong-kind");
+}
+
+/* A writer takes over from readers who died. */
+static void test_dead_readers(struct world *w)
+{
+    const char *token = token_new(w);
+
+    redis_ok(w->redis, "HSET dead/a mode read 6f1c2a0e-7b1d-5e3f-9a51-0c2d4e6f8a01:0 1");
+    redis_ok(w->redis, "PEXPIRE dead/a 60000");
+    expect_status(multi_put(w->a, NULL, token, "dead/a dead/b", ", \"kind\": \"write\""), 201);
+    assert_string_equal(redis_str(w->redis, "HGET dead/a mode"), "write");
+    assert_int_equal(redis_int(w->redis, "HLEN dead/a"), 2);
+    expect_status(multi_ask(w->a, "DELETE", token, NULL), 200);
+    expect_free(w, "dead/a dead/b");
+}
+
 /* An owner that reads under one of them would wait for itself. */
 static void test_owners_of_read_and_write(struct world *w)
 {
@@ -379,6 +404,8 @@ int main(void)
         E2E_TEST(test_a_member_that_vanishes),
         E2E_TEST(test_ends_that_the_watchdog_brings),
         E2E_TEST(test_owners_reenter),
+        E2E_TEST(test_owners_hold_no_fair_locks),
+        E2E_TEST(test_dead_readers),
         E2E_TEST(test_owners_of_read_and_write),
         E2E_TEST(test_a_grant_to_nobody_is_undone),
         E2E_TEST(test_a_stranger_takes_nobody_out),

@@ -13,8 +13,8 @@ local function kind_of_owner(lock, session)
   if redis.call('hlen', key) > SEARCH_MAX then return nil end
   local leases = redis.call('hgetall', key)
   for i = 1, #leases, 2 do
-    local record = leases[i + 1] == lock and
-      parse(redis.call('get', record_key(leases[i])) or nil)
+    local is_of_it = string.find('\n' .. leases[i + 1] .. '\n', '\n' .. lock .. '\n', 1, true)
+    local record = is_of_it and parse(redis.call('get', record_key(leases[i])) or nil)
     if record and record.state == 'held' then return record.kind end
   end
   return nil
