@@ -438,8 +438,9 @@ static void on_lease_message(void *arg, const char *payload, size_t len)
     struct waiters *waiters = arg;
     char lease_id[37];
 
-    if (len < sizeof(lease_id) || payload[sizeof(lease_id) - 1] != ' ')
-        return;
+    if (len < sizeof(lease_id) || len > sizeof(lease_id) + KEY_NAME_MAX ||
+        payload[sizeof(lease_id) - 1] != ' ')
+        return; /* not from a front end: anybody may publish */
     memcpy(lease_id, payload, sizeof(lease_id) - 1);
     lease_id[sizeof(lease_id) - 1] = '\0';
     waiters_hear(waiters);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "storage/keys.h"
 #include "tests/unit/visitors.h"
 
 /* Subscribe, wait for the acknowledgement, try once more, then sleep. */
@@ -229,7 +230,7 @@ static void everyone_is_woken_once_a_lock(void **state)
 
 static void nudge(const char *lease_id, const char *lock)
 {
-    char payload[64];
+    char payload[1024];
 
     snprintf(payload, sizeof(payload), "%s %s", lease_id, lock);
     publish(channel_of("rlockd:leases"), payload);
@@ -237,7 +238,11 @@ static void nudge(const char *lease_id, const char *lock)
 
 static void same_lease_is_nudged(void **state)
 {
+    char too_long[KEY_NAME_MAX + 2];
+
     (void)state;
+    memset(too_long, 'x', sizeof(too_long) - 1);
+    too_long[sizeof(too_long) - 1] = '\0';
     sleepers(3);
     c->waiter.lease_id = ID_A;
     nudge(ID_A, OTHER);
@@ -245,6 +250,7 @@ static void same_lease_is_nudged(void **state)
     nudge(ID_A, "");
     publish(channel_of("rlockd:leases"), ID_A);
     publish(channel_of("rlockd:leases"), "");
+    nudge(ID_A, too_long); /* anybody may publish */
     expect_turns(0, 0, 0, 0);
     nudge(ID_A, LOCK);
     expect_turns(1, 0, 1, 0);
