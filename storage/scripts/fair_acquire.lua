@@ -14,10 +14,11 @@ local wanted = {lock = lock}
 local place = place_of(lease_id)
 local now = epoch_ms()
 
-local function grant()
+-- `is_head`: it has a place, also where nothing else is left of its requests.
+local function grant(is_head)
   local token, err = next_token(counter)
   if not token then return refuse(err) end
-  if old or registered then
+  if is_head or old or registered then
     leave_queue(lock, place)
     redis.call('zrem', 'rlockd:due', lease_id)
   end
@@ -74,7 +75,7 @@ if not is_queue_sound(lock) then return refuse({'wrong-kind'}) end
 local remaining = redis.call('pttl', lock)
 if remaining == -2 then
   local head, is_new = head_of(lock, now)
-  if not head or head == place then return grant() end
+  if not head or head == place then return grant(head == place) end
   -- The head has been called, or is dead: nobody else gets in before its time is over.
   if is_new then call_waiter(lock, head) end
   return busy(math.max(place_left(lock, head, now), FAIR_PACE_MS), head, 0)

@@ -67,7 +67,7 @@ end
 local function tend(record, lease_id, score)
   if record and record.state == 'waiting' and record.kind == 'fair' then
     end_place(record, lease_id)
-  elseif not record or record.state ~= 'held' then
+  elseif not record or record.state ~= 'held' or record.session == '' then
     redis.call('zrem', due, lease_id)
   elseif not is_alive(record.session) then
     -- Its session's end releases it; where nothing is left of the session, this does.

@@ -344,6 +344,29 @@ static void test_places_end(struct world *w)
     expect_no_queue(w->redis, "kept");
 }
 
+/* A short retry window ends what is known of a request before its place ends, when the front
+ * end that it waited at has died. */
+static void test_a_place_outlives_its_record(struct world *w)
+{
+    const char *lock = "short-memory", *token = token_new(w), *next = token_new(w);
+    struct front *doomed = front_start(w, "--redis", w->redis->url, "--retry-window-ms", "1000",
+                                       NULL);
+    const char *holder = fair_hold(w->a, lock, NULL);
+    struct call *dead = fair_park(doomed, lock, token, "wait_ms=1000");
+    const char *lease_id = text(w, "%.36s", fair_place(w->a, lock, token));
+
+    front_kill(doomed);
+    call_await(dead, 5000);
+    expect_status(lock_release(w->a, lock, holder), 200);
+    wait_until(!redis_has(w->redis, text(w, "rlockd:lease:%s", lease_id)), 5000);
+    expect_status(fair_put(w->b, lock, token, "ttl_ms=60000"), 201);
+    expect_no_queue(w->redis, lock);
+    assert_null(redis_str(w->redis, "ZSCORE rlockd:due %s", lease_id));
+    expect_problem(fair_put(w->a, lock, next, NULL), 423, "locked");
+    expect_status(lock_release(w->b, lock, token), 200);
+    expect_status(fair_put(w->a, lock, next, NULL), 201);
+}
+
 static bool is_overdue_gone(struct world *w, const char *lease_id)
 {
     redis_ok(w->redis, "ZADD rlockd:due XX 1 %s", lease_id);
@@ -392,6 +415,7 @@ int main(void)
         E2E_TEST(test_lost_replies),
         E2E_TEST(test_draining_keeps_the_place),
         E2E_TEST(test_places_end),
+        E2E_TEST(test_a_place_outlives_its_record),
         E2E_TEST(test_keys_change_in_use),
     };
     struct e2e_plan plan = {.name = "fair-faults", E2E_TESTS(tests), .front_ends = 2};
