@@ -323,6 +323,19 @@ static void test_out_of_memory(struct world *w)
     expect_problem(lock_release(fe, "oom-w", again), 410, "lease-ended");
 }
 
+/* Not even a hash that has one field, with the same name, is taken for what a reader left. */
+static void test_a_dead_reader_leaves_other_hashes_alone(struct world *w)
+{
+    const char *lock = "rwl-hash", *reader = token_new(w);
+
+    expect_status(lock_put(w->a, lock, reader, "kind=read&ttl_ms=100"), 201);
+    wait_until(!redis_has(w->redis, lock), 2000);
+    redis_ok(w->redis, "HSET %s mode dark", lock);
+    expect_problem(lock_release(w->b, lock, reader), 410, "lease-ended");
+    assert_string_equal(redis_str(w->redis, "HGET %s mode", lock), "dark");
+    redis_ok(w->redis, "DEL %s", lock);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -338,6 +351,7 @@ int main(void)
         E2E_TEST(test_one_reader_is_forced_out),
         E2E_TEST(test_a_writer_is_forced_out),
         E2E_TEST(test_out_of_memory),
+        E2E_TEST(test_a_dead_reader_leaves_other_hashes_alone),
     };
     struct e2e_plan plan = {.name = "read-write-leases", E2E_TESTS(tests), .front_ends = 2};
 

@@ -132,10 +132,12 @@ local function longest_read(lock)
   return longest, has_writer
 end
 
+local function is_read_write(mode) return mode == 'read' or mode == 'write' end
+
 -- Some of those who hold, a list of {field, count}: all of those of a writer, a few of many
 -- readers. Nil: it is no read/write lock.
 local function some_holders(lock, mode)
-  if mode ~= 'read' and mode ~= 'write' then return nil end
+  if not is_read_write(mode) then return nil end
   local fields, some = redis.call('hrandfield', lock, 4, 'withvalues'), {}
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' then
@@ -226,7 +228,7 @@ end
 -- What is left of the reads of one who lost some leaves the lock, if it still is one to read
 -- and write: by now the name may be another lock's.
 local function leave_readers(lock, holder)
-  if not redis.call('hget', lock, 'mode') then return end
+  if not is_read_write(redis.call('hget', lock, 'mode')) then return end
   if drop_ended_reads(lock, holder) > 0 or redis.call('hlen', lock) ~= 1 then return end
   redis.call('del', lock)
   redis.call('publish', rw_channel(lock), '0')
