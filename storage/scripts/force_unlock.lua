@@ -16,8 +16,7 @@ if type(held_for) == 'table' then return held_for end
 -- Sessions hear of it at once: the holder's own, or the one that its lease belongs to.
 local function tell_session(field)
   local id, thread = string.match(field, '^([^:]*):([^:]*)')
-  local record = (thread == '0' or thread == 'm') and
-    parse(redis.call('get', record_key(id)) or nil)
+  local record = (thread == '0' or thread == 'm') and find_record(id)
   redis.call('publish', 'rlockd:sessions',
     record and record.session ~= '' and record.session or id)
 end

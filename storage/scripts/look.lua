@@ -43,8 +43,7 @@ end
 -- One of ours has a record, or is an owner of a session.
 local function describe(field, count, kind, left)
   local id, thread = string.match(field, '^([^:]*):([^:]*)')
-  local record = (thread == '0' or thread == 'm') and
-    parse(redis.call('get', record_key(id)) or nil)
+  local record = (thread == '0' or thread == 'm') and find_record(id)
   local note, session, owner, watchdog, token = '', id, thread, '', ''
   if record then
     note, session, owner, watchdog = record.note, record.session, '', record.watchdog
@@ -100,7 +99,7 @@ end
 
 local waiting = {}
 local function add_waiter(id, deadline, place)
-  local record = id ~= '' and parse(redis.call('get', record_key(id)) or nil)
+  local record = id ~= '' and find_record(id)
   local left = deadline and math.max(deadline - now, 0) or 0
   local waited = record and record.since ~= '' and now - record.since or -1
   for _, value in ipairs({id, left, waited, record and record.note or '', place}) do

@@ -49,7 +49,7 @@ end
 
 local held = {}
 for _, lease_id in ipairs(redis.call('hkeys', leases)) do
-  local record = parse(redis.call('get', record_key(lease_id)) or nil)
+  local record = find_record(lease_id)
   if not record or record.state ~= 'held' then
     redis.call('hdel', leases, lease_id)
     redis.call('zrem', 'rlockd:due', lease_id)

@@ -91,7 +91,7 @@ local work, dealt_with = 0, 0
 for i = 1, #found, 2 do
   if work >= batch then break end -- a lease may be of many locks
   local lease_id, score = found[i], tonumber(found[i + 1])
-  local record = parse(redis.call('get', record_key(lease_id)) or nil)
+  local record = find_record(lease_id)
   if not pcall(tend, record, lease_id, score) then
     redis.call('zadd', due, now + again, lease_id)
   end

@@ -14,7 +14,7 @@ local function kind_of_owner(lock, session)
   local leases = redis.call('hgetall', key)
   for i = 1, #leases, 2 do
     local is_of_it = string.find('\n' .. leases[i + 1] .. '\n', '\n' .. lock .. '\n', 1, true)
-    local record = is_of_it and parse(redis.call('get', record_key(leases[i])) or nil)
+    local record = is_of_it and find_record(leases[i])
     if record and record.state == 'held' then return record.kind end
   end
   return nil
@@ -24,7 +24,7 @@ end
 -- alike in Redis. Nil: a Java client holds it, and nobody waits in a queue.
 local function kind_of_holder(lock, field)
   local lease_id = lease_of_holder(field)
-  local record = lease_id and parse(redis.call('get', record_key(lease_id)) or nil)
+  local record = lease_id and find_record(lease_id)
   if record then return record.kind end
   local kind = kind_of_owner(lock, string.match(field, '^[^:]*'))
   if kind then return kind end

@@ -101,7 +101,7 @@ end
 local function token_of_reads(lock, holder)
   for number = 1, tonumber(redis.call('hget', lock, holder)) or 0 do
     local lease_id = redis.call('get', read_key(lock, holder, number))
-    local record = lease_id and parse(redis.call('get', record_key(lease_id)) or nil)
+    local record = lease_id and find_record(lease_id)
     local token = record and token_for(record, lock) or ''
     if token ~= '' then return token end
   end

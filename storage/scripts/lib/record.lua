@@ -66,6 +66,13 @@ end
 
 local function record_key(lease_id) return 'rlockd:lease:' .. lease_id end
 
+-- The record of a lease that is not the caller's own. Nil: it has none, or somebody put
+-- something else in its place, which is nobody else's trouble.
+local function find_record(lease_id)
+  local text = redis.pcall('get', record_key(lease_id))
+  return type(text) == 'string' and parse(text) or nil
+end
+
 -- Redisson's rules for the names of a lock's companions.
 local function companion(prefix, lock)
   if string.find(lock, '{', 1, true) then return prefix .. ':' .. lock end

@@ -29,7 +29,7 @@ local function end_some(session, reason, now, batch, window)
   local released, work = 0, 0
   for _, lease_id in ipairs(redis.call('hrandfield', leases, batch)) do
     if work >= tonumber(batch) then break end
-    local record = parse(redis.call('get', record_key(lease_id)) or nil)
+    local record = find_record(lease_id)
     if record and record.state == 'held' then
       if let_go(record, lease_id) then released = released + 1 end
       spend(record, lease_id, 'session-ended', window)
