@@ -142,7 +142,8 @@ static void leave_behind(struct acquisition *acquisition)
 
 static void end_orphan(struct acquisition *acquisition, const struct lock_result *result)
 {
-    if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_BUSY)
+    if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_BUSY ||
+        result->outcome == LOCK_UNKNOWN)
         take_back(acquisition, acquisition->orphan);
     lock_names_drop(acquisition->orphan->locks);
     free(acquisition->orphan);

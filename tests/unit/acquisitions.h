@@ -24,6 +24,7 @@ struct attempt {
 struct lock_store {
     struct attempt attempts[ATTEMPTS];
     size_t attempt_count;
+    unsigned orphans_withdrawn; /* of attempts that outlived their acquisition */
 };
 
 struct client {
@@ -67,8 +68,10 @@ void lock_withdraw(struct lock_store *asked, const struct lease *lease)
         if (lease == &clients[i].lease) {
             clients[i].withdrawn++;
             clients[i].withdrawn_after = asked->attempt_count;
+            return;
         }
     }
+    asked->orphans_withdrawn++;
 }
 
 void lock_keep_place(struct lock_store *asked, const struct lease *lease)
