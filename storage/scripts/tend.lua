@@ -57,9 +57,7 @@ local function end_place(record, lease_id)
   end
 end
 
--- A lease with a time of its own is over: its hold may still stand when others share the lock.
-local function expire(record, lease_id)
-  let_go(record, lease_id)
+local function end_lease(record, lease_id)
   lose(record, lease_id, window)
   lost = lost + 1
 end
@@ -72,17 +70,16 @@ local function tend(record, lease_id, score)
   elseif not is_alive(record.session) then
     -- Its session's end releases it; where nothing is left of the session, this does.
     if redis.call('exists', 'rlockd:session:' .. record.session) == 0 then
-      expire(record, lease_id)
+      end_lease(record, lease_id)
     else
       redis.call('zadd', due, now + again, lease_id)
     end
   elseif record.watchdog ~= '1' then
-    expire(record, lease_id)
+    end_lease(record, lease_id)
   elseif holds(record, lease_id) then
     renew(record, lease_id, score)
   else
-    lose(record, lease_id, window)
-    lost = lost + 1
+    end_lease(record, lease_id)
   end
 end
 

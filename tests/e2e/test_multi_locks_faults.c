@@ -225,6 +225,30 @@ static void test_dead_readers(struct world *w)
     expect_free(w, "dead/a dead/b");
 }
 
+/* What it shares with others of its owner it leaves once, whatever they are leases of. */
+static void test_an_end_takes_one_hold(struct world *w)
+{
+    static const char *const kinds[] = {"lock", "read", "write"};
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        struct session s = session_new(w->a, NULL);
+        const char *lock = text(w, "once/%s", kinds[i]), *token = token_new(w);
+        const char *query = text(w, "owner=me&ttl_ms=60000&kind=%s", kinds[i]);
+        const char *more = text(w, ", \"owner\": \"me\", \"kind\": \"%s\", \"ttl_ms\": 300",
+                                kinds[i]);
+
+        expect_status(session_put(w->a, &s, lock, token, query), 201);
+        struct reply *r = multi_put(w->b, &s, token_new(w), text(w, "%s once/x", lock), more);
+        expect_status(r, 201);
+        const char *id = reply_str(r, "lease_id"); /* the watchdog is to find it, nobody else */
+        wait_until(redis_str(w->redis, "ZSCORE rlockd:due %s", id) == NULL, 2 * SOON_MS);
+        expect_int(lock_look(w->b, lock), "holders.0.hold_count", 1);
+        expect_status(session_put(w->b, &s, lock, token, query), 200);
+        expect_int(lock_release(w->a, lock, token), "hold_count", 0);
+        expect_free(w, text(w, "%s once/x", lock));
+    }
+}
+
 /* An owner that reads under one of them would wait for itself. */
 static void test_owners_of_read_and_write(struct world *w)
 {
@@ -406,6 +430,7 @@ int main(void)
         E2E_TEST(test_owners_reenter),
         E2E_TEST(test_owners_hold_no_fair_locks),
         E2E_TEST(test_dead_readers),
+        E2E_TEST(test_an_end_takes_one_hold),
         E2E_TEST(test_owners_of_read_and_write),
         E2E_TEST(test_a_grant_to_nobody_is_undone),
         E2E_TEST(test_a_stranger_takes_nobody_out),

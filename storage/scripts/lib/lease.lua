@@ -196,13 +196,14 @@ local function loss_reason(record, lease_id)
   return 'expired'
 end
 
--- A lease was lost: its session hears of it with its next keep-alive, a hanging one at once.
--- What was left of it is let go.
+-- A lease was lost, or its time is over: its session hears of it with its next keep-alive, a
+-- hanging one at once. What is left of it is let go: some of several locks, or a hold on one
+-- that others share.
 local function lose(record, lease_id, window)
   local reason, session = loss_reason(record, lease_id), record.session
   if record.kind == 'permit' then
     pcall(give_permit_back, record.lock, lease_id) -- also one that is over, not reclaimed yet
-  elseif record.locks then
+  else
     let_go(record, lease_id)
   end
   for _, lock in ipairs(record.kind == 'read' and locks_of(record) or {}) do
