@@ -146,8 +146,10 @@ local function stand_in_line()
       (registered and old.mark == '' and old.detail ~= mark)
     record.detail, record.since = is_last and '' or 'shared', old.since
   end
-  -- Of two requests with one token the more patient one decides.
-  local keep = math.max(wait + window, redis.call('pttl', lease))
+  -- Of two requests with one token the more patient one decides. A place in a queue may last
+  -- beyond the request, and its record has to last as long.
+  local place = kind == 'fair' and PLACE_MS or 0
+  local keep = math.max(wait + place + window, redis.call('pttl', lease))
   redis.call('set', lease, format(record), 'px', integer(keep))
   for _, lock in ipairs(locks_of(wanted)) do
     local waiters = companion('rlockd:waiters', lock)
