@@ -50,6 +50,7 @@ end
 -- Nobody has asked for its place for too long; unless nobody could.
 local function end_place(record, lease_id)
   if tonumber(ARGV[5]) < PLACE_MS then
+    redis.call('pexpire', record_key(lease_id), PLACE_MS + window)
     redis.call('zadd', due, now + PLACE_MS, lease_id)
   else
     leave_line(record, lease_id)

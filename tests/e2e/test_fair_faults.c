@@ -227,10 +227,13 @@ static void test_no_place_ends_for_want_of_redis(struct world *w)
     redis_kill(p.redis);
     redis_return(p.redis);
     wait_until(front_ready(first_back), RECOVER_MS);
+    const char *record = text(w, "rlockd:lease:%.36s", places[0]);
+    redis_ok(p.redis, "PEXPIRE %s 9000", record);
     for (int i = 0; i < WAITERS; i++)
         redis_ok(p.redis, "ZADD rlockd:due XX 1 %s", text(w, "%.36s", places[i]));
     wait_until(redis_int(p.redis, "ZCOUNT rlockd:due -inf 1") == 0, RECOVER_MS);
     expect_queue(p.redis, "away", places[0], places[1], places[2]);
+    assert_true(redis_int(p.redis, "PTTL %s", record) > PLACE_MS);
     child_signal(p.fe->child, SIGCONT);
     wait_until(front_ready(p.fe), RECOVER_MS);
     expect_queue(p.redis, "away", places[0], places[1], places[2]);
