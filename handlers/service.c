@@ -214,9 +214,12 @@ void service_run(struct service *service)
 
 void service_free(struct service *service)
 {
+    /* What came in the last turn is answered while there is HTTP to answer it. */
+    if (service->redis != NULL)
+        redis_stop(service->redis);
     if (service->http != NULL)
         http_stop(service->http);
-    /* What is still under way ends now, in callbacks that need the rest. */
+    /* What the end of the requests still asks for ends now, in callbacks that need the rest. */
     if (service->redis != NULL)
         redis_free(service->redis);
     if (service->watchdog != NULL)

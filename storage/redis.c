@@ -434,6 +434,8 @@ void redis_stop(struct redis *redis)
     timer_cancel(loop_timers(redis->options.loop), &redis->retry);
     if (redis->context != NULL)
         give_up(redis);
+    while (redis->refused != NULL)
+        redis_refuse_calls(redis);
 }
 
 void redis_free(struct redis *redis)

@@ -68,7 +68,8 @@ bool redis_is_up(const struct redis *redis);
 const char *redis_down_reason(const struct redis *redis);
 /* Gives the connection up and makes a new one. */
 void redis_reconnect(struct redis *redis, const char *reason);
-/* Gives it up for good: what is pending ends now or at the end of this turn. */
+/* Gives it up for good. Outside of its callbacks: everything pending ends before it returns,
+ * and what the callbacks ask then, too. */
 void redis_stop(struct redis *redis);
 /* A subscriber's connection has shown that it works: the next one that fails is tried again
  * soon. */

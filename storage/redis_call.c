@@ -26,7 +26,6 @@ void redis_calls_init(struct redis *redis)
 void redis_calls_release(struct redis *redis)
 {
     timer_cancel(loop_timers(redis->options.loop), &redis->refuse);
-    redis_refuse_calls(redis);
     pool_release(&redis->call_pool);
 }
 

@@ -67,7 +67,7 @@ void redis_leave(struct redis *redis, const char *reason);
 
 /* redis_call.c */
 void redis_calls_init(struct redis *redis);
-/* Ends the calls that could not be sent, and frees what was kept for others. */
+/* Frees what was kept for others, when the last call has ended. */
 void redis_calls_release(struct redis *redis);
 /* Sends the probe, while the connection is still being checked. `done` gets `redis`. */
 int redis_send_probe(struct redis *redis, size_t key_count, size_t argc,

@@ -1,0 +1,81 @@
+/* storage/redis.c: a connection that is given up for good. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "server/metrics.h"
+#include "storage/redis.h"
+
+struct asker {
+    struct redis *redis;
+    int again; /* how often it asks once more when it is refused */
+    int refused;
+};
+
+static void on_up_or_down(void *arg)
+{
+    (void)arg;
+}
+
+static void ask(struct asker *asker);
+
+static void on_done(void *arg, const struct redis_result *result)
+{
+    struct asker *asker = arg;
+
+    assert_int_equal(result->outcome, REDIS_REFUSED);
+    asker->refused++;
+    if (asker->again-- > 0)
+        ask(asker);
+}
+
+static void ask(struct asker *asker)
+{
+    static const char *const args[] = {"PING"};
+    static const size_t lens[] = {4};
+
+    redis_command(asker->redis, 1, args, lens, on_done, asker);
+}
+
+/* Who asked too late is told before it returns: afterwards there may be nobody to be answered.
+ * So is who asks once more because of that, as one that looks for the holder does. */
+static void test_nobody_is_left_waiting(void **state)
+{
+    struct loop *loop = loop_new();
+    struct redis_url url;
+    struct metrics metrics;
+    char error[200];
+
+    (void)state;
+    assert_non_null(loop);
+    assert_int_equal(metrics_init(&metrics, 1), 0);
+    assert_int_equal(
+        redis_url_parse(&url, "unix:///nonexistent/redis.sock", error, sizeof(error)), 0);
+    const struct redis_options options = {.url = &url,
+                                          .loop = loop,
+                                          .metrics = &metrics,
+                                          .up = on_up_or_down,
+                                          .down = on_up_or_down};
+    struct asker asker = {.redis = redis_new(&options), .again = 2};
+    assert_non_null(asker.redis);
+    ask(&asker);
+    ask(&asker);
+    assert_int_equal(asker.refused, 0);
+    redis_stop(asker.redis);
+    assert_int_equal(asker.refused, 4);
+    redis_free(asker.redis);
+    assert_int_equal(asker.refused, 4);
+    metrics_release(&metrics);
+    loop_free(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_is_left_waiting),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
