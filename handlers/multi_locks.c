@@ -50,6 +50,7 @@ static bool read_names(struct http_request *request, const struct field_names *g
             return false;
     }
     lease->locks = lock_names_new(names, given->count);
+    http_log_locks(request, multi_locks_names_json(lease->locks));
     if (lock_names_twin(lease->locks) == NULL)
         return true;
     problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
@@ -167,6 +168,7 @@ static void learn_names(struct multi_request *multi, const struct lock_result *r
         return;
     lock_names_drop(multi->lease.locks);
     multi->lease.locks = names;
+    http_log_locks(multi->request, multi_locks_names_json(names));
 }
 
 static void on_named(void *arg, const struct lock_result *result)

@@ -101,11 +101,11 @@ static void log_request(struct http_request *request, bool delivered)
     bool routed = request->route < options->route_count;
     const struct route *route = routed ? &options->routes[request->route] : NULL;
     json_t *fields = json_pack(
-        "{s:s, s:s, s:i, s:f, s:s*, s:s*, s:s*, s:s}", "method",
+        "{s:s, s:s, s:i, s:f, s:s*, s:O*, s:s*, s:s*, s:s}", "method",
         text_is_utf8(request->method, strlen(request->method)) ? request->method : "?", "route",
         routed ? route->path : "", "status", status, "duration_ms", (double)duration_ns / 1e6,
-        "lock", routed && route->access >= ROUTE_LOCK ? request->params[0] : NULL, "lease_id",
-        request->lease_id[0] ? request->lease_id : NULL, "caller",
+        "lock", routed && route->access >= ROUTE_LOCK ? request->params[0] : NULL, "locks",
+        request->locks, "lease_id", request->lease_id[0] ? request->lease_id : NULL, "caller",
         request->caller ? auth_caller_name(request->caller) : NULL, "remote", remote);
     log_buffer_write(options->log, LOG_LEVEL_INFO, "request", fields);
 }

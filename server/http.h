@@ -115,5 +115,7 @@ void http_watch(struct http_request *request, void (*gone)(void *arg),
 
 /* For the request's log line: the public id of the lease that it is about; copied. */
 void http_log_lease(struct http_request *request, const char *lease_id);
+/* The same of the locks, where the path does not say which: an array of names, taken over. */
+void http_log_locks(struct http_request *request, json_t *names);
 
 #endif

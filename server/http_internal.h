@@ -101,6 +101,7 @@ struct http_request {
     void (*gone)(void *arg);
     void (*end)(void *arg, bool delivered);
     void *arg;
+    json_t *locks; /* for the log; NULL: as the path says */
     char lease_id[37];
     char *uri; /* path and query, cut and decoded in place */
     struct http_memory *more_memory;

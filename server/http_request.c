@@ -84,6 +84,7 @@ void http_request_free(struct http_request *request)
     free_text(request);
     free(request->reply.headers);
     free(request->body);
+    json_decref(request->locks);
     while ((memory = request->more_memory) != NULL) {
         request->more_memory = memory->next;
         free(memory);
@@ -233,4 +234,10 @@ void http_log_lease(struct http_request *request, const char *lease_id)
 
     assert(len < sizeof(request->lease_id));
     memcpy(request->lease_id, lease_id, len + 1);
+}
+
+void http_log_locks(struct http_request *request, json_t *names)
+{
+    json_decref(request->locks);
+    request->locks = names;
 }

@@ -1,5 +1,5 @@
 /* What an operator sees: health, metrics, log, the end. */
-#include "harness.h"
+#include "multi_locks.h"
 
 #include <signal.h>
 
@@ -97,8 +97,8 @@ static void test_metrics_hold_no_names(struct world *w)
     expect_true(r, strcasestr(r->text, token) == NULL);
 }
 
-/* The last line about a request on this lock; NULL when there is none. */
-static json_t *request_logged(struct front *fe, const char *lock)
+/* The last line about a request with this member; NULL when there is none. */
+static json_t *request_logged(struct front *fe, const char *member, const char *value)
 {
     char *log = strdup(front_log(fe)), *save = NULL;
     json_t *found = NULL;
@@ -106,9 +106,9 @@ static json_t *request_logged(struct front *fe, const char *lock)
     for (char *line = strtok_r(log, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         json_t *entry = json_loads(line, 0, NULL);
         const char *msg = json_string_value(json_object_get(entry, "msg"));
-        const char *name = json_string_value(json_object_get(entry, "lock"));
+        const char *has = json_string_value(json_object_get(entry, member));
 
-        if (msg == NULL || strcmp(msg, "request") != 0 || !name || strcmp(name, lock) != 0) {
+        if (msg == NULL || strcmp(msg, "request") != 0 || !has || strcmp(has, value) != 0) {
             json_decref(entry);
             continue;
         }
@@ -130,7 +130,7 @@ static void test_one_log_line_a_request(struct world *w)
     struct reply *r = lock_put(w->a, "logged\"\xe2\x82\xac", token, NULL);
     json_t *line = NULL;
 
-    wait_until((line = request_logged(w->a, "logged\"\xe2\x82\xac")) != NULL, 2000);
+    wait_until((line = request_logged(w->a, "lock", "logged\"\xe2\x82\xac")) != NULL, 2000);
     world_defer(w, undo_json, line);
     assert_string_equal(json_string_value(json_object_get(line, "level")), "info");
     assert_string_equal(json_string_value(json_object_get(line, "method")), "PUT");
@@ -143,6 +143,39 @@ static void test_one_log_line_a_request(struct world *w)
     assert_true(json_is_string(json_object_get(line, "time")));
 }
 
+/* Whether the lease's last line is one of `method` and names these locks. */
+static bool locks_logged(struct front *fe, const char *lease_id, const char *method,
+                         const char *names)
+{
+    json_t *line = request_logged(fe, "lease_id", lease_id);
+    const char *last = json_string_value(json_object_get(line, "method"));
+    json_t *expected = json_loads(names, 0, NULL);
+    bool ok = last != NULL && strcmp(last, method) == 0 &&
+              json_equal(json_object_get(line, "locks"), expected);
+
+    json_decref(expected);
+    json_decref(line);
+    return ok;
+}
+
+/* Who took what is told of several locks, too, also where only their token was sent. */
+static void test_several_locks_are_logged(struct world *w)
+{
+    static const char *const methods[] = {"GET", "PATCH", "DELETE"};
+    const char *token = token_new(w);
+    struct reply *r = multi_put(w->a, NULL, token, "log/b log/a", NULL);
+    const char *id = reply_str(r, "lease_id");
+
+    expect_status(r, 201);
+    wait_until(locks_logged(w->a, id, "PUT", "[\"log/a\", \"log/b\"]"), 2000);
+    for (int i = 0; i < 3; i++) {
+        expect_status(multi_ask(w->a, methods[i], token, NULL), 200);
+        wait_until(locks_logged(w->a, id, methods[i], "[\"log/a\", \"log/b\"]"), 2000);
+    }
+    expect_problem(multi_put(w->a, NULL, token, "log/b log/a", NULL), 410, "lease-ended");
+    wait_until(locks_logged(w->a, id, "PUT", "[\"log/a\", \"log/b\"]"), 2000);
+}
+
 /* The server-made token is a secret, too; the harness knows only of the client's. */
 static void test_made_tokens_are_not_logged(struct world *w)
 {
@@ -150,7 +183,7 @@ static void test_made_tokens_are_not_logged(struct world *w)
     json_t *line = NULL;
 
     expect_status(r, 201);
-    wait_until((line = request_logged(w->a, "made")) != NULL, 2000);
+    wait_until((line = request_logged(w->a, "lock", "made")) != NULL, 2000);
     json_decref(line);
     assert_null(strcasestr(front_log(w->a), reply_str(r, "lease_token")));
 }
@@ -266,6 +299,7 @@ int main(void)
         E2E_TEST(test_metrics_move),
         E2E_TEST(test_metrics_hold_no_names),
         E2E_TEST(test_one_log_line_a_request),
+        E2E_TEST(test_several_locks_are_logged),
         E2E_TEST(test_made_tokens_are_not_logged),
         E2E_TEST(test_log_level),
         E2E_TEST(test_drain),
