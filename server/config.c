@@ -289,8 +289,9 @@ void config_help(FILE *out)
 {
     fputs(
         "Usage: rlockd [FLAG VALUE]...\n"
-        "Locks over HTTP, kept in Redis. Each setting has a flag and an environment variable;\n"
-        "the flag wins. A password in --redis shows in process listings, in RLOCKD_REDIS not.\n"
+        "Locks, semaphores and latches over HTTP, kept in Redis. Each setting has a flag and\n"
+        "an environment variable; the flag wins. A password in --redis shows in process\n"
+        "listings, in RLOCKD_REDIS not.\n"
         "\n",
         out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
