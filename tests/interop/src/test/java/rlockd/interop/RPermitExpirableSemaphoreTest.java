@@ -19,69 +19,7 @@ import rlockd.interop.Direction.JavaToRest;
 import rlockd.interop.Direction.RestToJava;
 
 /** Permits with an end. Without one is what Java takes with no lease time. */
-final class RPermitExpirableSemaphoreTest extends Interop implements KilledClient.Holding {
-    private static final long KILLED_LEASE_MS = 3000;
-
-    private RPermitExpirableSemaphore java(String name) {
-        return world.java.getPermitExpirableSemaphore(name);
-    }
-
-    private RestPermits rest(String name) {
-        return new RestPermits(world.front, name);
-    }
-
-    @Override
-    public void hold(RedissonClient client, String name) throws Exception {
-        client.getPermitExpirableSemaphore(name).acquire(KILLED_LEASE_MS, MILLISECONDS);
-    }
-
-    @Override
-    public void hold(Rest front, Session session, String name) {
-        new RestPermits(front, name).lease(session).acquire().expect(201);
-    }
-
-    /** A Java client that waits, gets in, and goes again; when it got in. */
-    private Going<Long> javaWaits(String name) {
-        RPermitExpirableSemaphore semaphore = world.otherJava.getPermitExpirableSemaphore(name);
-        Going<Long> waits = go(() -> {
-            String id = semaphore.tryAcquire(WAIT_MS, LEASE_MS, MILLISECONDS);
-            assertNotNull(id, "Java waited in vain");
-            long inMs = now();
-            semaphore.release(id);
-            return inMs;
-        });
-        awaitListener(companion("redisson_sc", name));
-        return waits;
-    }
-
-    /** The same of a REST client, at the other front end. */
-    private Going<Long> restWaits(String name) {
-        RestPermits semaphore = new RestPermits(world.otherFront, name);
-        long others = semaphore.look().number("waiter_count");
-        Going<Long> waits = go(() -> {
-            Lease lease = semaphore.lease();
-            lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);
-            long inMs = now();
-            lease.release().expect(200);
-            return inMs;
-        });
-        semaphore.awaitWaiters(others + 1);
-        return waits;
-    }
-
-    /** A permit's id, as Java knows it. */
-    private static String idOf(Rest.Answer held) {
-        return held.string("lease_id").replace("-", "");
-    }
-
-    /** Both sides see that all are free; then it goes. */
-    private void ends(String name, int permits) {
-        assertEquals(permits, rest(name).look().number("available"));
-        assertEquals(permits, java(name).availablePermits());
-        assertEquals(0, rest(name).look().number("holder_count"));
-        assertEquals(true, rest(name).delete().member("deleted"));
-    }
-
+final class RPermitExpirableSemaphoreTest extends PermitTools {
     // ---- hand-over
 
     @JavaToRest

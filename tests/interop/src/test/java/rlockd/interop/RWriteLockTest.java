@@ -19,6 +19,15 @@ final class RWriteLockTest extends LockScenarios {
         RReadLockTest.unlockLostReadOrWrite(lost);
     }
 
+    /**
+     * A Java writer's release wakes the Java clients that are parked at that instant. One that
+     * is about to sleeps on, until the lease of which it was told is over.
+     */
+    @Override
+    long javasLeaseInRacesMs() {
+        return 3000;
+    }
+
     @Override
     String kind() {
         return "write";
