@@ -1,5 +1,6 @@
 package rlockd.interop;
 
+import java.util.List;
 import java.util.OptionalLong;
 import org.redisson.api.RedissonClient;
 
@@ -18,6 +19,19 @@ interface Contest {
 
     Turn rest(Rest front, String name);
 
+    /** A turn is in as many of them at once, one or more. */
+    default int mostAtOnce() {
+        return 1;
+    }
+
+    default Turn java(RedissonClient client, List<String> names) {
+        return java(client, names.get(0));
+    }
+
+    default Turn rest(Rest front, List<String> names) {
+        return rest(front, names.get(0));
+    }
+
     /** A waiter is in by then, 99 times out of a hundred. */
     default long atOnceMs() {
         return Interop.AT_ONCE_MS;
@@ -25,10 +39,15 @@ interface Contest {
 
     /** Once in and out again. */
     interface Turn {
-        /** Within WAIT_MS, for LEASE_MS; the fencing token, if there is one. */
-        OptionalLong enter() throws Exception;
+        /** Within WAIT_MS, for LEASE_MS. */
+        void enter() throws Exception;
 
         void leave() throws Exception;
+
+        /** The fencing token of who is in, if there is one. */
+        default OptionalLong token(String name) {
+            return OptionalLong.empty();
+        }
 
         /** Of the places that there are: a writer takes them all. */
         default int places() {

@@ -35,6 +35,10 @@ final class Lease {
         return front.send("PATCH", path + "?ttl_ms=" + ttlMs, headers());
     }
 
+    Rest.Answer look() {
+        return front.send("GET", path, headers());
+    }
+
     Rest.Answer release() {
         return front.send("DELETE", path, headers());
     }

@@ -33,9 +33,13 @@ record LockContest(LockScenarios locks) implements Contest {
         RLock lock = locks.java(client, name);
         return new Turn() {
             @Override
-            public OptionalLong enter() throws Exception {
-                assertTrue(lock.tryLock(Interop.WAIT_MS, Interop.LEASE_MS, MILLISECONDS),
-                    "waited in vain");
+            public void enter() throws Exception {
+                assertTrue(lock.tryLock(Interop.WAIT_MS, locks.javasLeaseInRacesMs(),
+                    MILLISECONDS), "waited in vain");
+            }
+
+            @Override
+            public OptionalLong token(String same) {
                 return locks.javaToken(lock);
             }
 
@@ -50,10 +54,16 @@ record LockContest(LockScenarios locks) implements Contest {
     public Turn rest(Rest front, String name) {
         Lease lease = locks.rest(front, name).lease();
         return new Turn() {
+            private Rest.Answer granted;
+
             @Override
-            public OptionalLong enter() {
-                Rest.Answer granted = lease.acquire("wait_ms", Interop.WAIT_MS,
+            public void enter() {
+                granted = lease.acquire("wait_ms", Interop.WAIT_MS,
                     "ttl_ms", Interop.LEASE_MS).expect(201);
+            }
+
+            @Override
+            public OptionalLong token(String same) {
                 return OptionalLong.of(granted.number("fencing_token"));
             }
 

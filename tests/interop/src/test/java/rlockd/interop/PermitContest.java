@@ -4,7 +4,6 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 
-import java.util.OptionalLong;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 
@@ -38,10 +37,9 @@ record PermitContest() implements Contest {
             private String id;
 
             @Override
-            public OptionalLong enter() throws Exception {
+            public void enter() throws Exception {
                 id = semaphore.tryAcquire(Interop.WAIT_MS, Interop.LEASE_MS, MILLISECONDS);
                 assertNotNull(id, "waited in vain");
-                return OptionalLong.empty();
             }
 
             @Override
@@ -56,10 +54,9 @@ record PermitContest() implements Contest {
         Lease lease = new RestPermits(front, name).lease();
         return new Turn() {
             @Override
-            public OptionalLong enter() {
+            public void enter() {
                 lease.acquire("wait_ms", Interop.WAIT_MS, "ttl_ms", Interop.LEASE_MS)
                     .expect(201);
-                return OptionalLong.empty();
             }
 
             @Override

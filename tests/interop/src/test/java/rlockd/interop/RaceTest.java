@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Queue;
@@ -35,6 +36,8 @@ final class RaceTest extends Interop {
             new LockContest(new RSpinLockTest()), new LockContest(new RFairLockTest()),
             new LockContest(new RWriteLockTest()),
             new ReadWriteContest(2 * CLIENTS_OF_A_SIDE),
+            MultiLockContest.ofLocks(),
+            MultiLockContest.ofReadWriteLocks(2 * CLIENTS_OF_A_SIDE),
             new SemaphoreContest(), new PermitContest());
     }
 
@@ -86,7 +89,7 @@ final class RaceTest extends Interop {
     }
 
     private interface Turns {
-        Contest.Turn of(String name);
+        Contest.Turn of(List<String> names);
     }
 
     @ParameterizedTest
@@ -102,10 +105,10 @@ final class RaceTest extends Interop {
         List<Going<Integer>> rests = new ArrayList<>();
         for (int i = 0; i < CLIENTS_OF_A_SIDE; i++) {
             boolean odd = i % 2 == 1;
-            javas.add(go(() -> run(name ->
-                contest.java(odd ? world.java : world.otherJava, name))));
-            rests.add(go(() -> run(name ->
-                contest.rest(odd ? world.front : world.otherFront, name))));
+            javas.add(go(() -> run(names ->
+                contest.java(odd ? world.java : world.otherJava, names))));
+            rests.add(go(() -> run(names ->
+                contest.rest(odd ? world.front : world.otherFront, names))));
         }
         nap(RACE_MS);
         over = true;
@@ -132,37 +135,53 @@ final class RaceTest extends Interop {
         return grants;
     }
 
+    /** Some of them, in any order. */
+    private List<Arena> pick() {
+        List<Arena> shuffled = new ArrayList<>(arenas);
+        Collections.shuffle(shuffled, ThreadLocalRandom.current());
+        int count = 1 + ThreadLocalRandom.current().nextInt(contest.mostAtOnce());
+        return shuffled.subList(0, count);
+    }
+
     private int run(Turns turns) throws Exception {
         int grants = 0;
         while (!over) {
-            Arena arena = arenas.get(ThreadLocalRandom.current().nextInt(ARENAS));
-            Contest.Turn turn = turns.of(arena.name);
+            List<Arena> some = pick();
+            Contest.Turn turn = turns.of(some.stream().map(arena -> arena.name).toList());
             long askedNs = System.nanoTime();
-            OptionalLong token = turn.enter();
-            protectedWork(arena, turn.places(), askedNs, token);
+            turn.enter();
+            protectedWork(some, turn, askedNs);
             turn.leave();
-            grants++;
+            grants += some.size();
         }
         return grants;
     }
 
-    private void protectedWork(Arena arena, int places, long askedNs, OptionalLong token) {
+    private void protectedWork(List<Arena> some, Contest.Turn turn, long askedNs) {
         long inNs = System.nanoTime();
-        List<Place> taken = arena.enter(places);
-        long freedNs = taken.stream().mapToLong(place -> place.freedNs).max().orElseThrow();
+        List<List<Place>> taken =
+            some.stream().map(arena -> arena.enter(turn.places())).toList();
+        long freedNs = taken.stream().flatMap(List::stream)
+            .mapToLong(place -> place.freedNs).max().orElseThrow();
         if (freedNs > askedNs) {
             handOffsUs.add((inNs - freedNs) / 1000);
         }
-        token.ifPresent(it -> {
-            assertTrue(it > arena.lastToken, it + " after " + arena.lastToken);
-            if (places == arena.places.size()) {
-                arena.lastToken = it;
+        some.forEach(arena -> checkToken(arena, turn));
+        long[] counters = taken.stream().mapToLong(places -> places.get(0).counter).toArray();
+        nap(1);
+        for (int i = 0; i < counters.length; i++) {
+            taken.get(i).get(0).counter = counters[i] + 1;
+            some.get(i).leave(taken.get(i));
+        }
+    }
+
+    private static void checkToken(Arena arena, Contest.Turn turn) {
+        turn.token(arena.name).ifPresent(token -> {
+            assertTrue(token > arena.lastToken, token + " after " + arena.lastToken);
+            if (turn.places() == arena.places.size()) {
+                arena.lastToken = token;
             }
         });
-        long counter = taken.get(0).counter;
-        nap(1);
-        taken.get(0).counter = counter + 1;
-        arena.leave(taken);
     }
 
     private void report(int javaGrants, int restGrants) {

@@ -48,13 +48,18 @@ record ReadWriteContest(int readers) implements Contest {
 
     private record Alone(Turn turn, int places) implements Turn {
         @Override
-        public OptionalLong enter() throws Exception {
-            return turn.enter();
+        public void enter() throws Exception {
+            turn.enter();
         }
 
         @Override
         public void leave() throws Exception {
             turn.leave();
+        }
+
+        @Override
+        public OptionalLong token(String name) {
+            return turn.token(name);
         }
     }
 }

@@ -4,7 +4,6 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.OptionalLong;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
@@ -35,9 +34,8 @@ record SemaphoreContest() implements Contest {
         RSemaphore semaphore = client.getSemaphore(name);
         return new Turn() {
             @Override
-            public OptionalLong enter() throws Exception {
+            public void enter() throws Exception {
                 assertTrue(semaphore.tryAcquire(Interop.WAIT_MS, MILLISECONDS), "in vain");
-                return OptionalLong.empty();
             }
 
             @Override
@@ -52,9 +50,8 @@ record SemaphoreContest() implements Contest {
         RestSemaphore semaphore = new RestSemaphore(front, name);
         return new Turn() {
             @Override
-            public OptionalLong enter() {
+            public void enter() {
                 semaphore.acquire("wait_ms", Interop.WAIT_MS).expect(200);
-                return OptionalLong.empty();
             }
 
             @Override

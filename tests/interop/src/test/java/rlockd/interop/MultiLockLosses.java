@@ -1,0 +1,223 @@
+package rlockd.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import rlockd.interop.Direction.BothWays;
+import rlockd.interop.Direction.JavaToRest;
+import rlockd.interop.Direction.RestToJava;
+
+/** What keeps locks that were taken together, and what becomes of them when it ends. */
+abstract class MultiLockLosses extends MultiLockScenarios implements KilledClient.Holding {
+    @Override
+    public void hold(RedissonClient client, String name) {
+        java(client, name + "/a", name + "/b").lock();
+    }
+
+    @Override
+    public void hold(Rest front, Session session, String name) {
+        new RestMultiLock(front, kind(), name + "/a", name + "/b").lease(session)
+            .acquire().expect(201);
+    }
+
+    // ---- force-unlock of one of them
+
+    /** The lease is lost as a whole; what was left of it goes with the next request. */
+    @JavaToRest
+    void javasForceUnlockOfOneEndsRestsLease() throws Exception {
+        String[] ab = newNames(2);
+        Lease lease = held(rest(ab).lease());
+        Going<Long> first = restWaits(oneRival(ab[0]).lease(), ab[0]);
+        Going<Long> second = restWaits(oneRival(ab[1]).lease(), ab[1]);
+        long start = now();
+        assertTrue(member(world.java, ab[0]).forceUnlock());
+        assertIn(first, start, 0, AT_ONCE_MS);
+        second.staysOut(300);
+        start = now();
+        assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
+        assertIn(second, start, 0, AT_ONCE_MS);
+        lease.release().expect(410);
+    }
+
+    /** With a session the watchdog notices, and the session is told. */
+    @JavaToRest
+    void javasForceUnlockOfOneIsToldToTheSession() throws Exception {
+        String[] ab = newNames(2);
+        Session session = new Session(world.front, LEASE_MS);
+        Lease lease = rest(ab).lease(session);
+        lease.acquire().expect(201);
+        Going<Long> second = javaWaits(rivalMember(world.otherJava, ab[1]));
+        second.staysOut(300);
+        long start = now();
+        assertTrue(member(world.java, ab[0]).forceUnlock());
+        assertIn(second, start, 0, World.WATCHDOG_MS / 2 + AT_ONCE_MS);
+        Rest.Answer told = session.keepAlive().expect(200);
+        assertEquals("expired", told.string("lost.0.reason"));
+        assertEquals(null, told.member("leases.0"));
+        lease.acquire().expect(410);
+        session.end();
+    }
+
+    @RestToJava
+    void restsForceUnlockOfOneEndsRestsLease() throws Exception {
+        String[] ab = newNames(2);
+        Lease lease = held(rest(ab).lease());
+        Going<Long> waiter = javaWaits(ab);
+        waiter.staysOut(300);
+        assertEquals(true, one(ab[0]).forceUnlock().member("unlocked"));
+        waiter.staysOut(300);
+        long start = now();
+        assertEquals("forced", lease.renew(LEASE_MS).expect(410).string("reason"));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    /** Java keeps the others. Its unlock() stops at the one it lost; unlockAsync() does not. */
+    @RestToJava
+    void restsForceUnlockOfOneEvictsJava() throws Exception {
+        String[] ab = newNames(2);
+        RLock lock = java(world.java, ab);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Going<Long> first = javaWaits(rivalMember(world.otherJava, ab[0]));
+        first.staysOut(300);
+        Going<Long> second = javaWaits(rivalMember(world.otherJava, ab[1]));
+        long start = now();
+        assertEquals(true, one(ab[0]).forceUnlock().member("unlocked"));
+        assertIn(first, start, 0, AT_ONCE_MS);
+        second.staysOut(300);
+        unlockLost(lock);
+        start = now();
+        lock.unlockAsync().exceptionally(lost -> null).toCompletableFuture().get();
+        assertIn(second, start, 0, AT_ONCE_MS);
+    }
+
+    // ---- sessions and owners
+
+    @RestToJava
+    void javaGetsInWhenTheSessionIsDeleted() throws Exception {
+        String[] ab = newNames(2);
+        Session session = new Session(world.front, LEASE_MS).keptAlive(300);
+        held(rest(ab).lease(session));
+        Going<Long> waiter = javaWaits(ab);
+        waiter.staysOut(300);
+        long start = now();
+        assertEquals(1, session.end().number("released"));
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    @RestToJava
+    void javaGetsInWhenTheSessionFallsSilent() throws Exception {
+        String[] ab = newNames(2);
+        long start = now();
+        Session session = new Session(world.front, 2000);
+        held(rest(ab).lease(session));
+        assertIn(javaWaits(ab), start, 1990, 2000 + AT_ONCE_MS);
+    }
+
+    /** Some of its locks are held twice, some once. */
+    @RestToJava
+    void restsOwnerHoldsSomeTwice() throws Exception {
+        String[] abc = newNames(3);
+        Session session = new Session(world.front, LEASE_MS);
+        Lease first = held(rest(abc[0], abc[1]).lease(session, "worker"));
+        Lease second = rest(abc[1], abc[2]).lease(session, "worker");
+        Rest.Answer granted = second.acquire("ttl_ms", LEASE_MS).expect(201);
+        assertEquals(2, granted.number("locks.0.hold_count"));
+        assertEquals(1, granted.number("locks.1.hold_count"));
+        Going<Long> waiter = javaWaits(abc);
+        first.release().expect(200);
+        waiter.staysOut(300);
+        long start = now();
+        second.release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        session.end();
+    }
+
+    @JavaToRest
+    void javaHoldsTwice() throws Exception {
+        String[] ab = newNames(2);
+        RLock lock = java(world.java, ab);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Going<Long> waiter = restWaits(ab);
+        lock.unlock();
+        waiter.staysOut(400);
+        long start = now();
+        lock.unlock();
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    // ---- watchdogs
+
+    @JavaToRest
+    void javasWatchdogKeepsRestOut() throws Exception {
+        String[] ab = newNames(2);
+        RLock lock = java(world.java, ab);
+        lock.lock();
+        Going<Long> waiter = restWaits(ab[1], ab[0]);
+        waiter.staysOut(2 * World.WATCHDOG_MS + 500);
+        long start = now();
+        lock.unlock();
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    @RestToJava
+    void restsWatchdogKeepsJavaOut() throws Exception {
+        String[] ab = newNames(2);
+        Session session = new Session(world.front, 2000).keptAlive(300);
+        Lease lease = rest(ab).lease(session);
+        assertEquals(true, lease.acquire().expect(201).member("watchdog"));
+        Going<Long> waiter = javaWaits(ab[1], ab[0]);
+        waiter.staysOut(2 * World.WATCHDOG_MS + 500);
+        assertEquals("held", lease.look().expect(200).string("state"));
+        long start = now();
+        lease.release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+        session.end();
+    }
+
+    /** Both watchdogs at work, and one that wants what both hold. */
+    @BothWays
+    void watchdogsSideBySide() throws Exception {
+        String[] abcd = newNames(4);
+        Session session = new Session(world.front, 2000).keptAlive(300);
+        Lease lease = rest(abcd[0], abcd[1]).lease(session);
+        lease.acquire().expect(201);
+        RLock lock = java(world.java, abcd[2], abcd[3]);
+        lock.lock();
+        Going<Long> rest = restWaits(abcd[1], abcd[2]);
+        rest.staysOut(World.WATCHDOG_MS + 500);
+        lease.release().expect(200);
+        rest.staysOut(World.WATCHDOG_MS + 500);
+        long start = now();
+        lock.unlock();
+        assertIn(rest, start, 0, AT_ONCE_MS);
+        session.end();
+    }
+
+    // ---- killed clients
+
+    @JavaToRest
+    void killedJvmFreesItsLocks() throws Exception {
+        String name = newName();
+        Process client = KilledClient.java(this, world, name);
+        Going<Long> waiter = restWaits(name + "/b", name + "/a");
+        waiter.staysOut(World.WATCHDOG_MS + 500);
+        long start = now();
+        Processes.kill(client);
+        assertIn(waiter, start, 0, World.WATCHDOG_MS + AT_ONCE_MS);
+    }
+
+    @RestToJava
+    void killedRestClientFreesItsLocks() throws Exception {
+        String name = newName();
+        Process client = KilledClient.rest(this, world, name);
+        Going<Long> waiter = javaWaits(name + "/b", name + "/a");
+        waiter.staysOut(KilledClient.SESSION_MS + 500);
+        long start = now();
+        Processes.kill(client);
+        assertIn(waiter, start, 0, KilledClient.SESSION_MS + AT_ONCE_MS);
+    }
+}

@@ -1,0 +1,328 @@
+package rlockd.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import org.redisson.api.RLock;
+import rlockd.interop.Direction.BothWays;
+import rlockd.interop.Direction.JavaToRest;
+import rlockd.interop.Direction.RestToJava;
+
+/** How locks that are taken together pass from one side to the other. A class per kind. */
+abstract class MultiLockScenarios extends MultiLockTools {
+    // ---- hand-over
+
+    @JavaToRest
+    void restGetsInWhenJavaReleases() throws Exception {
+        String[] ab = newNames(2);
+        RLock lock = java(world.java, ab);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Going<Long> waiter = restWaits(ab[1], ab[0]);
+        waiter.staysOut(300);
+        long start = now();
+        lock.unlock();
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    @RestToJava
+    void javaGetsInWhenRestReleases() throws Exception {
+        String[] ab = newNames(2);
+        Lease lease = held(rest(ab).lease());
+        Going<Long> waiter = javaWaits(ab[1], ab[0]);
+        waiter.staysOut(300);
+        long start = now();
+        lease.release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    /** Whoever wants only one of them, too. */
+    @JavaToRest
+    void allThatWaitForOneGetInWhenJavaReleases() throws Exception {
+        String[] abc = newNames(3);
+        RLock lock = java(world.java, abc);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        List<Going<Long>> waiters = new ArrayList<>();
+        for (String name : abc) {
+            waiters.add(restWaits(oneRival(name).lease(), name));
+        }
+        waiters.get(2).staysOut(300);
+        long start = now();
+        lock.unlock();
+        for (Going<Long> waiter : waiters) {
+            assertIn(waiter, start, 0, AT_ONCE_MS);
+        }
+    }
+
+    @RestToJava
+    void allThatWaitForOneGetInWhenRestReleases() throws Exception {
+        String[] abc = newNames(3);
+        Lease lease = held(rest(abc).lease());
+        List<Going<Long>> waiters = new ArrayList<>();
+        for (String name : abc) {
+            waiters.add(javaWaits(rivalMember(world.otherJava, name)));
+        }
+        waiters.get(2).staysOut(300);
+        long start = now();
+        lease.release().expect(200);
+        for (Going<Long> waiter : waiters) {
+            assertIn(waiter, start, 0, AT_ONCE_MS);
+        }
+    }
+
+    private interface WayOfWaiting {
+        void in(RLock lock) throws Exception;
+    }
+
+    /** Each of these is code of its own in Redisson. */
+    @RestToJava
+    void everyWayOfJavaToWaitEndsWhenRestReleases() throws Exception {
+        List<WayOfWaiting> ways = List.of(
+            lock -> lock.lock(),
+            lock -> lock.lockInterruptibly(LEASE_MS, MILLISECONDS),
+            lock -> assertTrue(lock.tryLock(WAIT_MS, MILLISECONDS)),
+            lock -> lock.lockAsync(LEASE_MS, MILLISECONDS).get(),
+            lock -> assertTrue(lock.tryLockAsync(WAIT_MS, LEASE_MS, MILLISECONDS).get()));
+        for (WayOfWaiting way : ways) {
+            String[] ab = newNames(2);
+            Lease lease = held(rest(ab).lease());
+            Going<Long> waiter = go(() -> {
+                RLock lock = javaRival(world.otherJava, ab);
+                way.in(lock);
+                long inMs = now();
+                lock.unlock();
+                return inMs;
+            });
+            awaitListener(channel(ab[0]));
+            long start = now();
+            lease.release().expect(200);
+            assertIn(waiter, start, 0, AT_ONCE_MS);
+        }
+    }
+
+    // ---- refused, and what overlaps
+
+    @JavaToRest
+    void restIsToldWhatJavaHolds() {
+        String[] abc = newNames(3);
+        RLock lock = java(world.java, abc[0], abc[1]);
+        lock.lock(LEASE_MS, MILLISECONDS);
+        Rest.Answer refused = restRival(abc[2], abc[1]).lease()
+            .acquire("ttl_ms", LEASE_MS).expect(423);
+        assertEquals(abc[1], refused.string("lock"));
+        assertTrue(refused.string("holder.redisson_holder").startsWith(
+            world.java.getId() + ":" + Thread.currentThread().getId()));
+        assertBetween(LEASE_MS - 3000, LEASE_MS, refused.number("remaining_ms"));
+        assertFree(abc[2]);
+        lock.unlock();
+        assertFree(abc);
+    }
+
+    @RestToJava
+    void javaIsRefusedWhatRestHolds() throws Exception {
+        String[] abc = newNames(3);
+        Lease lease = held(rest(abc[0], abc[1]).lease());
+        RLock overlaps = javaRival(world.java, abc[2], abc[1]);
+        assertFalse(overlaps.tryLock());
+        assertFree(abc[2]);
+        long start = now();
+        assertFalse(overlaps.tryLock(500, LEASE_MS, MILLISECONDS));
+        assertBetween(450, 500 + AT_ONCE_MS, now() - start);
+        assertFree(abc[2]);
+        assertTrue(member(world.java, abc[1]).isLocked());
+        lease.release().expect(200);
+        assertTrue(overlaps.tryLock());
+        overlaps.unlock();
+    }
+
+    /** What it has in common with two others, which have nothing in common. */
+    @BothWays
+    void overlapsOnBothSides() throws Exception {
+        String[] abcd = newNames(4);
+        Holder java = new Holder(java(world.java, abcd[0], abcd[1]));
+        Lease rest = held(rest(abcd[2], abcd[3]).lease());
+        Going<Long> restWaits = restWaits(abcd[1], abcd[2]);
+        restWaits.staysOut(200);
+        java.letGo();
+        restWaits.staysOut(300);
+        long start = now();
+        rest.release().expect(200);
+        assertIn(restWaits, start, 0, AT_ONCE_MS);
+
+        java = new Holder(java(world.java, abcd[0], abcd[1]));
+        rest = held(rest(abcd[2], abcd[3]).lease());
+        Going<Long> javaWaits = javaWaits(abcd[2], abcd[1]);
+        javaWaits.staysOut(200);
+        rest.release().expect(200);
+        javaWaits.staysOut(300);
+        assertIn(javaWaits, java.letGo(), 0, AT_ONCE_MS);
+    }
+
+    // ---- one by one
+
+    /** It waits for the one that is in the way, then for the other one, then for the first. */
+    @JavaToRest
+    void restsWaitMovesFromLockToLock() throws Exception {
+        String[] ab = newNames(2);
+        Holder first = new Holder(member(world.java, ab[0]));
+        Holder second = new Holder(member(world.otherJava, ab[1]));
+        Going<Long> waiter = restWaits(ab);
+        first.letGo();
+        waiter.staysOut(300);
+        Holder third = new Holder(member(world.java, ab[0]));
+        second.letGo();
+        waiter.staysOut(300);
+        Holder fourth = new Holder(member(world.otherJava, ab[1]));
+        fourth.letGo();
+        waiter.staysOut(300);
+        assertIn(waiter, third.letGo(), 0, AT_ONCE_MS);
+    }
+
+    /** Java holds what it has while it waits for the next one. */
+    @RestToJava
+    void javasWaitMovesFromLockToLock() throws Exception {
+        String[] abc = newNames(3);
+        List<Lease> leases = new ArrayList<>();
+        for (String name : abc) {
+            leases.add(held(one(name).lease()));
+        }
+        Going<Long> waiter = javaWaits(abc);
+        for (int i = 0; i < 3; i++) {
+            waiter.staysOut(300);
+            if (i > 0) {
+                assertEquals(world.otherJava.getId(),
+                    holder(abc[i - 1]).substring(0, world.otherJava.getId().length()));
+            }
+            if (i < 2) {
+                leases.get(i).release().expect(200);
+            }
+        }
+        long start = now();
+        leases.get(2).release().expect(200);
+        assertIn(waiter, start, 0, AT_ONCE_MS);
+    }
+
+    private String holder(String name) {
+        return one(name).look().string("holders.0.redisson_holder");
+    }
+
+    /** What it held in the meantime is free at once. */
+    @JavaToRest
+    void restGetsInWhenJavaGivesUpCollecting() throws Exception {
+        String[] abc = newNames(3);
+        Lease inTheWay = held(one(abc[1]).lease());
+        RLock lock = javaRival(world.java, abc[0], abc[1]);
+        long start = now();
+        Going<Boolean> java = go(() -> lock.tryLock(1500, LEASE_MS, MILLISECONDS));
+        eventually("Java holds the first one", 1000, () -> isLocked(abc[0]));
+        Going<Long> waiter = restWaits(abc[0], abc[2]);
+        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        assertEquals(false, java.await(WAIT_MS));
+        inTheWay.release().expect(200);
+    }
+
+    /** It never had any of them, so Java gets whatever is free. */
+    @RestToJava
+    void aRestClientThatGivesUpLeavesNothingBehind() throws Exception {
+        String[] abc = newNames(3);
+        Holder inTheWay = new Holder(java(world.java, abc[1]));
+        Lease lease = restRival(abc).lease();
+        Going<Rest.Answer> gaveUp = go(() ->
+            lease.acquire("wait_ms", 1000, "ttl_ms", LEASE_MS));
+        one(abc[2]).awaitWaiters(1);
+        RLock free = javaRival(world.otherJava, abc[0], abc[2]);
+        assertTrue(free.tryLock());
+        free.unlock();
+        assertEquals(abc[1], gaveUp.await(WAIT_MS).expect(423).string("lock"));
+        one(abc[2]).awaitWaiters(0);
+        Going<Long> waiter = javaWaits(abc);
+        waiter.staysOut(300);
+        assertIn(waiter, inTheWay.letGo(), 0, AT_ONCE_MS);
+    }
+
+    // ---- orders
+
+    /** A REST client holds nothing while it waits, so nobody waits for what he holds up. */
+    @BothWays
+    void oppositeOrdersNeverDeadlock() throws Exception {
+        String[] ab = newNames(2);
+        RLock java = javaRival(world.java, ab);
+        List<Going<Long>> slowest = new ArrayList<>();
+        slowest.add(go(() -> slowestOf(() -> {
+            assertTrue(java.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "Java waited in vain");
+            java.unlock();
+        })));
+        for (String[] order : List.of(ab, new String[] {ab[1], ab[0]})) {
+            slowest.add(go(() -> slowestOf(() -> {
+                Lease lease = restRival(order).lease();
+                lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);
+                lease.release().expect(200);
+            })));
+        }
+        for (Going<Long> one : slowest) {
+            assertBetween(0, WAIT_MS / 4, one.await(WAIT_MS + 5000));
+        }
+    }
+
+    private interface Step {
+        void go() throws Exception;
+    }
+
+    private static long slowestOf(Step step) throws Exception {
+        long slowest = 0;
+        for (int i = 0; i < 30; i++) {
+            long start = now();
+            step.go();
+            slowest = Math.max(slowest, now() - start);
+            nap(ThreadLocalRandom.current().nextInt(10));
+        }
+        return slowest;
+    }
+
+    // ---- expiry
+
+    @JavaToRest
+    void restGetsInWhenJavasLeaseExpires() throws Exception {
+        String[] ab = newNames(2);
+        RLock lock = java(world.java, ab);
+        long start = now();
+        lock.lock(1500, MILLISECONDS);
+        Going<Long> waiter = restWaits(ab[1], ab[0]);
+        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        unlockLost(lock);
+    }
+
+    /** Java's MultiLock says what it lost, of the locks that do. */
+    void unlockLost(RLock lost) {
+        assertThrows(RuntimeException.class, lost::unlock);
+    }
+
+    @RestToJava
+    void javaGetsInWhenRestsLeaseExpires() throws Exception {
+        String[] ab = newNames(2);
+        Lease lease = rest(ab).lease();
+        long start = now();
+        lease.acquire("ttl_ms", 1500).expect(201);
+        Going<Long> waiter = javaWaits(ab[1], ab[0]);
+        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
+        lease.release().expect(410);
+    }
+
+    /** Java sleeps for as long as it was told when it asked. */
+    @RestToJava
+    void javaHearsThatRestsLeaseWasShortened() throws Exception {
+        String[] ab = newNames(2);
+        Lease lease = held(rest(ab).lease());
+        Going<Long> waiter = javaWaits(ab[1], ab[0]);
+        waiter.staysOut(300);
+        long start = now();
+        lease.renew(1000).expect(200);
+        assertIn(waiter, start, 990, 1000 + AT_ONCE_MS);
+    }
+}
