@@ -66,11 +66,12 @@ static const struct error_row error_rows[] = {
 const char *redis_error_cause(const char *error)
 {
     /* Redis 6.2: "ERR Error running script (call to f_…): @user_script:2: WRONGTYPE Operation
-     * …" */
-    static const char wrapper[] = "ERR Error running script";
+     * …", or "@user_script: 2: -OOM …" where the script caught it and gave it as its reply. */
+    static const char wrapper[] = "ERR Error running script", place[] = "@user_script:";
     const char *script_line;
 
-    if (strncmp(error, wrapper, sizeof(wrapper) - 1) != 0)
+    if (strncmp(error, wrapper, sizeof(wrapper) - 1) != 0 &&
+        strncmp(error, place, sizeof(place) - 1) != 0)
         return error;
     while ((script_line = strstr(error, "user_script:")) != NULL) {
         error = script_line + strlen("user_script:");

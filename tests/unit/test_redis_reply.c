@@ -89,6 +89,9 @@ static void cause_is_found_in_the_wrapper(void **state)
             snprintf(text, sizeof(text), "ERR Error running script (call to f_" SHA "): %s%s%s",
                      places[p], errors[i].word, errors[i].rest);
             expect_sorted(text, errors[i].refusal);
+            /* The same as a reply that the script gave. */
+            snprintf(text, sizeof(text), "%s%s%s", places[p], errors[i].word, errors[i].rest);
+            expect_sorted(text, errors[i].refusal);
         }
     }
 }
