@@ -19,6 +19,15 @@ void operations_livez(struct http_request *request)
         http_reply_json(request, 200, json_pack("{s:s}", "status", "alive"));
 }
 
+/* A client's next connection may be any worker's. */
+static bool every_worker_has_redis(const struct service_shared *shared)
+{
+    for (size_t i = 0; i < shared->worker_count; i++)
+        if (metrics_value(shared->metrics[i], METRIC_REDIS_UP) == 0)
+            return false;
+    return true;
+}
+
 void operations_readyz(struct http_request *request)
 {
     const struct service *service = http_service(request);
@@ -32,6 +41,10 @@ void operations_readyz(struct http_request *request)
         problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
                       json_pack("{s:s}", "outcome", "not-executed"), "%s",
                       redis_down_reason(service->redis));
+    else if (!every_worker_has_redis(service->shared))
+        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
+                      json_pack("{s:s}", "outcome", "not-executed"),
+                      "another worker of this server has no connection to Redis");
     else
         http_reply_json(request, 200, json_pack("{s:s}", "status", "ready"));
 }

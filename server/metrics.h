@@ -87,6 +87,12 @@ static inline void metrics_set(struct metrics *metrics, enum metric metric, int6
     atomic_store_explicit(&metrics->values[metric], value, memory_order_relaxed);
 }
 
+/* From any thread. */
+static inline int64_t metrics_value(const struct metrics *metrics, enum metric metric)
+{
+    return atomic_load_explicit(&metrics->values[metric], memory_order_relaxed);
+}
+
 void metrics_observe(struct metrics *metrics, enum histogram histogram, int64_t duration_ns);
 /* `route` is an index into the routes, or route_count for a request that matched none. */
 void metrics_request(struct metrics *metrics, size_t route, int status);

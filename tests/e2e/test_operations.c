@@ -290,6 +290,38 @@ static void test_port_in_use(struct world *w)
     assert_non_null(strstr(child_stderr(child), text(w, "127.0.0.1:%d", w->a->port)));
 }
 
+/* The id of the newest connection that sends commands. */
+static long long newest_client(struct redis *redis)
+{
+    const char *list = redis_str(redis, "CLIENT LIST TYPE normal");
+    long long newest = 0;
+
+    for (const char *at = list; (at = strstr(at, "id=")) != NULL; at += 3) {
+        const char *line_end = at + strcspn(at, "\n"), *name = strstr(at, "name=rlockd ");
+
+        if (name != NULL && name < line_end && atoll(at + 3) > newest)
+            newest = atoll(at + 3);
+    }
+    return newest;
+}
+
+/* One of two workers finds no Redis: a client may get that one. */
+static void test_ready_is_every_worker(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, "--workers", "2", NULL);
+
+    wait_until(front_metric(fe, "rlockd_redis_up", NULL) == 2, 5000);
+    redis_ok(redis, "CONFIG SET maxclients 4"); /* of five */
+    redis_do(redis, "CLIENT KILL ID %lld", newest_client(redis));
+    wait_until(front_metric(fe, "rlockd_redis_up", NULL) == 1, 5000);
+    for (int i = 0; i < 20; i++)
+        expect_problem(http(fe, "GET", "/readyz", NULL), 503, "redis-unavailable");
+    redis_ok(redis, "CONFIG SET maxclients 100");
+    wait_until(front_ready(fe), 5000);
+    assert_true(front_metric(fe, "rlockd_redis_up", NULL) == 2);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -305,6 +337,7 @@ int main(void)
         E2E_TEST(test_drain),
         E2E_TEST(test_drain_with_idle_connections),
         E2E_TEST(test_two_workers),
+        E2E_TEST(test_ready_is_every_worker),
         E2E_TEST(test_port_in_use),
     };
     struct e2e_plan plan = {.name = "operations", E2E_TESTS(tests), .front_ends = 1};
