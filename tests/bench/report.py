@@ -1,5 +1,7 @@
-"""results.md and results.svg from the medians."""
+"""results.md and results.svg from the medians, and the README's table of targets."""
 from svg import Chart, page
+
+README_BEGIN, README_END = "<!-- from make bench -->\n", "<!-- to here -->\n"
 
 
 def number(value):
@@ -40,6 +42,20 @@ def uncontended_lines(rows):
     return lines
 
 
+def targets_table(document):
+    return table(["target", "figure", "verdict"],
+                 [[t["what"], t["figure"], t["verdict"]] for t in document["targets"]])
+
+
+def in_readme(readme, document):
+    """The README with its table made anew."""
+    before, rest = readme.split(README_BEGIN)
+    after = rest.split(README_END)[1]
+    lines = [f"{document['machine']}, medians of {document['rounds']} rounds:", "",
+             *targets_table(document)]
+    return before + README_BEGIN + "\n".join(lines) + README_END + after
+
+
 def markdown(document):
     rows = document["rows"]
     out = ["# What `make bench` measured", "",
@@ -47,8 +63,7 @@ def markdown(document):
            f"{document['rounds']} rounds, {document['seconds']:g} s a row; every server in the "
            f"same run, in turns. Other processes took {document['others_percent']} % of a core "
            "meanwhile.", "", "![](results.svg)", ""]
-    out += table(["target", "figure", "verdict"],
-                 [[t["what"], t["figure"], t["verdict"]] for t in document["targets"]])
+    out += targets_table(document)
     out += ["## Acquire and release, uncontended", ""]
     out += table(["", "cycles/s", "p50 µs", "p99 µs", "CPU µs/request", "Redis CPU µs/request",
                   "redis.calls/cycle"], uncontended_lines(rows))
@@ -111,5 +126,7 @@ def picture(document):
 
 
 def write(document, folder):
+    readme = folder.parent.parent / "README.md"
+    readme.write_text(in_readme(readme.read_text(), document))
     (folder / "results.md").write_text(markdown(document))
     (folder / "results.svg").write_text(picture(document))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """run.py BUILD: measures rlockd, and what it is measured against, in the same run: rounds A B A
-B, medians. Prints each target with its figure, writes build/bench/results.json and
-tests/bench/results.md and .svg. BENCH_SECONDS a row (2), BENCH_ROUNDS (3)."""
+B, medians. Prints each target with its figure, writes build/bench/results.json,
+tests/bench/results.md and .svg, and the README's table. BENCH_SECONDS a row (2), BENCH_ROUNDS
+(3)."""
 import json
 import os
 import platform
