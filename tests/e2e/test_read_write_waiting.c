@@ -252,7 +252,7 @@ static void test_a_thousand_readers(struct world *w)
     struct reply *r = NULL;
 
     world_defer(w, free, (void *)tokens);
-    redis_ok(w->redis, "CONFIG SET slowlog-log-slower-than %d", (int)patience_ms(5000));
+    redis_ok(w->redis, "CONFIG SET slowlog-log-slower-than %d", (int)patience_ms(50000));
     redis_ok(w->redis, "SLOWLOG RESET");
     for (int i = 0; i < READERS; i++) {
         tokens[i] = token_new(w);
