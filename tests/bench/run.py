@@ -61,7 +61,8 @@ def machine():
         if line.startswith("model name"):
             model = line.split(":", 1)[1].strip()
             break
-    return f"{os.cpu_count()} × {model}, Linux {platform.release()}"
+    kernel = ".".join(platform.release().split(".")[:2])
+    return f"{os.cpu_count()} × {model}, Linux {kernel}"
 
 
 def start_all(place, results):
