@@ -123,8 +123,7 @@ end
 
 local function lease_state()
   if lease_id == '' then return '', '' end
-  local key = record_key(lease_id)
-  local record = parse(redis.call('get', key) or nil)
+  local record = parse(redis.call('get', record_key(lease_id)) or nil)
   if not record then
     return redis.call('hexists', lock, lease_id .. ':0') == 1 and 'held' or '', ''
   end
@@ -132,8 +131,7 @@ local function lease_state()
   if record.state ~= 'held' then return record.state, record.detail end
   if not holds(record, lease_id) then return 'ended', loss_reason(record, lease_id) end
   record.mark = ''
-  redis.call('pexpire', key, redis.call('pttl', key)) -- a write that is always allowed
-  redis.call('set', key, format(record), 'keepttl')
+  rewrite(record, lease_id)
   return 'held', ''
 end
 

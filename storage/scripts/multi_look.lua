@@ -16,6 +16,5 @@ if ARGV[3] == '1' then return {'free', old and old.locks and names_of(old) or ''
 local no = told_of_several(old, lease_id, window)
 if no then return no end
 old.mark = ''
-redis.call('pexpire', lease, redis.call('pttl', lease)) -- a write that is always allowed
-redis.call('set', lease, format(old), 'keepttl')
+rewrite(old, lease_id)
 return held_several(old, lease_id, time_left(old, lease_id))

@@ -22,12 +22,5 @@ if no then return no end
 
 redis.call('pexpire', lease, ttl + window)
 for _, lock in ipairs(old.locks) do set_time(old, lease_id, lock, ttl) end
-if old.session ~= '' then
-  old.watchdog = ARGV[4]
-  redis.call('zadd', 'rlockd:due', epoch_ms() + (ARGV[4] == '1' and ARGV[5] or ttl), lease_id)
-end
--- Whoever renews it has been told that it holds: the request that was granted must not take
--- it back.
-old.mark, old.ttl = '', ttl
-redis.call('set', lease, format(old), 'px', ttl + window)
+write_renewed(old, lease_id, ttl, window, ARGV[4], ARGV[5])
 return held_several(old, lease_id, ttl)

@@ -32,13 +32,9 @@ if not left then return {'ended', lose(old, lease_id, window)} end
 if old.session ~= '' then
   local state, reason = session_state(old.session, now)
   if not state then return {'session-ended', reason} end
-  old.watchdog = ARGV[4]
-  redis.call('zadd', 'rlockd:due', integer(now + (ARGV[4] == '1' and ARGV[5] or ttl)), lease_id)
 end
 prolong_permit(semaphore, lease_id, now, ttl)
--- Whoever renews it has been told that it holds: nobody takes it back.
-old.mark, old.ttl = '', ttl
-redis.call('set', lease, format(old), 'px', ttl + window)
+write_renewed(old, lease_id, ttl, window, ARGV[4], ARGV[5])
 reclaim(semaphore, timeouts, now)
 free = read_counter(semaphore) or 0
 -- Waiters sleep as long as they were told that permits last, and take no number below 1.

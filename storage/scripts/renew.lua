@@ -38,13 +38,6 @@ end
 
 begin_writing(lock)
 set_time(old, lease_id, lock, ttl)
-if old.session ~= '' then
-  old.watchdog = ARGV[4]
-  redis.call('zadd', 'rlockd:due', epoch_ms() + (ARGV[4] == '1' and ARGV[5] or ttl), lease_id)
-end
--- Whoever renews it has been told that it holds: the request that was granted must not take
--- it back.
-old.mark, old.ttl = '', ttl
-redis.call('set', lease, format(old), 'px', ttl + window)
+write_renewed(old, lease_id, ttl, window, ARGV[4], ARGV[5])
 local token = old.token ~= '' and old.token or values[1] or '0'
 return {'held', token, ttl, format(old), redis.call('hget', lock, holder_of(old, lease_id))}

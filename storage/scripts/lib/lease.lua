@@ -164,6 +164,27 @@ local function time_left(record, lease_id)
   return math.min(least or over, over)
 end
 
+-- Writes a record anew, which keeps its time. Its first write is one that Redis allows when
+-- memory is short.
+local function rewrite(record, lease_id)
+  local key = record_key(lease_id)
+  redis.call('pexpire', key, redis.call('pttl', key))
+  redis.call('set', key, format(record), 'keepttl')
+end
+
+-- What was renewed for `ttl` is in the watchdog's care ("1"), due again after `due_in` ms, or
+-- ends by itself. Whoever renews it has been told that it holds: the request that was granted
+-- must not take it back. Not a script's first write.
+local function write_renewed(record, lease_id, ttl, window, watchdog, due_in)
+  if record.session ~= '' then
+    record.watchdog = watchdog
+    local again = watchdog == '1' and due_in or ttl
+    redis.call('zadd', 'rlockd:due', integer(epoch_ms() + again), lease_id)
+  end
+  record.mark, record.ttl = '', ttl
+  redis.call('set', record_key(lease_id), format(record), 'px', ttl + window)
+end
+
 -- The lease's session has nothing to do with it any more.
 local function unbind(record, lease_id)
   if record.session == '' then return end
@@ -250,19 +271,17 @@ end
 -- Takes back that one request waits with this lease's token: the last one takes the place
 -- in line with it, unless the place is kept for the next one (`window`: the retry window).
 local function stop_waiting_with(record, lease_id, mark, window)
-  local key = record_key(lease_id)
   if record.detail == 'shared' then
     -- The other one waits on. Who has left is noted, for he may be withdrawn a second time.
     record.detail, record.mark = mark, ''
-    redis.call('pexpire', key, redis.call('pttl', key)) -- a write that is always allowed
-    redis.call('set', key, format(record), 'keepttl')
+    rewrite(record, lease_id)
   elseif record.mark == mark or
     (record.mark == '' and record.detail ~= mark and record.detail ~= 'place') then
     if window then
       keep_place(record, lease_id, window)
     else
       leave_line(record, lease_id)
-      redis.call('del', key)
+      redis.call('del', record_key(lease_id))
     end
   end
 end
