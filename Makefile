@@ -2,12 +2,17 @@
 #
 # CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
-# REDISSON="4.7.0": the versions of it that `interop` runs
+# JOBS=1: one test program after the other instead of two more than there are processors
+# MINUTES=60 SEED=7: how long `faults` runs, and which run it is
+# CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
+# REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
 VERSION  := 0.1.0
 # The newest, and one from before 3.44, when much of its locks was rewritten.
 REDISSON := 4.7.0 3.43.0
 PREFIX   := /usr/local
+CLIENTS_FAST := python typescript go
+CLIENTS      := $(CLIENTS_FAST) generator-python generator-java
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -15,20 +20,26 @@ endif
 
 # Debian packages. Only `run`, `test`, `interop`, `lint` and `valgrind` install what is missing.
 COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
-BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libhiredis-dev \
+BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libgnutls28-dev libhiredis-dev \
                      libjansson-dev uuid-dev uthash-dev
 RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
-TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq
+TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq openssl python3
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
-                     python3-jsonschema
+                     python3-jsonschema lua5.1
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
 BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
-BENCH_PEERS       := webdis etcd-server
+BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
+FAULT_PACKAGES    := $(RUN_PACKAGES) python3
+OPENAPI_PACKAGES  := ca-certificates python3-venv
+CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
+                     $(if $(filter generator-%,$(CLIENTS)),default-jdk-headless maven)
 BUDGET_PACKAGES   := $(BENCH_PACKAGES) valgrind
 
-LIBRARIES      := libmicrohttpd hiredis jansson uuid
+LIBRARIES      := libmicrohttpd gnutls hiredis jansson uuid
 TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
+
+comma := ,
 
 GEN   := build/gen
 BUILD := build$(if $(SANITIZE),/sanitize)
@@ -49,25 +60,44 @@ ifdef SANITIZE
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all \
               -fno-omit-frame-pointer -DSANITIZED
 endif
-COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(SANITIZERS)
+# Hardening, as far as the compiler at hand has it: an overflow ends the process. Level 3 of the
+# checked string functions needs gcc 12 or clang 9, optimisation, and glibc 2.34.
+knows = $(shell printf '\043include <string.h>\nint main(void) { return 0; }\n' | \
+    $(CC) $(CFLAGS) -Werror $1 -x c -o /dev/null - 2>/dev/null && echo '$1')
+ifndef SANITIZE
+FORTIFIED := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE
+HARDENING := $(or $(call knows,$(FORTIFIED)=3),$(call knows,$(FORTIFIED)=2)) \
+             $(call knows,-fstack-protector-strong) $(call knows,-fstack-clash-protection) \
+             $(call knows,-fcf-protection) $(call knows,-fPIE)
+HARDENED_LINK := $(call knows,-pie) $(call knows,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
+endif
+COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(HARDENING) $(SANITIZERS)
+LINK     := $(COMPILE) $(HARDENED_LINK) $(LDFLAGS)
 
-SOURCES      := $(wildcard server/*.c storage/*.c handlers/*.c)
+SOURCES      := $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c)
 objects       = $(patsubst %.c,$(BUILD)/%.o,$1)
 OBJECTS      := $(call objects,$(SOURCES))
 MAIN         := $(BUILD)/server/main.o
 UNIT_TESTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+SCRIPT_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/scripts/test_*.c))
 E2E_TESTS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c))
 UNIT_HELPERS := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
 E2E_HARNESS  := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
 BENCH_LOAD   := $(call objects,$(wildcard tests/bench/load*.c))
 BENCH_OBJECTS := $(BENCH_LOAD) $(BUILD)/tests/bench/bare.o
 BENCH_PROGRAMS := $(BUILD)/tests/bench/load $(BUILD)/tests/bench/bare
-TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(UNIT_HELPERS) $(E2E_HARNESS) \
-                $(BENCH_OBJECTS)
+CHECKER        := $(BUILD)/tests/checker/checker
+CHECKER_TEST   := $(BUILD)/tests/checker/test_checker
+CHECKER_RULES  := $(call objects,$(filter-out %/checker.c %/test_checker.c,\
+                  $(wildcard tests/checker/*.c)))
+TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
+                $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
+                $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-programs interop valgrind lint format docker-test install \
-        bench bench-programs budgets clean always
+.PHONY: all help run test test-cluster test-programs interop valgrind lint format docker-test \
+        install clients clients-fast lint-openapi schemathesis bench bench-programs budgets faults mutants clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -75,7 +105,7 @@ all: $(BUILD)/rlockd ## build the server: build/rlockd
 
 $(BUILD)/rlockd: $(MAIN) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
-	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@$(LINK) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/librlockd.a: $(filter-out $(MAIN),$(OBJECTS))
 	@echo "  AR    $@"
@@ -89,34 +119,49 @@ $(OBJECTS) $(TEST_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 
 $(UNIT_TESTS): %: %.o $(UNIT_HELPERS) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
+	@$(LINK) -o $@ $^ $(TEST_LDLIBS)
+
+$(SCRIPT_TESTS): %: %.o $(SCRIPT_HARNESS) $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
 
 $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 	@echo "  LINK  $@"
-	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
+	@$(LINK) -o $@ $^ $(TEST_LDLIBS)
 
 $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 	@echo "  LINK  $@"
-	@$(COMPILE) $(LDFLAGS) -o $@ $^
+	@$(LINK) -o $@ $^
 
 $(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
 	@echo "  LINK  $@"
-	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@$(LINK) -o $@ $^ $(LDLIBS)
+
+$(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
 
 -include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
 
-$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
-# The directory itself: a script that was removed makes the list stale, too.
-$(GEN)/scripts.inc: storage/scripts/embed.sh $(wildcard storage/scripts/*.lua storage/scripts/lib/*.lua) \
-                      storage/scripts
+# The directories themselves: a script that was removed makes the list stale, too.
+SCRIPTS      := $(wildcard storage/scripts/*.lua)
+SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts/embed.sh \
+                storage/scripts/link.awk storage/scripts storage/scripts/lib
+
+$(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
-	@sh $(filter-out storage/scripts/lib/%,$(filter %.sh %.lua,$^)) > $@
+	@sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
+
+$(GEN)/script_args.h: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@sh storage/scripts/embed.sh enums $(SCRIPTS) > $@
 
 $(GEN)/openapi.inc: openapi.yaml
 	@mkdir -p $(@D)
@@ -141,16 +186,22 @@ run: ## install what is missing, build, start; ARGS="--listen :7400" goes to the
 	@$(MAKE) $(SUBMAKE) all
 	@exec $(BUILD)/rlockd $(ARGS)
 
-test: ## install what is missing, build, run the unit and the end-to-end tests
+test: ## install what is missing, build, run the unit, script and end-to-end tests
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
-	@$(TEST_ENVIRONMENT) tests/run.sh $(call chosen,$(UNIT_TESTS) $(E2E_TESTS))
+	@$(TEST_ENVIRONMENT) tests/run.sh \
+	    $(call chosen,$(UNIT_TESTS) $(CHECKER_TEST) $(SCRIPT_TESTS) $(E2E_TESTS))
+
+test-cluster: ## the end-to-end tests on a Redis Cluster of one server
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS_CLUSTER=1 tests/run.sh $(call chosen,$(E2E_TESTS))
 
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) RLOCKD_TEST_TIMEOUT_S=1800 RLOCKD_WRAP='$(VALGRIND)' \
-	    tests/run.sh $(call chosen,$(E2E_TESTS))
+	    JOBS=$(or $(JOBS),1) tests/run.sh $(call chosen,$(E2E_TESTS))
 
 interop: ## real Redisson clients and REST clients on the same locks, with Maven
 	@tests/packages.sh $(INTEROP_PACKAGES)
@@ -162,17 +213,46 @@ lint: ## layering, banned calls, sizes, openapi.yaml and README against the code
 	@$(MAKE) $(SUBMAKE) all
 	@tests/lint/lint.sh $(BUILD)/rlockd
 
-bench: ## measure; BENCH_SECONDS=2 a row, BENCH_ROUNDS=3; writes tests/bench/results.md
+clients: ## generate clients of openapi.yaml, compile them, try them; CLIENTS="go python"
+	@tests/packages.sh $(CLIENT_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@tests/clients/run.sh $(BUILD)/rlockd $(CLIENTS)
+
+clients-fast: ## those of them that need no Java
+	@$(MAKE) --no-print-directory clients CLIENTS='$(CLIENTS_FAST)'
+
+lint-openapi: ## the linters of Redocly and Stoplight, and openapi-spec-validator
+	@tests/packages.sh $(OPENAPI_PACKAGES)
+	@tests/clients/lint/run.sh
+
+schemathesis: ## requests that openapi.yaml permits and forbids, answers against it; SEED=7
+	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@tests/clients/schemathesis/run.sh $(BUILD)/rlockd $(SEED)
+
+bench: ## measure; BENCH_SECONDS=2 a row, BENCH_ROUNDS=3, BENCH_PARTS=; writes tests/bench/results.md
 	@tests/packages.sh $(BENCH_PACKAGES)
 	@for peer in $(BENCH_PEERS); do \
 	    tests/packages.sh $$peer || echo "note: $$peer cannot be installed"; done
 	@$(MAKE) $(SUBMAKE) bench-programs
-	@/usr/bin/python3 tests/bench/run.py $(BUILD)
+	@REDISSON='$(REDISSON)' /usr/bin/python3 tests/bench/run.py $(BUILD)
 
-budgets: ## what an operation may cost that does not depend on the machine's mood
+budgets: ## what an operation may cost that does not depend on the machine's mood; ONLY=word
 	@tests/packages.sh $(BUDGET_PACKAGES)
 	@$(MAKE) $(SUBMAKE) bench-programs
-	@/usr/bin/python3 tests/bench/budgets.py $(BUILD)
+	@/usr/bin/python3 tests/bench/budgets.py $(BUILD) $(ONLY)
+
+faults: ## kill, pause and cut off, and check what clients saw; MINUTES=3 SEED=1
+	@tests/packages.sh $(FAULT_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all $(CHECKER)
+	@/usr/bin/python3 tests/faults/run.py $(BUILD) $(if $(MINUTES),--minutes $(MINUTES)) \
+	    $(if $(SEED),--seed $(SEED)) $(FAULTS_ARGS)
+
+mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word
+	@tests/packages.sh $(FAULT_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all $(CHECKER)
+	@/usr/bin/python3 tests/faults/mutants.py $(BUILD) $(if $(ONLY),--only $(ONLY)) \
+	    $(if $(SEED),--seed $(SEED))
 
 docker-test: ## build the image, run it, take a lock in it
 	@tests/docker/test_docker.sh
@@ -191,7 +271,7 @@ help: ## this list
 
 bench-programs: all $(BENCH_PROGRAMS)
 
-test-programs: all $(UNIT_TESTS) $(E2E_TESTS)
+test-programs: all $(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(CHECKER_TEST)
 
 chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
 # Sanitized programs are slower: the deadlines of the end-to-end tests grow with them.

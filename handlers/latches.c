@@ -1,97 +1,85 @@
 /* /v1/latches/{name}: count-down latches, Redisson's RCountDownLatch. */
-#include <stdlib.h>
-
 #include "handlers/counters.h"
 #include "handlers/routes.h"
-#include "server/request.h"
+#include "server/http/request.h"
 
-static void reply_count(struct counter_request *counter, int status, int64_t count)
+static void reply_count(struct lease_request *request, int64_t count)
 {
-    json_t *body = counter_json(counter);
+    json_t *body = counter_json(request);
 
     json_object_set_new(body, "count", json_integer(count));
-    http_reply_json(counter->request, status, body);
+    http_reply_json(request->http, 200, body);
 }
 
-static void on_put(void *arg, const struct lock_result *result)
+static void on_put(void *arg, const struct counter_result *result)
 {
-    if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_HELD)
-        reply_count(arg, result->outcome == LOCK_GRANTED ? 201 : 200, result->value);
-    else
-        counter_reply_failure(arg, result);
+    struct lease_request *request = arg;
+    bool is_new = result->outcome == COUNTER_CREATED;
+
+    if (!is_new && result->outcome != COUNTER_EXISTS) {
+        counter_reply_failure(request, result);
+        return;
+    }
+    json_t *body = counter_json(request);
+    json_object_set_new(body, "count", json_integer(result->value));
+    json_object_set_new(body, "created", json_boolean(is_new));
+    http_reply_json(request->http, is_new ? 201 : 200, body);
 }
 
-void latches_put(struct http_request *request)
+void latches_put(struct http_request *http)
 {
-    counter_put(request, COUNTER_LATCH, "count", COUNTER_MAX, on_put);
+    counter_put(http, KIND_LATCH, "count", COUNTER_MAX, on_put);
 }
 
-void latches_delete(struct http_request *request)
+void latches_delete(struct http_request *http)
 {
-    counter_delete_request(request, COUNTER_LATCH);
+    counter_delete_request(http, KIND_LATCH);
 }
 
 /* --- GET ---------------------------------------------------------------------------------- */
 
-struct await_fields {
-    struct field_integer wait_ms;
-};
-
-static const struct field await_fields[] = {
-    {"wait_ms", FIELD_INTEGER, offsetof(struct await_fields, wait_ms), 0, INT64_MAX},
-};
-
-static void on_awaited(struct counter_request *counter, const struct lock_result *result)
+/* A latch that is still closed at the deadline is an answer like any other. */
+static void on_awaited(struct lease_request *request, const struct acquire_result *result)
 {
-    if (result->outcome != LOCK_GRANTED && result->outcome != LOCK_BUSY) {
-        counter_reply_failure(counter, result);
+    request->granted = false; /* nothing was taken */
+    if (result->outcome != ACQUIRE_GRANTED && result->outcome != ACQUIRE_BUSY) {
+        counter_reply_not_acquired(request, result);
         return;
     }
-    counter->granted = false; /* nothing was taken */
-    json_t *body = counter_json(counter);
-    json_object_set_new(body, "count", json_integer(result->value));
-    json_object_set_new(body, "waiter_count", json_integer((json_int_t)result->waiter_count));
-    http_reply_json(counter->request, 200, body);
+    json_t *body = counter_json(request);
+    json_object_set_new(body, "count", json_integer(result->counter->value));
+    json_object_set_new(body, "exists", json_boolean(result->outcome == ACQUIRE_BUSY));
+    json_object_set_new(body, "waiter_count",
+                        json_integer((json_int_t)result->counter->waiter_count));
+    http_reply_json(request->http, 200, body);
 }
 
-void latches_get(struct http_request *request)
+void latches_get(struct http_request *http)
 {
-    struct counter_request *counter = counter_request_new(request, COUNTER_LATCH);
-    struct await_fields fields = {0};
+    struct lease_request *request = counter_request_new(http, KIND_LATCH);
+    struct lease_fields fields = {0};
 
-    if (counter == NULL)
+    if (request == NULL ||
+        !lease_request_fields(request, LEASE_FIELD_WAIT, LEASE_FIELD_WAIT, &fields))
         return;
-    if (!request_fields(request, await_fields, 1, &fields) ||
-        !request_at_most(request, "wait_ms", &fields.wait_ms,
-                         counter->service->shared->config->max_wait_ms)) {
-        free(counter);
-        return;
-    }
-    counter->lease.object = &latch_object;
-    counter->acquired = on_awaited;
-    counter_acquire(counter, locks_wait_ms(request, &fields.wait_ms));
+    lock_store_attempt_id(request->context->store, request->lease.attempt);
+    lease_request_acquire(request, &fields.wait_ms, on_awaited);
 }
 
 /* --- count-down --------------------------------------------------------------------------- */
 
-static void on_counted(void *arg, const struct lock_result *result)
+static void on_counted(void *arg, const struct counter_result *result)
 {
-    if (result->outcome == LOCK_RELEASED || result->outcome == LOCK_HELD)
-        reply_count(arg, 200, result->value);
+    if (result->outcome == COUNTER_RELEASED || result->outcome == COUNTER_REPLAYED)
+        reply_count(arg, result->value);
     else
         counter_reply_failure(arg, result);
 }
 
-void latches_count_down(struct http_request *request)
+void latches_count_down(struct http_request *http)
 {
-    struct counter_request *counter = counter_request_new(request, COUNTER_LATCH);
+    struct lease_request *request = counter_request_new(http, KIND_LATCH);
 
-    if (counter == NULL)
-        return;
-    if (!counter_read_key(counter, false) || !request_no_fields(request)) {
-        free(counter);
-        return;
-    }
-    counter_watch(counter);
-    latch_count_down(counter->service->store, &counter->lease, on_counted, counter);
+    if (request != NULL && lease_request_key(request, false) && request_no_fields(http))
+        latch_count_down(request->context->store, &request->lease, on_counted, request);
 }

@@ -1,38 +1,17 @@
 /* GET /v1/locks/{name}, GET /v1/locks, GET /v1/locks/{name}/fencing-tokens/{n}. */
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "handlers/locks.h"
+#include "handlers/lease_reply.h"
+#include "handlers/lease_request.h"
 #include "handlers/routes.h"
-#include "server/problem.h"
-#include "server/request.h"
-#include "server/text.h"
-
-/* A look under way. */
-struct look_request {
-    struct service *service;
-    struct http_request *request;
-    int64_t fencing_token; /* the one to be checked */
-    struct lease lease;
-};
-
-static struct look_request *look_request_new(struct http_request *request)
-{
-    struct look_request *look = calloc(1, sizeof(*look));
-
-    assert(look != NULL);
-    look->service = http_service(request);
-    look->request = request;
-    return look;
-}
+#include "server/http/problem.h"
+#include "server/http/request.h"
+#include "server/base/text.h"
 
 /* Of readers and writers each holder has a token and a time of its own. */
 static json_t *shown_holder_json(const struct lock_holder *holder)
 {
-    json_t *json = locks_holder_json(holder);
+    json_t *json = holder_json(holder);
 
-    if (!locks_is_read_write(holder->kind))
+    if (!kind_row_of(holder->kind)->shares_holder)
         return json;
     if (holder->fencing_token > 0)
         json_object_set_new(json, "fencing_token", json_integer(holder->fencing_token));
@@ -89,101 +68,102 @@ static json_t *waiters_json(const struct lock_view *view)
 
 static json_t *lease_json(const char *lease_id, const struct lock_view *view)
 {
-    static const char *const states[] = {[LEASE_UNASKED] = "unknown",
-                                         [LEASE_UNKNOWN] = "unknown",
-                                         [LEASE_WAITING] = "waiting",
-                                         [LEASE_HELD] = "held",
-                                         [LEASE_ENDED] = "ended"};
+    static const char *const states[] = {[LEASE_STATE_UNASKED] = "unknown",
+                                         [LEASE_STATE_UNKNOWN] = "unknown",
+                                         [LEASE_STATE_WAITING] = "waiting",
+                                         [LEASE_STATE_HELD] = "held",
+                                         [LEASE_STATE_ENDED] = "ended"};
     json_t *json = json_pack("{s:s, s:s}", "lease_id", lease_id, "state",
                              states[view->lease_state]);
 
-    if (view->lease_state == LEASE_ENDED)
+    if (view->lease_state == LEASE_STATE_ENDED)
         json_object_set_new(json, "reason", json_string(view->reason));
     return json;
 }
 
-static void reply_not_looked(struct http_request *request, const struct lock_view *view)
+static void reply_not_read(struct http_request *request, const struct lock_view *view)
 {
-    if (view->outcome == LOCK_WRONG_KIND)
+    if (view->outcome == CALL_WRONG_TYPE)
         problem_reply(request, PROBLEM_WRONG_KIND, NULL,
                       "this name is in use in Redis as another kind of object");
     else
-        locks_reply_unavailable(request, view->outcome);
+        reply_unavailable(request, view->outcome);
 }
 
-static void on_looked(void *arg, const struct lock_view *view)
+static void on_got(void *arg, const struct lock_view *view)
 {
-    struct look_request *look = arg;
+    struct lease_request *request = arg;
 
-    if (view->outcome != LOCK_LOOKED) {
-        reply_not_looked(look->request, view);
-    } else {
-        json_t *body = view_json(look->lease.name, view);
-        json_object_set_new(body, "waiter_count", json_integer((json_int_t)view->waiter_count));
-        json_object_set_new(body, "waiters", waiters_json(view));
-        if (view->lease_state != LEASE_UNASKED)
-            json_object_set_new(body, "lease", lease_json(look->lease.id, view));
-        http_reply_json(look->request, 200, body);
-    }
-    free(look);
-}
-
-void locks_get(struct http_request *request)
-{
-    struct look_request *look = look_request_new(request);
-    bool asks = http_header(request, HTTP_LEASE_TOKEN) != NULL;
-    char token[37];
-
-    bool ok = asks ? locks_read_lease(request, true, &look->lease, token)
-                   : locks_read_name(request, look->lease.name);
-    if (!ok || !request_no_fields(request)) {
-        free(look);
+    if (view->outcome != CALL_DONE) {
+        reply_not_read(request->http, view);
         return;
     }
-    struct lock_look_wish wish = {.lease = asks ? &look->lease : NULL,
-                                  .waiters_max = LOCK_WAITERS_SHOWN,
-                                  .holders_max = LOCK_HOLDERS_SHOWN};
-    lock_look(look->service->store, look->lease.name, &wish, on_looked, look);
+    json_t *body = view_json(lease_name(&request->lease), view);
+    json_object_set_new(body, "waiter_count", json_integer((json_int_t)view->waiter_count));
+    json_object_set_new(body, "waiters", waiters_json(view));
+    if (view->lease_state != LEASE_STATE_UNASKED)
+        json_object_set_new(body, "lease", lease_json(request->lease.id, view));
+    http_reply_json(request->http, 200, body);
+}
+
+void locks_get(struct http_request *http)
+{
+    struct lease_request *request = lease_request_new(http, KIND_LOCK);
+    bool asks_for_lease = http_header(http, HTTP_LEASE_TOKEN) != NULL;
+
+    if (!lease_request_name(request) ||
+        (asks_for_lease && !lease_request_token(request, true)) || !request_no_fields(http))
+        return;
+    struct lock_query query = {.lease = asks_for_lease ? &request->lease : NULL,
+                               .waiters_max = LOCK_WAITERS_SHOWN,
+                               .holders_max = LOCK_HOLDERS_SHOWN};
+    lock_get(request->context->store, lease_name(&request->lease), &query, on_got, request);
 }
 
 /* --- fencing tokens -------------------------------------------------------------------------
  */
 
+struct token_check {
+    struct lease_request *request;
+    int64_t fencing_token;
+};
+
 static void on_checked(void *arg, const struct lock_view *view)
 {
-    struct look_request *look = arg;
-    if (view->outcome != LOCK_LOOKED) {
-        reply_not_looked(look->request, view);
-    } else {
-        json_t *body = json_pack("{s:s, s:I, s:b}", "lock", look->lease.name, "fencing_token",
-                                 (json_int_t)look->fencing_token, "current", view->is_current);
-        if (view->is_current)
-            http_reply_json(look->request, 200, body);
-        else
-            problem_reply(look->request, PROBLEM_FENCING_TOKEN_STALE, body,
-                          "this is not the fencing token of the current grant");
-    }
-    free(look);
-}
+    const struct token_check *check = arg;
+    struct http_request *http = check->request->http;
 
-void locks_check_fencing_token(struct http_request *request)
-{
-    struct look_request *look = look_request_new(request);
-
-    if (!locks_read_name(request, look->lease.name) || !request_no_fields(request)) {
-        free(look);
+    if (view->outcome != CALL_DONE) {
+        reply_not_read(http, view);
         return;
     }
-    if (!text_parse_int64(http_param(request, 1), &look->fencing_token) ||
-        look->fencing_token <= 0) {
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+    json_t *body = json_pack("{s:s, s:I, s:b}", "lock", lease_name(&check->request->lease),
+                             "fencing_token", (json_int_t)check->fencing_token, "current",
+                             view->is_current);
+    if (view->is_current)
+        http_reply_json(http, 200, body);
+    else
+        problem_reply(http, PROBLEM_FENCING_TOKEN_STALE, body,
+                      "this is not the fencing token of the current grant");
+}
+
+void locks_check_fencing_token(struct http_request *http)
+{
+    struct token_check *check = http_memory(http, sizeof(*check));
+
+    check->request = lease_request_new(http, KIND_LOCK);
+    if (!lease_request_name(check->request) || !request_no_fields(http))
+        return;
+    if (!text_parse_int64(http_param(http, 1), &check->fencing_token) ||
+        check->fencing_token <= 0) {
+        problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
                       "fencing token: not a positive whole number");
-        free(look);
         return;
     }
     /* A writer and its own reads are two holders; how many read does not matter. */
-    struct lock_look_wish wish = {.fencing_token = look->fencing_token, .holders_max = 2};
-    lock_look(look->service->store, look->lease.name, &wish, on_checked, look);
+    struct lock_query query = {.fencing_token = check->fencing_token, .holders_max = 2};
+    lock_get(check->request->context->store, lease_name(&check->request->lease), &query,
+             on_checked, check);
 }
 
 /* --- listing --------------------------------------------------------------------------------
@@ -204,8 +184,8 @@ static void on_listed(void *arg, const struct lock_list *list)
 {
     struct http_request *request = arg;
 
-    if (list->outcome != LOCK_LOOKED) {
-        locks_reply_unavailable(request, list->outcome);
+    if (list->outcome != CALL_DONE) {
+        reply_unavailable(request, list->outcome);
         return;
     }
     json_t *locks = json_array();
@@ -218,7 +198,7 @@ static void on_listed(void *arg, const struct lock_list *list)
 
 void locks_list(struct http_request *request)
 {
-    struct service *service = http_service(request);
+    struct handler_context *context = http_context(request);
     struct list_fields fields = {0};
 
     fields.limit.value = 100;
@@ -231,7 +211,7 @@ void locks_list(struct http_request *request)
                       "prefix: this API token gives no right to list these names");
         return;
     }
-    if (lock_list(service->store, fields.prefix.text, (size_t)fields.limit.value,
+    if (lock_list(context->store, fields.prefix.text, (size_t)fields.limit.value,
                   fields.cursor.text, on_listed, request) != 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "cursor: not one that this server gave");

@@ -1,54 +1,63 @@
 /* POST /v1/locks/{name}/force-unlock. */
-#include <assert.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "handlers/locks.h"
+#include "handlers/lease_reply.h"
+#include "handlers/lease_request.h"
 #include "handlers/routes.h"
-#include "server/log.h"
-#include "server/problem.h"
-#include "server/request.h"
+#include "server/base/log.h"
+#include "server/http/problem.h"
+#include "server/http/request.h"
 
 enum { FENCING_TOKEN_SIZE = 24 };
 
-struct force_request {
-    struct http_request *request;
-    char name[LOCK_NAME_SIZE];
-    char caller[65];
-};
-
-static void reply(struct force_request *force, bool unlocked)
+static void reply(struct lease_request *request, bool unlocked)
 {
-    http_reply_json(force->request, 200,
-                    json_pack("{s:s, s:b}", "lock", force->name, "unlocked", unlocked));
+    http_reply_json(
+        request->http, 200,
+        json_pack("{s:s, s:b}", "lock", lease_name(&request->lease), "unlocked", unlocked));
 }
 
-static void on_forced(void *arg, const struct lock_result *result)
+static void log_forced(const struct lease_request *request)
 {
-    struct force_request *force = arg;
+    const struct auth_caller *caller = http_caller(request->http);
 
-    if (result->outcome == LOCK_UNLOCKED) {
-        log_write(LOG_LEVEL_WARN, "lock forced open",
-                  json_pack("{s:s*, s:s*}", "lock", force->name, "caller",
-                            force->caller[0] ? force->caller : NULL));
-        reply(force, true);
-    } else if (result->outcome == LOCK_FREE) {
-        reply(force, false);
-    } else if (result->outcome == LOCK_STALE) {
-        problem_reply(force->request, PROBLEM_PRECONDITION_FAILED, NULL,
+    log_write(LOG_LEVEL_WARN, "lock forced open",
+              json_pack("{s:s*, s:s*}", "lock", lease_name(&request->lease), "caller",
+                        caller != NULL ? auth_caller_name(caller) : NULL));
+}
+
+static void on_forced(void *arg, const struct force_result *result)
+{
+    struct lease_request *request = arg;
+
+    switch (result->outcome) {
+    case FORCE_UNLOCKED:
+        log_forced(request);
+        reply(request, true);
+        return;
+    case FORCE_FREE:
+        reply(request, false);
+        return;
+    case FORCE_STALE:
+        problem_reply(request->http, PROBLEM_PRECONDITION_FAILED, NULL,
                       "If-Match: another grant, or nobody, holds the lock");
-    } else {
-        const struct lease none = {0};
-        locks_reply_failure(force->request, &none, result);
+        return;
+    case FORCE_WRONG_KIND:
+        problem_reply(request->http, PROBLEM_WRONG_KIND, NULL,
+                      "this name is in use in Redis as another kind of object");
+        return;
+    case FORCE_FAILED:
+        reply_unavailable(request->http, result->failure);
+        return;
     }
-    free(force);
 }
 
 /* The entity tag of If-Match (RFC 9110 §13.1.1) is a fencing token in quotes, or `*`. False:
  * refused. */
-static bool read_if_match(struct http_request *request, char only[FENCING_TOKEN_SIZE])
+static bool read_if_match(struct http_request *http, char only[FENCING_TOKEN_SIZE])
 {
-    const char *tag = http_header(request, HTTP_IF_MATCH);
+    const char *tag = http_header(http, HTTP_IF_MATCH);
 
     only[0] = '\0';
     if (tag == NULL)
@@ -64,25 +73,17 @@ static bool read_if_match(struct http_request *request, char only[FENCING_TOKEN_
         only[len - 2] = '\0';
         return true;
     }
-    problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+    problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
                   "If-Match: not * and not one fencing token in quotes");
     return false;
 }
 
-void locks_force_unlock(struct http_request *request)
+void locks_force_unlock(struct http_request *http)
 {
-    struct service *service = http_service(request);
-    char only[FENCING_TOKEN_SIZE], name[LOCK_NAME_SIZE];
+    struct lease_request *request = lease_request_new(http, KIND_LOCK);
+    char only[FENCING_TOKEN_SIZE];
 
-    if (!locks_read_name(request, name) || !request_no_fields(request) ||
-        !read_if_match(request, only))
-        return;
-    struct force_request *force = calloc(1, sizeof(*force));
-    assert(force != NULL);
-    force->request = request;
-    memcpy(force->name, name, sizeof(name));
-    if (http_caller(request) != NULL)
-        memcpy(force->caller, auth_caller_name(http_caller(request)),
-               strlen(auth_caller_name(http_caller(request))) + 1);
-    lock_force(service->store, force->name, only, on_forced, force);
+    if (lease_request_name(request) && request_no_fields(http) && read_if_match(http, only))
+        lock_force(request->context->store, lease_name(&request->lease), only, on_forced,
+                   request);
 }

@@ -3,15 +3,21 @@
 #include <string.h>
 
 #include "handlers/routes.h"
-#include "handlers/service.h"
-#include "server/problem.h"
-#include "server/request.h"
-
-enum { ROUTES_MAX = 64 };
+#include "handlers/context.h"
+#include "server/http/problem.h"
+#include "server/http/request.h"
 
 static const char openapi[] =
 #include "openapi.inc"
     ;
+
+void operations_root(struct http_request *request)
+{
+    if (request_no_fields(request))
+        http_reply_json(request, 200,
+                        json_pack("{s:s, s:s, s:s}", "name", "rlockd", "version",
+                                  RLOCKD_VERSION, "documentation", "/openapi.yaml"));
+}
 
 void operations_livez(struct http_request *request)
 {
@@ -20,28 +26,29 @@ void operations_livez(struct http_request *request)
 }
 
 /* A client's next connection may be any worker's. */
-static bool every_worker_has_redis(const struct service_shared *shared)
+static bool is_every_worker_ready(const struct handler_context *context)
 {
-    for (size_t i = 0; i < shared->worker_count; i++)
-        if (metrics_value(shared->metrics[i], METRIC_REDIS_UP) == 0)
-            return false;
-    return true;
+    return atomic_load(context->ready_workers) == context->worker_count;
 }
 
 void operations_readyz(struct http_request *request)
 {
-    const struct service *service = http_service(request);
+    const struct handler_context *context = http_context(request);
+    const char *why_not;
 
     if (!request_no_fields(request))
         return;
-    if (service->draining)
+    if (context->leaving)
         problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
                       "this server is shutting down");
-    else if (!redis_is_up(service->redis))
+    else if (!topology_is_ready(context->topology, &why_not))
+        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
+                      json_pack("{s:s}", "outcome", "not-executed"), "%s", why_not);
+    else if (topology_trouble(context->topology)[0] != '\0')
         problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
                       json_pack("{s:s}", "outcome", "not-executed"), "%s",
-                      redis_down_reason(service->redis));
-    else if (!every_worker_has_redis(service->shared))
+                      topology_trouble(context->topology));
+    else if (!is_every_worker_ready(context))
         problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
                       json_pack("{s:s}", "outcome", "not-executed"),
                       "another worker of this server has no connection to Redis");
@@ -51,16 +58,15 @@ void operations_readyz(struct http_request *request)
 
 void operations_metrics(struct http_request *request)
 {
-    const struct service *service = http_service(request);
-    struct metrics_route routes[ROUTES_MAX];
+    const struct handler_context *context = http_context(request);
     size_t len;
 
     if (!request_no_fields(request))
         return;
-    for (size_t i = 0; i < routes_count() && i < ROUTES_MAX; i++)
+    struct metrics_route *routes = http_memory(request, routes_count() * sizeof(*routes));
+    for (size_t i = 0; i < routes_count(); i++)
         routes[i] = (struct metrics_route){routes_table()[i].method, routes_table()[i].path};
-    char *page = metrics_page(service->shared->metrics, service->shared->worker_count, routes,
-                              &len);
+    char *page = metrics_page(context->all_metrics, context->worker_count, routes, &len);
     if (page == NULL) {
         http_reply_json(request, 500, NULL);
         return;
@@ -72,7 +78,7 @@ void operations_metrics(struct http_request *request)
 void operations_openapi(struct http_request *request)
 {
     if (request_no_fields(request))
-        http_reply_text(request, 200, "application/yaml", openapi, sizeof(openapi) - 1);
+        http_reply_static(request, 200, "application/yaml", openapi, sizeof(openapi) - 1);
 }
 
 void operations_version(struct http_request *request)

@@ -1,10 +1,8 @@
 /* /v1/permit-semaphores/{name}: semaphores whose permits are leases, Redisson's
- * RPermitExpirableSemaphore. The permits themselves: permits.c. */
-#include <stdlib.h>
-
+ * RPermitExpirableSemaphore. The permits themselves: leases_acquire.c, leases_change.c. */
 #include "handlers/counters.h"
 #include "handlers/routes.h"
-#include "storage/permit_store.h"
+#include "storage/objects/permit_list.h"
 
 static json_t *permit_json(const struct permit_view *permit)
 {
@@ -21,10 +19,10 @@ static json_t *permit_json(const struct permit_view *permit)
     return json;
 }
 
-static void reply_view(struct counter_request *counter, int status,
+static void reply_view(struct lease_request *request, int status, bool is_put,
                        const struct permits_view *view)
 {
-    json_t *body = counter_json(counter);
+    json_t *body = counter_json(request);
     json_t *holders = json_array();
 
     for (size_t i = 0; i < view->shown; i++)
@@ -34,63 +32,63 @@ static void reply_view(struct counter_request *counter, int status,
     json_object_set_new(body, "holder_count", json_integer(view->held_count));
     json_object_set_new(body, "holders", holders);
     json_object_set_new(body, "waiter_count", json_integer((json_int_t)view->waiter_count));
-    http_reply_json(counter->request, status, body);
+    if (is_put)
+        json_object_set_new(body, "created", json_boolean(status == 201));
+    http_reply_json(request->http, status, body);
 }
 
-static void look_ended(struct counter_request *counter, int status,
-                       const struct permits_view *view)
+static void reply_got(struct lease_request *request, int status, bool is_put,
+                      const struct permits_view *view)
 {
-    const struct lock_result failure = {.outcome = view->outcome};
+    const struct counter_result failure = {.outcome = view->outcome, .failure = view->failure};
 
-    if (view->outcome == LOCK_LOOKED)
-        reply_view(counter, status, view);
+    if (view->outcome == COUNTER_SHOWN)
+        reply_view(request, status, is_put, view);
     else
-        counter_reply_failure(counter, &failure);
+        counter_reply_failure(request, &failure);
 }
 
-static void on_looked(void *arg, const struct permits_view *view)
+static void on_got(void *arg, const struct permits_view *view)
 {
-    look_ended(arg, 200, view);
+    reply_got(arg, 200, false, view);
 }
 
-static void on_created_looked(void *arg, const struct permits_view *view)
+static void on_created_got(void *arg, const struct permits_view *view)
 {
-    look_ended(arg, 201, view);
+    reply_got(arg, 201, true, view);
 }
 
-static void on_put(void *arg, const struct lock_result *result)
+static void on_existing_got(void *arg, const struct permits_view *view)
 {
-    struct counter_request *counter = arg;
-    bool is_new = result->outcome == LOCK_GRANTED;
-
-    if (!is_new && result->outcome != LOCK_HELD) {
-        counter_reply_failure(counter, result);
-        return;
-    }
-    permits_look(counter->service->store, counter->lease.name,
-                 is_new ? on_created_looked : on_looked, counter);
+    reply_got(arg, 200, true, view);
 }
 
-void permit_semaphores_put(struct http_request *request)
+static void on_put(void *arg, const struct counter_result *result)
 {
-    counter_put(request, COUNTER_PERMIT_SEMAPHORE, "permits", PERMITS_MAX, on_put);
+    struct lease_request *request = arg;
+    bool is_new = result->outcome == COUNTER_CREATED;
+
+    if (is_new || result->outcome == COUNTER_EXISTS)
+        permits_get(request->context->store, lease_name(&request->lease),
+                    is_new ? on_created_got : on_existing_got, request);
+    else
+        counter_reply_failure(request, result);
 }
 
-void permit_semaphores_get(struct http_request *request)
+void permit_semaphores_put(struct http_request *http)
 {
-    struct counter_request *counter = counter_request_new(request, COUNTER_PERMIT_SEMAPHORE);
-
-    if (counter == NULL)
-        return;
-    if (!request_no_fields(request)) {
-        free(counter);
-        return;
-    }
-    counter_watch(counter);
-    permits_look(counter->service->store, counter->lease.name, on_looked, counter);
+    counter_put(http, KIND_PERMIT, "permits", PERMITS_MAX, on_put);
 }
 
-void permit_semaphores_delete(struct http_request *request)
+void permit_semaphores_get(struct http_request *http)
 {
-    counter_delete_request(request, COUNTER_PERMIT_SEMAPHORE);
+    struct lease_request *request = counter_request_new(http, KIND_PERMIT);
+
+    if (request != NULL && request_no_fields(http))
+        permits_get(request->context->store, lease_name(&request->lease), on_got, request);
+}
+
+void permit_semaphores_delete(struct http_request *http)
+{
+    counter_delete_request(http, KIND_PERMIT);
 }

@@ -21,7 +21,11 @@ static const struct route routes[] = {
      .path = "/v1/locks/{name}/force-unlock",
      .access = ROUTE_OPERATOR,
      .handle = locks_force_unlock},
-    {.method = "GET", .path = "/v1/locks", .access = ROUTE_LOCK, .handle = locks_list},
+    {.method = "GET",
+     .path = "/v1/locks",
+     .access = ROUTE_LOCK,
+     .handle = locks_list,
+     .is_listing = true},
     {.method = "PUT",
      .path = "/v1/multi-locks",
      .access = ROUTE_CALLER,
@@ -47,7 +51,11 @@ static const struct route routes[] = {
      .access = ROUTE_CALLER,
      .handle = sessions_keep_alive},
     {.method = "POST", .path = "/v1/sessions", .access = ROUTE_CALLER, .handle = sessions_post},
-    {.method = "GET", .path = "/v1/sessions", .access = ROUTE_CALLER, .handle = sessions_list},
+    {.method = "GET",
+     .path = "/v1/sessions",
+     .access = ROUTE_CALLER,
+     .handle = sessions_list,
+     .is_listing = true},
     {.method = "GET",
      .path = "/v1/sessions/{session_id}",
      .access = ROUTE_CALLER,
@@ -128,6 +136,7 @@ static const struct route routes[] = {
      .access = ROUTE_OPEN,
      .handle = operations_openapi},
     {.method = "GET", .path = "/version", .access = ROUTE_OPEN, .handle = operations_version},
+    {.method = "GET", .path = "/", .access = ROUTE_OPEN, .handle = operations_root},
 };
 
 const struct route *routes_table(void)

@@ -2,13 +2,13 @@
 #ifndef RLOCKD_HANDLERS_ROUTES_H
 #define RLOCKD_HANDLERS_ROUTES_H
 
-#include "server/metrics.h"
-#include "server/route.h"
+#include "server/base/metrics.h"
+#include "server/http/route.h"
 
 const struct route *routes_table(void);
 size_t routes_count(void);
 
-/* Locks: locks_acquire.c, locks_lease.c, locks_look.c, locks_operator.c. */
+/* leases_acquire.c, leases_change.c, locks_look.c, locks_operator.c */
 void locks_put(struct http_request *request);
 void locks_post(struct http_request *request);
 void locks_patch(struct http_request *request);
@@ -18,8 +18,8 @@ void locks_list(struct http_request *request);
 void locks_force_unlock(struct http_request *request);
 void locks_check_fencing_token(struct http_request *request);
 
-/* Several locks at once, of which the handlers check the names: locks_acquire.c,
- * multi_locks.c. */
+/* Several locks at once, of which the handlers check the names: leases_acquire.c,
+ * leases_change.c */
 void multi_locks_put(struct http_request *request);
 void multi_locks_post(struct http_request *request);
 void multi_locks_patch(struct http_request *request);
@@ -41,7 +41,7 @@ void semaphores_release(struct http_request *request);
 void semaphores_drain(struct http_request *request);
 void semaphores_delete(struct http_request *request);
 
-/* permit_semaphores.c, permits.c */
+/* permit_semaphores.c, leases_acquire.c, leases_change.c */
 void permit_semaphores_put(struct http_request *request);
 void permit_semaphores_get(struct http_request *request);
 void permit_semaphores_delete(struct http_request *request);
@@ -56,6 +56,7 @@ void latches_count_down(struct http_request *request);
 void latches_delete(struct http_request *request);
 
 /* operations.c */
+void operations_root(struct http_request *request);
 void operations_livez(struct http_request *request);
 void operations_readyz(struct http_request *request);
 void operations_metrics(struct http_request *request);

@@ -1,164 +1,150 @@
 /* /v1/semaphores/{name}: permits without leases, Redisson's RSemaphore. */
-#include <stdlib.h>
-
 #include "handlers/counters.h"
 #include "handlers/routes.h"
-#include "server/request.h"
+#include "server/http/request.h"
 
-struct acquire_fields {
-    struct field_integer permits, wait_ms;
-};
-
-static const struct field acquire_fields[] = {
-    {"permits", FIELD_INTEGER, offsetof(struct acquire_fields, permits), 1, PERMITS_MAX},
-    {"wait_ms", FIELD_INTEGER, offsetof(struct acquire_fields, wait_ms), 0, INT64_MAX},
-};
-
-static void reply_available(struct counter_request *counter, int status,
-                            const struct lock_result *result)
+/* {"semaphore": …, "available": n} */
+static json_t *available_json(const struct lease_request *request,
+                              const struct counter_result *result)
 {
-    json_t *body = counter_json(counter);
+    json_t *body = counter_json(request);
 
     json_object_set_new(body, "available", json_integer(result->value));
-    if (result->outcome == LOCK_LOOKED)
-        json_object_set_new(body, "waiter_count",
-                            json_integer((json_int_t)result->waiter_count));
-    http_reply_json(counter->request, status, body);
+    return body;
 }
 
 /* {"semaphore": …, "state": …, "permits": n, "available": n} */
-static void reply_moved(struct counter_request *counter, const char *state,
-                        const struct lock_result *result)
+static void reply_moved(struct lease_request *request, const char *state,
+                        const struct counter_result *result)
 {
-    json_t *body = counter_json(counter);
+    json_t *body = available_json(request, result);
 
     json_object_set_new(body, "state", json_string(state));
     json_object_set_new(body, "permits", json_integer(result->permits));
-    json_object_set_new(body, "available", json_integer(result->value));
-    http_reply_json(counter->request, 200, body);
+    http_reply_json(request->http, 200, body);
 }
 
 /* --- PUT, GET, DELETE --------------------------------------------------------------------- */
 
-static void on_put(void *arg, const struct lock_result *result)
+static void on_put(void *arg, const struct counter_result *result)
 {
-    if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_HELD)
-        reply_available(arg, result->outcome == LOCK_GRANTED ? 201 : 200, result);
-    else
-        counter_reply_failure(arg, result);
-}
+    struct lease_request *request = arg;
+    bool is_new = result->outcome == COUNTER_CREATED;
 
-void semaphores_put(struct http_request *request)
-{
-    counter_put(request, COUNTER_SEMAPHORE, "permits", PERMITS_MAX, on_put);
-}
-
-static void on_looked(void *arg, const struct lock_result *result)
-{
-    if (result->outcome == LOCK_LOOKED)
-        reply_available(arg, 200, result);
-    else
-        counter_reply_failure(arg, result);
-}
-
-void semaphores_get(struct http_request *request)
-{
-    struct counter_request *counter = counter_request_new(request, COUNTER_SEMAPHORE);
-
-    if (counter == NULL)
-        return;
-    if (!request_no_fields(request)) {
-        free(counter);
+    if (!is_new && result->outcome != COUNTER_EXISTS) {
+        counter_reply_failure(request, result);
         return;
     }
-    counter_watch(counter);
-    semaphore_look(counter->service->store, counter->lease.name, on_looked, counter);
+    json_t *body = available_json(request, result);
+    json_object_set_new(body, "created", json_boolean(is_new));
+    http_reply_json(request->http, is_new ? 201 : 200, body);
 }
 
-void semaphores_delete(struct http_request *request)
+void semaphores_put(struct http_request *http)
 {
-    counter_delete_request(request, COUNTER_SEMAPHORE);
+    counter_put(http, KIND_SEMAPHORE, "permits", PERMITS_MAX, on_put);
+}
+
+static void on_got(void *arg, const struct counter_result *result)
+{
+    struct lease_request *request = arg;
+
+    if (result->outcome != COUNTER_SHOWN) {
+        counter_reply_failure(request, result);
+        return;
+    }
+    json_t *body = available_json(request, result);
+    json_object_set_new(body, "waiter_count", json_integer((json_int_t)result->waiter_count));
+    http_reply_json(request->http, 200, body);
+}
+
+void semaphores_get(struct http_request *http)
+{
+    struct lease_request *request = counter_request_new(http, KIND_SEMAPHORE);
+
+    if (request != NULL && request_no_fields(http))
+        semaphore_get(request->context->store, lease_name(&request->lease), on_got, request);
+}
+
+void semaphores_delete(struct http_request *http)
+{
+    counter_delete_request(http, KIND_SEMAPHORE);
 }
 
 /* --- acquire and drain -------------------------------------------------------------------- */
 
-static void on_acquired(struct counter_request *counter, const struct lock_result *result)
+/* Of a semaphore that had no permit at all: is there one? */
+static void on_busy_got(void *arg, const struct counter_result *result)
 {
-    if (result->outcome == LOCK_GRANTED || result->outcome == LOCK_HELD)
-        reply_moved(counter, "acquired", result);
+    if (result->outcome == COUNTER_MISSING)
+        counter_reply_busy(arg, 0, "there is no such semaphore yet: PUT makes it");
     else
-        counter_reply_failure(counter, result);
+        counter_reply_busy(arg, 0, "there are not enough free permits");
 }
 
-void semaphores_acquire(struct http_request *request)
+static void on_acquired(struct lease_request *request, const struct acquire_result *result)
 {
-    struct counter_request *counter = counter_request_new(request, COUNTER_SEMAPHORE);
-    struct acquire_fields fields = {0};
+    const struct counter_result *counter = result->counter;
 
-    if (counter == NULL)
-        return;
-    if (!counter_read_key(counter, true) ||
-        !request_fields(request, acquire_fields, 2, &fields) ||
-        !request_at_most(request, "wait_ms", &fields.wait_ms,
-                         counter->service->shared->config->max_wait_ms)) {
-        free(counter);
-        return;
-    }
-    counter->lease.object = &semaphore_object;
-    counter->lease.permits = fields.permits.given ? fields.permits.value : 1;
-    counter->acquired = on_acquired;
-    counter_acquire(counter, locks_wait_ms(request, &fields.wait_ms));
-}
-
-static void on_drained(void *arg, const struct lock_result *result)
-{
-    struct counter_request *counter = arg;
-
-    counter->granted = result->outcome == LOCK_GRANTED;
-    if (counter->granted || result->outcome == LOCK_HELD)
-        reply_moved(counter, "drained", result);
+    if (result->outcome == ACQUIRE_GRANTED || result->outcome == ACQUIRE_CONFIRMED)
+        reply_moved(request, "acquired", counter);
+    else if (counter != NULL && counter->outcome == COUNTER_BUSY && counter->value == 0)
+        semaphore_get(request->context->store, lease_name(&request->lease), on_busy_got,
+                      request);
     else
-        counter_reply_failure(counter, result);
+        counter_reply_not_acquired(request, result);
 }
 
-void semaphores_drain(struct http_request *request)
+void semaphores_acquire(struct http_request *http)
 {
-    struct counter_request *counter = counter_request_new(request, COUNTER_SEMAPHORE);
+    struct lease_request *request = counter_request_new(http, KIND_SEMAPHORE);
+    struct lease_fields fields = {0};
 
-    if (counter == NULL)
+    if (request == NULL || !lease_request_key(request, true) ||
+        !lease_request_fields(request, LEASE_FIELD_PERMITS, LEASE_FIELD_WAIT, &fields))
         return;
-    if (!counter_read_key(counter, true) || !request_no_fields(request)) {
-        free(counter);
-        return;
-    }
-    counter->withdraw = semaphore_withdraw;
-    counter_watch(counter);
-    semaphore_drain(counter->service->store, &counter->lease, on_drained, counter);
+    request->lease.permits = fields.permits.given ? fields.permits.value : 1;
+    lease_request_acquire(request, &fields.wait_ms, on_acquired);
+}
+
+static void on_drained(void *arg, const struct counter_result *result)
+{
+    struct lease_request *request = arg;
+
+    request->granted = result->outcome == COUNTER_GRANTED;
+    if (request->granted || result->outcome == COUNTER_REPLAYED)
+        reply_moved(request, "drained", result);
+    else
+        counter_reply_failure(request, result);
+}
+
+void semaphores_drain(struct http_request *http)
+{
+    struct lease_request *request = counter_request_new(http, KIND_SEMAPHORE);
+
+    if (request != NULL && lease_request_key(request, true) && request_no_fields(http))
+        semaphore_drain(request->context->store, &request->lease, on_drained, request);
 }
 
 /* --- release ------------------------------------------------------------------------------ */
 
-static void on_released(void *arg, const struct lock_result *result)
+static void on_released(void *arg, const struct counter_result *result)
 {
-    if (result->outcome == LOCK_RELEASED || result->outcome == LOCK_HELD)
+    if (result->outcome == COUNTER_RELEASED || result->outcome == COUNTER_REPLAYED)
         reply_moved(arg, "released", result);
     else
         counter_reply_failure(arg, result);
 }
 
-void semaphores_release(struct http_request *request)
+void semaphores_release(struct http_request *http)
 {
-    struct counter_request *counter = counter_request_new(request, COUNTER_SEMAPHORE);
-    struct acquire_fields fields = {0};
+    struct lease_request *request = counter_request_new(http, KIND_SEMAPHORE);
+    struct lease_fields fields = {0};
 
-    if (counter == NULL)
+    if (request == NULL || !lease_request_key(request, false) ||
+        !lease_request_fields(request, LEASE_FIELD_CREATE, LEASE_FIELD_PERMITS, &fields))
         return;
-    if (!counter_read_key(counter, false) ||
-        !request_fields(request, acquire_fields, 1, &fields)) {
-        free(counter);
-        return;
-    }
-    counter->lease.permits = fields.permits.given ? fields.permits.value : 1;
-    counter_watch(counter);
-    semaphore_release(counter->service->store, &counter->lease, on_released, counter);
+    request->lease.permits = fields.permits.given ? fields.permits.value : 1;
+    semaphore_release(request->context->store, &request->lease, fields.create.value,
+                      on_released, request);
 }

@@ -6,9 +6,9 @@
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "handlers/sessions.h"
-#include "server/clock.h"
-#include "server/problem.h"
-#include "server/request.h"
+#include "server/base/clock.h"
+#include "server/http/problem.h"
+#include "server/http/request.h"
 
 struct keep_alive_fields {
     struct field_integer wait_ms;
@@ -20,15 +20,18 @@ static const struct field keep_alive_fields[] = {
     {"held", FIELD_IDS, offsetof(struct keep_alive_fields, held), 0, SESSION_HELD_MAX},
 };
 
+/* More than Redis may be behind with the end of a key. */
+enum { LOOK_AGAIN_MS = 20 };
+
 /* One keep-alive from its arrival until its answer is on its way. */
 struct keep_alive {
-    struct service *service;
+    struct handler_context *context;
     struct http_request *request;
     struct session_watcher watcher;
     int64_t deadline_ns;
-    bool looking, stirred, gone;
+    bool looking, notified, gone;
     size_t told_count; /* losses in the answer */
-    char (*told)[LEASE_ID_SIZE];
+    char **told;
     char session_id[SESSION_ID_SIZE];
 };
 
@@ -37,24 +40,24 @@ static void on_looked(void *arg, const struct session_view *view);
 /* Watches from before the look on, so that nothing slips in between. */
 static void look(struct keep_alive *keep_alive, const struct session_keep_alive *said)
 {
-    struct service *service = keep_alive->service;
+    struct handler_context *context = keep_alive->context;
 
     keep_alive->looking = true;
-    keep_alive->stirred = false;
+    keep_alive->notified = false;
     session_watcher_stop(&keep_alive->watcher);
-    if (keep_alive->deadline_ns > loop_now_ns(service->loop) &&
-        !session_watcher_start(service->session_watch, &keep_alive->watcher,
+    if (keep_alive->deadline_ns > loop_now_ns(context->loop) &&
+        !session_watcher_start(context->session_watch, &keep_alive->watcher,
                                keep_alive->deadline_ns))
         keep_alive->deadline_ns = 0; /* no place to hang: answered at once */
-    session_look(service->store, keep_alive->session_id, said, on_looked, keep_alive);
+    session_look(context->store, keep_alive->session_id, said, on_looked, keep_alive);
 }
 
-static void on_stirred(void *arg)
+static void on_notified(void *arg)
 {
     struct keep_alive *keep_alive = arg;
 
     if (keep_alive->looking)
-        keep_alive->stirred = true; /* what the look finds may be too old */
+        keep_alive->notified = true; /* what the look finds may be too old */
     else
         look(keep_alive, NULL);
 }
@@ -67,13 +70,13 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
     assert(keep_alive->told != NULL);
     for (size_t i = 0; i < view->loss_count; i++) {
         const struct session_loss_view *loss = &view->losses[i];
-        strncpy(keep_alive->told[i], loss->lease_id, LEASE_ID_SIZE - 1);
+        keep_alive->told[i] = strdup(loss->ref);
+        assert(keep_alive->told[i] != NULL);
         json_t *json = json_object();
         if (loss->locks != NULL)
             json_object_set_new(json, "locks", multi_locks_names_json(loss->locks));
         else
-            json_object_set_new(json, sessions_name_member(loss->kind),
-                                json_string(loss->lock));
+            json_object_set_new(json, kind_row_of(loss->kind)->member, json_string(loss->lock));
         json_object_set_new(json, "lease_id", json_string(loss->lease_id));
         json_object_set_new(json, "reason", json_string(loss->reason));
         json_array_append_new(lost, json);
@@ -86,22 +89,48 @@ static void reply(struct keep_alive *keep_alive, const struct session_view *view
 {
     json_t *body = sessions_view_json(keep_alive->session_id, view, NULL);
 
-    json_object_set_new(body, "draining", json_boolean(keep_alive->service->draining));
+    json_object_set_new(body, "draining", json_boolean(keep_alive->context->draining));
     json_object_set_new(body, "lost", losses_json(keep_alive, view));
     http_reply_json(keep_alive->request, 200, body);
+}
+
+/* When a lease that the watchdog does not renew must have ended: nobody may tell of that in
+ * time. */
+static int64_t next_end_ns(const struct keep_alive *keep_alive, const struct session_view *view)
+{
+    int64_t next_ms = INT64_MAX;
+
+    for (size_t i = 0; i < view->lease_count; i++) {
+        const struct session_lease_view *lease = &view->leases[i];
+        if (!lease->watchdog && lease->remaining_ms >= 0 && lease->remaining_ms < next_ms)
+            next_ms = lease->remaining_ms;
+    }
+    if (next_ms > keep_alive->deadline_ns / CLOCK_NS_PER_MS)
+        return keep_alive->deadline_ns;
+    int64_t at_ns = loop_now_ns(keep_alive->context->loop) +
+                    (next_ms + LOOK_AGAIN_MS) * CLOCK_NS_PER_MS;
+    return at_ns < keep_alive->deadline_ns ? at_ns : keep_alive->deadline_ns;
+}
+
+/* Hangs until something happens to the session, a lease must have ended, or the deadline. */
+static bool hang(struct keep_alive *keep_alive, const struct session_view *view)
+{
+    session_watcher_stop(&keep_alive->watcher);
+    return session_watcher_start(keep_alive->context->session_watch, &keep_alive->watcher,
+                                 next_end_ns(keep_alive, view));
 }
 
 static void on_looked(void *arg, const struct session_view *view)
 {
     struct keep_alive *keep_alive = arg;
-    struct service *service = keep_alive->service;
-    bool is_over = view->outcome != SESSION_OPEN || view->loss_count > 0 || service->draining ||
-                   loop_now_ns(service->loop) >= keep_alive->deadline_ns;
+    struct handler_context *context = keep_alive->context;
+    bool is_over = view->outcome != SESSION_OPEN || view->loss_count > 0 || context->draining ||
+                   loop_now_ns(context->loop) >= keep_alive->deadline_ns;
 
     keep_alive->looking = false;
     if (!keep_alive->gone && !is_over) {
         http_park(keep_alive->request);
-        if (keep_alive->stirred)
+        if (keep_alive->notified || !hang(keep_alive, view))
             look(keep_alive, NULL);
         return;
     }
@@ -131,15 +160,17 @@ static void on_end(void *arg, bool delivered)
 
     /* Told again next time, unless this answer has gone out. */
     if (delivered && keep_alive->told_count > 0)
-        session_told(keep_alive->service->store, keep_alive->session_id,
-                     (const char(*)[LEASE_ID_SIZE])keep_alive->told, keep_alive->told_count);
+        session_told(keep_alive->context->store, keep_alive->session_id, keep_alive->told,
+                     keep_alive->told_count);
+    for (size_t i = 0; i < keep_alive->told_count; i++)
+        free(keep_alive->told[i]);
     free(keep_alive->told);
     free(keep_alive);
 }
 
 void sessions_keep_alive(struct http_request *request)
 {
-    struct service *service = http_service(request);
+    struct handler_context *context = http_context(request);
     char session_id[SESSION_ID_SIZE], held[SESSION_HELD_MAX][LEASE_ID_SIZE];
     struct keep_alive_fields fields = {.held.ids = held};
 
@@ -148,11 +179,11 @@ void sessions_keep_alive(struct http_request *request)
         return;
     struct keep_alive *keep_alive = calloc(1, sizeof(*keep_alive));
     assert(keep_alive != NULL);
-    keep_alive->service = service;
+    keep_alive->context = context;
     keep_alive->request = request;
     memcpy(keep_alive->session_id, session_id, sizeof(session_id));
     memcpy(keep_alive->watcher.session_id, session_id, sizeof(session_id));
-    keep_alive->watcher.stirred = on_stirred;
+    keep_alive->watcher.notified = on_notified;
     keep_alive->watcher.arg = keep_alive;
     if (fields.wait_ms.value > 0)
         keep_alive->deadline_ns = http_received_ns(request) +

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "handlers/locks.h"
+#include "handlers/lease_reply.h"
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
-#include "server/problem.h"
-#include "server/request.h"
-#include "server/token.h"
+#include "server/http/problem.h"
+#include "server/http/request.h"
+#include "server/base/token.h"
 
 enum { DEFAULT_TTL_MS = 30000 };
 
@@ -19,7 +19,7 @@ static struct session_request *session_request_new(struct http_request *request)
     struct session_request *session = calloc(1, sizeof(*session));
 
     assert(session != NULL);
-    session->service = http_service(request);
+    session->context = http_context(request);
     session->request = request;
     return session;
 }
@@ -27,7 +27,7 @@ static struct session_request *session_request_new(struct http_request *request)
 bool sessions_read_id(struct http_request *request, bool with_token,
                       char session_id[SESSION_ID_SIZE])
 {
-    char token[37], id_of_token[SESSION_ID_SIZE];
+    char token[TOKEN_TEXT_SIZE], id_of_token[SESSION_ID_SIZE];
 
     if (!token_parse(http_param(request, 0), session_id)) {
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL, "session_id: not a UUID");
@@ -66,14 +66,14 @@ void sessions_reply_failure(struct http_request *request, const struct session_v
                       "wait_ms: more than half of this session's ttl_ms");
         return;
     case SESSION_FAILED:
-        locks_reply_unavailable(request, view->failure);
+        reply_unavailable(request, view->failure);
         return;
     case SESSION_OPENED:
     case SESSION_OPEN:
     case SESSION_RELEASED:
         break; /* no failure */
     }
-    locks_reply_unavailable(request, LOCK_UNKNOWN);
+    reply_unavailable(request, CALL_UNKNOWN);
 }
 
 /* --- open --------------------------------------------------------------------------------- */
@@ -112,23 +112,23 @@ static void on_opened(void *arg, const struct session_view *view)
         http_reply_header(session->request, "Session-Token", session->token);
     }
     if (view->outcome == SESSION_OPENED)
-        metrics_add(&session->service->metrics, METRIC_SESSIONS_OPENED, 1);
+        metrics_add(session->context->metrics, METRIC_SESSIONS_OPENED, 1);
     http_reply_json(session->request, view->outcome == SESSION_OPENED ? 201 : 200, body);
     free(open);
 }
 
 void sessions_post(struct http_request *request)
 {
-    struct service *service = http_service(request);
+    struct handler_context *context = http_context(request);
     struct open_fields fields = {0};
-    char token[37];
+    char token[TOKEN_TEXT_SIZE];
 
     if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", false, token) ||
         !request_fields(request, open_fields, 2, &fields))
         return;
     struct open_request *open = calloc(1, sizeof(*open));
     assert(open != NULL);
-    open->base.service = service;
+    open->base.context = context;
     open->base.request = request;
     open->ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value : DEFAULT_TTL_MS;
     bool came_back = token[0] != '\0' && token_is_server_made(token);
@@ -137,16 +137,11 @@ void sessions_post(struct http_request *request)
         memcpy(token, open->base.token, sizeof(token));
     }
     token_session_id(token, open->base.session_id);
-    session_open(service->store, open->base.session_id, came_back, open->ttl_ms,
+    session_open(context->store, open->base.session_id, came_back, open->ttl_ms,
                  fields.name.text, on_opened, open);
 }
 
 /* --- look --------------------------------------------------------------------------------- */
-
-const char *sessions_name_member(const char *kind)
-{
-    return strcmp(kind, "permit") == 0 ? "permit_semaphore" : "lock";
-}
 
 /* Several locks, each with its fencing token. */
 static json_t *locks_json(const struct session_lease_view *lease)
@@ -167,7 +162,7 @@ static json_t *lease_json(const struct session_lease_view *lease)
     if (lease->locks != NULL)
         json_object_set_new(json, "locks", locks_json(lease));
     else
-        json_object_set_new(json, sessions_name_member(lease->kind), json_string(lease->lock));
+        json_object_set_new(json, kind_row_of(lease->kind)->member, json_string(lease->lock));
     json_object_set_new(json, "kind", json_string(lease->kind));
     json_object_set_new(json, "lease_id", json_string(lease->lease_id));
     json_object_set_new(json, "ttl_ms", json_integer(lease->ttl_ms));
@@ -231,7 +226,7 @@ void sessions_get(struct http_request *request)
         return;
     struct session_request *session = session_request_new(request);
     memcpy(session->session_id, session_id, sizeof(session_id));
-    session_look(session->service->store, session_id, NULL, on_looked, session);
+    session_look(session->context->store, session_id, NULL, on_looked, session);
 }
 
 /* --- list --------------------------------------------------------------------------------- */
@@ -250,8 +245,8 @@ static void on_listed(void *arg, const struct session_list *list)
 {
     struct http_request *request = arg;
 
-    if (list->outcome != LOCK_LOOKED) {
-        locks_reply_unavailable(request, list->outcome);
+    if (list->outcome != CALL_DONE) {
+        reply_unavailable(request, list->outcome);
         return;
     }
     json_t *sessions = json_array();
@@ -271,13 +266,13 @@ static void on_listed(void *arg, const struct session_list *list)
 
 void sessions_list(struct http_request *request)
 {
-    struct service *service = http_service(request);
+    struct handler_context *context = http_context(request);
     struct list_fields fields = {0};
 
     fields.limit.value = 100;
     if (!request_fields(request, list_fields, 2, &fields))
         return;
-    if (session_list(service->store, (size_t)fields.limit.value, fields.cursor.text, on_listed,
+    if (session_list(context->store, (size_t)fields.limit.value, fields.cursor.text, on_listed,
                      request) != 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "cursor: not one that this server gave");
@@ -306,5 +301,5 @@ void sessions_delete(struct http_request *request)
         return;
     struct session_request *session = session_request_new(request);
     memcpy(session->session_id, session_id, sizeof(session_id));
-    session_end(session->service->store, session_id, on_ended, session);
+    session_end(session->context->store, session_id, on_ended, session);
 }

@@ -4,15 +4,15 @@
 
 #include <jansson.h>
 
-#include "handlers/service.h"
-#include "storage/session_store.h"
+#include "handlers/context.h"
+#include "storage/objects/session_store.h"
 
 /* A request about one session while Redis is asked. */
 struct session_request {
-    struct service *service;
+    struct handler_context *context;
     struct http_request *request;
     char session_id[SESSION_ID_SIZE];
-    char token[37]; /* to be shown, since the server made it; or empty */
+    char token[TOKEN_TEXT_SIZE]; /* to be shown, since the server made it; or empty */
 };
 
 /* The session of the path, and whether the Session-Token is its. False: refused. */
@@ -21,9 +21,6 @@ bool sessions_read_id(struct http_request *request, bool with_token,
 
 /* How often a client had best keep a session alive: three tries before it ends. */
 int64_t sessions_keep_alive_ms(int64_t ttl_ms);
-
-/* What the member is called that names what a lease of this kind is of. */
-const char *sessions_name_member(const char *kind);
 
 /* The members that a look and a keep-alive share. `caller`: who sees only leases of locks that
  * it has a right to; NULL: the session itself, or anyone where no API tokens are configured. */

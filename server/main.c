@@ -1,5 +1,6 @@
 /* rlockd: starts what it is made of in order and stops it in the reverse order. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,18 +11,24 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "handlers/service.h"
-#include "server/auth.h"
-#include "server/config.h"
-#include "server/listen.h"
-#include "server/log.h"
-#include "storage/redis_embedded.h"
-#include "storage/redis_url.h"
+#include "server/worker.h"
+#include "server/http/addresses.h"
+#include "server/http/auth_source.h"
+#include "server/base/config.h"
+#include "server/http/cors.h"
+#include "server/http/listen.h"
+#include "server/http/proxies.h"
+#include "server/http/tls.h"
+#include "server/base/log.h"
+#include "server/base/log_output.h"
+#include "storage/redis/embedded.h"
+#include "storage/redis/url.h"
 
 enum {
     EXIT_CANNOT_START = 1,
     EXIT_USAGE = 2,
     ERROR_SIZE = 512,
+    LOG_FINISH_MS = 1000, /* for a slow reader of the log */
     WORKERS_MAX = 64,
     CONNECTIONS_PER_WORKER_MIN = 16
 };
@@ -32,14 +39,16 @@ struct rlockd {
     struct config config;
     struct redis_url redis_url;
     struct redis_embedded *embedded; /* NULL: an external Redis */
-    struct auth *auth;               /* NULL: no API tokens */
+    struct auth_source *auth;        /* NULL: no API tokens */
+    struct addresses *addresses;     /* NULL: no limit for an address */
+    struct proxies *trusted_proxies;
     int signal_fd;
     int listen_fds[WORKERS_MAX];
     char where[LISTEN_TEXT_SIZE];
-    struct service *services[WORKERS_MAX];
+    struct worker *workers[WORKERS_MAX];
     struct metrics *metrics[WORKERS_MAX];
     pthread_t threads[WORKERS_MAX];
-    struct service_shared shared;
+    struct worker_shared shared;
 };
 
 static int refuse(const char *error)
@@ -57,10 +66,23 @@ static int take_signals(struct rlockd *rlockd)
     sigemptyset(&mask);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGHUP);
     sigaddset(&mask, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &mask, NULL);
     rlockd->signal_fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     return rlockd->signal_fd < 0 ? refuse("cannot take signals") : 0;
+}
+
+/* A standard descriptor that is closed would be given to the next file or socket, and the log
+ * would be written into that. */
+static int open_standard_descriptors(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd < 0 ? -1 : close(fd);
 }
 
 /* As many descriptors as the system lets us have: one for every connection and every waiter. */
@@ -68,7 +90,7 @@ static int raise_descriptor_limit(struct config *config)
 {
     struct rlimit limit;
     /* Log, signals and Redis; and each worker's listener, loop and connections to Redis. */
-    const rlim_t reserve = 64 + 8 * (rlim_t)config->workers;
+    const rlim_t reserve = 24 + 12 * (rlim_t)config->workers;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 0;
@@ -77,8 +99,8 @@ static int raise_descriptor_limit(struct config *config)
     getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur != RLIM_INFINITY &&
         (rlim_t)config->max_connections + reserve > limit.rlim_cur) {
-        config->max_connections = limit.rlim_cur > 2 * reserve ? (int)(limit.rlim_cur - reserve)
-                                                               : (int)reserve;
+        config->max_connections = limit.rlim_cur > reserve ? (int)(limit.rlim_cur - reserve)
+                                                           : 0;
         log_write(LOG_LEVEL_WARN, "fewer connections than wanted: the descriptor limit is low",
                   json_pack("{s:i}", "max_connections", config->max_connections));
     }
@@ -97,6 +119,39 @@ static int parse_redis_url(struct redis_url *url, const char *text)
     return -1;
 }
 
+/* -1 after one line. */
+static int check_lists(struct rlockd *rlockd)
+{
+    char error[ERROR_SIZE];
+
+    if (!cors_list_is_valid(rlockd->config.cors_origins)) {
+        fprintf(stderr, "rlockd: --cors-origins: must be origins such as https://example.com, "
+                        "with commas between them, or *\n");
+        return -1;
+    }
+    rlockd->trusted_proxies = proxies_parse(rlockd->config.trusted_proxies, error,
+                                            sizeof(error));
+    if (rlockd->trusted_proxies == NULL)
+        fprintf(stderr, "rlockd: --trusted-proxies: %s\n", error);
+    return rlockd->trusted_proxies != NULL ? 0 : -1;
+}
+
+/* -1 after one line. */
+static int start_tls(const struct config *config)
+{
+    char error[ERROR_SIZE];
+    bool has_cert = config->tls_cert[0] != '\0', has_key = config->tls_key[0] != '\0';
+
+    if (has_cert != has_key || (config->tls_client_ca[0] != '\0' && !has_cert))
+        return refuse("--tls-cert and --tls-key: one needs the other, --tls-client-ca both");
+    if (!has_cert)
+        return 0;
+    return tls_start(config->tls_cert, config->tls_key, config->tls_client_ca, error,
+                     sizeof(error))
+               ? 0
+               : refuse(error);
+}
+
 /* What one setting alone does not show. */
 static int check_settings(struct rlockd *rlockd)
 {
@@ -111,10 +166,18 @@ static int check_settings(struct rlockd *rlockd)
     if (config->redis_url[0] != '\0' &&
         parse_redis_url(&rlockd->redis_url, config->redis_url) != 0)
         return -1;
+    if (config->max_connections_per_address > 0) {
+        rlockd->addresses = addresses_new(config->max_connections_per_address);
+        if (rlockd->addresses == NULL)
+            return refuse("out of memory");
+    }
     if (config->api_tokens[0] == '\0')
         return 0;
-    rlockd->auth = auth_load(config->api_tokens, error, sizeof(error));
-    return rlockd->auth != NULL ? 0 : refuse(error);
+    struct auth *auth = auth_load(config->api_tokens, error, sizeof(error));
+    if (auth == NULL)
+        return refuse(error);
+    rlockd->auth = auth_source_new(auth);
+    return rlockd->auth != NULL ? 0 : refuse("out of memory");
 }
 
 /* The embedded one where no other is named. */
@@ -130,9 +193,9 @@ static int start_redis(struct rlockd *rlockd)
     return parse_redis_url(&rlockd->redis_url, redis_embedded_url(rlockd->embedded));
 }
 
-static void *run_worker(void *service)
+static void *run_worker(void *worker)
 {
-    service_run(service);
+    worker_run(worker);
     return NULL;
 }
 
@@ -140,21 +203,56 @@ static int start_workers(struct rlockd *rlockd)
 {
     int count = rlockd->config.workers;
 
-    rlockd->shared = (struct service_shared){.config = &rlockd->config,
-                                             .redis_url = &rlockd->redis_url,
-                                             .auth = rlockd->auth,
-                                             .metrics = rlockd->metrics,
-                                             .worker_count = (size_t)count};
+    rlockd->shared = (struct worker_shared){.config = &rlockd->config,
+                                            .redis_url = &rlockd->redis_url,
+                                            .auth = rlockd->auth,
+                                            .trusted_proxies = rlockd->trusted_proxies,
+                                            .addresses = rlockd->addresses,
+                                            .metrics = rlockd->metrics,
+                                            .worker_count = (size_t)count};
     for (int i = 0; i < count; i++) {
-        rlockd->services[i] = service_new(&rlockd->shared, rlockd->listen_fds[i]);
-        if (rlockd->services[i] == NULL)
+        rlockd->workers[i] = worker_new(&rlockd->shared, rlockd->listen_fds[i]);
+        if (rlockd->workers[i] == NULL)
             return -1;
-        rlockd->metrics[i] = &rlockd->services[i]->metrics;
+        rlockd->metrics[i] = worker_metrics(rlockd->workers[i]);
     }
     for (int i = 0; i < count; i++)
-        if (pthread_create(&rlockd->threads[i], NULL, run_worker, rlockd->services[i]) != 0)
+        if (pthread_create(&rlockd->threads[i], NULL, run_worker, rlockd->workers[i]) != 0)
             return refuse("cannot start a thread");
     return 0;
+}
+
+static void reload_tls(void)
+{
+    char error[ERROR_SIZE];
+
+    if (!tls_is_on())
+        return;
+    if (tls_reload(error, sizeof(error)))
+        log_write(LOG_LEVEL_INFO, "certificate reloaded", NULL);
+    else
+        log_write(LOG_LEVEL_ERROR, "certificate not reloaded: the old one stays",
+                  json_pack("{s:s*}", "reason", error));
+}
+
+/* The API tokens, as their file has them now. A bad file changes nothing. */
+static void reload_tokens(const struct rlockd *rlockd)
+{
+    const char *path = rlockd->config.api_tokens;
+    char error[ERROR_SIZE];
+
+    if (rlockd->auth == NULL) {
+        log_write(LOG_LEVEL_INFO, "nothing to reload: no API tokens", NULL);
+        return;
+    }
+    struct auth *auth = auth_load(path, error, sizeof(error));
+    if (auth == NULL) {
+        log_write(LOG_LEVEL_ERROR, "API tokens not reloaded: the old ones stay",
+                  json_pack("{s:s*}", "error", error));
+        return;
+    }
+    auth_source_replace(rlockd->auth, auth);
+    log_write(LOG_LEVEL_INFO, "API tokens reloaded", json_pack("{s:s*}", "file", path));
 }
 
 /* True when it is time to stop. */
@@ -163,8 +261,13 @@ static bool read_signals(const struct rlockd *rlockd)
     struct signalfd_siginfo info;
     bool stop = false;
 
-    while (read(rlockd->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+    while (read(rlockd->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         stop |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+        if (info.ssi_signo == SIGHUP) {
+            reload_tls();
+            reload_tokens(rlockd);
+        }
+    }
     return stop;
 }
 
@@ -183,11 +286,11 @@ static void supervise(const struct rlockd *rlockd)
 static void stop_workers(struct rlockd *rlockd)
 {
     for (int i = 0; i < rlockd->config.workers; i++)
-        service_drain(rlockd->services[i]);
+        worker_drain(rlockd->workers[i]);
     for (int i = 0; i < rlockd->config.workers; i++)
         pthread_join(rlockd->threads[i], NULL);
     for (int i = 0; i < rlockd->config.workers; i++)
-        service_free(rlockd->services[i]);
+        worker_free(rlockd->workers[i]);
 }
 
 /* Everything before the workers; -1 after one line about what is wrong. */
@@ -210,6 +313,10 @@ int main(int argc, char **argv)
     static struct rlockd rlockd; /* large, and lives as long as the process */
     char error[ERROR_SIZE];
 
+    if (open_standard_descriptors() != 0)
+        return EXIT_CANNOT_START;
+    log_output_open();
+    log_flush_at_abort();
     switch (config_load(&rlockd.config, argc, argv, environ, error, sizeof(error))) {
     case CONFIG_EXIT_OK:
         return EXIT_SUCCESS;
@@ -219,7 +326,8 @@ int main(int argc, char **argv)
     case CONFIG_RUN:
         break;
     }
-    if (check_settings(&rlockd) != 0)
+    if (check_settings(&rlockd) != 0 || check_lists(&rlockd) != 0 ||
+        start_tls(&rlockd.config) != 0)
         return EXIT_USAGE;
     log_set_level(rlockd.config.log_level);
     json_object_seed(0);
@@ -235,8 +343,13 @@ int main(int argc, char **argv)
     stop_workers(&rlockd);
     redis_embedded_stop(rlockd.embedded);
     if (rlockd.auth != NULL)
-        auth_free(rlockd.auth);
+        auth_source_free(rlockd.auth);
+    if (rlockd.addresses != NULL)
+        addresses_free(rlockd.addresses);
+    proxies_free(rlockd.trusted_proxies);
+    tls_stop();
     close(rlockd.signal_fd);
     log_write(LOG_LEVEL_INFO, "stopped", NULL);
+    log_output_finish(LOG_FINISH_MS);
     return EXIT_SUCCESS;
 }

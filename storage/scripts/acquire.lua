@@ -1,85 +1,98 @@
 -- Acquires a plain lock for one lease, or confirms that this very lease holds it, or registers
 -- the lease as a waiter.
 --
--- KEYS  1 lock: hash of holder -> holds; its TTL is the lease
---       2 fencing counter   3 the queue of a fair lock of that name
--- ARGV  those of lib/request.lua
+-- KEYS lock counter queue record
+-- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered]
+--
+--   lock     hash of holder field -> holds; its TTL is that of the lease
+--   counter  the last fencing token      queue  of a fair lock of that name
+--   record   of the lease                ARGV   see lib/request.lua
 --
 -- Replies  token: granted as asked for, with one hold; the common case
---          granted, token, ttl, "", holds         | busy, remaining ms, holder
---          held, token, remaining ms, record, holds | ended, reason | reused | wrong-kind
---          session-ended, reason
+--          granted, token, ttl or remaining ms, "" or record, holds
+--          held, token, remaining ms, "" or record, holds: an earlier request got it
+--          busy, remaining ms, holder field, holds, text of the holder: see lib/holder.lua
+--          ended, reason, session id, kind: the last two where this call found a loss
+--          reused | wrong-kind | too-many: more waiters than may be
 --
--- Uncontended and without a session: 6 commands, 5 in mode "new". The first write is one that
+-- Uncontended and without an owner: 6 commands, 5 in mode "new". The first write is one that
 -- fails when memory is short, so a grant is never half made.
--- include token
-local lock, counter = KEYS[1], KEYS[2]
 
--- The common case first, before anything is prepared for the others. What it returns or hands
--- to Redis is text that is there already: a table costs Redis as much as two commands, and each
--- argument a third of one.
-if not ARGV[7] and ARGV[6] ~= 'made' and redis.call('exists', lock, KEYS[3]) == 0 then
-  local lease = 'rlockd:lease:' .. ARGV[1]
-  if ARGV[6] == 'new' or redis.call('set', lease, ARGV[3], 'nx', 'px', ARGV[4]) then
-    local token, err = next_token(counter)
+-- A refusal in brief: the record of the lease that holds, of a plain lock without an owner;
+-- nil: another holder. The record of a lease ends in its kind and its owner.
+local function record_of_holder(field)
+  local id = string.match(field, '^(%x+%-%x+%-5[^:]*):0$')
+  if not id or id == lease_id then return nil end
+  local text = try('get', string.sub(record, 1, -#lease_id - 1) .. id)
+  local is_plain = type(text) == 'string' and string.sub(text, -6) == '\nlock\n'
+  return is_plain and string.sub(text, 1, 5) == 'held\n' and text or nil
+end
+
+-- modules lock
+-- The common cases first. What they return or hand to Redis is text that is there already: a
+-- table costs Redis as much as two commands, and each argument a third of one. A record without
+-- an owner ends in a newline.
+local is_usual = registered ~= '1' and mode ~= 'made' and string.byte(record_text, -1) == 10
+if is_usual and call('exists', lock, queue) == 0 then
+  if mode == 'new' or call('set', record, record_text, 'nx', 'px', keep_ms) then
+    local token, err = lib.token.make(counter, fencing_ttl_ms)
     if not token then -- another type of key: nothing is granted
-      redis.call('del', lease)
+      call('del', record)
       return err
     end
-    redis.call('hset', lock, ARGV[1] .. ':0', '1')
-    redis.call('pexpire', lock, ARGV[2])
+    call('hset', lock, lease_id .. ':0', '1')
+    call('pexpire', lock, ttl_ms)
     return token
   end
+elseif is_usual and (not wait_ms or wait_ms == '0') and
+  (mode == 'new' or call('exists', record) == 0) then
+  local fields = try('hrandfield', lock, 2, 'withvalues')
+  local text = #fields == 2 and record_of_holder(fields[1])
+  if text then
+    return {'busy', call('pttl', lock), fields[1], tonumber(fields[2]), text}
+  end
 end
 
-local wanted = {lock = lock}
--- include request
+local requests = lib.request
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
+  mode, registered)
 
 local function grant()
-  local token, err = next_token(counter)
-  if not token then
-    redis.call('del', lease)
-    return refuse(err)
-  end
-  redis.call('hset', lock, holder, '1')
-  redis.call('pexpire', lock, ttl)
-  if session ~= '' then bind(token) end
-  stop_waiting()
-  return {'granted', token, ttl, '', 1}
+  local token, err = lib.token.make(counter, fencing_ttl_ms)
+  if not token then return requests.refuse(request, err) end
+  requests.attach(request, {request.owner ~= '' and token or ''})
+  call('hset', lock, lib.record.holder_of(request), '1')
+  call('pexpire', lock, ttl_ms)
+  lib.owner.mark(request, lock, ttl_ms)
+  local reply = requests.granted(request, 1)
+  reply[2] = token
+  return reply
 end
 
--- Another lease of the same owner: they share the lock and its token.
-local function reenter(remaining)
-  local token = redis.call('get', counter) or '0'
-  local count = redis.call('hincrby', lock, holder, 1)
-  if tonumber(ttl) > remaining then redis.call('pexpire', lock, ttl) end
-  bind(token)
-  stop_waiting()
-  return {'granted', token, ttl, '', count}
-end
+local reply = requests.answer(request)
+if reply then return reply end
 
-local said = settled()
-if said then return said end
-
-local remaining = redis.call('pttl', lock)
+local remaining = call('pttl', lock)
 if remaining == -2 then
-  local no = objection()
-  if no then return refuse(no) end
-  if redis.call('exists', KEYS[3]) == 1 then return refuse({'wrong-kind'}) end
-  if session == '' then bind() end
-  return grant()
+  reply = requests.objection(request)
+  if not reply and not lib.fair_queue.is_empty(lock) then reply = {'wrong-kind'} end
+  return reply and requests.refuse(request, reply) or grant()
 end
 
-local holders = redis.pcall('hrandfield', lock, 2, 'withvalues')
-if holders.err then return refuse(holders) end
-if #holders ~= 2 or kind_of_holder(lock, holders[1]) == 'fair' or not is_holder(holders[1]) then
-  return refuse({'wrong-kind'})
+local holders = try('hrandfield', lock, 2, 'withvalues')
+if holders.err then return requests.refuse(request, holders) end
+local field, holds = holders[1], holders[2]
+if #holders ~= 2 or not lib.field.is_holder(field) then
+  return requests.refuse(request, {'wrong-kind'})
 end
-if holders[1] == holder and not old and owner == '' then -- the server made the token
-  return refuse(confirm(redis.call('get', counter) or '0', holders[2], remaining))
+local kind, text = lib.holder.describe(lock, field)
+if kind == 'fair' then return requests.refuse(request, {'wrong-kind'}) end
+local is_own = field == lib.record.holder_of(request)
+if is_own and not request.old and request.owner == '' then -- the server made the token
+  reply = requests.confirm(request, call('get', counter) or '0', holds, remaining)
+  return requests.refuse(request, reply)
 end
-local no = objection()
-if no then return refuse(no) end
-if holders[1] == holder then return reenter(remaining) end
-if tonumber(wait) > 0 then stand_in_line() end
-return {'busy', remaining, holders[1]}
+reply = requests.objection(request)
+if reply then return requests.refuse(request, reply) end
+if is_own then return requests.reenter(request, lock, counter, remaining) end
+return requests.wait_in_line(request) or lib.holder.busy(remaining, field, holds, text)

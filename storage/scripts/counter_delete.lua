@@ -1,23 +1,25 @@
--- Deletes a semaphore or a latch, permits and all. Whoever waits goes on waiting for a new one;
--- for a latch that means that it is at zero.
+-- Deletes a semaphore or a latch, permits and all. Its waiters go on waiting for a new
+-- semaphore; for a latch that means that it is at zero.
 --
--- KEYS  1 its number   2 the ends of its permits
--- ARGV  1 "1": a permit semaphore   2 channel and 3 message of its end; empty: none is sent
+-- KEYS counter timeouts
+-- ARGV is_permit channel message
+--
+--   timeouts          the ends of permits, which only a permit semaphore has
+--   is_permit         "1": a permit semaphore
+--   channel, message  of its end; empty: none is sent
 --
 -- Replies  deleted | missing | wrong-kind
--- include counter
-
-local counter, timeouts = KEYS[1], KEYS[2]
+-- modules
 local old
-if ARGV[1] == '1' then
-  old = read_counter(counter)
-  if old == nil and redis.call('zcard', timeouts) > 0 then old = 0 end
+if is_permit == '1' then
+  old = lib.counter.read(counter)
+  if old == nil and call('zcard', timeouts) > 0 then old = 0 end
 else
-  old = read_plain_counter(counter, timeouts)
+  old = lib.counter.read_plain(counter, timeouts)
 end
 if old == nil then return {'missing'} end
 if not old then return {'wrong-kind'} end
-redis.call('del', counter)
-if ARGV[1] == '1' then redis.call('del', timeouts) end
-if ARGV[2] ~= '' then redis.call('publish', ARGV[2], ARGV[3]) end
+call('del', counter)
+if is_permit == '1' then call('del', timeouts) end
+if channel ~= '' then call('publish', channel, message) end
 return {'deleted'}

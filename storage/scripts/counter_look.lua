@@ -1,11 +1,12 @@
 -- Looks at a semaphore.
 --
--- KEYS  1 its number   2 the ends of its permits, which it must not have   3 waiters
+-- KEYS counter timeouts waiters
+--
+--   timeouts  the ends of permits, which it must not have
 --
 -- Replies  looked, number, waiters | missing | wrong-kind
--- include counter
-
-local number = read_plain_counter(KEYS[1], KEYS[2])
-if number == nil then return {'missing'} end
-if not number then return {'wrong-kind'} end
-return {'looked', number, count_standing(KEYS[3])}
+-- modules
+local value = lib.counter.read_plain(counter, timeouts)
+if value == nil then return {'missing'} end
+if not value then return {'wrong-kind'} end
+return {'looked', value, lib.counter.count_standing(waiters)}

@@ -1,36 +1,69 @@
 #!/bin/sh
-# embed.sh FILE.lua...: prints one C table row a script: {"name", "sha1", "text", length},
-# A line `-- include NAME` becomes the text of lib/NAME.lua, the first time. The sha1 is that of
-# the embedded bytes, since Redis finds a script by it: what would not survive the way into a C
-# string unchanged is refused.
+# embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length},
+# embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
+# embed.sh text FILE.lua: a script as it is sent to Redis
+#
+# What is sent is the script without comments and indentation, and this:
+#
+#   first             local call, try = redis.call, redis.pcall
+#   then              a local for each name in the lines `-- KEYS name...`, `-- ARGV name...`.
+#                     [name]: may be missing. `name...`, the last of KEYS: it gets no local; the
+#                     keys up to it come once or more
+#   `-- modules`      the modules lib/NAME.lua that are used as `lib.NAME` below this line or by
+#                     a module: see link.awk. A module runs when it is first used, and returns
+#                     a table. `-- modules NAME...`: and those that are used as `lib[name]`
+#
+# Redis finds a script by the SHA-1 of its bytes: what would not come through a C string
+# unchanged is refused.
 set -eu
 LC_ALL=C
 export LC_ALL
 
-lib=$(dirname "$0")/lib
-carriage_return=$(printf '\r')
-whole=$(mktemp)
-trap 'rm -f "$whole"' EXIT
+here=$(dirname "$0")
 
-for file in "$@"; do
-    awk -v lib="$lib" -v file="$file" '
-        function put(path,   line, got) {
-            while ((got = (getline line < path)) > 0) {
-                if (line !~ /^-- include /) print line
-                else if (!(line in put_already)) {
-                    put_already[line] = 1
-                    put(lib "/" substr(line, 12) ".lua")
-                }
+expand() {
+    awk -v lib="$here/lib" -v file="$1" -f "$here/link.awk"
+}
+
+# The enum constants of the words that follow a script's `-- KEYS` or `-- ARGV`.
+enums() {
+    awk -v script="$(basename "$1" .lua)" '
+        function list(what, line,   i, n, name, word) {
+            n = split(substr(line, 9), word, " ")
+            printf "enum {"
+            for (i = 1; i <= n; i++) {
+                name = word[i]
+                gsub(/[][.]/, "", name)
+                printf "%s %s_%s_%s", (i > 1 ? "," : ""), toupper(script), what, toupper(name)
             }
-            if (got < 0) { print file ": no " path > "/dev/stderr"; exit 1 }
+            printf "%s %s_%sS };\n", (n > 0 ? "," : ""), toupper(script), what
         }
-        BEGIN { put(file) }' > "$whole"
-    if [ -n "$(tail -c 1 "$file")" ] || grep -q "$carriage_return" "$whole"; then
-        echo "$file: must end in a newline and hold no carriage return" >&2
+        /^-- KEYS / { list("KEY", $0) }
+        /^-- ARGV / { list("ARG", $0) }' "$1"
+}
+
+row() {
+    whole=$(mktemp)
+    trap 'rm -f "$whole"' EXIT
+    expand "$1" > "$whole"
+    if [ -n "$(tail -c 1 "$1")" ] || grep -q "$(printf '\r')" "$whole"; then
+        echo "$1: must end in a newline and hold no carriage return" >&2
         exit 1
     fi
     sha1=$(sha1sum < "$whole")
-    printf '{"%s", "%s",\n' "$(basename "$file" .lua)" "${sha1%% *}"
+    printf '{"%s", "%s",\n' "$(basename "$1" .lua)" "${sha1%% *}"
     sed -e 's/[\\"?]/\\&/g' -e 's/.*/ "&\\n"/' "$whole"
     printf ' , %d},\n' "$(wc -c < "$whole")"
+    rm -f "$whole"
+}
+
+form=$1
+shift
+[ "$form" != enums ] || echo "/* Positions of KEYS and ARGV, from the scripts' first lines. */"
+for file in "$@"; do
+    case $form in
+        rows) row "$file" ;;
+        enums) enums "$file" ;;
+        text) expand "$file" ;;
+    esac
 done

@@ -1,92 +1,108 @@
 -- Acquires a fair lock for one lease, or confirms that this very lease holds it, or puts the
--- lease in the queue. First come, first served; a place in the queue outlives its request by
--- PLACE_MS.
+-- lease in the queue. First come, first served; a place in the queue lasts longer than its
+-- request.
 --
--- KEYS  1 lock: hash of holder -> holds   2 fencing counter   3 queue: see lib/fair.lua
--- ARGV  those of lib/request.lua
+-- KEYS lock counter queue record
+-- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [up_ms]
 --
--- Replies  those of acquire.lua; busy tells of a lock that is free for somebody else, too
--- include token
-local lock, counter = KEYS[1], KEYS[2]
-local wanted = {lock = lock}
--- include request
+--   KEYS, ARGV, replies  those of acquire.lua; queue: see lib/fair_queue.lua. Busy is also a
+--                        lock that is free and whose turn is another waiter's: its place is
+--                        the holder field, with 0 holds
+--   up_ms                ms since the front end can use Redis again, if that is less than
+--                        15000: no place is over yet
+-- modules fair
+-- The common case: a free lock without a queue, and no owner. The record ends in its kind;
+-- before it are the line of the token and that of the watchdog.
+local head, tail = string.match(record_text, '^(.*\n)(\n1?\nfair\n)$')
+if head and registered ~= '1' and mode ~= 'made' and
+  call('exists', lock, queue, lib.keys.companion('redisson_lock_timeout', lock)) == 0 then
+  local token, err = lib.token.make(counter, fencing_ttl_ms)
+  if not token then return err end
+  if call('set', record, head .. token .. tail, 'nx', 'px', keep_ms) then
+    call('hset', lock, lease_id .. ':0', '1')
+    call('pexpire', lock, ttl_ms)
+    return token
+  end
+end
 
-local place = place_of(lease_id)
-local now = epoch_ms()
+local requests, queues = lib.request, lib.fair_queue
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
+  mode, registered)
+local place, old = lease_id .. ':0', request.old
+local now
+queues.spare_places(up_ms)
 
--- `is_head`: it has a place, also where nothing else is left of its requests.
+-- `is_head`: the lease has a place, also where nothing else is left of its requests.
 local function grant(is_head)
-  local token, err = next_token(counter)
-  if not token then return refuse(err) end
-  if is_head or old or registered then
-    leave_queue(lock, place)
-    redis.call('zrem', 'rlockd:due', lease_id)
-  end
-  bind(token)
-  redis.call('hset', lock, holder, '1')
-  redis.call('pexpire', lock, ttl)
-  stop_waiting()
-  return {'granted', token, ttl, '', 1}
+  local token, err = lib.token.make(counter, fencing_ttl_ms)
+  if not token then return requests.refuse(request, err) end
+  if is_head or old or request.is_registered then queues.leave(lock, lease_id) end
+  requests.attach(request, {token})
+  call('hset', lock, lib.record.holder_of(request), '1')
+  call('pexpire', lock, ttl_ms)
+  lib.owner.mark(request, lock, ttl_ms)
+  return requests.granted(request, 1)
 end
 
--- Another lease of the same owner does not queue for what its owner has.
-local function reenter(remaining)
-  local token = redis.call('get', counter) or '0'
-  bind(token)
-  local count = redis.call('hincrby', lock, holder, 1)
-  if tonumber(ttl) > remaining then redis.call('pexpire', lock, ttl) end
-  if old or registered then leave_queue(lock, place) end
-  stop_waiting()
-  return {'granted', token, ttl, '', count}
-end
-
-local function hold_place(remaining)
-  join_queue(lock, place, now, remaining)
-  redis.call('zadd', 'rlockd:due', now + PLACE_MS, lease_id)
-end
-
--- The request ends, and its place stays for the next one with this token.
+-- The request ends, and its place stays for the next request with the token.
 local function leave_place(remaining)
-  if registered then stop_waiting_with(old, lease_id, mark, window) end
-  redis.call('pexpire', lease,
-    integer(math.max(PLACE_MS + window, redis.call('pttl', lease))))
-  hold_place(remaining)
-end
-
--- `ms`: when to try again.
-local function busy(ms, whom, remaining)
-  -- Whoever has a place keeps it also when memory is short.
-  if old then begin_writing(lock) end
-  if tonumber(wait) > 0 then
-    stand_in_line()
-    hold_place(remaining)
-  elseif old and wait ~= '-1' then
-    leave_place(remaining)
+  if request.is_registered then
+    lib.waiting.withdraw(old, request.attempt, request.window)
   end
-  return {'busy', ms, whom}
+  local keep = math.max(queues.PLACE_MS + request.window, call('pttl', record))
+  call('pexpire', record, lib.number.integer(keep))
+  queues.join(lock, lease_id, now, remaining)
 end
 
-local said = settled()
-if said then return said end
-local no = objection()
-if no then return refuse(no) end
-if not is_queue_sound(lock) then return refuse({'wrong-kind'}) end
+-- Waits, or keeps the place that the lease has, where the request has a token to ask again. A
+-- reply, where it must not; or nil.
+local function stay(remaining)
+  local is_waiting = tonumber(request.wait) > 0
+  if not is_waiting and (not old or request.wait == '-1') then return nil end
+  if queues.length(lock) >= requests.WAITERS_MAX and not queues.position(lock, lease_id) then
+    return requests.refuse(request, {'too-many'})
+  end
+  -- A lease keeps its place also when memory is short: the first write is one that is allowed.
+  if old then call('hdel', lock, '') end
+  if not is_waiting then return leave_place(remaining) end
+  local reply = requests.wait_in_line(request)
+  if not reply then queues.join(lock, lease_id, now, remaining) end
+  return reply
+end
 
-local remaining = redis.call('pttl', lock)
+local reply = requests.answer(request) or requests.objection(request)
+if reply then return reply end
+
+if not old and call('exists', lock, queue, queues.times_of(lock)) == 0 then
+  return grant(false)
+end
+if not queues.is_sound(lock) then return requests.refuse(request, {'wrong-kind'}) end
+
+now = lib.number.epoch_ms()
+local remaining = call('pttl', lock)
 if remaining == -2 then
-  local head, is_new = head_of(lock, now)
+  local head, is_new = queues.head_of(lock, now, true)
   if not head or head == place then return grant(head == place) end
-  -- The head has been called, or is dead: nobody else gets in before its time is over.
-  if is_new then call_waiter(lock, head) end
-  return busy(math.max(place_left(lock, head, now), FAIR_PACE_MS), head, 0)
+  -- The head has been called, or is dead: no other waiter gets in before its time is over.
+  if is_new then queues.call_waiter(lock, head, now) end
+  -- How often to look again: the head may be dead.
+  local ms = math.max(queues.place_left(lock, head, now), 100)
+  return stay(0) or lib.holder.busy(ms, head, 0, '')
 end
 
-local holders = redis.pcall('hrandfield', lock, 2, 'withvalues')
-if holders.err then return refuse(holders) end
-local found = #holders == 2 and is_holder(holders[1])
-if not found or (kind_of_holder(lock, holders[1]) or kind) ~= kind then
-  return refuse({'wrong-kind'})
+local holders = try('hrandfield', lock, 2, 'withvalues')
+if holders.err then return requests.refuse(request, holders) end
+local field, holds = holders[1], holders[2]
+if #holders ~= 2 or not lib.field.is_holder(field) then
+  return requests.refuse(request, {'wrong-kind'})
 end
-if holders[1] == holder then return reenter(remaining) end
-head_of(lock, now)
-return busy(remaining, holders[1], remaining)
+local kind, text = lib.holder.describe(lock, field)
+if (kind or request.kind) ~= request.kind then
+  return requests.refuse(request, {'wrong-kind'})
+end
+if field == lib.record.holder_of(request) then
+  if old or request.is_registered then queues.leave(lock, lease_id) end
+  return requests.reenter(request, lock, counter, remaining)
+end
+queues.head_of(lock, now)
+return stay(remaining) or lib.holder.busy(remaining, field, holds, text)

@@ -1,90 +1,112 @@
--- Frees a lock whoever holds it, all readers of it at once, or only one grant of it.
+-- Frees a lock whichever client holds it, all readers of it at once, or only one grant of it.
 --
--- KEYS  1 lock   2 fencing counter   3 who was forced out last: holder and token; `*` is all
--- ARGV  1 retry window in ms
---       2 fencing token of the only grant to free, "*" for any grant, or "": whatever there is
+-- KEYS lock counter forced
+-- ARGV window_ms asked_token [asked_holder]
+--
+--   forced        notes the holder that was forced out last, and its token; `*`: all
+--   window_ms     for which that is noted
+--   asked_token   of the only grant to free, "*" for any grant, or "": whatever there is
+--   asked_holder  the holder field of that grant, where it is known: of very many readers only
+--                 some are searched
 --
 -- Replies  unlocked, holder | free | stale: another grant, or none | wrong-kind
--- include lease
+--          too-many: the grant is not among the readers that were searched
+-- modules lock fair read write
+local readers, field_of = lib.readers, lib.field
+local is_for_one = asked_token ~= '' and asked_token ~= '*'
 
-local lock, counter, forced = KEYS[1], KEYS[2], KEYS[3]
-local window, only = ARGV[1], ARGV[2]
+local mode = try('hget', lock, 'mode')
+if type(mode) == 'table' then return mode end
 
-local held_for = redis.pcall('hget', lock, 'mode')
-if type(held_for) == 'table' then return held_for end
-
--- Sessions hear of it at once: the holder's own, or the one that its lease belongs to.
-local function tell_session(field)
-  local id, thread = string.match(field, '^([^:]*):([^:]*)')
-  local record = (thread == '0' or thread == 'm') and find_record(id)
-  redis.call('publish', 'rlockd:sessions',
-    record and record.session ~= '' and record.session or id)
+-- The session of the holder is told at once: that of its lease, or its owner's.
+local function tell_session(field, lease)
+  local ref = not lease and field_of.is_ours(field) and field_of.ref_of(field)
+  if ref then lease = lib.record.find(lock, ref) end
+  local session = lease and lease.session or field_of.owner_of(field)
+  if session ~= '' then call('publish', 'rlockd:sessions', session) end
 end
 
 local function note(holder, token)
-  redis.call('set', forced, holder .. ' ' .. token, 'px', window)
+  call('set', forced, holder .. ' ' .. token, 'px', window_ms)
 end
 
 local function free_lock()
-  local holders = redis.call('hrandfield', lock, 2)
-  if #holders == 0 then return {only == '' and 'free' or 'stale'} end
-  if #holders ~= 1 or not is_holder(holders[1]) then return {'wrong-kind'} end
-  local token = redis.call('get', counter) or ''
-  if only ~= '' and only ~= '*' and token ~= only then return {'stale'} end
+  local holders = call('hrandfield', lock, 2)
+  if #holders == 0 then return {asked_token == '' and 'free' or 'stale'} end
+  if #holders ~= 1 or not field_of.is_holder(holders[1]) then return {'wrong-kind'} end
+  local token = call('get', counter) or ''
+  if is_for_one and token ~= asked_token then return {'stale'} end
   -- DEL first: it is allowed when memory is short.
-  redis.call('del', lock)
-  redis.call('publish', companion('redisson_lock__channel', lock), '0')
-  call_head(lock, epoch_ms()) -- where it is a fair lock
+  call('del', lock, lib.keys.sibling(lock, 'owner'))
+  lib.lock.wake(lock)
+  lib.fair.wake(lock) -- where it is a fair lock
   note(holders[1], token)
   tell_session(holders[1])
   return {'unlocked', holders[1]}
 end
 
--- The reads of one grant; those of one owner share its token. Each is told at once: who is
--- forced out next is noted in the same place.
+-- The reads of one grant; those of one owner share its token. Each lease has the reason in its
+-- record: the next forced unlock is noted in the same place.
 local function free_reads()
-  local reads = reads_of_grant(lock, only)
-  if #reads == 0 then return {'stale'} end
+  local reads, has_more = lib.grant.reads_of(lock, asked_token, asked_holder)
+  if #reads == 0 then return {has_more and 'too-many' or 'stale'} end
   local holder = reads[1][1]
-  for _, read in ipairs(reads) do end_read(lock, read[1], read[2]) end
-  note(holder, only)
-  for _, read in ipairs(reads) do lose(read[3], read[2], window) end
+  call('pexpire', forced, window_ms) -- a write that is always allowed
+  note(holder, asked_token)
+  for _, read in ipairs(reads) do
+    local lease = read[2]
+    lib.lease.release(lease)
+    lease.detail = 'forced'
+    lib.lease.rewrite(lease)
+    tell_session(read[1], lease)
+  end
   return {'unlocked', holder}
 end
 
--- Whether a writer of ours holds with this token; Java's have none.
+-- Whether a writer of ours holds with this token; writers of Java clients have none.
 local function is_current_writer(some, token)
   for _, one in ipairs(some) do
-    if is_writer(one[1]) then return is_ours(one[1]) and token == only end
+    if readers.is_writer(one[1]) then
+      return field_of.is_ours(one[1]) and token == asked_token
+    end
   end
   return false
 end
 
+-- What one call deletes of single reads' keys, which expire in any case.
+local READS_MAX = 1000
+
+-- Deletes the keys of a reader's reads, at most `most`. Returns how many.
+local function delete_reads(holder, count, most)
+  count = math.min(tonumber(count) or 0, most)
+  for number = 1, count do call('del', readers.key_of(lock, holder, number)) end
+  return count
+end
+
+-- Of very many readers only some sessions are told at once.
 local function free_readers_and_writer()
-  local some = some_holders(lock, held_for)
+  local some = readers.some_holders(lock, mode)
   if not some then return {'wrong-kind'} end
-  local token = redis.call('get', counter) or ''
-  if only ~= '' and only ~= '*' then
-    if held_for == 'read' then return free_reads() end
+  local token = call('get', counter) or ''
+  if is_for_one then
+    if mode == 'read' then return free_reads() end
     if not is_current_writer(some, token) then return {'stale'} end
   end
-  local fields = redis.call('hgetall', lock)
-  redis.call('del', lock)
-  redis.call('publish', rw_channel(lock), '1')
-  redis.call('publish', rw_channel(lock), '0')
+  local fields = readers.fields_of(lock)
+  call('del', lock, lib.keys.sibling(lock, 'owner'))
+  readers.publish(lock, '1')
+  readers.wake(lock)
   note('*', token)
-  local holder = ''
+  local holder, left = '', READS_MAX
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' then
       holder = fields[i]
-      for number = 1, tonumber(fields[i + 1]) or 0 do
-        redis.call('del', read_key(lock, holder, number))
-      end
+      left = left - delete_reads(holder, fields[i + 1], left)
       tell_session(holder)
     end
   end
   return {'unlocked', holder}
 end
 
-if not held_for then return free_lock() end
+if not mode then return free_lock() end
 return free_readers_and_writer()

@@ -1,30 +1,33 @@
--- Counts a latch down; at zero it is gone and whoever waits is woken. One that is not there
+-- Counts a latch down; at zero it is gone and its waiters are woken. A latch that is not there
 -- stays as it is.
 --
--- KEYS  1 latch   2 the ends of permits, which it must not have   3 waiters
---       4 what the request's idempotency key did, if it has one
--- ARGV  1 channel   2 retry window in ms
+-- KEYS latch timeouts waiters [idempotency]
+-- ARGV channel window_ms
+--
+--   timeouts     the ends of permits, which it must not have
+--   idempotency  what the request's idempotency key did, if it has one
+--   window_ms    for which the same request gives the same reply
 --
 -- Replies  counted, count | replayed, the same once more | reused | wrong-kind
 --
 -- It works when memory is short: the first write is one that Redis allows.
--- include counter
-
-local latch, timeouts, waiters, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local channel, window = ARGV[1], ARGV[2]
-
-local asked = asked_for('count-down', '', latch)
-local count = read_plain_counter(latch, timeouts)
-local said = key and replay(key, recall(key), asked, '')
-if said then return said end
+-- modules
+local counter = lib.counter
+local asked = counter.asked_for('count-down', '', latch)
+local count = counter.read_plain(latch, timeouts)
+local reply = idempotency and
+  counter.replay(idempotency, counter.recall(idempotency), asked, '')
+if reply then return reply end
 if count == false then return {'wrong-kind'} end
-redis.call('zrem', waiters, '') -- of no effect
+call('zrem', waiters, '') -- of no effect
 local left = 0
 if count and count > 1 then
-  left = redis.call('decrby', latch, 1)
+  left = call('decrby', latch, 1)
 elseif count then
-  redis.call('del', latch)
-  if count == 1 then redis.call('publish', channel, '0') end
+  call('del', latch)
+  if count == 1 then call('publish', channel, '0') end
 end
-if key then remember(key, asked, '', '0', decimal(left), window) end
+if idempotency then
+  counter.remember(idempotency, asked, '', '0', lib.number.integer(left), window_ms)
+end
 return {'counted', left}

@@ -1,137 +1,139 @@
--- Looks at a lock: who holds it, for how long, who waits. When a lease is named and holds, the
--- caller is told so, and the request that was granted may not take it back any more.
+-- Looks at a lock: its holders, for how long, its waiters. A lease that is named and holds is
+-- told so, and the attempt that was granted must not be withdrawn any more.
 --
--- KEYS  1 lock   2 fencing counter   3 waiters
--- ARGV  1 how many waiters to name   2 how many holders to name
---       3 lease that asks, or ""     4 fencing token that is asked for, or ""
---       5 the only holder to name, or ""
+-- KEYS lock counter waiters
+-- ARGV waiters_max holders_max lease_id asked_token [asked_holder]
+--
+--   waiters_max, holders_max  how many to name
+--   lease_id                  the lease that asks, or ""
+--   asked_token, asked_holder  the fencing token that is asked for, or "", and its holder field
+--                             where it is known
 --
 -- Reply  remaining ms (-2: free)   fencing token or 0
 --        kind, as far as the data tells, or ""; holders
---        [holder, holds, note, session id, session name, owner, kept by the watchdog,
+--        [holder, holds, note, session id, session name, owner, "1": kept by the watchdog,
 --         kind, fencing token or "", remaining ms, ...]
 --        number of waiters
---        [lease id or "", remaining ms, waited ms, note, holder in a queue, ...]
+--        [lease id or "", remaining ms, waited ms or -1, note, holder in a queue or "", ...]
 --        the asking lease's state ("" unknown, waiting, held, ended), and why it ended
---        1: the token is one of a grant that holds
+--        1: the token is that of a grant that holds
 --        or wrong-kind
--- include lease
+-- modules lock fair read write
+local record, readers, field_of, keys = lib.record, lib.readers, lib.field, lib.keys
 
-local lock, counter, waiters = KEYS[1], KEYS[2], KEYS[3]
-local waiters_max, holders_max, lease_id, asked_for = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-
-local held_for = redis.pcall('hget', lock, 'mode')
-if type(held_for) == 'table' then return held_for end
-local remaining = redis.call('pttl', lock)
-local last_token = redis.call('get', counter) or '0'
-local now = epoch_ms()
-local is_queue = redis.call('exists', queue_of(lock)) == 1
+local mode = try('hget', lock, 'mode')
+if type(mode) == 'table' then return mode end
+local remaining = call('pttl', lock)
+local last_token = call('get', counter) or '0'
+local now = lib.number.epoch_ms()
+local queue = keys.queue_of(lock)
+local places = keys.sibling(lock, 'places')
+-- Places that no request asks for stay in the queue until they come to its head.
+local in_queue = call('exists', queue) == 1 and
+  math.max(call('llen', queue) - call('zcount', places, '-inf', now), 0) or 0
 
 -- A hash that is no lock may have any number of fields.
-local fields = redis.call('hrandfield', lock, held_for and holders_max + 1 or 2, 'withvalues')
-if held_for and not some_holders(lock, held_for) then return {'wrong-kind'} end
-if ARGV[5] ~= '' then
-  local count = redis.call('hget', lock, ARGV[5])
-  fields = count and {ARGV[5], count} or {}
-end
+local fields = call('hrandfield', lock, mode and holders_max + 1 or 2, 'withvalues')
+if mode and not readers.some_holders(lock, mode) then return {'wrong-kind'} end
 
-local function kind_of(field)
-  if not held_for then return kind_of_holder(lock, field) or 'lock' end
-  return is_writer(field) and 'write' or 'read'
-end
-
--- One of ours has a record, or is an owner of a session.
-local function describe(field, count, kind, left)
-  local id, thread = string.match(field, '^([^:]*):([^:]*)')
-  local record = (thread == '0' or thread == 'm') and find_record(id)
-  local note, session, owner, watchdog, token = '', id, thread, '', ''
-  if record then
-    note, session, owner, watchdog = record.note, record.session, '', record.watchdog
-    token = token_for(record, lock)
-  elseif kind == 'read' then
-    token = token_of_reads(lock, field) or ''
+-- A holder of ours has a record, or is an owner of a session.
+local function describe(field, count, left)
+  local is_writer = readers.is_writer(field)
+  local own_mode = mode and (is_writer and 'write' or 'read')
+  local kind, text, lease = lib.holder.describe(lock, field, own_mode)
+  local is_ours = field_of.is_ours(field)
+  local note, session, name, owner, watchdog, token = '', '', '', '', '', ''
+  if lease then
+    session, name, token = lease.session, lease.session_name, lease.tokens[1]
+  elseif text ~= '' then
+    name = string.match(text, '([^\n]*)$')
   end
-  local name = session ~= '' and redis.call('hget', 'rlockd:session:' .. session, 'name')
-  if not name then session, owner, name = '', '', '' end
-  -- A Java client's write has none; of its plain lock nobody can tell.
-  if token == '' and kind ~= 'read' and (kind ~= 'write' or is_ours(field)) then
+  if lease and lease.owner == '' then
+    note, watchdog = lease.note, lease.watchdog
+  elseif is_ours and (text ~= '' or not field_of.ref_of(field)) then
+    session, owner = field_of.owner_of(field)
+  end
+  -- A Java client's write has no token; that of its plain lock is not known for sure.
+  if token == '' and own_mode ~= 'read' and (not is_writer or is_ours) then
     token = last_token
   end
-  return {field, count, note, session, name, owner, watchdog, kind, token, left}
+  return {field, count, note, session, name, owner, watchdog, own_mode or kind or 'lock', token,
+    left}
 end
 
 local kind, holders, holder_count, is_current = '', {}, 0, false
 local function add_holder(field, count, left)
-  local values = describe(field, count, kind_of(field), left)
-  holder_count = holder_count + 1
-  is_current = is_current or (asked_for ~= '' and values[9] == asked_for)
+  local values = describe(field, count, left)
+  holder_count, kind = holder_count + 1, mode or values[8]
+  is_current = is_current or (asked_token ~= '' and values[9] == asked_token)
   for _, value in ipairs(values) do holders[#holders + 1] = value end
 end
 
-local keyless = nil -- see living_reader()
+local keyless = nil -- see drop_if_dead() in lib/readers.lua
 for i = 1, #fields, 2 do
   local field, count = fields[i], tonumber(fields[i + 1]) or 0
   if field ~= 'mode' then
-    if not is_holder(field) then return {'wrong-kind'} end
-    kind = held_for or kind_of(field)
-    local is_read = held_for and not is_writer(field)
-    local left = is_read and reads_left(lock, field, count) or remaining
-    if left ~= 0 then -- a reader who died is there until somebody notices
+    if not field_of.is_holder(field) then return {'wrong-kind'} end
+    local is_read = mode and not readers.is_writer(field)
+    local left = is_read and readers.reads_left(lock, field, count) or remaining
+    if left ~= 0 then -- a dead reader is there until a request notices
       add_holder(field, count, left)
-    elseif not is_ours(field) then
+    elseif not field_of.is_ours(field) then
       keyless = {field, count}
     end
   end
 end
 if keyless and holder_count == 0 then add_holder(keyless[1], keyless[2], remaining) end
-if not held_for and holder_count > 1 then return {'wrong-kind'} end
-if held_for and #fields / 2 > tonumber(holders_max) then
-  holder_count = redis.call('hlen', lock) - 1
-end
+if not mode and holder_count > 1 then return {'wrong-kind'} end
+if mode and #fields / 2 > tonumber(holders_max) then holder_count = call('hlen', lock) - 1 end
 if holder_count == 0 then
   remaining = -2
-  if held_for then kind = '' end
+  if mode then kind = '' end
 end
-if kind == '' and is_queue then kind = 'fair' end
-if held_for == 'read' and asked_for ~= '' then
-  is_current = #reads_of_grant(lock, asked_for) > 0 -- not all of them are in `holders`
+if kind == '' and in_queue > 0 then kind = 'fair' end
+if mode == 'read' and asked_token ~= '' then
+  -- Not all of them are in `holders`.
+  is_current = #(lib.grant.reads_of(lock, asked_token, asked_holder)) > 0
 end
 
 local waiting = {}
-local function add_waiter(id, deadline, place)
-  local record = id ~= '' and find_record(id)
+local function add_waiter(ref, deadline, place)
+  local lease, id = ref ~= '' and record.find(lock, ref), string.gsub(ref, ':m$', '')
   local left = deadline and math.max(deadline - now, 0) or 0
-  local waited = record and record.since ~= '' and now - record.since or -1
-  for _, value in ipairs({id, left, waited, record and record.note or '', place}) do
+  local waited = lease and lease.since ~= '' and now - lease.since or -1
+  for _, value in ipairs({id, left, waited, lease and lease.note or '', place}) do
     waiting[#waiting + 1] = value
   end
 end
 
 local waiter_count
-if is_queue then
-  waiter_count = redis.call('llen', queue_of(lock))
-  for _, place in ipairs(redis.call('lrange', queue_of(lock), 0, waiters_max - 1)) do
-    local id = string.match(place, '^([^:]*):0$')
-    add_waiter(id or '', id and redis.call('zscore', waiters, id), place)
+if in_queue > 0 then
+  waiter_count = in_queue
+  -- With no waiter to name the last index would be -1: all of the queue.
+  local queued = waiters_max ~= '0' and call('lrange', queue, 0, waiters_max - 1) or {}
+  for _, place in ipairs(queued) do
+    local id = field_of.is_ours(place) and string.match(place, '^([^:]*):0$')
+    local kept = id and call('zscore', places, id)
+    if not kept or tonumber(kept) > now then
+      add_waiter(id or '', id and call('zscore', waiters, id), place)
+    end
   end
 else
-  waiter_count = redis.call('zcount', waiters, now, '+inf')
+  waiter_count = call('zcount', waiters, now, '+inf')
   local found =
-    redis.call('zrangebyscore', waiters, now, '+inf', 'withscores', 'limit', 0, waiters_max)
+    call('zrangebyscore', waiters, now, '+inf', 'withscores', 'limit', 0, waiters_max)
   for i = 1, #found, 2 do add_waiter(found[i], found[i + 1], '') end
 end
 
 local function lease_state()
   if lease_id == '' then return '', '' end
-  local record = parse(redis.call('get', record_key(lease_id)) or nil)
-  if not record then
-    return redis.call('hexists', lock, lease_id .. ':0') == 1 and 'held' or '', ''
+  local lease = record.find(lock, lease_id)
+  if not lease then
+    return call('hexists', lock, lease_id .. ':0') == 1 and 'held' or '', ''
   end
-  if record.lock ~= lock then return '', '' end
-  if record.state ~= 'held' then return record.state, record.detail end
-  if not holds(record, lease_id) then return 'ended', loss_reason(record, lease_id) end
-  record.mark = ''
-  rewrite(record, lease_id)
+  if lease.state ~= 'held' then return lease.state, lease.detail end
+  if not lib.lease.holds_of(lease) then return 'ended', lib.lease.loss_reason(lease) end
+  lib.lease.claim(lease)
   return 'held', ''
 end
 

@@ -1,111 +1,97 @@
 -- Takes one permit of a semaphore whose permits expire, for one lease, or confirms that this
 -- very lease has it, or registers the lease as a waiter.
 --
--- KEYS  1 semaphore: free permits   2 zset of permit id -> end in epoch ms   3 lease record
---       4 waiters: zset of lease id -> deadline in epoch ms
---       and for a lease with a session: 5 session   6 its leases   7 what is due
--- ARGV  1 lease id   2 ttl in ms   3 retry window in ms   4 this request's own mark
---       5 "1": the server made the token some time ago: it holds, or it is spent
---       6 ms for which to be registered as a waiter when no permit is free; 0: not
---       7 "1": this request is registered, and leaves when it gets a permit
---       and for a lease with a session: 8 session id   9 "1": the watchdog keeps it
---       10 ms after which something is due for it
+-- KEYS semaphore timeouts record waiters
+-- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [session_id] [session_name] [watchdog]
 --
--- Replies  granted, 0, ttl, "", free permits          | busy, ms until one expires or -1, ""
---          held, 0, remaining ms, record, free permits | ended, reason | reused | wrong-kind
---          session-ended, reason
+--   semaphore   free permits                  timeouts  zset of permit id -> end in epoch ms
+--   waiters     zset of lease id -> deadline in epoch ms
+--   window_ms   for which the lease's token is kept after its end
+--   made        "1": the server made the token some time ago: its lease holds, or it is spent
+--   wait_ms     for which to be registered as a waiter when no permit is free; 0: not
+--   registered  "1": the request is a waiter already, and leaves when it gets a permit
+--   session_id  and the arguments behind it: of a lease with a session
+--   watchdog    "1": the watchdog renews the lease
+--
+-- Replies  granted, 0, ttl or remaining ms, "" or record, free permits
+--          held, 0, remaining ms, record, free permits
+--          busy, ms until a permit expires or -1, "" | reused | wrong-kind
+--          ended, reason, session id, kind: the last two where this call found a loss
 --
 -- The first write of a grant that reclaims nothing is one that fails when memory is short.
--- include counter
--- include lease
--- include permit
--- include session
-
-local semaphore, timeouts, lease, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local lease_id, ttl, window, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local made, wait, registered = ARGV[5] == '1', ARGV[6], ARGV[7] == '1'
-local session = ARGV[8] or ''
-
-local now = epoch_ms()
-local old = parse(redis.call('get', lease) or nil)
+-- modules permit
+local counter, number, record_of, permits = lib.counter, lib.number, lib.record, lib.permits
+local leases, now = lib.lease, number.epoch_ms()
+local old = record_of.read(lease_id, 4, 3)
 
 local function leave(reply)
-  if registered then redis.call('zrem', waiters, lease_id) end
+  if registered == '1' then call('zrem', waiters, lease_id) end
   return reply
 end
 
-local function new_record(state)
-  return {state = state, mark = mark, since = integer(now), ttl = ttl, session = session,
-    watchdog = ARGV[9], kind = 'permit', lock = semaphore}
+local function new_lease(state)
+  local lease = record_of.plain(lease_id, semaphore, record)
+  lease.state, lease.attempt, lease.ttl = state, attempt, ttl_ms
+  lease.since = number.integer(now)
+  lease.session, lease.session_name = session_id or '', session_name or ''
+  lease.watchdog, lease.kind = watchdog or '', 'permit'
+  return lease
 end
 
 local function confirm(left, free)
-  if old.mark == mark then return {'granted', 0, left, format(old), free} end
-  -- Told that it holds: from here on no request takes it back. PEXPIRE first, see acquire.lua.
-  old.mark = ''
-  redis.call('pexpire', lease, left + window)
-  redis.call('set', lease, format(old), 'keepttl')
-  return {'held', 0, left, format(old), free}
+  local word = old.attempt == attempt and 'granted' or 'held'
+  if word == 'held' then leases.claim(old) end
+  return {word, 0, left, record_of.format(old, 1), free}
 end
 
--- Whatever this lease's record says: a reply, or nothing.
+-- The reply of the lease's record, or nil.
 local function answer_of_record(free)
-  if not old then return made and {'ended', 'unknown'} or nil end
-  local no = mismatch(old, semaphore)
-  if no then return no end
-  if old.state == 'ended' then return {'ended', old.detail} end
-  if old.session ~= session then return {'reused'} end
+  if not old then return made == '1' and {'ended', 'unknown', '', ''} or nil end
+  local reply = permits.mismatch(old)
+  if reply then return reply end
+  if old.state == 'ended' then return leases.ended(old) end
+  if old.session ~= (session_id or '') then return {'reused'} end
   if old.state ~= 'held' then return nil end
-  local left = permit_left(semaphore, lease_id, now)
+  local left = lib.permit.remaining(old, semaphore, now)
   if left then return confirm(left, free) end
-  return {'ended', lose(old, lease_id, window)}
+  return leases.lost(old, window_ms)
 end
 
 local function grant(free)
-  redis.call('set', lease, format(new_record('held')), 'px', ttl + window)
-  redis.call('decrby', semaphore, 1)
-  redis.call('zadd', timeouts, integer(now + ttl), permit_id(lease_id))
-  local semaphore_left = redis.call('pttl', semaphore)
-  if semaphore_left > 0 then redis.call('pexpire', timeouts, semaphore_left) end
-  if session ~= '' then
-    redis.call('hset', KEYS[6], lease_id, semaphore)
-    redis.call('pexpire', KEYS[6], redis.call('pttl', KEYS[5]))
-    redis.call('zadd', KEYS[7], integer(now + ARGV[10]), lease_id)
-  end
-  if old and (old.mark ~= mark or old.detail == 'shared') then
-    redis.call('publish', 'rlockd:leases', lease_id .. ' ' .. semaphore)
-  end
-  if old or registered then redis.call('zrem', waiters, lease_id) end
-  return {'granted', 0, tonumber(ttl), '', free - 1}
+  call('set', record, record_of.format(new_lease('held'), 1), 'px', ttl_ms + window_ms)
+  call('decrby', semaphore, 1)
+  call('zadd', timeouts, number.integer(now + ttl_ms), lib.permit.permit_id(lease_id))
+  local semaphore_left = call('pttl', semaphore)
+  if semaphore_left > 0 then call('pexpire', timeouts, semaphore_left) end
+  if old and (old.attempt ~= attempt or old.detail == 'shared') then leases.publish(old) end
+  if old or registered == '1' then call('zrem', waiters, lease_id) end
+  return {'granted', 0, tonumber(ttl_ms), '', free - 1}
 end
 
-local function stand_in_line()
-  local record = new_record('waiting')
+local function wait_in_line()
+  local lease = new_lease('waiting')
   if old and old.state == 'waiting' then
-    if old.mark == mark then return end
-    -- Of two that waited with this token one has left: a registered one is the other.
-    local is_last = registered and old.mark == '' and old.detail ~= mark
-    record.detail, record.since = is_last and '' or 'shared', old.since
+    if old.attempt == attempt then return end
+    -- Of two requests that waited with this token one has left: a registered one is the other.
+    local is_last = registered == '1' and old.attempt == '' and old.detail ~= attempt
+    lease.detail, lease.since = is_last and '' or 'shared', old.since
   end
-  local keep = math.max(wait + window, redis.call('pttl', lease))
-  redis.call('set', lease, format(record), 'px', integer(keep))
-  stand_among(waiters, lease_id, wait, window)
+  local keep = math.max(wait_ms + window_ms, call('pttl', record))
+  call('set', record, record_of.format(lease, 1), 'px', number.integer(keep))
+  counter.stand_among(waiters, lease_id, wait_ms, window_ms)
 end
 
-local free = read_counter(semaphore)
+local free = counter.read(semaphore)
 if free == false then return leave({'wrong-kind'}) end
-if session ~= '' then
-  local state, reason = session_state(session, now)
-  if not state then return leave({'session-ended', reason}) end
-end
-local said = answer_of_record(free or 0)
-if said then return leave(said) end
-reclaim(semaphore, timeouts, now)
-free = read_counter(semaphore) or 0
+local reply = answer_of_record(free or 0)
+if reply then return leave(reply) end
+permits.reclaim(semaphore, timeouts, now)
+free = counter.read(semaphore) or 0
 if free >= 1 then return grant(free) end
-if tonumber(wait) > 0 then stand_in_line() end
-local first =
-  redis.call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 1)[2]
+if tonumber(wait_ms) > 0 then wait_in_line() end
+local first = call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 1)[2]
 local remaining = -1
-if first and tonumber(first) < FOR_EVER then remaining = math.max(tonumber(first) - now, 0) end
+if first and tonumber(first) < permits.FOR_EVER then
+  remaining = math.max(tonumber(first) - now, 0)
+end
 return {'busy', remaining, ''}

@@ -1,43 +1,42 @@
 -- Gives a permit back, or gives up waiting for one; the same again gives the same reply within
--- the retry window. A token that was never seen is marked as spent, so that the PUT that this
+-- the retry window. A token that was never seen is spent, so that a PUT that this release
 -- overtook takes nothing.
 --
--- KEYS  1 semaphore   2 the ends of its permits   3 lease record   4 waiters
--- ARGV  1 lease id   2 retry window in ms
+-- KEYS semaphore timeouts record waiters
+-- ARGV lease_id window_ms
 --
--- Replies  released, 0 | ended, reason | reused | wrong-kind
+--   timeouts   zset of permit id -> end in epoch ms
+--   window_ms  for which the same release gives the same reply
+--
+-- Replies  released, 0, session id: the session where it held or waited until now
+--          ended, reason, session id, kind: the last two where this call found a loss
+--          reused | wrong-kind
 --
 -- Its first write is one that Redis allows when memory is short.
--- include counter
--- include lease
--- include permit
-
-local semaphore, timeouts, lease, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local lease_id, window = ARGV[1], ARGV[2]
-
-local now = epoch_ms()
-if read_counter(semaphore) == false then return {'wrong-kind'} end
-local old = parse(redis.call('get', lease) or nil)
-if not old then
-  spend({session = '', kind = 'permit', lock = semaphore}, lease_id, 'unknown', window)
-  return {'ended', 'unknown'}
+-- modules permit
+local leases, permits, now = lib.lease, lib.permits, lib.number.epoch_ms()
+if lib.counter.read(semaphore) == false then return {'wrong-kind'} end
+local lease = lib.record.read(lease_id, 4, 3)
+if not lease then
+  leases.spend({record}, 'unknown', window_ms)
+  return {'ended', 'unknown', '', ''}
 end
-local no = mismatch(old, semaphore)
-if no then return no end
-if old.state == 'ended' then
-  if old.detail == 'released' then return {'released', 0} end
-  return {'ended', old.detail}
+local reply = permits.mismatch(lease)
+if reply then return reply end
+if lease.state == 'ended' then
+  if lease.detail == 'released' then return {'released', 0, ''} end
+  return leases.ended(lease)
 end
-redis.call('zrem', waiters, lease_id)
-if old.state == 'waiting' then
-  spend(old, lease_id, 'released', window)
-  redis.call('publish', 'rlockd:leases', lease_id .. ' ' .. semaphore)
-  return {'released', 0}
+call('zrem', waiters, lease_id)
+if lease.state == 'waiting' then
+  leases.spend({record}, 'released', window_ms)
+  leases.publish(lease)
+  return {'released', 0, lease.session}
 end
-if permit_left(semaphore, lease_id, now) then
-  give_permit_back(semaphore, lease_id)
-  spend(old, lease_id, 'released', window)
-  reclaim(semaphore, timeouts, now)
-  return {'released', 0}
+if not lib.permit.remaining(lease, semaphore, now) then
+  return leases.lost(lease, window_ms)
 end
-return {'ended', lose(old, lease_id, window)}
+lib.permit.release(lease, semaphore)
+leases.spend({record}, 'released', window_ms)
+permits.reclaim(semaphore, timeouts, now)
+return {'released', 0, lease.session}

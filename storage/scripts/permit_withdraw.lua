@@ -1,23 +1,16 @@
--- Takes back what one request for a permit did: withdraw.lua for permits.
+-- Withdraws one attempt for a permit: withdraw.lua for permits.
 --
--- KEYS  those of withdraw.lua
--- ARGV  1 lease id   2 the request's own mark
+-- KEYS semaphore record
+-- ARGV lease_id attempt
 --
--- Reply  1: a grant was undone; 0: there was none of this request's
--- include lease
-
-local semaphore, lease = KEYS[1], KEYS[2]
-local lease_id, mark = ARGV[1], ARGV[2]
-
-local old = parse(redis.call('get', lease) or nil)
-if not old or old.kind ~= 'permit' or old.lock ~= semaphore or old.state == 'ended' then
+-- Reply  those of withdraw.lua
+-- modules permit
+local lease = lib.record.read(lease_id, 2, 2)
+if not lease or lib.permits.mismatch(lease) or lease.state == 'ended' then return 0 end
+if lease.state == 'waiting' then
+  lib.waiting.withdraw(lease, attempt)
   return 0
 end
-if old.state == 'waiting' then
-  stop_waiting_with(old, lease_id, mark)
-  return 0
-end
-if old.mark ~= mark then return 0 end
-unbind(old, lease_id)
-redis.call('del', lease)
-return give_permit_back(semaphore, lease_id) and 1 or 0
+if lease.attempt ~= attempt then return 2 end
+call('del', record)
+return lib.permit.release(lease, semaphore) and 1 or 0

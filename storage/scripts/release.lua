@@ -1,64 +1,64 @@
 -- Releases one lease's hold, or gives up its waiting; the same again gives the same reply
--- within the retry window. A token that was never seen is marked as spent, so that the PUT that
--- this overtook takes nothing.
+-- within the retry window. A token that was never seen is spent, so that a PUT that this
+-- release overtook takes nothing. Where one lock of a set was lost the others are released.
 --
--- KEYS  1 lock
--- ARGV  1 lease id   2 unlock channel   3 retry window in ms
+-- KEYS lock record...
+-- ARGV lease_id channel window_ms
 --
--- Replies  0: released, no holds left; the common case
---          released, holds left | ended, reason | reused
+--   KEYS       for each lock of the lease
+--   channel    of the waiters of the first lock
+--   window_ms  for which the same release gives the same reply
+--
+-- Replies  0: released, no holds left; the common case, of a lease without a session
+--          released, holds left, session id: the session where it held or waited until now
+--          ended, reason, session id, kind: the last two where this call found a loss
 --
 -- A release is 3 commands. Its first write is one that Redis allows when memory is short.
-local lock, lease_id, window = KEYS[1], ARGV[1], ARGV[3]
-local lease, text = 'rlockd:lease:' .. lease_id, nil
+local record, text = KEYS[2], nil
 
--- The common case: a holder of this one lease. The last field takes the key with it.
-if redis.call('hdel', lock, lease_id .. ':0') == 1 then
-  text = redis.call('set', lease, 'ended\nreleased\n\n\n\n\n\n\n\nlock\n\n' .. lock,
-    'px', window, 'get')
-  -- A lock without a session, and most have no record at all.
-  if not text or string.find(text, '\n\n\n\nlock\n\n', 1, true) then
-    redis.call('publish', ARGV[2], '0')
+-- The common case: a holder of this lease alone. The last field takes the key with it. The
+-- record of a set ends in "m".
+if #KEYS == 2 and string.byte(record, -1) ~= 109 and
+  call('hdel', lock, lease_id .. ':0') == 1 then
+  text = call('set', record, 'ended\nreleased', 'px', window_ms, 'get')
+  -- A lock without session, token and owner, and most leases have no record at all.
+  if not text or string.sub(text, -10) == '\n\n\n\n\nlock\n' then
+    call('publish', channel, '0')
     return 0
   end
-end
-
--- include lease
-
-if text then -- all that else belongs to its kind, and to its session
-  local was = parse(text)
-  if was.kind == 'read' then
-    local key = read_key(lock, lease_id .. ':0', 1)
-    local own = redis.call('pttl', key)
-    redis.call('del', key)
-    settle_readers(lock, '0', own)
-    if own == -2 then return {'ended', lose(was, lease_id, window)} end
-  else
-    wake_next(was.kind, lock)
+  local session = string.match(text, '\n([^\n]*)\n[^\n]*\n\n1?\nlock\n$')
+  if session then
+    call('publish', channel, '0')
+    return {'released', 0, session}
   end
-  spend(was, lease_id, 'released', window, 0)
-  return {'released', 0}
 end
 
-local old = parse(redis.call('get', lease) or nil)
-if not old then
-  spend({session = '', lock = lock}, lease_id, 'unknown', window)
-  return {'ended', 'unknown'}
+-- modules lock fair read write
+local leases, lease = lib.lease, nil
+
+if text then -- the rest is another kind's
+  lease = lib.record.stand(lib.record.parse(text), lease_id, lock, record)
+  if lib[lease.kind].field_removed(lease, lock) then return {'released', 0, lease.session} end
+  return leases.lost(lease, window_ms)
 end
-if old.lock ~= lock then return {'reused'} end
-if old.state == 'ended' then
-  if old.detail == 'released' then return {'released', tonumber(old.token) or 0} end
-  return {'ended', old.detail}
+lease = lib.record.read(lease_id, 2, 2)
+if not lease then
+  local unseen = lib.record.stand_all({token = ''}, lease_id, 2, 2)
+  leases.spend(unseen.keys, 'unknown', window_ms)
+  return {'ended', 'unknown', '', ''}
 end
-if old.state == 'waiting' then
-  leave_line(old, lease_id)
-  spend(old, lease_id, 'released', window)
-  redis.call('publish', 'rlockd:leases', lease_id .. ' ' .. lock)
-  return {'released', 0}
+if lease.state == 'ended' then
+  if lease.detail == 'released' then return {'released', tonumber(lease.left) or 0, ''} end
+  return leases.ended(lease)
 end
-local left = let_go(old, lease_id)
-if left then
-  spend(old, lease_id, 'released', window, left)
-  return {'released', left}
+call('pexpire', record, window_ms) -- a write that is always allowed
+if lease.state == 'waiting' then
+  leases.leave_line(lease)
+  leases.spend(lease.keys, 'released', window_ms)
+  leases.publish(lease)
+  return {'released', 0, lease.session}
 end
-return {'ended', lose(old, lease_id, window)}
+if not leases.holds_of(lease) then return leases.lost(lease, window_ms) end
+local left = leases.release(lease)
+leases.spend(lease.keys, 'released', window_ms, left)
+return {'released', left, lease.session}

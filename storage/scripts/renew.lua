@@ -1,43 +1,62 @@
--- Renews a lease that still holds: it lasts `ttl` from now. Nothing else is ever renewed.
+-- Renews a lease that still holds: it lasts `ttl_ms` from now. Nothing else is ever renewed.
 --
--- KEYS  1 lock   2 fencing counter   3 lease record
--- ARGV  1 lease id   2 ttl in ms   3 retry window in ms
---       4 "1": back to the watchdog's care, if the lease has a session
---       5 ms after which a lease that the watchdog keeps is due
+-- KEYS lock record counter...
+-- ARGV lease_id ttl_ms window_ms [watchdog]
 --
--- Replies  held, token, ttl, record (or ""), holds | busy, remaining ms, holder: it only waits
---          ended, reason | reused | session-ended, reason
+--   KEYS       for each lock of the lease
+--   window_ms  for which the lease's token is kept after its end
+--   watchdog   "1": renewed by the watchdog, if the lease has a session
+--
+-- Replies  held, token, ttl, record (or ""), holds; of a set tokens and holds, a blank between
+--          busy and the values of lib/holder.lua: the lease only waits
+--          ended, reason, session id, kind: the last two where this call found a loss
+--          unknown: there is no such lease
 --
 -- Every first write is one that Redis allows when memory is short.
--- include lease
--- include session
-
-local lock, counter, lease = KEYS[1], KEYS[2], KEYS[3]
-local lease_id, ttl, window = ARGV[1], ARGV[2], ARGV[3]
-
-local values = redis.call('mget', counter, lease)
-local old = parse(values[2] or nil)
-if not old then
-  if redis.call('hexists', lock, lease_id .. ':0') == 0 then return {'ended', 'unknown'} end
-  set_time({kind = 'lock', owner = ''}, lease_id, lock, ttl)
-  return {'held', values[1] or '0', ttl, '', redis.call('hget', lock, lease_id .. ':0')}
-end
-if old.lock ~= lock then return {'reused'} end
-if old.state == 'ended' then return {'ended', old.detail} end
-if old.state == 'waiting' then
-  return {'busy', redis.call('pttl', lock), find_holder(lock) or ''}
-end
-if not holds(old, lease_id) then
-  redis.call('pexpire', lease, window)
-  return {'ended', lose(old, lease_id, window)}
-end
-if old.session ~= '' then
-  local state, reason = session_state(old.session, epoch_ms())
-  if not state then return {'session-ended', reason} end
+-- The common case: a plain lock, no owner, and a lock that lasts no longer than it is to.
+if #KEYS == 3 then
+  local values = call('mget', KEYS[3], record)
+  local rest, session = string.match(values[2] or '',
+    '^held\n\n[^\n]*\n\n[^\n]*(\n[^\n]*\n([^\n]*)\n[^\n]*\n\n)1?\nlock\n$')
+  local holds = rest and string.byte(record, -1) ~= 109 and try('hget', lock, lease_id .. ':0')
+  if type(holds) == 'string' and values[1] and call('pttl', lock) <= tonumber(ttl_ms) then
+    local keep_ms = ttl_ms + window_ms
+    local text = 'held\n\n\n\n' .. ttl_ms .. rest ..
+      (session ~= '' and watchdog or '') .. '\nlock\n'
+    call('pexpire', lock, ttl_ms)
+    local left = call('pttl', KEYS[3])
+    if left >= 0 and left < keep_ms then call('pexpire', KEYS[3], keep_ms) end
+    call('set', record, text, 'px', keep_ms)
+    return {'held', values[1], ttl_ms, text, holds}
+  end
 end
 
-begin_writing(lock)
-set_time(old, lease_id, lock, ttl)
-write_renewed(old, lease_id, ttl, window, ARGV[4], ARGV[5])
-local token = old.token ~= '' and old.token or values[1] or '0'
-return {'held', token, ttl, format(old), redis.call('hget', lock, holder_of(old, lease_id))}
+-- modules lock fair read write
+local counter = KEYS[3]
+local leases, keep_ms = lib.lease, ttl_ms + window_ms
+local lease = lib.record.read(lease_id, 3, 2)
+if not lease then
+  local holds = #KEYS == 3 and string.byte(record, -1) ~= 109 and
+    call('hget', lock, lease_id .. ':0')
+  if not holds then return {'unknown'} end
+  lib.lock.set_time(lib.record.plain(lease_id, lock, record), lock, ttl_ms, holds)
+  lib.token.keep(counter, keep_ms)
+  return {'held', call('get', counter) or '0', ttl_ms, '', holds}
+end
+if lease.state == 'ended' then return leases.ended(lease) end
+if lease.state == 'waiting' then return lib.holder.busy_all(lease) end
+
+local holds = leases.holds_of(lease)
+if not holds then return leases.lost(lease, window_ms) end
+if lease.session ~= '' then lease.watchdog = watchdog or '' end
+-- The client is told that the lease holds: the attempt that was granted is not withdrawn.
+lease.attempt, lease.ttl = '', ttl_ms
+local counters = {}
+for i, name in ipairs(lease.locks) do
+  lib[lease.kind].set_time(lease, name, ttl_ms, holds[i])
+  counters[i] = KEYS[3 * i]
+  lib.token.keep(counters[i], keep_ms)
+  call('set', lease.keys[i], lib.record.format(lease, i), 'px', keep_ms)
+end
+return {'held', leases.tokens_of(lease, counters), ttl_ms, lib.record.format(lease, 1),
+  table.concat(holds, ' ')}

@@ -1,45 +1,46 @@
 -- Takes permits from a semaphore, all or none, for a request with an idempotency key: one of
--- the client's, or one that the server made so that the request can be taken back.
+-- the client's, or one that the server made so that the request can be withdrawn.
 --
--- KEYS  1 semaphore: free permits   2 the ends of permits, which it must not have   3 waiters
---       4 what the key did
--- ARGV  1 permits   2 the key   3 this request's own mark   4 retry window in ms
---       5 ms for which to be registered as a waiter when there are too few; 0: not
---       6 "1": this request is registered, and leaves when it gets them
+-- KEYS semaphore timeouts waiters idempotency
+-- ARGV permits key_id attempt window_ms wait_ms registered
+--
+--   semaphore    free permits
+--   timeouts     the ends of permits, which it must not have
+--   idempotency  what the request's idempotency key, `key_id`, did
+--   window_ms    for which the same request gives the same reply
+--   wait_ms      for which to be registered as a waiter when there are too few; 0: not
+--   registered   "1": the request is a waiter already, and leaves when it gets them
 --
 -- Replies  granted, free permits, permits taken | replayed, the same once more
 --          busy, free permits | reused | wrong-kind
 --
 -- The first write of a grant is one that fails when memory is short, so it is never half made.
--- include counter
-
-local semaphore, timeouts, waiters, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local permits, key_id, mark, window, wait = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local registered = ARGV[6] == '1'
-
-local asked = asked_for('acquire', permits, semaphore)
-local free = read_plain_counter(semaphore, timeouts)
-local old = recall(key)
+-- modules
+local counter, integer = lib.counter, lib.number.integer
+local asked = counter.asked_for('acquire', permits, semaphore)
+local free = counter.read_plain(semaphore, timeouts)
+local old = counter.recall(idempotency)
 
 local function leave(reply)
-  if registered then redis.call('zrem', waiters, mark) end
+  if registered == '1' then call('zrem', waiters, attempt) end
   return reply
 end
 
-local said = replay(key, old, asked, mark)
-if said then return leave(said) end
+local reply = counter.replay(idempotency, old, asked, attempt)
+if reply then return leave(reply) end
 if free == false then return leave({'wrong-kind'}) end
 if free and free >= tonumber(permits) then
   local left = free - permits
-  remember(key, asked, mark, permits, decimal(left), window)
-  redis.call('decrby', semaphore, permits)
-  if old and old.mark ~= mark then -- another request waits with the same key
-    redis.call('publish', 'rlockd:leases', key_id .. ' ' .. semaphore)
+  counter.remember(idempotency, asked, attempt, permits, integer(left), window_ms)
+  call('decrby', semaphore, permits)
+  if old and old.attempt ~= attempt then -- another request waits with the same key
+    call('publish', 'rlockd:leases', key_id .. ' ' .. semaphore)
   end
   return leave({'granted', left, tonumber(permits)})
 end
-if tonumber(wait) > 0 then
-  remember(key, asked, mark, '0', '', decimal(math.max(wait + window, redis.call('pttl', key))))
-  stand_among(waiters, mark, wait, window)
+if tonumber(wait_ms) > 0 then
+  local keep = math.max(wait_ms + window_ms, call('pttl', idempotency))
+  counter.remember(idempotency, asked, attempt, '0', '', integer(keep))
+  counter.stand_among(waiters, attempt, wait_ms, window_ms)
 end
 return {'busy', free or 0}

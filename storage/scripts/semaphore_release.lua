@@ -1,28 +1,33 @@
 -- Gives permits to a semaphore and wakes waiters. As with Redisson there is no upper bound but
--- that of the number, nobody has to have taken them, and a semaphore that is not there is made.
+-- that of the number, and the permits need not have been taken.
 --
--- KEYS  1 semaphore   2 the ends of permits, which it must not have   3 waiters
---       4 what the request's idempotency key did, if it has one
--- ARGV  1 permits   2 channel   3 retry window in ms   4 the most that it may have
+-- KEYS semaphore timeouts waiters [idempotency]
+-- ARGV permits channel window_ms permits_max create
+--
+--   KEYS         those of semaphore_acquire.lua; idempotency: of a request with a key
+--   window_ms    for which the same request gives the same reply
+--   permits_max  the most that the semaphore may have
+--   create       "1": a semaphore that is not there is made
 --
 -- Replies  released, free permits, permits | replayed, the same once more
---          reused | wrong-kind | too-large, free permits
+--          reused | wrong-kind | missing | too-large, free permits
 --
 -- It works when memory is short: the first write, of no effect, is one that Redis allows.
--- include counter
-
-local semaphore, timeouts, waiters, key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local permits, channel, window, max = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-
-local asked = asked_for('release', permits, semaphore)
-local free = read_plain_counter(semaphore, timeouts)
-local said = key and replay(key, recall(key), asked, '')
-if said then return said end
+-- modules
+local counter, integer = lib.counter, lib.number.integer
+local asked = counter.asked_for('release', permits, semaphore)
+local free = counter.read_plain(semaphore, timeouts)
+local reply = idempotency and
+  counter.replay(idempotency, counter.recall(idempotency), asked, '')
+if reply then return reply end
 if free == false then return {'wrong-kind'} end
-if (free or 0) + permits > tonumber(max) then return {'too-large', free} end
-redis.call('zrem', waiters, '')
-local total = redis.call('incrby', semaphore, permits)
+if not free and create ~= '1' then return {'missing'} end
+if (free or 0) + permits > tonumber(permits_max) then return {'too-large', free} end
+call('zrem', waiters, '')
+local total = call('incrby', semaphore, permits)
 -- A semaphore may owe permits; Redisson's listeners want a positive number.
-if total > 0 then redis.call('publish', channel, decimal(total)) end
-if key then remember(key, asked, '', permits, decimal(total), window) end
+if total > 0 then call('publish', channel, integer(total)) end
+if idempotency then
+  counter.remember(idempotency, asked, '', permits, integer(total), window_ms)
+end
 return {'released', total, tonumber(permits)}

@@ -1,18 +1,43 @@
--- Ends a session and releases its leases, a batch at a time: call it until nothing is left. The
--- same again gives the same reply within the retry window.
+-- Ends a session, and names the leases that are to be released and spent, a batch at a time:
+-- call again with the refs of the leases that were worked off until no ref comes.
+-- KEYS session notes due
+-- ARGV reason window_ms batch held forget...
 --
--- KEYS  1 session
--- ARGV  1 session id   2 retry window in ms   3 how many leases to release at most
+-- reason    released: its client ends it | expired: its time is over, or another front end has
+--           ended it and not worked off its leases
+-- batch     refs to name at most
+-- held      how many refs, the first of `forget`, are those of leases that held
+-- forget    refs of leases that were worked off
 --
--- Replies  released, leases released so far, leases left | ended, reason
--- include lease
--- include session
+-- Replies  released, leases released so far, [ref, ...] | open, remaining ms: not expired
+--          ended, reason: before, and for another reason
+--
+-- The same again gives the same reply within the window: a lease counts when its note goes, also
+-- where two front ends work off one session. The first write is one that Redis
+-- allows when memory is short.
+-- modules
 
-local session = KEYS[1]
-local session_id, window, batch = ARGV[1], ARGV[2], ARGV[3]
+local now = lib.number.epoch_ms()
+local open, why = lib.session_home.open(session, now)
+if open and reason == 'expired' then return {'open', open.deadline - now} end
+if not open and (why == 'unknown' or reason == 'released' and why ~= 'released') then
+  return {'ended', why}
+end
 
-local now = epoch_ms()
-local state, reason = session_state(session_id, now)
-if not state and reason ~= 'released' then return {'ended', reason} end
-local left = end_some(session_id, 'released', now, batch, window)
-return {'released', tonumber(redis.call('hget', session, 'released')), left}
+for _, key in ipairs(KEYS) do call('pexpire', key, window_ms) end
+if call('hget', session, 'state') ~= 'ended' then
+  call('hset', session, 'state', 'ended', 'reason', reason)
+  call('publish', 'rlockd:sessions', string.match(session, '{(.*)}'))
+end
+call('hdel', notes, '') -- the sentinels
+call('zrem', due, '')
+local released = 0
+for i = 5, #ARGV do
+  local is_counted = call('hdel', notes, ARGV[i]) == 1 and i - 4 <= tonumber(held)
+  if is_counted then released = released + 1 end
+  call('zrem', due, ARGV[i])
+end
+return {
+  'released', call('hincrby', session, 'released', released),
+  call('hrandfield', notes, batch)
+}

@@ -1,27 +1,25 @@
--- Opens a session, or says that it is open already.
+-- Opens a session. A session that is open already stays as it is.
+-- KEYS session notes due
+-- ARGV ttl_ms name window_ms [is_made]
 --
--- KEYS  1 session   2 all sessions
--- ARGV  1 session id   2 ttl in ms   3 name   4 retry window in ms
---       5 "1": a token of the server's own came back: it is open, or it is spent
+-- window_ms  how long what a session was remains known after its deadline
+-- is_made    "1": the server made the token some time ago, so the session is open or spent
 --
 -- Replies  opened, remaining ms | open, remaining ms | ended, reason | reused
--- include lease
--- include session
+-- modules
 
-local session, sessions = KEYS[1], KEYS[2]
-local session_id, ttl, name, window, made = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
+local SENTINEL_SCORE = '9007199254740991' -- later than any visit
 
-local now = epoch_ms()
-local state, reason = session_state(session_id, now)
-if state then
-  local known = redis.call('hmget', session, 'ttl', 'name', 'deadline')
-  if known[1] ~= ttl or known[2] ~= name then return {'reused'} end
-  return {'open', known[3] - now}
+local now = lib.number.epoch_ms()
+local open, reason = lib.session_home.open(session, now)
+if open then
+  if open.ttl ~= tonumber(ttl_ms) or open.name ~= name then return {'reused'} end
+  return {'open', open.deadline - now}
 end
-if reason ~= 'unknown' or made then return {'ended', reason} end
-local deadline = now + ttl
-redis.call('hset', session, 'state', 'open', 'ttl', ttl, 'name', name, 'opened', integer(now),
-  'deadline', integer(deadline), 'released', 0)
-redis.call('pexpire', session, ttl + window)
-redis.call('zadd', sessions, deadline, session_id)
-return {'opened', tonumber(ttl)}
+if reason ~= 'unknown' or is_made == '1' then return {'ended', reason} end
+call('hset', session, 'state', 'open', 'ttl', ttl_ms, 'name', name, 'opened', now,
+  'deadline', now + ttl_ms, 'released', 0)
+call('hset', notes, '', '')
+call('zadd', due, SENTINEL_SCORE, '')
+for _, key in ipairs(KEYS) do call('pexpire', key, ttl_ms + window_ms) end
+return {'opened', tonumber(ttl_ms)}

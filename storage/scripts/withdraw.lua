@@ -1,33 +1,31 @@
--- Takes back what one request did, when its requester is gone before it was answered or nobody
--- knows what came of it: a grant or a place among the waiters. Does nothing when another
--- request has been told since that the lease holds, or waits with the same token.
+-- Withdraws one attempt, whose requester is gone before it was answered or whose outcome is
+-- unknown: its grant or its place among the waiters. Does nothing when the client has been told
+-- that the lease holds, or another request waits with the same token.
 --
--- KEYS  1 lock   2 lease record   3 waiters, for withdrawals of other kinds
--- ARGV  1 lease id   2 the request's own mark
---       3 "1": the request made the token, so nobody else can have asked with it
---       4 "1": the place in a fair lock's queue stays, for the next request with the token
---       5 retry window in ms
---       6 of several locks: their names, a newline before each
+-- KEYS lock record...
+-- ARGV lease_id attempt unrepeatable keep_place window_ms
 --
--- Reply  1: a grant was undone; 0: there was none of this request's
--- include lease
-
-local lock, lease = KEYS[1], KEYS[2]
-local lease_id, mark = ARGV[1], ARGV[2]
-
-local old = parse(redis.call('get', lease) or nil)
-if not old then
-  if ARGV[3] ~= '1' or redis.call('hexists', lock, lease_id .. ':0') == 0 then return 0 end
-  take_hold_off({kind = 'lock', owner = ''}, lease_id, lock)
+--   KEYS          for each lock of the lease
+--   unrepeatable  "1": the request made the token, so no other request can have used it
+--   keep_place    "1": the place in a fair lock's queue stays, for the next request with the
+--                 token
+--   window_ms     for which a place's record is kept
+--
+-- Reply  1: a grant was undone; 0: the attempt had none
+--        2: the lease holds by another request, or its client was told that it holds
+-- modules lock fair read write
+local lease = lib.record.read(lease_id, 2, 2)
+if not lease then
+  if unrepeatable ~= '1' or call('hexists', lock, lease_id .. ':0') == 0 then return 0 end
+  lib.lock.release(lib.record.plain(lease_id, lock, KEYS[2]), lock)
   return 1
 end
-if names_of(old) ~= (ARGV[6] or lock) or old.state == 'ended' then return 0 end
-if old.state == 'waiting' then
-  stop_waiting_with(old, lease_id, mark, ARGV[4] == '1' and old.kind == 'fair' and ARGV[5])
+if lease.state == 'ended' then return 0 end
+if lease.state == 'waiting' then
+  lib.waiting.withdraw(lease, attempt, keep_place == '1' and window_ms)
   return 0
 end
-if old.mark ~= mark then return 0 end
-local undone = let_go(old, lease_id)
-unbind(old, lease_id)
-redis.call('del', lease)
+if lease.attempt ~= attempt then return 2 end
+local undone = lib.lease.release(lease)
+call('del', unpack(lease.keys))
 return undone and 1 or 0

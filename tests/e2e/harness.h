@@ -43,6 +43,7 @@ struct e2e_plan {
     int front_ends;           /* 0 to 2 */
     bool without_redis;       /* then front_ends has to be 0 */
     const char *const *flags; /* of the front ends, NULL-terminated; may be NULL */
+    bool needs_one_server; /* locks names at once that a cluster keeps apart: not run there */
 };
 
 /* A compound literal, because clang-format 14 and 19 break bare braces differently. */
@@ -56,6 +57,8 @@ int e2e_run(const struct e2e_plan *plan);
 /* `undo(thing)` runs when the test ends, last come, first served. */
 void world_defer(struct world *w, void (*undo)(void *thing), void *thing);
 const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Leaves a test that makes no sense on a Redis Cluster; does nothing elsewhere. */
+void skip_on_cluster(struct world *w);
 /* A fresh random token. No log of a front end may ever hold it: checked after every test. */
 const char *token_new(struct world *w);
 
@@ -102,6 +105,7 @@ struct child;
 struct child *child_start(struct world *w, const char *name, const char *const *argv,
                           const char *const *env);
 int child_pid(const struct child *child);
+/* After SIGSTOP the child stands still when this returns. */
 void child_signal(struct child *child, int signo);
 /* Exit code, 128 + n after signal n, -1 when it still runs after `ms` (scaled). */
 int child_wait(struct child *child, int64_t ms);
@@ -116,12 +120,13 @@ struct front {
     struct world *world;
     struct child *child;
     int port;
-    bool ended; /* stopped or killed by the test */
+    int reserved_fd; /* bound to that port, never listening */
+    bool ended;      /* stopped or killed by the test */
     size_t log_checked_len;
 };
 
-/* Starts rlockd with `--listen 127.0.0.1:0` and these flags (NULL at the end). `launch` returns
- * when it listens, `start` when /readyz says ready. */
+/* Starts rlockd on a port of 127.0.0.1 that stays its own until the test ends, with these flags
+ * (NULL at the end). `launch` returns when it listens, `start` when /readyz says ready. */
 struct front *front_launch(struct world *w, ...) __attribute__((sentinel));
 struct front *front_start(struct world *w, ...) __attribute__((sentinel));
 bool front_ready(struct front *fe);
@@ -139,6 +144,7 @@ double front_metric(struct front *fe, const char *family, const char *labels);
 struct redis {
     struct world *world;
     struct child *child;
+    int number; /* no other of this world has it */
     char dir[80];
     char socket[96];
     char url[128];
@@ -148,6 +154,9 @@ struct redis {
 /* A private redis-server on a unix socket, append-only file on; pairs of setting and value for
  * CONFIG SET, NULL at the end. */
 struct redis *redis_start(struct world *w, ...) __attribute__((sentinel));
+/* E2E_REDIS_CLUSTER=1: every private Redis is a cluster of one server that owns all slots. It
+ * has only database 0, and refuses a command or a script whose keys are in different slots. */
+bool redis_is_cluster(void);
 /* kill -9: what it answered survives in the file. Not for the Redis of the plan. */
 void redis_kill(struct redis *redis);
 void redis_return(struct redis *redis); /* and back again, same directory and socket */
@@ -266,6 +275,9 @@ enum proxy_mode {
 struct proxy;
 struct proxy *proxy_start(struct redis *redis);
 void proxy_set(struct proxy *proxy, enum proxy_mode mode);
+/* Returns when every command was answered and none came for a while: what a front end began, a
+ * subscription and the attempt after it, is over. */
+void proxy_settle(struct proxy *proxy);
 /* Bytes of commands that have come from rlockd, and bytes of answers that were lost. */
 size_t proxy_commands_len(struct proxy *proxy);
 size_t proxy_dropped_len(struct proxy *proxy);

@@ -101,8 +101,5 @@ struct slow slow_start(struct world *w)
 
 void slow_settle(struct slow *slow)
 {
-    for (size_t before = 1; before != proxy_commands_len(slow->proxy);) {
-        before = proxy_commands_len(slow->proxy);
-        nap_ms(100);
-    }
+    proxy_settle(slow->proxy);
 }

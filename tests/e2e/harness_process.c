@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-enum { ENV_MAX = 256, ARGS_MAX = 64 };
+enum { ENV_MAX = 256, ARGS_MAX = 64, STOP_MS = 5000 };
 
 struct child {
     struct world *world;
@@ -108,10 +108,23 @@ int child_pid(const struct child *child)
     return child->pid;
 }
 
+/* All its threads; or it has ended. */
+static bool child_has_stopped(const struct child *child)
+{
+    siginfo_t info = {0};
+
+    return waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG) ==
+               0 &&
+           info.si_pid == child->pid;
+}
+
 void child_signal(struct child *child, int signo)
 {
-    if (child->exit_code < 0)
-        kill(child->pid, signo);
+    if (child->exit_code >= 0)
+        return;
+    kill(child->pid, signo);
+    if (signo == SIGSTOP)
+        wait_until(child_has_stopped(child), STOP_MS);
 }
 
 int child_wait(struct child *child, int64_t ms)

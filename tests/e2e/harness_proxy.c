@@ -10,7 +10,14 @@
 
 #include "harness_world.h"
 
-enum { PAIRS_MAX = 64, CHUNK_LEN = 16384, DELAY_MS = 300, TICK_MS = 10 };
+enum {
+    PAIRS_MAX = 64,
+    CHUNK_LEN = 16384,
+    DELAY_MS = 300,
+    TICK_MS = 10,
+    QUIET_MS = 100,
+    SETTLE_MS = 5000
+};
 
 /* An answer of Redis that has not been passed on yet. */
 struct chunk {
@@ -23,6 +30,7 @@ struct chunk {
 struct pair {
     int client, server;
     bool subscribes; /* the connection that messages come on */
+    bool asks;       /* no answer came after its last command */
     bool torn;       /* answers of it are lost: TCP never delivers what comes after a gap */
     struct chunk *first, **last;
 };
@@ -35,6 +43,7 @@ struct proxy {
     _Atomic int mode;
     _Atomic bool stop;
     _Atomic size_t commands_len, dropped_len;
+    _Atomic bool moves; /* an answer is to come, or to be passed on */
     struct pair pairs[PAIRS_MAX];
     size_t pairs_len;
 };
@@ -47,6 +56,17 @@ static void fd_reset(int fd)
     close(fd);
 }
 
+static void drop_answers(struct pair *pair)
+{
+    while (pair->first != NULL) {
+        struct chunk *next = pair->first->next;
+
+        free(pair->first);
+        pair->first = next;
+    }
+    pair->last = &pair->first;
+}
+
 static void pair_close(struct proxy *proxy, size_t n, bool reset)
 {
     struct pair *pair = &proxy->pairs[n];
@@ -56,12 +76,7 @@ static void pair_close(struct proxy *proxy, size_t n, bool reset)
     else
         close(pair->client);
     close(pair->server);
-    while (pair->first != NULL) {
-        struct chunk *next = pair->first->next;
-
-        free(pair->first);
-        pair->first = next;
-    }
+    drop_answers(pair);
     proxy->pairs_len--;
     if (n == proxy->pairs_len)
         return;
@@ -102,6 +117,7 @@ static bool pass_command(struct proxy *proxy, struct pair *pair)
     if (n <= 0)
         return false;
     proxy->commands_len += (size_t)n;
+    pair->asks = true;
     if (memmem(bytes, (size_t)n, "SUBSCRIBE", strlen("SUBSCRIBE")) != NULL)
         pair->subscribes = true;
     return send(pair->server, bytes, (size_t)n, MSG_NOSIGNAL) == n;
@@ -126,9 +142,10 @@ static bool take_answer(struct proxy *proxy, struct pair *pair)
     if (chunk == NULL)
         abort();
     n = recv(pair->server, chunk->bytes, CHUNK_LEN, 0);
+    pair->asks = false;
     if (n > 0 && is_lost(proxy, pair))
         pair->torn = true;
-    else if (pair->torn)
+    if (!is_lost(proxy, pair) && pair->torn)
         n = 0;
     if (n <= 0 || is_lost(proxy, pair)) {
         free(chunk);
@@ -144,8 +161,12 @@ static bool take_answer(struct proxy *proxy, struct pair *pair)
     return true;
 }
 
-static bool pass_answers(struct pair *pair)
+static bool pass_answers(const struct proxy *proxy, struct pair *pair)
 {
+    if (pair->first != NULL && is_lost(proxy, pair)) {
+        pair->torn = true;
+        drop_answers(pair); /* those that are late are lost, too */
+    }
     while (pair->first != NULL && pair->first->due_ms <= now_ms()) {
         struct chunk *chunk = pair->first;
         ssize_t n = send(pair->client, chunk->bytes, chunk->len, MSG_NOSIGNAL);
@@ -159,6 +180,15 @@ static bool pass_answers(struct pair *pair)
             return false;
     }
     return true;
+}
+
+static bool any_moves(const struct proxy *proxy)
+{
+    for (size_t i = 0; i < proxy->pairs_len; i++) {
+        if (proxy->pairs[i].asks || proxy->pairs[i].first != NULL)
+            return true;
+    }
+    return false;
 }
 
 static void proxy_turn(struct proxy *proxy)
@@ -187,10 +217,11 @@ static void proxy_turn(struct proxy *proxy)
         if (ok && want != 0 && fds[2 + 2 * i].revents != 0)
             ok = take_answer(proxy, pair);
         if (ok && want != 0)
-            ok = pass_answers(pair);
+            ok = pass_answers(proxy, pair);
         if (!ok)
             pair_close(proxy, i, proxy->mode == PROXY_RESET);
     }
+    proxy->moves = any_moves(proxy);
     if (fds[0].revents != 0)
         pair_open(proxy);
 }
@@ -248,6 +279,15 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode)
 size_t proxy_commands_len(struct proxy *proxy)
 {
     return proxy->commands_len;
+}
+
+void proxy_settle(struct proxy *proxy)
+{
+    for (size_t before = SIZE_MAX; before != proxy->commands_len;) {
+        before = proxy->commands_len;
+        nap_ms(QUIET_MS);
+        wait_until(!proxy->moves, SETTLE_MS);
+    }
 }
 
 size_t proxy_dropped_len(struct proxy *proxy)

@@ -1,6 +1,10 @@
-/* rlockd processes: on a port they pick themselves, stopped with SIGTERM, their logs checked.
+/* rlockd processes: each on a port of its own, stopped with SIGTERM, their logs checked.
  */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "harness_world.h"
 
@@ -15,6 +19,24 @@ static int port_logged(struct front *fe)
 
     json_decref(line);
     return port;
+}
+
+/* Binds a free port of 127.0.0.1 and keeps it, without listening: the kernel gives that port to
+ * no other process while the front end is down, yet lets the front end itself listen there.
+ * Without that, a killed front end's port soon belongs to another test's server. */
+static int port_reserve(struct front *fe)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(address);
+    const int on = 1;
+
+    fe->reserved_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fe->reserved_fd < 0 ||
+        setsockopt(fe->reserved_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(fe->reserved_fd, (struct sockaddr *)&address, len) != 0 ||
+        getsockname(fe->reserved_fd, (struct sockaddr *)&address, &len) != 0)
+        FAIL("no port for rlockd: %s", strerror(errno));
+    return ntohs(address.sin_port);
 }
 
 static void front_forget(struct front *fe)
@@ -41,6 +63,7 @@ static void front_undo(void *thing)
                            child_pid(fe->child), code);
     }
     front_forget(fe);
+    close(fe->reserved_fd);
     free(fe);
 }
 
@@ -48,11 +71,12 @@ static struct front *front_launch_list(struct world *w, const char *const *flags
 {
     struct front *fe = calloc(1, sizeof(*fe));
     struct world_inside *in = w->inside;
-    const char *args[FLAGS_MAX] = {"--listen", "127.0.0.1:0"};
-    size_t len = 2;
+    const char *args[FLAGS_MAX] = {"--listen"};
+    size_t len = 1;
 
     if (fe == NULL)
         abort();
+    args[len++] = text(w, "127.0.0.1:%d", port_reserve(fe));
     while (flags != NULL && *flags != NULL && len + 1 < FLAGS_MAX)
         args[len++] = *flags++;
     args[len] = NULL;

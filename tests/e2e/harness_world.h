@@ -22,6 +22,7 @@ struct world_inside {
     int children_len;
     int complaints; /* found while cleaning up; they fail the test that ends */
     bool started;
+    bool skipped; /* the running test asked for that */
 };
 
 void world_complain(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -27,13 +27,12 @@ static void test_wrong_fields(struct world *w)
         {"", "{\"ttl_ms\":\"1000\"}", "ttl_ms"},
         {"", "{\"ttl_ms\":1000.5}", "ttl_ms"},
         {"", "{\"ttl_ms\":true}", "ttl_ms"},
-        {"", "{\"ttl_ms\":null}", "ttl_ms"},
         {"", "{\"wait_ms\":55001}", "wait_ms"},
         {"", "{\"note\":5}", "note"},
         {"", "{\"note\":\"a\\u0007b\"}", "note"},
         {"", "{\"kind\":[]}", "kind"},
         {"", "{\"tttl_ms\":1000}", "tttl_ms"},
-        {"?ttl_ms=1000", "{\"ttl_ms\":1000}", "ttl_ms"},
+        {"?ttl_ms=1000", "{\"ttl_ms\":1001}", "ttl_ms"},
     };
 
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
@@ -67,7 +66,6 @@ static void test_wrong_bodies(struct world *w)
         "{",
         "[]",
         "\"ttl_ms\"",
-        "null",
         "{\"ttl_ms\":1000} x",
         "{\"ttl_ms\":1000,\"ttl_ms\":1000}",
         "{\"ttl_ms\":1000,}",
@@ -84,6 +82,23 @@ static void test_wrong_bodies(struct world *w)
         expect_problem(r, 400, "malformed-request");
     }
     assert_false(redis_has(w->redis, "bodies"));
+}
+
+/* As generated clients send them. */
+static void test_bodies_of_generators(struct world *w)
+{
+    static const char *const bodies[] = {
+        "", "null", "{}", "{\"ttl_ms\":null,\"note\":null}", "{\"ttl_ms\":30000.0}",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(bodies); i++)
+        expect_int(HTTP(w->a, .method = "PUT", .path = text(w, "/v1/locks/generated-%zu", i),
+                        .token = token_new(w), .body = bodies[i]),
+                   "ttl_ms", 30000);
+    expect_status(HTTP(w->a, .method = "PUT",
+                       .path = "/v1/locks/generated?ttl_ms=1000&kind=lock",
+                       .token = token_new(w), .body = "{\"ttl_ms\":1000,\"kind\":\"lock\"}"),
+                  201);
 }
 
 static void test_wrong_tokens(struct world *w)
@@ -140,8 +155,7 @@ static void test_fields_where_there_are_none(struct world *w)
 
 static void test_no_such_route(struct world *w)
 {
-    static const char *const paths[] = {"/",
-                                        "/v1",
+    static const char *const paths[] = {"/v1",
                                         "/v1/",
                                         "/v1/lock/a",
                                         "/v1/locks/a/b",
@@ -154,6 +168,57 @@ static void test_no_such_route(struct world *w)
 
     for (size_t i = 0; i < COUNT_OF(paths); i++)
         expect_problem(http(w->a, "GET", paths[i], NULL), 404, "not-found");
+}
+
+/* An answer that says how to go on. */
+static void test_details_that_help(struct world *w)
+{
+    static const struct {
+        const char *method, *path, *detail;
+    } rows[] = {
+        {"GET", "/v1/locks/orders/42", "a slash in a name is written %2F"},
+        {"PUT", "/v1/locks/orders/42", "a slash in a name is written %2F"},
+        {"GET", "/v1/locks/orders/", "without the slash at its end there is"},
+        {"GET", "/version/", "without the slash at its end there is"},
+        {"GET", "/v1/lock/x", "/openapi.yaml says what there is"},
+        {"GET", "/health", "/openapi.yaml says what there is"},
+        {"PUT", "/v1/locks/x",
+         "Lease-Token: this request needs the header: a UUID that you make"},
+        {"DELETE", "/v1/sessions/5f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a11",
+         "the token that the session was opened with"},
+        {"POST", "/v1/locks/x?ttl=1",
+         "ttl: there is no such field here: there are wait_ms, ttl_ms"},
+        {"POST", "/v1/locks/x?ttl_ms=30", "from 100 to 86400000 milliseconds"},
+        {"POST", "/v1/locks/x?wait_ms=120000", "to wait longer, ask again with the same token"},
+        {"GET", "/livez?x=1", "there is no such field here: none is taken"},
+    };
+    const char *token = token_new(w), *first = token_new(w);
+    struct reply *r;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        expect_detail(http(w->a, rows[i].method, rows[i].path, NULL), rows[i].detail);
+    r = http(w->a, "GET", "/", NULL);
+    expect_status(r, 200);
+    expect_str(r, "name", "rlockd");
+    expect_str(r, "documentation", "/openapi.yaml");
+    /* PATCH spends no token. */
+    r = lock_renew(w->a, "helps", token, NULL);
+    expect_problem(r, 410, "lease-ended");
+    expect_detail(r, "no lease of this token is known here");
+    r = lock_put(w->a, "helps", token, NULL);
+    expect_status(r, 201);
+    r = lock_release(w->a, "helps", reply_str(r, "lease_id"));
+    expect_problem(r, 410, "lease-ended");
+    expect_detail(r, "it seems to be a lease_id");
+    expect_status(lock_release(w->a, "helps", token), 200);
+    expect_detail(lock_put(w->a, "helps", token, NULL), "its token is spent");
+    /* Kept for whoever waited first. */
+    expect_status(lock_put(w->a, "queue", first, "kind=fair"), 201);
+    expect_detail(lock_put(w->a, "queue", token_new(w), "kind=fair&wait_ms=50"),
+                  "someone else");
+    expect_status(lock_release(w->a, "queue", first), 200);
+    expect_detail(lock_put(w->a, "queue", token_new(w), "kind=fair"),
+                  "free, and kept for the first in its queue");
 }
 
 static void check_allow(struct world *w, const struct reply *r, const char *const *methods)
@@ -199,18 +264,22 @@ static void test_wrong_kind(struct world *w)
     expect_problem(lock_release(w->a, "kind:string", token_new(w)), 409, "wrong-kind");
     expect_problem(lock_renew(w->a, "kind:string", token_new(w), NULL), 409, "wrong-kind");
     assert_string_equal(redis_str(w->redis, "GET kind:string"), "3");
-    redis_ok(w->redis, "DEL kind:rw kind:string kind:map");
+    redis_ok(w->redis, "DEL kind:rw");
+    redis_ok(w->redis, "DEL kind:string");
+    redis_ok(w->redis, "DEL kind:map");
 }
 
+/* The same token on another lock is another lease. */
 static void test_token_of_another_lock(struct world *w)
 {
     const char *token = token_new(w);
 
     expect_status(lock_put(w->a, "mine", token, NULL), 201);
-    expect_problem(lock_put(w->a, "other", token, NULL), 422, "token-reused");
-    expect_problem(lock_renew(w->a, "other", token, NULL), 422, "token-reused");
-    expect_problem(lock_release(w->a, "other", token), 422, "token-reused");
-    assert_false(redis_has(w->redis, "other"));
+    expect_problem(lock_renew(w->a, "another", token, NULL), 410, "lease-ended");
+    expect_status(lock_put(w->a, "another", token, NULL), 201);
+    expect_status(lock_release(w->a, "another", token), 200);
+    assert_false(redis_has(w->redis, "another"));
+    expect_problem(lock_put(w->a, "mine", token, "kind=read"), 422, "token-reused");
     expect_status(lock_put(w->a, "mine", token, NULL), 200);
 }
 
@@ -290,9 +359,11 @@ int main(void)
         E2E_TEST(test_wrong_fields),
         E2E_TEST(test_limits_are_inclusive),
         E2E_TEST(test_wrong_bodies),
+        E2E_TEST(test_bodies_of_generators),
         E2E_TEST(test_wrong_tokens),
         E2E_TEST(test_fields_where_there_are_none),
         E2E_TEST(test_no_such_route),
+        E2E_TEST(test_details_that_help),
         E2E_TEST(test_wrong_method),
         E2E_TEST(test_wrong_kind),
         E2E_TEST(test_token_of_another_lock),

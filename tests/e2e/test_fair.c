@@ -201,7 +201,8 @@ static void test_a_called_waiter_hangs_up(struct world *w)
 
 static bool is_shared(struct world *w, const char *place)
 {
-    const char *record = redis_str(w->redis, "GET %s", text(w, "rlockd:lease:%.36s", place));
+    const char *record = redis_str(w->redis, "GET %s",
+                                   text(w, "rlockd:lease:{two}:%.36s", place));
 
     return record != NULL && strstr(record, "shared") != NULL;
 }
@@ -277,6 +278,59 @@ static void test_the_end_of_a_lease(struct world *w)
     expect_str(r, "reason", "expired");
 }
 
+/* Places of ours that last, each asked for a moment ago. */
+static void fill_queue(struct world *w, const char *lock, int places)
+{
+    static const char script[] =
+        "local now = redis.call('time')[1] * 1000 "
+        "for i = 1, tonumber(ARGV[1]) do "
+        "  local id = string.format('aaaaaaaa-0000-5000-8000-%012d', i) "
+        "  redis.call('rpush', KEYS[1], id .. ':0') "
+        "  redis.call('zadd', KEYS[2], now + 900000 + i, id .. ':0') "
+        "  redis.call('zadd', KEYS[3], now + 900000, id) "
+        "end return 1";
+
+    redis_int(w->redis, "EVAL %s 3 %s %s %s %d", script, fair_queue(w, lock),
+              fair_times(w, lock), text(w, "rlockd:places:{%s}", lock), places);
+}
+
+static long long calls_of(struct world *w, const char *command)
+{
+    const char *field = text(w, "cmdstat_%s:calls=", command);
+    const char *at = strstr(redis_str(w->redis, "INFO commandstats"), field);
+
+    return at != NULL ? atoll(at + strlen(field)) : 0;
+}
+
+/* Answers that name no waiter do not read the queue, however long it is. */
+static void test_a_long_queue_is_not_read_for_nothing(struct world *w)
+{
+    enum { PLACES = 300, ROUNDS = 5, CALLS_MAX = 4 * ROUNDS * 10 };
+    static const char *const commands[] = {"lrange", "zscore", "get"};
+    long long before[COUNT_OF(commands)];
+
+    fair_hold(w->a, "queued", NULL);
+    json_int_t fence = reply_int(lock_look(w->a, "queued"), "fencing_token");
+    const char *check = lock_path(w->a->world, "queued",
+                                  text(w, "/fencing-tokens/%lld", (long long)fence));
+    fill_queue(w, "queued", PLACES);
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        before[i] = calls_of(w, commands[i]);
+    for (int i = 0; i < ROUNDS; i++) {
+        expect_status(fair_put(w->b, "queued", token_new(w), NULL), 423);
+        expect_status(http(w->b, "GET", check, NULL), 200);
+        expect_status(http(w->b, "GET", "/v1/locks?prefix=queued", NULL), 200);
+        /* The wait, short as it is, takes a place behind all of them. */
+        expect_status(fair_put(w->b, "queued", token_new(w), "wait_ms=1"), 423);
+    }
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        long long calls = calls_of(w, commands[i]) - before[i];
+        if (calls > (i == 0 ? 0 : CALLS_MAX))
+            FAIL("%lld times %s for %d answers", calls, commands[i], 4 * ROUNDS);
+    }
+    expect_int(lock_look(w->a, "queued"), "waiter_count", PLACES + ROUNDS);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -290,6 +344,7 @@ int main(void)
         E2E_TEST(test_two_requests_with_one_token),
         E2E_TEST(test_force_unlock_calls_the_head),
         E2E_TEST(test_the_end_of_a_lease),
+        E2E_TEST(test_a_long_queue_is_not_read_for_nothing),
     };
     struct e2e_plan plan = {.name = "fair", E2E_TESTS(tests), .front_ends = 2};
 

@@ -227,13 +227,10 @@ static void test_no_place_ends_for_want_of_redis(struct world *w)
     redis_kill(p.redis);
     redis_return(p.redis);
     wait_until(front_ready(first_back), RECOVER_MS);
-    const char *record = text(w, "rlockd:lease:%.36s", places[0]);
-    redis_ok(p.redis, "PEXPIRE %s 9000", record);
     for (int i = 0; i < WAITERS; i++)
-        redis_ok(p.redis, "ZADD rlockd:due XX 1 %s", text(w, "%.36s", places[i]));
-    wait_until(redis_int(p.redis, "ZCOUNT rlockd:due -inf 1") == 0, RECOVER_MS);
+        redis_ok(p.redis, "ZADD rlockd:places:{away} XX 1 %s", text(w, "%.36s", places[i]));
+    expect_problem(fair_put(first_back, "away", token_new(w), NULL), 423, "locked");
     expect_queue(p.redis, "away", places[0], places[1], places[2]);
-    assert_true(redis_int(p.redis, "PTTL %s", record) > PLACE_MS);
     child_signal(p.fe->child, SIGCONT);
     wait_until(front_ready(p.fe), RECOVER_MS);
     expect_queue(p.redis, "away", places[0], places[1], places[2]);
@@ -360,21 +357,16 @@ static void test_a_place_outlives_its_record(struct world *w)
 
     front_kill(doomed);
     call_await(dead, 5000);
-    assert_true(redis_int(w->redis, "PTTL rlockd:lease:%s", lease_id) > PLACE_MS / 2);
+    assert_true(redis_int(w->redis, "PTTL rlockd:lease:{%s}:%s", lock, lease_id) >
+                PLACE_MS / 2);
     expect_status(lock_release(w->a, lock, holder), 200);
-    redis_ok(w->redis, "DEL rlockd:lease:%s", lease_id);
+    redis_ok(w->redis, "DEL rlockd:lease:{%s}:%s", lock, lease_id);
     expect_status(fair_put(w->b, lock, token, "ttl_ms=60000"), 201);
     expect_no_queue(w->redis, lock);
-    assert_null(redis_str(w->redis, "ZSCORE rlockd:due %s", lease_id));
+    assert_null(redis_str(w->redis, "ZSCORE rlockd:places:{%s} %s", lock, lease_id));
     expect_problem(fair_put(w->a, lock, next, NULL), 423, "locked");
     expect_status(lock_release(w->b, lock, token), 200);
     expect_status(fair_put(w->a, lock, next, NULL), 201);
-}
-
-static bool is_overdue_gone(struct world *w, const char *lease_id)
-{
-    redis_ok(w->redis, "ZADD rlockd:due XX 1 %s", lease_id);
-    return redis_str(w->redis, "ZSCORE rlockd:due %s", lease_id) == NULL;
 }
 
 /* The queue's keys become something else while one holds and two wait: they end, the watchdog
@@ -386,16 +378,10 @@ static void test_keys_change_in_use(struct world *w)
         struct session s = session_new(w->a, NULL);
         const char *holder = session_hold(w->a, &s, lock, "kind=fair");
         struct call *call = fair_park(w->b, lock, waits, "wait_ms=30000");
-        const char *idle = token_new(w), *later = text(w, "zzz-%d", which);
         const char *key = which ? fair_times(w, lock) : fair_queue(w, lock);
 
-        expect_problem(fair_put(w->a, lock, idle, "wait_ms=50"), 423, "locked");
-        idle = text(w, "%.36s", fair_place(w->a, lock, idle));
+        expect_problem(fair_put(w->a, lock, token_new(w), "wait_ms=50"), 423, "locked");
         redis_ok(w->redis, "SET %s x", key);
-        /* The round of the watchdog that finds its time over finds all others, too. */
-        redis_ok(w->redis, "ZADD rlockd:due 2 %s", later);
-        wait_until(is_overdue_gone(w, idle), PLACE_MS + 2000);
-        assert_null(redis_str(w->redis, "ZSCORE rlockd:due %s", later));
         expect_problem(call_await(call, 7000), 409, "wrong-kind");
         expect_status(lock_release(w->b, lock, holder), 200);
         expect_status(session_end(w->a, &s), 200);

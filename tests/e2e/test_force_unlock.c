@@ -133,7 +133,10 @@ static void test_foreign_data_is_not_deleted(struct world *w)
         expect_problem(lock_put(w->a, keys[i], token_new(w), NULL), 409, "wrong-kind");
         assert_true(redis_has(w->redis, keys[i]));
     }
-    redis_ok(w->redis, "DEL foreign:string foreign:list foreign:map foreign:rw");
+    redis_ok(w->redis, "DEL foreign:string");
+    redis_ok(w->redis, "DEL foreign:list");
+    redis_ok(w->redis, "DEL foreign:map");
+    redis_ok(w->redis, "DEL foreign:rw");
 }
 
 static void test_fencing_token_check(struct world *w)

@@ -141,7 +141,6 @@ static void test_held_that_is_refused(struct world *w)
         "{\"held\": [1]}",
         "{\"held\": [\"nonsense\"]}",
         "{\"held\": {}}",
-        "{\"held\": null}",
         "{\"held\": [\"d9428888-122b-11e1-b85c-61cd3cbb3210\", \"\"]}",
     };
     struct session s = session_new(w->a, NULL);
@@ -157,7 +156,7 @@ static void test_held_that_is_refused(struct world *w)
     expect_problem(r, 400, "malformed-request");
     expect_detail(r, "held");
     r = HTTP(w->a, .method = "POST", .path = text(w, "/v1/sessions/%s/keep-alive?held=", s.id),
-             .body = "{\"held\":[]}", .headers = {s.header});
+             .body = text(w, "{\"held\":[\"%s\"]}", s.id), .headers = {s.header});
     expect_problem(r, 400, "malformed-request");
     expect_detail(r, "held");
     expect_alive(keep_alive_body(w->a, &s, held_body(w, 400)), 1);
@@ -257,6 +256,43 @@ static void test_hanging_while_it_drains(struct world *w)
     expect_alive(keep_alive(w->a, &s, NULL), 1);
 }
 
+/* What a keep-alive has listed is the client's, also when the request for it ends as unknown;
+ * what a mere look has listed is taken back. */
+static void test_listed_is_not_taken_back(struct world *w)
+{
+    struct proxy *proxy = proxy_start(w->redis);
+    struct front *far = front_start(w, "--redis", proxy_url(proxy, "", ""), WATCHDOG_FLAGS,
+                                    NULL);
+    struct session s = session_new(w->a, NULL), other = session_new(w->a, NULL),
+                   first = session_new(w->a, NULL);
+    const char *token = token_new(w);
+    struct call *claimed, *looked_at;
+    struct reply *r;
+
+    /* Redis knows the scripts, so that nothing but the last answer is lost. */
+    expect_status(session_put(far, &first, "listed/first", token_new(w), NULL), 201);
+    proxy_set(proxy, PROXY_DELAY); /* the sessions' answers come through */
+    claimed = session_call_put(far, &s, "listed/claimed", token, NULL);
+    looked_at = session_call_put(far, &other, "listed/looked-at", token_new(w), NULL);
+    wait_until(redis_has(w->redis, "listed/claimed") && redis_has(w->redis, "listed/looked-at"),
+               3000);
+    proxy_set(proxy, PROXY_DROP_REPLIES);
+    assert_false(call_done(claimed) || call_done(looked_at));
+    expect_alive(keep_alive(w->a, &s, NULL), 1);
+    assert_int_equal(leases_len(session_look(w->a, other.id)), 1);
+    r = call_await(claimed, 4000);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    expect_status(call_await(looked_at, 1000), 503);
+    proxy_set(proxy, PROXY_PASS);
+    wait_until(!redis_has(w->redis, "listed/looked-at"), 6000);
+    stays_true(redis_has(w->redis, "listed/claimed"), 1000);
+    r = keep_alive(w->b, &s, NULL);
+    expect_alive(r, 1);
+    assert_non_null(lease_of(r, "listed/claimed"));
+    expect_status(session_put(w->b, &s, "listed/claimed", token, NULL), 200);
+}
+
 static void test_who_hangs_up_leaves_nothing(struct world *w)
 {
     enum { CALLS = 20 };
@@ -292,6 +328,7 @@ int main(void)
         E2E_TEST(test_hanging_while_messages_are_cut_off),
         E2E_TEST(test_a_loss_at_the_moment_it_comes),
         E2E_TEST(test_hanging_while_it_drains),
+        E2E_TEST(test_listed_is_not_taken_back),
         E2E_TEST(test_who_hangs_up_leaves_nothing),
     };
     struct e2e_plan plan = {

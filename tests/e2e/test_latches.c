@@ -42,6 +42,7 @@ static void test_operations(struct world *w)
     r = counter_send(w->b, "PUT", "latches/ops?count=9", NULL);
     expect_status(r, 200);
     expect_int(r, "count", 2);
+    expect_bool(r, "created", false);
     expect_int(counter_send(w->b, "GET", "latches/ops", NULL), "count", 2);
     r = counter_send(w->b, "GET", "latches/ops?wait_ms=200", NULL);
     expect_status(r, 200);
@@ -54,8 +55,12 @@ static void test_operations(struct world *w)
     assert_false(redis_has(w->redis, "ops"));
     expect_int(counter_send(w->b, "GET", "latches/ops?wait_ms=5000", NULL), "count", 0);
     make(w, "ops", 1);
+    expect_bool(counter_send(w->a, "GET", "latches/ops", NULL), "exists", true);
     expect_bool(counter_send(w->a, "DELETE", "latches/ops", NULL), "deleted", true);
     expect_bool(counter_send(w->a, "DELETE", "latches/ops", NULL), "deleted", false);
+    r = counter_send(w->a, "GET", "latches/ops", NULL);
+    expect_int(r, "count", 0);
+    expect_bool(r, "exists", false);
 }
 
 static void test_layout(struct world *w)

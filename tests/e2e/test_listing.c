@@ -132,7 +132,10 @@ static void test_ignores_what_is_no_lock(struct world *w)
     assert_int_equal(json_array_size(all.locks), 0);
     all = list_all(w, "prefix=redisson_");
     assert_int_equal(json_array_size(all.locks), 0);
-    redis_ok(w->redis, "DEL mixed/string mixed/list mixed/zset mixed/map");
+    redis_ok(w->redis, "DEL mixed/string");
+    redis_ok(w->redis, "DEL mixed/list");
+    redis_ok(w->redis, "DEL mixed/zset");
+    redis_ok(w->redis, "DEL mixed/map");
 }
 
 static void test_prefix_is_literal(struct world *w)
@@ -184,6 +187,10 @@ static void test_wrong_queries(struct world *w)
         {"limit=5&limit=5", "limit"},
         {"cursor=%21", "cursor"},
         {"cursor=not-a-cursor", "cursor"},
+        {"cursor=0.0.18446744073709551615", "cursor"},
+        {"cursor=0.18446744073709551616.0", "cursor"},
+        {"cursor=18446744073709551616.0.0", "cursor"},
+        {"cursor=0.0.99999999999", "cursor"},
         {"order=name", "order"},
         {"prefix=%ff", "prefix"},
         {"prefix=%00", "prefix"},

@@ -380,6 +380,10 @@ static void test_names_of_all_kinds(struct world *w)
         const char *token = token_new(w);
         struct reply *r = lock_put(w->a, names[i], token, NULL);
 
+        if (redis_is_cluster() && strlen(names[i]) == 1 && strchr("{}", names[i][0]) != NULL) {
+            expect_problem(r, 400, "malformed-request"); /* see test_cluster.c */
+            continue;
+        }
         expect_status(r, 201);
         expect_str(r, "lock", names[i]);
         assert_int_equal(redis_int(w->redis, "HLEN %b", names[i], strlen(names[i])), 1);

@@ -22,10 +22,7 @@ static struct slow slow_start(struct world *w)
 /* Until the front end and Redis have nothing to say to each other any more. */
 static void settle(struct slow *slow)
 {
-    for (size_t before = 1; before != proxy_commands_len(slow->proxy);) {
-        before = proxy_commands_len(slow->proxy);
-        nap_ms(100);
-    }
+    proxy_settle(slow->proxy);
 }
 
 static struct call *park(struct world *w, struct slow *slow, const char *lock,

@@ -336,7 +336,10 @@ int main(void)
         E2E_TEST(test_readers_and_writers),
         E2E_TEST(test_a_forced_reader),
     };
-    struct e2e_plan plan = {.name = "multi-locks-wait", E2E_TESTS(tests), .front_ends = 2};
+    struct e2e_plan plan = {.name = "multi-locks-wait",
+                            .needs_one_server = true,
+                            E2E_TESTS(tests),
+                            .front_ends = 2};
 
     return e2e_run(&plan);
 }

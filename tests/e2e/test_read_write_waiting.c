@@ -173,8 +173,7 @@ static void test_a_grant_under_way_to_nobody(struct world *w)
         struct call *gone = rw_park(fe, lock, token_new(w), kinds[k]), *next;
 
         next = rw_park(fe, lock, token_new(w), k ? "write&ttl_ms=60000" : "read&ttl_ms=60000");
-        for (size_t before = 1; before != proxy_commands_len(proxy); nap_ms(100))
-            before = proxy_commands_len(proxy);
+        proxy_settle(proxy);
         proxy_set(proxy, PROXY_DELAY);
         expect_status(lock_release(w->a, lock, holder), 200);
         wait_until(redis_has(w->redis, lock), 3000);

@@ -19,8 +19,10 @@ static void expect_refused(struct front *fe, const char *word)
 static void test_tcp_and_database(struct world *w)
 {
     struct proxy *proxy = proxy_start(w->redis);
-    struct front *fe = front_start(w, "--redis", proxy_url(proxy, "", "/3"), NULL);
+    struct front *fe;
 
+    skip_on_cluster(w);
+    fe = front_start(w, "--redis", proxy_url(proxy, "", "/3"), NULL);
     expect_status(lock_put(fe, "db3", token_new(w), NULL), 201);
     assert_false(redis_has(w->redis, "db3"));
     redis_ok(w->redis, "SELECT 3");

@@ -67,6 +67,7 @@ static void test_blackhole(struct world *w)
 
     expect_status(lock_put(w->a, "hole", holder, "ttl_ms=60000"), 201);
     waiting = park(far.fe, "hole");
+    proxy_settle(far.proxy);
     proxy_set(far.proxy, PROXY_BLACKHOLE);
     call = call_put(far.fe, "hole-other", token, "ttl_ms=600000");
     r = call_await(call, DEADLINE_MS);
@@ -92,6 +93,7 @@ static void test_wait_ends_in_a_blackhole(struct world *w)
     expect_status(lock_put(w->a, "hole-end", token_new(w), "ttl_ms=60000"), 201);
     call = call_put(far.fe, "hole-end", token_new(w), "wait_ms=2000");
     wait_until(waiter_count(w->a, "hole-end") == 1, 5000);
+    proxy_settle(far.proxy);
     proxy_set(far.proxy, PROXY_BLACKHOLE);
     r = call_await(call, 2000 + DEADLINE_MS);
     expect_true(r, r->status == 423 || r->status == 503);
@@ -160,6 +162,7 @@ static void test_lost_answer_of_a_waiter(struct world *w)
 
     expect_status(lock_put(w->a, "lost-wait", holder, "ttl_ms=60000"), 201);
     waiting = park(far.fe, "lost-wait");
+    proxy_settle(far.proxy);
     /* Its second try has to be over, else there is no subscription yet. */
     nap_ms(300);
     proxy_set(far.proxy, PROXY_DROP_REPLIES);

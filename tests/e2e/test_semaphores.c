@@ -84,9 +84,27 @@ static void test_missing(struct world *w)
     expect_problem(counter_send(w->a, "POST", "semaphores/missing/acquire", NULL), 423,
                    "locked");
     assert_false(redis_has(w->redis, "missing"));
-    expect_status(counter_send(w->a, "POST", "semaphores/missing/release?permits=3", NULL),
-                  200);
+    r = counter_send(w->a, "POST", "semaphores/missing/acquire", NULL);
+    expect_detail(r, "no such semaphore");
+    expect_int(r, "available", 0);
+    /* A name with a mistake in it makes nothing, unless that is what is wanted. */
+    expect_problem(counter_send(w->a, "POST", "semaphores/missing/release?permits=3", NULL),
+                   404, "not-found");
+    expect_problem(counter_send(w->a, "POST", "semaphores/missing/release?create=false", NULL),
+                   404, "not-found");
+    assert_false(redis_has(w->redis, "missing"));
+    expect_status(
+        counter_send(w->a, "POST", "semaphores/missing/release?permits=3&create=true", NULL),
+        200);
     assert_int_equal(permits_in(w, "missing"), 3);
+    r = counter_send(w->a, "POST", "semaphores/missing/acquire?permits=4", NULL);
+    expect_problem(r, 423, "locked");
+    expect_detail(r, "not enough");
+    r = counter_send(w->a, "PUT", "semaphores/missing?permits=9", NULL);
+    expect_status(r, 200);
+    expect_bool(r, "created", false);
+    expect_int(r, "available", 3);
+    expect_bool(counter_send(w->a, "PUT", "semaphores/made?permits=9", NULL), "created", true);
 }
 
 static void test_layout(struct world *w)
@@ -346,6 +364,7 @@ static void test_refusals(struct world *w)
         {"POST", "semaphores/r/acquire?permits=0", "permits"},
         {"POST", "semaphores/r/acquire?wait_ms=55001", "wait_ms"},
         {"POST", "semaphores/r/release?wait_ms=1", "wait_ms"},
+        {"POST", "semaphores/r/release?create=1", "create"},
         {"POST", "semaphores/r/drain?permits=1", "permits"},
         {"PUT", "semaphores/redisson_x?permits=1", "name"},
         {"PUT", "semaphores/rlockd%3Ax?permits=1", "name"},

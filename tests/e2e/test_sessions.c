@@ -38,8 +38,8 @@ static void test_open_with_a_token_of_the_servers(struct world *w)
         expect_true(all[i], strcasestr(all[i]->text, token) == NULL &&
                                 strcasestr(all[i]->head, token) == NULL);
     }
-    assert_int_equal(json_array_size(redis_keys(w->redis, text(w, "rlockd:session:%s", token))),
-                     0);
+    assert_int_equal(
+        json_array_size(redis_keys(w->redis, text(w, "rlockd:session:{%s", token))), 0);
     /* A token of the server's own that it does not know any more opens nothing. */
     expect_problem(session_open(w->a, token, NULL), 410, "session-ended");
 }
@@ -85,7 +85,7 @@ static void test_open_refuses_nonsense(struct world *w)
         {"owner=x", NULL, "owner"},
         {NULL, "{\"ttl_ms\": \"5000\"}", "ttl_ms"},
         {NULL, "{\"name\": 5}", "name"},
-        {"ttl_ms=5000", "{\"ttl_ms\": 5000}", "ttl_ms"},
+        {"ttl_ms=5000", "{\"ttl_ms\": 5001}", "ttl_ms"},
     };
     const char *long_name = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
                             "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -218,6 +218,10 @@ static void test_list_in_pages(struct world *w)
     expect_detail(http(w->a, "GET", "/v1/sessions?limit=0", NULL), "limit");
     expect_detail(http(w->a, "GET", "/v1/sessions?limit=1001", NULL), "limit");
     expect_detail(http(w->a, "GET", "/v1/sessions?cursor=nonsense", NULL), "cursor");
+    expect_problem(http(w->a, "GET", "/v1/sessions?cursor=0.18446744073709551615", NULL), 400,
+                   "malformed-request");
+    expect_problem(http(w->a, "GET", "/v1/sessions?cursor=18446744073709551616.1", NULL), 400,
+                   "malformed-request");
     expect_detail(http(w->a, "GET", "/v1/sessions?prefix=x", NULL), "prefix");
 }
 
@@ -262,8 +266,9 @@ static void test_nobody_knows_it(struct world *w)
     r = session_open(w->a, never.token, NULL);
     never.id = reply_str(r, "session_id");
     never.header = text(w, "Session-Token: %s", never.token);
-    redis_ok(w->redis, "DEL rlockd:session:%s", never.id);
-    redis_ok(w->redis, "ZREM rlockd:sessions %s", never.id);
+    redis_ok(w->redis, "DEL rlockd:session:{%s}", never.id);
+    redis_ok(w->redis, "DEL rlockd:session-leases:{%s}", never.id);
+    redis_ok(w->redis, "DEL rlockd:session-due:{%s}", never.id);
     expect_problem(session_look(w->a, never.id), 404, "not-found");
     r = keep_alive(w->b, &never, NULL);
     expect_problem(r, 410, "session-ended");

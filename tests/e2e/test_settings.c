@@ -30,12 +30,19 @@ static int lines_len(const char *content)
 static void test_help(struct world *w)
 {
     static const char *const flags[] = {
-        "--listen",     "--redis",
-        "--data-dir",   "--workers",
-        "--log-level",  "--max-wait-ms",
-        "--key-prefix", "--retry-window-ms",
-        "--help",       "--watchdog-timeout-ms",
-        "--version",    "--max-connections",
+        "--listen",
+        "--redis",
+        "--data-dir",
+        "--workers",
+        "--log-level",
+        "--max-wait-ms",
+        "--key-prefix",
+        "--retry-window-ms",
+        "--fencing-ttl-ms",
+        "--help",
+        "--watchdog-timeout-ms",
+        "--version",
+        "--max-connections",
         "--api-tokens",
     };
     static const char *const names[] = {
@@ -47,6 +54,7 @@ static void test_help(struct world *w)
         "RLOCKD_MAX_WAIT_MS",
         "RLOCKD_KEY_PREFIX",
         "RLOCKD_RETRY_WINDOW_MS",
+        "RLOCKD_FENCING_TTL_MS",
         "RLOCKD_WATCHDOG_TIMEOUT_MS",
         "RLOCKD_MAX_CONNECTIONS",
         "RLOCKD_API_TOKENS",
@@ -231,8 +239,8 @@ static void test_retry_window(struct world *w)
     struct reply *r = lock_put(fe, "window", token, "ttl_ms=10000");
 
     expect_status(lock_release(fe, "window", token), 200);
-    assert_in_range(redis_int(redis, "PTTL rlockd:lease:%s", reply_str(r, "lease_id")), 1,
-                    5000);
+    assert_in_range(redis_int(redis, "PTTL rlockd:lease:{window}:%s", reply_str(r, "lease_id")),
+                    1, 5000);
 }
 
 int main(void)

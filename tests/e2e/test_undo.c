@@ -29,10 +29,7 @@ static struct call *grant_under_way(struct world *w, struct slow *slow, const ch
     call = call_put(slow->fe, lock, token, "wait_ms=30000&ttl_ms=60000");
     wait_until(waiter_count(w->a, lock) == 1, 5000);
     /* The subscription and the second try have been answered when nothing moves any more. */
-    for (size_t before = 1; before != proxy_commands_len(slow->proxy);) {
-        before = proxy_commands_len(slow->proxy);
-        nap_ms(100);
-    }
+    proxy_settle(slow->proxy);
     proxy_set(slow->proxy, PROXY_DELAY);
     expect_status(lock_release(w->a, lock, holder), 200);
     wait_until(redis_has(w->redis, lock), 3000);

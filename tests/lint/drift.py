@@ -2,10 +2,11 @@
 """Compares the code's tables with what is written about them.
 
 usage: drift.py BINARY
-routes    handlers/routes.c   <-> paths and methods of openapi.yaml
-problems  server/problem.c    <-> urn:rlockd:problem:<code> in openapi.yaml, with their status
-settings  BINARY --help       <-> README.md
-version   Makefile            <-> openapi.yaml
+routes    handlers/routes.c     <-> paths and methods of openapi.yaml
+problems  server/http/problem.c <-> urn:rlockd:problem:<code> in openapi.yaml, with their status
+settings  BINARY --help         <-> README.md; variables also in docs/
+version   Makefile              <-> openapi.yaml
+links     README.md and docs/ -> files and headings of this repository
 """
 import re
 import subprocess
@@ -62,7 +63,7 @@ def problem_statuses(node, found):
 
 
 def check_problems(document, document_text):
-    source = Path("server/problem.c").read_text(encoding="utf-8")
+    source = Path("server/http/problem.c").read_text(encoding="utf-8")
     table = {}
     for row in re.findall(r"^ +\[PROBLEM_\w+\]\s*=\s*\{(.*?)(?=\n +\[|\n\};|\Z)", source,
                           re.M | re.S):
@@ -71,12 +72,13 @@ def check_problems(document, document_text):
         if status and code:
             table[code[1]] = int(status[1])
         else:
-            problems.append(f"server/problem.c: no status or code in the row {row.strip()}")
+            problems.append("server/http/problem.c: no status or code in the row "
+                            + row.strip())
     written = set(re.findall(r"urn:rlockd:problem:([a-z][a-z-]*)", document_text))
-    compare("problem", set(table), written, "server/problem.c", "openapi.yaml")
+    compare("problem", set(table), written, "server/http/problem.c", "openapi.yaml")
     for code, status in sorted(problem_statuses(document, set())):
         if code in table and table[code] != status:
-            problems.append(f"problem {code}: status {table[code]} in server/problem.c,"
+            problems.append(f"problem {code}: status {table[code]} in server/http/problem.c,"
                             f" {status} in openapi.yaml")
 
 
@@ -87,9 +89,13 @@ def check_version(document, makefile):
                         f" {document['info']['version']} in openapi.yaml")
 
 
-def check_settings(binary, readme):
-    told = subprocess.run([binary, "--help"], check=True, text=True, timeout=20,
+def help_text(binary):
+    return subprocess.run([binary, "--help"], check=True, text=True, timeout=20,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+
+
+def check_settings(binary, readme):
+    told = help_text(binary)
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", told))
     variables = set(re.findall(r"\bRLOCKD_[A-Z][A-Z0-9_]*", told))
     settings = re.findall(r"^  (--[a-z-]+) .*?(RLOCKD_\w+), default: (.*?)$", told, re.M | re.S)
@@ -114,6 +120,31 @@ def check_settings(binary, readme):
         problems.append("README.md has no settings table (rows that begin with `--flag`)")
 
 
+def check_variables(binary_help, path):
+    """A document may name a setting only if there is one."""
+    known = set(re.findall(r"\bRLOCKD_[A-Z][A-Z0-9_]*", binary_help))
+    named = set(re.findall(r"\bRLOCKD_[A-Z0-9_]+", path.read_text(encoding="utf-8")))
+    for name in sorted(named - known):
+        problems.append(f"setting {name}: in {path} but not in --help")
+
+
+def anchors(path):
+    """The fragments that GitHub gives to the headings of a document."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+def check_links(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for file, fragment in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text):
+        target = path.parent / file if file else path
+        if not target.exists():
+            problems.append(f"{path}: {file} is not there")
+        elif fragment and fragment not in anchors(target):
+            problems.append(f"{path}: {file} has no heading #{fragment}")
+
+
 def main():
     document_text = Path("openapi.yaml").read_text(encoding="utf-8")
     try:
@@ -124,6 +155,10 @@ def main():
     check_problems(document, document_text)
     check_version(document, Path("Makefile").read_text(encoding="utf-8"))
     check_settings(sys.argv[1], Path("README.md").read_text(encoding="utf-8"))
+    for path in sorted(Path("docs").glob("*.md")):
+        check_variables(help_text(sys.argv[1]), path)
+        check_links(path)
+    check_links(Path("README.md"))
     for line in problems:
         print(line)
     sys.exit(bool(problems))

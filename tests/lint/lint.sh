@@ -7,7 +7,7 @@ binary=$1
 python=/usr/bin/python3 # the one that the Debian packages are for
 failed=()
 mapfile -t c_files < <(find server storage handlers tests -name '*.[ch]' | sort)
-mapfile -t shell_files < <(find storage tests -name '*.sh' | sort)
+mapfile -t shell_files < <(find storage tests examples -name '*.sh' | sort)
 
 # check NAME COMMAND...: runs the command, remembers that it failed.
 check() {
@@ -28,9 +28,11 @@ format() {
 }
 
 check sources  "$python" tests/lint/sources.py
+check scripts  "$python" tests/lint/scripts.py
 check openapi  "$python" tests/lint/openapi.py
 check drift    "$python" tests/lint/drift.py "$binary"
 check format   format
+check hardened tests/lint/hardened.sh "$binary"
 # varFuncNullUB: POSIX' NULL is a pointer. uninitvar: cppcheck does not see the system headers,
 # where the loops of utlist.h are; the compilers and valgrind watch that. Only newer ones know
 # the rest: normalCheckLevelMaxBranches is a note that not every path was looked at, and the

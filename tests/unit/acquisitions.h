@@ -6,39 +6,51 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/acquire.h"
-#include "tests/unit/fake_subscriber.h"
+#include "storage/objects/lease_prepare.h"
+#include "storage/objects/withdraw.h"
+#include "storage/wait/acquire.h"
+#include "tests/unit/fake_topology.h"
 
 #define LOCK "orders"
 
 enum { ATTEMPTS = 16, CLIENTS = 4, WAITERS_MAX = 3, TTL_MS = 30000, WAIT_MS = 10000 };
 
-struct attempt {
+struct sent_attempt {
     const struct lease *lease;
-    int64_t register_ms;
+    int64_t wait_ms;
     bool registered;
-    lock_done *done; /* NULL: answered */
+    size_t blocking_index;
+    attempt_done *done; /* NULL: answered */
+    void *arg;
+};
+
+struct sent_preparation {
+    const struct lease *lease;
+    lease_prepare_done *done; /* NULL: answered */
     void *arg;
 };
 
 struct lock_store {
-    struct attempt attempts[ATTEMPTS];
+    struct sent_preparation preparations[ATTEMPTS];
+    size_t preparation_count;
+    struct sent_attempt attempts[ATTEMPTS];
     size_t attempt_count;
     unsigned orphans_withdrawn; /* of attempts that outlived their acquisition */
+    unsigned orphans_unprepared;
 };
 
 struct client {
     struct lease lease;
     struct acquisition *acquisition;
-    unsigned parked, done, withdrawn, places_kept;
+    unsigned parked, done, withdrawn, places_kept, unprepared;
     size_t withdrawn_after; /* so many attempts of everyone's */
-    struct lock_result result;
+    struct acquire_result result;
 };
 
 static struct metrics metrics;
 static struct lock_store store;
 static struct waiters *waiters;
-static struct parking parking;
+static struct wait_slots slots;
 static struct acquirer *acquirer;
 static struct client clients[CLIENTS];
 static struct client *const a = &clients[0], *const b = &clients[1], *const c = &clients[2],
@@ -51,39 +63,82 @@ size_t lock_store_key_name(const struct lock_store *asked, const char *name, cha
     return (size_t)snprintf(out, out_size, "%s", name);
 }
 
-void lock_try(struct lock_store *asked, const struct lease *lease, int64_t register_ms,
-              bool registered, lock_done *done, void *arg)
+void attempt_send(struct lock_store *asked, const struct lease *lease,
+                  const struct attempt *attempt, attempt_done *done, void *arg)
 {
     assert_true(asked->attempt_count < ATTEMPTS);
     for (size_t i = 0; i < asked->attempt_count; i++)
         if (asked->attempts[i].lease == lease)
             assert_null(asked->attempts[i].done);
-    asked->attempts[asked->attempt_count++] = (struct attempt){lease, register_ms, registered,
-                                                               done, arg};
+    asked->attempts[asked->attempt_count++] = (struct sent_attempt){
+        lease, attempt->wait_ms, attempt->registered, attempt->blocking_index, done, arg};
 }
 
-void lock_withdraw(struct lock_store *asked, const struct lease *lease)
+void lease_withdraw(struct lock_store *asked, const struct lease *lease,
+                    enum withdraw_place place)
+{
+    for (size_t i = 0; i < CLIENTS; i++) {
+        if (lease != &clients[i].lease)
+            continue;
+        if (place == KEEP_PLACE) {
+            clients[i].places_kept++;
+        } else {
+            clients[i].withdrawn++;
+            clients[i].withdrawn_after = asked->attempt_count;
+        }
+        return;
+    }
+    asked->orphans_withdrawn += place == WITHDRAW_PLACE;
+}
+
+bool lease_needs_preparation(const struct lease *lease)
+{
+    return lease->session_id[0] != '\0';
+}
+
+void lease_prepare(struct lock_store *asked, const struct lease *lease, int64_t wait_ms,
+                   lease_prepare_done *done, void *arg)
+{
+    assert_true(asked->preparation_count < ATTEMPTS && wait_ms >= 0);
+    asked->preparations[asked->preparation_count++] = (struct sent_preparation){lease, done,
+                                                                                arg};
+}
+
+void lease_unprepare(struct lock_store *asked, const struct lease *lease)
 {
     for (size_t i = 0; i < CLIENTS; i++) {
         if (lease == &clients[i].lease) {
-            clients[i].withdrawn++;
-            clients[i].withdrawn_after = asked->attempt_count;
+            clients[i].unprepared++;
             return;
         }
     }
-    asked->orphans_withdrawn++;
+    asked->orphans_unprepared++;
 }
 
-void lock_keep_place(struct lock_store *asked, const struct lease *lease)
+/* The preparation that waits for its answer, or NULL. */
+static inline struct sent_preparation *preparation_of(const struct client *client)
 {
-    (void)asked;
-    for (size_t i = 0; i < CLIENTS; i++)
-        if (lease == &clients[i].lease)
-            clients[i].places_kept++;
+    for (size_t i = 0; i < store.preparation_count; i++)
+        if (store.preparations[i].lease == &client->lease && store.preparations[i].done != NULL)
+            return &store.preparations[i];
+    return NULL;
+}
+
+static inline void answer_preparation(const struct client *client, enum prepare_outcome outcome,
+                                      const struct lease_result *result)
+{
+    struct sent_preparation *sent = preparation_of(client);
+    const struct preparation preparation = {
+        .outcome = outcome, .session_name = "night build", .lease = result};
+
+    assert_non_null(sent);
+    lease_prepare_done *done = sent->done;
+    sent->done = NULL;
+    done(sent->arg, &preparation);
 }
 
 /* The attempt that waits for its answer, or NULL. */
-static inline struct attempt *attempt_of(const struct client *client)
+static inline struct sent_attempt *attempt_of(const struct client *client)
 {
     for (size_t i = 0; i < store.attempt_count; i++)
         if (store.attempts[i].lease == &client->lease && store.attempts[i].done != NULL)
@@ -91,22 +146,41 @@ static inline struct attempt *attempt_of(const struct client *client)
     return NULL;
 }
 
-static inline void answer_with(const struct client *client, const struct lock_result *result)
+static inline void answer_with(const struct client *client, const struct attempt_result *result)
 {
-    struct attempt *attempt = attempt_of(client);
+    struct sent_attempt *attempt = attempt_of(client);
 
     assert_non_null(attempt);
-    lock_done *done = attempt->done;
+    attempt_done *done = attempt->done;
     attempt->done = NULL;
     done(attempt->arg, result);
 }
 
-static inline void answer(const struct client *client, enum lock_outcome outcome)
+static inline void answer(const struct client *client, enum attempt_outcome outcome)
 {
-    struct lock_result result = {
-        .outcome = outcome, .remaining_ms = TTL_MS, .fencing_token = 1000 + (int)outcome};
+    struct attempt_result result = {.outcome = outcome, .remaining_ms = TTL_MS};
 
     answer_with(client, &result);
+}
+
+/* What an acquisition comes to that ends with this attempt. */
+static inline enum acquire_outcome ended_as(enum attempt_outcome outcome)
+{
+    switch (outcome) {
+    case ATTEMPT_GRANTED:
+        return ACQUIRE_GRANTED;
+    case ATTEMPT_CONFIRMED:
+        return ACQUIRE_CONFIRMED;
+    case ATTEMPT_BUSY:
+        return ACQUIRE_BUSY;
+    case ATTEMPT_REFUSED:
+        return ACQUIRE_REFUSED;
+    case ATTEMPT_NOT_EXECUTED:
+        return ACQUIRE_NOT_EXECUTED;
+    case ATTEMPT_UNKNOWN:
+        break;
+    }
+    return ACQUIRE_UNKNOWN;
 }
 
 static inline void on_parked(void *arg)
@@ -116,7 +190,7 @@ static inline void on_parked(void *arg)
     client->parked++;
 }
 
-static inline void on_done(void *arg, const struct lock_result *result)
+static inline void on_done(void *arg, const struct acquire_result *result)
 {
     struct client *client = arg;
 
@@ -137,11 +211,11 @@ static inline void start(struct client *client, int64_t wait_ms)
 static inline void start_waiting(struct client *client)
 {
     start(client, WAIT_MS);
-    answer(client, LOCK_BUSY);
+    answer(client, ATTEMPT_BUSY);
     if (!CHANNEL_OF(LOCK)->live)
         ready(CHANNEL_OF(LOCK));
     if (attempt_of(client) != NULL)
-        answer(client, LOCK_BUSY);
+        answer(client, ATTEMPT_BUSY);
     assert_int_equal(client->parked, 1);
     assert_null(attempt_of(client));
 }
@@ -154,7 +228,7 @@ static inline void doze(const struct client *client, int64_t ms)
     while (next_timer_ns() < end_ns - loop.now_ns) {
         pass(next_timer_ns());
         if (attempt_of(client) != NULL)
-            answer(client, LOCK_BUSY);
+            answer(client, ATTEMPT_BUSY);
     }
     pass(end_ns - loop.now_ns);
 }
@@ -171,7 +245,7 @@ static inline void cancel(struct client *client)
 }
 
 /* Ended by exactly one call, with this. */
-static inline void expect_done(const struct client *client, enum lock_outcome outcome)
+static inline void expect_done(const struct client *client, enum acquire_outcome outcome)
 {
     assert_int_equal(client->done, 1);
     assert_int_equal(client->result.outcome, outcome);
@@ -180,7 +254,7 @@ static inline void expect_done(const struct client *client, enum lock_outcome ou
 static inline int set_up(void **state)
 {
     (void)state;
-    memset(&subscriber, 0, sizeof(subscriber));
+    memset(&topology, 0, sizeof(topology));
     memset(&metrics, 0, sizeof(metrics));
     memset(&store, 0, sizeof(store));
     memset(clients, 0, sizeof(clients));
@@ -188,18 +262,19 @@ static inline int set_up(void **state)
     loop.now_ns = 1000 * S;
     for (size_t i = 0; i < CLIENTS; i++) {
         clients[i].lease.ttl_ms = TTL_MS;
-        snprintf(clients[i].lease.name, sizeof(clients[i].lease.name), LOCK);
+        clients[i].lease.kind = KIND_LOCK;
+        clients[i].lease.names = lock_names_of_one(LOCK);
         snprintf(clients[i].lease.id, sizeof(clients[i].lease.id), "%zu", i);
     }
     struct waiters_options of_waiters = {
-        .loop = &loop, .metrics = &metrics, .subscriber = &subscriber};
+        .loop = &loop, .metrics = &metrics, .topology = &topology};
     waiters = waiters_new(&of_waiters);
-    parking = (struct parking){.places = WAITERS_MAX};
+    slots = (struct wait_slots){.limit = WAITERS_MAX};
     struct acquirer_options of_acquirer = {.loop = &loop,
                                            .metrics = &metrics,
                                            .store = &store,
                                            .waiters = waiters,
-                                           .parking = &parking};
+                                           .slots = &slots};
     acquirer = acquirer_new(&of_acquirer);
     return waiters == NULL || acquirer == NULL;
 }
@@ -213,9 +288,12 @@ static inline int tear_down(void **state)
             cancel(&clients[i]);
     for (size_t i = 0; i < CLIENTS; i++) {
         unsigned done = clients[i].done;
+        while (preparation_of(&clients[i]) != NULL)
+            answer_preparation(&clients[i], PREPARED, NULL);
         while (attempt_of(&clients[i]) != NULL)
-            answer(&clients[i], LOCK_BUSY);
+            answer(&clients[i], ATTEMPT_BUSY);
         assert_int_equal(clients[i].done, done);
+        lock_names_unref(clients[i].lease.names);
     }
     acquirer_free(acquirer);
     waiters_free(waiters);

@@ -1,4 +1,5 @@
-/* storage/acquire.c, on its real waiters: how an acquisition ends, and what is taken back. */
+/* storage/wait/acquire.c, on its real waiters: how an acquisition ends, and what is taken back.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -33,65 +34,46 @@ struct ending {
 };
 
 static const struct {
-    enum lock_outcome outcome;
+    enum attempt_outcome outcome;
     struct ending endings[WHENS];
 } rows[] = {
-    {LOCK_GRANTED,
-     {[ONLY] = {LOCK_GRANTED, NO},
-      [FIRST] = {LOCK_GRANTED, NO},
-      [TURN] = {LOCK_GRANTED, NO},
-      [FINAL] = {LOCK_GRANTED, NO},
-      [UNDER_WAY] = {LOCK_GRANTED, NO}}},
-    {LOCK_HELD,
-     {[ONLY] = {LOCK_HELD, NO},
-      [FIRST] = {LOCK_HELD, NO},
-      [TURN] = {LOCK_HELD, NO},
-      [FINAL] = {LOCK_HELD, NO},
-      [UNDER_WAY] = {LOCK_HELD, NO}}},
-    {LOCK_BUSY,
-     {[ONLY] = {LOCK_BUSY, NO},
+    {ATTEMPT_GRANTED,
+     {[ONLY] = {ACQUIRE_GRANTED, NO},
+      [FIRST] = {ACQUIRE_GRANTED, NO},
+      [TURN] = {ACQUIRE_GRANTED, NO},
+      [FINAL] = {ACQUIRE_GRANTED, NO},
+      [UNDER_WAY] = {ACQUIRE_GRANTED, NO}}},
+    {ATTEMPT_CONFIRMED,
+     {[ONLY] = {ACQUIRE_CONFIRMED, NO},
+      [FIRST] = {ACQUIRE_CONFIRMED, NO},
+      [TURN] = {ACQUIRE_CONFIRMED, NO},
+      [FINAL] = {ACQUIRE_CONFIRMED, NO},
+      [UNDER_WAY] = {ACQUIRE_CONFIRMED, NO}}},
+    {ATTEMPT_BUSY,
+     {[ONLY] = {ACQUIRE_BUSY, NO},
       [FIRST] = {GOES_ON, NO},
       [TURN] = {GOES_ON, NO},
-      [FINAL] = {LOCK_BUSY, ANY},
-      [UNDER_WAY] = {LOCK_BUSY, YES}}},
-    {LOCK_NOT_EXECUTED,
-     {[ONLY] = {LOCK_NOT_EXECUTED, NO},
-      [FIRST] = {LOCK_NOT_EXECUTED, ANY},
+      [FINAL] = {ACQUIRE_BUSY, ANY},
+      [UNDER_WAY] = {ACQUIRE_BUSY, YES}}},
+    {ATTEMPT_NOT_EXECUTED,
+     {[ONLY] = {ACQUIRE_NOT_EXECUTED, NO},
+      [FIRST] = {ACQUIRE_NOT_EXECUTED, ANY},
       [TURN] = {GOES_ON, NO},
-      [FINAL] = {LOCK_NOT_EXECUTED, YES},
-      [UNDER_WAY] = {LOCK_NOT_EXECUTED, YES}}},
-    {LOCK_UNKNOWN,
-     {[ONLY] = {LOCK_UNKNOWN, YES},
-      [FIRST] = {LOCK_UNKNOWN, YES},
+      [FINAL] = {ACQUIRE_NOT_EXECUTED, YES},
+      [UNDER_WAY] = {ACQUIRE_NOT_EXECUTED, YES}}},
+    {ATTEMPT_UNKNOWN,
+     {[ONLY] = {ACQUIRE_UNKNOWN, YES},
+      [FIRST] = {ACQUIRE_UNKNOWN, YES},
       [TURN] = {GOES_ON, NO},
-      [FINAL] = {LOCK_UNKNOWN, YES},
-      [UNDER_WAY] = {LOCK_UNKNOWN, YES}}},
-    /* These take the lease off the list of waiters themselves. */
-    {LOCK_ENDED,
-     {[ONLY] = {LOCK_ENDED, NO},
-      [FIRST] = {LOCK_ENDED, ANY},
-      [TURN] = {LOCK_ENDED, ANY},
-      [FINAL] = {LOCK_ENDED, ANY},
-      [UNDER_WAY] = {LOCK_ENDED, ANY}}},
-    {LOCK_REUSED,
-     {[ONLY] = {LOCK_REUSED, NO},
-      [FIRST] = {LOCK_REUSED, ANY},
-      [TURN] = {LOCK_REUSED, ANY},
-      [FINAL] = {LOCK_REUSED, ANY},
-      [UNDER_WAY] = {LOCK_REUSED, ANY}}},
-    /* And these do not. */
-    {LOCK_WRONG_KIND,
-     {[ONLY] = {LOCK_WRONG_KIND, NO},
-      [FIRST] = {LOCK_WRONG_KIND, ANY},
-      [TURN] = {LOCK_WRONG_KIND, YES},
-      [FINAL] = {LOCK_WRONG_KIND, YES},
-      [UNDER_WAY] = {LOCK_WRONG_KIND, YES}}},
-    {LOCK_OUT_OF_MEMORY,
-     {[ONLY] = {LOCK_OUT_OF_MEMORY, NO},
-      [FIRST] = {LOCK_OUT_OF_MEMORY, ANY},
-      [TURN] = {LOCK_OUT_OF_MEMORY, YES},
-      [FINAL] = {LOCK_OUT_OF_MEMORY, YES},
-      [UNDER_WAY] = {LOCK_OUT_OF_MEMORY, YES}}},
+      [FINAL] = {ACQUIRE_UNKNOWN, YES},
+      [UNDER_WAY] = {ACQUIRE_UNKNOWN, YES}}},
+    /* A refusal does not always take the request off the list of waiters. */
+    {ATTEMPT_REFUSED,
+     {[ONLY] = {ACQUIRE_REFUSED, NO},
+      [FIRST] = {ACQUIRE_REFUSED, ANY},
+      [TURN] = {ACQUIRE_REFUSED, YES},
+      [FINAL] = {ACQUIRE_REFUSED, YES},
+      [UNDER_WAY] = {ACQUIRE_REFUSED, YES}}},
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
@@ -113,7 +95,7 @@ static void bring_to(enum when when)
         pass(WAIT_MS * MS);
 }
 
-static void expect_ending(enum lock_outcome outcome, enum when when,
+static void expect_ending(enum attempt_outcome outcome, enum when when,
                           const struct ending *ending)
 {
     bool withdrawn = a->withdrawn == 1;
@@ -146,9 +128,9 @@ static void every_outcome_has_its_ending(void **state)
 }
 
 /* Redis may have forgotten the script, and run it after the withdrawal that came behind it. */
-static bool may_have_run_late(enum lock_outcome outcome)
+static bool may_have_run_late(enum attempt_outcome outcome)
 {
-    return outcome == LOCK_GRANTED || outcome == LOCK_BUSY || outcome == LOCK_UNKNOWN;
+    return outcome == ATTEMPT_GRANTED || outcome == ATTEMPT_BUSY || outcome == ATTEMPT_UNKNOWN;
 }
 
 /* Its grant, if there is one, is taken back behind the attempt; nobody is told anything. */
@@ -176,24 +158,23 @@ static void every_outcome_of_a_cancelled_attempt_is_withdrawn(void **state)
 
 static void result_is_handed_on(void **state)
 {
-    struct lock_result result = {.outcome = LOCK_GRANTED,
-                                 .fencing_token = 1750000000000001,
-                                 .remaining_ms = 29999,
-                                 .ttl_ms = TTL_MS,
-                                 .note = "n"};
+    struct lease_result lease = {.outcome = LEASE_GRANTED};
+    struct attempt_result result = {
+        .outcome = ATTEMPT_GRANTED, .remaining_ms = 29999, .lease = &lease};
 
     (void)state;
     start(a, 0);
     answer_with(a, &result);
-    expect_done(a, LOCK_GRANTED);
-    assert_memory_equal(&a->result, &result, sizeof(result));
+    expect_done(a, ACQUIRE_GRANTED);
+    assert_ptr_equal(a->result.lease, &lease);
+    assert_null(a->result.counter);
 }
 
 /* Its holder would work without the lock. */
 static void late_grant_is_none(void **state)
 {
-    static const enum lock_outcome outcomes[] = {LOCK_GRANTED, LOCK_HELD};
-    struct lock_result result = {0};
+    static const enum attempt_outcome outcomes[] = {ATTEMPT_GRANTED, ATTEMPT_CONFIRMED};
+    struct attempt_result result = {0};
 
     for (size_t i = 0; i < 2; i++) {
         for (enum when when = ONLY; when < WHENS; when++) {
@@ -201,7 +182,7 @@ static void late_grant_is_none(void **state)
             bring_to(when);
             result.outcome = outcomes[i];
             answer_with(a, &result);
-            expect_done(a, LOCK_UNKNOWN);
+            expect_done(a, ACQUIRE_UNKNOWN);
             assert_int_equal(a->withdrawn, 1);
             tear_down(state);
         }
@@ -211,20 +192,21 @@ static void late_grant_is_none(void **state)
 static void unknown_attempt_is_not_forgotten(void **state)
 {
     static const struct {
-        enum lock_outcome last, done;
+        enum attempt_outcome last;
+        enum acquire_outcome done;
         bool withdrawn;
     } after_unknown[] = {
-        {LOCK_GRANTED, LOCK_GRANTED, false},
-        {LOCK_HELD, LOCK_HELD, false},
-        {LOCK_NOT_EXECUTED, LOCK_UNKNOWN, true},
-        {LOCK_UNKNOWN, LOCK_UNKNOWN, true},
-        {LOCK_BUSY, LOCK_BUSY, true},
+        {ATTEMPT_GRANTED, ACQUIRE_GRANTED, false},
+        {ATTEMPT_CONFIRMED, ACQUIRE_CONFIRMED, false},
+        {ATTEMPT_NOT_EXECUTED, ACQUIRE_UNKNOWN, true},
+        {ATTEMPT_UNKNOWN, ACQUIRE_UNKNOWN, true},
+        {ATTEMPT_BUSY, ACQUIRE_BUSY, true},
     };
 
     for (size_t i = 0; i < sizeof(after_unknown) / sizeof(after_unknown[0]); i++) {
         assert_int_equal(set_up(state), 0);
         bring_to(TURN);
-        answer(a, LOCK_UNKNOWN);
+        answer(a, ATTEMPT_UNKNOWN);
         assert_int_equal(a->done, 0);
         doze(a, WAIT_MS);
         answer(a, after_unknown[i].last);
@@ -238,11 +220,11 @@ static void refused_attempt_sleeps_half_a_second(void **state)
 {
     (void)state;
     bring_to(TURN);
-    answer(a, LOCK_NOT_EXECUTED);
+    answer(a, ATTEMPT_NOT_EXECUTED);
     assert_in_range(next_timer_ns(), 400 * MS, 600 * MS);
     pass(next_timer_ns());
     assert_non_null(attempt_of(a));
-    answer(a, LOCK_UNKNOWN);
+    answer(a, ATTEMPT_UNKNOWN);
     assert_in_range(next_timer_ns(), 400 * MS, 600 * MS);
     acquirer_redis_is_up(acquirer);
     assert_non_null(attempt_of(a));
@@ -254,8 +236,8 @@ static void answer_after_the_deadline_is_the_last(void **state)
     (void)state;
     start(a, 5);
     loop.now_ns += 5 * MS;
-    answer(a, LOCK_BUSY);
-    expect_done(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
+    expect_done(a, ACQUIRE_BUSY);
     assert_int_equal(a->parked, 0);
     assert_null(CHANNEL_OF(LOCK));
 }

@@ -1,5 +1,5 @@
-/* storage/acquire.c for fair locks: whose place in the queue outlives his request, and whose
- * does not. */
+/* storage/wait/acquire.c for fair locks: whose place in the queue outlives his request, and
+ * whose does not. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@ static int set_up_fair(void **state)
     int failed = set_up(state);
 
     for (size_t i = 0; i < CLIENTS; i++)
-        clients[i].lease.kind = LOCK_KIND_FAIR;
+        clients[i].lease.kind = KIND_FAIR;
     return failed;
 }
 
@@ -33,9 +33,9 @@ static int set_up_fair(void **state)
 static void start_in_queue(struct client *client)
 {
     start(client, WAIT_MS);
-    answer(client, LOCK_BUSY);
+    answer(client, ATTEMPT_BUSY);
     ready(fair_channel(client));
-    answer(client, LOCK_BUSY);
+    answer(client, ATTEMPT_BUSY);
     assert_int_equal(client->parked, 1);
 }
 
@@ -61,20 +61,16 @@ static void bring_to(enum when when)
 enum sent { NOTHING, STAYS, GOES };
 
 static const struct {
-    enum lock_outcome outcome;
+    enum attempt_outcome outcome;
     int sent[WHENS]; /* -1: it goes on */
 } rows[] = {
-    {LOCK_GRANTED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
-    {LOCK_HELD, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
+    {ATTEMPT_GRANTED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
+    {ATTEMPT_CONFIRMED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
     /* The script of the last attempt has kept the place, if it knew that it was the last. */
-    {LOCK_BUSY, {NOTHING, -1, -1, NOTHING, STAYS}},
-    {LOCK_NOT_EXECUTED, {NOTHING, NOTHING, -1, STAYS, STAYS}},
-    {LOCK_UNKNOWN, {STAYS, STAYS, -1, STAYS, STAYS}},
-    {LOCK_ENDED, {NOTHING, NOTHING, GOES, GOES, GOES}},
-    {LOCK_SESSION_ENDED, {NOTHING, NOTHING, GOES, GOES, GOES}},
-    {LOCK_REUSED, {NOTHING, NOTHING, GOES, GOES, GOES}},
-    {LOCK_WRONG_KIND, {NOTHING, NOTHING, GOES, GOES, GOES}},
-    {LOCK_OUT_OF_MEMORY, {NOTHING, NOTHING, GOES, GOES, GOES}},
+    {ATTEMPT_BUSY, {NOTHING, -1, -1, NOTHING, STAYS}},
+    {ATTEMPT_NOT_EXECUTED, {NOTHING, NOTHING, -1, STAYS, STAYS}},
+    {ATTEMPT_UNKNOWN, {STAYS, STAYS, -1, STAYS, STAYS}},
+    {ATTEMPT_REFUSED, {NOTHING, NOTHING, GOES, GOES, GOES}},
 };
 
 static void expect_sent(int row, enum when when, enum sent sent)
@@ -97,7 +93,7 @@ static void every_outcome(void **state)
                 assert_int_equal(a->done, 0);
                 expect_sent(i, when, NOTHING);
             } else {
-                expect_done(a, rows[i].outcome);
+                expect_done(a, ended_as(rows[i].outcome));
                 expect_sent(i, when, (enum sent)rows[i].sent[when]);
             }
             tear_down(state);
@@ -111,11 +107,12 @@ static void every_outcome_of_a_request_that_nobody_repeats(void **state)
     for (int i = 0; i < (int)(sizeof(rows) / sizeof(rows[0])); i++) {
         for (enum when when = ONLY; when < WHENS; when++) {
             assert_int_equal(set_up_fair(state), 0);
-            a->lease.once = true;
+            a->lease.unrepeatable = true;
             bring_to(when);
             answer(a, rows[i].outcome);
             assert_int_equal(a->places_kept, 0);
-            bool got_it = rows[i].outcome == LOCK_GRANTED || rows[i].outcome == LOCK_HELD;
+            bool got_it = rows[i].outcome == ATTEMPT_GRANTED ||
+                          rows[i].outcome == ATTEMPT_CONFIRMED;
             if (when > FIRST && a->done == 1 && !got_it)
                 assert_int_equal(a->withdrawn, 1);
             tear_down(state);
@@ -144,10 +141,10 @@ static void an_unknown_attempt_is_taken_back_but_not_its_place(void **state)
 {
     (void)state;
     bring_to(TURN);
-    answer(a, LOCK_UNKNOWN);
+    answer(a, ATTEMPT_UNKNOWN);
     doze(a, WAIT_MS);
-    answer(a, LOCK_BUSY);
-    expect_done(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
+    expect_done(a, ACQUIRE_BUSY);
     assert_int_equal(a->places_kept, 1);
     assert_int_equal(a->withdrawn, 0);
 }
@@ -159,13 +156,13 @@ static void draining_keeps_the_places(void **state)
     start_in_queue(b);
     publish(fair_channel(b), "0"); /* its attempt is under way */
     acquirer_drain(acquirer);
-    expect_done(a, LOCK_DRAINING);
-    expect_done(b, LOCK_DRAINING);
+    expect_done(a, ACQUIRE_DRAINING);
+    expect_done(b, ACQUIRE_DRAINING);
     assert_int_equal(a->places_kept, 1);
     assert_int_equal(b->places_kept, 1);
     start(c, WAIT_MS);
-    answer(c, LOCK_BUSY);
-    expect_done(c, LOCK_DRAINING);
+    answer(c, ATTEMPT_BUSY);
+    expect_done(c, ACQUIRE_DRAINING);
     assert_int_equal(c->places_kept, 1);
     assert_int_equal(a->withdrawn + b->withdrawn + c->withdrawn, 0);
 }
@@ -178,15 +175,15 @@ static void too_many_waiters(void **state)
     start_in_queue(a);
     start_in_queue(b);
     start_in_queue(c);
-    answer(d, LOCK_BUSY);
-    expect_done(d, LOCK_TOO_MANY_WAITERS);
+    answer(d, ATTEMPT_BUSY);
+    expect_done(d, ACQUIRE_TOO_MANY_WAITERS);
     assert_int_equal(d->places_kept, 1);
     assert_int_equal(d->withdrawn, 0);
     d->done = 0;
     start(d, WAIT_MS);
-    assert_int_equal(attempt_of(d)->register_ms, 0);
-    answer(d, LOCK_BUSY);
-    expect_done(d, LOCK_TOO_MANY_WAITERS);
+    assert_int_equal(attempt_of(d)->wait_ms, 0);
+    answer(d, ATTEMPT_BUSY);
+    expect_done(d, ACQUIRE_TOO_MANY_WAITERS);
     assert_int_equal(d->places_kept, 1);
     assert_int_equal(d->withdrawn, 0);
 }
@@ -200,12 +197,12 @@ static void each_has_a_channel(void **state)
     publish(fair_channel(b), "0");
     assert_null(attempt_of(a));
     assert_non_null(attempt_of(b));
-    answer(b, LOCK_GRANTED);
+    answer(b, ATTEMPT_GRANTED);
     assert_null(attempt_of(a));
     publish(fair_channel(a), "0");
-    answer(a, LOCK_GRANTED);
-    expect_done(a, LOCK_GRANTED);
-    expect_done(b, LOCK_GRANTED);
+    answer(a, ATTEMPT_GRANTED);
+    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(b, ACQUIRE_GRANTED);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_fair, tear_down)

@@ -1,4 +1,4 @@
-/* storage/acquire.c, on its real waiters: one that waits for several locks. */
+/* storage/wait/acquire.c, on its real waiters: one that waits for several locks. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,23 +19,16 @@ static int set_up_several(void **state)
 
     if (set_up(state) != 0)
         return 1;
-    a->lease.locks = lock_names_new(names, 2);
-    snprintf(a->lease.name, sizeof(a->lease.name), OTHER);
+    lock_names_unref(a->lease.names);
+    a->lease.names = lock_names_new(names, 2);
+    a->lease.kind = KIND_SET_LOCK;
     return 0;
-}
-
-static int tear_down_several(void **state)
-{
-    int failed = tear_down(state);
-
-    lock_names_drop(a->lease.locks);
-    return failed;
 }
 
 static void answer_busy(size_t number, int64_t remaining_ms)
 {
-    struct lock_result result = {
-        .outcome = LOCK_BUSY, .remaining_ms = remaining_ms, .in_the_way = number};
+    struct attempt_result result = {
+        .outcome = ATTEMPT_BUSY, .remaining_ms = remaining_ms, .blocking_index = number};
 
     answer_with(a, &result);
 }
@@ -51,15 +44,15 @@ static void wait_for_orders(void)
     assert_int_equal(a->parked, 1);
 }
 
-static void waits_for_the_one_in_the_way(void **state)
+static void waits_for_the_one_blocking_index(void **state)
 {
     (void)state;
     wait_for_orders();
     assert_null(CHANNEL_OF(OTHER));
-    /* The script is told, so that it looks there first. */
-    assert_int_equal(a->lease.locks->in_the_way, 2);
     unlocked();
     assert_non_null(attempt_of(a));
+    /* The script is told, so that it looks there first. */
+    assert_int_equal(attempt_of(a)->blocking_index, 2);
     answer_busy(1, 700);
     assert_non_null(CHANNEL_OF(OTHER));
     ready(CHANNEL_OF(OTHER));
@@ -69,8 +62,8 @@ static void waits_for_the_one_in_the_way(void **state)
     assert_int_equal(a->parked, 1);
     /* It sleeps as long as that one is held. */
     pass(702 * MS);
-    answer(a, LOCK_GRANTED);
-    expect_done(a, LOCK_GRANTED);
+    answer(a, ATTEMPT_GRANTED);
+    expect_done(a, ACQUIRE_GRANTED);
     assert_int_equal(a->withdrawn, 0);
     assert_int_equal(metrics.values[METRIC_WAITS_STARTED], 1);
 }
@@ -84,35 +77,45 @@ static void others_of_that_lock_are_not_left_asleep(void **state)
     assert_null(attempt_of(b));
     answer_busy(1, TTL_MS);
     assert_non_null(attempt_of(b));
-    answer(b, LOCK_GRANTED);
-    expect_done(b, LOCK_GRANTED);
+    answer(b, ATTEMPT_GRANTED);
+    expect_done(b, ACQUIRE_GRANTED);
 }
 
 /* What was published before it stood in the queue of the other lock. */
 static void message_of_the_other_lock_is_not_missed(void **state)
 {
     (void)state;
-    snprintf(b->lease.name, sizeof(b->lease.name), OTHER);
+    lock_names_unref(b->lease.names);
+    b->lease.names = lock_names_of_one(OTHER);
     start(b, WAIT_MS);
-    answer(b, LOCK_BUSY);
+    answer(b, ATTEMPT_BUSY);
     ready(CHANNEL_OF(OTHER));
-    answer(b, LOCK_BUSY);
+    answer(b, ATTEMPT_BUSY);
     wait_for_orders();
     unlocked();
     publish(CHANNEL_OF(OTHER), "0");
-    answer(b, LOCK_GRANTED);
+    answer(b, ATTEMPT_GRANTED);
     publish(CHANNEL_OF(OTHER), "0"); /* nobody waits there */
     answer_busy(1, TTL_MS);
     assert_non_null(attempt_of(a));
-    answer(a, LOCK_GRANTED);
-    expect_done(a, LOCK_GRANTED);
+    answer(a, ATTEMPT_GRANTED);
+    expect_done(a, ACQUIRE_GRANTED);
+}
+
+static void start_prepared_wait(void)
+{
+    start(a, WAIT_MS);
+    answer_preparation(a, PREPARED, NULL);
+    answer_busy(2, TTL_MS);
+    ready(CHANNEL_OF(LOCK));
+    answer_busy(2, TTL_MS);
 }
 
 static void sessions_and_leases_are_heard_in_either_queue(void **state)
 {
     (void)state;
     snprintf(a->lease.session_id, sizeof(a->lease.session_id), "s");
-    wait_for_orders();
+    start_prepared_wait();
     acquirer_session_changed(acquirer, "s");
     assert_non_null(attempt_of(a));
     answer_busy(1, TTL_MS);
@@ -126,8 +129,8 @@ static void sessions_and_leases_are_heard_in_either_queue(void **state)
     acquirer_session_changed(acquirer, "s");
     answer_busy(2, TTL_MS);
     assert_non_null(attempt_of(a));
-    answer(a, LOCK_SESSION_ENDED);
-    expect_done(a, LOCK_SESSION_ENDED);
+    answer(a, ATTEMPT_REFUSED);
+    expect_done(a, ACQUIRE_REFUSED);
     assert_int_equal(a->withdrawn, 1);
 }
 
@@ -139,9 +142,9 @@ static void names_outlive_one_that_is_cancelled(void **state)
     unlocked();
     cancel(a);
     assert_int_equal(a->withdrawn, 1);
-    assert_int_equal(a->lease.locks->refs, 2);
+    assert_int_equal(a->lease.names->refs, 2);
     answer_busy(1, TTL_MS);
-    assert_int_equal(a->lease.locks->refs, 1);
+    assert_int_equal(a->lease.names->refs, 1);
 }
 
 static void wait_ends(void **state)
@@ -152,22 +155,21 @@ static void wait_ends(void **state)
     answer_busy(1, TTL_MS);
     ready(CHANNEL_OF(OTHER));
     answer_busy(1, TTL_MS);
-    while (attempt_of(a) == NULL || attempt_of(a)->register_ms > 0) {
+    while (attempt_of(a) == NULL || attempt_of(a)->wait_ms > 0) {
         if (attempt_of(a) != NULL)
             answer_busy(1, TTL_MS);
         pass(next_timer_ns());
     }
     answer_busy(1, TTL_MS);
-    expect_done(a, LOCK_BUSY);
-    assert_int_equal(a->result.in_the_way, 1);
+    expect_done(a, ACQUIRE_BUSY);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_several, tear_down_several)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_several, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(waits_for_the_one_in_the_way),
+        TEST(waits_for_the_one_blocking_index),
         TEST(others_of_that_lock_are_not_left_asleep),
         TEST(message_of_the_other_lock_is_not_missed),
         TEST(sessions_and_leases_are_heard_in_either_queue),

@@ -1,4 +1,5 @@
-/* storage/acquire.c, on its real waiters: several clients of one lock, deadlines, draining. */
+/* storage/wait/acquire.c, on its real waiters: several clients of one lock, deadlines,
+ * draining. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,12 +11,12 @@
 
 #include "tests/unit/acquisitions.h"
 
-static void expect_attempt(const struct client *client, int64_t register_ms, bool registered)
+static void expect_attempt(const struct client *client, int64_t wait_ms, bool registered)
 {
-    const struct attempt *attempt = attempt_of(client);
+    const struct sent_attempt *attempt = attempt_of(client);
 
     assert_non_null(attempt);
-    assert_int_equal(attempt->register_ms, register_ms);
+    assert_int_equal(attempt->wait_ms, wait_ms);
     assert_int_equal(attempt->registered, registered);
 }
 
@@ -27,20 +28,20 @@ static void attempts_register_for_the_time_left(void **state)
     start(a, WAIT_MS);
     expect_attempt(a, WAIT_MS, false);
     pass(1 * S);
-    answer(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
     pass(1 * S);
     ready(CHANNEL_OF(LOCK));
     expect_attempt(a, WAIT_MS - 2000, true);
-    answer(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
     doze(a, WAIT_MS - 2000);
     expect_attempt(a, 0, true);
-    answer(a, LOCK_BUSY);
-    expect_done(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
+    expect_done(a, ACQUIRE_BUSY);
 
     start(b, 0);
     expect_attempt(b, 0, false);
-    answer(b, LOCK_BUSY);
-    expect_done(b, LOCK_BUSY);
+    answer(b, ATTEMPT_BUSY);
+    expect_done(b, ACQUIRE_BUSY);
     assert_int_equal(b->parked, 0);
     assert_int_equal(b->withdrawn, 0);
 }
@@ -55,8 +56,8 @@ static void deadline_waits_for_the_attempt_under_way(void **state)
     unlocked();
     assert_int_equal(store.attempt_count, attempts);
     assert_int_equal(a->done, 0);
-    answer(a, LOCK_BUSY);
-    expect_done(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
+    expect_done(a, ACQUIRE_BUSY);
     assert_int_equal(store.attempt_count, attempts);
 }
 
@@ -67,14 +68,14 @@ static void message_during_the_first_attempt_gives_another(void **state)
     start(b, WAIT_MS);
     unlocked();
     assert_non_null(attempt_of(a));
-    answer(a, LOCK_GRANTED);
+    answer(a, ATTEMPT_GRANTED);
     /* b's attempt may have run before that unlock, and a may have released since. */
-    answer(b, LOCK_BUSY);
+    answer(b, ATTEMPT_BUSY);
     expect_attempt(b, WAIT_MS, true);
-    answer(b, LOCK_BUSY);
+    answer(b, ATTEMPT_BUSY);
     /* The first attempt of c saw everything: it sleeps. */
     start(c, WAIT_MS);
-    answer(c, LOCK_BUSY);
+    answer(c, ATTEMPT_BUSY);
     assert_null(attempt_of(c));
 }
 
@@ -87,12 +88,12 @@ static void one_client_tries_at_a_time(void **state)
     unlocked();
     assert_non_null(attempt_of(a));
     assert_null(attempt_of(b));
-    answer(a, LOCK_GRANTED);
+    answer(a, ATTEMPT_GRANTED);
     assert_null(attempt_of(b));
     unlocked();
     assert_non_null(attempt_of(b));
     assert_null(attempt_of(c));
-    expect_done(a, LOCK_GRANTED);
+    expect_done(a, ACQUIRE_GRANTED);
     assert_int_equal(a->withdrawn, 0);
 }
 
@@ -108,9 +109,9 @@ static void cancelled_client_passes_its_turn_on(void **state)
     assert_int_equal(a->withdrawn, 1);
     assert_int_equal(a->withdrawn_after, attempts);
     assert_non_null(attempt_of(b));
-    answer(a, LOCK_GRANTED);
-    answer(b, LOCK_GRANTED);
-    expect_done(b, LOCK_GRANTED);
+    answer(a, ATTEMPT_GRANTED);
+    answer(b, ATTEMPT_GRANTED);
+    expect_done(b, ACQUIRE_GRANTED);
     assert_int_equal(a->done, 0);
     assert_int_equal(b->withdrawn, 0);
 }
@@ -139,8 +140,8 @@ static void deadline_passes_the_turn_on(void **state)
     doze(a, WAIT_MS - 1500);
     unlocked();
     pass(500 * MS);
-    answer(a, LOCK_BUSY);
-    expect_done(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
+    expect_done(a, ACQUIRE_BUSY);
     assert_non_null(attempt_of(b));
 }
 
@@ -152,26 +153,26 @@ static void only_so_many_may_wait(void **state)
     start_waiting(c);
     start(d, WAIT_MS);
     expect_attempt(d, 0, false);
-    answer(d, LOCK_BUSY);
-    expect_done(d, LOCK_TOO_MANY_WAITERS);
+    answer(d, ATTEMPT_BUSY);
+    expect_done(d, ACQUIRE_TOO_MANY_WAITERS);
     assert_int_equal(d->withdrawn, 0);
     assert_int_equal(d->parked, 0);
     assert_int_equal(metrics.values[METRIC_REFUSED_WAITERS], 1);
     /* A free lock is for everyone. */
     d->done = 0;
     start(d, WAIT_MS);
-    answer(d, LOCK_GRANTED);
-    expect_done(d, LOCK_GRANTED);
+    answer(d, ATTEMPT_GRANTED);
+    expect_done(d, ACQUIRE_GRANTED);
     /* Those who wait already go on, and who leaves makes room. */
     unlocked();
     expect_attempt(a, WAIT_MS, true);
-    answer(a, LOCK_BUSY);
+    answer(a, ATTEMPT_BUSY);
     assert_int_equal(a->done, 0);
     cancel(b);
     d->done = 0;
     start(d, WAIT_MS);
     expect_attempt(d, WAIT_MS, false);
-    answer(d, LOCK_BUSY);
+    answer(d, ATTEMPT_BUSY);
     assert_int_equal(d->done, 0);
     assert_int_equal(d->parked, 1);
 }
@@ -185,22 +186,22 @@ static void draining_ends_every_wait(void **state)
     start(d, 0);
     unlocked();
     acquirer_drain(acquirer);
-    expect_done(a, LOCK_DRAINING);
-    expect_done(b, LOCK_DRAINING);
+    expect_done(a, ACQUIRE_DRAINING);
+    expect_done(b, ACQUIRE_DRAINING);
     assert_int_equal(a->withdrawn, 1);
     assert_int_equal(b->withdrawn, 1);
     /* Who does not wait gets its answer, and who would have to is not let in. */
     assert_int_equal(c->done, 0);
-    answer(c, LOCK_BUSY);
-    expect_done(c, LOCK_DRAINING);
+    answer(c, ATTEMPT_BUSY);
+    expect_done(c, ACQUIRE_DRAINING);
     assert_int_equal(c->withdrawn, 1);
     assert_int_equal(c->parked, 0);
-    answer(d, LOCK_BUSY);
-    expect_done(d, LOCK_BUSY);
+    answer(d, ATTEMPT_BUSY);
+    expect_done(d, ACQUIRE_BUSY);
     c->done = 0;
     start(c, WAIT_MS);
-    answer(c, LOCK_GRANTED);
-    expect_done(c, LOCK_GRANTED);
+    answer(c, ATTEMPT_GRANTED);
+    expect_done(c, ACQUIRE_GRANTED);
 }
 
 static uint64_t observed(enum histogram histogram)
@@ -216,16 +217,16 @@ static void waits_are_counted(void **state)
 {
     (void)state;
     start(d, WAIT_MS);
-    answer(d, LOCK_GRANTED); /* no wait */
+    answer(d, ATTEMPT_GRANTED); /* no wait */
     start_waiting(a);
     start_waiting(b);
     start_waiting(c);
     pass(1 * S);
     unlocked();
-    answer(a, LOCK_GRANTED);
+    answer(a, ATTEMPT_GRANTED);
     cancel(b);
     doze(c, WAIT_MS - 1000);
-    answer(c, LOCK_BUSY);
+    answer(c, ATTEMPT_BUSY);
     assert_int_equal(metrics.values[METRIC_WAITS_STARTED], 3);
     assert_int_equal(metrics.values[METRIC_WAITS_GRANTED], 1);
     assert_int_equal(metrics.values[METRIC_WAITS_ENDED], 2);

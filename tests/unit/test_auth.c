@@ -1,4 +1,4 @@
-/* server/auth.c */
+/* server/http/auth.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/auth.h"
+#include "server/http/auth.h"
 
 #define TOKEN_A "aaaaaaaaaaaaaaaa"
 #define TOKEN_B "bbbbbbbbbbbbbbbbbbbbbbbb"

@@ -1,4 +1,4 @@
-/* server/config.c */
+/* server/base/config.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/config.h"
+#include "server/base/config.h"
 
 enum { ARGUMENTS_MAX = 16 };
 
@@ -57,6 +57,9 @@ static void defaults_are_complete(void **state)
     assert_string_equal(config.key_prefix, "");
     assert_int_equal(config.max_connections, 10000);
     assert_string_equal(config.api_tokens, "");
+    assert_string_equal(config.trusted_proxies, "");
+    assert_string_equal(config.cors_origins, "");
+    assert_int_equal(config.drain_delay_ms, 0);
     assert_int_equal(config.log_level, LOG_LEVEL_INFO);
 }
 
@@ -165,6 +168,7 @@ static void bounds_are_kept(void **state)
          "86400001"},
         {"--max-wait-ms", "RLOCKD_MAX_WAIT_MS", "999", "1000", "3600000", "3600001"},
         {"--retry-window-ms", "RLOCKD_RETRY_WINDOW_MS", "999", "1000", "86400000", "86400001"},
+        {"--fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "-1", "0", "31536000000", "31536000001"},
         {"--max-connections", "RLOCKD_MAX_CONNECTIONS", "15", "16", "1000000", "1000001"},
     };
     static const char *const no_numbers[] = {
@@ -292,6 +296,8 @@ static void help_lists_every_setting(void **state)
         "RLOCKD_MAX_WAIT_MS",
         "--retry-window-ms N",
         "RLOCKD_RETRY_WINDOW_MS",
+        "--fencing-ttl-ms N",
+        "RLOCKD_FENCING_TTL_MS",
         "--key-prefix TEXT",
         "RLOCKD_KEY_PREFIX",
         "--max-connections N",

@@ -1,4 +1,4 @@
-/* server/json_text.c, with jansson as the judge */
+/* server/base/json_text.c, with jansson as the judge */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/json_text.h"
+#include "server/base/json_text.h"
 
 static json_t *parsed(struct json_text *json)
 {

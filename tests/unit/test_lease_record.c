@@ -1,4 +1,4 @@
-/* storage/lease_record.c, with records as storage/scripts/acquire.lua writes them. */
+/* storage/objects/lease_record.c, with records as storage/scripts/acquire.lua writes them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/lease_record.h"
+#include "storage/objects/lease_record.h"
 
 #define MARK "0123456789abcdef.18446744073"
 #define SESSION "5d1c2b0a-3f2e-5c4d-8b7a-9f0e1d2c3b4a"
 #define OWNER "worker-3"
+#define NAME "night build"
 
 static struct lease_record record;
 
@@ -41,54 +42,54 @@ static void expect(const char *state, const char *detail, int64_t since_ms, int6
 
 /* As format() of lib/lease.lua writes it. */
 static size_t write_record(char *out, size_t size, const char *state, const char *detail,
-                           const char *since, const char *ttl, const char *note,
-                           const char *name)
+                           const char *since, const char *ttl, const char *note)
 {
-    int len = snprintf(out, size,
-                       "%s\n%s\n" MARK "\n%s\n%s\n%s\n" SESSION "\n17\n1\nlock\n" OWNER "\n%s",
-                       state, detail, since, ttl, note, name);
+    int len = snprintf(
+        out, size, "%s\n%s\n" MARK "\n%s\n%s\n%s\n" SESSION "\n" NAME "\n17\n1\nlock\n" OWNER,
+        state, detail, since, ttl, note);
 
     return (size_t)len;
 }
 
 static void what_is_written_comes_back(void **state)
 {
-    static const struct lease lease = {.kind = LOCK_KIND_LOCK,
+    static const struct lease lease = {.kind = KIND_LOCK,
                                        .session_id = SESSION,
                                        .owner = OWNER,
                                        .note = "release 2.4",
-                                       .mark = MARK,
+                                       .attempt = MARK,
                                        .watchdog = true,
                                        .ttl_ms = 86400000};
-    static const struct key lock = {.len = 6, .text = "orders"};
     struct lease_record_text text;
 
     (void)state;
-    lease_record_write(&text, &lease, &lock);
+    lease_record_write(&text, &lease, NAME);
     parse(text.text, text.len);
     expect("held", "", 0, lease.ttl_ms, lease.note);
     assert_string_equal(record.session_id, SESSION);
     assert_string_equal(record.owner, OWNER);
     assert_string_equal(record.kind, "lock");
     assert_true(record.watchdog);
-    assert_memory_equal(text.text + text.len - 7, "\norders", 7);
+    assert_string_equal(record.session_name, NAME);
+    assert_memory_equal(text.text + text.len - 9, "\n" OWNER, 9);
 }
 
 static void the_longest_record_fits(void **state)
 {
-    struct lease lease = {.ttl_ms = INT64_MIN, .watchdog = true};
+    struct lease lease = {.kind = KIND_READ, .ttl_ms = INT64_MIN, .watchdog = true};
     struct lease_record_text text;
-    struct key lock = {.len = KEY_NAME_MAX};
+    char name[SESSION_NAME_SIZE] = "";
 
     (void)state;
-    memset(lock.text, 'l', KEY_NAME_MAX);
+    memset(name, 'N', sizeof(name) - 1);
     memset(lease.note, 'n', sizeof(lease.note) - 1);
-    memset(lease.mark, 'm', sizeof(lease.mark) - 1);
+    memset(lease.attempt, 'm', sizeof(lease.attempt) - 1);
     memset(lease.session_id, 's', sizeof(lease.session_id) - 1);
     memset(lease.owner, 'o', sizeof(lease.owner) - 1);
-    lease_record_write(&text, &lease, &lock);
+    lease_record_write(&text, &lease, name);
     parse(text.text, text.len);
     assert_string_equal(record.owner, lease.owner);
+    assert_string_equal(record.session_name, name);
 }
 
 static void records_come_back(void **state)
@@ -107,13 +108,13 @@ static void records_come_back(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t len = write_record(text, sizeof(text), rows[i].state, rows[i].detail,
-                                  rows[i].since, rows[i].ttl, rows[i].note, "orders/42");
+                                  rows[i].since, rows[i].ttl, rows[i].note);
         parse(text, len);
         expect(rows[i].state, rows[i].detail, rows[i].since_ms, rows[i].ttl_ms, rows[i].note);
     }
 }
 
-/* What release.lua keeps of a lease: state, reason, nine empty lines and the lock. */
+/* What release.lua keeps of a lease: state, reason, and perhaps the holds that are left. */
 static void ended_records_keep_the_reason(void **state)
 {
     static const char *const reasons[] = {"released", "expired", "forced"};
@@ -121,7 +122,7 @@ static void ended_records_keep_the_reason(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        int len = snprintf(text, sizeof(text), "ended\n%s\n\n\n\n\n\n\n\n\n\na", reasons[i]);
+        int len = snprintf(text, sizeof(text), "ended\n%s\n2", reasons[i]);
         parse(text, (size_t)len);
         expect("ended", reasons[i], 0, 0, "");
     }
@@ -129,15 +130,13 @@ static void ended_records_keep_the_reason(void **state)
 
 static void longest_record_comes_back(void **state)
 {
-    char note[LOCK_NOTE_SIZE], name[LOCK_NAME_SIZE], text[2048];
+    char note[LOCK_NOTE_SIZE], text[2048];
 
     (void)state;
     memset(note, 'n', sizeof(note) - 1);
     note[sizeof(note) - 1] = '\0';
-    memset(name, 'x', sizeof(name) - 1);
-    name[sizeof(name) - 1] = '\0';
     size_t len = write_record(text, sizeof(text), "waiting", "shared", "9999999999999",
-                              "86400000", note, name);
+                              "86400000", note);
     parse(text, len);
     expect("waiting", "shared", 9999999999999, 86400000, note);
 }
@@ -147,11 +146,11 @@ static void session_owner_and_watchdog_come_back(void **state)
     char text[1024];
 
     (void)state;
-    parse(text, write_record(text, sizeof(text), "held", "", "1", "2", "", "a"));
+    parse(text, write_record(text, sizeof(text), "held", "", "1", "2", ""));
     assert_string_equal(record.session_id, SESSION);
     assert_string_equal(record.owner, OWNER);
     assert_true(record.watchdog);
-    parse("held\n\n\n\n\n\n\n\n\nlock\n\na", 18);
+    parse("held\n\n\n\n\n\n\n\n\n\nlock\n", 19);
     assert_string_equal(record.session_id, "");
     assert_string_equal(record.owner, "");
     assert_false(record.watchdog);
@@ -185,11 +184,11 @@ static void strange_lines_are_dropped(void **state)
 
     (void)state;
     len = snprintf(text, sizeof(text), "%0*d\n%0*d\n%0*d\n%0*d\n%0*d\n%0*d\nlock\n\na", 16, 0,
-                   16, 0, LOCK_MARK_SIZE, 0, 24, 7, 24, 7, LOCK_NOTE_SIZE, 0);
+                   16, 0, ATTEMPT_ID_SIZE, 0, 24, 7, 24, 7, LOCK_NOTE_SIZE, 0);
     parse(text, (size_t)len);
     expect("", "", 0, 0, "");
     len = snprintf(text, sizeof(text), "%0*d\n%0*d\n%0*d\n%0*d\n%0*d\n%0*d\nlock\n\na", 15, 0,
-                   15, 0, LOCK_MARK_SIZE - 1, 0, 23, 7, 23, 8, LOCK_NOTE_SIZE - 1, 0);
+                   15, 0, ATTEMPT_ID_SIZE - 1, 0, 23, 7, 23, 8, LOCK_NOTE_SIZE - 1, 0);
     parse(text, (size_t)len);
     assert_int_equal(strlen(record.state), 15);
     assert_int_equal(strlen(record.detail), 15);

@@ -1,4 +1,4 @@
-/* storage/lock_names.c: several names, in one order and in one text. */
+/* storage/objects/lock_names.c: several names, in one order and in one text. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/lock_names.h"
+#include "storage/objects/lease.h"
+#include "storage/objects/lock_names.h"
 
 static void names_are_copied_and_sorted(void **state)
 {
@@ -20,11 +21,10 @@ static void names_are_copied_and_sorted(void **state)
     (void)state;
     b[0] = 'x';
     assert_int_equal(names->count, 5);
-    assert_int_equal(names->in_the_way, 0);
     for (size_t i = 0; i < 5; i++)
         assert_string_equal(names->name[i], sorted[i]);
-    assert_null(lock_names_twin(names));
-    lock_names_drop(names);
+    assert_null(lock_names_duplicate(names));
+    lock_names_unref(names);
 }
 
 static void twins_are_found(void **state)
@@ -33,8 +33,8 @@ static void twins_are_found(void **state)
     struct lock_names *names = lock_names_new(given, 4);
 
     (void)state;
-    assert_string_equal(lock_names_twin(names), "b");
-    lock_names_drop(names);
+    assert_string_equal(lock_names_duplicate(names), "b");
+    lock_names_unref(names);
 }
 
 static void text_goes_there_and_back(void **state)
@@ -50,13 +50,13 @@ static void text_goes_there_and_back(void **state)
         char *text = lock_names_join(names, prefixes[i], &len);
         assert_string_equal(text, texts[i]);
         assert_int_equal(len, strlen(texts[i]));
-        lock_names_drop(names);
+        lock_names_unref(names);
         names = lock_names_parse(text, strlen(prefixes[i]));
         free(text);
         assert_int_equal(names->count, 2);
         assert_string_equal(names->name[0], "a b");
         assert_string_equal(names->name[1], "c");
-        lock_names_drop(names);
+        lock_names_unref(names);
     }
 }
 
@@ -71,7 +71,7 @@ static void other_texts_have_no_names(void **state)
     many[2 * LOCKS_MAX] = '\0';
     struct lock_names *names = lock_names_parse(many, 0);
     assert_int_equal(names->count, LOCKS_MAX);
-    lock_names_drop(names);
+    lock_names_unref(names);
     assert_null(lock_names_parse("", 0));
     assert_null(lock_names_parse("a", 0));
     assert_null(lock_names_parse("a\nb", 0));
@@ -79,7 +79,20 @@ static void other_texts_have_no_names(void **state)
     names = lock_names_parse("\na\nshop:b", 5);
     assert_string_equal(names->name[0], "");
     assert_string_equal(names->name[1], "b");
-    lock_names_drop(names);
+    lock_names_unref(names);
+}
+
+/* Whoever may write to Redis may write such a record: it must not end the process. */
+static void too_long_names_are_none(void **state)
+{
+    char text[LOCK_NAME_SIZE + 2] = "\n";
+
+    (void)state;
+    memset(text + 1, 'x', LOCK_NAME_SIZE);
+    assert_null(lock_names_parse(text, 0));
+    struct lock_names *names = lock_names_parse(text, 1);
+    assert_int_equal(strlen(names->name[0]), LOCK_NAME_SIZE - 1);
+    lock_names_unref(names);
 }
 
 static void last_one_frees_them(void **state)
@@ -88,12 +101,12 @@ static void last_one_frees_them(void **state)
     struct lock_names *names = lock_names_new(given, 1);
 
     (void)state;
-    assert_ptr_equal(lock_names_share(names), names);
-    lock_names_drop(names);
+    assert_ptr_equal(lock_names_ref(names), names);
+    lock_names_unref(names);
     assert_string_equal(names->name[0], "a");
-    lock_names_drop(names);
-    assert_null(lock_names_share(NULL));
-    lock_names_drop(NULL);
+    lock_names_unref(names);
+    assert_null(lock_names_ref(NULL));
+    lock_names_unref(NULL);
 }
 
 int main(void)
@@ -103,6 +116,7 @@ int main(void)
         cmocka_unit_test(twins_are_found),
         cmocka_unit_test(text_goes_there_and_back),
         cmocka_unit_test(other_texts_have_no_names),
+        cmocka_unit_test(too_long_names_are_none),
         cmocka_unit_test(last_one_frees_them),
     };
 

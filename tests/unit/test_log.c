@@ -1,4 +1,4 @@
-/* server/log.c: what it writes to standard error. */
+/* server/base/log.c: what it writes to standard error. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,13 +8,17 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
+#include "server/base/log_output.h"
 
 enum { TEXT_SIZE = 256 * 1024 };
 
@@ -35,6 +39,7 @@ static int set_up(void **state)
     close(ends[1]);
     reader = ends[0];
     log_set_level(LOG_LEVEL_INFO);
+    log_output_open();
     return saved_stderr < 0;
 }
 
@@ -55,6 +60,7 @@ static int tear_down(void **state)
 {
     (void)state;
     dup2(saved_stderr, STDERR_FILENO);
+    log_output_open();
     close(saved_stderr);
     /* Nothing, unless the test failed: then this says why. */
     fwrite(text, 1, written(), stderr);
@@ -216,6 +222,104 @@ static void full_buffer_is_written_by_itself(void **state)
     assert_int_equal(written(), 0);
 }
 
+static size_t lines_of(const char *content, const char *word)
+{
+    size_t lines = 0;
+
+    while ((content = strstr(content, word)) != NULL) {
+        lines++;
+        content += strlen(word);
+    }
+    return lines;
+}
+
+/* A pipe that is full takes nothing more: lines are kept, then dropped, never waited for. */
+static void unread_lines_are_kept_then_dropped(void **state)
+{
+    static char more[4 * 1024 * 1024];
+    size_t len = 0, sent = 0, got;
+    struct log_buffer buffer;
+
+    (void)state;
+    log_buffer_init(&buffer);
+    for (int i = 0; i < 30000; i++, sent++)
+        log_buffer_write(&buffer, LOG_LEVEL_INFO, "request", json_pack("{s:i}", "number", i));
+    log_buffer_flush(&buffer);
+    uint64_t dropped = log_output_dropped();
+    assert_in_range(dropped, 1, sent - 1);
+    while ((got = written()) > 0) {
+        memcpy(more + len, text, got);
+        len += got;
+        log_buffer_flush(&buffer);
+    }
+    more[len] = '\0';
+    assert_int_equal(lines_of(more, "\"request\""), sent - dropped);
+    assert_int_equal(lines_of(more, "were dropped"), 1);
+    char count[40];
+    snprintf(count, sizeof(count), "\"lines\":%llu}", (unsigned long long)dropped);
+    assert_non_null(strstr(more, count));
+    /* Whole lines, and the oldest ones. */
+    for (char *line = more, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        json_t *object = json_loads(line, 0, NULL);
+        assert_true(json_is_object(object));
+        json_decref(object);
+    }
+    log_write(LOG_LEVEL_INFO, "again", NULL);
+    json_decref(written_line());
+    log_buffer_release(&buffer);
+}
+
+static void abort_writes_what_was_gathered(void **state)
+{
+    int status;
+
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct log_buffer buffer;
+        const struct rlimit no_core = {0};
+
+        setrlimit(RLIMIT_CORE, &no_core);
+        log_flush_at_abort();
+        log_buffer_init(&buffer);
+        log_buffer_write(&buffer, LOG_LEVEL_INFO, "the last request", NULL);
+        log_write(LOG_LEVEL_ERROR, "something else", NULL);
+        abort();
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    written();
+    assert_non_null(strstr(text, "the last request"));
+    assert_non_null(strstr(text, "something else"));
+}
+
+static void cheap_lines_look_like_the_others(void **state)
+{
+    struct log_buffer buffer;
+    struct json_text cheap;
+
+    (void)state;
+    log_buffer_init(&buffer);
+    log_line_begin(&cheap, LOG_LEVEL_INFO, "request");
+    json_text_ascii(&cheap, "name",
+                    "a\"\\\n\x7f\xC3\xBC\xE2\x80\xA8\xF0\x9F\x94\x92\xFFz\xE2\x80");
+    json_text_milliseconds(&cheap, "ms", 1234567);
+    json_text_raw(&cheap, "list", "[1]", 3);
+    log_line_end(&buffer, &cheap);
+    log_buffer_release(&buffer);
+    json_t *line = written_line();
+    assert_int_equal(strlen(member(line, "time")), 24);
+    assert_string_equal(member(line, "level"), "info");
+    assert_string_equal(member(line, "msg"), "request");
+    assert_string_equal(
+        member(line, "name"),
+        "a\"\\\n\x7f\xC3\xBC\xE2\x80\xA8\xF0\x9F\x94\x92\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD");
+    assert_non_null(strstr(text, "\"ms\":1.234,\"list\":[1]}"));
+    assert_non_null(strstr(text, "\\u2028\\uD83D\\uDD12"));
+    json_decref(line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +329,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(lower_levels_are_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(buffer_waits_for_the_flush, set_up, tear_down),
         cmocka_unit_test_setup_teardown(full_buffer_is_written_by_itself, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unread_lines_are_kept_then_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(abort_writes_what_was_gathered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cheap_lines_look_like_the_others, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* server/pool.c */
+/* server/base/pool.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "server/pool.h"
+#include "server/base/pool.h"
 
 enum { BLOCK_SIZE = 64, MANY = 1000 };
 

@@ -1,4 +1,4 @@
-/* storage/redis_embedded.c and redis_child.c, with real redis-servers. */
+/* storage/redis/embedded.c and redis_child.c, with real redis-servers. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "storage/redis_embedded.h"
-#include "storage/redis_url.h"
+#include "server/base/clock.h"
+#include "storage/redis/embedded.h"
+#include "storage/redis/url.h"
 
 enum { PATIENCE_MS = 20000, TEXT_SIZE = 256 };
 

@@ -1,4 +1,4 @@
-/* storage/redis_reply.c */
+/* storage/redis/reply.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/redis.h"
+#include "storage/redis/reply.h"
 
 #define SHA "9c3f0b0f3a9d5b8e2f7a1c4d6e8f0a2b4c6d8e0f"
 
@@ -130,6 +130,12 @@ static void other_errors_leave_the_outcome_unknown(void **state)
         expect_sorted(texts[i], REDIS_NOT_REFUSED);
 }
 
+/* What the accessors take for the reply of hiredis that they read. */
+static const struct redis_value *value(const redisReply *reply)
+{
+    return (const struct redis_value *)reply;
+}
+
 static void replies_are_read(void **state)
 {
     char granted[] = "granted", digits[] = "1750000000000001", ok[] = "OK";
@@ -143,17 +149,17 @@ static void replies_are_read(void **state)
     size_t len;
 
     (void)state;
-    assert_int_equal(redis_reply_count(&array), 5);
-    assert_ptr_equal(redis_reply_at(&array, 0), &word);
-    assert_ptr_equal(redis_reply_at(&array, 4), &nil);
-    assert_string_equal(redis_reply_text(&word, &len), "granted");
+    assert_int_equal(value_count(value(&array)), 5);
+    assert_ptr_equal(value_at(value(&array), 0), &word);
+    assert_ptr_equal(value_at(value(&array), 4), &nil);
+    assert_string_equal(value_text(value(&word), &len), "granted");
     assert_int_equal(len, 7);
-    assert_string_equal(redis_reply_text(&status, &len), "OK");
+    assert_string_equal(value_text(value(&status), &len), "OK");
     assert_int_equal(len, 2);
-    assert_int_equal(redis_reply_integer(&number), -2);
-    assert_int_equal(redis_reply_integer(&text_number), 1750000000000001);
-    assert_true(redis_reply_is_nil(&nil));
-    assert_false(redis_reply_is_nil(&word));
+    assert_int_equal(value_integer(value(&number)), -2);
+    assert_int_equal(value_integer(value(&text_number)), 1750000000000001);
+    assert_true(value_is_nil(value(&nil)));
+    assert_false(value_is_nil(value(&word)));
 }
 
 static void what_is_not_there_is_empty(void **state)
@@ -168,20 +174,20 @@ static void what_is_not_there_is_empty(void **state)
     size_t len;
 
     (void)state;
-    assert_null(redis_reply_at(&array, 1));
-    assert_null(redis_reply_at(&word, 0));
-    assert_null(redis_reply_at(NULL, 0));
-    assert_int_equal(redis_reply_count(NULL), 0);
-    assert_int_equal(redis_reply_count(&word), 0);
-    assert_true(redis_reply_is_nil(NULL));
+    assert_null(value_at(value(&array), 1));
+    assert_null(value_at(value(&word), 0));
+    assert_null(value_at(NULL, 0));
+    assert_int_equal(value_count(NULL), 0);
+    assert_int_equal(value_count(value(&word)), 0);
+    assert_true(value_is_nil(NULL));
     for (size_t i = 0; i < sizeof(no_texts) / sizeof(no_texts[0]); i++) {
         len = 99;
-        assert_string_equal(redis_reply_text(no_texts[i], &len), "");
+        assert_string_equal(value_text(value(no_texts[i]), &len), "");
         assert_int_equal(len, 0);
     }
-    assert_int_equal(redis_reply_integer(NULL), 0);
-    assert_int_equal(redis_reply_integer(&array), 0);
-    assert_int_equal(redis_reply_integer(&word), 0);
+    assert_int_equal(value_integer(NULL), 0);
+    assert_int_equal(value_integer(value(&array)), 0);
+    assert_int_equal(value_integer(value(&word)), 0);
 }
 
 int main(void)

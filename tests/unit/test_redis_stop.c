@@ -1,15 +1,15 @@
-/* storage/redis.c: a connection that is given up for good. */
+/* storage/redis/link.c: a connection that is given up for good. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "server/metrics.h"
-#include "storage/redis.h"
+#include "server/base/metrics.h"
+#include "storage/redis/link.h"
 
 struct asker {
-    struct redis *redis;
+    struct redis_link *link;
     int again; /* how often it asks once more when it is refused */
     int refused;
 };
@@ -35,8 +35,9 @@ static void ask(struct asker *asker)
 {
     static const char *const args[] = {"PING"};
     static const size_t lens[] = {4};
+    static const struct redis_command ping = {.argc = 1, .argv = args, .lens = lens};
 
-    redis_command(asker->redis, 1, args, lens, on_done, asker);
+    redis_link_command(asker->link, &ping, on_done, asker);
 }
 
 /* Who asked too late is told before it returns: afterwards there may be nobody to be answered.
@@ -53,19 +54,19 @@ static void test_nobody_is_left_waiting(void **state)
     assert_int_equal(metrics_init(&metrics, 1), 0);
     assert_int_equal(
         redis_url_parse(&url, "unix:///nonexistent/redis.sock", error, sizeof(error)), 0);
-    const struct redis_options options = {.url = &url,
-                                          .loop = loop,
-                                          .metrics = &metrics,
-                                          .up = on_up_or_down,
-                                          .down = on_up_or_down};
-    struct asker asker = {.redis = redis_new(&options), .again = 2};
-    assert_non_null(asker.redis);
+    const struct redis_link_options options = {.url = &url,
+                                               .loop = loop,
+                                               .metrics = &metrics,
+                                               .up = on_up_or_down,
+                                               .down = on_up_or_down};
+    struct asker asker = {.link = redis_link_new(&options), .again = 2};
+    assert_non_null(asker.link);
     ask(&asker);
     ask(&asker);
     assert_int_equal(asker.refused, 0);
-    redis_stop(asker.redis);
+    redis_link_stop(asker.link);
     assert_int_equal(asker.refused, 4);
-    redis_free(asker.redis);
+    redis_link_free(asker.link);
     assert_int_equal(asker.refused, 4);
     metrics_release(&metrics);
     loop_free(loop);

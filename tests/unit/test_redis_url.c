@@ -1,4 +1,4 @@
-/* storage/redis_url.c */
+/* storage/redis/url.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/redis_url.h"
+#include "storage/redis/url.h"
 
 static struct redis_url url;
 static char error[256];

@@ -1,4 +1,4 @@
-/* server/route.c */
+/* server/http/route.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "handlers/routes.h"
-#include "server/route.h"
+#include "server/http/route.h"
 
 static const struct route table[] = {
     {.method = "PUT", .path = "/v1/locks/{name}"},

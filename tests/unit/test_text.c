@@ -1,4 +1,4 @@
-/* server/text.c */
+/* server/base/text.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "server/text.h"
+#include "server/base/text.h"
 
 #define BYTES(literal) (literal), sizeof(literal) - 1
 

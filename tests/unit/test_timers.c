@@ -1,4 +1,4 @@
-/* server/timers.c */
+/* server/base/timers.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "server/timers.h"
+#include "server/base/timers.h"
 
 enum { TIMERS = 200, STEPS = 50000, SPAN_NS = 1000 };
 
@@ -38,9 +38,33 @@ static void on_fire(void *arg)
     entry->fired++;
     fired_total++;
     if (entry->again_ns != 0) {
-        entry->model_ns = last_fired_ns + entry->again_ns;
-        timer_arm(&timers, &entry->timer, entry->model_ns);
+        int64_t at_ns = last_fired_ns + entry->again_ns;
+        timer_arm(&timers, &entry->timer, at_ns);
+        entry->model_ns = at_ns > run_until_ns ? at_ns : run_until_ns + 1;
     }
+}
+
+static void note_fired(struct entry *entry)
+{
+    entry->fired++;
+    if (++fired_total > TIMERS)
+        fail_msg("a run without end");
+}
+
+static void arm_for_the_past(void *arg)
+{
+    struct entry *entry = arg;
+
+    note_fired(entry);
+    timer_arm(&timers, &entry->timer, 0);
+}
+
+static void arm_the_other(void *arg)
+{
+    struct entry *entry = arg;
+
+    note_fired(entry);
+    timer_arm(&timers, &entries[entry == &entries[0]].timer, run_until_ns);
 }
 
 static int set_up(void **state)
@@ -166,13 +190,44 @@ static void rearmed_in_its_call_fires_when_due_again(void **state)
     run(100);
     assert_int_equal(entries[0].fired, 1);
     assert_int_equal(timers_next_ns(&timers), 110);
-    /* Due again within one run: 110, 120 and 130, with the other one in its place. */
-    run(130);
-    assert_int_equal(entries[0].fired, 4);
+    run(115);
+    assert_int_equal(entries[0].fired, 2);
     assert_int_equal(entries[1].fired, 1);
-    assert_int_equal(timers_next_ns(&timers), 140);
+    assert_int_equal(timers_next_ns(&timers), 120);
     timer_cancel(&timers, &entries[0].timer);
     assert_int_equal(timers_next_ns(&timers), -1);
+}
+
+/* Each call arms its timer for a time that is over: one call a run, and everything else that is
+ * due has its turn, too. */
+static void armed_for_now_fires_in_the_next_run(void **state)
+{
+    (void)state;
+    entries[0].timer.fire = arm_for_the_past;
+    arm(0, 100);
+    arm(1, 100);
+    run(100);
+    assert_int_equal(entries[0].fired, 1);
+    assert_int_equal(entries[1].fired, 1);
+    assert_true(timers_next_ns(&timers) > 100 && timers_next_ns(&timers) <= 101);
+    arm(1, 102);
+    run(102);
+    assert_int_equal(entries[0].fired, 2);
+    assert_int_equal(entries[1].fired, 2);
+}
+
+/* So does one that arms the other, again and again. */
+static void two_cannot_keep_a_run_going(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        entries[i].timer.fire = arm_the_other;
+    arm(0, 5);
+    run(5);
+    assert_int_equal(fired_total, 1);
+    run(6);
+    assert_int_equal(fired_total, 2);
+    assert_true(timer_is_armed(&entries[0].timer));
 }
 
 static void cancel_the_other(void *arg)
@@ -224,6 +279,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(fires_in_order_and_only_what_is_due, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rearmed_in_its_call_fires_when_due_again, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(armed_for_now_fires_in_the_next_run, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_cannot_keep_a_run_going, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cancelled_by_another_call_does_not_fire, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(zeroed_and_released_timers_are_not_armed, set_up,

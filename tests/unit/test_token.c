@@ -1,4 +1,4 @@
-/* server/token.c */
+/* server/base/token.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "server/token.h"
+#include "server/base/token.h"
 
 #define TOKEN "9b2f6c1e-5d4a-4e0b-8a37-0c6d1f2e3b4a"
 

@@ -1,4 +1,4 @@
-/* storage/waiters.c: whose turn it is. */
+/* storage/wait/waiters.c: whose turn it is. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/keys.h"
+#include "storage/objects/key.h"
 #include "tests/unit/visitors.h"
 
 /* Subscribe, wait for the acknowledgement, try once more, then sleep. */
@@ -151,7 +151,7 @@ static void moving_loses_no_message(void **state)
     move(a, OTHER, before, -1);
     expect_turns(1, 0, 0, 0);
     /* So does one that was nudged meanwhile. */
-    waiters_nudge(waiters, OTHER, strlen(OTHER), ID_A);
+    waiters_retry_lease(waiters, OTHER, strlen(OTHER), ID_A);
     move(a, LOCK, generation(), -1);
     expect_turns(1, 0, 0, 0);
     busy(a);

@@ -1,5 +1,5 @@
-/* storage/waiters.c: semaphores and readers, of whom several are served; latches that are for
- * everyone. */
+/* storage/wait/waiters.c: semaphores and readers, of whom several are served; latches that are
+ * for everyone. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -157,7 +157,7 @@ static void who_tries_meanwhile_tries_again(void **state)
 {
     (void)state;
     readers_behind_a_writer();
-    waiters_nudge(waiters, LOCK, strlen(LOCK), c->waiter.lease_id);
+    waiters_retry_lease(waiters, LOCK, strlen(LOCK), c->waiter.lease_id);
     expect_turns(0, 0, 1, 0);
     publish(READ_WRITE, "1");
     busy(a);
@@ -171,11 +171,68 @@ static void who_tries_meanwhile_tries_again(void **state)
     busy(c);
     expect_turns(0, 0, 0, 0);
     /* The same of one before the first that can have the turn. */
-    waiters_nudge(waiters, LOCK, strlen(LOCK), a->waiter.lease_id);
+    waiters_retry_lease(waiters, LOCK, strlen(LOCK), a->waiter.lease_id);
     publish(READ_WRITE, "1");
     expect_turns(1, 0, 1, 0);
     busy(c);
     busy(a);
+    expect_turns(1, 0, 0, 0);
+}
+
+/* How often a waits anew until nothing more happens; far too often to be all is not waited for.
+ */
+static unsigned tries_until_quiet(void)
+{
+    unsigned tries = 0;
+
+    for (; a->waiter.trying && tries < 50; tries++)
+        busy(a);
+    a->turns = 0;
+    return tries;
+}
+
+/* Alone, it tries of its own accord, and meanwhile the lock's channel is heard. */
+static void events_are_tried_for_once(void **state)
+{
+    static const enum wait_kind kinds[] = {WAIT_SEMAPHORE, WAIT_READ_WRITE};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        a->waiter.kind = kinds[i];
+        a->waiter.wants = 1;
+        join(a);
+        ready(kinds[i] == WAIT_SEMAPHORE ? SEMAPHORE : READ_WRITE);
+        busy(a);
+        a->waiter.trying = true; /* as its owner does */
+        publish(kinds[i] == WAIT_SEMAPHORE ? SEMAPHORE : READ_WRITE, "1");
+        assert_in_range(tries_until_quiet(), 1, 2);
+        /* It had the turn, and a nudge of its own came on top. */
+        publish(kinds[i] == WAIT_SEMAPHORE ? SEMAPHORE : READ_WRITE, "1");
+        waiters_retry_lease(waiters, LOCK, strlen(LOCK), a->waiter.lease_id);
+        publish(kinds[i] == WAIT_SEMAPHORE ? SEMAPHORE : READ_WRITE, "1");
+        assert_in_range(tries_until_quiet(), 1, 2);
+        leave(a, -1);
+    }
+}
+
+/* Two that try of their own accord while a release comes: both try once more, no more often. */
+static void all_that_try_meanwhile_try_again_once(void **state)
+{
+    (void)state;
+    crowd(WAIT_READ_WRITE);
+    leave(c, -1);
+    leave(d, -1);
+    waiters_retry_lease(waiters, LOCK, strlen(LOCK), a->waiter.lease_id);
+    waiters_retry_lease(waiters, LOCK, strlen(LOCK), b->waiter.lease_id);
+    expect_turns(1, 1, 0, 0);
+    publish(READ_WRITE, "0");
+    busy(b);
+    busy(a);
+    expect_turns(1, 1, 0, 0);
+    busy(a);
+    busy(b);
+    expect_turns(0, 0, 0, 0);
+    pass(POLL_MAX_NS);
     expect_turns(1, 0, 0, 0);
 }
 
@@ -221,6 +278,8 @@ int main(void)
         TEST(what_happens_among_readers_is_for_the_head),
         TEST(the_next_turn_begins_at_the_head),
         TEST(who_tries_meanwhile_tries_again),
+        TEST(events_are_tried_for_once),
+        TEST(all_that_try_meanwhile_try_again_once),
         TEST(open_latch_is_for_everyone),
         TEST(kinds_have_their_own_queues),
     };

@@ -1,4 +1,4 @@
-/* storage/waiters.c: what is stale, what is due, and when a lock is forgotten. */
+/* storage/wait/waiters.c: what is stale, what is due, and when a lock is forgotten. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,12 +1,12 @@
-/* Visitors that wait in a storage/waiters.c of their own, and count their turns. */
+/* Visitors that wait in a storage/wait/waiters.c of their own, and count their turns. */
 #ifndef RLOCKD_TESTS_UNIT_VISITORS_H
 #define RLOCKD_TESTS_UNIT_VISITORS_H
 
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/waiters.h"
-#include "tests/unit/fake_subscriber.h"
+#include "storage/wait/waiters.h"
+#include "tests/unit/fake_topology.h"
 
 #define POLL_MIN_NS (4 * S)
 #define POLL_MAX_NS (6 * S)
@@ -110,15 +110,15 @@ static inline int set_up(void **state)
     static const char *const ids[VISITORS] = {ID_A, ID_B, "c", "d"};
 
     (void)state;
-    memset(&subscriber, 0, sizeof(subscriber));
+    memset(&topology, 0, sizeof(topology));
     memset(&metrics, 0, sizeof(metrics));
     timers_init(&loop.timers);
     loop.now_ns = 1000 * S;
     for (size_t i = 0; i < VISITORS; i++)
         visitors[i] = (struct visitor){
-            .waiter = {.lease_id = ids[i], .turn = on_turn, .arg = &visitors[i]}};
+            .waiter = {.lease_id = ids[i], .try_now = on_turn, .arg = &visitors[i]}};
     struct waiters_options options = {
-        .loop = &loop, .metrics = &metrics, .subscriber = &subscriber};
+        .loop = &loop, .metrics = &metrics, .topology = &topology};
     waiters = waiters_new(&options);
     return waiters == NULL;
 }
@@ -131,7 +131,7 @@ static inline int tear_down(void **state)
             leave(&visitors[i], 0);
     waiters_free(waiters);
     for (size_t i = 0; i < CHANNELS; i++)
-        assert_null(subscriber.channels[i].owner);
+        assert_null(topology.channels[i].owner);
     assert_int_equal(timers_next_ns(&loop.timers), -1);
     assert_int_equal(metrics.values[METRIC_WAITERS], 0);
     assert_int_equal(metrics.values[METRIC_WAITED_LOCKS], 0);

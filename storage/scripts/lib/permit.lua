@@ -1,25 +1,61 @@
--- What the scripts share about semaphores whose permits expire; needs counter.lua and lease.lua
--- before it.
+-- Leases of kind "permit": the functions of lib/lock.lua for a permit of a semaphore. The
+-- semaphore is a number of free permits; beside it is a zset of permit id -> end in epoch ms.
+local keys, number = lib.keys, lib.number
 
--- The end of a permit that Redisson takes for ever: 2^63 ns in ms, as its TimeUnit says it.
-local FOR_EVER = 922337203685477
+local function timeouts_of(semaphore) return keys.suffixed(semaphore, 'timeout') end
 
--- At most so many dead permits come back in one call: the next call goes on.
-local RECLAIM_MAX = 100
-
--- Frees permits whose time is over, as every caller does for all others.
-local function reclaim(semaphore, timeouts, now)
-  local over = redis.call('zrangebyscore', timeouts, '-inf', decimal(now), 'limit', 0,
-    RECLAIM_MAX)
-  if #over == 0 then return end
-  redis.call('zrem', timeouts, unpack(over))
-  put_back(semaphore, #over)
+-- Redisson's permit id is 16 bytes: those of the lease id.
+local function permit_id(lease_id)
+  local hex = string.gsub(lease_id, '%-', '')
+  return (string.gsub(hex, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
 end
 
--- What a lease's record says against its being one of a permit of this semaphore.
-local function mismatch(record, semaphore)
-  if record.lock ~= semaphore then return {'reused'} end
-  if record.state == 'ended' then return nil end
-  if record.kind ~= 'permit' then return {'reused'} end
-  return nil
+-- Makes permits free again and wakes waiters. Not the first write of a script: Redis refuses
+-- INCRBY when memory is short.
+local function put_back(semaphore, count)
+  local total = try('incrby', semaphore, count)
+  if type(total) == 'number' and total > 0 then -- else the key is no semaphore any more
+    call('publish', keys.companion('redisson_sc', semaphore), number.integer(total))
+  end
 end
+
+-- Ms until the permit ends; nil: the lease has none.
+local function remaining(lease, semaphore, now)
+  local ends = try('zscore', timeouts_of(semaphore), permit_id(lease.id))
+  if type(ends) ~= 'string' or tonumber(ends) <= now then return nil end
+  return tonumber(ends) - now
+end
+
+local function is_held(lease, semaphore)
+  return remaining(lease, semaphore, number.epoch_ms()) and 1
+end
+
+-- False: another caller has put the permit back.
+local function release(lease, semaphore)
+  if try('zrem', timeouts_of(semaphore), permit_id(lease.id)) ~= 1 then return false end
+  put_back(semaphore, 1)
+  return 0
+end
+
+-- ZADD may be refused when memory is short: not the first write of a script.
+local function extend(lease, semaphore, ttl)
+  local ends = number.integer(number.epoch_ms() + ttl)
+  call('zadd', timeouts_of(semaphore), 'xx', ends, permit_id(lease.id))
+end
+
+local function left(lease, semaphore)
+  return remaining(lease, semaphore, number.epoch_ms()) or 0
+end
+
+-- Also a permit that is over and that no caller has reclaimed yet.
+local function clear(lease, semaphore) release(lease, semaphore) end
+
+local function leave_line(lease, semaphore)
+  call('zrem', keys.sibling(semaphore, 'waiters'), lease.ref)
+end
+
+return {
+  permit_id = permit_id, put_back = put_back, remaining = remaining,
+  is_held = is_held, release = release, extend = extend, set_time = extend, left = left,
+  clear = clear, leave_line = leave_line, field_end = ''
+}

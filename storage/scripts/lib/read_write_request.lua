@@ -1,59 +1,114 @@
--- What the scripts share that acquire to read or to write.
--- include request
+-- Requests to read or to write: what is against them, and the grant.
+local keys, readers, holder_of = lib.keys, lib.readers, lib.record.holder_of
 
--- What stands against it: a reply, or nothing. Then what is there: some of those who hold, the
--- fencing token that the lease shares with others of its owner, and whether all who hold died.
-local function read_write_objection(lock)
-  local held_for = redis.pcall('hget', lock, 'mode')
-  if type(held_for) == 'table' then return {'wrong-kind'} end
-  if not held_for then
-    local is_free = redis.call('exists', lock, queue_of(lock)) == 0
-    return not is_free and {'wrong-kind'} or nil, {some = {}}
+local function busy(lock, field, mode, number)
+  return lib.holder.busy_with(call('pttl', lock), lock, field, mode, number)
+end
+
+-- The holder field that the request's lease would have as one of another kind.
+local function holder_as(kind, request)
+  return holder_of({
+    kind = kind, id = request.id, owner = request.owner, session = request.session,
+    is_set = request.is_set
+  })
+end
+
+local function against_writer(request, lock, some, number)
+  if call('hexists', lock, holder_as('write', request)) == 1 then
+    return nil, {some = some, token = call('get', keys.counter_of(lock)) or '0'}
   end
-  local some = some_holders(lock, held_for)
+  for _, one in ipairs(some) do
+    if readers.is_writer(one[1]) then return busy(lock, one[1], 'write', number) end
+  end
+  return {'wrong-kind'}
+end
+
+-- A reader that holds, or a Java client that may: see drop_if_dead(). Nil: all readers in the
+-- hash are dead, and the lock is free. Of more readers than one call looks at the dead leave
+-- the lock, and the last one is in the way until the next call.
+local function living_reader(lock, some)
+  for _, one in ipairs(some) do
+    if readers.reads_left(lock, one[1], one[2], 1) > 0 then return one[1] end
+  end
+  local fields, is_all = readers.fields_of(lock)
+  local java, last = nil, nil
+  for i = 1, #fields, 2 do
+    local field = fields[i]
+    local count = field ~= 'mode' and tonumber(fields[i + 1]) or 0
+    if readers.reads_left(lock, field, count, 1) > 0 then return field end
+    if field ~= 'mode' then
+      last = field
+      if not lib.field.is_ours(field) then java = field end
+    end
+  end
+  if is_all then return java end
+  for i = 1, #fields, 2 do
+    local field = fields[i]
+    if field ~= 'mode' and field ~= last then readers.drop_if_dead(lock, field, 0) end
+  end
+  return java or last
+end
+
+-- What is against a grant of the lock: a reply, or nil and what the lock is like: `some` of its
+-- holders (nil: it is free), the fencing `token` that the lease shares with other leases of its
+-- owner, and whether all holders are dead. `number`: of the lock in a set.
+local function objection(request, lock, number)
+  local mode = try('hget', lock, 'mode')
+  if type(mode) == 'table' then return {'wrong-kind'} end
+  if not mode then
+    local is_free = call('exists', lock) == 0 and lib.fair_queue.is_empty(lock)
+    return not is_free and {'wrong-kind'} or nil, {}
+  end
+  local some = readers.some_holders(lock, mode)
   if not some then return {'wrong-kind'} end
+  if mode == 'write' then return against_writer(request, lock, some, number) end
 
-  if held_for == 'write' then
-    local writer = holder_of({kind = 'write', owner = owner, session = session,
-      locks = wanted.locks}, lease_id)
-    if redis.call('hexists', lock, writer) == 1 then
-      return nil, {some = some, token = redis.call('get', counter_of(lock)) or '0'}
-    end
-    for _, one in ipairs(some) do
-      if is_writer(one[1]) then return {'busy', redis.call('pttl', lock), one[1]} end
-    end
-    return {'wrong-kind'}
+  -- A reader that joins has a token of its own; another read of an owner shares the owner's.
+  if request.kind == 'read' then
+    return nil, {some = some, token = readers.token_of(lock, holder_of(request))}
   end
-
-  -- A reader that joins has a token of its own; another read of one owner shares the owner's.
-  if kind == 'read' then return nil, {some = some, token = token_of_reads(lock, holder)} end
   local reader = living_reader(lock, some)
   if not reader then return nil, {some = some, is_dead = true} end
-  local own = holder_of({kind = 'read', owner = owner, session = session}, lease_id)
-  if owner ~= '' and reads_left(lock, own, redis.call('hget', lock, own) or 0, 1) > 0 then
+  local own = holder_as('read', request)
+  if request.owner ~= '' and
+    readers.reads_left(lock, own, call('hget', lock, own) or 0, 1) > 0 then
     return {'upgrade'}
   end
-  return {'busy', redis.call('pttl', lock), reader}
+  return busy(lock, reader, 'read', number)
 end
 
--- Takes a lock that nothing stands against. Returns its holds. Not a script's first write.
-local function take_read_write(lock, there)
-  if there.is_dead then redis.call('del', lock) end
-  if kind == 'read' then
-    drop_ended_reads(lock, holder)
-    -- A few at a time, so that the dead do not pile up where somebody reads all the time.
-    for _, one in ipairs(there.some) do
-      if not is_writer(one[1]) and one[1] ~= holder then
-        drop_if_dead(lock, one[1], reads_left(lock, one[1], one[2], 1))
-      end
+-- The reader's ended reads leave its count, and a few dead readers the lock: they would pile up
+-- where readers come all the time.
+local function tidy(lock, holder, some)
+  readers.drop_ended(lock, holder)
+  for _, one in ipairs(some) do
+    if not readers.is_writer(one[1]) and one[1] ~= holder then
+      readers.drop_if_dead(lock, one[1], readers.reads_left(lock, one[1], one[2], 1))
     end
   end
-  local left = redis.call('pttl', lock)
-  if left == -2 then redis.call('hset', lock, 'mode', kind) end
-  local count = redis.call('hincrby', lock, holder, 1)
-  if kind == 'read' then
-    redis.call('set', read_key(lock, holder, count), lease_id, 'px', ttl)
+end
+
+-- Takes a lock that objection() said nothing against. Returns its holds. Not a script's first
+-- write.
+local function take(request, lock, found)
+  local holder, kind, ttl, count, left = holder_of(request), request.kind, request.ttl, 1, -2
+  if found.is_dead then call('del', lock) end
+  if found.some then
+    if kind == 'read' then tidy(lock, holder, found.some) end
+    left = call('pttl', lock)
+    if left == -2 then call('hset', lock, 'mode', kind) end
+    count = call('hincrby', lock, holder, 1)
+  else
+    call('hset', lock, 'mode', kind, holder, '1')
   end
-  if tonumber(ttl) > left then redis.call('pexpire', lock, ttl) end
+  if kind == 'read' then
+    call('set', readers.key_of(lock, holder, count), request.ref, 'px', ttl)
+  end
+  if tonumber(ttl) > left then call('pexpire', lock, ttl) end
+  if request.owner ~= '' then
+    lib.owner.mark(request, lock, lib.number.integer(math.max(tonumber(ttl), left)))
+  end
   return count
 end
+
+return {objection = objection, take = take}

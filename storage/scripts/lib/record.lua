@@ -1,120 +1,122 @@
--- What the scripts share about names and about the records of leases. embed.sh puts a lib's
--- text where a script says `-- include NAME`, once. Keys that only the data names are made
--- here; they are on the same server as everything else.
+-- The record of a lease: the string `rlockd:lease:{<lock>}:<ref>`, beside its lock, twelve
+-- lines. C writes and reads records, too: storage/objects/lease_record.h.
 --
--- A lease's record, `rlockd:lease:<lease id>`, is a string of these lines:
-local LINES = {
-  'state',    -- waiting, held or ended
-  'detail',   -- why it ended; "shared": two requests wait with the token; the mark of one that
-              -- left the other waiting; "place": a place in a fair lock's queue, and no request
-  'mark',     -- the request that was granted; empty once another was told that it holds
-  'since',    -- epoch ms when it began to wait, or was granted for a session
-  'ttl',      -- ms that the lease was acquired or renewed for
-  'note',
-  'session',  -- session id; empty: none
-  'token',    -- fencing token of a lease with a session or of a kind other than "lock", a blank
-              -- between those of several locks; of a released one the holds left
-  'watchdog', -- "1": renewed while its session lives
-  'kind', 'owner',
-  'lock'      -- the name of the lock's hash; empty for several locks, one a line after it
-}
+--   state         waiting or held
+--   detail        of a waiting lease "shared": two requests wait with the token; an attempt: it
+--                 left, the other request waits on; "place": the lease has a place in the queue
+--                 of a fair lock and no request waits. Of a held lease "forced": its read was
+--                 forced out, and it has not been told so
+--   attempt       the attempt that was granted; empty once a later request has been answered
+--                 "held"
+--   since         epoch ms when the lease began to wait
+--   ttl           ms for which the lease was acquired or renewed
+--   note
+--   session       session id; empty: none
+--   session_name
+--   token         fencing token of a lease of several locks, with an owner, or of a kind other
+--                 than "lock"; empty: the lock's last token, until the lease ends
+--   watchdog      "1": renewed while the session lives
+--   kind          lock, fair, read, write or permit
+--   owner         whose leases of the session share the lock; empty: none
+--
+-- The record of an ended lease is short: "ended", the reason, and a number where there is one, a
+-- newline between: of a release the holds that it left; of a session's end 1, if the lease held.
+--
+-- A lease of several locks, a set, has a record beside each of them, which differ in the token;
+-- the first record decides. The ref of a lease is its id; of a set the id and ":m".
+--
+-- A lease in Lua is a table of these lines (but `token`) and
+--
+--   id, ref, is_set
+--   left                 of an ended lease: the number in its record, or ""
+--   locks, keys, tokens  lists: of each lock its name, the record's key, and the fencing token,
+--                        "" where the record has none
+local LINE = '([^\n]*)\n'
+local PATTERN = '^' .. string.rep(LINE, 11) .. '([^\n]*)$'
 
+-- The lines of a record, nil without one. A text that is no record is that of a spent token.
 local function parse(text)
   if not text then return nil end
-  local record, line = {}, 0
-  for value in string.gmatch(text .. '\n', '([^\n]*)\n') do
-    line = line + 1
-    if line > #LINES then
-      record.locks = record.locks or {}
-      table.insert(record.locks, value)
-    else
-      record[LINES[line]] = value
-    end
+  local state, detail, attempt, since, ttl, note, session, session_name, token, watchdog, kind,
+    owner = string.match(text, PATTERN)
+  local left = ''
+  if not state then
+    detail, left = string.match(text, '^ended\n([^\n]+)\n?(%d*)$')
+    state, detail, left = 'ended', detail or 'unknown', left or ''
+    attempt, since, ttl, note, session, session_name = '', '', '', '', '', ''
+    token, watchdog, kind, owner = '', '', '', ''
   end
-  return record
+  return {
+    state = state, detail = detail, attempt = attempt, since = since, ttl = ttl, note = note,
+    session = session, session_name = session_name, token = token, watchdog = watchdog,
+    kind = kind, owner = owner, left = left
+  }
 end
 
-local function format(record)
-  local values = {}
-  for line, name in ipairs(LINES) do values[line] = record[name] or '' end
-  for _, lock in ipairs(record.locks or {}) do table.insert(values, lock) end
-  return table.concat(values, '\n')
+-- The text of a lease's record beside its lock number `i`.
+local function format(lease, i)
+  return lease.state .. '\n' .. lease.detail .. '\n' .. lease.attempt .. '\n' ..
+    lease.since .. '\n' .. lease.ttl .. '\n' .. lease.note .. '\n' .. lease.session .. '\n' ..
+    lease.session_name .. '\n' .. lease.tokens[i] .. '\n' .. lease.watchdog .. '\n' ..
+    lease.kind .. '\n' .. lease.owner
 end
 
--- What a lease is of, as one text: a name, or of several locks each name after a newline.
--- Empty: a token for several that was spent before anybody had asked with it.
-local function names_of(record)
-  if not record.locks then return record.lock end
-  return '\n' .. table.concat(record.locks, '\n')
+-- Says which lease of which lock the lines of a record are those of.
+local function stand(lease, id, lock, key)
+  lease.id, lease.is_set = id, string.byte(key, -1) == 109 -- "m": no hex digit, the end of ":m"
+  lease.ref = lease.is_set and id .. ':m' or id
+  lease.locks, lease.keys, lease.tokens = {lock}, {key}, {lease.token}
+  return lease
 end
 
--- The fencing tokens of a lease, in the order of its locks.
-local function tokens_of(record)
-  local tokens = {}
-  for token in string.gmatch(record.token or '', '%d+') do table.insert(tokens, token) end
-  return tokens
-end
-
--- That of one of its locks, or "".
-local function token_for(record, lock)
-  if not record.locks then return record.token end
-  for i, name in ipairs(record.locks) do
-    if name == lock then return tokens_of(record)[i] or '' end
+-- The same for all locks in KEYS, which come in groups of `stride` keys, first the lock, as
+-- number `at` its record.
+local function stand_all(lease, id, stride, at)
+  stand(lease, id, KEYS[1], KEYS[at])
+  for i = stride + 1, #KEYS, stride do
+    local n = #lease.locks + 1
+    lease.locks[n], lease.keys[n] = KEYS[i], KEYS[i + at - 1]
+    lease.tokens[n] = ''
   end
-  return ''
+  return lease
 end
 
-local function record_key(lease_id) return 'rlockd:lease:' .. lease_id end
-
--- The record of a lease that is not the caller's own. Nil: it has none, or somebody put
--- something else in its place, which is nobody else's trouble.
-local function find_record(lease_id)
-  local text = redis.pcall('get', record_key(lease_id))
-  return type(text) == 'string' and parse(text) or nil
+-- The lease whose records are in KEYS as above; nil: there is no record.
+local function read(id, stride, at)
+  local lease = parse(call('get', KEYS[at]))
+  if not lease then return nil end
+  stand_all(lease, id, stride, at)
+  for i = 2, #lease.locks do
+    local other = parse(call('get', lease.keys[i]))
+    lease.tokens[i] = other and other.token or ''
+  end
+  return lease
 end
 
--- Redisson's rules for the names of a lock's companions.
-local function companion(prefix, lock)
-  if string.find(lock, '{', 1, true) then return prefix .. ':' .. lock end
-  return prefix .. ':{' .. lock .. '}'
+-- A lease without a record: a plain lock's, whose token the server made.
+local function plain(id, lock, key)
+  return stand(parse('held\n\n\n\n\n\n\n\n\n\nlock\n'), id, lock, key)
 end
 
-local function suffixed(lock, suffix)
-  if string.find(lock, '{', 1, true) then return lock .. ':' .. suffix end
-  return '{' .. lock .. '}:' .. suffix
+-- The lease of `lock` with this ref, which is not the caller's own, and the text of its record.
+-- Nil: there is no record, or another type of key in its place.
+local function find(lock, ref)
+  local key = lib.keys.sibling(lock, 'lease', ref)
+  local text = try('get', key)
+  if type(text) ~= 'string' then return nil end
+  return stand(parse(text), string.gsub(ref, ':m$', ''), lock, key), text
 end
 
-local function counter_of(lock) return companion('redisson_lock_token', lock) end
-
-local function integer(number) return string.format('%.0f', number) end
-
-local function epoch_ms()
-  local time = redis.call('time')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+-- The field of the lock's hash that stands for the lease. That of a set differs, so that it is
+-- never taken for that of a lease of one lock.
+local function holder_of(lease)
+  if lease.owner ~= '' then
+    return lease.session .. ':' .. lease.owner .. lib[lease.kind].field_end
+  end
+  return lease.id .. (lease.is_set and ':m' or ':0') .. lib[lease.kind].field_end
 end
 
--- The field of the hash that stands for the lease. That of several locks differs, so that it is
--- never taken for one's own.
-local function holder_of(record, lease_id)
-  local holder = lease_id .. (record.locks and ':m' or ':0')
-  if record.owner ~= '' then holder = record.session .. ':' .. record.owner end
-  return record.kind == 'write' and holder .. ':write' or holder
-end
-
--- A write that changes nothing and that Redis allows when memory is short: it then allows those
--- that follow it in the script, too.
-local function begin_writing(lock) redis.call('hdel', lock, '') end
-
--- Whether a field of a hash is one of a lock: Redisson's <uuid>:<thread>, and whatever follows.
-local function is_holder(field)
-  return string.find(field, '^%x+%-%x+%-%x+%-%x+%-%x+:') ~= nil
-end
-
--- Ids that we make are UUIDs of version 5, those of Java clients of version 4.
-local function is_ours(field) return string.find(field, '^%x+%-%x+%-5') ~= nil end
-
--- The lease, or the session of an owner, that a field `<id>:0` or `<id>:m` stands for; nil: it
--- is somebody else's.
-local function lease_of_holder(field)
-  return is_ours(field) and string.match(field, '^([^:]*):[0m]$') or nil
-end
+return {
+  parse = parse, format = format, stand = stand, stand_all = stand_all, read = read,
+  plain = plain, find = find, holder_of = holder_of
+}

@@ -1,162 +1,191 @@
--- What the scripts that acquire share: one request for a lease, what its record says to it, and
--- how it is granted or waits. Before it stands what is wanted, `wanted`: its `lock`, or its
--- `locks`.
+-- One request for a lease: what its record says to it, and how it is granted or waits.
 --
--- ARGV  1 lease id   2 ttl in ms   3 the record of a lease that is granted at once, without a
---       session   4 ms for which that is kept: ttl and retry window
---       5 ms for which to be registered as a waiter when the lock is busy; 0 or none: not; -1:
---         not, and nobody has the token to ask again
---       and where it is not the common case:
---       6 mode: "new"    the server made the token just now: no record exists or is made
---               "record" the lease has a record: the common case
---               "made"   a token of the server's own came back: it holds, or it is spent
---       7 "1": this request is registered, and leaves when it gets the lock
---       8 for a lease with a session: ms after which something is due for it
--- include lease
--- include session
+-- A request is a table with the fields of the lease that it asks for (lib/record.lua) and
+--   text           the record that C made of them
+--   window, keep   ms: the retry window, and ttl and retry window
+--   fencing_ttl    ms for which a lock's last fencing token is known; "0": for ever
+--   wait           ms for which to be registered as a waiter when the lock is busy; "0": not;
+--                  "-1": not, and no client has the token to ask again
+--   mode           "new": the server made the token for this request: no record exists or is
+--                  made; "record": the lease has a record; "made": a token that the server made
+--                  came back: its lease holds, or it is spent
+--   is_registered  the request is a waiter already, and leaves when it gets the lock
+--   old            the lease with this token, as its records tell; nil: no record
+--
+-- ARGV of the scripts that acquire: record_text of a lease in state "held", with the attempt and
+-- without a fencing token; keep_ms: ttl and retry window; fencing_ttl_ms: at least keep_ms, or
+-- 0; wait_ms, mode, registered: as above. KEYS, for each lock: its name, its counter, the queue
+-- of a fair lock of that name, the lease's record.
+local record, leases, keys = lib.record, lib.lease, lib.keys
 
-local lease_id, ttl, window, wait = ARGV[1], ARGV[2], ARGV[4] - ARGV[2], ARGV[5] or '0'
-local mode, registered = ARGV[6] or 'record', ARGV[7] == '1'
-local asked = parse(ARGV[3])
-local mark, kind, owner, session = asked.mark, asked.kind, asked.owner, asked.session
+-- What a script looks for in KEYS: of each lock four keys, the last one the record.
+local STRIDE, AT = 4, 4
 
-local lease = record_key(lease_id)
-local old = parse(redis.call('get', lease) or nil)
+-- So many waiters a lock, at most.
+local WAITERS_MAX = 1000
 
-local function new_record(state, token)
-  return {state = state, mark = mark, ttl = ttl, note = asked.note, session = session,
-    token = token, watchdog = asked.watchdog, kind = kind, owner = owner, lock = wanted.lock,
-    locks = wanted.locks}
+local function read(lease_id, ttl, text, keep, fencing_ttl, wait, mode, registered)
+  local request = record.stand_all(record.parse(text), lease_id, STRIDE, AT)
+  request.text, request.keep, request.window = text, keep, keep - ttl
+  request.fencing_ttl, request.wait = fencing_ttl, wait ~= '' and wait or '0'
+  request.mode = mode ~= '' and mode or 'record'
+  request.is_registered = registered == '1'
+  request.old = record.read(lease_id, STRIDE, AT)
+  return request
 end
 
-local wish = new_record('waiting')
-local holder = holder_of(wish, lease_id)
-
-local function is_same_lock(record) return names_of(record) == names_of(wanted) end
-
-local function refuse(reply)
-  if registered then leave_line(wish, lease_id) end
+local function refuse(request, reply)
+  if request.is_registered then leases.leave_line(request) end
   return reply
 end
 
--- Whatever this lease's record says against a grant: a reply, or nothing.
-local function objection()
+-- What the record says against a grant: a reply, or nil.
+local function objection(request)
+  local old = request.old
+  if not old then return request.mode == 'made' and {'ended', 'unknown', '', ''} or nil end
+  if old.state == 'ended' then return leases.ended(old) end
+  if old.state == 'held' then return leases.lost(old, request.window) end
+  return nil
+end
+
+-- The reply that the lease holds. `tokens` and `counts`: of each lock, a blank between.
+local function confirm(request, tokens, counts, left)
+  local old = request.old
   if not old then
-    if mode == 'made' then return {'ended', 'unknown'} end
-    return nil
+    return {request.mode == 'new' and 'granted' or 'held', tokens, left, '', counts}
   end
-  if not is_same_lock(old) then return {'reused'} end
-  if old.state == 'ended' then return {'ended', old.detail} end
-  if old.state == 'held' then return {'ended', lose(old, lease_id, window)} end
-  return nil
+  if old.attempt == request.attempt then
+    return {'granted', tokens, left, record.format(old, 1), counts}
+  end
+  -- From here on neither the attempt that was granted nor this one is withdrawn.
+  leases.claim(old)
+  return {'held', tokens, left, record.format(old, 1), counts}
 end
 
--- Nobody is granted a lock for a session that has ended, however long ago he asked.
-local function session_objection(id)
-  if id == '' then return nil end
-  local state, reason = session_state(id, epoch_ms())
-  if not state then return {'session-ended', reason} end
-  return nil
+-- The same with the tokens and holds that the lease's records and the locks tell.
+local function confirm_old(request, holds)
+  local counters = {}
+  for i, lock in ipairs(request.locks) do counters[i] = keys.counter_of(lock) end
+  return confirm(request, leases.tokens_of(request.old, counters), table.concat(holds, ' '),
+    leases.time_left(request.old, request.window))
 end
 
--- `tokens` and `counts`: of its locks, one each, a blank between.
-local function confirm(tokens, counts, left)
-  if not old then return {mode == 'new' and 'granted' or 'held', tokens, left, '', counts} end
-  if old.mark == mark then return {'granted', tokens, left, format(old), counts} end
-  -- Told that it holds: from here on no request takes it back, neither the one that was granted
-  -- nor this one. PEXPIRE first: a script whose first write is allowed may go on when memory is
-  -- short.
-  old.mark = ''
-  redis.call('pexpire', lease, math.max(left, 0) + window)
-  redis.call('set', lease, format(old), 'keepttl')
-  return {'held', tokens, left, format(old), counts}
+-- What the lease's record says before the lock is looked at: a reply, or nil. After nil, a
+-- lease that has a record does not hold. The token alone, without the session, confirms a lease
+-- that holds: its record has its session.
+local function answer(request)
+  local old = request.old
+  if not old or old.state == 'ended' then return nil end
+  local is_by_token = old.state == 'held' and request.session == ''
+  if old.kind ~= request.kind or (not is_by_token and
+    (old.owner ~= request.owner or old.session ~= request.session)) then
+    return refuse(request, {'reused'})
+  end
+  local holds = old.state == 'held' and leases.holds_of(old)
+  if not holds then return nil end
+  return refuse(request, confirm_old(request, holds))
 end
 
--- The same of a lease with a record.
-local function confirm_record()
-  local known, tokens, counts = tokens_of(old), {}, {}
-  for i, lock in ipairs(locks_of(old)) do
-    tokens[i] = known[i] or redis.call('get', counter_of(lock)) or '0'
-    counts[i] = redis.call('hget', lock, holder_of(old, lease_id)) or '0'
+-- Writes the records of a lease that has just been granted.
+local function attach(request, tokens)
+  request.tokens = tokens
+  for i, key in ipairs(request.keys) do
+    call('set', key, record.format(request, i), 'px', request.keep)
   end
-  return confirm(table.concat(tokens, ' '), table.concat(counts, ' '), time_left(old, lease_id))
 end
 
--- What the lease's record and its session say before the lock is looked at: a reply, or
--- nothing. Then it is not held by this lease, unless it has no record.
-local function settled()
-  local is_same = old and is_same_lock(old)
-  if is_same and old.state == 'held' and session == '' and old.session ~= '' then
-    -- A lease is confirmed by its token alone: whose it is stands in its record.
-    local ended = session_objection(old.session)
-    if ended then return ended end
-    if not holds(old, lease_id) then return {'ended', lose(old, lease_id, window)} end
-    return confirm_record()
+-- The request was granted: removes its waiter entry, and wakes duplicate requests with the same
+-- token. Another lease of the same owner may come in now, too, and one message wakes only one
+-- waiter: the session's waiters are told.
+local function stop_waiting(request)
+  local old, is_crowded = request.old, false
+  if not old and not request.is_registered and request.owner == '' then return end
+  for _, lock in ipairs(request.locks) do
+    local waiters = keys.sibling(lock, 'waiters')
+    if old or request.is_registered then call('zrem', waiters, request.ref) end
+    is_crowded = is_crowded or (request.owner ~= '' and call('zcard', waiters) > 0)
   end
-  if is_same and old.state ~= 'ended' and
-    (old.kind ~= kind or old.owner ~= owner or old.session ~= session) then
-    return refuse({'reused'})
+  if old and old.state == 'waiting' and
+    (old.attempt ~= request.attempt or old.detail == 'shared') then
+    leases.publish(request)
   end
-  local dead = session_objection(session)
-  if dead then return refuse(dead) end
-  if is_same and old.state == 'held' and holds(old, lease_id) then
-    return refuse(confirm_record())
-  end
-  return nil
+  if is_crowded then call('publish', 'rlockd:sessions', request.session) end
 end
 
--- Writes the record of a lease that has just been granted, and binds it to its session.
-local function bind(tokens)
-  local record = new_record('held', tokens)
-  if session ~= '' then
-    local now = epoch_ms()
-    local leases = 'rlockd:session-leases:' .. session
-    record.since = integer(now)
-    redis.call('hset', leases, lease_id, names_of(wanted))
-    redis.call('pexpire', leases, redis.call('pttl', 'rlockd:session:' .. session))
-    redis.call('zadd', 'rlockd:due', now + ARGV[8], lease_id)
-  end
-  redis.call('set', lease, format(record), 'px', ttl + window)
+local function granted(request, counts)
+  stop_waiting(request)
+  return {'granted', table.concat(request.tokens, ' '), request.ttl, '', counts}
 end
 
--- Its turn has come: it waits no more, and neither do others with the same token. And others of
--- its owner may come in now, too: one turn is for one waiter, whoever it is.
-local function stop_waiting()
-  local is_crowded = false
-  for _, lock in ipairs(locks_of(wanted)) do
-    local waiters = companion('rlockd:waiters', lock)
-    if old or registered then redis.call('zrem', waiters, lease_id) end
-    is_crowded = is_crowded or (owner ~= '' and redis.call('zcard', waiters) > 0)
-    if old and old.state == 'waiting' and (old.mark ~= mark or old.detail == 'shared') then
-      redis.call('publish', 'rlockd:leases', lease_id .. ' ' .. lock)
-    end
+-- Takes the lock, which its owner holds already: its leases share the lock and its token.
+local function reenter(request, lock, counter, remaining)
+  local token = call('get', counter) or '0'
+  attach(request, {token})
+  local count = call('hincrby', lock, record.holder_of(request), 1)
+  if tonumber(request.ttl) > remaining then
+    call('pexpire', lock, request.ttl)
+    remaining = tonumber(request.ttl)
   end
-  if is_crowded then redis.call('publish', 'rlockd:sessions', session) end
+  lib.token.keep(counter, tonumber(request.keep))
+  lib.owner.mark(request, lock, lib.number.integer(remaining))
+  return granted(request, count)
 end
 
--- Registers the lease as a waiter for `wait` from now on.
-local function stand_in_line()
-  local now = epoch_ms()
-  local record = new_record('waiting')
-  record.since = integer(now)
+-- The records of a lease that waits, unless they are there already.
+local function write_waiting(request, now)
+  local old, wait = request.old, request.wait
+  local detail, since = '', lib.number.integer(now)
   if old and old.state == 'waiting' then
-    if old.mark == mark then return end
-    -- Of two that waited with this token one has left: a registered one is the other.
+    if old.attempt == request.attempt then return false end
+    -- Of two requests that waited with this token one has left: a registered one is the other.
     local is_last = old.detail == 'place' or
-      (registered and old.mark == '' and old.detail ~= mark)
-    record.detail, record.since = is_last and '' or 'shared', old.since
+      (request.is_registered and old.attempt == '' and old.detail ~= request.attempt)
+    detail, since = is_last and '' or 'shared', old.since
   end
-  -- Of two requests with one token the more patient one decides. A place in a queue may last
-  -- beyond the request, and its record has to last as long.
-  local place = kind == 'fair' and PLACE_MS or 0
-  local keep = math.max(wait + place + window, redis.call('pttl', lease))
-  redis.call('set', lease, format(record), 'px', integer(keep))
-  for _, lock in ipairs(locks_of(wanted)) do
-    local waiters = companion('rlockd:waiters', lock)
-    redis.call('zremrangebyscore', waiters, '-inf', now)
-    redis.call('zadd', waiters, 'gt', now + wait, lease_id)
-    if redis.call('pttl', waiters) < wait + window then
-      redis.call('pexpire', waiters, wait + window)
+  request.state, request.detail, request.since = 'waiting', detail, since
+  -- Of two requests with one token the longer wait decides. A place in a queue may last longer
+  -- than the request, and its record has to last as long.
+  local least = wait + (lib[request.kind].place_ms or 0) + request.window
+  for i, key in ipairs(request.keys) do
+    local keep = math.max(least, call('pttl', key))
+    call('set', key, record.format(request, i), 'px', lib.number.integer(keep))
+  end
+  return true
+end
+
+-- Whether more clients wait for one of the locks than may: the first such lock's number.
+local function crowded(request, now)
+  if request.is_registered or request.old then return nil end
+  for i, lock in ipairs(request.locks) do
+    local waiters = keys.sibling(lock, 'waiters')
+    if call('zcard', waiters) >= WAITERS_MAX and
+      call('zcount', waiters, lib.number.integer(now), '+inf') >= WAITERS_MAX then
+      return i
     end
   end
+  return nil
 end
+
+-- Registers the lease as a waiter for `wait` ms from now on, if the request waits. A reply,
+-- where it must not; or nil.
+local function wait_in_line(request)
+  local wait = tonumber(request.wait)
+  if wait <= 0 then return nil end
+  local now = lib.number.epoch_ms()
+  local number = crowded(request, now)
+  if number then return {'too-many', request.is_set and number or nil} end
+  if not write_waiting(request, now) then return nil end
+  for _, lock in ipairs(request.locks) do
+    local waiters, keep = keys.sibling(lock, 'waiters'), wait + request.window
+    call('zremrangebyscore', waiters, '-inf', now)
+    call('zadd', waiters, 'gt', now + wait, request.ref)
+    if call('pttl', waiters) < keep then call('pexpire', waiters, keep) end
+  end
+  return nil
+end
+
+return {
+  WAITERS_MAX = WAITERS_MAX, read = read, refuse = refuse, objection = objection,
+  confirm = confirm, answer = answer, attach = attach, granted = granted, reenter = reenter,
+  wait_in_line = wait_in_line
+}

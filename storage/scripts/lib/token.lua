@@ -1,21 +1,38 @@
+-- Fencing tokens.
+
+-- Writes the last token of a lock; `ttl` ms: how long it is known, "0": for ever.
+local function put(counter, token, ttl)
+  if ttl == '0' then return try('set', counter, token, 'get') end
+  return try('set', counter, token, 'px', ttl, 'get')
+end
+
 -- The fencing token of a new grant: Redis' clock in microseconds, or one more than the last
--- one, whatever is more. Nil and Redis' error: `counter` is another type of key.
+-- token, whichever is greater. Nil and Redis' error: `counter` is another type of key.
 --
--- It stays text: to print a Lua number and to read it costs more than a redis.call. Its write
--- is one that fails when memory is short.
-local function next_token(counter)
-  local time = redis.call('time')
+-- It stays text: to print a Lua number and to read it costs more than a command. The write is
+-- one that fails when memory is short.
+local function make(counter, ttl)
+  local time = call('time')
   local us = time[2]
   if #us < 6 then us = string.sub('00000' .. us, -6) end
   local token = time[1] .. us
-  local last = redis.pcall('set', counter, token, 'get')
+  local last = put(counter, token, ttl)
   if not last then return token end
   if type(last) == 'table' then return nil, last end
   -- Numbers of one length compare as text, too.
   if #last == #token and last < token then return token end
   if (tonumber(last) or 0) >= tonumber(token) then
     token = string.format('%.0f', tonumber(last) + 1)
-    redis.call('set', counter, token)
+    put(counter, token, ttl)
   end
   return token
 end
+
+-- A lease that is renewed again and again outlasts no counter: the counter has its token. Not
+-- the first write of a script, nor one that is refused when memory is short.
+local function keep(counter, ms)
+  local left = call('pttl', counter)
+  if left >= 0 and left < ms then call('pexpire', counter, ms) end
+end
+
+return {make = make, keep = keep}

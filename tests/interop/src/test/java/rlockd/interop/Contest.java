@@ -32,7 +32,7 @@ interface Contest {
         return rest(front, names.get(0));
     }
 
-    /** A waiter is in by then, 99 times out of a hundred. */
+    /** A waiter is in by then. */
     default long atOnceMs() {
         return Interop.AT_ONCE_MS;
     }

@@ -24,12 +24,28 @@ import org.junit.jupiter.api.extension.ExtendWith;
 /** What every test of an object needs: names, other threads, time, a look at what is left. */
 @ExtendWith(Report.class)
 abstract class Interop {
+    /**
+     * INTEROP_PATIENCE=3 on a busy machine: whatever nothing else sets a limit to may take so
+     * many times as long.
+     */
+    static final long PATIENCE = patience();
     /** Longer than any test takes, so that nothing expires unless a test wants it. */
-    static final long LEASE_MS = 30_000;
+    static final long LEASE_MS = 30_000 * PATIENCE;
     /** How long somebody may wait who must not be woken by a time-out of anything. */
-    static final long WAIT_MS = 20_000;
-    /** By then somebody who was woken is in: far below the poll of rlockd and the lease. */
-    static final long AT_ONCE_MS = 1000;
+    static final long WAIT_MS = 20_000 * PATIENCE;
+    /** A REST waiter that no message wakes tries again by itself, after 4 s or by then. */
+    static final long POLL_MS = 6000;
+    /**
+     * By then a REST waiter that was woken is in, as slow as the machine may be: later it may
+     * have polled.
+     */
+    static final long AT_ONCE_MS = 3500;
+    /** The same of a Java waiter, which else sleeps until WAIT_MS or LEASE_MS is over. */
+    static final long SOON_MS = WAIT_MS / 2;
+    /** A session that a client keeps alive: no stall of the machine may last so long. */
+    static final long SESSION_MS = 4000 * PATIENCE;
+    /** A condition that a test waits for is true by then, or never. */
+    static final long CONDITION_MS = WAIT_MS;
 
     private static final AtomicInteger NAMES = new AtomicInteger();
 
@@ -37,6 +53,11 @@ abstract class Interop {
     World world;
     private final List<String> names = new ArrayList<>();
     private String method;
+
+    private static long patience() {
+        String patience = System.getenv("INTEROP_PATIENCE");
+        return patience == null || patience.isEmpty() ? 1 : Long.parseLong(patience);
+    }
 
     /** As the matrix calls it. */
     String object() {
@@ -62,8 +83,11 @@ abstract class Interop {
 
     @AfterEach
     void leavesNothing() {
+        KilledClient.killRest(this);
+        Session.endRest();
         try {
-            eventually("nothing is left", 3000, () -> remains(this::isLeftByUs).isEmpty(),
+            eventually("nothing is left", CONDITION_MS,
+                () -> remains(this::isLeftByUs).isEmpty(),
                 () -> remains(this::isLeftByUs).toString());
         } finally { // one failure is enough: the race looks for anything left
             world.java.getKeys().delete(remains(this::isOurs).keySet().toArray(String[]::new));
@@ -88,7 +112,7 @@ abstract class Interop {
         Map<String, Long> remains = new ConcurrentHashMap<>();
         world.keys().forEach((key, ttlMs) -> {
             boolean counter = key.startsWith("redisson_lock_token:");
-            boolean passing = ttlMs >= 0 && ttlMs <= 120_000
+            boolean passing = ttlMs >= 0 && ttlMs <= 2 * LEASE_MS + World.RETRY_WINDOW_MS
                 && (key.startsWith("rlockd:") || key.startsWith("redisson_unlock_latch:"));
             if (wanted.test(key) && !counter && !passing) {
                 remains.put(key, ttlMs);
@@ -105,8 +129,16 @@ abstract class Interop {
     }
 
     /** A Java client that waits listens first, then tries once more, then sleeps. */
-    final void awaitListener(String channel) {
-        eventually("somebody listens to " + channel, 5000, () -> world.listeners(channel) > 0);
+    final void awaitListener(String channel, Going<?> waits) {
+        eventually("somebody listens to " + channel, CONDITION_MS,
+            () -> waits.ended() || world.listeners(channel) > 0);
+    }
+
+    /** The same where the channel depends on the kind of lock, and may be the thread's own. */
+    final void awaitListenerOfAny(List<String> locks, Going<?> waits) {
+        eventually("somebody listens for one of " + locks, CONDITION_MS,
+            () -> waits.ended() || world.channels().stream().anyMatch(
+                channel -> locks.stream().anyMatch(channel::contains)));
     }
 
     // ---- time
@@ -141,6 +173,11 @@ abstract class Interop {
     static void assertBetween(long low, long high, long value) {
         assertTrue(low <= value && value <= high,
             value + " is not from " + low + " to " + high);
+    }
+
+    /** A lease of `leaseMs` that began a moment ago, and so is no other one. */
+    static void assertLeft(long leaseMs, long remainingMs) {
+        assertBetween(leaseMs - LEASE_MS / 2, leaseMs, remainingMs);
     }
 
     // ---- other threads

@@ -1,14 +1,22 @@
 package rlockd.interop;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Semaphore;
 import org.redisson.api.RedissonClient;
 
 /** A client in a process of its own that takes something, keeps it, and never lets go. */
 final class KilledClient {
-    static final long SESSION_MS = 1500;
+    /** A JVM takes long to start where several do. */
+    private static final Semaphore STARTS = new Semaphore(2);
+    private static final Map<Holding, List<Process>> STARTED = new ConcurrentHashMap<>();
 
     private KilledClient() {
     }
@@ -30,7 +38,25 @@ final class KilledClient {
         return start(object, "rest", world.front.base.toString(), name);
     }
 
+    /** Kills those that a test which failed did not kill. */
+    static void killRest(Object test) {
+        List<Process> started = STARTED.remove(test);
+        if (started != null) {
+            started.forEach(Process::destroyForcibly);
+        }
+    }
+
     private static Process start(Holding object, String side, String server, String name)
+        throws Exception {
+        STARTS.acquire();
+        try {
+            return startAlone(object, side, server, name);
+        } finally {
+            STARTS.release();
+        }
+    }
+
+    private static Process startAlone(Holding object, String side, String server, String name)
         throws Exception {
         Path output = Files.createTempFile("rlockd-interop-", ".log");
         Process process = Processes.start(output, List.of(
@@ -39,9 +65,12 @@ final class KilledClient {
             "-Dinterop.dir=" + System.getProperty("interop.dir"),
             "-cp", System.getProperty("java.class.path"),
             KilledClient.class.getName(), object.getClass().getName(), side, server, name));
+        STARTED.computeIfAbsent(object, test -> new CopyOnWriteArrayList<>()).add(process);
         try {
-            Interop.eventually("it holds", 30_000, () -> read(output).contains("holds\n"),
+            Interop.eventually("it holds", Interop.CONDITION_MS,
+                () -> !process.isAlive() || read(output).contains("holds\n"),
                 () -> read(output));
+            assertTrue(process.isAlive(), () -> read(output));
         } finally {
             Files.delete(output);
         }
@@ -66,7 +95,9 @@ final class KilledClient {
             object.hold(World.newClient(Integer.parseInt(server), ""), name);
         } else {
             Rest front = new Rest(URI.create(server));
-            Session session = new Session(front, SESSION_MS).keptAlive(SESSION_MS / 4);
+            new Session(front, Interop.LEASE_MS).end(); // loads what a first request takes
+            Session session = new Session(front, Interop.SESSION_MS)
+                .keptAlive(Interop.SESSION_MS / 6);
             object.hold(front, session, name);
         }
         System.out.println("holds");

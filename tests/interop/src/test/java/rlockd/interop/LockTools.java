@@ -4,6 +4,7 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
 import java.util.OptionalLong;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -80,13 +81,20 @@ abstract class LockTools extends Interop implements KilledClient.Holding {
 
     /** A Java client that waits, gets in, and goes again; when it got in. */
     final Going<Long> javaWaits(String name) {
-        return go(() -> {
+        Going<Long> waits = go(() -> {
             RLock lock = javaRival(world.otherJava, name);
             assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "Java waited in vain");
             long inMs = now();
             lock.unlock();
             return inMs;
         });
+        awaitJava(name, waits);
+        return waits;
+    }
+
+    /** Returns when a Java client waits for it, or waits no more. */
+    void awaitJava(String name, Going<?> waits) {
+        awaitListenerOfAny(List.of(name), waits);
     }
 
     /** The same of a REST client, at the other front end. */
@@ -99,7 +107,7 @@ abstract class LockTools extends Interop implements KilledClient.Holding {
             lease.release().expect(200);
             return inMs;
         });
-        lock.awaitWaiters(1);
+        lock.awaitWaiters(1, waits);
         return waits;
     }
 

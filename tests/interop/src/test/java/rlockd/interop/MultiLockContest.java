@@ -47,10 +47,13 @@ record MultiLockContest(String object, int room, List<MultiLockTools> kinds)
         return 3;
     }
 
-    /** Others have each of them in turn, or hold some in vain, while one waits for several. */
+    /**
+     * Others have each of them in turn, or hold some in vain, while one waits for several: so
+     * here only a wait that never ends shows that a wake-up was lost.
+     */
     @Override
     public long atOnceMs() {
-        return 3 * Interop.AT_ONCE_MS;
+        return Interop.WAIT_MS;
     }
 
     private MultiLockTools anyKind() {

@@ -38,7 +38,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
         waiter.staysOut(300);
         long start = now();
         lease.release().expect(200);
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertIn(waiter, start, 0, SOON_MS);
     }
 
     /** Whoever wants only one of them, too. */
@@ -65,13 +65,13 @@ abstract class MultiLockScenarios extends MultiLockTools {
         Lease lease = held(rest(abc).lease());
         List<Going<Long>> waiters = new ArrayList<>();
         for (String name : abc) {
-            waiters.add(javaWaits(rivalMember(world.otherJava, name)));
+            waiters.add(javaWaitsForOne(name));
         }
         waiters.get(2).staysOut(300);
         long start = now();
         lease.release().expect(200);
         for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, AT_ONCE_MS);
+            assertIn(waiter, start, 0, SOON_MS);
         }
     }
 
@@ -98,10 +98,10 @@ abstract class MultiLockScenarios extends MultiLockTools {
                 lock.unlock();
                 return inMs;
             });
-            awaitListener(channel(ab[0]));
+            awaitListener(channel(ab[0]), waiter);
             long start = now();
             lease.release().expect(200);
-            assertIn(waiter, start, 0, AT_ONCE_MS);
+            assertIn(waiter, start, 0, SOON_MS);
         }
     }
 
@@ -117,7 +117,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
         assertEquals(abc[1], refused.string("lock"));
         assertTrue(refused.string("holder.redisson_holder").startsWith(
             world.java.getId() + ":" + Thread.currentThread().getId()));
-        assertBetween(LEASE_MS - 3000, LEASE_MS, refused.number("remaining_ms"));
+        assertLeft(LEASE_MS, refused.number("remaining_ms"));
         assertFree(abc[2]);
         lock.unlock();
         assertFree(abc);
@@ -132,7 +132,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
         assertFree(abc[2]);
         long start = now();
         assertFalse(overlaps.tryLock(500, LEASE_MS, MILLISECONDS));
-        assertBetween(450, 500 + AT_ONCE_MS, now() - start);
+        assertBetween(450, 500 + SOON_MS, now() - start);
         assertFree(abc[2]);
         assertTrue(member(world.java, abc[1]).isLocked());
         lease.release().expect(200);
@@ -160,7 +160,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
         javaWaits.staysOut(200);
         rest.release().expect(200);
         javaWaits.staysOut(300);
-        assertIn(javaWaits, java.letGo(), 0, AT_ONCE_MS);
+        assertIn(javaWaits, java.letGo(), 0, SOON_MS);
     }
 
     // ---- one by one
@@ -195,8 +195,9 @@ abstract class MultiLockScenarios extends MultiLockTools {
         for (int i = 0; i < 3; i++) {
             waiter.staysOut(300);
             if (i > 0) {
-                assertEquals(world.otherJava.getId(),
-                    holder(abc[i - 1]).substring(0, world.otherJava.getId().length()));
+                String taken = abc[i - 1];
+                eventually("Java has taken " + taken, CONDITION_MS,
+                    () -> holder(taken).startsWith(world.otherJava.getId()));
             }
             if (i < 2) {
                 leases.get(i).release().expect(200);
@@ -204,11 +205,12 @@ abstract class MultiLockScenarios extends MultiLockTools {
         }
         long start = now();
         leases.get(2).release().expect(200);
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertIn(waiter, start, 0, SOON_MS);
     }
 
     private String holder(String name) {
-        return one(name).look().string("holders.0.redisson_holder");
+        String holder = one(name).look().string("holders.0.redisson_holder");
+        return holder == null ? "" : holder;
     }
 
     /** What it held in the meantime is free at once. */
@@ -218,10 +220,11 @@ abstract class MultiLockScenarios extends MultiLockTools {
         Lease inTheWay = held(one(abc[1]).lease());
         RLock lock = javaRival(world.java, abc[0], abc[1]);
         long start = now();
-        Going<Boolean> java = go(() -> lock.tryLock(1500, LEASE_MS, MILLISECONDS));
-        eventually("Java holds the first one", 1000, () -> isLocked(abc[0]));
+        Going<Boolean> java = go(() -> lock.tryLock(2000, LEASE_MS, MILLISECONDS));
+        eventually("Java holds the first one", CONDITION_MS,
+            () -> java.ended() || isLocked(abc[0]));
         Going<Long> waiter = restWaits(abc[0], abc[2]);
-        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        assertIn(waiter, start, 1990, 3900); // no poll, nor the end of Java's hold, after 4 s
         assertEquals(false, java.await(WAIT_MS));
         inTheWay.release().expect(200);
     }
@@ -233,8 +236,8 @@ abstract class MultiLockScenarios extends MultiLockTools {
         Holder inTheWay = new Holder(java(world.java, abc[1]));
         Lease lease = restRival(abc).lease();
         Going<Rest.Answer> gaveUp = go(() ->
-            lease.acquire("wait_ms", 1000, "ttl_ms", LEASE_MS));
-        one(abc[2]).awaitWaiters(1);
+            lease.acquire("wait_ms", 2000 * PATIENCE, "ttl_ms", LEASE_MS));
+        one(abc[2]).awaitWaiters(1, gaveUp);
         RLock free = javaRival(world.otherJava, abc[0], abc[2]);
         assertTrue(free.tryLock());
         free.unlock();
@@ -242,7 +245,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
         one(abc[2]).awaitWaiters(0);
         Going<Long> waiter = javaWaits(abc);
         waiter.staysOut(300);
-        assertIn(waiter, inTheWay.letGo(), 0, AT_ONCE_MS);
+        assertIn(waiter, inTheWay.letGo(), 0, SOON_MS);
     }
 
     // ---- orders
@@ -265,7 +268,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
             })));
         }
         for (Going<Long> one : slowest) {
-            assertBetween(0, WAIT_MS / 4, one.await(WAIT_MS + 5000));
+            assertBetween(0, SOON_MS, one.await(WAIT_MS + 5000));
         }
     }
 
@@ -293,7 +296,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
         long start = now();
         lock.lock(1500, MILLISECONDS);
         Going<Long> waiter = restWaits(ab[1], ab[0]);
-        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        assertIn(waiter, start, 1490, AT_ONCE_MS); // no poll
         unlockLost(lock);
     }
 
@@ -309,7 +312,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
         long start = now();
         lease.acquire("ttl_ms", 1500).expect(201);
         Going<Long> waiter = javaWaits(ab[1], ab[0]);
-        assertIn(waiter, start, 1490, 1500 + AT_ONCE_MS);
+        assertIn(waiter, start, 1490, 1500 + SOON_MS);
         assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
         lease.release().expect(410);
     }
@@ -323,6 +326,6 @@ abstract class MultiLockScenarios extends MultiLockTools {
         waiter.staysOut(300);
         long start = now();
         lease.renew(1000).expect(200);
-        assertIn(waiter, start, 990, 1000 + AT_ONCE_MS);
+        assertIn(waiter, start, 990, 1000 + SOON_MS);
     }
 }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -97,9 +98,18 @@ abstract class MultiLockTools extends Interop {
         });
     }
 
-    /** The same of a Java client that wants several. */
+    /** The same of a Java client that wants several; it waits when this returns. */
     final Going<Long> javaWaits(String... names) {
-        return javaWaits(javaRival(world.otherJava, names));
+        Going<Long> waits = javaWaits(javaRival(world.otherJava, names));
+        awaitListenerOfAny(List.of(names), waits);
+        return waits;
+    }
+
+    /** The same of a Java client that wants one of them. */
+    final Going<Long> javaWaitsForOne(String name) {
+        Going<Long> waits = javaWaits(rivalMember(world.otherJava, name));
+        awaitListenerOfAny(List.of(name), waits);
+        return waits;
     }
 
     /** The same of a REST client; it waits when this returns. */
@@ -110,7 +120,7 @@ abstract class MultiLockTools extends Interop {
             lease.release().expect(200);
             return inMs;
         });
-        one(name).awaitWaiters(1);
+        one(name).awaitWaiters(1, waits);
         return waits;
     }
 

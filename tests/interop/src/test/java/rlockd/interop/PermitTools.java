@@ -9,7 +9,7 @@ import org.redisson.api.RedissonClient;
 
 /** How clients of either side get at permits, and wait for them. */
 abstract class PermitTools extends Interop implements KilledClient.Holding {
-    static final long KILLED_LEASE_MS = 3000;
+    static final long KILLED_LEASE_MS = 5000 * PATIENCE;
 
     final RPermitExpirableSemaphore java(String name) {
         return world.java.getPermitExpirableSemaphore(name);
@@ -39,7 +39,7 @@ abstract class PermitTools extends Interop implements KilledClient.Holding {
             semaphore.release(id);
             return inMs;
         });
-        awaitListener(companion("redisson_sc", name));
+        awaitListener(companion("redisson_sc", name), waits);
         return waits;
     }
 
@@ -54,7 +54,7 @@ abstract class PermitTools extends Interop implements KilledClient.Holding {
             lease.release().expect(200);
             return inMs;
         });
-        semaphore.awaitWaiters(others + 1);
+        semaphore.awaitWaiters(others + 1, waits);
         return waits;
     }
 

@@ -13,6 +13,9 @@ import rlockd.interop.Direction.BothWays;
 import rlockd.interop.Direction.JavaToRest;
 
 final class RFairLockTest extends LockScenarios {
+    /** Java's wait where it is in vain: long enough to see Java wait. */
+    private static final long GIVE_UP_MS = 3000 * PATIENCE;
+
     @Override
     RLock java(RedissonClient client, String name) {
         return client.getFairLock(name);
@@ -47,9 +50,10 @@ final class RFairLockTest extends LockScenarios {
         Lease lease = rest(world.prefixedFront, name).lease();
         lease.acquire("ttl_ms", LEASE_MS).expect(201);
         Going<Boolean> java = go(() ->
-            java(world.prefixedJava, name).tryLock(1000, LEASE_MS, MILLISECONDS));
-        eventually("Java waits where nobody looks", 1000,
-            () -> world.keys().containsKey("redisson_lock_queue:{" + name + "}"));
+            java(world.prefixedJava, name).tryLock(GIVE_UP_MS, LEASE_MS, MILLISECONDS));
+        eventually("Java waits where nobody looks", CONDITION_MS,
+            () -> java.ended()
+                || world.keys().containsKey("redisson_lock_queue:{" + name + "}"));
         assertEquals(false, java.await(WAIT_MS));
         lease.release().expect(200);
     }
@@ -123,7 +127,7 @@ final class RFairLockTest extends LockScenarios {
         Lease first = rest(name).lease();
         first.acquire("ttl_ms", LEASE_MS).expect(201);
         Going<Boolean> java = go(() ->
-            java(world.otherJava, name).tryLock(1000, LEASE_MS, MILLISECONDS));
+            java(world.otherJava, name).tryLock(GIVE_UP_MS, LEASE_MS, MILLISECONDS));
         rest(name).awaitWaiters(1);
         Lease next = rest(world.otherFront, name).lease();
         Going<Rest.Answer> rest = go(() ->

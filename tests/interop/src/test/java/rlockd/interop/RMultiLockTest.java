@@ -34,12 +34,13 @@ final class RMultiLockTest extends MultiLockLosses {
             assertTrue(java(world.java, ab).tryLock(WAIT_MS, 1500, MILLISECONDS));
             return now(); // and never lets go
         });
-        eventually("Java holds the first one", 1000, () -> isLocked(ab[0]));
-        assertBetween(2 * WAIT_MS - 3000, 2 * WAIT_MS,
+        eventually("Java holds the first one", CONDITION_MS, () -> isLocked(ab[0]));
+        assertLeft(2 * WAIT_MS,
             one(ab[0]).look().number("remaining_ms"));
         Going<Long> waiter = restWaits(ab[0]);
+        long start = now();
         inTheWay.release().expect(200);
-        assertIn(waiter, java.await(WAIT_MS), 1400, 1500 + 6000 + AT_ONCE_MS);
+        assertIn(waiter, start, 1490, java.await(WAIT_MS) - start + 1500 + POLL_MS + SOON_MS);
     }
 
     /** Java may take locks of several kinds together; REST takes them one by one. */
@@ -57,7 +58,7 @@ final class RMultiLockTest extends MultiLockLosses {
         Lease reads = new RestLock(world.front, abc[2], "read").lease();
         Going<Rest.Answer> waits = go(() ->
             reads.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS));
-        one(abc[2]).awaitWaiters(1);
+        one(abc[2]).awaitWaiters(1, waits);
         long javas = one(abc[1]).look().number("fencing_token");
         long start = now();
         lock.unlock();
@@ -80,7 +81,7 @@ final class RMultiLockTest extends MultiLockLosses {
         }
         long start = now();
         lease.release().expect(200);
-        assertIn(all, start, 0, 2 * AT_ONCE_MS);
+        assertIn(all, start, 0, SOON_MS);
     }
 
     @BothWays
@@ -110,7 +111,7 @@ final class RMultiLockTest extends MultiLockLosses {
         Lease lease = new RestMultiLock(front, kind(), ab).lease();
         Going<Rest.Answer> restWaits = go(() ->
             lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS));
-        new RestLock(front, ab[1], kind()).awaitWaiters(1);
+        new RestLock(front, ab[1], kind()).awaitWaiters(1, restWaits);
         long start = now();
         java.unlock();
         assertBetween(0, AT_ONCE_MS, restWaits.tookMs(start));
@@ -119,6 +120,6 @@ final class RMultiLockTest extends MultiLockLosses {
         javaWaits.staysOut(200);
         start = now();
         lease.release().expect(200);
-        assertIn(javaWaits, start, 0, AT_ONCE_MS);
+        assertIn(javaWaits, start, 0, SOON_MS);
     }
 }

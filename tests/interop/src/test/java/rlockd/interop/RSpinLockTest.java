@@ -12,6 +12,11 @@ final class RSpinLockTest extends LockScenarios {
     /** A spin lock tells nobody that it is free: our waiters poll, every 4 to 6 s. */
     @Override
     long javaReleaseSeenMs() {
-        return 6000 + AT_ONCE_MS;
+        return POLL_MS + SOON_MS;
+    }
+
+    /** It listens to nothing, and tries again within 128 ms. */
+    @Override
+    void awaitJava(String name, Going<?> waits) {
     }
 }

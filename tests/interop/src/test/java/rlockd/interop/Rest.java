@@ -87,7 +87,7 @@ final class Rest {
     private HttpRequest request(String method, String path, String... headers) {
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(base + path))
             .method(method, HttpRequest.BodyPublishers.noBody())
-            .timeout(Duration.ofSeconds(60));
+            .timeout(Duration.ofSeconds(60 * Interop.PATIENCE));
         if (headers.length > 0) {
             request.headers(headers);
         }

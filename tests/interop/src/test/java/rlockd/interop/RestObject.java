@@ -15,7 +15,13 @@ abstract class RestObject {
     }
 
     final void awaitWaiters(long count) {
-        Interop.eventually(count + " waiters", 5000,
+        Interop.eventually(count + " waiters", Interop.CONDITION_MS,
             () -> look().number("waiter_count") == count);
+    }
+
+    /** The same, unless the last one waits no more. */
+    final void awaitWaiters(long count, Interop.Going<?> last) {
+        Interop.eventually(count + " waiters", Interop.CONDITION_MS,
+            () -> last.ended() || look().number("waiter_count") == count);
     }
 }

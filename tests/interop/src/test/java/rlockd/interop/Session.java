@@ -1,9 +1,15 @@
 package rlockd.interop;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.UUID;
 
 /** A REST client's life; somebody has to keep it alive. */
 final class Session {
+    /** Those of the test that runs in this thread. */
+    private static final ThreadLocal<List<Session>> OF_TEST =
+        ThreadLocal.withInitial(ArrayList::new);
+
     final String token = UUID.randomUUID().toString();
     private final Rest front;
     private final String path;
@@ -14,6 +20,7 @@ final class Session {
         this.path = "/v1/sessions/" + front
             .send("POST", "/v1/sessions?ttl_ms=" + ttlMs, "Session-Token", token)
             .expect(201).string("session_id");
+        OF_TEST.get().add(this);
     }
 
     Rest.Answer keepAlive() {
@@ -33,7 +40,17 @@ final class Session {
     }
 
     Rest.Answer end() {
+        return delete().expect(200);
+    }
+
+    private Rest.Answer delete() {
         ended = true;
-        return front.send("DELETE", path, "Session-Token", token).expect(200);
+        return front.send("DELETE", path, "Session-Token", token);
+    }
+
+    /** Ends those that a test which failed did not end. */
+    static void endRest() {
+        OF_TEST.get().stream().filter(session -> !session.ended).forEach(Session::delete);
+        OF_TEST.remove();
     }
 }

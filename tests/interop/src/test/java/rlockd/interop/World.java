@@ -27,7 +27,9 @@ import org.redisson.config.SingleServerConfig;
 /** What all tests share: one private Redis, two front ends, two Java clients. */
 final class World {
     /** Java's lockWatchdogTimeout and ours. */
-    static final long WATCHDOG_MS = 1500;
+    static final long WATCHDOG_MS = 4000 * Interop.PATIENCE;
+    /** For so long rlockd remembers what is over. */
+    static final long RETRY_WINDOW_MS = 60_000;
     static final String PREFIX = "shop:";
 
     private static final Path DIR = Path.of(System.getProperty("interop.dir"));
@@ -109,19 +111,48 @@ final class World {
         throw new IllegalStateException("redis-server does not start: see " + dir);
     }
 
-    private Rest startFront(String name, String... flags) throws IOException {
+    /** Whether the rlockd that runs has this setting. */
+    static boolean knows(String flag) {
+        try {
+            Path help = Files.createTempFile("rlockd-interop-", ".help");
+            try {
+                Processes.start(help, List.of(binary(), "--help")).waitFor();
+                return Files.readString(help).lines().anyMatch(
+                    line -> line.strip().startsWith(flag + " "));
+            } finally {
+                Files.delete(help);
+            }
+        } catch (IOException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static String binary() {
         String binary = System.getenv("RLOCKD_BIN");
         if (binary == null) {
             throw new IllegalStateException("RLOCKD_BIN names no rlockd");
         }
+        return binary;
+    }
+
+    private Rest startFront(String name, String... flags) throws IOException {
+        return startFront(name, 0, RETRY_WINDOW_MS, flags);
+    }
+
+    /** One more front end, with keys in this database of Redis. */
+    Rest startFront(String name, int database, long retryWindowMs, String... flags)
+        throws IOException {
         Path log = DIR.resolve(name + ".log");
-        List<String> command = new ArrayList<>(List.of(binary, "--listen", "127.0.0.1:0",
-            "--redis", "redis://127.0.0.1:" + redisPort,
-            "--watchdog-timeout-ms", "" + WATCHDOG_MS));
+        List<String> command = new ArrayList<>(List.of(binary(), "--listen", "127.0.0.1:0",
+            "--redis", "redis://127.0.0.1:" + redisPort + "/" + database,
+            "--watchdog-timeout-ms", "" + WATCHDOG_MS,
+            "--retry-window-ms", "" + retryWindowMs,
+            "--max-wait-ms", "" + Interop.WAIT_MS));
         command.addAll(List.of(flags));
         Process process = Processes.start(log, command);
         Rest rest = new Rest(URI.create("http://" + listening(process, log)));
-        Interop.eventually("ready: " + name, 10_000, () -> rest.get("/readyz").status() == 200);
+        Interop.eventually("ready: " + name, Interop.CONDITION_MS,
+            () -> rest.get("/readyz").status() == 200);
         return rest;
     }
 
@@ -138,10 +169,15 @@ final class World {
     }
 
     static RedissonClient newClient(int redisPort, String prefix) {
+        return newClient(redisPort, 0, prefix);
+    }
+
+    static RedissonClient newClient(int redisPort, int database, String prefix) {
         Config config = new Config();
         config.setLockWatchdogTimeout(WATCHDOG_MS).setThreads(8).setNettyThreads(8);
         SingleServerConfig server = config.useSingleServer()
             .setAddress("redis://127.0.0.1:" + redisPort)
+            .setDatabase(database)
             .setConnectionMinimumIdleSize(4);
         if (!prefix.isEmpty()) {
             mapNames(config, server, prefix);
@@ -191,6 +227,14 @@ final class World {
         return Integer.parseInt(java.getScript(StringCodec.INSTANCE).eval(
             RScript.Mode.READ_WRITE, "return redis.call('pubsub', 'numsub', ARGV[1])[2] .. ''",
             RScript.ReturnType.VALUE, List.of(), channel));
+    }
+
+    /** All that somebody is subscribed to. */
+    List<String> channels() {
+        String found = java.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE,
+            "return table.concat(redis.call('pubsub', 'channels'), '\\n')",
+            RScript.ReturnType.VALUE);
+        return List.of(found.split("\n"));
     }
 
     void setKey(String key, String value, long ttlMs) {

@@ -1,0 +1,34 @@
+/* What the handlers of one worker work with. The worker fills it in before the first request.
+ */
+#ifndef RLOCKD_HANDLERS_CONTEXT_H
+#define RLOCKD_HANDLERS_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "server/base/config.h"
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "server/http/auth.h"
+#include "server/http/http.h"
+#include "storage/objects/lock_store.h"
+#include "storage/wait/acquire.h"
+#include "storage/wait/session_watch.h"
+
+struct handler_context {
+    const struct config *config;
+    struct loop *loop;
+    struct metrics *metrics; /* of this worker */
+    struct topology *topology;
+    struct lock_store *store;
+    struct acquirer *acquirer;
+    struct session_watch *session_watch;
+    bool leaving;  /* /readyz says so, all else goes on */
+    bool draining; /* nobody may begin to wait */
+    /* Of the whole process. */
+    struct metrics *const *all_metrics;
+    size_t worker_count;
+    const atomic_size_t *ready_workers; /* those that reach Redis */
+};
+
+#endif

@@ -1,0 +1,400 @@
+/* How the results of requests about leases look in HTTP. */
+#include "handlers/lease_reply.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "handlers/multi_locks.h"
+#include "server/http/problem.h"
+#include "storage/objects/session_home.h"
+
+/* How long a client that cannot wait here should wait elsewhere, when nobody knows better. */
+enum { RETRY_AFTER_MIN_MS = 50, RETRY_AFTER_MAX_MS = 1000 };
+
+static void set_text(json_t *object, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        json_object_set_new(object, name, json_string(text));
+}
+
+static const struct kind_row *kind_of(const struct lease_request *request)
+{
+    return kind_row(request->lease.kind);
+}
+
+static bool is_set(const struct lease_request *request)
+{
+    return kind_of(request)->family == FAMILY_SET;
+}
+
+/* {"lock": name} or {"locks": […]}; empty as long as the names of a set are not known. */
+static json_t *names_member(const struct lease_request *request)
+{
+    const struct lock_names *names = request->lease.names;
+    json_t *json = json_object();
+
+    if (names != NULL && is_set(request))
+        json_object_set_new(json, kind_of(request)->member, multi_locks_names_json(names));
+    else if (names != NULL)
+        json_object_set_new(json, kind_of(request)->member, json_string(names->name[0]));
+    return json;
+}
+
+/* --- holders ------------------------------------------------------------------------------ */
+
+json_t *holder_json(const struct lock_holder *holder)
+{
+    char lease_id[LEASE_ID_SIZE];
+    json_t *json = json_object();
+
+    if (holder->owner[0] == '\0' && lock_holder_is_lease(holder->field, lease_id))
+        set_text(json, "lease_id", lease_id);
+    else if (holder->session_id[0] == '\0')
+        json_object_set_new(json, "redisson_holder",
+                            json_stringn(holder->field, lock_holder_len(holder->field)));
+    if (kind_row_of(holder->kind)->shares_holder)
+        set_text(json, "kind", holder->kind);
+    if (holder->hold_count > 0)
+        json_object_set_new(json, "hold_count", json_integer(holder->hold_count));
+    set_text(json, "session_id", holder->session_id);
+    set_text(json, "session_name", holder->session_name);
+    set_text(json, "owner", holder->owner);
+    set_text(json, "note", holder->note);
+    return json;
+}
+
+/* --- a lease that holds ------------------------------------------------------------------- */
+
+/* What a lease was granted with is what was asked for; later its record tells. */
+struct shown_lease {
+    const char *kind, *session_id, *owner, *note;
+    bool watchdog;
+};
+
+static struct shown_lease shown_of(const struct lease_request *request,
+                                   const struct lease_result *result)
+{
+    const struct lease_record *record = result->record;
+    const struct lease *lease = &request->lease;
+    const char *kind = kind_of(request)->name;
+
+    if (record == NULL)
+        return (struct shown_lease){.kind = kind,
+                                    .session_id = lease->session_id,
+                                    .owner = lease->owner,
+                                    .note = lease->note,
+                                    .watchdog = lease->watchdog};
+    return (struct shown_lease){.kind = record->kind[0] != '\0' ? record->kind : kind,
+                                .session_id = record->session_id,
+                                .owner = record->owner,
+                                .note = record->note,
+                                .watchdog = record->watchdog};
+}
+
+static void show_token(struct lease_request *request)
+{
+    if (request->show_token)
+        http_reply_header(request->http, "Lease-Token", request->token);
+}
+
+static void write_text(struct json_text *body, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        json_text_string(body, name, text);
+}
+
+static void reply_hold_of_one(struct lease_request *request, int status,
+                              const struct lease_result *result)
+{
+    struct shown_lease shown = shown_of(request, result);
+    bool is_permit = kind_of(request)->family == FAMILY_PERMIT;
+    struct json_text body;
+
+    json_text_begin(&body);
+    json_text_string(&body, kind_of(request)->member, lease_name(&request->lease));
+    if (!is_permit)
+        json_text_string(&body, "kind", shown.kind);
+    json_text_string(&body, "state", "held");
+    json_text_string(&body, "lease_id", request->lease.id);
+    if (!is_permit) {
+        json_text_integer(&body, "fencing_token", result->holds[0].fencing_token);
+        json_text_integer(&body, "hold_count", result->holds[0].hold_count);
+    }
+    if (result->remaining_ms >= 0) /* an operator may have taken the TTL away */
+        json_text_integer(&body, "remaining_ms", result->remaining_ms);
+    json_text_boolean(&body, "watchdog", shown.watchdog);
+    if (result->ttl_ms > 0)
+        json_text_integer(&body, "ttl_ms", result->ttl_ms);
+    write_text(&body, "session_id", shown.session_id);
+    write_text(&body, "owner", shown.owner);
+    write_text(&body, "note", shown.note);
+    if (is_permit)
+        json_text_integer(&body, "available", result->available);
+    if (request->show_token)
+        json_text_string(&body, "lease_token", request->token);
+    show_token(request);
+    http_reply_written(request->http, status, &body);
+}
+
+static json_t *holds_json(const struct lock_names *names, const struct lease_result *result)
+{
+    json_t *json = json_array();
+
+    for (size_t i = 0; i < names->count && i < result->hold_count; i++)
+        json_array_append_new(
+            json, json_pack("{s:s, s:I, s:I}", "lock", names->name[i], "fencing_token",
+                            (json_int_t)result->holds[i].fencing_token, "hold_count",
+                            (json_int_t)result->holds[i].hold_count));
+    return json;
+}
+
+static void reply_hold_of_set(struct lease_request *request, int status,
+                              const struct lease_result *result)
+{
+    struct shown_lease shown = shown_of(request, result);
+    json_t *body = json_pack("{s:o}", kind_of(request)->member,
+                             holds_json(request->lease.names, result));
+
+    set_text(body, "kind", shown.kind);
+    set_text(body, "state", "held");
+    set_text(body, "lease_id", request->lease.id);
+    if (result->remaining_ms >= 0) /* an operator may have taken the TTLs away */
+        json_object_set_new(body, "remaining_ms", json_integer(result->remaining_ms));
+    json_object_set_new(body, "watchdog", json_boolean(shown.watchdog));
+    json_object_set_new(body, "ttl_ms", json_integer(result->ttl_ms));
+    set_text(body, "session_id", shown.session_id);
+    set_text(body, "owner", shown.owner);
+    set_text(body, "note", shown.note);
+    if (request->show_token)
+        set_text(body, "lease_token", request->token);
+    show_token(request);
+    http_reply_json(request->http, status, body);
+}
+
+void lease_reply_hold(struct lease_request *request, int status,
+                      const struct lease_result *result)
+{
+    if (is_set(request))
+        reply_hold_of_set(request, status, result);
+    else
+        reply_hold_of_one(request, status, result);
+}
+
+/* --- a lease that holds nothing ----------------------------------------------------------- */
+
+static json_t *state_json(const struct lease_request *request, const char *state)
+{
+    json_t *body = names_member(request);
+
+    json_object_set_new(body, "lease_id", json_string(request->lease.id));
+    json_object_set_new(body, "state", json_string(state));
+    return body;
+}
+
+static void reply_released_lock(struct lease_request *request,
+                                const struct lease_result *result)
+{
+    struct json_text body;
+
+    json_text_begin(&body);
+    json_text_string(&body, kind_of(request)->member, lease_name(&request->lease));
+    json_text_string(&body, "lease_id", request->lease.id);
+    json_text_string(&body, "state", "released");
+    json_text_integer(&body, "hold_count", result->holds_left);
+    http_reply_written(request->http, 200, &body);
+}
+
+void lease_reply_released(struct lease_request *request, const struct lease_result *result)
+{
+    if (kind_of(request)->family == FAMILY_LOCK) {
+        reply_released_lock(request, result);
+        return;
+    }
+    json_t *body = state_json(request, "released");
+    if (is_set(request))
+        json_object_set_new(body, "hold_count", json_integer(result->holds_left));
+    http_reply_json(request->http, 200, body);
+}
+
+void lease_reply_waiting(struct lease_request *request)
+{
+    http_reply_json(request->http, 200, state_json(request, "waiting"));
+}
+
+/* --- failures ----------------------------------------------------------------------------- */
+
+void reply_unavailable(struct http_request *http, enum call_outcome failure)
+{
+    struct handler_context *context = http_context(http);
+    json_t *members = json_pack("{s:s}", "outcome",
+                                failure == CALL_UNKNOWN ? "unknown" : "not-executed");
+    const char *why_not;
+
+    if (failure == CALL_OUT_OF_MEMORY)
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
+                      "Redis is out of memory: nothing was changed; leases can be renewed and "
+                      "released");
+    else if (failure == CALL_UNKNOWN)
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
+                      "Redis did not answer: ask again with the same token");
+    else if (!topology_is_ready(context->topology, &why_not))
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s",
+                      why_not);
+    else
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
+                      "Redis refused the command: nothing was changed");
+}
+
+void reply_retry_after(struct http_request *http, json_t *members, int64_t remaining_ms)
+{
+    int64_t retry_ms = remaining_ms;
+    char seconds[24];
+
+    if (retry_ms < 0 || retry_ms > RETRY_AFTER_MAX_MS)
+        retry_ms = RETRY_AFTER_MAX_MS;
+    if (retry_ms < RETRY_AFTER_MIN_MS)
+        retry_ms = RETRY_AFTER_MIN_MS;
+    snprintf(seconds, sizeof(seconds), "%" PRId64, (retry_ms + 999) / 1000);
+    http_reply_header(http, "Retry-After", seconds);
+    json_object_set_new(members, "retry_after_ms", json_integer(retry_ms));
+    if (remaining_ms >= 0)
+        json_object_set_new(members, "remaining_ms", json_integer(remaining_ms));
+}
+
+const char *lease_blocking_name(const struct lease *lease, const struct lease_result *result)
+{
+    size_t index = result->blocking_index;
+
+    return lease->names->name[index >= 1 && index <= lease->names->count ? index - 1 : 0];
+}
+
+static const char *why_busy(enum kind_family family, const struct lock_holder *holder)
+{
+    if (family == FAMILY_PERMIT)
+        return "there are not enough free permits";
+    if (holder != NULL && holder->field[0] != '\0' && holder->hold_count == 0)
+        return "the lock is free, and kept for the first in its queue";
+    return "someone else holds the lock";
+}
+
+static void reply_busy(struct lease_request *request, const struct lease_result *result)
+{
+    const struct kind_row *single = kind_row(kind_of(request)->single);
+    json_t *members = json_pack("{s:s}", single->member,
+                                lease_blocking_name(&request->lease, result));
+
+    reply_retry_after(request->http, members, result->remaining_ms);
+    if (result->holder != NULL && result->holder->field[0] != '\0')
+        json_object_set_new(members, "holder", holder_json(result->holder));
+    problem_reply(request->http, PROBLEM_LOCKED, members, "%s",
+                  why_busy(single->family, result->holder));
+}
+
+static const char *why_ended(const struct lease_request *request, const char *reason)
+{
+    const char *token = http_header(request->http, HTTP_LEASE_TOKEN);
+    bool is_known = strcmp(reason, "unknown") != 0;
+
+    if (!is_known && token != NULL && token_is_public_id(token))
+        return "no lease of this token is known here: it seems to be a lease_id; the token is "
+               "the UUID that acquired the lease";
+    if (!is_known)
+        return "no lease of this token is known here: there was none, or it ended long ago";
+    return "this lease has ended, and its token is spent: use a new one";
+}
+
+static void reply_ended(struct lease_request *request, const struct lease_result *result)
+{
+    json_t *members = names_member(request);
+
+    json_object_set_new(members, "lease_id", json_string(request->lease.id));
+    json_object_set_new(members, "reason", json_string(result->reason));
+    problem_reply(request->http, PROBLEM_LEASE_ENDED, members, "%s",
+                  why_ended(request, result->reason));
+}
+
+/* NULL where the path says which lock it is about. */
+static json_t *blocking_member(const struct lease_request *request,
+                               const struct lease_result *result)
+{
+    if (!is_set(request) || request->lease.names == NULL || result->blocking_index == 0)
+        return NULL;
+    return json_pack("{s:s}", "lock", lease_blocking_name(&request->lease, result));
+}
+
+void lease_reply_failure(struct lease_request *request, const struct lease_result *result)
+{
+    struct http_request *http = request->http;
+
+    switch (result->outcome) {
+    case LEASE_BUSY:
+        reply_busy(request, result);
+        return;
+    case LEASE_ENDED:
+        reply_ended(request, result);
+        return;
+    case LEASE_SESSION_ENDED:
+        problem_reply(http, PROBLEM_SESSION_ENDED, json_pack("{s:s}", "reason", result->reason),
+                      "the session of this lease has ended: open a new one");
+        return;
+    case LEASE_SESSION_FULL:
+        problem_reply(http, PROBLEM_LIMIT_REACHED,
+                      json_pack("{s:i}", "limit", SESSION_LEASES_MAX),
+                      "this session has as many leases as it may have");
+        return;
+    case LEASE_TOO_MANY:
+        problem_reply(http, PROBLEM_TOO_MANY_WAITERS, blocking_member(request, result),
+                      "too many requests wait for this lock already");
+        return;
+    case LEASE_REUSED:
+        problem_reply(
+            http, PROBLEM_TOKEN_REUSED, NULL,
+            "Lease-Token: was used for another kind, owner or session, or for another "
+            "set of locks: use a new one");
+        return;
+    case LEASE_WRONG_KIND:
+        problem_reply(http, PROBLEM_WRONG_KIND, blocking_member(request, result),
+                      "this name is in use in Redis as another kind of object");
+        return;
+    case LEASE_UPGRADE:
+        problem_reply(http, PROBLEM_WRONG_KIND, blocking_member(request, result),
+                      "kind: this owner reads under this lock, so it would wait for itself: "
+                      "release the read first");
+        return;
+    case LEASE_FAILED:
+        reply_unavailable(http, result->failure);
+        return;
+    case LEASE_GRANTED:
+    case LEASE_HELD:
+    case LEASE_RELEASED:
+        break; /* no failures */
+    }
+    reply_unavailable(http, CALL_UNKNOWN);
+}
+
+void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcome outcome)
+{
+    struct http_request *http = request->http;
+
+    switch (outcome) {
+    case ACQUIRE_TOO_MANY_WAITERS:
+        problem_reply(http, PROBLEM_TOO_MANY_WAITERS, NULL,
+                      "too many requests wait here already");
+        return;
+    case ACQUIRE_DRAINING:
+        problem_reply(http, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
+                      "this server is shutting down: ask again, elsewhere if you can");
+        return;
+    case ACQUIRE_NOT_EXECUTED:
+        reply_unavailable(http, CALL_NOT_EXECUTED);
+        return;
+    case ACQUIRE_GRANTED:
+    case ACQUIRE_CONFIRMED:
+    case ACQUIRE_BUSY:
+    case ACQUIRE_REFUSED:
+    case ACQUIRE_UNKNOWN:
+        break;
+    }
+    reply_unavailable(http, CALL_UNKNOWN);
+}

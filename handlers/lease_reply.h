@@ -1,0 +1,38 @@
+/* Answers to requests about leases, and what the answers of other requests share with them. */
+#ifndef RLOCKD_HANDLERS_LEASE_REPLY_H
+#define RLOCKD_HANDLERS_LEASE_REPLY_H
+
+#include <jansson.h>
+
+#include "handlers/lease_request.h"
+#include "storage/objects/lease_result.h"
+
+/* Each of these ends the request. */
+
+/* The lease as one that was granted, confirmed or renewed, with the token if it is to be shown.
+ */
+void lease_reply_hold(struct lease_request *request, int status,
+                      const struct lease_result *result);
+/* The lease without what it holds: released, or waiting. */
+void lease_reply_released(struct lease_request *request, const struct lease_result *result);
+void lease_reply_waiting(struct lease_request *request);
+/* A result that is no success of the operation. */
+void lease_reply_failure(struct lease_request *request, const struct lease_result *result);
+/* Why an acquisition failed for no reason of the lease's: too many waiters, draining, Redis. */
+void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcome outcome);
+
+/* The same for any request. `failure`: why Redis did not do it. */
+void reply_unavailable(struct http_request *http, enum call_outcome failure);
+
+/* Of a busy object: the header Retry-After and its twin in `members`. `remaining_ms`: until the
+ * object may be free; negative: unknown. */
+void reply_retry_after(struct http_request *http, json_t *members, int64_t remaining_ms);
+
+/* {"lease_id": …} or {"redisson_holder": …}, with session, owner, note, hold_count and kind
+ * where there are any. */
+json_t *holder_json(const struct lock_holder *holder);
+
+/* The name of the lock of a set that a result is about; of one object its name. */
+const char *lease_blocking_name(const struct lease *lease, const struct lease_result *result);
+
+#endif

@@ -1,0 +1,86 @@
+/* A request about a lease, a semaphore or a latch, from its arrival until its answer is on its
+ * way: what every such request is read from, and how it waits. */
+#ifndef RLOCKD_HANDLERS_LEASE_REQUEST_H
+#define RLOCKD_HANDLERS_LEASE_REQUEST_H
+
+#include <stdbool.h>
+
+#include "handlers/context.h"
+#include "server/http/request.h"
+#include "storage/objects/lease.h"
+#include "storage/wait/acquire.h"
+
+/* Lives as long as the HTTP request. */
+struct lease_request {
+    struct handler_context *context;
+    struct http_request *http;
+    struct acquisition *acquisition; /* NULL: none is under way */
+    void (*acquired)(struct lease_request *request, const struct acquire_result *result);
+    void (*send)(struct lease_request *request); /* once the names of a set are known */
+    bool granted; /* to be withdrawn if the client does not get the answer */
+    bool gone;    /* the client hung up before it was answered */
+    bool show_token;
+    char token[TOKEN_TEXT_SIZE];
+    struct lease lease;
+};
+
+struct lease_request *lease_request_new(struct http_request *http, enum object_kind kind);
+
+/* Each of these reads one thing into the lease. False: the request was refused. */
+
+/* The name in the path. */
+bool lease_request_name(struct lease_request *request) __attribute__((warn_unused_result));
+/* The Lease-Token: lease id and attempt. One that is not `required` and not sent is made. */
+bool lease_request_token(struct lease_request *request, bool required)
+    __attribute__((warn_unused_result));
+/* The Session-Token, if there is one. */
+bool lease_request_session(struct lease_request *request) __attribute__((warn_unused_result));
+/* The Idempotency-Key, if there is one. `always`: without one the server makes it, so that the
+ * request can be withdrawn. */
+bool lease_request_key(struct lease_request *request, bool always)
+    __attribute__((warn_unused_result));
+
+/* Refuses a name that is reserved for keys of our own or of Redisson. */
+bool lease_request_check_name(struct http_request *http, const char *field, const char *name)
+    __attribute__((warn_unused_result));
+
+/* Refuses names whose keys one script cannot reach. */
+bool lease_request_check_slot(struct http_request *http, const char *field,
+                              const char *const *names, size_t count)
+    __attribute__((warn_unused_result));
+
+/* The fields of all these requests, in the order of lease_field. */
+struct lease_fields {
+    struct field_boolean create;
+    struct field_integer permits, wait_ms, ttl_ms;
+    struct field_text note, kind, owner;
+    struct field_names locks;
+};
+
+enum lease_field {
+    LEASE_FIELD_CREATE,
+    LEASE_FIELD_PERMITS,
+    LEASE_FIELD_WAIT,
+    LEASE_FIELD_TTL,
+    LEASE_FIELD_NOTE,
+    LEASE_FIELD_KIND,
+    LEASE_FIELD_OWNER,
+    LEASE_FIELD_LOCKS
+};
+
+/* Takes the fields `first` to `last`, and no others. False: refused. */
+bool lease_request_fields(struct lease_request *request, enum lease_field first,
+                          enum lease_field last, struct lease_fields *fields)
+    __attribute__((warn_unused_result));
+/* The TTL, or that of the watchdog. `watchdog`: whether a lease without a TTL of its own is
+ * renewed by it. */
+void lease_request_set_ttl(struct lease_request *request, const struct field_integer *ttl_ms,
+                           bool watchdog);
+
+/* Acquires, and waits as long as the client wants to: `wait_ms`, or else what it prefers, as
+ * far as the server allows (RFC 7240). `acquired` answers. */
+void lease_request_acquire(struct lease_request *request, const struct field_integer *wait_ms,
+                           void (*acquired)(struct lease_request *request,
+                                            const struct acquire_result *result));
+
+#endif

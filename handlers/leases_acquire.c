@@ -1,0 +1,165 @@
+/* PUT and POST of locks and sets of locks, PUT of permits: acquire, wait, confirm. */
+#include <string.h>
+
+#include "handlers/lease_reply.h"
+#include "handlers/lease_request.h"
+#include "handlers/multi_locks.h"
+#include "handlers/routes.h"
+#include "server/http/problem.h"
+
+static void on_acquired(struct lease_request *request, const struct acquire_result *result)
+{
+    switch (result->outcome) {
+    case ACQUIRE_GRANTED:
+        lease_reply_hold(request, 201, result->lease);
+        return;
+    case ACQUIRE_CONFIRMED:
+        metrics_add(request->context->metrics, METRIC_CONFIRMATIONS, 1);
+        lease_reply_hold(request, 200, result->lease);
+        return;
+    case ACQUIRE_BUSY:
+    case ACQUIRE_REFUSED:
+        lease_reply_failure(request, result->lease);
+        return;
+    case ACQUIRE_TOO_MANY_WAITERS:
+    case ACQUIRE_DRAINING:
+    case ACQUIRE_NOT_EXECUTED:
+    case ACQUIRE_UNKNOWN:
+        lease_reply_not_acquired(request, result->outcome);
+        return;
+    }
+}
+
+/* --- locks -------------------------------------------------------------------------------- */
+
+/* Makes the record of a lease exist, where there is something for it to keep. */
+static void need_record(struct lease *lease)
+{
+    if (lease->token == TOKEN_FRESH)
+        lease->token = TOKEN_RECORDED;
+}
+
+/* The kind that is asked for: of the lock, or of all locks of the set. False: refused. */
+static bool read_kind(struct lease_request *request, const struct field_text *given)
+{
+    bool is_set = kind_row(request->lease.kind)->family == FAMILY_SET;
+    enum object_kind kind = given->given ? kind_find(given->text) : KIND_LOCK;
+
+    if (kind == KIND_NONE || kind_row(kind)->family != FAMILY_LOCK) {
+        problem_reply(request->http, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "kind: not one of lock, fair, read, write");
+        return false;
+    }
+    if (is_set && kind_row(kind)->set == KIND_NONE) {
+        /* With places in several queues, each of two sets could be first where the other is
+         * second. */
+        problem_reply(request->http, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "kind: several locks at once are of kind lock, read or write, not fair");
+        return false;
+    }
+    request->lease.kind = is_set ? kind_row(kind)->set : kind;
+    if (kind != KIND_LOCK)
+        need_record(&request->lease);
+    return true;
+}
+
+/* False: refused. */
+static bool read_owner(struct lease_request *request, const struct field_text *owner)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+    memcpy(request->lease.owner, owner->text, sizeof(request->lease.owner));
+    if (!owner->given)
+        return true;
+    if (request->lease.session_id[0] == '\0')
+        problem_reply(request->http, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "owner: only with a session: send its Session-Token");
+    else if (owner->text[strspn(owner->text, allowed)] != '\0' ||
+             strcmp(owner->text, "write") == 0) /* Redisson's suffix of a writer */
+        problem_reply(request->http, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "owner: not 1 to %d of A-Z a-z 0-9 . _ - (and not the word write)",
+                      LOCK_OWNER_SIZE - 1);
+    else
+        return true;
+    return false;
+}
+
+static void read_note(struct lease_request *request, const struct field_text *note)
+{
+    memcpy(request->lease.note, note->text, sizeof(request->lease.note));
+    if (note->text[0] != '\0')
+        need_record(&request->lease);
+}
+
+/* `last`: of the fields that the request may have. False: refused. */
+static bool read_lease(struct lease_request *request, bool token_required,
+                       enum lease_field last, struct lease_fields *fields)
+{
+    if (!lease_request_token(request, token_required) || !lease_request_session(request) ||
+        !lease_request_fields(request, LEASE_FIELD_WAIT, last, fields) ||
+        !read_kind(request, &fields->kind) || !read_owner(request, &fields->owner))
+        return false;
+    read_note(request, &fields->note);
+    lease_request_set_ttl(request, &fields->ttl_ms, request->lease.session_id[0] != '\0');
+    return true;
+}
+
+static void acquire_lock(struct http_request *http, bool token_required)
+{
+    struct lease_request *request = lease_request_new(http, KIND_LOCK);
+    struct lease_fields fields = {0};
+
+    if (lease_request_name(request) &&
+        read_lease(request, token_required, LEASE_FIELD_OWNER, &fields))
+        lease_request_acquire(request, &fields.wait_ms, on_acquired);
+}
+
+static void acquire_set(struct http_request *http, bool token_required)
+{
+    struct lease_request *request = lease_request_new(http, KIND_SET_LOCK);
+    char names[LOCKS_MAX][FIELD_TEXT_SIZE];
+    struct lease_fields fields = {.locks.names = names};
+
+    if (!read_lease(request, token_required, LEASE_FIELD_LOCKS, &fields) ||
+        !multi_locks_read(request, &fields.locks))
+        return;
+    need_record(&request->lease); /* it keeps the names */
+    lease_request_acquire(request, &fields.wait_ms, on_acquired);
+}
+
+void locks_put(struct http_request *http)
+{
+    acquire_lock(http, true);
+}
+
+void locks_post(struct http_request *http)
+{
+    acquire_lock(http, false);
+}
+
+void multi_locks_put(struct http_request *http)
+{
+    acquire_set(http, true);
+}
+
+void multi_locks_post(struct http_request *http)
+{
+    acquire_set(http, false);
+}
+
+/* --- permits ------------------------------------------------------------------------------ */
+
+void permits_put(struct http_request *http)
+{
+    struct lease_request *request = lease_request_new(http, KIND_PERMIT);
+    struct lease_fields fields = {0};
+
+    request->lease.permits = 1;
+    if (!lease_request_name(request) || !lease_request_token(request, true) ||
+        !lease_request_session(request) ||
+        !lease_request_fields(request, LEASE_FIELD_WAIT, LEASE_FIELD_TTL, &fields))
+        return;
+    lease_request_set_ttl(request, &fields.ttl_ms, request->lease.session_id[0] != '\0');
+    lease_request_acquire(request, &fields.wait_ms, on_acquired);
+}

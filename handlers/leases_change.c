@@ -1,0 +1,176 @@
+/* PATCH and DELETE of a lease: renew it, release it. Of locks, sets of locks and permits; and
+ * GET of a set. */
+#include "handlers/lease_reply.h"
+#include "handlers/lease_request.h"
+#include "handlers/multi_locks.h"
+#include "handlers/routes.h"
+#include "storage/objects/leases.h"
+#include "storage/objects/set_names.h"
+
+/* --- the names of a set ------------------------------------------------------------------- */
+
+static void reply_names_unknown(struct lease_request *request)
+{
+    static const struct lease_result unknown = {
+        .outcome = LEASE_ENDED, .remaining_ms = -1, .reason = "unknown"};
+
+    lease_reply_failure(request, &unknown);
+}
+
+static void on_named(void *arg, const struct set_names *found)
+{
+    struct lease_request *request = arg;
+    struct lease *lease = &request->lease;
+
+    switch (found->outcome) {
+    case SET_NAMES_KEPT:
+        lease->names = lock_names_ref(found->names);
+        http_log_locks(request->http, multi_locks_names_json(lease->names));
+        if (multi_locks_check_right(request->http, lease->names))
+            request->send(request);
+        return;
+    case SET_NAMES_UNKNOWN:
+    case SET_NAMES_REUSED:
+    case SET_NAMES_SPENT:
+        reply_names_unknown(request);
+        return;
+    case SET_NAMES_FAILED:
+        reply_unavailable(request->http, found->failure);
+        return;
+    }
+}
+
+/* The names of a set are found by its token. They never change for one token. `spend`: see
+ * set_names_find(). */
+static void start(struct lease_request *request, bool spend,
+                  void (*send)(struct lease_request *request))
+{
+    request->send = send;
+    if (kind_row(request->lease.kind)->family == FAMILY_SET)
+        set_names_find(request->context->store, request->lease.id, spend, on_named, request);
+    else
+        send(request);
+}
+
+/* NULL: refused. */
+static struct lease_request *read_lease(struct http_request *http, enum object_kind kind)
+{
+    struct lease_request *request = lease_request_new(http, kind);
+
+    if (kind_row(kind)->family != FAMILY_SET && !lease_request_name(request))
+        return NULL;
+    return lease_request_token(request, true) ? request : NULL;
+}
+
+/* --- renew -------------------------------------------------------------------------------- */
+
+static void on_renewed(void *arg, const struct lease_result *result)
+{
+    struct lease_request *request = arg;
+
+    if (result->outcome == LEASE_HELD) {
+        metrics_add(request->context->metrics, METRIC_RENEWALS, 1);
+        lease_reply_hold(request, 200, result);
+    } else {
+        lease_reply_failure(request, result);
+    }
+}
+
+static void send_renew(struct lease_request *request)
+{
+    lease_renew(request->context->store, &request->lease, on_renewed, request);
+}
+
+static void renew(struct http_request *http, enum object_kind kind)
+{
+    struct lease_request *request = read_lease(http, kind);
+    struct lease_fields fields = {0};
+
+    if (request == NULL ||
+        !lease_request_fields(request, LEASE_FIELD_TTL, LEASE_FIELD_TTL, &fields))
+        return;
+    lease_request_set_ttl(request, &fields.ttl_ms, true); /* if it has a session */
+    start(request, false, send_renew);
+}
+
+void locks_patch(struct http_request *http)
+{
+    renew(http, KIND_LOCK);
+}
+
+void multi_locks_patch(struct http_request *http)
+{
+    renew(http, KIND_SET_LOCK);
+}
+
+void permits_patch(struct http_request *http)
+{
+    renew(http, KIND_PERMIT);
+}
+
+/* --- release ------------------------------------------------------------------------------ */
+
+static void on_released(void *arg, const struct lease_result *result)
+{
+    struct lease_request *request = arg;
+
+    if (result->outcome == LEASE_RELEASED)
+        lease_reply_released(request, result);
+    else
+        lease_reply_failure(request, result);
+}
+
+static void send_release(struct lease_request *request)
+{
+    lease_release(request->context->store, &request->lease, on_released, request);
+}
+
+static void release(struct http_request *http, enum object_kind kind)
+{
+    struct lease_request *request = read_lease(http, kind);
+
+    if (request != NULL && request_no_fields(http))
+        start(request, true, send_release);
+}
+
+void locks_delete(struct http_request *http)
+{
+    release(http, KIND_LOCK);
+}
+
+void multi_locks_delete(struct http_request *http)
+{
+    release(http, KIND_SET_LOCK);
+}
+
+void permits_delete(struct http_request *http)
+{
+    release(http, KIND_PERMIT);
+}
+
+/* --- get a set ---------------------------------------------------------------------------- */
+
+static void on_got(void *arg, const struct lease_result *result)
+{
+    struct lease_request *request = arg;
+
+    if (result->outcome == LEASE_HELD)
+        lease_reply_hold(request, 200, result);
+    else if (result->outcome == LEASE_BUSY)
+        lease_reply_waiting(request);
+    else
+        lease_reply_failure(request, result);
+}
+
+static void send_get(struct lease_request *request)
+{
+    lease_get_set(request->context->store, &request->lease, on_got, request);
+}
+
+void multi_locks_get(struct http_request *http)
+{
+    struct lease_request *request = read_lease(http, KIND_SET_LOCK);
+
+    if (request != NULL && request_no_fields(http))
+        start(request, false, send_get);
+}

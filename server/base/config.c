@@ -1,0 +1,337 @@
+#include "server/base/config.h"
+
+#include "server/base/text.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum kind { KIND_LISTEN, KIND_TEXT, KIND_INT, KIND_INT64, KIND_LEVEL };
+
+struct setting {
+    const char *flag;
+    const char *variable;
+    const char *placeholder;
+    enum kind kind;
+    size_t offset;    /* of its field in struct config */
+    int64_t min, max; /* the number's bounds; of a text, its length's in bytes */
+    const char *default_text;
+    const char *help;
+};
+
+#define FIELD(name) offsetof(struct config, name)
+#define FITTING(shortest, name) (shortest), sizeof(((struct config *)0)->name) - 1
+
+static const struct setting settings[] = {
+    {"listen", "RLOCKD_LISTEN", "HOST:PORT", KIND_LISTEN, FIELD(listen_host),
+     FITTING(0, listen_host), "127.0.0.1:7400",
+     "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every address, port 0: any free one"},
+    {"redis", "RLOCKD_REDIS", "URL", KIND_TEXT, FIELD(redis_url), FITTING(0, redis_url), "",
+     "redis://[USER:PASSWORD@]HOST[:PORT][/DB] or unix://[USER:PASSWORD@]/PATH[?db=N];\n"
+     "empty: an embedded Redis with its data in the data directory"},
+    {"data-dir", "RLOCKD_DATA_DIR", "DIR", KIND_TEXT, FIELD(data_dir), FITTING(1, data_dir),
+     "./rlockd-data", "where the embedded Redis keeps its data and its socket"},
+    {"workers", "RLOCKD_WORKERS", "N", KIND_INT, FIELD(workers), 1, 64, "1",
+     "threads that serve requests"},
+    {"watchdog-timeout-ms", "RLOCKD_WATCHDOG_TIMEOUT_MS", "N", KIND_INT64,
+     FIELD(watchdog_timeout_ms), 300, 86400000, "30000",
+     "how long a lease without ttl_ms lasts (Redisson's lockWatchdogTimeout)"},
+    {"max-wait-ms", "RLOCKD_MAX_WAIT_MS", "N", KIND_INT64, FIELD(max_wait_ms), 1000, 3600000,
+     "55000", "the longest wait_ms that a request may ask for"},
+    {"retry-window-ms", "RLOCKD_RETRY_WINDOW_MS", "N", KIND_INT64, FIELD(retry_window_ms), 1000,
+     86400000, "60000", "how long the token of an ended lease is remembered"},
+    {"fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "N", KIND_INT64, FIELD(fencing_ttl_ms), 0,
+     INT64_C(31536000000), "86400000",
+     "how long a lock's last fencing token is remembered; 0: for ever"},
+    {"key-prefix", "RLOCKD_KEY_PREFIX", "TEXT", KIND_TEXT, FIELD(key_prefix),
+     FITTING(0, key_prefix), "",
+     "put before every lock's name in Redis (Redisson's NameMapper)"},
+    {"max-connections", "RLOCKD_MAX_CONNECTIONS", "N", KIND_INT, FIELD(max_connections), 16,
+     1000000, "10000",
+     "client connections at a time; waiting requests get three quarters of them"},
+    {"max-connections-per-address", "RLOCKD_MAX_CONNECTIONS_PER_ADDRESS", "N", KIND_INT,
+     FIELD(max_connections_per_address), 0, 1000000, "0",
+     "connections of one client address at a time, more are closed; 0: no limit"},
+    {"api-tokens", "RLOCKD_API_TOKENS", "FILE", KIND_TEXT, FIELD(api_tokens),
+     FITTING(0, api_tokens), "", "who may call, with which bearer token; empty: everyone may"},
+    {"tls-cert", "RLOCKD_TLS_CERT", "FILE", KIND_TEXT, FIELD(tls_cert), FITTING(0, tls_cert),
+     "",
+     "the server's certificate and its chain, PEM; read again at SIGHUP; empty: plain HTTP"},
+    {"tls-key", "RLOCKD_TLS_KEY", "FILE", KIND_TEXT, FIELD(tls_key), FITTING(0, tls_key), "",
+     "the key of the certificate, PEM"},
+    {"tls-client-ca", "RLOCKD_TLS_CLIENT_CA", "FILE", KIND_TEXT, FIELD(tls_client_ca),
+     FITTING(0, tls_client_ca), "",
+     "authorities, PEM: every client needs a certificate that comes from one of them"},
+    {"trusted-proxies", "RLOCKD_TRUSTED_PROXIES", "LIST", KIND_TEXT, FIELD(trusted_proxies),
+     FITTING(0, trusted_proxies), "",
+     "proxies whose X-Forwarded-For or Forwarded names the client in the log: addresses or\n"
+     "networks such as 10.0.0.0/8, with commas between them; empty: none"},
+    {"cors-origins", "RLOCKD_CORS_ORIGINS", "LIST", KIND_TEXT, FIELD(cors_origins),
+     FITTING(0, cors_origins), "",
+     "web pages that may use the API: origins such as https://example.com, with commas\n"
+     "between them, or *; empty: none"},
+    {"drain-delay-ms", "RLOCKD_DRAIN_DELAY_MS", "N", KIND_INT64, FIELD(drain_delay_ms), 0,
+     600000, "0", "how long requests are still served after SIGTERM, while /readyz says 503"},
+    {"log-level", "RLOCKD_LOG_LEVEL", "LEVEL", KIND_LEVEL, FIELD(log_level), 0, 0, "info",
+     "the least level that is logged: debug, info, warn or error"},
+};
+
+enum { SETTING_COUNT = sizeof(settings) / sizeof(settings[0]) };
+
+static const char *const level_names[] = {
+    [LOG_LEVEL_DEBUG] = "debug",
+    [LOG_LEVEL_INFO] = "info",
+    [LOG_LEVEL_WARN] = "warn",
+    [LOG_LEVEL_ERROR] = "error",
+};
+
+struct failure {
+    char *text;
+    size_t size;
+};
+
+/* Where a value came from, "--workers" or "RLOCKD_WORKERS": an error about it begins with that.
+ */
+struct source {
+    const char *dashes;
+    const char *name;
+    struct failure failure;
+};
+
+static bool refuse(const struct source *source, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(const struct source *source, const char *format, ...)
+{
+    const struct failure *failure = &source->failure;
+    va_list args;
+    int n = snprintf(failure->text, failure->size, "%s%s: ", source->dashes, source->name);
+
+    if (n >= 0 && (size_t)n < failure->size) {
+        va_start(args, format);
+        vsnprintf(failure->text + n, failure->size - (size_t)n, format, args);
+        va_end(args);
+    }
+    return false;
+}
+
+static bool set_text(const struct setting *setting, char *field, const char *value,
+                     const struct source *source)
+{
+    size_t len = strlen(value);
+
+    if (len < (size_t)setting->min)
+        return refuse(source, "must not be empty");
+    if (len > (size_t)setting->max)
+        return refuse(source, "must not be longer than %lld bytes", (long long)setting->max);
+    if (!text_is_utf8(value, len) || text_has_control(value, len))
+        return refuse(source, "must be UTF-8 without control characters");
+    memcpy(field, value, len + 1);
+    return true;
+}
+
+static bool set_number(const struct setting *setting, int64_t *number, const char *value,
+                       const struct source *source)
+{
+    if (!text_parse_int64(value, number) || *number < setting->min || *number > setting->max)
+        return refuse(source, "must be a whole number from %lld to %lld",
+                      (long long)setting->min, (long long)setting->max);
+    return true;
+}
+
+static bool set_level(enum log_level *level, const char *value, const struct source *source)
+{
+    for (size_t i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+        if (strcmp(value, level_names[i]) == 0) {
+            *level = (enum log_level)i;
+            return true;
+        }
+    }
+    return refuse(source, "must be debug, info, warn or error");
+}
+
+static bool set_listen(const struct setting *setting, struct config *config, const char *value,
+                       const struct source *source)
+{
+    const char *colon = strrchr(value, ':');
+    const char *host = value;
+    char host_text[CONFIG_HOST_SIZE];
+    size_t host_len;
+    int64_t port;
+
+    if (colon == NULL)
+        return refuse(source, "must be HOST:PORT, [ADDRESS]:PORT or :PORT");
+    host_len = (size_t)(colon - value);
+    if (host_len >= 2 && value[0] == '[' && value[host_len - 1] == ']') {
+        host++;
+        host_len -= 2;
+        if (memchr(host, ':', host_len) == NULL)
+            return refuse(source, "must have an IPv6 address between the brackets");
+    } else if (memchr(host, ':', host_len) != NULL) {
+        return refuse(source, "must have an IPv6 address in brackets, as in [::1]:7400");
+    }
+    if (host_len > (size_t)setting->max)
+        return refuse(source, "must not have a host longer than %lld bytes",
+                      (long long)setting->max);
+    memcpy(host_text, host, host_len);
+    host_text[host_len] = '\0';
+    if (strpbrk(host_text, "[]/ \t\r\n") != NULL)
+        return refuse(source, "must be HOST:PORT, [ADDRESS]:PORT or :PORT");
+    if (!text_parse_int64(colon + 1, &port) || port < 0 || port > UINT16_MAX)
+        return refuse(source, "must end in a port from 0 to %d", UINT16_MAX);
+    memcpy(config->listen_host, host_text, host_len + 1);
+    config->listen_port = (uint16_t)port;
+    return true;
+}
+
+static bool set(const struct setting *setting, struct config *config, const char *value,
+                const struct source *source)
+{
+    void *field = (char *)config + setting->offset;
+    int64_t number;
+
+    switch (setting->kind) {
+    case KIND_LISTEN:
+        return set_listen(setting, config, value, source);
+    case KIND_TEXT:
+        return set_text(setting, field, value, source);
+    case KIND_INT:
+        if (!set_number(setting, &number, value, source))
+            return false;
+        *(int *)field = (int)number;
+        return true;
+    case KIND_INT64:
+        return set_number(setting, field, value, source);
+    case KIND_LEVEL:
+        return set_level(field, value, source);
+    }
+    return false;
+}
+
+static const struct setting *setting_find(const char *flag, size_t len)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        if (strlen(settings[i].flag) == len && memcmp(settings[i].flag, flag, len) == 0)
+            return &settings[i];
+    return NULL;
+}
+
+static const char *variable_find(char *const envp[], const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; *envp != NULL; envp++)
+        if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=' && (*envp)[len + 1] != '\0')
+            return *envp + len + 1;
+    return NULL;
+}
+
+/* Notes in values[] what each flag says; nothing is checked yet but the flags themselves. */
+static enum config_outcome read_flags(int argc, char *const argv[],
+                                      const char *values[SETTING_COUNT], struct failure failure)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *flag = argv[i];
+        size_t len = strcspn(flag, "=");
+        const char *value = flag[len] == '=' ? flag + len + 1 : NULL;
+
+        if (strcmp(flag, "--help") == 0 || strcmp(flag, "-h") == 0) {
+            config_help(stdout);
+            return CONFIG_EXIT_OK;
+        }
+        if (strcmp(flag, "--version") == 0 || strcmp(flag, "-V") == 0) {
+            puts("rlockd " RLOCKD_VERSION);
+            return CONFIG_EXIT_OK;
+        }
+        if (flag[0] != '-') {
+            snprintf(failure.text, failure.size,
+                     "argument %d belongs to no flag (--help lists the flags)", i);
+            return CONFIG_ERROR;
+        }
+        const struct setting *setting = strncmp(flag, "--", 2) == 0
+                                            ? setting_find(flag + 2, len - 2)
+                                            : NULL;
+        if (setting == NULL) {
+            /* Repeats only what looks like a flag: a mistyped --redis brings its password. */
+            if (len == strspn(flag, "-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+                snprintf(failure.text, failure.size,
+                         "%.*s: unknown flag (--help lists the flags)", (int)len, flag);
+            else
+                snprintf(failure.text, failure.size,
+                         "argument %d: unknown flag (--help lists the flags)", i);
+            return CONFIG_ERROR;
+        }
+        if (value == NULL && ++i == argc) {
+            snprintf(failure.text, failure.size, "--%s: needs a value (%s)", setting->flag,
+                     setting->placeholder);
+            return CONFIG_ERROR;
+        }
+        values[setting - settings] = value != NULL ? value : argv[i];
+    }
+    return CONFIG_RUN;
+}
+
+enum config_outcome config_load(struct config *config, int argc, char *const argv[],
+                                char *const envp[], char *error, size_t error_size)
+{
+    const char *values[SETTING_COUNT] = {NULL};
+    struct failure failure = {error, error_size};
+    enum config_outcome outcome = read_flags(argc, argv, values, failure);
+
+    if (outcome != CONFIG_RUN)
+        return outcome;
+    memset(config, 0, sizeof(*config));
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &settings[i];
+        struct source source = {"--", setting->flag, failure};
+        const char *value = values[i];
+
+        if (value == NULL) {
+            value = variable_find(envp, setting->variable);
+            if (value == NULL)
+                value = setting->default_text;
+            source.dashes = "";
+            source.name = setting->variable;
+        }
+        if (!set(setting, config, value, &source))
+            return CONFIG_ERROR;
+    }
+    return CONFIG_RUN;
+}
+
+/* Indents every line of a text of several. */
+static void print_indented(FILE *out, const char *text)
+{
+    while (*text != '\0') {
+        int len = (int)strcspn(text, "\n");
+        fprintf(out, "      %.*s\n", len, text);
+        text += len + (text[len] == '\n');
+    }
+}
+
+void config_help(FILE *out)
+{
+    fputs(
+        "Usage: rlockd [FLAG VALUE]...\n"
+        "Locks, semaphores and latches over HTTP, kept in Redis. Each setting has a flag and\n"
+        "an environment variable; the flag wins. A password in --redis shows in process\n"
+        "listings, in RLOCKD_REDIS not.\n"
+        "\n",
+        out);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct setting *setting = &settings[i];
+
+        fprintf(out, "  --%s %s\n", setting->flag, setting->placeholder);
+        print_indented(out, setting->help);
+        if (setting->kind == KIND_INT || setting->kind == KIND_INT64)
+            fprintf(out, "      from %lld to %lld\n", (long long)setting->min,
+                    (long long)setting->max);
+        fprintf(out, "      %s, default: %s\n", setting->variable,
+                setting->default_text[0] != '\0' ? setting->default_text : "empty");
+    }
+    fputs("  -h, --help\n"
+          "      print this and exit\n"
+          "  -V, --version\n"
+          "      print the version and exit\n",
+          out);
+}

@@ -1,0 +1,56 @@
+/* The settings: one table in config.c, from which flags, environment, defaults, bounds, --help
+ * and every error about them come. */
+#ifndef RLOCKD_SERVER_BASE_CONFIG_H
+#define RLOCKD_SERVER_BASE_CONFIG_H
+
+#include "server/base/log.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* DNS allows 253 bytes in a name; Redis URLs hold user and password, each percent-encoded;
+ * a prefix is part of every key. */
+#define CONFIG_HOST_SIZE 256
+#define CONFIG_REDIS_URL_SIZE 1024
+#define CONFIG_KEY_PREFIX_SIZE 257
+#define CONFIG_LIST_SIZE 2048
+
+struct config {
+    char listen_host[CONFIG_HOST_SIZE];    /* without brackets; empty: every address */
+    uint16_t listen_port;                  /* 0: any free port */
+    char redis_url[CONFIG_REDIS_URL_SIZE]; /* unchecked; empty: the embedded Redis */
+    char data_dir[PATH_MAX];
+    int workers;
+    int64_t watchdog_timeout_ms;
+    int64_t max_wait_ms;
+    int64_t retry_window_ms;
+    int64_t fencing_ttl_ms; /* 0: for ever */
+    char key_prefix[CONFIG_KEY_PREFIX_SIZE];
+    int max_connections;
+    int max_connections_per_address;            /* 0: no limit */
+    char api_tokens[PATH_MAX];                  /* a file; empty: no API tokens */
+    char tls_cert[PATH_MAX], tls_key[PATH_MAX]; /* files; empty: plain HTTP */
+    char tls_client_ca[PATH_MAX];               /* a file; empty: clients need no certificate */
+    char trusted_proxies[CONFIG_LIST_SIZE];     /* unchecked; empty: none */
+    char cors_origins[CONFIG_LIST_SIZE];        /* unchecked; empty: none */
+    int64_t drain_delay_ms;
+    enum log_level log_level;
+};
+
+enum config_outcome {
+    CONFIG_RUN,     /* *config is complete */
+    CONFIG_EXIT_OK, /* --help or --version was asked for, and printed on standard output */
+    CONFIG_ERROR    /* `error` is one line that names the flag or variable and what it allows */
+};
+
+/* A flag beats its environment variable, the last of several flags wins, and an empty variable
+ * is as good as none. `error` never repeats a value, which may hold a password. */
+enum config_outcome config_load(struct config *config, int argc, char *const argv[],
+                                char *const envp[], char *error, size_t error_size)
+    __attribute__((warn_unused_result));
+
+void config_help(FILE *out);
+
+#endif

@@ -1,0 +1,168 @@
+#include "server/base/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+
+enum { EVENTS_PER_TURN = 256 };
+
+struct loop {
+    int epoll_fd;
+    struct loop_watch waker;
+    struct timers timers;
+    struct loop_hook *hooks, **hooks_tail;
+    int64_t now_ns;
+    bool again, stopping;
+    int event_count; /* the events of this turn, so that a removed watch can be taken out of it
+                      */
+    struct epoll_event events[EVENTS_PER_TURN];
+};
+
+static void drain_waker(void *arg, uint32_t epoll_events)
+{
+    struct loop *loop = arg;
+    uint64_t count;
+
+    (void)epoll_events;
+    while (read(loop->waker.fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        ;
+}
+
+struct loop *loop_new(void)
+{
+    struct loop *loop = calloc(1, sizeof(*loop));
+
+    if (loop == NULL)
+        return NULL;
+    loop->hooks_tail = &loop->hooks;
+    loop->now_ns = clock_ns();
+    timers_init(&loop->timers);
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->waker.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    loop->waker.ready = drain_waker;
+    loop->waker.arg = loop;
+    if (loop->epoll_fd < 0 || loop->waker.fd < 0 ||
+        loop_watch_add(loop, &loop->waker, EPOLLIN) != 0) {
+        loop_free(loop);
+        return NULL;
+    }
+    return loop;
+}
+
+void loop_free(struct loop *loop)
+{
+    if (loop->waker.fd >= 0)
+        close(loop->waker.fd);
+    if (loop->epoll_fd >= 0)
+        close(loop->epoll_fd);
+    timers_release(&loop->timers);
+    free(loop);
+}
+
+static int control(struct loop *loop, int op, struct loop_watch *watch, uint32_t epoll_events)
+{
+    struct epoll_event event = {.events = epoll_events, .data.ptr = watch};
+
+    return epoll_ctl(loop->epoll_fd, op, watch->fd, &event);
+}
+
+int loop_watch_add(struct loop *loop, struct loop_watch *watch, uint32_t epoll_events)
+{
+    return control(loop, EPOLL_CTL_ADD, watch, epoll_events);
+}
+
+int loop_watch_change(struct loop *loop, struct loop_watch *watch, uint32_t epoll_events)
+{
+    return control(loop, EPOLL_CTL_MOD, watch, epoll_events);
+}
+
+void loop_watch_remove(struct loop *loop, struct loop_watch *watch)
+{
+    control(loop, EPOLL_CTL_DEL, watch, 0);
+    for (int i = 0; i < loop->event_count; i++)
+        if (loop->events[i].data.ptr == watch)
+            loop->events[i].data.ptr = NULL;
+}
+
+void loop_hook_add(struct loop *loop, struct loop_hook *hook)
+{
+    hook->next = NULL;
+    *loop->hooks_tail = hook;
+    loop->hooks_tail = &hook->next;
+}
+
+struct timers *loop_timers(struct loop *loop)
+{
+    return &loop->timers;
+}
+
+int64_t loop_now_ns(const struct loop *loop)
+{
+    return loop->now_ns;
+}
+
+void loop_again(struct loop *loop)
+{
+    loop->again = true;
+}
+
+/* Milliseconds to sleep, rounded up so that a timer is never a turn early. */
+static int sleep_ms(const struct loop *loop)
+{
+    int64_t next_ns = timers_next_ns(&loop->timers);
+    int64_t left_ns = next_ns - clock_ns();
+
+    if (loop->again || (next_ns >= 0 && left_ns <= 0))
+        return 0;
+    if (next_ns < 0)
+        return -1;
+    int64_t left_ms = (left_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+    return left_ms > 60000 ? 60000 : (int)left_ms;
+}
+
+static void take_turn(struct loop *loop)
+{
+    int timeout_ms = sleep_ms(loop);
+
+    loop->again = false;
+    loop->event_count = epoll_wait(loop->epoll_fd, loop->events, EVENTS_PER_TURN, timeout_ms);
+    loop->now_ns = clock_ns();
+    for (int i = 0; i < loop->event_count; i++) {
+        struct loop_watch *watch = loop->events[i].data.ptr;
+        if (watch != NULL)
+            watch->ready(watch->arg, loop->events[i].events);
+    }
+    loop->event_count = 0;
+    timers_run(&loop->timers, loop->now_ns);
+    for (struct loop_hook *hook = loop->hooks; hook != NULL; hook = hook->next)
+        hook->run(hook->arg);
+}
+
+void loop_run(struct loop *loop)
+{
+    loop->stopping = false;
+    while (!loop->stopping)
+        take_turn(loop);
+}
+
+void loop_wake(struct loop *loop)
+{
+    uint64_t one = 1;
+    int saved_errno = errno;
+
+    /* EAGAIN only means that the counter is full, so the loop is awake anyway. */
+    while (write(loop->waker.fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+    errno = saved_errno;
+}
+
+void loop_stop(struct loop *loop)
+{
+    loop->stopping = true;
+}

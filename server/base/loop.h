@@ -1,0 +1,57 @@
+/* The event loop of one worker thread: descriptors (epoll), timers, work at the end of each
+ * turn, and a way for another thread to wake it. */
+#ifndef RLOCKD_SERVER_BASE_LOOP_H
+#define RLOCKD_SERVER_BASE_LOOP_H
+
+#include <stdint.h>
+
+#include "server/base/timers.h"
+
+struct loop;
+
+/* A watched descriptor, embedded in its owner, who also closes the descriptor. */
+struct loop_watch {
+    int fd;
+    void (*ready)(void *arg, uint32_t epoll_events);
+    void *arg;
+};
+
+/* Work done once a turn, after the events and timers of that turn; embedded in its owner. Hooks
+ * run in the order in which they were added. */
+struct loop_hook {
+    void (*run)(void *arg);
+    void *arg;
+    struct loop_hook *next;
+};
+
+/* NULL when the kernel refuses a descriptor. */
+struct loop *loop_new(void);
+void loop_free(struct loop *loop);
+
+/* Starts watching; `epoll_events` as in epoll_ctl(2). Non-zero: errno tells why not. */
+int loop_watch_add(struct loop *loop, struct loop_watch *watch, uint32_t epoll_events)
+    __attribute__((warn_unused_result));
+int loop_watch_change(struct loop *loop, struct loop_watch *watch, uint32_t epoll_events)
+    __attribute__((warn_unused_result));
+/* After this `ready` is not called again, not even for an event of this very turn. Call it
+ * before the descriptor is closed. */
+void loop_watch_remove(struct loop *loop, struct loop_watch *watch);
+
+void loop_hook_add(struct loop *loop, struct loop_hook *hook);
+
+/* Timers of this loop, to be armed from its own thread. */
+struct timers *loop_timers(struct loop *loop);
+/* The time at which this turn began, as clock_ns(); cheap. */
+int64_t loop_now_ns(const struct loop *loop);
+
+/* Asks for another turn at once, since work was found too late in this one. */
+void loop_again(struct loop *loop);
+
+/* Runs until loop_stop(). */
+void loop_run(struct loop *loop);
+/* From any thread, also from a signal handler: the loop takes a turn. */
+void loop_wake(struct loop *loop);
+/* From the loop's own thread: loop_run() returns after this turn. */
+void loop_stop(struct loop *loop);
+
+#endif

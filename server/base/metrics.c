@@ -1,0 +1,263 @@
+#include "server/base/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/log_output.h"
+
+struct metric_row {
+    const char *name, *type, *help;
+};
+
+#define CUT_OFF                                                                                \
+    {                                                                                          \
+        "rlockd_http_cut_off_total", "counter", "HTTP connections closed by this server."      \
+    }
+
+static const struct metric_row metric_rows[METRIC_COUNT] = {
+    [METRIC_GRANTS] = {"rlockd_grants_total", "counter", "Leases granted."},
+    [METRIC_CONFIRMATIONS] = {"rlockd_confirmations_total", "counter",
+                              "Repeated requests that were told their lease is still held."},
+    [METRIC_RENEWALS] = {"rlockd_renewals_total", "counter", "Leases renewed by PATCH."},
+    [METRIC_RELEASES] = {"rlockd_releases_total", "counter", "Leases released by DELETE."},
+    [METRIC_FORCED] = {"rlockd_forced_unlocks_total", "counter",
+                       "Locks freed by force-unlock."},
+    [METRIC_UNDONE] = {"rlockd_undone_grants_total", "counter",
+                       "Grants taken back because their requester had gone."},
+    [METRIC_WAITS_STARTED] = {"rlockd_waits_started_total", "counter",
+                              "Requests that had to wait for a lock."},
+    [METRIC_WAITS_GRANTED] = {"rlockd_waits_granted_total", "counter",
+                              "Waits that ended with the lock."},
+    [METRIC_WAITS_ENDED] = {"rlockd_waits_ended_total", "counter",
+                            "Waits that ended without the lock."},
+    [METRIC_WAITERS_GONE] = {"rlockd_waiters_gone_total", "counter",
+                             "Waiters whose client hung up."},
+    [METRIC_REFUSED_WAITERS] = {"rlockd_refused_waiters_total", "counter",
+                                "Requests answered 429 because too many wait."},
+    [METRIC_REFUSED_LARGE] = {"rlockd_refused_large_answers_total", "counter",
+                              "Listings and other large answers refused with 429."},
+    [METRIC_SEMAPHORE_ACQUIRES] = {"rlockd_semaphore_acquires_total", "counter",
+                                   "Requests that took permits of a semaphore."},
+    [METRIC_SEMAPHORE_RELEASES] = {"rlockd_semaphore_releases_total", "counter",
+                                   "Requests that gave permits to a semaphore."},
+    [METRIC_COUNT_DOWNS] = {"rlockd_count_downs_total", "counter",
+                            "Requests that counted a latch down."},
+    [METRIC_REPLAYS] = {"rlockd_replays_total", "counter",
+                        "Repeated idempotency keys that got the first answer again."},
+    [METRIC_SESSIONS_OPENED] = {"rlockd_sessions_opened_total", "counter", "Sessions opened."},
+    [METRIC_SESSIONS_EXPIRED] = {"rlockd_sessions_expired_total", "counter",
+                                 "Sessions ended because nobody kept them alive."},
+    [METRIC_WATCHDOG_RENEWALS] = {"rlockd_watchdog_renewals_total", "counter",
+                                  "Leases renewed because their session lives."},
+    [METRIC_WATCHDOG_LOSSES] = {"rlockd_watchdog_losses_total", "counter",
+                                "Leases of live sessions found expired, forced or taken."},
+    [METRIC_WAKE_MESSAGES] = {"rlockd_wake_messages_total", "counter",
+                              "Unlock messages received for waited locks."},
+    [METRIC_REDIS_COMMANDS] = {"rlockd_redis_commands_total", "counter",
+                               "Commands sent to Redis."},
+    [METRIC_REDIS_CONNECTS] = {"rlockd_redis_connects_total", "counter",
+                               "Connections to Redis that became usable."},
+    [METRIC_REDIS_NOT_EXECUTED] = {"rlockd_redis_not_executed_total", "counter",
+                                   "Commands that Redis refused or never got."},
+    [METRIC_REDIS_UNKNOWN] = {"rlockd_redis_unknown_total", "counter",
+                              "Commands whose outcome nobody can know."},
+    [METRIC_CUT_OFF_SILENT] = CUT_OFF,
+    [METRIC_CUT_OFF_IDLE] = CUT_OFF,
+    [METRIC_CUT_OFF_SLOW_SENDER] = CUT_OFF,
+    [METRIC_CUT_OFF_SLOW_READER] = CUT_OFF,
+    [METRIC_CUT_OFF_FULL] = CUT_OFF,
+    [METRIC_CUT_OFF_ADDRESS] = CUT_OFF,
+    [METRIC_CONNECTIONS] = {"rlockd_connections", "gauge", "Open HTTP connections."},
+    [METRIC_WAITERS] = {"rlockd_waiters", "gauge", "Requests waiting for a lock now."},
+    [METRIC_WAITED_LOCKS] = {"rlockd_waited_locks", "gauge",
+                             "Locks that are subscribed to because someone waits or just did."},
+    [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
+                                    "Acquisitions of unknown outcome still to be resolved."},
+    [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
+};
+
+/* What tells metrics of one name apart; they follow each other. */
+static const char *const labels[METRIC_COUNT] = {
+    [METRIC_CUT_OFF_SILENT] = "reason=\"silent\"",
+    [METRIC_CUT_OFF_IDLE] = "reason=\"idle\"",
+    [METRIC_CUT_OFF_SLOW_SENDER] = "reason=\"slow-sender\"",
+    [METRIC_CUT_OFF_SLOW_READER] = "reason=\"slow-reader\"",
+    [METRIC_CUT_OFF_FULL] = "reason=\"full\"",
+    [METRIC_CUT_OFF_ADDRESS] = "reason=\"address\"",
+};
+
+static const struct metric_row histogram_rows[HISTOGRAM_COUNT] = {
+    [HISTOGRAM_REQUEST] = {"rlockd_request_duration_seconds", "histogram",
+                           "From a whole request to its answer, waiting included."},
+    [HISTOGRAM_WAIT] = {"rlockd_wait_duration_seconds", "histogram",
+                        "How long a request waited for its lock, however it ended."},
+    [HISTOGRAM_HAND_OFF] = {"rlockd_hand_off_seconds", "histogram",
+                            "From the unlock message to the waiter's grant."},
+    [HISTOGRAM_REDIS_ROUND_TRIP] = {"rlockd_redis_round_trip_seconds", "histogram",
+                                    "From queueing a command to its reply."},
+    [HISTOGRAM_WATCHDOG_LATENESS] = {"rlockd_watchdog_lateness_seconds", "histogram",
+                                     "By how much the latest renewal of a round was late."},
+};
+
+static const int64_t bucket_bounds_us[HISTOGRAM_BUCKETS] = {
+    50,    100,    250,    500,    1000,    2500,    5000,    10000,    25000,
+    50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 60000000};
+
+/* Every status that rlockd or the HTTP library answers with; the last slot is for any other. */
+static const int statuses[METRIC_STATUSES - 1] = {200, 201, 400, 401, 403, 404, 405,
+                                                  409, 410, 411, 412, 413, 414, 415,
+                                                  422, 423, 429, 431, 499, 500, 503};
+
+int metrics_init(struct metrics *metrics, size_t route_count)
+{
+    *metrics = (struct metrics){.route_count = route_count};
+    metrics->requests = calloc(route_count + 1, sizeof(*metrics->requests));
+    return metrics->requests ? 0 : -1;
+}
+
+void metrics_release(struct metrics *metrics)
+{
+    free(metrics->requests);
+    metrics->requests = NULL;
+}
+
+static void bump(_Atomic uint64_t *value, uint64_t delta)
+{
+    atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + delta,
+                          memory_order_relaxed);
+}
+
+void metrics_observe(struct metrics *metrics, enum histogram histogram, int64_t duration_ns)
+{
+    struct histogram_values *values = &metrics->histograms[histogram];
+    size_t bucket = 0;
+
+    while (bucket < HISTOGRAM_BUCKETS && duration_ns > bucket_bounds_us[bucket] * 1000)
+        bucket++;
+    bump(&values->buckets[bucket], 1);
+    bump(&values->sum_ns, (uint64_t)duration_ns);
+}
+
+void metrics_request(struct metrics *metrics, size_t route, int status)
+{
+    size_t slot = 0;
+
+    while (slot < METRIC_STATUSES - 1 && statuses[slot] != status)
+        slot++;
+    bump(&metrics->requests[route][slot], 1);
+}
+
+static int64_t sum_of(struct metrics *const *sets, size_t set_count, enum metric metric)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < set_count; i++)
+        sum += atomic_load_explicit(&sets[i]->values[metric], memory_order_relaxed);
+    return sum;
+}
+
+static void print_head(FILE *out, const struct metric_row *row)
+{
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name, row->type);
+}
+
+static void print_metrics(FILE *out, struct metrics *const *sets, size_t set_count)
+{
+    const char *name_before = "";
+
+    for (enum metric metric = 0; metric < METRIC_COUNT; metric++) {
+        const struct metric_row *row = &metric_rows[metric];
+        int64_t sum = sum_of(sets, set_count, metric);
+        if (strcmp(row->name, name_before) != 0)
+            print_head(out, row);
+        name_before = row->name;
+        if (labels[metric] != NULL)
+            fprintf(out, "%s{%s} %" PRId64 "\n", row->name, labels[metric], sum);
+        else
+            fprintf(out, "%s %" PRId64 "\n", row->name, sum);
+    }
+}
+
+/* Of the process: lines have no worker. */
+static void print_log_dropped(FILE *out)
+{
+    static const struct metric_row row = {
+        "rlockd_log_dropped_total", "counter",
+        "Log lines dropped because standard error was not read."};
+
+    print_head(out, &row);
+    fprintf(out, "%s %" PRIu64 "\n", row.name, log_output_dropped());
+}
+
+static void print_histogram(FILE *out, struct metrics *const *sets, size_t set_count,
+                            enum histogram histogram)
+{
+    const char *name = histogram_rows[histogram].name;
+    uint64_t count = 0, sum_ns = 0;
+
+    print_head(out, &histogram_rows[histogram]);
+    for (size_t bucket = 0; bucket <= HISTOGRAM_BUCKETS; bucket++) {
+        for (size_t i = 0; i < set_count; i++)
+            count += atomic_load_explicit(&sets[i]->histograms[histogram].buckets[bucket],
+                                          memory_order_relaxed);
+        if (bucket < HISTOGRAM_BUCKETS)
+            fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+                    (double)bucket_bounds_us[bucket] / 1e6, count);
+    }
+    for (size_t i = 0; i < set_count; i++)
+        sum_ns += atomic_load_explicit(&sets[i]->histograms[histogram].sum_ns,
+                                       memory_order_relaxed);
+    fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, count);
+    fprintf(out, "%s_sum %.9f\n%s_count %" PRIu64 "\n", name, (double)sum_ns / 1e9, name,
+            count);
+}
+
+static void print_requests(FILE *out, struct metrics *const *sets, size_t set_count,
+                           const struct metrics_route *routes)
+{
+    static const struct metric_row row = {"rlockd_requests_total", "counter",
+                                          "Requests answered, by route and status; 499: the "
+                                          "client went away first."};
+    size_t route_count = sets[0]->route_count;
+
+    print_head(out, &row);
+    for (size_t route = 0; route <= route_count; route++) {
+        const char *method = route < route_count ? routes[route].method : "";
+        const char *path = route < route_count ? routes[route].path : "";
+        for (size_t slot = 0; slot < METRIC_STATUSES; slot++) {
+            uint64_t count = 0;
+            for (size_t i = 0; i < set_count; i++)
+                count += atomic_load_explicit(&sets[i]->requests[route][slot],
+                                              memory_order_relaxed);
+            if (count == 0)
+                continue;
+            fprintf(out, "%s{method=\"%s\",route=\"%s\",status=", row.name, method, path);
+            if (slot < METRIC_STATUSES - 1)
+                fprintf(out, "\"%d\"} %" PRIu64 "\n", statuses[slot], count);
+            else
+                fprintf(out, "\"other\"} %" PRIu64 "\n", count);
+        }
+    }
+}
+
+char *metrics_page(struct metrics *const *sets, size_t set_count,
+                   const struct metrics_route *routes, size_t *len)
+{
+    char *page = NULL;
+    FILE *out = open_memstream(&page, len);
+
+    if (out == NULL)
+        return NULL;
+    print_requests(out, sets, set_count, routes);
+    print_metrics(out, sets, set_count);
+    print_log_dropped(out);
+    for (enum histogram histogram = 0; histogram < HISTOGRAM_COUNT; histogram++)
+        print_histogram(out, sets, set_count, histogram);
+    if (fclose(out) != 0) {
+        free(page);
+        return NULL;
+    }
+    return page;
+}

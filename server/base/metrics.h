@@ -1,0 +1,110 @@
+/* Counters, gauges and histograms of the workers, and their page in the Prometheus text format.
+ * Each worker writes its own set without locks; the page adds them up. */
+#ifndef RLOCKD_SERVER_BASE_METRICS_H
+#define RLOCKD_SERVER_BASE_METRICS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum metric {
+    METRIC_GRANTS,
+    METRIC_CONFIRMATIONS,
+    METRIC_RENEWALS,
+    METRIC_RELEASES,
+    METRIC_FORCED,
+    METRIC_UNDONE,
+    METRIC_WAITS_STARTED,
+    METRIC_WAITS_GRANTED,
+    METRIC_WAITS_ENDED,
+    METRIC_WAITERS_GONE,
+    METRIC_REFUSED_WAITERS,
+    METRIC_REFUSED_LARGE,
+    METRIC_SEMAPHORE_ACQUIRES,
+    METRIC_SEMAPHORE_RELEASES,
+    METRIC_COUNT_DOWNS,
+    METRIC_REPLAYS,
+    METRIC_SESSIONS_OPENED,
+    METRIC_SESSIONS_EXPIRED,
+    METRIC_WATCHDOG_RENEWALS,
+    METRIC_WATCHDOG_LOSSES,
+    METRIC_WAKE_MESSAGES,
+    METRIC_REDIS_COMMANDS,
+    METRIC_REDIS_CONNECTS,
+    METRIC_REDIS_NOT_EXECUTED,
+    METRIC_REDIS_UNKNOWN,
+    METRIC_CUT_OFF_SILENT,
+    METRIC_CUT_OFF_IDLE,
+    METRIC_CUT_OFF_SLOW_SENDER,
+    METRIC_CUT_OFF_SLOW_READER,
+    METRIC_CUT_OFF_FULL,
+    METRIC_CUT_OFF_ADDRESS,
+    METRIC_CONNECTIONS,
+    METRIC_WAITERS,
+    METRIC_WAITED_LOCKS,
+    METRIC_PENDING_WITHDRAWALS,
+    METRIC_REDIS_UP,
+    METRIC_COUNT
+};
+
+enum histogram {
+    HISTOGRAM_REQUEST,
+    HISTOGRAM_WAIT,
+    HISTOGRAM_HAND_OFF,
+    HISTOGRAM_REDIS_ROUND_TRIP,
+    HISTOGRAM_WATCHDOG_LATENESS,
+    HISTOGRAM_COUNT
+};
+
+enum { HISTOGRAM_BUCKETS = 18, METRIC_STATUSES = 22 };
+
+struct histogram_values {
+    _Atomic uint64_t buckets[HISTOGRAM_BUCKETS + 1]; /* the last one: above every bound */
+    _Atomic uint64_t sum_ns;
+};
+
+struct metrics {
+    _Atomic int64_t values[METRIC_COUNT];
+    struct histogram_values histograms[HISTOGRAM_COUNT];
+    size_t route_count;
+    _Atomic uint64_t (*requests)[METRIC_STATUSES]; /* one row a route, and one for no route */
+};
+
+/* What the rows of `requests` mean on the page. */
+struct metrics_route {
+    const char *method, *path;
+};
+
+/* Non-zero: out of memory. */
+int metrics_init(struct metrics *metrics, size_t route_count)
+    __attribute__((warn_unused_result));
+void metrics_release(struct metrics *metrics);
+
+/* Adds to a counter or gauge; only from the thread that owns the set. */
+static inline void metrics_add(struct metrics *metrics, enum metric metric, int64_t delta)
+{
+    int64_t value = atomic_load_explicit(&metrics->values[metric], memory_order_relaxed);
+
+    atomic_store_explicit(&metrics->values[metric], value + delta, memory_order_relaxed);
+}
+
+static inline void metrics_set(struct metrics *metrics, enum metric metric, int64_t value)
+{
+    atomic_store_explicit(&metrics->values[metric], value, memory_order_relaxed);
+}
+
+/* From any thread. */
+static inline int64_t metrics_value(const struct metrics *metrics, enum metric metric)
+{
+    return atomic_load_explicit(&metrics->values[metric], memory_order_relaxed);
+}
+
+void metrics_observe(struct metrics *metrics, enum histogram histogram, int64_t duration_ns);
+/* `route` is an index into the routes, or route_count for a request that matched none. */
+void metrics_request(struct metrics *metrics, size_t route, int status);
+
+/* The page over all sets, to be freed by the caller; NULL when memory is short. */
+char *metrics_page(struct metrics *const *sets, size_t set_count,
+                   const struct metrics_route *routes, size_t *len);
+
+#endif

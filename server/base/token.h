@@ -1,0 +1,36 @@
+/* Lease and session tokens, and the public ids derived from them. */
+#ifndef RLOCKD_SERVER_BASE_TOKEN_H
+#define RLOCKD_SERVER_BASE_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Canonical UUID text and its NUL. */
+#define TOKEN_TEXT_SIZE 37
+
+/* True when `text` is a UUID as RFC 9562 §4 writes it (8-4-4-4-12 hex digits of either case)
+ * and not nil; `canonical` is then its lower-case form. */
+bool token_parse(const char *text, char canonical[TOKEN_TEXT_SIZE])
+    __attribute__((warn_unused_result));
+
+/* A token of the server's own. */
+void token_make(char out[TOKEN_TEXT_SIZE]);
+
+/* Whether token_make() made it, here or in any other rlockd. Of such a token no record is kept
+ * when its lock is free, so no record can tell one that is spent from one never seen. This can:
+ * a token that the server made and that holds nothing is spent. */
+bool token_is_server_made(const char canonical[TOKEN_TEXT_SIZE]);
+
+/* The public ids: UUIDv5 of the canonical token, each kind in a namespace of its own. Nobody
+ * can go back from an id to its token. */
+void token_lease_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT_SIZE]);
+void token_session_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT_SIZE]);
+
+/* `hex_len` random lower-case hex digits and a NUL: `out` has room for hex_len + 1. */
+void token_random_hex(char *out, size_t hex_len);
+
+/* Is it a UUID of version 5, as ids that everyone may see are, and tokens mostly are not?
+ * `text` was taken by token_parse(). */
+bool token_is_public_id(const char *text);
+
+#endif

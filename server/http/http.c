@@ -1,0 +1,490 @@
+#include "server/http/http.h"
+
+#include <assert.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "server/base/clock.h"
+#include "server/http/cors.h"
+#include "server/http/http_internal.h"
+#include "server/http/tls.h"
+
+/* libmicrohttpd's memory for one connection: the largest headers that are served, its records
+ * of them, and the head of an answer. It clears all of it after each request, so a waiting
+ * request keeps all of it resident, unless it is the first of its connection. */
+enum { POOL_BYTES = 11 * 1024 };
+
+/* What libmicrohttpd before 1.0 refuses when it is strict we refuse ourselves, in an answer
+ * that is well-formed; later ones refuse more, and properly. */
+enum { STRICT = MHD_VERSION < 0x01000000 ? 0 : 1 };
+
+/* An answer that takes longer leaves the fast path: its connection is suspended, so that later
+ * turns do not ask for it and its hang-up is seen. */
+#define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
+
+/* Runs of libmicrohttpd in one turn: the second one sends what the first one's handlers
+ * answered, more are for requests that are longer than one read. */
+enum { RUNS_PER_TURN = 16 };
+
+void http_set_stage(struct http_request *request, enum http_stage stage)
+{
+    struct http_server *server = request->server;
+    bool was_busy = request->stage >= HTTP_STAGE_HANDLED && request->stage <= HTTP_STAGE_QUEUED;
+    bool was_unparked = request->stage == HTTP_STAGE_HANDLED && !request->suspended;
+
+    request->stage = stage;
+    bool is_busy = stage >= HTTP_STAGE_HANDLED && stage <= HTTP_STAGE_QUEUED;
+    bool is_unparked = stage == HTTP_STAGE_HANDLED && !request->suspended;
+    server->busy += (size_t)is_busy - (size_t)was_busy;
+    server->unparked += (size_t)is_unparked - (size_t)was_unparked;
+}
+
+/* --- the life of a request ---------------------------------------------------------------- */
+
+/* Leaves libmicrohttpd one parameter, with a value. Without a header after it, 1.0.1 goes on
+ * from the end of the last parameter's value when its buffer is nearly full, also if that is
+ * NULL: one long `GET /?a` would be the end of the process. */
+static void blank_query(char *target)
+{
+    char *query = strchr(target, '?');
+
+    if (query != NULL)
+        memset(query + 1, '=', strlen(query + 1));
+}
+
+/* libmicrohttpd's first word of a request: its raw request line, before it is cut at `?` and
+ * decoded, which we do ourselves (its own decoding ends a name at %00). */
+static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
+{
+    struct http_server *server = arg;
+    struct http_request *request = http_request_new(server, uri);
+
+    if (request != NULL)
+        request->target_end = uri + strlen(uri);
+    blank_query((char *)uri); /* const in name: it is the connection's own buffer */
+    http_skip_cookies(mhd);
+    if (request == NULL)
+        return NULL;
+    request->mhd = mhd;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    request->conn = info->socket_context;
+    if (request->conn != NULL)
+        http_conn_move(&server->conns, request->conn, HTTP_CONN_RECEIVING,
+                       loop_now_ns(server->options.loop));
+    return request;
+}
+
+static void unsuspend(struct http_request *request)
+{
+    loop_watch_remove(request->server->options.loop, &request->hang_up);
+    request->suspended = false;
+    request->server->unparked += request->stage == HTTP_STAGE_HANDLED;
+    MHD_resume_connection(request->mhd);
+}
+
+/* The client will not be answered any more: tell the handler, once. */
+static void tell_gone(struct http_request *request)
+{
+    if (request->stage == HTTP_STAGE_HANDLED && request->gone != NULL && !request->gone_told) {
+        request->gone_told = true;
+        request->gone(request->arg);
+    }
+}
+
+/* libmicrohttpd lets go of the request: it was answered, or its connection is closed. */
+static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = arg;
+    struct http_request *request = *context;
+    bool delivered = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+
+    (void)mhd;
+    if (request == NULL)
+        return;
+    *context = NULL;
+    delivered = delivered && request->stage == HTTP_STAGE_QUEUED;
+    if (request->stage >= HTTP_STAGE_HANDLED)
+        http_log_request(request, delivered);
+    if (request->conn != NULL)
+        http_conn_move(&server->conns, request->conn, HTTP_CONN_IDLE,
+                       loop_now_ns(server->options.loop));
+    request->mhd = NULL;
+    request->conn = NULL;
+    memset(request->headers, 0, sizeof(request->headers));
+    if (request->stage == HTTP_STAGE_HANDLED) {
+        tell_gone(request); /* the handler ends it, now or later: http_answered() frees it */
+        return;
+    }
+    if (request->end != NULL)
+        request->end(request->arg, delivered);
+    http_request_free(request);
+}
+
+/* --- answering ---------------------------------------------------------------------------- */
+
+/* A hang-up whose event is still to be read: an answer to it would seem delivered. */
+static bool has_hung_up(const struct http_request *request)
+{
+    char byte;
+
+    return recv(request->conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ||
+           (tls_is_on() && tls_says_goodbye(request->conn->fd));
+}
+
+void http_answered(struct http_request *request)
+{
+    bool early = request->stage == HTTP_STAGE_HEADERS; /* its body is still to come */
+
+    if (request->mhd == NULL) { /* nobody is there to take it */
+        if (request->end != NULL)
+            request->end(request->arg, false);
+        http_request_free(request);
+        return;
+    }
+    bool gone = request->suspended && has_hung_up(request);
+    if (request->suspended)
+        unsuspend(request);
+    request->close_after |= early;
+    http_set_stage(request, gone ? HTTP_STAGE_DROPPED : HTTP_STAGE_ANSWERED);
+    request->server->run_wanted = true;
+}
+
+void http_drop(struct http_request *request)
+{
+    if (request->mhd == NULL) {
+        http_answered(request);
+        return;
+    }
+    if (request->suspended)
+        unsuspend(request);
+    http_set_stage(request, HTTP_STAGE_DROPPED);
+    request->server->run_wanted = true;
+}
+
+/* Lets the pages that may read this answer do it. */
+static enum MHD_Result share(const struct http_request *request, struct MHD_Response *response)
+{
+    const char *origin = request->headers[HTTP_ORIGIN];
+    const char *allowed = origin ? cors_allowed_origin(request->server->options.cors_origins,
+                                                       origin)
+                                 : NULL;
+    enum MHD_Result ok = MHD_add_response_header(response, "Vary", "Origin");
+
+    if (allowed == NULL)
+        return ok;
+    ok &= MHD_add_response_header(response, "Access-Control-Allow-Origin", allowed);
+    return ok & MHD_add_response_header(response, "Access-Control-Expose-Headers",
+                                        "Allow, Lease-Token, Preference-Applied, Retry-After, "
+                                        "X-Request-Id");
+}
+
+static enum MHD_Result queue_reply(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    struct http_reply *reply = &request->reply;
+    const struct http_reply_header *header;
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        reply->len, (char *)reply->text, MHD_RESPMEM_PERSISTENT);
+
+    if (response == NULL)
+        return MHD_NO;
+    enum MHD_Result ok = MHD_YES;
+    if (reply->content_type != NULL)
+        ok = MHD_add_response_header(response, "Content-Type", reply->content_type);
+    if (request->headers[HTTP_REQUEST_ID] != NULL)
+        ok &= MHD_add_response_header(response, "X-Request-Id",
+                                      request->headers[HTTP_REQUEST_ID]);
+    if (server->options.cors_origins[0] != '\0')
+        ok &= share(request, response);
+    LL_FOREACH(reply->headers, header)
+        ok &= MHD_add_response_header(response, header->name, header->value);
+    if (request->close_after || server->draining)
+        ok &= MHD_add_response_header(response, "Connection", "close");
+    if (ok == MHD_YES)
+        ok = MHD_queue_response(request->mhd, (unsigned)request->status, response);
+    MHD_destroy_response(response);
+    http_set_stage(request, HTTP_STAGE_QUEUED);
+    http_conn_move(&server->conns, request->conn, HTTP_CONN_REPLYING,
+                   loop_now_ns(server->options.loop));
+    server->run_wanted = true; /* libmicrohttpd sends it in its next run */
+    return ok;
+}
+
+/* --- waiting ------------------------------------------------------------------------------ */
+
+static void on_hang_up(void *arg, uint32_t epoll_events)
+{
+    struct http_request *request = arg;
+
+    if (epoll_events == EPOLLIN && !tls_says_goodbye(request->conn->fd)) {
+        /* The next request, which is read when this one is answered. */
+        loop_watch_remove(request->server->options.loop, &request->hang_up);
+        if (loop_watch_add(request->server->options.loop, &request->hang_up, EPOLLRDHUP) == 0)
+            return;
+    }
+    /* End of stream, reset or dead peer: all the same. */
+    unsuspend(request);
+    request->hung_up = true;
+    request->server->run_wanted = true;
+    tell_gone(request);
+}
+
+static void suspend(struct http_request *request)
+{
+    struct http_server *server = request->server;
+
+    if (request->hung_up)
+        return;
+    request->hang_up = (struct loop_watch){
+        .fd = request->conn->fd, .ready = on_hang_up, .arg = request};
+    if (loop_watch_add(server->options.loop, &request->hang_up,
+                       tls_is_on() ? EPOLLIN | EPOLLRDHUP : EPOLLRDHUP) != 0)
+        return; /* stays on the fast path, which is only slower */
+    server->unparked--;
+    request->suspended = true;
+    MHD_suspend_connection(request->mhd);
+}
+
+static bool is_overdue(const struct http_request *request)
+{
+    return loop_now_ns(request->server->options.loop) - request->received_ns > UNPARKED_NS;
+}
+
+/* libmicrohttpd asks for the answer again, as it does in each of its runs. */
+static enum MHD_Result proceed(struct http_request *request)
+{
+    switch (request->stage) {
+    case HTTP_STAGE_ANSWERED:
+        return queue_reply(request);
+    case HTTP_STAGE_DROPPED:
+        return MHD_NO;
+    case HTTP_STAGE_HANDLED:
+        if (request->park_wanted || is_overdue(request))
+            suspend(request);
+        return MHD_YES;
+    case HTTP_STAGE_HEADERS:
+    case HTTP_STAGE_BODY:
+    case HTTP_STAGE_QUEUED:
+        break;
+    }
+    return MHD_YES;
+}
+
+/* --- a request arrives ---------------------------------------------------------------------
+ */
+
+static enum MHD_Result on_headers(struct http_request *request, const char *method,
+                                  const char *version)
+{
+    request->method = method;
+    request->received_ns = clock_ns();
+    if (!http_take_headers(request, version))
+        return queue_reply(request);
+    request->stage = HTTP_STAGE_BODY;
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_len, void **context)
+{
+    struct http_server *server = arg;
+    struct http_request *request = *context;
+
+    (void)mhd;
+    (void)url;
+    if (request == NULL || request->conn == NULL)
+        return MHD_NO; /* memory was short */
+    if (request->stage == HTTP_STAGE_HEADERS)
+        return on_headers(request, method, version);
+    if (*data_len > 0)
+        return http_take_body(request, data, data_len) ? MHD_YES : MHD_NO;
+    if (request->stage == HTTP_STAGE_BODY) {
+        http_conn_move(&server->conns, request->conn, HTTP_CONN_BUSY,
+                       loop_now_ns(server->options.loop));
+        http_dispatch(request);
+    }
+    return proceed(request);
+}
+
+/* --- the server --------------------------------------------------------------------------- */
+
+static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = arg;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+            mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        int fd = info->connect_fd;
+        info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        *context = http_conn_open(&server->conns, mhd, fd, info ? info->client_addr : NULL,
+                                  loop_now_ns(server->options.loop));
+    } else if (*context != NULL) {
+        http_conn_close(&server->conns, *context);
+        *context = NULL;
+        /* At its limit libmicrohttpd stops listening, and begins again only in a later run. */
+        server->run_wanted = true;
+    }
+}
+
+/* Keeps libmicrohttpd from decoding the target: see on_request_line(). */
+static size_t leave_escaped(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg;
+    (void)mhd;
+    return strlen(text);
+}
+
+static void on_readable(void *arg, uint32_t epoll_events)
+{
+    struct http_server *server = arg;
+
+    (void)epoll_events;
+    server->readable = true;
+}
+
+/* MHD_get_timeout() says zero while any unsuspended request waits for its answer, so it tells
+ * of unread input only when there is none; those are suspended within UNPARKED_NS. */
+static bool has_unread_input(struct http_server *server)
+{
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+    return server->unparked == 0 && MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES &&
+           timeout_ms == 0;
+}
+
+static void on_turn(void *arg)
+{
+    struct http_server *server = arg;
+    bool more = server->readable || server->run_wanted;
+
+    for (int i = 0; more && i < RUNS_PER_TURN; i++) {
+        server->readable = false;
+        server->run_wanted = false;
+        MHD_run(server->daemon);
+        more = server->run_wanted || has_unread_input(server);
+    }
+    if (more) {
+        server->run_wanted = true;
+        loop_again(server->options.loop);
+    }
+    if (server->unparked > 0 && !timer_is_armed(&server->tick))
+        timer_arm(loop_timers(server->options.loop), &server->tick,
+                  loop_now_ns(server->options.loop) + UNPARKED_NS);
+    log_buffer_flush(server->options.log);
+}
+
+static void on_tick(void *arg)
+{
+    struct http_server *server = arg;
+
+    server->run_wanted = true;
+}
+
+static void on_sweep(void *arg)
+{
+    struct http_server *server = arg;
+    int64_t now_ns = loop_now_ns(server->options.loop);
+
+    http_large_trim(&server->large, now_ns);
+    timer_arm(loop_timers(server->options.loop), &server->sweep,
+              http_conns_sweep(&server->conns, now_ns));
+}
+
+static struct MHD_Daemon *start_daemon(struct http_server *server)
+{
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)TLS_PRIORITIES},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls_certificate_callback()},
+        {MHD_OPTION_END, 0, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    if (tls_client_authorities() != NULL)
+        tls[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0,
+                                         (char *)tls_client_authorities()};
+    if (tls_is_on())
+        flags |= MHD_USE_TLS;
+    else
+        tls[0] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+    /* External epoll mode: libmicrohttpd's own thread stalls at exactly 128 busy connections.
+     */
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, http_log_library,
+        NULL, MHD_OPTION_LISTEN_SOCKET, server->options.listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)server->options.max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)POOL_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, (int)STRICT,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_URI_LOG_CALLBACK,
+        on_request_line, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
+        MHD_OPTION_END);
+}
+
+struct http_server *http_start(const struct http_options *options)
+{
+    struct http_server *server = calloc(1, sizeof(*server));
+
+    if (server == NULL)
+        return NULL;
+    server->options = *options;
+    http_conns_init(&server->conns, options);
+    http_pools_init(server);
+    server->sweep = (struct timer){.fire = on_sweep, .arg = server};
+    server->tick = (struct timer){.fire = on_tick, .arg = server};
+    server->turn = (struct loop_hook){.run = on_turn, .arg = server};
+    server->daemon = start_daemon(server);
+    if (server->daemon == NULL)
+        goto fail;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon,
+                                                           MHD_DAEMON_INFO_EPOLL_FD);
+    server->epoll = (struct loop_watch){
+        .fd = info->epoll_fd, .ready = on_readable, .arg = server};
+    if (loop_watch_add(options->loop, &server->epoll, EPOLLIN) != 0)
+        goto fail;
+    loop_hook_add(options->loop, &server->turn);
+    on_sweep(server);
+    return server;
+
+fail:
+    log_write(LOG_LEVEL_ERROR, "HTTP could not be started", NULL);
+    if (server->daemon != NULL)
+        MHD_stop_daemon(server->daemon);
+    free(server);
+    return NULL;
+}
+
+void http_drain(struct http_server *server)
+{
+    server->draining = true;
+}
+
+size_t http_busy(const struct http_server *server)
+{
+    return server->busy;
+}
+
+void http_stop(struct http_server *server)
+{
+    /* libmicrohttpd aborts the process when a connection is still suspended here: hence the
+     * contract that every handler has answered, and the run that takes up what was resumed. */
+    server->stopping = true;
+    MHD_run(server->daemon);
+    loop_watch_remove(server->options.loop, &server->epoll);
+    timer_cancel(loop_timers(server->options.loop), &server->sweep);
+    timer_cancel(loop_timers(server->options.loop), &server->tick);
+    MHD_stop_daemon(server->daemon);
+    log_buffer_flush(server->options.log);
+    http_pools_release(server);
+    free(server);
+}

@@ -1,0 +1,136 @@
+/* HTTP for one worker: libmicrohttpd run by our own loop (its external epoll mode), requests
+ * handed to the handlers of a route table, answers now or later.
+ *
+ * A request is answered without suspending its connection when the answer comes within
+ * milliseconds; one that waits longer is suspended, and its socket is watched for a hang-up,
+ * which libmicrohttpd does not do for suspended connections. */
+#ifndef RLOCKD_SERVER_HTTP_HTTP_H
+#define RLOCKD_SERVER_HTTP_HTTP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/base/json_text.h"
+#include "server/base/log.h"
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "server/http/route.h"
+
+struct addresses;
+struct auth_source;
+struct proxies;
+struct auth_caller;
+struct http_server;
+struct http_request;
+
+enum {
+    HTTP_BODY_MAX = 16 * 1024, /* the API's largest useful body is under 1 KiB */
+    HTTP_NAME_MAX = 512        /* bytes of a name after decoding */
+};
+
+struct http_options {
+    int listen_fd; /* listening, non-blocking; taken over */
+    int max_connections;
+    struct addresses *addresses; /* NULL: an address may have as many as all together */
+    const struct route *routes;
+    size_t route_count;
+    void *context;                         /* what http_context() gives to the handlers */
+    const struct proxies *trusted_proxies; /* NULL: none */
+    const char *cors_origins;              /* see cors.h */
+    struct auth_source *auth;              /* NULL: no API tokens */
+    struct loop *loop;
+    struct metrics *metrics;
+    struct log_buffer *log;
+};
+
+/* NULL after one log line. The options' pointers must outlive the server. */
+struct http_server *http_start(const struct http_options *options);
+/* From now on every answer closes its connection. New connections are still accepted, so that a
+ * release that is under way gets through. */
+void http_drain(struct http_server *server);
+/* Requests handed to a handler and not answered yet, or answered and not sent yet. */
+size_t http_busy(const struct http_server *server);
+/* Closes what is open and frees the server. Every handler must have answered before. */
+void http_stop(struct http_server *server);
+
+/* --- what a handler asks ----------------------------------------------------------------- */
+
+/* Headers that handlers may ask for. */
+enum http_header {
+    HTTP_LEASE_TOKEN,
+    HTTP_SESSION_TOKEN,
+    HTTP_IDEMPOTENCY_KEY,
+    HTTP_IF_MATCH,
+    HTTP_PREFER,
+    HTTP_AUTHORIZATION,
+    HTTP_CONTENT_TYPE,
+    HTTP_HOST,
+    /* Those before may come once. Of the others the last one counts. */
+    HTTP_REQUEST_ID,
+    HTTP_TRACEPARENT,
+    HTTP_ORIGIN,
+    HTTP_X_FORWARDED_FOR,
+    HTTP_FORWARDED,
+    HTTP_HEADER_COUNT
+};
+
+void *http_context(const struct http_request *request);
+/* Gone with the connection: copy what has to outlive the handler's first call. NULL: not sent.
+ */
+const char *http_header(const struct http_request *request, enum http_header header);
+/* The i-th path parameter, decoded: 1 to HTTP_NAME_MAX bytes of UTF-8 without control
+ * characters. */
+const char *http_param(const struct http_request *request, size_t i);
+/* The raw query, "" when there is none. */
+const char *http_query(const struct http_request *request);
+const char *http_body(const struct http_request *request, size_t *len);
+/* Who calls; NULL where no API tokens are configured. */
+const struct auth_caller *http_caller(const struct http_request *request);
+/* When the first byte after the request line was there, as clock_ns(). */
+int64_t http_received_ns(const struct http_request *request);
+
+/* Cleared memory that stays as long as the request: until its `end`, or without http_watch()
+ * until it is answered. */
+void *http_memory(struct http_request *request, size_t size);
+
+/* --- what a handler does ------------------------------------------------------------------ */
+
+/* Every request that was handed to a handler is ended by exactly one http_reply…() or
+ * http_drop(). Its answer is dropped silently when the client has gone. */
+
+/* `body` is ended, and its text taken over. */
+void http_reply_written(struct http_request *request, int status, struct json_text *body);
+/* `body` is taken over. */
+void http_reply_json(struct http_request *request, int status, json_t *body);
+/* As http_reply_json(), as application/problem+json. */
+void http_reply_problem(struct http_request *request, int status, json_t *body);
+/* `text` is copied. */
+void http_reply_text(struct http_request *request, int status, const char *content_type,
+                     const char *text, size_t len);
+/* `text` outlives the server: it is not copied. */
+void http_reply_static(struct http_request *request, int status, const char *content_type,
+                       const char *text, size_t len);
+/* Adds a header to the answer to come. `name` must be a literal; `value` is copied. */
+void http_reply_header(struct http_request *request, const char *name, const char *value);
+bool http_reply_has_header(const struct http_request *request, const char *name);
+/* Ends a request whose client has gone without an answer; closes the connection. */
+void http_drop(struct http_request *request);
+
+/* Says that the answer will take long: suspends the connection now instead of a little later.
+ */
+void http_park(struct http_request *request);
+
+/* `gone` comes at most once, when the client hung up before it was answered; the handler still
+ * has to end the request. `end` comes exactly once, last of all: `delivered` says whether the
+ * whole answer went to the kernel. */
+void http_watch(struct http_request *request, void (*gone)(void *arg),
+                void (*end)(void *arg, bool delivered), void *arg);
+
+/* For the request's log line: the public id of the lease that it is about; copied. */
+void http_log_lease(struct http_request *request, const char *lease_id);
+/* The same of the locks, where the path does not say which: an array of names, taken over. */
+void http_log_locks(struct http_request *request, json_t *names);
+
+#endif

@@ -1,0 +1,281 @@
+/* The request line and the headers: what libmicrohttpd lets pass and must not is refused here,
+ * and the headers that handlers ask for are found. */
+#include <microhttpd.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/base/text.h"
+#include "server/http/http_internal.h"
+#include "server/http/problem.h"
+
+/* Request line and headers beyond this are refused with a problem; what does not even fit the
+ * memory of a connection is refused by libmicrohttpd itself, in its own words. 8 KiB of text in
+ * 32 headers are served. */
+enum {
+    HEADERS_MAX = 10 * 1024,
+    REQUEST_ID_MAX = 128,
+    HEADER_OVERHEAD = 64 /* that libmicrohttpd keeps of each header, besides its text */
+};
+
+struct header_name {
+    const char *text;
+    size_t len;
+};
+
+#define HEADER_NAME(text)                                                                      \
+    {                                                                                          \
+        (text), sizeof(text) - 1                                                               \
+    }
+
+static const struct header_name header_names[HTTP_HEADER_COUNT] = {
+    [HTTP_LEASE_TOKEN] = HEADER_NAME("Lease-Token"),
+    [HTTP_SESSION_TOKEN] = HEADER_NAME("Session-Token"),
+    [HTTP_IDEMPOTENCY_KEY] = HEADER_NAME("Idempotency-Key"),
+    [HTTP_IF_MATCH] = HEADER_NAME("If-Match"),
+    [HTTP_PREFER] = HEADER_NAME("Prefer"),
+    [HTTP_AUTHORIZATION] = HEADER_NAME("Authorization"),
+    [HTTP_CONTENT_TYPE] = HEADER_NAME("Content-Type"),
+    [HTTP_HOST] = HEADER_NAME("Host"),
+    [HTTP_REQUEST_ID] = HEADER_NAME("X-Request-Id"),
+    [HTTP_TRACEPARENT] = HEADER_NAME("traceparent"),
+    [HTTP_ORIGIN] = HEADER_NAME("Origin"),
+    [HTTP_X_FORWARDED_FOR] = HEADER_NAME("X-Forwarded-For"),
+    [HTTP_FORWARDED] = HEADER_NAME("Forwarded"),
+};
+
+/* The two that say where a request ends. */
+static const struct header_name content_length = HEADER_NAME("Content-Length");
+static const struct header_name transfer_encoding = HEADER_NAME("Transfer-Encoding");
+
+/* libmicrohttpd copies the first `Cookie` and keeps a record of each cookie in it, which is
+ * more memory than the header itself takes. This header is put before the client's: nothing is
+ * left to copy. */
+static const char no_cookies[] = "Cookie";
+
+struct header_scan {
+    struct http_request *request;
+    size_t count;
+    int content_lengths, transfer_encodings;
+    bool malformed;
+    const char *content_length, *transfer_encoding, *repeated;
+    const char *next; /* where libmicrohttpd 0.9 should have found the next header */
+};
+
+void http_skip_cookies(struct MHD_Connection *mhd)
+{
+    /* Without memory for it the request is refused a little later. */
+    (void)!MHD_set_connection_value(mhd, MHD_HEADER_KIND, no_cookies, "");
+}
+
+/* RFC 9110 §5.6.2. */
+static bool is_token(const char *text, size_t len)
+{
+    static const bool allowed[256] = {
+        ['0' ... '9'] = true,  ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true,
+        ['#' ... '\''] = true, ['*'] = true,         ['+'] = true,         ['-'] = true,
+        ['.'] = true,          ['^' ... '`'] = true, ['|'] = true,         ['~'] = true,
+    };
+
+    for (size_t i = 0; i < len; i++)
+        if (!allowed[(unsigned char)text[i]])
+            return false;
+    return len > 0;
+}
+
+/* A header that a proxy may read as one of the two that say where a request ends: a folded or
+ * otherwise broken form of it, which libmicrohttpd takes for a header of another name. */
+static bool is_near_framing(const char *name, size_t len)
+{
+    return (len > content_length.len &&
+            strncasecmp(name, content_length.text, content_length.len) == 0) ||
+           (len > transfer_encoding.len &&
+            strncasecmp(name, transfer_encoding.text, transfer_encoding.len) == 0);
+}
+
+/* `name` is ended by a NUL. The lengths first: they settle nearly every comparison. */
+static bool is_header(const struct header_name *header, const char *name, size_t len)
+{
+    return header->len == len && strcasecmp(header->text, name) == 0;
+}
+
+/* libmicrohttpd 0.9 ends a value at a NUL and the headers at an empty name, joins a folded line
+ * to the header's name, and takes a bare LF for the end of a line. Each of these leaves bytes
+ * between one header and the next that belong to neither. From 1.0 on it refuses all of them
+ * itself. */
+static bool is_next_header(struct header_scan *scan, const char *name, const char *value,
+                           size_t value_len)
+{
+    bool is_next = name == scan->next;
+
+    scan->next = value + value_len + 2; /* CR LF */
+    return is_next || MHD_VERSION >= 0x01000000;
+}
+
+static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_len, const char *value, size_t value_len)
+{
+    struct header_scan *scan = arg;
+
+    (void)kind;
+    if (name == no_cookies)
+        return MHD_YES;
+    scan->count++;
+    if (!is_token(name, name_len) || value == NULL || is_near_framing(name, name_len) ||
+        !is_next_header(scan, name, value, value_len)) {
+        scan->malformed = true;
+        return MHD_YES;
+    }
+    if (is_header(&content_length, name, name_len)) {
+        scan->content_lengths++;
+        scan->content_length = value;
+        return MHD_YES;
+    }
+    if (is_header(&transfer_encoding, name, name_len)) {
+        scan->transfer_encodings++;
+        scan->transfer_encoding = value;
+        return MHD_YES;
+    }
+    for (enum http_header i = 0; i < HTTP_HEADER_COUNT; i++) {
+        if (!is_header(&header_names[i], name, name_len))
+            continue;
+        if (i <= HTTP_HOST && scan->request->headers[i] != NULL)
+            scan->repeated = header_names[i].text;
+        scan->request->headers[i] = value;
+    }
+    return MHD_YES;
+}
+
+/* Bytes of the request line and the headers, with the empty line behind them. */
+static size_t head_bytes(const struct http_request *request)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        request->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+    return info != NULL ? info->header_size : 0;
+}
+
+/* `version` is the last word of the request line, in libmicrohttpd's buffer: a target that has
+ * a NUL in it, or a space behind it, does not end right before it. */
+static bool is_whole_target(const struct http_request *request, const char *version)
+{
+    if (request->target_end == NULL || version != request->target_end + 1)
+        return false;
+    for (const unsigned char *c = (const unsigned char *)request->uri; *c != '\0'; c++)
+        if (*c <= ' ' || *c == 0x7F)
+            return false;
+    return true;
+}
+
+/* Two lengths, or a length and a transfer coding, or a coding that somebody before us may read
+ * otherwise, are how requests are smuggled past a proxy. */
+static bool refuse_framing(struct http_request *request, const struct header_scan *scan,
+                           const char *version)
+{
+    int64_t body_len = 0;
+
+    if (scan->transfer_encodings > 1 ||
+        (scan->transfer_encodings == 1 && strcasecmp(scan->transfer_encoding, "chunked") != 0))
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "Transfer-Encoding: only `chunked`, once, is taken");
+    else if (scan->transfer_encodings == 1 && scan->content_lengths > 0)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "Content-Length: not together with Transfer-Encoding");
+    else if (scan->transfer_encodings == 1 && strcmp(version, "HTTP/1.1") != 0)
+        problem_reply(request, PROBLEM_LENGTH_REQUIRED, NULL,
+                      "Transfer-Encoding is part of HTTP/1.1 only: send a Content-Length");
+    else if (scan->content_lengths > 1)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "Content-Length is there more than once");
+    else if (scan->content_length != NULL && !text_parse_int64(scan->content_length, &body_len))
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "Content-Length is not a number");
+    else if (body_len > HTTP_BODY_MAX)
+        problem_reply(request, PROBLEM_TOO_LARGE, NULL, "the body has more than %d bytes",
+                      HTTP_BODY_MAX);
+    return request->stage == HTTP_STAGE_ANSWERED;
+}
+
+/* True when the request was refused. */
+static bool refuse_head(struct http_request *request, const struct header_scan *scan,
+                        const char *version, size_t bytes)
+{
+    if (bytes + scan->count * HEADER_OVERHEAD > HEADERS_MAX)
+        problem_reply(
+            request, PROBLEM_HEADERS_TOO_LARGE, NULL,
+            "request line and headers have more than %d bytes, with %d for each header",
+            HEADERS_MAX, HEADER_OVERHEAD);
+    else if (!is_whole_target(request, version))
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "the target of the request has a space or a control character in it");
+    else if (scan->malformed)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "one of the headers is not well-formed");
+    else if (scan->repeated != NULL)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL, "%s is there more than once",
+                      scan->repeated);
+    else if (request->headers[HTTP_HOST] == NULL && strcmp(version, "HTTP/1.0") != 0)
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "Host: this request needs the header");
+    else
+        return refuse_framing(request, scan, version);
+    return true;
+}
+
+/* --- what is only for the log --------------------------------------------------------------
+ */
+
+/* Never one of the request's tokens: those are in no log. */
+static bool is_request_id(const struct http_request *request, const char *id)
+{
+    static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                               "-._~:/+=@";
+    size_t len = strspn(id, safe);
+
+    if (len < 1 || len > REQUEST_ID_MAX || id[len] != '\0')
+        return false;
+    for (enum http_header i = HTTP_LEASE_TOKEN; i <= HTTP_IDEMPOTENCY_KEY; i++)
+        if (request->headers[i] != NULL && strcasecmp(request->headers[i], id) == 0)
+            return false;
+    return true;
+}
+
+/* W3C Trace Context: version, trace id, parent id and flags. */
+static bool is_traceparent(const char *text)
+{
+    static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+
+    if (strlen(text) != sizeof(form) - 1 || strncmp(text, "ff", 2) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof(form) - 1; i++)
+        if (form[i] == 'x' ? strchr("0123456789abcdef", text[i]) == NULL : text[i] != '-')
+            return false;
+    return true;
+}
+
+static void drop_unsafe(struct http_request *request)
+{
+    const char **id = &request->headers[HTTP_REQUEST_ID];
+    const char **traceparent = &request->headers[HTTP_TRACEPARENT];
+
+    if (*id != NULL && !is_request_id(request, *id))
+        *id = NULL;
+    if (*traceparent != NULL && !is_traceparent(*traceparent))
+        *traceparent = NULL;
+}
+
+bool http_take_headers(struct http_request *request, const char *version)
+{
+    struct header_scan scan = {.request = request, .next = version + strlen(version) + 2};
+    size_t bytes = head_bytes(request);
+
+    MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, scan_header, &scan);
+    if (MHD_VERSION < 0x01000000 && scan.next + 2 != request->method + bytes)
+        scan.malformed = true;
+    drop_unsafe(request);
+    if (refuse_head(request, &scan, version, bytes))
+        return false;
+    /* Proxies and servers have disagreed about the end of a chunked body before: nothing that
+     * comes behind it is read. */
+    request->close_after |= scan.transfer_encodings > 0;
+    return true;
+}

@@ -1,0 +1,186 @@
+/* What the files of the HTTP module share: http.c speaks to libmicrohttpd, http_request.c is
+ * what handlers see of a request, http_conn.c keeps the connections within their limits. */
+#ifndef RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
+#define RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
+
+#include <stdarg.h>
+
+#include "server/base/pool.h"
+#include "server/base/token.h"
+#include "server/http/addresses.h"
+#include "server/http/http.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+/* Where a connection stands, which decides how long it may stay there. */
+enum http_conn_state {
+    HTTP_CONN_FRESH,     /* open, no request line yet */
+    HTTP_CONN_IDLE,      /* kept alive after an answer */
+    HTTP_CONN_RECEIVING, /* a request line came, the rest is on its way */
+    HTTP_CONN_BUSY,      /* ours to answer: the handlers have deadlines of their own */
+    HTTP_CONN_REPLYING,  /* the answer is on its way */
+    HTTP_CONN_STATES
+};
+
+struct http_conn {
+    struct http_conn *prev, *next; /* the list of its state, oldest first */
+    struct MHD_Connection *mhd;
+    struct address *address; /* NULL: not counted */
+    int64_t since_ns;
+    int fd;
+    enum http_conn_state state;
+};
+
+/* Connections by state. */
+struct http_conns {
+    struct http_conn *lists[HTTP_CONN_STATES];
+    size_t count, fresh_count, limit;
+    struct addresses *addresses; /* NULL: no limit for an address */
+    struct metrics *metrics;
+};
+
+void http_conns_init(struct http_conns *conns, const struct http_options *options);
+/* Also cuts a connection off when few places are left, so that new requests, releases among
+ * them, find one; and this one itself when its address has too many. NULL: out of memory. */
+struct http_conn *http_conn_open(struct http_conns *conns, struct MHD_Connection *mhd, int fd,
+                                 const struct sockaddr *client, int64_t now_ns);
+void http_conn_move(struct http_conns *conns, struct http_conn *conn,
+                    enum http_conn_state state, int64_t now_ns);
+void http_conn_close(struct http_conns *conns, struct http_conn *conn);
+/* Cuts off what has been in its state for too long. Returns when to call it again. */
+int64_t http_conns_sweep(struct http_conns *conns, int64_t now_ns);
+
+enum http_stage {
+    HTTP_STAGE_HEADERS, /* the headers are about to come */
+    HTTP_STAGE_BODY,
+    HTTP_STAGE_HANDLED,  /* with a handler */
+    HTTP_STAGE_ANSWERED, /* http_reply…() was called */
+    HTTP_STAGE_QUEUED,   /* the answer was given to libmicrohttpd */
+    HTTP_STAGE_DROPPED   /* http_drop() was called, or a reply that nobody is there to take */
+};
+
+/* A header of an answer beyond its Content-Type. Most answers have none. */
+struct http_reply_header {
+    struct http_reply_header *next;
+    const char *name;
+    char value[];
+};
+
+/* Who owns the text of an answer, which stays until libmicrohttpd has let go of the request. */
+enum http_text_owner { HTTP_TEXT_HEAP, HTTP_TEXT_POOL, HTTP_TEXT_STATIC };
+
+struct http_reply {
+    const char *content_type;
+    const char *text;
+    enum http_text_owner text_owner;
+    size_t len;
+    struct http_reply_header *headers; /* in http_memory(); in the order of the answer */
+};
+
+/* Of a request with a short path and the memory that a handler for a lease asks for. It stays
+ * with every waiting request, so it is small. */
+enum { HTTP_REQUEST_BLOCK = 1536 };
+
+struct http_memory; /* what did not fit into the request's block */
+
+struct http_request {
+    struct http_server *server;
+    struct http_conn *conn;
+    struct MHD_Connection *mhd; /* NULL once libmicrohttpd has let go of the request */
+    enum http_stage stage;
+    bool close_after, park_wanted, suspended, gone_told;
+    bool hung_up; /* while it waited: it is not watched again */
+    int status;   /* answered with */
+    int64_t received_ns;
+    size_t route;    /* route_count: none */
+    bool is_listing; /* and not answered yet */
+    size_t
+        large_len; /* of its answer, while that counts among the large ones; 0: it does not */
+    struct loop_watch hang_up;
+    const char *headers[HTTP_HEADER_COUNT];
+    const char *method;     /* libmicrohttpd's; gone with the connection */
+    const char *target_end; /* of the raw target in libmicrohttpd's buffer; the same */
+    char *params[ROUTE_PARAMS];
+    char *query;
+    char *body;
+    size_t body_len, body_size;
+    struct auth_snapshot *auth; /* the tokens that `caller` is one of; NULL: none is needed */
+    const struct auth_caller *caller;
+    struct http_reply reply;
+    void (*gone)(void *arg);
+    void (*end)(void *arg, bool delivered);
+    void *arg;
+    json_t *locks; /* for the log; NULL: as the path says */
+    char lease_id[TOKEN_TEXT_SIZE];
+    char *uri; /* path and query, cut and decoded in place */
+    struct http_memory *more_memory;
+    size_t room_used;
+    max_align_t room[]; /* for `uri` and http_memory() */
+};
+
+/* The large answers of a worker: http_large.c. */
+struct http_large {
+    size_t listings;       /* under way */
+    size_t answers, bytes; /* not sent yet */
+    bool trim_wanted;      /* memory was freed that malloc() keeps */
+    int64_t trimmed_ns;
+};
+
+struct http_server {
+    struct http_options options;
+    struct MHD_Daemon *daemon;
+    struct loop_watch epoll; /* libmicrohttpd's own epoll descriptor, nested in ours */
+    struct loop_hook turn;
+    struct timer sweep, tick;
+    struct http_conns conns;
+    struct pool requests, texts;
+    struct http_large large;
+    size_t busy;     /* requests in HANDLED, ANSWERED or QUEUED */
+    size_t unparked; /* of these, handled ones whose connection is not suspended */
+    bool readable, run_wanted, draining, stopping;
+};
+
+/* http.c */
+void http_set_stage(struct http_request *request, enum http_stage stage);
+/* Called by http_request.c when a request was answered. */
+void http_answered(struct http_request *request);
+
+/* http_request.c */
+void http_pools_init(struct http_server *server);
+void http_pools_release(struct http_server *server);
+/* `uri` is copied. NULL: out of memory. */
+struct http_request *http_request_new(struct http_server *server, const char *uri);
+void http_request_free(struct http_request *request);
+
+/* http_log.c */
+/* `delivered`: the whole answer went to the kernel; otherwise the client had gone. */
+void http_log_request(struct http_request *request, bool delivered);
+/* For MHD_OPTION_EXTERNAL_LOGGER. */
+void http_log_library(void *arg, const char *format, va_list args);
+
+/* http_large.c */
+/* False: there are too many listings, and the request is answered. */
+bool http_large_begin_listing(struct http_request *request);
+/* The request is about to be answered with so many bytes. False: with
+ * http_large_refuse_answer() instead. */
+bool http_large_may_answer(struct http_request *request, size_t len);
+void http_large_refuse_answer(struct http_request *request);
+/* Before the request is freed. */
+void http_large_end(struct http_request *request);
+/* Gives memory back to the system now and then. */
+void http_large_trim(struct http_large *large, int64_t now_ns);
+
+/* http_headers.c */
+/* Call it when the request line is there, and nothing else of the request is. */
+void http_skip_cookies(struct MHD_Connection *mhd);
+/* False: the headers were refused, and the request is answered. */
+bool http_take_headers(struct http_request *request, const char *version);
+
+/* http_receive.c */
+/* Takes `*len` bytes of the body and sets it to 0. False: the connection must be closed. */
+bool http_take_body(struct http_request *request, const char *data, size_t *len);
+/* A whole request is there: hands it to its handler, or answers it. */
+void http_dispatch(struct http_request *request);
+
+#endif

@@ -1,0 +1,187 @@
+/* From the body of a request to its handler. */
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/http/auth_source.h"
+#include "server/base/clock.h"
+#include "server/http/cors.h"
+#include "server/http/http_internal.h"
+#include "server/http/problem.h"
+#include "server/base/text.h"
+
+/* Beyond HTTP_BODY_MAX: a client that sends more has lost its way. */
+enum { BODY_FORGOTTEN_MAX = 256 * 1024 };
+
+static bool reserve_body(struct http_request *request, size_t size)
+{
+    if (size <= request->body_size)
+        return true;
+    if (size < 2 * request->body_size) /* many small chunks */
+        size = 2 * request->body_size;
+    char *grown = realloc(request->body, size);
+    if (grown == NULL)
+        return false;
+    request->body = grown;
+    request->body_size = size;
+    return true;
+}
+
+/* The length of a chunked body is known at its end. libmicrohttpd takes no answer before that,
+ * so what is too much is read and forgotten, within limits. */
+bool http_take_body(struct http_request *request, const char *data, size_t *len)
+{
+    size_t total = request->body_len + *len;
+
+    if (total > HTTP_BODY_MAX + BODY_FORGOTTEN_MAX) {
+        log_write(LOG_LEVEL_INFO, "connection closed: the body goes on and on", NULL);
+        return false;
+    }
+    if (total <= HTTP_BODY_MAX) {
+        if (!reserve_body(request, total))
+            return false;
+        memcpy(request->body + request->body_len, data, *len);
+    }
+    request->body_len = total;
+    *len = 0;
+    return true;
+}
+
+/* Cuts the target at its query. The absolute form, which RFC 9112 §3.2.2 has every server
+ * accept, loses its scheme and authority. */
+static char *split_target(struct http_request *request)
+{
+    char *path = request->uri;
+    char *query = strchr(path, '?');
+
+    request->query = query ? query + 1 : path + strlen(path);
+    if (query != NULL)
+        *query = '\0';
+    if (strncasecmp(path, "http://", 7) == 0) {
+        path = strchr(path + 7, '/');
+        if (path == NULL)
+            path = request->uri + strlen(request->uri);
+    }
+    return path;
+}
+
+/* Decodes the parameters in place. False after a refusal. */
+static bool take_params(struct http_request *request, const struct route_match *match)
+{
+    for (size_t i = 0; i < ROUTE_PARAMS && match->params[i].text != NULL; i++) {
+        char *text = request->uri + (match->params[i].text - request->uri);
+        size_t len;
+        if (text_percent_decode(text, match->params[i].len, text, match->params[i].len + 1,
+                                &len) != 0 ||
+            len > HTTP_NAME_MAX || !text_is_utf8(text, len) || text_has_control(text, len)) {
+            problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                          "name: not 1 to %d bytes of percent-encoded UTF-8 without control "
+                          "characters",
+                          HTTP_NAME_MAX);
+            return false;
+        }
+        request->params[i] = text;
+    }
+    return true;
+}
+
+/* True when the caller may go on. */
+static bool authorize(struct http_request *request, const struct route *route)
+{
+    struct auth_source *source = request->server->options.auth;
+
+    if (source == NULL || route->access == ROUTE_OPEN)
+        return true;
+    request->auth = auth_source_take(source);
+    request->caller = auth_find(auth_snapshot_auth(request->auth),
+                                request->headers[HTTP_AUTHORIZATION]);
+    if (request->caller == NULL) {
+        http_reply_header(request, "WWW-Authenticate", "Bearer");
+        problem_reply(request, PROBLEM_UNAUTHENTICATED, NULL,
+                      "Authorization: needs a Bearer token that this server knows");
+        return false;
+    }
+    return true;
+}
+
+/* A page asks whether it may ask. It says nothing of who its user is, so no token is needed. */
+static bool is_preflight(const struct http_request *request)
+{
+    const char *origin = request->headers[HTTP_ORIGIN];
+
+    return strcmp(request->method, "OPTIONS") == 0 && origin != NULL &&
+           cors_allowed_origin(request->server->options.cors_origins, origin) != NULL;
+}
+
+/* What was probably meant. */
+static const char *not_found_hint(const struct http_options *options, const char *method,
+                                  const char *path)
+{
+    static const char locks[] = "/v1/locks/";
+    size_t len = strlen(path);
+    struct route_match match;
+    char *shorter = len > 1 && path[len - 1] == '/' ? strndup(path, len - 1) : NULL;
+    bool is_slash_too_many = shorter != NULL &&
+                             route_find(options->routes, options->route_count, method, shorter,
+                                        &match) != ROUTE_NOT_FOUND;
+
+    free(shorter);
+    if (is_slash_too_many)
+        return ": without the slash at its end there is";
+    if (strncmp(path, locks, sizeof(locks) - 1) == 0)
+        return ": a slash in a name is written %2F";
+    return ": /openapi.yaml says what there is";
+}
+
+/* A whole request is there: hand it to its handler. */
+void http_dispatch(struct http_request *request)
+{
+    const struct http_options *options = &request->server->options;
+    struct route_match match = {0};
+    const char *path = split_target(request);
+
+    request->received_ns = clock_ns();
+    if (request->body_len > HTTP_BODY_MAX) {
+        problem_reply(request, PROBLEM_TOO_LARGE, NULL, "the body has more than %d bytes",
+                      HTTP_BODY_MAX);
+        return;
+    }
+    switch (route_find(options->routes, options->route_count, request->method, path, &match)) {
+    case ROUTE_NOT_FOUND:
+        problem_reply(request, PROBLEM_NOT_FOUND, NULL, "there is no such resource%s",
+                      not_found_hint(options, request->method, path));
+        return;
+    case ROUTE_METHOD_NOT_ALLOWED:
+        if (is_preflight(request)) {
+            cors_reply_preflight(request, match.allow);
+            return;
+        }
+        http_reply_header(request, "Allow", match.allow);
+        problem_reply(request, PROBLEM_METHOD_NOT_ALLOWED, NULL, "this resource takes %s",
+                      match.allow);
+        return;
+    case ROUTE_FOUND:
+        break;
+    }
+    const struct route *route = &options->routes[match.index];
+    request->route = match.index;
+    if (!authorize(request, route) || !take_params(request, &match))
+        return;
+    if (request->caller != NULL && route->access != ROUTE_CALLER &&
+        request->params[0] != NULL &&
+        !auth_allows(request->caller, route->access, request->params[0])) {
+        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
+                      "this API token gives no right to do that to this name");
+        return;
+    }
+    if (request->server->stopping) {
+        problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
+                      "this server is shutting down");
+        return;
+    }
+    if (route->is_listing && !http_large_begin_listing(request))
+        return;
+    http_set_stage(request, HTTP_STAGE_HANDLED);
+    route->handle(request);
+}

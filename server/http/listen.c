@@ -1,0 +1,117 @@
+#include "server/http/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Seconds after which a client that vanished without a word is noticed: 10 + 3 × 5. Accepted
+ * sockets inherit these from the listening one. */
+enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 3 };
+
+static int set_option(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+static int set_options(int fd, const struct sockaddr *address, bool shared)
+{
+    if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) != 0 ||
+        (shared && set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) != 0) ||
+        (address->sa_family == AF_INET6 && set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0) != 0) ||
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1) != 0 ||
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S) != 0 ||
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S) != 0 ||
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES) != 0)
+        return -1;
+    return 0;
+}
+
+/* The new socket, or -1 with errno. */
+static int open_one(const struct sockaddr *address, socklen_t len, bool shared)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -1;
+    if (set_options(fd, address, shared) != 0 || bind(fd, address, len) != 0 ||
+        listen(fd, SOMAXCONN) != 0) {
+        int saved_errno = errno;
+        close(fd);
+        errno = saved_errno;
+        return -1;
+    }
+    return fd;
+}
+
+/* Whether the address is free: sockets with SO_REUSEPORT would join another process' without a
+ * word. On success `address` has the port that was found for port 0. */
+static int check_free(struct sockaddr_storage *address, socklen_t *len)
+{
+    int fd = open_one((struct sockaddr *)address, *len, false);
+
+    if (fd < 0)
+        return -1;
+    getsockname(fd, (struct sockaddr *)address, len);
+    close(fd);
+    return 0;
+}
+
+static void describe(const struct sockaddr_storage *address, socklen_t len,
+                     char where[LISTEN_TEXT_SIZE])
+{
+    char host[256] = "?", port[16] = "?";
+
+    getnameinfo((const struct sockaddr *)address, len, host, sizeof(host), port, sizeof(port),
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(where, LISTEN_TEXT_SIZE, address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
+             host, port);
+}
+
+static int open_all(struct sockaddr_storage *address, socklen_t *len, int *fds, int count)
+{
+    if (count > 1 && check_free(address, len) != 0)
+        return -1;
+    for (int i = 0; i < count; i++) {
+        fds[i] = open_one((struct sockaddr *)address, *len, count > 1);
+        if (fds[i] < 0) {
+            while (i-- > 0)
+                close(fds[i]);
+            return -1;
+        }
+    }
+    if (count == 1)
+        getsockname(fds[0], (struct sockaddr *)address, len);
+    return 0;
+}
+
+int listen_open(const char *host, uint16_t port, int *fds, int count,
+                char where[LISTEN_TEXT_SIZE], char *error, size_t error_size)
+{
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    struct sockaddr_storage address = {0};
+    char service[8];
+
+    snprintf(service, sizeof(service), "%u", port);
+    int failed = getaddrinfo(host[0] ? host : NULL, service, &hints, &found);
+    if (failed != 0) {
+        snprintf(error, error_size, "--listen: %s: %s", host, gai_strerror(failed));
+        return -1;
+    }
+    socklen_t len = found->ai_addrlen;
+    memcpy(&address, found->ai_addr, len);
+    freeaddrinfo(found);
+    if (open_all(&address, &len, fds, count) != 0) {
+        snprintf(error, error_size, "--listen: %s:%u: %s", host, port, strerror(errno));
+        return -1;
+    }
+    describe(&address, len, where);
+    return 0;
+}

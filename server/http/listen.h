@@ -1,0 +1,18 @@
+/* The listening sockets. */
+#ifndef RLOCKD_SERVER_HTTP_LISTEN_H
+#define RLOCKD_SERVER_HTTP_LISTEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LISTEN_TEXT_SIZE = 300 };
+
+/* Opens `count` sockets on one address, one for each worker (SO_REUSEPORT when there are more
+ * than one). Port 0: a free one, the same for all. `where` gets the address as "host:port".
+ * Non-zero with one line in `error` when the address cannot be had, also when another process
+ * listens there. */
+int listen_open(const char *host, uint16_t port, int *fds, int count,
+                char where[LISTEN_TEXT_SIZE], char *error, size_t error_size)
+    __attribute__((warn_unused_result));
+
+#endif

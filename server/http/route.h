@@ -1,0 +1,50 @@
+/* Which operation a request asks for: a table of methods and path patterns. */
+#ifndef RLOCKD_SERVER_HTTP_ROUTE_H
+#define RLOCKD_SERVER_HTTP_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct http_request;
+
+/* Who may call a route where API tokens are configured. */
+enum route_access {
+    ROUTE_OPEN,    /* everyone */
+    ROUTE_CALLER,  /* every known caller; the handler may know more */
+    ROUTE_LOCK,    /* who has a right to the name */
+    ROUTE_OPERATOR /* who is an operator of the name */
+};
+
+enum {
+    ROUTE_PARAMS = 2,     /* the most that a pattern has */
+    ROUTE_ALLOW_SIZE = 64 /* an Allow header: every method that HTTP knows, with commas */
+};
+
+/* `path` is made of literal segments and `{parameter}` segments; the first parameter of a route
+ * with access to names is the name that the caller needs a right to. */
+struct route {
+    const char *method, *path;
+    enum route_access access;
+    void (*handle)(struct http_request *request);
+    bool is_listing; /* its answers may be large: only a few are made at a time */
+};
+
+/* A part of the raw path, still percent-encoded. */
+struct route_param {
+    const char *text;
+    size_t len;
+};
+
+enum route_outcome { ROUTE_FOUND, ROUTE_NOT_FOUND, ROUTE_METHOD_NOT_ALLOWED };
+
+struct route_match {
+    size_t index; /* of the route in its table */
+    struct route_param params[ROUTE_PARAMS];
+    char allow[ROUTE_ALLOW_SIZE]; /* filled for ROUTE_METHOD_NOT_ALLOWED: RFC 9110 §10.2.1 */
+};
+
+/* `path` is the raw path without its query. HEAD is answered by the route of GET. */
+enum route_outcome route_find(const struct route *routes, size_t route_count,
+                              const char *method, const char *path, struct route_match *match);
+
+#endif

@@ -1,0 +1,301 @@
+#include "server/worker.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "handlers/context.h"
+#include "handlers/routes.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "server/base/token.h"
+#include "server/http/http.h"
+#include "storage/objects/lock_probe.h"
+#include "storage/objects/lock_store.h"
+#include "storage/objects/watchdog.h"
+#include "storage/topology/topology.h"
+#include "storage/wait/acquire.h"
+#include "storage/wait/session_watch.h"
+#include "storage/wait/waiters.h"
+
+/* Clients behind a load balancer learn from /readyz and from `Connection: close` to go
+ * elsewhere. */
+#define DRAIN_MIN_NS (200 * CLOCK_NS_PER_MS)
+/* Longer than any one command of Redis may take. */
+#define DRAIN_MAX_NS (3 * CLOCK_NS_PER_S)
+/* For the last answers to leave. */
+#define DRAIN_REPLY_NS (1 * CLOCK_NS_PER_S)
+
+struct worker {
+    struct worker_shared *shared;
+    struct loop *loop;
+    struct metrics metrics;
+    struct log_buffer log;
+    char worker_id[17];
+    struct topology *topology;
+    struct waiters *waiters;
+    struct wait_slots wait_slots;
+    struct lock_store *store;
+    struct acquirer *acquirer;
+    struct session_watch *session_watch;
+    struct watchdog *watchdog;
+    struct http_server *http;
+    struct handler_context context;
+    atomic_bool drain_wanted;
+    int64_t drain_at_ns, drain_started_ns;
+    struct loop_hook drain_hook;
+    struct timer drain_timer;
+    struct lock_probe probe;
+    bool ready; /* reaches Redis */
+};
+
+struct metrics *worker_metrics(struct worker *worker)
+{
+    return &worker->metrics;
+}
+
+static void note_readiness(struct worker *worker)
+{
+    bool ready = topology_is_ready(worker->topology, NULL);
+
+    if (ready == worker->ready)
+        return;
+    worker->ready = ready;
+    metrics_set(&worker->metrics, METRIC_REDIS_UP, ready);
+    atomic_fetch_add(&worker->shared->ready_workers, ready ? 1 : (size_t)-1);
+}
+
+static void on_redis_up(void *arg)
+{
+    struct worker *worker = arg;
+
+    note_readiness(worker);
+    lock_store_redis_is_up(worker->store);
+    acquirer_redis_is_up(worker->acquirer);
+    session_watch_notify_all(worker->session_watch);
+}
+
+static void on_redis_down(void *arg)
+{
+    struct worker *worker = arg;
+
+    note_readiness(worker);
+}
+
+/* --- draining ----------------------------------------------------------------------------- */
+
+static void begin_drain(struct worker *worker)
+{
+    worker->context.draining = true;
+    worker->drain_started_ns = loop_now_ns(worker->loop);
+    http_drain(worker->http);
+    acquirer_drain(worker->acquirer);
+    session_watch_notify_all(worker->session_watch);
+}
+
+static void on_drain_timer(void *arg)
+{
+    (void)arg; /* the turn that it makes is all: on_turn() looks */
+}
+
+/* Load balancers are told at once by /readyz, and clients are served until they have gone. */
+static bool is_delayed(struct worker *worker)
+{
+    int64_t now_ns = loop_now_ns(worker->loop);
+
+    if (!worker->context.leaving) {
+        worker->context.leaving = true;
+        worker->drain_at_ns = now_ns + worker->shared->config->drain_delay_ms * CLOCK_NS_PER_MS;
+    }
+    if (now_ns >= worker->drain_at_ns)
+        return false;
+    timer_arm(loop_timers(worker->loop), &worker->drain_timer, worker->drain_at_ns);
+    return true;
+}
+
+static void on_turn(void *arg)
+{
+    struct worker *worker = arg;
+
+    if (!worker->context.draining) {
+        if (!atomic_load_explicit(&worker->drain_wanted, memory_order_relaxed) ||
+            is_delayed(worker))
+            return;
+        begin_drain(worker);
+        loop_again(worker->loop);
+    }
+    int64_t now_ns = loop_now_ns(worker->loop);
+    int64_t passed_ns = now_ns - worker->drain_started_ns;
+    bool idle = http_busy(worker->http) == 0 && lock_store_pending(worker->store) == 0;
+    if (passed_ns >= DRAIN_MAX_NS)
+        topology_stop(worker->topology); /* everything that still waits for it ends now */
+    if ((idle && passed_ns >= DRAIN_MIN_NS) || passed_ns >= DRAIN_MAX_NS + DRAIN_REPLY_NS)
+        loop_stop(worker->loop);
+    else
+        timer_arm(loop_timers(worker->loop), &worker->drain_timer, now_ns + DRAIN_MIN_NS / 10);
+}
+
+void worker_drain(struct worker *worker)
+{
+    atomic_store(&worker->drain_wanted, true);
+    loop_wake(worker->loop);
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+static bool start_storage(struct worker *worker)
+{
+    const struct worker_shared *shared = worker->shared;
+    const struct topology_options topology_options = {
+        .url = shared->redis_url,
+        .loop = worker->loop,
+        .metrics = &worker->metrics,
+        .probe = &worker->probe.probe,
+        .heart_channel = lock_probe_heart_channel(&worker->probe),
+        .up = on_redis_up,
+        .down = on_redis_down,
+        .arg = worker};
+
+    worker->topology = topology_new(&topology_options);
+    if (worker->topology == NULL)
+        return false;
+    const struct lock_store_options store_options = {.config = shared->config,
+                                                     .loop = worker->loop,
+                                                     .metrics = &worker->metrics,
+                                                     .topology = worker->topology,
+                                                     .worker_id = worker->worker_id};
+    worker->store = lock_store_new(&store_options);
+    if (worker->store == NULL)
+        return false;
+    worker->watchdog = watchdog_new(worker->store);
+    return worker->watchdog != NULL;
+}
+
+static bool start_waiting(struct worker *worker)
+{
+    const struct worker_shared *shared = worker->shared;
+    const struct waiters_options waiters_options = {
+        .loop = worker->loop, .metrics = &worker->metrics, .topology = worker->topology};
+
+    /* A quarter of the connections stays for those who renew and release. */
+    worker->wait_slots.limit = (size_t)shared->config->max_connections * 3 / 4 /
+                               shared->worker_count;
+    worker->waiters = waiters_new(&waiters_options);
+    if (worker->waiters == NULL)
+        return false;
+    const struct acquirer_options acquirer_options = {.loop = worker->loop,
+                                                      .metrics = &worker->metrics,
+                                                      .store = worker->store,
+                                                      .waiters = worker->waiters,
+                                                      .slots = &worker->wait_slots};
+    worker->acquirer = acquirer_new(&acquirer_options);
+    if (worker->acquirer == NULL)
+        return false;
+    const struct session_watch_options watch_options = {.loop = worker->loop,
+                                                        .topology = worker->topology,
+                                                        .acquirer = worker->acquirer,
+                                                        .slots = &worker->wait_slots};
+    worker->session_watch = session_watch_new(&watch_options);
+    return worker->session_watch != NULL;
+}
+
+static void fill_context(struct worker *worker)
+{
+    worker->context = (struct handler_context){.config = worker->shared->config,
+                                               .loop = worker->loop,
+                                               .metrics = &worker->metrics,
+                                               .topology = worker->topology,
+                                               .store = worker->store,
+                                               .acquirer = worker->acquirer,
+                                               .session_watch = worker->session_watch,
+                                               .all_metrics = worker->shared->metrics,
+                                               .worker_count = worker->shared->worker_count,
+                                               .ready_workers = &worker->shared->ready_workers};
+}
+
+static bool start_http(struct worker *worker, int listen_fd)
+{
+    struct worker_shared *shared = worker->shared;
+    struct http_options options = {.listen_fd = listen_fd,
+                                   .max_connections = shared->config->max_connections /
+                                                      (int)shared->worker_count,
+                                   .addresses = shared->addresses,
+                                   .routes = routes_table(),
+                                   .route_count = routes_count(),
+                                   .context = &worker->context,
+                                   .auth = shared->auth,
+                                   .trusted_proxies = shared->trusted_proxies,
+                                   .cors_origins = shared->config->cors_origins,
+                                   .loop = worker->loop,
+                                   .metrics = &worker->metrics,
+                                   .log = &worker->log};
+
+    worker->http = http_start(&options);
+    return worker->http != NULL;
+}
+
+struct worker *worker_new(struct worker_shared *shared, int listen_fd)
+{
+    struct worker *worker = calloc(1, sizeof(*worker));
+
+    if (worker == NULL)
+        return NULL;
+    worker->shared = shared;
+    log_buffer_init(&worker->log);
+    token_random_hex(worker->worker_id, sizeof(worker->worker_id) - 1);
+    lock_probe_make(&worker->probe, shared->config->key_prefix, worker->worker_id);
+    worker->loop = loop_new();
+    if (worker->loop == NULL || metrics_init(&worker->metrics, routes_count()) != 0) {
+        log_write(LOG_LEVEL_ERROR, "a worker could not be started", NULL);
+        worker_free(worker);
+        return NULL;
+    }
+    /* HTTP before Redis: in each turn answers and new requests come first, then one write takes
+     * to Redis what the new requests need. */
+    if (!start_http(worker, listen_fd) || !start_storage(worker) || !start_waiting(worker)) {
+        log_write(LOG_LEVEL_ERROR, "a worker could not be started", NULL);
+        worker_free(worker);
+        return NULL;
+    }
+    fill_context(worker);
+    worker->drain_timer = (struct timer){.fire = on_drain_timer, .arg = worker};
+    worker->drain_hook = (struct loop_hook){.run = on_turn, .arg = worker};
+    loop_hook_add(worker->loop, &worker->drain_hook);
+    return worker;
+}
+
+void worker_run(struct worker *worker)
+{
+    loop_run(worker->loop);
+}
+
+void worker_free(struct worker *worker)
+{
+    /* What came in the last turn is answered while there is HTTP to answer it. */
+    if (worker->topology != NULL)
+        topology_stop(worker->topology);
+    if (worker->http != NULL)
+        http_stop(worker->http);
+    /* What the end of the requests still asks for ends now, in callbacks that need the rest. */
+    if (worker->topology != NULL)
+        topology_stop(worker->topology);
+    if (worker->watchdog != NULL)
+        watchdog_free(worker->watchdog);
+    if (worker->session_watch != NULL)
+        session_watch_free(worker->session_watch);
+    if (worker->acquirer != NULL)
+        acquirer_free(worker->acquirer);
+    if (worker->store != NULL)
+        lock_store_free(worker->store);
+    if (worker->waiters != NULL)
+        waiters_free(worker->waiters);
+    if (worker->topology != NULL)
+        topology_free(worker->topology);
+    if (worker->loop != NULL)
+        loop_free(worker->loop);
+    metrics_release(&worker->metrics);
+    log_buffer_release(&worker->log);
+    free(worker);
+}

@@ -1,0 +1,38 @@
+/* One worker: a thread with its loop, its HTTP, its connections to Redis and its waiters.
+ * Workers share the settings and nothing else; a second worker is like a second front end. */
+#ifndef RLOCKD_SERVER_WORKER_H
+#define RLOCKD_SERVER_WORKER_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+struct addresses;
+struct auth_source;
+struct proxies;
+struct config;
+struct metrics;
+struct redis_url;
+struct worker;
+
+/* What all workers share; it outlives them. */
+struct worker_shared {
+    const struct config *config;
+    const struct redis_url *redis_url;
+    struct auth_source *auth;              /* NULL: no API tokens */
+    struct addresses *addresses;           /* NULL: no limit for an address */
+    const struct proxies *trusted_proxies; /* NULL: none */
+    struct metrics **metrics;
+    size_t worker_count;
+    atomic_size_t ready_workers; /* those that reach Redis */
+};
+
+/* Everything but the thread. `listen_fd` is taken over. NULL after one log line. */
+struct worker *worker_new(struct worker_shared *shared, int listen_fd);
+struct metrics *worker_metrics(struct worker *worker);
+/* Runs until it is drained: call it on the worker's thread. */
+void worker_run(struct worker *worker);
+/* From any thread: stop waiting, finish what is under way, then worker_run() returns. */
+void worker_drain(struct worker *worker);
+void worker_free(struct worker *worker);
+
+#endif

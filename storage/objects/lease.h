@@ -1,0 +1,53 @@
+/* One request about one lease: what the client asks for, and under which id. */
+#ifndef RLOCKD_STORAGE_OBJECTS_LEASE_H
+#define RLOCKD_STORAGE_OBJECTS_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/base/token.h"
+#include "storage/objects/kind.h"
+#include "storage/objects/lock_names.h"
+
+enum {
+    LOCK_NAME_SIZE = 513,
+    LEASE_ID_SIZE = TOKEN_TEXT_SIZE,
+    LOCK_HOLDER_SIZE = 200, /* <uuid>:<thread or owner>[:<transaction>] */
+    LOCK_NOTE_SIZE = 257,
+    LOCK_OWNER_SIZE = 65,
+    SESSION_ID_SIZE = TOKEN_TEXT_SIZE,
+    SESSION_NAME_SIZE = 129,
+    ATTEMPT_ID_SIZE = 40,
+    KIND_NAME_SIZE = 8 /* of the kinds of leases on one object */
+};
+
+enum token_origin {
+    TOKEN_FRESH,    /* the server made the token in this very request */
+    TOKEN_RECORDED, /* the client made the token, or something is to be kept: a record exists */
+    TOKEN_RETURNED  /* a token that the server made came back */
+};
+
+/* One request about one lease. Filled by the caller, who owns it. A request that changes a
+ * semaphore or a latch is one, too: `id` is its idempotency key. */
+struct lease {
+    enum object_kind kind;
+    struct lock_names *names; /* of the object; of a set all its locks */
+    char id[LEASE_ID_SIZE];
+    char session_id[SESSION_ID_SIZE]; /* empty: none */
+    char owner[LOCK_OWNER_SIZE];      /* whose leases share a session's lock; or empty */
+    char note[LOCK_NOTE_SIZE];
+    char attempt[ATTEMPT_ID_SIZE]; /* what tells this request's grant from another's */
+    enum token_origin token;
+    bool unrepeatable; /* nobody has its token, so nobody can ask a second time */
+    bool watchdog;     /* renewed while its session lives */
+    int64_t ttl_ms;
+    int64_t permits; /* of a semaphore */
+};
+
+/* The name of the object; of a set that of its first lock. */
+static inline const char *lease_name(const struct lease *lease)
+{
+    return lease->names->name[0];
+}
+
+#endif

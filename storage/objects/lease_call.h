@@ -1,0 +1,36 @@
+/* A script whose reply is about one lease: sent, and read into a struct lease_result. */
+#ifndef RLOCKD_STORAGE_OBJECTS_LEASE_CALL_H
+#define RLOCKD_STORAGE_OBJECTS_LEASE_CALL_H
+
+#include "storage/objects/attempt.h"
+#include "storage/objects/lock_store_internal.h"
+
+/* What a lock store keeps its calls in. */
+void lease_calls_init(struct lock_store *store);
+
+/* Where the parts of a result stay until the callback returns. */
+struct lease_reading {
+    struct lease_result result;
+    struct lease_record record;
+    struct lock_holder holder;
+    struct lease_hold holds[LOCKS_MAX];
+};
+
+/* Sends what was filled. A lease that was lost is reported to its session. */
+void lease_call_send(struct lock_store *store, struct store_call *call,
+                     const struct lease *lease, lease_done *done, void *arg);
+/* The same for a renewal: a lease with a session holds only if its session is open. */
+void lease_renewal_send(struct lock_store *store, struct store_call *call,
+                        const struct lease *lease, lease_done *done, void *arg);
+/* The same for an attempt to get the lease. */
+void lease_attempt_send(struct lock_store *store, struct store_call *call,
+                        const struct lease *lease, attempt_done *done, void *arg);
+
+/* lease_reply.c. `lease`: that was asked for; `is_attempt`: and not renewed. */
+void lease_reading_read(struct lease_reading *reading, const struct lock_store *store,
+                        const struct lease *lease, bool is_attempt,
+                        const struct redis_result *result);
+/* The result points into the reading. */
+void lease_reading_copy(struct lease_reading *to, const struct lease_reading *from);
+
+#endif

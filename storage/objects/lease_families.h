@@ -1,0 +1,20 @@
+/* What each family of kinds does in its own way: which KEYS and ARGV its scripts get. */
+#ifndef RLOCKD_STORAGE_OBJECTS_LEASE_FAMILIES_H
+#define RLOCKD_STORAGE_OBJECTS_LEASE_FAMILIES_H
+
+#include "storage/objects/attempt.h"
+#include "storage/objects/lease_result.h"
+
+/* See attempt_send(). */
+typedef void family_try(struct lock_store *store, const struct lease *lease,
+                        const struct attempt *attempt, attempt_done *done, void *arg);
+/* See lease_renew() and lease_release(). */
+typedef void family_change(struct lock_store *store, const struct lease *lease,
+                           lease_done *done, void *arg);
+
+family_try lock_try, permit_try, semaphore_try, latch_try;
+family_change lock_renew, permit_renew;
+family_change lock_release, permit_release;
+family_change lock_claim; /* see lease_get_set() */
+
+#endif

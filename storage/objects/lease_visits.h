@@ -1,0 +1,27 @@
+/* Runs one script at the home of each lease of a session: a few at a time, in no order. */
+#ifndef RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
+#define RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
+
+#include "storage/objects/lease_ref.h"
+#include "storage/objects/lock_store.h"
+
+/* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
+ * each lock; its ARGV the lease id and two arguments. */
+struct lease_errand {
+    enum script script;
+    bool has_counter;
+    char arguments[2][24];
+};
+
+/* What the home of refs[i] replied. */
+typedef void lease_visited(void *arg, size_t i, const struct redis_result *result);
+/* Every home has replied. */
+typedef void lease_visits_done(void *arg);
+
+/* `refs` must stay until `done`, which comes once and never before this returns. A text that is
+ * no ref is left out. False: there is nothing to visit, and `done` does not come. */
+bool lease_visits_start(struct lock_store *store, const struct lease_errand *errand,
+                        const struct lease_ref *refs, size_t count, lease_visited *visited,
+                        lease_visits_done *done, void *arg) __attribute__((warn_unused_result));
+
+#endif

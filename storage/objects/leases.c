@@ -1,0 +1,56 @@
+/* Requests about leases, handed to the family of their kind. */
+#include "storage/objects/leases.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "storage/objects/lease_families.h"
+#include "storage/objects/lock_store_internal.h"
+#include "storage/objects/set_names.h"
+
+struct family {
+    family_try *try;
+    family_change *renew, *release; /* NULL: it has no leases */
+};
+
+static const struct family families[FAMILY_COUNT] = {
+    [FAMILY_LOCK] = {lock_try, lock_renew, lock_release},
+    [FAMILY_SET] = {lock_try, lock_renew, lock_release},
+    [FAMILY_PERMIT] = {permit_try, permit_renew, permit_release},
+    [FAMILY_SEMAPHORE] = {semaphore_try, NULL, NULL},
+    [FAMILY_LATCH] = {latch_try, NULL, NULL}};
+
+static const struct family *family_of(const struct lease *lease)
+{
+    return &families[kind_row(lease->kind)->family];
+}
+
+void attempt_send(struct lock_store *store, const struct lease *lease,
+                  const struct attempt *attempt, attempt_done *done, void *arg)
+{
+    family_of(lease)->try(store, lease, attempt, done, arg);
+}
+
+void lease_renew(struct lock_store *store, const struct lease *lease, lease_done *done,
+                 void *arg)
+{
+    assert(family_of(lease)->renew != NULL);
+    if (kind_row(lease->kind)->family == FAMILY_SET)
+        set_names_keep(store, lease, lease->ttl_ms + store->options.config->retry_window_ms,
+                       NULL, NULL);
+    family_of(lease)->renew(store, lease, done, arg);
+}
+
+void lease_release(struct lock_store *store, const struct lease *lease, lease_done *done,
+                   void *arg)
+{
+    assert(family_of(lease)->release != NULL);
+    family_of(lease)->release(store, lease, done, arg);
+}
+
+void lease_get_set(struct lock_store *store, const struct lease *lease, lease_done *done,
+                   void *arg)
+{
+    assert(kind_row(lease->kind)->family == FAMILY_SET);
+    lock_claim(store, lease, done, arg);
+}

@@ -1,0 +1,164 @@
+/* What a lock looks like: its holders, its waiters, and one lease. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/objects/lock_store_internal.h"
+
+/* A look under way. */
+struct look {
+    struct lock_store *store;
+    lock_get_done *done;
+    void *arg;
+    bool asks_for_lease;
+    struct lock_view view;
+    size_t waiters_max, holders_max;
+    struct lock_waiter_view *waiters; /* waiters_max of them, behind the holders */
+    struct lock_holder holders[];     /* holders_max of them */
+};
+
+/* Values of a holder and of a waiter in the reply of look.lua. */
+enum { HOLDER_VALUES = 10, WAITER_VALUES = 5 };
+
+static void finish(struct look *look)
+{
+    look->done(look->arg, &look->view);
+    free(look);
+}
+
+static void read_waiter(struct lock_waiter_view *waiter, const struct redis_value *reply,
+                        size_t at)
+{
+    lock_copy_text(value_at(reply, at), waiter->lease_id, sizeof(waiter->lease_id));
+    waiter->remaining_ms = value_integer(value_at(reply, at + 1));
+    waiter->waited_ms = value_integer(value_at(reply, at + 2));
+    lock_copy_text(value_at(reply, at + 3), waiter->note, sizeof(waiter->note));
+    lock_copy_text(value_at(reply, at + 4), waiter->field, sizeof(waiter->field));
+}
+
+static void read_waiters(struct look *look, const struct redis_value *reply)
+{
+    size_t count = value_count(reply) / WAITER_VALUES;
+
+    look->view.waiters = look->waiters;
+    look->view.waiters_shown = count < look->waiters_max ? count : look->waiters_max;
+    for (size_t i = 0; i < look->view.waiters_shown; i++)
+        read_waiter(&look->waiters[i], reply, i * WAITER_VALUES);
+}
+
+static void read_lease(struct lock_view *view, const struct redis_value *state_reply,
+                       const struct redis_value *reason_reply)
+{
+    char state[16];
+
+    lock_copy_text(state_reply, state, sizeof(state));
+    lock_copy_text(reason_reply, view->reason, sizeof(view->reason));
+    if (strcmp(state, "held") == 0)
+        view->lease_state = LEASE_STATE_HELD;
+    else if (strcmp(state, "waiting") == 0)
+        view->lease_state = LEASE_STATE_WAITING;
+    else if (strcmp(state, "ended") == 0)
+        view->lease_state = LEASE_STATE_ENDED;
+    else
+        view->lease_state = LEASE_STATE_UNKNOWN;
+}
+
+static void read_holder(struct lock_holder *holder, const struct redis_value *reply, size_t at,
+                        const struct look *look, int64_t sent_ns)
+{
+    char watchdog[4];
+
+    lock_copy_text(value_at(reply, at), holder->field, sizeof(holder->field));
+    holder->hold_count = value_integer(value_at(reply, at + 1));
+    lock_copy_text(value_at(reply, at + 2), holder->note, sizeof(holder->note));
+    lock_copy_text(value_at(reply, at + 3), holder->session_id, sizeof(holder->session_id));
+    lock_copy_text(value_at(reply, at + 4), holder->session_name, sizeof(holder->session_name));
+    lock_copy_text(value_at(reply, at + 5), holder->owner, sizeof(holder->owner));
+    lock_copy_text(value_at(reply, at + 6), watchdog, sizeof(watchdog));
+    holder->watchdog = watchdog[0] == '1';
+    lock_copy_text(value_at(reply, at + 7), holder->kind, sizeof(holder->kind));
+    holder->fencing_token = value_integer(value_at(reply, at + 8));
+    holder->remaining_ms = lock_ms_left(look->store, value_integer(value_at(reply, at + 9)),
+                                        sent_ns);
+}
+
+static void read_holders(struct look *look, const struct redis_value *reply, int64_t sent_ns)
+{
+    size_t count = value_count(reply) / HOLDER_VALUES;
+
+    look->view.holders = look->holders;
+    look->view.holders_shown = count < look->holders_max ? count : look->holders_max;
+    for (size_t i = 0; i < look->view.holders_shown; i++)
+        read_holder(&look->holders[i], reply, i * HOLDER_VALUES, look, sent_ns);
+}
+
+static void read_view(struct look *look, const struct redis_result *result)
+{
+    struct lock_view *view = &look->view;
+    const struct redis_value *reply = result->reply;
+
+    view->remaining_ms = lock_ms_left(look->store, value_integer(value_at(reply, 0)),
+                                      result->sent_ns);
+    view->fencing_token = value_integer(value_at(reply, 1));
+    lock_copy_text(value_at(reply, 2), view->kind, sizeof(view->kind));
+    view->holder_count = (size_t)value_integer(value_at(reply, 3));
+    view->locked = view->holder_count > 0;
+    read_holders(look, value_at(reply, 4), result->sent_ns);
+    view->waiter_count = (size_t)value_integer(value_at(reply, 5));
+    read_waiters(look, value_at(reply, 6));
+    if (look->asks_for_lease)
+        read_lease(view, value_at(reply, 7), value_at(reply, 8));
+    view->is_current = value_integer(value_at(reply, 9)) == 1;
+}
+
+static void on_looked(void *arg, const struct redis_result *result)
+{
+    struct look *look = arg;
+
+    look->view.outcome = call_outcome_of(result);
+    if (look->view.outcome == CALL_DONE && value_count(result->reply) == 1)
+        look->view.outcome = CALL_WRONG_TYPE;
+    if (look->view.outcome == CALL_DONE)
+        read_view(look, result);
+    finish(look);
+}
+
+static struct look *look_new(const struct lock_query *query)
+{
+    size_t holders_size = query->holders_max * sizeof(struct lock_holder);
+    struct look *look = calloc(1, sizeof(*look) + holders_size +
+                                      query->waiters_max * sizeof(struct lock_waiter_view));
+
+    assert(look != NULL && query->waiters_max <= LOCK_WAITERS_SHOWN);
+    assert(query->holders_max >= 1 && query->holders_max <= LOCK_HOLDERS_SHOWN);
+    look->holders_max = query->holders_max;
+    look->waiters_max = query->waiters_max;
+    look->waiters = (struct lock_waiter_view *)((char *)look->holders + holders_size);
+    look->asks_for_lease = query->lease != NULL;
+    look->view.lease_state = LEASE_STATE_UNASKED;
+    return look;
+}
+
+void lock_get(struct lock_store *store, const char *name, const struct lock_query *query,
+              lock_get_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, SCRIPT_LOOK);
+    struct key_base lock = call_object(call, name);
+    struct look *look = look_new(query);
+
+    look->store = store;
+    look->done = done;
+    look->arg = arg;
+    call_key(call, LOOK_KEY_LOCK, KEY_OBJECT, lock, NULL);
+    call_key(call, LOOK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+    call_key(call, LOOK_KEY_WAITERS, KEY_WAITERS, lock, NULL);
+    call_number(call, LOOK_ARG_WAITERS_MAX, (int64_t)query->waiters_max);
+    call_number(call, LOOK_ARG_HOLDERS_MAX, (int64_t)query->holders_max);
+    call_string(call, LOOK_ARG_LEASE_ID, query->lease ? query->lease->id : "");
+    if (query->fencing_token > 0)
+        call_number(call, LOOK_ARG_ASKED_TOKEN, query->fencing_token);
+    else
+        call_string(call, LOOK_ARG_ASKED_TOKEN, "");
+    call_send(call, on_looked, look);
+}

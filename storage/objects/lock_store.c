@@ -1,0 +1,110 @@
+/* The life of a lock store, and what tells its requests apart. */
+#include "storage/objects/lock_store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/log.h"
+#include "server/base/text.h"
+#include "storage/objects/lease_call.h"
+#include "storage/objects/lock_store_internal.h"
+
+void lock_store_attempt_id(struct lock_store *store, char attempt[ATTEMPT_ID_SIZE])
+{
+    size_t len = strlen(store->options.worker_id);
+
+    assert(len + 1 + TEXT_INT64_SIZE <= ATTEMPT_ID_SIZE);
+    memcpy(attempt, store->options.worker_id, len);
+    attempt[len] = '.';
+    text_format_int64(attempt + len + 1, (int64_t)++store->attempt_count);
+}
+
+enum names_fitness lock_store_check_names(const struct lock_store *store,
+                                          const char *const *names, size_t count)
+{
+    if (!topology_is_cluster(store->options.topology))
+        return NAMES_FIT;
+    char first[KEY_NAME_MAX + 1] = "", name[KEY_NAME_MAX + 1] = "";
+    struct redis_tag tag = {0};
+    for (size_t i = 0; i < count; i++) {
+        char *text = i == 0 ? first : name;
+        size_t len = lock_store_key_name(store, names[i], text, KEY_NAME_MAX + 1);
+        struct redis_tag own = redis_tag_of(text, len);
+        if (!key_shares_slot(text, len))
+            return NAMES_HAVE_UNMATCHED_BRACES;
+        if (i == 0)
+            tag = own;
+        else if (own.len != tag.len || memcmp(own.text, tag.text, tag.len) != 0)
+            return NAMES_ARE_IN_SEVERAL_SLOTS;
+    }
+    return NAMES_FIT;
+}
+
+/* --- keys of an older version ------------------------------------------------------------- */
+
+static void on_old_key(void *arg, const struct redis_result *result)
+{
+    struct lock_store *store = arg;
+
+    if (result->outcome != REDIS_DONE || value_integer(result->reply) == 0 ||
+        store->has_old_keys)
+        return;
+    store->has_old_keys = true;
+    log_write(LOG_LEVEL_WARN,
+              "redis: has leases of rlockd 0.1, which this version does not know: they end by "
+              "their TTLs",
+              NULL);
+}
+
+/* Version 0.1 had one zset of all sessions, and one of all leases that were due. */
+static void look_for_old_keys(struct lock_store *store)
+{
+    static const char *const names[] = {"rlockd:due", "rlockd:sessions"};
+
+    store->looked_for_old_keys = true;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *argv[] = {"EXISTS", names[i]};
+        const size_t lens[] = {6, strlen(names[i])};
+        const struct redis_command command = {.argc = 2, .argv = argv, .lens = lens};
+        const struct redis_tag tag = redis_tag_of(names[i], lens[1]);
+        topology_command(store->options.topology, &tag, &command, on_old_key, store);
+    }
+}
+
+void lock_store_redis_is_up(struct lock_store *store)
+{
+    if (!store->looked_for_old_keys)
+        look_for_old_keys(store);
+    withdrawals_retry(store);
+    unbindings_retry(store);
+}
+
+struct lock_store *lock_store_new(const struct lock_store_options *options)
+{
+    struct lock_store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL)
+        return NULL;
+    store->options = *options;
+    store->call = store_call_new(store);
+    if (store->call == NULL) {
+        free(store);
+        return NULL;
+    }
+    lease_calls_init(store);
+    store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
+    store->retry_unbindings = (struct timer){.fire = unbindings_retry, .arg = store};
+    return store;
+}
+
+void lock_store_free(struct lock_store *store)
+{
+    timer_cancel(loop_timers(store->options.loop), &store->retry_withdrawals);
+    timer_cancel(loop_timers(store->options.loop), &store->retry_unbindings);
+    withdrawals_release(store);
+    unbindings_release(store);
+    pool_release(&store->calls);
+    store_call_free(store->call);
+    free(store);
+}

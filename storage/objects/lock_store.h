@@ -1,0 +1,155 @@
+/* The lock store: what all requests to Redis share, and what concerns a lock as such: get,
+ * list, force. Leases: leases.h; waiting: storage/wait/acquire.h.
+ *
+ * Every asynchronous call here takes a callback that comes exactly once, never before the call
+ * returns. What has to outlive the call is copied. */
+#ifndef RLOCKD_STORAGE_OBJECTS_LOCK_STORE_H
+#define RLOCKD_STORAGE_OBJECTS_LOCK_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/base/config.h"
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "storage/objects/lease_result.h"
+#include "storage/topology/topology.h"
+
+enum {
+    LOCK_WAITERS_SHOWN = 100,
+    LOCK_HOLDERS_SHOWN = 100 /* more than one only of readers */
+};
+
+struct lock_store_options {
+    const struct config *config;
+    struct loop *loop;
+    struct metrics *metrics;
+    struct topology *topology;
+    const char *worker_id; /* unique among all front ends */
+};
+
+struct lock_store;
+
+/* NULL: out of memory. */
+struct lock_store *lock_store_new(const struct lock_store_options *options);
+void lock_store_free(struct lock_store *store);
+
+/* An attempt that no other request has, of any front end. */
+void lock_store_attempt_id(struct lock_store *store, char attempt[ATTEMPT_ID_SIZE]);
+/* The name of the lock's hash in Redis: the key prefix and the name. */
+size_t lock_store_key_name(const struct lock_store *store, const char *name, char *out,
+                           size_t out_size);
+
+enum names_fitness {
+    NAMES_FIT,
+    NAMES_HAVE_UNMATCHED_BRACES, /* in a cluster: the keys of one object are in several slots */
+    NAMES_ARE_IN_SEVERAL_SLOTS   /* in a cluster: of a set */
+};
+
+/* Whether one script can be about these objects where their keys are. */
+enum names_fitness lock_store_check_names(const struct lock_store *store,
+                                          const char *const *names, size_t count);
+
+/* To be called when Redis is usable again. */
+void lock_store_redis_is_up(struct lock_store *store);
+
+enum force_outcome {
+    FORCE_UNLOCKED,
+    FORCE_FREE,
+    FORCE_STALE, /* another grant than the one that was named, or none */
+    FORCE_WRONG_KIND,
+    FORCE_FAILED /* `failure` */
+};
+
+struct force_result {
+    enum force_outcome outcome;
+    enum call_outcome failure;
+};
+
+typedef void lock_force_done(void *arg, const struct force_result *result);
+
+/* `only`: a fencing token as text, "*" for any grant, "" for whatever there is. */
+void lock_force(struct lock_store *store, const char *name, const char *only,
+                lock_force_done *done, void *arg);
+
+/* --- reading -------------------------------------------------------------------------------
+ */
+
+struct lock_waiter_view {
+    char lease_id[LEASE_ID_SIZE]; /* empty: a Java client in a fair lock's queue */
+    char field[LOCK_HOLDER_SIZE]; /* of the queue; empty: there is none */
+    char note[LOCK_NOTE_SIZE];
+    int64_t waited_ms; /* negative: unknown */
+    int64_t remaining_ms;
+};
+
+enum lease_state {
+    LEASE_STATE_UNASKED,
+    LEASE_STATE_UNKNOWN,
+    LEASE_STATE_WAITING,
+    LEASE_STATE_HELD,
+    LEASE_STATE_ENDED
+};
+
+struct lock_view {
+    enum call_outcome
+        outcome; /* CALL_DONE; CALL_WRONG_TYPE: the name is no lock's; or why not */
+    bool locked;
+    char kind[KIND_NAME_SIZE]; /* as far as the data tells, or empty */
+    size_t holder_count;       /* all of them */
+    size_t holders_shown;
+    struct lock_holder *holders;
+    int64_t remaining_ms; /* negative: unknown */
+    int64_t fencing_token;
+    bool is_current; /* the fencing token that was asked for is that of a grant that holds */
+    size_t waiter_count; /* all of them */
+    size_t waiters_shown;
+    struct lock_waiter_view *waiters;
+    enum lease_state lease_state; /* of the lease that asked */
+    char reason[16];              /* of LEASE_STATE_ENDED */
+};
+
+typedef void lock_get_done(void *arg, const struct lock_view *view);
+
+struct lock_query {
+    const struct lease *lease; /* whose state is asked for; may be NULL */
+    int64_t fencing_token;     /* that is asked for; 0: none */
+    size_t waiters_max;        /* how many to name, at most LOCK_WAITERS_SHOWN */
+    size_t holders_max;        /* how many to name, 1 to LOCK_HOLDERS_SHOWN */
+};
+
+/* The view and what it points to are gone when `done` returns. */
+void lock_get(struct lock_store *store, const char *name, const struct lock_query *query,
+              lock_get_done *done, void *arg);
+
+/* --- listing ------------------------------------------------------------------------------ */
+
+enum { LIST_HOLDERS_SHOWN = 4 };
+
+/* A lock of a page: `name` as clients say it. The view names no waiters. */
+struct lock_list_entry {
+    char name[LOCK_NAME_SIZE];
+    struct lock_view view;
+    struct lock_holder holders[LIST_HOLDERS_SHOWN];
+};
+
+struct lock_list {
+    enum call_outcome outcome; /* CALL_DONE, or why not */
+    size_t count;
+    const struct lock_list_entry *entries;
+    char next_cursor[64]; /* empty: this was the last page */
+};
+
+typedef void lock_list_done(void *arg, const struct lock_list *list);
+
+/* Held locks whose name begins with `prefix`, at most `limit`, in no order, in bounded work: a
+ * page may hold few or none although there is another. `cursor` comes from the page before; "":
+ * from the start. Non-zero: that is no cursor, and `done` does not come. */
+int lock_list(struct lock_store *store, const char *prefix, size_t limit, const char *cursor,
+              lock_list_done *done, void *arg) __attribute__((warn_unused_result));
+
+/* How many withdrawals and unbindings Redis has not confirmed yet. */
+size_t lock_store_pending(const struct lock_store *store);
+
+#endif

@@ -1,0 +1,52 @@
+/* What the files of the lock store share. */
+#ifndef RLOCKD_STORAGE_OBJECTS_LOCK_STORE_INTERNAL_H
+#define RLOCKD_STORAGE_OBJECTS_LOCK_STORE_INTERNAL_H
+
+#include "server/base/pool.h"
+#include "storage/objects/key.h"
+#include "storage/objects/lease_record.h"
+#include "storage/objects/lock_store.h"
+#include "storage/objects/store_call.h"
+
+struct withdrawal;
+struct unbinding;
+struct watchdog;
+
+struct lock_store {
+    struct lock_store_options options;
+    uint64_t attempt_count;
+    bool looked_for_old_keys, has_old_keys;
+    struct store_call *call;        /* that is being filled */
+    struct pool calls;              /* struct lease_call */
+    struct withdrawal *withdrawals; /* not confirmed by Redis yet */
+    struct timer retry_withdrawals;
+    struct unbinding *unbindings; /* the same */
+    struct timer retry_unbindings;
+    struct watchdog *watchdog; /* NULL: it does not run */
+};
+
+/* When a lease that the watchdog has just renewed is due again: Redisson's third. */
+int64_t watchdog_period_ms(const struct config *config);
+
+/* What is left of `ms` that Redis counted some time after `sent_ns`, counted from sent_ns on.
+ */
+int64_t lock_ms_left(const struct lock_store *store, int64_t ms, int64_t sent_ns);
+/* Copies a text of a reply; "" when it does not fit. */
+void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size);
+
+/* lock_list.c */
+/* Reads "<cursor of SCAN>.<answers to skip>"; "" is the start. Non-zero: it is neither. */
+int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
+    __attribute__((warn_unused_result));
+
+/* withdraw.c */
+void withdrawals_release(struct lock_store *store);
+/* Sends again what Redis has not confirmed. */
+void withdrawals_retry(void *store);
+
+/* session_unbind.c */
+void unbindings_release(struct lock_store *store);
+void unbindings_retry(void *store);
+size_t unbindings_pending(const struct lock_store *store);
+
+#endif

@@ -1,0 +1,155 @@
+/* Ending a session: marked first, then each noted lease is released and spent in its lock's
+ * home, a batch at a time. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/base/text.h"
+#include "storage/objects/lease_visits.h"
+#include "storage/objects/session_internal.h"
+
+enum worked_off { NOT_WORKED_OFF, WORKED_OFF_HELD, WORKED_OFF_NOT_HELD };
+
+struct end_call {
+    struct lock_store *store;
+    session_done *done;
+    void *arg;
+    char session_id[SESSION_ID_SIZE];
+    const char *reason;
+    struct lease_ref *refs; /* the batch that is worked off */
+    enum worked_off *worked_off;
+    size_t count;
+    bool has_failed;
+    enum call_outcome failure;
+};
+
+static void on_ended(void *arg, const struct redis_result *result);
+
+static void drop_batch(struct end_call *call)
+{
+    lease_refs_free(call->refs, call->count);
+    free(call->worked_off);
+    call->refs = NULL;
+    call->worked_off = NULL;
+    call->count = 0;
+}
+
+/* Adds the refs of the leases that were worked off like this. Returns the next argument. */
+static size_t add_refs(struct end_call *call, struct store_call *script, size_t at,
+                       enum worked_off how)
+{
+    for (size_t i = 0; i < call->count; i++)
+        if (call->worked_off[i] == how)
+            call_text(script, at++, call->refs[i].text, call->refs[i].len);
+    return at;
+}
+
+static void send_end(struct end_call *call)
+{
+    struct store_call *script = call_begin(call->store, SCRIPT_SESSION_END);
+    struct key_base session = call_base(call->session_id);
+    size_t at;
+
+    call_key(script, SESSION_END_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(script, SESSION_END_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(script, SESSION_END_KEY_DUE, KEY_SESSION_DUE, session, NULL);
+    call_string(script, SESSION_END_ARG_REASON, call->reason);
+    call_number(script, SESSION_END_ARG_WINDOW_MS,
+                call->store->options.config->retry_window_ms);
+    call_number(script, SESSION_END_ARG_BATCH, SESSION_BATCH);
+    at = add_refs(call, script, SESSION_END_ARG_FORGET, WORKED_OFF_HELD);
+    call_number(script, SESSION_END_ARG_HELD, (int64_t)(at - SESSION_END_ARG_FORGET));
+    add_refs(call, script, at, WORKED_OFF_NOT_HELD);
+    call_send(script, on_ended, call);
+    drop_batch(call);
+}
+
+static void finish(struct end_call *call, struct session_view *view)
+{
+    if (view->outcome == SESSION_RELEASED && call->has_failed) {
+        view->outcome = SESSION_FAILED; /* the watchdog works off the rest */
+        view->failure = call->failure;
+    } else if (view->outcome == SESSION_RELEASED) {
+        session_index_set(call->store, call->session_id, -1, NULL, NULL, NULL);
+    }
+    call->done(call->arg, view);
+    free(call);
+}
+
+static void on_visited(void *arg, size_t i, const struct redis_result *result)
+{
+    struct end_call *call = arg;
+
+    if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1) {
+        call->worked_off[i] = WORKED_OFF_HELD;
+    } else if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE) {
+        /* Or another type of key in place of the lease's record: nothing is left to end. */
+        call->worked_off[i] = WORKED_OFF_NOT_HELD;
+    } else {
+        call->has_failed = true;
+        call->failure = call_outcome_of(result);
+    }
+}
+
+static void on_all_visited(void *arg)
+{
+    send_end(arg);
+}
+
+static void work_off(struct end_call *call, const struct redis_value *refs)
+{
+    struct lease_errand errand = {.script = SCRIPT_LEASE_END, .arguments = {"session-ended"}};
+    size_t len;
+
+    text_format_int64(errand.arguments[1], call->store->options.config->retry_window_ms);
+    call->count = value_count(refs);
+    call->refs = calloc(call->count, sizeof(*call->refs));
+    call->worked_off = calloc(call->count, sizeof(*call->worked_off));
+    assert(call->refs != NULL && call->worked_off != NULL);
+    for (size_t i = 0; i < call->count; i++) {
+        const char *text = value_text(value_at(refs, i), &len);
+        lease_ref_copy(&call->refs[i], text, len);
+        if (call->refs[i].lock_count == 0) /* it never was a lease */
+            call->worked_off[i] = WORKED_OFF_NOT_HELD;
+    }
+    if (!lease_visits_start(call->store, &errand, call->refs, call->count, on_visited,
+                            on_all_visited, call))
+        send_end(call);
+}
+
+static void on_ended(void *arg, const struct redis_result *result)
+{
+    struct end_call *call = arg;
+    struct session_view view;
+
+    session_read_outcome(&view, result);
+    if (view.outcome == SESSION_RELEASED) {
+        const struct redis_value *refs = value_at(result->reply, 2);
+        view.released = value_integer(value_at(result->reply, 1));
+        if (value_count(refs) > 0 && value_count(refs) <= SESSION_BATCH && !call->has_failed) {
+            work_off(call, refs);
+            return;
+        }
+    }
+    finish(call, &view);
+}
+
+void session_end_because(struct lock_store *store, const char *session_id, const char *reason,
+                         session_done *done, void *arg)
+{
+    struct end_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    call->store = store;
+    call->done = done;
+    call->arg = arg;
+    call->reason = reason;
+    snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
+    send_end(call);
+}
+
+void session_end(struct lock_store *store, const char *session_id, session_done *done,
+                 void *arg)
+{
+    session_end_because(store, session_id, "released", done, arg);
+}

@@ -1,0 +1,69 @@
+/* A session's home: which leases the session has asked for, and what became of them. Whoever
+ * asks for a lease with a session keeps this order, so that no lock stays held for a session
+ * that has ended, and no lease is forgotten that a client was told of:
+ *
+ *   session_bind() -> SESSION_BOUND -> the lock's home is asked -> the client is answered
+ *
+ * and when the lock's home has granted nothing to the attempt and the attempt does not wait (it
+ * was refused, busy, or withdrawn): session_unbind() with the attempt. A request that was told
+ * that the lease is held already keeps its attempt noted. A lease that was released is unbound
+ * without attempt. A bind whose outcome is unknown is unbound, too. */
+#ifndef RLOCKD_STORAGE_OBJECTS_SESSION_HOME_H
+#define RLOCKD_STORAGE_OBJECTS_SESSION_HOME_H
+
+#include "storage/objects/lock_store.h"
+
+/* A keep-alive reads all notes of its session in one script, and names each lease in its
+ * answer: below a millisecond of Redis' thread, and below half a megabyte. */
+enum { SESSION_LEASES_MAX = 1000 };
+
+enum session_bind_outcome {
+    SESSION_BOUND,
+    SESSION_BIND_ENDED, /* the session is not open: `reason` */
+    SESSION_BIND_FULL,  /* the session has SESSION_LEASES_MAX leases */
+    SESSION_BIND_FAILED /* `failure` */
+};
+
+struct session_binding {
+    enum session_bind_outcome outcome;
+    enum call_outcome failure;
+    char reason[16];
+    const char *session_name; /* gone after the callback */
+};
+
+typedef void session_bind_done(void *arg, const struct session_binding *binding);
+
+/* Notes the attempt  of a lease that has a session_id, in that session. Reads of the
+ * lease: kind, names, session_id, id, attempt, watchdog, ttl_ms; copies what outlives the call.
+ * `done` comes exactly once, never before the call returns. */
+void session_bind(struct lock_store *store, const struct lease *lease, session_bind_done *done,
+                  void *arg);
+
+/* Forgets an attempt of a lease; NULL: the lease is over, with all its attempts. Reads of the
+ * lease: kind, names, id. Sent again until Redis has confirmed it, or until nothing of the
+ * session is left. */
+void session_unbind(struct lock_store *store, const char *session_id, const struct lease *lease,
+                    const char *attempt);
+
+enum session_verdict {
+    SESSION_LEASE_RENEWED, /* and the watchdog renews it again */
+    SESSION_LEASE_LATER,   /* ends by itself after `ms`, or waits so long */
+    SESSION_LEASE_GONE,    /* neither holds nor waits, and never held for all the lock knows */
+    SESSION_LEASE_LOST     /* held and is over: `reason` and `kind` are told to the client */
+};
+
+struct session_report {
+    enum session_verdict verdict;
+    int64_t ms;
+    const char *reason, *kind; /* of SESSION_LEASE_LOST; else not read */
+};
+
+/* What the session says to a report: SESSION_BOUND while it is open. */
+typedef void session_settle_done(void *arg, const struct session_binding *binding);
+
+/* Writes down what a lock's home said of a lease. Reads of the lease: kind, names, id. `done`
+ * may be NULL, else as in session_bind(). */
+void session_settle(struct lock_store *store, const char *session_id, const struct lease *lease,
+                    const struct session_report *report, session_settle_done *done, void *arg);
+
+#endif

@@ -1,0 +1,79 @@
+/* What the files about sessions share. */
+#ifndef RLOCKD_STORAGE_OBJECTS_SESSION_INTERNAL_H
+#define RLOCKD_STORAGE_OBJECTS_SESSION_INTERNAL_H
+
+#include "storage/objects/lease_ref.h"
+#include "storage/objects/lock_store_internal.h"
+#include "storage/objects/session_store.h"
+
+enum {
+    SESSION_REASON_SIZE = 16,
+    SESSION_PARTITIONS = 16,
+    /* Leases that one call names: some tenths of a millisecond of Redis' thread. */
+    SESSION_BATCH = 60
+};
+
+/* The partition of the index that has this session, 0 to 15. */
+size_t session_partition(const char *session_id);
+/* watchdog.c: a session of this partition is to be visited so soon. */
+void watchdog_expect(struct watchdog *watchdog, size_t partition, int64_t in_ms);
+
+/* Fills in the key of a partition, as the KEYS[1] of a script of the index. */
+void session_index_key(struct store_call *call, size_t partition);
+/* The name of a partition: the digit that its sessions' ids begin with. */
+struct key_base session_index_base(size_t partition);
+
+/* The outcome of a reply whose first value is a word, or of a call that came to nothing; with
+ * the reason of SESSION_ENDED. */
+void session_read_outcome(struct session_view *view, const struct redis_result *result);
+
+/* index_set.lua. `in_ms` negative: the session leaves the index. `claim`: NULL, or the claim
+ * under which the session is visited. `done` may be NULL. */
+void session_index_set(struct lock_store *store, const char *session_id, int64_t in_ms,
+                       const char *claim, redis_done *done, void *arg);
+
+/* Whether a lease that ended for this reason was taken from its client, who has to be told. */
+bool session_reason_is_loss(const char *reason);
+
+/* session_unbind.c: session_unbind() of a lease that is over. */
+void session_unbind_ref(struct lock_store *store, const char *session_id,
+                        const struct lease_ref *ref);
+
+/* --- session_settle.c --------------------------------------------------------------------- */
+
+struct session_verdict_text {
+    char text[48]; /* as session_settle.lua takes it; empty: nothing is to be said */
+};
+
+void session_verdict_later(struct session_verdict_text *verdict, int64_t ms);
+void session_verdict_lost(struct session_verdict_text *verdict, const char *reason,
+                          const char *kind);
+/* A word of a script that is handed to another script or told to a client: lower case and
+ * dashes; anything else makes it `instead`. */
+void session_copy_word(const struct redis_value *value, char *out, size_t out_size,
+                       const char *instead);
+
+struct session_settled {
+    enum session_outcome outcome; /* SESSION_OPEN, SESSION_ENDED or SESSION_FAILED */
+    enum call_outcome failure;
+    char reason[SESSION_REASON_SIZE];
+    int64_t next_ms; /* of an open session: until it wants to be visited */
+};
+
+typedef void session_settled_done(void *arg, const struct session_settled *settled);
+
+/* Settles refs[i] with verdicts[i], batch by batch; both must stay until `done`, which comes
+ * once, and never before this returns. False: there is no verdict, and `done` does not come. */
+bool session_settle_all(struct lock_store *store, const char *session_id,
+                        const struct lease_ref *refs,
+                        const struct session_verdict_text *verdicts, size_t count,
+                        session_settled_done *done, void *arg)
+    __attribute__((warn_unused_result));
+
+/* --- session_end.c ------------------------------------------------------------------------ */
+
+/* session_end() for a reason of session_end.lua. */
+void session_end_because(struct lock_store *store, const char *session_id, const char *reason,
+                         session_done *done, void *arg);
+
+#endif

@@ -1,0 +1,171 @@
+/* Listing open sessions: the partitions of the index one after the other, a few members of it
+ * at a time, and the home of each session that is found. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/objects/session_internal.h"
+
+enum {
+    SCAN_COUNT = 100, /* members that Redis visits in one go */
+    SCANS_MAX = 64    /* a page is bounded work: it may hold few sessions or none */
+};
+
+/* The cursor that clients get: partition, the cursor of ZSCAN there, and how many of its
+ * answers are done with. */
+struct list_call {
+    struct lock_store *store;
+    session_list_done *done;
+    void *arg;
+    size_t limit, scans, under_way;
+    size_t partition, skip;
+    uint64_t cursor;
+    struct session_list list;
+    struct session_list_entry entries[]; /* `limit` of them */
+};
+
+/* One session of a page, whose home is asked. */
+struct brief_call {
+    struct list_call *page;
+    char session_id[SESSION_ID_SIZE];
+};
+
+static void scan(struct list_call *page);
+
+static void finish(struct list_call *page)
+{
+    if (page->list.outcome == CALL_DONE && page->partition < SESSION_PARTITIONS)
+        snprintf(page->list.next_cursor, sizeof(page->list.next_cursor), "%zu.%" PRIu64 ".%zu",
+                 page->partition, page->cursor, page->skip);
+    page->list.entries = page->entries;
+    page->done(page->arg, &page->list);
+    free(page);
+}
+
+static void go_on(struct list_call *page)
+{
+    if (page->under_way > 0)
+        return;
+    if (page->list.outcome == CALL_DONE && page->list.count < page->limit &&
+        page->partition < SESSION_PARTITIONS && page->scans < SCANS_MAX)
+        scan(page);
+    else
+        finish(page);
+}
+
+static void on_brief(void *arg, const struct redis_result *result)
+{
+    struct brief_call *brief = arg;
+    struct list_call *page = brief->page;
+    const struct redis_value *reply = result->reply;
+
+    page->under_way--;
+    if (result->outcome != REDIS_DONE && result->refusal != REDIS_REFUSED_WRONG_TYPE) {
+        page->list.outcome = call_outcome_of(result);
+    } else if (result->outcome == REDIS_DONE && value_count(reply) > 0) {
+        struct session_list_entry *entry = &page->entries[page->list.count++];
+        memcpy(entry->session_id, brief->session_id, sizeof(entry->session_id));
+        entry->remaining_ms = value_integer(value_at(reply, 0));
+        entry->ttl_ms = value_integer(value_at(reply, 1));
+        entry->age_ms = value_integer(value_at(reply, 2));
+        lock_copy_text(value_at(reply, 3), entry->name, sizeof(entry->name));
+        entry->lease_count = value_integer(value_at(reply, 4));
+    }
+    free(brief);
+    go_on(page);
+}
+
+static void ask_for_brief(struct list_call *page, const struct redis_value *session_id)
+{
+    struct brief_call *brief = malloc(sizeof(*brief));
+
+    assert(brief != NULL);
+    brief->page = page;
+    lock_copy_text(session_id, brief->session_id, sizeof(brief->session_id));
+    struct key_base session = call_base(brief->session_id);
+    struct store_call *call = call_begin(page->store, SCRIPT_SESSION_BRIEF);
+    call_key(call, SESSION_BRIEF_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(call, SESSION_BRIEF_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    page->under_way++;
+    call_send(call, on_brief, brief);
+}
+
+/* A reply of ZSCAN: the next cursor, and members with their scores. */
+static void on_scanned(void *arg, const struct redis_result *result)
+{
+    struct list_call *page = arg;
+    const struct redis_value *found = value_at(result->reply, 1);
+    size_t count = value_count(found) / 2, len;
+
+    page->under_way--;
+    if (result->outcome != REDIS_DONE) {
+        page->list.outcome = call_outcome_of(result);
+        finish(page);
+        return;
+    }
+    size_t room = page->limit - page->list.count, end = count;
+    if (page->skip < count && count - page->skip > room)
+        end = page->skip + room;
+    for (size_t i = page->skip; i < end; i++)
+        ask_for_brief(page, value_at(found, 2 * i));
+    page->skip = end;
+    if (end == count) {
+        page->skip = 0;
+        page->cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
+        page->partition += page->cursor == 0;
+    }
+    go_on(page);
+}
+
+static void scan(struct list_call *page)
+{
+    char cursor[24], count[8];
+    struct key index;
+
+    struct key_base partition = session_index_base(page->partition);
+    key_make(&index, KEY_SESSIONS, partition.text, partition.len, NULL);
+    int cursor_len = snprintf(cursor, sizeof(cursor), "%" PRIu64, page->cursor);
+    int count_len = snprintf(count, sizeof(count), "%d", SCAN_COUNT);
+    const char *argv[] = {"ZSCAN", index.text, cursor, "COUNT", count};
+    const size_t lens[] = {5, index.len, (size_t)cursor_len, 5, (size_t)count_len};
+    const struct redis_command command = {.argc = 5, .argv = argv, .lens = lens};
+    const struct redis_tag tag = redis_tag_of(index.text, index.len);
+
+    page->scans++;
+    page->under_way++;
+    topology_command(page->store->options.topology, &tag, &command, on_scanned, page);
+}
+
+static int find_start(struct list_call *page, const char *cursor)
+{
+    if (cursor[0] == '\0')
+        return 0;
+    size_t digits = strspn(cursor, "0123456789");
+    if (digits == 0 || digits > 2 || cursor[digits] != '.' || cursor[digits + 1] == '\0')
+        return -1;
+    page->partition = strtoul(cursor, NULL, 10);
+    if (page->partition >= SESSION_PARTITIONS)
+        return -1;
+    return lock_parse_cursor(cursor + digits + 1, &page->cursor, &page->skip);
+}
+
+int session_list(struct lock_store *store, size_t limit, const char *cursor,
+                 session_list_done *done, void *arg)
+{
+    struct list_call *page = calloc(1, sizeof(*page) + limit * sizeof(page->entries[0]));
+
+    assert(page != NULL);
+    page->store = store;
+    page->done = done;
+    page->arg = arg;
+    page->limit = limit;
+    page->list.outcome = CALL_DONE;
+    if (find_start(page, cursor) != 0) {
+        free(page);
+        return -1;
+    }
+    scan(page);
+    return 0;
+}

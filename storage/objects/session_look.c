@@ -1,0 +1,426 @@
+/* Looking at a session, and keeping it alive: its home names its leases, and the home of each
+ * lease says whether it holds. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/base/text.h"
+#include "storage/objects/lease_visits.h"
+#include "storage/objects/session_home.h"
+#include "storage/objects/session_internal.h"
+
+/* A lease that holds, as its lock's home says. */
+struct found_lease {
+    struct lease_record record;
+    int64_t tokens[LOCKS_MAX];
+    int64_t remaining_ms;
+    bool is_held;
+};
+
+struct look_call {
+    struct lock_store *store;
+    session_done *done;
+    void *arg;
+    char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
+    bool is_keep_alive, says_held, has_failed;
+    size_t held_count; /* what the client says it holds */
+    char (*held)[LEASE_ID_SIZE];
+    struct session_view view;
+    int64_t now_ms;       /* by Redis' clock */
+    int64_t remaining_ms; /* of the session, since `sent_ns` */
+    int64_t sent_ns;
+    size_t count, loss_count; /* of notes, of losses */
+    struct lease_ref *refs;   /* of the notes */
+    int64_t *noted_ms;
+    struct found_lease *found;
+    struct session_verdict_text *verdicts;
+    size_t lost_count; /* losses that were found before and not told */
+    struct lease_ref *lost;
+    struct session_loss_view *losses; /* those, and what is found now */
+};
+
+/* --- the answer --------------------------------------------------------------------------- */
+
+/* A lock as clients say it, without the operator's prefix, or several of them. */
+static const char *read_names(const struct lock_store *store, const struct lease_ref *ref,
+                              struct lock_names **locks)
+{
+    size_t prefix_len = strlen(store->options.config->key_prefix);
+    const char *names = ref->text + LEASE_ID_SIZE;
+
+    *locks = lease_ref_is_set(ref) ? lock_names_parse(names, prefix_len) : NULL;
+    return strlen(names) >= prefix_len ? names + prefix_len : "";
+}
+
+static void show_lease(const struct look_call *call, size_t i, struct session_lease_view *out)
+{
+    const struct found_lease *found = &call->found[i];
+    const struct lease_record *record = &found->record;
+
+    lease_ref_id(&call->refs[i], out->lease_id);
+    out->lock = read_names(call->store, &call->refs[i], &out->locks);
+    memcpy(out->fencing_tokens, found->tokens, sizeof(out->fencing_tokens));
+    out->fencing_token = found->tokens[0];
+    out->remaining_ms = found->remaining_ms;
+    out->owner = record->owner;
+    out->ttl_ms = record->ttl_ms;
+    out->watchdog = record->watchdog;
+    out->note = record->note;
+    out->kind = record->kind;
+}
+
+static void show(struct look_call *call)
+{
+    struct session_lease_view *leases = calloc(call->count + 1, sizeof(*leases));
+    struct session_view *view = &call->view;
+
+    assert(leases != NULL);
+    for (size_t i = 0; i < call->count; i++)
+        if (call->found[i].is_held)
+            show_lease(call, i, &leases[view->lease_count++]);
+    view->remaining_ms = lock_ms_left(call->store, call->remaining_ms, call->sent_ns);
+    view->leases = leases;
+    view->losses = call->losses;
+    view->loss_count = call->loss_count;
+    view->name = call->name;
+    call->done(call->arg, view);
+    for (size_t i = 0; i < view->lease_count; i++)
+        lock_names_unref(leases[i].locks);
+    free(leases);
+}
+
+static void look_call_free(struct look_call *call)
+{
+    for (size_t i = 0; i < call->loss_count; i++)
+        lock_names_unref(call->losses[i].locks);
+    lease_refs_free(call->refs, call->count);
+    lease_refs_free(call->lost, call->lost_count);
+    free(call->losses);
+    free(call->noted_ms);
+    free(call->found);
+    free(call->verdicts);
+    free(call->held);
+    free(call);
+}
+
+static void finish(struct look_call *call)
+{
+    if (call->has_failed)
+        call->view = (struct session_view){.outcome = SESSION_FAILED,
+                                           .failure = call->view.failure};
+    if (call->view.outcome == SESSION_OPEN)
+        show(call);
+    else
+        call->done(call->arg, &call->view);
+    look_call_free(call);
+}
+
+/* --- losses ------------------------------------------------------------------------------- */
+
+static void add_loss(struct look_call *call, const struct lease_ref *ref, const char *reason,
+                     const char *kind)
+{
+    struct session_loss_view *loss = &call->losses[call->loss_count++];
+
+    loss->ref = ref->text;
+    lease_ref_id(ref, loss->lease_id);
+    loss->lock = read_names(call->store, ref, &loss->locks);
+    snprintf(loss->reason, sizeof(loss->reason), "%s", reason);
+    snprintf(loss->kind, sizeof(loss->kind), "%s", kind);
+}
+
+/* A loss that could not be written down is found again: its note is still there. */
+static void on_settled(void *arg, const struct session_settled *settled)
+{
+    (void)settled;
+    finish(arg);
+}
+
+static void settle_losses(struct look_call *call)
+{
+    if (!session_settle_all(call->store, call->session_id, call->refs, call->verdicts,
+                            call->count, on_settled, call))
+        finish(call);
+}
+
+static void lose(struct look_call *call, size_t i, const struct redis_value *reply)
+{
+    char reason[SESSION_REASON_SIZE], kind[KIND_NAME_SIZE];
+
+    session_copy_word(value_at(reply, 1), reason, sizeof(reason), "expired");
+    session_copy_word(value_at(reply, 2), kind, sizeof(kind), "lock");
+    session_verdict_lost(&call->verdicts[i], reason, kind);
+    add_loss(call, &call->refs[i], reason, kind);
+}
+
+/* --- leases that the client does not know of ---------------------------------------------- */
+
+static bool is_named(const struct look_call *call, const struct lease_ref *ref)
+{
+    for (size_t i = 0; i < call->held_count; i++)
+        if (memcmp(call->held[i], ref->text, LEASE_ID_SIZE - 1) == 0)
+            return true;
+    return false;
+}
+
+/* A grant whose answer never reached the client: no request would ever release it. The lease is
+ * as old as the newest sign of its grant: a reentrant lease has the token of its owner's first
+ * lease, and a request may be granted long after it was noted. */
+static bool is_unclaimed(const struct look_call *call, size_t i)
+{
+    const struct found_lease *found = &call->found[i];
+    int64_t granted_ms = found->tokens[0] / 1000;
+
+    if (!call->says_held || !found->is_held || is_named(call, &call->refs[i]))
+        return false;
+    if (found->record.since_ms > granted_ms)
+        granted_ms = found->record.since_ms;
+    if (call->noted_ms[i] > granted_ms)
+        granted_ms = call->noted_ms[i];
+    return granted_ms < call->now_ms - call->view.ttl_ms;
+}
+
+struct release_call {
+    struct look_call *look;
+    size_t count;
+    size_t *at; /* of each ref in the look */
+    struct lease_ref *refs;
+};
+
+static void on_released(void *arg, size_t i, const struct redis_result *result)
+{
+    struct release_call *call = arg;
+    size_t at = call->at[i];
+
+    if (result->outcome != REDIS_DONE)
+        return; /* it still holds, and the next keep-alive comes here again */
+    call->look->found[at].is_held = false;
+    session_unbind_ref(call->look->store, call->look->session_id, &call->refs[i]);
+}
+
+static void on_all_released(void *arg)
+{
+    struct release_call *call = arg;
+    struct look_call *look = call->look;
+
+    free(call->at);
+    free(call->refs); /* their texts are the look's */
+    free(call);
+    settle_losses(look);
+}
+
+static void release_unclaimed(struct look_call *look)
+{
+    struct lease_errand errand = {.script = SCRIPT_LEASE_END, .arguments = {"released"}};
+    struct release_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    text_format_int64(errand.arguments[1], look->store->options.config->retry_window_ms);
+    call->look = look;
+    call->at = calloc(look->count, sizeof(*call->at));
+    call->refs = calloc(look->count, sizeof(*call->refs));
+    assert(call->at != NULL && call->refs != NULL);
+    for (size_t i = 0; i < look->count; i++) {
+        if (!is_unclaimed(look, i))
+            continue;
+        call->at[call->count] = i;
+        call->refs[call->count++] = look->refs[i];
+    }
+    if (!lease_visits_start(look->store, &errand, call->refs, call->count, on_released,
+                            on_all_released, call))
+        on_all_released(call);
+}
+
+/* --- visits of the locks' homes ----------------------------------------------------------- */
+
+static void read_tokens(const struct redis_value *value, int64_t tokens[LOCKS_MAX])
+{
+    size_t len;
+    const char *text = value_text(value, &len);
+
+    for (size_t i = 0; i < LOCKS_MAX; i++) {
+        char *end;
+        tokens[i] = strtoll(text, &end, 10);
+        text = end;
+    }
+}
+
+static void read_held(struct look_call *call, size_t i, const struct redis_result *result)
+{
+    struct found_lease *found = &call->found[i];
+    size_t len;
+
+    found->is_held = true;
+    read_tokens(value_at(result->reply, 1), found->tokens);
+    if (value_is_integer(value_at(result->reply, 1)))
+        found->tokens[0] = value_integer(value_at(result->reply, 1));
+    found->remaining_ms = lock_ms_left(call->store, value_integer(value_at(result->reply, 2)),
+                                       result->sent_ns);
+    const char *text = value_text(value_at(result->reply, 3), &len);
+    lease_record_parse(&found->record, text, len);
+}
+
+static void on_visited(void *arg, size_t i, const struct redis_result *result)
+{
+    struct look_call *call = arg;
+    size_t len;
+
+    if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
+        return; /* the watchdog forgets it */
+    if (result->outcome != REDIS_DONE) {
+        call->has_failed = true;
+        call->view.failure = call_outcome_of(result);
+        return;
+    }
+    const char *word = value_text(value_at(result->reply, 0), &len);
+    const char *reason = value_text(value_at(result->reply, 1), &len);
+    if (strcmp(word, "held") == 0)
+        read_held(call, i, result);
+    else if (strcmp(word, "lost") == 0 ||
+             (strcmp(word, "ended") == 0 && session_reason_is_loss(reason)))
+        lose(call, i, result->reply);
+}
+
+static void on_all_visited(void *arg)
+{
+    release_unclaimed(arg);
+}
+
+/* --- the session's home ------------------------------------------------------------------- */
+
+static void read_notes(struct look_call *call, const struct redis_value *notes)
+{
+    size_t len, count = value_count(notes) / 2;
+
+    call->refs = calloc(count + 1, sizeof(*call->refs));
+    call->noted_ms = calloc(count + 1, sizeof(*call->noted_ms));
+    assert(call->refs != NULL && call->noted_ms != NULL);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = value_text(value_at(notes, 2 * i), &len);
+        if (len == 0)
+            continue; /* the sentinel */
+        lease_ref_copy(&call->refs[call->count], text, len);
+        call->noted_ms[call->count++] = value_integer(value_at(notes, 2 * i + 1));
+    }
+    call->found = calloc(call->count + 1, sizeof(*call->found));
+    call->verdicts = calloc(call->count + 1, sizeof(*call->verdicts));
+    assert(call->found != NULL && call->verdicts != NULL);
+}
+
+static void start_visits(struct look_call *call)
+{
+    struct lease_errand errand = {.script = SCRIPT_LEASE_CLAIM, .has_counter = true};
+
+    text_format_int64(errand.arguments[0], call->store->options.config->retry_window_ms);
+    memcpy(errand.arguments[1], "1", call->is_keep_alive ? 2 : 0);
+    if (!lease_visits_start(call->store, &errand, call->refs, call->count, on_visited,
+                            on_all_visited, call))
+        finish(call);
+}
+
+static void read_losses(struct look_call *call, const struct redis_value *lost)
+{
+    size_t count = value_count(lost) / 2, len;
+
+    call->lost = calloc(count + 1, sizeof(*call->lost));
+    call->losses = calloc(count + call->count + 1, sizeof(*call->losses));
+    assert(call->lost != NULL && call->losses != NULL);
+    for (size_t i = 0; i < count; i++) {
+        struct lease_ref *ref = &call->lost[call->lost_count++];
+        const char *text = value_text(value_at(lost, 2 * i), &len);
+        lease_ref_copy(ref, text, len);
+        text = value_text(value_at(lost, 2 * i + 1), &len);
+        size_t reason_len = strcspn(text, "\n");
+        char reason[SESSION_REASON_SIZE];
+        snprintf(reason, sizeof(reason), "%.*s", (int)reason_len, text);
+        if (ref->lock_count > 0)
+            add_loss(call, ref, reason, text + reason_len + (text[reason_len] == '\n'));
+    }
+}
+
+static void on_looked(void *arg, const struct redis_result *result)
+{
+    struct look_call *call = arg;
+    struct session_view *view = &call->view;
+    const struct redis_value *reply = result->reply;
+
+    session_read_outcome(view, result);
+    if (result->outcome == REDIS_DONE)
+        view->ttl_ms = value_integer(value_at(reply, 1)); /* of a wait that is too long */
+    if (view->outcome != SESSION_OPEN) {
+        finish(call);
+        return;
+    }
+    call->remaining_ms = view->ttl_ms;
+    call->sent_ns = result->sent_ns;
+    view->ttl_ms = value_integer(value_at(reply, 2));
+    view->age_ms = value_integer(value_at(reply, 3));
+    lock_copy_text(value_at(reply, 4), call->name, sizeof(call->name));
+    call->now_ms = value_integer(value_at(reply, 5));
+    read_notes(call, value_at(reply, 6));
+    read_losses(call, value_at(reply, 7));
+    start_visits(call);
+}
+
+static struct look_call *look_call_new(struct lock_store *store, const char *session_id,
+                                       const struct session_keep_alive *keep_alive)
+{
+    struct look_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    call->store = store;
+    snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
+    if (keep_alive == NULL)
+        return call;
+    call->is_keep_alive = true;
+    call->says_held = keep_alive->says_held;
+    call->held_count = keep_alive->held_count;
+    call->held = calloc(keep_alive->held_count + 1, sizeof(*call->held));
+    assert(call->held != NULL);
+    if (keep_alive->held_count > 0)
+        memcpy(call->held, keep_alive->held, keep_alive->held_count * sizeof(*call->held));
+    return call;
+}
+
+static void send_keep_alive(struct look_call *look, const struct session_keep_alive *keep_alive)
+{
+    struct store_call *call = call_begin(look->store, SCRIPT_SESSION_KEEP_ALIVE);
+    struct key_base session = call_base(look->session_id);
+
+    call_key(call, SESSION_KEEP_ALIVE_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(call, SESSION_KEEP_ALIVE_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(call, SESSION_KEEP_ALIVE_KEY_DUE, KEY_SESSION_DUE, session, NULL);
+    call_key(call, SESSION_KEEP_ALIVE_KEY_LOST, KEY_SESSION_LOST, session, NULL);
+    call_number(call, SESSION_KEEP_ALIVE_ARG_WINDOW_MS,
+                look->store->options.config->retry_window_ms);
+    call_number(call, SESSION_KEEP_ALIVE_ARG_AGE_MS,
+                (clock_ns() - keep_alive->received_ns) / CLOCK_NS_PER_MS);
+    call_number(call, SESSION_KEEP_ALIVE_ARG_WAIT_MS, keep_alive->wait_ms);
+    call_send(call, on_looked, look);
+}
+
+static void send_get(struct look_call *look)
+{
+    struct store_call *call = call_begin(look->store, SCRIPT_SESSION_GET);
+    struct key_base session = call_base(look->session_id);
+
+    call_key(call, SESSION_GET_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(call, SESSION_GET_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(call, SESSION_GET_KEY_LOST, KEY_SESSION_LOST, session, NULL);
+    call_send(call, on_looked, look);
+}
+
+void session_look(struct lock_store *store, const char *session_id,
+                  const struct session_keep_alive *keep_alive, session_done *done, void *arg)
+{
+    struct look_call *look = look_call_new(store, session_id, keep_alive);
+
+    look->done = done;
+    look->arg = arg;
+    if (keep_alive != NULL)
+        send_keep_alive(look, keep_alive);
+    else
+        send_get(look);
+}

@@ -1,0 +1,103 @@
+/* Sessions on Redis: open, keep alive, look, list, end. A session is one live client process;
+ * its leases live as long as it does.
+ *
+ * Every asynchronous call takes a callback that comes exactly once, never before the call
+ * returns. Texts in results belong to the reply: they are gone after the callback. */
+#ifndef RLOCKD_STORAGE_OBJECTS_SESSION_STORE_H
+#define RLOCKD_STORAGE_OBJECTS_SESSION_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/objects/lock_store.h"
+
+enum session_outcome {
+    SESSION_OPENED, /* now */
+    SESSION_OPEN,
+    SESSION_RELEASED, /* ended by its client, with all its leases */
+    SESSION_ENDED,    /* `reason` */
+    SESSION_REUSED,   /* the token was used to open another session than this one */
+    SESSION_WAIT_TOO_LONG,
+    SESSION_FAILED /* `failure` */
+};
+
+struct session_lease_view {
+    char lease_id[LEASE_ID_SIZE];
+    const char *lock, *owner, *note;   /* lock: as clients say it */
+    struct lock_names *locks;          /* of several; NULL: `lock` */
+    int64_t fencing_tokens[LOCKS_MAX]; /* of them */
+    const char *kind;
+    int64_t remaining_ms, ttl_ms, fencing_token;
+    bool watchdog;
+};
+
+struct session_loss_view {
+    const char *ref; /* for session_told() */
+    char lease_id[LEASE_ID_SIZE];
+    const char *lock;
+    struct lock_names *locks; /* as above */
+    char reason[16], kind[16];
+};
+
+struct session_view {
+    enum session_outcome outcome;
+    enum call_outcome failure;
+    char reason[16];
+    const char *name;
+    int64_t remaining_ms, ttl_ms, age_ms;
+    int64_t released; /* leases that its end released */
+    size_t lease_count, loss_count;
+    const struct session_lease_view *leases;
+    const struct session_loss_view *losses; /* not told yet */
+};
+
+typedef void session_done(void *arg, const struct session_view *view);
+
+/* `made`: the server made the token, some time ago. */
+void session_open(struct lock_store *store, const char *session_id, bool made, int64_t ttl_ms,
+                  const char *name, session_done *done, void *arg);
+
+/* What a keep-alive says, besides that it lives. */
+struct session_keep_alive {
+    int64_t received_ns; /* its ttl counts from here */
+    int64_t wait_ms;     /* at most half of the ttl, else SESSION_WAIT_TOO_LONG */
+    bool says_held;      /* `held` is all that its client knows of */
+    size_t held_count;
+    const char (*held)[LEASE_ID_SIZE];
+};
+
+enum { SESSION_HELD_MAX = 400 }; /* as many lease ids as a body has room for */
+
+/* `keep_alive`: NULL only looks. Asks the home of each of the session's leases: what a
+ * keep-alive lists as held is not taken back any more, and losses that are found are kept until
+ * they are told. */
+void session_look(struct lock_store *store, const char *session_id,
+                  const struct session_keep_alive *keep_alive, session_done *done, void *arg);
+/* These losses have reached the client. */
+void session_told(struct lock_store *store, const char *session_id, char *const *refs,
+                  size_t count);
+/* Ends it and releases all its leases, in as many steps as it takes. */
+void session_end(struct lock_store *store, const char *session_id, session_done *done,
+                 void *arg);
+
+struct session_list_entry {
+    char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
+    int64_t remaining_ms, ttl_ms, age_ms, lease_count;
+};
+
+struct session_list {
+    enum call_outcome outcome; /* CALL_DONE, or why not */
+    size_t count;
+    const struct session_list_entry *entries;
+    char next_cursor[64]; /* empty: this was the last page */
+};
+
+typedef void session_list_done(void *arg, const struct session_list *list);
+
+/* Open sessions, in no order, at most `limit`. Non-zero: that is no cursor, and `done` does not
+ * come. */
+int session_list(struct lock_store *store, size_t limit, const char *cursor,
+                 session_list_done *done, void *arg) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,230 @@
+#include "storage/objects/session_visit.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/base/text.h"
+#include "storage/objects/lease_visits.h"
+#include "storage/objects/session_internal.h"
+#include "storage/objects/set_names.h"
+
+enum {
+    /* Batches of leases in one visit, more than a session may have: then other sessions come
+     * first. */
+    BATCHES_MAX = 20,
+    /* Until a lease is looked at again whose home could not be asked. */
+    RETRY_MS = 1000
+};
+
+struct visit_call {
+    struct lock_store *store;
+    session_visit_done *done;
+    void *arg;
+    char session_id[SESSION_ID_SIZE];
+    char claim[SESSION_CLAIM_SIZE];
+    size_t batches, count; /* of leases that are due now */
+    struct lease_ref *refs;
+    int64_t *late_ms;
+    struct session_verdict_text *verdicts;
+};
+
+static void ask_what_is_due(struct visit_call *call);
+
+static void drop_batch(struct visit_call *call)
+{
+    lease_refs_free(call->refs, call->count);
+    free(call->late_ms);
+    free(call->verdicts);
+    call->refs = NULL;
+    call->late_ms = NULL;
+    call->verdicts = NULL;
+    call->count = 0;
+}
+
+static void finish(struct visit_call *call)
+{
+    drop_batch(call);
+    call->done(call->arg);
+    free(call);
+}
+
+/* `next_ms` negative: the session leaves the index. */
+static void finish_with(struct visit_call *call, int64_t next_ms)
+{
+    int64_t period_ms = watchdog_period_ms(call->store->options.config);
+
+    session_index_set(call->store, call->session_id, next_ms < period_ms ? next_ms : period_ms,
+                      call->claim, NULL, NULL);
+    finish(call);
+}
+
+/* --- leases that are due ------------------------------------------------------------------ */
+
+static void on_settled(void *arg, const struct session_settled *settled)
+{
+    struct visit_call *call = arg;
+
+    if (settled->outcome == SESSION_FAILED)
+        finish(call); /* the leases are due still when the claim is over */
+    else if (settled->outcome == SESSION_ENDED)
+        finish_with(call, 0); /* meanwhile: the next visit works it off */
+    else if (settled->next_ms > 0 || call->batches >= BATCHES_MAX)
+        finish_with(call, settled->next_ms);
+    else
+        ask_what_is_due(call);
+}
+
+static void on_all_watched(void *arg)
+{
+    struct visit_call *call = arg;
+
+    if (!session_settle_all(call->store, call->session_id, call->refs, call->verdicts,
+                            call->count, on_settled, call))
+        assert(false); /* every lease of the batch has a verdict */
+}
+
+static void note_renewal(struct visit_call *call, size_t i)
+{
+    struct metrics *metrics = call->store->options.metrics;
+    const struct config *config = call->store->options.config;
+
+    snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "renewed");
+    if (lease_ref_is_set(&call->refs[i]))
+        set_names_extend(call->store, &call->refs[i],
+                         config->watchdog_timeout_ms + config->retry_window_ms);
+    metrics_add(metrics, METRIC_WATCHDOG_RENEWALS, 1);
+    metrics_observe(metrics, HISTOGRAM_WATCHDOG_LATENESS, call->late_ms[i] * CLOCK_NS_PER_MS);
+}
+
+static void note_loss(struct visit_call *call, size_t i, const struct redis_value *reply)
+{
+    char reason[SESSION_REASON_SIZE], kind[KIND_NAME_SIZE];
+
+    session_copy_word(value_at(reply, 1), reason, sizeof(reason), "expired");
+    session_copy_word(value_at(reply, 2), kind, sizeof(kind), "lock");
+    session_verdict_lost(&call->verdicts[i], reason, kind);
+    metrics_add(call->store->options.metrics, METRIC_WATCHDOG_LOSSES, 1);
+}
+
+/* A verdict stands already for a text that is no ref, and stays for a lease without a record or
+ * with another type of key in its place: "gone". */
+static void on_watched(void *arg, size_t i, const struct redis_result *result)
+{
+    struct visit_call *call = arg;
+    const struct redis_value *reply = result->reply;
+    int64_t period_ms = watchdog_period_ms(call->store->options.config);
+    size_t len;
+
+    if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
+        return;
+    if (result->outcome != REDIS_DONE) {
+        session_verdict_later(&call->verdicts[i], period_ms < RETRY_MS ? period_ms : RETRY_MS);
+        return;
+    }
+    if (value_integer(reply) == 1) {
+        note_renewal(call, i);
+        return;
+    }
+    const char *word = value_text(value_at(reply, 0), &len);
+    const char *reason = value_text(value_at(reply, 1), &len);
+    if (strcmp(word, "ends") == 0)
+        session_verdict_later(&call->verdicts[i], value_integer(value_at(reply, 1)));
+    else if (strcmp(word, "waiting") == 0)
+        session_verdict_later(&call->verdicts[i],
+                              watchdog_period_ms(call->store->options.config));
+    else if (strcmp(word, "lost") == 0 ||
+             (strcmp(word, "ended") == 0 && session_reason_is_loss(reason)))
+        note_loss(call, i, reply);
+}
+
+static void watch_leases(struct visit_call *call, const struct redis_value *due)
+{
+    const struct config *config = call->store->options.config;
+    struct lease_errand errand = {.script = SCRIPT_LEASE_WATCH};
+    size_t len;
+
+    call->batches++;
+    call->count = value_count(due) / 2;
+    call->refs = calloc(call->count, sizeof(*call->refs));
+    call->late_ms = calloc(call->count, sizeof(*call->late_ms));
+    call->verdicts = calloc(call->count, sizeof(*call->verdicts));
+    assert(call->refs != NULL && call->late_ms != NULL && call->verdicts != NULL);
+    for (size_t i = 0; i < call->count; i++) {
+        const char *text = value_text(value_at(due, 2 * i), &len);
+        lease_ref_copy(&call->refs[i], text, len);
+        call->late_ms[i] = value_integer(value_at(due, 2 * i + 1));
+        snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
+    }
+    text_format_int64(errand.arguments[0], config->watchdog_timeout_ms);
+    text_format_int64(errand.arguments[1], config->retry_window_ms);
+    if (!lease_visits_start(call->store, &errand, call->refs, call->count, on_watched,
+                            on_all_watched, call))
+        on_all_watched(call);
+}
+
+/* --- the session -------------------------------------------------------------------------- */
+
+static void on_ended(void *arg, const struct session_view *view)
+{
+    struct visit_call *call = arg;
+
+    if (view->outcome == SESSION_RELEASED) /* worked off, and out of the index */
+        metrics_add(call->store->options.metrics, METRIC_SESSIONS_EXPIRED, 1);
+    if (view->outcome == SESSION_OPEN) /* a keep-alive came first */
+        finish_with(call, 0);
+    else if (view->outcome == SESSION_ENDED) /* nothing is left of it */
+        finish_with(call, -1);
+    else
+        finish(call);
+}
+
+static void on_due(void *arg, const struct redis_result *result)
+{
+    struct visit_call *call = arg;
+    size_t len;
+    const char *word = value_text(value_at(result->reply, 0), &len);
+    const struct redis_value *due = value_at(result->reply, 2);
+
+    if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
+        finish_with(call, -1); /* something else is in the session's place */
+    else if (result->outcome != REDIS_DONE)
+        finish(call);
+    else if (strcmp(word, "unknown") == 0)
+        finish_with(call, -1);
+    else if (strcmp(word, "expired") == 0)
+        session_end_because(call->store, call->session_id, "expired", on_ended, call);
+    else if (value_count(due) > 0)
+        watch_leases(call, due);
+    else
+        finish_with(call, value_integer(value_at(result->reply, 1)));
+}
+
+static void ask_what_is_due(struct visit_call *call)
+{
+    struct key_base session = call_base(call->session_id);
+
+    drop_batch(call);
+    struct store_call *script = call_begin(call->store, SCRIPT_SESSION_DUE);
+    call_key(script, SESSION_DUE_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(script, SESSION_DUE_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(script, SESSION_DUE_KEY_DUE, KEY_SESSION_DUE, session, NULL);
+    call_number(script, SESSION_DUE_ARG_BATCH, SESSION_BATCH);
+    call_send(script, on_due, call);
+}
+
+void session_visit(struct lock_store *store, const char *session_id,
+                   const char claim[SESSION_CLAIM_SIZE], session_visit_done *done, void *arg)
+{
+    struct visit_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    call->store = store;
+    call->done = done;
+    call->arg = arg;
+    snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
+    snprintf(call->claim, sizeof(call->claim), "%s", claim);
+    ask_what_is_due(call);
+}

@@ -1,0 +1,50 @@
+/* A script that a store sends: KEYS and ARGV by the names that the script gives them
+ * (build/gen/script_args.h), keys by storage/objects/key.h. */
+#ifndef RLOCKD_STORAGE_OBJECTS_STORE_CALL_H
+#define RLOCKD_STORAGE_OBJECTS_STORE_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "script_args.h"
+#include "storage/objects/key.h"
+#include "storage/objects/lease.h"
+#include "storage/redis/call.h"
+
+struct lock_store;
+struct store_call;
+
+/* What keys are made of: the name of an object with the operator's prefix, or an id. */
+struct key_base {
+    const char *text;
+    size_t len;
+};
+
+/* Begins a call. One call at a time is filled, and must be sent. */
+struct store_call *call_begin(struct lock_store *store, enum script script);
+/* The name of an object as clients say it. */
+struct key_base call_object(struct store_call *call, const char *name);
+/* An id, or a name that has its prefix already. It must stay until the call is sent. */
+struct key_base call_base(const char *text);
+/* `id`: see key_write(). */
+void call_key(struct store_call *call, size_t at, enum key_kind kind, struct key_base of,
+              const char *id);
+/* The texts must stay until the call is sent. */
+void call_text(struct store_call *call, size_t at, const char *text, size_t len);
+void call_string(struct store_call *call, size_t at, const char *text);
+void call_number(struct store_call *call, size_t at, int64_t number);
+/* Sets "1", or nothing. */
+void call_flag(struct store_call *call, size_t at, bool flag);
+/* The one door through which the stores ask Redis for a script. `done` comes exactly once, and
+ * never before this returns. */
+void call_send(struct store_call *call, redis_done *done, void *arg);
+
+/* Ms for which the Redis that keeps this object has been usable for this worker. */
+int64_t call_up_ms(const struct store_call *call, struct key_base of);
+
+/* What a lock store needs to fill calls in. */
+struct store_call *store_call_new(struct lock_store *store);
+void store_call_free(struct store_call *call);
+
+#endif

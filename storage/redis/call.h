@@ -1,0 +1,28 @@
+/* How a command to Redis ends. */
+#ifndef RLOCKD_STORAGE_REDIS_CALL_H
+#define RLOCKD_STORAGE_REDIS_CALL_H
+
+#include <stdint.h>
+
+#include "storage/redis/reply.h"
+
+enum { REDIS_RUN_ID_SIZE = 48 };
+
+/* The Redis process at the other end of a connection. */
+struct redis_server {
+    char run_id[REDIS_RUN_ID_SIZE]; /* another one: data may be lost. Empty: never connected */
+    int64_t up_since_ns;            /* when the connection became usable last */
+    bool is_cluster;                /* of one server: keys of a script share a slot */
+};
+
+struct redis_result {
+    enum redis_outcome outcome;
+    enum redis_refusal refusal;
+    const struct redis_value *reply;   /* for REDIS_DONE; gone after the callback */
+    int64_t sent_ns;                   /* when it was queued: before Redis could run it */
+    const struct redis_server *server; /* which one was asked; gone after the callback */
+};
+
+typedef void redis_done(void *arg, const struct redis_result *result);
+
+#endif

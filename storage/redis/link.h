@@ -1,0 +1,89 @@
+/* One connection to Redis that keeps itself alive: connects, checks what it is connected to,
+ * sends what was gathered once a turn of the loop, gives every command a deadline, sorts what
+ * went wrong, and connects again. */
+#ifndef RLOCKD_STORAGE_REDIS_LINK_H
+#define RLOCKD_STORAGE_REDIS_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "storage/redis/call.h"
+#include "storage/redis/probe.h"
+#include "storage/redis/script_call.h"
+#include "storage/redis/url.h"
+
+struct redis_link;
+
+#define REDIS_REFUSES_WRITES "Redis refuses writes since it cannot save them: is its disk full?"
+
+enum {
+    /* No answer for so long means that the connection is given up: hiredis 0.14 has no deadline
+     * of its own. Redis itself answers BUSY only after 5 s of a slow script. */
+    REDIS_DEADLINE_MS = 2000
+};
+
+struct redis_link_options {
+    const struct redis_url *url; /* read at every connect: may name another server by then */
+    struct loop *loop;
+    struct metrics *metrics;
+    const struct redis_probe *probe; /* NULL: a subscriber's connection, which is not probed */
+    void (*up)(void *arg);
+    void (*down)(void *arg); /* after every pending callback */
+    void *arg;
+};
+
+/* Starts connecting; the options' pointers must outlive the connection. NULL: out of memory. */
+struct redis_link *redis_link_new(const struct redis_link_options *options);
+/* Pending callbacks come with REDIS_UNKNOWN; neither `up` nor `down` is called any more. */
+void redis_link_free(struct redis_link *link);
+
+bool redis_link_is_up(const struct redis_link *link);
+/* Why it is not up, as one phrase for operators; never a raw error of Redis. */
+const char *redis_link_down_reason(const struct redis_link *link);
+/* The process that answers, or answered last. */
+const struct redis_server *redis_link_server(const struct redis_link *link);
+/* The reason of the last trouble, also when it is up again; empty when the connection has
+ * proven itself since. */
+const char *redis_link_last_reason(const struct redis_link *link);
+
+/* Asks whether Redis takes writes: while its disk is full it refuses PING, too (MISCONF). Call
+ * it now and then. */
+void redis_link_check_writes(struct redis_link *link);
+bool redis_link_refuses_writes(const struct redis_link *link);
+
+/* Gives the connection up and makes a new one. */
+void redis_link_reconnect(struct redis_link *link, const char *reason);
+/* Gives it up for good. Outside of its callbacks: everything pending ends before it returns,
+ * and what the callbacks ask then, too. */
+void redis_link_stop(struct redis_link *link);
+/* A subscriber's connection has shown that it works: the next one that fails is tried again
+ * soon. */
+void redis_link_proven(struct redis_link *link);
+
+/* Queues a command. `done` comes exactly once, and later: REDIS_REFUSED when the connection is
+ * not up. Arguments are copied. */
+void redis_link_command(struct redis_link *link, const struct redis_command *command,
+                        redis_done *done, void *arg);
+/* The same for a script: EVALSHA, and EVAL when Redis has forgotten the script. */
+void redis_link_script(struct redis_link *link, const struct script_call *call,
+                       redis_done *done, void *arg);
+
+/* Pub/sub, for a connection that does nothing else (RESP2). Messages and acknowledgements of
+ * all channels come to one callback. */
+enum link_push { LINK_PUSH_SUBSCRIBED, LINK_PUSH_UNSUBSCRIBED, LINK_PUSH_MESSAGE };
+typedef void redis_link_pushed(void *arg, enum link_push push, const char *channel,
+                               size_t channel_len, const char *payload, size_t payload_len);
+/* Whether an answer to SUBSCRIBE is awaited for this channel: Redis is not taken at its word.
+ */
+typedef bool redis_link_awaits(void *arg, const char *channel, size_t len);
+void redis_link_on_push(struct redis_link *link, redis_link_pushed *pushed,
+                        redis_link_awaits *awaits, void *arg);
+int redis_link_subscribe(struct redis_link *link, const char *channel, size_t len)
+    __attribute__((warn_unused_result));
+int redis_link_unsubscribe(struct redis_link *link, const char *channel, size_t len)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,88 @@
+/* What the files of a connection share: link.c keeps the connection alive, call.c sends
+ * commands and matches their replies. */
+#ifndef RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
+#define RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
+
+#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
+
+#include "server/base/pool.h"
+#include "storage/redis/guard.h"
+#include "storage/redis/link.h"
+
+enum link_state {
+    LINK_DISCONNECTED, /* until the retry timer fires */
+    LINK_CONNECTING,   /* the socket is connecting, or the first commands are under way */
+    LINK_UP,
+    LINK_LEAVING, /* sends nothing more; given up when the last reply is there */
+    LINK_CLOSING  /* hiredis is running the pending callbacks */
+};
+
+enum { REDIS_REASON_SIZE = 128 };
+
+/* A command whose reply is awaited, in the order of sending. */
+struct redis_call {
+    struct redis_call *prev, *next;
+    struct redis_link *link;
+    redis_done *done;
+    void *arg;
+    int64_t sent_ns;
+    enum script script;
+    bool pooled;
+    bool is_unsendable; /* there was no memory for its arguments */
+    size_t key_count, argc;
+    size_t args_len; /* of a script's formatted arguments, kept in case it has to be sent as
+                        EVAL; 0: no script */
+    char args[];
+};
+
+struct redis_link {
+    struct redis_link_options options;
+    enum link_state state;
+    redisAsyncContext *context; /* NULL while disconnected; hiredis frees it */
+    struct redis_guard guard;
+    struct loop_watch socket;
+    uint32_t watched_events;
+    bool write_wanted; /* hiredis has something to send */
+    size_t gathered;   /* commands that wait to be sent, together */
+    bool give_up;      /* at the end of this turn */
+    bool stopped;
+    bool probed_text;    /* the probe ran as EVAL; it is tried as EVALSHA next */
+    bool writes_refused; /* MISCONF: Redis cannot save what it would be told */
+    bool may_ping;
+    struct loop_hook turn;
+    struct timer retry, deadline;
+    int64_t backoff_ms;
+    struct redis_call *calls;
+    struct pool call_pool;      /* of those with short arguments */
+    struct redis_call *refused; /* could not be sent: `refuse` tells them so */
+    struct timer refuse;
+    char reason[REDIS_REASON_SIZE];
+    /* The last connection that was up, and may have carried commands: Redis' process and the
+     * connection's id there (0: none yet). The new ones become these when the connection is up.
+     */
+    struct redis_server server;
+    char new_run_id[REDIS_RUN_ID_SIZE];
+    size_t probed; /* slots of the probe that were asked for */
+    int64_t client_id, new_client_id;
+    redis_link_pushed *pushed;
+    void *pushed_arg;
+};
+
+/* link.c */
+void redis_link_note_reason(struct redis_link *link, const char *reason);
+/* To be called when a reply shows that this Redis cannot serve any more (a replica now, …). */
+void redis_link_leave(struct redis_link *link, const char *reason);
+
+/* call.c */
+void redis_link_calls_init(struct redis_link *link);
+/* Frees what was kept for others, when the last call has ended. */
+void redis_link_calls_release(struct redis_link *link);
+/* Sends the probe, while the connection is still being checked. `done` gets the link. */
+int redis_link_send_probe(struct redis_link *link, const struct script_args *args, bool as_text,
+                          redis_done *done) __attribute__((warn_unused_result));
+void redis_link_watch_deadline(struct redis_link *link);
+/* Ends the calls that could not be sent. */
+void redis_link_refuse_calls(void *link);
+
+#endif

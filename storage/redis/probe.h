@@ -1,0 +1,22 @@
+/* What a new connection tries, to learn whether its user is permitted everything. */
+#ifndef RLOCKD_STORAGE_REDIS_PROBE_H
+#define RLOCKD_STORAGE_REDIS_PROBE_H
+
+#include <stddef.h>
+
+/* Keys of one slot, at least one. */
+struct redis_probe_keys {
+    const char *const *names;
+    size_t count;
+};
+
+/* probe.lua runs on the keys of each slot, one slot after the other, and once on the channels.
+ */
+struct redis_probe {
+    const struct redis_probe_keys *keys;
+    size_t slot_count;
+    const char *const *channels;
+    size_t channel_count;
+};
+
+#endif

@@ -1,0 +1,44 @@
+/* What Redis says: the values of a reply, and what an error means. */
+#ifndef RLOCKD_STORAGE_REDIS_REPLY_H
+#define RLOCKD_STORAGE_REDIS_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum redis_outcome {
+    REDIS_DONE,    /* executed; there is a reply */
+    REDIS_REFUSED, /* certainly not executed */
+    REDIS_UNKNOWN  /* nobody can know */
+};
+
+enum redis_refusal {
+    REDIS_NOT_REFUSED,
+    REDIS_REFUSED_UNAVAILABLE, /* loading, read-only, busy, not enough replicas, … */
+    REDIS_REFUSED_OUT_OF_MEMORY,
+    REDIS_REFUSED_WRONG_TYPE, /* a key holds another type than the command is for */
+    REDIS_REFUSED_PERMISSION
+};
+
+/* A value of a reply: a text, an integer, nil, or an array of values. Readers get 0, NULL or an
+ * empty text for a wrong type or index: what Redis says is checked where it is used. */
+struct redis_value;
+
+size_t value_count(const struct redis_value *value);
+const struct redis_value *value_at(const struct redis_value *value, size_t i);
+bool value_is_nil(const struct redis_value *value);
+bool value_is_integer(const struct redis_value *value);
+/* Of an integer, or of a text that begins with its digits. */
+int64_t value_integer(const struct redis_value *value);
+/* With a NUL behind its `len` bytes. */
+const char *value_text(const struct redis_value *value, size_t *len);
+
+/* What an error reply means, from its first word (Redis ≥ 7) or from within the text that
+ * Redis 6.2 wraps around a script's error. */
+enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refusal);
+
+/* The part of an error that begins with its word, also where Redis 6.2 wraps a script's error.
+ */
+const char *redis_error_cause(const char *error);
+
+#endif

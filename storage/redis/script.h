@@ -1,0 +1,61 @@
+/* The Lua scripts that every change of a lock goes through: storage/scripts/, embedded at build
+ * time. */
+#ifndef RLOCKD_STORAGE_REDIS_SCRIPT_H
+#define RLOCKD_STORAGE_REDIS_SCRIPT_H
+
+#include <stddef.h>
+
+/* In the order of the file names. */
+enum script {
+    SCRIPT_ACQUIRE,
+    SCRIPT_COUNTER_CREATE,
+    SCRIPT_COUNTER_DELETE,
+    SCRIPT_COUNTER_LOOK,
+    SCRIPT_COUNTER_WITHDRAW,
+    SCRIPT_FAIR_ACQUIRE,
+    SCRIPT_FORCE_UNLOCK,
+    SCRIPT_INDEX_CLAIM,
+    SCRIPT_INDEX_SET,
+    SCRIPT_LATCH_AWAIT,
+    SCRIPT_LATCH_COUNT_DOWN,
+    SCRIPT_LEASE_CLAIM,
+    SCRIPT_LEASE_END,
+    SCRIPT_LEASE_WATCH,
+    SCRIPT_LOOK,
+    SCRIPT_PERMIT_ACQUIRE,
+    SCRIPT_PERMIT_LOOK,
+    SCRIPT_PERMIT_RELEASE,
+    SCRIPT_PERMIT_RENEW,
+    SCRIPT_PERMIT_WITHDRAW,
+    SCRIPT_PROBE,
+    SCRIPT_RELEASE,
+    SCRIPT_RENEW,
+    SCRIPT_RW_ACQUIRE,
+    SCRIPT_SEMAPHORE_ACQUIRE,
+    SCRIPT_SEMAPHORE_DRAIN,
+    SCRIPT_SEMAPHORE_RELEASE,
+    SCRIPT_SESSION_BIND,
+    SCRIPT_SESSION_BRIEF,
+    SCRIPT_SESSION_DUE,
+    SCRIPT_SESSION_END,
+    SCRIPT_SESSION_GET,
+    SCRIPT_SESSION_KEEP_ALIVE,
+    SCRIPT_SESSION_OPEN,
+    SCRIPT_SESSION_SETTLE,
+    SCRIPT_SESSION_UNBIND,
+    SCRIPT_SET_ACQUIRE,
+    SCRIPT_SET_NAMES,
+    SCRIPT_WITHDRAW,
+    SCRIPT_COUNT
+};
+
+struct script_row {
+    const char *name;
+    const char *sha1; /* of the text: what EVALSHA takes */
+    const char *text;
+    size_t len;
+};
+
+const struct script_row *script_row(enum script script);
+
+#endif

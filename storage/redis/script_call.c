@@ -1,0 +1,63 @@
+/* Requests to Redis as the stores write them. */
+#include "storage/redis/script_call.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "server/base/text.h"
+
+void args_init(struct script_args *args)
+{
+    args->key_count = 0; /* the rest is written before it is read */
+    args->count = 0;
+    args->number_count = 0;
+}
+
+void args_key(struct script_args *args, size_t at, const char *text, size_t len)
+{
+    assert(at < SCRIPT_KEYS_MAX);
+    while (args->key_count <= at)
+        args->keys[args->key_count++] = (struct script_text){0};
+    args->keys[at] = (struct script_text){text, len};
+}
+
+void args_text(struct script_args *args, size_t at, const char *text, size_t len)
+{
+    assert(at < SCRIPT_ARGS_MAX);
+    while (args->count <= at)
+        args->args[args->count++] = (struct script_text){"", 0};
+    args->args[at] = (struct script_text){text, len};
+}
+
+void args_string(struct script_args *args, size_t at, const char *text)
+{
+    args_text(args, at, text, strlen(text));
+}
+
+void args_number(struct script_args *args, size_t at, int64_t number)
+{
+    assert(args->number_count < SCRIPT_NUMBERS_MAX);
+    char *text = args->numbers[args->number_count++];
+    args_text(args, at, text, text_format_int64(text, number));
+}
+
+struct redis_tag redis_tag_of(const char *key, size_t len)
+{
+    const char *open = memchr(key, '{', len);
+    const char *close = open ? memchr(open, '}', len - (size_t)(open - key)) : NULL;
+
+    /* Without a pair of braces, or with nothing in the first one, the whole key counts. */
+    if (close == NULL || close == open + 1)
+        return (struct redis_tag){key, len};
+    return (struct redis_tag){open + 1, (size_t)(close - open - 1)};
+}
+
+struct script_call script_call_make(enum script script, const struct script_args *args)
+{
+    assert(args->key_count > 0);
+    for (size_t i = 0; i < args->key_count; i++)
+        assert(args->keys[i].text != NULL);
+    return (struct script_call){.script = script,
+                                .tag = redis_tag_of(args->keys[0].text, args->keys[0].len),
+                                .args = args};
+}

@@ -1,0 +1,65 @@
+/* A request to Redis as the stores write it, before anybody knows where it will run: a script
+ * with its keys and arguments, or a plain command; and the tag that decides where. */
+#ifndef RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
+#define RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/redis/script.h"
+
+enum {
+    SCRIPT_KEYS_MAX = 128, /* four keys of each of 32 locks */
+    SCRIPT_ARGS_MAX = 128, /* a batch of 60 refs with a verdict each, and a few more */
+    SCRIPT_NUMBERS_MAX = 8
+};
+
+struct script_text {
+    const char *text;
+    size_t len;
+};
+
+/* KEYS and ARGV, each set by its position (build/gen/script_args.h). An argument that is not
+ * set is empty, and is not sent when no argument behind it is set. The texts live where the
+ * caller keeps them. */
+struct script_args {
+    size_t key_count, count; /* of KEYS, of ARGV */
+    size_t number_count;
+    struct script_text keys[SCRIPT_KEYS_MAX];
+    struct script_text args[SCRIPT_ARGS_MAX];
+    char numbers[SCRIPT_NUMBERS_MAX][24];
+};
+
+void args_init(struct script_args *args);
+void args_key(struct script_args *args, size_t at, const char *text, size_t len);
+void args_text(struct script_args *args, size_t at, const char *text, size_t len);
+void args_string(struct script_args *args, size_t at, const char *text);
+void args_number(struct script_args *args, size_t at, int64_t number);
+
+/* The part of a key or channel that Redis Cluster hashes: what stands in its first pair of
+ * braces, or all of it. Keys with the same tag are on one node. Points into the key. */
+struct redis_tag {
+    const char *text;
+    size_t len;
+};
+
+struct redis_tag redis_tag_of(const char *key, size_t len);
+
+struct script_call {
+    enum script script;
+    struct redis_tag tag;
+    const struct script_args *args;
+};
+
+/* The call runs where its first key is; each script touches keys of that one tag only. Every
+ * key must be set. */
+struct script_call script_call_make(enum script script, const struct script_args *args);
+
+/* A command without a script: its name and its arguments. */
+struct redis_command {
+    size_t argc;
+    const char *const *argv;
+    const size_t *lens;
+};
+
+#endif

@@ -1,0 +1,278 @@
+#include "storage/redis/subscriber.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "server/base/clock.h"
+
+/* A message to ourselves goes round this often; one that takes longer than
+ * the limit means that other messages are lost, too. Redis cannot be asked: in subscribed mode
+ * hiredis 0.14 does not see the answer to PING. */
+#define BEAT_EVERY_NS (1 * CLOCK_NS_PER_S)
+#define BEAT_LIMIT_NS (2 * CLOCK_NS_PER_S)
+/* A lost connection that comes back sooner is no reason to send clients elsewhere: waits go on
+ * by polling. */
+#define TROUBLE_AFTER_NS (3 * CLOCK_NS_PER_S)
+
+enum channel_state {
+    CHANNEL_WANTED,  /* to be subscribed when the connection is up */
+    CHANNEL_PENDING, /* SUBSCRIBE is under way */
+    CHANNEL_LIVE,
+    CHANNEL_LEAVING /* UNSUBSCRIBE is under way; a new SUBSCRIBE must not overtake its answer */
+};
+
+struct subscriber_channel {
+    UT_hash_handle hh;
+    enum channel_state state;
+    struct subscription *owner; /* NULL: nobody's any more */
+    size_t len;
+    char name[];
+};
+
+struct subscriber {
+    struct subscriber_options options;
+    struct redis_link *link;
+    struct subscriber_channel *channels;
+    struct subscription heart;
+    struct timer beat;
+    int64_t beat_sent_ns; /* 0: none is under way */
+    int64_t
+        deaf_since_ns; /* 0: messages arrive, as far as we know; INT64_MIN: they never did */
+};
+
+static void subscribe(struct subscriber *subscriber, struct subscriber_channel *channel)
+{
+    bool sent = redis_link_subscribe(subscriber->link, channel->name, channel->len) == 0;
+
+    channel->state = sent ? CHANNEL_PENDING : CHANNEL_WANTED;
+}
+
+static void forget(struct subscriber *subscriber, struct subscriber_channel *channel)
+{
+    HASH_DEL(subscriber->channels, channel);
+    free(channel);
+}
+
+/* --- what the connection says ------------------------------------------------------------- */
+
+static void on_up(void *arg)
+{
+    struct subscriber *subscriber = arg;
+    struct subscriber_channel *channel, *next;
+
+    /* As if one were under way: the first thing to come back is the heart's own subscription.
+     */
+    subscriber->beat_sent_ns = loop_now_ns(subscriber->options.loop);
+    HASH_ITER(hh, subscriber->channels, channel, next) {
+        subscribe(subscriber, channel);
+    }
+}
+
+static void on_down(void *arg)
+{
+    struct subscriber *subscriber = arg;
+    struct subscriber_channel *channel, *next;
+
+    if (subscriber->deaf_since_ns == 0)
+        subscriber->deaf_since_ns = loop_now_ns(subscriber->options.loop);
+    HASH_ITER(hh, subscriber->channels, channel, next) {
+        channel->state = CHANNEL_WANTED;
+        if (channel->owner == NULL)
+            forget(subscriber, channel);
+    }
+}
+
+static void on_subscribed(struct subscriber_channel *channel)
+{
+    if (channel->state != CHANNEL_PENDING)
+        return;
+    channel->state = CHANNEL_LIVE;
+    if (channel->owner != NULL && channel->owner->ready != NULL)
+        channel->owner->ready(channel->owner->arg);
+}
+
+static void on_unsubscribed(struct subscriber *subscriber, struct subscriber_channel *channel)
+{
+    if (channel->owner != NULL)
+        subscribe(subscriber, channel); /* wanted again meanwhile */
+    else
+        forget(subscriber, channel);
+}
+
+static void on_push(void *arg, enum link_push push, const char *name, size_t len,
+                    const char *payload, size_t payload_len)
+{
+    struct subscriber *subscriber = arg;
+    struct subscriber_channel *channel;
+
+    HASH_FIND(hh, subscriber->channels, name, len, channel);
+    if (channel == NULL)
+        return;
+    switch (push) {
+    case LINK_PUSH_SUBSCRIBED:
+        on_subscribed(channel);
+        break;
+    case LINK_PUSH_UNSUBSCRIBED:
+        on_unsubscribed(subscriber, channel);
+        break;
+    case LINK_PUSH_MESSAGE:
+        if (channel->owner != NULL && channel->state == CHANNEL_LIVE)
+            channel->owner->message(channel->owner->arg, payload, payload_len);
+        break;
+    }
+}
+
+static bool awaits(void *arg, const char *name, size_t len)
+{
+    const struct subscriber *subscriber = arg;
+    struct subscriber_channel *channel;
+
+    HASH_FIND(hh, subscriber->channels, name, len, channel);
+    return channel != NULL && channel->state == CHANNEL_PENDING;
+}
+
+/* --- heartbeat ---------------------------------------------------------------------------- */
+
+static void on_heart_ready(void *arg)
+{
+    struct subscriber *subscriber = arg;
+
+    subscriber->beat_sent_ns = 0;
+    subscriber->deaf_since_ns = 0;
+    redis_link_proven(subscriber->link);
+}
+
+static void on_heart_message(void *arg, const char *payload, size_t len)
+{
+    struct subscriber *subscriber = arg;
+
+    (void)payload;
+    (void)len;
+    subscriber->beat_sent_ns = 0;
+}
+
+static void on_beat_published(void *arg, const struct redis_result *result)
+{
+    struct subscriber *subscriber = arg;
+
+    if (result->outcome != REDIS_DONE)
+        subscriber->beat_sent_ns = 0; /* the command connection's trouble */
+}
+
+static void on_beat(void *arg)
+{
+    struct subscriber *subscriber = arg;
+    int64_t now_ns = loop_now_ns(subscriber->options.loop);
+    const char *argv[] = {"PUBLISH", subscriber->options.heart_channel, "0"};
+    const size_t lens[] = {7, strlen(subscriber->options.heart_channel), 1};
+    const struct redis_command publish = {.argc = 3, .argv = argv, .lens = lens};
+
+    timer_arm(loop_timers(subscriber->options.loop), &subscriber->beat, now_ns + BEAT_EVERY_NS);
+    redis_link_check_writes(subscriber->options.commands);
+    if (!redis_link_is_up(subscriber->link))
+        return;
+    if (subscriber->beat_sent_ns != 0) {
+        if (now_ns - subscriber->beat_sent_ns > BEAT_LIMIT_NS)
+            redis_link_reconnect(subscriber->link, "messages do not arrive");
+        return;
+    }
+    subscriber->beat_sent_ns = now_ns;
+    redis_link_command(subscriber->options.commands, &publish, on_beat_published, subscriber);
+}
+
+const char *subscriber_trouble(const struct subscriber *subscriber)
+{
+    int64_t since_ns = subscriber->deaf_since_ns;
+
+    if (since_ns == 0 || (since_ns != INT64_MIN &&
+                          loop_now_ns(subscriber->options.loop) - since_ns < TROUBLE_AFTER_NS))
+        return "";
+    const char *reason = redis_link_last_reason(subscriber->link);
+    return reason[0] != '\0' ? reason : "no messages of Redis arrive";
+}
+
+/* --- subscriptions ------------------------------------------------------------------------ */
+
+void subscriber_add(struct subscriber *subscriber, struct subscription *subscription,
+                    const char *name, size_t len)
+{
+    struct subscriber_channel *channel;
+
+    HASH_FIND(hh, subscriber->channels, name, len, channel);
+    if (channel == NULL) {
+        channel = calloc(1, sizeof(*channel) + len + 1);
+        assert(channel != NULL);
+        memcpy(channel->name, name, len);
+        channel->len = len;
+        HASH_ADD(hh, subscriber->channels, name, len, channel);
+        subscribe(subscriber, channel);
+    }
+    assert(channel->owner == NULL);
+    channel->owner = subscription;
+    subscription->channel = channel;
+}
+
+void subscriber_remove(struct subscriber *subscriber, struct subscription *subscription)
+{
+    struct subscriber_channel *channel = subscription->channel;
+
+    subscription->channel = NULL;
+    channel->owner = NULL;
+    if (channel->state == CHANNEL_LEAVING)
+        return;
+    if (channel->state != CHANNEL_WANTED &&
+        redis_link_unsubscribe(subscriber->link, channel->name, channel->len) == 0)
+        channel->state = CHANNEL_LEAVING;
+    else
+        forget(subscriber, channel);
+}
+
+bool subscription_is_live(const struct subscription *subscription)
+{
+    return subscription->channel != NULL && subscription->channel->state == CHANNEL_LIVE;
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+struct subscriber *subscriber_new(const struct subscriber_options *options)
+{
+    struct subscriber *subscriber = calloc(1, sizeof(*subscriber));
+
+    if (subscriber == NULL)
+        return NULL;
+    subscriber->options = *options;
+    subscriber->deaf_since_ns = INT64_MIN;
+    struct redis_link_options redis_options = {.url = options->url,
+                                               .loop = options->loop,
+                                               .metrics = options->metrics,
+                                               .up = on_up,
+                                               .down = on_down,
+                                               .arg = subscriber};
+    subscriber->link = redis_link_new(&redis_options);
+    if (subscriber->link == NULL) {
+        free(subscriber);
+        return NULL;
+    }
+    redis_link_on_push(subscriber->link, on_push, awaits, subscriber);
+    subscriber->heart = (struct subscription){
+        .ready = on_heart_ready, .message = on_heart_message, .arg = subscriber};
+    subscriber_add(subscriber, &subscriber->heart, subscriber->options.heart_channel,
+                   strlen(subscriber->options.heart_channel));
+    subscriber->beat = (struct timer){.fire = on_beat, .arg = subscriber};
+    on_beat(subscriber);
+    return subscriber;
+}
+
+void subscriber_free(struct subscriber *subscriber)
+{
+    struct subscriber_channel *channel, *next;
+
+    timer_cancel(loop_timers(subscriber->options.loop), &subscriber->beat);
+    redis_link_free(subscriber->link);
+    HASH_ITER(hh, subscriber->channels, channel, next) {
+        forget(subscriber, channel);
+    }
+    free(subscriber);
+}

@@ -1,0 +1,37 @@
+/* The one subscriber connection of a worker: channels come and go with the locks that are
+ * waited for, survive a lost connection, and are known to be live or not. */
+#ifndef RLOCKD_STORAGE_REDIS_SUBSCRIBER_H
+#define RLOCKD_STORAGE_REDIS_SUBSCRIBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "storage/redis/link.h"
+#include "storage/redis/subscription.h"
+
+struct subscriber;
+
+struct subscriber_options {
+    const struct redis_url *url;
+    struct loop *loop;
+    struct metrics *metrics;
+    struct redis_link *commands; /* for the heartbeat: a message to ourselves */
+    const char *heart_channel;   /* of this worker alone */
+};
+
+/* Starts connecting. NULL: out of memory. */
+struct subscriber *subscriber_new(const struct subscriber_options *options);
+/* Every subscription must have been removed. */
+void subscriber_free(struct subscriber *subscriber);
+
+/* Why messages do not arrive, as one phrase for operators; empty while they do, and for the
+ * seconds that a lost connection may take to come back. */
+const char *subscriber_trouble(const struct subscriber *subscriber);
+
+void subscriber_add(struct subscriber *subscriber, struct subscription *subscription,
+                    const char *channel, size_t len);
+void subscriber_remove(struct subscriber *subscriber, struct subscription *subscription);
+
+#endif

@@ -1,0 +1,23 @@
+/* Interest in one channel of Redis. */
+#ifndef RLOCKD_STORAGE_REDIS_SUBSCRIPTION_H
+#define RLOCKD_STORAGE_REDIS_SUBSCRIPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct subscriber_channel;
+
+/* Embedded in its owner. At most one for a channel. */
+struct subscription {
+    /* Redis has acknowledged the subscription, now or again after the connection was lost: what
+     * was published before may have been missed. */
+    void (*ready)(void *arg);
+    void (*message)(void *arg, const char *payload, size_t len);
+    void *arg;
+    struct subscriber_channel *channel;
+};
+
+/* Acknowledged, and the connection stands as far as we know. */
+bool subscription_is_live(const struct subscription *subscription);
+
+#endif

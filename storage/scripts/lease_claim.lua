@@ -1,0 +1,25 @@
+-- Says whether a lease holds, for its session or for a look with the token alone. What a client
+-- is told of is claimed: the attempt that was granted is not withdrawn any more.
+--
+-- KEYS lock record counter...
+-- ARGV lease_id window_ms [claim]
+--
+--   KEYS       for each lock of the lease
+--   window_ms  for which the token of an ended lease is known
+--   claim      "1": what holds is claimed
+--
+-- Replies  held, token, remaining ms, record, holds; of a set their tokens and holds, a blank
+--            between; the record as it was
+--          waiting | gone: it neither holds nor waits | ended, reason, ""
+--          lost, reason, kind: it held and is over, and is ended by this call
+--
+-- The first write is one that Redis allows when memory is short.
+-- modules lock fair read write permit
+local lease = lib.record.read(lease_id, 3, 2)
+local reply, holds, left = lib.held.answer(lease, window_ms)
+if reply then return reply end
+local text = lib.record.format(lease, 1)
+if claim == '1' then lib.lease.claim(lease) end
+local counters = {}
+for i = 3, #KEYS, 3 do counters[i / 3] = KEYS[i] end
+return {'held', lib.lease.tokens_of(lease, counters), left, text, table.concat(holds, ' ')}

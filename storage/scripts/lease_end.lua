@@ -1,0 +1,27 @@
+-- Ends a lease of a session: releases what it holds or takes it out of the line, and spends its
+-- token, also when no request with it has come yet.
+--
+-- KEYS lock record...
+-- ARGV lease_id reason window_ms
+--
+--   KEYS       for each lock of the lease
+--   reason     why: session-ended or released
+--   window_ms  for which the token of an ended lease is known
+--
+-- Replies  1: the lease held | 0
+--
+-- The same again gives the same reply within the window: the first reply may have been lost. The
+-- first write is one that Redis allows when memory is short.
+-- modules lock fair read write permit
+local leases, lease = lib.lease, lib.record.read(lease_id, 2, 2)
+if lease and lease.state == 'ended' then
+  return lease.detail == reason and lease.left ~= '' and 1 or 0
+end
+call('pexpire', KEYS[2], window_ms)
+local has_held = lease and lease.state == 'held' and leases.release(lease)
+local is_waiting = lease and lease.state == 'waiting'
+if is_waiting then leases.leave_line(lease) end
+local spent = lease or lib.record.stand_all({token = ''}, lease_id, 2, 2)
+leases.spend(spent.keys, reason, window_ms, has_held and 1)
+if is_waiting then leases.publish(lease) end
+return has_held and 1 or 0

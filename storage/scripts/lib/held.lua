@@ -1,0 +1,21 @@
+-- What the scripts that a session's home leads to say about a lease.
+local leases = lib.lease
+
+local function lose(lease, window, reason)
+  return {'lost', leases.lose(lease, window, reason), lease.kind}
+end
+
+-- The reply about a lease that does not hold; or nil, the holds on each of its locks, and the
+-- ms that are left.
+local function answer(lease, window)
+  if not lease then return {'gone'} end
+  if lease.state == 'ended' then return {'ended', lease.detail, ''} end
+  if lease.state == 'waiting' then return {'waiting'} end
+  local holds = leases.holds_of(lease)
+  if not holds then return lose(lease, window) end
+  local left = leases.time_left(lease, window)
+  if left == 0 and lease.watchdog ~= '1' then return lose(lease, window, 'expired') end
+  return nil, holds, left
+end
+
+return {answer = answer}

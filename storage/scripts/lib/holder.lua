@@ -1,0 +1,72 @@
+-- The holder of a lock, as a reply tells it.
+local field_of, record = lib.field, lib.record
+
+-- The record of a lease of an owner that reads.
+local function reading(lock, field)
+  local ref = try('get', lib.readers.key_of(lock, field, 1))
+  if type(ref) ~= 'string' or #ref < 36 then return nil end
+  return record.find(lock, ref)
+end
+
+-- Whatever is known of the holder `field` of a lock:
+--   kind   of a lock without a mode, "lock" or "fair", which look alike in Redis; nil: a Java
+--          client holds the lock, and no client waits in a queue
+--   text   the record of the holder's lease; of an owner three lines: see lib/owner.lua; of an
+--          owner that reads the record of one of its leases; "": none of them
+--   lease  that of the record, if there is one
+local function describe(lock, field, mode)
+  local is_ours = field_of.is_ours(field)
+  local ref = is_ours and field_of.ref_of(field)
+  local lease, text
+  if ref then lease, text = record.find(lock, ref) end
+  if not lease and is_ours then
+    if mode == 'read' then
+      lease, text = reading(lock, field)
+    else
+      local marker, kind = lib.owner.find(lock, field)
+      if marker then return kind, marker end
+    end
+  end
+  if lease and lease.state == 'held' then return lease.kind, text, lease end
+  if ref then return mode or 'lock', '' end -- a lease without a record
+  if not mode and call('exists', lib.keys.queue_of(lock)) == 1 then return 'fair', '' end
+  return nil, ''
+end
+
+-- A reply that the lock is busy. `remaining`: ms after which to try again. `text`: that of
+-- describe(). `number`: of the lock in a set; nil: one lock.
+local function busy(remaining, field, count, text, number)
+  return {'busy', remaining, field, tonumber(count) or 0, text, number}
+end
+
+-- The same for a holder that has not been described yet, of a lock with the hash field `mode`
+-- or without it (nil).
+local function busy_with(remaining, lock, field, mode, number)
+  local _, text = describe(lock, field, mode)
+  return busy(remaining, field, call('hget', lock, field), text, number)
+end
+
+-- A reply that a lease waits for this lock, whichever client holds it.
+local function busy_now(lock, number)
+  local fields, mode = try('hrandfield', lock, 2), nil
+  if fields.err then fields = {} end
+  for i = #fields, 1, -1 do
+    if fields[i] == 'mode' then mode = table.remove(fields, i) end
+  end
+  local remaining = call('pttl', lock)
+  if not fields[1] then return busy(remaining, '', 0, '', number) end
+  if mode then mode = lib.readers.is_writer(fields[1]) and 'write' or 'read' end
+  return busy_with(remaining, lock, fields[1], mode, number)
+end
+
+-- The same for all locks of a set: the first of them that is held.
+local function busy_all(lease)
+  if not lease.is_set then return busy_now(lease.locks[1]) end
+  for i, lock in ipairs(lease.locks) do
+    local reply = busy_now(lock, i)
+    if reply[3] ~= '' then return reply end
+  end
+  return busy(-1, '', 0, '', 0)
+end
+
+return {describe = describe, busy = busy, busy_with = busy_with, busy_all = busy_all}

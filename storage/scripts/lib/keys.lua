@@ -1,0 +1,28 @@
+-- Names of keys and channels that are derived from the name of a lock, by Redisson's rules. All
+-- of a lock's keys are in its slot.
+
+local function companion(prefix, lock)
+  if string.find(lock, '{', 1, true) then return prefix .. ':' .. lock end
+  return prefix .. ':{' .. lock .. '}'
+end
+
+local function suffixed(lock, suffix)
+  if string.find(lock, '{', 1, true) then return lock .. ':' .. suffix end
+  return '{' .. lock .. '}:' .. suffix
+end
+
+local function counter_of(lock) return companion('redisson_lock_token', lock) end
+
+local function queue_of(lock) return companion('redisson_lock_queue', lock) end
+
+-- A key of rlockd's beside a lock: `waiters`, `places`, `forced`, `owner`, and with the ref of
+-- a lease (lib/record.lua) `lease`.
+local function sibling(lock, what, ref)
+  local key = companion('rlockd:' .. what, lock)
+  return ref and key .. ':' .. ref or key
+end
+
+return {
+  companion = companion, suffixed = suffixed, counter_of = counter_of, queue_of = queue_of,
+  sibling = sibling
+}

@@ -1,0 +1,24 @@
+-- What the watchdog has to do for a session.
+-- KEYS session notes due
+-- ARGV batch
+--
+-- batch  leases to name at most
+--
+-- Replies  open, ms until the session wants to be visited when nothing is due,
+--            [ref, ms by which it is late, ...] of the leases that are due
+--          expired: it is to be ended, or its end is to be worked off
+--          unknown: nothing is left to do
+-- modules
+
+local now = lib.number.epoch_ms()
+local open, reason = lib.session_home.open(session, now)
+if not open then
+  local is_worked_off = call('hget', session, 'state') == 'ended' and
+    call('exists', notes) == 0
+  return {(reason == 'unknown' or is_worked_off) and 'unknown' or 'expired'}
+end
+local found = call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
+for i = 2, #found, 2 do found[i] = now - found[i] end
+local first = call('zrange', due, 0, 0, 'withscores')
+local next_at = math.min(first[2] or open.deadline, open.deadline)
+return {'open', math.max(next_at - now, 0), found}

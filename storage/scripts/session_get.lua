@@ -1,0 +1,16 @@
+-- Looks at a session; what session_keep_alive.lua replies, without a longer life.
+-- KEYS session notes lost
+-- ARGV
+--
+-- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
+--            [ref, note, ...], [ref, reason and kind, ...] of what was lost and not told yet
+--          ended, reason
+-- modules
+
+local now = lib.number.epoch_ms()
+local open, reason = lib.session_home.open(session, now)
+if not open then return {'ended', reason} end
+return {
+  'open', open.deadline - now, open.ttl, now - open.opened, open.name, now,
+  call('hgetall', notes), call('hgetall', lost)
+}

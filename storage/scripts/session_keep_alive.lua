@@ -1,0 +1,28 @@
+-- Keeps a session alive for another ttl, and reads its notes and what it lost.
+-- KEYS session notes due lost
+-- ARGV window_ms age_ms wait_ms
+--
+-- age_ms   ms since the keep-alive arrived, from when on its ttl counts
+-- wait_ms  ms that the client wants its answer held: at most half of the ttl
+--
+-- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
+--            [ref, note, ...] and the sentinel, an empty ref,
+--            [ref, reason and kind, ...] of what was lost and not told yet
+--          ended, reason | wait-too-long, ttl
+--
+-- The first write is one that Redis allows when memory is short.
+-- modules
+
+local now = lib.number.epoch_ms()
+local open, reason = lib.session_home.open(session, now)
+if not open then return {'ended', reason} end
+if tonumber(wait_ms) > open.ttl / 2 then return {'wait-too-long', open.ttl} end
+
+-- An older keep-alive that comes late does not take back what a newer keep-alive gave.
+local deadline = math.max(open.deadline, now - age_ms + open.ttl)
+for _, key in ipairs(KEYS) do call('pexpire', key, deadline - now + window_ms) end
+call('hset', session, 'deadline', deadline)
+return {
+  'open', deadline - now, open.ttl, now - open.opened, open.name, now,
+  call('hgetall', notes), call('hgetall', lost)
+}

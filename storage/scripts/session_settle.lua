@@ -1,0 +1,75 @@
+-- Writes down what the locks' homes say of leases of an open session.
+-- KEYS session notes due lost
+-- ARGV window_ms again_ms verdicts...
+--
+-- again_ms  a lease that was renewed is looked at again within this time
+-- verdicts  ref and verdict of each lease, at most 100 pairs:
+--           renewed               the watchdog renewed it
+--           later <ms>            nothing to do for so long: the lease ends then, or waits
+--           gone                  the lease neither holds nor waits; its note stays as long
+--                                 as a request for the lease may be under way
+--           lost <reason> <kind>  the lease held and is over: the next keep-alive tells it
+--
+-- Replies  open, ms until the session wants to be visited | ended, reason
+--
+-- A lease without a note was settled before and is left alone. The script's first write is one
+-- that Redis allows when memory is short.
+-- modules
+
+local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
+
+local now = lib.number.epoch_ms()
+local open, reason = lib.session_home.open(session, now)
+if not open then return {'ended', reason} end
+
+-- Earlier by up to a tenth, so that sessions that were opened at the same time spread.
+local renewed_again = now + again_ms - math.floor(now % 97 * again_ms / 970)
+local scores, has_losses = {}, false
+
+local function look_again(ref, at)
+  scores[#scores + 1] = at
+  scores[#scores + 1] = ref
+end
+
+local function forget(ref)
+  call('zrem', due, ref)
+  call('hdel', notes, ref)
+end
+
+local function lose(ref, verdict)
+  local why, kind = string.match(verdict, '^lost (%S*) (%S*)$')
+  forget(ref)
+  if call('hlen', lost) < LOSSES_MAX then
+    call('hset', lost, ref, why .. '\n' .. kind)
+  end
+  has_losses = true
+end
+
+call('zrem', due, ' ')
+for i = 3, #ARGV, 2 do
+  local ref, verdict = ARGV[i], ARGV[i + 1]
+  local note = call('hget', notes, ref)
+  if not note then
+    call('zrem', due, ref)
+  elseif verdict == 'renewed' then
+    look_again(ref, renewed_again)
+  elseif verdict == 'gone' then
+    if now - (string.match(note, '^%d+') or 0) > UNDER_WAY_MS then
+      forget(ref)
+    else
+      look_again(ref, now + math.min(LOOK_AGAIN_MS, again_ms))
+    end
+  elseif string.sub(verdict, 1, 6) == 'later ' then
+    look_again(ref, now + string.sub(verdict, 7))
+  else
+    lose(ref, verdict)
+  end
+end
+if #scores > 0 then call('zadd', due, unpack(scores)) end
+if has_losses then
+  call('pexpire', lost, open.deadline - now + window_ms)
+  call('publish', 'rlockd:sessions', string.match(session, '{(.*)}'))
+end
+
+local first = call('zrange', due, 0, 0, 'withscores')
+return {'open', math.max(math.min(first[2] or open.deadline, open.deadline) - now, 0)}

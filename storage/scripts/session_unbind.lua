@@ -1,0 +1,25 @@
+-- Forgets one attempt of a lease, which came to nothing. Without attempt the lease is over, and
+-- its note goes whatever attempts it has.
+-- KEYS notes due
+-- ARGV ref [attempt]
+--
+-- Reply  1: the note of the lease is gone by this call | 0: it stays, or there was none
+--
+-- The script's first write is one that Redis allows when memory is short.
+
+if attempt then
+  local note = call('hget', notes, ref)
+  if not note then return 0 end
+  local since, attempts = string.match(note, '^(%d+)( .*)$')
+  if not since then return 0 end -- no note of ours
+  local first, last = string.find(attempts .. ' ', ' ' .. attempt .. ' ', 1, true)
+  if not first then return 0 end
+  local others = string.sub(attempts, 1, first - 1) .. string.sub(attempts, last)
+  if others ~= '' then
+    call('hdel', notes, ' ')
+    call('hset', notes, ref, since .. others)
+    return 0
+  end
+end
+call('zrem', due, ref)
+return call('hdel', notes, ref)

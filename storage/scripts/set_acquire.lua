@@ -1,0 +1,95 @@
+-- Acquires several locks of one kind for one lease, a set, all of them or none, or confirms
+-- that this very lease holds them, or registers the lease as a waiter for each.
+--
+-- KEYS lock counter queue record...
+-- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [blocking]
+--
+--   KEYS, ARGV  those of acquire.lua, the keys for each lock; the locks are sorted by name, and
+--               their records end in ":m"
+--   blocking    number of the lock that blocked the last attempt; 0: none
+--
+-- Replies  granted, tokens, ttl or remaining ms, "" or record, holds
+--          held, tokens, remaining ms, record, holds
+--          busy, remaining ms, holder field, holds, text, number
+--          ended, reason, session id, kind | reused
+--          wrong-kind, number | upgrade, number | too-many, number
+--          tokens and holds: one of each lock, a blank between; record: of the first lock, with
+--          its token; number: of the lock, from 1
+-- modules lock read write
+local requests, record_of, keys = lib.request, lib.record, lib.keys
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
+  mode, registered)
+local locks = request.locks
+
+-- For a plain lock the same as objection() and take() of lib/read_write_request.lua.
+local plain = {}
+
+function plain.objection(_, lock, number)
+  local remaining = call('pttl', lock)
+  if remaining == -2 then
+    return not lib.fair_queue.is_empty(lock) and {'wrong-kind'} or nil, {}
+  end
+  local fields = try('hrandfield', lock, 2, 'withvalues')
+  local field, holds = fields[1], fields[2]
+  if fields.err or #fields ~= 2 or not lib.field.is_holder(field) then return {'wrong-kind'} end
+  local kind, text = lib.holder.describe(lock, field)
+  if kind == 'fair' then return {'wrong-kind'} end
+  if field ~= record_of.holder_of(request) then
+    return lib.holder.busy(remaining, field, holds, text, number)
+  end
+  return nil, {token = call('get', keys.counter_of(lock)) or '0'}
+end
+
+function plain.take(_, lock)
+  local left = math.max(call('pttl', lock), tonumber(ttl_ms))
+  local count = call('hincrby', lock, record_of.holder_of(request), 1)
+  call('pexpire', lock, lib.number.integer(left))
+  lib.owner.mark(request, lock, lib.number.integer(left))
+  return count
+end
+
+local way = request.kind == 'lock' and plain or lib.read_write_request
+
+-- A fencing token of each lock, before any lock is taken: this may fail. Nil and a reply.
+local function make_tokens(found)
+  local tokens = {}
+  for i, lock in ipairs(locks) do
+    local token, err = found[i].token, nil
+    if not token then token, err = lib.token.make(keys.counter_of(lock), fencing_ttl_ms) end
+    if not token then
+      return nil, string.find(err.err, 'WRONGTYPE', 1, true) and {'wrong-kind', i} or err
+    end
+    tokens[i] = token
+  end
+  return tokens
+end
+
+local function grant(found)
+  local tokens, err = make_tokens(found)
+  if not tokens then return requests.refuse(request, err) end
+  requests.attach(request, tokens)
+  local counts = {}
+  for i, lock in ipairs(locks) do
+    if found[i].token then lib.token.keep(keys.counter_of(lock), tonumber(keep_ms)) end
+    counts[i] = way.take(request, lock, found[i])
+  end
+  return requests.granted(request, table.concat(counts, ' '))
+end
+
+local reply = requests.answer(request) or requests.objection(request)
+if reply then return reply end
+
+-- A waiter queues on one lock of its set. A message about another lock of the set wakes it only
+-- if that lock was the one that blocked the last attempt.
+local found = {}
+for i, lock in ipairs(locks) do
+  local against
+  against, found[i] = way.objection(request, lock, i)
+  if against and against[1] ~= 'busy' then
+    against[2] = i
+    return requests.refuse(request, against)
+  end
+  if against and (not reply or i == tonumber(blocking)) then reply = against end
+end
+if not reply then return grant(found) end
+return requests.wait_in_line(request) or reply

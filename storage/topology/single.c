@@ -1,0 +1,160 @@
+/* One Redis that keeps everything: redis://, unix:// and the embedded one. */
+#include <stdlib.h>
+
+#include "storage/topology/topology_internal.h"
+
+struct single {
+    struct topology topology;
+    struct topology_node node;
+};
+
+static struct single *single_of(struct topology *topology)
+{
+    return (struct single *)topology;
+}
+
+static void on_up(void *arg)
+{
+    const struct single *single = arg;
+
+    single->topology.options.up(single->topology.options.arg);
+}
+
+static void on_down(void *arg)
+{
+    const struct single *single = arg;
+
+    single->topology.options.down(single->topology.options.arg);
+}
+
+static bool start_node(struct single *single)
+{
+    const struct topology_options *options = &single->topology.options;
+    struct topology_node *node = &single->node;
+    const struct redis_link_options link_options = {.url = options->url,
+                                                    .loop = options->loop,
+                                                    .metrics = options->metrics,
+                                                    .probe = options->probe,
+                                                    .up = on_up,
+                                                    .down = on_down,
+                                                    .arg = single};
+
+    node->commands = redis_link_new(&link_options);
+    if (node->commands == NULL)
+        return false;
+    const struct subscriber_options subscriber_options = {
+        .url = options->url,
+        .loop = options->loop,
+        .metrics = options->metrics,
+        .commands = node->commands,
+        .heart_channel = options->heart_channel};
+    node->subscriber = subscriber_new(&subscriber_options);
+    return node->subscriber != NULL;
+}
+
+static void single_free(struct topology *topology)
+{
+    struct single *single = single_of(topology);
+
+    if (single->node.commands != NULL)
+        redis_link_stop(single->node.commands);
+    if (single->node.subscriber != NULL)
+        subscriber_free(single->node.subscriber);
+    if (single->node.commands != NULL)
+        redis_link_free(single->node.commands);
+    free(single);
+}
+
+static struct topology *single_start(const struct topology_options *options)
+{
+    struct single *single = calloc(1, sizeof(*single));
+
+    if (single == NULL)
+        return NULL;
+    single->topology = (struct topology){.ops = &topology_single, .options = *options};
+    if (start_node(single))
+        return &single->topology;
+    single_free(&single->topology);
+    return NULL;
+}
+
+static void single_stop(struct topology *topology)
+{
+    redis_link_stop(single_of(topology)->node.commands);
+}
+
+static bool single_is_ready(const struct topology *topology, const char **why_not)
+{
+    const struct redis_link *commands = ((const struct single *)topology)->node.commands;
+
+    if (why_not != NULL)
+        *why_not = redis_link_down_reason(commands);
+    return redis_link_is_up(commands);
+}
+
+static const char *single_trouble(const struct topology *topology)
+{
+    const struct topology_node *node = &((const struct single *)topology)->node;
+
+    if (redis_link_refuses_writes(node->commands))
+        return REDIS_REFUSES_WRITES;
+    return subscriber_trouble(node->subscriber);
+}
+
+static struct topology_node *single_node_of(struct topology *topology,
+                                            const struct redis_tag *tag)
+{
+    (void)tag;
+    return &single_of(topology)->node;
+}
+
+static struct topology_node *single_next_node(struct topology *topology,
+                                              struct topology_node *node)
+{
+    return node == NULL ? &single_of(topology)->node : NULL;
+}
+
+static void single_script(struct topology *topology, const struct script_call *call,
+                          redis_done *done, void *arg)
+{
+    redis_link_script(single_of(topology)->node.commands, call, done, arg);
+}
+
+static void single_command(struct topology *topology, const struct redis_tag *tag,
+                           const struct redis_command *command, redis_done *done, void *arg)
+{
+    (void)tag;
+    redis_link_command(single_of(topology)->node.commands, command, done, arg);
+}
+
+static void single_node_command(struct topology *topology, struct topology_node *node,
+                                const struct redis_command *command, redis_done *done,
+                                void *arg)
+{
+    (void)topology;
+    redis_link_command(node->commands, command, done, arg);
+}
+
+static void single_subscribe(struct topology *topology, struct subscription *subscription,
+                             const char *channel, size_t len)
+{
+    subscriber_add(single_of(topology)->node.subscriber, subscription, channel, len);
+}
+
+static void single_unsubscribe(struct topology *topology, struct subscription *subscription)
+{
+    subscriber_remove(single_of(topology)->node.subscriber, subscription);
+}
+
+const struct topology_ops topology_single = {.start = single_start,
+                                             .stop = single_stop,
+                                             .free = single_free,
+                                             .is_ready = single_is_ready,
+                                             .trouble = single_trouble,
+                                             .node_of = single_node_of,
+                                             .next_node = single_next_node,
+                                             .script = single_script,
+                                             .command = single_command,
+                                             .node_command = single_node_command,
+                                             .subscribe = single_subscribe,
+                                             .unsubscribe = single_unsubscribe};

@@ -1,0 +1,88 @@
+/* Hands what the stores ask to the topology that the URL names. */
+#include "storage/topology/topology_internal.h"
+
+static const struct topology_ops *ops_for(const struct redis_url *url)
+{
+    switch (url->transport) {
+    case REDIS_TCP:
+    case REDIS_UNIX:
+        break;
+    }
+    return &topology_single;
+}
+
+struct topology *topology_new(const struct topology_options *options)
+{
+    return ops_for(options->url)->start(options);
+}
+
+void topology_stop(struct topology *topology)
+{
+    topology->ops->stop(topology);
+}
+
+void topology_free(struct topology *topology)
+{
+    topology->ops->free(topology);
+}
+
+const char *topology_trouble(const struct topology *topology)
+{
+    return topology->ops->trouble != NULL ? topology->ops->trouble(topology) : "";
+}
+
+bool topology_is_ready(const struct topology *topology, const char **why_not)
+{
+    return topology->ops->is_ready(topology, why_not);
+}
+
+void topology_script(struct topology *topology, const struct script_call *call,
+                     redis_done *done, void *arg)
+{
+    topology->ops->script(topology, call, done, arg);
+}
+
+void topology_command(struct topology *topology, const struct redis_tag *tag,
+                      const struct redis_command *command, redis_done *done, void *arg)
+{
+    topology->ops->command(topology, tag, command, done, arg);
+}
+
+struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node)
+{
+    return topology->ops->next_node(topology, node);
+}
+
+struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag)
+{
+    return topology->ops->node_of(topology, tag);
+}
+
+void topology_node_command(struct topology *topology, struct topology_node *node,
+                           const struct redis_command *command, redis_done *done, void *arg)
+{
+    topology->ops->node_command(topology, node, command, done, arg);
+}
+
+const struct redis_server *topology_node_server(const struct topology_node *node)
+{
+    return redis_link_server(node->commands);
+}
+
+bool topology_is_cluster(struct topology *topology)
+{
+    struct topology_node *node = topology_next_node(topology, NULL);
+
+    return node != NULL && topology_node_server(node)->is_cluster;
+}
+
+void topology_subscribe(struct topology *topology, struct subscription *subscription,
+                        const char *channel, size_t len)
+{
+    topology->ops->subscribe(topology, subscription, channel, len);
+}
+
+void topology_unsubscribe(struct topology *topology, struct subscription *subscription)
+{
+    topology->ops->unsubscribe(topology, subscription);
+}

@@ -1,0 +1,77 @@
+/* Where the keys are: the one door between the stores and the connections to Redis. The URL
+ * decides which topology there is behind it; nobody above this header knows. */
+#ifndef RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_H
+#define RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "storage/redis/call.h"
+#include "storage/redis/script_call.h"
+#include "storage/redis/subscription.h"
+#include "storage/redis/url.h"
+
+struct topology;
+/* A Redis that keeps a part of the keys, or all of them. Valid as long as the topology. */
+struct topology_node;
+
+struct topology_options {
+    const struct redis_url *url;
+    struct loop *loop;
+    struct metrics *metrics;
+    const struct redis_probe *probe; /* what each connection for commands is tried with */
+    const char *heart_channel;       /* of this worker alone */
+    /* Commands that were refused or lost may be asked again: some Redis came back, or a part of
+     * the keys has moved. */
+    void (*up)(void *arg);
+    /* Some commands are refused from now on. Comes after every callback that was pending. */
+    void (*down)(void *arg);
+    void *arg;
+};
+
+/* Starts connecting. The options' pointers must outlive the topology. NULL: out of memory. */
+struct topology *topology_new(const struct topology_options *options);
+/* Sends nothing more. Outside of its callbacks: every pending command ends before this returns,
+ * and so do those that their callbacks ask for. May be called again. */
+void topology_stop(struct topology *topology);
+/* Every subscription must have been removed. */
+void topology_free(struct topology *topology);
+
+/* Whether every key can be reached. If not, `*why_not` (unless NULL) is one phrase for
+ * operators; never a raw error of Redis. */
+bool topology_is_ready(const struct topology *topology, const char **why_not);
+
+/* What is wrong although every key can be reached, as one phrase for operators; empty when
+ * nothing is. */
+const char *topology_trouble(const struct topology *topology);
+
+/* Runs a script where its tag is. `done` comes exactly once, and later; REDIS_REFUSED when that
+ * Redis cannot be reached. The arguments are copied. */
+void topology_script(struct topology *topology, const struct script_call *call,
+                     redis_done *done, void *arg);
+/* The same for a command about keys of one tag. */
+void topology_command(struct topology *topology, const struct redis_tag *tag,
+                      const struct redis_command *command, redis_done *done, void *arg);
+
+/* Every node that keeps keys, in an order that stays: NULL begins, and NULL is the end. */
+struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node);
+/* The node that has this tag now; NULL: none is known. */
+struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag);
+/* A command about whatever this node keeps, such as SCAN. */
+void topology_node_command(struct topology *topology, struct topology_node *node,
+                           const struct redis_command *command, redis_done *done, void *arg);
+/* Which Redis process serves as this node, and since when. */
+const struct redis_server *topology_node_server(const struct topology_node *node);
+
+/* Whether the keys are in a cluster, as far as is known: keys of one script share a slot. */
+bool topology_is_cluster(struct topology *topology);
+
+/* Listens to a channel, whose tag is that of the keys that it tells of. */
+void topology_subscribe(struct topology *topology, struct subscription *subscription,
+                        const char *channel, size_t len);
+void topology_unsubscribe(struct topology *topology, struct subscription *subscription);
+
+#endif

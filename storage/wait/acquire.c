@@ -1,0 +1,413 @@
+/* Acquisitions, each a state machine. */
+#include "storage/wait/acquire.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "server/base/clock.h"
+#include "storage/objects/key.h"
+#include "storage/wait/acquire_internal.h"
+
+/* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica): Redis is not
+ * to be asked all the time, and a new connection wakes every waiter anyway. */
+enum { REFUSED_SLEEP_MS = 500 };
+/* A note of an attempt stays in the lease's session for longer than this whatever the lock's
+ * home says; an attempt that comes later is noted again. */
+#define NOTE_NS (5 * CLOCK_NS_PER_S)
+
+#define TO(state) (1U << (state))
+
+/* The states that may follow each state. */
+static const unsigned next_states[STATE_COUNT] = {
+    [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT),
+    [PREPARING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) |
+                  TO(ORPHANED) | TO(ENDED),
+    [TRYING] = TO(PARKED) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
+    [TRYING_FULL] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
+    [PARKED] = TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ENDED),
+    [RETRYING] = TO(PARKED) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
+    [LAST_ATTEMPT] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
+    [ORPHANED] = TO(ENDED),
+};
+
+static void on_tried(void *arg, const struct attempt_result *result);
+static void on_prepared(void *arg, const struct preparation *preparation);
+
+void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state)
+{
+    assert(next_states[acquisition->state] & TO(state));
+    acquisition->state = state;
+}
+
+/* The name in Redis of the object that is waited for: of a set, the lock that blocked the last
+ * attempt. */
+static size_t waited_name(const struct acquisition *acquisition,
+                          char name[static KEY_NAME_MAX + 1])
+{
+    const struct lock_names *names = acquisition->lease->names;
+    size_t index = acquisition->attempt.blocking_index;
+    size_t i = index > 0 && index <= names->count ? index - 1 : 0;
+
+    return lock_store_key_name(acquisition->acquirer->options.store, names->name[i], name,
+                               KEY_NAME_MAX + 1);
+}
+
+static bool is_full(const struct acquirer *acquirer)
+{
+    return acquirer->options.slots->used >= acquirer->options.slots->limit;
+}
+
+/* --- attempts ----------------------------------------------------------------------------- */
+
+static void send_attempt(struct acquisition *acquisition, enum acquisition_state state,
+                         int64_t wait_ms)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+
+    acquisition_enter(acquisition, state);
+    acquisition->attempt.wait_ms = wait_ms;
+    acquisition->generation = waiters_generation(acquirer->options.waiters);
+    acquisition->lease_generation = waiters_lease_generation(acquirer->options.waiters);
+    acquisition->waiter.trying = true;
+    attempt_send(acquirer->options.store, acquisition->lease, &acquisition->attempt, on_tried,
+                 acquisition);
+}
+
+static int64_t left_ms_of(const struct acquisition *acquisition)
+{
+    int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
+
+    return (acquisition->deadline_ns - now_ns) / CLOCK_NS_PER_MS;
+}
+
+static void prepare(struct acquisition *acquisition)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    int64_t left_ms = left_ms_of(acquisition);
+
+    acquisition_enter(acquisition, PREPARING);
+    acquisition->asked_ns = loop_now_ns(acquirer->options.loop);
+    acquisition->waiter.trying = true;
+    lease_prepare(acquirer->options.store, acquisition->lease, left_ms > 0 ? left_ms : 0,
+                  on_prepared, acquisition);
+}
+
+/* Whether this worker stood still for so long that the note of the attempt may be gone: since
+ * it was asked for, or, of a lease that waits, since the lock's home was to forget it. */
+static bool is_note_stale(const struct acquisition *acquisition)
+{
+    int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
+    int64_t since_ns = acquisition->parked_ns != 0 ? acquisition->deadline_ns
+                                                   : acquisition->asked_ns;
+
+    if (since_ns < acquisition->asked_ns)
+        since_ns = acquisition->asked_ns;
+    return now_ns - since_ns > NOTE_NS;
+}
+
+static bool must_prepare(const struct acquisition *acquisition)
+{
+    if (!lease_needs_preparation(acquisition->lease))
+        return false;
+    return !acquisition->prepared || is_note_stale(acquisition);
+}
+
+static void try(struct acquisition *acquisition)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    int64_t left_ms = left_ms_of(acquisition);
+
+    if (must_prepare(acquisition))
+        prepare(acquisition);
+    else if (left_ms <= 0)
+        send_attempt(acquisition, LAST_ATTEMPT, 0);
+    else if (acquisition->parked_ns != 0)
+        send_attempt(acquisition, RETRYING, left_ms);
+    else if (is_full(acquirer))
+        send_attempt(acquisition, TRYING_FULL, 0);
+    else
+        send_attempt(acquisition, TRYING, left_ms);
+}
+
+/* --- the lease's session ------------------------------------------------------------------ */
+
+static void finish_unprepared(struct acquisition *acquisition,
+                              const struct preparation *preparation)
+{
+    static const enum acquire_outcome outcomes[] = {
+        [PREPARE_REFUSED] = ACQUIRE_REFUSED,
+        [PREPARE_NOT_EXECUTED] = ACQUIRE_NOT_EXECUTED,
+        [PREPARE_UNKNOWN] = ACQUIRE_UNKNOWN,
+    };
+
+    acquisition->prepared = false;
+    acquisition_finish_refused(acquisition, outcomes[preparation->outcome], preparation->lease);
+}
+
+/* The lock's home says that a session's end has spent the lease, but not which session's. */
+static void finish_spent(struct acquisition *acquisition)
+{
+    static const struct lease_result spent = {
+        .outcome = LEASE_ENDED, .remaining_ms = -1, .reason = "session-ended"};
+
+    acquisition_finish_refused(acquisition, ACQUIRE_REFUSED, &spent);
+}
+
+static void on_prepared(void *arg, const struct preparation *preparation)
+{
+    struct acquisition *acquisition = arg;
+
+    if (acquisition->state == ORPHANED) {
+        if (preparation->outcome == PREPARED)
+            lease_unprepare(acquisition->acquirer->options.store, acquisition->orphan);
+        acquisition_end_orphan(acquisition, false);
+        return;
+    }
+    acquisition->waiter.trying = false;
+    if (preparation->outcome != PREPARED) {
+        finish_unprepared(acquisition, preparation);
+        return;
+    }
+    acquisition->prepared = true;
+    snprintf(acquisition->attempt.session_name, sizeof(acquisition->attempt.session_name), "%s",
+             preparation->session_name);
+    if (acquisition->session_is_asked)
+        finish_spent(acquisition);
+    else
+        try(acquisition);
+}
+
+static bool is_spent_by_session(const struct acquisition *acquisition,
+                                const struct attempt_result *result)
+{
+    return acquisition->lease->session_id[0] != '\0' && result->lease != NULL &&
+           result->lease->outcome == LEASE_ENDED &&
+           strcmp(result->lease->reason, "session-ended") == 0;
+}
+
+/* --- waiting ------------------------------------------------------------------------------ */
+
+static void park(struct acquisition *acquisition, int64_t remaining_ms)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    char name[KEY_NAME_MAX + 1];
+    size_t len = waited_name(acquisition, name);
+
+    acquisition_enter(acquisition, PARKED);
+    acquisition->parked_ns = loop_now_ns(acquirer->options.loop);
+    acquirer->options.slots->used++;
+    metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
+    timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
+              acquisition->deadline_ns);
+    acquisition->parked(acquisition->arg);
+    waiter_join(acquirer->options.waiters, &acquisition->waiter, name, len,
+                acquisition->generation, remaining_ms);
+    if (acquisition->lease_generation != waiters_lease_generation(acquirer->options.waiters) &&
+        !acquisition->waiter.trying)
+        try(acquisition);
+}
+
+/* Sleeps on, of a set in the queue of the lock that blocks it now. */
+static void stay(struct acquisition *acquisition, int64_t sleep_ms)
+{
+    struct waiters *waiters = acquisition->acquirer->options.waiters;
+    char name[KEY_NAME_MAX + 1];
+    size_t len = waited_name(acquisition, name);
+
+    acquisition_enter(acquisition, PARKED);
+    waiter_move(waiters, &acquisition->waiter, name, len, acquisition->generation, sleep_ms);
+}
+
+/* An attempt came to nothing that would be final. */
+static void wait_on(struct acquisition *acquisition, const struct attempt_result *result,
+                    int64_t sleep_ms)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    bool in_time = acquisition->deadline_ns > loop_now_ns(acquirer->options.loop);
+    bool wants_to_wait = acquisition->state != LAST_ATTEMPT && in_time;
+
+    if (!wants_to_wait && acquisition->uncertain && result->outcome == ATTEMPT_NOT_EXECUTED) {
+        acquisition_finish_as(acquisition, ACQUIRE_UNKNOWN);
+    } else if (!wants_to_wait) {
+        acquisition_finish_with(acquisition, result);
+    } else if (acquirer->draining) {
+        acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
+    } else if (acquisition->state == RETRYING) {
+        stay(acquisition, sleep_ms);
+    } else if (acquisition->state == TRYING_FULL || is_full(acquirer)) {
+        metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
+        acquisition_finish_as(acquisition, ACQUIRE_TOO_MANY_WAITERS);
+    } else {
+        park(acquisition, sleep_ms);
+    }
+}
+
+/* A reply that came so late that the lease may be over is no grant: its holder would work
+ * without the lock. */
+static void take(struct acquisition *acquisition, const struct attempt_result *result)
+{
+    if (result->remaining_ms != 0) { /* negative: an operator took its TTL away */
+        acquisition_finish_with(acquisition, result);
+        return;
+    }
+    acquisition->uncertain = true;
+    acquisition_finish_as(acquisition, ACQUIRE_UNKNOWN);
+}
+
+/* Whether an attempt did something, or may have. */
+static bool may_have_done(const struct attempt_result *result)
+{
+    return result->outcome == ATTEMPT_GRANTED || result->outcome == ATTEMPT_BUSY ||
+           result->outcome == ATTEMPT_UNKNOWN;
+}
+
+static void on_tried(void *arg, const struct attempt_result *result)
+{
+    struct acquisition *acquisition = arg;
+
+    if (acquisition->state == ORPHANED) {
+        acquisition_end_orphan(acquisition, may_have_done(result));
+        return;
+    }
+    acquisition->waiter.trying = false;
+    switch (result->outcome) {
+    case ATTEMPT_GRANTED:
+    case ATTEMPT_CONFIRMED:
+        take(acquisition, result);
+        return;
+    case ATTEMPT_BUSY:
+        acquisition->attempt.registered |= acquisition->attempt.wait_ms > 0;
+        acquisition->attempt.blocking_index = result->blocking_index;
+        wait_on(acquisition, result, result->remaining_ms);
+        return;
+    case ATTEMPT_NOT_EXECUTED:
+    case ATTEMPT_UNKNOWN:
+        acquisition->uncertain |= result->outcome == ATTEMPT_UNKNOWN;
+        if (acquisition->parked_ns != 0)
+            wait_on(acquisition, result, REFUSED_SLEEP_MS);
+        else
+            acquisition_finish_with(acquisition, result);
+        return;
+    case ATTEMPT_REFUSED:
+        acquisition->session_is_asked = is_spent_by_session(acquisition, result);
+        if (acquisition->session_is_asked)
+            prepare(acquisition);
+        else
+            acquisition_finish_with(acquisition, result);
+        return;
+    }
+}
+
+static void on_try_now(void *arg)
+{
+    try(arg);
+}
+
+static void on_deadline(void *arg)
+{
+    struct acquisition *acquisition = arg;
+
+    /* One more attempt, which also takes the request off the list of waiters and learns what
+     * blocks it; an attempt under way is the last one. */
+    if (acquisition->state == PARKED)
+        try(acquisition);
+    else if (acquisition->state == RETRYING)
+        acquisition_enter(acquisition, LAST_ATTEMPT);
+}
+
+struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
+                                  int64_t deadline_ns, void (*parked)(void *arg),
+                                  acquire_done *done, void *arg)
+{
+    struct acquisition *acquisition = pool_take(&acquirer->pool);
+    const struct kind_row *kind = kind_row(lease->kind);
+
+    assert(acquisition != NULL);
+    *acquisition = (struct acquisition){
+        .acquirer = acquirer,
+        .lease = lease,
+        .state = STARTING,
+        .waiter = {.lease_id = lease->id,
+                   .kind = kind->wait,
+                   .wants = kind->wants != 0 ? kind->wants : lease->permits,
+                   .try_now = on_try_now,
+                   .arg = acquisition},
+        .deadline = {.fire = on_deadline, .arg = acquisition},
+        .deadline_ns = deadline_ns,
+        .parked = parked,
+        .done = done,
+        .arg = arg,
+    };
+    DL_APPEND(acquirer->acquisitions, acquisition);
+    try(acquisition);
+    return acquisition;
+}
+
+void acquire_cancel(struct acquisition *acquisition)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+
+    if (acquisition->parked_ns != 0)
+        metrics_add(acquirer->options.metrics, METRIC_WAITERS_GONE, 1);
+    /* Redis runs it after the attempt under way, and before any attempt of the next one in
+     * line. */
+    lease_withdraw(acquirer->options.store, acquisition->lease, WITHDRAW_PLACE);
+    acquisition_end(acquisition, false, -1);
+}
+
+/* --- acquirers ---------------------------------------------------------------------------- */
+
+void acquirer_drain(struct acquirer *acquirer)
+{
+    struct acquisition *head, *acquisition, *prev;
+
+    acquirer->draining = true;
+    head = acquirer->acquisitions;
+    /* From the last to the first, so that the baton is not handed through the whole queue. */
+    for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
+        prev = acquisition == head ? NULL : acquisition->prev;
+        if (acquisition->parked_ns != 0)
+            acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
+    }
+}
+
+void acquirer_redis_is_up(struct acquirer *acquirer)
+{
+    waiters_wake_all(acquirer->options.waiters);
+}
+
+void acquirer_session_changed(struct acquirer *acquirer, const char *session_id)
+{
+    struct acquisition *acquisition, *next;
+    char name[KEY_NAME_MAX + 1];
+
+    waiters_lease_changed(acquirer->options.waiters);
+    DL_FOREACH_SAFE(acquirer->acquisitions, acquisition, next) {
+        const struct lease *lease = acquisition->lease;
+        if (acquisition->parked_ns == 0 || strcmp(lease->session_id, session_id) != 0)
+            continue;
+        size_t len = waited_name(acquisition, name);
+        waiters_retry_lease(acquirer->options.waiters, name, len, lease->id);
+    }
+}
+
+struct acquirer *acquirer_new(const struct acquirer_options *options)
+{
+    struct acquirer *acquirer = calloc(1, sizeof(*acquirer));
+
+    if (acquirer == NULL)
+        return NULL;
+    acquirer->options = *options;
+    pool_init(&acquirer->pool, sizeof(struct acquisition));
+    return acquirer;
+}
+
+void acquirer_free(struct acquirer *acquirer)
+{
+    assert(acquirer->acquisitions == NULL);
+    pool_release(&acquirer->pool);
+    free(acquirer);
+}

@@ -1,0 +1,70 @@
+/* Acquiring something, with waiting: attempts, the place in the queue, the deadline, and what
+ * becomes of an acquisition whose client has gone or whose outcome nobody can know. */
+#ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_H
+#define RLOCKD_STORAGE_WAIT_ACQUIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/objects/attempt.h"
+#include "storage/objects/lock_store.h"
+#include "storage/wait/waiters.h"
+
+struct acquirer;
+struct acquisition;
+
+struct acquirer_options {
+    struct loop *loop;
+    struct metrics *metrics;
+    struct lock_store *store;
+    struct waiters *waiters;
+    struct wait_slots *slots; /* without a free one: ACQUIRE_TOO_MANY_WAITERS */
+};
+
+struct acquirer *acquirer_new(const struct acquirer_options *options);
+/* Every acquisition must have ended. */
+void acquirer_free(struct acquirer *acquirer);
+
+enum acquire_outcome {
+    ACQUIRE_GRANTED,
+    ACQUIRE_CONFIRMED, /* another request with the same token was granted it */
+    ACQUIRE_BUSY,      /* until the deadline */
+    ACQUIRE_REFUSED,   /* the family's result says why */
+    ACQUIRE_TOO_MANY_WAITERS,
+    ACQUIRE_DRAINING,
+    ACQUIRE_NOT_EXECUTED, /* Redis could not be asked */
+    ACQUIRE_UNKNOWN       /* nobody can know: ask again with the same token */
+};
+
+struct acquire_result {
+    enum acquire_outcome outcome;
+    /* What Redis said to the attempt that decided, by the kind's family; both are NULL when no
+     * attempt did. Gone when the callback returns. */
+    const struct lease_result *lease;
+    const struct counter_result *counter;
+};
+
+typedef void acquire_done(void *arg, const struct acquire_result *result);
+
+/* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt).
+ * `lease` must stay until the end. `parked` comes at most once, when the wait begins; `done`
+ * exactly once, unless acquire_cancel() comes first, and never before this returns. With any
+ * other outcome than ACQUIRE_GRANTED and ACQUIRE_CONFIRMED nothing is left behind, or will not
+ * be once Redis answers again; but for a while the place in the queue of a fair lock. */
+struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
+                                  int64_t deadline_ns, void (*parked)(void *arg),
+                                  acquire_done *done, void *arg);
+/* The client has gone: leaves the queue, withdraws the attempts, and passes the baton on. Frees
+ * the acquisition; `done` does not come. */
+void acquire_cancel(struct acquisition *acquisition);
+
+/* Every acquisition that waits ends with ACQUIRE_DRAINING; a later one that would have to wait,
+ * too. */
+void acquirer_drain(struct acquirer *acquirer);
+/* Something happened to this session: the acquisitions that wait for it try at once, and learn
+ * whether it ended. */
+void acquirer_session_changed(struct acquirer *acquirer, const char *session_id);
+/* Redis can be asked again: every acquisition that waits tries. */
+void acquirer_redis_is_up(struct acquirer *acquirer);
+
+#endif

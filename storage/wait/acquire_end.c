@@ -1,0 +1,161 @@
+/* How acquisitions end: what is withdrawn, what is told, and what outlives them. */
+#include <assert.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "server/base/clock.h"
+#include "storage/wait/acquire_internal.h"
+
+static const struct kind_row *kind_of(const struct acquisition *acquisition)
+{
+    return kind_row(acquisition->lease->kind);
+}
+
+static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    struct metrics *metrics = acquirer->options.metrics;
+    int64_t now_ns = clock_ns();
+
+    if (acquisition->parked_ns == 0)
+        return;
+    acquirer->options.slots->used--;
+    metrics_add(metrics, got_it ? METRIC_WAITS_GRANTED : METRIC_WAITS_ENDED, 1);
+    metrics_observe(metrics, HISTOGRAM_WAIT, now_ns - acquisition->parked_ns);
+    int64_t woken_ns = waiter_woken_ns(&acquisition->waiter);
+    if (got_it && woken_ns > acquisition->parked_ns)
+        metrics_observe(metrics, HISTOGRAM_HAND_OFF, now_ns - woken_ns);
+}
+
+/* The attempt under way goes on alone. Redis may run it after the withdrawal that was sent
+ * behind it, when it had forgotten the script: then the attempt is withdrawn once more. */
+static void orphan(struct acquisition *acquisition)
+{
+    acquisition_enter(acquisition, ORPHANED);
+    acquisition->orphan = malloc(sizeof(*acquisition->orphan));
+    assert(acquisition->orphan != NULL);
+    *acquisition->orphan = *acquisition->lease;
+    lock_names_ref(acquisition->orphan->names);
+}
+
+void acquisition_end_orphan(struct acquisition *acquisition, bool granted)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    struct lease *lease = acquisition->orphan;
+
+    acquisition_enter(acquisition, ENDED);
+    if (granted)
+        lease_withdraw(acquirer->options.store, lease, acquisition->place);
+    lock_names_unref(lease->names);
+    free(lease);
+    pool_give(&acquirer->pool, acquisition);
+}
+
+void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+    bool is_under_way = acquisition->waiter.trying;
+
+    timer_cancel(loop_timers(acquirer->options.loop), &acquisition->deadline);
+    count_end_of_wait(acquisition, got_it);
+    if (waiter_is_waiting(&acquisition->waiter))
+        waiter_leave(acquirer->options.waiters, &acquisition->waiter, taken_ms);
+    DL_DELETE(acquirer->acquisitions, acquisition);
+    if (is_under_way) {
+        orphan(acquisition);
+    } else {
+        acquisition_enter(acquisition, ENDED);
+        pool_give(&acquirer->pool, acquisition);
+    }
+}
+
+static bool is_success(enum acquire_outcome outcome)
+{
+    return outcome == ACQUIRE_GRANTED || outcome == ACQUIRE_CONFIRMED;
+}
+
+/* Whether the client is told to ask again: then it finds its place in the queue as it was. */
+static bool may_ask_again(const struct acquisition *acquisition, enum acquire_outcome outcome)
+{
+    if (!kind_of(acquisition)->keeps_place || acquisition->lease->unrepeatable)
+        return false;
+    switch (outcome) {
+    case ACQUIRE_BUSY:
+    case ACQUIRE_TOO_MANY_WAITERS:
+    case ACQUIRE_DRAINING:
+    case ACQUIRE_NOT_EXECUTED:
+    case ACQUIRE_UNKNOWN:
+        return true;
+    case ACQUIRE_GRANTED:
+    case ACQUIRE_CONFIRMED:
+    case ACQUIRE_REFUSED:
+        break;
+    }
+    return false;
+}
+
+/* Takes back what the attempts of an acquisition that failed may have left in Redis. */
+static void withdraw_attempts(struct acquisition *acquisition, enum acquire_outcome outcome)
+{
+    bool keeps_place = may_ask_again(acquisition, outcome);
+    /* The script of an attempt that was known to be the last has left the waiters itself. */
+    bool has_left = keeps_place && outcome == ACQUIRE_BUSY && acquisition->attempt.wait_ms == 0;
+
+    acquisition->place = keeps_place ? KEEP_PLACE : WITHDRAW_PLACE;
+    if ((acquisition->attempt.registered && !has_left) || acquisition->uncertain)
+        lease_withdraw(acquisition->acquirer->options.store, acquisition->lease,
+                       acquisition->place);
+    else if (acquisition->prepared)
+        lease_unprepare(acquisition->acquirer->options.store, acquisition->lease);
+}
+
+/* `remaining_ms`: of a grant. */
+static void finish(struct acquisition *acquisition, const struct acquire_result *result,
+                   int64_t remaining_ms)
+{
+    acquire_done *done = acquisition->done;
+    void *arg = acquisition->arg;
+    bool got_it = is_success(result->outcome);
+    bool is_taken = got_it && !kind_of(acquisition)->leaves_some;
+    /* Without a TTL, which only an operator can have taken away, there is nothing to sleep for.
+     */
+    int64_t taken_ms = remaining_ms >= 0 ? remaining_ms : INT64_MAX;
+
+    if (!got_it)
+        withdraw_attempts(acquisition, result->outcome);
+    acquisition_end(acquisition, got_it, is_taken ? taken_ms : -1);
+    done(arg, result);
+}
+
+void acquisition_finish_with(struct acquisition *acquisition,
+                             const struct attempt_result *attempt)
+{
+    static const enum acquire_outcome outcomes[] = {
+        [ATTEMPT_GRANTED] = ACQUIRE_GRANTED,
+        [ATTEMPT_CONFIRMED] = ACQUIRE_CONFIRMED,
+        [ATTEMPT_BUSY] = ACQUIRE_BUSY,
+        [ATTEMPT_REFUSED] = ACQUIRE_REFUSED,
+        [ATTEMPT_NOT_EXECUTED] = ACQUIRE_NOT_EXECUTED,
+        [ATTEMPT_UNKNOWN] = ACQUIRE_UNKNOWN,
+    };
+    const struct acquire_result result = {.outcome = outcomes[attempt->outcome],
+                                          .lease = attempt->lease,
+                                          .counter = attempt->counter};
+
+    finish(acquisition, &result, attempt->remaining_ms);
+}
+
+void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome)
+{
+    const struct acquire_result result = {.outcome = outcome};
+
+    finish(acquisition, &result, -1);
+}
+
+void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
+                                const struct lease_result *lease)
+{
+    const struct acquire_result result = {.outcome = outcome, .lease = lease};
+
+    finish(acquisition, &result, -1);
+}

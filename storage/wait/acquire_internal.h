@@ -1,0 +1,74 @@
+/* What the files about acquisitions share. */
+#ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H
+#define RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "server/base/pool.h"
+#include "storage/objects/lease_prepare.h"
+#include "storage/objects/withdraw.h"
+#include "storage/wait/acquire.h"
+
+struct acquirer {
+    struct acquirer_options options;
+    struct acquisition *acquisitions;
+    struct pool pool; /* of them */
+    bool draining;
+};
+
+enum acquisition_state {
+    STARTING,
+    PREPARING,    /* the lease's session is asked, the names of a set are kept */
+    TRYING,       /* the first attempt; if it finds the object busy, the wait begins */
+    TRYING_FULL,  /* the first attempt of a request that finds no free slot to wait in */
+    PARKED,       /* in the queue, without an attempt */
+    RETRYING,     /* in the queue, with an attempt */
+    LAST_ATTEMPT, /* an attempt after which nothing is waited for */
+    ORPHANED,     /* it has ended while an attempt was under way, whose reply is awaited */
+    ENDED,
+    STATE_COUNT
+};
+
+struct acquisition {
+    struct acquisition *prev, *next;
+    struct acquirer *acquirer;
+    const struct lease *lease;
+    enum acquisition_state state;
+    struct attempt attempt; /* the last one that was sent */
+    bool uncertain;         /* what some attempt did is unknown */
+    bool prepared;          /* the attempt is noted, if the lease has a session */
+    bool session_is_asked;  /* whether it has ended: the lock's home says so */
+    int64_t asked_ns;       /* when the preparation was sent */
+    enum withdraw_place place;
+    struct waiter waiter;
+    struct timer deadline;
+    int64_t deadline_ns;
+    int64_t parked_ns;         /* when the wait began; 0: it has not */
+    uint64_t generation;       /* waiters_generation() before that attempt */
+    uint64_t lease_generation; /* waiters_lease_generation() before that attempt */
+    void (*parked)(void *arg);
+    acquire_done *done;
+    void *arg;
+    struct lease *orphan; /* of ORPHANED: a copy of the lease */
+};
+
+/* The state must be able to follow the acquisition's. */
+void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state);
+
+/* acquire_end.c. Each of these ends the acquisition and, but for the last two, answers. */
+
+/* With what an attempt came to. */
+void acquisition_finish_with(struct acquisition *acquisition,
+                             const struct attempt_result *attempt);
+/* For a reason of its own. */
+void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome);
+void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
+                                const struct lease_result *lease);
+/* Out of the queue and of the timers; what is left is freed now, or by the call under way.
+ * `taken_ms`: see waiter_leave(). */
+void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms);
+/* The call that was under way when the acquisition ended has been answered. `granted`: an
+ * attempt was or may have been; else it was a preparation, or nothing came of it. */
+void acquisition_end_orphan(struct acquisition *acquisition, bool granted);
+
+#endif

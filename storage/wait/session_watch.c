@@ -1,0 +1,102 @@
+#include "storage/wait/session_watch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "storage/objects/key.h"
+
+struct session_watch {
+    struct session_watch_options options;
+    struct subscription sessions;
+    struct session_watcher *watchers;
+};
+
+void session_watcher_stop(struct session_watcher *watcher)
+{
+    struct session_watch *watch = watcher->watch;
+
+    if (watch == NULL)
+        return;
+    watcher->watch = NULL;
+    timer_cancel(loop_timers(watch->options.loop), &watcher->deadline);
+    watch->options.slots->used--;
+    DL_DELETE(watch->watchers, watcher);
+}
+
+static void notify(void *arg)
+{
+    struct session_watcher *watcher = arg;
+
+    session_watcher_stop(watcher);
+    watcher->notified(watcher->arg);
+}
+
+bool session_watcher_start(struct session_watch *watch, struct session_watcher *watcher,
+                           int64_t deadline_ns)
+{
+    struct wait_slots *slots = watch->options.slots;
+
+    assert(watcher->watch == NULL);
+    if (slots->used >= slots->limit)
+        return false;
+    slots->used++;
+    watcher->watch = watch;
+    watcher->deadline = (struct timer){.fire = notify, .arg = watcher};
+    timer_arm(loop_timers(watch->options.loop), &watcher->deadline, deadline_ns);
+    DL_APPEND(watch->watchers, watcher);
+    return true;
+}
+
+void session_watch_notify_all(struct session_watch *watch)
+{
+    struct session_watcher *watcher, *next;
+
+    DL_FOREACH_SAFE(watch->watchers, watcher, next) {
+        notify(watcher);
+    }
+}
+
+static void on_ready(void *arg)
+{
+    session_watch_notify_all(arg); /* what was published meanwhile is lost */
+}
+
+static void on_message(void *arg, const char *payload, size_t len)
+{
+    struct session_watch *watch = arg;
+    struct session_watcher *watcher, *next;
+    char session_id[SESSION_ID_SIZE];
+
+    if (len != SESSION_ID_SIZE - 1)
+        return;
+    memcpy(session_id, payload, len);
+    session_id[len] = '\0';
+    DL_FOREACH_SAFE(watch->watchers, watcher, next) {
+        if (strcmp(watcher->session_id, session_id) == 0)
+            notify(watcher);
+    }
+    acquirer_session_changed(watch->options.acquirer, session_id);
+}
+
+struct session_watch *session_watch_new(const struct session_watch_options *options)
+{
+    struct session_watch *watch = calloc(1, sizeof(*watch));
+
+    if (watch == NULL)
+        return NULL;
+    watch->options = *options;
+    watch->sessions = (struct subscription){
+        .ready = on_ready, .message = on_message, .arg = watch};
+    topology_subscribe(options->topology, &watch->sessions, CHANNEL_SESSIONS,
+                       strlen(CHANNEL_SESSIONS));
+    return watch;
+}
+
+void session_watch_free(struct session_watch *watch)
+{
+    assert(watch->watchers == NULL);
+    topology_unsubscribe(watch->options.topology, &watch->sessions);
+    free(watch);
+}

@@ -1,0 +1,161 @@
+/* L1, L3, L4, and what must stay bounded. */
+#include "tests/checker/check.h"
+
+#include <string.h>
+
+#define MS(ns) ((long long)((ns) / NS_PER_MS))
+#define SECOND_NS (1000 * NS_PER_MS)
+
+/* What a waiter, a request and a second may cost Redis, in scripts. A waiter asks every 4 to
+ * 6 s and when a message calls it. */
+#define SCRIPTS_PER_REQUEST 3
+#define SCRIPTS_PER_WAITER_SECOND 5
+#define SCRIPTS_PER_SECOND 100
+
+/* --- L3
+ * --------------------------------------------------------------------------------------- */
+
+static void check_answer(struct report *report, const struct op *op)
+{
+    const struct bounds *bounds = &report->bounds;
+    const struct history *history = report->history;
+    int64_t took = op->t_ret - op->t_inv, wait = op->wait_ms * NS_PER_MS;
+    bool is_excused = history_is_front_troubled(history, op->front, op->t_inv, op->t_ret,
+                                                2 * SECOND_NS);
+
+    if (op->malformed)
+        violation(report, "L3", "line %zu: %s", op->line, op->malformed);
+    if (is_excused || op->outcome == OUTCOME_ABANDONED)
+        return;
+    if (op->outcome == OUTCOME_UNKNOWN && op->status == 0)
+        violation(report, "L3", "line %zu: front end %lld gave no answer in %lld ms", op->line,
+                  (long long)op->front, MS(took));
+    else if (took > wait + bounds->answer_ms * NS_PER_MS)
+        violation(report, "L3", "line %zu: front end %lld answered after %lld ms, wait_ms %lld",
+                  op->line, (long long)op->front, MS(took), (long long)op->wait_ms);
+    else if (took > wait + bounds->calm_answer_ms * NS_PER_MS &&
+             !history_is_troubled(history, op->t_inv, op->t_ret,
+                                  bounds->trouble_ms * NS_PER_MS))
+        violation(report, "L3",
+                  "line %zu: front end %lld answered after %lld ms, wait_ms %lld,"
+                  " and no fault was near",
+                  op->line, (long long)op->front, MS(took), (long long)op->wait_ms);
+}
+
+void check_answers(struct report *report)
+{
+    for (size_t i = 0; i < report->history->ops.count; i++)
+        check_answer(report, report->history->ops.at[i]);
+}
+
+/* --- L4: first come, first served ------------------------------------------------------------
+ */
+
+/* A later waiter counts when the earlier one was certainly in the queue before it came. */
+#define AHEAD_NS (500 * NS_PER_MS)
+
+static void check_bypass(struct report *report, const struct lock *lock, const struct op *first,
+                         const struct op *later)
+{
+    int64_t after = report->bounds.trouble_ms * NS_PER_MS;
+
+    if (later->t_inv < first->t_inv + AHEAD_NS || later->t_ret + AHEAD_NS > first->t_ret)
+        return;
+    if (later->outcome != OUTCOME_OK || later->status != 201)
+        return;
+    if (history_is_troubled(report->history, first->t_inv, later->t_ret, after))
+        return;
+    violation(report, "L4",
+              "%s: the waiter of line %zu came %lld ms before that of line %zu,"
+              " which got the lock first",
+              lock->name, first->line, MS(later->t_inv - first->t_inv), later->line);
+}
+
+static bool is_queued(const struct op *op)
+{
+    return op->verb == OP_ACQUIRE && op->wait_ms > 0 &&
+           (op->outcome == OUTCOME_OK || op->outcome == OUTCOME_NOT_DONE);
+}
+
+static void check_queue(struct report *report, const struct lock *lock)
+{
+    for (size_t i = 0; i < lock->leases.count; i++) {
+        const struct lease *first = lock->leases.at[i];
+        const struct op *op = first->ops.at[0];
+        if (!is_queued(op))
+            continue;
+        for (size_t k = 0; k < lock->leases.count; k++) {
+            const struct lease *later = lock->leases.at[k];
+            const struct op *other = later->ops.at[0];
+            if (other->t_inv > op->t_inv && other->t_ret < op->t_ret && is_queued(other))
+                check_bypass(report, lock, op, other);
+        }
+    }
+}
+
+void check_queues(struct report *report)
+{
+    for (struct lock *lock = report->history->locks; lock; lock = lock->hh.next)
+        if (lock->kind && strcmp(lock->kind, "fair") == 0)
+            check_queue(report, lock);
+}
+
+/* --- L1, B1, LEAK
+ * ----------------------------------------------------------------------------- */
+
+static void check_sweeps(struct report *report)
+{
+    const struct history *history = report->history;
+
+    for (size_t i = 0; i < history->ops.count; i++) {
+        const struct op *op = history->ops.at[i];
+        if (!op->is_sweep)
+            continue;
+        bool is_fair = op->kind && strcmp(op->kind, "fair") == 0;
+        int64_t longest = history->max_ttl_ms;
+        if (is_fair && 2 * history->place_ms > longest)
+            longest = 2 * history->place_ms;
+        int64_t most = (longest + report->bounds.sweep_ms) * NS_PER_MS;
+        if (op->outcome != OUTCOME_OK)
+            violation(report, "L1", "%s: nobody gets it any more (line %zu, status %lld)",
+                      op->lock_count ? op->locks[0] : "?", op->line, (long long)op->status);
+        else if (op->t_ret - op->t_inv > most)
+            violation(report, "L1", "%s: free only after %lld ms (line %zu)",
+                      op->lock_count ? op->locks[0] : "?", MS(op->t_ret - op->t_inv), op->line);
+    }
+}
+
+static void check_rates(struct report *report)
+{
+    for (size_t i = 0; i < report->history->rates.count; i++) {
+        const struct rate *rate = report->history->rates.at[i];
+        int64_t ms = MS(rate->t_end - rate->t_begin);
+        int64_t most = SCRIPTS_PER_REQUEST * rate->requests +
+                       SCRIPTS_PER_WAITER_SECOND * rate->waiters * ms / 1000 +
+                       SCRIPTS_PER_SECOND * ms / 1000 + SCRIPTS_PER_SECOND;
+        if (rate->scripts > most)
+            violation(report, "B1",
+                      "line %zu: %lld scripts in %lld ms for %lld requests and at"
+                      " most %lld waiters",
+                      rate->line, (long long)rate->scripts, (long long)ms,
+                      (long long)rate->requests, (long long)rate->waiters);
+    }
+}
+
+static void check_leaks(struct report *report)
+{
+    for (size_t i = 0; i < report->history->leaks.count; i++) {
+        const struct leak *leak = report->history->leaks.at[i];
+        if (leak->now > leak->base + leak->allowed)
+            violation(report, "LEAK", "%s: %lld, at first %lld%s%s (line %zu)", leak->subject,
+                      (long long)leak->now, (long long)leak->base, leak->detail ? ": " : "",
+                      leak->detail ? leak->detail : "", leak->line);
+    }
+}
+
+void check_ends(struct report *report)
+{
+    check_sweeps(report);
+    check_rates(report);
+    check_leaks(report);
+}

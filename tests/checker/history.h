@@ -1,0 +1,162 @@
+/* A recorded run of clients and faults, as tests/faults writes it: docs/testing.md has the
+ * format. All times are ns of one monotonic clock; texts are interned, so equal texts are equal
+ * pointers, and an absent text is NULL. */
+#ifndef RLOCKD_TESTS_HISTORY_H
+#define RLOCKD_TESTS_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <uthash.h>
+
+#define NS_PER_MS 1000000LL
+#define FOR_EVER INT64_MAX
+
+/* A multi-lock request names at most so many locks. */
+#define LOCKS_MAX 32
+
+/* Pointers to structs that live as long as the history. */
+struct list {
+    void **at;
+    size_t count, size;
+};
+
+void list_add(struct list *list, void *item);
+
+enum op_verb {
+    OP_ACQUIRE,
+    OP_RENEW,
+    OP_RELEASE,
+    OP_SESSION_OPEN,
+    OP_KEEP_ALIVE,
+    OP_SESSION_END,
+    OP_FORCE,
+    OP_PROBE
+};
+
+/* ENDED: 410, the lease or session is over. ABANDONED: the client hung up on purpose. */
+enum outcome {
+    OUTCOME_OK,
+    OUTCOME_NOT_DONE,
+    OUTCOME_ENDED,
+    OUTCOME_UNKNOWN,
+    OUTCOME_ABANDONED
+};
+
+/* One lease that a keep-alive's answer lists as held. */
+struct listed {
+    const char *lease;
+    int64_t remaining_ms;
+};
+
+struct op {
+    size_t line;
+    enum op_verb verb;
+    enum outcome outcome;
+    int64_t t_inv, t_ret;
+    int64_t status, front, remaining_ms, ttl_ms, wait_ms, hold_count;
+    const char *client, *kind, *lease, *session, *owner, *reason, *malformed;
+    const char *locks[LOCKS_MAX];
+    int64_t tokens[LOCKS_MAX]; /* 0: the answer names none */
+    size_t lock_count;
+    struct listed *listed;
+    size_t listed_count;
+    bool is_sweep, is_watchdog;
+};
+
+struct fault {
+    size_t line;
+    const char *kind, *scope;
+    int64_t t_begin, t_end, front, effect;
+    bool loses_data;
+};
+
+/* A write to a resource that refuses every fencing token below the highest that it has seen. */
+struct resource_write {
+    size_t line;
+    const char *lock, *lease;
+    int64_t t, token;
+    bool is_accepted;
+};
+
+/* What Redis ran between two moments, and what the clients asked for meanwhile. */
+struct rate {
+    size_t line;
+    int64_t t_begin, t_end, scripts, requests, waiters;
+};
+
+/* A count after everything has ended that has to be back at its base. */
+struct leak {
+    size_t line;
+    const char *subject, *detail;
+    int64_t base, now, allowed;
+};
+
+/* One lease: one token on one lock or on one set of locks. */
+struct lease {
+    const char *id;
+    const struct op *first;
+    struct list ops;    /* struct op, in the order of their calls */
+    struct list listed; /* struct op: the keep-alives that list it */
+    UT_hash_handle hh;
+
+    /* Certain hold: the lease holds all this time, as far as its client was told. */
+    int64_t told_from, told_to;
+    /* Possible hold: outside of this time the lease holds nothing for certain. */
+    int64_t maybe_from, maybe_to;
+    bool
+        expires; /* nothing but its time ends the possible hold, and no message tells of that */
+    int64_t asked_from; /* the first request for it */
+    bool is_split; /* Redis lost its data in between, and the same token was granted anew */
+    const struct op *last_telling;
+};
+
+struct session {
+    const char *id;
+    struct list ops; /* struct op, in the order of their calls */
+    UT_hash_handle hh;
+
+    int64_t told_to; /* lives at least until then, as far as its client was told */
+    int64_t maybe_to;
+    int64_t ended_at; /* an answer said that it has ended; FOR_EVER: none did */
+};
+
+struct lock {
+    const char *name, *kind;
+    int64_t permits; /* of a permit semaphore; 0: a lock */
+    struct list leases, forces, writes;
+    UT_hash_handle hh;
+};
+
+struct text;
+
+struct history {
+    struct list ops, faults, writes, rates, leaks;
+    struct lease *leases;
+    struct session *sessions;
+    struct lock *locks;
+    struct text *texts;
+    int64_t retry_window_ms, watchdog_ms, max_ttl_ms, place_ms;
+    const char *seed;
+    bool is_started;
+};
+
+/* Reads all of it. False: a line is no history, and `why` names the line. */
+bool history_read(struct history *history, FILE *file, char *why, size_t why_size);
+void history_free(struct history *history);
+
+/* NULL: the history has no such session or lease. */
+struct session *history_session(const struct history *history, const char *id);
+struct lease *history_lease(const struct history *history, const char *id);
+
+/* Whether a fault of these scopes was there between two moments, `after` ns after its end
+ * included. `front`: -1 for any. */
+bool history_is_troubled(const struct history *history, int64_t from, int64_t to,
+                         int64_t after);
+bool history_is_front_troubled(const struct history *history, int64_t front, int64_t from,
+                               int64_t to, int64_t after);
+bool history_lost_data(const struct history *history, int64_t from, int64_t to);
+
+#endif

@@ -1,0 +1,254 @@
+/* Each rule has a history that breaks it and no other, and the good ones break none. Times are
+ * ms here, and ns in a history. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/checker/check.h"
+
+/* A line of a history: a whole number of ms becomes 5e6 ns. */
+#define OP(verb, lease, from, to, outcome, ...)                                                \
+    "{\"type\":\"op\",\"op\":\"" verb "\",\"lock\":\"L\",\"lease\":\"" lease                   \
+    "\",\"front\":0,\"t_inv\":" #from "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome          \
+    "\"" __VA_ARGS__ "}\n"
+#define LOCK(lease, from, to, token)                                                           \
+    OP("acquire", lease, from, to, "ok",                                                       \
+       ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
+       "\"hold_count\":1,\"token\":" #token)
+#define WAIT(kind, lease, from, to, token)                                                     \
+    OP("acquire", lease, from, to, "ok",                                                       \
+       ",\"kind\":\"" kind "\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"          \
+       "\"wait_ms\":5000,\"hold_count\":1,\"token\":" #token)
+#define READ(lease, from, to, token)                                                           \
+    OP("acquire", lease, from, to, "ok",                                                       \
+       ",\"kind\":\"read\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
+       "\"hold_count\":1,\"token\":" #token)
+#define MINE(lease, from, to, holds)                                                           \
+    OP("acquire", lease, from, to, "ok",                                                       \
+       ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
+       "\"session\":\"S\",\"owner\":\"o\",\"token\":7,\"hold_count\":" #holds)
+#define RELEASE(lease, from, to) OP("release", lease, from, to, "ok", ",\"status\":200")
+#define RENEW(lease, from, to)                                                                 \
+    OP("renew", lease, from, to, "ok", ",\"status\":200,\"ttl_ms\":1000,\"remaining_ms\":1000")
+#define SESSION(verb, from, to, outcome)                                                       \
+    "{\"type\":\"op\",\"op\":\"" verb "\",\"session\":\"S\",\"front\":0,\"t_inv\":" #from      \
+    "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome                                            \
+    "\",\"ttl_ms\":5000,\"remaining_ms\":5000}\n"
+#define LISTING(lease, from, to, left)                                                         \
+    "{\"type\":\"op\",\"op\":\"keep-alive\",\"session\":\"S\",\"front\":0,\"t_inv\":" #from    \
+    "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"remaining_ms\":5000,"                         \
+    "\"listed\":[{\"lease\":\"" lease "\",\"remaining_ms\":" #left "}]}\n"
+#define FAULT(kind, from, to, effect, ...)                                                     \
+    "{\"type\":\"fault\",\"kind\":\"" kind "\",\"t_begin\":" #from "e6,\"t_end\":" #to         \
+    "e6,\"effect\":" #effect __VA_ARGS__ "}\n"
+#define WRITE(lease, t, number, accepted)                                                      \
+    "{\"type\":\"resource\",\"lock\":\"L\",\"lease\":\"" lease "\",\"t\":" #t                  \
+    "e6,\"token\":" #number ",\"accepted\":" #accepted "}\n"
+
+static const struct {
+    const char *name, *rule, *lines;
+} histories[] = {
+    /* ---- good */
+    {"one after the other", NULL,
+     LOCK("a", 0, 5, 1) WRITE("a", 6, 1, true) RELEASE("a", 10, 15) LOCK("b", 20, 25, 2)
+         WRITE("b", 26, 2, true) WRITE("a", 27, 1, false) RELEASE("b", 30, 35)},
+    {"a hand-over while the release is under way", NULL,
+     LOCK("a", 0, 5, 1) RELEASE("a", 10, 25) LOCK("b", 20, 22, 2)},
+    {"a lease that ended by itself", NULL,
+     LOCK("a", 0, 5, 1) LOCK("b", 1001, 1005, 2)
+         OP("renew", "a", 1100, 1105, "ended", ",\"status\":410,\"reason\":\"expired\"")},
+    {"readers share", NULL, READ("a", 0, 5, 1) READ("b", 10, 15, 2) READ("c", 20, 25, 3)},
+    {"an owner again", NULL,
+     SESSION("session-open", 0, 1, "ok") MINE("a", 2, 5, 1) MINE("b", 10, 15, 2)
+         RELEASE("a", 20, 25) MINE("c", 30, 35, 2)},
+    {"two owners after Redis lost its data", NULL,
+     LOCK("a", 0, 5, 1) FAULT("F4", 50, 90, 1, ",\"loses_data\":true") LOCK("b", 100, 105, 2)},
+    {"a wait that the release ended", NULL,
+     LOCK("a", 0, 5, 1) RELEASE("a", 500, 505) WAIT("lock", "b", 10, 510, 2)},
+    {"an acquire without an answer blocks until its end", NULL,
+     FAULT("F9", 0, 50, 1)
+         OP("acquire", "a", 0, 40, "unknown", ",\"kind\":\"lock\",\"ttl_ms\":1000")
+             WAIT("lock", "b", 50, 1100, 2)},
+    {"the same answer twice", NULL,
+     LOCK("a", 0, 5, 1) LOCK("a", 10, 15, 1) RELEASE("a", 20, 25) RELEASE("a", 30, 35)},
+    /* ---- S1 */
+    {"tokens fall", "S1", LOCK("a", 0, 5, 2) RELEASE("a", 10, 15) LOCK("b", 20, 25, 1)},
+    {"tokens fall after Redis lost its data", "S1",
+     LOCK("a", 0, 5, 9) FAULT("F4", 50, 90, 1, ",\"loses_data\":true")
+         LOCK("b", 1100, 1105, 1)},
+    {"two grants with one token", "S1",
+     LOCK("a", 0, 30, 1) RELEASE("a", 31, 35) LOCK("b", 20, 50, 1)},
+    {"the resource refuses a holder", "S1", LOCK("a", 0, 5, 1) WRITE("a", 6, 1, false)},
+    /* ---- S2 */
+    {"two holders", "S2", LOCK("a", 0, 5, 1) LOCK("b", 20, 25, 2)},
+    {"a reader beside a writer", "S2", LOCK("a", 0, 5, 1) READ("b", 20, 25, 2)},
+    {"two holders, and the loss of data was later", "S2",
+     LOCK("a", 0, 5, 1) LOCK("b", 20, 25, 2) FAULT("F4", 50, 90, 1, ",\"loses_data\":true")},
+    {"more holders than permits", "S2",
+     "{\"type\":\"run\",\"permits\":{\"L\":1}}\n" LOCK("a", 0, 5, 0) LOCK("b", 20, 25, 0)},
+    {"over before its time", "S2",
+     LOCK("a", 0, 5, 1)
+         OP("renew", "a", 100, 105, "ended", ",\"status\":410,\"reason\":\"expired\"")},
+    {"a keep-alive lists what another one holds", "S2",
+     OP("acquire", "a", 0, 4, "unknown", ",\"kind\":\"lock\",\"ttl_ms\":900,\"session\":\"S\"")
+         FAULT("F9", 0, 4, 1) SESSION("session-open", 0, 1, "ok") LISTING("a", 5, 6, 800)
+             LOCK("b", 20, 25, 2)},
+    /* ---- S3 */
+    {"a stranger releases", "S3", RELEASE("x", 0, 5) LOCK("x", 10, 15, 1)},
+    {"a stranger renews", "S3", RENEW("x", 0, 5)},
+    {"a spent token acquires", "S3",
+     LOCK("a", 0, 5, 1) RELEASE("a", 10, 15) LOCK("a", 20, 25, 1)},
+    {"a repetition gets another token", "S3", LOCK("a", 0, 5, 1) LOCK("a", 10, 15, 2)},
+    {"a repetition counts", "S3",
+     SESSION("session-open", 0, 1, "ok") MINE("a", 2, 5, 1) MINE("a", 10, 15, 2)},
+    {"a hold is not counted", "S3",
+     SESSION("session-open", 0, 1, "ok") MINE("a", 2, 5, 1) MINE("b", 10, 15, 1)},
+    {"one read counts twice", "S3",
+     OP("acquire", "a", 0, 5, "ok",
+        ",\"kind\":\"read\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
+        "\"hold_count\":2,\"token\":1")},
+    /* ---- S4 */
+    {"a grant for a session that was ended", "S4",
+     SESSION("session-open", 0, 1, "ok") SESSION("session-end", 10, 15, "ok")
+         MINE("a", 20, 25, 1)},
+    {"a grant for a session that is over", "S4",
+     SESSION("session-open", 0, 1, "ok") MINE("a", 6500, 6505, 1)},
+    /* ---- S5 */
+    {"a renewal of what another one holds", "S5",
+     LOCK("a", 0, 5, 1) LOCK("b", 1010, 1015, 2) RENEW("a", 1004, 1030)},
+    {"a renewal of what is over", "S5", LOCK("a", 0, 5, 1) RENEW("a", 1100, 1105)},
+    /* ---- S6, L2, L5 */
+    {"nobody is woken by a release", "L2",
+     LOCK("a", 0, 5, 1) RELEASE("a", 500, 505) WAIT("lock", "b", 10, 1100, 2)},
+    {"nobody is woken by an end", "L2", LOCK("a", 0, 5, 1) WAIT("lock", "b", 10, 2600, 2)},
+    {"an acquire without an answer is kept", "L2",
+     FAULT("F9", 0, 50, 1)
+         OP("acquire", "a", 0, 40, "unknown", ",\"kind\":\"lock\",\"ttl_ms\":1000")
+             WAIT("lock", "b", 10000, 14900, 2)},
+    {"a waiter that hung up keeps a grant", "L2",
+     LOCK("z", 0, 5, 1) RELEASE("z", 600, 605) OP(
+         "acquire", "a", 10, 300, "abandoned",
+         ",\"kind\":\"lock\",\"ttl_ms\":1000,\"wait_ms\":900") WAIT("lock", "b", 20, 1610, 2)},
+    {"a waiter that hung up when it may have been granted", NULL,
+     OP("acquire", "a", 0, 2, "abandoned", ",\"kind\":\"lock\",\"ttl_ms\":1000,\"wait_ms\":900")
+         WAIT("lock", "b", 10, 1010, 2)},
+    /* ---- L1, L3, L4, and what stays bounded */
+    {"nobody gets the lock any more", "L1",
+     OP("acquire", "z", 0, 1, "ok", ",\"status\":201,\"ttl_ms\":60000,\"remaining_ms\":60000")
+         OP("acquire", "a", 2, 900, "not-done",
+            ",\"status\":423,\"wait_ms\":900,\"sweep\":true")},
+    {"no answer", "L3", OP("acquire", "a", 0, 900, "unknown", ",\"ttl_ms\":100")},
+    {"a late answer", "L3",
+     OP("acquire", "z", 0, 1, "ok", ",\"status\":201,\"ttl_ms\":60000,\"remaining_ms\":60000")
+         OP("acquire", "a", 2, 8000, "not-done", ",\"status\":423,\"wait_ms\":1000")},
+    {"an answer that is no problem document", "L3",
+     OP("acquire", "a", 0, 9, "not-done", ",\"status\":503,\"malformed\":\"no outcome\"")},
+    {"the last in the queue is first", "L4",
+     LOCK("a", 0, 5, 1) RELEASE("a", 900, 905) WAIT("fair", "b", 10, 1790, 3)
+         WAIT("fair", "c", 600, 910, 2) RELEASE("c", 1600, 1605)},
+    {"a waiter that spins", "B1",
+     "{\"type\":\"rate\",\"t_begin\":0,\"t_end\":1000000000,\"scripts\":8000,"
+     "\"requests\":10,\"waiters\":6}\n"},
+    {"descriptors are left", "LEAK",
+     "{\"type\":\"leak\",\"subject\":\"descriptors\",\"base\":20,\"now\":29,\"allowed\":2}\n"},
+    {"a fault that hurts nothing", "VACUOUS", FAULT("F13", 0, 50, 0)},
+};
+
+static void check_text(const char *lines, struct report *report, struct history *history)
+{
+    char text[8192], why[80];
+
+    snprintf(text, sizeof text, "%s%s",
+             strncmp(lines, "{\"type\":\"run\"", 13) ? "{\"type\":\"run\"}\n" : "", lines);
+    FILE *in = fmemopen(text, strlen(text), "r"), *out = tmpfile();
+    assert_non_null(in);
+    assert_non_null(out);
+    report_init(report, history, out);
+    if (!history_read(history, in, why, sizeof why))
+        fail_msg("%s", why);
+    check_all(report, history);
+    fclose(in);
+    rewind(out);
+}
+
+static void show(FILE *out)
+{
+    char line[512];
+
+    while (fgets(line, sizeof line, out))
+        print_message("    %s", line);
+}
+
+static void each_history_breaks_its_rule_and_no_other(void **state)
+{
+    int wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof histories / sizeof *histories; i++) {
+        const char *rule = histories[i].rule;
+        struct history history;
+        struct report report;
+        check_text(histories[i].lines, &report, &history);
+        int64_t broken = rule ? report_broken(&report, rule) : 0;
+        if ((rule && !broken) || report_all_broken(&report) != broken) {
+            print_message("\"%s\" should break %s:\n", histories[i].name,
+                          rule ? rule : "nothing");
+            show(report.out);
+            wrong++;
+        }
+        fclose(report.out);
+        report_release(&report);
+        history_free(&history);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void an_empty_run_is_vacuous(void **state)
+{
+    struct history history = {.is_started = true};
+    struct report report;
+
+    (void)state;
+    FILE *out = tmpfile();
+    assert_non_null(out);
+    report_init(&report, &history, out);
+    report.bounds.min_requests = report.bounds.min_grants = report.bounds.min_waits = 1;
+    check_all(&report, &history);
+    assert_int_equal(report_broken(&report, "VACUOUS"), 3);
+    fclose(out);
+    report_release(&report);
+}
+
+static void what_is_no_history_is_refused(void **state)
+{
+    static const char *const texts[] = {
+        "{\"type\":\"op\",\"op\":\"acquire\"}\n", "nonsense\n", "{\"type\":\"other\"}\n",
+        "{\"type\":\"leak\",\"subject\":\"no run before it\"}\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct history history;
+        char text[80], why[80];
+        snprintf(text, sizeof text, "%s", texts[i]);
+        FILE *in = fmemopen(text, strlen(text), "r");
+        assert_non_null(in);
+        assert_false(history_read(&history, in, why, sizeof why));
+        fclose(in);
+        history_free(&history);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_history_breaks_its_rule_and_no_other),
+        cmocka_unit_test(an_empty_run_is_vacuous),
+        cmocka_unit_test(what_is_no_history_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* Nothing that clients do makes the server grow, or stop serving others, without a limit. */
+#include "harness.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+enum {
+    SOON_MS = 5000,
+    LOCKS = 1000,
+    NAME_LEN = 500,
+    READERS = 300,
+    GROWTH_KIB_MAX = 64 * 1024
+};
+
+static long rss_kib(const struct front *fe)
+{
+    char path[64], line[256];
+    long kib = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", child_pid(fe->child));
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+            break;
+    fclose(file);
+    return kib;
+}
+
+/* A sanitizer keeps what was freed, and valgrind has memory of its own. */
+static long growth_kib_max(void)
+{
+#ifdef SANITIZED
+    return LONG_MAX;
+#else
+    return getenv("RLOCKD_WRAP") != NULL ? LONG_MAX : GROWTH_KIB_MAX;
+#endif
+}
+
+static long peak_kib(const struct front *fe, int ms)
+{
+    long peak = 0;
+
+    for (int64_t end = now_ms() + ms; now_ms() < end; nap_ms(20))
+        peak = rss_kib(fe) > peak ? rss_kib(fe) : peak;
+    return peak;
+}
+
+static void hold_many(struct world *w)
+{
+    char name[NAME_LEN + 1];
+
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, 16, "many/%06d/", i);
+        name[strlen(name)] = 'n';
+        redis_ok(w->redis, "HSET %s %s 1", name, JAVA_HOLDER);
+        redis_ok(w->redis, "PEXPIRE %s 600000", name);
+    }
+}
+
+/* Clients that ask for large listings and never read them. */
+static void test_listings_that_nobody_reads(struct world *w)
+{
+    static struct raw *readers[READERS];
+    struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
+    long before, peak;
+
+    hold_many(w);
+    before = rss_kib(fe);
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = raw_open(fe);
+        raw_text(readers[i], "GET /v1/locks?limit=1000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    peak = peak_kib(fe, 3000);
+    for (int i = 0; i < READERS; i++) /* asked for once more by those that were refused */
+        raw_text(readers[i], "GET /v1/locks?limit=1000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    peak = peak > peak_kib(fe, 2000) ? peak : peak_kib(fe, 100);
+    if (peak - before > growth_kib_max())
+        FAIL("grew from %ld to %ld KiB", before, peak);
+    assert_true(front_metric(fe, "rlockd_refused_large_answers_total", NULL) > READERS / 2);
+    expect_status(lock_put(fe, "bystander", token_new(w), NULL), 201);
+    for (int i = 0; i < READERS; i++)
+        raw_reset(readers[i]);
+    wait_until(http(fe, "GET", "/v1/locks?limit=1000", NULL)->status == 200, SOON_MS);
+    wait_until(rss_kib(fe) - before < growth_kib_max() / 2, SOON_MS);
+}
+
+/* The refusal is one that clients can act on. */
+static void test_refused_listing(struct world *w)
+{
+    struct call *calls[40];
+    int refused = 0;
+
+    hold_many(w);
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        calls[i] = CALL(w->a, .method = "GET", .path = "/v1/locks?limit=1000");
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        struct reply *r = call_await(calls[i], SOON_MS);
+
+        if (r->status != 200) {
+            expect_problem(r, 429, "limit-reached");
+            refused++;
+        }
+    }
+    assert_in_range(refused, 1, COUNT_OF(calls) - 4);
+    expect_status(http(w->a, "GET", "/v1/locks?limit=1000", NULL), 200);
+}
+
+/* Clients that connect and say nothing: new ones need not wait for their end, and a client that
+ * keeps its connection for the next request keeps it. */
+static void test_silent_connections(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--max-connections", "64",
+                                   NULL);
+    struct raw *good = raw_open(fe);
+
+    raw_text(good, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect_status(raw_reply(good, SOON_MS), 200);
+    for (int i = 0; i < 200; i++)
+        raw_open(fe);
+    for (int i = 0; i < 3; i++) {
+        struct reply *r = http(fe, "GET", "/livez", NULL);
+
+        expect_status(r, 200);
+        if (r->done_ms - r->sent_ms > patience_ms(2500))
+            FAIL("a new client waited for %d ms", (int)(r->done_ms - r->sent_ms));
+        raw_text(good, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+        expect_status(raw_reply(good, SOON_MS), 200);
+    }
+    assert_true(front_metric(fe, "rlockd_http_cut_off_total", "reason=\"full\"") > 100);
+}
+
+static void test_connections_of_one_address(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--max-connections-per-address",
+                                   "4", "--workers", "2", NULL);
+    struct raw *raws[3];
+
+    wait_until(front_metric(fe, "rlockd_connections", NULL) <= 1, SOON_MS);
+    for (size_t i = 0; i < COUNT_OF(raws); i++) {
+        raws[i] = raw_open(fe);
+        raw_text(raws[i], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+        expect_status(raw_reply(raws[i], SOON_MS), 200);
+    }
+    assert_true(front_metric(fe, "rlockd_http_cut_off_total", "reason=\"address\"") == 0);
+    struct raw *fourth = raw_open(fe), *fifth = raw_open(fe);
+    /* Two workers accept them, in any order. */
+    wait_until(raw_closed(fifth, 20) || raw_closed(fourth, 20), SOON_MS);
+    raw_reset(fourth);
+    raw_reset(fifth);
+    for (size_t i = 0; i < COUNT_OF(raws); i++)
+        raw_reset(raws[i]);
+    wait_until(http(fe, "GET", "/livez", NULL)->status == 200, SOON_MS);
+    assert_true(front_metric(fe, "rlockd_http_cut_off_total", "reason=\"address\"") >= 1);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_listings_that_nobody_reads),
+        E2E_TEST(test_refused_listing),
+        E2E_TEST(test_silent_connections),
+        E2E_TEST(test_connections_of_one_address),
+    };
+    struct e2e_plan plan = {.name = "limits", E2E_TESTS(tests), .front_ends = 1};
+
+    return e2e_run(&plan);
+}

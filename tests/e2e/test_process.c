@@ -1,0 +1,215 @@
+/* What the operator does to the process: descriptors, limits, SIGHUP. */
+#include "harness.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SOON_MS = 5000 };
+
+#define OLD_TOKEN "old-secret-aaaaaaaaaaaaaaaa"
+#define NEW_TOKEN "new-secret-bbbbbbbbbbbbbbbb"
+
+/* rlockd under `sh -c`, where `$0` is rlockd. */
+static struct child *start_by_shell(struct world *w, const char *script)
+{
+    const char *const argv[] = {"sh", "-c", script, getenv("RLOCKD_BIN"), NULL};
+
+    return child_start(w, "rlockd", argv, NULL);
+}
+
+static bool file_is_dev_null(struct world *w, int pid, int fd)
+{
+    char target[256] = "";
+    ssize_t len = readlink(text(w, "/proc/%d/fd/%d", pid, fd), target, sizeof(target) - 1);
+
+    return len > 0 && strcmp(target, "/dev/null") == 0;
+}
+
+/* The first files that are opened must not become standard error. */
+static void test_closed_descriptors(struct world *w)
+{
+    struct child *child = start_by_shell(
+        w, text(w,
+                "exec \"$0\" --listen 127.0.0.1:0 --data-dir %s/data --log-level debug"
+                " 0<&- 1>&- 2>&-",
+                w->dir));
+    const char *lock = text(w, "%s/data/rlockd.lock", w->dir);
+    const char *log = text(w, "%s/data/redis.log", w->dir);
+    struct stat info;
+
+    wait_until(stat(log, &info) == 0 && info.st_size > 0, SOON_MS);
+    for (int fd = 0; fd <= 2; fd++)
+        wait_until(file_is_dev_null(w, child_pid(child), fd), SOON_MS);
+    nap_ms(200);
+    assert_int_equal(stat(lock, &info), 0);
+    assert_int_equal(info.st_size, 0);
+    child_signal(child, SIGTERM);
+    assert_int_equal(child_wait(child, SOON_MS), 0);
+}
+
+/* No more connections than there are descriptors for. */
+static void test_few_descriptors(struct world *w)
+{
+    const char *command = "ulimit -n %d; exec \"$0\" --listen 127.0.0.1:0 --redis %s";
+    struct child *child = start_by_shell(w, text(w, command, 64, w->redis->url));
+    const char *limit;
+
+    wait_until(strstr(child_stderr(child), "\"listening\"") != NULL, SOON_MS);
+    limit = strstr(child_stderr(child), "\"max_connections\":");
+    assert_non_null(limit);
+    assert_in_range(atoi(strchr(limit, ':') + 1), 16, 48);
+    child_signal(child, SIGTERM);
+    assert_int_equal(child_wait(child, SOON_MS), 0);
+    child = start_by_shell(w, text(w, command, 32, w->redis->url));
+    assert_int_equal(child_wait(child, SOON_MS), 1);
+    assert_non_null(strstr(child_stderr(child), "ulimit -n"));
+}
+
+/* Exit code 1, and a line that has this word. */
+static void expect_refused_directory(struct world *w, const char *directory, const char *word)
+{
+    const char *const args[] = {"--listen", "127.0.0.1:0", "--data-dir", directory, NULL};
+    struct child *child = rlockd_start(w, args, NULL);
+
+    assert_int_equal(child_wait(child, SOON_MS), 1);
+    if (strstr(child_stderr(child), word) == NULL)
+        FAIL("%s lacks \"%s\"", child_stderr(child), word);
+}
+
+/* Who may write to the directory may exchange what Redis loads from it. */
+static void test_data_directory_of_somebody_else(struct world *w)
+{
+    const char *data = text(w, "%s/mine", w->dir), *log = text(w, "%s/redis.log", data);
+    const char *target = text(w, "%s/target", w->dir);
+
+    assert_int_equal(mkdir(data, 0700), 0);
+    assert_int_equal(chmod(data, 0777), 0);
+    expect_refused_directory(w, data, "others may write");
+    assert_int_equal(chmod(data, 0720), 0);
+    expect_refused_directory(w, data, "others may write");
+    assert_int_equal(chmod(data, 0755), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(data, 65534, 65534), 0);
+        expect_refused_directory(w, data, "another user");
+        assert_int_equal(chown(data, 0, 0), 0);
+    }
+    assert_int_equal(symlink(target, log), 0);
+    expect_refused_directory(w, data, "redis.log is a symbolic link");
+    assert_int_equal(access(target, F_OK), -1);
+    assert_int_equal(unlink(log), 0);
+    front_start(w, "--data-dir", data, NULL);
+}
+
+static void write_tokens(const char *path, const char *content)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fputs(content, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static struct reply *as(struct front *fe, const char *token, const char *path)
+{
+    return HTTP(fe, .method = "PUT", .path = path, .token = token_new(fe->world),
+                .headers = {text(fe->world, "Authorization: Bearer %s", token)});
+}
+
+static bool has_logged(struct front *fe, const char *msg)
+{
+    json_t *line = front_log_find(fe, msg);
+
+    json_decref(line);
+    return line != NULL;
+}
+
+static void test_sighup_reloads_the_tokens(struct world *w)
+{
+    const char *path = text(w, "%s/tokens", w->dir);
+    struct front *fe;
+    struct call *waiting;
+
+    write_tokens(path, "ci lock " OLD_TOKEN " *\n");
+    fe = front_start(w, "--redis", w->redis->url, "--api-tokens", path, NULL);
+    expect_status(as(fe, OLD_TOKEN, "/v1/locks/hup?ttl_ms=1500"), 201);
+    waiting = CALL(fe, .method = "PUT", .path = "/v1/locks/hup?wait_ms=10000",
+                   .token = token_new(w), .headers = {"Authorization: Bearer " OLD_TOKEN});
+    expect_problem(as(fe, NEW_TOKEN, "/v1/locks/a"), 401, "unauthenticated");
+
+    write_tokens(path, "ci lock " NEW_TOKEN "\n");
+    child_signal(fe->child, SIGHUP);
+    wait_until(has_logged(fe, "API tokens not reloaded: the old ones stay"), SOON_MS);
+    expect_status(as(fe, OLD_TOKEN, "/v1/locks/b"), 201);
+
+    write_tokens(path, "ci lock " NEW_TOKEN " *\n");
+    child_signal(fe->child, SIGHUP);
+    wait_until(has_logged(fe, "API tokens reloaded"), SOON_MS);
+    expect_status(as(fe, NEW_TOKEN, "/v1/locks/c"), 201);
+    expect_problem(as(fe, OLD_TOKEN, "/v1/locks/d"), 401, "unauthenticated");
+    expect_status(call_await(waiting, SOON_MS), 201); /* it came with a token that was good */
+}
+
+static void test_sighup_without_tokens(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
+
+    child_signal(fe->child, SIGHUP);
+    wait_until(has_logged(fe, "nothing to reload: no API tokens"), SOON_MS);
+    assert_true(front_ready(fe));
+}
+
+static int port_in(const char *log)
+{
+    const char *listen = strstr(log, "\"listen\":\"127.0.0.1:");
+
+    return listen != NULL ? atoi(listen + strlen("\"listen\":\"127.0.0.1:")) : 0;
+}
+
+/* A pager that was stopped, a log driver that hangs: requests and the end go on. */
+static void test_log_that_nobody_reads(struct world *w)
+{
+    enum { PIPE_BYTES = 64 * 1024, REQUESTS = 12000 };
+    const char *path = text(w, "%s/log", w->dir);
+    static char log[PIPE_BYTES + 1];
+    size_t len = 0;
+    struct front fe = {.world = w};
+
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    fe.child = start_by_shell(
+        w, text(w, "exec \"$0\" --listen 127.0.0.1:0 --redis %s 2> %s", w->redis->url, path));
+    for (int64_t end = now_ms() + patience_ms(SOON_MS); port_in(log) == 0 && now_ms() < end;) {
+        ssize_t got = read(reader, log + len, PIPE_BYTES - len);
+        len += got > 0 ? (size_t)got : 0;
+        nap_ms(5);
+    }
+    fe.port = port_in(log);
+    assert_true(fe.port > 0);
+    struct raw *raw = raw_open(&fe);
+    for (int i = 0; i < REQUESTS; i++) {
+        raw_text(raw, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+        expect_status(raw_reply(raw, SOON_MS), 200);
+    }
+    assert_true(front_metric(&fe, "rlockd_log_dropped_total", NULL) > 0);
+    child_signal(fe.child, SIGTERM);
+    assert_int_equal(child_wait(fe.child, SOON_MS), 0);
+    close(reader);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_closed_descriptors),
+        E2E_TEST(test_few_descriptors),
+        E2E_TEST(test_data_directory_of_somebody_else),
+        E2E_TEST(test_sighup_reloads_the_tokens),
+        E2E_TEST(test_sighup_without_tokens),
+        E2E_TEST(test_log_that_nobody_reads),
+    };
+    struct e2e_plan plan = {.name = "process", E2E_TESTS(tests)};
+
+    return e2e_run(&plan);
+}

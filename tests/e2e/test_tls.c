@@ -1,0 +1,259 @@
+/* The TLS listener, as curl and openssl see it: versions, clients' certificates, new
+ * certificates while the server runs, hang-ups of those that wait. */
+#include "harness.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SOON_MS = 5000 };
+
+/* What a program printed; its exit status in `code`, which may be NULL. */
+static const char *run(struct world *w, int *code, const char *command)
+{
+    const char *const argv[] = {"/bin/sh", "-c", text(w, "cd %s && exec %s", w->dir, command),
+                                NULL};
+    struct child *child = child_start(w, "sh", argv, NULL);
+    int status = child_wait(child, SOON_MS);
+
+    if (code != NULL)
+        *code = status;
+    else if (status != 0)
+        FAIL("%s: %d %s", command, status, child_stderr(child));
+    return child_stdout(child);
+}
+
+static void make_authority(struct world *w, const char *name)
+{
+    run(w, NULL,
+        text(w,
+             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+             "-keyout %s.key -out %s.pem -days 2 -subj /CN=%s",
+             name, name, name));
+}
+
+static void make_certificate(struct world *w, const char *name, const char *authority)
+{
+    run(w, NULL,
+        text(w,
+             "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+             "-keyout %s.key -out %s.csr -subj /CN=%s",
+             name, name, name));
+    run(w, NULL, "sh -c 'echo subjectAltName=IP:127.0.0.1 > extensions'");
+    run(w, NULL,
+        text(w,
+             "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days 2 "
+             "-extfile extensions -out %s.pem",
+             name, authority, authority, name));
+}
+
+static void use_certificate(struct world *w, const char *name)
+{
+    run(w, NULL, text(w, "sh -c 'cp %s.pem live.pem && cp %s.key live.key'", name, name));
+}
+
+static struct front *front_with_tls(struct world *w, const char *client_ca)
+{
+    struct front *fe;
+
+    make_authority(w, "ca");
+    make_certificate(w, "first", "ca");
+    use_certificate(w, "first");
+    fe = front_launch(w, "--redis", w->redis->url, "--tls-cert", text(w, "%s/live.pem", w->dir),
+                      "--tls-key", text(w, "%s/live.key", w->dir), "--tls-client-ca",
+                      client_ca ? text(w, "%s/%s", w->dir, client_ca) : "", NULL);
+    /* Not ready as the harness asks, without TLS. */
+    run(w, NULL,
+        text(w,
+             "curl -sf --cacert ca.pem --retry 20 --retry-delay 1 --retry-all-errors "
+             "%s https://127.0.0.1:%d/readyz",
+             client_ca ? "--cert first.pem --key first.key" : "", fe->port));
+    return fe;
+}
+
+static const char *curl(struct front *fe, int *code, const char *flags, const char *path)
+{
+    return run(fe->world, code,
+               text(fe->world, "curl -s --cacert ca.pem %s 'https://127.0.0.1:%d%s'", flags,
+                    fe->port, path));
+}
+
+static const char *subject(struct front *fe)
+{
+    return run(fe->world, NULL,
+               text(fe->world,
+                    "sh -c 'openssl s_client -connect 127.0.0.1:%d -CAfile ca.pem < /dev/null "
+                    "2> /dev/null | grep ^subject'",
+                    fe->port));
+}
+
+static void test_versions(struct world *w)
+{
+    struct front *fe = front_with_tls(w, NULL);
+    int code;
+
+    assert_non_null(strstr(curl(fe, NULL, "--tls-max 1.2", "/version"), "rlockd"));
+    assert_non_null(strstr(curl(fe, NULL, "--tlsv1.3", "/version"), "rlockd"));
+    curl(fe, &code, "--tls-max 1.1", "/version");
+    assert_int_not_equal(code, 0);
+    run(w, &code, text(w, "curl -s http://127.0.0.1:%d/version", fe->port));
+    assert_int_not_equal(code, 0);
+    /* Large answers and bodies go through, several on one connection. */
+    assert_true(strlen(curl(fe, NULL, "", "/openapi.yaml")) > 50000);
+    assert_non_null(
+        strstr(curl(fe, NULL,
+                    text(w, "-X POST -H 'Content-Type: application/json' -d '{}%15000s'", ""),
+                    "/v1/locks/tls"),
+               "held"));
+    assert_non_null(strstr(run(w, NULL,
+                               text(w,
+                                    "curl -s --cacert ca.pem https://127.0.0.1:%d/version "
+                                    "https://127.0.0.1:%d/livez",
+                                    fe->port, fe->port)),
+                           "alive"));
+}
+
+static void test_clients_need_certificates(struct world *w)
+{
+    struct front *fe = front_with_tls(w, "ca.pem");
+    static const char *const versions[] = {"--tls-max 1.2", "--tlsv1.3"};
+    int code;
+
+    make_certificate(w, "client", "ca");
+    make_authority(w, "stranger");
+    for (size_t i = 0; i < COUNT_OF(versions); i++) {
+        const char *good = text(w, "%s --cert client.pem --key client.key", versions[i]);
+        const char *bad = text(w, "%s --cert stranger.pem --key stranger.key", versions[i]);
+
+        assert_non_null(strstr(curl(fe, NULL, good, "/version"), "rlockd"));
+        assert_string_equal(curl(fe, &code, versions[i], "/version"), "");
+        assert_int_not_equal(code, 0);
+        assert_string_equal(curl(fe, &code, bad, "/version"), "");
+        assert_int_not_equal(code, 0);
+    }
+}
+
+static void test_new_certificates(struct world *w)
+{
+    struct front *fe = front_with_tls(w, NULL);
+
+    assert_non_null(strstr(subject(fe), "first"));
+    make_certificate(w, "second", "ca");
+    use_certificate(w, "second");
+    assert_non_null(strstr(subject(fe), "first"));
+    child_signal(fe->child, SIGHUP);
+    wait_until(front_log_find(fe, "certificate reloaded") != NULL, SOON_MS);
+    assert_non_null(strstr(subject(fe), "second"));
+    /* A mistake changes nothing. */
+    run(w, NULL, "cp first.key live.key");
+    child_signal(fe->child, SIGHUP);
+    wait_until(front_log_find(fe, "certificate not reloaded: the old one stays") != NULL,
+               SOON_MS);
+    assert_non_null(strstr(subject(fe), "second"));
+    assert_non_null(strstr(curl(fe, NULL, "", "/version"), "rlockd"));
+}
+
+static void test_hang_ups_are_seen(struct world *w)
+{
+    struct front *fe = front_with_tls(w, NULL);
+    const char *holder = token_new(w);
+
+    expect_status(lock_put(w->a, "tls-wait", holder, "ttl_ms=60000"), 201);
+    const char *const argv[] = {
+        "/usr/bin/curl",
+        "-sk",
+        "-X",
+        "POST",
+        text(w, "https://127.0.0.1:%d/v1/locks/tls-wait?wait_ms=50000", fe->port),
+        NULL};
+    struct child *waiter = child_start(w, "curl", argv, NULL);
+    wait_until(waiter_count(w->a, "tls-wait") == 1, SOON_MS);
+    child_signal(waiter, SIGKILL);
+    wait_until(waiter_count(w->a, "tls-wait") == 0, SOON_MS);
+    waiter = child_start(w, "curl", argv, NULL);
+    wait_until(waiter_count(w->a, "tls-wait") == 1, SOON_MS);
+    expect_status(lock_release(w->a, "tls-wait", holder), 200);
+    assert_int_equal(child_wait(waiter, SOON_MS), 0);
+    assert_non_null(strstr(child_stdout(waiter), "held"));
+}
+
+/* A client that ends TLS, and leaves the TCP connection open. */
+static void test_goodbyes_are_seen(struct world *w)
+{
+    static const char script[] =
+        "import socket,ssl,sys,time\n"
+        "c=ssl.create_default_context(cafile='ca.pem')\n"
+        "c.maximum_version=ssl.TLSVersion[sys.argv[2]]\n"
+        "s=c.wrap_socket(socket.create_connection(('127.0.0.1',int(sys.argv[1]))),\n"
+        "                server_hostname='127.0.0.1')\n"
+        "s.sendall(b'POST /v1/locks/tls-bye?wait_ms=50000 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\n"
+        "time.sleep(1)\n"
+        "s.settimeout(0.1)\n"
+        "if sys.argv[3]=='next': s.sendall(b'GET /livez HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\n"
+        "else:\n"
+        "    try: s.unwrap()\n"
+        "    except OSError: pass\n"
+        "time.sleep(60)\n";
+    static const char *const versions[] = {"TLSv1_2", "TLSv1_3"};
+    struct front *fe = front_with_tls(w, NULL);
+    const char *path = text(w, "%s/goodbye.py", w->dir), *port = text(w, "%d", fe->port);
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    fputs(script, file);
+    fclose(file);
+    expect_status(lock_put(w->a, "tls-bye", token_new(w), "ttl_ms=60000"), 201);
+    for (size_t i = 0; i < COUNT_OF(versions); i++) {
+        const char *command = text(w, "cd %s && exec python3 goodbye.py %s %s bye", w->dir,
+                                   port, versions[i]);
+        const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+        struct child *client = child_start(w, "python3", argv, NULL);
+        wait_until(waiter_count(w->a, "tls-bye") == 1, SOON_MS);
+        wait_until(waiter_count(w->a, "tls-bye") == 0, SOON_MS);
+        child_signal(client, SIGKILL);
+    }
+    /* A request behind the one that waits is no goodbye. */
+    const char *command = text(w, "cd %s && exec python3 goodbye.py %s TLSv1_3 next", w->dir,
+                               port);
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    struct child *client = child_start(w, "python3", argv, NULL);
+    wait_until(waiter_count(w->a, "tls-bye") == 1, SOON_MS);
+    stays_true(waiter_count(w->a, "tls-bye") == 1, 1500);
+    child_signal(client, SIGKILL);
+    wait_until(waiter_count(w->a, "tls-bye") == 0, SOON_MS);
+}
+
+static void test_wrong_settings(struct world *w)
+{
+    const char *cert = text(w, "%s/first.pem", w->dir), *key = text(w, "%s/first.key", w->dir);
+    const char *other = text(w, "%s/other.key", w->dir);
+
+    make_authority(w, "first");
+    make_authority(w, "other");
+    const char *const rows[][7] = {
+        {"--tls-cert", cert, NULL},
+        {"--tls-key", key, NULL},
+        {"--tls-client-ca", cert, NULL},
+        {"--tls-cert", "/nothing", "--tls-key", key, NULL},
+        {"--tls-cert", key, "--tls-key", key, NULL},
+        {"--tls-cert", cert, "--tls-key", other, NULL},
+        {"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", "/nothing", NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct child *child = rlockd_start(w, rows[i], NULL);
+        assert_int_equal(child_wait(child, SOON_MS), 2);
+        assert_non_null(strstr(child_stderr(child), "rlockd: "));
+    }
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_versions),          E2E_TEST(test_clients_need_certificates),
+        E2E_TEST(test_new_certificates),  E2E_TEST(test_hang_ups_are_seen),
+        E2E_TEST(test_goodbyes_are_seen), E2E_TEST(test_wrong_settings),
+    };
+    struct e2e_plan plan = {.name = "tls", E2E_TESTS(tests), .front_ends = 1};
+
+    return e2e_run(&plan);
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Reads the Lua scripts as they are sent to Redis: syntax, globals, sizes, arguments, keys."""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SCRIPTS = Path("storage/scripts")
+GLOBALS = """KEYS ARGV redis string table math ipairs pairs pcall tonumber tostring type unpack
+             setmetatable""".split()
+LOCALS_MAX = 100
+SIZE_MAX = 16 * 1024
+# Larger than that: whatever may stand in a lock's place, and its holder's record, is read in
+# the script of one lease, and of all kinds of leases in those that visit a lease.
+LARGE = {"acquire": 22, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
+         "release": 21, "renew": 24, "withdraw": 19, "look": 17, "force_unlock": 20,
+         "lease_claim": 21, "lease_end": 20, "lease_watch": 23}
+
+problems = []
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+    return done.returncode, done.stdout
+
+
+def check_text(path, text):
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+        file.write(text)
+        file.flush()
+        status, listing = run("luac5.1", "-l", "-p", file.name)
+    if status != 0:
+        problems.append(f"{path}: {listing.strip()}")
+        return
+    for name in sorted(set(re.findall(r"[GS]ETGLOBAL.*; (\w+)", listing)) - set(GLOBALS)):
+        problems.append(f"{path}: global {name}")
+    if "SETGLOBAL" in listing:
+        problems.append(f"{path}: sets a global")
+    most = max(int(n) for n in re.findall(r"(\d+) locals?,", listing))
+    if most >= LOCALS_MAX:
+        problems.append(f"{path}: a function of {most} locals (fewer than {LOCALS_MAX})")
+    limit = LARGE.get(path.stem, 0) * 1024 or SIZE_MAX
+    if len(text) > limit:
+        problems.append(f"{path}: {len(text)} bytes as sent (at most {limit})")
+
+
+def check_arguments(path):
+    source = path.read_text()
+    code = re.sub(r"--.*", "", source)
+    declared = re.findall(r"^-- ARGV (.*)", source, re.M)
+    for word in " ".join(declared).split():
+        name = word.strip("[]")
+        is_used = re.search(rf"\b{name}\b", code)
+        if not is_used and name != "unused" and not name.endswith("..."):
+            problems.append(f"{path}: argument {name} is not used")
+    if re.search(r"\b(KEYS|ARGV)\[", code) and "..." not in source:
+        problems.append(f"{path}: KEYS and ARGV have names: use them")
+
+
+def check_keys():
+    """Names of keys in Lua are those of key.c."""
+    headers = "".join(path.read_text() for path in Path("storage").rglob("key.[ch]"))
+    known = set(re.findall(r'"((?:rlockd|redisson)[\w:-]+)"', headers))
+    for path in sorted(SCRIPTS.rglob("*.lua")):
+        code = re.sub(r"--.*", "", path.read_text())
+        for name in re.findall(r"'((?:rlockd:|redisson_)[\w:-]+)'", code):
+            if name.rstrip(":") not in known:
+                problems.append(f"{path}: key {name} is not in key.c")
+
+
+for script in sorted(SCRIPTS.glob("*.lua")):
+    failed, sent = run("sh", str(SCRIPTS / "embed.sh"), "text", str(script))
+    if failed:
+        problems.append(sent.strip())
+        continue
+    check_text(script, sent)
+    check_arguments(script)
+check_keys()
+
+print("\n".join(problems), end="\n" if problems else "")
+sys.exit(bool(problems))

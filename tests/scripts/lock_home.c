@@ -1,0 +1,124 @@
+#include "lock_home.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char * or (const char *text, const char *otherwise)
+{
+    return text != NULL ? text : otherwise;
+}
+
+static const char *record_of(const struct ask *ask)
+{
+    return text("held\n\n%s\n\n%s\nnote\n%s\n%s\n\n%s\n%s\n%s", or (ask->attempt, "w.1"),
+                or (ask->ttl, "30000"), or (ask->session, ""), ask->session ? "host/1" : "",
+                ask->session ? "1" : "", or (ask->kind, "lock"), or (ask->owner, ""));
+}
+
+static enum script script_of(const struct ask *ask)
+{
+    const char *kind = or (ask->kind, "lock");
+
+    if (strcmp(kind, "lock") == 0)
+        return SCRIPT_ACQUIRE;
+    return strcmp(kind, "fair") == 0 ? SCRIPT_FAIR_ACQUIRE : SCRIPT_RW_ACQUIRE;
+}
+
+static redisReply *send(enum script script, const char *const *keys, const struct ask *ask)
+{
+    const char *ttl = or (ask->ttl, "30000");
+    const char *keep = text("%d", atoi(ttl) + 60000);
+
+    return run(script, keys,
+               ARGS(ask->id, ttl, record_of(ask), keep, "86400000", or (ask->wait, "0"),
+                    or (ask->mode, "record"), or (ask->registered, ""), or (ask->up, "")));
+}
+
+redisReply *lock_ask(const struct ask *ask)
+{
+    return send(script_of(ask),
+                KEYS("jobs", COUNTER, QUEUE, text("rlockd:lease:{jobs}:%s", ask->id)), ask);
+}
+
+redisReply *set_ask(const struct ask *ask)
+{
+    return send(SCRIPT_SET_ACQUIRE,
+                KEYS(P1, "redisson_lock_token:" P1, "redisson_lock_queue:" P1,
+                     text("rlockd:lease:" P1 ":%s:m", ask->id), P2, "redisson_lock_token:" P2,
+                     "redisson_lock_queue:" P2, text("rlockd:lease:" P2 ":%s:m", ask->id)),
+                ask);
+}
+
+static const char *key_of(const char *id)
+{
+    return text("rlockd:lease:{jobs}:%s", id);
+}
+
+redisReply *lock_renew(const char *id, const char *ttl)
+{
+    return run(SCRIPT_RENEW, KEYS("jobs", key_of(id), COUNTER), ARGS(id, ttl, WINDOW, "1"));
+}
+
+redisReply *lock_release(const char *id)
+{
+    return run(SCRIPT_RELEASE, KEYS("jobs", key_of(id)), ARGS(id, CHANNEL, WINDOW));
+}
+
+redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place)
+{
+    return run(SCRIPT_WITHDRAW, KEYS("jobs", key_of(id)),
+               ARGS(id, attempt, "", keep_place, WINDOW));
+}
+
+redisReply *lock_force(const char *token)
+{
+    return run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED), ARGS(WINDOW, token));
+}
+
+const char *token_of(redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return text("%lld", (long long)reply_integer(reply));
+    expect(reply_at(reply, 0), "granted");
+    return reply_text(reply_at(reply, 1));
+}
+
+static const char *set_key(const char *lock, const char *id)
+{
+    return text("rlockd:lease:%s:%s:m", lock, id);
+}
+
+#define SET_PAIRS KEYS(P1, set_key(P1, id), P2, set_key(P2, id))
+#define SET_TRIPLES                                                                            \
+    KEYS(P1, set_key(P1, id), "redisson_lock_token:" P1, P2, set_key(P2, id),                  \
+         "redisson_lock_token:" P2)
+
+redisReply *set_renew(const char *id, const char *ttl)
+{
+    return run(SCRIPT_RENEW, SET_TRIPLES, ARGS(id, ttl, WINDOW, "1"));
+}
+
+redisReply *set_release(const char *id)
+{
+    return run(SCRIPT_RELEASE, SET_PAIRS, ARGS(id, "redisson_lock__channel:" P1, WINDOW));
+}
+
+redisReply *set_withdraw(const char *id, const char *attempt)
+{
+    return run(SCRIPT_WITHDRAW, SET_PAIRS, ARGS(id, attempt, "", "", WINDOW));
+}
+
+redisReply *set_claim(const char *id)
+{
+    return run(SCRIPT_LEASE_CLAIM, SET_TRIPLES, ARGS(id, WINDOW, "1"));
+}
+
+redisReply *set_watch(const char *id)
+{
+    return run(SCRIPT_LEASE_WATCH, SET_PAIRS, ARGS(id, "30000", WINDOW));
+}
+
+redisReply *set_end(const char *id)
+{
+    return run(SCRIPT_LEASE_END, SET_PAIRS, ARGS(id, "session-ended", WINDOW));
+}

@@ -1,0 +1,304 @@
+/* acquire.lua, renew.lua, release.lua and withdraw.lua: a plain lock. */
+#include <stdlib.h>
+
+#include "lock_home.h"
+
+static void free_lock_is_granted(void **state)
+{
+    (void)state;
+    int64_t before_ms = redis_now_ms();
+    const char *token = token_of(ask(.id = A));
+
+    assert_true(strtoll(token, NULL, 10) >= before_ms * 1000);
+    expect(command("HGETALL jobs"), "[" A ":0, 1]");
+    expect_lasts("jobs", 30000);
+    expect_lasts(RECORD(A), 90000);
+    expect_lasts(COUNTER, 86400000);
+    expect_command("held\n\nw.1\n\n30000\nnote\n\n\n\n\nlock\n", "GET " RECORD(A));
+}
+
+static void the_counter_may_last_for_ever(void **state)
+{
+    (void)state;
+    const char *text = "held\n\nw.1\n\n30000\n\n\n\n\n\nlock\n";
+    run(SCRIPT_ACQUIRE, KEYS("jobs", COUNTER, QUEUE, RECORD(A)),
+        ARGS(A, "30000", text, "90000", "0", "0", "new"));
+    expect_command("-1", "PTTL " COUNTER);
+    expect_command("0", "EXISTS " RECORD(A));
+    expect(lock_renew(A, "50000"), "[held, *, 50000, , 1]");
+    expect(lock_release(A), "0");
+}
+
+static void tokens_rise(void **state)
+{
+    (void)state;
+    command("SET " COUNTER " 9000000000000000");
+    expect(ask(.id = A), "9000000000000001");
+    expect_lasts(COUNTER, 86400000);
+}
+
+static void a_session_without_owner_is_granted_as_fast(void **state)
+{
+    (void)state;
+    token_of(ask(.id = A, .session = SID));
+    expect_command("held\n\nw.1\n\n30000\nnote\n" SID "\nhost/1\n\n1\nlock\n",
+                   "GET " RECORD(A));
+    expect(ask(.id = B), "[busy, *, " A ":0, 1, held\n*" SID "\nhost/1\n*]");
+    expect(lock_release(A), "[released, 0, " SID "]");
+    expect_command("0", "EXISTS jobs");
+}
+
+static void an_owner_is_marked_and_comes_in_again(void **state)
+{
+    (void)state;
+    const char *token = token_of(ask(.id = A, .session = SID, .owner = "me"));
+
+    expect_command(SID ":me\nlock\nhost/1", "GET " OWNER);
+    expect_lasts(OWNER, 30000);
+    expect(ask(.id = B), "[busy, *, " SID ":me, 1, " SID ":me\nlock\nhost/1]");
+    expect(ask(.id = C, .session = SID, .owner = "me", .ttl = "40000"),
+           text("[granted, %s, 40000, , 2]", token));
+    expect_lasts(OWNER, 40000);
+    expect(lock_renew(A, "50000"), text("[held, %s, 50000, *, 2]", token));
+    expect_lasts(OWNER, 50000);
+    expect(lock_release(C), "[released, 1, " SID "]");
+    expect_command("ended\nreleased\n1", "GET " RECORD(C));
+    expect(lock_release(C), "[released, 1, ]");
+    expect(ask(.id = B, .kind = "fair"), "[wrong-kind]");
+    expect(lock_release(A), "[released, 0, " SID "]");
+    expect_command("0", "EXISTS jobs " OWNER);
+}
+
+static void release_frees_the_lock(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    listen_to(CHANNEL);
+    expect(lock_release(A), "0");
+    expect_command("0", "EXISTS jobs");
+    expect_command("ended\nreleased", "GET " RECORD(A));
+    expect_lasts(RECORD(A), 60000);
+    assert_string_equal(next_message(), CHANNEL " 0");
+    assert_null(next_message());
+    expect(lock_release(A), "[released, 0, ]");
+    assert_null(next_message());
+    expect(ask(.id = A), "[ended, released, , ]");
+}
+
+static void an_unseen_token_is_spent(void **state)
+{
+    (void)state;
+    expect(lock_renew(A, "30000"), "[unknown]");
+    expect(lock_release(A), "[ended, unknown, , ]");
+    expect(ask(.id = A), "[ended, unknown, , ]");
+    expect(ask(.id = B, .mode = "made"), "[ended, unknown, , ]");
+}
+
+static void held_lock_is_refused(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    expect(ask(.id = B), "[busy, *, " A ":0, 1, held\n*]");
+    expect_command("0", "EXISTS " RECORD(B) " " WAITERS);
+    command("DEL jobs");
+    command("HSET jobs %s 1", JAVA);
+    expect(ask(.id = B), "[busy, -1, " JAVA ", 1, ]");
+}
+
+static void a_waiter_stands_in_line(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    expect(ask(.id = B, .wait = "5000"), "[busy, *]");
+    expect_command("waiting\n\nw.1\n*", "GET " RECORD(B));
+    expect_lasts(RECORD(B), 65000);
+    expect_command("[" B "]", "ZRANGE " WAITERS " 0 -1");
+    expect(lock_renew(B, "30000"), "[busy, *, " A ":0, 1, held\n*]");
+    expect(ask(.id = B, .wait = "5000", .attempt = "w.2"), "[busy, *]");
+    expect_command("waiting\nshared\nw.2\n*", "GET " RECORD(B));
+    lock_release(A);
+    listen_to("rlockd:leases");
+    token_of(ask(.id = B, .registered = "1", .attempt = "w.2"));
+    assert_string_equal(next_message(), "rlockd:leases " B " jobs");
+    expect_command("0", "EXISTS " WAITERS);
+}
+
+static void a_lock_has_so_many_waiters(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    const char *later = text("%lld", (long long)redis_now_ms() + 60000);
+    for (int i = 0; i < 1000; i++)
+        command("ZADD " WAITERS " %s %d", later, i);
+    expect(ask(.id = B, .wait = "5000"), "[too-many]");
+    expect_command("0", "EXISTS " RECORD(B));
+    expect(ask(.id = B), "[busy, *]");
+    command("ZADD " WAITERS " 1 0");
+    expect(ask(.id = B, .wait = "5000"), "[busy, *]");
+}
+
+static void the_same_request_is_confirmed(void **state)
+{
+    (void)state;
+    const char *token = token_of(ask(.id = A, .session = SID));
+
+    expect(ask(.id = A, .session = SID), text("[granted, %s, *, held\n*, 1]", token));
+    expect(ask(.id = A, .attempt = "w.2"), text("[held, %s, *, held\n\n\n*, 1]", token));
+    expect(lock_withdraw(A, "w.1", ""), "2");
+    expect(ask(.id = A, .kind = "read"), "[reused]");
+    expect(ask(.id = A, .session = SID, .owner = "me"), "[reused]");
+    command("DEL jobs");
+    expect(ask(.id = A, .session = SID), "[ended, expired, " SID ", lock]");
+    expect(ask(.id = A, .session = SID), "[ended, expired, , ]");
+}
+
+static void withdrawals(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    ask(.id = B, .wait = "5000");
+    expect(lock_withdraw(A, "w.9", ""), "2");
+    expect(lock_withdraw(B, "w.1", ""), "0");
+    expect_command("0", "EXISTS " RECORD(B) " " WAITERS);
+    expect(lock_withdraw(A, "w.1", ""), "1");
+    expect_command("0", "EXISTS jobs " RECORD(A));
+    ask(.id = A);
+    lock_renew(A, "30000");
+    expect(lock_withdraw(A, "w.1", ""), "2");
+    expect_command("1", "EXISTS jobs");
+}
+
+static void renewal_and_loss(void **state)
+{
+    (void)state;
+    const char *token = token_of(ask(.id = A, .session = SID));
+
+    command("PEXPIRE " COUNTER " 1000");
+    expect(lock_renew(A, "40000"),
+           text("[held, %s, 40000, held\n\n\n\n40000\nnote\n" SID "\n*, 1]", token));
+    expect_lasts("jobs", 40000);
+    expect_lasts(RECORD(A), 100000);
+    expect_lasts(COUNTER, 100000);
+    expect(lock_force(token), "[unlocked, " A ":0]");
+    expect(lock_renew(A, "40000"), "[ended, forced, " SID ", lock]");
+    expect(lock_renew(A, "40000"), "[ended, forced, , ]");
+    expect(lock_release(A), "[ended, forced, , ]");
+}
+
+static void a_forced_unlock_leaves_no_marker(void **state)
+{
+    (void)state;
+    expect(lock_force(""), "[free]");
+    expect(lock_force("*"), "[stale]");
+    ask(.id = A, .session = SID, .owner = "me");
+    listen_to("rlockd:sessions");
+    expect(lock_force(""), "[unlocked, " SID ":me]");
+    assert_string_equal(next_message(), "rlockd:sessions " SID);
+    expect_command("0", "EXISTS jobs " OWNER);
+    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "30000", WINDOW)),
+           "[lost, forced, lock]");
+}
+
+static void the_watchdog_keeps_the_fencing_token(void **state)
+{
+    (void)state;
+    const char *token = token_of(ask(.id = A, .session = SID));
+
+    command("PEXPIRE " COUNTER " 1000");
+    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "40000", WINDOW)), "1");
+    expect_lasts(COUNTER, 100000);
+    expect(run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, WINDOW, "1")),
+           text("[held, %s, *, held\n*, 1]", token));
+    expect(lock_withdraw(A, "w.1", ""), "2");
+}
+
+static void another_type_of_key_is_no_lock(void **state)
+{
+    (void)state;
+    command("SET " COUNTER " 1");
+    command("SET jobs 1");
+    expect(ask(.id = A), "error: WRONGTYPE*");
+    command("DEL jobs " COUNTER);
+    command("RPUSH " COUNTER " 1");
+    expect(ask(.id = A), "error: WRONGTYPE*");
+    expect_command("0", "EXISTS jobs " RECORD(A));
+    command("DEL " COUNTER);
+    command("RPUSH " QUEUE " %s", JAVA);
+    expect(ask(.id = A), "[wrong-kind]");
+}
+
+static void dead_places_give_way_to_a_plain_lock(void **state)
+{
+    (void)state;
+    command("RPUSH " QUEUE " " B ":0");
+    command("ZADD " TIMES " 99999999999999 " B ":0");
+    command("ZADD " PLACES " %s " B, text("%lld", (long long)redis_now_ms() - 16000));
+    token_of(ask(.id = A));
+    expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
+}
+
+static void no_memory_no_grant(void **state)
+{
+    (void)state;
+    memory_is_short();
+    expect(ask(.id = A), "error: OOM*");
+    expect(ask(.id = A, .session = SID, .owner = "me"), "error: OOM*");
+    memory_is_back();
+    expect_command("0", "EXISTS jobs " COUNTER " " RECORD(A) " " OWNER);
+}
+
+static void what_holds_ends_without_memory(void **state)
+{
+    (void)state;
+    ask(.id = A);
+    ask(.id = B, .wait = "5000");
+    memory_is_short();
+    expect(lock_renew(A, "40000"), "[held, *]");
+    expect(lock_release(B), "[released, 0, ]");
+    expect(lock_release(C), "[ended, unknown, , ]");
+    expect(lock_withdraw(A, "w.1", ""), "2");
+    expect(lock_release(A), "0");
+    memory_is_back();
+    expect_command("0", "EXISTS jobs " WAITERS);
+}
+
+static void an_owner_lets_go_without_memory(void **state)
+{
+    (void)state;
+    ask(.id = A, .session = SID, .owner = "me");
+    ask(.id = B, .session = SID, .owner = "me");
+    memory_is_short();
+    expect(lock_withdraw(A, "w.1", ""), "1");
+    expect(lock_release(B), "[released, 0, " SID "]");
+    memory_is_back();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(free_lock_is_granted),
+        SCRIPT_TEST(the_counter_may_last_for_ever),
+        SCRIPT_TEST(tokens_rise),
+        SCRIPT_TEST(a_session_without_owner_is_granted_as_fast),
+        SCRIPT_TEST(an_owner_is_marked_and_comes_in_again),
+        SCRIPT_TEST(release_frees_the_lock),
+        SCRIPT_TEST(an_unseen_token_is_spent),
+        SCRIPT_TEST(held_lock_is_refused),
+        SCRIPT_TEST(a_waiter_stands_in_line),
+        SCRIPT_TEST(a_lock_has_so_many_waiters),
+        SCRIPT_TEST(the_same_request_is_confirmed),
+        SCRIPT_TEST(withdrawals),
+        SCRIPT_TEST(renewal_and_loss),
+        SCRIPT_TEST(a_forced_unlock_leaves_no_marker),
+        SCRIPT_TEST(the_watchdog_keeps_the_fencing_token),
+        SCRIPT_TEST(another_type_of_key_is_no_lock),
+        SCRIPT_TEST(dead_places_give_way_to_a_plain_lock),
+    };
+    const struct CMUnitTest memory_tests[] = {
+        SCRIPT_TEST(no_memory_no_grant),
+        SCRIPT_TEST(what_holds_ends_without_memory),
+        SCRIPT_TEST(an_owner_lets_go_without_memory),
+    };
+
+    return run_on_both(tests, memory_tests);
+}

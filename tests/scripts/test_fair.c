@@ -1,0 +1,169 @@
+/* fair_acquire.lua, and what the other scripts do with the queue of a fair lock. */
+#include <stdlib.h>
+
+#include "lock_home.h"
+
+#define fair(...) ask(.kind = "fair", __VA_ARGS__)
+
+static const char *from_now(int64_t ms)
+{
+    return text("%lld", (long long)(redis_now_ms() + ms));
+}
+
+static void a_free_lock_is_granted(void **state)
+{
+    (void)state;
+    token_of(fair(.id = A));
+    expect(command("HGETALL jobs"), "[" A ":0, 1]");
+    expect_lasts(COUNTER, 86400000);
+    expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
+    expect(ask(.id = B), "[wrong-kind]");
+    expect(fair(.id = B), "[busy, *, " A ":0, 1, held\n*\nfair\n]");
+    expect(lock_renew(A, "40000"), "[held, *, 40000, *, 1]");
+    expect(lock_release(A), "[released, 0, ]");
+}
+
+static void first_come_first_served(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
+    expect_lasts(QUEUE, 86400000);
+    expect_lasts(TIMES, 86400000);
+    expect_lasts(PLACES, 86400000);
+    listen_to(CHANNEL ":" B ":0");
+    lock_release(A);
+    assert_string_equal(next_message(), CHANNEL ":" B ":0 0");
+    expect(fair(.id = C, .registered = "1", .wait = "5000"), "[busy, *, " B ":0, 0, ]");
+    int64_t before = reply_integer(command("ZSCORE " TIMES " " C ":0"));
+    token_of(fair(.id = B, .registered = "1"));
+    expect_command("[" C ":0]", "LRANGE " QUEUE " 0 -1");
+    expect_command("[" C "]", "ZRANGE " PLACES " 0 -1");
+    assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), before - 300000);
+}
+
+static void a_place_outlasts_its_request(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    expect(lock_withdraw(B, "w.1", "1"), "0");
+    expect_command("waiting\nplace\n\n*", "GET " RECORD(B));
+    expect_command("[" C "]", "ZRANGE " WAITERS " 0 -1");
+    listen_to(CHANNEL ":" C ":0"); /* the head does not hear it, the next waiter is told, too */
+    lock_release(A);
+    assert_string_equal(next_message(), CHANNEL ":" C ":0 0");
+    redisReply *reply = fair(.id = C, .registered = "1", .wait = "5000");
+    expect(reply, "[busy, *, " B ":0, 0, ]");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 10000, 15000);
+    token_of(fair(.id = B, .attempt = "w.2"));
+}
+
+static void a_place_is_over_without_requests(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    command("ZADD " PLACES " %s " B, from_now(-10));
+    lock_release(A);
+    expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
+    expect(fair(.id = C, .registered = "1", .up = "3000"), "[busy, *, " B ":0, 0, ]");
+    token_of(fair(.id = C, .registered = "1"));
+    expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
+}
+
+static void a_waiter_gives_up(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    expect(lock_release(B), "[released, 0, ]");
+    expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES " " WAITERS);
+}
+
+static void a_dead_java_head_has_no_more_than_its_time(void **state)
+{
+    (void)state;
+    command("RPUSH " QUEUE " %s", JAVA);
+    command("ZADD " TIMES " %s %s", from_now(9000000), JAVA);
+    redisReply *reply = fair(.id = A, .wait = "5000");
+    expect(reply, "[busy, *, " JAVA ", 0, ]");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 290000, 300000);
+    command("ZADD " TIMES " %s %s", from_now(-1), JAVA);
+    token_of(fair(.id = A, .registered = "1"));
+}
+
+static void few_waiters_behind_are_touched(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    const char *time = from_now(9000000);
+    for (int i = 0; i < 150; i++) {
+        command("RPUSH " QUEUE " 44444444-4444-4444-8444-444444444444:%d", i);
+        command("ZADD " TIMES " %s 44444444-4444-4444-8444-444444444444:%d", time, i);
+    }
+    fair(.id = C, .wait = "5000"); /* no later than if all had come just now */
+    assert_in_range(reply_integer(command("ZSCORE " TIMES " " C ":0")), 0,
+                    redis_now_ms() + 9000000 + 300000);
+    lock_release(B);
+    expect_command("100", "ZCOUNT " TIMES " -inf (%s", time);
+}
+
+static void a_lock_has_so_many_places(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    for (int i = 0; i < 1000; i++)
+        command("RPUSH " QUEUE " 44444444-4444-4444-8444-444444444444:%d", i);
+    expect(fair(.id = B, .wait = "5000"), "[too-many]");
+    expect_command("0", "EXISTS " RECORD(B) " " WAITERS);
+    expect(fair(.id = B), "[busy, *]");
+}
+
+static void owners_of_fair_locks_are_told_apart(void **state)
+{
+    (void)state;
+    fair(.id = A, .session = SID, .owner = "me");
+    expect_command(SID ":me\nfair\nhost/1", "GET " OWNER);
+    expect(ask(.id = B, .session = SID, .owner = "me"), "[wrong-kind]");
+    expect(fair(.id = B, .session = SID, .owner = "me"), "[granted, *, 30000, , 2]");
+}
+
+static void a_queue_is_left_without_memory(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    memory_is_short();
+    expect(lock_withdraw(B, "w.1", "1"), "0");
+    expect(lock_release(C), "[released, 0, ]");
+    expect(lock_release(A), "[released, 0, ]");
+    memory_is_back();
+    token_of(fair(.id = B));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(a_free_lock_is_granted),
+        SCRIPT_TEST(first_come_first_served),
+        SCRIPT_TEST(a_place_outlasts_its_request),
+        SCRIPT_TEST(a_place_is_over_without_requests),
+        SCRIPT_TEST(a_waiter_gives_up),
+        SCRIPT_TEST(a_dead_java_head_has_no_more_than_its_time),
+        SCRIPT_TEST(few_waiters_behind_are_touched),
+        SCRIPT_TEST(a_lock_has_so_many_places),
+        SCRIPT_TEST(owners_of_fair_locks_are_told_apart),
+    };
+    const struct CMUnitTest memory_tests[] = {
+        SCRIPT_TEST(a_queue_is_left_without_memory),
+    };
+
+    return run_on_both(tests, memory_tests);
+}

@@ -1,0 +1,164 @@
+/* rw_acquire.lua, and what the other scripts do with a read/write lock. */
+#include <stdlib.h>
+
+#include "lock_home.h"
+
+#define reads(...) ask(.kind = "read", __VA_ARGS__)
+#define writes(...) ask(.kind = "write", __VA_ARGS__)
+#define READ(field, n) "{jobs}:" field ":rwlock_timeout:" n
+
+static void readers_share(void **state)
+{
+    (void)state;
+    token_of(reads(.id = A));
+    token_of(reads(.id = B, .ttl = "40000"));
+    expect_command(A, "GET " READ(A ":0", "1"));
+    expect_lasts("jobs", 40000);
+    expect(writes(.id = C), "[busy, *, *:0, 1, held\n*\nread\n]");
+    expect(ask(.id = C), "[wrong-kind]");
+    expect(lock_renew(A, "50000"), "[held, *, 50000, *, 1]");
+    expect_lasts("jobs", 50000);
+    expect(lock_release(A), "[released, 0, ]");
+    expect_lasts("jobs", 40000);
+    expect(lock_release(B), "[released, 0, ]");
+    expect_command("0", "EXISTS jobs " READ(A ":0", "1") " " READ(B ":0", "1"));
+    token_of(writes(.id = C));
+}
+
+static void an_owner_that_writes_may_read(void **state)
+{
+    (void)state;
+    const char *token = token_of(writes(.id = A, .session = SID, .owner = "me"));
+
+    expect_command(SID ":me:write\nwrite\nhost/1", "GET " OWNER);
+    expect(reads(.id = B), "[busy, *, " SID ":me:write, 1, " SID ":me:write\nwrite\nhost/1]");
+    expect(reads(.id = C, .session = SID, .owner = "me"),
+           text("[granted, %s, 30000, , 1]", token));
+    expect(lock_release(A), "[released, 0, " SID "]");
+    expect_command("read", "HGET jobs mode");
+    expect_command("0", "EXISTS " OWNER);
+    expect(writes(.id = B), "[busy, *, " SID ":me, 1, held\n*\n" SID "\nhost/1\n*\nread\nme]");
+    expect(writes(.id = A), "[ended, released, , ]");
+    expect(writes(.id = B, .session = SID, .owner = "me"), "[upgrade]");
+    expect(lock_release(C), "[released, 0, " SID "]");
+    expect_command("0", "EXISTS jobs");
+}
+
+static void reads_of_an_owner(void **state)
+{
+    (void)state;
+    const char *token = token_of(reads(.id = A, .session = SID, .owner = "me"));
+
+    expect(reads(.id = B, .session = SID, .owner = "me", .ttl = "40000"),
+           text("[granted, %s, 40000, , 2]", token));
+    expect_command(B, "GET " READ(SID ":me", "2"));
+    expect(lock_release(A), "[released, 1, " SID "]");
+    expect_command(B, "GET " READ(SID ":me", "1"));
+    expect(lock_withdraw(B, "w.1", ""), "1");
+    expect_command("0", "EXISTS jobs " RECORD(B));
+}
+
+static void the_reads_of_one_grant_are_forced_out(void **state)
+{
+    (void)state;
+    const char *token = token_of(reads(.id = A, .session = SID));
+
+    token_of(reads(.id = B));
+    listen_to("rlockd:sessions");
+    expect(lock_force("1"), "[stale]");
+    expect(lock_force(token), "[unlocked, " A ":0]");
+    assert_string_equal(next_message(), "rlockd:sessions " SID);
+    expect(lock_renew(A, "30000"), "[ended, forced, " SID ", read]");
+    expect(lock_renew(B, "30000"), "[held, *]");
+    expect(run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED),
+               ARGS(WINDOW, token_of(reads(.id = C)), C ":0")),
+           "[unlocked, " C ":0]");
+    expect(lock_force(""), "[unlocked, " B ":0]");
+    expect_command("0", "EXISTS jobs");
+    expect_command("0", "EXISTS " READ(B ":0", "1"));
+    expect(lock_renew(B, "30000"), "[ended, forced, , read]");
+}
+
+static void dead_readers_do_not_block(void **state)
+{
+    (void)state;
+    command("HSET jobs mode read");
+    for (int i = 100; i < 350; i++)
+        command("HSET jobs 55555555-5555-5555-8555-555555555%d:0 1", i);
+    command("PEXPIRE jobs 30000");
+    int refused = 0;
+    while (reply_at(writes(.id = A), 0)->str[0] == 'b')
+        assert_true(++refused < 6);
+    assert_int_equal(refused, 2); /* 100 at a time */
+    expect(command("HGETALL jobs"), "[mode, write, " A ":0:write, 1]");
+}
+
+static void many_readers_come_and_go(void **state)
+{
+    (void)state;
+    enum { COUNT = 300 };
+    char ids[COUNT][40];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "55555555-5555-5555-8555-555555555%d", 100 + i);
+        token_of(reads(.id = ids[i]));
+    }
+    expect(writes(.id = A), "[busy, *]");
+    for (int i = 0; i < COUNT; i++)
+        expect(lock_release(ids[i]), "[released, 0, ]");
+    expect_command("0", "EXISTS jobs");
+}
+
+static void a_look_describes_holders_and_waiters(void **state)
+{
+    (void)state;
+    const char *const *keys = KEYS("jobs", COUNTER, WAITERS);
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[-2, 0, , 0, [], 0, [], , , 0]");
+    const char *token = token_of(reads(.id = A, .session = SID));
+    writes(.id = B, .wait = "5000");
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", A, token)),
+           text("[*, %s, read, 1, [" A ":0, 1, note, " SID ", host/1, , 1, read, %s, *], 1, "
+                "[" B ", *, *, note, ], held, , 1]",
+                token, token));
+    expect(lock_withdraw(A, "w.1", ""), "2");
+    lock_release(A);
+    ask(.id = C, .session = SID, .owner = "me");
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", A, token)),
+           "[*, *, lock, 1, [" SID ":me, 1, , " SID ", host/1, me, , lock, *, *], 1, [*], "
+           "ended, released, 0]");
+}
+
+static void reads_end_without_memory(void **state)
+{
+    (void)state;
+    reads(.id = A);
+    reads(.id = B, .session = SID, .owner = "me");
+    reads(.id = C, .session = SID, .owner = "me");
+    memory_is_short();
+    expect(writes(.id = "66666666-6666-5666-8666-666666666666"), "[busy, *]");
+    expect(reads(.id = "66666666-6666-5666-8666-666666666666"), "error: OOM*");
+    expect(lock_renew(B, "40000"), "[held, *]");
+    expect(lock_withdraw(B, "w.9", ""), "2");
+    expect(lock_release(B), "[released, 1, " SID "]");
+    expect(lock_release(C), "[released, 0, " SID "]");
+    expect(lock_release(A), "[released, 0, ]");
+    memory_is_back();
+    expect_command("0", "EXISTS jobs");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(readers_share),
+        SCRIPT_TEST(an_owner_that_writes_may_read),
+        SCRIPT_TEST(reads_of_an_owner),
+        SCRIPT_TEST(the_reads_of_one_grant_are_forced_out),
+        SCRIPT_TEST(dead_readers_do_not_block),
+        SCRIPT_TEST(many_readers_come_and_go),
+        SCRIPT_TEST(a_look_describes_holders_and_waiters),
+    };
+    const struct CMUnitTest memory_tests[] = {
+        SCRIPT_TEST(reads_end_without_memory),
+    };
+
+    return run_on_both(tests, memory_tests);
+}

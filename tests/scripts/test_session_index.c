@@ -1,0 +1,131 @@
+/* Which session is to be visited, and by whom: index_set and index_claim. */
+#include "session_home.h"
+
+#define INDEX "rlockd:sessions:{6}"
+
+static redisReply *set(const char *session_id, const char *in_ms, const char *claim)
+{
+    return run(SCRIPT_INDEX_SET, KEYS(INDEX), ARGS(session_id, in_ms, claim));
+}
+
+static redisReply *claim(const char *limit)
+{
+    return run(SCRIPT_INDEX_CLAIM, KEYS(INDEX), ARGS(limit, "5000"));
+}
+
+static int64_t visit_in_ms(const char *session_id)
+{
+    return reply_integer(command("ZSCORE %s %s", INDEX, session_id)) - redis_now_ms();
+}
+
+static void a_session_is_visited_in_time(void **state)
+{
+    (void)state;
+    expect(set(SID, "30000", NULL), "1");
+    assert_in_range(visit_in_ms(SID), 25000, 30000);
+    expect(claim("10"), "[*, [], *]");
+    assert_true(reply_integer(command("PTTL %s", INDEX)) > 86400000);
+}
+
+static void a_visit_only_comes_earlier(void **state)
+{
+    (void)state;
+    set(SID, "30000", NULL);
+    expect(set(SID, "40000", NULL), "0");
+    expect(set(SID, "20000", NULL), "1");
+    assert_in_range(visit_in_ms(SID), 15000, 20000);
+}
+
+static void one_front_end_claims_a_session(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    expect(claim("10"), "[*, [" SID "], *]");
+    expect(claim("10"), "[*, [], *]");
+    assert_in_range(visit_in_ms(SID), 1, 5000);
+}
+
+static void no_more_is_claimed_than_asked_for(void **state)
+{
+    (void)state;
+    set("a", "-3", NULL);
+    set("b", "-2", NULL);
+    set("c", "-1", NULL);
+    expect(claim("2"), "[*, [a, b], 0]");
+    expect(claim("2"), "[*, [c], *]");
+}
+
+static void a_visitor_sets_the_next_visit(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    const char *claimed = reply_text(reply_at(claim("10"), 0));
+    expect(set(SID, "10000", claimed), "1");
+    assert_in_range(visit_in_ms(SID), 6000, 10000);
+    expect(set(SID, "", claimed), "0");
+    expect_command("1", "ZCARD %s", INDEX);
+}
+
+static void what_came_after_the_claim_stays(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    const char *claimed = reply_text(reply_at(claim("10"), 0));
+    expect(set(SID, "300", NULL), "1");
+    expect(set(SID, "10000", claimed), "0");
+    expect(set(SID, "", claimed), "0");
+    assert_true(visit_in_ms(SID) <= 300);
+}
+
+static void a_claim_ends_with_any_call_that_came_after_it(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    const char *claimed = reply_text(reply_at(claim("10"), 0));
+    expect(set(SID, "30000", NULL), "0");
+    expect(set(SID, "", claimed), "0");
+    assert_in_range(visit_in_ms(SID), 1, 5000);
+}
+
+static void a_session_leaves_the_index(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    const char *claimed = reply_text(reply_at(claim("10"), 0));
+    expect(set(SID, "", claimed), "1");
+    set(SID, "1000", NULL);
+    expect(set(SID, "", NULL), "1");
+    expect(set(SID, "", NULL), "0");
+    expect_command("0", "DBSIZE");
+}
+
+static void visits_go_on_without_memory(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    memory_is_short();
+    const char *claimed = reply_text(reply_at(claim("10"), 0));
+    expect(set(SID, "10000", claimed), "1");
+    expect(set(SID, "9000", NULL), "1");
+    expect(set(SID, "", NULL), "1");
+    memory_is_back();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(a_session_is_visited_in_time),
+        SCRIPT_TEST(a_visit_only_comes_earlier),
+        SCRIPT_TEST(one_front_end_claims_a_session),
+        SCRIPT_TEST(no_more_is_claimed_than_asked_for),
+        SCRIPT_TEST(a_visitor_sets_the_next_visit),
+        SCRIPT_TEST(what_came_after_the_claim_stays),
+        SCRIPT_TEST(a_claim_ends_with_any_call_that_came_after_it),
+        SCRIPT_TEST(a_session_leaves_the_index),
+    };
+    const struct CMUnitTest memory_tests[] = {
+        SCRIPT_TEST(visits_go_on_without_memory),
+    };
+
+    return run_on_both(tests, memory_tests);
+}

@@ -1,0 +1,293 @@
+/* The notes of a session: session_bind, session_unbind, session_settle and session_due. */
+#include "session_home.h"
+
+static void a_lease_is_noted_before_it_is_asked_for(void **state)
+{
+    (void)state;
+    session_open("30000");
+    expect(session_bind(REF, "w.1", "10000"), "host/1");
+    expect_command("* w.1", "HGET %s %s", NOTES, REF);
+    int64_t in_ms = reply_integer(command("ZSCORE %s %s", DUE, REF)) - redis_now_ms();
+    assert_in_range(in_ms, 5000, 10000);
+    expect_lasts(NOTES, 90000);
+    expect_lasts(DUE, 90000);
+}
+
+static void attempts_are_noted_beside_each_other(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "10000");
+    session_bind(REF, "w.12", "10000");
+    session_bind(REF, "w.1", "10000");
+    expect_command("* w.1 w.12", "HGET %s %s", NOTES, REF);
+    expect_command("2", "HLEN %s", NOTES);
+}
+
+static void a_note_is_as_young_as_its_newest_attempt(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "10000");
+    command("HSET %s %s %s", NOTES, REF, "1000 w.1");
+    session_bind(REF, "w.2", "10000");
+    assert_true(reply_integer(session_unbind(REF, "w.1")) == 0);
+    session_settle(REF, "gone");
+    expect_command("17* w.2", "HGET %s %s", NOTES, REF);
+}
+
+static void another_attempt_does_not_put_off_the_watchdog(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "100");
+    const char *due = reply_text(command("ZSCORE %s %s", DUE, REF));
+    session_bind(REF, "w.2", "10000");
+    expect_command(due, "ZSCORE %s %s", DUE, REF);
+}
+
+static void attempts_without_end_become_one(void **state)
+{
+    (void)state;
+    session_open("30000");
+    for (int i = 0; i < 200; i++)
+        session_bind(REF, text("worker.%d", i), "10000");
+    expect_command("15", "HSTRLEN %s %s", NOTES, REF); /* a time, a blank and a star */
+    expect(session_unbind(REF, "worker.7"), "0");
+    expect_command("2", "HLEN %s", NOTES);
+    expect(session_unbind(REF, NULL), "1");
+    expect_empty_home();
+}
+
+static void a_session_has_so_many_leases(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "10000");
+    session_bind(OTHER_REF, "w.2", "10000");
+    session_bind("id name", "w.3", "10000");
+    expect(session_bind("id other", "w.4", "10000"), "[full]");
+    expect(session_bind(REF, "w.5", "10000"), "host/1");
+    session_unbind(REF, NULL);
+    expect(session_bind("id other", "w.4", "10000"), "host/1");
+}
+
+static void nothing_is_bound_without_a_session_or_memory(void **state)
+{
+    (void)state;
+    expect(session_bind(REF, "w.1", "10000"), "[ended, unknown]");
+    session_open("30000");
+    memory_is_short();
+    expect(session_bind(REF, "w.1", "10000"), "error: OOM*");
+    memory_is_back();
+    session_overdue();
+    expect(session_bind(REF, "w.1", "10000"), "[ended, expired]");
+    expect_empty_home();
+}
+
+static void an_attempt_forgets_itself_only(void **state)
+{
+    (void)state;
+    expect(session_unbind(REF, "w.1"), "0");
+    session_open("30000");
+    session_bind(REF, "w.1", "10000");
+    session_bind(REF, "w.12", "10000");
+    session_bind(REF, "w.123", "10000");
+    expect(session_unbind(REF, "w.12"), "0");
+    expect_command("* w.1 w.123", "HGET %s %s", NOTES, REF);
+    expect(session_unbind(REF, "w.12"), "0");
+    expect(session_unbind(REF, "w.1"), "0");
+    expect_command("* w.123", "HGET %s %s", NOTES, REF);
+    expect(session_unbind(REF, "w.123"), "1");
+    expect(session_unbind(REF, "w.123"), "0");
+    expect_empty_home();
+}
+
+static void unbinding_works_without_memory(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "10000");
+    session_bind(REF, "w.2", "10000");
+    memory_is_short();
+    expect(session_unbind(REF, "w.1"), "0");
+    expect_command("* w.2", "HGET %s %s", NOTES, REF);
+    expect(session_unbind(REF, "w.2"), "1");
+    memory_is_back();
+}
+
+static void only_what_is_due_is_named(void **state)
+{
+    (void)state;
+    expect(session_due(), "[unknown]");
+    session_open("30000");
+    redisReply *reply = session_due();
+    expect(reply, "[open, *, []]");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 25000, 30000);
+    session_bind(REF, "w.1", "10000");
+    reply = session_due();
+    expect(reply, "[open, *, []]");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 5000, 10000);
+    session_bind(OTHER_REF, "w.2", "-70");
+    reply = session_due();
+    expect(reply, "[open, 0, [" OTHER_REF ", *]]");
+    assert_in_range(reply_integer(reply_at(reply_at(reply, 2), 1)), 70, 5000);
+}
+
+static void a_session_that_is_over_is_due_until_it_is_worked_off(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "10000");
+    session_overdue();
+    expect(session_due(), "[expired]");
+    session_end("expired", "0", NULL);
+    expect(session_due(), "[expired]");
+    session_end("expired", "0", REF);
+    expect(session_due(), "[unknown]");
+}
+
+static void a_renewed_lease_is_due_again(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    redisReply *reply = session_settle(REF, "renewed");
+    expect(reply, "[open, *]");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
+    expect(session_due(), "[open, *, []]");
+}
+
+static void a_lease_is_looked_at_later(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    redisReply *reply = session_settle(REF, "later 2500");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 2400, 2500);
+    reply = session_settle(REF, "later 2500000");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 25000, 30000);
+}
+
+static void a_lease_that_is_gone_keeps_its_note_for_a_while(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    redisReply *reply = session_settle(REF, "gone");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 900, 1000);
+    expect_command("2", "HLEN %s", NOTES);
+    command("HSET %s %s %s", NOTES, REF, text("%lld w.1", (long long)redis_now_ms() - 10001));
+    expect(session_settle(REF, "gone"), "[open, *]");
+    expect_empty_home();
+}
+
+static void a_loss_is_told_once(void **state)
+{
+    (void)state;
+    listen_to("rlockd:sessions");
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    expect(session_settle(REF, "lost forced fair"), "[open, *]");
+    expect_command("[" REF ", forced\nfair]", "HGETALL %s", LOST);
+    expect_lasts(LOST, 90000);
+    assert_string_equal(next_message(), "rlockd:sessions " SID);
+    expect_empty_home();
+    command("HDEL %s %s", LOST, REF);
+    session_settle(REF, "lost forced fair");
+    expect_command("0", "EXISTS %s", LOST);
+    assert_null(next_message());
+}
+
+static void losses_that_nobody_hears_of_have_an_end(void **state)
+{
+    (void)state;
+    session_open("30000");
+    command("EVAL %s 1 %s",
+            "for i = 1, 999 do redis.call('hset', KEYS[1], i, 'expired\\nlock') end", LOST);
+    session_bind(REF, "w.1", "0");
+    session_bind(OTHER_REF, "w.1", "0");
+    session_settle(REF, "lost expired lock");
+    session_settle(OTHER_REF, "lost expired lock");
+    expect_command("1000", "HLEN %s", LOST);
+    expect_empty_home();
+}
+
+static void what_has_no_note_is_not_due(void **state)
+{
+    (void)state;
+    session_open("30000");
+    command("ZADD %s 1 %s", DUE, REF);
+    expect(session_settle(REF, "renewed"), "[open, *]");
+    expect_empty_home();
+}
+
+static void a_note_of_other_hands_is_forgotten(void **state)
+{
+    (void)state;
+    session_open("30000");
+    command("HSET %s nonsense nonsense", NOTES);
+    expect(session_unbind("nonsense", "w.1"), "0");
+    expect(session_settle("nonsense", "gone"), "[open, *]");
+    expect_empty_home();
+}
+
+static void many_are_settled_at_once(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    session_bind(OTHER_REF, "w.1", "0");
+    session_bind("id name", "w.1", "0");
+    expect(run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+               ARGS("60000", "10000", REF, "renewed", OTHER_REF, "lost expired lock", "id name",
+                    "later 77")),
+           "[open, *]");
+    expect_command("[" OTHER_REF "]", "HKEYS %s", LOST);
+    expect_command("[id name, " REF ", ]", "ZRANGE %s 0 -1", DUE);
+}
+
+static void settling_works_without_memory(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    session_bind(OTHER_REF, "w.1", "0");
+    memory_is_short();
+    expect(session_settle(REF, "renewed"), "[open, *]");
+    expect(session_settle(REF, "later 77"), "[open, *]");
+    expect(session_settle(REF, "gone"), "[open, *]");
+    expect(session_settle(REF, "lost expired lock"), "[open, *]");
+    memory_is_back();
+    expect_command("1", "HLEN %s", LOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(a_lease_is_noted_before_it_is_asked_for),
+        SCRIPT_TEST(attempts_are_noted_beside_each_other),
+        SCRIPT_TEST(a_note_is_as_young_as_its_newest_attempt),
+        SCRIPT_TEST(another_attempt_does_not_put_off_the_watchdog),
+        SCRIPT_TEST(attempts_without_end_become_one),
+        SCRIPT_TEST(a_session_has_so_many_leases),
+        SCRIPT_TEST(an_attempt_forgets_itself_only),
+        SCRIPT_TEST(only_what_is_due_is_named),
+        SCRIPT_TEST(a_session_that_is_over_is_due_until_it_is_worked_off),
+        SCRIPT_TEST(a_renewed_lease_is_due_again),
+        SCRIPT_TEST(a_lease_is_looked_at_later),
+        SCRIPT_TEST(a_lease_that_is_gone_keeps_its_note_for_a_while),
+        SCRIPT_TEST(a_loss_is_told_once),
+        SCRIPT_TEST(losses_that_nobody_hears_of_have_an_end),
+        SCRIPT_TEST(what_has_no_note_is_not_due),
+        SCRIPT_TEST(a_note_of_other_hands_is_forgotten),
+        SCRIPT_TEST(many_are_settled_at_once),
+    };
+    const struct CMUnitTest memory_tests[] = {
+        SCRIPT_TEST(nothing_is_bound_without_a_session_or_memory),
+        SCRIPT_TEST(unbinding_works_without_memory),
+        SCRIPT_TEST(settling_works_without_memory),
+    };
+
+    return run_on_both(tests, memory_tests);
+}

@@ -1,0 +1,276 @@
+/* What a session asks of its leases' homes: lease_watch, lease_claim and lease_end. */
+#include "session_home.h"
+
+#define LEASE "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11"
+#define OTHER "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c22"
+#define RECORD "rlockd:lease:{jobs}:" LEASE
+#define COUNTER "redisson_lock_token:{jobs}"
+/* state, detail, attempt, since, ttl, note, session, its name, token, watchdog, kind, owner */
+#define HELD(token, watchdog, kind, owner)                                                     \
+    "held\n\nw.1\n\n30000\nnote\n" SID "\nhost/1\n" token "\n" watchdog "\n" kind "\n" owner
+#define WAITING "waiting\n\nw.1\n17\n30000\n\n" SID "\nhost/1\n\n1\nlock\n"
+#define A "{t}:a"
+#define B "{t}:b"
+#define A_RECORD "rlockd:lease:" A ":" LEASE ":m"
+#define B_RECORD "rlockd:lease:" B ":" LEASE ":m"
+#define A_COUNTER "redisson_lock_token:" A
+#define B_COUNTER "redisson_lock_token:" B
+
+static redisReply *lease_watch(void)
+{
+    return run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD), ARGS(LEASE, "30000", "60000"));
+}
+
+static redisReply *lease_claim(const char *claim)
+{
+    return run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD, COUNTER), ARGS(LEASE, "60000", claim));
+}
+
+static redisReply *lease_end(void)
+{
+    return run(SCRIPT_LEASE_END, KEYS("jobs", RECORD), ARGS(LEASE, "session-ended", "60000"));
+}
+
+static void hold(const char *field, const char *record)
+{
+    command("HSET jobs %s 1", field);
+    command("PEXPIRE jobs 9000");
+    command("SET %s %s PX 69000", RECORD, record);
+    command("SET %s 4711", COUNTER);
+}
+
+static void the_watchdog_renews(void **state)
+{
+    (void)state;
+    const char *const kinds[] = {"lock", "fair"};
+    for (int i = 0; i < 2; i++) {
+        hold(LEASE ":0", text(HELD("", "1", "%s", ""), kinds[i]));
+        expect(lease_watch(), "1");
+        expect_lasts("jobs", 30000);
+        expect_lasts(RECORD, 90000);
+    }
+}
+
+static void the_watchdog_renews_a_hold_of_an_owner(void **state)
+{
+    (void)state;
+    hold(SID ":me", HELD("4711", "1", "lock", "me"));
+    command("PEXPIRE jobs 50000"); /* another lease of the owner */
+    expect(lease_watch(), "1");
+    expect_lasts("jobs", 50000);
+    expect_lasts(RECORD, 90000);
+}
+
+static void the_watchdog_renews_a_read_a_write_and_a_permit(void **state)
+{
+    (void)state;
+    command("HSET jobs mode read %s 1", LEASE ":0");
+    command("PEXPIRE jobs 9000");
+    command("SET {jobs}:" LEASE ":0:rwlock_timeout:1 " LEASE " PX 9000");
+    command("SET %s %s PX 69000", RECORD, HELD("4711", "1", "read", ""));
+    expect(lease_watch(), "1");
+    expect_lasts("jobs", 30000);
+    expect_lasts("{jobs}:" LEASE ":0:rwlock_timeout:1", 30000);
+
+    redis_clear(state);
+    command("HSET jobs mode write %s 1", LEASE ":0:write");
+    command("PEXPIRE jobs 9000");
+    command("SET %s %s PX 69000", RECORD, HELD("4711", "1", "write", ""));
+    expect(lease_watch(), "1");
+    expect_lasts("jobs", 30000);
+
+    redis_clear(state);
+    command("SET jobs 3");
+    command("ZADD {jobs}:timeout %s %b", text("%lld", (long long)redis_now_ms() + 9000),
+            "\x0a\xa1\xf2\xd4\x7c\x1e\x5b\x0f\x8f\x39\x2b\x7d\x5f\x0f\x1c\x11", (size_t)16);
+    command("SET %s %s PX 69000", RECORD, HELD("", "1", "permit", ""));
+    expect(lease_watch(), "1");
+    expect_command("1", "ZCOUNT {jobs}:timeout %s +inf",
+                   text("%lld", (long long)redis_now_ms() + 25000));
+}
+
+static void a_lease_without_watchdog_ends_by_itself(void **state)
+{
+    (void)state;
+    hold(LEASE ":0", HELD("", "", "lock", ""));
+    redisReply *reply = lease_watch();
+    expect(reply, "[ends, *]");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 4000, 9000);
+    expect_lasts("jobs", 9000);
+}
+
+static void a_lease_ends_before_the_lock_of_its_owner(void **state)
+{
+    (void)state;
+    hold(SID ":me", HELD("4711", "", "lock", "me"));
+    command("HSET jobs %s 2", SID ":me");
+    expect(lease_watch(), "[ends, *]");
+    command("PEXPIRE %s 60000", RECORD);
+    expect(lease_watch(), "[lost, expired, lock]");
+    expect_command("1", "HGET jobs %s", SID ":me");
+    expect_command("ended\nexpired", "GET %s", RECORD);
+    expect(lease_watch(), "[ended, expired, ]");
+}
+
+static void a_loss_is_found_and_ended(void **state)
+{
+    (void)state;
+    hold(LEASE ":0", HELD("", "1", "fair", ""));
+    command("DEL jobs");
+    expect(lease_watch(), "[lost, expired, fair]");
+    expect_lasts(RECORD, 60000);
+    hold(LEASE ":0", HELD("", "1", "lock", ""));
+    command("DEL jobs");
+    command("SET rlockd:forced:{jobs} %s", text("%s:0 4711", LEASE));
+    expect(lease_claim("1"), "[lost, forced, lock]");
+    hold(LEASE ":0", HELD("", "1", "lock", ""));
+    command("SET jobs other");
+    expect(lease_watch(), "[lost, *, lock]");
+    expect_command("other", "GET jobs");
+}
+
+static void what_never_held_is_gone_or_waits(void **state)
+{
+    (void)state;
+    expect(lease_watch(), "[gone]");
+    expect(lease_claim("1"), "[gone]");
+    command("SET %s %s", RECORD, WAITING);
+    expect(lease_watch(), "[waiting]");
+    expect(lease_claim("1"), "[waiting]");
+    expect_command(WAITING, "GET %s", RECORD);
+}
+
+static void what_is_listed_is_claimed(void **state)
+{
+    (void)state;
+    hold(LEASE ":0", HELD("", "1", "lock", ""));
+    redisReply *reply = lease_claim("");
+    expect(reply, "[held, 4711, *, " HELD("", "1", "lock", "") ", 1]");
+    assert_in_range(reply_integer(reply_at(reply, 2)), 4000, 9000);
+    expect_command(HELD("", "1", "lock", ""), "GET %s", RECORD);
+    expect(lease_claim("1"), "[held, 4711, *]");
+    expect_command("held\n\n\n\n30000\nnote\n*\n1\nlock\n", "GET %s", RECORD);
+    expect_lasts(RECORD, 69000);
+}
+
+static void an_end_releases_and_spends(void **state)
+{
+    (void)state;
+    listen_to("redisson_lock__channel:{jobs}");
+    hold(LEASE ":0", HELD("", "1", "lock", ""));
+    expect(lease_end(), "1");
+    assert_string_equal(next_message(), "redisson_lock__channel:{jobs} 0");
+    expect_command("0", "EXISTS jobs");
+    expect_command("ended\nsession-ended\n1", "GET %s", RECORD);
+    expect_lasts(RECORD, 60000);
+    expect(lease_end(), "1"); /* the same again: the first reply may have been lost */
+    assert_null(next_message());
+}
+
+static void an_end_spends_what_comes_too_late(void **state)
+{
+    (void)state;
+    expect(lease_end(), "0");
+    expect_command("ended\nsession-ended", "GET %s", RECORD);
+    command("SET %s %s", RECORD, "ended\nreleased\n1");
+    expect(lease_end(), "0");
+    expect_command("ended\nreleased\n1", "GET %s", RECORD);
+}
+
+static void an_end_leaves_the_line(void **state)
+{
+    (void)state;
+    listen_to("rlockd:leases");
+    command("SET %s %s", RECORD, WAITING);
+    command("ZADD rlockd:waiters:{jobs} 99 %s", LEASE);
+    expect(lease_end(), "0");
+    expect_command("0", "EXISTS rlockd:waiters:{jobs}");
+    assert_string_equal(next_message(), "rlockd:leases " LEASE " jobs");
+    expect_command("ended\nsession-ended", "GET %s", RECORD);
+}
+
+static void hold_set(void)
+{
+    const char *const locks[] = {A, B}, *const records[] = {A_RECORD, B_RECORD};
+    for (int i = 0; i < 2; i++) {
+        command("HSET %s %s 1", locks[i], LEASE ":m");
+        command("PEXPIRE %s 9000", locks[i]);
+        command("SET %s %s PX 69000", records[i], text(HELD("%d", "1", "lock", ""), 71 + i));
+    }
+}
+
+static redisReply *set_watch(void)
+{
+    return run(SCRIPT_LEASE_WATCH, KEYS(A, A_RECORD, B, B_RECORD),
+               ARGS(LEASE, "30000", "60000"));
+}
+
+static void several_locks_are_one_lease(void **state)
+{
+    (void)state;
+    hold_set();
+    expect(set_watch(), "1");
+    expect_lasts(A, 30000);
+    expect_lasts(B, 30000);
+    expect_lasts(B_RECORD, 90000);
+    expect(run(SCRIPT_LEASE_CLAIM, KEYS(A, A_RECORD, A_COUNTER, B, B_RECORD, B_COUNTER),
+               ARGS(LEASE, "60000", "1")),
+           "[held, 71 72, *, held\n\nw.1*, 1 1]");
+    expect_command("held\n\n\n\n*\n72\n1\nlock\n", "GET %s", B_RECORD);
+    expect(run(SCRIPT_LEASE_END, KEYS(A, A_RECORD, B, B_RECORD),
+               ARGS(LEASE, "session-ended", "60000")),
+           "1");
+    expect_command("0", "EXISTS %s %s", A, B);
+    expect_command("ended\nsession-ended\n1", "GET %s", B_RECORD);
+}
+
+static void a_set_that_lost_one_lock_is_lost(void **state)
+{
+    (void)state;
+    hold_set();
+    command("DEL %s", B);
+    expect(set_watch(), "[lost, expired, lock]");
+    expect_command("0", "EXISTS %s %s", A, B);
+    expect_command("ended\nexpired", "GET %s", A_RECORD);
+    expect_command("ended\nexpired", "GET %s", B_RECORD);
+}
+
+static void visits_work_without_memory(void **state)
+{
+    (void)state;
+    hold(LEASE ":0", HELD("", "1", "lock", ""));
+    command("SET rlockd:lease:{jobs}:" OTHER " %s", HELD("", "1", "lock", ""));
+    memory_is_short();
+    expect(lease_watch(), "1");
+    expect(lease_claim("1"), "[held, *");
+    expect(lease_end(), "1");
+    expect_command("ended\nsession-ended\n1", "GET %s", RECORD);
+    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", "rlockd:lease:{jobs}:" OTHER),
+               ARGS(OTHER, "30000", "60000")),
+           "[lost, expired, lock]");
+    memory_is_back();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(the_watchdog_renews),
+        SCRIPT_TEST(the_watchdog_renews_a_hold_of_an_owner),
+        SCRIPT_TEST(the_watchdog_renews_a_read_a_write_and_a_permit),
+        SCRIPT_TEST(a_lease_without_watchdog_ends_by_itself),
+        SCRIPT_TEST(a_lease_ends_before_the_lock_of_its_owner),
+        SCRIPT_TEST(a_loss_is_found_and_ended),
+        SCRIPT_TEST(what_never_held_is_gone_or_waits),
+        SCRIPT_TEST(what_is_listed_is_claimed),
+        SCRIPT_TEST(an_end_releases_and_spends),
+        SCRIPT_TEST(an_end_spends_what_comes_too_late),
+        SCRIPT_TEST(an_end_leaves_the_line),
+        SCRIPT_TEST(several_locks_are_one_lease),
+        SCRIPT_TEST(a_set_that_lost_one_lock_is_lost),
+    };
+    const struct CMUnitTest memory_tests[] = {
+        SCRIPT_TEST(visits_work_without_memory),
+    };
+
+    return run_on_both(tests, memory_tests);
+}

@@ -1,0 +1,130 @@
+/* storage/wait/acquire.c: leases with a session, whose attempts are noted there first. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/unit/acquisitions.h"
+
+static int set_up_session(void **state)
+{
+    int failed = set_up(state);
+
+    for (size_t i = 0; i < CLIENTS; i++)
+        snprintf(clients[i].lease.session_id, sizeof(clients[i].lease.session_id), "s");
+    return failed;
+}
+
+static void prepared(const struct client *client)
+{
+    answer_preparation(client, PREPARED, NULL);
+}
+
+static void the_session_is_asked_before_the_lock(void **state)
+{
+    (void)state;
+    start(a, 0);
+    assert_null(attempt_of(a));
+    prepared(a);
+    answer(a, ATTEMPT_GRANTED);
+    expect_done(a, ACQUIRE_GRANTED);
+    assert_int_equal(a->unprepared, 0);
+    assert_int_equal(store.preparation_count, 1);
+}
+
+static void what_came_to_nothing_is_noted_no_more(void **state)
+{
+    (void)state;
+    start(a, 0);
+    prepared(a);
+    answer(a, ATTEMPT_BUSY);
+    expect_done(a, ACQUIRE_BUSY);
+    assert_int_equal(a->unprepared, 1);
+    assert_int_equal(a->withdrawn, 0);
+}
+
+static void a_request_that_waited_is_withdrawn_instead(void **state)
+{
+    (void)state;
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, ATTEMPT_BUSY);
+    pass(WAIT_MS * MS);
+    answer(a, ATTEMPT_BUSY);
+    expect_done(a, ACQUIRE_BUSY);
+    assert_int_equal(a->withdrawn, 1);
+    assert_int_equal(a->unprepared, 0);
+    assert_int_equal(store.preparation_count, 1);
+}
+
+static void a_session_that_has_ended_refuses(void **state)
+{
+    const struct lease_result ended = {.outcome = LEASE_SESSION_ENDED, .reason = "expired"};
+
+    (void)state;
+    start(a, WAIT_MS);
+    answer_preparation(a, PREPARE_REFUSED, &ended);
+    expect_done(a, ACQUIRE_REFUSED);
+    assert_int_equal(store.attempt_count, 0);
+    assert_int_equal(a->unprepared, 0);
+    assert_int_equal(a->withdrawn, 0);
+}
+
+/* The lock's home says that the lease was spent; the session says why. */
+static void a_waiter_learns_that_its_session_has_ended(void **state)
+{
+    const struct lease_result spent = {.outcome = LEASE_ENDED, .reason = "session-ended"};
+    const struct lease_result ended = {.outcome = LEASE_SESSION_ENDED, .reason = "expired"};
+    const struct attempt_result refused = {.outcome = ATTEMPT_REFUSED, .lease = &spent};
+
+    (void)state;
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, ATTEMPT_BUSY);
+    ready(CHANNEL_OF(LOCK));
+    answer_with(a, &refused);
+    assert_int_equal(a->done, 0);
+    answer_preparation(a, PREPARE_REFUSED, &ended);
+    expect_done(a, ACQUIRE_REFUSED);
+}
+
+static void a_worker_that_stood_still_asks_again(void **state)
+{
+    (void)state;
+    start(a, WAIT_MS);
+    pass(6 * S);
+    prepared(a);
+    assert_null(attempt_of(a));
+    prepared(a);
+    answer(a, ATTEMPT_GRANTED);
+    expect_done(a, ACQUIRE_GRANTED);
+    assert_int_equal(store.preparation_count, 2);
+}
+
+static void a_client_that_went_away_leaves_no_note(void **state)
+{
+    (void)state;
+    start(a, WAIT_MS);
+    cancel(a);
+    prepared(a);
+    assert_int_equal(store.orphans_unprepared, 1);
+    assert_int_equal(store.attempt_count, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_session, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_session_is_asked_before_the_lock),
+        TEST(what_came_to_nothing_is_noted_no_more),
+        TEST(a_request_that_waited_is_withdrawn_instead),
+        TEST(a_session_that_has_ended_refuses),
+        TEST(a_waiter_learns_that_its_session_has_ended),
+        TEST(a_worker_that_stood_still_asks_again),
+        TEST(a_client_that_went_away_leaves_no_note),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
