@@ -1,0 +1,275 @@
+"""The clients of a run. Each loops until the run is over; what it does next is chance from the
+run's seed and its own name."""
+import asyncio
+import uuid
+
+from calls import Caller, Lease
+
+PLAIN = ["plain-a", "plain-b", "plain-c"]
+FAIR = ["fair-a", "fair-b"]
+READ_WRITE = ["rw-a", "rw-b"]
+OWNED = ["owned-a", "owned-b"]
+PERMITS = {"permits-a": 2}
+LOCKS = [("lock", name) for name in PLAIN + OWNED] + [("fair", name) for name in FAIR] + \
+    [("write", name) for name in READ_WRITE] + [("permit", name) for name in PERMITS]
+
+# A client asks again at most so often with one token, before it leaves the lease to its end.
+TRIES = 8
+
+
+class Client(Caller):
+    """Takes locks, works under them, gives them back, and errs in all the ways that it may."""
+
+    def pick(self):
+        """A kind, its locks."""
+        return "lock", [self.random.choice(PLAIN)]
+
+    def pick_ttl(self):
+        return self.random.choice([500, 900, 1500, 2500, 4000])
+
+    def pick_wait(self):
+        return self.random.choice([0, 300, 1000, 2500, 4000])
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            kind, locks = self.pick()
+            await self.cycle(Lease(self, kind, locks), self.pick_ttl())
+            await self.nap(self.random.uniform(0, 0.15))
+        self.agent.close()
+
+    async def cycle(self, lease, ttl_ms):
+        if await self.get(lease, ttl_ms):
+            await self.work(lease, ttl_ms)
+
+    def note(self, lease, answer):
+        body = answer.body
+        lease.remaining_ms = body.get("remaining_ms", 0)
+        if len(lease.locks) > 1:
+            lease.tokens = [part["fencing_token"] for part in body.get("locks", [])]
+        else:
+            lease.tokens = [body.get("fencing_token", 0)]
+
+    async def get(self, lease, ttl_ms, wait_ms=None):
+        """Whether it was granted. Asks with the same token until the outcome is known."""
+        wait_ms = self.pick_wait() if wait_ms is None else wait_ms
+        for _ in range(TRIES):
+            answer = await lease.acquire(ttl_ms, wait_ms)
+            outcome = answer.outcome()
+            if outcome == "ok":
+                self.note(lease, answer)
+                return True
+            if outcome == "ended" or self.world.stop.is_set():
+                return False
+            if outcome == "not-done" and answer.status == 423 and self.random.random() < 0.7:
+                if self.random.random() < (0.95 if lease.kind == "fair" else 0.5):
+                    await self.give_back(lease)
+                return False
+            await self.nap(self.random.uniform(0.02, 0.4))
+        return False
+
+    async def give_back(self, lease):
+        for _ in range(TRIES):
+            answer = await lease.release()
+            if answer.outcome() in ("ok", "ended"):
+                return
+            await self.nap(self.random.uniform(0.05, 0.5))
+
+    async def confirm(self, lease, ttl_ms):
+        answer = await lease.acquire(ttl_ms)
+        if answer.outcome() == "ok":
+            self.note(lease, answer)
+        return answer.outcome()
+
+    async def work(self, lease, ttl_ms):
+        chance = self.random.random
+        lease.use()
+        if chance() < 0.4 and await self.confirm(lease, ttl_ms) == "ended":
+            return
+        await self.nap(self.random.uniform(0, 0.25) * (lease.remaining_ms or 1000) / 1000)
+        lease.use()
+        if chance() < 0.3:
+            if (await lease.renew(ttl_ms and self.pick_ttl())).outcome() == "ended":
+                return
+            await self.nap(self.random.uniform(0, 0.4))
+            lease.use()
+        if chance() < 0.05:  # dies
+            return
+        if chance() < 0.06:  # is late
+            await self.nap((ttl_ms or 4000) / 1000 + self.random.uniform(0, 0.3))
+            lease.use()
+            if chance() < 0.6:
+                await lease.renew(ttl_ms)
+        await self.give_back(lease)
+        if chance() < 0.25:
+            await lease.release()
+        if chance() < 0.25:  # a duplicate that was late on its way
+            await lease.acquire(ttl_ms, self.random.choice([0, 300]))
+
+
+class FairClient(Client):
+    def pick(self):
+        return "fair", [self.random.choice(FAIR)]
+
+
+class ReadWriteClient(Client):
+    def pick(self):
+        return self.random.choice(["read", "read", "write"]), [self.random.choice(READ_WRITE)]
+
+
+class PermitClient(Client):
+    def pick(self):
+        return "permit", [self.random.choice(list(PERMITS))]
+
+
+class MultiClient(Client):
+    def pick(self):
+        return "lock", self.random.sample(PLAIN, self.random.choice([2, 3]))
+
+
+class ImpatientClient(Client):
+    """Hangs up about when it is granted, and at times asks elsewhere with the same token."""
+
+    def pick(self):
+        kind = self.random.choice(["lock", "lock", "fair", "read", "write", "permit"])
+        names = {"lock": PLAIN, "fair": FAIR, "permit": list(PERMITS)}
+        return kind, [self.random.choice(names.get(kind, READ_WRITE))]
+
+    async def cycle(self, lease, ttl_ms):
+        after = self.random.choice([0.001, 0.002, 0.004, 0.05, 0.4, 1.2])
+        first = asyncio.ensure_future(
+            lease.acquire(ttl_ms, self.pick_wait(), abandon_after=after))
+        if self.random.random() < 0.6:
+            await asyncio.sleep(self.random.choice([0, 0.001, after, after]))
+            if await self.get(lease, ttl_ms, wait_ms=0):
+                await asyncio.wait([first])
+                await self.work(lease, ttl_ms)
+                return
+        answer = await first
+        if answer.outcome() == "ok" or lease.kind == "fair" or self.random.random() < 0.3:
+            await self.give_back(lease)
+
+
+class Stranger(Client):
+    """Has no right to anything, and at times the operator's."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            kind, names = self.random.choice([("lock", PLAIN), ("write", READ_WRITE)])
+            lock = self.random.choice(names)
+            if self.random.random() < 0.1:
+                await self.ask("force", "POST", f"/v1/locks/{lock}/force-unlock", (), {},
+                               {"lock": lock})
+            elif self.random.random() < 0.5:
+                await Lease(self, kind, [lock]).renew(1000)
+            else:
+                await Lease(self, kind, [lock]).release()
+            await self.nap(self.random.uniform(0.1, 0.8))
+        self.agent.close()
+
+
+class Session:
+    def __init__(self):
+        self.token, self.id, self.ttl_ms = str(uuid.uuid4()), None, 0
+
+
+class SessionClient(Client):
+    """Opens a session, keeps it alive, works in it with owners and without, ends it or dies."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            session = Session()
+            session.ttl_ms = self.random.choice([2000, 3000])
+            if not await self.open(session):
+                await self.nap(0.3)
+                continue
+            is_over = asyncio.Event()
+            beats = asyncio.ensure_future(self.keep_alive(session, is_over))
+            await asyncio.gather(*(self.work_in(session, is_over) for _ in range(2)))
+            is_over.set()
+            if self.random.random() < 0.3:  # dies, and holds something
+                await self.get(Lease(self, *super().pick(), session), None, 1000)
+            elif self.random.random() < 0.8:
+                await self.end(session)
+            await beats
+            if self.random.random() < 0.5:  # too late
+                await Lease(self, "lock", [self.random.choice(PLAIN)], session).acquire(None)
+        self.agent.close()
+
+    async def open(self, session):
+        answer = await self.ask("session-open", "POST", "/v1/sessions",
+                                [("ttl_ms", session.ttl_ms)],
+                                {"Session-Token": session.token}, {"session": session.token},
+                                ttl_ms=session.ttl_ms)
+        session.id = session.token  # in the history
+        session.public = answer.body.get("session_id")
+        return answer.outcome() == "ok"
+
+    async def end(self, session):
+        for _ in range(TRIES):
+            answer = await self.ask("session-end", "DELETE", f"/v1/sessions/{session.public}",
+                                    (), {"Session-Token": session.token},
+                                    {"session": session.id})
+            if answer.outcome() in ("ok", "ended"):
+                return
+            await self.nap(self.random.uniform(0.05, 0.4))
+
+    async def keep_alive(self, session, is_over):
+        beat = Caller(self.world, f"{self.name}-beat-{session.id[:8]}")
+        dies = self.random.random() < 0.15
+        while not is_over.is_set():
+            wait_ms = self.random.choice([0, session.ttl_ms // 4])
+            answer = await self.beat(beat, session, wait_ms)
+            if answer.outcome() == "ended":
+                break
+            if dies and self.random.random() < 0.2:
+                break
+            await asyncio.sleep(0.4 if wait_ms == 0 else 0.02)
+        beat.agent.close()
+
+    async def beat(self, beat, session, wait_ms):
+        return await beat.ask("keep-alive", "POST", f"/v1/sessions/{session.public}/keep-alive",
+                              [("wait_ms", wait_ms)] if wait_ms else (),
+                              {"Session-Token": session.token}, {"session": session.id},
+                              wait_ms=wait_ms or None, ttl_ms=session.ttl_ms)
+
+    async def work_in(self, session, is_over):
+        for _ in range(self.random.randint(2, 8)):
+            if is_over.is_set() or self.world.stop.is_set():
+                return
+            if self.random.random() < 0.4:
+                await self.nest(session)
+            else:
+                kind, names = self.random.choice(
+                    [("lock", PLAIN), ("lock", OWNED), ("fair", FAIR), ("read", READ_WRITE),
+                     ("write", READ_WRITE), ("permit", list(PERMITS))])
+                lease = Lease(self, kind, [self.random.choice(names)], session)
+                await self.cycle(lease, self.random.choice([None, None, self.pick_ttl()]))
+
+    async def nest(self, session):
+        """Reentrant leases: one inside the other."""
+        kind, names = self.random.choice([("lock", OWNED), ("read", READ_WRITE)])
+        lock, owner = self.random.choice(names), f"o{self.random.randint(1, 2)}-{kind}"
+        leases = []
+        for _ in range(self.random.randint(2, 3)):
+            lease = Lease(self, kind, [lock], session, owner)
+            if not await self.get(lease, None, 1000 if not leases else 300):
+                break
+            lease.use()
+            leases.append(lease)
+        await self.nap(self.random.uniform(0, 0.3))
+        for lease in leases:
+            await self.give_back(lease)
+
+
+class Visitor(SessionClient):
+    """Comes and goes: the end of any session is an event for all that wait."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            session = Session()
+            session.ttl_ms = 2000
+            if await self.open(session):
+                await self.nap(self.random.uniform(0, 0.02))
+                await self.end(session)
+            await self.nap(self.random.uniform(0, 0.05))
+        self.agent.close()

@@ -1,0 +1,46 @@
+"""The history of a run, for build/tests/checker/checker: docs/testing.md has its format."""
+import asyncio
+import json
+import time
+
+
+def now():
+    return time.monotonic_ns()
+
+
+class History:
+    def __init__(self, path):
+        self.file = open(path, "w", encoding="ascii")
+        self.requests = self.hard = 0
+        self.hard_of = {}
+
+    def write(self, type_, **fields):
+        line = {"type": type_}
+        line.update((name, value) for name, value in fields.items() if value is not None)
+        self.file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+    def op(self, **fields):
+        """`hard`: requests that got no answer, a 503 or a late answer, of all front ends and of
+        each; faults are measured by them."""
+        self.write("op", **fields)
+        self.requests += 1
+        late = fields["t_ret"] - fields["t_inv"] > (fields.get("wait_ms") or 0) * 10**6 + 10**8
+        if late or fields["outcome"] == "unknown" or fields.get("status") in (0, 503):
+            self.hard += 1
+            front = fields.get("front")
+            self.hard_of[front] = self.hard_of.get(front, 0) + 1
+
+    def close(self):
+        self.file.close()
+
+
+async def watch_lag(history):
+    """A busy machine that keeps this program from running is a fault, too: it makes every
+    answer late."""
+    last = now()
+    while True:
+        await asyncio.sleep(0.02)
+        if now() - last > 120 * 10**6:
+            history.write("fault", kind="busy-machine", scope="harness", t_begin=last,
+                          t_end=now(), effect=1)
+        last = now()

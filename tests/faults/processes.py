@@ -1,0 +1,150 @@
+"""The processes of a run: a private redis-server and front ends, all on loopback and on free
+ports. Nothing here touches a service that was there before."""
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+
+START_TIMEOUT_S = 15
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class RedisError(Exception):
+    """An error reply; the text is Redis' own."""
+
+
+async def read_reply(reader):
+    line = (await reader.readuntil(b"\r\n"))[:-2]
+    kind, rest = line[:1], line[1:]
+    if kind == b"-":
+        raise RedisError(rest.decode())
+    if kind == b":":
+        return int(rest)
+    if kind == b"$":
+        return None if rest == b"-1" else (await reader.readexactly(int(rest) + 2))[:-2]
+    if kind == b"*":
+        return [await read_reply(reader) for _ in range(int(rest))]
+    return rest
+
+
+class Redis:
+    """One redis-server with an append-only file that is synced before each answer, so that a
+    kill loses nothing that was acknowledged; with `keep_data(False)` a kill loses all of it."""
+
+    def __init__(self, folder):
+        self.folder, self.port = folder, free_port()
+        self.keeps_data, self.process = True, None
+
+    async def start(self):
+        if not self.keeps_data:
+            shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+                   "--save", "", "--dir", str(self.folder), "--appendfsync", "always",
+                   "--appendonly", "yes" if self.keeps_data else "no",
+                   "--enable-debug-command", "local", "--loglevel", "warning"]
+        with open(self.folder / "redis.log", "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log)
+        deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
+        while asyncio.get_running_loop().time() < deadline:
+            with contextlib.suppress(OSError, RedisError, asyncio.IncompleteReadError):
+                if await self.command("PING") == b"PONG":
+                    return
+            await asyncio.sleep(0.02)
+        raise RuntimeError("redis-server did not start")
+
+    async def command(self, *words, timeout=10):
+        """One command; again, where a fault of the run cut off the connection."""
+        for _ in range(5):
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+                return await self._command(words, timeout)
+        return await self._command(words, timeout)
+
+    async def _command(self, words, timeout):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            parts = [str(word).encode() for word in words]
+            writer.write(b"*%d\r\n" % len(parts) +
+                         b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+            return await asyncio.wait_for(read_reply(reader), timeout)
+        finally:
+            writer.close()
+
+    async def info(self, section):
+        text = (await self.command("INFO", section)).decode()
+        return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+    async def errors(self, word):
+        """How many error replies began with `word` so far."""
+        value = (await self.info("errorstats")).get(f"errorstat_{word}", "count=0")
+        return int(value.split("=")[1])
+
+    async def scripts_run(self):
+        stats = await self.info("commandstats")
+        return sum(int(stats[f"cmdstat_{name}"].split(",")[0].split("=")[1])
+                   for name in ("evalsha", "eval") if f"cmdstat_{name}" in stats)
+
+    async def keep_data(self, keeps):
+        """From the next kill on."""
+        await self.command("CONFIG", "SET", "appendonly", "yes" if keeps else "no")
+        self.keeps_data = keeps
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Front:
+    """One rlockd. Clients reach it by `proxy`, it reaches Redis by `redis_proxy`."""
+
+    def __init__(self, number, binary, folder, flags):
+        self.number, self.binary, self.folder, self.flags = number, binary, folder, flags
+        self.port, self.process = free_port(), None
+        self.proxy = self.redis_proxy = None
+        self.base_descriptors = 0
+
+    def start(self):
+        command = [self.binary, "--listen", f"127.0.0.1:{self.port}", "--redis",
+                   f"redis://127.0.0.1:{self.redis_proxy.port}", *self.flags]
+        with open(self.folder / f"front-{self.number}.log", "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log)
+
+    def is_alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number):
+        if self.is_alive():
+            self.process.send_signal(number)
+
+    def kill(self):
+        if self.is_alive():
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+
+    async def wait_for_exit(self, seconds):
+        """Its exit status, or None when it still runs."""
+        for _ in range(int(seconds * 50)):
+            if not self.is_alive():
+                return self.process.returncode
+            await asyncio.sleep(0.02)
+        return None
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def resident_kib(self):
+        with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""run.py BUILD [--minutes N] [--seed N] [--only WORD] [--keep]: clients and faults of every
+kind on private front ends and a private Redis, and then the checker. The history of a run that
+fails stays, and its place is printed."""
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import clients
+import leaks
+import nemesis
+from calls import World
+from history import History, now, watch_lag
+from processes import Front, Redis, RedisError
+from proxy import Proxy
+from web import Agent
+
+RETRY_WINDOW_MS, WATCHDOG_MS, MAX_WAIT_MS, PLACE_MS = 12000, 3000, 40000, 15000
+SESSION_TTL_MAX_MS, LEASE_TTL_MAX_MS = 3000, 4000
+FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAIT_MS),
+         "--retry-window-ms", str(RETRY_WINDOW_MS), "--log-level", "warn"]
+
+# Clients of each kind, in the order of the mix.
+MIX = [(clients.Client, 5), (clients.FairClient, 3), (clients.ReadWriteClient, 6),
+       (clients.PermitClient, 3), (clients.MultiClient, 2), (clients.ImpatientClient, 4),
+       (clients.SessionClient, 4), (clients.Visitor, 3), (clients.Stranger, 1)]
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--only", help="only faults whose name has this word")
+    parser.add_argument("--calm", action="store_true", help="no faults")
+    parser.add_argument("--fronts", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="keep the history of a good run")
+    parser.add_argument("--no-drain", action="store_true", help="without sweep and leak check")
+    return parser.parse_args()
+
+
+async def start_fronts(options, folder, redis):
+    fronts = []
+    for number in range(options.fronts):
+        workers = ["--workers", "2"] if number == 0 else []
+        front = Front(number, f"{options.build}/rlockd", folder, FLAGS + workers)
+        front.redis_proxy, front.proxy = Proxy(redis.port), Proxy(front.port)
+        await front.redis_proxy.start()
+        await front.proxy.start()
+        await nemesis.start_first(front)
+        fronts.append(front)
+    return fronts
+
+
+async def watch_rate(world, redis):
+    """What Redis runs a second, and for what."""
+    last = None
+    while True:
+        try:
+            scripts = await redis.scripts_run()
+        except (OSError, RedisError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+            scripts, last = None, None
+        mark = (now(), scripts, world.history.requests, world.waiting)
+        if last and scripts is not None and scripts >= last[1]:
+            world.history.write("rate", t_begin=last[0], t_end=mark[0],
+                                scripts=scripts - last[1], requests=mark[2] - last[2] + 30,
+                                waiters=max(mark[3], last[3]))
+        last = mark if scripts is not None else None
+        await asyncio.sleep(1)
+
+
+async def watch_life(world, front):
+    """/livez never asks Redis: it is answered whatever goes on."""
+    agent = Agent()
+    while True:
+        began = now()
+        answer = await agent.ask(front.port, "GET", "/livez", timeout=3)
+        world.history.op(client="life", op="probe", front=front.number, t_inv=began,
+                         t_ret=now(), status=answer.status, outcome=answer.outcome(),
+                         malformed=answer.problem if answer.status else None)
+        await asyncio.sleep(0.5)
+
+
+async def make_permits(world):
+    caller = clients.Client(world, "setup")
+    for name, count in clients.PERMITS.items():
+        answer = await caller.agent.ask(world.fronts[0].port, "PUT",
+                                        f"/v1/permit-semaphores/{name}", [("permits", count)])
+        if answer.status not in (200, 201):
+            raise RuntimeError(f"no permits: {answer.status} {answer.body}")
+    caller.agent.close()
+
+
+async def keep_permits(world, redis):
+    """A Redis that lost its data has no permits any more: they are made again."""
+    while True:
+        with contextlib.suppress(OSError, RedisError, RuntimeError, asyncio.TimeoutError,
+                                 asyncio.IncompleteReadError):
+            for name in clients.PERMITS:
+                if not await redis.command("EXISTS", name):
+                    await make_permits(world)
+        await asyncio.sleep(0.5)
+
+
+async def drain(world, redis):
+    # A place in a fair queue lasts twice its time where Redis was away meanwhile.
+    longest = max(LEASE_TTL_MAX_MS, SESSION_TTL_MAX_MS + WATCHDOG_MS, 2 * PLACE_MS) / 1000 + 2
+    await leaks.sweep(world, min(longest + 5, MAX_WAIT_MS / 1000))
+    await leaks.cycles(world, 4)
+    await leaks.check_fronts(world)
+    await leaks.check_redis(world, redis,
+                            (MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS) / 1000 + 5)
+
+
+async def load(options, world, redis):
+    """Clients and faults for as long as wanted."""
+    tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
+             for kind, count in MIX for i in range(count)]
+    faults = [name for name in nemesis.FAULTS if not options.only or options.only in name]
+    if not options.calm:
+        tasks.append(asyncio.ensure_future(
+            nemesis.Nemesis(world, redis, options.seed, faults).run()))
+    watches = [asyncio.ensure_future(task) for task in
+               [watch_lag(world.history), watch_rate(world, redis), keep_permits(world, redis),
+                *(watch_life(world, front) for front in world.fronts)]]
+    deadline = time.monotonic() + options.minutes * 60
+    while time.monotonic() < deadline:
+        await asyncio.sleep(0.2)
+        for task in tasks + watches:
+            if task.done():
+                task.result()  # a client that broke breaks the run
+    world.stop.set()
+    await asyncio.wait_for(asyncio.gather(*tasks), 60)
+    if not options.no_drain:
+        await drain(world, redis)
+    for task in watches:
+        task.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
+
+
+async def run(options, folder):
+    history = History(folder / "history.jsonl")
+    history.write("run", seed=options.seed, retry_window_ms=RETRY_WINDOW_MS,
+                  watchdog_ms=WATCHDOG_MS, max_ttl_ms=LEASE_TTL_MAX_MS + WATCHDOG_MS,
+                  place_ms=PLACE_MS, permits=clients.PERMITS)
+    redis = Redis(folder)
+    fronts = []
+    try:
+        await redis.start()
+        fronts = await start_fronts(options, folder, redis)
+        world = World(history, fronts, options.seed)
+        await make_permits(world)
+        await load(options, world, redis)
+    finally:
+        for front in fronts:
+            front.kill()
+        redis.kill()
+        history.close()
+
+
+def bounds(options):
+    """A run of so many minutes that does less proves little."""
+    minutes, patience = options.minutes, int(os.environ.get("E2E_PATIENCE", "1"))
+    least = {"requests": 1500, "grants": 300, "waits": 80, "releases": 200, "renewals": 30,
+             "expiries": 5, "shared": 10, "reentrant": 5, "abandoned": 30, "repeats": 50}
+    result = [f"--min-{name}={int(count * minutes)}" for name, count in least.items()]
+    result += [f"--calm-ms={250 * patience}", f"--expiry-ms={1000 * patience}",
+               f"--trouble-ms={3000 + 1000 * patience}"]
+    if not options.no_drain:
+        result.append(f"--min-sweeps={len(clients.LOCKS)}")
+    return result
+
+
+def main():
+    options = arguments()
+    # In memory where there is such a place: a disk that others keep busy stops Redis for long.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="rlockd-faults-", dir=memory))
+    print(f"faults: seed {options.seed}, {options.minutes:g} minutes", flush=True)
+    try:
+        asyncio.run(run(options, folder))
+    except Exception as error:  # whatever it was, the history is kept
+        print(f"faults: the run broke off: {error!r}; history in {folder}")
+        raise
+    checker = [f"{options.build}/tests/checker/checker", str(folder / "history.jsonl"),
+               *bounds(options)]
+    status = subprocess.run(checker, check=False).returncode
+    if status or options.keep:
+        print(f"faults: seed {options.seed}: history and logs in {folder}; again: "
+              + " ".join(checker))
+    else:
+        shutil.rmtree(folder)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
