@@ -14,12 +14,17 @@ struct mode {
     void (*run)(struct load_options *options);
 };
 
-static const struct mode modes[] = {
-    {"cycle", load_cycle}, {"hold", load_hold}, {"handoff", load_handoff}, {"park", load_park}};
+static const struct mode modes[] = {{"cycle", load_cycle},
+                                    {"hold", load_hold},
+                                    {"handoff", load_handoff},
+                                    {"park", load_park},
+                                    {"contend", load_contend}};
 
 enum load_flag {
     OPTION_PORT = 1,
     OPTION_RELEASE_PORT,
+    OPTION_SECOND_PORT,
+    OPTION_KIND,
     OPTION_DIALECT,
     OPTION_CONNECTIONS,
     OPTION_WAITERS,
@@ -40,6 +45,8 @@ enum load_flag {
 static const struct option long_options[] = {
     {"port", required_argument, NULL, OPTION_PORT},
     {"release-port", required_argument, NULL, OPTION_RELEASE_PORT},
+    {"second-port", required_argument, NULL, OPTION_SECOND_PORT},
+    {"kind", required_argument, NULL, OPTION_KIND},
     {"dialect", required_argument, NULL, OPTION_DIALECT},
     {"connections", required_argument, NULL, OPTION_CONNECTIONS},
     {"waiters", required_argument, NULL, OPTION_WAITERS},
@@ -77,6 +84,12 @@ static void take_option(struct load_options *options, enum load_flag flag, char 
         break;
     case OPTION_RELEASE_PORT:
         options->release_port = (uint16_t)strtoul(value, NULL, 10);
+        break;
+    case OPTION_SECOND_PORT:
+        options->second_port = (uint16_t)strtoul(value, NULL, 10);
+        break;
+    case OPTION_KIND:
+        options->kind = value;
         break;
     case OPTION_DIALECT:
         if (!load_dialect_find(value, &options->peer.dialect))
@@ -144,6 +157,7 @@ int main(int argc, char **argv)
                                    .seconds = 2,
                                    .warmup_s = 0.3,
                                    .rounds = 1,
+                                   .kind = "plain",
                                    .peer = {.acquire_sha = "", .release_sha = ""}};
     char name[32];
     int option;
@@ -157,6 +171,8 @@ int main(int argc, char **argv)
     }
     if (options.release_port == 0)
         options.release_port = options.port;
+    if (options.second_port == 0)
+        options.second_port = options.port;
     raise_descriptor_limit();
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         if (optind + 1 != argc || strcmp(argv[optind], modes[i].name) != 0)
@@ -166,5 +182,5 @@ int main(int argc, char **argv)
         printf("}\n");
         return 0;
     }
-    load_fail("which mode? cycle, hold, handoff or park");
+    load_fail("which mode? cycle, hold, handoff, park or contend");
 }

@@ -9,6 +9,8 @@ struct load_options {
     struct load_peer peer;
     uint16_t port;
     uint16_t release_port; /* hand-off: the front end that releases; else `port` */
+    uint16_t second_port;  /* contend: the front end of every other connection; else `port` */
+    const char *kind;      /* contend: plain, fair, mix or permit */
     size_t connections;
     size_t waiters;
     size_t locks; /* park: that the waiters are spread over */
@@ -27,6 +29,8 @@ void load_hold(struct load_options *options);
 /* One lock and `waiters` who wait for it: from a release being sent to the next one's answer.
  */
 void load_handoff(struct load_options *options);
+/* Every connection takes and releases the one lock `name` again and again. */
+void load_contend(struct load_options *options);
 /* Cycles and keep-alives alone, then beside `waiters` who wait for other locks; `rounds` times
  * in turns. */
 void load_park(struct load_options *options);

@@ -152,6 +152,32 @@ void load_request_wait(struct load_request *request, const char *name, long wait
            name, TTL_MS, wait_ms);
 }
 
+static const char *const kind_names[] = {
+    [LOAD_LOCK] = "lock", [LOAD_FAIR] = "fair", [LOAD_READ] = "read", [LOAD_WRITE] = "write"};
+
+void load_request_take(struct load_request *request, enum load_kind kind, const char *name,
+                       long wait_ms)
+{
+    if (kind == LOAD_PERMIT)
+        format(request, 201,
+               "PUT /v1/permit-semaphores/%s/permit?ttl_ms=%d&wait_ms=%ld HTTP/1.1\r\n"
+               "Host: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
+               name, TTL_MS, wait_ms);
+    else
+        format(request, 201,
+               "PUT /v1/locks/%s?kind=%s&ttl_ms=%d&wait_ms=%ld HTTP/1.1\r\n"
+               "Host: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
+               name, kind_names[kind], TTL_MS, wait_ms);
+}
+
+void load_request_give(struct load_request *request, enum load_kind kind, const char *name)
+{
+    format(request, 200,
+           "DELETE /v1/%s/%s%s HTTP/1.1\r\nHost: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
+           kind == LOAD_PERMIT ? "permit-semaphores" : "locks", name,
+           kind == LOAD_PERMIT ? "/permit" : "");
+}
+
 void load_request_open(struct load_request *request)
 {
     format(request, 201,

@@ -10,6 +10,8 @@
 
 enum load_dialect { DIALECT_RLOCKD, DIALECT_WEBDIS, DIALECT_ETCD, DIALECT_BARE };
 enum load_step { STEP_ACQUIRE, STEP_RELEASE, STEP_COUNT };
+/* What contenders of rlockd take turns at. */
+enum load_kind { LOAD_LOCK, LOAD_FAIR, LOAD_READ, LOAD_WRITE, LOAD_PERMIT };
 enum { LOAD_REQUEST_SIZE = 768, LOAD_TOKEN_LEN = 36 };
 
 struct load_peer {
@@ -32,6 +34,11 @@ bool load_dialect_find(const char *name, enum load_dialect *dialect);
 /* One half of a cycle on the lock `name`. */
 void load_request_make(struct load_request *request, const struct load_peer *peer,
                        enum load_step step, const char *name);
+/* A turn at the lock `name` of rlockd, or at the one permit of a semaphore: a PUT that waits
+ * for so long, and the DELETE that ends the turn. */
+void load_request_take(struct load_request *request, enum load_kind kind, const char *name,
+                       long wait_ms);
+void load_request_give(struct load_request *request, enum load_kind kind, const char *name);
 /* PUT on rlockd that waits for so long. */
 void load_request_wait(struct load_request *request, const char *name, long wait_ms);
 /* A session of rlockd whose token is patched in, and a keep-alive of one, which has no token

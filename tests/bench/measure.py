@@ -8,24 +8,38 @@ import subprocess
 import time
 from pathlib import Path
 
+from quota import quota
 from servers import Http, wait_for
 
 SLICE_CYCLES = 4000
+LOAD_TIMEOUT_S = 300
 WATCHDOG_PERIOD_S = 10  # a third of the default watchdog timeout
 
 
-def load(place, mode, server, **options):
-    """Runs the load generator; its figures as a dict."""
+def load_start(place, mode, server, **options):
+    """Starts the load generator; load_end() gives its figures."""
     command = [str(place.build / "tests/bench/load"), mode, "--port", str(server.port),
                "--dialect", server.dialect, *server.arguments]
     for name, value in options.items():
         for item in value if isinstance(value, list) else [value]:
             command += [f"--{name.replace('_', '-')}", str(item)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=300, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def load_end(process):
+    """The figures as a dict."""
+    try:
+        text, errors = process.communicate(timeout=LOAD_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(process.args)}: {errors.strip()}")
+    return json.loads(text)
+
+
+def load(place, mode, server, **options):
+    return load_end(load_start(place, mode, server, **options))
 
 
 def cycles(place, server, redis, connections, seconds):
@@ -35,12 +49,24 @@ def cycles(place, server, redis, connections, seconds):
     figures = load(place, "cycle", server, connections=connections, seconds=seconds,
                    cpu=[f"server={server.pid}", f"redis={redis.pid}"])
     requests = figures["requests"]
-    both = {"p50_us": max(figures["acquire_p50_us"], figures["release_p50_us"]),
-            "p99_us": max(figures["acquire_p99_us"], figures["release_p99_us"])}
-    return {"cycles_per_s": figures["cycles_per_s"], **both,
+    slower = {"p50_us": max(figures["acquire_p50_us"], figures["release_p50_us"]),
+              "p99_us": max(figures["acquire_p99_us"], figures["release_p99_us"])}
+    return {"cycles_per_s": figures["cycles_per_s"], **slower,
             "cpu_us": figures["cpu_us"]["server"] / requests,
             "redis_cpu_us": figures["cpu_us"]["redis"] / requests,
+            "both_cpu_us": sum(figures["cpu_us"].values()) / requests,
             "redis_calls": redis.script_calls_since(before) / figures["cycles_in_all"]}
+
+
+def limited_cycles(place, redis, workers, percent, seconds):
+    """Cycles while rlockd gets `percent` of a core for each of its workers. OSError: such a
+    limit is not permitted."""
+    server = place.rlockd(redis, "--workers", str(workers))
+    try:
+        with quota(server.pid, percent * workers):
+            return cycles(place, server, redis, 64, seconds)
+    finally:
+        place.stop(server.process)
 
 
 def system_calls(place, server, connections, count=SLICE_CYCLES):
@@ -60,12 +86,16 @@ def system_calls(place, server, connections, count=SLICE_CYCLES):
     return int(total[1]) / (2 * count)
 
 
+# Callgrind counts each byte that `rep stosb` clears as an instruction; glibc has other ways.
+WITHOUT_REP = "GLIBC_TUNABLES=glibc.cpu.x86_rep_stosb_threshold=16777216"
+
+
 def instructions(place, redis, connections, count, warm=1000):
     """Instructions of rlockd a request, by callgrind: of `count` cycles, less the start."""
     taken = {}
     for cycle_count in (warm, warm + count):
         out = place.folder / f"callgrind-{place.number()}"
-        server = place.rlockd(redis, wrap=["valgrind", "--tool=callgrind",
+        server = place.rlockd(redis, wrap=["env", WITHOUT_REP, "valgrind", "--tool=callgrind",
                                            f"--callgrind-out-file={out}"])
         load(place, "cycle", server, connections=connections, cycles=cycle_count)
         place.stop(server.process)

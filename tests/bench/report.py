@@ -1,32 +1,18 @@
 """results.md and results.svg from the medians, and the README's table of targets."""
+import report_contention
+import report_costs
+from report_table import number, rows_of, table
 from svg import Chart, page
 
 README_BEGIN, README_END = "<!-- from make bench -->\n", "<!-- to here -->\n"
 
 
-def number(value):
-    if value is None:
-        return "–"
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def table(head, lines):
-    """Markdown; the first column is text, the rest are numbers."""
-    out = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return out + ["| " + " | ".join(cells) + " |" for cells in lines] + [""]
-
-
-def rows_of(rows, prefix, columns):
-    """One line for each row whose name begins with `prefix`."""
-    return [[row] + [number(figures.get(column)) for column in columns]
-            for row, figures in rows.items() if row.startswith(prefix)]
-
-
-UNCONTENDED = ("cycles_per_s", "p50_us", "p99_us", "cpu_us", "redis_cpu_us", "redis_calls")
+UNCONTENDED = ("cycles_per_s", "p50_us", "p99_us", "cpu_us", "redis_cpu_us", "both_cpu_us",
+               "redis_calls")
 PEER_NAMES = {"rlockd": "rlockd", "webdis": "webdis, bare scripts",
-              "etcd": "etcd, JSON gateway", "bare": "libmicrohttpd alone"}
+              "etcd": "etcd, JSON gateway", "tcp-rlockd": "rlockd, Redis over TCP",
+              "redisson": "Redisson, Redis over TCP", "bare": "libmicrohttpd alone"}
+WITHOUT_REDIS = ("etcd", "bare")
 
 
 def uncontended_lines(rows):
@@ -34,11 +20,12 @@ def uncontended_lines(rows):
     for dialect, name in PEER_NAMES.items():
         for cells in rows_of(rows, dialect + " ", UNCONTENDED):
             connections = cells[0].split()[1]
-            if dialect in ("etcd", "bare"):
-                cells[5:] = ["–", "–"]
+            if dialect in WITHOUT_REDIS:
+                cells[5:] = ["–"] * 3
             if dialect == "bare":
                 cells[1] = "–"
-            lines.append([f"{name}, {connections} connections", *cells[1:]])
+            unit = "threads" if dialect == "redisson" else "connections"
+            lines.append([f"{name}, {connections} {unit}", *cells[1:]])
     return lines
 
 
@@ -66,7 +53,10 @@ def markdown(document):
     out += targets_table(document)
     out += ["## Acquire and release, uncontended", ""]
     out += table(["", "cycles/s", "p50 µs", "p99 µs", "CPU µs/request", "Redis CPU µs/request",
-                  "redis.calls/cycle"], uncontended_lines(rows))
+                  "both", "redis.calls/cycle"], uncontended_lines(rows))
+    out += ["Redisson's CPU is that of its whole JVM, in which client and program are one "
+            "process.", ""]
+    out += report_contention.sections(rows)
     out += ["## Hand-off: from release to the next one's answer", ""]
     out += table(["waiters", "p50 µs", "p99 µs"],
                  [[cells[0].replace("handoff ", "").replace("second", "on a second front end"),
@@ -89,6 +79,7 @@ def markdown(document):
     out += table(["", "cycles/s", "p99 µs", "CPU µs/request", "Redis CPU µs/request"],
                  rows_of(rows, "workers", ("cycles_per_s", "p99_us", "cpu_us", "redis_cpu_us"))
                  + rows_of(rows, "held", ("cycles_per_s", "p99_us", "cpu_us", "redis_cpu_us")))
+    out += report_costs.sections(rows)
     out += ["## System calls of rlockd per request", ""]
     out += table(["connections", "strace", "perf"],
                  [[cells[0].replace("system calls ", ""), *cells[1:]]

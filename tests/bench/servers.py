@@ -48,13 +48,16 @@ class Http:
 
 
 class Redis:
-    """A private redis-server without persistence, and the few commands needed here."""
+    """A private redis-server without persistence, and the few commands needed here. Redisson
+    reaches it by its port."""
 
-    def __init__(self, place):
+    def __init__(self, place, *flags, wrap=()):
         self.path = str(place.folder / f"redis-{place.number()}.sock")
+        self.port = free_port()
         self.process = place.start(
-            ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "",
-             "--appendonly", "no", "--dir", str(place.folder)])
+            [*wrap, "redis-server", "--bind", "127.0.0.1", "--port", str(self.port),
+             "--unixsocket", self.path, "--save", "", "--appendonly", "no", "--dir",
+             str(place.folder), *flags])
         self.pid = self.process.pid
         self.socket = None
         wait_for("redis-server", self._connect)
@@ -69,18 +72,32 @@ class Redis:
         parts = [word.encode() if isinstance(word, str) else word for word in words]
         self.socket.sendall(b"*%d\r\n" % len(parts) +
                             b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+        return self._reply()
+
+    def _reply(self):
+        """Texts as bytes, also numbers; arrays as lists; None where there is nothing."""
         line = self.input.readline().rstrip()
         if line[:1] == b"-":
             raise RuntimeError(line.decode())
+        if line[:1] == b"*":
+            return [self._reply() for _ in range(int(line[1:]))]
         if line[:1] != b"$":
             return line[1:]
-        return self.input.read(int(line[1:]) + 2)[:-2]
+        length = int(line[1:])
+        return self.input.read(length + 2)[:-2] if length >= 0 else None
 
     def calls(self):
         """How often each command ran, whether a client sent it or a script called it."""
         stats = self.command("INFO", "commandstats").decode()
         return {name: int(count) for name, count
                 in re.findall(r"cmdstat_([^:]+):calls=(\d+)", stats)}
+
+    def script_us(self):
+        """How often scripts ran, and the microseconds that they took."""
+        stats = self.command("INFO", "commandstats").decode()
+        found = re.findall(r"cmdstat_(?:evalsha|eval|fcall)(?:_ro)?:calls=(\d+),usec=(\d+)",
+                           stats)
+        return sum(int(calls) for calls, _ in found), sum(int(usec) for _, usec in found)
 
     def script_calls_since(self, before):
         """redis.call()s since `before` was taken."""
@@ -120,7 +137,8 @@ class Place:
     def start(self, command, **options):
         log = open(self.folder / f"{Path(command[0]).name}-{self.number()}.log", "wb")
         options.setdefault("stdout", log)
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, **options)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        process = subprocess.Popen(command, stderr=log, **options)
         process.log = Path(log.name)
         log.close()
         self.processes.append(process)
@@ -139,11 +157,13 @@ class Place:
 
     # ---- who is measured
 
-    def rlockd(self, redis, *flags, wrap=()):
+    def rlockd(self, redis, *flags, wrap=(), tcp=False):
+        """tcp: reaches Redis by its port, as Redisson does."""
         port = free_port()
+        url = f"redis://127.0.0.1:{redis.port}" if tcp else f"unix://{redis.path}"
         process = self.start(
             [*wrap, str(self.build / "rlockd"), "--listen", f"127.0.0.1:{port}", "--redis",
-             f"unix://{redis.path}", "--log-level", "warn", "--max-wait-ms", "3600000",
+             url, "--log-level", "warn", "--max-wait-ms", "3600000",
              "--max-connections", "100000", *flags])
         wait_for("rlockd", lambda: Http(port).ask("GET", "/readyz")[0] == 200)
         return Server(process, port, "rlockd")

@@ -1,0 +1,117 @@
+"""Contenders for one lock: over HTTP on one front end and on two, as threads of Redisson's
+client, and half and half. All of them reach the same Redis over TCP."""
+import time
+
+import measure
+from servers import Http
+
+KINDS = ("plain", "fair", "mix", "permit")
+CONTENDERS = (2, 16, 64)
+MIXED = (("plain", 16), ("plain", 64), ("fair", 16), ("fair", 64))
+WARM_UP_S = 0.5
+JUDGED = ("plain", "fair")  # shares of the turns are judged over a longer window
+JUDGED_TIMES = 5
+
+
+def window_s(kind, seconds):
+    return seconds * JUDGED_TIMES if kind in JUDGED else seconds
+
+
+def waits(figures):
+    """What a row of contenders shows, whichever client they use."""
+    return {"turns_per_s": figures["turns_per_s"], "p50_us": figures["wait_p50_us"],
+            "p99_us": figures["wait_p99_us"], "jain": figures["jain"]}
+
+
+def prepare(redis, server, kind, name):
+    redis.command("FLUSHALL")
+    if kind == "permit":
+        Http(server.port).ask("PUT", f"/v1/permit-semaphores/{name}?permits=1")
+
+
+def over_http(place, redis, kind, contenders, seconds, second_front_end=False):
+    fronts = [place.rlockd(redis, tcp=True) for _ in range(2 if second_front_end else 1)]
+    prepare(redis, fronts[0], kind, "contended")
+    figures = measure.load(
+        place, "contend", fronts[0], second_port=fronts[-1].port, kind=kind,
+        connections=contenders, seconds=seconds, warmup=WARM_UP_S, name="contended",
+        cpu=[f"server{i}={front.pid}" for i, front in enumerate(fronts)]
+        + [f"redis={redis.pid}"])
+    for front in fronts:
+        place.stop(front.process)
+    turns, used = max(figures["turns"], 1), figures["cpu_us"]
+    return {**waits(figures), "redis_cpu_us": used["redis"] / turns,
+            "client_cpu_us": sum(us for name, us in used.items() if name != "redis") / turns}
+
+
+def with_redisson(redisson, kind, threads, seconds):
+    """CPU: the JVM does what load and rlockd do together."""
+    redis = redisson.redis
+    redis.command("FLUSHALL")
+    redisson.start(kind, "contended", threads)
+    time.sleep(WARM_UP_S)
+    before = measure.cpu_s(redisson.pid), measure.cpu_s(redis.pid), redis.calls()
+    redisson.measure()
+    time.sleep(seconds)
+    used = [measure.cpu_s(pid) for pid in (redisson.pid, redis.pid)]
+    calls = redis.script_calls_since(before[2])
+    figures = redisson.stop()
+    turns = max(figures["turns"], 1)
+    return {**waits(figures), "client_cpu_us": 1e6 * (used[0] - before[0]) / turns,
+            "redis_cpu_us": 1e6 * (used[1] - before[1]) / turns,
+            "redis_calls": calls / turns,
+            "release_p50_us": figures["release_p50_us"],
+            "release_p99_us": figures["release_p99_us"]}
+
+
+def uncontended(redisson, threads, seconds):
+    """lock() and unlock(), every thread on a lock of its own: a row beside rlockd's."""
+    figures = with_redisson(redisson, "own", threads, seconds)
+    return {"cycles_per_s": figures["turns_per_s"],
+            "p50_us": max(figures["p50_us"], figures["release_p50_us"]),
+            "p99_us": max(figures["p99_us"], figures["release_p99_us"]),
+            "cpu_us": figures["client_cpu_us"] / 2,
+            "redis_cpu_us": figures["redis_cpu_us"] / 2,
+            "both_cpu_us": (figures["client_cpu_us"] + figures["redis_cpu_us"]) / 2,
+            "redis_calls": figures["redis_calls"]}
+
+
+def mixed(place, redisson, kind, contenders, seconds):
+    """Half of the contenders threads of Redisson's, half connections; each side's turns."""
+    redis, half = redisson.redis, contenders // 2
+    server = place.rlockd(redis, tcp=True)
+    redis.command("FLUSHALL")
+    redisson.start(kind, "contended", half)
+    load = measure.load_start(place, "contend", server, kind=kind, connections=half,
+                              seconds=seconds, warmup=WARM_UP_S, name="contended")
+    time.sleep(WARM_UP_S)
+    redisson.measure()
+    time.sleep(seconds)
+    java = redisson.stop()
+    http = measure.load_end(load)
+    place.stop(server.process)
+    turns = max(java["turns"] + http["turns"], 1)
+    shares = {"http_percent": 100 * http["turns"] / turns,
+              "java_percent": 100 * java["turns"] / turns}
+    return {"turns_per_s": java["turns_per_s"] + http["turns_per_s"], **shares,
+            "least_percent": min(shares.values()),
+            "http_p99_us": http["wait_p99_us"], "java_p99_us": java["wait_p99_us"]}
+
+
+def run_contended(place, redis, redisson, results, seconds):
+    for kind in KINDS:
+        for contenders in CONTENDERS:
+            row, long_s = f"{kind} {contenders}", window_s(kind, seconds)
+            results.add(f"contended rlockd {row}",
+                        over_http(place, redis, kind, contenders, long_s))
+            results.add(f"contended two-fronts {row}",
+                        over_http(place, redis, kind, contenders, seconds, True))
+            if redisson:
+                results.add(f"contended redisson {row}",
+                            with_redisson(redisson, kind, contenders, long_s))
+
+
+def run_mixed(place, redisson, results, seconds):
+    for kind, contenders in MIXED:
+        results.add(f"mixed {kind} {contenders}",
+                    mixed(place, redisson, kind, contenders, window_s(kind, seconds)))

@@ -1,0 +1,187 @@
+"""The parts of the bench: which rows each adds. run.py runs them, in rounds."""
+import os
+import resource
+
+import contention
+import measure
+import redisson
+import scripts
+from servers import Redis
+
+SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
+CONNECTIONS = (16, 64, 256)
+HANDOFFS = ((1, False), (100, False), (10000, False), (100, True))
+WAITERS = (10000, 50000)
+PARK_ROUNDS = 3  # alone, beside waiters, alone, beside, … in each round of the whole
+WORKERS = (1, 2, 4)
+LIMIT_PERCENT = 10  # of a core for a worker: then the cores suffice for all of them
+HELD = (10, 1000, 100000)
+THREADS_MAX = 64  # of Redisson's client: its default pool has as many connections
+WATCHED = (10000, 100000)
+
+
+def descriptors():
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+class Bench:
+    """What the parts share. Servers that only some parts need are started by the first."""
+
+    def __init__(self, place, results):
+        self.place, self.results = place, results
+        self.redis = Redis(place)
+        self._peers = self._redisson = None
+
+    def peers(self):
+        """The servers of the uncontended rows; rlockd is started anew for each round."""
+        if self._peers is None:
+            self._peers = [self.place.bare()]
+            for name, start in (("webdis", lambda: self.place.webdis(self.redis)),
+                                ("etcd", self.place.etcd)):
+                server = start()
+                if server is None:
+                    self.results.leave_out(name, "not installed")
+                else:
+                    self._peers.append(server)
+        return self._peers
+
+    def redisson(self):
+        """None: it cannot be built here."""
+        if self._redisson is None:
+            class_path, why = redisson.build(self.place.build)
+            if why:
+                self.results.leave_out("Redisson", why)
+            self._redisson = class_path and redisson.Redisson(self.place, Redis(self.place),
+                                                              class_path) or False
+        return self._redisson or None
+
+
+def uncontended(bench):
+    place, redis, results = bench.place, bench.redis, bench.results
+    server = place.rlockd(redis)
+    for connections in CONNECTIONS:
+        for each in [server, *bench.peers()]:
+            if each.dialect == "etcd" and connections == 256:
+                continue  # past its best, and it takes the machine with it
+            results.add(f"{each.dialect} {connections}",
+                        measure.cycles(place, each, redis, connections, SECONDS))
+    place.stop(server.process)
+
+
+def beside_redisson(bench):
+    """The same against Redisson, which has no unix sockets: both reach Redis over TCP."""
+    java, place = bench.redisson(), bench.place
+    if java is None:
+        return
+    server = place.rlockd(java.redis, tcp=True)
+    for count in CONNECTIONS:
+        if count > THREADS_MAX:
+            continue
+        bench.results.add(f"tcp-rlockd {count}",
+                          measure.cycles(place, server, java.redis, count, SECONDS))
+        bench.results.add(f"redisson {count}", contention.uncontended(java, count, SECONDS))
+    place.stop(server.process)
+
+
+def contended(bench):
+    java = bench.redisson()
+    contention.run_contended(bench.place, java.redis if java else bench.redis, java,
+                             bench.results, SECONDS)
+
+
+def mixed(bench):
+    java = bench.redisson()
+    if java:
+        contention.run_mixed(bench.place, java, bench.results, SECONDS)
+
+
+def logged(bench):
+    """What the log line of a request costs."""
+    for name, level in (("logged", "info"), ("unlogged", "warn")):
+        server = bench.place.rlockd(bench.redis, "--log-level", level)
+        bench.results.add(name, measure.cycles(bench.place, server, bench.redis, 64, SECONDS))
+        bench.place.stop(server.process)
+        server.process.log.unlink()  # a line a request
+
+
+def limited(bench):
+    """Workers that have their part of a core each."""
+    for workers in WORKERS:
+        try:
+            figures = measure.limited_cycles(bench.place, bench.redis, workers, LIMIT_PERCENT,
+                                             SECONDS)
+        except OSError as error:
+            bench.results.leave_out("workers with a quota", f"no cgroup is permitted: {error}")
+            return
+        bench.results.add(f"limited {workers}", figures)
+
+
+def script_costs(bench):
+    for kind, figures in scripts.measure(bench.place).items():
+        bench.results.add(f"script {kind}", figures)
+
+
+def waiting(bench):
+    place, redis, results = bench.place, bench.redis, bench.results
+    for waiters, second in HANDOFFS:
+        if waiters + 200 > descriptors():
+            results.leave_out(f"hand-off, {waiters} waiters", "the descriptor limit is low")
+            continue
+        row = f"handoff {waiters}" + (" second" if second else "")
+        results.add(row, measure.handoff(place, redis, waiters, SECONDS, second))
+
+
+def parked(bench):
+    results = bench.results
+    possible = (descriptors() * 3 // 4 - 500) // 1000 * 1000  # a quarter stays for others
+    for waiters in WAITERS:
+        if waiters > possible:
+            results.leave_out(f"{waiters} parked waiters",
+                              "each needs a descriptor, and the limit of open files here is "
+                              f"{descriptors()}: {possible} instead")
+        row = f"parked {min(waiters, possible)}"
+        if waiters == WAITERS[0] or row not in results.rounds:
+            results.add(row, measure.park(bench.place, bench.redis, min(waiters, possible),
+                                          SECONDS, PARK_ROUNDS))
+
+
+def growth(bench):
+    place, redis, results = bench.place, bench.redis, bench.results
+    for workers in WORKERS:
+        server = place.rlockd(redis, "--workers", str(workers))
+        results.add(f"workers {workers}",
+                    measure.cycles(place, server, redis, 64, SECONDS))
+        place.stop(server.process)
+    server = place.rlockd(redis)
+    for locks in HELD:
+        results.add(f"held {locks}", measure.held(place, server, redis, locks, SECONDS))
+    place.stop(server.process)
+    redis.command("FLUSHALL")
+
+
+def system_calls(bench):
+    place, redis, results = bench.place, bench.redis, bench.results
+    server = place.rlockd(redis)
+    by_perf = measure.has_perf()
+    for connections in CONNECTIONS:
+        figures = {"strace": measure.system_calls(place, server, connections)}
+        if figures["strace"] is None:
+            results.leave_out("system calls", "no permission to trace")
+            break
+        if by_perf:
+            figures["perf"] = measure.system_calls_by_perf(place, server, connections)
+        results.add(f"system calls {connections}", figures)
+    place.stop(server.process)
+
+
+def watchdog(bench):
+    for locks in WATCHED:
+        bench.results.add(f"watchdog {locks}",
+                          measure.watchdog(bench.place, bench.redis, locks))
+
+
+# In every round, in this order, and once after the rounds.
+ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contended": contended,
+               "mixed": mixed, "waiting": waiting, "parked": parked, "growth": growth,
+               "limited": limited, "logged": logged}
+LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog}

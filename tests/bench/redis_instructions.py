@@ -1,0 +1,95 @@
+"""Instructions of Redis for one request of each kind, by callgrind. Redis' own clockwork runs
+beside them by the second: what an idle Redis takes is measured and subtracted."""
+import re
+import subprocess
+import time
+
+from operations import PHASES, WATCHDOG_TIMEOUT_MS, Operations
+from servers import Redis
+
+REQUESTS = 200
+IDLE_S = 3
+ORDER_TIMEOUT_S = 60
+QUIET = ("--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no")
+
+
+class Counted:
+    """A redis-server under callgrind."""
+
+    def __init__(self, place):
+        self.out = place.folder / f"callgrind-redis-{place.number()}"
+        self.redis = Redis(place, *QUIET, wrap=[
+            "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.out}"])
+        self.began = self.dumps = self.idle_per_s = 0
+
+    def _order(self, order):
+        """False: valgrind does not take orders here."""
+        try:
+            done = subprocess.run(["vgdb", f"--pid={self.redis.pid}", order],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=ORDER_TIMEOUT_S,
+                                  check=False)
+        except (subprocess.TimeoutExpired, FileNotFoundError):
+            return False
+        return done.returncode == 0
+
+    def begin(self):
+        self.began = time.monotonic()
+        if not self._order("zero"):
+            raise RuntimeError("callgrind did not begin to count")
+
+    def end(self):
+        """Instructions since begin(), without those of an idle Redis."""
+        took_s = time.monotonic() - self.began
+        if not self._order("dump"):
+            raise RuntimeError("callgrind did not dump")
+        self.dumps += 1
+        text = self.out.with_name(f"{self.out.name}.{self.dumps}").read_text()
+        counted = int(re.search(r"^(?:summary|totals): (\d+)", text, re.M)[1])
+        return counted - self.idle_per_s * took_s
+
+    def measure_idle(self):
+        """False: nothing can be counted here."""
+        if not self._order("zero"):
+            return False
+        self.begin()
+        time.sleep(IDLE_S)
+        self.idle_per_s = self.end() / IDLE_S
+        return True
+
+
+def of_requests(counted, ops, kind):
+    ops.prepare(counted.redis, kind, REQUESTS)
+    counted.begin()
+    ops.run(kind, REQUESTS)
+    return counted.end() / REQUESTS
+
+
+def of_renewals(counted, ops):
+    """By the watchdog, whose batches have a share of their session's visit."""
+    ops.prepare(counted.redis, "session_bound", REQUESTS)
+    ops.run("session_bound", REQUESTS)
+    ops.await_renewals(REQUESTS)  # from here on batches have their size
+    counted.begin()
+    renewed = ops.await_renewals(REQUESTS)
+    return counted.end() / renewed
+
+
+def measure(place):
+    """kind -> instructions; {}: valgrind may not trace, or does not take orders."""
+    counted = Counted(place)
+    server = place.rlockd(counted.redis)
+    ops = Operations(server)
+    for kind in PHASES:  # the first use of a script sends its text
+        ops.prepare(counted.redis, kind, 1)
+        ops.run(kind, 1)
+    if not counted.measure_idle():
+        return {}
+    figures = {kind: of_requests(counted, ops, kind) for kind in PHASES}
+    place.stop(server.process)
+    server = place.rlockd(counted.redis, "--watchdog-timeout-ms",
+                          str(WATCHDOG_TIMEOUT_MS))
+    figures["watchdog"] = of_renewals(counted, Operations(server))
+    place.stop(server.process)
+    place.stop(counted.redis.process)
+    return figures

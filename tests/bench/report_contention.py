@@ -1,0 +1,40 @@
+"""results.md: contenders for one lock."""
+from report_table import number, rows_of, table
+
+PARTIES = {"rlockd": "rlockd", "two-fronts": "rlockd, two front ends", "redisson": "Redisson"}
+FIGURES = ("turns_per_s", "p50_us", "p99_us", "jain", "client_cpu_us", "redis_cpu_us")
+KINDS = {"plain": "plain lock", "fair": "fair lock", "mix": "read/write lock, one turn of five "
+         "writes", "permit": "one permit"}
+
+
+def contended_lines(rows):
+    """The parties of one contest below each other."""
+    lines = {}
+    for party, name in PARTIES.items():
+        for row, *cells in rows_of(rows, f"contended {party} ", FIGURES):
+            kind, count = row.split()[2:]
+            times = rows[row]["turns_per_s"] / rows.get(f"contended redisson {kind} {count}",
+                                                        rows[row])["turns_per_s"]
+            key = list(KINDS).index(kind), int(count), list(PARTIES).index(party)
+            lines[key] = [f"{KINDS[kind]}, {count}: {name}", *cells,
+                          "–" if party == "redisson" else number(times)]
+    return [line for _, line in sorted(lines.items())]
+
+
+def mixed_lines(rows):
+    columns = ("turns_per_s", "http_percent", "java_percent", "http_p99_us", "java_p99_us")
+    return [[f"{KINDS[cells[0].split()[1]]}, {cells[0].split()[2]}", *cells[1:]]
+            for cells in rows_of(rows, "mixed ", columns)]
+
+
+def sections(rows):
+    out = ["## Contenders for one lock", "",
+           "HTTP connections, or threads of one Redisson client, that take and release the "
+           "lock as fast as they can. A wait lasts from asking for the lock to having it; a "
+           "wait that is not over at the end of the row counts with its length so far. Jain's "
+           "index of the turns: 1 is equal shares. CPU: of rlockd, or of the JVM.", ""]
+    out += table(["", "turns/s", "wait p50 µs", "wait p99 µs", "Jain", "CPU µs/turn",
+                  "Redis CPU µs/turn", "× Redisson"], contended_lines(rows))
+    out += ["## Half of the contenders HTTP, half threads of Redisson's", ""]
+    return out + table(["", "turns/s", "HTTP, % of turns", "Redisson, %", "HTTP wait p99 µs",
+                        "Redisson wait p99 µs"], mixed_lines(rows))

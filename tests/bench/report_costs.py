@@ -1,0 +1,32 @@
+"""results.md: what a log line and a script cost, and workers with a quota."""
+from operations import WHAT
+from report_table import number, rows_of, table
+
+CYCLES = ("cycles_per_s", "p99_us", "cpu_us", "redis_cpu_us", "both_cpu_us")
+HEAD = ["", "cycles/s", "p99 µs", "CPU µs/request", "Redis CPU µs/request", "both"]
+LOGGED = {"logged": "every request is logged", "unlogged": "none is logged"}
+
+
+def logged_lines(rows):
+    return [[name, *(number(rows[row][column]) for column in CYCLES)]
+            for row, name in LOGGED.items() if row in rows]
+
+
+def limited_lines(rows):
+    return [[cells[0].replace("limited", "workers"), *cells[1:]]
+            for cells in rows_of(rows, "limited ", CYCLES)]
+
+
+def script_lines(rows):
+    what = {"nothing": "`return 1`", **WHAT}
+    return [[what[cells[0].split()[1]], *cells[1:]]
+            for cells in rows_of(rows, "script ", ("us", "grants", "scripts"))]
+
+
+def sections(rows):
+    out = ["## Workers with a tenth of a core each, 64 connections", ""]
+    out += table(HEAD, limited_lines(rows))
+    out += ["## Log lines, 64 connections", ""]
+    out += table(HEAD, logged_lines(rows))
+    out += ["## Scripts: Redis' time in them for a request, asked for one after the other", ""]
+    return out + table(["", "µs", "grants", "scripts/request"], script_lines(rows))
