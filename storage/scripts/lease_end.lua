@@ -10,8 +10,8 @@
 --
 -- Replies  1: the lease held | 0
 --
--- The same again gives the same reply within the window: the first reply may have been lost. The
--- first write is one that Redis allows when memory is short.
+-- At a session's end the same again gives the same reply within the window: the first reply may
+-- have been lost. The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit
 local leases, lease = lib.lease, lib.record.read(lease_id, 2, 2)
 if lease and lease.state == 'ended' then
@@ -22,6 +22,6 @@ local has_held = lease and lease.state == 'held' and leases.release(lease)
 local is_waiting = lease and lease.state == 'waiting'
 if is_waiting then leases.leave_line(lease) end
 local spent = lease or lib.record.stand_all({token = ''}, lease_id, 2, 2)
-leases.spend(spent.keys, reason, window_ms, has_held and 1)
+leases.spend(spent.keys, reason, window_ms, has_held and reason == 'session-ended' and 1)
 if is_waiting then leases.publish(lease) end
 return has_held and 1 or 0

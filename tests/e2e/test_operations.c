@@ -70,6 +70,10 @@ static void test_metrics_move(struct world *w)
     expect_status(lock_put(w->a, "move", token_new(w), NULL), 423);
     call = call_put(w->a, "move", waiting, "wait_ms=20000");
     wait_until(front_metric(w->a, "rlockd_waiters", NULL) == 1, 5000);
+    /* A release before Redis has acknowledged the subscription wakes nobody by a message. */
+    wait_until(redis_do(w->redis, "PUBSUB NUMSUB redisson_lock__channel:{move}")
+                       ->element[1]->integer == 1,
+               5000);
     assert_true(front_metric(w->a, "rlockd_connections", NULL) >= 2);
     expect_status(lock_release(w->a, "move", holder), 200);
     expect_status(call_await(call, 5000), 201);
