@@ -23,6 +23,7 @@
 #include "server/base/log_output.h"
 #include "storage/redis/embedded.h"
 #include "storage/redis/url.h"
+#include "storage/topology/topology.h"
 
 enum {
     EXIT_CANNOT_START = 1,
@@ -112,11 +113,13 @@ static int raise_descriptor_limit(struct config *config)
 static int parse_redis_url(struct redis_url *url, const char *text)
 {
     char error[ERROR_SIZE];
+    const char *fault = error;
 
     if (redis_url_parse(url, text, error, sizeof(error)) == 0)
-        return 0;
-    fprintf(stderr, "rlockd: --redis (RLOCKD_REDIS): %s\n", error);
-    return -1;
+        fault = topology_unsupported(url);
+    if (fault != NULL)
+        fprintf(stderr, "rlockd: --redis (RLOCKD_REDIS): %s\n", fault);
+    return fault == NULL ? 0 : -1;
 }
 
 /* -1 after one line. */

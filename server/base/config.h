@@ -13,7 +13,7 @@
 /* DNS allows 253 bytes in a name; Redis URLs hold user and password, each percent-encoded;
  * a prefix is part of every key. */
 #define CONFIG_HOST_SIZE 256
-#define CONFIG_REDIS_URL_SIZE 1024
+#define CONFIG_REDIS_URL_SIZE 2048
 #define CONFIG_KEY_PREFIX_SIZE 257
 #define CONFIG_LIST_SIZE 2048
 

@@ -303,15 +303,16 @@ static void on_login(redisAsyncContext *context, void *raw, void *arg)
 
 static void begin_checks(struct redis_link *link)
 {
-    const struct redis_url *url = link->options.url;
+    const struct redis_login *login = &link->options.url->login;
     redisAsyncContext *context = link->context;
+    int database = link->options.url->database;
 
-    if (url->has_user)
-        redisAsyncCommand(context, on_login, link, "AUTH %s %s", url->user, url->password);
-    else if (url->has_password)
-        redisAsyncCommand(context, on_login, link, "AUTH %s", url->password);
-    if (url->database != 0)
-        redisAsyncCommand(context, on_login, link, "SELECT %d", url->database);
+    if (login->has_user)
+        redisAsyncCommand(context, on_login, link, "AUTH %s %s", login->user, login->password);
+    else if (login->has_password)
+        redisAsyncCommand(context, on_login, link, "AUTH %s", login->password);
+    if (database != 0)
+        redisAsyncCommand(context, on_login, link, "SELECT %d", database);
     redisAsyncCommand(context, on_ignored, link, "CLIENT SETNAME rlockd");
     redisAsyncCommand(context, on_client_id, link, "CLIENT ID");
     redisAsyncCommand(context, on_info, link, "INFO");
@@ -437,7 +438,8 @@ static redisAsyncContext *open_context(const struct redis_url *url)
 {
     if (url->transport == REDIS_UNIX)
         return redisAsyncConnectUnix(url->path);
-    return redisAsyncConnect(url->host, url->port); /* resolves the name while the loop waits */
+    /* Resolves the name while the loop waits. */
+    return redisAsyncConnect(url->hosts[0].host, url->hosts[0].port);
 }
 
 static int attach(struct redis_link *link, redisAsyncContext *context)

@@ -26,7 +26,9 @@ enum {
 };
 
 struct redis_link_options {
-    const struct redis_url *url; /* read at every connect: may name another server by then */
+    /* The first of its hosts is connected to. Read at every connect: may name another server by
+     * then. */
+    const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
     const struct redis_probe *probe; /* NULL: a subscriber's connection, which is not probed */

@@ -3,12 +3,24 @@
 
 static const struct topology_ops *ops_for(const struct redis_url *url)
 {
-    switch (url->transport) {
-    case REDIS_TCP:
-    case REDIS_UNIX:
+    switch (url->topology) {
+    case REDIS_SINGLE:
+    case REDIS_SENTINEL:
+    case REDIS_CLUSTER:
         break;
     }
     return &topology_single;
+}
+
+const char *topology_unsupported(const struct redis_url *url)
+{
+    if (url->tls)
+        return "TLS to Redis (rediss://) is not supported by this version";
+    if (url->topology == REDIS_SENTINEL)
+        return "redis-sentinel:// is not supported by this version";
+    if (url->topology == REDIS_CLUSTER)
+        return "redis-cluster:// is not supported by this version";
+    return NULL;
 }
 
 struct topology *topology_new(const struct topology_options *options)

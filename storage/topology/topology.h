@@ -32,6 +32,10 @@ struct topology_options {
     void *arg;
 };
 
+/* Why this version cannot serve from what the URL names, for the one who starts rlockd; or NULL.
+ */
+const char *topology_unsupported(const struct redis_url *url);
+
 /* Starts connecting. The options' pointers must outlive the topology. NULL: out of memory. */
 struct topology *topology_new(const struct topology_options *options);
 /* Sends nothing more. Outside of its callbacks: every pending command ends before this returns,
