@@ -146,7 +146,8 @@ $(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
 
-$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/script_args.h
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
+    $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
@@ -158,6 +159,10 @@ SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
+
+$(GEN)/scripts_cluster.inc: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@sh storage/scripts/embed.sh cluster-rows $(SCRIPTS) > $@
 
 $(GEN)/script_args.h: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)

@@ -6,8 +6,9 @@ static const struct topology_ops *ops_for(const struct redis_url *url)
     switch (url->topology) {
     case REDIS_SINGLE:
     case REDIS_SENTINEL:
-    case REDIS_CLUSTER:
         break;
+    case REDIS_CLUSTER:
+        return &topology_cluster;
     }
     return &topology_single;
 }
@@ -18,8 +19,6 @@ const char *topology_unsupported(const struct redis_url *url)
         return "TLS to Redis (rediss://) is not supported by this version";
     if (url->topology == REDIS_SENTINEL)
         return "redis-sentinel:// is not supported by this version";
-    if (url->topology == REDIS_CLUSTER)
-        return "redis-cluster:// is not supported by this version";
     return NULL;
 }
 
@@ -85,6 +84,8 @@ bool topology_is_cluster(struct topology *topology)
 {
     struct topology_node *node = topology_next_node(topology, NULL);
 
+    if (topology->ops->is_cluster)
+        return true;
     return node != NULL && topology_node_server(node)->is_cluster;
 }
 

@@ -12,6 +12,7 @@ struct topology_node {
 };
 
 struct topology_ops {
+    bool is_cluster; /* always; else it depends on the node */
     struct topology *(*start)(const struct topology_options *options);
     void (*stop)(struct topology *topology);
     void (*free)(struct topology *topology);
@@ -36,6 +37,7 @@ struct topology {
     struct topology_options options;
 };
 
-extern const struct topology_ops topology_single; /* single.c */
+extern const struct topology_ops topology_single;  /* single.c */
+extern const struct topology_ops topology_cluster; /* cluster.c */
 
 #endif
