@@ -284,6 +284,7 @@ void raw_reset(struct raw *raw); /* closes with RST */
 enum proxy_mode {
     PROXY_PASS,
     PROXY_BLACKHOLE,      /* connections stay, nothing comes through */
+    PROXY_CUT,            /* the next answer of a connection comes by half, and ends it */
     PROXY_RESET,          /* every connection is reset, the new ones too */
     PROXY_DROP_REPLIES,   /* Redis gets the commands, its answers are lost */
     PROXY_DELAY,          /* answers come 300 ms late */

@@ -219,7 +219,8 @@ static bool pass_answers(const struct proxy *proxy, struct pair *pair)
     }
     while (pair->first != NULL && pair->first->due_ms <= now_ms()) {
         struct chunk *chunk = pair->first;
-        ssize_t n = send(pair->client, chunk->bytes, chunk->len, MSG_NOSIGNAL);
+        size_t len = proxy->mode == PROXY_CUT ? chunk->len / 2 : chunk->len;
+        ssize_t n = send(pair->client, chunk->bytes, len, MSG_NOSIGNAL);
         bool ok = n == (ssize_t)chunk->len;
 
         pair->first = chunk->next;
