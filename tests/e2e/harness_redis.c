@@ -7,9 +7,9 @@
 #include "harness_world.h"
 
 enum {
-    REDIS_FLAGS_MAX = 48,
+    REDIS_FLAGS_MAX = 64,
     REDIS_START_MS = 10000,
-    CLUSTER_PORT = 7000,
+    FIRST_PORT = 7000,
     CLUSTER_SLOTS = 16384,
     CLUSTER_BATCH = 1024
 };
@@ -47,17 +47,31 @@ bool redis_is_cluster(void)
     return wanted != NULL && strcmp(wanted, "1") == 0;
 }
 
-/* A server of a cluster listens on TCP in any case, on two ports. So that no two of them meet,
- * each test program has an address of its own, and each of its servers a port. */
+bool redis_is_tls(void)
+{
+    const char *wanted = getenv("E2E_REDIS");
+
+    return wanted != NULL && strcmp(wanted, "tls") == 0;
+}
+
+/* So that no two servers on TCP meet, each test program has an address of its own, and each of
+ * its servers a port. */
+const char *redis_address(struct world *w)
+{
+    unsigned pid = (unsigned)getpid() & 0x3fffff;
+
+    return text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
+}
+
+/* A server of a cluster listens on TCP in any case, on two ports. */
 static size_t add_cluster_flags(struct redis *redis, const char **argv, size_t len)
 {
     struct world *w = redis->world;
-    unsigned pid = (unsigned)getpid() & 0x3fffff;
 
     argv[len++] = "--bind";
-    argv[len++] = text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
+    argv[len++] = redis_address(w);
     argv[len++] = "--port";
-    argv[len++] = text(w, "%d", CLUSTER_PORT + redis->number);
+    argv[len++] = text(w, "%d", FIRST_PORT + redis->number);
     argv[len++] = "--cluster-enabled";
     argv[len++] = "yes";
     argv[len++] = "--cluster-config-file";
@@ -70,6 +84,44 @@ static size_t add_plain_flags(const char **argv, size_t len)
     argv[len++] = "--port";
     argv[len++] = "0";
     return len;
+}
+
+size_t redis_tls_flags(struct redis *redis, const char **argv, size_t len)
+{
+    struct world *w = redis->world;
+    const char *name = text(w, "redis-%d", redis->number);
+    const char *address = redis_address(w);
+
+    if (access(text(w, "%s/redis-ca.pem", w->dir), F_OK) != 0)
+        authority_make(w, "redis-ca");
+    if (access(text(w, "%s/%s.pem", w->dir, name), F_OK) != 0)
+        certificate_make(w, name, "redis-ca",
+                         text(w, "IP:%s,IP:127.0.0.1,DNS:localhost", address));
+    redis->tls_port = FIRST_PORT + redis->number;
+    const char *const flags[] = {"--bind",
+                                 address,
+                                 "--port",
+                                 "0",
+                                 "--tls-port",
+                                 text(w, "%d", redis->tls_port),
+                                 "--tls-cert-file",
+                                 text(w, "%s/%s.pem", w->dir, name),
+                                 "--tls-key-file",
+                                 text(w, "%s/%s.key", w->dir, name),
+                                 "--tls-ca-cert-file",
+                                 text(w, "%s/redis-ca.pem", w->dir),
+                                 "--tls-auth-clients",
+                                 "no"};
+    for (size_t i = 0; i < COUNT_OF(flags); i++)
+        argv[len++] = flags[i];
+    return len;
+}
+
+static size_t add_flags(struct redis *redis, const char **argv, size_t len)
+{
+    if (redis_is_cluster())
+        return add_cluster_flags(redis, argv, len);
+    return redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
 }
 
 void redis_relaunch(struct redis *redis, const char *const *flags)
@@ -94,7 +146,7 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     while (argv[len] != NULL)
         len++;
-    len = redis_is_cluster() ? add_cluster_flags(redis, argv, len) : add_plain_flags(argv, len);
+    len = add_flags(redis, argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
         argv[len++] = *flags++;
     redis->child = child_start(w, "redis", argv, NULL);
@@ -180,6 +232,9 @@ struct redis *redis_start(struct world *w, ...)
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
     redis_relaunch(redis, NULL);
+    if (redis->tls_port != 0)
+        snprintf(redis->url, sizeof(redis->url), "rediss://%s:%d", redis_address(w),
+                 redis->tls_port);
     world_defer(w, redis_undo, redis);
     redis_connect(redis);
     va_start(args, w);
