@@ -207,6 +207,11 @@ test-redis-tls: ## the end-to-end tests with TLS to Redis
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh $(call chosen,$(E2E_TESTS))
 
+test-masters: ## the end-to-end tests on a Redis Cluster of three masters
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=cluster3 tests/run.sh $(call chosen,$(E2E_TESTS))
+
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs

@@ -16,8 +16,14 @@ struct cluster {
 /* Masters with equal shares of the slots, each with a replica or none. Returns when every node
  * says that the cluster is well. A slot that is lost takes no other one with it. */
 struct cluster *cluster_start(struct world *w, int masters, bool with_replicas);
+/* The cluster of E2E_REDIS=cluster3 as one Redis, and a command to it. */
+struct redis *cluster_as_redis(struct world *w);
+redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list args);
+
 /* One more node, which has no slots. */
 struct redis *cluster_add(struct cluster *cluster);
+/* Waits until every node says that the cluster is well. */
+void cluster_await(struct cluster *cluster);
 /* kill -9, and back again with what it has in its directory. */
 void cluster_kill(struct redis *node);
 void cluster_return(struct redis *node);

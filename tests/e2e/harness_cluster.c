@@ -115,6 +115,11 @@ static bool all_know(struct cluster *cluster)
     return true;
 }
 
+void cluster_await(struct cluster *cluster)
+{
+    wait_until(all_know(cluster), NODE_START_MS);
+}
+
 static void become_replica(struct redis *node, struct redis *master)
 {
     redis_ok(node, "CLUSTER REPLICATE %s", redis_str(master, "CLUSTER MYID"));
@@ -238,4 +243,113 @@ void slot_close(struct cluster *cluster, int slot, struct redis *from, struct re
         if (cluster->nodes[i] != to && cluster->nodes[i] != from &&
             cluster->nodes[i]->db != NULL)
             redis_do(cluster->nodes[i], "CLUSTER SETSLOT %d NODE %s", slot, id);
+}
+
+/* --- as one Redis ------------------------------------------------------------------------- */
+
+static void redis_undo(void *thing)
+{
+    struct redis *redis = thing;
+
+    if (redis->db != NULL)
+        redisFree(redis->db);
+    free(redis);
+}
+
+struct redis *cluster_as_redis(struct world *w)
+{
+    struct redis *redis = calloc(1, sizeof(*redis));
+
+    if (redis == NULL)
+        abort();
+    redis->world = w;
+    world_defer(w, redis_undo, redis);
+    redis->cluster = cluster_start(w, 3, false);
+    redis->number = redis->cluster->nodes[0]->number;
+    redis->child = redis->cluster->nodes[0]->child;
+    snprintf(redis->dir, sizeof(redis->dir), "%s", redis->cluster->nodes[0]->dir);
+    snprintf(redis->socket, sizeof(redis->socket), "%s", redis->cluster->nodes[0]->socket);
+    snprintf(redis->url, sizeof(redis->url), "%s", redis->cluster->url);
+    redis->db = redisConnectUnix(redis->socket);
+    return redis;
+}
+
+/* What has no key is asked of every node; numbers are added up. */
+static bool has_no_key(const char *format)
+{
+    static const char *const words[] = {"CONFIG", "SCRIPT", "CLIENT", "FLUSH", "ACL",
+                                        "DEBUG",  "DBSIZE", "PUBSUB", "INFO"};
+
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (strncmp(format, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+static redisReply *send_formatted(struct redis *node, const char *command, int len)
+{
+    redisReply *reply = NULL;
+
+    if (redisAppendFormattedCommand(node->db, command, (size_t)len) != REDIS_OK ||
+        redisGetReply(node->db, (void **)&reply) != REDIS_OK)
+        FAIL("lost a node: %s", node->db->errstr);
+    return reply;
+}
+
+/* The numbers of an answer, such as the subscribers of channels. */
+static void add_up(redisReply *sum, const redisReply *reply)
+{
+    if (sum->type != reply->type)
+        return;
+    if (sum->type == REDIS_REPLY_INTEGER)
+        sum->integer += reply->integer;
+    for (size_t i = 0; i < sum->elements && i < reply->elements; i++)
+        add_up(sum->element[i], reply->element[i]);
+}
+
+static redisReply *ask_all(struct cluster *cluster, const char *command, int len)
+{
+    redisReply *sum = send_formatted(cluster->nodes[0], command, len);
+
+    for (int i = 1; i < cluster->len; i++) {
+        redisReply *reply = send_formatted(cluster->nodes[i], command, len);
+        add_up(sum, reply);
+        freeReplyObject(reply);
+    }
+    return sum;
+}
+
+static struct redis *node_of_move(struct cluster *cluster, const redisReply *reply)
+{
+    const char *colon = reply->type == REDIS_REPLY_ERROR &&
+                                strncmp(reply->str, "MOVED ", 6) == 0
+                            ? strrchr(reply->str, ':')
+                            : NULL;
+
+    for (int i = 0; colon != NULL && i < cluster->len; i++)
+        if (port_of(cluster->nodes[i]) == atoi(colon + 1))
+            return cluster->nodes[i];
+    return NULL;
+}
+
+redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list args)
+{
+    char *command;
+    int len = redisvFormatCommand(&command, format, args);
+    redisReply *reply;
+
+    if (len < 0)
+        FAIL("not a command: %s", format);
+    if (has_no_key(format)) {
+        reply = ask_all(cluster, command, len);
+    } else {
+        reply = send_formatted(cluster->nodes[0], command, len);
+        struct redis *node = node_of_move(cluster, reply);
+        if (node != NULL) {
+            freeReplyObject(reply);
+            reply = send_formatted(node, command, len);
+        }
+    }
+    redisFreeCommand(command);
+    return reply;
 }
