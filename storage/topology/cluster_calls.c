@@ -499,7 +499,7 @@ void cluster_node_command(struct topology *topology, struct topology_node *node,
     struct cluster_call *call = command_new(topology, command, done, arg);
 
     call->slot = REDIS_SLOTS;
-    if (call->cluster->is_stopped)
+    if (call->cluster->is_stopped || node == NULL)
         refuse_later(call);
     else
         send_to(call, (struct cluster_node *)node);
