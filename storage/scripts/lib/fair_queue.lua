@@ -19,6 +19,9 @@ local DAY_MS = 86400000
 -- whose times follow when a waiter leaves.
 local DEAD_MAX, BEHIND_MAX, FOLLOW_MAX = 100, 10, 100
 
+-- Every waiter of ours looks at the lock at least this often, and learns how long it lasts.
+local POLL_MS = 6000
+
 -- Ms since this front end can use Redis again, where that is not long ago; nil: long.
 local up_ms = nil
 
@@ -125,6 +128,22 @@ local function call_waiter(lock, head, now)
   end
 end
 
+-- The first request that waits is told how long the lock lasts, where that may be shorter than
+-- the waiter sleeps: whoever was first until now, and knew, waits no more. A Java client has
+-- reckoned with the lease times of those before it.
+local function tell_end(lock, now, ms)
+  if ms < 0 or ms >= POLL_MS then return end
+  for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
+    if is_awaited(lock, place, now) then
+      if lease_of(place) then
+        local channel = keys.companion('redisson_lock__channel', lock) .. ':' .. place
+        call('publish', channel, 'held ' .. integer(ms))
+      end
+      return
+    end
+  end
+end
+
 -- Gives keys of the queue that have no TTL, or not much of it, a day.
 local function extend_keys(lock)
   for _, key in ipairs({queue_of(lock), times_of(lock), places_of(lock)}) do
@@ -197,6 +216,6 @@ end
 return {
   PLACE_MS = PLACE_MS, times_of = times_of, places_of = places_of, spare_places = spare_places,
   is_sound = is_sound, head_of = head_of, is_empty = is_empty, place_left = place_left,
-  call_waiter = call_waiter, call_head = call_head, position = position, length = length,
-  join = join, leave = leave, extend_keys = extend_keys
+  call_waiter = call_waiter, call_head = call_head, tell_end = tell_end, position = position,
+  length = length, join = join, leave = leave, extend_keys = extend_keys
 }
