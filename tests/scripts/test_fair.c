@@ -116,6 +116,24 @@ static void few_waiters_behind_are_touched(void **state)
     expect_command("100", "ZCOUNT " TIMES " -inf (%s", time);
 }
 
+/* Where only waiters of ours are in the queue, one that leaves costs no more than the last
+ * one's time, from which a Java client would reckon on. */
+static void only_the_last_time_follows_among_ours(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    fair(.id = D, .wait = "5000");
+    int64_t second = reply_integer(command("ZSCORE " TIMES " " C ":0"));
+    int64_t last = reply_integer(command("ZSCORE " TIMES " " D ":0"));
+    lock_withdraw(B, "w.1", "");
+    assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), second);
+    assert_int_equal(reply_integer(command("ZSCORE " TIMES " " D ":0")), last - 300000);
+    lock_withdraw(D, "w.1", "");
+    assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), second);
+}
+
 static void a_lock_has_so_many_places(void **state)
 {
     (void)state;
@@ -209,6 +227,7 @@ int main(void)
         SCRIPT_TEST(a_waiter_gives_up),
         SCRIPT_TEST(a_dead_java_head_has_no_more_than_its_time),
         SCRIPT_TEST(few_waiters_behind_are_touched),
+        SCRIPT_TEST(only_the_last_time_follows_among_ours),
         SCRIPT_TEST(a_lock_has_so_many_places),
         SCRIPT_TEST(owners_of_fair_locks_are_told_apart),
         SCRIPT_TEST(the_next_learns_the_end),

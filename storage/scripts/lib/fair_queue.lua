@@ -197,9 +197,19 @@ local function join(lock, lease_id, now, remaining)
   extend_keys(lock)
 end
 
--- Leaves the queue; waiters behind get back the time that the place took them, as far as they
--- are near: a head that is called gets no more than a waiter's time in any case. True: it was
--- the head. Its first write is one that Redis allows when memory is short.
+-- A place has gone that was ahead of number `at` on: waiters behind get back the time that the
+-- place took them, as far as they are near. Times are Java clients' business: where none is in
+-- the queue only the last waiter's time follows, which a Java client would reckon on from.
+local function follow(lock, at)
+  local times, first, last = times_of(lock), at, at + FOLLOW_MAX - 1
+  if call('zcard', times) == call('zcard', places_of(lock)) then first, last = -1, -1 end
+  for _, behind in ipairs(call('lrange', queue_of(lock), first, last)) do
+    call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
+  end
+end
+
+-- Leaves the queue. A head that is called gets no more than a waiter's time, whatever time it
+-- had. True: it was the head. Its first write is one that Redis allows when memory is short.
 local function leave(lock, lease_id)
   call('zrem', places_of(lock), lease_id)
   if not is_sound(lock) then return false end
@@ -207,9 +217,7 @@ local function leave(lock, lease_id)
   call('zrem', times_of(lock), place)
   if not at then return false end
   call('lrem', queue_of(lock), 1, place)
-  for _, behind in ipairs(call('lrange', queue_of(lock), at, at + FOLLOW_MAX - 1)) do
-    call('zadd', times_of(lock), 'xx', 'incr', -FAIR_WAIT_MS, behind)
-  end
+  if at < length(lock) then follow(lock, at) end
   return at == 0
 end
 
