@@ -82,6 +82,16 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms);
 bool waiter_is_waiting(const struct waiter *waiter);
 
+/* The waiter that may get this lock, plain or fair, from the one who releases it here: the
+ * first, if no attempt is under way, and of a plain lock if it is not everybody's turn to get
+ * it. NULL: none. */
+struct waiter *waiters_next(struct waiters *waiters, const char *name, size_t len);
+/* An attempt is made for that waiter: it has the baton. Then waiter_busy(), waiter_leave(), or
+ * waiter_unchosen(): nothing came of it, and the waiter sleeps on as before, but for wake-ups
+ * that came meanwhile. */
+void waiter_choose(struct waiter *waiter);
+void waiter_unchosen(struct waiter *waiter);
+
 /* Wakes every queue: commands reach Redis again. */
 void waiters_wake_all(struct waiters *waiters);
 /* Waiters with this lease try at once: the lease was granted or ended elsewhere. */
