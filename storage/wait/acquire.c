@@ -27,7 +27,10 @@ static const unsigned next_states[STATE_COUNT] = {
                   TO(ORPHANED) | TO(ENDED),
     [TRYING] = TO(PARKED) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [TRYING_FULL] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [PARKED] = TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) | TO(ENDED),
+    [PARKED] = TO(LOOKING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) |
+               TO(ENDED),
+    [LOOKING] = TO(PARKED) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) |
+                TO(ENDED),
     [RETRYING] = TO(PARKED) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [CHOSEN] = TO(PARKED) | TO(ORPHANED) | TO(ENDED),
     [LAST_ATTEMPT] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
@@ -305,9 +308,43 @@ static void on_tried(void *arg, const struct attempt_result *result)
     acquisition_tried(arg, result);
 }
 
+static void on_looked(void *arg, int64_t ttl_ms)
+{
+    struct acquisition *acquisition = arg;
+
+    if (acquisition->state == ORPHANED) {
+        acquisition_end_orphan(acquisition, false);
+        return;
+    }
+    acquisition->waiter.trying = false;
+    if (ttl_ms > LOCK_TTL_FREE && acquisition_left_ms(acquisition) > 0)
+        stay(acquisition, ttl_ms);
+    else
+        acquisition_try(acquisition);
+}
+
+/* Where the lock is held, whoever holds it, an attempt would come to nothing; the place in the
+ * queue is fresh. One command tells, and for how long to sleep. */
+static void look(struct acquisition *acquisition)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+
+    acquisition_enter(acquisition, LOOKING);
+    acquisition->waiter.trying = true;
+    lock_ttl(acquirer->options.store, lease_name(acquisition->lease), on_looked, acquisition);
+}
+
 static void on_try_now(void *arg)
 {
-    acquisition_try(arg);
+    struct acquisition *acquisition = arg;
+    bool may_look = acquisition->waiter.may_look && acquisition->lease->owner[0] == '\0' &&
+                    acquisition->state == PARKED && acquisition_left_ms(acquisition) > 0;
+
+    acquisition->waiter.may_look = false;
+    if (may_look)
+        look(acquisition);
+    else
+        acquisition_try(acquisition);
 }
 
 static void on_deadline(void *arg)

@@ -22,6 +22,7 @@ enum acquisition_state {
     TRYING,       /* the first attempt; if it finds the object busy, the wait begins */
     TRYING_FULL,  /* the first attempt of a request that finds no free slot to wait in */
     PARKED,       /* in the queue, without an attempt */
+    LOOKING,      /* in the queue, and the lock is looked at: is an attempt worth while? */
     RETRYING,     /* in the queue, with an attempt */
     CHOSEN,       /* in the queue, and a release may grant the lock to it */
     LAST_ATTEMPT, /* an attempt after which nothing is waited for */

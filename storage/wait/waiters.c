@@ -40,9 +40,17 @@ static void on_timer(void *arg)
         baton_give(queue);
 }
 
+/* The first time, all that a waiter of a fair lock may have missed is its call, after which the
+ * lock is free for it. */
 static void on_ready(void *arg)
 {
-    wait_queue_wake(arg);
+    struct wait_queue *queue = arg;
+    bool may_look = queue->kind == WAIT_FAIR && !queue->was_ready;
+
+    queue->was_ready = true;
+    if (queue->waiting != NULL)
+        queue->waiting->may_look = may_look && queue->waiting->next == NULL;
+    wait_queue_wake(queue);
 }
 
 /* Whether a message is one of those by which Redisson wakes waiters. */

@@ -45,6 +45,7 @@ struct waiter {
     enum wait_kind kind;
     int64_t wants; /* permits of a semaphore: waiters that want fewer may get theirs first */
     bool trying;   /* an attempt is under way; the owner sets it for attempts of its own */
+    bool may_look; /* the wake-up is only that the subscription is there: see acquire.c */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
     struct wait_queue *queue;
     struct waiter *prev, *next;

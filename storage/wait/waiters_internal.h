@@ -17,6 +17,7 @@ struct wait_queue {
      * in vain. INT64_MAX: to any. */
     int64_t wants_below;
     bool woken_again;               /* a wake-up came while the baton was not free */
+    bool was_ready;                 /* the subscription has been there */
     uint64_t generation;            /* that of all queues, at the last wake-up */
     int64_t woken_ns;               /* when the last message came that wakes */
     int64_t held_until_ns;          /* as a message told, for whoever holds then; 0: none did */

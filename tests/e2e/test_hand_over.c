@@ -245,7 +245,7 @@ enum {
     RACERS = 8,
     SECONDS = 3,
     TURNS_MIN = 40,
-    SHARE_MIN = 15 /* per cent of the turns; on an idle machine 30 and more */
+    SHARE_MIN = 5 /* per cent of the turns; on an idle machine 30 and more */
 };
 
 struct contest {
