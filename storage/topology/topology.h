@@ -32,7 +32,8 @@ struct topology_options {
     void *arg;
 };
 
-/* Why this version cannot serve from what the URL names, for the one who starts rlockd; or NULL.
+/* Why this version cannot serve from what the URL names, for the one who starts rlockd; or
+ * NULL.
  */
 const char *topology_unsupported(const struct redis_url *url);
 
@@ -51,6 +52,15 @@ bool topology_is_ready(const struct topology *topology, const char **why_not);
 /* What is wrong although every key can be reached, as one phrase for operators; empty when
  * nothing is. */
 const char *topology_trouble(const struct topology *topology);
+
+/* What operators are told of a topology. */
+struct topology_state {
+    const char *name;
+    size_t sentinels;  /* known; 0: there are none */
+    int64_t failovers; /* seen since the start */
+};
+
+void topology_describe(const struct topology *topology, struct topology_state *state);
 
 /* Runs a script where its tag is. `done` comes exactly once, and later; REDIS_REFUSED when that
  * Redis cannot be reached. The arguments are copied. */
