@@ -1,5 +1,5 @@
-/* What the files of a connection share: link.c keeps the connection alive, call.c sends
- * commands and matches their replies. */
+/* What the files of a connection share: link.c keeps the connection alive, link_checks.c looks
+ * at what a new one leads to, call.c sends commands and matches their replies. */
 #ifndef RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
 #define RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
 
@@ -74,6 +74,14 @@ struct redis_link {
 void redis_link_note_reason(struct redis_link *link, const char *reason);
 /* To be called when a reply shows that this Redis cannot serve any more (a replica now, …). */
 void redis_link_leave(struct redis_link *link, const char *reason);
+
+/* Every check of the connection has passed. */
+void redis_link_became_up(struct redis_link *link);
+
+/* link_checks.c */
+/* Logs in and asks what there is to ask; redis_link_became_up() or redis_link_reconnect() comes
+ * of it. */
+void redis_link_check(struct redis_link *link);
 
 /* call.c */
 void redis_link_calls_init(struct redis_link *link);

@@ -1,15 +1,16 @@
 /* Redis URLs:
  *
- *   redis://[USERINFO@]HOST[:PORT][/DB]     HOST is a name, an IPv4 address or an [IPv6 address];
- *                                           the port is 6379 unless given
- *   unix://[USERINFO@]/PATH[?db=DB]         an absolute path, percent-encoded where it must be
+ *   redis://[USERINFO@]HOST[:PORT][/DB]
+ *       HOST is a name, an IPv4 address or an [IPv6 address]; the port is 6379 unless given
+ *   unix://[USERINFO@]/PATH[?db=DB]
+ *       an absolute path, percent-encoded where it must be
  *   redis-sentinel://[USERINFO@]HOST[:PORT][,HOST[:PORT]]…/MASTER[/DB]
- *                                           the hosts are Sentinels, port 26379 unless given;
- *                                           USERINFO is for the master that they know as MASTER
+ *       the hosts are Sentinels, port 26379 unless given; USERINFO is for the master that they
+ *       know as MASTER
  *   redis-cluster://[USERINFO@]HOST[:PORT][,HOST[:PORT]]…
- *                                           some nodes of the cluster
+ *       some nodes of the cluster
  *   rediss://, rediss-sentinel://, rediss-cluster://
- *                                           the same, with TLS to every host
+ *       the same, with TLS to every host
  *
  * USERINFO is USER:PASSWORD or :PASSWORD, both percent-encoded. A lone word before the @ is
  * refused: some clients take it for the user, some for the password. */

@@ -32,9 +32,7 @@ struct topology_options {
     void *arg;
 };
 
-/* Why this version cannot serve from what the URL names, for the one who starts rlockd; or
- * NULL.
- */
+/* Why this version cannot serve from what the URL names, or NULL. */
 const char *topology_unsupported(const struct redis_url *url);
 
 /* Starts connecting. The options' pointers must outlive the topology. NULL: out of memory. */

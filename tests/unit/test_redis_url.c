@@ -167,9 +167,8 @@ static void servers_get_a_url(void **state)
     struct redis_url all;
 
     (void)state;
-    assert_int_equal(redis_url_parse(&all, "rediss-sentinel://app:s@h1,h2/m/7", error,
-                                     sizeof(error)),
-                     0);
+    assert_int_equal(
+        redis_url_parse(&all, "rediss-sentinel://app:s@h1,h2/m/7", error, sizeof(error)), 0);
     assert_int_equal(redis_url_of_server(&url, &all, "10.0.0.1", 7000), 0);
     expect_login("app", "s");
     expect_description("rediss://app:***@10.0.0.1:7000/7");
@@ -328,7 +327,7 @@ int main(void)
         cmocka_unit_test(tcp_forms_are_read),      cmocka_unit_test(logins_are_decoded),
         cmocka_unit_test(unix_forms_are_read),     cmocka_unit_test(sockets_get_a_url),
         cmocka_unit_test(other_forms_are_refused), cmocka_unit_test(lengths_are_kept),
-        cmocka_unit_test(tls_is_a_scheme), cmocka_unit_test(several_hosts_are_read),
+        cmocka_unit_test(tls_is_a_scheme),         cmocka_unit_test(several_hosts_are_read),
         cmocka_unit_test(servers_get_a_url),
     };
 
