@@ -59,11 +59,7 @@ static bool is_same(const struct redis_host *a, const struct redis_host *b)
 static void point(struct ear *ear, size_t at)
 {
     const struct sentinels *sentinels = ear->sentinels;
-    const struct ear *other = ear == &sentinels->asker ? &sentinels->listener
-                                                       : &sentinels->asker;
 
-    if (sentinels->count > 2 && at % sentinels->count == other->at)
-        at++;
     ear->at = at % sentinels->count;
     const struct redis_host *host = &sentinels->known[ear->at];
     /* Every known host fits. */
