@@ -251,6 +251,14 @@ bool call_done(struct call *call);
 struct reply *call_await(struct call *call, int64_t ms);
 void call_hang_up(struct call *call);
 
+/* ---- API tokens: harness_tokens.c ---- */
+
+/* A new or overwritten file for --api-tokens in the world's directory. A token in braces stands
+ * for its hash: "ci {secret} lock=*\n". */
+const char *tokens_write(struct world *w, const char *name, const char *lines);
+/* An Authorization header. */
+const char *bearer(struct world *w, const char *token);
+
 /* ---- bytes on a socket: harness_raw.c ---- */
 
 struct raw;
