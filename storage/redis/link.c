@@ -148,8 +148,13 @@ static void on_turn(void *arg)
 {
     struct redis_link *link = arg;
 
-    if (link->context == NULL)
+    if (link->context == NULL) {
+        if (link->give_up && link->state == LINK_CONNECTING) {
+            link->give_up = false;
+            redis_link_connect(link); /* what it waits for may be another server's */
+        }
         return;
+    }
     if (link->give_up) {
         give_up(link);
         return;
