@@ -218,6 +218,8 @@ void redis_link_stop(struct redis_link *link)
     redis_link_forget_prepared(link);
     if (link->context != NULL)
         give_up(link);
+    else
+        redis_link_went_down(link);
     while (link->refused != NULL)
         redis_link_refuse_calls(link);
 }
