@@ -128,6 +128,8 @@ struct front {
 /* Starts rlockd on a port of 127.0.0.1 that stays its own until the test ends, with these flags
  * (NULL at the end). `launch` returns when it listens, `start` when /readyz says ready. */
 struct front *front_launch(struct world *w, ...) __attribute__((sentinel));
+/* Where it listens, by its log; 0: not yet. */
+int front_port(struct front *fe);
 struct front *front_start(struct world *w, ...) __attribute__((sentinel));
 bool front_ready(struct front *fe);
 /* SIGTERM; the exit code has to be 0 within a few seconds. */
