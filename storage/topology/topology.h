@@ -51,6 +51,15 @@ bool topology_is_ready(const struct topology *topology, const char **why_not);
  * nothing is. */
 const char *topology_trouble(const struct topology *topology);
 
+/* What operators are told of a topology. */
+struct topology_state {
+    const char *name;
+    size_t sentinels;  /* known; 0: there are none */
+    int64_t failovers; /* seen since the start */
+};
+
+void topology_describe(const struct topology *topology, struct topology_state *state);
+
 /* Runs a script where its tag is. `done` comes exactly once, and later; REDIS_REFUSED when that
  * Redis cannot be reached. The arguments are copied. */
 void topology_script(struct topology *topology, const struct script_call *call,
