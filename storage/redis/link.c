@@ -62,7 +62,7 @@ void redis_link_note_reason(struct redis_link *link, const char *reason)
 void redis_link_reconnect(struct redis_link *link, const char *reason)
 {
     redis_link_note_reason(link, reason);
-    link->give_up = true;
+    link->give_up = link->context != NULL;
     loop_again(link->options.loop);
 }
 
@@ -80,6 +80,13 @@ void redis_link_proven(struct redis_link *link)
     link->reason[0] = '\0';
 }
 
+static const char *connected_text(const struct redis_link_options *options)
+{
+    if (options->is_sentinel)
+        return "redis: Sentinel connected";
+    return options->probe != NULL ? "redis: connected" : "redis: subscriber connected";
+}
+
 void redis_link_became_up(struct redis_link *link)
 {
     char url[REDIS_URL_TEXT_SIZE];
@@ -95,10 +102,10 @@ void redis_link_became_up(struct redis_link *link)
     memcpy(link->server.run_id, link->new_run_id, sizeof(link->server.run_id));
     link->server.up_since_ns = loop_now_ns(link->options.loop);
     redis_link_watch_deadline(link);
-    metrics_add(link->options.metrics, METRIC_REDIS_CONNECTS, 1);
+    metrics_add(link->options.metrics, METRIC_REDIS_CONNECTS,
+                link->options.is_sentinel ? 0 : 1);
     redis_url_describe(link->options.url, url);
-    log_write(LOG_LEVEL_INFO,
-              link->options.probe ? "redis: connected" : "redis: subscriber connected",
+    log_write(LOG_LEVEL_INFO, connected_text(&link->options),
               json_pack("{s:s*, s:s*}", "redis", url, "run_id", link->server.run_id));
     link->options.up(link->options.arg);
 }
@@ -148,8 +155,13 @@ static void on_turn(void *arg)
 {
     struct redis_link *link = arg;
 
-    if (link->context == NULL)
+    if (link->context == NULL) {
+        if (link->give_up && link->state == LINK_CONNECTING) {
+            link->give_up = false;
+            redis_link_connect(link); /* what it waits for may be another server's */
+        }
         return;
+    }
     if (link->give_up) {
         give_up(link);
         return;
@@ -183,7 +195,33 @@ static void on_retry(void *arg)
     assert(link->context == NULL);
     link->state = LINK_CONNECTING;
     link->give_up = false;
-    redis_link_connect(link);
+    if (link->options.find != NULL)
+        link->options.find(link->options.arg);
+    else if (link->options.url->transport == REDIS_TCP && link->options.url->host_count == 0)
+        redis_link_went_down(link); /* the server is not known yet */
+    else
+        redis_link_connect(link);
+}
+
+void redis_link_found(struct redis_link *link, const char *why_not)
+{
+    if (link->state != LINK_CONNECTING || link->context != NULL || link->stopped)
+        return;
+    if (why_not == NULL) {
+        redis_link_connect(link);
+        return;
+    }
+    redis_link_note_reason(link, why_not);
+    redis_link_went_down(link);
+}
+
+bool redis_link_hurry(struct redis_link *link)
+{
+    if (link->state != LINK_DISCONNECTED || link->stopped)
+        return false;
+    link->backoff_ms = BACKOFF_FIRST_MS;
+    timer_arm(loop_timers(link->options.loop), &link->retry, loop_now_ns(link->options.loop));
+    return true;
 }
 
 /* --- life --------------------------------------------------------------------------------- */
@@ -213,6 +251,8 @@ void redis_link_stop(struct redis_link *link)
     redis_link_forget_prepared(link);
     if (link->context != NULL)
         give_up(link);
+    else
+        redis_link_went_down(link);
     while (link->refused != NULL)
         redis_link_refuse_calls(link);
 }

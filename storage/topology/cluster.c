@@ -70,6 +70,14 @@ void cluster_note_state(struct cluster *cluster)
     metrics_set(metrics, METRIC_CLUSTER_SLOTS, (int64_t)covered);
 }
 
+static void cluster_describe(const struct topology *topology, struct topology_state *state)
+{
+    const struct cluster_node *lost;
+
+    *state = (struct topology_state){.name = "cluster"};
+    state->slots = count_slots((const struct cluster *)topology, &state->masters, &lost);
+}
+
 static void tell_up_now(void *arg)
 {
     struct cluster *cluster = arg;
@@ -203,6 +211,7 @@ const struct topology_ops topology_cluster = {.is_cluster = true,
                                               .free = cluster_free,
                                               .is_ready = cluster_is_ready,
                                               .trouble = cluster_trouble,
+                                              .describe = cluster_describe,
                                               .node_of = cluster_node_of,
                                               .next_node = cluster_next_node,
                                               .script = cluster_script,

@@ -6,11 +6,12 @@
 
 #include "cluster.h"
 #include "harness_world.h"
+#include "sentinel.h"
 
 enum {
     REDIS_FLAGS_MAX = 64,
     REDIS_START_MS = 10000,
-    FIRST_PORT = 7000,
+    SENTINEL_CALM_MS = 600000,
     CLUSTER_SLOTS = 16384,
     CLUSTER_BATCH = 1024
 };
@@ -55,31 +56,34 @@ bool redis_has_masters(void)
     return wanted != NULL && strcmp(wanted, "cluster3") == 0;
 }
 
-bool redis_is_tls(void)
+bool redis_is_sentinel(void)
 {
     const char *wanted = getenv("E2E_REDIS");
 
-    return wanted != NULL && strcmp(wanted, "tls") == 0;
+    return wanted != NULL && strcmp(wanted, "sentinel") == 0;
 }
 
-/* So that no two servers on TCP meet, each test program has an address of its own, and each of
- * its servers a port. */
-const char *redis_address(struct world *w)
+/* A server of a cluster listens on two ports. So that no two servers meet, each test program
+ * has an address of its own, and each of its servers a port. */
+static void take_address(struct redis *redis)
 {
-    unsigned pid = (unsigned)getpid() & 0x3fffff;
-
-    return text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
+    snprintf(redis->host, sizeof(redis->host), "%s", redis_address(redis->world));
+    redis->port = REDIS_FIRST_PORT + redis->number;
 }
 
-/* A server of a cluster listens on TCP in any case, on two ports. */
-static size_t add_cluster_flags(struct redis *redis, const char **argv, size_t len)
+static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
 {
-    struct world *w = redis->world;
-
     argv[len++] = "--bind";
-    argv[len++] = redis_address(w);
+    argv[len++] = redis->host;
     argv[len++] = "--port";
-    argv[len++] = text(w, "%d", FIRST_PORT + redis->number);
+    argv[len++] = text(redis->world, "%d", redis->port);
+    argv[len++] = "--replica-announce-ip";
+    argv[len++] = redis->host;
+    return len;
+}
+
+static size_t add_cluster_flags(const char **argv, size_t len)
+{
     argv[len++] = "--cluster-enabled";
     argv[len++] = "yes";
     argv[len++] = "--cluster-config-file";
@@ -92,44 +96,6 @@ static size_t add_plain_flags(const char **argv, size_t len)
     argv[len++] = "--port";
     argv[len++] = "0";
     return len;
-}
-
-size_t redis_tls_flags(struct redis *redis, const char **argv, size_t len)
-{
-    struct world *w = redis->world;
-    const char *name = text(w, "redis-%d", redis->number);
-    const char *address = redis_address(w);
-
-    if (access(text(w, "%s/redis-ca.pem", w->dir), F_OK) != 0)
-        authority_make(w, "redis-ca");
-    if (access(text(w, "%s/%s.pem", w->dir, name), F_OK) != 0)
-        certificate_make(w, name, "redis-ca",
-                         text(w, "IP:%s,IP:127.0.0.1,DNS:localhost", address));
-    redis->tls_port = FIRST_PORT + redis->number;
-    const char *const flags[] = {"--bind",
-                                 address,
-                                 "--port",
-                                 "0",
-                                 "--tls-port",
-                                 text(w, "%d", redis->tls_port),
-                                 "--tls-cert-file",
-                                 text(w, "%s/%s.pem", w->dir, name),
-                                 "--tls-key-file",
-                                 text(w, "%s/%s.key", w->dir, name),
-                                 "--tls-ca-cert-file",
-                                 text(w, "%s/redis-ca.pem", w->dir),
-                                 "--tls-auth-clients",
-                                 "no"};
-    for (size_t i = 0; i < COUNT_OF(flags); i++)
-        argv[len++] = flags[i];
-    return len;
-}
-
-static size_t add_flags(struct redis *redis, const char **argv, size_t len)
-{
-    if (redis_is_cluster())
-        return add_cluster_flags(redis, argv, len);
-    return redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
 }
 
 void redis_relaunch(struct redis *redis, const char *const *flags)
@@ -157,7 +123,12 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     while (argv[len] != NULL)
         len++;
-    len = add_flags(redis, argv, len);
+    if (redis->port != 0)
+        len = add_tcp_flags(redis, argv, len);
+    else
+        len = redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
+    if (redis_is_cluster())
+        len = add_cluster_flags(argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
         argv[len++] = *flags++;
     redis->child = child_start(w, "redis", argv, NULL);
@@ -236,7 +207,7 @@ void redis_connect(struct redis *redis)
         become_cluster(redis);
 }
 
-static struct redis *start_alone(struct world *w)
+static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *flags)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
     int n = w->inside->children_len;
@@ -248,14 +219,33 @@ static struct redis *start_alone(struct world *w)
     snprintf(redis->dir, sizeof(redis->dir), "%s/r%d", w->dir, n);
     snprintf(redis->socket, sizeof(redis->socket), "%s/s", redis->dir);
     snprintf(redis->url, sizeof(redis->url), "unix://%s", redis->socket);
+    if (on_tcp)
+        take_address(redis);
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
-    redis_relaunch(redis, NULL);
+    redis_relaunch(redis, flags);
     if (redis->tls_port != 0)
         snprintf(redis->url, sizeof(redis->url), "rediss://%s:%d", redis_address(w),
                  redis->tls_port);
     world_defer(w, redis_undo, redis);
     redis_connect(redis);
+    return redis;
+}
+
+struct redis *redis_start_tcp(struct world *w, const char *const *flags)
+{
+    return redis_new(w, true, flags);
+}
+
+/* One server; with E2E_REDIS=sentinel a Sentinel watches over it. */
+static struct redis *start_alone(struct world *w)
+{
+    struct redis *redis = redis_new(w, redis_is_cluster() || redis_is_sentinel(), NULL);
+
+    if (redis_is_sentinel()) {
+        struct sentinel *sentinel = sentinel_start(redis, 1, SENTINEL_CALM_MS);
+        snprintf(redis->url, sizeof(redis->url), "%s", sentinel_url(&sentinel, 1));
+    }
     return redis;
 }
 
