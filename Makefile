@@ -111,7 +111,7 @@ TEST_OBJECTS := $(FUZZ_TARGETS:%=%.o) $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) 
                 $(SIM_OBJECTS) $(SIM_COMPARE).o
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-topology test-redis-tls test-programs interop valgrind \
+.PHONY: all help run test test-cluster test-masters test-topology test-redis-tls test-programs interop valgrind \
         lint format docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs \
         budgets faults mutants sim sim-compare fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
