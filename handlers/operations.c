@@ -41,6 +41,9 @@ static json_t *ready_json(const struct handler_context *context)
         json_object_set_new(redis, "sentinels", json_integer((json_int_t)state.sentinels));
         json_object_set_new(redis, "failovers", json_integer(state.failovers));
     }
+    int64_t quarantine_ms = lock_store_quarantine_ms(context->store);
+    if (quarantine_ms > 0)
+        json_object_set_new(redis, "quarantine_ms", json_integer(quarantine_ms));
     return json_pack("{s:s, s:o}", "status", "ready", "redis", redis);
 }
 

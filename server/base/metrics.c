@@ -65,6 +65,10 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                               "Commands whose outcome nobody can know."},
     [METRIC_REDIS_FAILOVERS] = {"rlockd_redis_failovers_total", "counter",
                                 "Times that another server was found to be the master."},
+    [METRIC_REDIS_DATA_LOSSES] =
+        {"rlockd_redis_data_losses_total", "counter",
+         "Times that Redis came back without data that it had, as each "
+         "worker saw it."},
     [METRIC_CUT_OFF_SILENT] = CUT_OFF,
     [METRIC_CUT_OFF_IDLE] = CUT_OFF,
     [METRIC_CUT_OFF_SLOW_SENDER] = CUT_OFF,
@@ -78,6 +82,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
                                     "Acquisitions of unknown outcome still to be resolved."},
     [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
+    [METRIC_QUARANTINED] = {"rlockd_quarantined", "gauge",
+                            "Workers that grant no leases, since Redis may have lost some."},
     [METRIC_SENTINELS] = {"rlockd_sentinels", "gauge",
                           "Sentinels known, counted by each worker."},
 };

@@ -344,7 +344,9 @@ json_t *redis_keys(struct redis *redis, const char *prefix)
 
     world_defer(redis->world, undo_json, keys);
     for (size_t i = 0; i < all->elements; i++) {
-        if (strncmp(all->element[i]->str, prefix, strlen(prefix)) == 0)
+        const char *key = all->element[i]->str;
+
+        if (strncmp(key, prefix, strlen(prefix)) == 0 && strcmp(key, "rlockd:marker") != 0)
             json_array_append_new(keys, json_string(all->element[i]->str));
     }
     return keys;
