@@ -21,9 +21,9 @@
 #include "server/http/tls.h"
 #include "server/base/log.h"
 #include "server/base/log_output.h"
+#include "server/redis_settings.h"
 #include "storage/redis/embedded.h"
 #include "storage/redis/url.h"
-#include "storage/topology/topology.h"
 
 enum {
     EXIT_CANNOT_START = 1,
@@ -110,18 +110,6 @@ static int raise_descriptor_limit(struct config *config)
     return 0;
 }
 
-static int parse_redis_url(struct redis_url *url, const char *text)
-{
-    char error[ERROR_SIZE];
-    const char *fault = error;
-
-    if (redis_url_parse(url, text, error, sizeof(error)) == 0)
-        fault = topology_unsupported(url);
-    if (fault != NULL)
-        fprintf(stderr, "rlockd: --redis (RLOCKD_REDIS): %s\n", fault);
-    return fault == NULL ? 0 : -1;
-}
-
 /* -1 after one line. */
 static int check_lists(struct rlockd *rlockd)
 {
@@ -166,8 +154,7 @@ static int check_settings(struct rlockd *rlockd)
                 CONNECTIONS_PER_WORKER_MIN);
         return -1;
     }
-    if (config->redis_url[0] != '\0' &&
-        parse_redis_url(&rlockd->redis_url, config->redis_url) != 0)
+    if (redis_settings_read(&rlockd->redis_url, config) != 0)
         return -1;
     if (config->max_connections_per_address > 0) {
         rlockd->addresses = addresses_new(config->max_connections_per_address);
@@ -193,7 +180,7 @@ static int start_redis(struct rlockd *rlockd)
     rlockd->embedded = redis_embedded_start(rlockd->config.data_dir, error, sizeof(error));
     if (rlockd->embedded == NULL)
         return refuse(error);
-    return parse_redis_url(&rlockd->redis_url, redis_embedded_url(rlockd->embedded));
+    return redis_settings_parse_url(&rlockd->redis_url, redis_embedded_url(rlockd->embedded));
 }
 
 static void *run_worker(void *worker)

@@ -39,15 +39,24 @@ const struct redis_server *redis_link_server(const struct redis_link *link)
     return &link->server;
 }
 
-void redis_link_note_reason(struct redis_link *link, const char *reason)
+void redis_link_note_detail(struct redis_link *link, const char *reason, const char *detail)
 {
+    link->is_explained = true;
     if (strcmp(link->reason, reason) == 0)
         return; /* said already, an attempt ago */
+    if (redis_link_has_more_addresses(link))
+        return; /* nothing is wrong yet */
     snprintf(link->reason, sizeof(link->reason), "%s", reason);
     char url[REDIS_URL_TEXT_SIZE];
     redis_url_describe(link->options.url, url);
-    log_write(LOG_LEVEL_WARN, "redis: not usable",
-              json_pack("{s:s*, s:s*}", "redis", url, "reason", reason));
+    log_write(
+        LOG_LEVEL_WARN, "redis: not usable",
+        json_pack("{s:s*, s:s*, s:s*}", "redis", url, "reason", reason, "detail", detail));
+}
+
+void redis_link_note_reason(struct redis_link *link, const char *reason)
+{
+    redis_link_note_detail(link, reason, NULL);
 }
 
 void redis_link_reconnect(struct redis_link *link, const char *reason)
@@ -87,6 +96,8 @@ void redis_link_became_up(struct redis_link *link)
     link->writes_refused = false;
     if (link->options.probe != NULL)
         redis_link_proven(link);
+    redis_link_forget_prepared(link);
+    link->is_explained = false;
     link->client_id = link->new_client_id;
     memcpy(link->server.run_id, link->new_run_id, sizeof(link->server.run_id));
     link->server.up_since_ns = loop_now_ns(link->options.loop);
@@ -101,21 +112,7 @@ void redis_link_became_up(struct redis_link *link)
 
 /* --- hiredis and the loop ----------------------------------------------------------------- */
 
-static void want_write(void *arg)
-{
-    struct redis_link *link = arg;
-
-    link->write_wanted = true; /* sent at the end of this turn, with everything else */
-}
-
-static void unwant_write(void *arg)
-{
-    struct redis_link *link = arg;
-
-    link->write_wanted = false;
-}
-
-static void watch_events(struct redis_link *link, uint32_t epoll_events)
+void redis_link_watch_events(struct redis_link *link, uint32_t epoll_events)
 {
     if (link->watched_events == epoll_events)
         return;
@@ -123,9 +120,11 @@ static void watch_events(struct redis_link *link, uint32_t epoll_events)
         link->watched_events = epoll_events;
 }
 
-static void went_down(struct redis_link *link)
+void redis_link_went_down(struct redis_link *link)
 {
-    if (link->reason[0] == '\0' && !link->stopped)
+    bool goes_on = redis_link_has_more_addresses(link);
+
+    if (!link->is_explained && !link->stopped)
         redis_link_note_reason(link, "the connection was lost");
     link->state = LINK_DISCONNECTED;
     link->give_up = false;
@@ -134,51 +133,15 @@ static void went_down(struct redis_link *link)
     timer_cancel(timers, &link->deadline);
     if (link->stopped)
         return;
+    if (link->tried > 0 && !goes_on)
+        redis_link_forget_prepared(link);
     link->options.down(link->options.arg);
+    int64_t delay_ms = goes_on ? 0 : link->backoff_ms;
     timer_arm(timers, &link->retry,
-              loop_now_ns(link->options.loop) + link->backoff_ms * CLOCK_NS_PER_MS);
-    link->backoff_ms = link->backoff_ms * 2 < BACKOFF_MAX_MS ? link->backoff_ms * 2
-                                                             : BACKOFF_MAX_MS;
-}
-
-/* hiredis is about to free the context, after the pending callbacks: the only place where it
- * goes, whoever wanted it to. */
-static void on_cleanup(void *arg)
-{
-    struct redis_link *link = arg;
-
-    loop_watch_remove(link->options.loop, &link->socket);
-    /* The answer to a SUBSCRIBE: hiredis ends the connection for it. */
-    if (strncmp(link->context->c.errstr, "NOPERM", 6) == 0)
-        redis_link_note_reason(link,
-                               "the Redis user lacks a permission (subscribe, or a channel)");
-    link->context = NULL;
-    if (link->guard.refused)
-        redis_link_note_reason(link, "Redis sends what nobody asked for, or in a wrong form");
-    went_down(link);
-}
-
-static void on_socket(void *arg, uint32_t epoll_events)
-{
-    struct redis_link *link = arg;
-
-    if (link->context != NULL && (epoll_events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
-        redisAsyncHandleWrite(link->context);
-    if (link->context != NULL && (epoll_events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0)
-        redisAsyncHandleRead(link->context);
-    if (link->context != NULL && redis_guard_is_flooded(&link->guard))
-        redis_link_reconnect(link, "Redis sends a reply without an end");
-}
-
-static void on_connect(const redisAsyncContext *context, int status)
-{
-    struct redis_link *link = context->data;
-
-    if (status != REDIS_OK) {
-        redis_link_note_reason(link, "Redis cannot be reached");
-        return; /* hiredis frees the context after this */
-    }
-    redis_link_check(link);
+              loop_now_ns(link->options.loop) + delay_ms * CLOCK_NS_PER_MS);
+    if (!goes_on)
+        link->backoff_ms = link->backoff_ms * 2 < BACKOFF_MAX_MS ? link->backoff_ms * 2
+                                                                 : BACKOFF_MAX_MS;
 }
 
 static void give_up(struct redis_link *link)
@@ -199,79 +162,41 @@ static void on_turn(void *arg)
         return;
     }
     link->gathered = 0;
+    if (link->tls != NULL) {
+        redis_link_turn_tls(link);
+        return;
+    }
     if (link->write_wanted && (link->context->c.flags & REDIS_CONNECTED) != 0)
         redisAsyncHandleWrite(link->context);
     if (link->context != NULL)
-        watch_events(link, link->write_wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        redis_link_watch_events(link, link->write_wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void on_deadline(void *arg)
 {
     struct redis_link *link = arg;
 
-    redis_link_note_reason(link,
-                           link->calls ? "Redis does not answer" : "Redis cannot be reached");
+    redis_link_note_reason(link, redis_link_late_reason(link));
     if (link->context != NULL)
         give_up(link);
-}
-
-static redisAsyncContext *open_context(const struct redis_url *url)
-{
-    if (url->transport == REDIS_UNIX)
-        return redisAsyncConnectUnix(url->path);
-    /* Resolves the name while the loop waits. */
-    return redisAsyncConnect(url->hosts[0].host, url->hosts[0].port);
-}
-
-static int attach(struct redis_link *link, redisAsyncContext *context)
-{
-    link->socket = (struct loop_watch){.fd = context->c.fd, .ready = on_socket, .arg = link};
-    link->watched_events = EPOLLIN | EPOLLOUT;
-    if (loop_watch_add(link->options.loop, &link->socket, link->watched_events) != 0)
-        return -1;
-    link->context = context;
-    context->data = link;
-    context->ev.data = link;
-    context->ev.addWrite = want_write;
-    context->ev.delWrite = unwant_write;
-    context->ev.cleanup = on_cleanup;
-    context->c.reader->maxbuf = 0; /* keep the read buffer instead of freeing it when idle */
-    redis_guard_watch(&link->guard, context);
-    redisAsyncSetConnectCallback(context, on_connect);
-    if (link->options.url->transport == REDIS_TCP)
-        redisEnableKeepAlive(&context->c);
-    return 0;
-}
-
-static void connect_now(struct redis_link *link)
-{
-    int64_t now_ns = clock_ns();
-
-    redisAsyncContext *context = open_context(link->options.url);
-    if (context == NULL || context->err != 0 || attach(link, context) != 0) {
-        redis_link_note_reason(link, "Redis cannot be reached");
-        if (context != NULL)
-            redisAsyncFree(context);
-        went_down(link);
-        return;
-    }
-    timer_arm(loop_timers(link->options.loop), &link->deadline,
-              now_ns + REDIS_DEADLINE_MS * CLOCK_NS_PER_MS);
+    else
+        redis_link_went_down(link);
 }
 
 static void on_retry(void *arg)
 {
     struct redis_link *link = arg;
+    const struct redis_url *url = link->options.url;
 
     assert(link->context == NULL);
     link->state = LINK_CONNECTING;
     link->give_up = false;
-    if (link->options.find != NULL)
+    if (link->options.find != NULL && link->preparation == NULL)
         link->options.find(link->options.arg);
-    else if (link->options.url->transport == REDIS_TCP && link->options.url->host_count == 0)
-        went_down(link); /* the server is not known yet */
+    else if (url->transport == REDIS_TCP && url->host_count == 0)
+        redis_link_found(link, "not connected yet");
     else
-        connect_now(link);
+        redis_link_connect(link);
 }
 
 void redis_link_found(struct redis_link *link, const char *why_not)
@@ -279,17 +204,18 @@ void redis_link_found(struct redis_link *link, const char *why_not)
     if (link->state != LINK_CONNECTING || link->context != NULL || link->stopped)
         return;
     if (why_not == NULL) {
-        connect_now(link);
+        redis_link_connect(link);
         return;
     }
     redis_link_note_reason(link, why_not);
-    went_down(link);
+    redis_link_went_down(link);
 }
 
 bool redis_link_hurry(struct redis_link *link)
 {
     if (link->state != LINK_DISCONNECTED || link->stopped)
         return false;
+    redis_link_forget_prepared(link);
     link->backoff_ms = BACKOFF_FIRST_MS;
     timer_arm(loop_timers(link->options.loop), &link->retry, loop_now_ns(link->options.loop));
     return true;
@@ -319,6 +245,7 @@ void redis_link_stop(struct redis_link *link)
 {
     link->stopped = true;
     timer_cancel(loop_timers(link->options.loop), &link->retry);
+    redis_link_forget_prepared(link);
     if (link->context != NULL)
         give_up(link);
     while (link->refused != NULL)

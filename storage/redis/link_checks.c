@@ -214,13 +214,16 @@ static void on_login(redisAsyncContext *context, void *raw, void *arg)
 void redis_link_check(struct redis_link *link)
 {
     const struct redis_login *login = &link->options.url->login;
+    const char *password = login->password_file != NULL
+                               ? redis_prepared(link->preparation)->password
+                               : login->password;
     redisAsyncContext *context = link->context;
     int database = link->options.url->database;
 
     if (login->has_user)
-        redisAsyncCommand(context, on_login, link, "AUTH %s %s", login->user, login->password);
+        redisAsyncCommand(context, on_login, link, "AUTH %s %s", login->user, password);
     else if (login->has_password)
-        redisAsyncCommand(context, on_login, link, "AUTH %s", login->password);
+        redisAsyncCommand(context, on_login, link, "AUTH %s", password);
     if (database != 0)
         redisAsyncCommand(context, on_login, link, "SELECT %d", database);
     redisAsyncCommand(context, on_ignored, link, "CLIENT SETNAME rlockd");

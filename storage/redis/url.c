@@ -257,6 +257,7 @@ int redis_url_of_server(struct redis_url *server, const struct redis_url *url, c
         return -1;
     memset(server, 0, sizeof(*server));
     server->tls = url->tls;
+    server->tls_files = url->tls_files;
     server->login = url->login;
     server->database = url->database;
     server->host_count = 1;

@@ -46,6 +46,15 @@ struct redis_login {
     bool has_password;
     char user[REDIS_URL_USER_SIZE];
     char password[REDIS_URL_PASSWORD_SIZE]; /* may be empty when there is a user */
+    const char *password_file; /* NULL: none; holds the password, read at every connect */
+};
+
+/* Paths of PEM files, and the name that the servers' certificates have instead of their hosts';
+ * NULL or empty: none. */
+struct redis_tls_files {
+    const char *ca; /* none: the authorities that the system trusts */
+    const char *cert, *key;
+    const char *server_name;
 };
 
 struct redis_url {
@@ -59,6 +68,7 @@ struct redis_url {
     struct redis_login login;                     /* to whatever keeps the keys */
     struct redis_login sentinel_login;            /* to the Sentinels; the text has none */
     int database;
+    struct redis_tls_files tls_files; /* the text has none */
 };
 
 /* 0, or -1 with one line in `error` that says what is wrong and repeats nothing of `text`,

@@ -15,8 +15,6 @@ static const struct topology_ops *ops_for(const struct redis_url *url)
 
 const char *topology_unsupported(const struct redis_url *url)
 {
-    if (url->tls)
-        return "TLS to Redis (rediss://) is not supported by this version";
     if (url->topology == REDIS_CLUSTER)
         return "redis-cluster:// is not supported by this version";
     return NULL;

@@ -8,7 +8,7 @@
 #include "sentinel.h"
 
 enum {
-    REDIS_FLAGS_MAX = 48,
+    REDIS_FLAGS_MAX = 64,
     REDIS_START_MS = 10000,
     FIRST_PORT = 7000,
     SENTINEL_CALM_MS = 600000,
@@ -49,22 +49,30 @@ bool redis_is_cluster(void)
     return wanted != NULL && strcmp(wanted, "1") == 0;
 }
 
-bool redis_is_sentinel(void)
+static bool is_wanted(const char *form)
 {
     const char *wanted = getenv("E2E_REDIS");
 
-    return wanted != NULL && strcmp(wanted, "sentinel") == 0;
+    return wanted != NULL && strcmp(wanted, form) == 0;
 }
 
-/* A server of a cluster listens on two ports. So that no two servers meet, each test program
- * has an address of its own, and each of its servers a port. */
-static void take_address(struct redis *redis)
+bool redis_is_tls(void)
+{
+    return is_wanted("tls");
+}
+
+bool redis_is_sentinel(void)
+{
+    return is_wanted("sentinel");
+}
+
+/* So that no two servers on TCP meet, each test program has an address of its own, and each of
+ * its servers a port. */
+const char *redis_address(struct world *w)
 {
     unsigned pid = (unsigned)getpid() & 0x3fffff;
 
-    snprintf(redis->host, sizeof(redis->host), "127.%u.%u.%u", 64 + (pid >> 16),
-             pid >> 8 & 0xff, pid & 0xff);
-    redis->port = FIRST_PORT + redis->number;
+    return text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
 }
 
 static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
@@ -78,8 +86,10 @@ static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
     return len;
 }
 
-static size_t add_cluster_flags(const char **argv, size_t len)
+/* A server of a cluster listens on TCP in any case, on two ports. */
+static size_t add_cluster_flags(struct redis *redis, const char **argv, size_t len)
 {
+    len = add_tcp_flags(redis, argv, len);
     argv[len++] = "--cluster-enabled";
     argv[len++] = "yes";
     argv[len++] = "--cluster-config-file";
@@ -92,6 +102,46 @@ static size_t add_plain_flags(const char **argv, size_t len)
     argv[len++] = "--port";
     argv[len++] = "0";
     return len;
+}
+
+size_t redis_tls_flags(struct redis *redis, const char **argv, size_t len)
+{
+    struct world *w = redis->world;
+    const char *name = text(w, "redis-%d", redis->number);
+    const char *address = redis_address(w);
+
+    if (access(text(w, "%s/redis-ca.pem", w->dir), F_OK) != 0)
+        authority_make(w, "redis-ca");
+    if (access(text(w, "%s/%s.pem", w->dir, name), F_OK) != 0)
+        certificate_make(w, name, "redis-ca",
+                         text(w, "IP:%s,IP:127.0.0.1,DNS:localhost", address));
+    redis->tls_port = FIRST_PORT + redis->number;
+    const char *const flags[] = {"--bind",
+                                 address,
+                                 "--port",
+                                 "0",
+                                 "--tls-port",
+                                 text(w, "%d", redis->tls_port),
+                                 "--tls-cert-file",
+                                 text(w, "%s/%s.pem", w->dir, name),
+                                 "--tls-key-file",
+                                 text(w, "%s/%s.key", w->dir, name),
+                                 "--tls-ca-cert-file",
+                                 text(w, "%s/redis-ca.pem", w->dir),
+                                 "--tls-auth-clients",
+                                 "no"};
+    for (size_t i = 0; i < COUNT_OF(flags); i++)
+        argv[len++] = flags[i];
+    return len;
+}
+
+static size_t add_flags(struct redis *redis, const char **argv, size_t len)
+{
+    if (redis_is_cluster())
+        return add_cluster_flags(redis, argv, len);
+    if (redis->port != 0)
+        return add_tcp_flags(redis, argv, len);
+    return redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
 }
 
 void redis_relaunch(struct redis *redis, const char *const *flags)
@@ -116,9 +166,7 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     while (argv[len] != NULL)
         len++;
-    len = redis->port != 0 ? add_tcp_flags(redis, argv, len) : add_plain_flags(argv, len);
-    if (redis_is_cluster())
-        len = add_cluster_flags(argv, len);
+    len = add_flags(redis, argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
         argv[len++] = *flags++;
     redis->child = child_start(w, "redis", argv, NULL);
@@ -199,11 +247,16 @@ static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *
     snprintf(redis->dir, sizeof(redis->dir), "%s/r%d", w->dir, n);
     snprintf(redis->socket, sizeof(redis->socket), "%s/s", redis->dir);
     snprintf(redis->url, sizeof(redis->url), "unix://%s", redis->socket);
-    if (on_tcp)
-        take_address(redis);
+    if (on_tcp) {
+        snprintf(redis->host, sizeof(redis->host), "%s", redis_address(w));
+        redis->port = FIRST_PORT + n;
+    }
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
     redis_relaunch(redis, flags);
+    if (redis->tls_port != 0)
+        snprintf(redis->url, sizeof(redis->url), "rediss://%s:%d", redis_address(w),
+                 redis->tls_port);
     world_defer(w, redis_undo, redis);
     redis_connect(redis);
     return redis;

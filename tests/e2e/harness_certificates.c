@@ -1,0 +1,49 @@
+/* Certificates for tests of TLS, made by openssl: NAME.pem and NAME.key in the world's folder.
+ */
+#include "harness_world.h"
+
+enum { OPENSSL_MS = 10000 };
+
+const char *shell(struct world *w, int *code, const char *command)
+{
+    const char *const argv[] = {"/bin/sh", "-c", text(w, "cd %s && exec %s", w->dir, command),
+                                NULL};
+    struct child *child = child_start(w, "sh", argv, NULL);
+    int status = child_wait(child, OPENSSL_MS);
+
+    if (code != NULL)
+        *code = status;
+    else if (status != 0)
+        FAIL("%s: %d %s", command, status, child_stderr(child));
+    return child_stdout(child);
+}
+
+void authority_make(struct world *w, const char *name)
+{
+    shell(w, NULL,
+          text(w,
+               "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+               "-keyout %s.key -out %s.pem -days 2 -subj /CN=%s",
+               name, name, name));
+}
+
+void certificate_make(struct world *w, const char *name, const char *authority,
+                      const char *names)
+{
+    shell(w, NULL,
+          text(w,
+               "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+               "-keyout %s.key -out %s.csr -subj /CN=%s",
+               name, name, name));
+    shell(w, NULL, text(w, "sh -c 'echo subjectAltName=%s > extensions'", names));
+    shell(w, NULL,
+          text(w,
+               "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days 2 "
+               "-extfile extensions -out %s.pem",
+               name, authority, authority, name));
+}
+
+void certificate_use(struct world *w, const char *name, const char *as)
+{
+    shell(w, NULL, text(w, "sh -c 'cp %s.pem %s.pem && cp %s.key %s.key'", name, as, name, as));
+}
