@@ -17,7 +17,8 @@ enum redis_refusal {
     REDIS_REFUSED_UNAVAILABLE, /* loading, read-only, busy, not enough replicas, … */
     REDIS_REFUSED_OUT_OF_MEMORY,
     REDIS_REFUSED_WRONG_TYPE, /* a key holds another type than the command is for */
-    REDIS_REFUSED_PERMISSION
+    REDIS_REFUSED_PERMISSION,
+    REDIS_NOT_REPLICATED /* of REDIS_UNKNOWN: executed, and too few replicas have it */
 };
 
 /* A value of a reply: a text, an integer, nil, or an array of values. Readers get 0, NULL or an

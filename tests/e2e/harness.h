@@ -208,7 +208,7 @@ long long redis_int(struct redis *redis, const char *format, ...);
 const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
 void redis_ok(struct redis *redis, const char *format, ...);
 bool redis_has(struct redis *redis, const char *key);
-/* Every key that begins with `prefix`, literally; an array of strings. */
+/* Every key that begins with `prefix`, literally, but the marker; an array of strings. */
 json_t *redis_keys(struct redis *redis, const char *prefix);
 
 /* A holder as Java clients write it: UUID of the client, number of the thread. */
