@@ -4,6 +4,7 @@
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
 # JOBS=1: one test program after the other instead of two more than there are processors
 # MINUTES=60 SEED=7: how long `faults` runs, and which run it is
+# RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
@@ -30,6 +31,8 @@ INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
 BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
+PROXY_PACKAGES    := $(RUN_PACKAGES) python3
+PROXIES           := nginx-light haproxy caddy
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3
 OPENAPI_PACKAGES  := ca-certificates python3-venv
 CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
@@ -97,7 +100,7 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-programs interop valgrind lint format docker-test \
-        install clients clients-fast lint-openapi schemathesis bench bench-programs budgets faults mutants clean always
+        install clients clients-fast lint-openapi schemathesis test-proxies bench bench-programs budgets faults mutants clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -224,6 +227,13 @@ clients-fast: ## those of them that need no Java
 lint-openapi: ## the linters of Redocly and Stoplight, and openapi-spec-validator
 	@tests/packages.sh $(OPENAPI_PACKAGES)
 	@tests/clients/lint/run.sh
+
+test-proxies: ## the recipes of examples/proxies before real front ends; RESTARTS=3
+	@tests/packages.sh $(PROXY_PACKAGES)
+	@for proxy in $(PROXIES); do \
+	    tests/packages.sh $$proxy || echo "note: $$proxy cannot be installed"; done
+	@$(MAKE) $(SUBMAKE) all
+	@/usr/bin/python3 tests/proxies/run.py $(BUILD)/rlockd $(if $(RESTARTS),--restarts $(RESTARTS))
 
 schemathesis: ## requests that openapi.yaml permits and forbids, answers against it; SEED=7
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)
