@@ -29,7 +29,7 @@ LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 
                      python3-jsonschema lua5.1
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
-BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
+BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 PROXIES           := nginx-light haproxy caddy
@@ -134,7 +134,7 @@ $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 
 $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 	@echo "  LINK  $@"
-	@$(LINK) -o $@ $^
+	@$(LINK) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
 	@echo "  LINK  $@"

@@ -34,7 +34,8 @@ node_packages() {
     [ "$(cat "$dir/installed" 2> /dev/null)" != "$*" ] || return 0
     rm -rf "$dir"
     mkdir -p "$dir"
-    with_patience npm install --prefix "$dir" --no-package-lock --no-audit --no-fund --loglevel error "$@"
+    with_patience npm install --prefix "$dir" --no-package-lock --no-audit --no-fund \
+        --loglevel error "$@"
     echo "$*" > "$dir/installed"
 }
 
