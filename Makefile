@@ -5,6 +5,7 @@
 # JOBS=1: one test program after the other instead of two more than there are processors
 # MINUTES=60 SEED=7: how long `faults` runs, and which run it is
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
+# RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
 # SEEDS=200 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
@@ -30,8 +31,10 @@ LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 
                      python3-jsonschema lua5.1
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
-BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
+BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
+PROXY_PACKAGES    := $(RUN_PACKAGES) python3
+PROXIES           := nginx-light haproxy caddy
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3
 SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
@@ -111,9 +114,10 @@ TEST_OBJECTS := $(FUZZ_TARGETS:%=%.o) $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) 
                 $(SIM_OBJECTS) $(SIM_COMPARE).o
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-topology test-redis-tls test-programs interop valgrind \
-        lint format docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs \
-        budgets faults mutants sim sim-compare fuzz fuzz-programs clean always
+.PHONY: all help run test test-cluster test-masters test-topology test-redis-tls test-proxies \
+        test-programs interop valgrind lint format docker-test install clients clients-fast \
+        lint-openapi schemathesis bench bench-programs budgets faults mutants sim sim-compare \
+        fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -147,7 +151,7 @@ $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 
 $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 	@echo "  LINK  $@"
-	@$(LINK) -o $@ $^
+	@$(LINK) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
 	@echo "  LINK  $@"
@@ -276,6 +280,13 @@ clients-fast: ## those of them that need no Java
 lint-openapi: ## the linters of Redocly and Stoplight, and openapi-spec-validator
 	@tests/packages.sh $(OPENAPI_PACKAGES)
 	@tests/clients/lint/run.sh
+
+test-proxies: ## the recipes of examples/proxies before real front ends; RESTARTS=3
+	@tests/packages.sh $(PROXY_PACKAGES)
+	@for proxy in $(PROXIES); do \
+	    tests/packages.sh $$proxy || echo "note: $$proxy cannot be installed"; done
+	@$(MAKE) $(SUBMAKE) all
+	@/usr/bin/python3 tests/proxies/run.py $(BUILD)/rlockd $(if $(RESTARTS),--restarts $(RESTARTS))
 
 schemathesis: ## requests that openapi.yaml permits and forbids, answers against it; SEED=7
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)
