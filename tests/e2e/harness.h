@@ -59,6 +59,9 @@ void world_defer(struct world *w, void (*undo)(void *thing), void *thing);
 const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves a test that makes no sense on a Redis Cluster; does nothing elsewhere. */
 void skip_on_cluster(struct world *w);
+/* Leaves a test of a Redis without memory where scripts begin with `#!lua` (make test-cluster):
+ * such a script Redis refuses as a whole, and not only its first write. */
+void skip_with_slots(struct world *w);
 /* A fresh random token. No log of a front end may ever hold it: checked after every test. */
 const char *token_new(struct world *w);
 
