@@ -387,6 +387,10 @@ void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcom
         problem_reply(http, PROBLEM_TOO_MANY_WAITERS, NULL,
                       "too many requests wait here already");
         return;
+    case ACQUIRE_MAY_NOT_WAIT:
+        problem_reply(http, PROBLEM_LIMIT_REACHED, NULL,
+                      "as many requests of this API token wait as may");
+        return;
     case ACQUIRE_DRAINING:
         problem_reply(http, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
                       "this server is shutting down: ask again, elsewhere if you can");

@@ -111,8 +111,12 @@ static void on_reply(void *arg, const struct redis_result *result)
 
     read_reply(&out, call, result);
     if (call->tried != NULL) {
-        const struct attempt_result attempt = {
-            .outcome = attempt_outcome_of(&out), .remaining_ms = -1, .counter = &out};
+        bool is_last = call->second == PERMITS && out.outcome == COUNTER_GRANTED &&
+                       out.value == 0;
+        const struct attempt_result attempt = {.outcome = attempt_outcome_of(&out),
+                                               .remaining_ms = -1,
+                                               .none_left_ms = is_last ? INT64_MAX : 0,
+                                               .counter = &out};
         call->tried(call->arg, &attempt);
     } else {
         call->done(call->arg, &out);

@@ -88,6 +88,7 @@ static void read_hold(const struct reader *reader)
         return;
     case FAMILY_PERMIT:
         out->available = value_integer(value_at(reply, 4));
+        out->next_end_ms = value_integer(value_at(reply, 5));
         return;
     case FAMILY_SEMAPHORE:
     case FAMILY_LATCH:

@@ -13,8 +13,8 @@
 --          ended, reason: before, and for another reason
 --
 -- The same again gives the same reply within the window: a lease counts when its note goes,
--- also where two front ends work off one session. The first write is one that Redis
--- allows when memory is short.
+-- also where two front ends work off one session. The first write is one that Redis allows when
+-- memory is short.
 -- modules
 
 local now = lib.number.epoch_ms()

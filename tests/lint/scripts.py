@@ -14,8 +14,8 @@ SIZE_MAX = 16 * 1024
 # Larger than that: whatever may stand in a lock's place, and its holder's record, is read in
 # the script of one lease, and of all kinds of leases in those that visit a lease.
 LARGE = {"acquire": 22, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
-         "release": 21, "renew": 24, "withdraw": 19, "look": 17, "force_unlock": 20,
-         "lease_claim": 21, "lease_end": 20, "lease_watch": 23}
+         "release": 22, "renew": 24, "withdraw": 20, "look": 17, "force_unlock": 20,
+         "lease_claim": 21, "lease_end": 21, "lease_watch": 23}
 
 # What rlockd asks for outside of scripts.
 OTHER_COMMANDS = set("client|id client|kill client|setname cluster|info eval evalsha info ping "

@@ -54,6 +54,22 @@ static void a_permit_lives(void **state)
     expect_command("1", "GET jobs");
 }
 
+/* Waiters behind the one that got the last permit sleep until one expires. */
+static void the_last_permit_tells_when_to_look_again(void **state)
+{
+    (void)state;
+    command("SET jobs 1");
+    expect(acquire(A, "w.1", "0", ""), "[granted, 0, 30000, , 0]");
+    expect(acquire(B, "w.1", "5000", ""), "[busy, *, ]");
+    expect(acquire(C, "w.1", "5000", ""), "[busy, *, ]");
+    command("INCR jobs");
+    redisReply *reply = run(SCRIPT_PERMIT_ACQUIRE,
+                            KEYS("jobs", TIMEOUTS, "rlockd:lease:{jobs}:" B, WAITERS),
+                            ARGS(B, "40000", WINDOW, "w.1", "", "5000", "1", "", "", ""));
+    expect(reply, "[granted, 0, 40000, , 0, *]");
+    assert_in_range(reply_integer(reply_at(reply, 5)), 25000, 30000); /* that of A */
+}
+
 static void a_permit_is_lost_or_withdrawn(void **state)
 {
     (void)state;
@@ -156,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_permit_lives),
+        SCRIPT_TEST(the_last_permit_tells_when_to_look_again),
         SCRIPT_TEST(a_permit_is_lost_or_withdrawn),
         SCRIPT_TEST(a_permit_is_watched_from_its_session),
         SCRIPT_TEST(a_semaphore_and_a_latch),
