@@ -87,6 +87,8 @@ const char *http_header(const struct http_request *request, enum http_header hea
 /* The i-th path parameter, decoded: 1 to HTTP_NAME_MAX bytes of UTF-8 without control
  * characters. */
 const char *http_param(const struct http_request *request, size_t i);
+/* `subject` of the request's route. */
+int http_subject(const struct http_request *request);
 /* The raw query, "" when there is none. */
 const char *http_query(const struct http_request *request);
 const char *http_body(const struct http_request *request, size_t *len);
