@@ -75,6 +75,7 @@ static const struct {
              WAIT("lock", "b", 50, 1100, 2)},
     {"the same answer twice", NULL,
      LOCK("a", 0, 5, 1) LOCK("a", 10, 15, 1) RELEASE("a", 20, 25) RELEASE("a", 30, 35)},
+    {"a writer waits for readers", NULL, READ("a", 0, 5, 1) WAIT("write", "b", 10, 1010, 2)},
     /* ---- S1 */
     {"tokens fall", "S1", LOCK("a", 0, 5, 2) RELEASE("a", 10, 15) LOCK("b", 20, 25, 1)},
     {"tokens fall after Redis lost its data", "S1",
@@ -125,6 +126,11 @@ static const struct {
     {"nobody is woken by a release", "L2",
      LOCK("a", 0, 5, 1) RELEASE("a", 500, 505) WAIT("lock", "b", 10, 1100, 2)},
     {"nobody is woken by an end", "L2", LOCK("a", 0, 5, 1) WAIT("lock", "b", 10, 2600, 2)},
+    {"a reader waits although others read", "L2",
+     OP("acquire", "w", 0, 5, "ok",
+        ",\"kind\":\"write\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
+        "\"hold_count\":1,\"token\":1") RELEASE("w", 100, 105) READ("a", 110, 115, 2)
+         WAIT("read", "b", 10, 900, 3)},
     {"an acquire without an answer is kept", "L2",
      FAULT("F9", 0, 50, 1)
          OP("acquire", "a", 0, 40, "unknown", ",\"kind\":\"lock\",\"ttl_ms\":1000")
