@@ -75,6 +75,9 @@ static const struct {
              WAIT("lock", "b", 50, 1100, 2)},
     {"the same answer twice", NULL,
      LOCK("a", 0, 5, 1) LOCK("a", 10, 15, 1) RELEASE("a", 20, 25) RELEASE("a", 30, 35)},
+    {"a grant just before its session ended", NULL,
+     SESSION("session-open", 0, 1, "ok") MINE("a", 2, 20, 1)
+         SESSION("session-end", 10, 15, "ok")},
     {"a writer waits for readers", NULL, READ("a", 0, 5, 1) WAIT("write", "b", 10, 1010, 2)},
     /* ---- S1 */
     {"tokens fall", "S1", LOCK("a", 0, 5, 2) RELEASE("a", 10, 15) LOCK("b", 20, 25, 1)},
@@ -116,6 +119,12 @@ static const struct {
     {"a grant for a session that was ended", "S4",
      SESSION("session-open", 0, 1, "ok") SESSION("session-end", 10, 15, "ok")
          MINE("a", 20, 25, 1)},
+    {"a grant for a session that ended while the request waited", "S4",
+     LOCK("z", 0, 5, 1) SESSION("session-open", 0, 1, "ok") SESSION("session-end", 20, 25, "ok")
+         RELEASE("z", 900, 905)
+             OP("acquire", "a", 10, 907, "ok",
+                ",\"kind\":\"lock\",\"ttl_ms\":1000,\"remaining_ms\":1000,\"wait_ms\":5000,"
+                "\"session\":\"S\",\"token\":2,\"hold_count\":1")},
     {"a grant for a session that is over", "S4",
      SESSION("session-open", 0, 1, "ok") MINE("a", 6500, 6505, 1)},
     /* ---- S5 */
