@@ -78,6 +78,11 @@ static const struct {
     {"a grant just before its session ended", NULL,
      SESSION("session-open", 0, 1, "ok") MINE("a", 2, 20, 1)
          SESSION("session-end", 10, 15, "ok")},
+    {"a place that was given up", NULL,
+     "{\"type\":\"run\",\"place_ms\":15000}\n" LOCK("a", 0, 5, 1)
+         OP("acquire", "b", 10, 210, "not-done",
+            ",\"kind\":\"fair\",\"status\":423,\"wait_ms\":200") RELEASE("b", 220, 225)
+             RELEASE("a", 900, 905) WAIT("fair", "c", 600, 910, 2)},
     {"a writer waits for readers", NULL, READ("a", 0, 5, 1) WAIT("write", "b", 10, 1010, 2)},
     /* ---- S1 */
     {"tokens fall", "S1", LOCK("a", 0, 5, 2) RELEASE("a", 10, 15) LOCK("b", 20, 25, 1)},
@@ -165,6 +170,12 @@ static const struct {
     {"the last in the queue is first", "L4",
      LOCK("a", 0, 5, 1) RELEASE("a", 900, 905) WAIT("fair", "b", 10, 1790, 3)
          WAIT("fair", "c", 600, 910, 2) RELEASE("c", 1600, 1605)},
+    {"a place is lost between two requests", "L4",
+     "{\"type\":\"run\",\"place_ms\":15000}\n" LOCK("a", 0, 5, 1)
+         OP("acquire", "b", 10, 210, "not-done",
+            ",\"kind\":\"fair\",\"status\":423,\"wait_ms\":200") RELEASE("a", 900, 905)
+             WAIT("fair", "c", 600, 910, 2) RELEASE("c", 1600, 1605)
+                 WAIT("fair", "b", 300, 1610, 3)},
     {"a waiter that spins", "B1",
      "{\"type\":\"rate\",\"t_begin\":0,\"t_end\":1000000000,\"scripts\":8000,"
      "\"requests\":10,\"waiters\":6}\n"},
