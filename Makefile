@@ -6,6 +6,7 @@
 # MINUTES=60 SEED=7: how long `faults` runs, and which run it is
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
+# SEEDS=200 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
 VERSION  := 0.1.0
@@ -33,6 +34,7 @@ BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
+SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 OPENAPI_PACKAGES  := ca-certificates python3-venv
 CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
                      $(if $(filter generator-%,$(CLIENTS)),default-jdk-headless maven)
@@ -98,14 +100,20 @@ CHECKER_TEST   := $(BUILD)/tests/checker/test_checker
 CHECKER_RULES  := $(call objects,$(filter-out %/checker.c %/test_checker.c,\
                   $(wildcard tests/checker/*.c)))
 FUZZ_TARGETS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
-TEST_OBJECTS := $(FUZZ_TARGETS:%=%.o) $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
+SIM            := $(BUILD)/tests/sim/sim
+SIM_COMPARE    := $(BUILD)/tests/sim/compare
+SIM_REDIS      := $(call objects,$(wildcard tests/sim/redis*.c) $(addprefix tests/sim/,\
+                  bytes.c chance.c keyspace.c))
+SIM_OBJECTS    := $(filter-out $(SIM_COMPARE).o,$(call objects,$(wildcard tests/sim/*.c)))
+TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
                 $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
-                $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o
+                $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
+                $(SIM_OBJECTS) $(SIM_COMPARE).o
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-programs interop valgrind lint format docker-test \
-        install clients clients-fast lint-openapi schemathesis bench bench-programs budgets faults mutants \
-        fuzz fuzz-programs clean always
+.PHONY: all help run test test-cluster test-topology test-programs interop valgrind lint format \
+        docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs \
+        budgets faults mutants fuzz fuzz-programs sim sim-compare clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -152,6 +160,19 @@ $(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
 $(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+# The product's own hiredis calls, clock and random bytes come to tests/sim/sockets.c; what
+# tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
+# in can be led elsewhere.
+SIM_WRAPS := socket connect read write close fcntl getsockopt clock_gettime getrandom
+$(SIM): $(SIM_OBJECTS) $(CHECKER_RULES) $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $(SIM_WRAPS:%=-Wl$(comma)--wrap=%) $^ -llua5.1 -lm \
+	    -Wl,-Bstatic -lhiredis -Wl,-Bdynamic $(filter-out -lhiredis,$(LDLIBS))
+
+$(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ -llua5.1 $(LDLIBS) -lm
 
 -include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
@@ -208,6 +229,11 @@ test-cluster: ## the end-to-end tests on a Redis Cluster of one server
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS_CLUSTER=1 tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-topology: ## the end-to-end tests behind Sentinels, and those of failovers
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=sentinel tests/run.sh $(call chosen,$(E2E_TESTS))
 
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)
@@ -270,6 +296,17 @@ fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY
 	@tests/packages.sh $(FUZZ_PACKAGES)
 	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
 	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
+
+sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=200 SEED=1
+	@tests/packages.sh $(SIM_PACKAGES)
+	@$(MAKE) $(SUBMAKE) $(SIM)
+	@$(SIM) --seeds=$(or $(SEEDS),200) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
+	    $(SIM_ARGS)
+
+sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7
+	@tests/packages.sh $(SIM_PACKAGES)
+	@$(MAKE) $(SUBMAKE) $(SIM_COMPARE)
+	@$(SIM_COMPARE) redis-server $(or $(SEED),1)
 
 docker-test: ## build the image, run it, take a lock in it
 	@tests/docker/test_docker.sh

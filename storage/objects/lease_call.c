@@ -39,6 +39,7 @@ static enum attempt_outcome attempt_outcome_of(const struct lease_result *result
     case LEASE_WRONG_KIND:
     case LEASE_UPGRADE:
     case LEASE_TOO_MANY:
+    case LEASE_MANY_READS:
         break;
     }
     return ATTEMPT_REFUSED;

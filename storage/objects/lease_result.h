@@ -22,6 +22,7 @@ enum lease_outcome {
     LEASE_WRONG_KIND,    /* the name is that of another kind of object */
     LEASE_UPGRADE,       /* its owner reads under the lock, and would wait for itself */
     LEASE_TOO_MANY,      /* so many wait for it that no other request may */
+    LEASE_MANY_READS,    /* its owner reads the lock as often as it may */
     LEASE_FAILED         /* `failure` */
 };
 

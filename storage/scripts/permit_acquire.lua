@@ -16,6 +16,7 @@
 -- Replies  granted, 0, ttl or remaining ms, "" or record, free permits, ms: see below
 --          held, 0, remaining ms, record, free permits
 --          busy, ms until a permit expires or -1, "" | reused | wrong-kind
+--          too-many: as many wait as may
 --          ended, reason, session id, kind: the last two where this call found a loss
 --          ms: until a permit expires, where a waiter got the last one
 --
@@ -90,6 +91,8 @@ local function wait_in_line()
   counter.stand_among(waiters, lease_id, wait_ms, window_ms)
 end
 
+local function may_wait() return old or registered == '1' or not counter.is_crowded(waiters) end
+
 local free = counter.read(semaphore)
 if free == false then return leave({'wrong-kind'}) end
 local reply = answer_of_record(free or 0)
@@ -97,5 +100,8 @@ if reply then return leave(reply) end
 permits.reclaim(semaphore, timeouts, now)
 free = counter.read(semaphore) or 0
 if free >= 1 then return grant(free) end
-if tonumber(wait_ms) > 0 then wait_in_line() end
+if tonumber(wait_ms) > 0 then
+  if not may_wait() then return {'too-many'} end
+  wait_in_line()
+end
 return {'busy', next_end(), ''}

@@ -88,6 +88,7 @@ static bool may_ask_again(const struct acquisition *acquisition, enum acquire_ou
         return true;
     case ACQUIRE_GRANTED:
     case ACQUIRE_CONFIRMED:
+    case ACQUIRE_MAY_NOT_WAIT: /* nor stand in a queue */
     case ACQUIRE_REFUSED:
         break;
     }

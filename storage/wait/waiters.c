@@ -17,6 +17,7 @@
  * of many queues do not meet. */
 #define POLL_NS (4 * CLOCK_NS_PER_S)
 #define POLL_JITTER_NS (2 * CLOCK_NS_PER_S)
+#define POLL_STEP_NS 618033989 /* between the polls of queues that were woken one by one */
 /* Redis rounds a TTL to milliseconds. */
 #define EXPIRY_SLACK_NS (2 * CLOCK_NS_PER_MS)
 /* The channel of a lock that is waited for again and again stays subscribed to. */
@@ -163,7 +164,8 @@ static void sleep_for(struct wait_queue *queue, int64_t remaining_ms)
 {
     struct loop *loop = queue->owner->options.loop;
     int64_t now_ns = loop_now_ns(loop);
-    int64_t sleep_ns = POLL_NS + (now_ns + (int64_t)(uintptr_t)queue) % POLL_JITTER_NS;
+    int64_t step_ns = (int64_t)(queue->generation % POLL_JITTER_NS) * POLL_STEP_NS;
+    int64_t sleep_ns = POLL_NS + (now_ns % POLL_JITTER_NS + step_ns) % POLL_JITTER_NS;
 
     if (remaining_ms >= 0 && remaining_ms < sleep_ns / CLOCK_NS_PER_MS)
         sleep_ns = remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;

@@ -46,6 +46,22 @@ static void first_come_first_served(void **state)
     assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), before - 300000);
 }
 
+/* Java clients that died: each call takes out some, and none of them is given time. */
+static void a_long_dead_queue_goes(void **state)
+{
+    (void)state;
+    int calls = 1;
+
+    for (int i = 0; i < 250; i++) {
+        command("RPUSH " QUEUE " 44444444-4444-4444-8444-444444444444:%d", i);
+        command("ZADD " TIMES " %d 44444444-4444-4444-8444-444444444444:%d", i + 1, i);
+    }
+    while (reply_at(fair(.id = A), 0)->str[0] == 'b')
+        assert_true(++calls < 5);
+    assert_int_equal(calls, 3);
+    expect_command("0", "EXISTS " QUEUE " " TIMES);
+}
+
 static void a_place_outlasts_its_request(void **state)
 {
     (void)state;
@@ -222,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_free_lock_is_granted),
         SCRIPT_TEST(first_come_first_served),
+        SCRIPT_TEST(a_long_dead_queue_goes),
         SCRIPT_TEST(a_place_outlasts_its_request),
         SCRIPT_TEST(a_place_is_over_without_requests),
         SCRIPT_TEST(a_waiter_gives_up),

@@ -72,7 +72,7 @@ end
 --
 -- Redisson's clients may lower the time of a waiter that lives, and a waiter without a time is
 -- in their way for ever. Places of ours stay as long as requests ask for them; other waiters
--- get a time.
+-- get a time. A dead waiter that is left for the next call gets none.
 local function head_of(lock, now, is_free, keeps_places)
   local queue, times = queue_of(lock), times_of(lock)
   for dead = 0, DEAD_MAX do
@@ -85,7 +85,9 @@ local function head_of(lock, now, is_free, keeps_places)
     if kept then is_dead = kept <= now and not up_ms and not keeps_places end
     if not is_dead or dead == DEAD_MAX then
       local is_long = is_free and time and tonumber(time) > now + FAIR_WAIT_MS
-      if is_over or not time or is_long then set_time(lock, head, FAIR_WAIT_MS, now) end
+      if not is_dead and (is_over or not time or is_long) then
+        set_time(lock, head, FAIR_WAIT_MS, now)
+      end
       return head, dead > 0
     end
     drop_head(lock, head)
