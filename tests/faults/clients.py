@@ -11,8 +11,10 @@ READ_WRITE = ["rw-a", "rw-b"]
 OWNED = ["owned-a", "owned-b"]
 # Locks of a relay alone.
 RELAYED = [("lock", "relay-a"), ("write", "relay-b"), ("lock", "relay-c")]
+CROWDED = [("write", "crowd-a")]
+RETURNED = [("fair", "return-a")]
 PERMITS = {"permits-a": 2}
-LOCKS = [*RELAYED, *(("lock", name) for name in PLAIN + OWNED),
+LOCKS = [*RELAYED, *CROWDED, *RETURNED, *(("lock", name) for name in PLAIN + OWNED),
          *(("fair", name) for name in FAIR), *(("write", name) for name in READ_WRITE),
          *(("permit", name) for name in PERMITS)]
 
@@ -184,6 +186,67 @@ class Relay(Client):
             if answer.outcome() not in ("ended", "abandoned"):
                 await self.give_back(lease)
         return asyncio.ensure_future(wait())
+
+
+class Crowd(Client):
+    """Readers that wait at one front end for one writer: what ends its lease wakes them all,
+    one after the other."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            await self.gather(CROWDED[0][1])
+            await self.nap(self.random.uniform(0, 0.2))
+        self.agent.close()
+
+    async def gather(self, lock):
+        writer = Lease(self, "write", [lock])
+        if not await self.get(writer, self.random.choice([500, 4000]), 1000):
+            return
+        front = self.pick_front()
+        waits = [self.read(Lease(self, "read", [lock]), front) for _ in range(5)]
+        await asyncio.sleep(self.random.uniform(0.02, 0.1))
+        if writer.remaining_ms > 500 or self.random.random() < 0.5:
+            await self.give_back(writer)
+        await asyncio.gather(*waits)
+
+    def read(self, lease, front):
+        async def wait():
+            await asyncio.sleep(self.random.uniform(0, 0.01))
+            answer = await lease.acquire(2000, 4000, front=front)
+            if answer.outcome() == "ok":
+                await asyncio.sleep(self.random.uniform(0.9, 1.1))
+            if answer.outcome() != "ended":
+                await self.give_back(lease)
+        return asyncio.ensure_future(wait())
+
+
+class Returner(Client):
+    """Leaves the queue of a fair lock with its place, and comes back for it behind another
+    client that has come meanwhile."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            await self.line_up(RETURNED[0][1])
+            await self.nap(self.random.uniform(0, 0.2))
+        self.agent.close()
+
+    async def line_up(self, lock):
+        holder, first, later = (Lease(self, "fair", [lock]) for _ in range(3))
+        if not await self.get(holder, 4000, 4000):
+            return
+        waits = [asyncio.ensure_future(self.stand(first, True)),
+                 asyncio.ensure_future(self.stand(later, False))]
+        await self.nap(0.9)
+        await self.give_back(holder)
+        await asyncio.gather(*waits)
+
+    async def stand(self, lease, is_first):
+        if is_first:
+            await lease.acquire(2000, 100)
+        await asyncio.sleep(0.6)
+        if (await lease.acquire(2000, 4000)).outcome() == "ok":
+            await asyncio.sleep(0.6)
+        await self.give_back(lease)
 
 
 class Newcomer(Client):
