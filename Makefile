@@ -111,9 +111,9 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
                 $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-topology test-programs interop valgrind lint format \
-        docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs \
-        budgets faults mutants fuzz fuzz-programs sim sim-compare clean always
+.PHONY: all help run test test-cluster test-topology test-redis-tls test-programs interop valgrind \
+        lint format docker-test install clients clients-fast lint-openapi schemathesis bench \
+        bench-programs budgets faults mutants fuzz fuzz-programs sim sim-compare clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -234,6 +234,11 @@ test-topology: ## the end-to-end tests behind Sentinels, and those of failovers
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=sentinel tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-redis-tls: ## the end-to-end tests with TLS to Redis
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh $(call chosen,$(E2E_TESTS))
 
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)

@@ -8,9 +8,8 @@
 #include "sentinel.h"
 
 enum {
-    REDIS_FLAGS_MAX = 48,
+    REDIS_FLAGS_MAX = 64,
     REDIS_START_MS = 10000,
-    FIRST_PORT = 7000,
     SENTINEL_CALM_MS = 600000,
     CLUSTER_SLOTS = 16384,
     CLUSTER_BATCH = 1024
@@ -60,11 +59,8 @@ bool redis_is_sentinel(void)
  * has an address of its own, and each of its servers a port. */
 static void take_address(struct redis *redis)
 {
-    unsigned pid = (unsigned)getpid() & 0x3fffff;
-
-    snprintf(redis->host, sizeof(redis->host), "127.%u.%u.%u", 64 + (pid >> 16),
-             pid >> 8 & 0xff, pid & 0xff);
-    redis->port = FIRST_PORT + redis->number;
+    snprintf(redis->host, sizeof(redis->host), "%s", redis_address(redis->world));
+    redis->port = REDIS_FIRST_PORT + redis->number;
 }
 
 static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
@@ -116,7 +112,10 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     while (argv[len] != NULL)
         len++;
-    len = redis->port != 0 ? add_tcp_flags(redis, argv, len) : add_plain_flags(argv, len);
+    if (redis->port != 0)
+        len = add_tcp_flags(redis, argv, len);
+    else
+        len = redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
     if (redis_is_cluster())
         len = add_cluster_flags(argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
@@ -204,6 +203,9 @@ static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
     redis_relaunch(redis, flags);
+    if (redis->tls_port != 0)
+        snprintf(redis->url, sizeof(redis->url), "rediss://%s:%d", redis_address(w),
+                 redis->tls_port);
     world_defer(w, redis_undo, redis);
     redis_connect(redis);
     return redis;
