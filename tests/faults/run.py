@@ -122,6 +122,14 @@ async def drain(world, redis):
                             (MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS) / 1000 + 5)
 
 
+async def end_all(tasks):
+    """Python's wait_for() may swallow a cancellation that comes as it ends."""
+    while tasks:
+        for task in tasks:
+            task.cancel()
+        _, tasks = await asyncio.wait(tasks, timeout=1)
+
+
 async def load(options, world, redis):
     """Clients and faults for as long as wanted."""
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
@@ -144,9 +152,7 @@ async def load(options, world, redis):
     await asyncio.wait_for(asyncio.gather(*tasks), 60)
     if not options.no_drain:
         await drain(world, redis)
-    for task in watches:
-        task.cancel()
-    await asyncio.gather(*watches, return_exceptions=True)
+    await end_all(watches)
 
 
 async def run(options, folder):
