@@ -179,7 +179,8 @@ $(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
 
-$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/script_args.h
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
+    $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
@@ -191,6 +192,10 @@ SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
+
+$(GEN)/scripts_cluster.inc: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@sh storage/scripts/embed.sh cluster-rows $(SCRIPTS) > $@
 
 $(GEN)/script_args.h: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
@@ -239,6 +244,11 @@ test-redis-tls: ## the end-to-end tests with TLS to Redis
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-masters: ## the end-to-end tests on a Redis Cluster of three masters
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=cluster3 tests/run.sh $(call chosen,$(E2E_TESTS))
 
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)

@@ -58,6 +58,9 @@ struct script_row {
     size_t len;
 };
 
+/* As it is sent to a Redis that keeps every key. */
 const struct script_row *script_row(enum script script);
+/* As it is sent to a node of a cluster (storage/scripts/link.awk says what differs). */
+const struct script_row *script_row_of_cluster(enum script script);
 
 #endif
