@@ -36,8 +36,8 @@ BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 PROXIES           := nginx-light haproxy caddy
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3
-SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
+SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 OPENAPI_PACKAGES  := ca-certificates python3-venv
 CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
                      $(if $(filter generator-%,$(CLIENTS)),default-jdk-headless maven)
@@ -108,10 +108,10 @@ SIM_COMPARE    := $(BUILD)/tests/sim/compare
 SIM_REDIS      := $(call objects,$(wildcard tests/sim/redis*.c) $(addprefix tests/sim/,\
                   bytes.c chance.c keyspace.c))
 SIM_OBJECTS    := $(filter-out $(SIM_COMPARE).o,$(call objects,$(wildcard tests/sim/*.c)))
-TEST_OBJECTS := $(FUZZ_TARGETS:%=%.o) $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
+TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
                 $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
                 $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
-                $(SIM_OBJECTS) $(SIM_COMPARE).o
+                $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-masters test-topology test-redis-tls test-proxies \
@@ -172,6 +172,7 @@ $(BUILD)/slots/script.o: storage/redis/script.c $(GEN)/slots/scripts.inc $(BUILD
 	@mkdir -p $(@D)
 	@$(COMPILE) -I$(GEN)/slots $(CPPFLAGS) -c -o $@ $<
 
+
 # The product's own hiredis calls, clock and random bytes come to tests/sim/sockets.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
 # in can be led elsewhere.
@@ -184,9 +185,6 @@ $(SIM): $(SIM_OBJECTS) $(CHECKER_RULES) $(BUILD)/librlockd.a
 $(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ -llua5.1 $(LDLIBS) -lm
-$(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
-	@echo "  LINK  $@"
-	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 -include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
@@ -334,6 +332,11 @@ mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word, ONL
 	@/usr/bin/python3 tests/faults/mutants.py $(BUILD) $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED))
 
+fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
+	@tests/packages.sh $(FUZZ_PACKAGES)
+	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
+	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
+
 sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=200 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) $(SIM)
@@ -344,10 +347,6 @@ sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7
 	@tests/packages.sh $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) $(SIM_COMPARE)
 	@$(SIM_COMPARE) redis-server $(or $(SEED),1)
-fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
-	@tests/packages.sh $(FUZZ_PACKAGES)
-	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
-	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
 
 docker-test: ## build the image, run it, take a lock in it
 	@tests/docker/test_docker.sh
