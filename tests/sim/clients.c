@@ -1,11 +1,12 @@
-/* The clients of a run. Each loops until the run is over; what a client does next is chance from
- * the run's seed and the client's own name. */
+/* The clients of a run. Each loops until the run is over; what a client does next is chance
+ * from the run's seed and the client's own name. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/calls.h"
 
-/* A client asks again at most so often with one token, before it leaves the lease to its end. */
+/* A client asks again at most so often with one token, before it leaves the lease to its end.
+ */
 enum { TRIES = 8, PLAIN = 3, FAIR = 2, READ_WRITE = 2, OWNED = 2 };
 
 #define MS CLOCK_NS_PER_MS
@@ -16,8 +17,8 @@ static const char *const read_write[READ_WRITE] = {"rw-a", "rw-b"};
 static const char *const owned[OWNED] = {"owned-a", "owned-b"};
 
 const struct lock_name lock_names[LOCK_COUNT] = {
-    {"lock", "plain-a"}, {"lock", "plain-b"}, {"lock", "plain-c"}, {"lock", "owned-a"},
-    {"lock", "owned-b"}, {"fair", "fair-a"},  {"fair", "fair-b"},  {"write", "rw-a"},
+    {"lock", "plain-a"}, {"lock", "plain-b"},     {"lock", "plain-c"}, {"lock", "owned-a"},
+    {"lock", "owned-b"}, {"fair", "fair-a"},      {"fair", "fair-b"},  {"write", "rw-a"},
     {"write", "rw-b"},   {"permit", PERMITS_NAME}};
 
 struct client;
@@ -70,7 +71,8 @@ static void nap(struct client *client, int64_t least_ms, int64_t most_ms)
     task_sleep(chance_between(chance_of(client), least_ms * 1000, most_ms * 1000) * 1000);
 }
 
-/* --- one lease ------------------------------------------------------------------------------- */
+/* --- one lease -------------------------------------------------------------------------------
+ */
 
 static void give_back(struct client *client, struct lease *lease)
 {
@@ -161,7 +163,8 @@ static void run_cycles(struct client *client)
     }
 }
 
-/* --- which lock --------------------------------------------------------------------------------- */
+/* --- which lock
+ * --------------------------------------------------------------------------------- */
 
 static struct lease pick_plain(struct client *client)
 {
@@ -210,7 +213,8 @@ static struct lease pick_any(struct client *client)
     }
 }
 
-/* --- hanging up ----------------------------------------------------------------------------------- */
+/* --- hanging up
+ * ----------------------------------------------------------------------------------- */
 
 struct impatience {
     struct client *client;
@@ -274,7 +278,8 @@ static void run_stranger(struct client *client)
         bool plainly = likely(client, 50);
         const char *lock = plainly ? one_of(client, plain, PLAIN)
                                    : one_of(client, read_write, READ_WRITE);
-        struct lease lease = lease_make(&client->caller, plainly ? "lock" : "write", lock, NULL);
+        struct lease lease = lease_make(&client->caller, plainly ? "lock" : "write", lock,
+                                        NULL);
         if (likely(client, 10))
             ask_force_unlock(&client->caller, lock);
         else if (likely(client, 50))
@@ -285,7 +290,8 @@ static void run_stranger(struct client *client)
     }
 }
 
-/* --- sessions ---------------------------------------------------------------------------------------- */
+/* --- sessions
+ * ---------------------------------------------------------------------------------------- */
 
 /* A session, those who work in it, and what keeps it alive. */
 struct life {
@@ -422,7 +428,8 @@ static void run_visitor(struct client *client)
     }
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------- */
+/* --- all of them
+ * ----------------------------------------------------------------------------------------- */
 
 static const struct client_kind kinds[] = {
     {"Client", 5, pick_plain, run_cycles},

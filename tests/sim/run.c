@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/base/log.h"
+#include "storage/redis/script.h"
 #include "tests/checker/check.h"
 #include "tests/sim/http.h"
 #include "tests/sim/nemesis.h"
@@ -17,7 +18,8 @@ struct world world;
 
 static const struct run_options *the_options;
 
-/* --- what is written down ---------------------------------------------------------------------- */
+/* --- what is written down
+ * ---------------------------------------------------------------------- */
 
 void record(const char *type, const char *format, ...)
 {
@@ -44,7 +46,8 @@ void trace(const char *format, ...)
     putchar('\n');
 }
 
-/* --- the world ------------------------------------------------------------------------------------ */
+/* --- the world
+ * ------------------------------------------------------------------------------------ */
 
 static int64_t redis_clock_us(void *arg)
 {
@@ -52,16 +55,41 @@ static int64_t redis_clock_us(void *arg)
     return EPOCH_US + now_ns() / 1000 + world.redis_jump_us;
 }
 
+static void add_printable(struct buffer *line, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len && line->len < 1000; i++)
+        buffer_add(line, text[i] >= ' ' && text[i] <= '~' ? &text[i] : "|", 1);
+}
+
+static const char *script_name(struct bytes sha)
+{
+    for (int script = 0; script < SCRIPT_COUNT; script++)
+        if (strncmp(script_row(script)->sha1, sha.text, sha.len) == 0)
+            return script_row(script)->name;
+    return "EVAL";
+}
+
+static void show_request(const struct call *call, const char *reply, size_t len)
+{
+    bool is_script = bytes_is_word(call->argv[0], "evalsha") ||
+                     bytes_is_word(call->argv[0], "eval");
+    struct buffer line = {0};
+
+    for (size_t i = is_script ? 3 : 0; i < call->argc; i++) {
+        add_printable(&line, " ", 1);
+        add_printable(&line, call->argv[i].text, call->argv[i].len);
+    }
+    add_printable(&line, "  ->  ", 6);
+    add_printable(&line, reply, len);
+    trace("redis %lld %s%.*s", (long long)call->client->id,
+          is_script ? script_name(call->argv[1]) : "", (int)line.len, line.text);
+    buffer_release(&line);
+}
+
 static void load_config(struct config *config)
 {
-    static char *const argv[] = {"sim",
-                                 "--watchdog-timeout-ms",
-                                 "3000",
-                                 "--max-wait-ms",
-                                 "40000",
-                                 "--retry-window-ms",
-                                 "12000",
-                                 NULL};
+    static char *const argv[] = {"sim",   "--watchdog-timeout-ms", "3000",  "--max-wait-ms",
+                                 "40000", "--retry-window-ms",     "12000", NULL};
     static char *const no_environment[] = {NULL};
     char error[256];
 
@@ -81,6 +109,7 @@ static void make_world(void)
     json_object_seed(1);
     load_config(&config);
     redis_init(&world.redis, chance_make(world.seed, "redis"), redis_clock_us, NULL);
+    world.redis.observer = world.prints ? show_request : NULL;
     sockets_init(&world.redis, world.seed);
     http_init(world.seed);
     for (int i = 0; i < FRONTS; i++) {
@@ -115,7 +144,8 @@ static void direct(void *arg)
     world.is_over = true;
 }
 
-/* --- what the checker says -------------------------------------------------------------------------- */
+/* --- what the checker says
+ * -------------------------------------------------------------------------- */
 
 /* A run of so many seconds that does less proves little. */
 static void set_bounds(struct bounds *bounds)

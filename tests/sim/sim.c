@@ -1,7 +1,8 @@
-/* sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] [--faults=WORD|none] [--no-drain] [--trace]
- *     [--history=FILE] [--twice]: N runs, with the seeds from S on, J at a time. Exit status 1: a
- * rule was broken, or the same seed gave two histories. With one seed everything happens in this
- * process, for a debugger. */
+/* sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] [--faults=WORD|none] [--no-drain]
+ * [--trace]
+ *     [--history=FILE] [--twice]: N runs, with the seeds from S on, J at a time. Exit status 1:
+ * a rule was broken, or the same seed gave two histories. With one seed everything happens in
+ * this process, for a debugger. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,16 +34,12 @@ static int64_t seeds = 1, job_count = 1;
 static bool twice;
 static struct sums sums;
 
-static const struct option flags[] = {{"seeds", required_argument, NULL, 'n'},
-                                      {"seed", required_argument, NULL, 's'},
-                                      {"seconds", required_argument, NULL, 't'},
-                                      {"jobs", required_argument, NULL, 'j'},
-                                      {"faults", required_argument, NULL, 'f'},
-                                      {"history", required_argument, NULL, 'o'},
-                                      {"trace", no_argument, NULL, 'v'},
-                                      {"twice", no_argument, NULL, '2'},
-                                      {"no-drain", no_argument, NULL, 'd'},
-                                      {NULL, 0, NULL, 0}};
+static const struct option flags[] = {
+    {"seeds", required_argument, NULL, 'n'},   {"seed", required_argument, NULL, 's'},
+    {"seconds", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
+    {"faults", required_argument, NULL, 'f'},  {"history", required_argument, NULL, 'o'},
+    {"trace", no_argument, NULL, 'v'},         {"twice", no_argument, NULL, '2'},
+    {"no-drain", no_argument, NULL, 'd'},      {NULL, 0, NULL, 0}};
 
 static bool read_flags(int argc, char **argv)
 {
@@ -89,15 +86,17 @@ static int64_t real_ms(void)
     return (int64_t)(time(NULL)) * 1000;
 }
 
-/* --- many runs ------------------------------------------------------------------------------------ */
+/* --- many runs
+ * ------------------------------------------------------------------------------------ */
 
 static void complain(const struct job *job)
 {
     const struct run_result *result = job->result;
 
-    printf("sim: seed %llu: %s\n%s\nsim: again: build/tests/sim/sim --seed=%llu --seconds=%lld\n",
-           (unsigned long long)job->seed, result->is_over ? result->rules : "the run broke off",
-           result->report, (unsigned long long)job->seed, (long long)options.seconds);
+    printf(
+        "sim: seed %llu: %s\n%s\nsim: again: build/tests/sim/sim --seed=%llu --seconds=%lld\n",
+        (unsigned long long)job->seed, result->is_over ? result->rules : "the run broke off",
+        result->report, (unsigned long long)job->seed, (long long)options.seconds);
 }
 
 static void count(const struct job *job)
