@@ -22,6 +22,7 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
         lease_reply_failure(request, result->lease);
         return;
     case ACQUIRE_TOO_MANY_WAITERS:
+    case ACQUIRE_MAY_NOT_WAIT:
     case ACQUIRE_DRAINING:
     case ACQUIRE_NOT_EXECUTED:
     case ACQUIRE_UNKNOWN:

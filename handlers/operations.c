@@ -31,6 +31,19 @@ static bool is_every_worker_ready(const struct handler_context *context)
     return atomic_load(context->ready_workers) == context->worker_count;
 }
 
+static json_t *ready_json(const struct handler_context *context)
+{
+    struct topology_state state;
+
+    topology_describe(context->topology, &state);
+    json_t *redis = json_pack("{s:s}", "topology", state.name);
+    if (state.sentinels > 0) {
+        json_object_set_new(redis, "sentinels", json_integer((json_int_t)state.sentinels));
+        json_object_set_new(redis, "failovers", json_integer(state.failovers));
+    }
+    return json_pack("{s:s, s:o}", "status", "ready", "redis", redis);
+}
+
 void operations_readyz(struct http_request *request)
 {
     const struct handler_context *context = http_context(request);
@@ -53,7 +66,7 @@ void operations_readyz(struct http_request *request)
                       json_pack("{s:s}", "outcome", "not-executed"),
                       "another worker of this server has no connection to Redis");
     else
-        http_reply_json(request, 200, json_pack("{s:s}", "status", "ready"));
+        http_reply_json(request, 200, ready_json(context));
 }
 
 void operations_metrics(struct http_request *request)

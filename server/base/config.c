@@ -27,8 +27,32 @@ static const struct setting settings[] = {
      FITTING(0, listen_host), "127.0.0.1:7400",
      "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every address, port 0: any free one"},
     {"redis", "RLOCKD_REDIS", "URL", KIND_TEXT, FIELD(redis_url), FITTING(0, redis_url), "",
-     "redis://[USER:PASSWORD@]HOST[:PORT][/DB] or unix://[USER:PASSWORD@]/PATH[?db=N];\n"
+     "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… (TLS) or\n"
+     "unix://[USER:PASSWORD@]/PATH[?db=N];\n"
      "empty: an embedded Redis with its data in the data directory"},
+    {"redis-user", "RLOCKD_REDIS_USER", "NAME", KIND_TEXT, FIELD(redis_user),
+     FITTING(0, redis_user), "", "the user of Redis, where the URL has none"},
+    {"redis-password-file", "RLOCKD_REDIS_PASSWORD_FILE", "FILE", KIND_TEXT,
+     FIELD(redis_password_file), FITTING(0, redis_password_file), "",
+     "holds the password for Redis, where the URL has none; read at every connect"},
+    {"redis-sentinel-user", "RLOCKD_REDIS_SENTINEL_USER", "NAME", KIND_TEXT,
+     FIELD(redis_sentinel_user), FITTING(0, redis_sentinel_user), "",
+     "the user of the Sentinels; empty: the default user"},
+    {"redis-sentinel-password-file", "RLOCKD_REDIS_SENTINEL_PASSWORD_FILE", "FILE", KIND_TEXT,
+     FIELD(redis_sentinel_password_file), FITTING(0, redis_sentinel_password_file), "",
+     "holds the password for the Sentinels; read at every connect; empty: they need none"},
+    {"redis-tls-ca", "RLOCKD_REDIS_TLS_CA", "FILE", KIND_TEXT, FIELD(redis_tls_ca),
+     FITTING(0, redis_tls_ca), "",
+     "authorities, PEM: Redis needs a certificate that comes from one of them;\n"
+     "read at every connect; empty: those that the system trusts"},
+    {"redis-tls-cert", "RLOCKD_REDIS_TLS_CERT", "FILE", KIND_TEXT, FIELD(redis_tls_cert),
+     FITTING(0, redis_tls_cert), "",
+     "rlockd's certificate for Redis and its chain, PEM; read at every connect; empty: none"},
+    {"redis-tls-key", "RLOCKD_REDIS_TLS_KEY", "FILE", KIND_TEXT, FIELD(redis_tls_key),
+     FITTING(0, redis_tls_key), "", "the key of that certificate, PEM"},
+    {"redis-tls-server-name", "RLOCKD_REDIS_TLS_SERVER_NAME", "NAME", KIND_TEXT,
+     FIELD(redis_tls_server_name), FITTING(0, redis_tls_server_name), "",
+     "what Redis' certificate has to be for; empty: the host that is connected to"},
     {"data-dir", "RLOCKD_DATA_DIR", "DIR", KIND_TEXT, FIELD(data_dir), FITTING(1, data_dir),
      "./rlockd-data", "where the embedded Redis keeps its data and its socket"},
     {"workers", "RLOCKD_WORKERS", "N", KIND_INT, FIELD(workers), 1, 64, "1",
@@ -53,7 +77,9 @@ static const struct setting settings[] = {
      FIELD(max_connections_per_address), 0, 1000000, "0",
      "connections of one client address at a time, more are closed; 0: no limit"},
     {"api-tokens", "RLOCKD_API_TOKENS", "FILE", KIND_TEXT, FIELD(api_tokens),
-     FITTING(0, api_tokens), "", "who may call, with which bearer token; empty: everyone may"},
+     FITTING(0, api_tokens), "",
+     "which callers may use the server, by hashes of their tokens; read again at SIGHUP;\n"
+     "empty: everybody may"},
     {"tls-cert", "RLOCKD_TLS_CERT", "FILE", KIND_TEXT, FIELD(tls_cert), FITTING(0, tls_cert),
      "",
      "the server's certificate and its chain, PEM; read again at SIGHUP; empty: plain HTTP"},
@@ -226,6 +252,16 @@ static const char *variable_find(char *const envp[], const char *name)
     return NULL;
 }
 
+/* What is asked for in place of a server; CONFIG_RUN: nothing. */
+static enum config_outcome read_command(int argc, char *const argv[])
+{
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], "--hash-token") == 0)
+        return CONFIG_HASH_TOKEN;
+    if (argc == 2 && strcmp(argv[1], "--make-token") == 0)
+        return CONFIG_MAKE_TOKEN;
+    return CONFIG_RUN;
+}
+
 /* Notes in values[] what each flag says; nothing is checked yet but the flags themselves. */
 static enum config_outcome read_flags(int argc, char *const argv[],
                                       const char *values[SETTING_COUNT], struct failure failure)
@@ -276,8 +312,10 @@ enum config_outcome config_load(struct config *config, int argc, char *const arg
 {
     const char *values[SETTING_COUNT] = {NULL};
     struct failure failure = {error, error_size};
-    enum config_outcome outcome = read_flags(argc, argv, values, failure);
+    enum config_outcome outcome = read_command(argc, argv);
 
+    if (outcome == CONFIG_RUN)
+        outcome = read_flags(argc, argv, values, failure);
     if (outcome != CONFIG_RUN)
         return outcome;
     memset(config, 0, sizeof(*config));
@@ -329,9 +367,14 @@ void config_help(FILE *out)
         fprintf(out, "      %s, default: %s\n", setting->variable,
                 setting->default_text[0] != '\0' ? setting->default_text : "empty");
     }
-    fputs("  -h, --help\n"
-          "      print this and exit\n"
-          "  -V, --version\n"
-          "      print the version and exit\n",
-          out);
+    fputs(
+        "  --hash-token [NAME]\n"
+        "      read an API token from standard input, print a line for --api-tokens and exit\n"
+        "  --make-token\n"
+        "      print a fresh API token and exit\n"
+        "  -h, --help\n"
+        "      print this and exit\n"
+        "  -V, --version\n"
+        "      print the version and exit\n",
+        out);
 }

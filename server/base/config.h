@@ -13,7 +13,8 @@
 /* DNS allows 253 bytes in a name; Redis URLs hold user and password, each percent-encoded;
  * a prefix is part of every key. */
 #define CONFIG_HOST_SIZE 256
-#define CONFIG_REDIS_URL_SIZE 1024
+#define CONFIG_REDIS_URL_SIZE 2048
+#define CONFIG_REDIS_USER_SIZE 128
 #define CONFIG_KEY_PREFIX_SIZE 257
 #define CONFIG_LIST_SIZE 2048
 
@@ -21,6 +22,11 @@ struct config {
     char listen_host[CONFIG_HOST_SIZE];    /* without brackets; empty: every address */
     uint16_t listen_port;                  /* 0: any free port */
     char redis_url[CONFIG_REDIS_URL_SIZE]; /* unchecked; empty: the embedded Redis */
+    /* Unchecked; files are paths; empty: none */
+    char redis_user[CONFIG_REDIS_USER_SIZE], redis_password_file[PATH_MAX];
+    char redis_sentinel_user[CONFIG_REDIS_USER_SIZE], redis_sentinel_password_file[PATH_MAX];
+    char redis_tls_ca[PATH_MAX], redis_tls_cert[PATH_MAX], redis_tls_key[PATH_MAX];
+    char redis_tls_server_name[CONFIG_HOST_SIZE];
     char data_dir[PATH_MAX];
     int workers;
     int64_t watchdog_timeout_ms;
@@ -40,9 +46,11 @@ struct config {
 };
 
 enum config_outcome {
-    CONFIG_RUN,     /* *config is complete */
-    CONFIG_EXIT_OK, /* --help or --version was asked for, and printed on standard output */
-    CONFIG_ERROR    /* `error` is one line that names the flag or variable and what it allows */
+    CONFIG_RUN,        /* *config is complete */
+    CONFIG_EXIT_OK,    /* --help or --version was asked for, and printed on standard output */
+    CONFIG_HASH_TOKEN, /* --hash-token NAME: argv[2], if there is one, is the name */
+    CONFIG_MAKE_TOKEN, /* --make-token */
+    CONFIG_ERROR /* `error` is one line that names the flag or variable and what it allows */
 };
 
 /* A flag beats its environment variable, the last of several flags wins, and an empty variable

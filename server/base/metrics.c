@@ -63,6 +63,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                                    "Commands that Redis refused or never got."},
     [METRIC_REDIS_UNKNOWN] = {"rlockd_redis_unknown_total", "counter",
                               "Commands whose outcome nobody can know."},
+    [METRIC_REDIS_FAILOVERS] = {"rlockd_redis_failovers_total", "counter",
+                                "Times that another server was found to be the master."},
     [METRIC_CUT_OFF_SILENT] = CUT_OFF,
     [METRIC_CUT_OFF_IDLE] = CUT_OFF,
     [METRIC_CUT_OFF_SLOW_SENDER] = CUT_OFF,
@@ -76,6 +78,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
                                     "Acquisitions of unknown outcome still to be resolved."},
     [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
+    [METRIC_SENTINELS] = {"rlockd_sentinels", "gauge",
+                          "Sentinels known, counted by each worker."},
 };
 
 /* What tells metrics of one name apart; they follow each other. */

@@ -194,7 +194,10 @@ static void send_when_enough(struct redis_link *link)
         return;
     link->gathered = 0;
     /* No callback may come from here. An error is seen again at the end of the turn. */
-    (void)redisBufferWrite(&link->context->c, &all_sent);
+    if (link->tls != NULL)
+        redis_link_write_records(link);
+    else
+        (void)redisBufferWrite(&link->context->c, &all_sent);
 }
 
 static int send_script_as(struct redis_call *call, const char *verb, const char *body,

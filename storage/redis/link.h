@@ -26,10 +26,16 @@ enum {
 };
 
 struct redis_link_options {
-    const struct redis_url *url; /* read at every connect: may name another server by then */
+    /* The first of its hosts is connected to. Read at every connect: may name another server by
+     * then. */
+    const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
     const struct redis_probe *probe; /* NULL: a subscriber's connection, which is not probed */
+    bool is_sentinel;                /* that is asked for a master, and keeps no keys */
+    /* NULL, or finds out which server `url` is to name: comes before every connect, and
+     * redis_link_found() after it, at once or later. */
+    void (*find)(void *arg);
     void (*up)(void *arg);
     void (*down)(void *arg); /* after every pending callback */
     void *arg;
@@ -59,6 +65,12 @@ void redis_link_reconnect(struct redis_link *link, const char *reason);
 /* Gives it up for good. Outside of its callbacks: everything pending ends before it returns,
  * and what the callbacks ask then, too. */
 void redis_link_stop(struct redis_link *link);
+/* Ends what `find` began. `why_not`: no server was found; the connection is tried again later.
+ */
+void redis_link_found(struct redis_link *link, const char *why_not);
+/* A connection that was lost is made anew now, not when its back-off is over. False: the link
+ * has a connection, or is making one. */
+bool redis_link_hurry(struct redis_link *link);
 /* A subscriber's connection has shown that it works: the next one that fails is tried again
  * soon. */
 void redis_link_proven(struct redis_link *link);

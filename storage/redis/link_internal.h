@@ -1,4 +1,5 @@
-/* What the files of a connection share: link.c keeps the connection alive, call.c sends
+/* What the files of a connection share: link.c keeps the connection alive, link_connect.c makes
+ * a new one, link_tls.c encrypts it, link_checks.c looks at what it leads to, call.c sends
  * commands and matches their replies. */
 #ifndef RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
 #define RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
@@ -9,10 +10,13 @@
 #include "server/base/pool.h"
 #include "storage/redis/guard.h"
 #include "storage/redis/link.h"
+#include "storage/redis/prepare.h"
+#include "storage/redis/tls_session.h"
 
 enum link_state {
     LINK_DISCONNECTED, /* until the retry timer fires */
-    LINK_CONNECTING,   /* the socket is connecting, or the first commands are under way */
+    LINK_CONNECTING,   /* a server is looked for, or what connecting needs; the socket connects,
+                          or the first commands are under way */
     LINK_UP,
     LINK_LEAVING, /* sends nothing more; given up when the last reply is there */
     LINK_CLOSING  /* hiredis is running the pending callbacks */
@@ -41,6 +45,11 @@ struct redis_link {
     enum link_state state;
     redisAsyncContext *context; /* NULL while disconnected; hiredis frees it */
     struct redis_guard guard;
+    struct redis_preparation *preparation; /* NULL when up, and between attempts */
+    size_t tried;                          /* of the addresses prepared */
+    struct tls_session *tls;               /* NULL: in the clear, or not connected yet */
+    bool is_secure;                        /* the handshake is done */
+    bool is_unread;                        /* `tls` has more than one turn may read */
     struct loop_watch socket;
     uint32_t watched_events;
     bool write_wanted; /* hiredis has something to send */
@@ -57,6 +66,8 @@ struct redis_link {
     struct pool call_pool;      /* of those with short arguments */
     struct redis_call *refused; /* could not be sent: `refuse` tells them so */
     struct timer refuse;
+    bool is_open;      /* the socket is, or was, connected in this attempt */
+    bool is_explained; /* the end of this attempt or connection: `reason` says why */
     char reason[REDIS_REASON_SIZE];
     /* The last connection that was up, and may have carried commands: Redis' process and the
      * connection's id there (0: none yet). The new ones become these when the connection is up.
@@ -71,8 +82,39 @@ struct redis_link {
 
 /* link.c */
 void redis_link_note_reason(struct redis_link *link, const char *reason);
+/* `detail`, for the log alone, may be NULL. */
+void redis_link_note_detail(struct redis_link *link, const char *reason, const char *detail);
+void redis_link_watch_events(struct redis_link *link, uint32_t epoll_events);
+/* The attempt, or the connection, is over: another follows. */
+void redis_link_went_down(struct redis_link *link);
 /* To be called when a reply shows that this Redis cannot serve any more (a replica now, …). */
 void redis_link_leave(struct redis_link *link, const char *reason);
+
+/* Every check of the connection has passed. */
+void redis_link_became_up(struct redis_link *link);
+
+/* link_connect.c */
+/* Begins an attempt, or goes on with one that waited for what it needs. */
+void redis_link_connect(struct redis_link *link);
+/* An attempt has failed, and the next one is for another address of the same name. */
+bool redis_link_has_more_addresses(const struct redis_link *link);
+void redis_link_forget_prepared(struct redis_link *link);
+/* What it was that did not come before the deadline. */
+const char *redis_link_late_reason(const struct redis_link *link);
+
+/* link_tls.c */
+/* The socket has been connected. */
+void redis_link_begin_tls(struct redis_link *link);
+void redis_link_end_tls(struct redis_link *link);
+/* Sends what was gathered; runs no callback. */
+void redis_link_write_records(struct redis_link *link);
+/* At the end of a turn. */
+void redis_link_turn_tls(struct redis_link *link);
+
+/* link_checks.c */
+/* Logs in and asks what there is to ask; redis_link_became_up() or redis_link_reconnect() comes
+ * of it. */
+void redis_link_check(struct redis_link *link);
 
 /* call.c */
 void redis_link_calls_init(struct redis_link *link);

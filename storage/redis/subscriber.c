@@ -193,6 +193,12 @@ const char *subscriber_trouble(const struct subscriber *subscriber)
     return reason[0] != '\0' ? reason : "no messages of Redis arrive";
 }
 
+void subscriber_follow(struct subscriber *subscriber)
+{
+    if (!redis_link_hurry(subscriber->link))
+        redis_link_reconnect(subscriber->link, "another server is the master");
+}
+
 /* --- subscriptions ------------------------------------------------------------------------ */
 
 void subscriber_add(struct subscriber *subscriber, struct subscription *subscription,

@@ -26,6 +26,9 @@ struct subscriber *subscriber_new(const struct subscriber_options *options);
 /* Every subscription must have been removed. */
 void subscriber_free(struct subscriber *subscriber);
 
+/* The URL names another server now, or one at all: connects to that server. */
+void subscriber_follow(struct subscriber *subscriber);
+
 /* Why messages do not arrive, as one phrase for operators; empty while they do, and for the
  * seconds that a lost connection may take to come back. */
 const char *subscriber_trouble(const struct subscriber *subscriber);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { DEFAULT_PORT = 6379, MAX_DATABASE = 65535 };
+enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, MAX_DATABASE = 65535 };
 
 /* A piece of the URL, not ended by a NUL. */
 struct span {
@@ -18,13 +18,20 @@ struct span {
     size_t len;
 };
 
-static const struct {
-    const char *scheme;
-    const char *error;
-} refused_schemes[] = {
-    {"rediss://", "rediss:// (TLS) is not supported by this version"},
-    {"redis-sentinel://", "redis-sentinel:// is not supported by this version"},
-    {"redis-cluster://", "redis-cluster:// is not supported by this version"},
+static const struct scheme {
+    const char *name;
+    enum redis_topology topology;
+    enum redis_transport transport;
+    bool tls;
+    uint16_t port; /* unless the URL says another */
+} schemes[] = {
+    {"redis://", REDIS_SINGLE, REDIS_TCP, false, REDIS_PORT},
+    {"rediss://", REDIS_SINGLE, REDIS_TCP, true, REDIS_PORT},
+    {"unix://", REDIS_SINGLE, REDIS_UNIX, false, 0},
+    {"redis-sentinel://", REDIS_SENTINEL, REDIS_TCP, false, SENTINEL_PORT},
+    {"rediss-sentinel://", REDIS_SENTINEL, REDIS_TCP, true, SENTINEL_PORT},
+    {"redis-cluster://", REDIS_CLUSTER, REDIS_TCP, false, REDIS_PORT},
+    {"rediss-cluster://", REDIS_CLUSTER, REDIS_TCP, true, REDIS_PORT},
 };
 
 static bool starts_with(const char *text, const char *scheme)
@@ -65,12 +72,12 @@ static const char *parse_userinfo(struct redis_url *url, struct span info)
         return "before the @ there must be user:password or :password";
     struct span user = {info.text, (size_t)(colon - info.text)};
     struct span password = {colon + 1, info.len - user.len - 1};
-    if (!decode(user, url->user, sizeof(url->user)))
+    if (!decode(user, url->login.user, sizeof(url->login.user)))
         return "the user is too long or not percent-encoded correctly";
-    if (!decode(password, url->password, sizeof(url->password)))
+    if (!decode(password, url->login.password, sizeof(url->login.password)))
         return "the password is too long or not percent-encoded correctly";
-    url->has_user = user.len > 0;
-    url->has_password = user.len > 0 || password.len > 0;
+    url->login.has_user = user.len > 0;
+    url->login.has_password = user.len > 0 || password.len > 0;
     return NULL;
 }
 
@@ -88,58 +95,104 @@ static const char *take_userinfo(struct redis_url *url, struct span *authority)
     return parse_userinfo(url, info);
 }
 
-static const char *parse_host(struct redis_url *url, struct span host)
+static const char *parse_name(char name[REDIS_URL_HOST_SIZE], struct span text)
 {
-    static const char host_error[] =
+    static const char name_error[] =
         "the host must be a name, an IPv4 address or an [IPv6 address]";
-    bool bracketed = host.len >= 2 && host.text[0] == '[' && host.text[host.len - 1] == ']';
+    bool bracketed = text.len >= 2 && text.text[0] == '[' && text.text[text.len - 1] == ']';
     struct in6_addr address;
 
     if (bracketed) {
-        host.text++;
-        host.len -= 2;
+        text.text++;
+        text.len -= 2;
     }
-    if (host.len == 0)
+    if (text.len == 0)
         return "the host is missing";
-    if (host.len >= sizeof(url->host))
-        return host_error;
-    for (size_t i = 0; !bracketed && i < host.len; i++)
-        if (!isalnum((unsigned char)host.text[i]) && strchr("-._", host.text[i]) == NULL)
-            return host_error;
-    memcpy(url->host, host.text, host.len);
-    url->host[host.len] = '\0';
-    if (bracketed && inet_pton(AF_INET6, url->host, &address) != 1)
-        return host_error;
+    if (text.len >= REDIS_URL_HOST_SIZE)
+        return name_error;
+    for (size_t i = 0; !bracketed && i < text.len; i++)
+        if (!isalnum((unsigned char)text.text[i]) && strchr("-._", text.text[i]) == NULL)
+            return name_error;
+    memcpy(name, text.text, text.len);
+    name[text.len] = '\0';
+    if (bracketed && inet_pton(AF_INET6, name, &address) != 1)
+        return name_error;
     return NULL;
 }
 
-static const char *parse_tcp(struct redis_url *url, const char *text)
+/* HOST[:PORT] */
+static const char *parse_host(struct redis_host *host, struct span text, uint16_t default_port)
+{
+    const char *colon = memrchr(text.text, ':', text.len);
+    struct span name = text;
+    int port = default_port;
+
+    if (colon != NULL && memchr(colon, ']', text.len - (size_t)(colon - text.text)) == NULL) {
+        name.len = (size_t)(colon - text.text);
+        struct span digits = {colon + 1, text.len - name.len - 1};
+        if (!parse_number(digits, 1, UINT16_MAX, &port))
+            return "the port must be from 1 to 65535 (a / in a password is written %2F)";
+    }
+    host->port = (uint16_t)port;
+    return parse_name(host->host, name);
+}
+
+static const char *parse_hosts(struct redis_url *url, struct span list, uint16_t default_port)
+{
+    for (;;) {
+        if (url->host_count == REDIS_URL_HOSTS_MAX)
+            return "there are more than 16 hosts";
+        const char *comma = memchr(list.text, ',', list.len);
+        struct span host = {list.text, comma != NULL ? (size_t)(comma - list.text) : list.len};
+        const char *error = parse_host(&url->hosts[url->host_count], host, default_port);
+        if (error != NULL)
+            return error;
+        url->host_count++;
+        if (comma == NULL)
+            return NULL;
+        if (url->topology == REDIS_SINGLE)
+            return "several hosts need redis-sentinel:// or redis-cluster://";
+        list.text += host.len + 1;
+        list.len -= host.len + 1;
+    }
+}
+
+/* /MASTER, which is taken off the front of `rest`. */
+static const char *take_master(struct redis_url *url, const char **rest)
+{
+    static const char master_error[] =
+        "after the Sentinels there must be / and the master's name, as in "
+        "redis-sentinel://h1,h2/mymaster";
+    struct span name = {*rest + 1, **rest == '/' ? strcspn(*rest + 1, "/?#") : 0};
+
+    if (name.len == 0)
+        return master_error;
+    if (!decode(name, url->master_name, sizeof(url->master_name)) ||
+        text_has_control(url->master_name, strlen(url->master_name)))
+        return "the master's name is too long or not percent-encoded correctly";
+    *rest = name.text + name.len;
+    return NULL;
+}
+
+static const char *parse_tcp(struct redis_url *url, const char *text, uint16_t default_port)
 {
     struct span authority = {text, strcspn(text, "/?#")};
     const char *rest = text + authority.len;
     const char *error = take_userinfo(url, &authority);
-    int port = DEFAULT_PORT;
 
-    if (error != NULL)
+    if (error == NULL)
+        error = parse_hosts(url, authority, default_port);
+    if (error == NULL && url->topology == REDIS_SENTINEL)
+        error = take_master(url, &rest);
+    if (error != NULL || rest[0] == '\0' || strcmp(rest, "/") == 0)
         return error;
-    struct span host = authority;
-    const char *colon = memrchr(authority.text, ':', authority.len);
-    if (colon != NULL &&
-        memchr(colon, ']', authority.len - (size_t)(colon - authority.text)) == NULL) {
-        host.len = (size_t)(colon - authority.text);
-        struct span digits = {colon + 1, authority.len - host.len - 1};
-        if (!parse_number(digits, 1, UINT16_MAX, &port))
-            return "the port must be from 1 to 65535 (a / in a password is written %2F)";
-    }
-    error = parse_host(url, host);
-    if (error != NULL)
-        return error;
-    url->port = (uint16_t)port;
-    if (rest[0] == '\0' || strcmp(rest, "/") == 0)
-        return NULL;
     struct span database = {rest + 1, strlen(rest + 1)};
     if (rest[0] != '/' || !parse_number(database, 0, MAX_DATABASE, &url->database))
-        return "after the host there may only be / and a database from 0 to 65535";
+        return url->topology == REDIS_SENTINEL
+                   ? "after the master there may only be / and a database from 0 to 65535"
+                   : "after the host there may only be / and a database from 0 to 65535";
+    if (url->topology == REDIS_CLUSTER && url->database != 0)
+        return "a cluster has no database but 0";
     return NULL;
 }
 
@@ -170,18 +223,19 @@ static const char *parse_unix(struct redis_url *url, const char *text)
 
 static const char *parse(struct redis_url *url, const char *text)
 {
-    for (size_t i = 0; i < sizeof(refused_schemes) / sizeof(refused_schemes[0]); i++)
-        if (starts_with(text, refused_schemes[i].scheme))
-            return refused_schemes[i].error;
-    if (starts_with(text, "redis://")) {
-        url->transport = REDIS_TCP;
-        return parse_tcp(url, text + strlen("redis://"));
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        const struct scheme *scheme = &schemes[i];
+        if (!starts_with(text, scheme->name))
+            continue;
+        url->topology = scheme->topology;
+        url->transport = scheme->transport;
+        url->tls = scheme->tls;
+        const char *rest = text + strlen(scheme->name);
+        return scheme->transport == REDIS_UNIX ? parse_unix(url, rest)
+                                               : parse_tcp(url, rest, scheme->port);
     }
-    if (starts_with(text, "unix://")) {
-        url->transport = REDIS_UNIX;
-        return parse_unix(url, text + strlen("unix://"));
-    }
-    return "a Redis URL begins with redis:// or unix://";
+    return "a Redis URL begins with redis://, rediss://, unix://, redis-sentinel:// or "
+           "redis-cluster://";
 }
 
 int redis_url_parse(struct redis_url *url, const char *text, char *error, size_t error_size)
@@ -192,6 +246,34 @@ int redis_url_parse(struct redis_url *url, const char *text, char *error, size_t
         return 0;
     snprintf(error, error_size, "%s", fault);
     return -1;
+}
+
+int redis_url_of_server(struct redis_url *server, const struct redis_url *url, const char *host,
+                        uint16_t port)
+{
+    size_t len = strlen(host);
+
+    if (len == 0 || len >= REDIS_URL_HOST_SIZE)
+        return -1;
+    memset(server, 0, sizeof(*server));
+    server->tls = url->tls;
+    server->tls_files = url->tls_files;
+    server->login = url->login;
+    server->database = url->database;
+    server->host_count = 1;
+    server->hosts[0].port = port;
+    memcpy(server->hosts[0].host, host, len);
+    return 0;
+}
+
+int redis_url_of_sentinel(struct redis_url *sentinel, const struct redis_url *url,
+                          const char *host, uint16_t port)
+{
+    if (redis_url_of_server(sentinel, url, host, port) != 0)
+        return -1;
+    sentinel->login = url->sentinel_login;
+    sentinel->database = 0;
+    return 0;
 }
 
 static void append(char text[REDIS_URL_TEXT_SIZE], const char *format, ...)
@@ -216,19 +298,39 @@ static void append_encoded(char text[REDIS_URL_TEXT_SIZE], const char *in)
     }
 }
 
+static const char *scheme_of(const struct redis_url *url)
+{
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+        if (schemes[i].topology == url->topology && schemes[i].transport == url->transport &&
+            schemes[i].tls == url->tls)
+            return schemes[i].name;
+    return "";
+}
+
+static void append_hosts(char text[REDIS_URL_TEXT_SIZE], const struct redis_url *url)
+{
+    for (size_t i = 0; i < url->host_count; i++) {
+        const struct redis_host *host = &url->hosts[i];
+        append(text, "%s", i > 0 ? "," : "");
+        append(text, strchr(host->host, ':') != NULL ? "[%s]:%d" : "%s:%d", host->host,
+               host->port);
+    }
+}
+
 void redis_url_describe(const struct redis_url *url, char text[REDIS_URL_TEXT_SIZE])
 {
     bool is_unix = url->transport == REDIS_UNIX;
 
     text[0] = '\0';
-    append(text, is_unix ? "unix://" : "redis://");
-    append_encoded(text, url->user);
-    append(text, "%s", url->has_password ? ":***@" : "");
-    if (is_unix)
-        append_encoded(text, url->path);
-    else
-        append(text, strchr(url->host, ':') != NULL ? "[%s]:%d" : "%s:%d", url->host,
-               url->port);
+    append(text, "%s", scheme_of(url));
+    append_encoded(text, url->login.user);
+    append(text, "%s", url->login.has_password ? ":***@" : "");
+    append_encoded(text, url->path);
+    append_hosts(text, url);
+    if (url->topology == REDIS_SENTINEL) {
+        append(text, "/");
+        append_encoded(text, url->master_name);
+    }
     if (url->database != 0)
         append(text, is_unix ? "?db=%d" : "/%d", url->database);
 }

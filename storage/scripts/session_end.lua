@@ -12,9 +12,9 @@
 -- Replies  released, leases released so far, [ref, ...] | open, remaining ms: not expired
 --          ended, reason: before, and for another reason
 --
--- The same again gives the same reply within the window: a lease counts when its note goes, also
--- where two front ends work off one session. The first write is one that Redis
--- allows when memory is short.
+-- The same again gives the same reply within the window: a lease counts when its note goes,
+-- also where two front ends work off one session. The first write is one that Redis allows when
+-- memory is short.
 -- modules
 
 local now = lib.number.epoch_ms()

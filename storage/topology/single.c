@@ -3,11 +3,6 @@
 
 #include "storage/topology/topology_internal.h"
 
-struct single {
-    struct topology topology;
-    struct topology_node node;
-};
-
 static struct single *single_of(struct topology *topology)
 {
     return (struct single *)topology;
@@ -27,41 +22,39 @@ static void on_down(void *arg)
     single->topology.options.down(single->topology.options.arg);
 }
 
-static bool start_node(struct single *single)
+int single_start_node(struct single *single, const struct redis_link_options *commands)
 {
     const struct topology_options *options = &single->topology.options;
     struct topology_node *node = &single->node;
-    const struct redis_link_options link_options = {.url = options->url,
-                                                    .loop = options->loop,
-                                                    .metrics = options->metrics,
-                                                    .probe = options->probe,
-                                                    .up = on_up,
-                                                    .down = on_down,
-                                                    .arg = single};
 
-    node->commands = redis_link_new(&link_options);
+    node->commands = redis_link_new(commands);
     if (node->commands == NULL)
-        return false;
+        return -1;
     const struct subscriber_options subscriber_options = {
-        .url = options->url,
+        .url = commands->url,
         .loop = options->loop,
         .metrics = options->metrics,
         .commands = node->commands,
         .heart_channel = options->heart_channel};
     node->subscriber = subscriber_new(&subscriber_options);
-    return node->subscriber != NULL;
+    return node->subscriber != NULL ? 0 : -1;
 }
 
-static void single_free(struct topology *topology)
+void single_release_node(struct single *single)
 {
-    struct single *single = single_of(topology);
-
     if (single->node.commands != NULL)
         redis_link_stop(single->node.commands);
     if (single->node.subscriber != NULL)
         subscriber_free(single->node.subscriber);
     if (single->node.commands != NULL)
         redis_link_free(single->node.commands);
+}
+
+static void single_free(struct topology *topology)
+{
+    struct single *single = single_of(topology);
+
+    single_release_node(single);
     free(single);
 }
 
@@ -72,18 +65,25 @@ static struct topology *single_start(const struct topology_options *options)
     if (single == NULL)
         return NULL;
     single->topology = (struct topology){.ops = &topology_single, .options = *options};
-    if (start_node(single))
+    const struct redis_link_options commands = {.url = options->url,
+                                                .loop = options->loop,
+                                                .metrics = options->metrics,
+                                                .probe = options->probe,
+                                                .up = on_up,
+                                                .down = on_down,
+                                                .arg = single};
+    if (single_start_node(single, &commands) == 0)
         return &single->topology;
     single_free(&single->topology);
     return NULL;
 }
 
-static void single_stop(struct topology *topology)
+void single_stop(struct topology *topology)
 {
     redis_link_stop(single_of(topology)->node.commands);
 }
 
-static bool single_is_ready(const struct topology *topology, const char **why_not)
+bool single_is_ready(const struct topology *topology, const char **why_not)
 {
     const struct redis_link *commands = ((const struct single *)topology)->node.commands;
 
@@ -92,7 +92,7 @@ static bool single_is_ready(const struct topology *topology, const char **why_no
     return redis_link_is_up(commands);
 }
 
-static const char *single_trouble(const struct topology *topology)
+const char *single_trouble(const struct topology *topology)
 {
     const struct topology_node *node = &((const struct single *)topology)->node;
 
@@ -101,47 +101,50 @@ static const char *single_trouble(const struct topology *topology)
     return subscriber_trouble(node->subscriber);
 }
 
-static struct topology_node *single_node_of(struct topology *topology,
-                                            const struct redis_tag *tag)
+static void single_describe(const struct topology *topology, struct topology_state *state)
+{
+    (void)topology;
+    *state = (struct topology_state){.name = "single"};
+}
+
+struct topology_node *single_node_of(struct topology *topology, const struct redis_tag *tag)
 {
     (void)tag;
     return &single_of(topology)->node;
 }
 
-static struct topology_node *single_next_node(struct topology *topology,
-                                              struct topology_node *node)
+struct topology_node *single_next_node(struct topology *topology, struct topology_node *node)
 {
     return node == NULL ? &single_of(topology)->node : NULL;
 }
 
-static void single_script(struct topology *topology, const struct script_call *call,
-                          redis_done *done, void *arg)
+void single_script(struct topology *topology, const struct script_call *call, redis_done *done,
+                   void *arg)
 {
     redis_link_script(single_of(topology)->node.commands, call, done, arg);
 }
 
-static void single_command(struct topology *topology, const struct redis_tag *tag,
-                           const struct redis_command *command, redis_done *done, void *arg)
+void single_command(struct topology *topology, const struct redis_tag *tag,
+                    const struct redis_command *command, redis_done *done, void *arg)
 {
     (void)tag;
     redis_link_command(single_of(topology)->node.commands, command, done, arg);
 }
 
-static void single_node_command(struct topology *topology, struct topology_node *node,
-                                const struct redis_command *command, redis_done *done,
-                                void *arg)
+void single_node_command(struct topology *topology, struct topology_node *node,
+                         const struct redis_command *command, redis_done *done, void *arg)
 {
     (void)topology;
     redis_link_command(node->commands, command, done, arg);
 }
 
-static void single_subscribe(struct topology *topology, struct subscription *subscription,
-                             const char *channel, size_t len)
+void single_subscribe(struct topology *topology, struct subscription *subscription,
+                      const char *channel, size_t len)
 {
     subscriber_add(single_of(topology)->node.subscriber, subscription, channel, len);
 }
 
-static void single_unsubscribe(struct topology *topology, struct subscription *subscription)
+void single_unsubscribe(struct topology *topology, struct subscription *subscription)
 {
     subscriber_remove(single_of(topology)->node.subscriber, subscription);
 }
@@ -151,6 +154,7 @@ const struct topology_ops topology_single = {.start = single_start,
                                              .free = single_free,
                                              .is_ready = single_is_ready,
                                              .trouble = single_trouble,
+                                             .describe = single_describe,
                                              .node_of = single_node_of,
                                              .next_node = single_next_node,
                                              .script = single_script,

@@ -3,12 +3,21 @@
 
 static const struct topology_ops *ops_for(const struct redis_url *url)
 {
-    switch (url->transport) {
-    case REDIS_TCP:
-    case REDIS_UNIX:
+    switch (url->topology) {
+    case REDIS_SENTINEL:
+        return &topology_sentinel;
+    case REDIS_SINGLE:
+    case REDIS_CLUSTER:
         break;
     }
     return &topology_single;
+}
+
+const char *topology_unsupported(const struct redis_url *url)
+{
+    if (url->topology == REDIS_CLUSTER)
+        return "redis-cluster:// is not supported by this version";
+    return NULL;
 }
 
 struct topology *topology_new(const struct topology_options *options)
@@ -29,6 +38,11 @@ void topology_free(struct topology *topology)
 const char *topology_trouble(const struct topology *topology)
 {
     return topology->ops->trouble != NULL ? topology->ops->trouble(topology) : "";
+}
+
+void topology_describe(const struct topology *topology, struct topology_state *state)
+{
+    topology->ops->describe(topology, state);
 }
 
 bool topology_is_ready(const struct topology *topology, const char **why_not)

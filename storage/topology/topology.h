@@ -32,6 +32,9 @@ struct topology_options {
     void *arg;
 };
 
+/* Why this version cannot serve from what the URL names, or NULL. */
+const char *topology_unsupported(const struct redis_url *url);
+
 /* Starts connecting. The options' pointers must outlive the topology. NULL: out of memory. */
 struct topology *topology_new(const struct topology_options *options);
 /* Sends nothing more. Outside of its callbacks: every pending command ends before this returns,
@@ -47,6 +50,15 @@ bool topology_is_ready(const struct topology *topology, const char **why_not);
 /* What is wrong although every key can be reached, as one phrase for operators; empty when
  * nothing is. */
 const char *topology_trouble(const struct topology *topology);
+
+/* What operators are told of a topology. */
+struct topology_state {
+    const char *name;
+    size_t sentinels;  /* known; 0: there are none */
+    int64_t failovers; /* seen since the start */
+};
+
+void topology_describe(const struct topology *topology, struct topology_state *state);
 
 /* Runs a script where its tag is. `done` comes exactly once, and later; REDIS_REFUSED when that
  * Redis cannot be reached. The arguments are copied. */

@@ -17,6 +17,7 @@ struct topology_ops {
     void (*free)(struct topology *topology);
     bool (*is_ready)(const struct topology *topology, const char **why_not);
     const char *(*trouble)(const struct topology *topology); /* NULL: it knows of none */
+    void (*describe)(const struct topology *topology, struct topology_state *state);
     struct topology_node *(*node_of)(struct topology *topology, const struct redis_tag *tag);
     struct topology_node *(*next_node)(struct topology *topology, struct topology_node *node);
     void (*script)(struct topology *topology, const struct script_call *call, redis_done *done,
@@ -36,6 +37,32 @@ struct topology {
     struct topology_options options;
 };
 
-extern const struct topology_ops topology_single; /* single.c */
+extern const struct topology_ops topology_single;   /* single.c */
+extern const struct topology_ops topology_sentinel; /* sentinel.c */
+
+/* single.c: a topology of one node, and what another kind with one node takes from it. */
+struct single {
+    struct topology topology;
+    struct topology_node node;
+};
+
+/* The node's connections. Non-zero: out of memory. */
+int single_start_node(struct single *single, const struct redis_link_options *commands)
+    __attribute__((warn_unused_result));
+void single_release_node(struct single *single);
+void single_stop(struct topology *topology);
+bool single_is_ready(const struct topology *topology, const char **why_not);
+const char *single_trouble(const struct topology *topology);
+struct topology_node *single_node_of(struct topology *topology, const struct redis_tag *tag);
+struct topology_node *single_next_node(struct topology *topology, struct topology_node *node);
+void single_script(struct topology *topology, const struct script_call *call, redis_done *done,
+                   void *arg);
+void single_command(struct topology *topology, const struct redis_tag *tag,
+                    const struct redis_command *command, redis_done *done, void *arg);
+void single_node_command(struct topology *topology, struct topology_node *node,
+                         const struct redis_command *command, redis_done *done, void *arg);
+void single_subscribe(struct topology *topology, struct subscription *subscription,
+                      const char *channel, size_t len);
+void single_unsubscribe(struct topology *topology, struct subscription *subscription);
 
 #endif

@@ -202,7 +202,6 @@ static void park(struct acquisition *acquisition, int64_t remaining_ms)
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
     timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
               acquisition->deadline_ns);
-    acquisition->parked(acquisition->arg);
     waiter_join(acquirer->options.waiters, &acquisition->waiter, name, len,
                 acquisition->generation, remaining_ms);
     if (acquisition->lease_generation != waiters_lease_generation(acquirer->options.waiters) &&
@@ -240,6 +239,8 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     } else if (acquisition->state == TRYING_FULL || is_full(acquirer)) {
         metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
         acquisition_finish_as(acquisition, ACQUIRE_TOO_MANY_WAITERS);
+    } else if (!acquisition->may_wait(acquisition->arg)) {
+        acquisition_finish_as(acquisition, ACQUIRE_MAY_NOT_WAIT);
     } else {
         park(acquisition, sleep_ms);
     }
@@ -319,7 +320,7 @@ static void on_deadline(void *arg)
 }
 
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
-                                  int64_t deadline_ns, void (*parked)(void *arg),
+                                  int64_t deadline_ns, bool (*may_wait)(void *arg),
                                   acquire_done *done, void *arg)
 {
     struct acquisition *acquisition = pool_take(&acquirer->pool);
@@ -337,7 +338,7 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
                    .arg = acquisition},
         .deadline = {.fire = on_deadline, .arg = acquisition},
         .deadline_ns = deadline_ns,
-        .parked = parked,
+        .may_wait = may_wait,
         .done = done,
         .arg = arg,
     };

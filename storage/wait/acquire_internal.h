@@ -46,7 +46,7 @@ struct acquisition {
     int64_t parked_ns;         /* when the wait began; 0: it has not */
     uint64_t generation;       /* waiters_generation() before that attempt */
     uint64_t lease_generation; /* waiters_lease_generation() before that attempt */
-    void (*parked)(void *arg);
+    bool (*may_wait)(void *arg);
     acquire_done *done;
     void *arg;
     struct lease *orphan; /* of ORPHANED: a copy of the lease */

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "server/base/clock.h"
+#include "server/base/text.h"
 #include "storage/objects/key.h"
 #include "storage/objects/lease.h"
 
@@ -34,10 +35,11 @@ struct wait_queue {
     /* The baton goes to waiters that want less than this: an attempt that wanted as much was
      * in vain. INT64_MAX: to any. */
     int64_t wants_below;
-    bool woken_again;    /* a wake-up came while the baton was not free */
-    uint64_t generation; /* that of all queues, at the last wake-up */
-    int64_t woken_ns;    /* when the last message came that wakes */
-    struct timer timer;  /* the next poll; without waiters the end of the queue */
+    bool woken_again;      /* a wake-up came while the baton was not free */
+    uint64_t generation;   /* that of all queues, at the last wake-up */
+    int64_t woken_ns;      /* when the last message came that wakes */
+    int64_t held_until_ns; /* as a message told, for whoever holds then; 0: none did */
+    struct timer timer;    /* the next poll; without waiters the end of the queue */
     enum wait_kind kind;
     size_t len;
     char key[]; /* struct queue_key */
@@ -167,6 +169,9 @@ static void sleep_for(struct wait_queue *queue, int64_t remaining_ms)
 
     if (remaining_ms >= 0 && remaining_ms < sleep_ns / CLOCK_NS_PER_MS)
         sleep_ns = remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
+    /* A message may have come during the attempt, and be newer than what the attempt found. */
+    if (queue->held_until_ns > now_ns && queue->held_until_ns < now_ns + sleep_ns)
+        sleep_ns = queue->held_until_ns - now_ns;
     timer_arm(loop_timers(loop), &queue->timer, now_ns + sleep_ns);
 }
 
@@ -222,10 +227,43 @@ static bool wakes(enum wait_kind kind, const char *payload, size_t len)
     return false;
 }
 
+/* "held <ms>": a fair lock lasts so long, which the waiter that is next may not know. False:
+ * another message. */
+static bool read_held(const struct wait_queue *queue, const char *payload, size_t len,
+                      int64_t *ms)
+{
+    static const char word[] = "held ";
+    enum { WORD_LEN = sizeof(word) - 1, NUMBER_MAX = 18 };
+    char number[NUMBER_MAX + 1];
+
+    if (queue->kind != WAIT_FAIR || len <= WORD_LEN || len > WORD_LEN + NUMBER_MAX ||
+        memcmp(payload, word, WORD_LEN) != 0)
+        return false;
+    memcpy(number, payload + WORD_LEN, len - WORD_LEN);
+    number[len - WORD_LEN] = '\0';
+    return text_parse_int64(number, ms) && *ms >= 0;
+}
+
+/* The queue sleeps no longer than until then; its next poll is not put off. */
+static void sleep_until_free(struct wait_queue *queue, int64_t ms)
+{
+    struct loop *loop = queue->owner->options.loop;
+
+    if (ms > POLL_NS / CLOCK_NS_PER_MS * 2)
+        return; /* the queue polls before that */
+    queue->held_until_ns = loop_now_ns(loop) + ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
+    if (queue->waiting != NULL && queue->baton == NULL &&
+        (!timer_is_armed(&queue->timer) || queue->timer.at_ns > queue->held_until_ns))
+        timer_arm(loop_timers(loop), &queue->timer, queue->held_until_ns);
+}
+
 static void on_message(void *arg, const char *payload, size_t len)
 {
     struct wait_queue *queue = arg;
+    int64_t held_ms;
 
+    if (read_held(queue, payload, len, &held_ms))
+        sleep_until_free(queue, held_ms);
     if (!wakes(queue->kind, payload, len))
         return;
     metrics_add(queue->owner->options.metrics, METRIC_WAKE_MESSAGES, 1);

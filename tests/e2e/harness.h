@@ -144,7 +144,9 @@ double front_metric(struct front *fe, const char *family, const char *labels);
 struct redis {
     struct world *world;
     struct child *child;
-    int number; /* no other of this world has it */
+    int number;    /* no other of this world has it */
+    char host[16]; /* of TCP; empty: there is a socket only */
+    int port;
     char dir[80];
     char socket[96];
     char url[128];
@@ -154,6 +156,8 @@ struct redis {
 /* A private redis-server on a unix socket, append-only file on; pairs of setting and value for
  * CONFIG SET, NULL at the end. */
 struct redis *redis_start(struct world *w, ...) __attribute__((sentinel));
+/* E2E_REDIS=sentinel: every private Redis has a Sentinel, and its URL names that. */
+bool redis_is_sentinel(void);
 /* E2E_REDIS_CLUSTER=1: every private Redis is a cluster of one server that owns all slots. It
  * has only database 0, and refuses a command or a script whose keys are in different slots. */
 bool redis_is_cluster(void);
@@ -246,6 +250,14 @@ struct call *call_put(struct front *fe, const char *name, const char *token, con
 bool call_done(struct call *call);
 struct reply *call_await(struct call *call, int64_t ms);
 void call_hang_up(struct call *call);
+
+/* ---- API tokens: harness_tokens.c ---- */
+
+/* A new or overwritten file for --api-tokens in the world's directory. A token in braces stands
+ * for its hash: "ci {secret} lock=*\n". */
+const char *tokens_write(struct world *w, const char *name, const char *lines);
+/* An Authorization header. */
+const char *bearer(struct world *w, const char *token);
 
 /* ---- bytes on a socket: harness_raw.c ---- */
 

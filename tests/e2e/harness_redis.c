@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include "harness_world.h"
+#include "sentinel.h"
 
 enum {
     REDIS_FLAGS_MAX = 48,
     REDIS_START_MS = 10000,
-    CLUSTER_PORT = 7000,
+    FIRST_PORT = 7000,
+    SENTINEL_CALM_MS = 600000,
     CLUSTER_SLOTS = 16384,
     CLUSTER_BATCH = 1024
 };
@@ -47,17 +49,37 @@ bool redis_is_cluster(void)
     return wanted != NULL && strcmp(wanted, "1") == 0;
 }
 
-/* A server of a cluster listens on TCP in any case, on two ports. So that no two of them meet,
- * each test program has an address of its own, and each of its servers a port. */
-static size_t add_cluster_flags(struct redis *redis, const char **argv, size_t len)
+bool redis_is_sentinel(void)
 {
-    struct world *w = redis->world;
+    const char *wanted = getenv("E2E_REDIS");
+
+    return wanted != NULL && strcmp(wanted, "sentinel") == 0;
+}
+
+/* A server of a cluster listens on two ports. So that no two servers meet, each test program
+ * has an address of its own, and each of its servers a port. */
+static void take_address(struct redis *redis)
+{
     unsigned pid = (unsigned)getpid() & 0x3fffff;
 
+    snprintf(redis->host, sizeof(redis->host), "127.%u.%u.%u", 64 + (pid >> 16),
+             pid >> 8 & 0xff, pid & 0xff);
+    redis->port = FIRST_PORT + redis->number;
+}
+
+static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
+{
     argv[len++] = "--bind";
-    argv[len++] = text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
+    argv[len++] = redis->host;
     argv[len++] = "--port";
-    argv[len++] = text(w, "%d", CLUSTER_PORT + redis->number);
+    argv[len++] = text(redis->world, "%d", redis->port);
+    argv[len++] = "--replica-announce-ip";
+    argv[len++] = redis->host;
+    return len;
+}
+
+static size_t add_cluster_flags(const char **argv, size_t len)
+{
     argv[len++] = "--cluster-enabled";
     argv[len++] = "yes";
     argv[len++] = "--cluster-config-file";
@@ -94,7 +116,9 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     while (argv[len] != NULL)
         len++;
-    len = redis_is_cluster() ? add_cluster_flags(redis, argv, len) : add_plain_flags(argv, len);
+    len = redis->port != 0 ? add_tcp_flags(redis, argv, len) : add_plain_flags(argv, len);
+    if (redis_is_cluster())
+        len = add_cluster_flags(argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
         argv[len++] = *flags++;
     redis->child = child_start(w, "redis", argv, NULL);
@@ -163,12 +187,10 @@ void redis_connect(struct redis *redis)
         become_cluster(redis);
 }
 
-struct redis *redis_start(struct world *w, ...)
+static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *flags)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
     int n = w->inside->children_len;
-    const char *flag, *value;
-    va_list args;
 
     if (redis == NULL)
         abort();
@@ -177,11 +199,31 @@ struct redis *redis_start(struct world *w, ...)
     snprintf(redis->dir, sizeof(redis->dir), "%s/r%d", w->dir, n);
     snprintf(redis->socket, sizeof(redis->socket), "%s/s", redis->dir);
     snprintf(redis->url, sizeof(redis->url), "unix://%s", redis->socket);
+    if (on_tcp)
+        take_address(redis);
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
-    redis_relaunch(redis, NULL);
+    redis_relaunch(redis, flags);
     world_defer(w, redis_undo, redis);
     redis_connect(redis);
+    return redis;
+}
+
+struct redis *redis_start_tcp(struct world *w, const char *const *flags)
+{
+    return redis_new(w, true, flags);
+}
+
+struct redis *redis_start(struct world *w, ...)
+{
+    struct redis *redis = redis_new(w, redis_is_cluster() || redis_is_sentinel(), NULL);
+    const char *flag, *value;
+    va_list args;
+
+    if (redis_is_sentinel()) {
+        struct sentinel *sentinel = sentinel_start(redis, 1, SENTINEL_CALM_MS);
+        snprintf(redis->url, sizeof(redis->url), "%s", sentinel_url(&sentinel, 1));
+    }
     va_start(args, w);
     while ((flag = va_arg(args, const char *)) != NULL) {
         value = va_arg(args, const char *);

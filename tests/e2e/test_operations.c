@@ -72,7 +72,8 @@ static void test_metrics_move(struct world *w)
     wait_until(front_metric(w->a, "rlockd_waiters", NULL) == 1, 5000);
     /* A release before Redis has acknowledged the subscription wakes nobody by a message. */
     wait_until(redis_do(w->redis, "PUBSUB NUMSUB redisson_lock__channel:{move}")
-                       ->element[1]->integer == 1,
+                       ->element[1]
+                       ->integer == 1,
                5000);
     assert_true(front_metric(w->a, "rlockd_connections", NULL) >= 2);
     expect_status(lock_release(w->a, "move", holder), 200);

@@ -16,7 +16,8 @@ NO_LINK = r"storage/redis/(call|probe|reply|script|script_call|subscription)\.h"
 ROOMS = [
     (r"server/base/.*", []),
     (r"server/http/.*", []),
-    (r"server/(main|worker)\.[ch]", [r"server/.*", r"storage/.*", r"handlers/.*"]),
+    (r"server/(main|worker|redis_settings)\.[ch]",
+     [r"server/.*", r"storage/.*", r"handlers/.*"]),
     (r"storage/redis/.*", [r"scripts\.inc", r"script_args\.h"]),
     (r"storage/topology/.*", [r"storage/redis/.*"]),
     (r"storage/objects/.*", [r"storage/topology/.*", NO_LINK, r"script_args\.h"]),
@@ -29,7 +30,7 @@ ROOMS = [
 # Each foreign library has one home (tests may use all of them).
 LIBRARIES = [
     (r"microhttpd\.h", r"server/http/http\w*\.[ch]"),
-    (r"gnutls/.*", r"server/http/tls\.c"),
+    (r"gnutls/.*", r"server/http/(tls|auth_hash)\.c|storage/redis/tls_session\.c"),
     (r"hiredis/.*", r"storage/redis/.*"),
     (r"jansson\.h", r"server/.*|handlers/.*"),
     (r"uuid/.*|uuid\.h", r"server/base/token\.c"),

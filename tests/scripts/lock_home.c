@@ -70,6 +70,11 @@ redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_
                ARGS(id, attempt, "", keep_place, WINDOW));
 }
 
+redisReply *lock_force_read(const char *token, const char *holder)
+{
+    return run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED), ARGS(WINDOW, token, holder));
+}
+
 redisReply *lock_force(const char *token)
 {
     return run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED), ARGS(WINDOW, token));

@@ -40,6 +40,7 @@ redisReply *lock_renew(const char *id, const char *ttl);
 redisReply *lock_release(const char *id);
 redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place);
 redisReply *lock_force(const char *token);
+redisReply *lock_force_read(const char *token, const char *holder);
 /* The fencing token of a reply to a grant; fails for any other reply. */
 const char *token_of(redisReply *reply);
 

@@ -42,6 +42,7 @@ struct lock_store {
 struct client {
     struct lease lease;
     struct acquisition *acquisition;
+    bool must_not_wait;
     unsigned parked, done, withdrawn, places_kept, unprepared;
     size_t withdrawn_after; /* so many attempts of everyone's */
     struct acquire_result result;
@@ -183,11 +184,12 @@ static inline enum acquire_outcome ended_as(enum attempt_outcome outcome)
     return ACQUIRE_UNKNOWN;
 }
 
-static inline void on_parked(void *arg)
+static inline bool may_wait(void *arg)
 {
     struct client *client = arg;
 
-    client->parked++;
+    client->parked += !client->must_not_wait;
+    return !client->must_not_wait;
 }
 
 static inline void on_done(void *arg, const struct acquire_result *result)
@@ -202,7 +204,7 @@ static inline void on_done(void *arg, const struct acquire_result *result)
 static inline void start(struct client *client, int64_t wait_ms)
 {
     client->acquisition = acquire_start(acquirer, &client->lease, loop.now_ns + wait_ms * MS,
-                                        on_parked, on_done, client);
+                                        may_wait, on_done, client);
     assert_non_null(client->acquisition);
     assert_int_equal(client->done, 0);
 }

@@ -238,6 +238,42 @@ static void waits_are_counted(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* `a` and `b` wait for a permit, and `a` gets one. */
+static void a_gets_a_permit(int64_t none_left_ms)
+{
+    const struct attempt_result result = {
+        .outcome = ATTEMPT_GRANTED, .remaining_ms = TTL_MS, .none_left_ms = none_left_ms};
+    struct client *const both[] = {a, b};
+
+    for (size_t i = 0; i < 2; i++) {
+        both[i]->lease.kind = KIND_PERMIT;
+        start(both[i], WAIT_MS);
+        answer(both[i], ATTEMPT_BUSY);
+    }
+    ready(channel_of("redisson_sc:{" LOCK "}"));
+    answer(a, ATTEMPT_BUSY);
+    publish(channel_of("redisson_sc:{" LOCK "}"), "2");
+    answer_with(a, &result);
+    expect_done(a, ACQUIRE_GRANTED);
+}
+
+static void rest_of_the_permits_is_for_the_next(void **state)
+{
+    (void)state;
+    a_gets_a_permit(0);
+    assert_non_null(attempt_of(b));
+}
+
+/* An attempt would be in vain until a permit expires. */
+static void after_the_last_permit_nobody_tries(void **state)
+{
+    (void)state;
+    a_gets_a_permit(700);
+    assert_null(attempt_of(b));
+    pass(702 * MS);
+    assert_non_null(attempt_of(b));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +287,8 @@ int main(void)
         TEST(only_so_many_may_wait),
         TEST(draining_ends_every_wait),
         TEST(waits_are_counted),
+        TEST(rest_of_the_permits_is_for_the_next),
+        TEST(after_the_last_permit_nobody_tries),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,9 +204,9 @@ static void texts_are_checked(void **state)
     text[257] = '\0';
     expect_error(LIST("--key-prefix", text), NONE, "--key-prefix: ", "256 bytes");
     text[257] = 'x';
-    text[1024] = '\0';
-    expect_error(LIST("--redis", text), NONE, "--redis: ", "1023 bytes");
-    text[1024] = 'x';
+    text[2048] = '\0';
+    expect_error(LIST("--redis", text), NONE, "--redis: ", "2047 bytes");
+    text[2048] = 'x';
     text[PATH_MAX] = '\0';
     expect_error(LIST("--data-dir", text), NONE, "--data-dir: ", "4095 bytes");
 

@@ -16,16 +16,39 @@ static char error[256];
 static void expect_tcp(const char *text, const char *host, int port, int database)
 {
     assert_int_equal(redis_url_parse(&url, text, error, sizeof(error)), 0);
+    assert_int_equal(url.topology, REDIS_SINGLE);
     assert_int_equal(url.transport, REDIS_TCP);
-    assert_string_equal(url.host, host);
-    assert_int_equal(url.port, port);
+    assert_int_equal(url.host_count, 1);
+    assert_string_equal(url.hosts[0].host, host);
+    assert_int_equal(url.hosts[0].port, port);
+    assert_int_equal(url.database, database);
+    assert_string_equal(url.master_name, "");
+}
+
+/* `hosts` as "h1:1 h2:2". */
+static void expect_several(const char *text, enum redis_topology topology, const char *hosts,
+                           const char *master, int database)
+{
+    char found[512] = "";
+
+    assert_int_equal(redis_url_parse(&url, text, error, sizeof(error)), 0);
+    assert_int_equal(url.topology, topology);
+    assert_int_equal(url.transport, REDIS_TCP);
+    for (size_t i = 0; i < url.host_count; i++)
+        snprintf(found + strlen(found), sizeof(found) - strlen(found), "%s%s:%d",
+                 i > 0 ? " " : "", url.hosts[i].host, url.hosts[i].port);
+    assert_string_equal(found, hosts);
+    assert_string_equal(url.master_name, master);
     assert_int_equal(url.database, database);
 }
 
 static void expect_unix(const char *text, const char *path, int database)
 {
     assert_int_equal(redis_url_parse(&url, text, error, sizeof(error)), 0);
+    assert_int_equal(url.topology, REDIS_SINGLE);
     assert_int_equal(url.transport, REDIS_UNIX);
+    assert_int_equal(url.host_count, 0);
+    assert_false(url.tls);
     assert_string_equal(url.path, path);
     assert_int_equal(url.database, database);
 }
@@ -33,10 +56,10 @@ static void expect_unix(const char *text, const char *path, int database)
 /* `user` and `password` of the last URL; NULL: there is none. */
 static void expect_login(const char *user, const char *password)
 {
-    assert_int_equal(url.has_user, user != NULL);
-    assert_int_equal(url.has_password, password != NULL);
-    assert_string_equal(url.user, user != NULL ? user : "");
-    assert_string_equal(url.password, password != NULL ? password : "");
+    assert_int_equal(url.login.has_user, user != NULL);
+    assert_int_equal(url.login.has_password, password != NULL);
+    assert_string_equal(url.login.user, user != NULL ? user : "");
+    assert_string_equal(url.login.password, password != NULL ? password : "");
 }
 
 static void expect_description(const char *text)
@@ -99,6 +122,71 @@ static void unix_forms_are_read(void **state)
     expect_login(NULL, "s");
 }
 
+static void tls_is_a_scheme(void **state)
+{
+    (void)state;
+    expect_tcp("redis://h", "h", 6379, 0);
+    assert_false(url.tls);
+    expect_tcp("rediss://app:s@cache.example.com/2", "cache.example.com", 6379, 2);
+    assert_true(url.tls);
+    expect_description("rediss://app:***@cache.example.com:6379/2");
+    expect_several("rediss-sentinel://h/m", REDIS_SENTINEL, "h:26379", "m", 0);
+    assert_true(url.tls);
+    expect_description("rediss-sentinel://h:26379/m");
+    expect_several("rediss-cluster://h", REDIS_CLUSTER, "h:6379", "", 0);
+    assert_true(url.tls);
+    expect_description("rediss-cluster://h:6379");
+}
+
+static void several_hosts_are_read(void **state)
+{
+    (void)state;
+    expect_several("redis-sentinel://h1:1,h2,[::1]:3,[::2]/mymaster", REDIS_SENTINEL,
+                   "h1:1 h2:26379 ::1:3 ::2:26379", "mymaster", 0);
+    expect_login(NULL, NULL);
+    assert_false(url.tls);
+    expect_description("redis-sentinel://h1:1,h2:26379,[::1]:3,[::2]:26379/mymaster");
+    expect_several("redis-sentinel://app:s,@h1,h2/my%2Fmaster/7", REDIS_SENTINEL,
+                   "h1:26379 h2:26379", "my/master", 7);
+    expect_login("app", "s,");
+    expect_description("redis-sentinel://app:***@h1:26379,h2:26379/my/master/7");
+    expect_several("redis-sentinel://h/m/", REDIS_SENTINEL, "h:26379", "m", 0);
+    expect_several("redis-cluster://h1,h2:7001,[2001:db8::1]:7002/", REDIS_CLUSTER,
+                   "h1:6379 h2:7001 2001:db8::1:7002", "", 0);
+    expect_several("redis-cluster://:s@h1,h2/0", REDIS_CLUSTER, "h1:6379 h2:6379", "", 0);
+    expect_login(NULL, "s");
+    expect_description("redis-cluster://:***@h1:6379,h2:6379");
+    expect_several("redis-cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", REDIS_CLUSTER,
+                   "1:6379 2:6379 3:6379 4:6379 5:6379 6:6379 7:6379 8:6379 9:6379 10:6379 "
+                   "11:6379 12:6379 13:6379 14:6379 15:6379 16:6379",
+                   "", 0);
+}
+
+static void servers_get_a_url(void **state)
+{
+    struct redis_url all;
+
+    (void)state;
+    assert_int_equal(
+        redis_url_parse(&all, "rediss-sentinel://app:s@h1,h2/m/7", error, sizeof(error)), 0);
+    assert_int_equal(redis_url_of_server(&url, &all, "10.0.0.1", 7000), 0);
+    expect_login("app", "s");
+    expect_description("rediss://app:***@10.0.0.1:7000/7");
+    assert_int_equal(redis_url_of_server(&url, &all, "::1", 7000), 0);
+    expect_description("rediss://app:***@[::1]:7000/7");
+    all.sentinel_login = (struct redis_login){.has_password = true, .password = "t"};
+    assert_int_equal(redis_url_of_sentinel(&url, &all, "h2", 26379), 0);
+    expect_login(NULL, "t");
+    expect_description("rediss://:***@h2:26379");
+
+    char name[REDIS_URL_HOST_SIZE + 1];
+    memset(name, 'x', REDIS_URL_HOST_SIZE);
+    name[REDIS_URL_HOST_SIZE] = '\0';
+    assert_int_equal(redis_url_of_server(&url, &all, name, 1), -1);
+    assert_int_equal(redis_url_of_sentinel(&url, &all, "", 1), -1);
+    assert_int_equal(redis_url_of_server(&url, &all, name + 1, 1), 0);
+}
+
 static void sockets_get_a_url(void **state)
 {
     static const char *const paths[] = {"/run/redis.sock", "/a b/100%/?x=#y@z:/\xC3\xBC.sock"};
@@ -132,9 +220,26 @@ static void other_forms_are_refused(void **state)
     static const struct {
         const char *text, *part;
     } bad[] = {
-        {"rediss://h", "rediss:// (TLS) is not supported"},
-        {"redis-sentinel://h1:1,h2:2/m", "redis-sentinel:// is not supported"},
-        {"redis-cluster://h1:1", "redis-cluster:// is not supported"},
+        {"rediss-unix:///s", "begins with"},
+        {"redis-sentinel://", "host is missing"},
+        {"redis-sentinel://h", "master"},
+        {"redis-sentinel://h/", "master"},
+        {"redis-sentinel://h//1", "master"},
+        {"redis-sentinel://h?m", "master"},
+        {"redis-sentinel://h/%00", "master's name"},
+        {"redis-sentinel://h/%0A", "master's name"},
+        {"redis-sentinel://h/m/x", "after the master"},
+        {"redis-sentinel://h/m?db=1", "after the master"},
+        {"redis-sentinel://h1,/m", "host is missing"},
+        {"redis-sentinel://,h1/m", "host is missing"},
+        {"redis-cluster://h1,,h2", "host is missing"},
+        {"redis-cluster://h1, h2", "host must be"},
+        {"redis-cluster://h1:0,h2", "port"},
+        {"redis-cluster://h1:1/1", "no database but 0"},
+        {"redis-cluster://h1:1/m", "database"},
+        {"redis-cluster://:hunter2@", "host is missing"},
+        {"redis-cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "more than 16"},
+        {"rediss://h1,h2", "several hosts need"},
         {"", "begins with"},
         {"localhost:6379", "begins with"},
         {"redis:/h", "begins with"},
@@ -161,7 +266,7 @@ static void other_forms_are_refused(void **state)
         {"redis://[::g]:1", "host must be"},
         {"redis://a b", "host must be"},
         {"redis://a%41", "host must be"},
-        {"redis://h1,h2", "host must be"},
+        {"redis://h1,h2", "several hosts need"},
         {"redis://h/x", "database"},
         {"redis://h/-1", "database"},
         {"redis://h/65536", "database"},
@@ -199,6 +304,8 @@ static void lengths_are_kept(void **state)
         {"redis://", ":p@h", "user is too long", REDIS_URL_USER_SIZE - 1},
         {"redis://:", "@h", "password is too long", REDIS_URL_PASSWORD_SIZE - 1},
         {"unix:///", "", "107 bytes", REDIS_URL_PATH_SIZE - 2},
+        {"redis-cluster://h,", ":1", "host must be", REDIS_URL_HOST_SIZE - 1},
+        {"redis-sentinel://h/", "/1", "master's name", REDIS_URL_MASTER_SIZE - 1},
     };
     char text[REDIS_URL_TEXT_SIZE], filler[REDIS_URL_TEXT_SIZE];
 
@@ -220,6 +327,8 @@ int main(void)
         cmocka_unit_test(tcp_forms_are_read),      cmocka_unit_test(logins_are_decoded),
         cmocka_unit_test(unix_forms_are_read),     cmocka_unit_test(sockets_get_a_url),
         cmocka_unit_test(other_forms_are_refused), cmocka_unit_test(lengths_are_kept),
+        cmocka_unit_test(tls_is_a_scheme),         cmocka_unit_test(several_hosts_are_read),
+        cmocka_unit_test(servers_get_a_url),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

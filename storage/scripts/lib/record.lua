@@ -19,8 +19,9 @@
 --   kind          lock, fair, read, write or permit
 --   owner         whose leases of the session share the lock; empty: none
 --
--- The record of an ended lease is short: "ended", the reason, and a number where there is one, a
--- newline between: of a release the holds that it left; of a session's end 1, if the lease held.
+-- The record of an ended lease is short: "ended", the reason, and a number where there is one,
+-- a newline between: of a release the holds that it left; of a session's end 1, if the lease
+-- held.
 --
 -- A lease of several locks, a set, has a record beside each of them, which differ in the token;
 -- the first record decides. The ref of a lease is its id; of a set the id and ":m".

@@ -1,0 +1,232 @@
+/* The checks of a new connection: who answers, whether locks may be kept there, and whether the
+ * scripts run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "script_args.h"
+#include "server/base/log.h"
+#include "storage/redis/link_internal.h"
+
+enum { REDIS_OLDEST = 60200 /* 6.2: SET … GET, HRANDFIELD */ };
+
+/* The value of a line of INFO, cut to `size`; empty when there is none. */
+static void info_value(const char *info, const char *name, char *value, size_t size)
+{
+    char needle[40];
+
+    snprintf(needle, sizeof(needle), "\n%s:", name);
+    const char *found = strstr(info, needle);
+    value[0] = '\0';
+    if (found == NULL)
+        return;
+    found += strlen(needle);
+    snprintf(value, size, "%.*s", (int)strcspn(found, "\r\n"), found);
+}
+
+static int version_number(const char *text)
+{
+    int major = 0, minor = 0, patch = 0;
+
+    if (sscanf(text, "%d.%d.%d", &major, &minor, &patch) < 2)
+        return 0;
+    return major * 10000 + minor * 100 + patch;
+}
+
+/* Why locks must not be kept in this Redis, or NULL. */
+static const char *unfit_for_locks(const char *info)
+{
+    char version[24], role[16], loading[4], memory[24], policy[24];
+
+    info_value(info, "redis_version", version, sizeof(version));
+    info_value(info, "role", role, sizeof(role));
+    info_value(info, "loading", loading, sizeof(loading));
+    info_value(info, "maxmemory", memory, sizeof(memory));
+    info_value(info, "maxmemory_policy", policy, sizeof(policy));
+    if (version_number(version) < REDIS_OLDEST)
+        return "Redis is older than 6.2";
+    if (strcmp(role, "slave") == 0)
+        return "Redis is a replica: it takes no writes";
+    if (strcmp(loading, "1") == 0)
+        return "Redis is loading its data";
+    /* Every lock has a TTL, so any eviction policy may drop a held lock without a word. */
+    if (strcmp(memory, "0") != 0 && strcmp(policy, "noeviction") != 0)
+        return "Redis evicts keys when memory is short: set maxmemory-policy noeviction";
+    return NULL;
+}
+
+static void send_probe(struct redis_link *link);
+
+static void on_probe(void *arg, const struct redis_result *result)
+{
+    struct redis_link *link = arg;
+
+    if (link->state != LINK_CONNECTING || link->give_up)
+        return;
+    if (!link->probed_text && result->outcome == REDIS_DONE) {
+        link->probed_text = true;
+        send_probe(link);
+    } else if (result->outcome == REDIS_DONE ||
+               result->refusal == REDIS_REFUSED_OUT_OF_MEMORY) {
+        /* Releases and renewals work when memory is short. */
+        link->probed++;
+        send_probe(link);
+    } else if (result->refusal == REDIS_REFUSED_PERMISSION)
+        redis_link_reconnect(
+            link, "the Redis user lacks a permission (eval, evalsha, keys, channels or "
+                  "a command of the scripts)");
+    else if (link->writes_refused)
+        redis_link_reconnect(link, REDIS_REFUSES_WRITES);
+    else
+        redis_link_reconnect(link, "Redis did not run the probe script");
+}
+
+/* The next slot's keys; after the last one the connection is up. */
+static void send_probe(struct redis_link *link)
+{
+    const struct redis_probe *probe = link->options.probe;
+    struct script_args args;
+
+    if (probe == NULL || link->probed == probe->slot_count) {
+        redis_link_became_up(link);
+        return;
+    }
+    const struct redis_probe_keys *keys = &probe->keys[link->probed];
+    args_init(&args);
+    for (size_t i = 0; i < keys->count; i++)
+        args_key(&args, PROBE_KEY_NAMES + i, keys->names[i], strlen(keys->names[i]));
+    for (size_t i = 0; link->probed == 0 && i < probe->channel_count; i++)
+        args_string(&args, PROBE_ARG_CHANNELS + i, probe->channels[i]);
+    if (redis_link_send_probe(link, &args, !link->probed_text, on_probe) != 0)
+        redis_link_reconnect(link, "Redis did not run the probe script");
+}
+
+static void on_ignored(redisAsyncContext *context, void *raw, void *arg)
+{
+    struct redis_link *link = arg;
+    const redisReply *reply = raw;
+
+    (void)context;
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR &&
+        strncmp(reply->str, "NOPERM", 6) == 0)
+        log_write(LOG_LEVEL_WARN, "redis: user lacks a permission",
+                  json_pack("{s:s}", "command", "CLIENT SETNAME or CLIENT KILL"));
+    (void)link;
+}
+
+static void on_client_id(redisAsyncContext *context, void *raw, void *arg)
+{
+    struct redis_link *link = arg;
+
+    (void)context;
+    link->new_client_id = value_integer(raw);
+}
+
+/* The commands that the connection before had sent and Redis not yet read would otherwise run
+ * some time after this moment: a grant that nobody is told of. Killed, it reads nothing more.
+ */
+static void kill_previous(struct redis_link *link, const char *run_id)
+{
+    if (link->client_id != 0 && strcmp(link->server.run_id, run_id) == 0)
+        redisAsyncCommand(link->context, on_ignored, link, "CLIENT KILL ID %lld",
+                          (long long)link->client_id);
+}
+
+static void begin_probe(struct redis_link *link)
+{
+    link->probed = 0;
+    link->probed_text = false;
+    send_probe(link);
+}
+
+/* A server of a cluster serves like one that is alone where it has every slot. */
+static void on_cluster_info(redisAsyncContext *context, void *raw, void *arg)
+{
+    struct redis_link *link = arg;
+    const redisReply *reply = raw;
+    char slots[8], nodes[8];
+
+    (void)context;
+    if (reply == NULL || link->state != LINK_CONNECTING || link->give_up)
+        return;
+    if (reply->type != REDIS_REPLY_STRING) {
+        redis_link_reconnect(link, "the Redis user lacks a permission (CLUSTER INFO)");
+        return;
+    }
+    info_value(reply->str, "cluster_slots_assigned", slots, sizeof(slots));
+    info_value(reply->str, "cluster_known_nodes", nodes, sizeof(nodes));
+    if (strcmp(slots, "16384") == 0 && strcmp(nodes, "1") == 0)
+        begin_probe(link);
+    else
+        redis_link_reconnect(
+            link, "Redis is a part of a cluster: only a cluster of one server, which "
+                  "has all slots, is supported");
+}
+
+static void on_info(redisAsyncContext *context, void *raw, void *arg)
+{
+    struct redis_link *link = arg;
+    const redisReply *reply = raw;
+    char cluster[4];
+
+    (void)context;
+    if (reply == NULL || link->state != LINK_CONNECTING || link->give_up)
+        return;
+    if (reply->type != REDIS_REPLY_STRING) {
+        bool unknown_user = reply->type == REDIS_REPLY_ERROR &&
+                            (strncmp(reply->str, "NOAUTH", 6) == 0 ||
+                             strncmp(reply->str, "NOPERM", 6) == 0);
+        redis_link_reconnect(link, unknown_user ? "the Redis user lacks a permission (INFO)"
+                                                : "Redis does not answer INFO");
+        return;
+    }
+    const char *unfit = link->options.probe ? unfit_for_locks(reply->str) : NULL;
+    if (unfit != NULL) {
+        redis_link_reconnect(link, unfit);
+        return;
+    }
+    info_value(reply->str, "run_id", link->new_run_id, sizeof(link->new_run_id));
+    if (link->server.run_id[0] != '\0' && strcmp(link->server.run_id, link->new_run_id) != 0 &&
+        link->options.probe != NULL)
+        log_write(LOG_LEVEL_WARN, "redis: another process answers now; data may be lost",
+                  json_pack("{s:s*}", "run_id", link->new_run_id));
+    kill_previous(link, link->new_run_id);
+    info_value(reply->str, "cluster_enabled", cluster, sizeof(cluster));
+    link->server.is_cluster = strcmp(cluster, "1") == 0;
+    if (link->server.is_cluster && link->options.probe != NULL)
+        redisAsyncCommand(link->context, on_cluster_info, link, "CLUSTER INFO");
+    else
+        begin_probe(link);
+}
+
+static void on_login(redisAsyncContext *context, void *raw, void *arg)
+{
+    struct redis_link *link = arg;
+    const redisReply *reply = raw;
+
+    (void)context;
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR && !link->give_up)
+        redis_link_reconnect(link,
+                             strncmp(reply->str, "LOADING", 7) == 0
+                                 ? "Redis is loading its data"
+                                 : "Redis refused the user, the password or the database");
+}
+
+void redis_link_check(struct redis_link *link)
+{
+    const struct redis_login *login = &link->options.url->login;
+    const char *password = login->password_file != NULL
+                               ? redis_prepared(link->preparation)->password
+                               : login->password;
+    redisAsyncContext *context = link->context;
+    int database = link->options.url->database;
+
+    if (login->has_user)
+        redisAsyncCommand(context, on_login, link, "AUTH %s %s", login->user, password);
+    else if (login->has_password)
+        redisAsyncCommand(context, on_login, link, "AUTH %s", password);
+    if (database != 0)
+        redisAsyncCommand(context, on_login, link, "SELECT %d", database);
+    redisAsyncCommand(context, on_ignored, link, "CLIENT SETNAME rlockd");
+    redisAsyncCommand(context, on_client_id, link, "CLIENT ID");
+    redisAsyncCommand(context, on_info, link, "INFO");
+}

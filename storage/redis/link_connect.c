@@ -1,0 +1,200 @@
+/* How a connection comes to be: prepared (names, files), connected, watched. The addresses of a
+ * name are tried in turn until one leads to a Redis that passes the checks. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "server/base/clock.h"
+#include "storage/redis/link_internal.h"
+
+bool redis_link_has_more_addresses(const struct redis_link *link)
+{
+    const struct redis_prepared *prepared = link->preparation != NULL
+                                                ? redis_prepared(link->preparation)
+                                                : NULL;
+
+    return prepared != NULL && link->tried > 0 && link->tried < prepared->address_count;
+}
+
+void redis_link_forget_prepared(struct redis_link *link)
+{
+    redis_preparation_free(link->preparation);
+    link->preparation = NULL;
+    link->tried = 0;
+}
+
+static void arm_deadline(struct redis_link *link)
+{
+    timer_arm(loop_timers(link->options.loop), &link->deadline,
+              clock_ns() + REDIS_DEADLINE_MS * CLOCK_NS_PER_MS);
+}
+
+static void fail(struct redis_link *link, const char *reason)
+{
+    redis_link_note_reason(link, reason);
+    redis_link_went_down(link);
+}
+
+/* --- hiredis and the loop ----------------------------------------------------------------- */
+
+static void want_write(void *arg)
+{
+    struct redis_link *link = arg;
+
+    link->write_wanted = true; /* sent at the end of this turn, with everything else */
+}
+
+static void unwant_write(void *arg)
+{
+    struct redis_link *link = arg;
+
+    link->write_wanted = false;
+}
+
+/* Connected, and gone without a word and without a better reason: a server with TLS does that.
+ */
+static bool is_mute(const struct redis_link *link)
+{
+    return link->is_open && !link->is_explained && link->new_client_id == 0 &&
+           link->options.url->transport == REDIS_TCP && !link->options.url->tls;
+}
+
+/* hiredis is about to free the context, after the pending callbacks: the only place where it
+ * goes, whoever wanted it to. */
+static void on_cleanup(void *arg)
+{
+    struct redis_link *link = arg;
+
+    loop_watch_remove(link->options.loop, &link->socket);
+    redis_link_end_tls(link);
+    const char *error = link->context->c.errstr;
+    link->context = NULL;
+    /* The answer to a SUBSCRIBE: hiredis ends the connection for it. */
+    if (strncmp(error, "NOPERM", 6) == 0)
+        redis_link_note_reason(link,
+                               "the Redis user lacks a permission (subscribe, or a channel)");
+    if (link->guard.refused)
+        redis_link_note_reason(link, "Redis sends what nobody asked for, or in a wrong form");
+    if (is_mute(link))
+        redis_link_note_reason(link,
+                               "Redis ends the connection before it answers: does it want "
+                               "TLS (rediss://) on this port?");
+    redis_link_went_down(link);
+}
+
+static void on_connect(const redisAsyncContext *context, int status)
+{
+    struct redis_link *link = context->data;
+
+    if (status != REDIS_OK) {
+        redis_link_note_reason(link, "Redis cannot be reached");
+        return; /* hiredis frees the context after this */
+    }
+    link->is_open = true;
+    if (link->options.url->tls)
+        redis_link_begin_tls(link);
+    else
+        redis_link_check(link);
+}
+
+static void on_socket(void *arg, uint32_t epoll_events)
+{
+    struct redis_link *link = arg;
+
+    if (link->context != NULL && (epoll_events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
+        redisAsyncHandleWrite(link->context);
+    if (link->context != NULL && (epoll_events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0)
+        redisAsyncHandleRead(link->context);
+    if (link->context != NULL && redis_guard_is_flooded(&link->guard))
+        redis_link_reconnect(link, "Redis sends a reply without an end");
+}
+
+static int attach(struct redis_link *link, redisAsyncContext *context)
+{
+    link->socket = (struct loop_watch){.fd = context->c.fd, .ready = on_socket, .arg = link};
+    link->watched_events = EPOLLIN | EPOLLOUT;
+    if (loop_watch_add(link->options.loop, &link->socket, link->watched_events) != 0)
+        return -1;
+    link->context = context;
+    context->data = link;
+    context->ev.data = link;
+    context->ev.addWrite = want_write;
+    context->ev.delWrite = unwant_write;
+    context->ev.cleanup = on_cleanup;
+    context->c.reader->maxbuf = 0; /* keep the read buffer instead of freeing it when idle */
+    redis_guard_watch(&link->guard, context);
+    redisAsyncSetConnectCallback(context, on_connect);
+    if (link->options.url->transport == REDIS_TCP)
+        redisEnableKeepAlive(&context->c);
+    return 0;
+}
+
+/* --- the attempt -------------------------------------------------------------------------- */
+
+static void connect_to(struct redis_link *link, const char *address)
+{
+    const struct redis_url *url = link->options.url;
+    redisAsyncContext *context = url->transport == REDIS_UNIX
+                                     ? redisAsyncConnectUnix(url->path)
+                                     : redisAsyncConnect(address, url->hosts[0].port);
+
+    link->give_up = false; /* of whatever was asked for before there was something */
+    link->is_explained = false;
+    link->is_open = false;
+    link->new_client_id = 0;
+    arm_deadline(link);
+    if (context != NULL && context->err == 0 && attach(link, context) == 0)
+        return;
+    if (context != NULL)
+        redisAsyncFree(context);
+    fail(link, "Redis cannot be reached");
+}
+
+static void use_prepared(struct redis_link *link)
+{
+    const struct redis_prepared *prepared = redis_prepared(link->preparation);
+
+    if (prepared->fault == NULL) {
+        connect_to(link, prepared->addresses[link->tried++]);
+        return;
+    }
+    redis_link_note_detail(link, prepared->fault, prepared->detail);
+    redis_link_forget_prepared(link);
+    redis_link_went_down(link);
+}
+
+static void on_prepared(void *arg)
+{
+    struct redis_link *link = arg;
+
+    if (link->state == LINK_CONNECTING)
+        redis_link_connect(link);
+    else /* The deadline has passed, and the next attempt need not wait any longer. */
+        timer_arm(loop_timers(link->options.loop), &link->retry, 0);
+}
+
+void redis_link_connect(struct redis_link *link)
+{
+    const struct redis_url *url = link->options.url;
+
+    if (link->preparation != NULL && !redis_prepares_for(link->preparation, url))
+        redis_link_forget_prepared(link);
+    if (link->preparation == NULL) {
+        arm_deadline(link);
+        link->preparation = redis_prepare(url, link->options.loop, on_prepared, link);
+        if (link->preparation == NULL)
+            fail(link, "there is no thread or descriptor for a connection to Redis");
+    } else if (redis_prepared(link->preparation) != NULL)
+        use_prepared(link);
+    else /* an attempt before this one has asked, and waits still */
+        arm_deadline(link);
+}
+
+const char *redis_link_late_reason(const struct redis_link *link)
+{
+    if (link->context == NULL)
+        return "nobody knows the name of Redis' host in time";
+    if (link->tls != NULL && !link->is_secure)
+        return "Redis does not answer the TLS handshake: does it speak TLS on this port?";
+    return link->calls != NULL ? "Redis does not answer" : "Redis cannot be reached";
+}

@@ -1,0 +1,348 @@
+/* Two connections to Sentinels, to different ones where there are several: one asks, one
+ * listens. A Sentinel that does not answer, or gave a wrong answer, is left for the next. */
+#include "storage/topology/sentinels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "storage/redis/link.h"
+
+enum { LEARNT_MAX = 16, KNOWN_MAX = REDIS_URL_HOSTS_MAX + LEARNT_MAX };
+
+/* A message of a failover may be lost with its connection: the master is asked for as often,
+ * which also shows whether the Sentinel still answers. */
+#define POLL_EVERY_NS (1 * CLOCK_NS_PER_S)
+/* Sentinels are asked for the others this often. */
+#define LEARN_EVERY_POLLS 10
+/* Messages of failovers that come sooner after another are left to the next poll: a Sentinel
+ * that sends many must not keep the connection from being used. */
+#define SWITCH_EVERY_NS (1 * CLOCK_NS_PER_S)
+
+static const char switch_channel[] = "+switch-master";
+
+/* A connection to one of the known Sentinels. */
+struct ear {
+    struct sentinels *sentinels;
+    struct redis_link *link;
+    struct redis_url url;
+    size_t at; /* in `known` */
+};
+
+struct sentinels {
+    struct sentinels_options options;
+    struct redis_host known[KNOWN_MAX]; /* those of the URL first */
+    size_t count, oldest_learnt;        /* the learnt one that a new one replaces next */
+    struct ear asker, listener;
+    struct redis_host told; /* the master that was told last; empty: none */
+    struct ear *told_by;
+    struct redis_host suspect; /* another master, as only one Sentinel says; empty: none */
+    size_t suspect_by;
+    bool is_wanted; /* `found` is to come */
+    bool is_asked;  /* the question for the master is under way */
+    size_t failed;  /* Sentinels in a row that gave no answer */
+    int64_t switched_ns;
+    unsigned polls;
+    struct timer poll;
+    bool stopped;
+};
+
+static bool is_same(const struct redis_host *a, const struct redis_host *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+/* --- which Sentinel ----------------------------------------------------------------------- */
+
+/* The address that the ear connects to next. */
+static void point(struct ear *ear, size_t at)
+{
+    const struct sentinels *sentinels = ear->sentinels;
+
+    ear->at = at % sentinels->count;
+    const struct redis_host *host = &sentinels->known[ear->at];
+    /* Every known host fits. */
+    (void)!redis_url_of_sentinel(&ear->url, sentinels->options.url, host->host, host->port);
+}
+
+static void leave(struct ear *ear, const char *reason)
+{
+    if (redis_link_is_up(ear->link))
+        redis_link_reconnect(ear->link, reason); /* its `down` points to the next */
+}
+
+static void learn(struct sentinels *sentinels, const struct redis_host *host)
+{
+    size_t from_url = sentinels->options.url->host_count, at = sentinels->count;
+
+    for (size_t i = 0; i < sentinels->count; i++)
+        if (is_same(&sentinels->known[i], host))
+            return;
+    if (at < from_url + LEARNT_MAX)
+        sentinels->count++;
+    else
+        at = from_url + sentinels->oldest_learnt++ % LEARNT_MAX;
+    sentinels->known[at] = *host;
+    metrics_set(sentinels->options.metrics, METRIC_SENTINELS, (int64_t)sentinels->count);
+}
+
+/* --- asking ------------------------------------------------------------------------------- */
+
+static void send_sentinel(struct sentinels *sentinels, const char *what, redis_done *done)
+{
+    const char *name = sentinels->options.url->master_name;
+    const char *argv[] = {"SENTINEL", what, name};
+    const size_t lens[] = {8, strlen(what), strlen(name)};
+    const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
+
+    redis_link_command(sentinels->asker.link, &command, done, sentinels);
+}
+
+static void on_others(void *arg, const struct redis_result *result)
+{
+    struct sentinels *sentinels = arg;
+    struct redis_host host;
+
+    if (sentinels->stopped || result->outcome != REDIS_DONE)
+        return;
+    size_t count = value_count(result->reply);
+    for (size_t i = 0; i < count && i < LEARNT_MAX; i++)
+        if (sentinel_read_sentinel(value_at(result->reply, i), &host))
+            learn(sentinels, &host);
+    if (sentinels->count > 1 && sentinels->listener.at == sentinels->asker.at)
+        leave(&sentinels->listener, "there are other Sentinels to listen to");
+}
+
+static void learn_others(struct sentinels *sentinels)
+{
+    if (sentinels->polls++ % LEARN_EVERY_POLLS == 0 && redis_link_is_up(sentinels->asker.link))
+        send_sentinel(sentinels, "SENTINELS", on_others);
+}
+
+static void tell_found(struct sentinels *sentinels, struct ear *by,
+                       const struct redis_host *master)
+{
+    sentinels->is_wanted = false;
+    sentinels->told = *master;
+    sentinels->told_by = by;
+    sentinels->suspect.host[0] = '\0';
+    sentinels->options.found(sentinels->options.arg, master, NULL);
+}
+
+static void tell_switched(struct sentinels *sentinels, struct ear *by,
+                          const struct redis_host *master)
+{
+    sentinels->told = *master;
+    sentinels->told_by = by;
+    sentinels->suspect.host[0] = '\0';
+    sentinels->options.switched(sentinels->options.arg, master);
+}
+
+/* A Sentinel that has slept, or is cut off, names a master of the past: a working master is
+ * left only when a second Sentinel names the same other one. */
+static void suspect(struct sentinels *sentinels, const struct redis_host *master)
+{
+    struct ear *asker = &sentinels->asker;
+
+    if (sentinels->count == 1 ||
+        (is_same(master, &sentinels->suspect) && sentinels->suspect_by != asker->at)) {
+        tell_switched(sentinels, asker, master);
+        return;
+    }
+    sentinels->suspect = *master;
+    sentinels->suspect_by = asker->at;
+    leave(asker, "the Sentinel names another master: the next one is asked");
+}
+
+static void on_master(void *arg, const struct redis_result *result)
+{
+    struct sentinels *sentinels = arg;
+    struct redis_host master;
+
+    sentinels->is_asked = false;
+    if (sentinels->stopped)
+        return;
+    if (result->outcome != REDIS_DONE || !sentinel_read_master(result->reply, &master)) {
+        leave(&sentinels->asker, "the Sentinel does not know the master");
+        return;
+    }
+    sentinels->failed = 0;
+    if (sentinels->is_wanted)
+        tell_found(sentinels, &sentinels->asker, &master);
+    else if (is_same(&master, &sentinels->told))
+        sentinels->suspect.host[0] = '\0';
+    else
+        suspect(sentinels, &master);
+    learn_others(sentinels);
+}
+
+static void ask_master(struct sentinels *sentinels)
+{
+    if (sentinels->is_asked || !redis_link_is_up(sentinels->asker.link))
+        return;
+    sentinels->is_asked = true;
+    send_sentinel(sentinels, "GET-MASTER-ADDR-BY-NAME", on_master);
+}
+
+static void on_poll(void *arg)
+{
+    struct sentinels *sentinels = arg;
+    struct loop *loop = sentinels->options.loop;
+
+    timer_arm(loop_timers(loop), &sentinels->poll, loop_now_ns(loop) + POLL_EVERY_NS);
+    ask_master(sentinels);
+}
+
+void sentinels_find(struct sentinels *sentinels)
+{
+    sentinels->is_wanted = true;
+    ask_master(sentinels);
+}
+
+void sentinels_distrust(struct sentinels *sentinels)
+{
+    if (sentinels->told_by != NULL)
+        leave(sentinels->told_by, "the server that the Sentinel named is no usable master");
+}
+
+/* --- the connection that asks ------------------------------------------------------------- */
+
+static void on_asker_up(void *arg)
+{
+    struct ear *ear = arg;
+
+    redis_link_proven(ear->link);
+    ear->sentinels->polls = 0;
+    on_poll(ear->sentinels);
+}
+
+static void on_asker_down(void *arg)
+{
+    struct ear *ear = arg;
+    struct sentinels *sentinels = ear->sentinels;
+
+    point(ear, ear->at + 1);
+    if (++sentinels->failed < sentinels->count || !sentinels->is_wanted || sentinels->stopped)
+        return;
+    sentinels->failed = 0;
+    sentinels->is_wanted = false;
+    sentinels->options.found(sentinels->options.arg, NULL, "no Sentinel names the master");
+}
+
+/* --- the connection that listens ---------------------------------------------------------- */
+
+static void on_listener_up(void *arg)
+{
+    struct ear *ear = arg;
+
+    if (redis_link_subscribe(ear->link, switch_channel, strlen(switch_channel)) != 0)
+        leave(ear, "the Sentinel does not take a subscription");
+}
+
+static void on_listener_down(void *arg)
+{
+    struct ear *ear = arg;
+
+    point(ear, ear->at + 1);
+}
+
+static void on_push(void *arg, enum link_push push, const char *channel, size_t channel_len,
+                    const char *payload, size_t payload_len)
+{
+    struct ear *ear = arg;
+    struct sentinels *sentinels = ear->sentinels;
+    int64_t now_ns = loop_now_ns(sentinels->options.loop);
+    struct redis_host master;
+
+    (void)channel;
+    (void)channel_len;
+    if (push == LINK_PUSH_SUBSCRIBED)
+        redis_link_proven(ear->link);
+    if (push != LINK_PUSH_MESSAGE || sentinels->stopped ||
+        now_ns - sentinels->switched_ns < SWITCH_EVERY_NS ||
+        !sentinel_read_switch(payload, payload_len, sentinels->options.url->master_name,
+                              &master) ||
+        is_same(&master, &sentinels->told))
+        return;
+    sentinels->switched_ns = now_ns;
+    if (sentinels->is_wanted)
+        tell_found(sentinels, ear, &master);
+    else
+        tell_switched(sentinels, ear, &master);
+}
+
+static bool awaits(void *arg, const char *channel, size_t len)
+{
+    (void)arg;
+    return len == strlen(switch_channel) && memcmp(channel, switch_channel, len) == 0;
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+static bool start_ear(struct ear *ear, struct sentinels *sentinels, size_t at,
+                      void (*up)(void *arg), void (*down)(void *arg))
+{
+    const struct redis_link_options options = {.url = &ear->url,
+                                               .loop = sentinels->options.loop,
+                                               .metrics = sentinels->options.metrics,
+                                               .is_sentinel = true,
+                                               .up = up,
+                                               .down = down,
+                                               .arg = ear};
+
+    ear->sentinels = sentinels;
+    point(ear, at);
+    ear->link = redis_link_new(&options);
+    return ear->link != NULL;
+}
+
+struct sentinels *sentinels_new(const struct sentinels_options *options)
+{
+    struct sentinels *sentinels = calloc(1, sizeof(*sentinels));
+
+    if (sentinels == NULL)
+        return NULL;
+    sentinels->options = *options;
+    sentinels->count = options->url->host_count;
+    memcpy(sentinels->known, options->url->hosts, sentinels->count * sizeof(struct redis_host));
+    metrics_set(options->metrics, METRIC_SENTINELS, (int64_t)sentinels->count);
+    sentinels->poll = (struct timer){.fire = on_poll, .arg = sentinels};
+    if (!start_ear(&sentinels->asker, sentinels, 0, on_asker_up, on_asker_down) ||
+        !start_ear(&sentinels->listener, sentinels, 1, on_listener_up, on_listener_down)) {
+        sentinels_free(sentinels);
+        return NULL;
+    }
+    redis_link_on_push(sentinels->listener.link, on_push, awaits, &sentinels->listener);
+    return sentinels;
+}
+
+void sentinels_stop(struct sentinels *sentinels)
+{
+    sentinels->stopped = true;
+    timer_cancel(loop_timers(sentinels->options.loop), &sentinels->poll);
+    if (sentinels->asker.link != NULL)
+        redis_link_stop(sentinels->asker.link);
+    if (sentinels->listener.link != NULL)
+        redis_link_stop(sentinels->listener.link);
+}
+
+void sentinels_free(struct sentinels *sentinels)
+{
+    sentinels_stop(sentinels);
+    if (sentinels->asker.link != NULL)
+        redis_link_free(sentinels->asker.link);
+    if (sentinels->listener.link != NULL)
+        redis_link_free(sentinels->listener.link);
+    free(sentinels);
+}
+
+size_t sentinels_known(const struct sentinels *sentinels)
+{
+    return sentinels->count;
+}
+
+bool sentinels_answer(const struct sentinels *sentinels)
+{
+    return redis_link_is_up(sentinels->asker.link);
+}

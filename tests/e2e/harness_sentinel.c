@@ -1,0 +1,184 @@
+/* Sentinels, each with a configuration file that it writes to. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "harness_world.h"
+#include "sentinel.h"
+
+enum { SENTINEL_START_MS = 10000, SENTINELS_MEET_MS = 30000, FIRST_SENTINEL_PORT = 17000 };
+
+static void sentinel_undo(void *thing)
+{
+    struct sentinel *sentinel = thing;
+
+    if (sentinel->db != NULL)
+        redisFree(sentinel->db);
+    free(sentinel);
+}
+
+static bool sentinel_try(struct sentinel *sentinel)
+{
+    if (sentinel->db != NULL)
+        redisFree(sentinel->db);
+    sentinel->db = redisConnect(sentinel->host, sentinel->port);
+    return sentinel->db != NULL && sentinel->db->err == 0;
+}
+
+static void undo_reply(void *thing)
+{
+    freeReplyObject(thing);
+}
+
+/* NULL: it has died. */
+static redisReply *sentinel_ask(struct sentinel *sentinel, const char *format, va_list args)
+{
+    redisReply *reply = redisvCommand(sentinel->db, format, args);
+
+    if (reply != NULL)
+        world_defer(sentinel->world, undo_reply, reply);
+    return reply;
+}
+
+static redisReply *sentinel_do(struct sentinel *sentinel, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    redisReply *reply = sentinel_ask(sentinel, format, args);
+    va_end(args);
+    return reply;
+}
+
+void sentinel_ok(struct sentinel *sentinel, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    redisReply *reply = sentinel_ask(sentinel, format, args);
+    va_end(args);
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+        FAIL("%s: %s", format, reply != NULL ? reply->str : "no answer");
+}
+
+struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms)
+{
+    struct world *w = master->world;
+    struct sentinel *sentinel = calloc(1, sizeof(*sentinel));
+    int n = w->inside->children_len;
+
+    if (sentinel == NULL)
+        abort();
+    sentinel->world = w;
+    snprintf(sentinel->host, sizeof(sentinel->host), "%s", master->host);
+    sentinel->port = FIRST_SENTINEL_PORT + n;
+    const char *path = text(w, "%s/sentinel%d.conf", w->dir, n);
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        FAIL("cannot write %s", path);
+    fprintf(file,
+            "port %d\nbind %s\ndir %s\nsentinel monitor mymaster %s %d %d\n"
+            "sentinel down-after-milliseconds mymaster %d\n"
+            "sentinel failover-timeout mymaster 4000\nsentinel announce-ip %s\n",
+            sentinel->port, sentinel->host, w->dir, master->host, master->port, quorum,
+            down_ms, sentinel->host);
+    fclose(file);
+    const char *const argv[] = {"redis-server", path, "--sentinel", NULL};
+    sentinel->child = child_start(w, "sentinel", argv, NULL);
+    world_defer(w, sentinel_undo, sentinel);
+    wait_until(sentinel_try(sentinel), SENTINEL_START_MS);
+    return sentinel;
+}
+
+void sentinel_kill(struct sentinel *sentinel)
+{
+    child_signal(sentinel->child, SIGKILL);
+    child_wait(sentinel->child, SENTINEL_START_MS);
+    redisFree(sentinel->db);
+    sentinel->db = NULL;
+}
+
+const char *sentinel_url(struct sentinel *const *sentinels, int count)
+{
+    const char *url = "redis-sentinel://";
+
+    for (int i = 0; i < count; i++)
+        url = text(sentinels[i]->world, "%s%s%s:%d", url, i > 0 ? "," : "", sentinels[i]->host,
+                   sentinels[i]->port);
+    return text(sentinels[0]->world, "%s/mymaster", url);
+}
+
+/* ---- three of each ---- */
+
+/* A number of what SENTINEL MASTER tells. */
+static int told(struct sentinel *sentinel, const char *field)
+{
+    redisReply *reply = sentinel_do(sentinel, "SENTINEL MASTER mymaster");
+
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY)
+        return -1;
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        if (strcmp(reply->element[i]->str, field) == 0)
+            return atoi(reply->element[i + 1]->str);
+    return -1;
+}
+
+static bool has_met(const struct trio *trio)
+{
+    for (int i = 0; i < TRIO; i++)
+        if (told(trio->sentinel[i], "num-slaves") != TRIO - 1 ||
+            told(trio->sentinel[i], "num-other-sentinels") != TRIO - 1)
+            return false;
+    return true;
+}
+
+static bool follows(struct redis *replica)
+{
+    return strstr(redis_str(replica, "INFO replication"), "master_link_status:up") != NULL;
+}
+
+struct trio trio_start(struct world *w)
+{
+    struct trio trio = {.server[0] = redis_start_tcp(w, NULL)};
+    const struct redis *master = trio.server[0];
+    const char *const flags[] = {
+        "--replicaof", master->host, text(w, "%d", master->port), "--repl-diskless-sync-delay",
+        "0",           NULL};
+
+    redis_ok(trio.server[0], "CONFIG SET repl-diskless-sync-delay 0");
+    for (int i = 1; i < TRIO; i++) {
+        trio.server[i] = redis_start_tcp(w, flags);
+        wait_until(follows(trio.server[i]), SENTINEL_START_MS);
+    }
+    for (int i = 0; i < TRIO; i++)
+        trio.sentinel[i] = sentinel_start(trio.server[0], 2, 1000);
+    trio.url = sentinel_url(trio.sentinel, TRIO);
+    wait_until(has_met(&trio), SENTINELS_MEET_MS);
+    return trio;
+}
+
+struct redis *trio_master(const struct trio *trio)
+{
+    for (int i = 0; i < TRIO; i++) {
+        redisReply *reply = NULL;
+
+        if (trio->sentinel[i]->db != NULL)
+            reply = sentinel_do(trio->sentinel[i], "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster");
+        if (reply == NULL || reply->type != REDIS_REPLY_ARRAY)
+            continue;
+        for (int n = 0; n < TRIO; n++)
+            if (atoi(reply->element[1]->str) == trio->server[n]->port) {
+                /* Sentinels cut off every client of a server that changes its role. */
+                redis_connect(trio->server[n]);
+                return trio->server[n];
+            }
+    }
+    FAIL("no Sentinel names the master");
+}
+
+void trio_sync(const struct trio *trio)
+{
+    struct redis *master = trio_master(trio);
+
+    redis_ok(master, "SET trio:sync 1 PX 60000");
+    wait_until(redis_int(master, "WAIT 2 100") == 2, SENTINEL_START_MS);
+}

@@ -1,0 +1,208 @@
+/* A master with two replicas and three Sentinels: rlockd follows the master, whatever happens.
+ */
+#include <signal.h>
+
+#include "harness_session.h"
+#include "sentinel.h"
+
+enum {
+    FAILOVER_MS = 20000 /* of Sentinels that notice after a second, on a busy machine */
+};
+
+static int failovers(struct front *fe)
+{
+    return (int)reply_int(http(fe, "GET", "/readyz", NULL), "redis.failovers");
+}
+
+static void expect_it_serves(struct world *w, struct front *fe, const char *lock)
+{
+    const char *token = token_new(w);
+
+    expect_status(lock_put(fe, lock, token, "ttl_ms=60000"), 201);
+    expect_problem(lock_put(fe, lock, token_new(w), NULL), 423, "locked");
+    expect_status(lock_renew(fe, lock, token, NULL), 200);
+    expect_status(lock_release(fe, lock, token), 200);
+}
+
+static void test_start(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+    struct reply *r = http(fe, "GET", "/readyz", NULL);
+
+    expect_str(r, "redis.topology", "sentinel");
+    expect_int(r, "redis.sentinels", TRIO);
+    expect_int(r, "redis.failovers", 0);
+    assert_true(front_metric(fe, "rlockd_sentinels", NULL) == TRIO);
+    expect_it_serves(w, fe, "start");
+    assert_true(redis_int(trio.server[0], "EXISTS redisson_lock_token:{start}") == 1);
+    /* The subscription is where the messages are. */
+    const char *holder = token_new(w);
+    expect_status(lock_put(fe, "start", holder, "ttl_ms=60000"), 201);
+    struct call *call = call_put(fe, "start", token_new(w), "wait_ms=50000");
+    wait_until(waiter_count(fe, "start") == 1, 5000);
+    expect_status(lock_release(fe, "start", holder), 200);
+    expect_status(call_await(call, 3000), 201);
+}
+
+/* What was replicated is held after the failover: lease, waiter, session, fencing counter. */
+static void test_master_killed(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+    const char *holder = token_new(w);
+    struct reply *first = lock_put(fe, "killed", holder, "ttl_ms=120000");
+    struct call *call = call_put(fe, "killed", token_new(w), "wait_ms=50000&ttl_ms=60000");
+
+    expect_status(first, 201);
+    wait_until(waiter_count(fe, "killed") == 1, 5000);
+    trio_sync(&trio);
+    child_signal(trio.server[0]->child, SIGKILL);
+    wait_until(!front_ready(fe), 5000);
+    expect_str(lock_put(fe, "other", token_new(w), NULL), "outcome", "not-executed");
+    wait_until(front_ready(fe), FAILOVER_MS);
+    assert_int_equal(failovers(fe), 1);
+    assert_true(front_metric(fe, "rlockd_redis_failovers_total", NULL) == 1);
+    expect_status(lock_renew(fe, "killed", holder, NULL), 200);
+    assert_false(call_done(call));
+    expect_status(lock_release(fe, "killed", holder), 200);
+    struct reply *second = call_await(call, 8000);
+    expect_status(second, 201);
+    expect_between(second, "fencing_token", reply_int(first, "fencing_token") + 1, INT64_MAX);
+}
+
+/* The Sentinels are told to: the old master lives on, and becomes a replica some time later. */
+static void test_failover_by_hand(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+    const char *holder = token_new(w);
+
+    expect_status(lock_put(fe, "hand", holder, "ttl_ms=120000"), 201);
+    trio_sync(&trio);
+    sentinel_ok(trio.sentinel[0], "SENTINEL FAILOVER mymaster");
+    wait_until(failovers(fe) == 1, FAILOVER_MS);
+    assert_ptr_not_equal(trio_master(&trio), trio.server[0]);
+    expect_status(lock_renew(fe, "hand", holder, NULL), 200);
+    expect_it_serves(w, fe, "hand/2");
+    assert_true(redis_int(trio_master(&trio), "EXISTS redisson_lock_token:{hand/2}") == 1);
+}
+
+/* Sentinels cut off every client of a server that changes its role. */
+static bool is_replica(struct redis *redis)
+{
+    redis_connect(redis);
+    return strstr(redis_str(redis, "INFO replication"), "role:slave") != NULL;
+}
+
+/* A master that slept through its replacement takes writes for a moment when it wakes: nothing
+ * that rlockd sends goes there. */
+static void test_master_paused(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+
+    expect_it_serves(w, fe, "paused");
+    trio_sync(&trio);
+    redis_freeze(trio.server[0]);
+    wait_until(failovers(fe) == 1, FAILOVER_MS);
+    expect_it_serves(w, fe, "paused/2");
+    redis_thaw(trio.server[0]);
+    for (int i = 0; i < 20; i++) {
+        expect_it_serves(w, fe, "paused/3");
+        nap_ms(50);
+    }
+    wait_until(is_replica(trio.server[0]), FAILOVER_MS);
+    expect_it_serves(w, fe, "paused/4");
+    assert_int_equal(failovers(fe), 1);
+}
+
+/* A master that is made a replica behind the Sentinels' backs answers READONLY: it is left at
+ * once, and the Sentinels put things right. */
+static void test_master_becomes_replica(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+
+    expect_it_serves(w, fe, "demoted");
+    redis_ok(trio.server[0], "REPLICAOF %s %d", trio.server[1]->host, trio.server[1]->port);
+    struct reply *r = lock_put(fe, "demoted", token_new(w), NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+    wait_until(!front_ready(fe), 5000);
+    sentinel_ok(trio.sentinel[0], "PING");
+    redis_ok(trio.server[0], "REPLICAOF NO ONE");
+    wait_until(front_ready(fe), FAILOVER_MS);
+    expect_it_serves(w, fe, "demoted");
+}
+
+/* The URL names one Sentinel; the other two are learnt from it, and serve without it. */
+static void test_only_a_learnt_sentinel_lives(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", sentinel_url(trio.sentinel, 1), NULL);
+
+    wait_until(reply_int(http(fe, "GET", "/readyz", NULL), "redis.sentinels") == TRIO, 15000);
+    sentinel_ok(trio.sentinel[1], "SENTINEL FAILOVER mymaster");
+    wait_until(failovers(fe) == 1, FAILOVER_MS);
+    sentinel_kill(trio.sentinel[0]);
+    sentinel_kill(trio.sentinel[1]);
+    expect_it_serves(w, fe, "learnt");
+    /* A new connection to the master needs a Sentinel that names it. */
+    redis_ok(trio_master(&trio), "CLIENT KILL TYPE normal SKIPME yes");
+    wait_until(front_ready(fe), FAILOVER_MS);
+    expect_it_serves(w, fe, "learnt");
+}
+
+static void test_no_sentinel_lives(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+
+    for (int i = 0; i < TRIO; i++)
+        sentinel_kill(trio.sentinel[i]);
+    expect_it_serves(w, fe, "blind");
+    redis_ok(trio.server[0], "CLIENT KILL TYPE normal SKIPME yes");
+    wait_until(!front_ready(fe), 5000);
+    wait_until(strcmp(reply_str(http(fe, "GET", "/readyz", NULL), "detail"),
+                      "no Sentinel names the master") == 0,
+               15000);
+}
+
+/* Sentinels that name a replica, or a port where nobody listens; the third tells the truth. */
+static void test_lying_sentinels(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct redis nobody = *trio.server[0];
+    struct sentinel *sentinels[TRIO];
+
+    nobody.port = 1;
+    sentinels[0] = sentinel_start(trio.server[1], 1, 600000);
+    sentinels[1] = sentinel_start(&nobody, 1, 600000);
+    sentinels[2] = trio.sentinel[0];
+    struct front *fe = front_start(w, "--redis", sentinel_url(sentinels, TRIO), NULL);
+    expect_it_serves(w, fe, "lies");
+    assert_true(redis_int(trio.server[0], "EXISTS redisson_lock_token:{lies}") == 1);
+    /* The polls of those that lie move nothing. */
+    redis_ok(trio.server[0], "CLIENT KILL TYPE normal SKIPME yes");
+    wait_until(front_ready(fe), FAILOVER_MS);
+    expect_it_serves(w, fe, "lies");
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_start),
+        E2E_TEST(test_master_killed),
+        E2E_TEST(test_failover_by_hand),
+        E2E_TEST(test_master_paused),
+        E2E_TEST(test_master_becomes_replica),
+        E2E_TEST(test_only_a_learnt_sentinel_lives),
+        E2E_TEST(test_no_sentinel_lives),
+        E2E_TEST(test_lying_sentinels),
+    };
+    struct e2e_plan plan = {
+        .name = "topology_sentinel", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}
