@@ -129,7 +129,7 @@ static void direct(void *arg)
 
     (void)arg;
     task_sleep(CLOCK_NS_PER_S);
-    while (!make_permits())
+    while (!make_permits() && !world.is_over)
         task_sleep(100 * CLOCK_NS_PER_MS);
     watch_start();
     int count = clients_start(&over);
@@ -142,6 +142,17 @@ static void direct(void *arg)
     if (the_options->drains)
         drain_run();
     world.is_over = true;
+}
+
+/* A run that does not end by then never will. */
+#define DRAIN_MAX_NS (900 * CLOCK_NS_PER_S)
+
+static bool is_late;
+
+static void give_up(void *arg)
+{
+    (void)arg;
+    is_late = world.is_over = true;
 }
 
 /* --- what the checker says
@@ -173,6 +184,8 @@ static void check(struct run_result *result)
 
     report_init(&report, &history, out);
     set_bounds(&report.bounds);
+    if (is_late)
+        violation(&report, "END", "the run does not come to its end");
     if (!history_read(&history, in, why, sizeof(why)))
         violation(&report, "HISTORY", "%s", why);
     else
@@ -224,6 +237,8 @@ void run_seed(const struct run_options *options, struct run_result *result)
     make_world();
     if (options->faults != NULL)
         nemesis_choose(options->seed, options->faults);
+    struct timer limit = {.fire = give_up};
+    schedule_in(&limit, options->seconds * CLOCK_NS_PER_S + DRAIN_MAX_NS);
     task_start(direct, NULL, NULL);
     schedule_run(&world.is_over);
     result->simulated_ms = (now_ns() - began_ns) / CLOCK_NS_PER_MS;
