@@ -55,20 +55,21 @@ static int64_t pick_ttl(struct client *client)
 {
     static const int64_t ttls[] = {500, 900, 1500, 2500, 4000};
 
-    return ttls[chance_below(chance_of(client), 5)];
+    return world.pace * ttls[chance_below(chance_of(client), 5)];
 }
 
 static int64_t pick_wait(struct client *client)
 {
     static const int64_t waits[] = {0, 300, 1000, 2500, 4000};
 
-    return waits[chance_below(chance_of(client), 5)];
+    return world.pace * waits[chance_below(chance_of(client), 5)];
 }
 
 /* Sleeps, but not far beyond the end of the run. */
 static void nap(struct client *client, int64_t least_ms, int64_t most_ms)
 {
-    task_sleep(chance_between(chance_of(client), least_ms * 1000, most_ms * 1000) * 1000);
+    task_sleep(chance_between(chance_of(client), least_ms * 1000, most_ms * 1000) * 1000 *
+               world.pace);
 }
 
 /* --- one lease -------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ static bool renew_at_times(struct client *client, struct lease *lease, int64_t t
 
 static void overstay(struct client *client, struct lease *lease, int64_t ttl_ms)
 {
-    task_sleep((ttl_ms >= 0 ? ttl_ms : LEASE_TTL_MAX_MS) * MS);
+    task_sleep((ttl_ms >= 0 ? ttl_ms : LEASE_TTL_MAX_MS * world.pace) * MS);
     nap(client, 0, 300);
     lease_use(lease);
     if (likely(client, 60))
@@ -133,7 +134,7 @@ static void work(struct client *client, struct lease *lease, int64_t ttl_ms)
     lease_use(lease);
     if (likely(client, 40) && ask_acquire(lease, &again) == RESULT_ENDED)
         return;
-    nap(client, 0, (lease->remaining_ms > 0 ? lease->remaining_ms : 1000) / 4);
+    nap(client, 0, lease->remaining_ms > 0 ? lease->remaining_ms / world.pace / 4 : 250);
     lease_use(lease);
     if (renew_at_times(client, lease, ttl_ms) || likely(client, 5)) /* dies */
         return;
@@ -143,7 +144,7 @@ static void work(struct client *client, struct lease *lease, int64_t ttl_ms)
     if (likely(client, 25))
         ask_release(lease);
     if (likely(client, 25)) { /* a duplicate that was late on its way */
-        again.wait_ms = likely(client, 50) ? 300 : 0;
+        again.wait_ms = likely(client, 50) ? 300 * world.pace : 0;
         ask_acquire(lease, &again);
     }
 }
@@ -312,7 +313,7 @@ static void keep_alive(void *arg)
             return;
         if (life->dies && chance_percent(&life->beat.chance, 20))
             return;
-        task_sleep(wait_ms == 0 ? 400 * MS : 20 * MS);
+        task_sleep((wait_ms == 0 ? 400 : 20) * MS * world.pace);
     }
 }
 
@@ -342,7 +343,7 @@ static void nest(struct life *life)
         struct lease *lease = &leases[count];
         *lease = lease_make(&client->caller, reads ? "read" : "lock", lock, &life->session);
         snprintf(lease->owner, sizeof(lease->owner), "o%d-%s", owner, lease->kind);
-        if (!get(client, lease, -1, count == 0 ? 1000 : 300))
+        if (!get(client, lease, -1, (count == 0 ? 1000 : 300) * world.pace))
             break;
         lease_use(lease);
         count++;
@@ -384,7 +385,7 @@ static void live(struct client *client, int number)
     struct life life = {.client = client, .dies = likely(client, 15)};
 
     make_token(chance_of(client), life.session.token);
-    life.session.ttl_ms = likely(client, 50) ? 2000 : 3000;
+    life.session.ttl_ms = (likely(client, 50) ? 2000 : 3000) * world.pace;
     caller_init(&life.beat, client->caller.name, number);
     if (ask_session_open(&client->caller, &life.session) != RESULT_OK) {
         nap(client, 300, 300);
@@ -397,7 +398,7 @@ static void live(struct client *client, int number)
     life.is_over = true;
     if (likely(client, 30)) { /* dies, and holds something */
         struct lease lease = pick_in(&life);
-        get(client, &lease, -1, 1000);
+        get(client, &lease, -1, 1000 * world.pace);
     } else if (likely(client, 80)) {
         end_session(client, &life.session);
     }
@@ -418,7 +419,7 @@ static void run_sessions(struct client *client)
 static void run_visitor(struct client *client)
 {
     while (!world.is_stopping) {
-        struct session session = {.ttl_ms = 2000};
+        struct session session = {.ttl_ms = 2000 * world.pace};
         make_token(chance_of(client), session.token);
         if (ask_session_open(&client->caller, &session) == RESULT_OK) {
             nap(client, 0, 20);

@@ -333,7 +333,7 @@ static const char *const scripts[] = {
     "return redis.pcall(unpack(ARGV))",
     "return {redis.call(unpack(ARGV))}",
     "local reply = redis.pcall(unpack(ARGV)) return {type(reply), reply}",
-    "local reply = redis.pcall(unpack(ARGV)) return type(reply) == 'table' and reply.err or 'no'",
+    "local reply = redis.pcall(unpack(ARGV)) return type(reply) == 'table' and reply.err or 0",
     "local ok, reply = pcall(redis.call, unpack(ARGV)) return {ok and 1 or 0, 'caught'}",
     "redis.call('hdel', 'none', '') return redis.call(unpack(ARGV))",
     "redis.pcall('get', 'a') return redis.pcall(unpack(ARGV))",

@@ -48,6 +48,8 @@ def find(tree, mutant, options):
     command = [str(tree / "build/tests/sim/sim"), f"--seeds={options.seeds}", "--first",
                f"--jobs={options.jobs}", *flags_of(mutant)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode not in (0, 1):
+        sys.exit(result.stdout + result.stderr)
     broken = re.findall(r"^sim: seed (\d+): ([A-Z].*)$", result.stdout, re.M)
     return [(seed, set(rules.split()) - {"VACUOUS"}) for seed, rules in broken]
 

@@ -156,7 +156,7 @@ static int64_t jump_ahead(struct front *front)
 {
     (void)front;
     world.redis_jump_us += between(100, 2000) * 1000;
-    task_sleep(LEASE_TTL_MAX_MS * MS);
+    task_sleep(LEASE_TTL_MAX_MS * world.pace * MS);
     return 1;
 }
 
@@ -164,7 +164,7 @@ static int64_t jump_back(struct front *front)
 {
     (void)front;
     world.redis_jump_us -= between(100, 1500) * 1000;
-    task_sleep((LEASE_TTL_MAX_MS + 1500) * MS);
+    task_sleep((LEASE_TTL_MAX_MS * world.pace + 1500) * MS);
     return 1;
 }
 
@@ -487,6 +487,6 @@ void nemesis_run(void *arg)
         hurt_some(fault);
         for (int i = 0; i < FRONTS; i++)
             see_to(&world.fronts[i]);
-        pause_for(1000, 3000);
+        pause_for(1000 * world.pace, 3000 * world.pace);
     }
 }

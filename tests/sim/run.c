@@ -88,12 +88,17 @@ static void show_request(const struct call *call, const char *reply, size_t len)
 
 static void load_config(struct config *config)
 {
-    static char *const argv[] = {"sim",   "--watchdog-timeout-ms", "3000",  "--max-wait-ms",
-                                 "40000", "--retry-window-ms",     "12000", NULL};
     static char *const no_environment[] = {NULL};
-    char error[256];
+    char texts[3][48], error[256];
+    char *const argv[] = {"sim", texts[0], texts[1], texts[2], NULL};
 
-    if (config_load(config, 7, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+    snprintf(texts[0], sizeof(texts[0]), "--watchdog-timeout-ms=%lld",
+             (long long)(WATCHDOG_MS * world.pace));
+    snprintf(texts[1], sizeof(texts[1]), "--max-wait-ms=%lld",
+             (long long)(MAX_WAIT_MS * world.pace));
+    snprintf(texts[2], sizeof(texts[2]), "--retry-window-ms=%lld",
+             (long long)(RETRY_WINDOW_MS * world.pace));
+    if (config_load(config, 4, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
         return;
     fprintf(stderr, "sim: %s\n", error);
     abort();
@@ -104,6 +109,7 @@ static void make_world(void)
     struct config config;
 
     world.seed = the_options->seed;
+    world.pace = world.seed % 2 == 0 ? PACE_SLOW : 1;
     world.prints = the_options->prints;
     log_set_level(world.prints ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     json_object_seed(1);
@@ -117,10 +123,12 @@ static void make_world(void)
         front_start(&world.fronts[i]);
     }
     record("run",
-           "\"seed\":\"%llu\",\"retry_window_ms\":%d,\"watchdog_ms\":%d,\"max_ttl_ms\":%d,"
-           "\"place_ms\":%d,\"permits\":{\"%s\":%d}",
-           (unsigned long long)world.seed, RETRY_WINDOW_MS, WATCHDOG_MS,
-           LEASE_TTL_MAX_MS + WATCHDOG_MS, PLACE_MS, PERMITS_NAME, PERMITS_COUNT);
+           "\"seed\":\"%llu\",\"retry_window_ms\":%lld,\"watchdog_ms\":%lld,"
+           "\"max_ttl_ms\":%lld,\"place_ms\":%d,\"permits\":{\"%s\":%d}",
+           (unsigned long long)world.seed, (long long)(RETRY_WINDOW_MS * world.pace),
+           (long long)(WATCHDOG_MS * world.pace),
+           (long long)((LEASE_TTL_MAX_MS + WATCHDOG_MS) * world.pace), PLACE_MS, PERMITS_NAME,
+           PERMITS_COUNT);
 }
 
 static void direct(void *arg)
@@ -135,7 +143,7 @@ static void direct(void *arg)
     int count = clients_start(&over);
     if (the_options->faults != NULL)
         task_start(nemesis_run, NULL, &nemesis_over);
-    task_sleep(the_options->seconds * CLOCK_NS_PER_S);
+    task_sleep(the_options->seconds * world.pace * CLOCK_NS_PER_S);
     world.is_stopping = true;
     while (over < count || (the_options->faults != NULL && nemesis_over == 0))
         task_sleep(100 * CLOCK_NS_PER_MS);
@@ -238,7 +246,7 @@ void run_seed(const struct run_options *options, struct run_result *result)
     if (options->faults != NULL)
         nemesis_choose(options->seed, options->faults);
     struct timer limit = {.fire = give_up};
-    schedule_in(&limit, options->seconds * CLOCK_NS_PER_S + DRAIN_MAX_NS);
+    schedule_in(&limit, (options->seconds * CLOCK_NS_PER_S + DRAIN_MAX_NS) * world.pace);
     task_start(direct, NULL, NULL);
     schedule_run(&world.is_over);
     result->simulated_ms = (now_ns() - began_ns) / CLOCK_NS_PER_MS;

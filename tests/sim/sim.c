@@ -35,12 +35,17 @@ static int64_t seeds = 1, job_count = 1;
 static bool twice, only_first;
 static struct sums sums;
 
-static const struct option flags[] = {
-    {"seeds", required_argument, NULL, 'n'},   {"seed", required_argument, NULL, 's'},
-    {"seconds", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
-    {"faults", required_argument, NULL, 'f'},  {"history", required_argument, NULL, 'o'},
-    {"trace", no_argument, NULL, 'v'},         {"twice", no_argument, NULL, '2'},
-    {"no-drain", no_argument, NULL, 'd'},      {NULL, 0, NULL, 0}};
+static const struct option flags[] = {{"seeds", required_argument, NULL, 'n'},
+                                      {"seed", required_argument, NULL, 's'},
+                                      {"seconds", required_argument, NULL, 't'},
+                                      {"jobs", required_argument, NULL, 'j'},
+                                      {"faults", required_argument, NULL, 'f'},
+                                      {"history", required_argument, NULL, 'o'},
+                                      {"trace", no_argument, NULL, 'v'},
+                                      {"twice", no_argument, NULL, '2'},
+                                      {"first", no_argument, NULL, '1'},
+                                      {"no-drain", no_argument, NULL, 'd'},
+                                      {NULL, 0, NULL, 0}};
 
 static bool read_flags(int argc, char **argv)
 {
@@ -155,8 +160,7 @@ static void start(struct job *job, uint64_t seed, bool is_again, uint64_t wanted
         shift_memory();
     options.seed = seed;
     run_seed(&options, job->result);
-    fflush(stdout);
-    _exit(0);
+    exit(0);
 }
 
 static void run_many(void)

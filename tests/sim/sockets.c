@@ -248,6 +248,7 @@ static void on_chunk(void *arg)
 
 static void go_on(struct pipe *pipe)
 {
+    /* cppcheck-suppress ctuuninitvar */
     if (pipe->chunks != NULL && !timer_is_armed(&pipe->timer))
         schedule_at(&pipe->timer, pipe->chunks->at_ns);
 }

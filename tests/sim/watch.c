@@ -29,7 +29,7 @@ static void watch_life(void *arg)
 {
     while (!world.is_over) {
         probe_life(arg);
-        task_sleep(500 * MS);
+        task_sleep(500 * MS * world.pace);
     }
 }
 
@@ -42,7 +42,7 @@ static void keep_permits(void *arg)
         HASH_FIND_STR(world.redis.keys.values, PERMITS_NAME, permits);
         if (permits == NULL)
             make_permits();
-        task_sleep(200 * MS);
+        task_sleep(200 * MS * world.pace);
     }
 }
 
@@ -153,12 +153,13 @@ static void check_redis(int64_t longest_ms)
 void drain_run(void)
 {
     /* A place in a fair queue lasts twice its time where Redis was away meanwhile. */
-    int64_t longest_ms = 2 * PLACE_MS + 2000;
+    int64_t longest_ms = (SESSION_TTL_MAX_MS + WATCHDOG_MS) * world.pace;
 
-    sweep_all(longest_ms + 5000 < MAX_WAIT_MS ? longest_ms + 5000 : MAX_WAIT_MS);
+    longest_ms = longest_ms > 2 * PLACE_MS ? longest_ms : 2 * PLACE_MS;
+    sweep_all(longest_ms + 7000);
     check_fronts();
     /* A permit of a client that died is taken off by the next one that asks. */
-    task_sleep((LEASE_TTL_MAX_MS + WATCHDOG_MS) * MS);
+    task_sleep((LEASE_TTL_MAX_MS + WATCHDOG_MS) * MS * world.pace);
     sweep_all(longest_ms);
-    check_redis(MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS + 5000);
+    check_redis((MAX_WAIT_MS + RETRY_WINDOW_MS) * world.pace + PLACE_MS + 5000);
 }
