@@ -1,8 +1,8 @@
 # rlockd and, inside, the redis-server it starts unless RLOCKD_REDIS names one:
 #
 #   docker build -t rlockd .
-#   docker run -p 7400:7400 -v rlockd:/data rlockd
-#   docker run -p 7400:7400 --read-only -e RLOCKD_REDIS=redis://redis:6379 rlockd
+#   docker run -p 127.0.0.1:7400:7400 -v rlockd:/data rlockd
+#   docker run -p 127.0.0.1:7400:7400 --read-only -e RLOCKD_REDIS=redis://redis:6379 rlockd
 ARG BASE=debian:trixie-slim
 
 FROM ${BASE} AS build

@@ -114,6 +114,11 @@ void counter_reply_failure(struct lease_request *request, const struct counter_r
                       "permits: the semaphore has %" PRId64 " and may have %" PRId64,
                       result->value, COUNTER_MAX);
         return;
+    case COUNTER_TOO_MANY:
+        problem_reply(http, PROBLEM_TOO_MANY_WAITERS, NULL,
+                      "too many requests wait for this %s already",
+                      kind_row(request->lease.kind)->member);
+        return;
     case COUNTER_REUSED:
         problem_reply(http, PROBLEM_TOKEN_REUSED, NULL,
                       "Idempotency-Key: was used for another request: use a new one");

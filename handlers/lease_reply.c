@@ -382,7 +382,12 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
         return;
     case LEASE_TOO_MANY:
         problem_reply(http, PROBLEM_TOO_MANY_WAITERS, blocking_member(request, result),
-                      "too many requests wait for this lock already");
+                      "too many requests wait for this %s already",
+                      kind_of(request)->family == FAMILY_PERMIT ? "semaphore" : "lock");
+        return;
+    case LEASE_MANY_READS:
+        problem_reply(http, PROBLEM_LIMIT_REACHED, blocking_member(request, result),
+                      "this owner has as many reads of this lock as it may have");
         return;
     case LEASE_REUSED:
         problem_reply(
@@ -418,6 +423,10 @@ void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcom
     case ACQUIRE_TOO_MANY_WAITERS:
         problem_reply(http, PROBLEM_TOO_MANY_WAITERS, NULL,
                       "too many requests wait here already");
+        return;
+    case ACQUIRE_MAY_NOT_WAIT:
+        problem_reply(http, PROBLEM_LIMIT_REACHED, NULL,
+                      "as many requests of this API token wait as may");
         return;
     case ACQUIRE_DRAINING:
         problem_reply(http, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),

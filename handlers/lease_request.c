@@ -193,11 +193,11 @@ static int64_t wait_ms_of(struct lease_request *request, const struct field_inte
     return preferred_ms;
 }
 
-static void on_parked(void *arg)
+static bool on_busy(void *arg)
 {
     struct lease_request *request = arg;
 
-    http_park(request->http);
+    return http_park(request->http);
 }
 
 static void on_acquired(void *arg, const struct acquire_result *result)
@@ -223,5 +223,5 @@ void lease_request_acquire(struct lease_request *request, const struct field_int
         acquired(request, &draining);
     else
         request->acquisition = acquire_start(context->acquirer, &request->lease, deadline_ns,
-                                             on_parked, on_acquired, request);
+                                             on_busy, on_acquired, request);
 }

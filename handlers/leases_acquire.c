@@ -29,6 +29,7 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
         }
         break;
     case ACQUIRE_TOO_MANY_WAITERS:
+    case ACQUIRE_MAY_NOT_WAIT:
     case ACQUIRE_DRAINING:
         break;
     }

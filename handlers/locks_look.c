@@ -206,9 +206,9 @@ void locks_list(struct http_request *request)
                         &fields))
         return;
     if (http_caller(request) != NULL &&
-        !auth_allows(http_caller(request), ROUTE_LOCK, fields.prefix.text)) {
-        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
-                      "prefix: this API token gives no right to list these names");
+        !auth_allows(http_caller(request), ROUTE_READ, fields.prefix.text)) {
+        http_forbid(request, ROUTE_READ,
+                    "prefix: this API token gives no right to list these names");
         return;
     }
     if (lock_list(context->store, fields.prefix.text, (size_t)fields.limit.value,

@@ -8,8 +8,7 @@
 #include "server/base/log.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
-
-enum { FENCING_TOKEN_SIZE = 24 };
+#include "storage/objects/grant_find.h"
 
 static void reply(struct lease_request *request, bool unlocked)
 {

@@ -3,22 +3,23 @@
 
 #include "server/http/problem.h"
 
-const char *multi_locks_allows(const struct auth_caller *caller, const struct lock_names *names)
+bool multi_locks_allows(const struct auth_caller *caller, enum route_access verb,
+                        const struct lock_names *names)
 {
     for (size_t i = 0; i < names->count; i++)
-        if (!auth_allows(caller, ROUTE_LOCK, names->name[i]))
-            return names->name[i];
-    return NULL;
+        if (!auth_allows(caller, verb, names->name[i]))
+            return false;
+    return true;
 }
 
 bool multi_locks_check_right(struct http_request *http, const struct lock_names *names)
 {
     const struct auth_caller *caller = http_caller(http);
 
-    if (caller == NULL || multi_locks_allows(caller, names) == NULL)
+    if (caller == NULL || multi_locks_allows(caller, http_access(http), names))
         return true;
-    problem_reply(http, PROBLEM_FORBIDDEN, NULL,
-                  "locks: this API token gives no right to all of these names");
+    http_forbid(http, http_access(http),
+                "locks: this API token gives no right to all of these names");
     return false;
 }
 

@@ -14,9 +14,9 @@ bool multi_locks_read(struct lease_request *request, const struct field_names *n
 /* Refuses a caller without a right to all of these names. */
 bool multi_locks_check_right(struct http_request *http, const struct lock_names *names)
     __attribute__((warn_unused_result));
-/* The first name that the caller has no right to; NULL: none. */
-const char *multi_locks_allows(const struct auth_caller *caller,
-                               const struct lock_names *names);
+/* Whether the caller has the right to all of these names. */
+bool multi_locks_allows(const struct auth_caller *caller, enum route_access verb,
+                        const struct lock_names *names);
 
 json_t *multi_locks_names_json(const struct lock_names *names);
 

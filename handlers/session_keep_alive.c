@@ -132,8 +132,8 @@ static void on_looked(void *arg, const struct session_view *view)
                    loop_now_ns(context->loop) >= keep_alive->deadline_ns;
 
     keep_alive->looking = false;
-    if (!keep_alive->gone && !is_over) {
-        http_park(keep_alive->request);
+    /* Without a place to hang it is answered at once. */
+    if (!keep_alive->gone && !is_over && http_park(keep_alive->request)) {
         if (keep_alive->notified || !hang(keep_alive, view))
             look(keep_alive, NULL);
         return;

@@ -178,12 +178,12 @@ static json_t *lease_json(const struct session_lease_view *lease)
     return json;
 }
 
-/* Every name of what it is of is one that the caller may use. */
+/* Every name of what it is of is one that the caller may look at. */
 static bool may_see(const struct auth_caller *caller, const struct session_lease_view *lease)
 {
     if (lease->locks != NULL)
-        return multi_locks_allows(caller, lease->locks) == NULL;
-    return auth_allows(caller, ROUTE_LOCK, lease->lock);
+        return multi_locks_allows(caller, ROUTE_READ, lease->locks);
+    return auth_allows(caller, ROUTE_READ, lease->lock);
 }
 
 json_t *sessions_view_json(const char *session_id, const struct session_view *view,

@@ -13,6 +13,7 @@
 
 #include "server/worker.h"
 #include "server/http/addresses.h"
+#include "server/http/auth_hash.h"
 #include "server/http/auth_source.h"
 #include "server/base/config.h"
 #include "server/http/cors.h"
@@ -298,6 +299,30 @@ static int prepare(struct rlockd *rlockd)
     return start_redis(rlockd);
 }
 
+/* A lock server that the network reaches and that asks nobody for a token. */
+static void warn_if_open(const struct rlockd *rlockd, bool is_local)
+{
+    bool knows_callers = rlockd->auth != NULL || rlockd->config.tls_client_ca[0] != '\0';
+
+    if (!is_local && !knows_callers)
+        log_write(LOG_LEVEL_WARN,
+                  tls_is_on()
+                      ? "whoever reaches this address may use every lock: set --api-tokens"
+                      : "whoever reaches this address may use every lock, and tokens cross the "
+                        "network in the clear: set --api-tokens and --tls-cert",
+                  json_pack("{s:s}", "listen", rlockd->where));
+}
+
+static int hash_token(const char *name)
+{
+    char error[ERROR_SIZE];
+
+    if (auth_print_line(name, error, sizeof(error)))
+        return EXIT_SUCCESS;
+    refuse(error);
+    return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
     static struct rlockd rlockd; /* large, and lives as long as the process */
@@ -310,6 +335,11 @@ int main(int argc, char **argv)
     switch (config_load(&rlockd.config, argc, argv, environ, error, sizeof(error))) {
     case CONFIG_EXIT_OK:
         return EXIT_SUCCESS;
+    case CONFIG_HASH_TOKEN:
+        return hash_token(argc > 2 ? argv[2] : "caller");
+    case CONFIG_MAKE_TOKEN:
+        auth_print_token();
+        return EXIT_SUCCESS;
     case CONFIG_ERROR:
         refuse(error);
         return EXIT_USAGE;
@@ -321,13 +351,19 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     log_set_level(rlockd.config.log_level);
     json_object_seed(0);
-    if (prepare(&rlockd) != 0 || start_workers(&rlockd) != 0) {
+    if (prepare(&rlockd) != 0) {
+        redis_embedded_stop(rlockd.embedded);
+        return EXIT_CANNOT_START;
+    }
+    bool is_local = listen_is_local(rlockd.listen_fds[0]); /* the workers take them over */
+    if (start_workers(&rlockd) != 0) {
         redis_embedded_stop(rlockd.embedded);
         return EXIT_CANNOT_START;
     }
     log_write(LOG_LEVEL_INFO, "listening",
               json_pack("{s:s, s:s, s:i}", "listen", rlockd.where, "version", RLOCKD_VERSION,
                         "workers", rlockd.config.workers));
+    warn_if_open(&rlockd, is_local);
     supervise(&rlockd);
     log_write(LOG_LEVEL_INFO, "draining", NULL);
     stop_workers(&rlockd);

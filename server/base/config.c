@@ -85,7 +85,9 @@ static const struct setting settings[] = {
      FIELD(max_connections_per_address), 0, 1000000, "0",
      "connections of one client address at a time, more are closed; 0: no limit"},
     {"api-tokens", "RLOCKD_API_TOKENS", "FILE", KIND_TEXT, FIELD(api_tokens),
-     FITTING(0, api_tokens), "", "who may call, with which bearer token; empty: everyone may"},
+     FITTING(0, api_tokens), "",
+     "which callers may use the server, by hashes of their tokens; read again at SIGHUP;\n"
+     "empty: everybody may"},
     {"tls-cert", "RLOCKD_TLS_CERT", "FILE", KIND_TEXT, FIELD(tls_cert), FITTING(0, tls_cert),
      "",
      "the server's certificate and its chain, PEM; read again at SIGHUP; empty: plain HTTP"},
@@ -258,6 +260,16 @@ static const char *variable_find(char *const envp[], const char *name)
     return NULL;
 }
 
+/* What is asked for in place of a server; CONFIG_RUN: nothing. */
+static enum config_outcome read_command(int argc, char *const argv[])
+{
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], "--hash-token") == 0)
+        return CONFIG_HASH_TOKEN;
+    if (argc == 2 && strcmp(argv[1], "--make-token") == 0)
+        return CONFIG_MAKE_TOKEN;
+    return CONFIG_RUN;
+}
+
 /* Notes in values[] what each flag says; nothing is checked yet but the flags themselves. */
 static enum config_outcome read_flags(int argc, char *const argv[],
                                       const char *values[SETTING_COUNT], struct failure failure)
@@ -308,8 +320,10 @@ enum config_outcome config_load(struct config *config, int argc, char *const arg
 {
     const char *values[SETTING_COUNT] = {NULL};
     struct failure failure = {error, error_size};
-    enum config_outcome outcome = read_flags(argc, argv, values, failure);
+    enum config_outcome outcome = read_command(argc, argv);
 
+    if (outcome == CONFIG_RUN)
+        outcome = read_flags(argc, argv, values, failure);
     if (outcome != CONFIG_RUN)
         return outcome;
     memset(config, 0, sizeof(*config));
@@ -361,9 +375,14 @@ void config_help(FILE *out)
         fprintf(out, "      %s, default: %s\n", setting->variable,
                 setting->default_text[0] != '\0' ? setting->default_text : "empty");
     }
-    fputs("  -h, --help\n"
-          "      print this and exit\n"
-          "  -V, --version\n"
-          "      print the version and exit\n",
-          out);
+    fputs(
+        "  --hash-token [NAME]\n"
+        "      read an API token from standard input, print a line for --api-tokens and exit\n"
+        "  --make-token\n"
+        "      print a fresh API token and exit\n"
+        "  -h, --help\n"
+        "      print this and exit\n"
+        "  -V, --version\n"
+        "      print the version and exit\n",
+        out);
 }

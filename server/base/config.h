@@ -49,9 +49,11 @@ struct config {
 };
 
 enum config_outcome {
-    CONFIG_RUN,     /* *config is complete */
-    CONFIG_EXIT_OK, /* --help or --version was asked for, and printed on standard output */
-    CONFIG_ERROR    /* `error` is one line that names the flag or variable and what it allows */
+    CONFIG_RUN,        /* *config is complete */
+    CONFIG_EXIT_OK,    /* --help or --version was asked for, and printed on standard output */
+    CONFIG_HASH_TOKEN, /* --hash-token NAME: argv[2], if there is one, is the name */
+    CONFIG_MAKE_TOKEN, /* --make-token */
+    CONFIG_ERROR /* `error` is one line that names the flag or variable and what it allows */
 };
 
 /* A flag beats its environment variable, the last of several flags wins, and an empty variable

@@ -1,101 +1,70 @@
 #include "server/http/auth.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
-enum {
-    AUTH_TOKEN_MIN = 16, /* shorter ones can be guessed over the network */
-    AUTH_TOKEN_SIZE = 257,
-    AUTH_PREFIX_SIZE = 513
+#include "server/http/auth_internal.h"
+
+/* Why a file is not taken. */
+struct refusal {
+    const char *path;
+    char *error;
+    size_t error_size;
 };
 
-/* A line of the file. The lines of one token follow each other through `next_same`. */
-struct auth_caller {
-    char name[AUTH_CALLER_SIZE];
-    char token[AUTH_TOKEN_SIZE];
-    char prefix[AUTH_PREFIX_SIZE];
-    bool is_operator;
-    const struct auth_caller *next_same;
-};
-
-struct auth {
-    size_t count;
-    struct auth_caller *callers;
-};
-
-/* What is wrong with the line, or NULL. */
-static const char *parse_line(char *line, struct auth_caller *caller)
+static void refuse(const struct refusal *refusal, int line, const char *wrong)
 {
-    char right[16], rest[2];
-
-    int fields = sscanf(line, "%64s %15s %256s %512s %1s", caller->name, right, caller->token,
-                        caller->prefix, rest);
-    if (fields != 4)
-        return "needs four fields: caller, lock or operator, token, name prefix";
-    if (strcmp(right, "lock") != 0 && strcmp(right, "operator") != 0)
-        return "the second field is neither lock nor operator";
-    caller->is_operator = right[0] == 'o';
-    if (strlen(caller->token) < AUTH_TOKEN_MIN)
-        return "the token is shorter than 16 characters";
-    if (strcmp(caller->prefix, "*") == 0)
-        caller->prefix[0] = '\0';
-    return NULL;
+    snprintf(refusal->error, refusal->error_size,
+             "--api-tokens (RLOCKD_API_TOKENS): %s line %d: %s", refusal->path, line, wrong);
 }
 
-/* Non-zero: out of memory. */
-static int add_caller(struct auth *auth, const struct auth_caller *caller)
+static void caller_release(struct auth_caller *caller)
+{
+    for (size_t i = 0; i < caller->right_count; i++)
+        free(caller->rights[i].prefix);
+    free(caller->rights);
+    auth_usage_drop(caller->usage);
+}
+
+/* Takes what the caller points to over. Non-zero: out of memory. */
+static int add_caller(struct auth *auth, struct auth_caller *caller)
 {
     struct auth_caller *grown = realloc(auth->callers,
                                         (auth->count + 1) * sizeof(*auth->callers));
 
-    if (grown == NULL)
+    if (grown != NULL)
+        auth->callers = grown;
+    caller->usage = auth_usage_new();
+    if (grown == NULL || caller->usage == NULL)
         return -1;
-    auth->callers = grown;
     auth->callers[auth->count++] = *caller;
     return 0;
 }
 
-static void link_same_tokens(struct auth *auth)
-{
-    for (size_t i = 0; i < auth->count; i++)
-        for (size_t j = i + 1; j < auth->count && auth->callers[i].next_same == NULL; j++)
-            if (strcmp(auth->callers[i].token, auth->callers[j].token) == 0)
-                auth->callers[i].next_same = &auth->callers[j];
-}
-
-/* A # begins a comment at the start of a line and after a blank; a name may have one inside. */
-static void cut_comment(char *line)
-{
-    for (char *c = line; *c != '\0'; c++) {
-        if (*c == '#' && (c == line || c[-1] == ' ' || c[-1] == '\t')) {
-            *c = '\0';
-            return;
-        }
-    }
-}
-
 /* What is wrong with the line, or NULL. */
-static const char *read_line(struct auth *auth, char *line)
+static const char *read_line(struct auth *auth, char *line, int number)
 {
-    struct auth_caller caller = {0};
+    struct auth_caller caller = {.line = number,
+                                 .expires_s = INT64_MAX,
+                                 .max_waiters = AUTH_NO_LIMIT,
+                                 .max_requests_per_second = AUTH_NO_LIMIT};
+    const char *wrong = auth_read_line(line, &caller);
 
-    line[strcspn(line, "\r\n")] = '\0';
-    cut_comment(line);
-    if (line[strspn(line, " \t")] == '\0')
+    if (wrong == NULL && caller.name[0] == '\0')
         return NULL;
-    const char *wrong = parse_line(line, &caller);
     if (wrong == NULL && add_caller(auth, &caller) != 0)
         wrong = "out of memory";
+    if (wrong != NULL)
+        caller_release(&caller);
     return wrong;
 }
 
-/* Non-zero with `error` set. */
-static int read_lines(struct auth *auth, FILE *file, const char *path, char *error,
-                      size_t error_size)
+/* Non-zero after a refusal. */
+static int read_lines(struct auth *auth, FILE *file, const struct refusal *refusal)
 {
     char *line = NULL;
     size_t size = 0;
@@ -104,42 +73,78 @@ static int read_lines(struct auth *auth, FILE *file, const char *path, char *err
 
     while (wrong == NULL && getline(&line, &size, file) >= 0) {
         number++;
-        wrong = read_line(auth, line);
+        wrong = read_line(auth, line, number);
     }
     free(line);
     if (wrong == NULL && ferror(file))
         wrong = "cannot be read";
-    if (wrong == NULL)
-        return 0;
-    snprintf(error, error_size, "--api-tokens (RLOCKD_API_TOKENS): %s line %d: %s", path,
-             number, wrong);
+    if (wrong != NULL)
+        refuse(refusal, number, wrong);
+    return wrong != NULL;
+}
+
+const struct auth_caller **auth_slot(const struct auth *auth,
+                                     const unsigned char hash[AUTH_HASH_LEN])
+{
+    size_t i;
+
+    memcpy(&i, hash, sizeof(i)); /* as good as random */
+    for (i &= auth->slot_count - 1; auth->slots[i] != NULL;
+         i = (i + 1) & (auth->slot_count - 1))
+        if (auth_hash_equals(auth->slots[i]->hash, hash))
+            break;
+    return &auth->slots[i];
+}
+
+/* Non-zero after a refusal. */
+static int fill_slots(struct auth *auth, const struct refusal *refusal)
+{
+    for (auth->slot_count = 4; auth->slot_count < 2 * auth->count;)
+        auth->slot_count *= 2;
+    auth->slots = calloc(auth->slot_count, sizeof(*auth->slots));
+    if (auth->slots == NULL) {
+        refuse(refusal, 1, "out of memory");
+        return -1;
+    }
+    for (size_t i = 0; i < auth->count; i++) {
+        const struct auth_caller **slot = auth_slot(auth, auth->callers[i].hash);
+        if (*slot != NULL) {
+            refuse(refusal, auth->callers[i].line, "an earlier line has the same token");
+            return -1;
+        }
+        *slot = &auth->callers[i];
+    }
+    return 0;
+}
+
+/* Non-zero after a refusal. */
+static int read_file(struct auth *auth, FILE *file, const struct refusal *refusal)
+{
+    if (read_lines(auth, file, refusal) != 0)
+        return -1;
+    if (auth->count > 0)
+        return fill_slots(auth, refusal);
+    snprintf(refusal->error, refusal->error_size,
+             "--api-tokens (RLOCKD_API_TOKENS): %s names no caller", refusal->path);
     return -1;
 }
 
 struct auth *auth_load(const char *path, char *error, size_t error_size)
 {
+    const struct refusal refusal = {path, error, error_size};
     struct auth *auth = calloc(1, sizeof(*auth));
     FILE *file = fopen(path, "re");
+    int failed = -1;
 
-    if (auth == NULL || file == NULL) {
+    if (auth == NULL || file == NULL)
         snprintf(error, error_size, "--api-tokens (RLOCKD_API_TOKENS): %s: %s", path,
                  strerror(errno));
-        goto fail;
-    }
-    if (read_lines(auth, file, path, error, error_size) != 0)
-        goto fail;
-    if (auth->count == 0) {
-        snprintf(error, error_size, "--api-tokens (RLOCKD_API_TOKENS): %s names no caller",
-                 path);
-        goto fail;
-    }
-    fclose(file);
-    link_same_tokens(auth);
-    return auth;
-
-fail:
+    else
+        failed = read_file(auth, file, &refusal);
     if (file != NULL)
         fclose(file);
+    if (failed == 0)
+        return auth;
     if (auth != NULL)
         auth_free(auth);
     return NULL;
@@ -147,47 +152,97 @@ fail:
 
 void auth_free(struct auth *auth)
 {
+    for (size_t i = 0; i < auth->count; i++)
+        caller_release(&auth->callers[i]);
     free(auth->callers);
+    free(auth->slots);
     free(auth);
 }
 
-static bool equals_in_constant_time(const char *secret, const char *guess, size_t guess_len)
+void auth_inherit(struct auth *auth, const struct auth *old)
 {
-    size_t secret_len = strlen(secret);
-    unsigned difference = secret_len != guess_len;
-
-    for (size_t i = 0; i < secret_len; i++)
-        difference |= (unsigned char)secret[i] ^ (unsigned char)guess[i < guess_len ? i : 0];
-    return difference == 0;
+    for (size_t i = 0; i < auth->count; i++) {
+        struct auth_caller *caller = &auth->callers[i];
+        const struct auth_caller *before = *auth_slot(old, caller->hash);
+        if (before == NULL)
+            continue;
+        auth_usage_drop(caller->usage);
+        caller->usage = auth_usage_keep(before->usage);
+    }
 }
 
 const struct auth_caller *auth_find(const struct auth *auth, const char *authorization)
 {
-    const struct auth_caller *found = NULL;
+    unsigned char hash[AUTH_HASH_LEN];
 
     if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
         return NULL;
-    const char *guess = authorization + 7;
-    guess += strspn(guess, " ");
-    size_t guess_len = strlen(guess);
-    for (size_t i = auth->count; i-- > 0;)
-        if (equals_in_constant_time(auth->callers[i].token, guess, guess_len))
-            found = &auth->callers[i];
-    return found;
+    const char *token = authorization + 7;
+    token += strspn(token, " ");
+    size_t len = strlen(token);
+    if (len < AUTH_TOKEN_MIN || len > AUTH_TOKEN_MAX)
+        return NULL;
+    auth_hash(token, len, hash);
+    return *auth_slot(auth, hash);
 }
 
-bool auth_allows(const struct auth_caller *caller, enum route_access access, const char *name)
+bool auth_is_expired(const struct auth_caller *caller)
 {
-    for (; caller != NULL; caller = caller->next_same) {
-        if (access == ROUTE_OPERATOR && !caller->is_operator)
-            continue;
-        if (strncmp(name, caller->prefix, strlen(caller->prefix)) == 0)
+    return caller->expires_s <= (int64_t)time(NULL);
+}
+
+bool auth_allows(const struct auth_caller *caller, enum route_access verb, const char *name)
+{
+    for (size_t i = 0; i < caller->right_count; i++) {
+        const struct auth_right *right = &caller->rights[i];
+        if (right->verb == verb && strncmp(name, right->prefix, right->len) == 0)
             return true;
     }
+    return false;
+}
+
+bool auth_allows_some(const struct auth_caller *caller, enum route_access verb)
+{
+    for (size_t i = 0; i < caller->right_count; i++)
+        if (caller->rights[i].verb == verb)
+            return true;
     return false;
 }
 
 const char *auth_caller_name(const struct auth_caller *caller)
 {
     return caller->name;
+}
+
+const char *auth_verb_name(enum route_access verb)
+{
+    switch (verb) {
+    case ROUTE_READ:
+        return "read";
+    case ROUTE_LOCK:
+        return "lock";
+    case ROUTE_OPERATE:
+        return "operate";
+    case ROUTE_OPEN:
+        break;
+    }
+    return "";
+}
+
+bool auth_begin_wait(const struct auth_caller *caller)
+{
+    int64_t max = caller->max_waiters == AUTH_NO_LIMIT ? INT64_MAX : caller->max_waiters;
+
+    return auth_usage_begin_wait(caller->usage, max);
+}
+
+void auth_end_wait(const struct auth_caller *caller)
+{
+    auth_usage_end_wait(caller->usage);
+}
+
+bool auth_count_request(const struct auth_caller *caller, int64_t now_ns)
+{
+    return caller->max_requests_per_second == AUTH_NO_LIMIT ||
+           auth_usage_request(caller->usage, caller->max_requests_per_second, now_ns);
 }

@@ -66,6 +66,7 @@ void auth_source_free(struct auth_source *source)
 
 void auth_source_replace(struct auth_source *source, struct auth *auth)
 {
+    auth_inherit(auth, source->current->auth);
     struct auth_snapshot *fresh = snapshot_new(auth), *old;
 
     if (fresh == NULL)

@@ -11,7 +11,8 @@ struct auth_source;
 struct auth_source *auth_source_new(struct auth *auth);
 /* When no thread uses the source any more. */
 void auth_source_free(struct auth_source *source);
-/* Takes `auth` over. What was current before is freed when the last request has let go of it.
+/* From one thread at a time. Takes `auth` over. What was current before is freed when the last
+ * request has let go of it.
  */
 void auth_source_replace(struct auth_source *source, struct auth *auth);
 

@@ -38,6 +38,8 @@ void http_set_stage(struct http_request *request, enum http_stage stage)
     bool was_busy = request->stage >= HTTP_STAGE_HANDLED && request->stage <= HTTP_STAGE_QUEUED;
     bool was_unparked = request->stage == HTTP_STAGE_HANDLED && !request->suspended;
 
+    if (request->stage == HTTP_STAGE_HANDLED && stage != HTTP_STAGE_HANDLED)
+        http_end_wait(request);
     request->stage = stage;
     bool is_busy = stage >= HTTP_STAGE_HANDLED && stage <= HTTP_STAGE_QUEUED;
     bool is_unparked = stage == HTTP_STAGE_HANDLED && !request->suspended;

@@ -88,6 +88,8 @@ const char *http_query(const struct http_request *request);
 const char *http_body(const struct http_request *request, size_t *len);
 /* Who calls; NULL where no API tokens are configured. */
 const struct auth_caller *http_caller(const struct http_request *request);
+/* What a caller needs the right to, by the table of routes. */
+enum route_access http_access(const struct http_request *request);
 /* When the first byte after the request line was there, as clock_ns(). */
 int64_t http_received_ns(const struct http_request *request);
 
@@ -119,8 +121,11 @@ bool http_reply_has_header(const struct http_request *request, const char *name)
 void http_drop(struct http_request *request);
 
 /* Says that the answer will take long: suspends the connection now instead of a little later.
+ * False: the caller's API token allows no more requests that wait. */
+bool http_park(struct http_request *request) __attribute__((warn_unused_result));
+/* Refuses a caller without the right to do this (403). `detail` says what the caller may not.
  */
-void http_park(struct http_request *request);
+void http_forbid(struct http_request *request, enum route_access verb, const char *detail);
 
 /* `gone` comes at most once, when the client hung up before it was answered; the handler still
  * has to end the request. `end` comes exactly once, last of all: `delivered` says whether the

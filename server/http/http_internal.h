@@ -90,8 +90,9 @@ struct http_request {
     struct MHD_Connection *mhd; /* NULL once libmicrohttpd has let go of the request */
     enum http_stage stage;
     bool close_after, park_wanted, suspended, gone_told;
-    bool hung_up; /* while it waited: it is not watched again */
-    int status;   /* answered with */
+    bool hung_up;    /* while it waited: it is not watched again */
+    bool is_waiting; /* it counts among its caller's waiters */
+    int status;      /* answered with */
     int64_t received_ns;
     size_t route;    /* route_count: none */
     bool is_listing; /* and not answered yet */
@@ -170,6 +171,16 @@ void http_large_refuse_answer(struct http_request *request);
 void http_large_end(struct http_request *request);
 /* Gives memory back to the system now and then. */
 void http_large_trim(struct http_large *large, int64_t now_ns);
+
+/* authorize.c */
+/* False: it is not known who calls, or the caller asks too often, and the request is answered.
+ */
+bool http_authenticate(struct http_request *request, const struct route *route);
+/* False: the caller has no right to this, and the request is answered. */
+bool http_authorize(struct http_request *request, const struct route *route);
+/* False: the caller has as many waiting requests as it may. */
+bool http_begin_wait(struct http_request *request);
+void http_end_wait(struct http_request *request);
 
 /* http_headers.c */
 /* Call it when the request line is there, and nothing else of the request is. */

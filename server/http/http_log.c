@@ -28,7 +28,7 @@ static void add_locks(struct json_text *line, const struct http_request *request
     bool routed = request->route < options->route_count;
     char *locks;
 
-    if (routed && options->routes[request->route].access >= ROUTE_LOCK &&
+    if (routed && route_has_name(&options->routes[request->route]) &&
         request->params[0] != NULL)
         json_text_ascii(line, "lock", request->params[0]);
     if (request->locks == NULL)

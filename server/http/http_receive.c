@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/http/auth_source.h"
 #include "server/base/clock.h"
 #include "server/http/cors.h"
 #include "server/http/http_internal.h"
@@ -86,25 +85,6 @@ static bool take_params(struct http_request *request, const struct route_match *
     return true;
 }
 
-/* True when the caller may go on. */
-static bool authorize(struct http_request *request, const struct route *route)
-{
-    struct auth_source *source = request->server->options.auth;
-
-    if (source == NULL || route->access == ROUTE_OPEN)
-        return true;
-    request->auth = auth_source_take(source);
-    request->caller = auth_find(auth_snapshot_auth(request->auth),
-                                request->headers[HTTP_AUTHORIZATION]);
-    if (request->caller == NULL) {
-        http_reply_header(request, "WWW-Authenticate", "Bearer");
-        problem_reply(request, PROBLEM_UNAUTHENTICATED, NULL,
-                      "Authorization: needs a Bearer token that this server knows");
-        return false;
-    }
-    return true;
-}
-
 /* A page asks whether it may ask. It says nothing of who its user is, so no token is needed. */
 static bool is_preflight(const struct http_request *request)
 {
@@ -166,15 +146,9 @@ void http_dispatch(struct http_request *request)
     }
     const struct route *route = &options->routes[match.index];
     request->route = match.index;
-    if (!authorize(request, route) || !take_params(request, &match))
+    if (!http_authenticate(request, route) || !take_params(request, &match) ||
+        !http_authorize(request, route))
         return;
-    if (request->caller != NULL && route->access != ROUTE_CALLER &&
-        request->params[0] != NULL &&
-        !auth_allows(request->caller, route->access, request->params[0])) {
-        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
-                      "this API token gives no right to do that to this name");
-        return;
-    }
     if (request->server->stopping) {
         problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
                       "this server is shutting down");

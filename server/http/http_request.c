@@ -227,10 +227,13 @@ bool http_reply_has_header(const struct http_request *request, const char *name)
     return false;
 }
 
-void http_park(struct http_request *request)
+bool http_park(struct http_request *request)
 {
+    if (!http_begin_wait(request))
+        return false;
     request->park_wanted = true;
     request->server->run_wanted = true;
+    return true;
 }
 
 void http_watch(struct http_request *request, void (*gone)(void *arg),

@@ -115,3 +115,19 @@ int listen_open(const char *host, uint16_t port, int *fds, int count,
     describe(&address, len, where);
     return 0;
 }
+
+bool listen_is_local(int fd)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof(address);
+
+    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        return false;
+    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&address;
+    if (address.ss_family == AF_INET)
+        return ntohl(ipv4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return IN6_IS_ADDR_LOOPBACK(&ipv6->sin6_addr) ||
+           (IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr) &&
+            ipv6->sin6_addr.s6_addr[12] == IN_LOOPBACKNET);
+}

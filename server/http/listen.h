@@ -2,6 +2,7 @@
 #ifndef RLOCKD_SERVER_HTTP_LISTEN_H
 #define RLOCKD_SERVER_HTTP_LISTEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,8 @@ enum { LISTEN_TEXT_SIZE = 300 };
 int listen_open(const char *host, uint16_t port, int *fds, int count,
                 char where[LISTEN_TEXT_SIZE], char *error, size_t error_size)
     __attribute__((warn_unused_result));
+
+/* Whether only this machine reaches the socket. */
+bool listen_is_local(int fd);
 
 #endif

@@ -69,3 +69,8 @@ enum route_outcome route_find(const struct route *routes, size_t route_count,
     }
     return match->allow[0] ? ROUTE_METHOD_NOT_ALLOWED : ROUTE_NOT_FOUND;
 }
+
+bool route_has_name(const struct route *route)
+{
+    return strstr(route->path, "/{name}") != NULL;
+}

@@ -7,12 +7,14 @@
 
 struct http_request;
 
-/* Who may call a route where API tokens are configured. */
+/* Who may call a route where API tokens are configured: everyone, or a caller with the right
+ * to do this to the name. On a route without a name in its path the caller needs the right to
+ * some name, and the handler may know more. */
 enum route_access {
-    ROUTE_OPEN,    /* everyone */
-    ROUTE_CALLER,  /* every known caller; the handler may know more */
-    ROUTE_LOCK,    /* who has a right to the name */
-    ROUTE_OPERATOR /* who is an operator of the name */
+    ROUTE_OPEN,
+    ROUTE_READ,   /* looks */
+    ROUTE_LOCK,   /* acquires and gives back what is the client's own */
+    ROUTE_OPERATE /* takes away what others may use */
 };
 
 enum {
@@ -20,8 +22,8 @@ enum {
     ROUTE_ALLOW_SIZE = 64 /* an Allow header: every method that HTTP knows, with commas */
 };
 
-/* `path` is made of literal segments and `{parameter}` segments; the first parameter of a route
- * with access to names is the name that the caller needs a right to. */
+/* `path` is made of literal segments and `{parameter}` segments. `{name}`, the first parameter
+ * where it is one, is the name that the caller needs a right to. */
 struct route {
     const char *method, *path;
     enum route_access access;
@@ -42,6 +44,8 @@ struct route_match {
     struct route_param params[ROUTE_PARAMS];
     char allow[ROUTE_ALLOW_SIZE]; /* filled for ROUTE_METHOD_NOT_ALLOWED: RFC 9110 §10.2.1 */
 };
+
+bool route_has_name(const struct route *route);
 
 /* `path` is the raw path without its query. HEAD is answered by the route of GET. */
 enum route_outcome route_find(const struct route *routes, size_t route_count,

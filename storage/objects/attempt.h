@@ -29,6 +29,7 @@ struct attempt_result {
     enum attempt_outcome outcome;
     int64_t remaining_ms;  /* of the grant, or until it may be had; negative: unknown */
     size_t blocking_index; /* of a set that is busy */
+    int64_t none_left_ms;  /* of permits: no other is free for so long; 0: one may be */
     /* What Redis said, by the kind's family: the other one is NULL. Gone when the callback
      * returns. */
     const struct lease_result *lease;

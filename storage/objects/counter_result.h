@@ -19,6 +19,7 @@ enum counter_outcome {
     COUNTER_BUSY,     /* at `value`: too few permits, or not at zero */
     COUNTER_REUSED,   /* the idempotency key belongs to another request */
     COUNTER_TOO_LARGE,
+    COUNTER_TOO_MANY, /* so many wait that no other request may */
     COUNTER_WRONG_KIND,
     COUNTER_FAILED /* `failure` */
 };

@@ -28,19 +28,13 @@ struct reply_word {
 };
 
 static const struct reply_word reply_words[] = {
-    {"granted", COUNTER_GRANTED},
-    {"created", COUNTER_CREATED},
-    {"released", COUNTER_RELEASED},
-    {"counted", COUNTER_RELEASED},
-    {"replayed", COUNTER_REPLAYED},
-    {"exists", COUNTER_EXISTS},
-    {"busy", COUNTER_BUSY},
-    {"looked", COUNTER_SHOWN},
-    {"deleted", COUNTER_DELETED},
-    {"missing", COUNTER_MISSING},
-    {"reused", COUNTER_REUSED},
-    {"too-large", COUNTER_TOO_LARGE},
-    {"wrong-kind", COUNTER_WRONG_KIND},
+    {"granted", COUNTER_GRANTED},   {"created", COUNTER_CREATED},
+    {"released", COUNTER_RELEASED}, {"counted", COUNTER_RELEASED},
+    {"replayed", COUNTER_REPLAYED}, {"exists", COUNTER_EXISTS},
+    {"busy", COUNTER_BUSY},         {"looked", COUNTER_SHOWN},
+    {"deleted", COUNTER_DELETED},   {"missing", COUNTER_MISSING},
+    {"reused", COUNTER_REUSED},     {"too-large", COUNTER_TOO_LARGE},
+    {"too-many", COUNTER_TOO_MANY}, {"wrong-kind", COUNTER_WRONG_KIND},
 };
 
 static const struct reply_word *find_reply_word(const struct redis_value *reply)
@@ -111,6 +105,7 @@ static enum attempt_outcome attempt_outcome_of(const struct counter_result *resu
     case COUNTER_RELEASED:
     case COUNTER_REUSED:
     case COUNTER_TOO_LARGE:
+    case COUNTER_TOO_MANY:
     case COUNTER_WRONG_KIND:
         break;
     }
@@ -124,8 +119,12 @@ static void on_reply(void *arg, const struct redis_result *result)
 
     read_reply(&out, call, result);
     if (call->tried != NULL) {
-        const struct attempt_result attempt = {
-            .outcome = attempt_outcome_of(&out), .remaining_ms = -1, .counter = &out};
+        bool is_last = call->second == PERMITS && out.outcome == COUNTER_GRANTED &&
+                       out.value == 0;
+        const struct attempt_result attempt = {.outcome = attempt_outcome_of(&out),
+                                               .remaining_ms = -1,
+                                               .none_left_ms = is_last ? INT64_MAX : 0,
+                                               .counter = &out};
         call->tried(call->arg, &attempt);
     } else {
         call->done(call->arg, &out);

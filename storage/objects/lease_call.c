@@ -39,9 +39,18 @@ static enum attempt_outcome attempt_outcome_of(const struct lease_result *result
     case LEASE_WRONG_KIND:
     case LEASE_UPGRADE:
     case LEASE_TOO_MANY:
+    case LEASE_MANY_READS:
         break;
     }
     return ATTEMPT_REFUSED;
+}
+
+/* For how long the grant of a permit leaves no other; 0: there may be others. */
+static int64_t none_left_ms_of(const struct lease_result *result)
+{
+    if (result->outcome != LEASE_GRANTED || result->available > 0)
+        return 0;
+    return result->next_end_ms >= 0 ? result->next_end_ms : INT64_MAX;
 }
 
 static void finish(struct lease_call *call, const struct lease_result *result)
@@ -50,6 +59,7 @@ static void finish(struct lease_call *call, const struct lease_result *result)
         const struct attempt_result attempt = {.outcome = attempt_outcome_of(result),
                                                .remaining_ms = result->remaining_ms,
                                                .blocking_index = result->blocking_index,
+                                               .none_left_ms = none_left_ms_of(result),
                                                .lease = result};
         call->tried(call->arg, &attempt);
     } else {

@@ -22,6 +22,7 @@ static const struct reply_word reply_words[] = {
     {"wrong-kind", LEASE_WRONG_KIND, METRIC_COUNT},
     {"upgrade", LEASE_UPGRADE, METRIC_COUNT},
     {"too-many", LEASE_TOO_MANY, METRIC_COUNT},
+    {"many-reads", LEASE_MANY_READS, METRIC_COUNT},
     {"unknown", LEASE_ENDED, METRIC_COUNT},
     {"waiting", LEASE_BUSY, METRIC_COUNT}, /* of lease_claim.lua, as the next ones */
     {"gone", LEASE_ENDED, METRIC_COUNT},
@@ -103,6 +104,7 @@ static void read_hold(const struct reader *reader)
         return;
     case FAMILY_PERMIT:
         out->available = value_integer(value_at(reply, 4));
+        out->next_end_ms = value_integer(value_at(reply, 5));
         return;
     case FAMILY_SEMAPHORE:
     case FAMILY_LATCH:
@@ -207,6 +209,7 @@ static void read_details(const struct reader *reader)
     case LEASE_WRONG_KIND:
     case LEASE_UPGRADE:
     case LEASE_TOO_MANY:
+    case LEASE_MANY_READS:
         out->blocking_index = (size_t)value_integer(value_at(reply, 1));
         return;
     case LEASE_SESSION_ENDED:

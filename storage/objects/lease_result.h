@@ -22,6 +22,7 @@ enum lease_outcome {
     LEASE_WRONG_KIND,    /* the name is that of another kind of object */
     LEASE_UPGRADE,       /* its owner reads under the lock, and would wait for itself */
     LEASE_TOO_MANY,      /* so many wait for it that no other request may */
+    LEASE_MANY_READS,    /* its owner reads the lock as often as it may */
     LEASE_FAILED         /* `failure` */
 };
 
@@ -41,6 +42,7 @@ struct lease_result {
     int64_t ttl_ms;        /* 0: not known */
     int64_t holds_left;    /* after a release */
     int64_t available;     /* permits of the semaphore that are free */
+    int64_t next_end_ms;   /* until one expires, after a grant of the last one; 0: not known */
     size_t hold_count;     /* how many locks are held: as many as the lease has names */
     size_t blocking_index; /* from 1 on: which lock of a set this is about; 0: not known */
     const struct lease_hold *holds;

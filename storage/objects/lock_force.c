@@ -1,14 +1,19 @@
 /* Forcing a lock open. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/objects/grant_find.h"
 #include "storage/objects/lock_store_internal.h"
 
 struct force_call {
     struct lock_store *store;
     lock_force_done *done;
     void *arg;
+    char name[LOCK_NAME_SIZE];
+    char only[FENCING_TOKEN_SIZE];
+    bool is_found; /* the reader that has the token */
 };
 
 struct reply_word {
@@ -21,45 +26,87 @@ static const struct reply_word reply_words[] = {{"unlocked", FORCE_UNLOCKED},
                                                 {"stale", FORCE_STALE},
                                                 {"wrong-kind", FORCE_WRONG_KIND}};
 
-static void read_reply(struct force_result *out, const struct redis_result *result)
+static enum force_outcome outcome_of(const char *word)
 {
-    size_t len;
-    const char *word = value_text(value_at(result->reply, 0), &len);
-
-    out->failure = CALL_UNKNOWN; /* unless it is a reply of our script */
     for (size_t i = 0; i < sizeof(reply_words) / sizeof(reply_words[0]); i++)
         if (strcmp(reply_words[i].word, word) == 0)
-            out->outcome = reply_words[i].outcome;
+            return reply_words[i].outcome;
+    return FORCE_FAILED;
 }
+
+static void finish(struct force_call *force, enum force_outcome outcome,
+                   enum call_outcome failure)
+{
+    const struct force_result out = {.outcome = outcome, .failure = failure};
+
+    if (outcome == FORCE_UNLOCKED)
+        metrics_add(force->store->options.metrics, METRIC_FORCED, 1);
+    force->done(force->arg, &out);
+    free(force);
+}
+
+static void on_found(void *arg, const struct grant_found *found);
 
 static void on_reply(void *arg, const struct redis_result *result)
 {
-    struct force_call *call = arg;
-    struct force_result out = {.outcome = FORCE_FAILED, .failure = call_outcome_of(result)};
+    struct force_call *force = arg;
+    enum force_outcome outcome = FORCE_FAILED;
+    enum call_outcome failure = call_outcome_of(result);
+    size_t len;
 
-    if (out.failure == CALL_WRONG_TYPE)
-        out.outcome = FORCE_WRONG_KIND;
-    else if (out.failure == CALL_DONE)
-        read_reply(&out, result);
-    if (out.outcome == FORCE_UNLOCKED)
-        metrics_add(call->store->options.metrics, METRIC_FORCED, 1);
-    call->done(call->arg, &out);
-    free(call);
+    if (failure == CALL_WRONG_TYPE) {
+        outcome = FORCE_WRONG_KIND;
+    } else if (failure == CALL_DONE) {
+        const char *word = value_text(value_at(result->reply, 0), &len);
+        if (strcmp(word, "search") == 0 && !force->is_found) {
+            grant_find(force->store, force->name, force->only, on_found, force);
+            return;
+        }
+        failure = CALL_UNKNOWN; /* unless the word is one of our script's */
+        outcome = outcome_of(word);
+    }
+    finish(force, outcome, failure);
+}
+
+/* `holder`: of the grant that is to be freed, where readers hold the lock; or NULL. */
+static void send_force(struct force_call *force, const char *holder)
+{
+    struct store_call *call = call_begin(force->store, SCRIPT_FORCE_UNLOCK);
+    struct key_base lock = call_object(call, force->name);
+
+    call_key(call, FORCE_UNLOCK_KEY_LOCK, KEY_OBJECT, lock, NULL);
+    call_key(call, FORCE_UNLOCK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+    call_key(call, FORCE_UNLOCK_KEY_FORCED, KEY_FORCED, lock, NULL);
+    call_number(call, FORCE_UNLOCK_ARG_WINDOW_MS,
+                force->store->options.config->retry_window_ms);
+    call_string(call, FORCE_UNLOCK_ARG_ASKED_TOKEN, force->only);
+    if (holder != NULL)
+        call_string(call, FORCE_UNLOCK_ARG_ASKED_HOLDER, holder);
+    call_send(call, on_reply, force);
+}
+
+static void on_found(void *arg, const struct grant_found *found)
+{
+    struct force_call *force = arg;
+
+    if (found->outcome == CALL_DONE && found->holder[0] != '\0') {
+        force->is_found = true;
+        send_force(force, found->holder);
+    } else {
+        finish(force, found->outcome == CALL_DONE ? FORCE_STALE : FORCE_FAILED, found->outcome);
+    }
 }
 
 void lock_force(struct lock_store *store, const char *name, const char *only,
                 lock_force_done *done, void *arg)
 {
-    struct force_call *force = malloc(sizeof(*force));
-    struct store_call *call = call_begin(store, SCRIPT_FORCE_UNLOCK);
-    struct key_base lock = call_object(call, name);
+    struct force_call *force = calloc(1, sizeof(*force));
 
     assert(force != NULL);
-    *force = (struct force_call){.store = store, .done = done, .arg = arg};
-    call_key(call, FORCE_UNLOCK_KEY_LOCK, KEY_OBJECT, lock, NULL);
-    call_key(call, FORCE_UNLOCK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
-    call_key(call, FORCE_UNLOCK_KEY_FORCED, KEY_FORCED, lock, NULL);
-    call_number(call, FORCE_UNLOCK_ARG_WINDOW_MS, store->options.config->retry_window_ms);
-    call_string(call, FORCE_UNLOCK_ARG_ASKED_TOKEN, only);
-    call_send(call, on_reply, force);
+    force->store = store;
+    force->done = done;
+    force->arg = arg;
+    snprintf(force->name, sizeof(force->name), "%s", name);
+    snprintf(force->only, sizeof(force->only), "%s", only);
+    send_force(force, NULL);
 }

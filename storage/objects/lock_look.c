@@ -1,9 +1,11 @@
 /* What a lock looks like: its holders, its waiters, and one lease. */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/objects/grant_find.h"
 #include "storage/objects/lock_store_internal.h"
 
 /* A look under way. */
@@ -12,6 +14,8 @@ struct look {
     lock_get_done *done;
     void *arg;
     bool asks_for_lease;
+    char name[LOCK_NAME_SIZE];      /* of a look for a fencing token */
+    char token[FENCING_TOKEN_SIZE]; /* empty: for none */
     struct lock_view view;
     size_t waiters_max, holders_max;
     struct lock_waiter_view *waiters; /* waiters_max of them, behind the holders */
@@ -112,6 +116,21 @@ static void read_view(struct look *look, const struct redis_result *result)
     view->is_current = value_integer(value_at(reply, 9)) == 1;
 }
 
+/* Another reader than those that the look has seen may have the fencing token. */
+static bool may_be_another(const struct look *look, const struct redis_result *result)
+{
+    return look->token[0] != '\0' && value_integer(value_at(result->reply, 9)) == -1;
+}
+
+static void on_found(void *arg, const struct grant_found *found)
+{
+    struct look *look = arg;
+
+    look->view.outcome = found->outcome;
+    look->view.is_current = found->holder[0] != '\0';
+    finish(look);
+}
+
 static void on_looked(void *arg, const struct redis_result *result)
 {
     struct look *look = arg;
@@ -121,7 +140,10 @@ static void on_looked(void *arg, const struct redis_result *result)
         look->view.outcome = CALL_WRONG_TYPE;
     if (look->view.outcome == CALL_DONE)
         read_view(look, result);
-    finish(look);
+    if (look->view.outcome == CALL_DONE && may_be_another(look, result))
+        grant_find(look->store, look->name, look->token, on_found, look);
+    else
+        finish(look);
 }
 
 static struct look *look_new(const struct lock_query *query)
@@ -156,9 +178,10 @@ void lock_get(struct lock_store *store, const char *name, const struct lock_quer
     call_number(call, LOOK_ARG_WAITERS_MAX, (int64_t)query->waiters_max);
     call_number(call, LOOK_ARG_HOLDERS_MAX, (int64_t)query->holders_max);
     call_string(call, LOOK_ARG_LEASE_ID, query->lease ? query->lease->id : "");
-    if (query->fencing_token > 0)
-        call_number(call, LOOK_ARG_ASKED_TOKEN, query->fencing_token);
-    else
-        call_string(call, LOOK_ARG_ASKED_TOKEN, "");
+    if (query->fencing_token > 0) {
+        snprintf(look->name, sizeof(look->name), "%s", name);
+        snprintf(look->token, sizeof(look->token), "%" PRId64, query->fencing_token);
+    }
+    call_string(call, LOOK_ARG_ASKED_TOKEN, look->token);
     call_send(call, on_looked, look);
 }

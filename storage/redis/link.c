@@ -156,8 +156,13 @@ static void on_turn(void *arg)
 {
     struct redis_link *link = arg;
 
-    if (link->context == NULL)
+    if (link->context == NULL) {
+        if (link->give_up && link->state == LINK_CONNECTING) {
+            link->give_up = false;
+            redis_link_connect(link); /* what it waits for may be another server's */
+        }
         return;
+    }
     if (link->give_up) {
         give_up(link);
         return;
@@ -250,6 +255,8 @@ void redis_link_stop(struct redis_link *link)
     redis_link_forget_prepared(link);
     if (link->context != NULL)
         give_up(link);
+    else
+        redis_link_went_down(link);
     while (link->refused != NULL)
         redis_link_refuse_calls(link);
 }
@@ -258,5 +265,6 @@ void redis_link_free(struct redis_link *link)
 {
     redis_link_stop(link);
     redis_link_calls_release(link);
+    loop_hook_remove(link->options.loop, &link->turn);
     free(link);
 }

@@ -41,7 +41,9 @@ local function grant(is_head)
   call('hset', lock, lib.record.holder_of(request), '1')
   call('pexpire', lock, ttl_ms)
   lib.owner.mark(request, lock, ttl_ms)
-  return requests.granted(request, 1)
+  local reply = requests.granted(request, 1)
+  if now then queues.tell_end(lock, now, tonumber(ttl_ms)) end -- else there was no queue
+  return reply
 end
 
 -- The request ends, and its place stays for the next request with the token.
@@ -104,5 +106,6 @@ if field == lib.record.holder_of(request) then
   if old or request.is_registered then queues.leave(lock, lease_id) end
   return requests.reenter(request, lock, counter, remaining)
 end
-queues.head_of(lock, now)
+local _, is_new = queues.head_of(lock, now)
+if is_new then queues.tell_end(lock, now, remaining) end
 return stay(remaining) or lib.holder.busy(remaining, field, holds, text)

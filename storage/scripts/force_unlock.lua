@@ -6,11 +6,10 @@
 --   forced        notes the holder that was forced out last, and its token; `*`: all
 --   window_ms     for which that is noted
 --   asked_token   of the only grant to free, "*" for any grant, or "": whatever there is
---   asked_holder  the holder field of that grant, where it is known: of very many readers only
---                 some are searched
+--   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it
 --
 -- Replies  unlocked, holder | free | stale: another grant, or none | wrong-kind
---          too-many: the grant is not among the readers that were searched
+--          search: readers hold the lock, and asked_holder is missing
 -- modules lock fair read write
 local readers, field_of = lib.readers, lib.field
 local is_for_one = asked_token ~= '' and asked_token ~= '*'
@@ -48,9 +47,9 @@ end
 -- The reads of one grant; those of one owner share its token. Each lease has the reason in its
 -- record: the next forced unlock is noted in the same place.
 local function free_reads()
-  local reads, has_more = lib.grant.reads_of(lock, asked_token, asked_holder)
-  if #reads == 0 then return {has_more and 'too-many' or 'stale'} end
-  local holder = reads[1][1]
+  if not asked_holder then return {'search'} end
+  local reads, holder = lib.grant.reads_of(lock, asked_token, asked_holder), asked_holder
+  if #reads == 0 then return {'stale'} end
   call('pexpire', forced, window_ms) -- a write that is always allowed
   note(holder, asked_token)
   for _, read in ipairs(reads) do

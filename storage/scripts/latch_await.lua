@@ -11,6 +11,7 @@
 --   registered  "1": the request is a waiter already, and leaves when the latch is at zero
 --
 -- Replies  granted, 0, waiters | busy, count, waiters | wrong-kind
+--          too-many: as many wait as may
 -- modules
 local counter = lib.counter
 local count = counter.read_plain(latch, timeouts)
@@ -18,6 +19,7 @@ local is_over = not count or count <= 0
 if registered == '1' and is_over then call('zrem', waiters, attempt) end
 if count == false then return {'wrong-kind'} end
 if not is_over and tonumber(wait_ms) > 0 then
+  if registered ~= '1' and counter.is_crowded(waiters) then return {'too-many'} end
   counter.stand_among(waiters, attempt, wait_ms, window_ms)
 end
 if is_over then return {'granted', 0, counter.count_standing(waiters)} end

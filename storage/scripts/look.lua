@@ -2,12 +2,11 @@
 -- told so, and the attempt that was granted must not be withdrawn any more.
 --
 -- KEYS lock counter waiters
--- ARGV waiters_max holders_max lease_id asked_token [asked_holder]
+-- ARGV waiters_max holders_max lease_id asked_token
 --
 --   waiters_max, holders_max  how many to name
 --   lease_id                  the lease that asks, or ""
---   asked_token, asked_holder  the fencing token that is asked for, or "", and its holder field
---                             where it is known
+--   asked_token               the fencing token that is asked for, or ""
 --
 -- Reply  remaining ms (-2: free)   fencing token or 0
 --        kind, as far as the data tells, or ""; holders
@@ -16,7 +15,8 @@
 --        number of waiters
 --        [lease id or "", remaining ms, waited ms or -1, note, holder in a queue or "", ...]
 --        the asking lease's state ("" unknown, waiting, held, ended), and why it ended
---        1: the token is that of a grant that holds
+--        1: the token is that of a grant that holds; 0: it is not; -1: it is not that of the
+--        readers that are named, but may be that of another reader
 --        or wrong-kind
 -- modules lock fair read write
 local record, readers, field_of, keys = lib.record, lib.readers, lib.field, lib.keys
@@ -91,10 +91,6 @@ if holder_count == 0 then
   if mode then kind = '' end
 end
 if kind == '' and in_queue > 0 then kind = 'fair' end
-if mode == 'read' and asked_token ~= '' then
-  -- Not all of them are in `holders`.
-  is_current = #(lib.grant.reads_of(lock, asked_token, asked_holder)) > 0
-end
 
 local waiting = {}
 local function add_waiter(ref, deadline, place)
@@ -140,5 +136,5 @@ end
 local state, reason = lease_state()
 return {
   remaining, last_token, kind, holder_count, holders, waiter_count, waiting, state, reason,
-  is_current and 1 or 0
+  is_current and 1 or (mode == 'read' and asked_token ~= '' and -1 or 0)
 }

@@ -13,10 +13,12 @@
 --   session_id  and the arguments behind it: of a lease with a session
 --   watchdog    "1": the watchdog renews the lease
 --
--- Replies  granted, 0, ttl or remaining ms, "" or record, free permits
+-- Replies  granted, 0, ttl or remaining ms, "" or record, free permits, ms: see below
 --          held, 0, remaining ms, record, free permits
 --          busy, ms until a permit expires or -1, "" | reused | wrong-kind
+--          too-many: as many wait as may
 --          ended, reason, session id, kind: the last two where this call found a loss
+--          ms: until a permit expires, where a waiter got the last one
 --
 -- The first write of a grant that reclaims nothing is one that fails when memory is short.
 -- modules permit
@@ -57,6 +59,13 @@ local function answer_of_record(free)
   return leases.lost(old, window_ms)
 end
 
+-- Ms until a permit expires, -1: none will.
+local function next_end()
+  local first = call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 1)[2]
+  if not first or tonumber(first) >= permits.FOR_EVER then return -1 end
+  return math.max(tonumber(first) - now, 0)
+end
+
 local function grant(free)
   call('set', record, record_of.format(new_lease('held'), 1), 'px', ttl_ms + window_ms)
   call('decrby', semaphore, 1)
@@ -65,7 +74,8 @@ local function grant(free)
   if semaphore_left > 0 then call('pexpire', timeouts, semaphore_left) end
   if old and (old.attempt ~= attempt or old.detail == 'shared') then leases.publish(old) end
   if old or registered == '1' then call('zrem', waiters, lease_id) end
-  return {'granted', 0, tonumber(ttl_ms), '', free - 1}
+  local next_ms = free == 1 and registered == '1' and next_end() or nil
+  return {'granted', 0, tonumber(ttl_ms), '', free - 1, next_ms}
 end
 
 local function wait_in_line()
@@ -81,6 +91,8 @@ local function wait_in_line()
   counter.stand_among(waiters, lease_id, wait_ms, window_ms)
 end
 
+local function may_wait() return old or registered == '1' or not counter.is_crowded(waiters) end
+
 local free = counter.read(semaphore)
 if free == false then return leave({'wrong-kind'}) end
 local reply = answer_of_record(free or 0)
@@ -88,10 +100,8 @@ if reply then return leave(reply) end
 permits.reclaim(semaphore, timeouts, now)
 free = counter.read(semaphore) or 0
 if free >= 1 then return grant(free) end
-if tonumber(wait_ms) > 0 then wait_in_line() end
-local first = call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 1)[2]
-local remaining = -1
-if first and tonumber(first) < permits.FOR_EVER then
-  remaining = math.max(tonumber(first) - now, 0)
+if tonumber(wait_ms) > 0 then
+  if not may_wait() then return {'too-many'} end
+  wait_in_line()
 end
-return {'busy', remaining, ''}
+return {'busy', next_end(), ''}

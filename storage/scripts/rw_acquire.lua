@@ -9,6 +9,7 @@
 --
 -- Replies  those of acquire.lua
 --          upgrade: the owner reads, and would wait for itself
+--          many-reads: the owner reads as often as it may
 -- modules read write
 -- The common case: a free lock, and no owner. The record ends in its kind; before it are the
 -- line of the token and that of the watchdog.

@@ -12,7 +12,7 @@
 --   registered   "1": the request is a waiter already, and leaves when it gets them
 --
 -- Replies  granted, free permits, permits taken | replayed, the same once more
---          busy, free permits | reused | wrong-kind
+--          busy, free permits | reused | wrong-kind | too-many: as many wait as may
 --
 -- The first write of a grant is one that fails when memory is short, so it is never half made.
 -- modules
@@ -39,6 +39,7 @@ if free and free >= tonumber(permits) then
   return leave({'granted', left, tonumber(permits)})
 end
 if tonumber(wait_ms) > 0 then
+  if registered ~= '1' and counter.is_crowded(waiters) then return {'too-many'} end
   local keep = math.max(wait_ms + window_ms, call('pttl', idempotency))
   counter.remember(idempotency, asked, attempt, '0', '', integer(keep))
   counter.stand_among(waiters, attempt, wait_ms, window_ms)

@@ -12,7 +12,8 @@
 --          held, tokens, remaining ms, record, holds
 --          busy, remaining ms, holder field, holds, text, number
 --          ended, reason, session id, kind | reused
---          wrong-kind, number | upgrade, number | too-many, number
+--          wrong-kind, number | upgrade, number
+--          too-many, number | many-reads, number
 --          tokens and holds: one of each lock, a blank between; record: of the first lock, with
 --          its token; number: of the lock, from 1
 -- modules lock read write

@@ -3,6 +3,7 @@
 #ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_H
 #define RLOCKD_STORAGE_WAIT_ACQUIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ enum acquire_outcome {
     ACQUIRE_BUSY,      /* until the deadline */
     ACQUIRE_REFUSED,   /* the family's result says why */
     ACQUIRE_TOO_MANY_WAITERS,
+    ACQUIRE_MAY_NOT_WAIT, /* the client has as many waiters as it may */
     ACQUIRE_DRAINING,
     ACQUIRE_NOT_EXECUTED, /* Redis could not be asked */
     ACQUIRE_UNKNOWN       /* nobody can know: ask again with the same token */
@@ -47,16 +49,24 @@ struct acquire_result {
 typedef void acquire_done(void *arg, const struct acquire_result *result);
 
 /* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt).
- * `lease` must stay until the end. `parked` comes at most once, when the wait begins; `done`
- * exactly once, unless acquire_cancel() comes first, and never before this returns. With any
- * other outcome than ACQUIRE_GRANTED and ACQUIRE_CONFIRMED nothing is left behind, or will not
- * be once Redis answers again; but for a while the place in the queue of a fair lock. */
+ * `lease` must stay until the end. `may_wait` comes at most once, when a wait has to begin; if
+ * it is false, that is ACQUIRE_MAY_NOT_WAIT. `done` comes exactly once, unless acquire_cancel()
+ * comes first, and never before this returns. With any other outcome than ACQUIRE_GRANTED and
+ * ACQUIRE_CONFIRMED nothing is left behind, or will not be once Redis answers again; but for a
+ * while the place in the queue of a fair lock. */
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
-                                  int64_t deadline_ns, void (*parked)(void *arg),
+                                  int64_t deadline_ns, bool (*may_wait)(void *arg),
                                   acquire_done *done, void *arg);
 /* The client has gone: leaves the queue, withdraws the attempts, and passes the baton on. Frees
  * the acquisition; `done` does not come. */
 void acquire_cancel(struct acquisition *acquisition);
+
+/* Releases a lease of one lock and grants the lock to the acquisition of this worker that waits
+ * for it and is next, in one script. False: there is none that may have it, or it is
+ * everybody's turn; nothing was done, and `done` does not come. Else `done` comes as after
+ * lease_release(). */
+bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
+                       void *arg) __attribute__((warn_unused_result));
 
 /* Every acquisition that waits ends with ACQUIRE_DRAINING; a later one that would have to wait,
  * too. */

@@ -88,6 +88,7 @@ static bool may_ask_again(const struct acquisition *acquisition, enum acquire_ou
         return true;
     case ACQUIRE_GRANTED:
     case ACQUIRE_CONFIRMED:
+    case ACQUIRE_MAY_NOT_WAIT: /* nor stand in a queue */
     case ACQUIRE_REFUSED:
         break;
     }
@@ -109,21 +110,31 @@ static void withdraw_attempts(struct acquisition *acquisition, enum acquire_outc
         lease_unprepare(acquisition->acquirer->options.store, acquisition->lease);
 }
 
-/* `remaining_ms`: of a grant. */
+/* For how long what an acquisition got leaves nothing for other waiters; negative: it may leave
+ * something. `attempt`: the last one; NULL: none decided. */
+static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
+                           const struct attempt_result *attempt)
+{
+    if (!got_it || attempt == NULL)
+        return -1;
+    if (kind_of(acquisition)->leaves_some)
+        return attempt->none_left_ms > 0 ? attempt->none_left_ms : -1;
+    /* Without a TTL, which only an operator can have taken away, there is nothing to sleep for.
+     */
+    return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
+}
+
 static void finish(struct acquisition *acquisition, const struct acquire_result *result,
-                   int64_t remaining_ms)
+                   const struct attempt_result *attempt)
 {
     acquire_done *done = acquisition->done;
     void *arg = acquisition->arg;
     bool got_it = is_success(result->outcome);
-    bool is_taken = got_it && !kind_of(acquisition)->leaves_some;
-    /* Without a TTL, which only an operator can have taken away, there is nothing to sleep for.
-     */
-    int64_t taken_ms = remaining_ms >= 0 ? remaining_ms : INT64_MAX;
+    int64_t taken_ms = taken_ms_of(acquisition, got_it, attempt);
 
     if (!got_it)
         withdraw_attempts(acquisition, result->outcome);
-    acquisition_end(acquisition, got_it, is_taken ? taken_ms : -1);
+    acquisition_end(acquisition, got_it, taken_ms);
     done(arg, result);
 }
 
@@ -142,14 +153,14 @@ void acquisition_finish_with(struct acquisition *acquisition,
                                           .lease = attempt->lease,
                                           .counter = attempt->counter};
 
-    finish(acquisition, &result, attempt->remaining_ms);
+    finish(acquisition, &result, attempt);
 }
 
 void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome)
 {
     const struct acquire_result result = {.outcome = outcome};
 
-    finish(acquisition, &result, -1);
+    finish(acquisition, &result, NULL);
 }
 
 void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
@@ -157,5 +168,5 @@ void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_ou
 {
     const struct acquire_result result = {.outcome = outcome, .lease = lease};
 
-    finish(acquisition, &result, -1);
+    finish(acquisition, &result, NULL);
 }

@@ -300,75 +300,15 @@ static void test_media_types(struct world *w)
                   201);
 }
 
-static struct front *guarded_front(struct world *w)
-{
-    const char *path = text(w, "%s/tokens", w->dir);
-    FILE *file = fopen(path, "we");
-
-    assert_non_null(file);
-    fputs("# who may do what\n\n"
-          "deployer lock deploy-secret-aaaaaaaaaaaaaaaa deploy/\n"
-          "admin operator admin-secret-bbbbbbbbbbbbbbbb *\n",
-          file);
-    fclose(file);
-    chmod(path, 0600);
-    return front_start(w, "--redis", w->redis->url, "--api-tokens", path, NULL);
-}
-
-static struct reply *as(struct front *fe, const char *bearer, const char *method,
-                        const char *path)
-{
-    struct world *w = fe->world;
-
-    return HTTP(fe, .method = method, .path = path,
-                .token = strcmp(method, "POST") != 0 ? token_new(w) : NULL,
-                .headers = {text(w, "Authorization: Bearer %s", bearer)});
-}
-
-static void test_api_tokens(struct world *w)
-{
-    static const char *const open[] = {"/livez", "/readyz", "/metrics", "/version",
-                                       "/openapi.yaml"};
-    const char *deployer = "deploy-secret-aaaaaaaaaaaaaaaa";
-    const char *admin = "admin-secret-bbbbbbbbbbbbbbbb";
-    struct front *fe = guarded_front(w);
-    struct reply *r = lock_put(fe, "deploy/x", token_new(w), NULL);
-
-    expect_problem(r, 401, "unauthenticated");
-    expect_true(r, strncmp(reply_header(w, r, "WWW-Authenticate"), "Bearer", 6) == 0);
-    expect_problem(as(fe, "nobody", "PUT", "/v1/locks/deploy%2Fx"), 401, "unauthenticated");
-    expect_problem(as(fe, deployer, "PUT", "/v1/locks/other"), 403, "forbidden");
-    expect_problem(as(fe, deployer, "GET", "/v1/locks/other"), 403, "forbidden");
-    expect_status(as(fe, deployer, "PUT", "/v1/locks/deploy%2Fx"), 201);
-    expect_problem(as(fe, deployer, "POST", "/v1/locks/deploy%2Fx/force-unlock"), 403,
-                   "forbidden");
-    expect_problem(as(fe, deployer, "GET", "/v1/locks"), 403, "forbidden");
-    expect_problem(as(fe, deployer, "GET", "/v1/locks?prefix=dep"), 403, "forbidden");
-    expect_status(as(fe, deployer, "GET", "/v1/locks?prefix=deploy/x"), 200);
-    expect_status(as(fe, admin, "GET", "/v1/locks"), 200);
-    expect_bool(as(fe, admin, "POST", "/v1/locks/deploy%2Fx/force-unlock"), "unlocked", true);
-    expect_status(as(fe, admin, "PUT", "/v1/locks/other"), 201);
-    for (size_t i = 0; i < COUNT_OF(open); i++)
-        expect_status(http(fe, "GET", open[i], NULL), 200);
-    assert_null(strstr(front_log(fe), "secret"));
-}
-
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_wrong_fields),
-        E2E_TEST(test_limits_are_inclusive),
-        E2E_TEST(test_wrong_bodies),
-        E2E_TEST(test_bodies_of_generators),
-        E2E_TEST(test_wrong_tokens),
-        E2E_TEST(test_fields_where_there_are_none),
-        E2E_TEST(test_no_such_route),
-        E2E_TEST(test_details_that_help),
-        E2E_TEST(test_wrong_method),
-        E2E_TEST(test_wrong_kind),
-        E2E_TEST(test_token_of_another_lock),
-        E2E_TEST(test_media_types),
-        E2E_TEST(test_api_tokens),
+        E2E_TEST(test_wrong_fields),          E2E_TEST(test_limits_are_inclusive),
+        E2E_TEST(test_wrong_bodies),          E2E_TEST(test_bodies_of_generators),
+        E2E_TEST(test_wrong_tokens),          E2E_TEST(test_fields_where_there_are_none),
+        E2E_TEST(test_no_such_route),         E2E_TEST(test_details_that_help),
+        E2E_TEST(test_wrong_method),          E2E_TEST(test_wrong_kind),
+        E2E_TEST(test_token_of_another_lock), E2E_TEST(test_media_types),
     };
     struct e2e_plan plan = {.name = "errors", E2E_TESTS(tests), .front_ends = 1};
 

@@ -278,6 +278,39 @@ static void test_the_end_of_a_lease(struct world *w)
     expect_str(r, "reason", "expired");
 }
 
+/* The holder of now had its place ahead of the last waiter, who was told of the end of another
+ * lease only: that waiter has the lock when the holder's time is over, not at its next poll,
+ * 4 s after it began to wait. `leaves`: there is one between them, who hangs up meanwhile. */
+static void expect_told_of_the_end(struct world *w, const char *lock, struct front *last,
+                                   bool leaves)
+{
+    enum { TTL_MS = 700, BEFORE_A_POLL_MS = 3300 };
+    const char *holder = fair_hold(w->a, lock, NULL);
+    struct call *next = fair_park(w->a, lock, token_new(w),
+                                  text(w, "wait_ms=30000&ttl_ms=%d", TTL_MS));
+    struct call *between = leaves ? fair_park(w->b, lock, token_new(w), "wait_ms=30000") : NULL;
+    struct call *call = fair_park(last, lock, token_new(w), "wait_ms=30000");
+
+    expect_status(lock_release(w->a, lock, holder), 200);
+    struct reply *r = call_await(next, 5000);
+    expect_soon(r, r->sent_ms);
+    if (between != NULL)
+        call_hang_up(between);
+    int64_t granted_ms = r->done_ms;
+    r = call_await(call, 10000);
+    expect_status(r, 201);
+    assert_true(r->done_ms - granted_ms >= TTL_MS - 100);
+    if (r->done_ms - granted_ms > BEFORE_A_POLL_MS)
+        FAIL("granted %lld ms after the holder", (long long)(r->done_ms - granted_ms));
+}
+
+static void test_the_next_in_line_knows_the_end(struct world *w)
+{
+    expect_told_of_the_end(w, "told-here", w->a, false);
+    expect_told_of_the_end(w, "told-there", w->b, false);
+    expect_told_of_the_end(w, "told-by-a-leaver", w->b, true);
+}
+
 /* Places of ours that last, each asked for a moment ago. */
 static void fill_queue(struct world *w, const char *lock, int places)
 {
@@ -344,6 +377,7 @@ int main(void)
         E2E_TEST(test_two_requests_with_one_token),
         E2E_TEST(test_force_unlock_calls_the_head),
         E2E_TEST(test_the_end_of_a_lease),
+        E2E_TEST(test_the_next_in_line_knows_the_end),
         E2E_TEST(test_a_long_queue_is_not_read_for_nothing),
     };
     struct e2e_plan plan = {.name = "fair", E2E_TESTS(tests), .front_ends = 2};

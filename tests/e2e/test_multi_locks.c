@@ -413,20 +413,15 @@ static void test_members_of_other_kinds(struct world *w)
     expect_free(w, "other:a");
 }
 
-static const char API_TOKENS[] = "ci lock ci-token-0123456789 ci/\n"
-                                 "ci lock ci-token-0123456789 lib/\n"
-                                 "web lock web-token-0123456789 web/\n";
+static const char API_TOKENS[] =
+    "ci {ci-token-0123456789} lock=ci/ lock=lib/ read=ci/ read=lib/\n"
+    "web {web-token-0123456789} lock=web/ read=web/\n";
 
 static void test_api_tokens(struct world *w)
 {
-    const char *path = text(w, "%s/multi-tokens", w->dir), *token = token_new(w);
+    const char *path = tokens_write(w, "tokens", API_TOKENS), *token = token_new(w);
     const char *ci = "Authorization: Bearer ci-token-0123456789";
     const char *web = "Authorization: Bearer web-token-0123456789";
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    fputs(API_TOKENS, file);
-    fclose(file);
     struct front *fe = front_start(w, "--redis", w->redis->url, "--api-tokens", path, NULL);
     struct request request = {.method = "PUT",
                               .path = "/v1/multi-locks",

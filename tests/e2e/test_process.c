@@ -8,9 +8,6 @@
 
 enum { SOON_MS = 5000 };
 
-#define OLD_TOKEN "old-secret-aaaaaaaaaaaaaaaa"
-#define NEW_TOKEN "new-secret-bbbbbbbbbbbbbbbb"
-
 /* rlockd under `sh -c`, where `$0` is rlockd. */
 static struct child *start_by_shell(struct world *w, const char *script)
 {
@@ -102,53 +99,12 @@ static void test_data_directory_of_somebody_else(struct world *w)
     front_start(w, "--data-dir", data, NULL);
 }
 
-static void write_tokens(const char *path, const char *content)
-{
-    FILE *file = fopen(path, "we");
-
-    assert_non_null(file);
-    fputs(content, file);
-    assert_int_equal(fclose(file), 0);
-}
-
-static struct reply *as(struct front *fe, const char *token, const char *path)
-{
-    return HTTP(fe, .method = "PUT", .path = path, .token = token_new(fe->world),
-                .headers = {text(fe->world, "Authorization: Bearer %s", token)});
-}
-
 static bool has_logged(struct front *fe, const char *msg)
 {
     json_t *line = front_log_find(fe, msg);
 
     json_decref(line);
     return line != NULL;
-}
-
-static void test_sighup_reloads_the_tokens(struct world *w)
-{
-    const char *path = text(w, "%s/tokens", w->dir);
-    struct front *fe;
-    struct call *waiting;
-
-    write_tokens(path, "ci lock " OLD_TOKEN " *\n");
-    fe = front_start(w, "--redis", w->redis->url, "--api-tokens", path, NULL);
-    expect_status(as(fe, OLD_TOKEN, "/v1/locks/hup?ttl_ms=1500"), 201);
-    waiting = CALL(fe, .method = "PUT", .path = "/v1/locks/hup?wait_ms=10000",
-                   .token = token_new(w), .headers = {"Authorization: Bearer " OLD_TOKEN});
-    expect_problem(as(fe, NEW_TOKEN, "/v1/locks/a"), 401, "unauthenticated");
-
-    write_tokens(path, "ci lock " NEW_TOKEN "\n");
-    child_signal(fe->child, SIGHUP);
-    wait_until(has_logged(fe, "API tokens not reloaded: the old ones stay"), SOON_MS);
-    expect_status(as(fe, OLD_TOKEN, "/v1/locks/b"), 201);
-
-    write_tokens(path, "ci lock " NEW_TOKEN " *\n");
-    child_signal(fe->child, SIGHUP);
-    wait_until(has_logged(fe, "API tokens reloaded"), SOON_MS);
-    expect_status(as(fe, NEW_TOKEN, "/v1/locks/c"), 201);
-    expect_problem(as(fe, OLD_TOKEN, "/v1/locks/d"), 401, "unauthenticated");
-    expect_status(call_await(waiting, SOON_MS), 201); /* it came with a token that was good */
 }
 
 static void test_sighup_without_tokens(struct world *w)
@@ -199,14 +155,57 @@ static void test_log_that_nobody_reads(struct world *w)
     close(reader);
 }
 
+static int warnings(struct child *child)
+{
+    int count = 0;
+
+    for (const char *at = child_stderr(child); (at = strstr(at, "\"level\":\"warn\"")) != NULL;
+         at++)
+        count++;
+    return count;
+}
+
+/* Whoever serves the network without asking for a token is told, once. */
+static void test_an_open_server_is_warned_of(struct world *w)
+{
+    static const struct {
+        const char *listen;
+        bool has_tokens;
+        int warnings;
+    } rows[] = {
+        {"0.0.0.0:0", false, 1}, {"[::]:0", false, 1},      {":0", false, 1},
+        {"0.0.0.0:0", true, 0},  {"127.0.0.1:0", false, 0}, {"127.3.2.1:0", false, 0},
+        {"[::1]:0", false, 0},   {"localhost:0", false, 0},
+    };
+    const char *tokens = tokens_write(w, "tokens", "ci {secret-secret-secret} lock=*\n");
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *const args[] = {"--listen",
+                                    rows[i].listen,
+                                    "--redis",
+                                    w->redis->url,
+                                    rows[i].has_tokens ? "--api-tokens" : NULL,
+                                    tokens,
+                                    NULL};
+        struct child *child = rlockd_start(w, args, NULL);
+        wait_until(strstr(child_stderr(child), "\"msg\":\"listening\"") != NULL, SOON_MS);
+        child_signal(child, SIGTERM);
+        assert_int_equal(child_wait(child, 8000), 0);
+        if (warnings(child) != rows[i].warnings)
+            FAIL("%s: %d warnings: %s", rows[i].listen, warnings(child), child_stderr(child));
+        if (rows[i].warnings > 0)
+            assert_non_null(strstr(child_stderr(child), "set --api-tokens and --tls-cert"));
+    }
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_closed_descriptors),
         E2E_TEST(test_few_descriptors),
         E2E_TEST(test_data_directory_of_somebody_else),
-        E2E_TEST(test_sighup_reloads_the_tokens),
         E2E_TEST(test_sighup_without_tokens),
+        E2E_TEST(test_an_open_server_is_warned_of),
         E2E_TEST(test_log_that_nobody_reads),
     };
     struct e2e_plan plan = {.name = "process", E2E_TESTS(tests)};

@@ -44,6 +44,8 @@ static void test_help(struct world *w)
         "--version",
         "--max-connections",
         "--api-tokens",
+        "--hash-token",
+        "--make-token",
     };
     static const char *const names[] = {
         "RLOCKD_LISTEN",
@@ -175,8 +177,8 @@ static void test_wrong_environment(struct world *w)
 static void test_wrong_token_files(struct world *w)
 {
     static const char *const contents[] = {
-        "deployer lock\n", "deployer boss secret-aaaaaaaaaaaaaaaaaaaaa *\n",
-        "deployer lock secret-aaaaaaaaaaaaaaaaaaaaa a/ more\n", NULL, /* no such file */
+        "deployer\n", "deployer lock secret-aaaaaaaaaaaaaaaaaaaaa *\n",
+        "deployer secret-aaaaaaaaaaaaaaaaaaaaa lock=*\n", NULL, /* no such file */
     };
 
     for (size_t i = 0; i < COUNT_OF(contents); i++) {

@@ -14,8 +14,12 @@ SIZE_MAX = 16 * 1024
 # Larger than that: whatever may stand in a lock's place, and its holder's record, is read in
 # the script of one lease, and of all kinds of leases in those that visit a lease.
 LARGE = {"acquire": 22, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
-         "release": 21, "renew": 24, "withdraw": 19, "look": 17, "force_unlock": 20,
-         "lease_claim": 21, "lease_end": 20, "lease_watch": 23}
+         "release": 22, "renew": 24, "withdraw": 20, "look": 17, "force_unlock": 20,
+         "lease_claim": 21, "lease_end": 21, "lease_watch": 23}
+
+# What rlockd asks for outside of scripts.
+OTHER_COMMANDS = set("client|id client|kill client|setname cluster|info eval evalsha info ping "
+                     "select subscribe unsubscribe".split())
 
 problems = []
 
@@ -70,6 +74,25 @@ def check_keys():
                 problems.append(f"{path}: key {name} is not in key.c")
 
 
+def commands_of(*paths):
+    code = "".join(re.sub(r"--.*", "", path.read_text()) for path in paths)
+    return set(re.findall(r"\b(?:call|try)\('(\w+)'", code))
+
+
+def check_permissions():
+    """The probe tries what the other scripts need, and the documented user may do all of it."""
+    probe = SCRIPTS / "probe.lua"
+    used = commands_of(*(path for path in SCRIPTS.rglob("*.lua") if path != probe))
+    permitted = set(re.findall(r"\+([\w|]+)", Path("docs/rlockd.acl").read_text()))
+    tried = commands_of(probe)
+    for command in sorted(used - tried):
+        problems.append(f"{probe}: does not try {command}")
+    for command in sorted((used | tried) - permitted):
+        problems.append(f"docs/rlockd.acl: {command} is not permitted")
+    for command in sorted(permitted - used - tried - OTHER_COMMANDS):
+        problems.append(f"docs/rlockd.acl: {command} is not needed")
+
+
 for script in sorted(SCRIPTS.glob("*.lua")):
     failed, sent = run("sh", str(SCRIPTS / "embed.sh"), "text", str(script))
     if failed:
@@ -78,6 +101,7 @@ for script in sorted(SCRIPTS.glob("*.lua")):
     check_text(script, sent)
     check_arguments(script)
 check_keys()
+check_permissions()
 
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(bool(problems))

@@ -1,9 +1,11 @@
 /* fair_acquire.lua, and what the other scripts do with the queue of a fair lock. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock_home.h"
 
 #define fair(...) ask(.kind = "fair", __VA_ARGS__)
+#define D "44444444-4444-5444-8444-444444444444"
 
 static const char *from_now(int64_t ms)
 {
@@ -42,6 +44,22 @@ static void first_come_first_served(void **state)
     expect_command("[" C ":0]", "LRANGE " QUEUE " 0 -1");
     expect_command("[" C "]", "ZRANGE " PLACES " 0 -1");
     assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), before - 300000);
+}
+
+/* Java clients that died: each call takes out some, and none of them is given time. */
+static void a_long_dead_queue_goes(void **state)
+{
+    (void)state;
+    int calls = 1;
+
+    for (int i = 0; i < 250; i++) {
+        command("RPUSH " QUEUE " 44444444-4444-4444-8444-444444444444:%d", i);
+        command("ZADD " TIMES " %d 44444444-4444-4444-8444-444444444444:%d", i + 1, i);
+    }
+    while (reply_at(fair(.id = A), 0)->str[0] == 'b')
+        assert_true(++calls < 5);
+    assert_int_equal(calls, 3);
+    expect_command("0", "EXISTS " QUEUE " " TIMES);
 }
 
 static void a_place_outlasts_its_request(void **state)
@@ -114,6 +132,24 @@ static void few_waiters_behind_are_touched(void **state)
     expect_command("100", "ZCOUNT " TIMES " -inf (%s", time);
 }
 
+/* Where only waiters of ours are in the queue, one that leaves costs no more than the last
+ * one's time, from which a Java client would reckon on. */
+static void only_the_last_time_follows_among_ours(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    fair(.id = D, .wait = "5000");
+    int64_t second = reply_integer(command("ZSCORE " TIMES " " C ":0"));
+    int64_t last = reply_integer(command("ZSCORE " TIMES " " D ":0"));
+    lock_withdraw(B, "w.1", "");
+    assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), second);
+    assert_int_equal(reply_integer(command("ZSCORE " TIMES " " D ":0")), last - 300000);
+    lock_withdraw(D, "w.1", "");
+    assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), second);
+}
+
 static void a_lock_has_so_many_places(void **state)
 {
     (void)state;
@@ -148,18 +184,71 @@ static void a_queue_is_left_without_memory(void **state)
     token_of(fair(.id = B));
 }
 
+static void expect_message(const char *beginning)
+{
+    const char *message = next_message();
+
+    assert_non_null(message);
+    assert_memory_equal(message, beginning, strlen(beginning));
+}
+
+/* Whoever becomes the first that waits learns of a lease that ends before the next poll. */
+static void the_next_learns_the_end(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    listen_to(CHANNEL ":" C ":0");
+    lock_release(A);
+    token_of(fair(.id = B, .registered = "1", .ttl = "700"));
+    assert_string_equal(next_message(), CHANNEL ":" C ":0 held 700");
+    assert_null(next_message());
+    lock_release(B);
+    assert_string_equal(next_message(), CHANNEL ":" C ":0 0");
+    /* Behind one that leaves, and one whose place is kept. */
+    command("FLUSHALL");
+    listen_to(CHANNEL ":" D ":0");
+    fair(.id = A, .ttl = "5500");
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    fair(.id = D, .wait = "5000");
+    lock_withdraw(B, "w.1", "");
+    expect_message(CHANNEL ":" C ":0 held 5");
+    lock_withdraw(C, "w.1", "1");
+    expect_message(CHANNEL ":" D ":0 held 5");
+    assert_null(next_message());
+}
+
+/* One that lasts longer is told of by the polls. */
+static void a_long_lease_costs_no_message(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    listen_to(CHANNEL ":" C ":0");
+    lock_release(A);
+    token_of(fair(.id = B, .registered = "1", .ttl = "6000"));
+    assert_null(next_message());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_free_lock_is_granted),
         SCRIPT_TEST(first_come_first_served),
+        SCRIPT_TEST(a_long_dead_queue_goes),
         SCRIPT_TEST(a_place_outlasts_its_request),
         SCRIPT_TEST(a_place_is_over_without_requests),
         SCRIPT_TEST(a_waiter_gives_up),
         SCRIPT_TEST(a_dead_java_head_has_no_more_than_its_time),
         SCRIPT_TEST(few_waiters_behind_are_touched),
+        SCRIPT_TEST(only_the_last_time_follows_among_ours),
         SCRIPT_TEST(a_lock_has_so_many_places),
         SCRIPT_TEST(owners_of_fair_locks_are_told_apart),
+        SCRIPT_TEST(the_next_learns_the_end),
+        SCRIPT_TEST(a_long_lease_costs_no_message),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(a_queue_is_left_without_memory),

@@ -54,6 +54,22 @@ static void a_permit_lives(void **state)
     expect_command("1", "GET jobs");
 }
 
+/* Waiters behind the one that got the last permit sleep until one expires. */
+static void the_last_permit_tells_when_to_look_again(void **state)
+{
+    (void)state;
+    command("SET jobs 1");
+    expect(acquire(A, "w.1", "0", ""), "[granted, 0, 30000, , 0]");
+    expect(acquire(B, "w.1", "5000", ""), "[busy, *, ]");
+    expect(acquire(C, "w.1", "5000", ""), "[busy, *, ]");
+    command("INCR jobs");
+    redisReply *reply = run(SCRIPT_PERMIT_ACQUIRE,
+                            KEYS("jobs", TIMEOUTS, "rlockd:lease:{jobs}:" B, WAITERS),
+                            ARGS(B, "40000", WINDOW, "w.1", "", "5000", "1", "", "", ""));
+    expect(reply, "[granted, 0, 40000, , 0, *]");
+    assert_in_range(reply_integer(reply_at(reply, 5)), 25000, 30000); /* that of A */
+}
+
 static void a_permit_is_lost_or_withdrawn(void **state)
 {
     (void)state;
@@ -110,6 +126,32 @@ static void a_semaphore_and_a_latch(void **state)
            "[busy, 2, 1]");
 }
 
+static void a_semaphore_and_a_latch_have_so_many_waiters(void **state)
+{
+    (void)state;
+    const char *const *keys = KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k"));
+    const char *later = text("%lld", (long long)redis_now_ms() + 60000);
+
+    command("SET jobs 0");
+    for (int i = 0; i < 1000; i++)
+        command("ZADD " WAITERS " %s %d", later, i);
+    expect(acquire(A, "w.1", "5000", ""), "[too-many]");
+    expect_command("0", "EXISTS " RECORD(A));
+    expect(acquire(A, "w.1", "0", ""), "[busy, -1, ]");
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("1", "k", "w.2", WINDOW, "5000", "")),
+           "[too-many]");
+    expect_command("0", "EXISTS " IDEMPOTENCY("k"));
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("1", "k", "999", WINDOW, "5000", "1")),
+           "[busy, 0]");
+    command("SET jobs 2");
+    keys = KEYS("jobs", TIMEOUTS, WAITERS);
+    expect(run(SCRIPT_LATCH_AWAIT, keys, ARGS("w.3", WINDOW, "5000", "")), "[too-many]");
+    expect(run(SCRIPT_LATCH_AWAIT, keys, ARGS("w.3", WINDOW, "0", "")), "[busy, 2, 1000]");
+    command("ZADD " WAITERS " 1 0");
+    expect(run(SCRIPT_LATCH_AWAIT, keys, ARGS("w.3", WINDOW, "5000", "")), "[busy, 2, 1000]");
+    expect_command("1000", "ZCARD " WAITERS);
+}
+
 static void permits_end_without_memory(void **state)
 {
     (void)state;
@@ -130,9 +172,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_permit_lives),
+        SCRIPT_TEST(the_last_permit_tells_when_to_look_again),
         SCRIPT_TEST(a_permit_is_lost_or_withdrawn),
         SCRIPT_TEST(a_permit_is_watched_from_its_session),
         SCRIPT_TEST(a_semaphore_and_a_latch),
+        SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(permits_end_without_memory),

@@ -65,18 +65,82 @@ static void the_reads_of_one_grant_are_forced_out(void **state)
 
     token_of(reads(.id = B));
     listen_to("rlockd:sessions");
-    expect(lock_force("1"), "[stale]");
-    expect(lock_force(token), "[unlocked, " A ":0]");
+    expect(lock_force("1"), "[search]");
+    expect(lock_force_read("1", A ":0"), "[stale]");
+    expect(lock_force_read(token, B ":0"), "[stale]");
+    expect(lock_force_read(token, A ":0"), "[unlocked, " A ":0]");
     assert_string_equal(next_message(), "rlockd:sessions " SID);
     expect(lock_renew(A, "30000"), "[ended, forced, " SID ", read]");
     expect(lock_renew(B, "30000"), "[held, *]");
-    expect(run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED),
-               ARGS(WINDOW, token_of(reads(.id = C)), C ":0")),
-           "[unlocked, " C ":0]");
+    expect(lock_force_read(token_of(reads(.id = C)), C ":0"), "[unlocked, " C ":0]");
     expect(lock_force(""), "[unlocked, " B ":0]");
     expect_command("0", "EXISTS jobs");
     expect_command("0", "EXISTS " READ(B ":0", "1"));
     expect(lock_renew(B, "30000"), "[ended, forced, , read]");
+}
+
+static redisReply *find(const char *token, const char *state)
+{
+    return run(SCRIPT_GRANT_FIND, KEYS("jobs"), ARGS(token, state));
+}
+
+/* The holder field that a search from its beginning finds; "": none. */
+static const char *search(const char *token, int *parts)
+{
+    redisReply *reply = find(token, "");
+
+    for (*parts = 1; reply_at(reply, 1)->len > 0; (*parts)++)
+        reply = find(token, text("%s", reply_at(reply, 1)->str));
+    return reply_at(reply, 0)->str;
+}
+
+static void a_grant_is_found_among_many_readers(void **state)
+{
+    (void)state;
+    enum { COUNT = 150, READS = 30 };
+    const char *first = NULL, *last = NULL, *owners = NULL;
+    int parts;
+
+    for (int i = 0; i < COUNT; i++) {
+        last = token_of(reads(.id = text("55555555-5555-5555-8555-555555555%d", 100 + i)));
+        first = i == 0 ? last : first;
+    }
+    for (int owner = 0; owner < 5; owner++)
+        for (int i = 0; i < READS; i++)
+            owners = token_of(
+                reads(.id = text("66666666-6666-5666-8666-%02d66666666%02d", owner, i),
+                      .session = SID, .owner = text("o%d", owner)));
+    assert_string_equal(search(first, &parts), "55555555-5555-5555-8555-555555555100:0");
+    assert_string_equal(search(last, &parts), "55555555-5555-5555-8555-555555555249:0");
+    assert_string_equal(search(owners, &parts), SID ":o4");
+    assert_string_equal(search("1", &parts), "");
+    assert_in_range(parts, 2, 20);
+    expect(lock_force_read(owners, SID ":o4"), "[unlocked, *]");
+    assert_string_equal(search(owners, &parts), "");
+    assert_string_equal(search(first, &parts), "55555555-5555-5555-8555-555555555100:0");
+}
+
+static void nothing_is_found_where_nobody_reads(void **state)
+{
+    (void)state;
+    expect(find("1", ""), "[, ]");
+    expect(find(token_of(writes(.id = A)), ""), "[, ]");
+    command("SET jobs 1");
+    expect(find("1", ""), "[, ]");
+}
+
+static void an_owner_has_so_many_reads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        token_of(reads(.id = text("66666666-6666-5666-8666-6666666666%02d", i), .session = SID,
+                       .owner = "me"));
+    expect(reads(.id = A, .session = SID, .owner = "me"), "[many-reads]");
+    expect_command("0", "EXISTS " RECORD(A));
+    token_of(reads(.id = A, .session = SID, .owner = "other"));
+    token_of(reads(.id = B));
+    command("DEL " READ(SID ":me", "17")); /* over, and nobody has noticed */
+    token_of(reads(.id = C, .session = SID, .owner = "me"));
 }
 
 static void dead_readers_do_not_block(void **state)
@@ -119,6 +183,7 @@ static void a_look_describes_holders_and_waiters(void **state)
            text("[*, %s, read, 1, [" A ":0, 1, note, " SID ", host/1, , 1, read, %s, *], 1, "
                 "[" B ", *, *, note, ], held, , 1]",
                 token, token));
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "1")), "[*, -1]");
     expect(lock_withdraw(A, "w.1", ""), "2");
     lock_release(A);
     ask(.id = C, .session = SID, .owner = "me");
@@ -152,6 +217,9 @@ int main(void)
         SCRIPT_TEST(an_owner_that_writes_may_read),
         SCRIPT_TEST(reads_of_an_owner),
         SCRIPT_TEST(the_reads_of_one_grant_are_forced_out),
+        SCRIPT_TEST(a_grant_is_found_among_many_readers),
+        SCRIPT_TEST(nothing_is_found_where_nobody_reads),
+        SCRIPT_TEST(an_owner_has_so_many_reads),
         SCRIPT_TEST(dead_readers_do_not_block),
         SCRIPT_TEST(many_readers_come_and_go),
         SCRIPT_TEST(a_look_describes_holders_and_waiters),

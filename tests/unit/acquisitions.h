@@ -30,7 +30,13 @@ struct sent_preparation {
     void *arg;
 };
 
+struct sent_look {
+    lock_ttl_done *done; /* NULL: answered, or none */
+    void *arg;
+};
+
 struct lock_store {
+    struct sent_look look; /* of a fair lock's waiter */
     struct sent_preparation preparations[ATTEMPTS];
     size_t preparation_count;
     struct sent_attempt attempts[ATTEMPTS];
@@ -42,6 +48,7 @@ struct lock_store {
 struct client {
     struct lease lease;
     struct acquisition *acquisition;
+    bool must_not_wait;
     unsigned parked, done, withdrawn, places_kept, unprepared;
     size_t withdrawn_after; /* so many attempts of everyone's */
     struct acquire_result result;
@@ -72,6 +79,22 @@ void attempt_send(struct lock_store *asked, const struct lease *lease,
             assert_null(asked->attempts[i].done);
     asked->attempts[asked->attempt_count++] = (struct sent_attempt){
         lease, attempt->wait_ms, attempt->registered, attempt->blocking_index, done, arg};
+}
+
+void lock_ttl(struct lock_store *asked, const char *name, lock_ttl_done *done, void *arg)
+{
+    assert_string_equal(name, LOCK);
+    assert_null(asked->look.done);
+    asked->look = (struct sent_look){done, arg};
+}
+
+static inline void answer_look(int64_t ttl_ms)
+{
+    const struct sent_look look = store.look;
+
+    assert_non_null(look.done);
+    store.look.done = NULL;
+    look.done(look.arg, ttl_ms);
 }
 
 void lease_withdraw(struct lock_store *asked, const struct lease *lease,
@@ -183,11 +206,12 @@ static inline enum acquire_outcome ended_as(enum attempt_outcome outcome)
     return ACQUIRE_UNKNOWN;
 }
 
-static inline void on_parked(void *arg)
+static inline bool may_wait(void *arg)
 {
     struct client *client = arg;
 
-    client->parked++;
+    client->parked += !client->must_not_wait;
+    return !client->must_not_wait;
 }
 
 static inline void on_done(void *arg, const struct acquire_result *result)
@@ -202,7 +226,7 @@ static inline void on_done(void *arg, const struct acquire_result *result)
 static inline void start(struct client *client, int64_t wait_ms)
 {
     client->acquisition = acquire_start(acquirer, &client->lease, loop.now_ns + wait_ms * MS,
-                                        on_parked, on_done, client);
+                                        may_wait, on_done, client);
     assert_non_null(client->acquisition);
     assert_int_equal(client->done, 0);
 }

@@ -23,7 +23,7 @@ struct loop {
 struct subscriber_channel {
     struct subscription *owner; /* NULL: not subscribed to */
     bool live;
-    char name[64];
+    char name[96];
 };
 
 struct topology {

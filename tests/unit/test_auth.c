@@ -1,4 +1,4 @@
-/* server/http/auth.c */
+/* server/http/auth.c, auth_line.c, auth_usage.c and auth_source.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,10 +11,17 @@
 #include <unistd.h>
 
 #include "server/http/auth.h"
+#include "server/http/auth_hash.h"
+#include "server/http/auth_source.h"
 
 #define TOKEN_A "aaaaaaaaaaaaaaaa"
 #define TOKEN_B "bbbbbbbbbbbbbbbbbbbbbbbb"
 #define TOKEN_C "cccccccccccccccc"
+/* printf %s TOKEN | sha256sum */
+#define HASH_A "sha256:0c0beacef8877bbf2416eb00f2b5dc96354e26dd1df5517320459b1236860f8c"
+#define HASH_B "sha256:16963e78cef396ea322c6338a8c801ae0d11f2156e64cc1af827306f36a344fe"
+#define HASH_C "sha256:585cf66cd7e1ac88c26f6f59efe6ae9ce9375b90297c8607f8d58d6dfd5b550a"
+#define SECOND INT64_C(1000000000)
 
 static char path[32], error[256];
 static struct auth *auth;
@@ -84,33 +91,32 @@ static void lines_are_read(void **state)
     load("# who may what\n"
          "\n"
          " \t \n"
-         "ci lock " TOKEN_A " ci/\n"
-         "\tops\toperator   " TOKEN_B " \t*  # everything\r\n"
+         "ci " HASH_A " lock=ci/\n"
+         "\tops\t" HASH_B " \toperate=*  # everything\r\n"
          "   # nothing\n"
-         "web lock " TOKEN_C " \xC3\xBC"); /* the last line needs no newline */
+         "web " HASH_C " lock=\xC3\xBC expires=2999-01-01T00:00:00Z max-waiters=0 "
+         "max-requests-per-second=1"); /* the last line needs no newline */
     expect_caller(TOKEN_A, "ci");
     expect_caller(TOKEN_B, "ops");
     expect_caller(TOKEN_C, "web");
-    assert_true(auth_allows(find(TOKEN_B), ROUTE_OPERATOR, "any"));
+    assert_true(auth_allows(find(TOKEN_B), ROUTE_OPERATE, "any"));
     assert_true(auth_allows(find(TOKEN_C), ROUTE_LOCK, "\xC3\xBC/1"));
 }
 
 static void longest_fields_are_read(void **state)
 {
-    char text[1200], caller[65], token[257], prefix[513];
+    char text[1200], caller[65], prefix[513];
 
     (void)state;
     memset(caller, 'c', sizeof(caller) - 1);
     caller[sizeof(caller) - 1] = '\0';
-    memset(token, 't', sizeof(token) - 1);
-    token[sizeof(token) - 1] = '\0';
     memset(prefix, 'p', sizeof(prefix) - 1);
     prefix[sizeof(prefix) - 1] = '\0';
-    snprintf(text, sizeof(text), "%s operator %s %s\n", caller, token, prefix);
+    snprintf(text, sizeof(text), "%s " HASH_A " operate=%s\n", caller, prefix);
     load(text);
-    expect_caller(token, caller);
-    assert_true(auth_allows(find(token), ROUTE_OPERATOR, prefix));
-    assert_false(auth_allows(find(token), ROUTE_OPERATOR, prefix + 1));
+    expect_caller(TOKEN_A, caller);
+    assert_true(auth_allows(find(TOKEN_A), ROUTE_OPERATE, prefix));
+    assert_false(auth_allows(find(TOKEN_A), ROUTE_OPERATE, prefix + 1));
 }
 
 static void expect_refused(const char *text, const char *part)
@@ -134,16 +140,26 @@ static void bad_files_are_refused(void **state)
     } rows[] = {
         {"", "names no caller"},
         {"\n\n# only a comment\n", "names no caller"},
-        {"ci lock secret-secret-secret\n", "line 1: needs four fields"},
-        {"ci lock secret-secret-secret # ci/\n", "line 1: needs four fields"},
-        {"ci lock secret-secret-secret a b\n", "line 1: needs four fields"},
-        {"ci\n", "line 1: needs four fields"},
-        {"\n# x\nci look secret-secret-secret *\n", "line 3: the second field"},
-        {"ci locks secret-secret-secret *\n", "line 1: the second field"},
-        {"ci open secret-secret-secret *\n", "line 1: the second field"},
-        {"ci LOCK secret-secret-secret *\n", "line 1: the second field"},
-        {"ci operatoroperators secret-secret-secret *\n", "line 1: "},
-        {"ci lock secret-secret-se *\nci lock secret *\n", "line 2: the token is shorter"},
+        {"ci\n", "line 1: behind the caller's name there is no hash"},
+        {"ci secret-secret-secret lock=*\n", "line 1: behind the caller's name"},
+        {"ci lock secret-secret-secret *\n", "line 1: behind the caller's name"},
+        {"ci sha256:secret lock=*\n", "line 1: behind the caller's name"},
+        {"ci " HASH_A "0 lock=*\n", "line 1: behind the caller's name"},
+        {"ci # " HASH_A " lock=*\n", "line 1: behind the caller's name"},
+        {"\n# x\nci " HASH_A "\n", "line 3: the caller has no right"},
+        {"ci " HASH_A " max-waiters=1\n", "line 1: the caller has no right"},
+        {"ci " HASH_A " lock=\n", "line 1: a right needs a prefix"},
+        {"ci " HASH_A " lock\n", "line 1: a word is none of"},
+        {"ci " HASH_A " LOCK=*\n", "line 1: a word is none of"},
+        {"ci " HASH_A " lock=* secret\n", "line 1: a word is none of"},
+        {"ci " HASH_A " lock=* expires=tomorrow\n", "line 1: expires= needs a date"},
+        {"ci " HASH_A " lock=* expires=2027-01-01\n", "line 1: expires= needs a date"},
+        {"ci " HASH_A " lock=* max-waiters=-1\n", "line 1: max-waiters= needs"},
+        {"ci " HASH_A " lock=* max-waiters=1000001\n", "line 1: max-waiters= needs"},
+        {"ci " HASH_A " lock=* max-requests-per-second=0\n", "line 1: max-requests-per"},
+        {"ci " HASH_A " lock=* max-requests-per-second=1.5\n", "line 1: max-requests-per"},
+        {"ci " HASH_A " lock=*\n\nweb " HASH_A " lock=*\n",
+         "line 3: an earlier line has the same token"},
     };
     char text[1200], filler[600];
 
@@ -151,14 +167,10 @@ static void bad_files_are_refused(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         expect_refused(rows[i].text, rows[i].part);
     memset(filler, 'x', sizeof(filler));
-    snprintf(text, sizeof(text), "%.65s lock secret-secret-secret *\n", filler);
-    expect_refused(text, "line 1: ");
-    snprintf(text, sizeof(text), "ci lock %.257s *\n", filler);
-    expect_refused(text, "line 1: ");
-    snprintf(text, sizeof(text), "ci lock secret-secret-secret %.513s\n", filler);
-    expect_refused(text, "line 1: ");
-    snprintf(text, sizeof(text), "ci lock %.15s *\n", filler);
-    expect_refused(text, "line 1: the token is shorter than 16");
+    snprintf(text, sizeof(text), "%.65s " HASH_A " lock=*\n", filler);
+    expect_refused(text, "line 1: the caller's name is longer");
+    snprintf(text, sizeof(text), "ci " HASH_A " lock=%.513s\n", filler);
+    expect_refused(text, "line 1: a prefix is longer");
 }
 
 static void missing_file_is_refused(void **state)
@@ -181,7 +193,7 @@ static void header_has_its_form(void **state)
     };
 
     (void)state;
-    load("ci lock " TOKEN_A " *\n");
+    load("ci " HASH_A " lock=*\n");
     assert_null(auth_find(auth, NULL));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (auth_find(auth, bad[i]) != NULL)
@@ -201,7 +213,7 @@ static void only_the_whole_token_is_right(void **state)
     };
 
     (void)state;
-    load("ci lock " TOKEN_A " *\nweb lock " TOKEN_B " *\n");
+    load("ci " HASH_A " lock=*\nweb " HASH_B " lock=*\n");
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (find(bad[i]) != NULL)
             fail_msg("\"%s\" is taken", bad[i]);
@@ -226,48 +238,134 @@ static void prefix_limits_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        snprintf(text, sizeof(text), "ci lock " TOKEN_A " %s\n", rows[i].prefix);
+        snprintf(text, sizeof(text), "ci " HASH_A " lock=%s\n", rows[i].prefix);
         load(text);
         if (auth_allows(find(TOKEN_A), ROUTE_LOCK, rows[i].name) != rows[i].allowed)
             fail_msg("%s on %s is wrong", rows[i].prefix, rows[i].name);
     }
 }
 
-static void only_operators_may_what_operators_may(void **state)
+static void a_right_is_a_verb_and_names(void **state)
 {
     (void)state;
-    load("ci lock " TOKEN_A " ci/\nops operator " TOKEN_B " ci/\n");
-    assert_true(auth_allows(find(TOKEN_A), ROUTE_LOCK, "ci/1"));
-    assert_false(auth_allows(find(TOKEN_A), ROUTE_OPERATOR, "ci/1"));
-    assert_true(auth_allows(find(TOKEN_B), ROUTE_LOCK, "ci/1"));
-    assert_true(auth_allows(find(TOKEN_B), ROUTE_OPERATOR, "ci/1"));
-    assert_false(auth_allows(find(TOKEN_B), ROUTE_LOCK, "web/1"));
-    assert_false(auth_allows(find(TOKEN_B), ROUTE_OPERATOR, "web/1"));
-    assert_false(auth_allows(NULL, ROUTE_LOCK, "ci/1"));
+    load("ci " HASH_A " lock=ci/ lock=lib/ read=* operate=ops/\nops " HASH_B " operate=ci/\n");
+    const struct auth_caller *ci = find(TOKEN_A), *ops = find(TOKEN_B);
+
+    assert_true(auth_allows(ci, ROUTE_LOCK, "ci/1"));
+    assert_true(auth_allows(ci, ROUTE_LOCK, "lib/1"));
+    assert_false(auth_allows(ci, ROUTE_LOCK, "ops/1"));
+    assert_true(auth_allows(ci, ROUTE_READ, "any"));
+    assert_true(auth_allows(ci, ROUTE_OPERATE, "ops/1"));
+    assert_false(auth_allows(ci, ROUTE_OPERATE, "ci/1"));
+    /* No verb brings another one with it. */
+    assert_false(auth_allows(ops, ROUTE_LOCK, "ci/1"));
+    assert_false(auth_allows(ops, ROUTE_READ, "ci/1"));
+    assert_true(auth_allows_some(ops, ROUTE_OPERATE));
+    assert_false(auth_allows_some(ops, ROUTE_READ));
+    assert_false(auth_allows_some(ops, ROUTE_LOCK));
 }
 
-static void lines_of_one_token_add_up(void **state)
+static void dates_end_tokens(void **state)
 {
     (void)state;
-    load("ci lock " TOKEN_A " ci/\n"
-         "web lock " TOKEN_B " web/\n"
-         "ci operator " TOKEN_A " ops/\n"
-         "web lock " TOKEN_C " more/\n"
-         "ci lock " TOKEN_A " nightly/\n");
-    const struct auth_caller *ci = find(TOKEN_A), *web = find(TOKEN_B);
+    load("old " HASH_A " lock=* expires=1999-12-31T23:59:59Z\n"
+         "new " HASH_B " lock=* expires=2999-12-31T23:59:59+01:00\n"
+         "ever " HASH_C " lock=*\n");
+    assert_true(auth_is_expired(find(TOKEN_A)));
+    assert_false(auth_is_expired(find(TOKEN_B)));
+    assert_false(auth_is_expired(find(TOKEN_C)));
+}
 
-    expect_caller(TOKEN_A, "ci");
-    assert_true(auth_allows(ci, ROUTE_LOCK, "ci/1"));
-    assert_true(auth_allows(ci, ROUTE_LOCK, "ops/1"));
-    assert_true(auth_allows(ci, ROUTE_LOCK, "nightly/1"));
-    assert_false(auth_allows(ci, ROUTE_LOCK, "web/1"));
-    assert_false(auth_allows(ci, ROUTE_LOCK, "more/1"));
-    /* The right of one line does not reach the names of another. */
-    assert_true(auth_allows(ci, ROUTE_OPERATOR, "ops/1"));
-    assert_false(auth_allows(ci, ROUTE_OPERATOR, "ci/1"));
-    assert_false(auth_allows(ci, ROUTE_OPERATOR, "nightly/1"));
-    assert_true(auth_allows(web, ROUTE_LOCK, "web/1"));
-    assert_false(auth_allows(web, ROUTE_LOCK, "ci/1"));
+static void many_tokens_are_all_found(void **state)
+{
+    enum { MANY = 1000 };
+    unsigned char hash[AUTH_HASH_LEN];
+    char token[32];
+    FILE *file = fopen(path, "w");
+
+    (void)state;
+    assert_non_null(file);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(token, sizeof(token), "token-number-%07d", i);
+        auth_hash(token, strlen(token), hash);
+        fprintf(file, "caller-%d sha256:", i);
+        for (size_t b = 0; b < sizeof(hash); b++)
+            fprintf(file, "%02X", hash[b]); /* in any case */
+        fputs(" lock=*\n", file);
+    }
+    assert_int_equal(fclose(file), 0);
+    auth = auth_load(path, error, sizeof(error));
+    assert_non_null(auth);
+    for (int i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(token, sizeof(token), "token-number-%07d", i);
+        snprintf(name, sizeof(name), "caller-%d", i);
+        expect_caller(token, name);
+    }
+    assert_null(find("token-number-0001000"));
+}
+
+static void waiters_are_counted(void **state)
+{
+    (void)state;
+    load("few " HASH_A " lock=* max-waiters=2\nnone " HASH_B " lock=* max-waiters=0\n"
+         "any " HASH_C " lock=*\n");
+    const struct auth_caller *few = find(TOKEN_A);
+
+    assert_true(auth_begin_wait(few));
+    assert_true(auth_begin_wait(few));
+    assert_false(auth_begin_wait(few));
+    auth_end_wait(few);
+    assert_true(auth_begin_wait(few));
+    assert_false(auth_begin_wait(few));
+    assert_false(auth_begin_wait(find(TOKEN_B)));
+    for (int i = 0; i < 1000; i++)
+        assert_true(auth_begin_wait(find(TOKEN_C)));
+}
+
+static void requests_a_second_are_counted(void **state)
+{
+    int64_t now_ns = 1000 * SECOND;
+
+    (void)state;
+    load("slow " HASH_A " lock=* max-requests-per-second=3\nany " HASH_B " lock=*\n");
+    const struct auth_caller *slow = find(TOKEN_A);
+
+    for (int i = 0; i < 3; i++)
+        assert_true(auth_count_request(slow, now_ns));
+    assert_false(auth_count_request(slow, now_ns));
+    assert_false(auth_count_request(slow, now_ns + SECOND / 4));
+    assert_true(auth_count_request(slow, now_ns + SECOND / 3));
+    assert_false(auth_count_request(slow, now_ns + SECOND / 3));
+    now_ns += 100 * SECOND; /* a pause saves up one second's worth, no more */
+    for (int i = 0; i < 3; i++)
+        assert_true(auth_count_request(slow, now_ns));
+    assert_false(auth_count_request(slow, now_ns));
+    for (int i = 0; i < 1000; i++)
+        assert_true(auth_count_request(find(TOKEN_B), now_ns));
+}
+
+/* What was begun under the old file counts under the new one, and ends there. */
+static void a_new_file_keeps_the_counts(void **state)
+{
+    (void)state;
+    load("few " HASH_A " lock=* max-waiters=1\n");
+    struct auth_source *source = auth_source_new(auth);
+    struct auth_snapshot *old = auth_source_take(source);
+    const struct auth_caller *before = find(TOKEN_A);
+
+    assert_true(auth_begin_wait(before));
+    auth = NULL; /* the source's */
+    load("other " HASH_B " lock=*\nfewer " HASH_A " read=* max-waiters=1\n");
+    auth_source_replace(source, auth);
+    const struct auth_caller *after = find(TOKEN_A);
+    auth = NULL;
+    assert_false(auth_begin_wait(after));
+    auth_end_wait(before);
+    auth_snapshot_drop(old);
+    assert_true(auth_begin_wait(after));
+    auth_end_wait(after);
+    auth_source_free(source);
 }
 
 int main(void)
@@ -280,9 +378,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(header_has_its_form, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_the_whole_token_is_right, set_up, tear_down),
         cmocka_unit_test_setup_teardown(prefix_limits_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_operators_may_what_operators_may, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(lines_of_one_token_add_up, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_right_is_a_verb_and_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(dates_end_tokens, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_tokens_are_all_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(waiters_are_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(requests_a_second_are_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_file_keeps_the_counts, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

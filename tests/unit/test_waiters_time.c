@@ -149,6 +149,55 @@ static void waking_message_is_remembered(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* The sole waiter in a queue of its own, asleep. */
+static struct subscriber_channel *fair_sleeper(void)
+{
+    a->waiter.kind = WAIT_FAIR;
+    join(a);
+    struct subscriber_channel *channel = channel_of("redisson_lock__channel:{" LOCK "}:" ID_A
+                                                    ":0");
+    ready(channel);
+    busy(a);
+    expect_turns(1, 0, 0, 0);
+    return channel;
+}
+
+static void fair_waiter_is_told_of_the_end(void **state)
+{
+    (void)state;
+    struct subscriber_channel *channel = fair_sleeper();
+    publish(channel, "held 300");
+    assert_int_equal(next_timer_ns(), 300 * MS + EXPIRY_SLACK_NS);
+    publish(channel, "held 900"); /* puts nothing off */
+    assert_int_equal(next_timer_ns(), 300 * MS + EXPIRY_SLACK_NS);
+    pass(next_timer_ns());
+    expect_turns(1, 0, 0, 0);
+    /* What a message told during an attempt is newer than what the attempt found. */
+    publish(channel, "held 400");
+    waiter_busy(waiters, &a->waiter, 3000);
+    assert_int_equal(next_timer_ns(), 400 * MS + EXPIRY_SLACK_NS);
+    pass(next_timer_ns());
+    expect_turns(1, 0, 0, 0);
+    waiter_busy(waiters, &a->waiter, 3000);
+    assert_int_equal(next_timer_ns(), 3000 * MS + EXPIRY_SLACK_NS);
+}
+
+static void words_that_tell_no_end(void **state)
+{
+    static const char *const words[] = {"held",   "held ",      "held -5",
+                                        "held x", "held 1 2",   "held 9999999999999999999",
+                                        "hell 5", "held 900000"};
+
+    (void)state;
+    struct subscriber_channel *channel = fair_sleeper();
+    int64_t before_ns = next_timer_ns();
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        publish(channel, words[i]);
+        assert_int_equal(next_timer_ns(), before_ns);
+    }
+    expect_turns(0, 0, 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +209,8 @@ int main(void)
         TEST(lock_is_forgotten_after_a_while),
         TEST(lock_that_is_wanted_again_stays_subscribed),
         TEST(waking_message_is_remembered),
+        TEST(fair_waiter_is_told_of_the_end),
+        TEST(words_that_tell_no_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,18 @@ local function replay(key, past, asked, attempt)
   return {'replayed', tonumber(past.answer), tonumber(past.taken)}
 end
 
+-- So many waiters a semaphore or latch, at most.
+local WAITERS_MAX = 1000
+
+local function count_standing(waiters)
+  return call('zcount', waiters, '(' .. number.integer(number.epoch_ms()), '+inf')
+end
+
+-- Whether no other waiter may come.
+local function is_crowded(waiters)
+  return call('zcard', waiters) >= WAITERS_MAX and count_standing(waiters) >= WAITERS_MAX
+end
+
 -- Registers `member` among the waiters, a zset of member -> deadline in epoch ms, for `wait`
 -- ms.
 local function stand_among(waiters, member, wait, window)
@@ -63,11 +75,8 @@ local function stand_among(waiters, member, wait, window)
   if call('pttl', waiters) < wait + window then call('pexpire', waiters, wait + window) end
 end
 
-local function count_standing(waiters)
-  return call('zcount', waiters, '(' .. number.integer(number.epoch_ms()), '+inf')
-end
-
 return {
   read = read, read_plain = read_plain, asked_for = asked_for, remember = remember,
-  recall = recall, replay = replay, stand_among = stand_among, count_standing = count_standing
+  recall = recall, replay = replay, stand_among = stand_among, count_standing = count_standing,
+  is_crowded = is_crowded
 }

@@ -3,10 +3,13 @@ local lock_kind, queues = lib.lock, lib.fair_queue
 
 local function wake(lock) queues.call_head(lock, lib.number.epoch_ms()) end
 
--- Where the lock is free, the waiter behind is called.
+-- Where the lock is free, the waiter behind is called; else it learns what the head knew.
 local function leave_line(lease, lock)
   lock_kind.leave_line(lease, lock)
-  if queues.leave(lock, lease.id) and call('exists', lock) == 0 then wake(lock) end
+  if not queues.leave(lock, lease.id) then return end
+  local left = call('pttl', lock)
+  if left == -2 then return wake(lock) end
+  queues.tell_end(lock, lib.number.epoch_ms(), left)
 end
 
 return {

@@ -19,6 +19,9 @@ local DAY_MS = 86400000
 -- whose times follow when a waiter leaves.
 local DEAD_MAX, BEHIND_MAX, FOLLOW_MAX = 100, 10, 100
 
+-- Every waiter of ours looks at the lock at least this often, and learns how long it lasts.
+local POLL_MS = 6000
+
 -- Ms since this front end can use Redis again, where that is not long ago; nil: long.
 local up_ms = nil
 
@@ -69,7 +72,7 @@ end
 --
 -- Redisson's clients may lower the time of a waiter that lives, and a waiter without a time is
 -- in their way for ever. Places of ours stay as long as requests ask for them; other waiters
--- get a time.
+-- get a time. A dead waiter that is left for the next call gets none.
 local function head_of(lock, now, is_free, keeps_places)
   local queue, times = queue_of(lock), times_of(lock)
   for dead = 0, DEAD_MAX do
@@ -82,7 +85,9 @@ local function head_of(lock, now, is_free, keeps_places)
     if kept then is_dead = kept <= now and not up_ms and not keeps_places end
     if not is_dead or dead == DEAD_MAX then
       local is_long = is_free and time and tonumber(time) > now + FAIR_WAIT_MS
-      if is_over or not time or is_long then set_time(lock, head, FAIR_WAIT_MS, now) end
+      if not is_dead and (is_over or not time or is_long) then
+        set_time(lock, head, FAIR_WAIT_MS, now)
+      end
       return head, dead > 0
     end
     drop_head(lock, head)
@@ -122,6 +127,22 @@ local function call_waiter(lock, head, now)
   if is_awaited(lock, head, now) then return end
   for _, place in ipairs(call('lrange', queue_of(lock), 1, BEHIND_MAX)) do
     if is_awaited(lock, place, now) then return tell(lock, place) end
+  end
+end
+
+-- The first request that waits is told how long the lock lasts, where that may be shorter than
+-- the waiter sleeps: whoever was first until now, and knew, waits no more. A Java client has
+-- reckoned with the lease times of those before it.
+local function tell_end(lock, now, ms)
+  if ms < 0 or ms >= POLL_MS then return end
+  for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
+    if is_awaited(lock, place, now) then
+      if lease_of(place) then
+        local channel = keys.companion('redisson_lock__channel', lock) .. ':' .. place
+        call('publish', channel, 'held ' .. integer(ms))
+      end
+      return
+    end
   end
 end
 
@@ -178,9 +199,19 @@ local function join(lock, lease_id, now, remaining)
   extend_keys(lock)
 end
 
--- Leaves the queue; waiters behind get back the time that the place took them, as far as they
--- are near: a head that is called gets no more than a waiter's time in any case. True: it was
--- the head. Its first write is one that Redis allows when memory is short.
+-- A place has gone that was ahead of number `at` on: waiters behind get back the time that the
+-- place took them, as far as they are near. Times are Java clients' business: where none is in
+-- the queue only the last waiter's time follows, which a Java client would reckon on from.
+local function follow(lock, at)
+  local times, first, last = times_of(lock), at, at + FOLLOW_MAX - 1
+  if call('zcard', times) == call('zcard', places_of(lock)) then first, last = -1, -1 end
+  for _, behind in ipairs(call('lrange', queue_of(lock), first, last)) do
+    call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
+  end
+end
+
+-- Leaves the queue. A head that is called gets no more than a waiter's time, whatever time it
+-- had. True: it was the head. Its first write is one that Redis allows when memory is short.
 local function leave(lock, lease_id)
   call('zrem', places_of(lock), lease_id)
   if not is_sound(lock) then return false end
@@ -188,15 +219,13 @@ local function leave(lock, lease_id)
   call('zrem', times_of(lock), place)
   if not at then return false end
   call('lrem', queue_of(lock), 1, place)
-  for _, behind in ipairs(call('lrange', queue_of(lock), at, at + FOLLOW_MAX - 1)) do
-    call('zadd', times_of(lock), 'xx', 'incr', -FAIR_WAIT_MS, behind)
-  end
+  if at < length(lock) then follow(lock, at) end
   return at == 0
 end
 
 return {
   PLACE_MS = PLACE_MS, times_of = times_of, places_of = places_of, spare_places = spare_places,
   is_sound = is_sound, head_of = head_of, is_empty = is_empty, place_left = place_left,
-  call_waiter = call_waiter, call_head = call_head, position = position, length = length,
-  join = join, leave = leave, extend_keys = extend_keys
+  call_waiter = call_waiter, call_head = call_head, tell_end = tell_end, position = position,
+  length = length, join = join, leave = leave, extend_keys = extend_keys
 }

@@ -1,40 +1,29 @@
 -- The reads of one grant of a read/write lock.
 local readers, record = lib.readers, lib.record
 
--- So many readers and so many of their reads at most are looked at.
-local LOOK_MAX = 1000
+-- So many reads at most are looked at.
+local READS_MAX = 200
 
--- The fields of readers of ours, each with its count: `asked` alone, or all, as far as they are
--- looked at; and whether there are more of them.
-local function fields_of(lock, asked)
-  if asked and asked ~= '' then return {asked, call('hget', lock, asked) or '0'}, false end
-  local fields = call('hrandfield', lock, LOOK_MAX + 1, 'withvalues')
-  return fields, #fields / 2 > LOOK_MAX
-end
-
--- The reads of ours that have this fencing token, of the holder field `asked` or of any (nil):
--- one read, or those of an owner, each as {holder field, lease}; and whether there are more
--- reads than were looked at.
-local function reads_of(lock, token, asked)
-  local fields, has_more = fields_of(lock, asked)
-  local holders, read_keys, record_keys = {}, {}, {}
-  for i = 1, #fields, 2 do
-    local field = fields[i]
-    local is_read = lib.field.is_ours(field) and not readers.is_writer(field)
-    for number = 1, is_read and tonumber(fields[i + 1]) or 0 do
-      if #holders == LOOK_MAX then has_more = true break end
-      holders[#holders + 1] = field
-      read_keys[#read_keys + 1] = readers.key_of(lock, field, number)
-    end
-  end
-  local refs = readers.get_many(read_keys)
+-- Of these reads, of `holders` at `read_keys`, those of rlockd's that have the fencing token,
+-- each as {holder field, lease}.
+local function with_token(lock, token, holders, read_keys)
+  local refs, record_keys, found = readers.get_many(read_keys), {}, {}
   for i, ref in ipairs(refs) do record_keys[i] = lib.keys.sibling(lock, 'lease', ref or '') end
-  local found = {}
   for i, text in ipairs(readers.get_many(record_keys)) do
     local lease = text and string.find(text, token, 1, true) and record.find(lock, refs[i])
     if lease and lease.tokens[1] == token then found[#found + 1] = {holders[i], lease} end
   end
-  return found, has_more
+  return found
 end
 
-return {reads_of = reads_of}
+-- The same of one reader: one read, or those of an owner.
+local function reads_of(lock, token, holder)
+  local holders, read_keys = {}, {}
+  for number = 1, math.min(tonumber(call('hget', lock, holder)) or 0, READS_MAX) do
+    holders[number] = holder
+    read_keys[number] = readers.key_of(lock, holder, number)
+  end
+  return with_token(lock, token, holders, read_keys)
+end
+
+return {READS_MAX = READS_MAX, with_token = with_token, reads_of = reads_of}

@@ -1,6 +1,9 @@
 -- Requests to read or to write: what is against them, and the grant.
 local keys, readers, holder_of = lib.keys, lib.readers, lib.record.holder_of
 
+-- So many reads of one owner a lock has, at most: scripts look at all of them.
+local OWNER_READS_MAX = 100
+
 local function busy(lock, field, mode, number)
   return lib.holder.busy_with(call('pttl', lock), lock, field, mode, number)
 end
@@ -11,6 +14,14 @@ local function holder_as(kind, request)
     kind = kind, id = request.id, owner = request.owner, session = request.session,
     is_set = request.is_set
   })
+end
+
+-- Whether the owner reads the lock as often as it may.
+local function is_full(request, lock)
+  if request.kind ~= 'read' or request.owner == '' then return false end
+  local holder = holder_of(request)
+  local count = tonumber(call('hget', lock, holder)) or 0
+  return count >= OWNER_READS_MAX and readers.drop_ended(lock, holder) >= OWNER_READS_MAX
 end
 
 local function against_writer(request, lock, some, number)
@@ -61,6 +72,7 @@ local function objection(request, lock, number)
   end
   local some = readers.some_holders(lock, mode)
   if not some then return {'wrong-kind'} end
+  if is_full(request, lock) then return {'many-reads', number} end
   if mode == 'write' then return against_writer(request, lock, some, number) end
 
   -- A reader that joins has a token of its own; another read of an owner shares the owner's.

@@ -9,8 +9,10 @@ local function keep_place(lease, place_ms, window)
   lease.detail, lease.attempt = 'place', ''
   local keep = math.max(place_ms + window, call('pttl', key))
   call('set', key, record.format(lease, 1), 'px', number.integer(keep))
-  call('zadd', places, number.integer(number.epoch_ms() + place_ms), lease.id)
+  local now = number.epoch_ms()
+  call('zadd', places, number.integer(now + place_ms), lease.id)
   lib.fair_queue.extend_keys(lock)
+  lib.fair_queue.tell_end(lock, now, call('pttl', lock))
 end
 
 -- The request of `attempt` waits no more with the lease's token. The last request takes the

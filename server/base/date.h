@@ -1,0 +1,12 @@
+/* Dates as people write them: RFC 3339. */
+#ifndef RLOCKD_SERVER_BASE_DATE_H
+#define RLOCKD_SERVER_BASE_DATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* `text` such as 2027-01-31T12:00:00Z or 2027-01-31T12:00:00.5+01:00, with day, time and zone.
+ * Gives seconds since 1970, without a fraction. False: no such date. */
+bool date_parse(const char *text, int64_t *seconds) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,84 @@
+/* What a caller with an API token may do, and how much of it. */
+#include <assert.h>
+
+#include "server/http/auth_source.h"
+#include "server/http/http_internal.h"
+#include "server/http/problem.h"
+
+static void refuse_token(struct http_request *request, const char *challenge,
+                         const char *detail)
+{
+    http_reply_header(request, "WWW-Authenticate", challenge);
+    problem_reply(request, PROBLEM_UNAUTHENTICATED, NULL, "Authorization: %s", detail);
+}
+
+bool http_authenticate(struct http_request *request, const struct route *route)
+{
+    struct auth_source *source = request->server->options.auth;
+    const char *authorization = request->headers[HTTP_AUTHORIZATION];
+
+    if (source == NULL || route->access == ROUTE_OPEN)
+        return true;
+    request->auth = auth_source_take(source);
+    request->caller = auth_find(auth_snapshot_auth(request->auth), authorization);
+    if (request->caller == NULL) {
+        refuse_token(request,
+                     authorization == NULL ? "Bearer" : "Bearer error=\"invalid_token\"",
+                     "needs a Bearer token that this server knows");
+        return false;
+    }
+    if (auth_is_expired(request->caller)) {
+        refuse_token(request, "Bearer error=\"invalid_token\"", "this API token has expired");
+        return false;
+    }
+    if (!auth_count_request(request->caller, request->received_ns)) {
+        problem_reply(request, PROBLEM_LIMIT_REACHED, NULL,
+                      "this API token has made as many requests a second as it may");
+        return false;
+    }
+    return true;
+}
+
+bool http_authorize(struct http_request *request, const struct route *route)
+{
+    const struct auth_caller *caller = request->caller;
+
+    if (caller == NULL)
+        return true;
+    if (route_has_name(route) ? auth_allows(caller, route->access, request->params[0])
+                              : auth_allows_some(caller, route->access))
+        return true;
+    http_forbid(request, route->access,
+                route_has_name(route) ? "this API token gives no right to do that to this name"
+                                      : "this API token gives no right to do that");
+    return false;
+}
+
+enum route_access http_access(const struct http_request *request)
+{
+    return request->server->options.routes[request->route].access;
+}
+
+void http_forbid(struct http_request *request, enum route_access verb, const char *detail)
+{
+    const char *name = auth_verb_name(verb);
+
+    http_reply_header(request, "WWW-Authenticate", "Bearer error=\"insufficient_scope\"");
+    problem_reply(request, PROBLEM_FORBIDDEN, json_pack("{s:s}", "verb", name),
+                  "%s: needs the verb %s", detail, name);
+}
+
+bool http_begin_wait(struct http_request *request)
+{
+    if (request->caller == NULL || request->is_waiting)
+        return true;
+    request->is_waiting = auth_begin_wait(request->caller);
+    return request->is_waiting;
+}
+
+void http_end_wait(struct http_request *request)
+{
+    if (request->is_waiting)
+        auth_end_wait(request->caller);
+    request->is_waiting = false;
+}

@@ -1,0 +1,83 @@
+/* Which reader has a fencing token. */
+#include "storage/objects/grant_find.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/objects/lock_store_internal.h"
+
+/* Scripts of one search: each looks at some hundred readers. */
+enum { PARTS_MAX = 1000 };
+
+struct search {
+    struct lock_store *store;
+    grant_find_done *done;
+    void *arg;
+    char name[LOCK_NAME_SIZE];
+    char token[FENCING_TOKEN_SIZE];
+    char *state; /* of grant_find.lua; NULL: nothing was looked at yet */
+    int parts;
+};
+
+static void finish(struct search *search, enum call_outcome outcome, const char *holder)
+{
+    const struct grant_found found = {.outcome = outcome, .holder = holder};
+
+    search->done(search->arg, &found);
+    free(search->state);
+    free(search);
+}
+
+static void look_on(struct search *search);
+
+static void on_looked(void *arg, const struct redis_result *result)
+{
+    struct search *search = arg;
+    enum call_outcome outcome = call_outcome_of(result);
+    size_t len;
+
+    if (outcome != CALL_DONE) {
+        finish(search, outcome, "");
+        return;
+    }
+    const char *holder = value_text(value_at(result->reply, 0), &len);
+    const char *state = value_text(value_at(result->reply, 1), &len);
+    if (holder[0] != '\0' || state[0] == '\0') {
+        finish(search, CALL_DONE, holder);
+        return;
+    }
+    if (++search->parts == PARTS_MAX) {
+        finish(search, CALL_NOT_EXECUTED, "");
+        return;
+    }
+    free(search->state);
+    search->state = strdup(state);
+    assert(search->state != NULL);
+    look_on(search);
+}
+
+static void look_on(struct search *search)
+{
+    struct store_call *call = call_begin(search->store, SCRIPT_GRANT_FIND);
+
+    call_key(call, GRANT_FIND_KEY_LOCK, KEY_OBJECT, call_object(call, search->name), NULL);
+    call_string(call, GRANT_FIND_ARG_ASKED_TOKEN, search->token);
+    call_string(call, GRANT_FIND_ARG_STATE, search->state != NULL ? search->state : "");
+    call_send(call, on_looked, search);
+}
+
+void grant_find(struct lock_store *store, const char *name, const char *token,
+                grant_find_done *done, void *arg)
+{
+    struct search *search = calloc(1, sizeof(*search));
+
+    assert(search != NULL);
+    search->store = store;
+    search->done = done;
+    search->arg = arg;
+    snprintf(search->name, sizeof(search->name), "%s", name);
+    snprintf(search->token, sizeof(search->token), "%s", token);
+    look_on(search);
+}

@@ -1,0 +1,47 @@
+-- Looks for the reader that has a fencing token, among some of the lock's readers; the next
+-- call goes on with others. Changes nothing. A reader that holds from the first call to the
+-- last is found.
+--
+-- KEYS lock
+-- ARGV asked_token state
+--
+--   state  "" at first, later what the call before replied: a cursor, and readers who have more
+--          reads than that call could look at, each with the number of the next one
+--
+-- Reply  holder field or "": not found; state, "" after the last of the readers
+-- modules read
+local readers, field_of, reads_max = lib.readers, lib.field, lib.grant.READS_MAX
+local cursor, rest = string.match(state, '^(%d*)(.*)$')
+local mode = try('hget', lock, 'mode')
+if mode ~= 'read' then return {'', ''} end
+
+local todo = {} -- reader, number of its first read to look at
+for holder, first in string.gmatch(rest, '\n(%S+) (%d+)') do
+  todo[#todo + 1] = {holder, tonumber(first)}
+end
+if #todo == 0 then
+  local page = call('hscan', lock, cursor ~= '' and cursor or '0', 'count', 100)
+  cursor = page[1]
+  for i = 1, #page[2], 2 do
+    local field = page[2][i]
+    if field_of.is_ours(field) and not readers.is_writer(field) then
+      todo[#todo + 1] = {field, 1}
+    end
+  end
+end
+
+local holders, read_keys, left = {}, {}, ''
+for _, one in ipairs(todo) do
+  local holder, first = one[1], one[2]
+  local count = tonumber(call('hget', lock, holder)) or 0
+  local last = math.min(count, first + reads_max - #holders - 1)
+  for number = first, last do
+    holders[#holders + 1] = holder
+    read_keys[#read_keys + 1] = readers.key_of(lock, holder, number)
+  end
+  if last < count then left = left .. '\n' .. holder .. ' ' .. math.max(first, last + 1) end
+end
+local found = lib.grant.with_token(lock, asked_token, holders, read_keys)[1]
+if found then return {found[1], ''} end
+if left == '' and cursor == '0' then return {'', ''} end
+return {'', cursor .. left}

@@ -1,0 +1,475 @@
+#include "tests/sim/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "tests/sim/bytes.h"
+
+/* Beyond the wait: an answer that comes after that is no answer. */
+#define TIMEOUT_NS (7 * CLOCK_NS_PER_S)
+#define LATE_NS (100 * CLOCK_NS_PER_MS)
+
+enum { RESOURCES_MAX = 32, TEXT_SIZE = 512 };
+
+void caller_init(struct caller *caller, const char *name, int number)
+{
+    snprintf(caller->name, sizeof(caller->name), "%s-%d", name, number);
+    caller->chance = chance_make(world.seed, caller->name);
+}
+
+void make_token(struct chance *chance, char token[TOKEN_TEXT_SIZE])
+{
+    uuid_t bytes;
+
+    chance_bytes(chance, bytes, sizeof(bytes));
+    bytes[6] = (unsigned char)((bytes[6] & 0x0F) | 0x40);
+    bytes[8] = (unsigned char)((bytes[8] & 0x3F) | 0x80);
+    uuid_unparse_lower(bytes, token);
+}
+
+struct lease lease_make(struct caller *caller, const char *kind, const char *lock,
+                        const struct session *session)
+{
+    struct lease lease = {
+        .caller = caller, .kind = kind, .locks = {lock}, .lock_count = 1, .session = session};
+
+    make_token(&caller->chance, lease.token);
+    token_lease_id(lease.token, lease.id);
+    return lease;
+}
+
+/* --- what an answer means ---------------------------------------------------------------------- */
+
+static const char *text_in(const struct answer *answer, const char *name)
+{
+    const char *text = json_string_value(json_object_get(answer->body, name));
+
+    return text != NULL ? text : "";
+}
+
+static int64_t number_in(const struct answer *answer, const char *name)
+{
+    return json_integer_value(json_object_get(answer->body, name));
+}
+
+static bool has(const struct answer *answer, const char *name)
+{
+    return json_object_get(answer->body, name) != NULL;
+}
+
+static enum result result_of(const struct answer *answer)
+{
+    if (answer->is_abandoned)
+        return RESULT_ABANDONED;
+    if (!answer->is_sent)
+        return RESULT_NOT_DONE;
+    if (answer->status == 200 || answer->status == 201)
+        return RESULT_OK;
+    if (answer->status == 410)
+        return RESULT_ENDED;
+    if (answer->status == 0 || strcmp(text_in(answer, "outcome"), "unknown") == 0)
+        return RESULT_UNKNOWN;
+    return RESULT_NOT_DONE;
+}
+
+/* What is wrong with the form of an answer; NULL: nothing. */
+static const char *fault_of(const struct answer *answer)
+{
+    static const int expected[] = {404, 410, 412, 423, 429, 503};
+    const char *outcome = text_in(answer, "outcome");
+
+    if (answer->status == 0)
+        return NULL;
+    if (!json_is_object(answer->body))
+        return "an answer without a JSON object";
+    if (answer->status < 400)
+        return NULL;
+    if (!answer->is_problem || number_in(answer, "status") != answer->status ||
+        text_in(answer, "type")[0] == '\0')
+        return "a wrong problem document";
+    if (answer->status == 503 && strcmp(outcome, "unknown") != 0 &&
+        strcmp(outcome, "not-executed") != 0)
+        return "status 503 without an outcome";
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+        if (answer->status == expected[i])
+            return NULL;
+    return "a status that was not to be expected";
+}
+
+/* --- asking -------------------------------------------------------------------------------------- */
+
+/* A request that is on its way, and what the history says of it. */
+struct asking {
+    struct caller *caller;
+    struct front *front;
+    const char *verb;
+    struct request request;
+    struct how how;
+    const struct lease *lease;
+    const struct session *session;
+    const char *lock; /* of a request without a lease */
+    bool must_work;
+    struct answer answer;
+    int64_t began_ns;
+};
+
+static void note_hardness(const struct asking *asking)
+{
+    int64_t wait_ns = asking->how.wait_ms > 0 ? asking->how.wait_ms * CLOCK_NS_PER_MS : 0;
+    bool is_late = now_ns() - asking->began_ns > wait_ns + LATE_NS;
+
+    if (!is_late && asking->answer.status != 0 && asking->answer.status != 503)
+        return;
+    world.hard++;
+    world.hard_of[asking->front->number]++;
+}
+
+static void add_number(struct buffer *line, const char *name, int64_t number)
+{
+    if (number >= 0)
+        buffer_format(line, ",\"%s\":%lld", name, (long long)number);
+}
+
+static void add_text(struct buffer *line, const char *name, const char *text)
+{
+    if (text != NULL && text[0] != '\0')
+        buffer_format(line, ",\"%s\":\"%s\"", name, text);
+}
+
+static void add_lease(struct buffer *line, const struct asking *asking, enum result result)
+{
+    const struct lease *lease = asking->lease;
+    bool tells_tokens = result == RESULT_OK && strcmp(asking->verb, "release") != 0;
+    json_t *parts = json_object_get(asking->answer.body, "locks");
+
+    add_text(line, "lease", lease->id);
+    add_text(line, "kind", lease->kind);
+    add_text(line, "owner", lease->owner);
+    if (lease->lock_count == 1) {
+        add_text(line, "lock", lease->locks[0]);
+        if (tells_tokens)
+            add_number(line, "token", number_in(&asking->answer, "fencing_token"));
+        return;
+    }
+    buffer_format(line, ",\"locks\":[");
+    for (size_t i = 0; i < lease->lock_count; i++)
+        buffer_format(line, "%s\"%s\"", i > 0 ? "," : "", lease->locks[i]);
+    buffer_format(line, "]");
+    if (!tells_tokens)
+        return;
+    buffer_format(line, ",\"tokens\":[");
+    for (size_t i = 0; i < json_array_size(parts); i++)
+        buffer_format(line, "%s%lld", i > 0 ? "," : "",
+                      (long long)json_integer_value(
+                          json_object_get(json_array_get(parts, i), "fencing_token")));
+    buffer_format(line, "]");
+}
+
+static void add_listed(struct buffer *line, const struct asking *asking)
+{
+    json_t *leases = json_object_get(asking->answer.body, "leases"), *lease;
+    size_t i;
+
+    buffer_format(line, ",\"listed\":[");
+    json_array_foreach(leases, i, lease) {
+        buffer_format(line, "%s{\"lease\":\"%s\",\"remaining_ms\":%lld}", i > 0 ? "," : "",
+                      json_string_value(json_object_get(lease, "lease_id")),
+                      (long long)json_integer_value(json_object_get(lease, "remaining_ms")));
+    }
+    buffer_format(line, "]");
+}
+
+static const char *complaint_of(const struct asking *asking, enum result result)
+{
+    const char *id = text_in(&asking->answer, "lease_id");
+
+    if (asking->lease != NULL && result == RESULT_OK && id[0] != '\0' &&
+        strcmp(id, asking->lease->id) != 0)
+        return "another lease_id than that of the token";
+    if (asking->must_work && asking->answer.status == 503 && world.only_out_of_memory)
+        return "refused when only memory was short";
+    return fault_of(&asking->answer);
+}
+
+static void record_asking(const struct asking *asking, enum result result)
+{
+    static const char *const results[] = {"ok", "not-done", "ended", "unknown", "abandoned"};
+    const struct answer *answer = &asking->answer;
+    struct buffer line = {0};
+
+    add_number(&line, "wait_ms", asking->how.wait_ms > 0 ? asking->how.wait_ms : -1);
+    add_number(&line, "ttl_ms", asking->how.ttl_ms);
+    if (asking->lease != NULL)
+        add_lease(&line, asking, result);
+    add_text(&line, "lock", asking->lock);
+    add_text(&line, "session", asking->session ? asking->session->token : NULL);
+    if (result == RESULT_OK && has(answer, "remaining_ms"))
+        add_number(&line, "remaining_ms", number_in(answer, "remaining_ms"));
+    if (result == RESULT_OK && has(answer, "hold_count") &&
+        strcmp(asking->verb, "acquire") == 0)
+        add_number(&line, "hold_count", number_in(answer, "hold_count"));
+    if (result == RESULT_OK && strcmp(asking->verb, "keep-alive") == 0)
+        add_listed(&line, asking);
+    add_text(&line, "reason", text_in(answer, "reason"));
+    add_text(&line, "malformed", complaint_of(asking, result));
+    if (asking->how.is_sweep)
+        buffer_format(&line, ",\"sweep\":true");
+    record("op",
+           "\"client\":\"%s\",\"op\":\"%s\",\"front\":%d,\"t_inv\":%lld,\"t_ret\":%lld,"
+           "\"status\":%d,\"outcome\":\"%s\"%.*s",
+           asking->caller->name, asking->verb, asking->front->number,
+           (long long)asking->began_ns, (long long)now_ns(), answer->status, results[result],
+           (int)line.len, line.text != NULL ? line.text : "");
+    buffer_release(&line);
+}
+
+/* Of a task. The body of the answer is the caller's to free. */
+static enum result ask(struct asking *asking)
+{
+    int64_t wait_ms = asking->how.wait_ms > 0 ? asking->how.wait_ms : 0;
+
+    asking->front = asking->how.front ? asking->how.front
+                                      : &world.fronts[chance_below(&asking->caller->chance,
+                                                                   FRONTS)];
+    asking->began_ns = now_ns();
+    asking->must_work &= world.only_out_of_memory;
+    asking->request.timeout_ns = wait_ms * CLOCK_NS_PER_MS + TIMEOUT_NS;
+    asking->request.abandon_ns = asking->how.abandon_ns;
+    world.waiting += wait_ms > 0;
+    trace("%s %s %s %s to %d", asking->caller->name, asking->verb, asking->request.method,
+          asking->request.uri, asking->front->number);
+    asking->answer = http_ask(asking->front, &asking->request);
+    trace("%s %s is answered %d", asking->caller->name, asking->verb, asking->answer.status);
+    world.waiting -= wait_ms > 0;
+    world.requests++;
+    enum result result = result_of(&asking->answer);
+    world.grants += result == RESULT_OK && asking->answer.status == 201 &&
+                    strcmp(asking->verb, "acquire") == 0;
+    record_asking(asking, result);
+    note_hardness(asking);
+    return result;
+}
+
+/* --- leases ---------------------------------------------------------------------------------------- */
+
+static void write_target(const struct lease *lease, struct request *request, const char *query)
+{
+    struct buffer uri = {0};
+
+    if (lease->lock_count > 1)
+        buffer_format(&uri, "/v1/multi-locks?%s", query);
+    else if (strcmp(lease->kind, "permit") == 0)
+        buffer_format(&uri, "/v1/permit-semaphores/%s/permit?%s", lease->locks[0], query);
+    else
+        buffer_format(&uri, "/v1/locks/%s?%s", lease->locks[0], query);
+    snprintf(request->uri, sizeof(request->uri), "%.*s", (int)uri.len, uri.text);
+    buffer_release(&uri);
+}
+
+static void learn(struct lease *lease, const struct asking *asking, enum result result)
+{
+    json_t *parts = json_object_get(asking->answer.body, "locks");
+    bool releases = strcmp(asking->verb, "release") == 0;
+
+    lease->status = asking->answer.status;
+    if (releases || result == RESULT_ENDED)
+        lease->held_until_ns = 0;
+    if (releases || result != RESULT_OK)
+        return;
+    lease->remaining_ms = number_in(&asking->answer, "remaining_ms");
+    lease->held_until_ns = asking->began_ns + lease->remaining_ms * CLOCK_NS_PER_MS;
+    lease->fencing[0] = number_in(&asking->answer, "fencing_token");
+    for (size_t i = 0; lease->lock_count > 1 && i < lease->lock_count; i++)
+        lease->fencing[i] = json_integer_value(
+            json_object_get(json_array_get(parts, i), "fencing_token"));
+}
+
+static enum result ask_for_lease(struct lease *lease, struct asking *asking, const char *query)
+{
+    asking->caller = lease->caller;
+    asking->lease = lease;
+    asking->session = lease->session;
+    write_target(lease, &asking->request, query);
+    memcpy(asking->request.lease_token, lease->token, sizeof(lease->token));
+    enum result result = ask(asking);
+    learn(lease, asking, result);
+    json_decref(asking->answer.body);
+    return result;
+}
+
+static void add_field(struct buffer *query, const char *name, const char *value)
+{
+    buffer_format(query, "%s%s=%s", query->len > 0 ? "&" : "", name, value);
+}
+
+static void add_integer(struct buffer *query, const char *name, int64_t value)
+{
+    char text[24];
+
+    if (value < 0)
+        return;
+    snprintf(text, sizeof(text), "%lld", (long long)value);
+    add_field(query, name, text);
+}
+
+enum result ask_acquire(struct lease *lease, const struct how *how)
+{
+    struct asking asking = {.verb = "acquire", .how = *how};
+    struct buffer query = {0};
+    char text[TEXT_SIZE];
+
+    asking.request.method = "PUT";
+    asking.request.is_doubled = how->abandon_ns == 0 && !how->is_sweep &&
+                                chance_below(&lease->caller->chance, 40) == 0;
+    if (strcmp(lease->kind, "permit") != 0 && strcmp(lease->kind, "lock") != 0)
+        add_field(&query, "kind", lease->kind);
+    add_integer(&query, "ttl_ms", how->ttl_ms);
+    add_integer(&query, "wait_ms", how->wait_ms > 0 ? how->wait_ms : -1);
+    if (lease->owner[0] != '\0')
+        add_field(&query, "owner", lease->owner);
+    for (size_t i = 0; lease->lock_count > 1 && i < lease->lock_count; i++)
+        add_field(&query, "locks", lease->locks[i]);
+    snprintf(text, sizeof(text), "%.*s", (int)query.len, query.len > 0 ? query.text : "");
+    buffer_release(&query);
+    if (lease->session != NULL)
+        memcpy(asking.request.session_token, lease->session->token,
+               sizeof(lease->session->token));
+    return ask_for_lease(lease, &asking, text);
+}
+
+enum result ask_renew(struct lease *lease, int64_t ttl_ms)
+{
+    struct asking asking = {.verb = "renew",
+                            .how = {.ttl_ms = ttl_ms},
+                            .must_work = now_ns() < lease->held_until_ns};
+    char query[40] = "";
+
+    asking.request.method = "PATCH";
+    if (ttl_ms >= 0)
+        snprintf(query, sizeof(query), "ttl_ms=%lld", (long long)ttl_ms);
+    return ask_for_lease(lease, &asking, query);
+}
+
+enum result ask_release(struct lease *lease)
+{
+    struct asking asking = {.verb = "release",
+                            .how = {.ttl_ms = -1},
+                            .must_work = now_ns() < lease->held_until_ns};
+
+    asking.request.method = "DELETE";
+    return ask_for_lease(lease, &asking, "");
+}
+
+/* What the locks are for: a resource that refuses every fencing token below the highest that was
+ * seen. A resource has no faults. */
+void lease_use(const struct lease *lease)
+{
+    static struct {
+        const char *lock;
+        int64_t highest;
+    } resources[RESOURCES_MAX];
+
+    for (size_t i = 0; i < lease->lock_count; i++) {
+        size_t at = 0;
+        if (lease->fencing[i] == 0)
+            continue;
+        while (resources[at].lock != NULL && strcmp(resources[at].lock, lease->locks[i]) != 0)
+            at++;
+        resources[at].lock = lease->locks[i];
+        bool accepted = lease->fencing[i] >= resources[at].highest;
+        if (accepted)
+            resources[at].highest = lease->fencing[i];
+        record("resource",
+               "\"lock\":\"%s\",\"lease\":\"%s\",\"t\":%lld,\"token\":%lld,\"accepted\":%s",
+               lease->locks[i], lease->id, (long long)now_ns(), (long long)lease->fencing[i],
+               accepted ? "true" : "false");
+    }
+}
+
+/* --- everything else -------------------------------------------------------------------------------- */
+
+static enum result ask_of_session(struct asking *asking, struct session *session)
+{
+    asking->session = session;
+    memcpy(asking->request.session_token, session->token, sizeof(session->token));
+    return ask(asking);
+}
+
+enum result ask_session_open(struct caller *caller, struct session *session)
+{
+    struct asking asking = {
+        .caller = caller, .verb = "session-open", .how = {.ttl_ms = session->ttl_ms}};
+
+    asking.request.method = "POST";
+    token_session_id(session->token, session->public_id);
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/sessions?ttl_ms=%lld",
+             (long long)session->ttl_ms);
+    enum result result = ask_of_session(&asking, session);
+    json_decref(asking.answer.body);
+    return result;
+}
+
+enum result ask_keep_alive(struct caller *caller, struct session *session, int64_t wait_ms)
+{
+    struct asking asking = {.caller = caller,
+                            .verb = "keep-alive",
+                            .how = {.ttl_ms = session->ttl_ms, .wait_ms = wait_ms}};
+    char query[32] = "";
+
+    asking.request.method = "POST";
+    if (wait_ms > 0)
+        snprintf(query, sizeof(query), "?wait_ms=%lld", (long long)wait_ms);
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/sessions/%s/keep-alive%s",
+             session->public_id, query);
+    enum result result = ask_of_session(&asking, session);
+    json_decref(asking.answer.body);
+    return result;
+}
+
+enum result ask_session_end(struct caller *caller, struct session *session)
+{
+    struct asking asking = {.caller = caller, .verb = "session-end", .how = {.ttl_ms = -1}};
+
+    asking.request.method = "DELETE";
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/sessions/%s",
+             session->public_id);
+    enum result result = ask_of_session(&asking, session);
+    json_decref(asking.answer.body);
+    return result;
+}
+
+enum result ask_force_unlock(struct caller *caller, const char *lock)
+{
+    struct asking asking = {
+        .caller = caller, .verb = "force", .how = {.ttl_ms = -1}, .lock = lock};
+
+    asking.request.method = "POST";
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/locks/%s/force-unlock", lock);
+    enum result result = ask(&asking);
+    json_decref(asking.answer.body);
+    return result;
+}
+
+void probe_life(struct front *front)
+{
+    struct caller life = {.name = "life"};
+    struct asking asking = {
+        .caller = &life, .verb = "probe", .how = {.ttl_ms = -1, .front = front}};
+
+    asking.request.method = "GET";
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/livez");
+    ask(&asking);
+    json_decref(asking.answer.body);
+}
+
+bool make_permits(void)
+{
+    struct request request = {.method = "PUT", .timeout_ns = TIMEOUT_NS};
+
+    snprintf(request.uri, sizeof(request.uri), "/v1/permit-semaphores/%s?permits=%d",
+             PERMITS_NAME, PERMITS_COUNT);
+    struct answer answer = http_ask(&world.fronts[0], &request);
+    json_decref(answer.body);
+    return answer.status == 200 || answer.status == 201;
+}

@@ -1,0 +1,459 @@
+/* The clients of a run. Each loops until the run is over; what a client does next is chance from
+ * the run's seed and the client's own name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/calls.h"
+
+/* A client asks again at most so often with one token, before it leaves the lease to its end. */
+enum { TRIES = 8, PLAIN = 3, FAIR = 2, READ_WRITE = 2, OWNED = 2 };
+
+#define MS CLOCK_NS_PER_MS
+
+static const char *const plain[PLAIN] = {"plain-a", "plain-b", "plain-c"};
+static const char *const fair[FAIR] = {"fair-a", "fair-b"};
+static const char *const read_write[READ_WRITE] = {"rw-a", "rw-b"};
+static const char *const owned[OWNED] = {"owned-a", "owned-b"};
+
+const struct lock_name lock_names[LOCK_COUNT] = {
+    {"lock", "plain-a"}, {"lock", "plain-b"}, {"lock", "plain-c"}, {"lock", "owned-a"},
+    {"lock", "owned-b"}, {"fair", "fair-a"},  {"fair", "fair-b"},  {"write", "rw-a"},
+    {"write", "rw-b"},   {"permit", PERMITS_NAME}};
+
+struct client;
+
+/* A kind of clients: how a lease is chosen, and how one cycle goes. */
+struct client_kind {
+    const char *name;
+    int count;
+    struct lease (*pick)(struct client *client);
+    void (*run)(struct client *client);
+};
+
+struct client {
+    struct caller caller;
+    const struct client_kind *kind;
+};
+
+static struct chance *chance_of(struct client *client)
+{
+    return &client->caller.chance;
+}
+
+static bool likely(struct client *client, unsigned percent)
+{
+    return chance_percent(chance_of(client), percent);
+}
+
+static const char *one_of(struct client *client, const char *const *names, size_t count)
+{
+    return names[chance_below(chance_of(client), count)];
+}
+
+static int64_t pick_ttl(struct client *client)
+{
+    static const int64_t ttls[] = {500, 900, 1500, 2500, 4000};
+
+    return ttls[chance_below(chance_of(client), 5)];
+}
+
+static int64_t pick_wait(struct client *client)
+{
+    static const int64_t waits[] = {0, 300, 1000, 2500, 4000};
+
+    return waits[chance_below(chance_of(client), 5)];
+}
+
+/* Sleeps, but not far beyond the end of the run. */
+static void nap(struct client *client, int64_t least_ms, int64_t most_ms)
+{
+    task_sleep(chance_between(chance_of(client), least_ms * 1000, most_ms * 1000) * 1000);
+}
+
+/* --- one lease ------------------------------------------------------------------------------- */
+
+static void give_back(struct client *client, struct lease *lease)
+{
+    for (int i = 0; i < TRIES; i++) {
+        enum result result = ask_release(lease);
+        if (result == RESULT_OK || result == RESULT_ENDED)
+            return;
+        nap(client, 50, 500);
+    }
+}
+
+/* Whether it was granted. Asks with the same token until the outcome is known. */
+static bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms)
+{
+    const struct how how = {.ttl_ms = ttl_ms, .wait_ms = wait_ms};
+
+    for (int i = 0; i < TRIES; i++) {
+        enum result result = ask_acquire(lease, &how);
+        if (result == RESULT_OK)
+            return true;
+        if (result == RESULT_ENDED || world.is_stopping)
+            return false;
+        if (result == RESULT_NOT_DONE && lease->status == 423 && likely(client, 70)) {
+            if (likely(client, strcmp(lease->kind, "fair") == 0 ? 95 : 50))
+                give_back(client, lease);
+            return false;
+        }
+        nap(client, 20, 400);
+    }
+    return false;
+}
+
+/* True: it is over. */
+static bool renew_at_times(struct client *client, struct lease *lease, int64_t ttl_ms)
+{
+    if (!likely(client, 30))
+        return false;
+    if (ask_renew(lease, ttl_ms >= 0 ? pick_ttl(client) : -1) == RESULT_ENDED)
+        return true;
+    nap(client, 0, 400);
+    lease_use(lease);
+    return false;
+}
+
+static void overstay(struct client *client, struct lease *lease, int64_t ttl_ms)
+{
+    task_sleep((ttl_ms >= 0 ? ttl_ms : LEASE_TTL_MAX_MS) * MS);
+    nap(client, 0, 300);
+    lease_use(lease);
+    if (likely(client, 60))
+        ask_renew(lease, ttl_ms);
+}
+
+static void work(struct client *client, struct lease *lease, int64_t ttl_ms)
+{
+    struct how again = {.ttl_ms = ttl_ms};
+
+    lease_use(lease);
+    if (likely(client, 40) && ask_acquire(lease, &again) == RESULT_ENDED)
+        return;
+    nap(client, 0, (lease->remaining_ms > 0 ? lease->remaining_ms : 1000) / 4);
+    lease_use(lease);
+    if (renew_at_times(client, lease, ttl_ms) || likely(client, 5)) /* dies */
+        return;
+    if (likely(client, 6))
+        overstay(client, lease, ttl_ms);
+    give_back(client, lease);
+    if (likely(client, 25))
+        ask_release(lease);
+    if (likely(client, 25)) { /* a duplicate that was late on its way */
+        again.wait_ms = likely(client, 50) ? 300 : 0;
+        ask_acquire(lease, &again);
+    }
+}
+
+static void cycle(struct client *client, struct lease *lease, int64_t ttl_ms)
+{
+    if (get(client, lease, ttl_ms, pick_wait(client)))
+        work(client, lease, ttl_ms);
+}
+
+static void run_cycles(struct client *client)
+{
+    while (!world.is_stopping) {
+        struct lease lease = client->kind->pick(client);
+        cycle(client, &lease, pick_ttl(client));
+        nap(client, 0, 150);
+    }
+}
+
+/* --- which lock --------------------------------------------------------------------------------- */
+
+static struct lease pick_plain(struct client *client)
+{
+    return lease_make(&client->caller, "lock", one_of(client, plain, PLAIN), NULL);
+}
+
+static struct lease pick_fair(struct client *client)
+{
+    return lease_make(&client->caller, "fair", one_of(client, fair, FAIR), NULL);
+}
+
+static struct lease pick_read_write(struct client *client)
+{
+    return lease_make(&client->caller, likely(client, 67) ? "read" : "write",
+                      one_of(client, read_write, READ_WRITE), NULL);
+}
+
+static struct lease pick_permit(struct client *client)
+{
+    return lease_make(&client->caller, "permit", PERMITS_NAME, NULL);
+}
+
+static struct lease pick_several(struct client *client)
+{
+    size_t first = chance_below(chance_of(client), PLAIN);
+    struct lease lease = lease_make(&client->caller, "lock", plain[first], NULL);
+
+    lease.lock_count = likely(client, 50) ? 2 : 3;
+    for (size_t i = 1; i < lease.lock_count; i++)
+        lease.locks[i] = plain[(first + i) % PLAIN];
+    return lease;
+}
+
+static struct lease pick_any(struct client *client)
+{
+    switch (chance_below(chance_of(client), 6)) {
+    case 0:
+    case 1:
+        return pick_plain(client);
+    case 2:
+        return pick_fair(client);
+    case 3:
+        return pick_permit(client);
+    default:
+        return pick_read_write(client);
+    }
+}
+
+/* --- hanging up ----------------------------------------------------------------------------------- */
+
+struct impatience {
+    struct client *client;
+    struct lease lease;
+    int64_t ttl_ms, abandon_ns;
+    enum result result;
+    int over;
+};
+
+static void ask_and_hang_up(void *arg)
+{
+    struct impatience *impatience = arg;
+    const struct how how = {.ttl_ms = impatience->ttl_ms,
+                            .wait_ms = pick_wait(impatience->client),
+                            .abandon_ns = impatience->abandon_ns};
+
+    impatience->result = ask_acquire(&impatience->lease, &how);
+}
+
+static void await(const int *over, int count)
+{
+    while (*over < count)
+        task_sleep(5 * MS);
+}
+
+/* Hangs up about when it is granted, and at times asks elsewhere with the same token. */
+static void be_impatient(struct client *client)
+{
+    static const int64_t after_us[] = {1000, 2000, 4000, 50000, 400000, 1200000};
+    struct impatience first = {.client = client, .lease = pick_any(client)};
+    struct lease lease = first.lease;
+
+    first.ttl_ms = pick_ttl(client);
+    first.abandon_ns = after_us[chance_below(chance_of(client), 6)] * 1000;
+    task_start(ask_and_hang_up, &first, &first.over);
+    if (likely(client, 60)) {
+        task_sleep(likely(client, 50) ? first.abandon_ns : likely(client, 50) ? MS : 0);
+        if (get(client, &lease, first.ttl_ms, 0)) {
+            await(&first.over, 1);
+            work(client, &lease, first.ttl_ms);
+            return;
+        }
+    }
+    await(&first.over, 1);
+    if (first.result == RESULT_OK || strcmp(lease.kind, "fair") == 0 || likely(client, 30))
+        give_back(client, &lease);
+}
+
+static void run_impatient(struct client *client)
+{
+    while (!world.is_stopping) {
+        be_impatient(client);
+        nap(client, 0, 150);
+    }
+}
+
+/* Has no right to anything, and at times the operator's. */
+static void run_stranger(struct client *client)
+{
+    while (!world.is_stopping) {
+        bool plainly = likely(client, 50);
+        const char *lock = plainly ? one_of(client, plain, PLAIN)
+                                   : one_of(client, read_write, READ_WRITE);
+        struct lease lease = lease_make(&client->caller, plainly ? "lock" : "write", lock, NULL);
+        if (likely(client, 10))
+            ask_force_unlock(&client->caller, lock);
+        else if (likely(client, 50))
+            ask_renew(&lease, 1000);
+        else
+            ask_release(&lease);
+        nap(client, 100, 800);
+    }
+}
+
+/* --- sessions ---------------------------------------------------------------------------------------- */
+
+/* A session, those who work in it, and what keeps it alive. */
+struct life {
+    struct client *client;
+    struct session session;
+    bool is_over, dies;
+    int works_over, beats_over;
+    struct caller beat;
+};
+
+static void keep_alive(void *arg)
+{
+    struct life *life = arg;
+
+    while (!life->is_over) {
+        int64_t wait_ms = chance_percent(&life->beat.chance, 50) ? life->session.ttl_ms / 4 : 0;
+        if (ask_keep_alive(&life->beat, &life->session, wait_ms) == RESULT_ENDED)
+            return;
+        if (life->dies && chance_percent(&life->beat.chance, 20))
+            return;
+        task_sleep(wait_ms == 0 ? 400 * MS : 20 * MS);
+    }
+}
+
+static struct lease pick_in(struct life *life)
+{
+    struct client *client = life->client;
+    struct lease lease = pick_any(client);
+
+    if (likely(client, 25))
+        lease = lease_make(&client->caller, "lock", one_of(client, owned, OWNED), NULL);
+    lease.session = &life->session;
+    return lease;
+}
+
+/* Reentrant leases: one inside the other. */
+static void nest(struct life *life)
+{
+    enum { DEPTH_MAX = 3 };
+    struct client *client = life->client;
+    struct lease leases[DEPTH_MAX];
+    bool reads = likely(client, 50);
+    const char *lock = reads ? one_of(client, read_write, READ_WRITE)
+                             : one_of(client, owned, OWNED);
+    int owner = likely(client, 50) ? 1 : 2, depth = likely(client, 50) ? 2 : 3, count = 0;
+
+    while (count < depth) {
+        struct lease *lease = &leases[count];
+        *lease = lease_make(&client->caller, reads ? "read" : "lock", lock, &life->session);
+        snprintf(lease->owner, sizeof(lease->owner), "o%d-%s", owner, lease->kind);
+        if (!get(client, lease, -1, count == 0 ? 1000 : 300))
+            break;
+        lease_use(lease);
+        count++;
+    }
+    nap(client, 0, 300);
+    for (int i = 0; i < count; i++)
+        give_back(client, &leases[i]);
+}
+
+static void work_in(void *arg)
+{
+    struct life *life = arg;
+    struct client *client = life->client;
+    int64_t rounds = chance_between(chance_of(client), 2, 8);
+
+    for (int64_t i = 0; i < rounds && !life->is_over && !world.is_stopping; i++) {
+        if (likely(client, 40)) {
+            nest(life);
+            continue;
+        }
+        struct lease lease = pick_in(life);
+        cycle(client, &lease, likely(client, 67) ? -1 : pick_ttl(client));
+    }
+}
+
+static void end_session(struct client *client, struct session *session)
+{
+    for (int i = 0; i < TRIES; i++) {
+        enum result result = ask_session_end(&client->caller, session);
+        if (result == RESULT_OK || result == RESULT_ENDED)
+            return;
+        nap(client, 50, 400);
+    }
+}
+
+static void live(struct client *client, int number)
+{
+    static const struct how late = {.ttl_ms = -1};
+    struct life life = {.client = client, .dies = likely(client, 15)};
+
+    make_token(chance_of(client), life.session.token);
+    life.session.ttl_ms = likely(client, 50) ? 2000 : 3000;
+    caller_init(&life.beat, client->caller.name, number);
+    if (ask_session_open(&client->caller, &life.session) != RESULT_OK) {
+        nap(client, 300, 300);
+        return;
+    }
+    task_start(keep_alive, &life, &life.beats_over);
+    task_start(work_in, &life, &life.works_over);
+    work_in(&life);
+    await(&life.works_over, 1);
+    life.is_over = true;
+    if (likely(client, 30)) { /* dies, and holds something */
+        struct lease lease = pick_in(&life);
+        get(client, &lease, -1, 1000);
+    } else if (likely(client, 80)) {
+        end_session(client, &life.session);
+    }
+    await(&life.beats_over, 1);
+    if (likely(client, 50)) { /* too late */
+        struct lease lease = pick_in(&life);
+        ask_acquire(&lease, &late);
+    }
+}
+
+static void run_sessions(struct client *client)
+{
+    for (int number = 0; !world.is_stopping; number++)
+        live(client, number);
+}
+
+/* Comes and goes: the end of any session is an event for all that wait. */
+static void run_visitor(struct client *client)
+{
+    while (!world.is_stopping) {
+        struct session session = {.ttl_ms = 2000};
+        make_token(chance_of(client), session.token);
+        if (ask_session_open(&client->caller, &session) == RESULT_OK) {
+            nap(client, 0, 20);
+            end_session(client, &session);
+        }
+        nap(client, 0, 400);
+    }
+}
+
+/* --- all of them ----------------------------------------------------------------------------------------- */
+
+static const struct client_kind kinds[] = {
+    {"Client", 5, pick_plain, run_cycles},
+    {"FairClient", 3, pick_fair, run_cycles},
+    {"ReadWriteClient", 6, pick_read_write, run_cycles},
+    {"PermitClient", 3, pick_permit, run_cycles},
+    {"MultiClient", 2, pick_several, run_cycles},
+    {"ImpatientClient", 4, pick_any, run_impatient},
+    {"SessionClient", 4, pick_any, run_sessions},
+    {"Visitor", 2, pick_any, run_visitor},
+    {"Stranger", 1, pick_any, run_stranger},
+};
+
+static void run_client(void *arg)
+{
+    struct client *client = arg;
+
+    client->kind->run(client);
+    free(client);
+}
+
+int clients_start(int *over)
+{
+    int count = 0;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        for (int number = 0; number < kinds[i].count; number++, count++) {
+            struct client *client = zalloc(sizeof(*client));
+            client->kind = &kinds[i];
+            caller_init(&client->caller, kinds[i].name, number);
+            task_start(run_client, client, over);
+        }
+    return count;
+}

@@ -1,0 +1,70 @@
+/* The front ends: whole workers of the product, each with its own clock, run by the schedule. */
+#ifndef RLOCKD_TESTS_SIM_FRONT_H
+#define RLOCKD_TESTS_SIM_FRONT_H
+
+#include "server/base/config.h"
+#include "server/worker.h"
+#include "storage/redis/url.h"
+#include "tests/sim/chance.h"
+#include "tests/sim/schedule.h"
+
+enum { FRONTS_MAX = 8 };
+
+/* What becomes of messages on the way, in both directions unless said otherwise. */
+enum trouble {
+    TROUBLE_NONE,
+    TROUBLE_DELAY,        /* late, by `delay_ns` */
+    TROUBLE_HOLD,         /* late, until the trouble is over */
+    TROUBLE_BLACKHOLE,    /* lost, and with them all that follow on the same connection */
+    TROUBLE_DROP_REPLIES, /* those of the asked side are lost, for good */
+    TROUBLE_CUT,          /* so many bytes pass, then the connection is reset, in their midst */
+    TROUBLE_REFUSE        /* no new connections */
+};
+
+struct net {
+    enum trouble trouble;
+    int64_t delay_ns, budget, touched;
+};
+
+struct loop;
+struct http_server;
+
+struct front {
+    int number;
+    bool is_alive, is_paused, has_ended;
+    int64_t lives; /* how often it was started */
+    struct timer turn;
+    struct loop *loop;
+    struct http_server *http;
+    struct worker *worker;
+    struct worker_shared shared;
+    struct config config;
+    struct redis_url redis_url;
+    struct metrics *metrics[1];
+    struct chance chance;
+    struct net to_redis, to_clients;
+    int64_t clock_from_ns, clock_ns, clock_ppm; /* runs so much faster */
+};
+
+/* The one whose code runs now; NULL: none. */
+extern struct front *running_front;
+
+void front_init(struct front *front, int number, uint64_t seed, const struct config *config);
+void front_start(struct front *front);
+/* As SIGKILL does. */
+void front_kill(struct front *front);
+/* As SIGTERM does; `has_ended` says when it has. */
+void front_stop(struct front *front);
+void front_pause(struct front *front, bool is_paused);
+/* Something came for it: its next turn is soon. */
+void front_poke(struct front *front);
+int64_t front_clock_ns(const struct front *front);
+void front_set_drift(struct front *front, int64_t ppm);
+
+/* loop.c */
+void loop_turn(struct loop *loop);
+/* When it has something to do, by its own clock; -1: never. */
+int64_t loop_next_ns(struct loop *loop);
+bool loop_is_stopped(const struct loop *loop);
+
+#endif

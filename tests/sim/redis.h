@@ -1,0 +1,117 @@
+/* A Redis in memory, on virtual time, that knows what rlockd sends: the commands of
+ * redis_table.c, the scripts in Lua 5.1 as Redis 7.0 runs them, and pub/sub. Replies are RESP2,
+ * byte for byte. */
+#ifndef RLOCKD_TESTS_SIM_REDIS_H
+#define RLOCKD_TESTS_SIM_REDIS_H
+
+#include "tests/sim/chance.h"
+#include "tests/sim/keyspace.h"
+
+enum { REDIS_ID_LEN = 40 };
+
+struct lua_State;
+struct redis;
+
+/* A connection, as Redis knows it. */
+struct redis_client {
+    struct redis_client *prev, *next;
+    struct redis *redis;
+    int64_t id;
+    struct buffer unread, output;
+    struct bytes *channels;
+    size_t channel_count;
+    bool is_killed;
+    void (*has_output)(void *arg);
+    void *arg;
+};
+
+/* A script that EVALSHA finds. */
+struct redis_script {
+    UT_hash_handle hh;
+    char sha[REDIS_ID_LEN + 1];
+};
+
+struct redis_counts {
+    int64_t commands, scripts, unknown_scripts, out_of_memory, refused_writes, errors;
+};
+
+struct redis {
+    struct keyspace keys;
+    struct chance chance;
+    int64_t (*clock_us)(void *arg);
+    void *clock_arg;
+    char run_id[REDIS_ID_LEN + 1];
+    bool is_out_of_memory, is_replica, lacks_replicas;
+    struct redis_script *scripts;
+    struct redis_client *clients;
+    int64_t last_client_id;
+    struct redis_counts counts;
+    struct lua_State *lua;
+
+    /* Of the script that runs; 0 for a command outside of a script. */
+    int64_t script_ms;
+    bool script_wrote, script_short_of_memory;
+};
+
+/* One command that runs. */
+struct call {
+    struct redis *redis;
+    struct redis_client *client; /* NULL: a script asks */
+    size_t argc;
+    const struct bytes *argv;
+    struct buffer *reply;
+    int64_t now_ms;
+};
+
+enum { COMMAND_WRITES = 1, COMMAND_NEEDS_MEMORY = 2, COMMAND_NOT_IN_SCRIPT = 4 };
+
+struct command {
+    const char *name;
+    int arity; /* as Redis counts: with the name; negative: or more */
+    unsigned flags;
+    void (*run)(struct call *call);
+};
+
+void redis_init(struct redis *redis, struct chance chance, int64_t (*clock_us)(void *arg),
+                void *arg);
+void redis_release(struct redis *redis);
+/* Another process: connections, subscriptions and scripts are gone. */
+void redis_restart(struct redis *redis);
+void redis_forget_scripts(struct redis *redis);
+
+struct redis_client *redis_connect(struct redis *redis, void (*has_output)(void *arg),
+                                   void *arg);
+void redis_disconnect(struct redis_client *client);
+/* Bytes that came; runs what is whole. */
+void redis_receive(struct redis_client *client, const char *text, size_t len);
+size_t redis_channels(const struct redis *redis, const char *prefix);
+
+/* redis_table.c: runs one command, and replies. */
+void redis_run(struct call *call);
+/* redis_lua.c */
+void redis_lua_start(struct redis *redis);
+void redis_lua_stop(struct redis *redis);
+
+/* Replies. */
+void reply_status(struct call *call, const char *status);
+void reply_error(struct call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void reply_integer(struct call *call, int64_t number);
+void reply_bytes(struct call *call, struct bytes bytes);
+void reply_nil(struct call *call);
+void reply_count(struct call *call, size_t count);
+void reply_number(struct call *call, double number);
+
+/* The value of the first key; false: its type is another, and the error is replied. */
+bool find_value(struct call *call, struct bytes key, enum value_type type,
+                struct value **value);
+/* A key without items is no key. */
+void drop_if_empty(struct call *call, struct value *value);
+/* False: no number, and the error is replied. */
+bool read_integer(struct call *call, size_t at, int64_t *number);
+bool read_score(struct call *call, struct bytes text, double *score);
+
+extern const struct command string_commands[], hash_commands[], list_commands[],
+    zset_commands[], key_commands[], server_commands[], script_commands[];
+
+#endif

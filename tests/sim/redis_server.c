@@ -1,0 +1,292 @@
+/* The connections of the simulated Redis: requests in RESP, pub/sub, and what rlockd asks about
+ * the server. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "tests/sim/redis.h"
+
+enum { ARGS_MAX = 2048 };
+
+/* --- pub/sub -------------------------------------------------------------------------------
+ */
+
+static long find_channel(const struct redis_client *client, struct bytes channel)
+{
+    for (size_t i = 0; i < client->channel_count; i++)
+        if (bytes_equal(client->channels[i], channel))
+            return (long)i;
+    return -1;
+}
+
+static void push(struct call *call, const char *kind, struct bytes channel)
+{
+    reply_count(call, 3);
+    reply_bytes(call, bytes_of(kind));
+    reply_bytes(call, channel);
+}
+
+static void tell_output(struct redis_client *client)
+{
+    if (client->output.len > 0)
+        client->has_output(client->arg);
+}
+
+static void run_publish(struct call *call)
+{
+    struct redis_client *client;
+    int64_t count = 0;
+
+    DL_FOREACH(call->redis->clients, client) {
+        if (client->is_killed || find_channel(client, call->argv[1]) < 0)
+            continue;
+        struct call message = {.redis = call->redis, .reply = &client->output};
+        push(&message, "message", call->argv[1]);
+        reply_bytes(&message, call->argv[2]);
+        tell_output(client);
+        count++;
+    }
+    reply_integer(call, count);
+}
+
+static void run_subscribe(struct call *call)
+{
+    struct redis_client *client = call->client;
+
+    for (size_t i = 1; i < call->argc; i++) {
+        if (find_channel(client, call->argv[i]) < 0) {
+            client->channels = reallocarray(client->channels, client->channel_count + 1,
+                                            sizeof(*client->channels));
+            if (client->channels == NULL)
+                abort();
+            client->channels[client->channel_count++] = bytes_copy(call->argv[i]);
+        }
+        push(call, "subscribe", call->argv[i]);
+        reply_integer(call, (int64_t)client->channel_count);
+    }
+}
+
+static void forget_channel(struct redis_client *client, size_t at)
+{
+    free(client->channels[at].text);
+    client->channel_count--;
+    memmove(client->channels + at, client->channels + at + 1,
+            (client->channel_count - at) * sizeof(*client->channels));
+}
+
+static void run_unsubscribe(struct call *call)
+{
+    struct redis_client *client = call->client;
+
+    for (size_t i = 1; i < call->argc; i++) {
+        long at = find_channel(client, call->argv[i]);
+        if (at >= 0)
+            forget_channel(client, (size_t)at);
+        push(call, "unsubscribe", call->argv[i]);
+        reply_integer(call, (int64_t)client->channel_count);
+    }
+}
+
+size_t redis_channels(const struct redis *redis, const char *prefix)
+{
+    const struct redis_client *client;
+    size_t count = 0;
+
+    DL_FOREACH(redis->clients, client) {
+        for (size_t i = 0; i < client->channel_count; i++)
+            count += strncmp(client->channels[i].text, prefix, strlen(prefix)) == 0;
+    }
+    return count;
+}
+
+/* --- about the server ------------------------------------------------------------------------
+ */
+
+static void run_ping(struct call *call)
+{
+    reply_status(call, "PONG");
+}
+
+static void run_info(struct call *call)
+{
+    struct buffer text = {0};
+
+    buffer_format(&text,
+                  "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n# Memory\r\n"
+                  "maxmemory:%d\r\nmaxmemory_policy:noeviction\r\n# Persistence\r\n"
+                  "loading:0\r\n# Replication\r\nrole:%s\r\n# Cluster\r\n"
+                  "cluster_enabled:0\r\n",
+                  call->redis->run_id, call->redis->is_out_of_memory,
+                  call->redis->is_replica ? "slave" : "master");
+    reply_bytes(call, (struct bytes){text.text, text.len});
+    buffer_release(&text);
+}
+
+static void kill_client(struct call *call, int64_t id)
+{
+    struct redis_client *client;
+    int64_t killed = 0;
+
+    DL_FOREACH(call->redis->clients, client) {
+        if (client->id != id || client->is_killed)
+            continue;
+        client->is_killed = true;
+        client->has_output(client->arg);
+        killed++;
+    }
+    reply_integer(call, killed);
+}
+
+/* CLIENT SETNAME name, CLIENT ID, CLIENT KILL ID id. */
+static void run_client(struct call *call)
+{
+    int64_t id;
+
+    if (bytes_is_word(call->argv[1], "setname") && call->argc == 3)
+        reply_status(call, "OK");
+    else if (bytes_is_word(call->argv[1], "id"))
+        reply_integer(call, call->client->id);
+    else if (bytes_is_word(call->argv[1], "kill") && call->argc == 4 &&
+             bytes_to_integer(call->argv[3], &id))
+        kill_client(call, id);
+    else
+        reply_error(call, "ERR syntax error");
+}
+
+const struct command server_commands[] = {
+    {"publish", 3, 0, run_publish},
+    {"subscribe", -2, COMMAND_NOT_IN_SCRIPT, run_subscribe},
+    {"unsubscribe", -2, COMMAND_NOT_IN_SCRIPT, run_unsubscribe},
+    {"ping", 1, COMMAND_NOT_IN_SCRIPT, run_ping},
+    {"info", -1, COMMAND_NOT_IN_SCRIPT, run_info},
+    {"client", -2, COMMAND_NOT_IN_SCRIPT, run_client},
+    {0}};
+
+/* --- connections
+ * ------------------------------------------------------------------------------ */
+
+static void make_run_id(struct redis *redis)
+{
+    for (size_t i = 0; i < REDIS_ID_LEN; i++)
+        redis->run_id[i] = "0123456789abcdef"[chance_below(&redis->chance, 16)];
+}
+
+void redis_init(struct redis *redis, struct chance chance, int64_t (*clock_us)(void *arg),
+                void *arg)
+{
+    *redis = (struct redis){.chance = chance, .clock_us = clock_us, .clock_arg = arg};
+    make_run_id(redis);
+    redis_lua_start(redis);
+}
+
+void redis_forget_scripts(struct redis *redis)
+{
+    struct redis_script *script, *next;
+
+    HASH_ITER(hh, redis->scripts, script, next) {
+        HASH_DEL(redis->scripts, script);
+        free(script);
+    }
+}
+
+void redis_restart(struct redis *redis)
+{
+    struct redis_client *client;
+
+    DL_FOREACH(redis->clients, client) {
+        client->is_killed = true;
+        client->output.len = 0;
+        client->has_output(client->arg);
+    }
+    redis_forget_scripts(redis);
+    make_run_id(redis);
+    redis->is_out_of_memory = redis->is_replica = redis->lacks_replicas = false;
+}
+
+void redis_release(struct redis *redis)
+{
+    while (redis->clients != NULL)
+        redis_disconnect(redis->clients);
+    redis_forget_scripts(redis);
+    keyspace_clear(&redis->keys);
+    redis_lua_stop(redis);
+}
+
+struct redis_client *redis_connect(struct redis *redis, void (*has_output)(void *arg),
+                                   void *arg)
+{
+    struct redis_client *client = zalloc(sizeof(*client));
+
+    client->redis = redis;
+    client->id = ++redis->last_client_id;
+    client->has_output = has_output;
+    client->arg = arg;
+    DL_APPEND(redis->clients, client);
+    return client;
+}
+
+void redis_disconnect(struct redis_client *client)
+{
+    DL_DELETE(client->redis->clients, client);
+    while (client->channel_count > 0)
+        forget_channel(client, client->channel_count - 1);
+    free(client->channels);
+    buffer_release(&client->unread);
+    buffer_release(&client->output);
+    free(client);
+}
+
+/* The number of a line "*3" or "$5"; NULL: the line is not there yet. Returns the next one. */
+static char *read_line(char *at, const char *end, long *number)
+{
+    char *line_end = memchr(at, '\r', (size_t)(end - at));
+
+    if (line_end == NULL || line_end + 1 == end)
+        return NULL;
+    *number = strtol(at + 1, NULL, 10);
+    return line_end + 2;
+}
+
+/* One whole request at the beginning of what was not read; 0: there is none yet. */
+static size_t read_request(struct buffer *unread, struct bytes *argv, size_t *argc)
+{
+    char *at = unread->text;
+    const char *end = at + unread->len;
+    long count, len;
+
+    if (unread->len == 0 || (at = read_line(at, end, &count)) == NULL)
+        return 0;
+    if (count < 1 || count > ARGS_MAX)
+        abort();
+    for (long i = 0; i < count; i++) {
+        if (at == end || (at = read_line(at, end, &len)) == NULL || end - at < len + 2)
+            return 0;
+        argv[i] = (struct bytes){at, (size_t)len};
+        at += len + 2;
+    }
+    for (long i = 0; i < count; i++)
+        argv[i].text[argv[i].len] = '\0'; /* instead of the end of the line */
+    *argc = (size_t)count;
+    return (size_t)(at - unread->text);
+}
+
+void redis_receive(struct redis_client *client, const char *text, size_t len)
+{
+    static struct bytes argv[ARGS_MAX];
+    size_t argc, used;
+
+    if (client->is_killed)
+        return;
+    buffer_add(&client->unread, text, len);
+    while (!client->is_killed && (used = read_request(&client->unread, argv, &argc)) > 0) {
+        struct call call = {.redis = client->redis,
+                            .client = client,
+                            .argc = argc,
+                            .argv = argv,
+                            .reply = &client->output};
+        redis_run(&call);
+        buffer_drop(&client->unread, used);
+    }
+    tell_output(client);
+}

@@ -1,0 +1,205 @@
+#include "tests/sim/run.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/log.h"
+#include "tests/checker/check.h"
+#include "tests/sim/http.h"
+#include "tests/sim/nemesis.h"
+#include "tests/sim/sockets.h"
+#include "tests/sim/world.h"
+
+#define EPOCH_US 1763800000000000LL
+
+struct world world;
+
+static const struct run_options *the_options;
+
+/* --- what is written down ---------------------------------------------------------------------- */
+
+void record(const char *type, const char *format, ...)
+{
+    char line[16384];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    buffer_format(&world.history, "{\"type\":\"%s\",%s}\n", type, line);
+    world.lines++;
+}
+
+void trace(const char *format, ...)
+{
+    va_list args;
+
+    if (!world.prints)
+        return;
+    printf("%11.6f ", (double)now_ns() / 1e9);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+/* --- the world ------------------------------------------------------------------------------------ */
+
+static int64_t redis_clock_us(void *arg)
+{
+    (void)arg;
+    return EPOCH_US + now_ns() / 1000 + world.redis_jump_us;
+}
+
+static void load_config(struct config *config)
+{
+    static char *const argv[] = {"sim",
+                                 "--watchdog-timeout-ms",
+                                 "3000",
+                                 "--max-wait-ms",
+                                 "40000",
+                                 "--retry-window-ms",
+                                 "12000",
+                                 NULL};
+    static char *const no_environment[] = {NULL};
+    char error[256];
+
+    if (config_load(config, 7, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+        return;
+    fprintf(stderr, "sim: %s\n", error);
+    abort();
+}
+
+static void make_world(void)
+{
+    struct config config;
+
+    world.seed = the_options->seed;
+    world.prints = the_options->prints;
+    log_set_level(world.prints ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
+    json_object_seed(1);
+    load_config(&config);
+    redis_init(&world.redis, chance_make(world.seed, "redis"), redis_clock_us, NULL);
+    sockets_init(&world.redis, world.seed);
+    http_init(world.seed);
+    for (int i = 0; i < FRONTS; i++) {
+        front_init(&world.fronts[i], i, world.seed, &config);
+        front_start(&world.fronts[i]);
+    }
+    record("run",
+           "\"seed\":\"%llu\",\"retry_window_ms\":%d,\"watchdog_ms\":%d,\"max_ttl_ms\":%d,"
+           "\"place_ms\":%d,\"permits\":{\"%s\":%d}",
+           (unsigned long long)world.seed, RETRY_WINDOW_MS, WATCHDOG_MS,
+           LEASE_TTL_MAX_MS + WATCHDOG_MS, PLACE_MS, PERMITS_NAME, PERMITS_COUNT);
+}
+
+static void direct(void *arg)
+{
+    int over = 0, nemesis_over = 0;
+
+    (void)arg;
+    task_sleep(CLOCK_NS_PER_S);
+    while (!make_permits())
+        task_sleep(100 * CLOCK_NS_PER_MS);
+    watch_start();
+    int count = clients_start(&over);
+    if (the_options->faults != NULL)
+        task_start(nemesis_run, NULL, &nemesis_over);
+    task_sleep(the_options->seconds * CLOCK_NS_PER_S);
+    world.is_stopping = true;
+    while (over < count || (the_options->faults != NULL && nemesis_over == 0))
+        task_sleep(100 * CLOCK_NS_PER_MS);
+    if (the_options->drains)
+        drain_run();
+    world.is_over = true;
+}
+
+/* --- what the checker says -------------------------------------------------------------------------- */
+
+/* A run of so many seconds that does less proves little. */
+static void set_bounds(struct bounds *bounds)
+{
+    int64_t seconds = the_options->seconds;
+
+    bounds->min_requests = 15 * seconds;
+    bounds->min_grants = 3 * seconds;
+    bounds->min_waits = seconds / 2;
+    bounds->min_releases = 2 * seconds;
+    bounds->min_renewals = seconds / 4;
+    bounds->min_abandoned = seconds / 4;
+    bounds->min_repeats = seconds / 2;
+    bounds->min_sweeps = the_options->drains ? LOCK_COUNT : 0;
+    bounds->trouble_ms = 4000;
+}
+
+static void check(struct run_result *result)
+{
+    struct history history = {0};
+    struct report report;
+    char why[80];
+    FILE *out = fmemopen(result->report, REPORT_SIZE, "w");
+    FILE *in = fmemopen(world.history.text, world.history.len, "r");
+
+    report_init(&report, &history, out);
+    set_bounds(&report.bounds);
+    if (!history_read(&history, in, why, sizeof(why)))
+        violation(&report, "HISTORY", "%s", why);
+    else
+        check_all(&report, &history);
+    result->is_clean = report_all_broken(&report) == 0;
+    for (size_t i = 0; i < report.rules.count; i++) {
+        const struct rule_count *count = report.rules.at[i];
+        size_t len = strlen(result->rules);
+        snprintf(result->rules + len, sizeof(result->rules) - len, "%s%s", len > 0 ? " " : "",
+                 count->rule);
+    }
+    report_release(&report);
+    history_free(&history);
+    fclose(in);
+    fclose(out);
+}
+
+static void sum_up(struct run_result *result)
+{
+    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
+
+    for (size_t i = 0; i < world.history.len; i++)
+        hash = (hash ^ (unsigned char)world.history.text[i]) * 0x100000001B3u;
+    result->history_hash = hash;
+    result->requests = world.requests;
+    result->grants = world.grants;
+    result->faults = world.faults;
+    result->scripts = world.redis.counts.scripts;
+    result->commands = world.redis.counts.commands;
+}
+
+static void keep_history(void)
+{
+    FILE *file = fopen(the_options->history, "w");
+
+    if (file == NULL || fwrite(world.history.text, 1, world.history.len, file) == 0) {
+        perror(the_options->history);
+        exit(2);
+    }
+    fclose(file);
+}
+
+void run_seed(const struct run_options *options, struct run_result *result)
+{
+    int64_t began_ns = now_ns();
+
+    the_options = options;
+    *result = (struct run_result){0};
+    make_world();
+    if (options->faults != NULL)
+        nemesis_choose(options->seed, options->faults);
+    task_start(direct, NULL, NULL);
+    schedule_run(&world.is_over);
+    result->simulated_ms = (now_ns() - began_ns) / CLOCK_NS_PER_MS;
+    if (options->history != NULL)
+        keep_history();
+    check(result);
+    sum_up(result);
+    result->is_over = true;
+}

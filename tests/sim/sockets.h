@@ -1,0 +1,32 @@
+/* The sockets between front ends and the simulated Redis: what the product's hiredis calls
+ * (socket, connect, read, write, close, ...) comes here by the linker's --wrap, as do the clock
+ * and the source of random bytes. */
+#ifndef RLOCKD_TESTS_SIM_SOCKETS_H
+#define RLOCKD_TESTS_SIM_SOCKETS_H
+
+#include "tests/sim/front.h"
+#include "tests/sim/redis.h"
+
+/* What epoll would say; an unknown descriptor is never ready. */
+uint32_t socket_events(int fd);
+
+/* The Redis that connections lead to. */
+void sockets_init(struct redis *redis, uint64_t seed);
+/* Redis' process answers nobody, or does again. */
+void sockets_pause_redis(bool is_paused);
+/* Whether there is a Redis to connect to. */
+void sockets_stop_redis(bool is_stopped);
+
+/* The front end's process is gone: all its sockets are closed. */
+void sockets_close_all(struct front *front);
+/* Resets every connection of the front end; returns how many. */
+int64_t sockets_reset_all(struct front *front);
+/* Redis closes connections: those of subscribers, or the others. Returns how many. */
+int64_t sockets_kill(bool subscribers);
+/* The trouble of a front end's connections to Redis has changed: what was held back goes on. */
+void sockets_heal(struct front *front);
+
+/* How long a message takes. */
+int64_t latency_ns(struct chance *chance);
+
+#endif

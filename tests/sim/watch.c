@@ -1,0 +1,157 @@
+/* What looks on while clients and faults go on, and what is left at the end. */
+#include <string.h>
+
+#include "tests/sim/calls.h"
+
+#define MS CLOCK_NS_PER_MS
+
+/* What Redis runs a second, and for what. */
+static void watch_rate(void *arg)
+{
+    (void)arg;
+    while (!world.is_over) {
+        int64_t began_ns = now_ns(), scripts = world.redis.counts.scripts;
+        int64_t requests = world.requests;
+        int waiting = world.waiting;
+        task_sleep(CLOCK_NS_PER_S);
+        record("rate",
+               "\"t_begin\":%lld,\"t_end\":%lld,\"scripts\":%lld,\"requests\":%lld,"
+               "\"waiters\":%d",
+               (long long)began_ns, (long long)now_ns(),
+               (long long)(world.redis.counts.scripts - scripts),
+               (long long)(world.requests - requests + 30),
+               world.waiting > waiting ? world.waiting : waiting);
+    }
+}
+
+/* /livez never asks Redis: it is answered whatever goes on. */
+static void watch_life(void *arg)
+{
+    while (!world.is_over) {
+        probe_life(arg);
+        task_sleep(500 * MS);
+    }
+}
+
+/* A Redis that lost its data has no permits any more: they are made again. */
+static void keep_permits(void *arg)
+{
+    (void)arg;
+    while (!world.is_over) {
+        struct value *permits;
+        HASH_FIND_STR(world.redis.keys.values, PERMITS_NAME, permits);
+        if (permits == NULL)
+            make_permits();
+        task_sleep(200 * MS);
+    }
+}
+
+void watch_start(void)
+{
+    task_start(watch_rate, NULL, NULL);
+    task_start(keep_permits, NULL, NULL);
+    for (int i = 0; i < FRONTS; i++)
+        task_start(watch_life, &world.fronts[i], NULL);
+}
+
+/* --- after the faults ------------------------------------------------------------------------ */
+
+struct sweep {
+    struct caller caller;
+    const struct lock_name *lock;
+    int64_t wait_ms;
+};
+
+/* Every lock can be had once more, by whoever asks. */
+static void sweep_lock(void *arg)
+{
+    struct sweep *sweep = arg;
+    const struct how how = {.ttl_ms = 1000, .wait_ms = sweep->wait_ms, .is_sweep = true};
+    struct lease lease = lease_make(&sweep->caller, sweep->lock->kind, sweep->lock->name, NULL);
+
+    ask_acquire(&lease, &how);
+    ask_release(&lease);
+}
+
+static void sweep_all(int64_t wait_ms)
+{
+    static struct sweep sweeps[LOCK_COUNT];
+    int over = 0;
+
+    for (int i = 0; i < LOCK_COUNT; i++) {
+        sweeps[i] = (struct sweep){.lock = &lock_names[i], .wait_ms = wait_ms};
+        caller_init(&sweeps[i].caller, "sweep", i);
+        task_start(sweep_lock, &sweeps[i], &over);
+    }
+    while (over < LOCK_COUNT)
+        task_sleep(10 * MS);
+}
+
+static void note_leak(const char *subject, int number, int64_t now, const char *detail)
+{
+    char of[32] = "";
+
+    if (number >= 0)
+        snprintf(of, sizeof(of), " of front end %d", number);
+    record("leak", "\"subject\":\"%s%s\",\"base\":0,\"now\":%lld,\"allowed\":0,\"detail\":\"%s\"",
+           subject, of, (long long)now, detail);
+}
+
+static int64_t metric_of(const struct front *front, enum metric metric)
+{
+    return metrics_value(front->metrics[0], metric);
+}
+
+static void check_fronts(void)
+{
+    static const struct {
+        const char *name;
+        enum metric metric;
+    } gauges[] = {{"waiters", METRIC_WAITERS},
+                  {"waited_locks", METRIC_WAITED_LOCKS},
+                  {"pending_withdrawals", METRIC_PENDING_WITHDRAWALS}};
+
+    task_sleep(5 * CLOCK_NS_PER_S);
+    for (int i = 0; i < FRONTS; i++)
+        for (size_t k = 0; k < sizeof(gauges) / sizeof(gauges[0]); k++)
+            note_leak(gauges[k].name, i, metric_of(&world.fronts[i], gauges[k].metric), "");
+}
+
+/* Keys that are none of those that stay. */
+static int64_t keys_left(bool without_end, char *some, size_t size)
+{
+    int64_t count = 0;
+
+    some[0] = '\0';
+    keyspace_expire(&world.redis.keys, world.redis.clock_us(world.redis.clock_arg) / 1000);
+    for (struct value *value = world.redis.keys.values; value; value = value->hh.next) {
+        if (strncmp(value->key, "redisson_lock_token:", 20) == 0 ||
+            strcmp(value->key, PERMITS_NAME) == 0 || (without_end && value->end_ms != NO_END))
+            continue;
+        if (count++ < 5)
+            snprintf(some + strlen(some), size - strlen(some), "%s ", value->key);
+    }
+    return count;
+}
+
+static void check_redis(int64_t longest_ms)
+{
+    char some[512];
+    int64_t began_ns = now_ns();
+
+    while (keys_left(false, some, sizeof(some)) > 0 && now_ns() - began_ns < longest_ms * MS)
+        task_sleep(250 * MS);
+    note_leak("keys left in Redis", -1, keys_left(false, some, sizeof(some)), some);
+    note_leak("keys without an end", -1, keys_left(true, some, sizeof(some)), some);
+    note_leak("subscriptions", -1, (int64_t)redis_channels(&world.redis, "redisson"), "");
+}
+
+void drain_run(void)
+{
+    /* A place in a fair queue lasts twice its time where Redis was away meanwhile. */
+    int64_t longest_ms = 2 * PLACE_MS + 2000;
+
+    sweep_all(longest_ms + 5000 < MAX_WAIT_MS ? longest_ms + 5000 : MAX_WAIT_MS);
+    check_fronts();
+    check_redis(MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS + 5000);
+}

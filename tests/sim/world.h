@@ -1,0 +1,60 @@
+/* What the clients, the nemesis and the checks of one run share. */
+#ifndef RLOCKD_TESTS_SIM_WORLD_H
+#define RLOCKD_TESTS_SIM_WORLD_H
+
+#include <stdio.h>
+
+#include "tests/sim/front.h"
+#include "tests/sim/redis.h"
+
+enum {
+    FRONTS = 3,
+    RETRY_WINDOW_MS = 12000,
+    WATCHDOG_MS = 3000,
+    MAX_WAIT_MS = 40000,
+    PLACE_MS = 15000,
+    SESSION_TTL_MAX_MS = 3000,
+    LEASE_TTL_MAX_MS = 4000,
+    LOCKS_OF_A_SET = 3,
+    LOCK_COUNT = 10
+};
+
+struct world {
+    uint64_t seed;
+    struct redis redis;
+    struct front fronts[FRONTS];
+    bool is_stopping; /* clients begin nothing new */
+    bool is_over;
+    bool only_out_of_memory; /* no other fault than that is there */
+    bool prints;             /* what happens, as it happens */
+    int waiting;
+    struct buffer history;
+    int64_t requests, grants, faults, lines;
+    int64_t hard, hard_of[FRONTS]; /* requests that got no answer, a 503 or a late answer */
+    int64_t redis_jump_us;         /* of Redis' clock */
+};
+
+extern struct world world;
+
+/* One line of the history, without its braces; the text of the format is JSON. */
+void record(const char *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A lock's kind and name. */
+struct lock_name {
+    const char *kind, *name;
+};
+
+extern const struct lock_name lock_names[LOCK_COUNT];
+#define PERMITS_NAME "permits-a"
+#define PERMITS_COUNT 2
+
+/* clients.c: begins them all; `over` counts those that have ended. */
+int clients_start(int *over);
+/* watch.c: begins what looks on; and what comes after the faults, of a task. */
+void watch_start(void);
+void drain_run(void);
+/* calls.c: the permit semaphore, anew; of a task. */
+bool make_permits(void);
+
+#endif
