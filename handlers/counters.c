@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "handlers/lease_reply.h"
+#include "handlers/routes.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
 
@@ -39,6 +40,21 @@ void counter_put(struct http_request *http, enum object_kind kind, const char *f
                        fields.number.value, done, request);
 }
 
+void counter_reply_put(struct lease_request *request, const char *member,
+                       const struct counter_result *result)
+{
+    bool is_new = result->outcome == COUNTER_CREATED;
+
+    if (!is_new && result->outcome != COUNTER_EXISTS) {
+        counter_reply_failure(request, result);
+        return;
+    }
+    json_t *body = counter_json(request);
+    json_object_set_new(body, member, json_integer(result->value));
+    json_object_set_new(body, "created", json_boolean(is_new));
+    http_reply_json(request->http, is_new ? 201 : 200, body);
+}
+
 static void on_deleted(void *arg, const struct counter_result *result)
 {
     struct lease_request *request = arg;
@@ -53,8 +69,9 @@ static void on_deleted(void *arg, const struct counter_result *result)
     http_reply_json(request->http, 200, body);
 }
 
-void counter_delete_request(struct http_request *http, enum object_kind kind)
+void counters_delete(struct http_request *http)
 {
+    enum object_kind kind = http_subject(http);
     struct lease_request *request = counter_request_new(http, kind);
 
     if (request != NULL && request_no_fields(http))
