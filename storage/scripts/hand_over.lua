@@ -47,7 +47,7 @@ end
 
 local token = is_next() and lib.token.make(counter, fencing_ttl_ms)
 call('hdel', lock, lease_id .. ':0')
-call('set', record, 'ended\nreleased', 'px', window_ms)
+call('set', record, 1, 'px', window_ms) -- ended, released: see lib/record.lua
 if token then
   if kind == 'fair' then
     lib.fair_queue.leave(lock, next_id)
