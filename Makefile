@@ -178,7 +178,8 @@ $(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
 
-$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/script_args.h
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
+    $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
@@ -190,6 +191,10 @@ SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
+
+$(GEN)/scripts_cluster.inc: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@sh storage/scripts/embed.sh cluster-rows $(SCRIPTS) > $@
 
 $(GEN)/script_args.h: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
@@ -238,6 +243,11 @@ test-redis-tls: ## the end-to-end tests with TLS to Redis
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-masters: ## the end-to-end tests on a Redis Cluster of three masters
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=cluster3 tests/run.sh $(call chosen,$(E2E_TESTS))
 
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)

@@ -73,6 +73,13 @@ typedef void lock_force_done(void *arg, const struct force_result *result);
 void lock_force(struct lock_store *store, const char *name, const char *only,
                 lock_force_done *done, void *arg);
 
+/* What PTTL says: ms for which the lock is held; or one of these. */
+enum { LOCK_TTL_NONE = -1, LOCK_TTL_FREE = -2, LOCK_TTL_UNKNOWN = -3 };
+
+typedef void lock_ttl_done(void *arg, int64_t ttl_ms);
+
+void lock_ttl(struct lock_store *store, const char *name, lock_ttl_done *done, void *arg);
+
 /* --- reading -------------------------------------------------------------------------------
  */
 

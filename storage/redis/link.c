@@ -261,5 +261,6 @@ void redis_link_free(struct redis_link *link)
 {
     redis_link_stop(link);
     redis_link_calls_release(link);
+    loop_hook_remove(link->options.loop, &link->turn);
     free(link);
 }

@@ -121,6 +121,14 @@ void skip_on_cluster(struct world *w)
     skip();
 }
 
+void skip_on_masters(struct world *w)
+{
+    if (!redis_has_masters())
+        return;
+    w->inside->skipped = true;
+    skip();
+}
+
 const char *token_new(struct world *w)
 {
     struct world_inside *in = w->inside;

@@ -59,6 +59,8 @@ void world_defer(struct world *w, void (*undo)(void *thing), void *thing);
 const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves a test that makes no sense on a Redis Cluster; does nothing elsewhere. */
 void skip_on_cluster(struct world *w);
+/* The same for a cluster of several masters: the test is about one connection or one server. */
+void skip_on_masters(struct world *w);
 /* A fresh random token. No log of a front end may ever hold it: checked after every test. */
 const char *token_new(struct world *w);
 
@@ -165,6 +167,7 @@ struct redis {
     char socket[96];
     char url[128];
     redisContext *db;
+    struct cluster *cluster; /* its nodes, where it is a cluster of several; else NULL */
 };
 
 /* A private redis-server on a unix socket, append-only file on; pairs of setting and value for
@@ -173,8 +176,11 @@ struct redis *redis_start(struct world *w, ...) __attribute__((sentinel));
 /* E2E_REDIS=sentinel: every private Redis has a Sentinel, and its URL names that. */
 bool redis_is_sentinel(void);
 /* E2E_REDIS_CLUSTER=1: every private Redis is a cluster of one server that owns all slots. It
- * has only database 0, and refuses a command or a script whose keys are in different slots. */
+ * has only database 0, and refuses a command or a script whose keys are in different slots.
+ * E2E_REDIS=cluster3: a cluster of three masters. A command goes to the master of its key, and
+ * to all masters when it has none. */
 bool redis_is_cluster(void);
+bool redis_has_masters(void);
 /* E2E_REDIS=tls: every private Redis has a TLS port, and rlockd uses that. */
 bool redis_is_tls(void);
 /* The flags for a TLS port at redis_address(), which begins with the authority "redis-ca" and a

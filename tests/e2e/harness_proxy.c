@@ -302,6 +302,7 @@ static void proxy_undo(void *thing)
 
 struct proxy *proxy_start(struct redis *redis)
 {
+    skip_on_masters(redis->world); /* a node of a cluster says where the others are */
     struct proxy *proxy = calloc(1, sizeof(*proxy));
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t at_len = sizeof(at);
