@@ -67,6 +67,10 @@ static const struct setting settings[] = {
     {"fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "N", KIND_INT64, FIELD(fencing_ttl_ms), 0,
      INT64_C(31536000000), "86400000",
      "how long a lock's last fencing token is remembered; 0: for ever"},
+    {"sync-replicas", "RLOCKD_SYNC_REPLICAS", "N", KIND_INT, FIELD(sync_replicas), 0, 16, "0",
+     "how many replicas must have confirmed what was done before a client is told; 0: none"},
+    {"sync-timeout-ms", "RLOCKD_SYNC_TIMEOUT_MS", "N", KIND_INT64, FIELD(sync_timeout_ms), 10,
+     900, "500", "how long they may take; then the answer is 503 not-replicated"},
     {"quarantine-ms", "RLOCKD_QUARANTINE_MS", "N", KIND_INT64, FIELD(quarantine_ms), 0,
      INT64_C(86400000), "0",
      "how long no lease is granted after Redis came back as another process, which may have\n"

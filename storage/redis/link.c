@@ -124,6 +124,7 @@ void redis_link_went_down(struct redis_link *link)
 {
     bool goes_on = redis_link_has_more_addresses(link);
 
+    redis_link_lose_held(link);
     if (!link->is_explained && !link->stopped)
         redis_link_note_reason(link, "the connection was lost");
     link->state = LINK_DISCONNECTED;
@@ -166,6 +167,7 @@ static void on_turn(void *arg)
         give_up(link);
         return;
     }
+    redis_link_turn_sync(link);
     link->gathered = 0;
     if (link->tls != NULL) {
         redis_link_turn_tls(link);

@@ -12,6 +12,7 @@
 #include "storage/redis/call.h"
 #include "storage/redis/script_call.h"
 #include "storage/redis/subscription.h"
+#include "storage/redis/sync.h"
 #include "storage/redis/url.h"
 
 struct topology;
@@ -22,6 +23,7 @@ struct topology_options {
     const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
+    struct redis_sync sync;          /* of each connection for commands */
     const struct redis_probe *probe; /* what each connection for commands is tried with */
     const char *heart_channel;       /* of this worker alone */
     /* Commands that were refused or lost may be asked again: some Redis came back, or a part of

@@ -13,7 +13,7 @@ LOCALS_MAX = 100
 SIZE_MAX = 16 * 1024
 # Larger than that: whatever may stand in a lock's place, and its holder's record, is read in
 # the script of one lease, and of all kinds of leases in those that visit a lease.
-LARGE = {"acquire": 22, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
+LARGE = {"acquire": 23, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
          "release": 22, "renew": 24, "withdraw": 20, "look": 17, "force_unlock": 20,
          "lease_claim": 21, "lease_end": 21, "lease_watch": 23}
 
@@ -76,7 +76,8 @@ def check_keys():
 
 def commands_of(*paths):
     code = "".join(re.sub(r"--.*", "", path.read_text()) for path in paths)
-    return set(re.findall(r"\b(?:call|try)\('(\w+)'", code))
+    names = re.findall(r"\b(?:call|try)\('(\w+)'(?:, '(numsub)')?", code)
+    return {f"{name}|{part}" if part else name for name, part in names}
 
 
 def check_permissions():

@@ -311,7 +311,9 @@ static const char *const shapes[] = {"get k",
                                      "get",
                                      "get k k",
                                      "nonsense k",
-                                     "publish k v"};
+                                     "publish k v",
+                                     "pubsub numsub k",
+                                     "pubsub numsub k k"};
 
 static void make_command(struct compare *compare)
 {
