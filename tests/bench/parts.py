@@ -2,6 +2,7 @@
 import os
 import resource
 
+import bystander
 import contention
 import measure
 import redisson
@@ -180,8 +181,12 @@ def watchdog(bench):
                           measure.watchdog(bench.place, bench.redis, locks))
 
 
+def beside_the_dearest(bench):
+    bystander.run(bench.place, bench.results)
+
+
 # In every round, in this order, and once after the rounds.
 ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contended": contended,
                "mixed": mixed, "waiting": waiting, "parked": parked, "growth": growth,
-               "limited": limited, "logged": logged}
+               "limited": limited, "logged": logged, "bystander": beside_the_dearest}
 LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog}
