@@ -4,6 +4,8 @@
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
 # JOBS=1: one test program after the other instead of two more than there are processors
 # MINUTES=60 SEED=7: how long `faults` runs, and which run it is
+# SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
+# RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
 # SEEDS=200 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
@@ -29,9 +31,12 @@ LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 
                      python3-jsonschema lua5.1
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
-BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
+BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
+PROXY_PACKAGES    := $(RUN_PACKAGES) python3
+PROXIES           := nginx-light haproxy caddy
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3
+FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
 SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 OPENAPI_PACKAGES  := ca-certificates python3-venv
 CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
@@ -44,7 +49,7 @@ TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
 comma := ,
 
 GEN   := build/gen
-BUILD := build$(if $(SANITIZE),/sanitize)
+BUILD := build$(if $(FUZZING),/fuzz,$(if $(SANITIZE),/sanitize))
 
 # ---- what is compiled, and how
 
@@ -62,11 +67,15 @@ ifdef SANITIZE
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all \
               -fno-omit-frame-pointer -DSANITIZED
 endif
+ifdef FUZZING
+SANITIZERS := -O1 -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all \
+              -fno-omit-frame-pointer -DSANITIZED
+endif
 # Hardening, as far as the compiler at hand has it: an overflow ends the process. Level 3 of the
 # checked string functions needs gcc 12 or clang 9, optimisation, and glibc 2.34.
 knows = $(shell printf '\043include <string.h>\nint main(void) { return 0; }\n' | \
     $(CC) $(CFLAGS) -Werror $1 -x c -o /dev/null - 2>/dev/null && echo '$1')
-ifndef SANITIZE
+ifeq ($(SANITIZE)$(FUZZING),)
 FORTIFIED := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE
 HARDENING := $(or $(call knows,$(FORTIFIED)=3),$(call knows,$(FORTIFIED)=2)) \
              $(call knows,-fstack-protector-strong) $(call knows,-fstack-clash-protection) \
@@ -93,6 +102,7 @@ CHECKER        := $(BUILD)/tests/checker/checker
 CHECKER_TEST   := $(BUILD)/tests/checker/test_checker
 CHECKER_RULES  := $(call objects,$(filter-out %/checker.c %/test_checker.c,\
                   $(wildcard tests/checker/*.c)))
+FUZZ_TARGETS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 SIM            := $(BUILD)/tests/sim/sim
 SIM_COMPARE    := $(BUILD)/tests/sim/compare
 SIM_REDIS      := $(call objects,$(wildcard tests/sim/redis*.c) $(addprefix tests/sim/,\
@@ -101,12 +111,13 @@ SIM_OBJECTS    := $(filter-out $(SIM_COMPARE).o,$(call objects,$(wildcard tests/
 TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
                 $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
                 $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
-                $(SIM_OBJECTS) $(SIM_COMPARE).o
+                $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-topology test-programs interop valgrind lint format \
-        docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs \
-        budgets faults mutants sim sim-compare clean always
+.PHONY: all help run test test-cluster test-masters test-topology test-redis-tls test-proxies \
+        test-programs interop valgrind lint format docker-test install clients clients-fast \
+        lint-openapi schemathesis bench bench-programs budgets faults mutants sim sim-compare \
+        fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -140,7 +151,7 @@ $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 
 $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 	@echo "  LINK  $@"
-	@$(LINK) -o $@ $^
+	@$(LINK) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
 	@echo "  LINK  $@"
@@ -161,6 +172,7 @@ $(BUILD)/slots/script.o: storage/redis/script.c $(GEN)/slots/scripts.inc $(BUILD
 	@mkdir -p $(@D)
 	@$(COMPILE) -I$(GEN)/slots $(CPPFLAGS) -c -o $@ $<
 
+
 # The product's own hiredis calls, clock and random bytes come to tests/sim/sockets.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
 # in can be led elsewhere.
@@ -179,7 +191,8 @@ $(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
 
-$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/script_args.h
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
+    $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
@@ -191,6 +204,10 @@ SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
+
+$(GEN)/scripts_cluster.inc: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@sh storage/scripts/embed.sh cluster-rows $(SCRIPTS) > $@
 
 $(GEN)/slots/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
@@ -241,6 +258,16 @@ test-topology: ## the end-to-end tests behind Sentinels, and those of failovers
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=sentinel tests/run.sh $(call chosen,$(E2E_TESTS))
 
+test-redis-tls: ## the end-to-end tests with TLS to Redis
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-masters: ## the end-to-end tests on a Redis Cluster of three masters
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=cluster3 tests/run.sh $(call chosen,$(E2E_TESTS))
+
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
@@ -269,6 +296,13 @@ lint-openapi: ## the linters of Redocly and Stoplight, and openapi-spec-validato
 	@tests/packages.sh $(OPENAPI_PACKAGES)
 	@tests/clients/lint/run.sh
 
+test-proxies: ## the recipes of examples/proxies before real front ends; RESTARTS=3
+	@tests/packages.sh $(PROXY_PACKAGES)
+	@for proxy in $(PROXIES); do \
+	    tests/packages.sh $$proxy || echo "note: $$proxy cannot be installed"; done
+	@$(MAKE) $(SUBMAKE) all
+	@/usr/bin/python3 tests/proxies/run.py $(BUILD)/rlockd $(if $(RESTARTS),--restarts $(RESTARTS))
+
 schemathesis: ## requests that openapi.yaml permits and forbids, answers against it; SEED=7
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
@@ -286,17 +320,22 @@ budgets: ## what an operation may cost that does not depend on the machine's moo
 	@$(MAKE) $(SUBMAKE) bench-programs
 	@/usr/bin/python3 tests/bench/budgets.py $(BUILD) $(ONLY)
 
-faults: ## kill, pause and cut off, and check what clients saw; MINUTES=3 SEED=1
+faults: ## kill, pause and cut off, and check what clients saw; MINUTES=3 SEED=1 TOPOLOGY=single
 	@tests/packages.sh $(FAULT_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all $(CHECKER)
 	@/usr/bin/python3 tests/faults/run.py $(BUILD) $(if $(MINUTES),--minutes $(MINUTES)) \
-	    $(if $(SEED),--seed $(SEED)) $(FAULTS_ARGS)
+	    $(if $(SEED),--seed $(SEED)) $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(FAULTS_ARGS)
 
-mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word
+mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word, ONLY=quick
 	@tests/packages.sh $(FAULT_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all $(CHECKER)
 	@/usr/bin/python3 tests/faults/mutants.py $(BUILD) $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED))
+
+fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
+	@tests/packages.sh $(FUZZ_PACKAGES)
+	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
+	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
 
 sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=200 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES)
@@ -325,6 +364,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 bench-programs: all $(BENCH_PROGRAMS)
+
+fuzz-programs: $(FUZZ_TARGETS)
 
 test-programs: all $(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(CHECKER_TEST)
 

@@ -96,10 +96,10 @@ void counter_reply_busy(struct lease_request *request, int64_t available, const 
     problem_reply(request->http, PROBLEM_LOCKED, body, "%s", detail);
 }
 
-static void reply_unknown(struct lease_request *request)
+static void reply_unknown(struct lease_request *request, enum call_outcome failure)
 {
-    if (request->lease.id[0] != '\0')
-        reply_unavailable(request->http, CALL_UNKNOWN);
+    if (request->lease.id[0] != '\0' || failure == CALL_NOT_REPLICATED)
+        reply_unavailable(request->http, failure);
     else
         problem_reply(request->http, PROBLEM_REDIS_UNAVAILABLE,
                       json_pack("{s:s}", "outcome", "unknown"),
@@ -108,8 +108,8 @@ static void reply_unknown(struct lease_request *request)
 
 static void reply_failed(struct lease_request *request, enum call_outcome failure)
 {
-    if (failure == CALL_UNKNOWN)
-        reply_unknown(request);
+    if (call_is_unknown(failure))
+        reply_unknown(request, failure);
     else
         reply_unavailable(request->http, failure);
 }
@@ -156,7 +156,7 @@ void counter_reply_failure(struct lease_request *request, const struct counter_r
     case COUNTER_REPLAYED:
         break; /* no failures */
     }
-    reply_unknown(request);
+    reply_unknown(request, CALL_UNKNOWN);
 }
 
 void counter_reply_not_acquired(struct lease_request *request,
@@ -165,7 +165,7 @@ void counter_reply_not_acquired(struct lease_request *request,
     if (result->counter != NULL)
         counter_reply_failure(request, result->counter);
     else if (result->outcome == ACQUIRE_UNKNOWN)
-        reply_unknown(request);
+        reply_unknown(request, CALL_UNKNOWN);
     else
         lease_reply_not_acquired(request, result->outcome);
 }

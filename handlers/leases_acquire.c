@@ -21,14 +21,19 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
     case ACQUIRE_REFUSED:
         lease_reply_failure(request, result->lease);
         return;
+    case ACQUIRE_NOT_EXECUTED:
+    case ACQUIRE_UNKNOWN:
+        if (result->lease != NULL) {
+            lease_reply_failure(request, result->lease);
+            return;
+        }
+        break;
     case ACQUIRE_TOO_MANY_WAITERS:
     case ACQUIRE_MAY_NOT_WAIT:
     case ACQUIRE_DRAINING:
-    case ACQUIRE_NOT_EXECUTED:
-    case ACQUIRE_UNKNOWN:
-        lease_reply_not_acquired(request, result->outcome);
-        return;
+        break;
     }
+    lease_reply_not_acquired(request, result->outcome);
 }
 
 /* --- locks -------------------------------------------------------------------------------- */

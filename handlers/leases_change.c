@@ -107,7 +107,10 @@ static void on_released(void *arg, const struct lease_result *result)
 
 static void send_release(struct lease_request *request)
 {
-    lease_release(request->context->store, &request->lease, on_released, request);
+    struct handler_context *context = request->context;
+
+    if (!acquire_hand_over(context->acquirer, &request->lease, on_released, request))
+        lease_release(context->store, &request->lease, on_released, request);
 }
 
 void leases_delete(struct http_request *http)

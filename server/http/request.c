@@ -51,9 +51,20 @@ static bool is_given(const struct reading *reading, const struct field *field)
     return *(bool *)value_of(reading, field);
 }
 
+/* Whether a piece of a request may be repeated in the answer. */
+static bool is_printable(const char *text)
+{
+    size_t len = strlen(text);
+
+    return text_is_utf8(text, len) && !text_has_control(text, len);
+}
+
 static bool refuse_name(const struct reading *reading, const char *name)
 {
-    const char *shown = strlen(name) <= SHOWN_NAME_MAX ? name : "a long name";
+    bool is_long = strlen(name) > SHOWN_NAME_MAX;
+    const char *shown = is_long               ? "a long name"
+                        : !is_printable(name) ? "a name with control characters"
+                                              : name;
     char known[KNOWN_NAMES_SIZE] = "";
     size_t len = 0;
 
@@ -371,9 +382,10 @@ static bool read_body(const struct reading *reading)
     json_t *object = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     /* Generated clients send `null` where their caller gave no body. */
     if (!json_is_object(object) && !json_is_null(object)) {
+        bool is_told = object == NULL && is_printable(error.text);
         json_decref(object);
         return REFUSE(reading->request, "body: not one JSON object with unique members%s%s",
-                      object ? "" : ": ", object ? "" : error.text);
+                      is_told ? ": " : "", is_told ? error.text : "");
     }
     bool ok = true;
     json_object_foreach(object, name, value) {

@@ -86,7 +86,7 @@ static enum attempt_outcome attempt_outcome_of(const struct counter_result *resu
     case COUNTER_BUSY:
         return ATTEMPT_BUSY;
     case COUNTER_FAILED:
-        if (result->failure == CALL_UNKNOWN)
+        if (call_is_unknown(result->failure))
             return ATTEMPT_UNKNOWN;
         return result->failure == CALL_NOT_EXECUTED ? ATTEMPT_NOT_EXECUTED : ATTEMPT_REFUSED;
     case COUNTER_CREATED:

@@ -29,7 +29,7 @@ static enum attempt_outcome attempt_outcome_of(const struct lease_result *result
     case LEASE_BUSY:
         return ATTEMPT_BUSY;
     case LEASE_FAILED:
-        if (result->failure == CALL_UNKNOWN)
+        if (call_is_unknown(result->failure))
             return ATTEMPT_UNKNOWN;
         return result->failure == CALL_NOT_EXECUTED ? ATTEMPT_NOT_EXECUTED : ATTEMPT_REFUSED;
     case LEASE_RELEASED:

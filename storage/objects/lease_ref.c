@@ -11,19 +11,21 @@ enum { ID_LEN = LEASE_ID_SIZE - 1 };
 /* How many locks a ref is of. 0: the text is no ref of ours, and would make no keys. */
 static size_t count_locks(const char *text, size_t len)
 {
-    size_t count = 0, name_len = 0;
+    size_t count = 0, name_len = 1; /* no name ends at the first newline */
 
     if (len < ID_LEN + 2 || text[ID_LEN] != ' ' || memchr(text, '\0', len) != NULL)
         return 0;
     if (text[ID_LEN + 1] != '\n')
         return len - ID_LEN - 1 <= KEY_NAME_MAX ? 1 : 0;
     for (size_t i = ID_LEN + 1; i < len; i++) {
+        if (text[i] == '\n' && name_len == 0)
+            return 0;
         name_len = text[i] == '\n' ? 0 : name_len + 1;
         count += text[i] == '\n';
         if (name_len > KEY_NAME_MAX)
             return 0;
     }
-    return count <= LOCKS_MAX ? count : 0;
+    return count <= LOCKS_MAX && name_len > 0 ? count : 0;
 }
 
 void lease_ref_copy(struct lease_ref *ref, const char *text, size_t len)

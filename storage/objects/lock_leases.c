@@ -22,8 +22,10 @@ static bool is_set(const struct lease *lease)
 
 /* --- acquire ------------------------------------------------------------------------------ */
 
-static int64_t fencing_ttl_ms(const struct config *config, int64_t keep_ms)
+int64_t lock_fencing_ttl_ms(const struct lock_store *store, int64_t keep_ms)
 {
+    const struct config *config = store->options.config;
+
     if (config->fencing_ttl_ms == 0)
         return 0; /* for ever */
     return config->fencing_ttl_ms > keep_ms ? config->fencing_ttl_ms : keep_ms;
@@ -46,7 +48,7 @@ static void fill_request(struct store_call *call, const struct lock_store *store
     call_number(call, ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
     call_text(call, ACQUIRE_ARG_RECORD_TEXT, record->text, record->len);
     call_number(call, ACQUIRE_ARG_KEEP_MS, keep_ms);
-    call_number(call, ACQUIRE_ARG_FENCING_TTL_MS, fencing_ttl_ms(config, keep_ms));
+    call_number(call, ACQUIRE_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
     if (wait_ms != 0)
         call_number(call, ACQUIRE_ARG_WAIT_MS, wait_ms);
     if (lease->token != TOKEN_RECORDED)

@@ -16,7 +16,8 @@ enum {
      * first. */
     BATCHES_MAX = 20,
     /* Until a lease is looked at again whose home could not be asked. */
-    RETRY_MS = 1000
+    RETRY_MS = 1000,
+    LATE_MAX_MS = 86400000 /* a renewal that is later says nothing of the watchdog */
 };
 
 struct visit_call {
@@ -140,6 +141,13 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         note_loss(call, i, reply);
 }
 
+static int64_t late_ms_of(const struct redis_value *value)
+{
+    int64_t ms = value_integer(value);
+
+    return ms < 0 ? 0 : ms > LATE_MAX_MS ? LATE_MAX_MS : ms;
+}
+
 static void watch_leases(struct visit_call *call, const struct redis_value *due)
 {
     const struct config *config = call->store->options.config;
@@ -155,7 +163,7 @@ static void watch_leases(struct visit_call *call, const struct redis_value *due)
     for (size_t i = 0; i < call->count; i++) {
         const char *text = value_text(value_at(due, 2 * i), &len);
         lease_ref_copy(&call->refs[i], text, len);
-        call->late_ms[i] = value_integer(value_at(due, 2 * i + 1));
+        call->late_ms[i] = late_ms_of(value_at(due, 2 * i + 1));
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
     }
     text_format_int64(errand.arguments[0], config->watchdog_timeout_ms);
@@ -196,7 +204,7 @@ static void on_due(void *arg, const struct redis_result *result)
         finish_with(call, -1);
     else if (strcmp(word, "expired") == 0)
         session_end_because(call->store, call->session_id, "expired", on_ended, call);
-    else if (value_count(due) > 0)
+    else if (value_count(due) >= 2) /* pairs, at least one */
         watch_leases(call, due);
     else
         finish_with(call, value_integer(value_at(result->reply, 1)));

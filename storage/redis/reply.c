@@ -51,6 +51,11 @@ const char *value_text(const struct redis_value *value, size_t *len)
     return reply_of(value)->str;
 }
 
+const char *value_error(const struct redis_value *value)
+{
+    return is_type(value, REDIS_REPLY_ERROR) ? reply_of(value)->str : "";
+}
+
 struct error_row {
     const char *word;
     enum redis_refusal refusal;
@@ -105,4 +110,9 @@ enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refus
                             strstr(error, "ACL failure in script") != NULL;
     *refusal = lacks_permission ? REDIS_REFUSED_PERMISSION : REDIS_NOT_REFUSED;
     return REDIS_UNKNOWN;
+}
+
+bool redis_is_moving(const char *error)
+{
+    return strstr(error, "cript attempted to access a non local key in a cluster node") != NULL;
 }

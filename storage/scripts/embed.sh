@@ -1,7 +1,9 @@
 #!/bin/sh
 # embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length},
+# embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster
 # embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
+# embed.sh cluster-text FILE.lua: as it is sent to a cluster
 #
 # What is sent is the script without comments and indentation, and this:
 #
@@ -24,7 +26,7 @@ here=$(dirname "$0")
 
 expand() {
     [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
-    awk -v lib="$here/lib" -v file="$1" -f "$here/link.awk"
+    awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -f "$here/link.awk"
 }
 
 # The enum constants of the words that follow a script's `-- KEYS` or `-- ARGV`.
@@ -59,7 +61,9 @@ row() {
     rm -f "$whole"
 }
 
-form=$1
+form=${1#cluster-}
+cluster=
+[ "$form" = "$1" ] || cluster=1
 shift
 [ "$form" != enums ] || echo "/* Positions of KEYS and ARGV, from the scripts' first lines. */"
 for file in "$@"; do

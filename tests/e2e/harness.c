@@ -121,6 +121,11 @@ static void skip_where(struct world *w, bool is_so)
     skip();
 }
 
+void skip_on_masters(struct world *w)
+{
+    skip_where(w, redis_has_masters());
+}
+
 void skip_on_cluster(struct world *w)
 {
     skip_where(w, redis_is_cluster());

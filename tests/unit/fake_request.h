@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/text.h"
 #include "server/http/http.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
@@ -119,6 +120,7 @@ static void expect_problem(int status, const char *part)
     assert_int_equal(request.status, status);
     assert_int_equal(json_integer_value(json_object_get(request.problem, "status")), status);
     assert_non_null(detail());
+    assert_false(text_has_control(detail(), strlen(detail())));
     if (strstr(detail(), part) == NULL)
         fail_msg("\"%s\" lacks \"%s\"", detail(), part);
 }

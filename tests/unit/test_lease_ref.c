@@ -98,9 +98,19 @@ static void other_texts_are_no_refs(void **state)
     text[sizeof(ID)] = '\n';
     assert_int_equal(locks_of(text, sizeof(ID) + 1 + KEY_NAME_MAX), 1);
     assert_int_equal(locks_of(text, sizeof(ID) + 2 + KEY_NAME_MAX), 0);
-    memset(text + sizeof(ID), '\n', LOCKS_MAX + 1);
-    assert_int_equal(locks_of(text, sizeof(ID) + LOCKS_MAX), LOCKS_MAX);
-    assert_int_equal(locks_of(text, sizeof(ID) + LOCKS_MAX + 1), 0);
+    for (size_t i = 0; i <= LOCKS_MAX; i++)
+        memcpy(text + sizeof(ID) + 2 * i, "\na", 2);
+    assert_int_equal(locks_of(text, sizeof(ID) + 2 * LOCKS_MAX), LOCKS_MAX);
+    assert_int_equal(locks_of(text, sizeof(ID) + 2 * LOCKS_MAX + 2), 0);
+}
+
+static void no_name_of_a_ref_is_empty(void **state)
+{
+    (void)state;
+    assert_int_equal(locks_of(ID " \n", sizeof(ID) + 1), 0);
+    assert_int_equal(locks_of(ID " \n\na", sizeof(ID) + 3), 0);
+    assert_int_equal(locks_of(ID " \na\n\nb", sizeof(ID) + 5), 0);
+    assert_int_equal(locks_of(ID " \na\n", sizeof(ID) + 3), 0);
 }
 
 int main(void)
@@ -110,6 +120,7 @@ int main(void)
         cmocka_unit_test(several_locks),
         cmocka_unit_test(a_set_of_one_lock_is_a_set),
         cmocka_unit_test(other_texts_are_no_refs),
+        cmocka_unit_test(no_name_of_a_ref_is_empty),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,358 @@
+/* storage/objects: what the stores read from Redis' replies, of whatever shape. The input is
+ * some bytes that choose what is asked, and then the replies: see replies.h. */
+#include "server/base/log.h"
+#include "storage/objects/counter_store.h"
+#include "storage/objects/hand_over.h"
+#include "storage/objects/leases.h"
+#include "storage/objects/permit_list.h"
+#include "storage/objects/session_home.h"
+#include "storage/objects/session_store.h"
+#include "storage/objects/session_visit.h"
+#include "storage/objects/set_names.h"
+#include "storage/objects/watchdog.h"
+#include "storage/objects/withdraw.h"
+#include "tests/fuzz/replies.h"
+
+#define LEASE_ID "6ba7b810-9dad-51d1-80b4-00c04fd430c8"
+
+static size_t asked, answered;
+static size_t sum; /* of what was read: the sanitizer sees each text */
+
+static void look_at(const char *text)
+{
+    if (text != NULL)
+        sum += strlen(text);
+}
+
+/* --- callbacks ---------------------------------------------------------------------------- */
+
+static void on_lease(void *arg, const struct lease_result *result)
+{
+    (void)arg;
+    answered++;
+    CHECK(result->outcome <= LEASE_FAILED && result->hold_count <= LOCKS_MAX);
+    for (size_t i = 0; i < result->hold_count; i++)
+        sum += (size_t)result->holds[i].fencing_token;
+    look_at(result->reason);
+    look_at(result->session_id);
+    if (result->record != NULL)
+        look_at(result->record->note);
+    if (result->holder != NULL)
+        look_at(result->holder->field);
+}
+
+static void on_counter(void *arg, const struct counter_result *result)
+{
+    (void)arg;
+    answered++;
+    CHECK(result->outcome <= COUNTER_FAILED);
+}
+
+static void on_tried(void *arg, const struct attempt_result *result)
+{
+    (void)arg;
+    if (result->lease != NULL)
+        on_lease(NULL, result->lease);
+    else if (result->counter != NULL)
+        on_counter(NULL, result->counter);
+    else
+        answered++;
+}
+
+static void on_handed_over(void *arg, const struct hand_over_result *result)
+{
+    (void)arg;
+    answered++;
+    if (result->released != NULL)
+        look_at(result->released->session_id);
+    if (result->attempt != NULL)
+        CHECK(result->attempt->lease != NULL && result->attempt->lease->hold_count <= 1);
+}
+
+static void on_view(void *arg, const struct lock_view *view)
+{
+    (void)arg;
+    answered++;
+    CHECK(view->holders_shown <= LOCK_HOLDERS_SHOWN &&
+          view->waiters_shown <= LOCK_WAITERS_SHOWN);
+    for (size_t i = 0; i < view->holders_shown; i++) {
+        look_at(view->holders[i].field);
+        look_at(view->holders[i].session_name);
+    }
+    for (size_t i = 0; i < view->waiters_shown; i++)
+        look_at(view->waiters[i].note);
+}
+
+static void on_list(void *arg, const struct lock_list *list)
+{
+    (void)arg;
+    answered++;
+    for (size_t i = 0; i < list->count; i++)
+        look_at(list->entries[i].name);
+    look_at(list->next_cursor);
+}
+
+static void on_force(void *arg, const struct force_result *result)
+{
+    (void)arg;
+    CHECK(result->outcome <= FORCE_FAILED);
+    answered++;
+}
+
+static void on_session(void *arg, const struct session_view *view)
+{
+    (void)arg;
+    answered++;
+    CHECK(view->outcome <= SESSION_FAILED);
+    for (size_t i = 0; i < view->lease_count; i++) {
+        look_at(view->leases[i].lock);
+        look_at(view->leases[i].note);
+        look_at(view->leases[i].kind);
+    }
+    for (size_t i = 0; i < view->loss_count; i++) {
+        look_at(view->losses[i].ref);
+        look_at(view->losses[i].reason);
+    }
+}
+
+static void on_session_list(void *arg, const struct session_list *list)
+{
+    (void)arg;
+    answered++;
+    for (size_t i = 0; i < list->count; i++)
+        look_at(list->entries[i].name);
+}
+
+static void on_bound(void *arg, const struct session_binding *binding)
+{
+    (void)arg;
+    answered++;
+    look_at(binding->reason);
+    if (binding->outcome == SESSION_BOUND)
+        look_at(binding->session_name);
+}
+
+static void on_visited(void *arg)
+{
+    (void)arg;
+    answered++;
+}
+
+static void on_names(void *arg, const struct set_names *names)
+{
+    (void)arg;
+    answered++;
+    if (names->outcome == SET_NAMES_KEPT && names->names != NULL)
+        look_at(names->names->name[0]);
+}
+
+static void on_permits(void *arg, const struct permits_view *view)
+{
+    (void)arg;
+    answered++;
+    CHECK(view->shown <= PERMITS_SHOWN);
+    for (size_t i = 0; i < view->shown; i++)
+        look_at(view->permits[i].permit_id);
+}
+
+/* --- what is asked ------------------------------------------------------------------------ */
+
+static struct lease make_lease(enum object_kind kind, uint8_t flags)
+{
+    static const char *const names[] = {"orders", "stock"};
+    bool is_set = kind_row(kind)->family == FAMILY_SET;
+    struct lease lease = {.kind = kind,
+                          .names = lock_names_new(names, is_set ? 2 : 1),
+                          .id = LEASE_ID,
+                          .attempt = "abcd.1",
+                          .token = flags & 1 ? TOKEN_RECORDED : TOKEN_FRESH,
+                          .watchdog = (flags & 2) != 0,
+                          .ttl_ms = flags & 4 ? 30000 : 0,
+                          .permits = 1};
+
+    if (flags & 8)
+        memcpy(lease.session_id, LEASE_ID, sizeof(lease.session_id));
+    if (flags & 16)
+        memcpy(lease.owner, "owner", sizeof("owner"));
+    return lease;
+}
+
+/* Renewals, releases and looks are of kinds that have leases. */
+static bool has_leases(enum object_kind kind)
+{
+    return kind_row(kind)->family <= FAMILY_PERMIT;
+}
+
+static void hand_over(struct lock_store *store, const struct lease *lease)
+{
+    const struct attempt attempt = {.wait_ms = 500, .registered = true};
+    struct lease next = *lease;
+
+    next.id[0] ^= 1;
+    hand_over_send(store, lease, &next, &attempt, on_handed_over, NULL);
+}
+
+static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t which)
+{
+    enum object_kind kind = KIND_NONE + 1 + which % (KIND_COUNT - KIND_NONE - 1);
+    struct lease lease = make_lease(kind, what);
+    struct attempt attempt = {.wait_ms = what & 32 ? 500 : 0, .registered = (what & 64) != 0};
+    const struct session_report report = {.verdict = SESSION_LEASE_RENEWED};
+
+    asked++;
+    if ((which & 0xE0) == 0 || !has_leases(kind)) {
+        attempt_send(store, &lease, &attempt, on_tried, NULL);
+    } else if ((which & 0xE0) == 0x20) {
+        lease_renew(store, &lease, on_lease, NULL);
+    } else if ((which & 0xE0) == 0x40) {
+        lease_release(store, &lease, on_lease, NULL);
+    } else if ((which & 0xE0) == 0x60 && kind_row(kind)->family == FAMILY_SET) {
+        lease_get_set(store, &lease, on_lease, NULL);
+    } else if ((which & 0xE0) == 0x60 && hand_over_serves(&lease)) {
+        hand_over(store, &lease);
+    } else if ((which & 0xE0) == 0x80) {
+        lease_withdraw(store, &lease, what & 1 ? KEEP_PLACE : WITHDRAW_PLACE);
+        answered++;
+    } else if ((which & 0xE0) == 0xA0) {
+        session_settle(store, LEASE_ID, &lease, &report, on_bound, NULL);
+    } else {
+        memcpy(lease.session_id, LEASE_ID, sizeof(lease.session_id));
+        session_bind(store, &lease, on_bound, NULL);
+    }
+    lock_names_unref(lease.names);
+}
+
+static void ask_about_session(struct lock_store *store, uint8_t which)
+{
+    static const char held[1][LEASE_ID_SIZE] = {LEASE_ID};
+    struct session_keep_alive keep_alive = {.received_ns = loop.now_ns,
+                                            .says_held = (which & 1) != 0,
+                                            .held_count = 1,
+                                            .held = held};
+
+    asked++;
+    switch (which & 0x70) {
+    case 0x00:
+        session_open(store, LEASE_ID, which & 1, 3000, "name", on_session, NULL);
+        break;
+    case 0x10:
+        session_look(store, LEASE_ID, &keep_alive, on_session, NULL);
+        break;
+    case 0x20:
+        session_look(store, LEASE_ID, NULL, on_session, NULL);
+        break;
+    case 0x30:
+        session_end(store, LEASE_ID, on_session, NULL);
+        break;
+    case 0x40:
+        if (session_list(store, 3, "", on_session_list, NULL) != 0)
+            answered++;
+        break;
+    case 0x50:
+        set_names_find(store, LEASE_ID, which & 1, on_names, NULL);
+        break;
+    default:
+        session_visit(store, LEASE_ID, "1763800000000", on_visited, NULL);
+        break;
+    }
+}
+
+static void ask_about_object(struct lock_store *store, uint8_t which)
+{
+    struct lease lease = make_lease(which & 1 ? KIND_LOCK : KIND_FAIR, 13);
+    struct lease request = make_lease(KIND_SEMAPHORE, 1);
+    const struct lock_query query = {.lease = which & 2 ? &lease : NULL,
+                                     .fencing_token = which & 4 ? 7 : 0,
+                                     .waiters_max = 3,
+                                     .holders_max = 2};
+
+    asked++;
+    switch (which & 0xF0) {
+    case 0x00:
+        lock_get(store, "orders", &query, on_view, NULL);
+        break;
+    case 0x10:
+        if (lock_list(store, which & 1 ? "o" : "", 3, "", on_list, NULL) != 0)
+            answered++;
+        break;
+    case 0x20:
+        lock_force(store, "orders", which & 1 ? "*" : "7", on_force, NULL);
+        break;
+    case 0x30:
+        counter_create(store, KIND_SEMAPHORE, "orders", 3, on_counter, NULL);
+        break;
+    case 0x40:
+        counter_delete(store, KIND_PERMIT, "orders", on_counter, NULL);
+        break;
+    case 0x50:
+        semaphore_get(store, "orders", on_counter, NULL);
+        break;
+    case 0x60:
+        semaphore_drain(store, &request, on_counter, NULL);
+        break;
+    case 0x70:
+        semaphore_release(store, &request, which & 1, on_counter, NULL);
+        break;
+    case 0x80:
+        request.kind = KIND_LATCH;
+        latch_count_down(store, &request, on_counter, NULL);
+        break;
+    default:
+        permits_get(store, "orders", on_permits, NULL);
+        break;
+    }
+    lock_names_unref(request.names);
+    lock_names_unref(lease.names);
+}
+
+static void ask(struct lock_store *store, struct fuzz_input *input)
+{
+    uint8_t what = fuzz_byte(input), which = fuzz_byte(input);
+
+    switch (what >> 6) {
+    case 0:
+    case 1:
+        ask_about_lease(store, what, which);
+        break;
+    case 2:
+        ask_about_session(store, which);
+        break;
+    default:
+        ask_about_object(store, which);
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct config config = {.watchdog_timeout_ms = 30000,
+                                         .max_wait_ms = 55000,
+                                         .retry_window_ms = 60000,
+                                         .fencing_ttl_ms = 86400000};
+    static struct metrics metrics;
+    struct fuzz_input input = {data, size};
+    const struct lock_store_options options = {.config = &config,
+                                               .loop = &loop,
+                                               .metrics = &metrics,
+                                               .topology = &topology,
+                                               .worker_id = "abcd"};
+
+    log_set_level(LOG_LEVEL_ERROR + 1);
+    memset(&metrics, 0, sizeof(metrics));
+    memset(&topology, 0, sizeof(topology));
+    topology.input = &input;
+    loop.now_ns = clock_ns();
+    asked = answered = 0;
+    timers_init(&loop.timers);
+    struct lock_store *store = lock_store_new(&options);
+    CHECK(store != NULL);
+    for (uint8_t count = fuzz_byte(&input) & 3; count < 4 && input.size > 0; count++) {
+        ask(store, &input);
+        answer_all();
+        CHECK(answered ==
+              asked); /* whatever Redis says, everything that was asked has an end */
+    }
+    lock_store_free(store);
+    timers_release(&loop.timers);
+    return 0;
+}
