@@ -161,6 +161,10 @@ $(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
 
+$(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
 # The server of test-cluster. To Redis 7 a script that begins with this line may touch the slot of
 # its KEYS only, in keys that it makes itself, too.
 $(BUILD)/rlockd-slots: $(MAIN) $(BUILD)/slots/script.o $(BUILD)/librlockd.a
