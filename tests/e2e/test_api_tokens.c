@@ -349,9 +349,9 @@ static void test_tokens_are_made_and_hashed(struct world *w)
 {
     const char *path = text(w, "%s/made", w->dir);
     struct child *child = rlockd_shell(w, text(w,
-                                        "\"$0\" --make-token | tee '%s.token' | "
-                                        "\"$0\" --hash-token ci | tee '%s'",
-                                        path, path));
+                                               "\"$0\" --make-token | tee '%s.token' | "
+                                               "\"$0\" --hash-token ci | tee '%s'",
+                                               path, path));
     char token[128] = "";
     FILE *file = fopen(text(w, "%s.token", path), "re");
 

@@ -20,8 +20,8 @@
 --   owner         whose leases of the session share the lock; empty: none
 --
 -- The record of an ended lease is a small number, which takes Redis no memory beside its key:
--- the place of the reason in REASONS, and ten times `left`: of a release the holds that it left;
--- of a session's end 1, if the lease held.
+-- the place of the reason in REASONS, and ten times `left`: of a release the holds that it
+-- left; of a session's end 1, if the lease held.
 --
 -- A lease of several locks, a set, has a record beside each of them, which differ in the token;
 -- the first record decides. The ref of a lease is its id; of a set the id and ":m".
@@ -128,6 +128,6 @@ local function holder_of(lease)
 end
 
 return {
-  parse = parse, ended = ended, format = format, stand = stand, stand_all = stand_all, read = read,
-  plain = plain, find = find, holder_of = holder_of
+  parse = parse, ended = ended, format = format, stand = stand, stand_all = stand_all,
+  read = read, plain = plain, find = find, holder_of = holder_of
 }
