@@ -78,6 +78,10 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_REDIS_TRIED_AGAIN] = REDIRECTION,
     [METRIC_CLUSTER_MAPS] = {"rlockd_redis_cluster_maps_total", "counter",
                              "Maps of a Redis Cluster's slots that were read."},
+    [METRIC_REDIS_DATA_LOSSES] =
+        {"rlockd_redis_data_losses_total", "counter",
+         "Times that Redis came back without data that it had, as each "
+         "worker saw it."},
     [METRIC_CUT_OFF_SILENT] = CUT_OFF,
     [METRIC_CUT_OFF_IDLE] = CUT_OFF,
     [METRIC_CUT_OFF_SLOW_SENDER] = CUT_OFF,
@@ -91,6 +95,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
                                     "Acquisitions of unknown outcome still to be resolved."},
     [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
+    [METRIC_QUARANTINED] = {"rlockd_quarantined", "gauge",
+                            "Workers that grant no leases, since Redis may have lost some."},
     [METRIC_SENTINELS] = {"rlockd_sentinels", "gauge",
                           "Sentinels known, counted by each worker."},
     [METRIC_CLUSTER_NODES] = {"rlockd_redis_cluster_nodes", "gauge",

@@ -75,7 +75,7 @@ static void on_reply(void *arg, const struct redis_result *result)
 
     if (outcome == CALL_UNKNOWN) {
         finish_unknown(call);
-    } else if (outcome != CALL_DONE || value_is_nil(reply)) {
+    } else if (outcome != CALL_DONE || value_count(reply) == 0) {
         finish(call, &(struct hand_over_result){0});
     } else if (value_count(reply) == 2) {
         lock_copy_text(value_at(reply, 0), released.session_id, sizeof(released.session_id));

@@ -113,10 +113,6 @@ void lock_renew(struct lock_store *store, const struct lease *lease, lease_done 
     struct store_call *call = call_begin(store, kind_row(lease->kind)->renew);
 
     fill_keys(call, lease, RENEW_KEYS, RENEW_KEY_RECORD, RENEW_KEY_COUNTER);
-    call_string(call, RENEW_ARG_LEASE_ID, lease->id);
-    call_number(call, RENEW_ARG_TTL_MS, lease->ttl_ms);
-    call_number(call, RENEW_ARG_WINDOW_MS, store->options.config->retry_window_ms);
-    call_flag(call, RENEW_ARG_WATCHDOG, lease->watchdog);
     lease_renewal_send(store, call, lease, done, arg);
 }
 

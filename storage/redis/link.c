@@ -191,14 +191,15 @@ static void on_deadline(void *arg)
 static void on_retry(void *arg)
 {
     struct redis_link *link = arg;
+    const struct redis_url *url = link->options.url;
 
     assert(link->context == NULL);
     link->state = LINK_CONNECTING;
     link->give_up = false;
-    if (link->options.find != NULL)
+    if (link->options.find != NULL && link->preparation == NULL)
         link->options.find(link->options.arg);
-    else if (link->options.url->transport == REDIS_TCP && link->options.url->host_count == 0)
-        redis_link_went_down(link); /* the server is not known yet */
+    else if (url->transport == REDIS_TCP && url->host_count == 0)
+        redis_link_found(link, "not connected yet");
     else
         redis_link_connect(link);
 }
@@ -219,6 +220,7 @@ bool redis_link_hurry(struct redis_link *link)
 {
     if (link->state != LINK_DISCONNECTED || link->stopped)
         return false;
+    redis_link_forget_prepared(link);
     link->backoff_ms = BACKOFF_FIRST_MS;
     timer_arm(loop_timers(link->options.loop), &link->retry, loop_now_ns(link->options.loop));
     return true;

@@ -17,7 +17,8 @@ enum redis_refusal {
     REDIS_REFUSED_UNAVAILABLE, /* loading, read-only, busy, not enough replicas, … */
     REDIS_REFUSED_OUT_OF_MEMORY,
     REDIS_REFUSED_WRONG_TYPE, /* a key holds another type than the command is for */
-    REDIS_REFUSED_PERMISSION
+    REDIS_REFUSED_PERMISSION,
+    REDIS_NOT_REPLICATED /* of REDIS_UNKNOWN: executed, and too few replicas have it */
 };
 
 /* A value of a reply: a text, an integer, nil, or an array of values. Readers get 0, NULL or an
@@ -26,7 +27,6 @@ struct redis_value;
 
 size_t value_count(const struct redis_value *value);
 const struct redis_value *value_at(const struct redis_value *value, size_t i);
-bool value_is_nil(const struct redis_value *value);
 bool value_is_integer(const struct redis_value *value);
 /* Of an integer, or of a text that begins with its digits. */
 int64_t value_integer(const struct redis_value *value);

@@ -7,7 +7,8 @@
 #
 # What is sent is the script without comments and indentation, and this:
 #
-#   first             local call, try = redis.call, redis.pcall
+#   first             the line $SCRIPT_HEAD, if that is set
+#   then              local call, try = redis.call, redis.pcall
 #   then              a local for each name in the lines `-- KEYS name...`, `-- ARGV name...`.
 #                     [name]: may be missing. `name...`, the last of KEYS: it gets no local; the
 #                     keys up to it come once or more
@@ -24,6 +25,7 @@ export LC_ALL
 here=$(dirname "$0")
 
 expand() {
+    [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
     awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -f "$here/link.awk"
 }
 

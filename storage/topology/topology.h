@@ -32,7 +32,6 @@ struct topology_options {
     void *arg;
 };
 
-
 /* Starts connecting. The options' pointers must outlive the topology. NULL: out of memory. */
 struct topology *topology_new(const struct topology_options *options);
 /* Sends nothing more. Outside of its callbacks: every pending command ends before this returns,

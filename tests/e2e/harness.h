@@ -61,6 +61,9 @@ const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 void skip_on_cluster(struct world *w);
 /* The same for a cluster of several masters: the test is about one connection or one server. */
 void skip_on_masters(struct world *w);
+/* Leaves a test of a Redis without memory where scripts begin with `#!lua` (make test-cluster):
+ * such a script Redis refuses as a whole, and not only its first write. */
+void skip_with_slots(struct world *w);
 /* A fresh random token. No log of a front end may ever hold it: checked after every test. */
 const char *token_new(struct world *w);
 
@@ -208,7 +211,7 @@ long long redis_int(struct redis *redis, const char *format, ...);
 const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
 void redis_ok(struct redis *redis, const char *format, ...);
 bool redis_has(struct redis *redis, const char *key);
-/* Every key that begins with `prefix`, literally; an array of strings. */
+/* Every key that begins with `prefix`, literally, but the marker; an array of strings. */
 json_t *redis_keys(struct redis *redis, const char *prefix);
 
 /* A holder as Java clients write it: UUID of the client, number of the thread. */

@@ -386,7 +386,9 @@ static void add_keys(json_t *keys, struct redis *redis, const char *prefix)
     redisReply *all = redis_do(redis, "KEYS *");
 
     for (size_t i = 0; i < all->elements; i++) {
-        if (strncmp(all->element[i]->str, prefix, strlen(prefix)) == 0)
+        const char *key = all->element[i]->str;
+
+        if (strncmp(key, prefix, strlen(prefix)) == 0 && strcmp(key, "rlockd:marker") != 0)
             json_array_append_new(keys, json_string(all->element[i]->str));
     }
 }

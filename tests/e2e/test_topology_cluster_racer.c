@@ -198,8 +198,8 @@ static void race(struct world *w, enum fault fault)
                   (long)course->overlaps, course->moved);
     assert_true(course->fault_ms != 0 && course->later_grants > 50);
     if (fault != SLOTS_MOVE)
-        assert_non_null(strstr(redis_str(course->cluster->nodes[3], "INFO replication"),
-                               "role:master"));
+        assert_non_null(
+            strstr(redis_str(course->cluster->nodes[3], "INFO replication"), "role:master"));
     assert_true(fault != SLOTS_MOVE || course->moved > LOCKS);
     wait_until(front_ready(w->a) && front_ready(w->b), FAILOVER_MS);
     /* Nobody keeps what it was not told of. */

@@ -39,7 +39,8 @@ struct lease lease_make(struct caller *caller, const char *kind, const char *loc
     return lease;
 }
 
-/* --- what an answer means ---------------------------------------------------------------------- */
+/* --- what an answer means
+ * ---------------------------------------------------------------------- */
 
 static const char *text_in(const struct answer *answer, const char *name)
 {
@@ -97,7 +98,8 @@ static const char *fault_of(const struct answer *answer)
     return "a status that was not to be expected";
 }
 
-/* --- asking -------------------------------------------------------------------------------------- */
+/* --- asking
+ * -------------------------------------------------------------------------------------- */
 
 /* A request that is on its way, and what the history says of it. */
 struct asking {
@@ -229,9 +231,9 @@ static enum result ask(struct asking *asking)
 {
     int64_t wait_ms = asking->how.wait_ms > 0 ? asking->how.wait_ms : 0;
 
-    asking->front = asking->how.front ? asking->how.front
-                                      : &world.fronts[chance_below(&asking->caller->chance,
-                                                                   FRONTS)];
+    asking->front = asking->how.front
+                        ? asking->how.front
+                        : &world.fronts[chance_below(&asking->caller->chance, FRONTS)];
     asking->began_ns = now_ns();
     asking->must_work &= world.only_out_of_memory;
     asking->request.timeout_ns = wait_ms * CLOCK_NS_PER_MS + TIMEOUT_NS;
@@ -251,7 +253,8 @@ static enum result ask(struct asking *asking)
     return result;
 }
 
-/* --- leases ---------------------------------------------------------------------------------------- */
+/* --- leases
+ * ---------------------------------------------------------------------------------------- */
 
 static void write_target(const struct lease *lease, struct request *request, const char *query)
 {
@@ -313,6 +316,42 @@ static void add_integer(struct buffer *query, const char *name, int64_t value)
     add_field(query, name, text);
 }
 
+/* A request that comes twice: something on the way has sent it again. */
+struct doubled {
+    struct caller caller;
+    struct lease lease;
+    struct session session;
+    struct how how;
+    int64_t after_ns;
+};
+
+static void ask_again(void *arg)
+{
+    struct doubled *doubled = arg;
+
+    task_sleep(doubled->after_ns);
+    ask_acquire(&doubled->lease, &doubled->how);
+    free(doubled);
+}
+
+static void double_request(const struct lease *lease, const struct how *how)
+{
+    struct doubled *doubled = zalloc(sizeof(*doubled));
+
+    doubled->caller = *lease->caller;
+    doubled->caller.chance = chance_make(chance_next(&lease->caller->chance), "doubled");
+    doubled->lease = *lease;
+    doubled->lease.caller = &doubled->caller;
+    doubled->how = *how;
+    doubled->how.is_double = true;
+    doubled->after_ns = chance_between(&lease->caller->chance, 0, 400) * CLOCK_NS_PER_MS;
+    if (lease->session != NULL) {
+        doubled->session = *lease->session;
+        doubled->lease.session = &doubled->session;
+    }
+    task_start(ask_again, doubled, NULL);
+}
+
 enum result ask_acquire(struct lease *lease, const struct how *how)
 {
     struct asking asking = {.verb = "acquire", .how = *how};
@@ -320,8 +359,9 @@ enum result ask_acquire(struct lease *lease, const struct how *how)
     char text[TEXT_SIZE];
 
     asking.request.method = "PUT";
-    asking.request.is_doubled = how->abandon_ns == 0 && !how->is_sweep &&
-                                chance_below(&lease->caller->chance, 40) == 0;
+    if (how->abandon_ns == 0 && !how->is_sweep && !how->is_double &&
+        chance_below(&lease->caller->chance, 40) == 0)
+        double_request(lease, how);
     if (strcmp(lease->kind, "permit") != 0 && strcmp(lease->kind, "lock") != 0)
         add_field(&query, "kind", lease->kind);
     add_integer(&query, "ttl_ms", how->ttl_ms);
@@ -353,16 +393,15 @@ enum result ask_renew(struct lease *lease, int64_t ttl_ms)
 
 enum result ask_release(struct lease *lease)
 {
-    struct asking asking = {.verb = "release",
-                            .how = {.ttl_ms = -1},
-                            .must_work = now_ns() < lease->held_until_ns};
+    struct asking asking = {
+        .verb = "release", .how = {.ttl_ms = -1}, .must_work = now_ns() < lease->held_until_ns};
 
     asking.request.method = "DELETE";
     return ask_for_lease(lease, &asking, "");
 }
 
-/* What the locks are for: a resource that refuses every fencing token below the highest that was
- * seen. A resource has no faults. */
+/* What the locks are for: a resource that refuses every fencing token below the highest that
+ * was seen. A resource has no faults. */
 void lease_use(const struct lease *lease)
 {
     static struct {
@@ -387,7 +426,8 @@ void lease_use(const struct lease *lease)
     }
 }
 
-/* --- everything else -------------------------------------------------------------------------------- */
+/* --- everything else
+ * -------------------------------------------------------------------------------- */
 
 static enum result ask_of_session(struct asking *asking, struct session *session)
 {

@@ -35,7 +35,7 @@ struct lease {
 /* How one request is made. -1: the field is not sent. */
 struct how {
     int64_t ttl_ms, wait_ms, abandon_ns;
-    bool is_sweep;
+    bool is_sweep, is_double;
     struct front *front; /* NULL: any */
 };
 

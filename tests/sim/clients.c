@@ -1,11 +1,12 @@
-/* The clients of a run. Each loops until the run is over; what a client does next is chance from
- * the run's seed and the client's own name. */
+/* The clients of a run. Each loops until the run is over; what a client does next is chance
+ * from the run's seed and the client's own name. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/calls.h"
 
-/* A client asks again at most so often with one token, before it leaves the lease to its end. */
+/* A client asks again at most so often with one token, before it leaves the lease to its end.
+ */
 enum { TRIES = 8, PLAIN = 3, FAIR = 2, READ_WRITE = 2, OWNED = 2 };
 
 #define MS CLOCK_NS_PER_MS
@@ -16,8 +17,8 @@ static const char *const read_write[READ_WRITE] = {"rw-a", "rw-b"};
 static const char *const owned[OWNED] = {"owned-a", "owned-b"};
 
 const struct lock_name lock_names[LOCK_COUNT] = {
-    {"lock", "plain-a"}, {"lock", "plain-b"}, {"lock", "plain-c"}, {"lock", "owned-a"},
-    {"lock", "owned-b"}, {"fair", "fair-a"},  {"fair", "fair-b"},  {"write", "rw-a"},
+    {"lock", "plain-a"}, {"lock", "plain-b"},     {"lock", "plain-c"}, {"lock", "owned-a"},
+    {"lock", "owned-b"}, {"fair", "fair-a"},      {"fair", "fair-b"},  {"write", "rw-a"},
     {"write", "rw-b"},   {"permit", PERMITS_NAME}};
 
 struct client;
@@ -54,23 +55,25 @@ static int64_t pick_ttl(struct client *client)
 {
     static const int64_t ttls[] = {500, 900, 1500, 2500, 4000};
 
-    return ttls[chance_below(chance_of(client), 5)];
+    return world.pace * ttls[chance_below(chance_of(client), 5)];
 }
 
 static int64_t pick_wait(struct client *client)
 {
     static const int64_t waits[] = {0, 300, 1000, 2500, 4000};
 
-    return waits[chance_below(chance_of(client), 5)];
+    return world.pace * waits[chance_below(chance_of(client), 5)];
 }
 
 /* Sleeps, but not far beyond the end of the run. */
 static void nap(struct client *client, int64_t least_ms, int64_t most_ms)
 {
-    task_sleep(chance_between(chance_of(client), least_ms * 1000, most_ms * 1000) * 1000);
+    task_sleep(chance_between(chance_of(client), least_ms * 1000, most_ms * 1000) * 1000 *
+               world.pace);
 }
 
-/* --- one lease ------------------------------------------------------------------------------- */
+/* --- one lease -------------------------------------------------------------------------------
+ */
 
 static void give_back(struct client *client, struct lease *lease)
 {
@@ -117,7 +120,7 @@ static bool renew_at_times(struct client *client, struct lease *lease, int64_t t
 
 static void overstay(struct client *client, struct lease *lease, int64_t ttl_ms)
 {
-    task_sleep((ttl_ms >= 0 ? ttl_ms : LEASE_TTL_MAX_MS) * MS);
+    task_sleep((ttl_ms >= 0 ? ttl_ms : LEASE_TTL_MAX_MS * world.pace) * MS);
     nap(client, 0, 300);
     lease_use(lease);
     if (likely(client, 60))
@@ -131,7 +134,7 @@ static void work(struct client *client, struct lease *lease, int64_t ttl_ms)
     lease_use(lease);
     if (likely(client, 40) && ask_acquire(lease, &again) == RESULT_ENDED)
         return;
-    nap(client, 0, (lease->remaining_ms > 0 ? lease->remaining_ms : 1000) / 4);
+    nap(client, 0, lease->remaining_ms > 0 ? lease->remaining_ms / world.pace / 4 : 250);
     lease_use(lease);
     if (renew_at_times(client, lease, ttl_ms) || likely(client, 5)) /* dies */
         return;
@@ -141,7 +144,7 @@ static void work(struct client *client, struct lease *lease, int64_t ttl_ms)
     if (likely(client, 25))
         ask_release(lease);
     if (likely(client, 25)) { /* a duplicate that was late on its way */
-        again.wait_ms = likely(client, 50) ? 300 : 0;
+        again.wait_ms = likely(client, 50) ? 300 * world.pace : 0;
         ask_acquire(lease, &again);
     }
 }
@@ -161,7 +164,8 @@ static void run_cycles(struct client *client)
     }
 }
 
-/* --- which lock --------------------------------------------------------------------------------- */
+/* --- which lock
+ * --------------------------------------------------------------------------------- */
 
 static struct lease pick_plain(struct client *client)
 {
@@ -210,7 +214,8 @@ static struct lease pick_any(struct client *client)
     }
 }
 
-/* --- hanging up ----------------------------------------------------------------------------------- */
+/* --- hanging up
+ * ----------------------------------------------------------------------------------- */
 
 struct impatience {
     struct client *client;
@@ -274,7 +279,8 @@ static void run_stranger(struct client *client)
         bool plainly = likely(client, 50);
         const char *lock = plainly ? one_of(client, plain, PLAIN)
                                    : one_of(client, read_write, READ_WRITE);
-        struct lease lease = lease_make(&client->caller, plainly ? "lock" : "write", lock, NULL);
+        struct lease lease = lease_make(&client->caller, plainly ? "lock" : "write", lock,
+                                        NULL);
         if (likely(client, 10))
             ask_force_unlock(&client->caller, lock);
         else if (likely(client, 50))
@@ -285,7 +291,8 @@ static void run_stranger(struct client *client)
     }
 }
 
-/* --- sessions ---------------------------------------------------------------------------------------- */
+/* --- sessions
+ * ---------------------------------------------------------------------------------------- */
 
 /* A session, those who work in it, and what keeps it alive. */
 struct life {
@@ -306,7 +313,7 @@ static void keep_alive(void *arg)
             return;
         if (life->dies && chance_percent(&life->beat.chance, 20))
             return;
-        task_sleep(wait_ms == 0 ? 400 * MS : 20 * MS);
+        task_sleep((wait_ms == 0 ? 400 : 20) * MS * world.pace);
     }
 }
 
@@ -336,7 +343,7 @@ static void nest(struct life *life)
         struct lease *lease = &leases[count];
         *lease = lease_make(&client->caller, reads ? "read" : "lock", lock, &life->session);
         snprintf(lease->owner, sizeof(lease->owner), "o%d-%s", owner, lease->kind);
-        if (!get(client, lease, -1, count == 0 ? 1000 : 300))
+        if (!get(client, lease, -1, (count == 0 ? 1000 : 300) * world.pace))
             break;
         lease_use(lease);
         count++;
@@ -378,7 +385,7 @@ static void live(struct client *client, int number)
     struct life life = {.client = client, .dies = likely(client, 15)};
 
     make_token(chance_of(client), life.session.token);
-    life.session.ttl_ms = likely(client, 50) ? 2000 : 3000;
+    life.session.ttl_ms = (likely(client, 50) ? 2000 : 3000) * world.pace;
     caller_init(&life.beat, client->caller.name, number);
     if (ask_session_open(&client->caller, &life.session) != RESULT_OK) {
         nap(client, 300, 300);
@@ -391,7 +398,7 @@ static void live(struct client *client, int number)
     life.is_over = true;
     if (likely(client, 30)) { /* dies, and holds something */
         struct lease lease = pick_in(&life);
-        get(client, &lease, -1, 1000);
+        get(client, &lease, -1, 1000 * world.pace);
     } else if (likely(client, 80)) {
         end_session(client, &life.session);
     }
@@ -412,7 +419,7 @@ static void run_sessions(struct client *client)
 static void run_visitor(struct client *client)
 {
     while (!world.is_stopping) {
-        struct session session = {.ttl_ms = 2000};
+        struct session session = {.ttl_ms = 2000 * world.pace};
         make_token(chance_of(client), session.token);
         if (ask_session_open(&client->caller, &session) == RESULT_OK) {
             nap(client, 0, 20);
@@ -422,7 +429,8 @@ static void run_visitor(struct client *client)
     }
 }
 
-/* --- all of them ----------------------------------------------------------------------------------------- */
+/* --- all of them
+ * ----------------------------------------------------------------------------------------- */
 
 static const struct client_kind kinds[] = {
     {"Client", 5, pick_plain, run_cycles},

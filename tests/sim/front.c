@@ -29,7 +29,8 @@ void front_init(struct front *front, int number, uint64_t seed, const struct con
                                            .worker_count = 1};
 }
 
-/* --- its clock --------------------------------------------------------------------------------- */
+/* --- its clock
+ * --------------------------------------------------------------------------------- */
 
 int64_t front_clock_ns(const struct front *front)
 {
@@ -45,7 +46,8 @@ void front_set_drift(struct front *front, int64_t ppm)
     front->clock_ppm = ppm;
 }
 
-/* --- its turns ---------------------------------------------------------------------------------- */
+/* --- its turns
+ * ---------------------------------------------------------------------------------- */
 
 static void turn_in(struct front *front, int64_t in_ns)
 {

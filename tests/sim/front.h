@@ -1,4 +1,5 @@
-/* The front ends: whole workers of the product, each with its own clock, run by the schedule. */
+/* The front ends: whole workers of the product, each with its own clock, run by the schedule.
+ */
 #ifndef RLOCKD_TESTS_SIM_FRONT_H
 #define RLOCKD_TESTS_SIM_FRONT_H
 

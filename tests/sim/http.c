@@ -61,15 +61,18 @@ static void drop_if_over(struct exchange *exchange)
 
 static void send_message(struct exchange *exchange, enum message message)
 {
-    const struct net *net = &exchange->front->to_clients;
+    struct net *net = &exchange->front->to_clients;
     int64_t ns = latency_ns(&chance);
 
-    if (net->trouble == TROUBLE_DELAY)
+    if (net->trouble == TROUBLE_DELAY) {
         ns += net->delay_ns;
+        net->touched++;
+    }
     schedule_in(&exchange->ways[message].timer, ns);
 }
 
-/* --- the client's end -------------------------------------------------------------------------- */
+/* --- the client's end
+ * -------------------------------------------------------------------------- */
 
 static void tell_asker(struct exchange *exchange, int status)
 {
@@ -86,7 +89,8 @@ static void tell_asker(struct exchange *exchange, int status)
     task_wake(asker);
 }
 
-/* --- on the way ---------------------------------------------------------------------------------- */
+/* --- on the way
+ * ---------------------------------------------------------------------------------- */
 
 static bool is_there(const struct exchange *exchange)
 {
@@ -193,16 +197,8 @@ static struct exchange *send_request(struct front *front, const struct request *
 struct answer http_ask(struct front *front, const struct request *request)
 {
     struct answer answer = {.is_sent = true};
-    struct exchange *exchange;
+    struct exchange *exchange = send_request(front, request);
 
-    if (request->is_doubled) {
-        exchange = send_request(front, request);
-        schedule_in(&exchange->ways[MESSAGE_REQUEST].timer,
-                    chance_between(&chance, 1, 400) * CLOCK_NS_PER_MS);
-        /* Its connection stays open for a while. */
-        schedule_in(&exchange->ways[MESSAGE_HANG_UP].timer, request->timeout_ns);
-    }
-    exchange = send_request(front, request);
     exchange->asker = task_current();
     exchange->answer = &answer;
     bool abandons = request->abandon_ns != 0 && request->abandon_ns < request->timeout_ns;
@@ -258,7 +254,8 @@ void http_lose_all(struct front *front)
     }
 }
 
-/* --- the front end's end: what server/http/http.c gives the others --------------------------------- */
+/* --- the front end's end: what server/http/http.c gives the others
+ * --------------------------------- */
 
 void http_set_stage(struct http_request *request, enum http_stage stage)
 {

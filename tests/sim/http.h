@@ -12,7 +12,6 @@ struct request {
     char lease_token[40], session_token[40]; /* empty: not sent */
     int64_t timeout_ns;
     int64_t abandon_ns; /* hangs up after so long; 0: does not */
-    bool is_doubled;    /* comes twice; nobody takes the second answer */
 };
 
 struct answer {

@@ -24,7 +24,8 @@ static void pause_for(int64_t least_ms, int64_t most_ms)
     task_sleep(between(least_ms, most_ms) * MS);
 }
 
-/* --- the process of a front end ------------------------------------------------------------ */
+/* --- the process of a front end ------------------------------------------------------------
+ */
 
 static bool is_ready(struct front *front)
 {
@@ -90,7 +91,8 @@ static int64_t drift(struct front *front)
     return 1;
 }
 
-/* --- the process of Redis -------------------------------------------------------------------- */
+/* --- the process of Redis --------------------------------------------------------------------
+ */
 
 static void take_redis_away(int64_t least_ms, int64_t most_ms)
 {
@@ -154,7 +156,7 @@ static int64_t jump_ahead(struct front *front)
 {
     (void)front;
     world.redis_jump_us += between(100, 2000) * 1000;
-    task_sleep(LEASE_TTL_MAX_MS * MS);
+    task_sleep(LEASE_TTL_MAX_MS * world.pace * MS);
     return 1;
 }
 
@@ -162,11 +164,12 @@ static int64_t jump_back(struct front *front)
 {
     (void)front;
     world.redis_jump_us -= between(100, 1500) * 1000;
-    task_sleep((LEASE_TTL_MAX_MS + 1500) * MS);
+    task_sleep((LEASE_TTL_MAX_MS * world.pace + 1500) * MS);
     return 1;
 }
 
-/* --- what Redis can be told to do ---------------------------------------------------------------- */
+/* --- what Redis can be told to do
+ * ---------------------------------------------------------------- */
 
 static int64_t forget_scripts(struct front *front)
 {
@@ -225,14 +228,14 @@ static int64_t kill_subscriptions(struct front *front)
     return kill_some(true);
 }
 
-/* --- the network on both sides of a front end ------------------------------------------------------ */
+/* --- the network on both sides of a front end
+ * ------------------------------------------------------ */
 
 static int64_t through(struct front *front, struct net *net, enum trouble trouble,
                        int64_t least_ms, int64_t most_ms)
 {
-    *net = (struct net){.trouble = trouble,
-                        .delay_ns = between(20, 500) * MS,
-                        .budget = between(50, 20000)};
+    *net = (struct net){
+        .trouble = trouble, .delay_ns = between(20, 500) * MS, .budget = between(50, 20000)};
     pause_for(least_ms, most_ms);
     for (int i = 0; i < 50 && net->touched == 0; i++) /* a fault that touches nothing is none */
         task_sleep(100 * MS);
@@ -321,11 +324,19 @@ static int64_t reset_clients(struct front *front)
     return count;
 }
 
-/* --- all of them -------------------------------------------------------------------------------------- */
+/* --- all of them
+ * -------------------------------------------------------------------------------------- */
 
 /* No two faults of one place at a time; FAULT_PROCESS is in the way of all others. */
-enum place { PLACE_FRONT, PLACE_PROCESS, PLACE_NET, PLACE_LINKS, PLACE_MEMORY, PLACE_SCRIPTS,
-             PLACE_CLOCK };
+enum place {
+    PLACE_FRONT,
+    PLACE_PROCESS,
+    PLACE_NET,
+    PLACE_LINKS,
+    PLACE_MEMORY,
+    PLACE_SCRIPTS,
+    PLACE_CLOCK
+};
 
 struct fault {
     const char *name;
@@ -355,7 +366,7 @@ static const struct fault faults[] = {
     {"F10 clients in a black hole", lose_clients, PLACE_FRONT, true, false},
     {"F10 clients delayed", delay_clients, PLACE_FRONT, true, false},
     {"F11 Redis' clock jumps ahead", jump_ahead, PLACE_CLOCK, false, true},
-    {"F11 Redis' clock jumps back", jump_back, PLACE_CLOCK, false, false},
+    {"F11 Redis' clock jumps back", jump_back, PLACE_CLOCK, false, true},
     {"F12 clock drifts", drift, PLACE_FRONT, true, false},
     {"F13 subscriptions killed", kill_subscriptions, PLACE_LINKS, false, false},
     {"F13 connections killed", kill_connections, PLACE_LINKS, false, false},
@@ -476,6 +487,6 @@ void nemesis_run(void *arg)
         hurt_some(fault);
         for (int i = 0; i < FRONTS; i++)
             see_to(&world.fronts[i]);
-        pause_for(1000, 3000);
+        pause_for(1000 * world.pace, 3000 * world.pace);
     }
 }

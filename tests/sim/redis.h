@@ -11,6 +11,7 @@ enum { REDIS_ID_LEN = 40 };
 
 struct lua_State;
 struct redis;
+struct call;
 
 /* A connection, as Redis knows it. */
 struct redis_client {
@@ -45,6 +46,8 @@ struct redis {
     struct redis_script *scripts;
     struct redis_client *clients;
     int64_t last_client_id;
+    /* Is shown every request and its reply; NULL: nobody is. */
+    void (*observer)(const struct call *call, const char *reply, size_t len);
     struct redis_counts counts;
     struct lua_State *lua;
 

@@ -95,7 +95,8 @@ static void run_type(struct call *call)
 static void run_scan(struct call *call)
 {
     struct bytes pattern = bytes_of("*"), type = {0};
-    struct buffer keys = {0}, *reply = call->reply;
+    struct buffer keys = {0};
+    struct call page = *call;
     size_t count = 0;
 
     for (size_t i = 2; i + 1 < call->argc; i += 2) {
@@ -105,19 +106,18 @@ static void run_scan(struct call *call)
             type = call->argv[i + 1];
     }
     keyspace_expire(&call->redis->keys, call->now_ms);
-    call->reply = &keys;
+    page.reply = &keys;
     for (struct value *value = call->redis->keys.values; value; value = value->hh.next) {
         if (fnmatch(pattern.text, value->key, 0) != 0 ||
             (type.text != NULL && !bytes_is_word(type, type_names[value->type])))
             continue;
-        reply_bytes(call, (struct bytes){value->key, value->key_len});
+        reply_bytes(&page, (struct bytes){value->key, value->key_len});
         count++;
     }
-    call->reply = reply;
     reply_count(call, 2);
     reply_bytes(call, bytes_of("0"));
     reply_count(call, count);
-    buffer_add(reply, keys.text, keys.len);
+    buffer_add(call->reply, keys.text, keys.len);
     buffer_release(&keys);
 }
 

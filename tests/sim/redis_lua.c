@@ -142,22 +142,22 @@ static bool reply_field(struct call *call, lua_State *lua, const char *name, cha
 
 static void reply_table(struct call *call, lua_State *lua)
 {
-    struct buffer *reply = call->reply, elements = {0};
+    struct buffer elements = {0};
+    struct call inner = *call;
     size_t count = 0;
 
     if (reply_field(call, lua, "err", '-') || reply_field(call, lua, "ok", '+'))
         return;
-    call->reply = &elements;
+    inner.reply = &elements;
     for (;; count++) {
         lua_rawgeti(lua, -1, (int)count + 1);
         if (lua_isnil(lua, -1))
             break;
-        reply_value(call, lua);
+        reply_value(&inner, lua);
     }
     lua_pop(lua, 1);
-    call->reply = reply;
     reply_count(call, count);
-    buffer_add(reply, elements.text, elements.len);
+    buffer_add(call->reply, elements.text, elements.len);
     buffer_release(&elements);
 }
 

@@ -285,7 +285,11 @@ void redis_receive(struct redis_client *client, const char *text, size_t len)
                             .argc = argc,
                             .argv = argv,
                             .reply = &client->output};
+        size_t before = client->output.len;
         redis_run(&call);
+        if (client->redis->observer != NULL)
+            client->redis->observer(&call, client->output.text + before,
+                                    client->output.len - before);
         buffer_drop(&client->unread, used);
     }
     tell_output(client);

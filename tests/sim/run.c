@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/base/log.h"
+#include "storage/redis/script.h"
 #include "tests/checker/check.h"
 #include "tests/sim/http.h"
 #include "tests/sim/nemesis.h"
@@ -17,7 +18,8 @@ struct world world;
 
 static const struct run_options *the_options;
 
-/* --- what is written down ---------------------------------------------------------------------- */
+/* --- what is written down
+ * ---------------------------------------------------------------------- */
 
 void record(const char *type, const char *format, ...)
 {
@@ -44,7 +46,8 @@ void trace(const char *format, ...)
     putchar('\n');
 }
 
-/* --- the world ------------------------------------------------------------------------------------ */
+/* --- the world
+ * ------------------------------------------------------------------------------------ */
 
 static int64_t redis_clock_us(void *arg)
 {
@@ -52,20 +55,50 @@ static int64_t redis_clock_us(void *arg)
     return EPOCH_US + now_ns() / 1000 + world.redis_jump_us;
 }
 
+static void add_printable(struct buffer *line, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len && line->len < 1000; i++)
+        buffer_add(line, text[i] >= ' ' && text[i] <= '~' ? &text[i] : "|", 1);
+}
+
+static const char *script_name(struct bytes sha)
+{
+    for (int script = 0; script < SCRIPT_COUNT; script++)
+        if (strncmp(script_row(script)->sha1, sha.text, sha.len) == 0)
+            return script_row(script)->name;
+    return "EVAL";
+}
+
+static void show_request(const struct call *call, const char *reply, size_t len)
+{
+    bool is_script = bytes_is_word(call->argv[0], "evalsha") ||
+                     bytes_is_word(call->argv[0], "eval");
+    struct buffer line = {0};
+
+    for (size_t i = is_script ? 3 : 0; i < call->argc; i++) {
+        add_printable(&line, " ", 1);
+        add_printable(&line, call->argv[i].text, call->argv[i].len);
+    }
+    add_printable(&line, "  ->  ", 6);
+    add_printable(&line, reply, len);
+    trace("redis %lld %s%.*s", (long long)call->client->id,
+          is_script ? script_name(call->argv[1]) : "", (int)line.len, line.text);
+    buffer_release(&line);
+}
+
 static void load_config(struct config *config)
 {
-    static char *const argv[] = {"sim",
-                                 "--watchdog-timeout-ms",
-                                 "3000",
-                                 "--max-wait-ms",
-                                 "40000",
-                                 "--retry-window-ms",
-                                 "12000",
-                                 NULL};
     static char *const no_environment[] = {NULL};
-    char error[256];
+    char texts[3][48], error[256];
+    char *const argv[] = {"sim", texts[0], texts[1], texts[2], NULL};
 
-    if (config_load(config, 7, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+    snprintf(texts[0], sizeof(texts[0]), "--watchdog-timeout-ms=%lld",
+             (long long)(WATCHDOG_MS * world.pace));
+    snprintf(texts[1], sizeof(texts[1]), "--max-wait-ms=%lld",
+             (long long)(MAX_WAIT_MS * world.pace));
+    snprintf(texts[2], sizeof(texts[2]), "--retry-window-ms=%lld",
+             (long long)(RETRY_WINDOW_MS * world.pace));
+    if (config_load(config, 4, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
         return;
     fprintf(stderr, "sim: %s\n", error);
     abort();
@@ -76,11 +109,13 @@ static void make_world(void)
     struct config config;
 
     world.seed = the_options->seed;
+    world.pace = world.seed % 2 == 0 ? PACE_SLOW : 1;
     world.prints = the_options->prints;
     log_set_level(world.prints ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     json_object_seed(1);
     load_config(&config);
     redis_init(&world.redis, chance_make(world.seed, "redis"), redis_clock_us, NULL);
+    world.redis.observer = world.prints ? show_request : NULL;
     sockets_init(&world.redis, world.seed);
     http_init(world.seed);
     for (int i = 0; i < FRONTS; i++) {
@@ -88,10 +123,12 @@ static void make_world(void)
         front_start(&world.fronts[i]);
     }
     record("run",
-           "\"seed\":\"%llu\",\"retry_window_ms\":%d,\"watchdog_ms\":%d,\"max_ttl_ms\":%d,"
-           "\"place_ms\":%d,\"permits\":{\"%s\":%d}",
-           (unsigned long long)world.seed, RETRY_WINDOW_MS, WATCHDOG_MS,
-           LEASE_TTL_MAX_MS + WATCHDOG_MS, PLACE_MS, PERMITS_NAME, PERMITS_COUNT);
+           "\"seed\":\"%llu\",\"retry_window_ms\":%lld,\"watchdog_ms\":%lld,"
+           "\"max_ttl_ms\":%lld,\"place_ms\":%d,\"permits\":{\"%s\":%d}",
+           (unsigned long long)world.seed, (long long)(RETRY_WINDOW_MS * world.pace),
+           (long long)(WATCHDOG_MS * world.pace),
+           (long long)((LEASE_TTL_MAX_MS + WATCHDOG_MS) * world.pace), PLACE_MS, PERMITS_NAME,
+           PERMITS_COUNT);
 }
 
 static void direct(void *arg)
@@ -100,13 +137,13 @@ static void direct(void *arg)
 
     (void)arg;
     task_sleep(CLOCK_NS_PER_S);
-    while (!make_permits())
+    while (!make_permits() && !world.is_over)
         task_sleep(100 * CLOCK_NS_PER_MS);
     watch_start();
     int count = clients_start(&over);
     if (the_options->faults != NULL)
         task_start(nemesis_run, NULL, &nemesis_over);
-    task_sleep(the_options->seconds * CLOCK_NS_PER_S);
+    task_sleep(the_options->seconds * world.pace * CLOCK_NS_PER_S);
     world.is_stopping = true;
     while (over < count || (the_options->faults != NULL && nemesis_over == 0))
         task_sleep(100 * CLOCK_NS_PER_MS);
@@ -115,7 +152,19 @@ static void direct(void *arg)
     world.is_over = true;
 }
 
-/* --- what the checker says -------------------------------------------------------------------------- */
+/* A run that does not end by then never will. */
+#define DRAIN_MAX_NS (900 * CLOCK_NS_PER_S)
+
+static bool is_late;
+
+static void give_up(void *arg)
+{
+    (void)arg;
+    is_late = world.is_over = true;
+}
+
+/* --- what the checker says
+ * -------------------------------------------------------------------------- */
 
 /* A run of so many seconds that does less proves little. */
 static void set_bounds(struct bounds *bounds)
@@ -143,6 +192,8 @@ static void check(struct run_result *result)
 
     report_init(&report, &history, out);
     set_bounds(&report.bounds);
+    if (is_late)
+        violation(&report, "END", "the run does not come to its end");
     if (!history_read(&history, in, why, sizeof(why)))
         violation(&report, "HISTORY", "%s", why);
     else
@@ -194,6 +245,8 @@ void run_seed(const struct run_options *options, struct run_result *result)
     make_world();
     if (options->faults != NULL)
         nemesis_choose(options->seed, options->faults);
+    struct timer limit = {.fire = give_up};
+    schedule_in(&limit, (options->seconds * CLOCK_NS_PER_S + DRAIN_MAX_NS) * world.pace);
     task_start(direct, NULL, NULL);
     schedule_run(&world.is_over);
     result->simulated_ms = (now_ns() - began_ns) / CLOCK_NS_PER_MS;

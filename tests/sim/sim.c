@@ -1,13 +1,15 @@
-/* sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] [--faults=WORD|none] [--no-drain] [--trace]
- *     [--history=FILE] [--twice]: N runs, with the seeds from S on, J at a time. Exit status 1: a
- * rule was broken, or the same seed gave two histories. With one seed everything happens in this
- * process, for a debugger. */
+/* sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] [--faults=WORD|none] [--no-drain]
+ * [--trace]
+ *     [--history=FILE] [--twice] [--first]: N runs, with the seeds from S on, J at a time. Exit
+ * status 1: a rule was broken, or the same seed gave two histories. With one seed everything
+ * happens in this process, for a debugger. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,7 +32,7 @@ struct sums {
 
 static struct run_options options = {.seed = 1, .seconds = 40, .faults = "", .drains = true};
 static int64_t seeds = 1, job_count = 1;
-static bool twice;
+static bool twice, only_first;
 static struct sums sums;
 
 static const struct option flags[] = {{"seeds", required_argument, NULL, 'n'},
@@ -41,6 +43,7 @@ static const struct option flags[] = {{"seeds", required_argument, NULL, 'n'},
                                       {"history", required_argument, NULL, 'o'},
                                       {"trace", no_argument, NULL, 'v'},
                                       {"twice", no_argument, NULL, '2'},
+                                      {"first", no_argument, NULL, '1'},
                                       {"no-drain", no_argument, NULL, 'd'},
                                       {NULL, 0, NULL, 0}};
 
@@ -74,6 +77,9 @@ static bool read_flags(int argc, char **argv)
         case '2':
             twice = true;
             break;
+        case '1':
+            only_first = true;
+            break;
         case 'd':
             options.drains = false;
             break;
@@ -89,15 +95,17 @@ static int64_t real_ms(void)
     return (int64_t)(time(NULL)) * 1000;
 }
 
-/* --- many runs ------------------------------------------------------------------------------------ */
+/* --- many runs
+ * ------------------------------------------------------------------------------------ */
 
 static void complain(const struct job *job)
 {
     const struct run_result *result = job->result;
 
-    printf("sim: seed %llu: %s\n%s\nsim: again: build/tests/sim/sim --seed=%llu --seconds=%lld\n",
-           (unsigned long long)job->seed, result->is_over ? result->rules : "the run broke off",
-           result->report, (unsigned long long)job->seed, (long long)options.seconds);
+    printf(
+        "sim: seed %llu: %s\n%s\nsim: again: build/tests/sim/sim --seed=%llu --seconds=%lld\n",
+        (unsigned long long)job->seed, result->is_over ? result->rules : "the run broke off",
+        result->report, (unsigned long long)job->seed, (long long)options.seconds);
 }
 
 static void count(const struct job *job)
@@ -147,12 +155,12 @@ static void start(struct job *job, uint64_t seed, bool is_again, uint64_t wanted
     }
     if (job->pid > 0)
         return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (is_again)
         shift_memory();
     options.seed = seed;
     run_seed(&options, job->result);
-    fflush(stdout);
-    _exit(0);
+    exit(0);
 }
 
 static void run_many(void)
@@ -181,7 +189,9 @@ static void run_many(void)
         bool again = !job->is_again && job->result->is_over &&
                      (twice || (job->seed - options.seed) % TWICE_EVERY == 0);
         count(job);
-        if (again)
+        if (only_first && sums.broken + sums.differ > 0)
+            next = seeds;
+        if (again && !(only_first && sums.broken + sums.differ > 0))
             start(job, job->seed, true, job->result->history_hash);
         else if (next < seeds)
             start(job, options.seed + (uint64_t)next++, false, 0);
@@ -206,7 +216,7 @@ int main(int argc, char **argv)
     if (!read_flags(argc, argv)) {
         fprintf(stderr, "usage: sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] "
                         "[--faults=WORD|none] [--no-drain] [--trace] [--history=FILE] "
-                        "[--twice]\n");
+                        "[--twice] [--first]\n");
         return 2;
     }
     if (seeds == 1 && !twice)

@@ -101,16 +101,19 @@ static void free_if_closed(struct wire *wire)
     free(wire);
 }
 
-/* --- sending --------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------
+ */
 
 static void send_chunk(struct pipe *pipe, enum sign sign, const char *text, size_t len)
 {
     struct chunk *chunk = zalloc(sizeof(*chunk) + len);
-    const struct net *net = pipe->wire->net;
+    struct net *net = pipe->wire->net;
     int64_t at_ns = now_ns() + latency_ns(&chance);
 
-    if (net->trouble == TROUBLE_DELAY)
+    if (net->trouble == TROUBLE_DELAY) {
         at_ns += net->delay_ns;
+        net->touched++;
+    }
     if (at_ns <= pipe->last_ns)
         at_ns = pipe->last_ns + 1;
     chunk->at_ns = pipe->last_ns = at_ns;
@@ -149,7 +152,8 @@ static void reset(struct wire *wire)
         reset_front_end(wire);
 }
 
-/* --- what comes through ------------------------------------------------------------------------ */
+/* --- what comes through
+ * ------------------------------------------------------------------------ */
 
 /* False: it waits until the trouble is over. `*len`: so many bytes of it come through. */
 static bool passes(struct pipe *pipe, size_t *len, bool *is_cut)
@@ -244,6 +248,7 @@ static void on_chunk(void *arg)
 
 static void go_on(struct pipe *pipe)
 {
+    /* cppcheck-suppress ctuuninitvar */
     if (pipe->chunks != NULL && !timer_is_armed(&pipe->timer))
         schedule_at(&pipe->timer, pipe->chunks->at_ns);
 }
@@ -276,7 +281,8 @@ void sockets_stop_redis(bool is_stopped)
     redis_is_stopped = is_stopped;
 }
 
-/* --- Redis' end --------------------------------------------------------------------------------- */
+/* --- Redis' end
+ * --------------------------------------------------------------------------------- */
 
 /* Outside of Redis' own code, which may walk its connections. */
 static void on_killed(void *arg)
@@ -352,7 +358,8 @@ int64_t sockets_reset_all(struct front *front)
     return count;
 }
 
-/* --- the front end's end -------------------------------------------------------------------------- */
+/* --- the front end's end
+ * -------------------------------------------------------------------------- */
 
 uint32_t socket_events(int fd)
 {
@@ -396,7 +403,8 @@ void sockets_close_all(struct front *front)
     }
 }
 
-/* --- what the linker leads here -------------------------------------------------------------------- */
+/* --- what the linker leads here
+ * -------------------------------------------------------------------- */
 
 int __real_socket(int domain, int type, int protocol);
 int __real_connect(int fd, const struct sockaddr *address, socklen_t len);

@@ -29,7 +29,7 @@ static void watch_life(void *arg)
 {
     while (!world.is_over) {
         probe_life(arg);
-        task_sleep(500 * MS);
+        task_sleep(500 * MS * world.pace);
     }
 }
 
@@ -42,7 +42,7 @@ static void keep_permits(void *arg)
         HASH_FIND_STR(world.redis.keys.values, PERMITS_NAME, permits);
         if (permits == NULL)
             make_permits();
-        task_sleep(200 * MS);
+        task_sleep(200 * MS * world.pace);
     }
 }
 
@@ -54,7 +54,8 @@ void watch_start(void)
         task_start(watch_life, &world.fronts[i], NULL);
 }
 
-/* --- after the faults ------------------------------------------------------------------------ */
+/* --- after the faults ------------------------------------------------------------------------
+ */
 
 struct sweep {
     struct caller caller;
@@ -76,15 +77,17 @@ static void sweep_lock(void *arg)
 static void sweep_all(int64_t wait_ms)
 {
     static struct sweep sweeps[LOCK_COUNT];
+    static int round;
     int over = 0;
 
     for (int i = 0; i < LOCK_COUNT; i++) {
         sweeps[i] = (struct sweep){.lock = &lock_names[i], .wait_ms = wait_ms};
-        caller_init(&sweeps[i].caller, "sweep", i);
+        caller_init(&sweeps[i].caller, "sweep", LOCK_COUNT * round + i);
         task_start(sweep_lock, &sweeps[i], &over);
     }
     while (over < LOCK_COUNT)
         task_sleep(10 * MS);
+    round++;
 }
 
 static void note_leak(const char *subject, int number, int64_t now, const char *detail)
@@ -93,7 +96,8 @@ static void note_leak(const char *subject, int number, int64_t now, const char *
 
     if (number >= 0)
         snprintf(of, sizeof(of), " of front end %d", number);
-    record("leak", "\"subject\":\"%s%s\",\"base\":0,\"now\":%lld,\"allowed\":0,\"detail\":\"%s\"",
+    record("leak",
+           "\"subject\":\"%s%s\",\"base\":0,\"now\":%lld,\"allowed\":0,\"detail\":\"%s\"",
            subject, of, (long long)now, detail);
 }
 
@@ -149,9 +153,13 @@ static void check_redis(int64_t longest_ms)
 void drain_run(void)
 {
     /* A place in a fair queue lasts twice its time where Redis was away meanwhile. */
-    int64_t longest_ms = 2 * PLACE_MS + 2000;
+    int64_t longest_ms = (SESSION_TTL_MAX_MS + WATCHDOG_MS) * world.pace;
 
-    sweep_all(longest_ms + 5000 < MAX_WAIT_MS ? longest_ms + 5000 : MAX_WAIT_MS);
+    longest_ms = longest_ms > 2 * PLACE_MS ? longest_ms : 2 * PLACE_MS;
+    sweep_all(longest_ms + 7000);
     check_fronts();
-    check_redis(MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS + 5000);
+    /* A permit of a client that died is taken off by the next one that asks. */
+    task_sleep((LEASE_TTL_MAX_MS + WATCHDOG_MS) * MS * world.pace);
+    sweep_all(longest_ms);
+    check_redis((MAX_WAIT_MS + RETRY_WINDOW_MS) * world.pace + PLACE_MS + 5000);
 }

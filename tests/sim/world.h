@@ -7,8 +7,11 @@
 #include "tests/sim/front.h"
 #include "tests/sim/redis.h"
 
+/* Times of a brisk run. In a slow one all but PLACE_MS, which is the product's own, are `pace`
+ * times as long, and so are those of the clients: the same traffic meets other timers. */
 enum {
     FRONTS = 3,
+    PACE_SLOW = 10,
     RETRY_WINDOW_MS = 12000,
     WATCHDOG_MS = 3000,
     MAX_WAIT_MS = 40000,
@@ -21,6 +24,7 @@ enum {
 
 struct world {
     uint64_t seed;
+    int64_t pace;
     struct redis redis;
     struct front fronts[FRONTS];
     bool is_stopping; /* clients begin nothing new */
