@@ -5,6 +5,7 @@
 # JOBS=1: one test program after the other instead of two more than there are processors
 # MINUTES=60 SEED=7: how long `faults` runs, and which run it is
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
+# RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
 # SEEDS=200 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
@@ -30,11 +31,13 @@ LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 
                      python3-jsonschema lua5.1
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
-BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace
+BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
+PROXY_PACKAGES    := $(RUN_PACKAGES) python3
+PROXIES           := nginx-light haproxy caddy
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3
-SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
+SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 OPENAPI_PACKAGES  := ca-certificates python3-venv
 CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
                      $(if $(filter generator-%,$(CLIENTS)),default-jdk-headless maven)
@@ -105,15 +108,16 @@ SIM_COMPARE    := $(BUILD)/tests/sim/compare
 SIM_REDIS      := $(call objects,$(wildcard tests/sim/redis*.c) $(addprefix tests/sim/,\
                   bytes.c chance.c keyspace.c))
 SIM_OBJECTS    := $(filter-out $(SIM_COMPARE).o,$(call objects,$(wildcard tests/sim/*.c)))
-TEST_OBJECTS := $(FUZZ_TARGETS:%=%.o) $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
+TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
                 $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
                 $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
-                $(SIM_OBJECTS) $(SIM_COMPARE).o
+                $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-topology test-programs interop valgrind lint format \
-        docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs \
-        budgets faults mutants sim sim-compare fuzz fuzz-programs clean always
+.PHONY: all help run test test-cluster test-masters test-topology test-redis-tls test-proxies \
+        test-programs interop valgrind lint format docker-test install clients clients-fast \
+        lint-openapi schemathesis bench bench-programs budgets faults mutants sim sim-compare \
+        fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
@@ -147,7 +151,7 @@ $(E2E_TESTS): %: %.o $(E2E_HARNESS)
 
 $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 	@echo "  LINK  $@"
-	@$(LINK) -o $@ $^
+	@$(LINK) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
 	@echo "  LINK  $@"
@@ -156,6 +160,22 @@ $(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
 $(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
+
+$(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+# The server of test-cluster. To Redis 7 a script that begins with this line may touch the slot of
+# its KEYS only, in keys that it makes itself, too.
+$(BUILD)/rlockd-slots: $(MAIN) $(BUILD)/slots/script.o $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(LINK) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/slots/script.o: storage/redis/script.c $(GEN)/slots/scripts.inc $(BUILD)/flags
+	@echo "  CC    $@"
+	@mkdir -p $(@D)
+	@$(COMPILE) -I$(GEN)/slots $(CPPFLAGS) -c -o $@ $<
+
 
 # The product's own hiredis calls, clock and random bytes come to tests/sim/sockets.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
@@ -169,16 +189,14 @@ $(SIM): $(SIM_OBJECTS) $(CHECKER_RULES) $(BUILD)/librlockd.a
 $(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ -llua5.1 $(LDLIBS) -lm
-$(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
-	@echo "  LINK  $@"
-	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 -include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
 
-$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/script_args.h
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
+    $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
@@ -190,6 +208,14 @@ SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
+
+$(GEN)/scripts_cluster.inc: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@sh storage/scripts/embed.sh cluster-rows $(SCRIPTS) > $@
+
+$(GEN)/slots/scripts.inc: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@SCRIPT_HEAD='#!lua' sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
 
 $(GEN)/script_args.h: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
@@ -226,13 +252,25 @@ test: ## install what is missing, build, run the unit, script and end-to-end tes
 
 test-cluster: ## the end-to-end tests on a Redis Cluster of one server
 	@tests/packages.sh $(TEST_PACKAGES)
-	@$(MAKE) $(SUBMAKE) test-programs
-	@$(TEST_ENVIRONMENT) E2E_REDIS_CLUSTER=1 tests/run.sh $(call chosen,$(E2E_TESTS))
+	@$(MAKE) $(SUBMAKE) test-programs $(BUILD)/rlockd-slots
+	@$(TEST_ENVIRONMENT) RLOCKD_BIN=$(abspath $(BUILD)/rlockd$(SLOTS)) E2E_REDIS_CLUSTER=1 \
+	    $(if $(SLOTS),E2E_SCRIPT_SLOTS=1) \
+	    tests/run.sh $(call chosen,$(E2E_TESTS))
 
 test-topology: ## the end-to-end tests behind Sentinels, and those of failovers
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=sentinel tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-redis-tls: ## the end-to-end tests with TLS to Redis
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-masters: ## the end-to-end tests on a Redis Cluster of three masters
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) E2E_REDIS=cluster3 tests/run.sh $(call chosen,$(E2E_TESTS))
 
 valgrind: ## the end-to-end tests with the server under valgrind
 	@tests/packages.sh $(VALGRIND_PACKAGES)
@@ -261,6 +299,13 @@ clients-fast: ## those of them that need no Java
 lint-openapi: ## the linters of Redocly and Stoplight, and openapi-spec-validator
 	@tests/packages.sh $(OPENAPI_PACKAGES)
 	@tests/clients/lint/run.sh
+
+test-proxies: ## the recipes of examples/proxies before real front ends; RESTARTS=3
+	@tests/packages.sh $(PROXY_PACKAGES)
+	@for proxy in $(PROXIES); do \
+	    tests/packages.sh $$proxy || echo "note: $$proxy cannot be installed"; done
+	@$(MAKE) $(SUBMAKE) all
+	@/usr/bin/python3 tests/proxies/run.py $(BUILD)/rlockd $(if $(RESTARTS),--restarts $(RESTARTS))
 
 schemathesis: ## requests that openapi.yaml permits and forbids, answers against it; SEED=7
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)
@@ -291,6 +336,11 @@ mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word, ONL
 	@/usr/bin/python3 tests/faults/mutants.py $(BUILD) $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED))
 
+fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
+	@tests/packages.sh $(FUZZ_PACKAGES)
+	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
+	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
+
 sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=200 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) $(SIM)
@@ -301,10 +351,6 @@ sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7
 	@tests/packages.sh $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) $(SIM_COMPARE)
 	@$(SIM_COMPARE) redis-server $(or $(SEED),1)
-fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
-	@tests/packages.sh $(FUZZ_PACKAGES)
-	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
-	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
 
 docker-test: ## build the image, run it, take a lock in it
 	@tests/docker/test_docker.sh
@@ -328,6 +374,8 @@ fuzz-programs: $(FUZZ_TARGETS)
 test-programs: all $(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(CHECKER_TEST)
 
 chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
+# Redis 6.2 does not know the line.
+SLOTS = $(shell redis-server --version | grep -q 'v=6' || echo -slots)
 # Sanitized programs are slower: the deadlines of the end-to-end tests grow with them.
 TEST_ENVIRONMENT := RLOCKD_BIN=$(abspath $(BUILD)/rlockd) UBSAN_OPTIONS=print_stacktrace=1 \
                     ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 $(if $(SANITIZE),E2E_PATIENCE=3)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "handlers/lease_reply.h"
+#include "handlers/routes.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
 
@@ -39,6 +40,21 @@ void counter_put(struct http_request *http, enum object_kind kind, const char *f
                        fields.number.value, done, request);
 }
 
+void counter_reply_put(struct lease_request *request, const char *member,
+                       const struct counter_result *result)
+{
+    bool is_new = result->outcome == COUNTER_CREATED;
+
+    if (!is_new && result->outcome != COUNTER_EXISTS) {
+        counter_reply_failure(request, result);
+        return;
+    }
+    json_t *body = counter_json(request);
+    json_object_set_new(body, member, json_integer(result->value));
+    json_object_set_new(body, "created", json_boolean(is_new));
+    http_reply_json(request->http, is_new ? 201 : 200, body);
+}
+
 static void on_deleted(void *arg, const struct counter_result *result)
 {
     struct lease_request *request = arg;
@@ -53,8 +69,9 @@ static void on_deleted(void *arg, const struct counter_result *result)
     http_reply_json(request->http, 200, body);
 }
 
-void counter_delete_request(struct http_request *http, enum object_kind kind)
+void counters_delete(struct http_request *http)
 {
+    enum object_kind kind = http_subject(http);
     struct lease_request *request = counter_request_new(http, kind);
 
     if (request != NULL && request_no_fields(http))
@@ -79,10 +96,10 @@ void counter_reply_busy(struct lease_request *request, int64_t available, const 
     problem_reply(request->http, PROBLEM_LOCKED, body, "%s", detail);
 }
 
-static void reply_unknown(struct lease_request *request)
+static void reply_unknown(struct lease_request *request, enum call_outcome failure)
 {
-    if (request->lease.id[0] != '\0')
-        reply_unavailable(request->http, CALL_UNKNOWN);
+    if (request->lease.id[0] != '\0' || failure == CALL_NOT_REPLICATED)
+        reply_unavailable(request->http, failure);
     else
         problem_reply(request->http, PROBLEM_REDIS_UNAVAILABLE,
                       json_pack("{s:s}", "outcome", "unknown"),
@@ -91,8 +108,8 @@ static void reply_unknown(struct lease_request *request)
 
 static void reply_failed(struct lease_request *request, enum call_outcome failure)
 {
-    if (failure == CALL_UNKNOWN)
-        reply_unknown(request);
+    if (call_is_unknown(failure))
+        reply_unknown(request, failure);
     else
         reply_unavailable(request->http, failure);
 }
@@ -139,7 +156,7 @@ void counter_reply_failure(struct lease_request *request, const struct counter_r
     case COUNTER_REPLAYED:
         break; /* no failures */
     }
-    reply_unknown(request);
+    reply_unknown(request, CALL_UNKNOWN);
 }
 
 void counter_reply_not_acquired(struct lease_request *request,
@@ -148,7 +165,7 @@ void counter_reply_not_acquired(struct lease_request *request,
     if (result->counter != NULL)
         counter_reply_failure(request, result->counter);
     else if (result->outcome == ACQUIRE_UNKNOWN)
-        reply_unknown(request);
+        reply_unknown(request, CALL_UNKNOWN);
     else
         lease_reply_not_acquired(request, result->outcome);
 }

@@ -13,7 +13,9 @@ struct lease_request *counter_request_new(struct http_request *http, enum object
 /* PUT of a semaphore or latch whose number is the required field `field`: 1 to `max`. */
 void counter_put(struct http_request *http, enum object_kind kind, const char *field,
                  int64_t max, counter_done *done);
-void counter_delete_request(struct http_request *http, enum object_kind kind);
+/* The answer to a PUT: `member` of the body is the number that there is. */
+void counter_reply_put(struct lease_request *request, const char *member,
+                       const struct counter_result *result);
 
 /* {"<member of the kind>": name}, to be added to. */
 json_t *counter_json(const struct lease_request *request);

@@ -13,27 +13,12 @@ static void reply_count(struct lease_request *request, int64_t count)
 
 static void on_put(void *arg, const struct counter_result *result)
 {
-    struct lease_request *request = arg;
-    bool is_new = result->outcome == COUNTER_CREATED;
-
-    if (!is_new && result->outcome != COUNTER_EXISTS) {
-        counter_reply_failure(request, result);
-        return;
-    }
-    json_t *body = counter_json(request);
-    json_object_set_new(body, "count", json_integer(result->value));
-    json_object_set_new(body, "created", json_boolean(is_new));
-    http_reply_json(request->http, is_new ? 201 : 200, body);
+    counter_reply_put(arg, "count", result);
 }
 
 void latches_put(struct http_request *http)
 {
     counter_put(http, KIND_LATCH, "count", COUNTER_MAX, on_put);
-}
-
-void latches_delete(struct http_request *http)
-{
-    counter_delete_request(http, KIND_LATCH);
 }
 
 /* --- GET ---------------------------------------------------------------------------------- */

@@ -224,26 +224,63 @@ void lease_reply_waiting(struct lease_request *request)
 
 /* --- failures ----------------------------------------------------------------------------- */
 
-void reply_unavailable(struct http_request *http, enum call_outcome failure)
+static void reply_quarantine(struct http_request *http)
 {
-    struct handler_context *context = http_context(http);
-    json_t *members = json_pack("{s:s}", "outcome",
-                                failure == CALL_UNKNOWN ? "unknown" : "not-executed");
+    const struct handler_context *context = http_context(http);
+    int64_t left_ms = lock_store_quarantine_ms(context->store);
+    char seconds[24];
+
+    snprintf(seconds, sizeof(seconds), "%" PRId64, left_ms / 1000 + 1);
+    http_reply_header(http, "Retry-After", seconds);
+    problem_reply(http, PROBLEM_REDIS_UNAVAILABLE,
+                  json_pack("{s:s, s:s, s:I}", "outcome", "not-executed", "reason",
+                            "quarantine", "retry_after_ms", (json_int_t)left_ms),
+                  "Redis may have lost leases that still run: until they have ended, leases "
+                  "are renewed and released, not granted");
+}
+
+static void reply_refused(struct http_request *http)
+{
+    const struct handler_context *context = http_context(http);
+    json_t *members = json_pack("{s:s}", "outcome", "not-executed");
     const char *why_not;
 
-    if (failure == CALL_OUT_OF_MEMORY)
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
-                      "Redis is out of memory: nothing was changed; leases can be renewed and "
-                      "released");
-    else if (failure == CALL_UNKNOWN)
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
-                      "Redis did not answer: ask again with the same token");
-    else if (!topology_is_ready(context->topology, &why_not))
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s",
-                      why_not);
-    else
+    if (topology_is_ready(context->topology, &why_not))
         problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
                       "Redis refused the command: nothing was changed");
+    else
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s",
+                      why_not);
+}
+
+void reply_unavailable(struct http_request *http, enum call_outcome failure)
+{
+    switch (failure) {
+    case CALL_OUT_OF_MEMORY:
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE,
+                      json_pack("{s:s}", "outcome", "not-executed"),
+                      "Redis is out of memory: nothing was changed; leases can be renewed and "
+                      "released");
+        return;
+    case CALL_QUARANTINE:
+        reply_quarantine(http);
+        return;
+    case CALL_NOT_REPLICATED:
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE,
+                      json_pack("{s:s, s:s}", "outcome", "unknown", "reason", "not-replicated"),
+                      "too few replicas have confirmed this: a failover may undo it, and a "
+                      "grant is withdrawn; ask again with the same token");
+        return;
+    case CALL_UNKNOWN:
+        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, json_pack("{s:s}", "outcome", "unknown"),
+                      "Redis did not answer: ask again with the same token");
+        return;
+    case CALL_DONE:
+    case CALL_WRONG_TYPE:
+    case CALL_NOT_EXECUTED:
+        break;
+    }
+    reply_refused(http);
 }
 
 void reply_retry_after(struct http_request *http, json_t *members, int64_t remaining_ms)

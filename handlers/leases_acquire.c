@@ -21,14 +21,19 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
     case ACQUIRE_REFUSED:
         lease_reply_failure(request, result->lease);
         return;
+    case ACQUIRE_NOT_EXECUTED:
+    case ACQUIRE_UNKNOWN:
+        if (result->lease != NULL) {
+            lease_reply_failure(request, result->lease);
+            return;
+        }
+        break;
     case ACQUIRE_TOO_MANY_WAITERS:
     case ACQUIRE_MAY_NOT_WAIT:
     case ACQUIRE_DRAINING:
-    case ACQUIRE_NOT_EXECUTED:
-    case ACQUIRE_UNKNOWN:
-        lease_reply_not_acquired(request, result->outcome);
-        return;
+        break;
     }
+    lease_reply_not_acquired(request, result->outcome);
 }
 
 /* --- locks -------------------------------------------------------------------------------- */
@@ -106,9 +111,8 @@ static bool read_lease(struct lease_request *request, bool token_required,
     return true;
 }
 
-static void acquire_lock(struct http_request *http, bool token_required)
+static void acquire_lock(struct lease_request *request, bool token_required)
 {
-    struct lease_request *request = lease_request_new(http, KIND_LOCK);
     struct lease_fields fields = {0};
 
     if (lease_request_name(request) &&
@@ -116,9 +120,8 @@ static void acquire_lock(struct http_request *http, bool token_required)
         lease_request_acquire(request, &fields.wait_ms, on_acquired);
 }
 
-static void acquire_set(struct http_request *http, bool token_required)
+static void acquire_set(struct lease_request *request, bool token_required)
 {
-    struct lease_request *request = lease_request_new(http, KIND_SET_LOCK);
     char names[LOCKS_MAX][FIELD_TEXT_SIZE];
     struct lease_fields fields = {.locks.names = names};
 
@@ -129,24 +132,24 @@ static void acquire_set(struct http_request *http, bool token_required)
     lease_request_acquire(request, &fields.wait_ms, on_acquired);
 }
 
-void locks_put(struct http_request *http)
+static void acquire(struct http_request *http, bool token_required)
 {
-    acquire_lock(http, true);
+    struct lease_request *request = lease_request_new(http, http_subject(http));
+
+    if (kind_row(request->lease.kind)->family == FAMILY_SET)
+        acquire_set(request, token_required);
+    else
+        acquire_lock(request, token_required);
 }
 
-void locks_post(struct http_request *http)
+void leases_put(struct http_request *http)
 {
-    acquire_lock(http, false);
+    acquire(http, true);
 }
 
-void multi_locks_put(struct http_request *http)
+void leases_post(struct http_request *http)
 {
-    acquire_set(http, true);
-}
-
-void multi_locks_post(struct http_request *http)
-{
-    acquire_set(http, false);
+    acquire(http, false);
 }
 
 /* --- permits ------------------------------------------------------------------------------ */

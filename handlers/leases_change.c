@@ -53,11 +53,11 @@ static void start(struct lease_request *request, bool spend,
 }
 
 /* NULL: refused. */
-static struct lease_request *read_lease(struct http_request *http, enum object_kind kind)
+static struct lease_request *read_lease(struct http_request *http)
 {
-    struct lease_request *request = lease_request_new(http, kind);
+    struct lease_request *request = lease_request_new(http, http_subject(http));
 
-    if (kind_row(kind)->family != FAMILY_SET && !lease_request_name(request))
+    if (kind_row(request->lease.kind)->family != FAMILY_SET && !lease_request_name(request))
         return NULL;
     return lease_request_token(request, true) ? request : NULL;
 }
@@ -81,9 +81,9 @@ static void send_renew(struct lease_request *request)
     lease_renew(request->context->store, &request->lease, on_renewed, request);
 }
 
-static void renew(struct http_request *http, enum object_kind kind)
+void leases_patch(struct http_request *http)
 {
-    struct lease_request *request = read_lease(http, kind);
+    struct lease_request *request = read_lease(http);
     struct lease_fields fields = {0};
 
     if (request == NULL ||
@@ -91,21 +91,6 @@ static void renew(struct http_request *http, enum object_kind kind)
         return;
     lease_request_set_ttl(request, &fields.ttl_ms, true); /* if it has a session */
     start(request, false, send_renew);
-}
-
-void locks_patch(struct http_request *http)
-{
-    renew(http, KIND_LOCK);
-}
-
-void multi_locks_patch(struct http_request *http)
-{
-    renew(http, KIND_SET_LOCK);
-}
-
-void permits_patch(struct http_request *http)
-{
-    renew(http, KIND_PERMIT);
 }
 
 /* --- release ------------------------------------------------------------------------------ */
@@ -122,30 +107,18 @@ static void on_released(void *arg, const struct lease_result *result)
 
 static void send_release(struct lease_request *request)
 {
-    lease_release(request->context->store, &request->lease, on_released, request);
+    struct handler_context *context = request->context;
+
+    if (!acquire_hand_over(context->acquirer, &request->lease, on_released, request))
+        lease_release(context->store, &request->lease, on_released, request);
 }
 
-static void release(struct http_request *http, enum object_kind kind)
+void leases_delete(struct http_request *http)
 {
-    struct lease_request *request = read_lease(http, kind);
+    struct lease_request *request = read_lease(http);
 
     if (request != NULL && request_no_fields(http))
         start(request, true, send_release);
-}
-
-void locks_delete(struct http_request *http)
-{
-    release(http, KIND_LOCK);
-}
-
-void multi_locks_delete(struct http_request *http)
-{
-    release(http, KIND_SET_LOCK);
-}
-
-void permits_delete(struct http_request *http)
-{
-    release(http, KIND_PERMIT);
 }
 
 /* --- get a set ---------------------------------------------------------------------------- */
@@ -169,7 +142,7 @@ static void send_get(struct lease_request *request)
 
 void multi_locks_get(struct http_request *http)
 {
-    struct lease_request *request = read_lease(http, KIND_SET_LOCK);
+    struct lease_request *request = read_lease(http);
 
     if (request != NULL && request_no_fields(http))
         start(request, false, send_get);

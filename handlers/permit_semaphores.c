@@ -87,8 +87,3 @@ void permit_semaphores_get(struct http_request *http)
     if (request != NULL && request_no_fields(http))
         permits_get(request->context->store, lease_name(&request->lease), on_got, request);
 }
-
-void permit_semaphores_delete(struct http_request *http)
-{
-    counter_delete_request(http, KIND_PERMIT);
-}

@@ -8,23 +8,20 @@
 const struct route *routes_table(void);
 size_t routes_count(void);
 
-/* leases_acquire.c, leases_change.c, locks_look.c, locks_operator.c */
-void locks_put(struct http_request *request);
-void locks_post(struct http_request *request);
-void locks_patch(struct http_request *request);
-void locks_delete(struct http_request *request);
+/* Leases of the kind that is the subject of the route, of a lock, a set of locks or a permit:
+ * leases_acquire.c, leases_change.c */
+void leases_put(struct http_request *request);
+void leases_post(struct http_request *request);
+void leases_patch(struct http_request *request);
+void leases_delete(struct http_request *request);
+void permits_put(struct http_request *request);
+void multi_locks_get(struct http_request *request);
+
+/* locks_look.c, locks_operator.c */
 void locks_get(struct http_request *request);
 void locks_list(struct http_request *request);
 void locks_force_unlock(struct http_request *request);
 void locks_check_fencing_token(struct http_request *request);
-
-/* Several locks at once, of which the handlers check the names: leases_acquire.c,
- * leases_change.c */
-void multi_locks_put(struct http_request *request);
-void multi_locks_post(struct http_request *request);
-void multi_locks_patch(struct http_request *request);
-void multi_locks_delete(struct http_request *request);
-void multi_locks_get(struct http_request *request);
 
 /* sessions.c, session_keep_alive.c */
 void sessions_post(struct http_request *request);
@@ -33,27 +30,24 @@ void sessions_list(struct http_request *request);
 void sessions_delete(struct http_request *request);
 void sessions_keep_alive(struct http_request *request);
 
+/* Semaphores, permit semaphores and latches, whichever is the subject: counters.c */
+void counters_delete(struct http_request *request);
+
 /* semaphores.c */
 void semaphores_put(struct http_request *request);
 void semaphores_get(struct http_request *request);
 void semaphores_acquire(struct http_request *request);
 void semaphores_release(struct http_request *request);
 void semaphores_drain(struct http_request *request);
-void semaphores_delete(struct http_request *request);
 
-/* permit_semaphores.c, leases_acquire.c, leases_change.c */
+/* permit_semaphores.c */
 void permit_semaphores_put(struct http_request *request);
 void permit_semaphores_get(struct http_request *request);
-void permit_semaphores_delete(struct http_request *request);
-void permits_put(struct http_request *request);
-void permits_patch(struct http_request *request);
-void permits_delete(struct http_request *request);
 
 /* latches.c */
 void latches_put(struct http_request *request);
 void latches_get(struct http_request *request);
 void latches_count_down(struct http_request *request);
-void latches_delete(struct http_request *request);
 
 /* operations.c */
 void operations_root(struct http_request *request);

@@ -28,16 +28,7 @@ static void reply_moved(struct lease_request *request, const char *state,
 
 static void on_put(void *arg, const struct counter_result *result)
 {
-    struct lease_request *request = arg;
-    bool is_new = result->outcome == COUNTER_CREATED;
-
-    if (!is_new && result->outcome != COUNTER_EXISTS) {
-        counter_reply_failure(request, result);
-        return;
-    }
-    json_t *body = available_json(request, result);
-    json_object_set_new(body, "created", json_boolean(is_new));
-    http_reply_json(request->http, is_new ? 201 : 200, body);
+    counter_reply_put(arg, "available", result);
 }
 
 void semaphores_put(struct http_request *http)
@@ -64,11 +55,6 @@ void semaphores_get(struct http_request *http)
 
     if (request != NULL && request_no_fields(http))
         semaphore_get(request->context->store, lease_name(&request->lease), on_got, request);
-}
-
-void semaphores_delete(struct http_request *http)
-{
-    counter_delete_request(http, KIND_SEMAPHORE);
 }
 
 /* --- acquire and drain -------------------------------------------------------------------- */

@@ -82,6 +82,9 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
         json_array_append_new(lost, json);
     }
     keep_alive->told_count = view->loss_count;
+    for (size_t i = 0; i < view->unknown_count; i++)
+        json_array_append_new(
+            lost, json_pack("{s:s, s:s}", "lease_id", view->unknown[i], "reason", "unknown"));
     return lost;
 }
 
@@ -124,7 +127,8 @@ static void on_looked(void *arg, const struct session_view *view)
 {
     struct keep_alive *keep_alive = arg;
     struct handler_context *context = keep_alive->context;
-    bool is_over = view->outcome != SESSION_OPEN || view->loss_count > 0 || context->draining ||
+    bool is_over = view->outcome != SESSION_OPEN || view->loss_count > 0 ||
+                   view->unknown_count > 0 || context->draining ||
                    loop_now_ns(context->loop) >= keep_alive->deadline_ns;
 
     keep_alive->looking = false;

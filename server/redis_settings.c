@@ -6,7 +6,6 @@
 
 #include "storage/redis/prepare.h"
 #include "storage/redis/tls_session.h"
-#include "storage/topology/topology.h"
 
 enum { ERROR_SIZE = 512 };
 
@@ -27,11 +26,10 @@ static int refuse(const char *format, ...)
 int redis_settings_parse_url(struct redis_url *url, const char *text)
 {
     char error[ERROR_SIZE];
-    const char *fault = error;
 
     if (redis_url_parse(url, text, error, sizeof(error)) == 0)
-        fault = topology_unsupported(url);
-    return fault == NULL ? 0 : refuse("--redis (RLOCKD_REDIS): %s", fault);
+        return 0;
+    return refuse("--redis (RLOCKD_REDIS): %s", error);
 }
 
 /* A user and a password's file, from flags. `what`: "--redis" or "--redis-sentinel". */

@@ -27,6 +27,10 @@
 #define DRAIN_MAX_NS (3 * CLOCK_NS_PER_S)
 /* For the last answers to leave. */
 #define DRAIN_REPLY_NS (1 * CLOCK_NS_PER_S)
+/* For requests of connections that were accepted last. */
+#define DRAIN_DOOR_NS (50 * CLOCK_NS_PER_MS)
+/* How long the first requests wait for the first connection to Redis. */
+#define OPEN_MAX_NS (1 * CLOCK_NS_PER_S)
 
 struct worker {
     struct worker_shared *shared;
@@ -44,9 +48,9 @@ struct worker {
     struct http_server *http;
     struct handler_context context;
     atomic_bool drain_wanted;
-    int64_t drain_at_ns, drain_started_ns;
+    int64_t drain_at_ns, drain_started_ns, door_closed_ns;
     struct loop_hook drain_hook;
-    struct timer drain_timer;
+    struct timer drain_timer, open_timer;
     struct lock_probe probe;
     bool ready; /* reaches Redis */
 };
@@ -72,6 +76,8 @@ static void on_redis_up(void *arg)
     struct worker *worker = arg;
 
     note_readiness(worker);
+    if (worker->ready)
+        http_open(worker->http);
     lock_store_redis_is_up(worker->store);
     acquirer_redis_is_up(worker->acquirer);
     session_watch_notify_all(worker->session_watch);
@@ -95,6 +101,13 @@ static void begin_drain(struct worker *worker)
     session_watch_notify_all(worker->session_watch);
 }
 
+static void on_open_timer(void *arg)
+{
+    struct worker *worker = arg;
+
+    http_open(worker->http);
+}
+
 static void on_drain_timer(void *arg)
 {
     (void)arg; /* the turn that it makes is all: on_turn() looks */
@@ -115,6 +128,20 @@ static bool is_delayed(struct worker *worker)
     return true;
 }
 
+/* True when nobody is left to serve: after the last who came before the door was closed. */
+static bool is_served_out(struct worker *worker, bool is_idle)
+{
+    int64_t now_ns = loop_now_ns(worker->loop);
+
+    if (worker->door_closed_ns != 0)
+        return is_idle && now_ns - worker->door_closed_ns >= DRAIN_DOOR_NS;
+    if (is_idle && now_ns - worker->drain_started_ns >= DRAIN_MIN_NS) {
+        http_close_door(worker->http);
+        worker->door_closed_ns = now_ns;
+    }
+    return false;
+}
+
 static void on_turn(void *arg)
 {
     struct worker *worker = arg;
@@ -131,7 +158,7 @@ static void on_turn(void *arg)
     bool idle = http_busy(worker->http) == 0 && lock_store_pending(worker->store) == 0;
     if (passed_ns >= DRAIN_MAX_NS)
         topology_stop(worker->topology); /* everything that still waits for it ends now */
-    if ((idle && passed_ns >= DRAIN_MIN_NS) || passed_ns >= DRAIN_MAX_NS + DRAIN_REPLY_NS)
+    if (is_served_out(worker, idle) || passed_ns >= DRAIN_MAX_NS + DRAIN_REPLY_NS)
         loop_stop(worker->loop);
     else
         timer_arm(loop_timers(worker->loop), &worker->drain_timer, now_ns + DRAIN_MIN_NS / 10);
@@ -260,6 +287,9 @@ struct worker *worker_new(struct worker_shared *shared, int listen_fd)
         return NULL;
     }
     fill_context(worker);
+    worker->open_timer = (struct timer){.fire = on_open_timer, .arg = worker};
+    timer_arm(loop_timers(worker->loop), &worker->open_timer,
+              loop_now_ns(worker->loop) + OPEN_MAX_NS);
     worker->drain_timer = (struct timer){.fire = on_drain_timer, .arg = worker};
     worker->drain_hook = (struct loop_hook){.run = on_turn, .arg = worker};
     loop_hook_add(worker->loop, &worker->drain_hook);

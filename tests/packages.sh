@@ -34,6 +34,7 @@ fi
 echo "Installing Debian packages:$missing"
 case $missing in
     *redis-server*) echo "(Debian also starts a Redis on port 6379; rlockd leaves it alone)" ;;
+    *nginx*) echo "(Debian also starts an nginx on port 80; the tests leave it alone)" ;;
 esac
 $become_root apt-get update -q || echo "note: apt-get update failed, trying without it" >&2
 # shellcheck disable=SC2086 # two lists of words

@@ -67,6 +67,10 @@ static const struct setting settings[] = {
     {"fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "N", KIND_INT64, FIELD(fencing_ttl_ms), 0,
      INT64_C(31536000000), "86400000",
      "how long a lock's last fencing token is remembered; 0: for ever"},
+    {"quarantine-ms", "RLOCKD_QUARANTINE_MS", "N", KIND_INT64, FIELD(quarantine_ms), 0,
+     INT64_C(86400000), "0",
+     "how long no lease is granted after Redis came back as another process, which may have\n"
+     "lost some; 0: not at all"},
     {"key-prefix", "RLOCKD_KEY_PREFIX", "TEXT", KIND_TEXT, FIELD(key_prefix),
      FITTING(0, key_prefix), "",
      "put before every lock's name in Redis (Redisson's NameMapper)"},

@@ -97,6 +97,17 @@ void loop_hook_add(struct loop *loop, struct loop_hook *hook)
     loop->hooks_tail = &hook->next;
 }
 
+void loop_hook_remove(struct loop *loop, struct loop_hook *hook)
+{
+    struct loop_hook **place = &loop->hooks;
+
+    while (*place != hook)
+        place = &(*place)->next;
+    *place = hook->next;
+    if (loop->hooks_tail == &hook->next)
+        loop->hooks_tail = place;
+}
+
 struct timers *loop_timers(struct loop *loop)
 {
     return &loop->timers;

@@ -38,6 +38,8 @@ int loop_watch_change(struct loop *loop, struct loop_watch *watch, uint32_t epol
 void loop_watch_remove(struct loop *loop, struct loop_watch *watch);
 
 void loop_hook_add(struct loop *loop, struct loop_hook *hook);
+/* Not from within a hook. */
+void loop_hook_remove(struct loop *loop, struct loop_hook *hook);
 
 /* Timers of this loop, to be armed from its own thread. */
 struct timers *loop_timers(struct loop *loop);

@@ -16,6 +16,12 @@ struct metric_row {
         "rlockd_http_cut_off_total", "counter", "HTTP connections closed by this server."      \
     }
 
+#define REDIRECTION                                                                            \
+    {                                                                                          \
+        "rlockd_redis_redirections_total", "counter",                                          \
+            "Calls that a node of a Redis Cluster sent elsewhere or refused for now."          \
+    }
+
 static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_GRANTS] = {"rlockd_grants_total", "counter", "Leases granted."},
     [METRIC_CONFIRMATIONS] = {"rlockd_confirmations_total", "counter",
@@ -30,6 +36,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                               "Requests that had to wait for a lock."},
     [METRIC_WAITS_GRANTED] = {"rlockd_waits_granted_total", "counter",
                               "Waits that ended with the lock."},
+    [METRIC_HAND_OVERS] = {"rlockd_hand_overs_total", "counter",
+                           "Locks granted to a waiter by the release before."},
     [METRIC_WAITS_ENDED] = {"rlockd_waits_ended_total", "counter",
                             "Waits that ended without the lock."},
     [METRIC_WAITERS_GONE] = {"rlockd_waiters_gone_total", "counter",
@@ -65,6 +73,15 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                               "Commands whose outcome nobody can know."},
     [METRIC_REDIS_FAILOVERS] = {"rlockd_redis_failovers_total", "counter",
                                 "Times that another server was found to be the master."},
+    [METRIC_REDIS_MOVED] = REDIRECTION,
+    [METRIC_REDIS_ASKED] = REDIRECTION,
+    [METRIC_REDIS_TRIED_AGAIN] = REDIRECTION,
+    [METRIC_CLUSTER_MAPS] = {"rlockd_redis_cluster_maps_total", "counter",
+                             "Maps of a Redis Cluster's slots that were read."},
+    [METRIC_REDIS_DATA_LOSSES] =
+        {"rlockd_redis_data_losses_total", "counter",
+         "Times that Redis came back without data that it had, as each "
+         "worker saw it."},
     [METRIC_CUT_OFF_SILENT] = CUT_OFF,
     [METRIC_CUT_OFF_IDLE] = CUT_OFF,
     [METRIC_CUT_OFF_SLOW_SENDER] = CUT_OFF,
@@ -78,12 +95,22 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
                                     "Acquisitions of unknown outcome still to be resolved."},
     [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
+    [METRIC_QUARANTINED] = {"rlockd_quarantined", "gauge",
+                            "Workers that grant no leases, since Redis may have lost some."},
     [METRIC_SENTINELS] = {"rlockd_sentinels", "gauge",
                           "Sentinels known, counted by each worker."},
+    [METRIC_CLUSTER_NODES] = {"rlockd_redis_cluster_nodes", "gauge",
+                              "Masters of the Redis Cluster that have slots, for each worker."},
+    [METRIC_CLUSTER_SLOTS] = {"rlockd_redis_cluster_slots", "gauge",
+                              "Slots of the Redis Cluster whose master can be reached, of "
+                              "16384 for each worker."},
 };
 
 /* What tells metrics of one name apart; they follow each other. */
 static const char *const labels[METRIC_COUNT] = {
+    [METRIC_REDIS_MOVED] = "kind=\"moved\"",
+    [METRIC_REDIS_ASKED] = "kind=\"ask\"",
+    [METRIC_REDIS_TRIED_AGAIN] = "kind=\"tryagain\"",
     [METRIC_CUT_OFF_SILENT] = "reason=\"silent\"",
     [METRIC_CUT_OFF_IDLE] = "reason=\"idle\"",
     [METRIC_CUT_OFF_SLOW_SENDER] = "reason=\"slow-sender\"",

@@ -31,10 +31,10 @@ bool auth_hash_equals(const unsigned char a[AUTH_HASH_LEN],
 
 static int hex_value(char c)
 {
-    static const char digits[] = "0123456789abcdef";
-    const char *digit = c != '\0' ? strchr(digits, c | 0x20) : NULL;
-
-    return digit != NULL ? (int)(digit - digits) : -1;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20; /* lower case */
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 bool auth_hash_parse(const char *text, unsigned char hash[AUTH_HASH_LEN])

@@ -446,47 +446,16 @@ struct http_server *http_start(const struct http_options *options)
     server->tick = (struct timer){.fire = on_tick, .arg = server};
     server->turn = (struct loop_hook){.run = on_turn, .arg = server};
     server->daemon = start_daemon(server);
-    if (server->daemon == NULL)
-        goto fail;
+    if (server->daemon == NULL) {
+        log_write(LOG_LEVEL_ERROR, "HTTP could not be started", NULL);
+        free(server);
+        return NULL;
+    }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon,
                                                            MHD_DAEMON_INFO_EPOLL_FD);
     server->epoll = (struct loop_watch){
         .fd = info->epoll_fd, .ready = on_readable, .arg = server};
-    if (loop_watch_add(options->loop, &server->epoll, EPOLLIN) != 0)
-        goto fail;
     loop_hook_add(options->loop, &server->turn);
     on_sweep(server);
     return server;
-
-fail:
-    log_write(LOG_LEVEL_ERROR, "HTTP could not be started", NULL);
-    if (server->daemon != NULL)
-        MHD_stop_daemon(server->daemon);
-    free(server);
-    return NULL;
-}
-
-void http_drain(struct http_server *server)
-{
-    server->draining = true;
-}
-
-size_t http_busy(const struct http_server *server)
-{
-    return server->busy;
-}
-
-void http_stop(struct http_server *server)
-{
-    /* libmicrohttpd aborts the process when a connection is still suspended here: hence the
-     * contract that every handler has answered, and the run that takes up what was resumed. */
-    server->stopping = true;
-    MHD_run(server->daemon);
-    loop_watch_remove(server->options.loop, &server->epoll);
-    timer_cancel(loop_timers(server->options.loop), &server->sweep);
-    timer_cancel(loop_timers(server->options.loop), &server->tick);
-    MHD_stop_daemon(server->daemon);
-    log_buffer_flush(server->options.log);
-    http_pools_release(server);
-    free(server);
 }

@@ -45,11 +45,15 @@ struct http_options {
     struct log_buffer *log;
 };
 
-/* NULL after one log line. The options' pointers must outlive the server. */
+/* NULL after one log line. The options' pointers must outlive the server. Connections wait in
+ * the kernel until http_open(). */
 struct http_server *http_start(const struct http_options *options);
+void http_open(struct http_server *server);
 /* From now on every answer closes its connection. New connections are still accepted, so that a
  * release that is under way gets through. */
 void http_drain(struct http_server *server);
+/* From now on new connections are refused; open ones are served. Once, after http_drain(). */
+void http_close_door(struct http_server *server);
 /* Requests handed to a handler and not answered yet, or answered and not sent yet. */
 size_t http_busy(const struct http_server *server);
 /* Closes what is open and frees the server. Every handler must have answered before. */
@@ -83,6 +87,8 @@ const char *http_header(const struct http_request *request, enum http_header hea
 /* The i-th path parameter, decoded: 1 to HTTP_NAME_MAX bytes of UTF-8 without control
  * characters. */
 const char *http_param(const struct http_request *request, size_t i);
+/* `subject` of the request's route. */
+int http_subject(const struct http_request *request);
 /* The raw query, "" when there is none. */
 const char *http_query(const struct http_request *request);
 const char *http_body(const struct http_request *request, size_t *len);

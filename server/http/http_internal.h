@@ -139,7 +139,7 @@ struct http_server {
     struct http_large large;
     size_t busy;     /* requests in HANDLED, ANSWERED or QUEUED */
     size_t unparked; /* of these, handled ones whose connection is not suspended */
-    bool readable, run_wanted, draining, stopping;
+    bool is_open, readable, run_wanted, draining, stopping;
 };
 
 /* http.c */

@@ -109,6 +109,11 @@ const char *http_header(const struct http_request *request, enum http_header hea
     return request->headers[header];
 }
 
+int http_subject(const struct http_request *request)
+{
+    return request->server->options.routes[request->route].subject;
+}
+
 const char *http_param(const struct http_request *request, size_t i)
 {
     assert(i < ROUTE_PARAMS && request->params[i] != NULL);

@@ -28,6 +28,7 @@ struct route {
     const char *method, *path;
     enum route_access access;
     void (*handle)(struct http_request *request);
+    int subject;     /* what a handler of several routes is asked about: see http_subject() */
     bool is_listing; /* its answers may be large: only a few are made at a time */
 };
 

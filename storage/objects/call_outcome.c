@@ -7,7 +7,7 @@ enum call_outcome call_outcome_of(const struct redis_result *result)
     case REDIS_DONE:
         return CALL_DONE;
     case REDIS_UNKNOWN:
-        return CALL_UNKNOWN;
+        return result->refusal == REDIS_NOT_REPLICATED ? CALL_NOT_REPLICATED : CALL_UNKNOWN;
     case REDIS_REFUSED:
         break;
     }
@@ -16,4 +16,9 @@ enum call_outcome call_outcome_of(const struct redis_result *result)
     if (result->refusal == REDIS_REFUSED_OUT_OF_MEMORY)
         return CALL_OUT_OF_MEMORY;
     return CALL_NOT_EXECUTED;
+}
+
+bool call_is_unknown(enum call_outcome outcome)
+{
+    return outcome == CALL_UNKNOWN || outcome == CALL_NOT_REPLICATED;
 }

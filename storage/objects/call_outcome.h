@@ -2,6 +2,8 @@
 #ifndef RLOCKD_STORAGE_OBJECTS_CALL_OUTCOME_H
 #define RLOCKD_STORAGE_OBJECTS_CALL_OUTCOME_H
 
+#include <stdbool.h>
+
 #include "storage/redis/call.h"
 
 enum call_outcome {
@@ -9,8 +11,13 @@ enum call_outcome {
     CALL_WRONG_TYPE,    /* not executed: a key is of another type */
     CALL_OUT_OF_MEMORY, /* not executed: Redis has no memory for more */
     CALL_NOT_EXECUTED,
-    CALL_UNKNOWN /* nobody can know: ask again with the same token */
+    CALL_QUARANTINE,     /* not executed: Redis may have lost leases that still run */
+    CALL_NOT_REPLICATED, /* executed, but a failover may undo it: as good as unknown */
+    CALL_UNKNOWN         /* nobody can know: ask again with the same token */
 };
+
+/* Whether something may have been done. */
+bool call_is_unknown(enum call_outcome outcome);
 
 enum call_outcome call_outcome_of(const struct redis_result *result);
 

@@ -3,10 +3,10 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "storage/objects/lease_families.h"
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/reply_word.h"
 
 /* --- a call and its reply ----------------------------------------------------------------- */
 
@@ -22,31 +22,22 @@ struct counter_call {
     void *arg;
 };
 
-struct reply_word {
-    const char *word;
-    enum counter_outcome outcome;
-};
-
 static const struct reply_word reply_words[] = {
-    {"granted", COUNTER_GRANTED},   {"created", COUNTER_CREATED},
-    {"released", COUNTER_RELEASED}, {"counted", COUNTER_RELEASED},
-    {"replayed", COUNTER_REPLAYED}, {"exists", COUNTER_EXISTS},
-    {"busy", COUNTER_BUSY},         {"looked", COUNTER_SHOWN},
-    {"deleted", COUNTER_DELETED},   {"missing", COUNTER_MISSING},
-    {"reused", COUNTER_REUSED},     {"too-large", COUNTER_TOO_LARGE},
-    {"too-many", COUNTER_TOO_MANY}, {"wrong-kind", COUNTER_WRONG_KIND},
+    {"granted", COUNTER_GRANTED, METRIC_COUNT},
+    {"created", COUNTER_CREATED, METRIC_COUNT},
+    {"released", COUNTER_RELEASED, METRIC_COUNT},
+    {"counted", COUNTER_RELEASED, METRIC_COUNT},
+    {"replayed", COUNTER_REPLAYED, METRIC_COUNT},
+    {"exists", COUNTER_EXISTS, METRIC_COUNT},
+    {"busy", COUNTER_BUSY, METRIC_COUNT},
+    {"looked", COUNTER_SHOWN, METRIC_COUNT},
+    {"deleted", COUNTER_DELETED, METRIC_COUNT},
+    {"missing", COUNTER_MISSING, METRIC_COUNT},
+    {"reused", COUNTER_REUSED, METRIC_COUNT},
+    {"too-large", COUNTER_TOO_LARGE, METRIC_COUNT},
+    {"too-many", COUNTER_TOO_MANY, METRIC_COUNT},
+    {"wrong-kind", COUNTER_WRONG_KIND, METRIC_COUNT},
 };
-
-static const struct reply_word *find_reply_word(const struct redis_value *reply)
-{
-    size_t len;
-    const char *word = value_text(value_at(reply, 0), &len);
-
-    for (size_t i = 0; i < sizeof(reply_words) / sizeof(reply_words[0]); i++)
-        if (strcmp(reply_words[i].word, word) == 0)
-            return &reply_words[i];
-    return NULL;
-}
 
 static void count(const struct counter_call *call, enum counter_outcome outcome)
 {
@@ -70,12 +61,13 @@ static void read_reply(struct counter_result *out, const struct counter_call *ca
         out->outcome = COUNTER_WRONG_KIND;
     if (out->failure != CALL_DONE)
         return;
-    const struct reply_word *row = find_reply_word(reply);
+    const struct reply_word *row = reply_word_find(
+        reply_words, sizeof(reply_words) / sizeof(reply_words[0]), reply);
     if (row == NULL) { /* not one of our scripts' replies: something else sits there */
         out->failure = CALL_UNKNOWN;
         return;
     }
-    out->outcome = row->outcome;
+    out->outcome = (enum counter_outcome)row->outcome;
     out->value = value_integer(value_at(reply, 1));
     if (call->second == PERMITS)
         out->permits = value_integer(value_at(reply, 2));
@@ -94,7 +86,7 @@ static enum attempt_outcome attempt_outcome_of(const struct counter_result *resu
     case COUNTER_BUSY:
         return ATTEMPT_BUSY;
     case COUNTER_FAILED:
-        if (result->failure == CALL_UNKNOWN)
+        if (call_is_unknown(result->failure))
             return ATTEMPT_UNKNOWN;
         return result->failure == CALL_NOT_EXECUTED ? ATTEMPT_NOT_EXECUTED : ATTEMPT_REFUSED;
     case COUNTER_CREATED:
@@ -205,6 +197,20 @@ static void make_channel(struct key *channel, enum object_kind kind, struct key_
              counter.len, NULL);
 }
 
+/* Every script that waits begins with these ARGV. */
+_Static_assert((int)SEMAPHORE_ACQUIRE_ARG_ATTEMPT == (int)LATCH_AWAIT_ARG_ATTEMPT &&
+                   (int)SEMAPHORE_ACQUIRE_ARG_REGISTERED == (int)LATCH_AWAIT_ARG_REGISTERED,
+               "scripts that wait begin with the same ARGV");
+
+static void fill_attempt(struct store_call *call, const struct lock_store *store,
+                         const struct lease *request, const struct attempt *attempt)
+{
+    call_string(call, LATCH_AWAIT_ARG_ATTEMPT, request->attempt);
+    call_number(call, LATCH_AWAIT_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, LATCH_AWAIT_ARG_WAIT_MS, attempt->wait_ms);
+    call_flag(call, LATCH_AWAIT_ARG_REGISTERED, attempt->registered);
+}
+
 /* --- every kind --------------------------------------------------------------------------- */
 
 void counter_create(struct lock_store *store, enum object_kind kind, const char *name,
@@ -254,12 +260,9 @@ void semaphore_try(struct lock_store *store, const struct lease *request,
     struct store_call *call = call_begin(store, kind_row(request->kind)->try);
 
     fill_request_keys(call, request);
+    fill_attempt(call, store, request, attempt);
     call_number(call, SEMAPHORE_ACQUIRE_ARG_PERMITS, request->permits);
     call_string(call, SEMAPHORE_ACQUIRE_ARG_KEY_ID, request->id);
-    call_string(call, SEMAPHORE_ACQUIRE_ARG_ATTEMPT, request->attempt);
-    call_number(call, SEMAPHORE_ACQUIRE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
-    call_number(call, SEMAPHORE_ACQUIRE_ARG_WAIT_MS, attempt->wait_ms);
-    call_flag(call, SEMAPHORE_ACQUIRE_ARG_REGISTERED, attempt->registered);
     send_attempt(call, call_new(store, METRIC_SEMAPHORE_ACQUIRES, PERMITS, arg), done);
 }
 
@@ -297,10 +300,7 @@ void latch_try(struct lock_store *store, const struct lease *request,
     struct store_call *call = call_begin(store, kind_row(request->kind)->try);
 
     fill_keys(call, lease_name(request), LATCH_AWAIT_KEYS);
-    call_string(call, LATCH_AWAIT_ARG_ATTEMPT, request->attempt);
-    call_number(call, LATCH_AWAIT_ARG_WINDOW_MS, store->options.config->retry_window_ms);
-    call_number(call, LATCH_AWAIT_ARG_WAIT_MS, attempt->wait_ms);
-    call_flag(call, LATCH_AWAIT_ARG_REGISTERED, attempt->registered);
+    fill_attempt(call, store, request, attempt);
     send_attempt(call, call_new(store, METRIC_COUNT, WAITERS, arg), done);
 }
 

@@ -45,7 +45,8 @@ enum key_kind {
     KEY_KINDS
 };
 
-/* Channels that have one name each. */
+/* A key and channels that have one name each. */
+#define KEY_MARKER "rlockd:marker"
 #define CHANNEL_LEASES "rlockd:leases"
 #define CHANNEL_SESSIONS "rlockd:sessions"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "storage/objects/session_home.h"
+#include "storage/objects/set_names.h"
 
 struct lease_call {
     struct lock_store *store;
@@ -28,7 +29,7 @@ static enum attempt_outcome attempt_outcome_of(const struct lease_result *result
     case LEASE_BUSY:
         return ATTEMPT_BUSY;
     case LEASE_FAILED:
-        if (result->failure == CALL_UNKNOWN)
+        if (call_is_unknown(result->failure))
             return ATTEMPT_UNKNOWN;
         return result->failure == CALL_NOT_EXECUTED ? ATTEMPT_NOT_EXECUTED : ATTEMPT_REFUSED;
     case LEASE_RELEASED:
@@ -148,6 +149,9 @@ static void on_reply(void *arg, const struct redis_result *result)
 
     lease_reading_read(&reading, call->store, &call->lease, call->tried != NULL, result);
     tell_session(call, &reading);
+    if (reading.result.outcome == LEASE_RELEASED &&
+        kind_row(call->lease.kind)->family == FAMILY_SET)
+        set_names_end(call->store, call->lease.id);
     if (needs_check(call, &reading))
         check_session(call, &reading);
     else
@@ -186,6 +190,10 @@ void lease_renewal_send(struct lock_store *store, struct store_call *call,
 {
     struct lease_call *lease_call = call_new(store, lease, arg);
 
+    call_string(call, RENEW_ARG_LEASE_ID, lease->id);
+    call_number(call, RENEW_ARG_TTL_MS, lease->ttl_ms);
+    call_number(call, RENEW_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_flag(call, RENEW_ARG_WATCHDOG, lease->watchdog);
     lease_call->done = done;
     lease_call->is_renewal = true;
     call_send(call, on_reply, lease_call);

@@ -19,7 +19,8 @@ struct lease_reading {
 /* Sends what was filled. A lease that was lost is reported to its session. */
 void lease_call_send(struct lock_store *store, struct store_call *call,
                      const struct lease *lease, lease_done *done, void *arg);
-/* The same for a renewal: a lease with a session holds only if its session is open. */
+/* The same for a renewal, whose ARGV, those of renew.lua, are filled in here. A lease with a
+ * session holds only if its session is open. */
 void lease_renewal_send(struct lock_store *store, struct store_call *call,
                         const struct lease *lease, lease_done *done, void *arg);
 /* The same for an attempt to get the lease. */

@@ -51,7 +51,7 @@ static void fail(struct prepare_call *call, enum call_outcome failure)
         .outcome = LEASE_FAILED, .failure = failure, .remaining_ms = -1};
     struct preparation failed = {.session_name = "", .lease = &result};
 
-    failed.outcome = failure == CALL_UNKNOWN        ? PREPARE_UNKNOWN
+    failed.outcome = call_is_unknown(failure)       ? PREPARE_UNKNOWN
                      : failure == CALL_NOT_EXECUTED ? PREPARE_NOT_EXECUTED
                                                     : PREPARE_REFUSED;
     finish(call, &failed);
@@ -80,7 +80,7 @@ static void on_bound(void *arg, const struct session_binding *binding)
         refuse(call, &result);
         return;
     case SESSION_BIND_FAILED:
-        if (binding->failure == CALL_UNKNOWN)
+        if (call_is_unknown(binding->failure))
             lease_unprepare(call->store, &call->lease);
         fail(call, binding->failure);
         return;

@@ -5,12 +5,7 @@
 
 #include "server/base/text.h"
 #include "storage/objects/lease_call.h"
-
-struct reply_word {
-    const char *word;
-    enum lease_outcome outcome;
-    enum metric metric; /* METRIC_COUNT: not counted */
-};
+#include "storage/objects/reply_word.h"
 
 static const struct reply_word reply_words[] = {
     {"granted", LEASE_GRANTED, METRIC_GRANTS},
@@ -28,17 +23,6 @@ static const struct reply_word reply_words[] = {
     {"gone", LEASE_ENDED, METRIC_COUNT},
     {"lost", LEASE_ENDED, METRIC_COUNT},
 };
-
-static const struct reply_word *find_reply_word(const struct redis_value *reply)
-{
-    size_t len;
-    const char *word = value_text(value_at(reply, 0), &len);
-
-    for (size_t i = 0; i < sizeof(reply_words) / sizeof(reply_words[0]); i++)
-        if (strcmp(reply_words[i].word, word) == 0)
-            return &reply_words[i];
-    return NULL;
-}
 
 /* A reply that is being read. */
 struct reader {
@@ -237,12 +221,13 @@ void lease_reading_read(struct lease_reading *reading, const struct lock_store *
         out->outcome = LEASE_WRONG_KIND;
     if (out->failure != CALL_DONE || read_bare_reply(&reader))
         return;
-    const struct reply_word *row = find_reply_word(result->reply);
+    const struct reply_word *row = reply_word_find(
+        reply_words, sizeof(reply_words) / sizeof(reply_words[0]), result->reply);
     if (row == NULL) { /* not one of our scripts' replies: something else sits there */
         out->failure = CALL_UNKNOWN;
         return;
     }
-    out->outcome = row->outcome;
+    out->outcome = (enum lease_outcome)row->outcome;
     if (row->metric != METRIC_COUNT)
         metrics_add(store->options.metrics, row->metric, 1);
     read_details(&reader);

@@ -6,6 +6,7 @@
 
 #include "storage/objects/lease_families.h"
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/quarantine.h"
 #include "storage/objects/set_names.h"
 
 struct family {
@@ -28,7 +29,10 @@ static const struct family *family_of(const struct lease *lease)
 void attempt_send(struct lock_store *store, const struct lease *lease,
                   const struct attempt *attempt, attempt_done *done, void *arg)
 {
-    family_of(lease)->try(store, lease, attempt, done, arg);
+    if (kind_row(lease->kind)->family != FAMILY_LATCH && lock_store_quarantine_ms(store) > 0)
+        attempt_hold_back(store, lease, done, arg);
+    else
+        family_of(lease)->try(store, lease, attempt, done, arg);
 }
 
 void lease_renew(struct lock_store *store, const struct lease *lease, lease_done *done,

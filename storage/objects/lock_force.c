@@ -2,10 +2,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "storage/objects/grant_find.h"
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/reply_word.h"
 
 struct force_call {
     struct lock_store *store;
@@ -13,34 +13,22 @@ struct force_call {
     void *arg;
     char name[LOCK_NAME_SIZE];
     char only[FENCING_TOKEN_SIZE];
-    bool is_found; /* the reader that has the token */
 };
 
-struct reply_word {
-    const char *word;
-    enum force_outcome outcome;
+/* "search": there is more to do. */
+enum { FORCE_SEARCH = -1 };
+
+static const struct reply_word reply_words[] = {
+    {"unlocked", FORCE_UNLOCKED, METRIC_FORCED}, {"free", FORCE_FREE, METRIC_COUNT},
+    {"stale", FORCE_STALE, METRIC_COUNT},        {"wrong-kind", FORCE_WRONG_KIND, METRIC_COUNT},
+    {"search", FORCE_SEARCH, METRIC_COUNT},
 };
-
-static const struct reply_word reply_words[] = {{"unlocked", FORCE_UNLOCKED},
-                                                {"free", FORCE_FREE},
-                                                {"stale", FORCE_STALE},
-                                                {"wrong-kind", FORCE_WRONG_KIND}};
-
-static enum force_outcome outcome_of(const char *word)
-{
-    for (size_t i = 0; i < sizeof(reply_words) / sizeof(reply_words[0]); i++)
-        if (strcmp(reply_words[i].word, word) == 0)
-            return reply_words[i].outcome;
-    return FORCE_FAILED;
-}
 
 static void finish(struct force_call *force, enum force_outcome outcome,
                    enum call_outcome failure)
 {
     const struct force_result out = {.outcome = outcome, .failure = failure};
 
-    if (outcome == FORCE_UNLOCKED)
-        metrics_add(force->store->options.metrics, METRIC_FORCED, 1);
     force->done(force->arg, &out);
     free(force);
 }
@@ -50,22 +38,24 @@ static void on_found(void *arg, const struct grant_found *found);
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct force_call *force = arg;
-    enum force_outcome outcome = FORCE_FAILED;
     enum call_outcome failure = call_outcome_of(result);
-    size_t len;
 
-    if (failure == CALL_WRONG_TYPE) {
-        outcome = FORCE_WRONG_KIND;
-    } else if (failure == CALL_DONE) {
-        const char *word = value_text(value_at(result->reply, 0), &len);
-        if (strcmp(word, "search") == 0 && !force->is_found) {
-            grant_find(force->store, force->name, force->only, on_found, force);
-            return;
-        }
-        failure = CALL_UNKNOWN; /* unless the word is one of our script's */
-        outcome = outcome_of(word);
+    if (failure != CALL_DONE) {
+        finish(force, failure == CALL_WRONG_TYPE ? FORCE_WRONG_KIND : FORCE_FAILED, failure);
+        return;
     }
-    finish(force, outcome, failure);
+    const struct reply_word *row = reply_word_find(
+        reply_words, sizeof(reply_words) / sizeof(reply_words[0]), result->reply);
+    if (row == NULL) { /* not one of our script's replies: something else sits there */
+        finish(force, FORCE_FAILED, CALL_UNKNOWN);
+        return;
+    }
+    if (row->metric != METRIC_COUNT)
+        metrics_add(force->store->options.metrics, row->metric, 1);
+    if (row->outcome == FORCE_SEARCH)
+        grant_find(force->store, force->name, force->only, on_found, force);
+    else
+        finish(force, (enum force_outcome)row->outcome, CALL_DONE);
 }
 
 /* `holder`: of the grant that is to be freed, where readers hold the lock; or NULL. */
@@ -89,12 +79,10 @@ static void on_found(void *arg, const struct grant_found *found)
 {
     struct force_call *force = arg;
 
-    if (found->outcome == CALL_DONE && found->holder[0] != '\0') {
-        force->is_found = true;
+    if (found->outcome == CALL_DONE && found->holder[0] != '\0')
         send_force(force, found->holder);
-    } else {
+    else
         finish(force, found->outcome == CALL_DONE ? FORCE_STALE : FORCE_FAILED, found->outcome);
-    }
 }
 
 void lock_force(struct lock_store *store, const char *name, const char *only,

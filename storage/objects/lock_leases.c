@@ -22,8 +22,10 @@ static bool is_set(const struct lease *lease)
 
 /* --- acquire ------------------------------------------------------------------------------ */
 
-static int64_t fencing_ttl_ms(const struct config *config, int64_t keep_ms)
+int64_t lock_fencing_ttl_ms(const struct lock_store *store, int64_t keep_ms)
 {
+    const struct config *config = store->options.config;
+
     if (config->fencing_ttl_ms == 0)
         return 0; /* for ever */
     return config->fencing_ttl_ms > keep_ms ? config->fencing_ttl_ms : keep_ms;
@@ -46,7 +48,7 @@ static void fill_request(struct store_call *call, const struct lock_store *store
     call_number(call, ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
     call_text(call, ACQUIRE_ARG_RECORD_TEXT, record->text, record->len);
     call_number(call, ACQUIRE_ARG_KEEP_MS, keep_ms);
-    call_number(call, ACQUIRE_ARG_FENCING_TTL_MS, fencing_ttl_ms(config, keep_ms));
+    call_number(call, ACQUIRE_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
     if (wait_ms != 0)
         call_number(call, ACQUIRE_ARG_WAIT_MS, wait_ms);
     if (lease->token != TOKEN_RECORDED)
@@ -111,10 +113,6 @@ void lock_renew(struct lock_store *store, const struct lease *lease, lease_done 
     struct store_call *call = call_begin(store, kind_row(lease->kind)->renew);
 
     fill_keys(call, lease, RENEW_KEYS, RENEW_KEY_RECORD, RENEW_KEY_COUNTER);
-    call_string(call, RENEW_ARG_LEASE_ID, lease->id);
-    call_number(call, RENEW_ARG_TTL_MS, lease->ttl_ms);
-    call_number(call, RENEW_ARG_WINDOW_MS, store->options.config->retry_window_ms);
-    call_flag(call, RENEW_ARG_WATCHDOG, lease->watchdog);
     lease_renewal_send(store, call, lease, done, arg);
 }
 

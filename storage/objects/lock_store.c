@@ -9,6 +9,7 @@
 #include "server/base/text.h"
 #include "storage/objects/lease_call.h"
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/marker.h"
 
 void lock_store_attempt_id(struct lock_store *store, char attempt[ATTEMPT_ID_SIZE])
 {
@@ -39,6 +40,11 @@ enum names_fitness lock_store_check_names(const struct lock_store *store,
             return NAMES_ARE_IN_SEVERAL_SLOTS;
     }
     return NAMES_FIT;
+}
+
+int64_t lock_store_quarantine_ms(const struct lock_store *store)
+{
+    return marker_quarantine_ms(store->marker);
 }
 
 /* --- keys of an older version ------------------------------------------------------------- */
@@ -74,6 +80,7 @@ static void look_for_old_keys(struct lock_store *store)
 
 void lock_store_redis_is_up(struct lock_store *store)
 {
+    marker_redis_is_up(store->marker);
     if (!store->looked_for_old_keys)
         look_for_old_keys(store);
     withdrawals_retry(store);
@@ -93,8 +100,14 @@ struct lock_store *lock_store_new(const struct lock_store_options *options)
         return NULL;
     }
     lease_calls_init(store);
+    store->refuse_held_back = (struct timer){.fire = held_back_refuse, .arg = store};
     store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
     store->retry_unbindings = (struct timer){.fire = unbindings_retry, .arg = store};
+    store->marker = marker_new(store);
+    if (store->marker == NULL) {
+        lock_store_free(store);
+        return NULL;
+    }
     return store;
 }
 
@@ -102,6 +115,10 @@ void lock_store_free(struct lock_store *store)
 {
     timer_cancel(loop_timers(store->options.loop), &store->retry_withdrawals);
     timer_cancel(loop_timers(store->options.loop), &store->retry_unbindings);
+    if (store->marker != NULL)
+        marker_free(store->marker);
+    timer_cancel(loop_timers(store->options.loop), &store->refuse_held_back);
+    held_back_refuse(store);
     withdrawals_release(store);
     unbindings_release(store);
     pool_release(&store->calls);

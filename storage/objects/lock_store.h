@@ -51,6 +51,9 @@ enum names_fitness {
 enum names_fitness lock_store_check_names(const struct lock_store *store,
                                           const char *const *names, size_t count);
 
+/* For how long no lease is granted, since Redis may have lost some; 0: leases are granted. */
+int64_t lock_store_quarantine_ms(const struct lock_store *store);
+
 /* To be called when Redis is usable again. */
 void lock_store_redis_is_up(struct lock_store *store);
 
@@ -72,6 +75,13 @@ typedef void lock_force_done(void *arg, const struct force_result *result);
 /* `only`: a fencing token as text, "*" for any grant, "" for whatever there is. */
 void lock_force(struct lock_store *store, const char *name, const char *only,
                 lock_force_done *done, void *arg);
+
+/* What PTTL says: ms for which the lock is held; or one of these. */
+enum { LOCK_TTL_NONE = -1, LOCK_TTL_FREE = -2, LOCK_TTL_UNKNOWN = -3 };
+
+typedef void lock_ttl_done(void *arg, int64_t ttl_ms);
+
+void lock_ttl(struct lock_store *store, const char *name, lock_ttl_done *done, void *arg);
 
 /* --- reading -------------------------------------------------------------------------------
  */

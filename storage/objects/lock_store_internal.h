@@ -11,6 +11,7 @@
 struct withdrawal;
 struct unbinding;
 struct watchdog;
+struct held_back;
 
 struct lock_store {
     struct lock_store_options options;
@@ -23,6 +24,9 @@ struct lock_store {
     struct unbinding *unbindings; /* the same */
     struct timer retry_unbindings;
     struct watchdog *watchdog; /* NULL: it does not run */
+    struct marker *marker;
+    struct held_back *held_back; /* attempts that are refused for a quarantine */
+    struct timer refuse_held_back;
 };
 
 /* When a lease that the watchdog has just renewed is due again: Redisson's third. */
@@ -43,6 +47,10 @@ int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
 void withdrawals_release(struct lock_store *store);
 /* Sends again what Redis has not confirmed. */
 void withdrawals_retry(void *store);
+
+/* quarantine.c */
+/* Refuses the attempts that were held back. */
+void held_back_refuse(void *store);
 
 /* session_unbind.c */
 void unbindings_release(struct lock_store *store);

@@ -5,6 +5,11 @@
 _Static_assert((int)PERMIT_RENEW_KEY_RECORD == (int)PERMIT_ACQUIRE_KEY_RECORD &&
                    (int)PERMIT_RELEASE_KEY_WAITERS == (int)PERMIT_ACQUIRE_KEY_WAITERS,
                "scripts of permits take the same KEYS");
+_Static_assert((int)PERMIT_RENEW_ARG_LEASE_ID == (int)RENEW_ARG_LEASE_ID &&
+                   (int)PERMIT_RENEW_ARG_TTL_MS == (int)RENEW_ARG_TTL_MS &&
+                   (int)PERMIT_RENEW_ARG_WINDOW_MS == (int)RENEW_ARG_WINDOW_MS &&
+                   (int)PERMIT_RENEW_ARG_WATCHDOG == (int)RENEW_ARG_WATCHDOG,
+               "renewals take the same ARGV");
 
 /* `count`: so many of the KEYS of permit_acquire.lua. */
 static void fill_keys(struct store_call *call, const struct lease *lease, size_t count)
@@ -45,10 +50,6 @@ void permit_renew(struct lock_store *store, const struct lease *lease, lease_don
     struct store_call *call = call_begin(store, kind_row(lease->kind)->renew);
 
     fill_keys(call, lease, PERMIT_RENEW_KEYS);
-    call_string(call, PERMIT_RENEW_ARG_LEASE_ID, lease->id);
-    call_number(call, PERMIT_RENEW_ARG_TTL_MS, lease->ttl_ms);
-    call_number(call, PERMIT_RENEW_ARG_WINDOW_MS, store->options.config->retry_window_ms);
-    call_flag(call, PERMIT_RENEW_ARG_WATCHDOG, lease->watchdog);
     lease_renewal_send(store, call, lease, done, arg);
 }
 

@@ -7,6 +7,7 @@
 #include "server/base/text.h"
 #include "storage/objects/lease_visits.h"
 #include "storage/objects/session_internal.h"
+#include "storage/objects/set_names.h"
 
 enum worked_off { NOT_WORKED_OFF, WORKED_OFF_HELD, WORKED_OFF_NOT_HELD };
 
@@ -79,7 +80,12 @@ static void finish(struct end_call *call, struct session_view *view)
 static void on_visited(void *arg, size_t i, const struct redis_result *result)
 {
     struct end_call *call = arg;
+    char lease_id[LEASE_ID_SIZE];
 
+    if (result->outcome == REDIS_DONE && lease_ref_is_set(&call->refs[i])) {
+        lease_ref_id(&call->refs[i], lease_id);
+        set_names_end(call->store, lease_id);
+    }
     if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1) {
         call->worked_off[i] = WORKED_OFF_HELD;
     } else if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE) {

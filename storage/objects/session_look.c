@@ -71,6 +71,28 @@ static void show_lease(const struct look_call *call, size_t i, struct session_le
     out->kind = record->kind;
 }
 
+static bool has_ref(const struct lease_ref *refs, size_t count, const char *lease_id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(refs[i].text, lease_id, LEASE_ID_SIZE - 1) == 0)
+            return true;
+    return false;
+}
+
+/* Moves what the client holds and the session does not know to the front of `held`. */
+static void find_unknown(struct look_call *call)
+{
+    for (size_t i = 0; i < call->held_count; i++) {
+        if (has_ref(call->refs, call->count, call->held[i]) ||
+            has_ref(call->lost, call->lost_count, call->held[i]))
+            continue;
+        if (i != call->view.unknown_count)
+            memcpy(call->held[call->view.unknown_count], call->held[i], LEASE_ID_SIZE);
+        call->view.unknown_count++;
+    }
+    call->view.unknown = (const char(*)[LEASE_ID_SIZE])call->held;
+}
+
 static void show(struct look_call *call)
 {
     struct session_lease_view *leases = calloc(call->count + 1, sizeof(*leases));
@@ -85,6 +107,7 @@ static void show(struct look_call *call)
     view->losses = call->losses;
     view->loss_count = call->loss_count;
     view->name = call->name;
+    find_unknown(call);
     call->done(call->arg, view);
     for (size_t i = 0; i < view->lease_count; i++)
         lock_names_unref(leases[i].locks);

@@ -50,6 +50,10 @@ struct session_view {
     size_t lease_count, loss_count;
     const struct session_lease_view *leases;
     const struct session_loss_view *losses; /* not told yet */
+    /* Leases that the keep-alive named as held and the session has not, nor has lost: Redis
+     * lost them, or they were released a moment ago. */
+    size_t unknown_count;
+    const char (*unknown)[LEASE_ID_SIZE];
 };
 
 typedef void session_done(void *arg, const struct session_view *view);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/text.h"
 #include "storage/objects/lock_store_internal.h"
 
 struct names_call {
@@ -86,6 +87,26 @@ void set_names_extend(struct lock_store *store, const struct lease_ref *ref, int
     /* Behind the id and a blank a ref has the names as they are kept. */
     send_names(call_new(store, lease_id, NULL, NULL), ref->text + LEASE_ID_SIZE,
                ref->len - LEASE_ID_SIZE, keep_ms, on_kept);
+}
+
+static void on_shortened(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result; /* should it have failed, the names stay as long as the lease would have */
+}
+
+void set_names_end(struct lock_store *store, const char *lease_id)
+{
+    struct key key;
+    char window_ms[TEXT_INT64_SIZE];
+
+    key_make(&key, KEY_SET, lease_id, strlen(lease_id), NULL);
+    size_t window_len = text_format_int64(window_ms, store->options.config->retry_window_ms);
+    const char *argv[] = {"PEXPIRE", key.text, window_ms};
+    const size_t lens[] = {7, key.len, window_len};
+    const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
+    const struct redis_tag tag = redis_tag_of(key.text, key.len);
+    topology_command(store->options.topology, &tag, &command, on_shortened, NULL);
 }
 
 /* --- finding names ------------------------------------------------------------------------ */

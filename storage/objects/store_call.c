@@ -80,6 +80,11 @@ void call_key(struct store_call *call, size_t at, enum key_kind kind, struct key
     args_key(&call->args, at, text, len);
 }
 
+void call_fixed_key(struct store_call *call, size_t at, const char *key)
+{
+    args_key(&call->args, at, key, strlen(key));
+}
+
 void call_text(struct store_call *call, size_t at, const char *text, size_t len)
 {
     args_text(&call->args, at, text, len);

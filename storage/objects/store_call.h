@@ -30,6 +30,8 @@ struct key_base call_base(const char *text);
 /* `id`: see key_write(). */
 void call_key(struct store_call *call, size_t at, enum key_kind kind, struct key_base of,
               const char *id);
+/* A key that is one and the same for all. */
+void call_fixed_key(struct store_call *call, size_t at, const char *key);
 /* The texts must stay until the call is sent. */
 void call_text(struct store_call *call, size_t at, const char *text, size_t len);
 void call_string(struct store_call *call, size_t at, const char *text);

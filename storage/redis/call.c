@@ -16,7 +16,8 @@ enum {
     GATHER_MAX = 8,      /* commands in one write */
     COMMAND_SIZE = 4096, /* most commands are shorter, and need no memory of their own */
     CALL_BLOCK = 1024,   /* most calls are smaller */
-    LOGGED_ERROR_SIZE = 257
+    LOGGED_ERROR_SIZE = 257,
+    SHARD_COMMAND_SIZE = 1024 /* SUNSUBSCRIBE and a channel */
 };
 
 void redis_link_calls_init(struct redis_link *link)
@@ -53,10 +54,15 @@ void redis_link_watch_deadline(struct redis_link *link)
 static int send_script_as(struct redis_call *call, const char *verb, const char *body,
                           size_t body_len);
 
+static const struct script_row *row_of(const struct redis_link *link, enum script script)
+{
+    return link->options.is_cluster_node ? script_row_of_cluster(script) : script_row(script);
+}
+
 /* Redis has forgotten the script (a restart, SCRIPT FLUSH): nothing was executed. */
 static bool resend_as_eval(struct redis_call *call, const char *error)
 {
-    const struct script_row *row = script_row(call->script);
+    const struct script_row *row = row_of(call->link, call->script);
 
     if (call->args_len == 0 || strncmp(error, "NOSCRIPT", 8) != 0)
         return false;
@@ -123,6 +129,8 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg)
         if (resend_as_eval(call, reply->str))
             return;
         result.outcome = redis_sort_error(reply->str, &result.refusal);
+        if (link->options.is_cluster_node && redis_is_moving(reply->str))
+            result.outcome = REDIS_REFUSED;
         if (result.outcome == REDIS_UNKNOWN)
             log_unexpected(reply->str);
         if (strncmp(redis_error_cause(reply->str), "MISCONF", 7) == 0)
@@ -237,7 +245,7 @@ static void await_reply(struct redis_call *call)
 
 static int send_script(struct redis_call *call)
 {
-    const struct script_row *row = script_row(call->script);
+    const struct script_row *row = row_of(call->link, call->script);
 
     if (send_script_as(call, "EVALSHA", row->sha1, strlen(row->sha1)) != REDIS_OK)
         return -1;
@@ -281,7 +289,7 @@ void redis_link_script(struct redis_link *link, const struct script_call *script
 int redis_link_send_probe(struct redis_link *link, const struct script_args *args, bool as_text,
                           redis_done *done)
 {
-    const struct script_row *row = script_row(SCRIPT_PROBE);
+    const struct script_row *row = row_of(link, SCRIPT_PROBE);
     struct redis_call *call = call_new(link, args, done, link);
 
     call->script = SCRIPT_PROBE;
@@ -339,6 +347,23 @@ bool redis_link_refuses_writes(const struct redis_link *link)
 
 /* --- pub/sub ------------------------------------------------------------------------------ */
 
+static enum link_push push_of(const char *kind)
+{
+    static const char *const kinds[] = {
+        [LINK_PUSH_SUBSCRIBED] = "subscribe",
+        [LINK_PUSH_UNSUBSCRIBED] = "unsubscribe",
+        [LINK_PUSH_MESSAGE] = "message",
+        [LINK_PUSH_SHARD_SUBSCRIBED] = "ssubscribe",
+        [LINK_PUSH_SHARD_UNSUBSCRIBED] = "sunsubscribe",
+        [LINK_PUSH_SHARD_MESSAGE] = "smessage",
+    };
+    enum link_push push = LINK_PUSH_SUBSCRIBED;
+
+    while (push < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[push], kind) != 0)
+        push++;
+    return push;
+}
+
 static void on_push(redisAsyncContext *context, void *raw, void *arg)
 {
     struct redis_link *link = arg;
@@ -355,14 +380,9 @@ static void on_push(redisAsyncContext *context, void *raw, void *arg)
     const char *kind = value_text(value_at(raw, 0), &kind_len);
     const char *channel = value_text(value_at(raw, 1), &channel_len);
     const char *payload = value_text(value_at(raw, 2), &payload_len);
-    enum link_push push = LINK_PUSH_MESSAGE;
-    if (strcmp(kind, "subscribe") == 0)
-        push = LINK_PUSH_SUBSCRIBED;
-    else if (strcmp(kind, "unsubscribe") == 0)
-        push = LINK_PUSH_UNSUBSCRIBED;
-    else if (strcmp(kind, "message") != 0)
-        return;
-    link->pushed(link->pushed_arg, push, channel, channel_len, payload, payload_len);
+    enum link_push push = push_of(kind);
+    if (push <= LINK_PUSH_SHARD_MESSAGE)
+        link->pushed(link->pushed_arg, push, channel, channel_len, payload, payload_len);
 }
 
 void redis_link_on_push(struct redis_link *link, redis_link_pushed *pushed,
@@ -394,4 +414,35 @@ int redis_link_subscribe(struct redis_link *link, const char *channel, size_t le
 int redis_link_unsubscribe(struct redis_link *link, const char *channel, size_t len)
 {
     return send_subscription(link, "UNSUBSCRIBE", channel, len);
+}
+
+/* hiredis knows no channels of a shard. Their messages have the form of all messages, and it
+ * gives them to the callback of the channel of the same name that is no shard's. A callback of
+ * the command's own would never be called, and never be freed. */
+static int send_in_shard(struct redis_link *link, const char *verb, const char *channel,
+                         size_t len)
+{
+    char command[REDIS_COUNT_SIZE + 2 * REDIS_ARGUMENT_EXTRA + SHARD_COMMAND_SIZE];
+
+    if (!redis_link_is_up(link) || strlen(verb) + len > SHARD_COMMAND_SIZE)
+        return -1;
+    char *end = redis_format_count(command, 2);
+    end = redis_format_argument(end, verb, strlen(verb));
+    end = redis_format_argument(end, channel, len);
+    metrics_add(link->options.metrics, METRIC_REDIS_COMMANDS, 1);
+    if (redisAppendFormattedCommand(&link->context->c, command, (size_t)(end - command)) !=
+        REDIS_OK)
+        return -1;
+    link->write_wanted = true;
+    return 0;
+}
+
+int redis_link_subscribe_in_shard(struct redis_link *link, const char *channel, size_t len)
+{
+    return send_in_shard(link, "SSUBSCRIBE", channel, len);
+}
+
+int redis_link_unsubscribe_in_shard(struct redis_link *link, const char *channel, size_t len)
+{
+    return send_in_shard(link, "SUNSUBSCRIBE", channel, len);
 }

@@ -12,7 +12,8 @@ enum { REDIS_RUN_ID_SIZE = 48 };
 struct redis_server {
     char run_id[REDIS_RUN_ID_SIZE]; /* another one: data may be lost. Empty: never connected */
     int64_t up_since_ns;            /* when the connection became usable last */
-    bool is_cluster;                /* of one server: keys of a script share a slot */
+    bool is_cluster;                /* or a part of one: keys of a script share a slot */
+    bool has_shard_channels;        /* knows SSUBSCRIBE: Redis 7 */
 };
 
 struct redis_result {

@@ -43,22 +43,23 @@ static bool is_reply_expected(const struct redis_guard *guard, const redisReadTa
 static bool is_member_expected(struct redis_guard *guard, const redisReadTask *task,
                                const char *text, size_t len)
 {
-    static const char *const kinds[] = {[GUARD_SUBSCRIBE] = "subscribe",
-                                        [GUARD_UNSUBSCRIBE] = "unsubscribe",
-                                        [GUARD_MESSAGE] = "message"};
+    static const char *const kinds[] = {
+        [GUARD_SUBSCRIBE] = "subscribe",     [GUARD_SHARD_SUBSCRIBE] = "ssubscribe",
+        [GUARD_UNSUBSCRIBE] = "unsubscribe", [GUARD_SHARD_UNSUBSCRIBE] = "sunsubscribe",
+        [GUARD_MESSAGE] = "message",         [GUARD_SHARD_MESSAGE] = "smessage"};
 
     switch (task->idx) {
     case 0:
         guard->kind = GUARD_OTHER;
-        for (int kind = GUARD_SUBSCRIBE; text != NULL && kind <= GUARD_MESSAGE; kind++)
+        for (int kind = GUARD_SUBSCRIBE; text != NULL && kind <= GUARD_SHARD_MESSAGE; kind++)
             if (strlen(kinds[kind]) == len && memcmp(kinds[kind], text, len) == 0)
                 guard->kind = kind;
         return guard->kind != GUARD_OTHER;
     case 1:
-        return text != NULL && (guard->kind != GUARD_SUBSCRIBE || guard->awaits == NULL ||
+        return text != NULL && (guard->kind > GUARD_SHARD_SUBSCRIBE || guard->awaits == NULL ||
                                 guard->awaits(guard->arg, text, len));
     default:
-        return (guard->kind == GUARD_MESSAGE) == (text != NULL) &&
+        return (guard->kind >= GUARD_MESSAGE) == (text != NULL) &&
                (text != NULL || task->type == REDIS_REPLY_INTEGER);
     }
 }

@@ -11,8 +11,16 @@ struct redis_guard {
     redisReplyObjectFunctions guarded, plain;
     redisAsyncContext *context;
     bool refused; /* the connection ends for what Redis sent */
-    enum { GUARD_OTHER, GUARD_SUBSCRIBE, GUARD_UNSUBSCRIBE, GUARD_MESSAGE } kind;
-    /* Whether an answer to SUBSCRIBE is awaited for this channel. */
+    enum {
+        GUARD_OTHER,
+        GUARD_SUBSCRIBE,
+        GUARD_SHARD_SUBSCRIBE,
+        GUARD_UNSUBSCRIBE,
+        GUARD_SHARD_UNSUBSCRIBE,
+        GUARD_MESSAGE,
+        GUARD_SHARD_MESSAGE
+    } kind;
+    /* Whether an answer to SUBSCRIBE or SSUBSCRIBE is awaited for this channel. */
     bool (*awaits)(void *arg, const char *channel, size_t len);
     void *arg;
 };

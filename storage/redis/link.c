@@ -155,8 +155,13 @@ static void on_turn(void *arg)
 {
     struct redis_link *link = arg;
 
-    if (link->context == NULL)
+    if (link->context == NULL) {
+        if (link->give_up && link->state == LINK_CONNECTING) {
+            link->give_up = false;
+            redis_link_connect(link); /* what it waits for may be another server's */
+        }
         return;
+    }
     if (link->give_up) {
         give_up(link);
         return;
@@ -186,14 +191,15 @@ static void on_deadline(void *arg)
 static void on_retry(void *arg)
 {
     struct redis_link *link = arg;
+    const struct redis_url *url = link->options.url;
 
     assert(link->context == NULL);
     link->state = LINK_CONNECTING;
     link->give_up = false;
-    if (link->options.find != NULL)
+    if (link->options.find != NULL && link->preparation == NULL)
         link->options.find(link->options.arg);
-    else if (link->options.url->transport == REDIS_TCP && link->options.url->host_count == 0)
-        redis_link_went_down(link); /* the server is not known yet */
+    else if (url->transport == REDIS_TCP && url->host_count == 0)
+        redis_link_found(link, "not connected yet");
     else
         redis_link_connect(link);
 }
@@ -214,6 +220,7 @@ bool redis_link_hurry(struct redis_link *link)
 {
     if (link->state != LINK_DISCONNECTED || link->stopped)
         return false;
+    redis_link_forget_prepared(link);
     link->backoff_ms = BACKOFF_FIRST_MS;
     timer_arm(loop_timers(link->options.loop), &link->retry, loop_now_ns(link->options.loop));
     return true;
@@ -246,6 +253,8 @@ void redis_link_stop(struct redis_link *link)
     redis_link_forget_prepared(link);
     if (link->context != NULL)
         give_up(link);
+    else
+        redis_link_went_down(link);
     while (link->refused != NULL)
         redis_link_refuse_calls(link);
 }
@@ -254,5 +263,6 @@ void redis_link_free(struct redis_link *link)
 {
     redis_link_stop(link);
     redis_link_calls_release(link);
+    loop_hook_remove(link->options.loop, &link->turn);
     free(link);
 }

@@ -36,6 +36,7 @@ struct redis_link_options {
     /* NULL, or finds out which server `url` is to name: comes before every connect, and
      * redis_link_found() after it, at once or later. */
     void (*find)(void *arg);
+    bool is_cluster_node; /* keeps a part of the keys: scripts go in their form for that */
     void (*up)(void *arg);
     void (*down)(void *arg); /* after every pending callback */
     void *arg;
@@ -85,7 +86,15 @@ void redis_link_script(struct redis_link *link, const struct script_call *call,
 
 /* Pub/sub, for a connection that does nothing else (RESP2). Messages and acknowledgements of
  * all channels come to one callback. */
-enum link_push { LINK_PUSH_SUBSCRIBED, LINK_PUSH_UNSUBSCRIBED, LINK_PUSH_MESSAGE };
+enum link_push {
+    LINK_PUSH_SUBSCRIBED,
+    LINK_PUSH_UNSUBSCRIBED,
+    LINK_PUSH_MESSAGE,
+    /* Of the channel of that name in the shard, which is another one for Redis. */
+    LINK_PUSH_SHARD_SUBSCRIBED,
+    LINK_PUSH_SHARD_UNSUBSCRIBED, /* also unasked: the slot has moved */
+    LINK_PUSH_SHARD_MESSAGE
+};
 typedef void redis_link_pushed(void *arg, enum link_push push, const char *channel,
                                size_t channel_len, const char *payload, size_t payload_len);
 /* Whether an answer to SUBSCRIBE is awaited for this channel: Redis is not taken at its word.
@@ -96,6 +105,13 @@ void redis_link_on_push(struct redis_link *link, redis_link_pushed *pushed,
 int redis_link_subscribe(struct redis_link *link, const char *channel, size_t len)
     __attribute__((warn_unused_result));
 int redis_link_unsubscribe(struct redis_link *link, const char *channel, size_t len)
+    __attribute__((warn_unused_result));
+/* The same for the channel of that name in the shard. To be called after
+ * redis_link_subscribe(), and before redis_link_unsubscribe(): hiredis knows channels from
+ * those. */
+int redis_link_subscribe_in_shard(struct redis_link *link, const char *channel, size_t len)
+    __attribute__((warn_unused_result));
+int redis_link_unsubscribe_in_shard(struct redis_link *link, const char *channel, size_t len)
     __attribute__((warn_unused_result));
 
 #endif

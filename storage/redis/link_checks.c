@@ -7,7 +7,10 @@
 #include "server/base/log.h"
 #include "storage/redis/link_internal.h"
 
-enum { REDIS_OLDEST = 60200 /* 6.2: SET … GET, HRANDFIELD */ };
+enum {
+    REDIS_OLDEST = 60200, /* 6.2: SET … GET, HRANDFIELD */
+    REDIS_WITH_SHARD_CHANNELS = 70000
+};
 
 /* The value of a line of INFO, cut to `size`; empty when there is none. */
 static void info_value(const char *info, const char *name, char *value, size_t size)
@@ -76,6 +79,8 @@ static void on_probe(void *arg, const struct redis_result *result)
                   "a command of the scripts)");
     else if (link->writes_refused)
         redis_link_reconnect(link, REDIS_REFUSES_WRITES);
+    else if (strncmp(value_error(result->reply), "CLUSTERDOWN", 11) == 0)
+        redis_link_reconnect(link, "the cluster is down, as Redis says");
     else
         redis_link_reconnect(link, "Redis did not run the probe script");
 }
@@ -157,16 +162,14 @@ static void on_cluster_info(redisAsyncContext *context, void *raw, void *arg)
     if (strcmp(slots, "16384") == 0 && strcmp(nodes, "1") == 0)
         begin_probe(link);
     else
-        redis_link_reconnect(
-            link, "Redis is a part of a cluster: only a cluster of one server, which "
-                  "has all slots, is supported");
+        redis_link_reconnect(link, "Redis is a part of a cluster: its URL is redis-cluster://");
 }
 
 static void on_info(redisAsyncContext *context, void *raw, void *arg)
 {
     struct redis_link *link = arg;
     const redisReply *reply = raw;
-    char cluster[4];
+    char cluster[4], version[24];
 
     (void)context;
     if (reply == NULL || link->state != LINK_CONNECTING || link->give_up)
@@ -192,7 +195,12 @@ static void on_info(redisAsyncContext *context, void *raw, void *arg)
     kill_previous(link, link->new_run_id);
     info_value(reply->str, "cluster_enabled", cluster, sizeof(cluster));
     link->server.is_cluster = strcmp(cluster, "1") == 0;
-    if (link->server.is_cluster && link->options.probe != NULL)
+    info_value(reply->str, "redis_version", version, sizeof(version));
+    link->server.has_shard_channels = version_number(version) >= REDIS_WITH_SHARD_CHANNELS;
+    if (link->options.is_cluster_node && !link->server.is_cluster)
+        redis_link_reconnect(link, "Redis is no node of a cluster: its URL is redis://");
+    else if (link->server.is_cluster && link->options.probe != NULL &&
+             !link->options.is_cluster_node)
         redisAsyncCommand(link->context, on_cluster_info, link, "CLUSTER INFO");
     else
         begin_probe(link);

@@ -15,8 +15,8 @@
 
 enum link_state {
     LINK_DISCONNECTED, /* until the retry timer fires */
-    LINK_CONNECTING,   /* a server is looked for, or what connecting needs; the socket connects,
-                          or the first commands are under way */
+    LINK_CONNECTING, /* a server is looked for, or prepared, or connects, or its first commands
+                        are under way */
     LINK_UP,
     LINK_LEAVING, /* sends nothing more; given up when the last reply is there */
     LINK_CLOSING  /* hiredis is running the pending callbacks */

@@ -28,11 +28,6 @@ const struct redis_value *value_at(const struct redis_value *value, size_t i)
     return (const struct redis_value *)reply_of(value)->element[i];
 }
 
-bool value_is_nil(const struct redis_value *value)
-{
-    return value == NULL || is_type(value, REDIS_REPLY_NIL);
-}
-
 bool value_is_integer(const struct redis_value *value)
 {
     return is_type(value, REDIS_REPLY_INTEGER);
@@ -54,6 +49,11 @@ const char *value_text(const struct redis_value *value, size_t *len)
     }
     *len = (size_t)reply_of(value)->len;
     return reply_of(value)->str;
+}
+
+const char *value_error(const struct redis_value *value)
+{
+    return is_type(value, REDIS_REPLY_ERROR) ? reply_of(value)->str : "";
 }
 
 struct error_row {
@@ -110,4 +110,9 @@ enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refus
                             strstr(error, "ACL failure in script") != NULL;
     *refusal = lacks_permission ? REDIS_REFUSED_PERMISSION : REDIS_NOT_REFUSED;
     return REDIS_UNKNOWN;
+}
+
+bool redis_is_moving(const char *error)
+{
+    return strstr(error, "cript attempted to access a non local key in a cluster node") != NULL;
 }

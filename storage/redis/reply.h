@@ -17,7 +17,8 @@ enum redis_refusal {
     REDIS_REFUSED_UNAVAILABLE, /* loading, read-only, busy, not enough replicas, … */
     REDIS_REFUSED_OUT_OF_MEMORY,
     REDIS_REFUSED_WRONG_TYPE, /* a key holds another type than the command is for */
-    REDIS_REFUSED_PERMISSION
+    REDIS_REFUSED_PERMISSION,
+    REDIS_NOT_REPLICATED /* of REDIS_UNKNOWN: executed, and too few replicas have it */
 };
 
 /* A value of a reply: a text, an integer, nil, or an array of values. Readers get 0, NULL or an
@@ -26,16 +27,23 @@ struct redis_value;
 
 size_t value_count(const struct redis_value *value);
 const struct redis_value *value_at(const struct redis_value *value, size_t i);
-bool value_is_nil(const struct redis_value *value);
 bool value_is_integer(const struct redis_value *value);
 /* Of an integer, or of a text that begins with its digits. */
 int64_t value_integer(const struct redis_value *value);
 /* With a NUL behind its `len` bytes. */
 const char *value_text(const struct redis_value *value, size_t *len);
 
+/* The error that Redis sent; empty: the value is none. Only to be sorted, never to be shown. */
+const char *value_error(const struct redis_value *value);
+
 /* What an error reply means, from its first word (Redis ≥ 7) or from within the text that
  * Redis 6.2 wraps around a script's error. */
 enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refusal);
+
+/* Whether a node of a cluster has refused a script because the slot of the keys is on its way
+ * to or from the node. Certain to mean that nothing was executed where the script was sent in
+ * its form for clusters, whose first command is the one that is refused. */
+bool redis_is_moving(const char *error);
 
 /* The part of an error that begins with its word, also where Redis 6.2 wraps a script's error.
  */

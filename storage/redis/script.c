@@ -4,7 +4,16 @@ static const struct script_row rows[SCRIPT_COUNT] = {
 #include "scripts.inc"
 };
 
+static const struct script_row cluster_rows[SCRIPT_COUNT] = {
+#include "scripts_cluster.inc"
+};
+
 const struct script_row *script_row(enum script script)
 {
     return &rows[script];
+}
+
+const struct script_row *script_row_of_cluster(enum script script)
+{
+    return &cluster_rows[script];
 }

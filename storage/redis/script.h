@@ -15,6 +15,7 @@ enum script {
     SCRIPT_FAIR_ACQUIRE,
     SCRIPT_FORCE_UNLOCK,
     SCRIPT_GRANT_FIND,
+    SCRIPT_HAND_OVER,
     SCRIPT_INDEX_CLAIM,
     SCRIPT_INDEX_SET,
     SCRIPT_LATCH_AWAIT,
@@ -23,6 +24,7 @@ enum script {
     SCRIPT_LEASE_END,
     SCRIPT_LEASE_WATCH,
     SCRIPT_LOOK,
+    SCRIPT_MARKER,
     SCRIPT_PERMIT_ACQUIRE,
     SCRIPT_PERMIT_LOOK,
     SCRIPT_PERMIT_RELEASE,
@@ -57,6 +59,9 @@ struct script_row {
     size_t len;
 };
 
+/* As it is sent to a Redis that keeps every key. */
 const struct script_row *script_row(enum script script);
+/* As it is sent to a node of a cluster (storage/scripts/link.awk says what differs). */
+const struct script_row *script_row_of_cluster(enum script script);
 
 #endif

@@ -26,7 +26,8 @@ enum channel_state {
 struct subscriber_channel {
     UT_hash_handle hh;
     enum channel_state state;
-    struct subscription *owner; /* NULL: nobody's any more */
+    bool is_acknowledged, is_shard_acknowledged; /* while it is pending */
+    struct subscription *owner;                  /* NULL: nobody's any more */
     size_t len;
     char name[];
 };
@@ -40,17 +41,35 @@ struct subscriber {
     int64_t beat_sent_ns; /* 0: none is under way */
     int64_t
         deaf_since_ns; /* 0: messages arrive, as far as we know; INT64_MIN: they never did */
+    /* The last push, when it was a message in the shard. */
+    const struct subscriber_channel *shard_channel;
+    int64_t shard_message_ns;
 };
+
+/* The heart's channel is in no slot of this node. */
+static bool is_in_shard(const struct subscriber *subscriber,
+                        const struct subscriber_channel *channel)
+{
+    return subscriber->options.in_shard && channel->owner != &subscriber->heart &&
+           redis_link_server(subscriber->link)->has_shard_channels;
+}
 
 static void subscribe(struct subscriber *subscriber, struct subscriber_channel *channel)
 {
-    bool sent = redis_link_subscribe(subscriber->link, channel->name, channel->len) == 0;
+    struct redis_link *link = subscriber->link;
+    bool sent = redis_link_subscribe(link, channel->name, channel->len) == 0;
 
+    channel->is_acknowledged = false;
+    channel->is_shard_acknowledged = !is_in_shard(subscriber, channel);
+    if (sent && !channel->is_shard_acknowledged)
+        sent = redis_link_subscribe_in_shard(link, channel->name, channel->len) == 0;
     channel->state = sent ? CHANNEL_PENDING : CHANNEL_WANTED;
 }
 
 static void forget(struct subscriber *subscriber, struct subscriber_channel *channel)
 {
+    if (subscriber->shard_channel == channel)
+        subscriber->shard_channel = NULL;
     HASH_DEL(subscriber->channels, channel);
     free(channel);
 }
@@ -84,9 +103,13 @@ static void on_down(void *arg)
     }
 }
 
-static void on_subscribed(struct subscriber_channel *channel)
+static void on_subscribed(struct subscriber_channel *channel, bool in_shard)
 {
     if (channel->state != CHANNEL_PENDING)
+        return;
+    channel->is_acknowledged |= !in_shard;
+    channel->is_shard_acknowledged |= in_shard;
+    if (!channel->is_acknowledged || !channel->is_shard_acknowledged)
         return;
     channel->state = CHANNEL_LIVE;
     if (channel->owner != NULL && channel->owner->ready != NULL)
@@ -101,6 +124,32 @@ static void on_unsubscribed(struct subscriber *subscriber, struct subscriber_cha
         forget(subscriber, channel);
 }
 
+/* The slot of a channel that is wanted has moved away. What is published there meanwhile comes
+ * by the channel that is not the shard's, or not at all. */
+static void on_moved(struct subscriber *subscriber, struct subscriber_channel *channel)
+{
+    if (channel->state != CHANNEL_LIVE && channel->state != CHANNEL_PENDING)
+        return;
+    channel->state = CHANNEL_PENDING;
+    channel->is_shard_acknowledged = false;
+    subscriber->options.moved(subscriber->options.arg);
+}
+
+/* Scripts of rlockd publish in the shard and then to all, so that one message comes twice. When
+ * nothing came in between, and in one turn of the loop, what the first one begins comes after
+ * both, and the second one would begin it once more in vain. */
+static bool is_twin(struct subscriber *subscriber, const struct subscriber_channel *channel,
+                    enum link_push push)
+{
+    int64_t now_ns = loop_now_ns(subscriber->options.loop);
+    bool follows = subscriber->shard_channel == channel &&
+                   subscriber->shard_message_ns == now_ns;
+
+    subscriber->shard_channel = push == LINK_PUSH_SHARD_MESSAGE ? channel : NULL;
+    subscriber->shard_message_ns = now_ns;
+    return follows && push == LINK_PUSH_MESSAGE;
+}
+
 static void on_push(void *arg, enum link_push push, const char *name, size_t len,
                     const char *payload, size_t payload_len)
 {
@@ -110,15 +159,21 @@ static void on_push(void *arg, enum link_push push, const char *name, size_t len
     HASH_FIND(hh, subscriber->channels, name, len, channel);
     if (channel == NULL)
         return;
+    bool twin = is_twin(subscriber, channel, push);
     switch (push) {
     case LINK_PUSH_SUBSCRIBED:
-        on_subscribed(channel);
+    case LINK_PUSH_SHARD_SUBSCRIBED:
+        on_subscribed(channel, push == LINK_PUSH_SHARD_SUBSCRIBED);
+        break;
+    case LINK_PUSH_SHARD_UNSUBSCRIBED:
+        on_moved(subscriber, channel);
         break;
     case LINK_PUSH_UNSUBSCRIBED:
         on_unsubscribed(subscriber, channel);
         break;
     case LINK_PUSH_MESSAGE:
-        if (channel->owner != NULL && channel->state == CHANNEL_LIVE)
+    case LINK_PUSH_SHARD_MESSAGE:
+        if (channel->owner != NULL && channel->state == CHANNEL_LIVE && !twin)
             channel->owner->message(channel->owner->arg, payload, payload_len);
         break;
     }
@@ -213,11 +268,18 @@ void subscriber_add(struct subscriber *subscriber, struct subscription *subscrip
         memcpy(channel->name, name, len);
         channel->len = len;
         HASH_ADD(hh, subscriber->channels, name, len, channel);
-        subscribe(subscriber, channel);
     }
     assert(channel->owner == NULL);
     channel->owner = subscription;
     subscription->channel = channel;
+    if (channel->state == CHANNEL_WANTED)
+        subscribe(subscriber, channel);
+}
+
+static bool leave_shard(struct subscriber *subscriber, const struct subscriber_channel *channel)
+{
+    return !is_in_shard(subscriber, channel) ||
+           redis_link_unsubscribe_in_shard(subscriber->link, channel->name, channel->len) == 0;
 }
 
 void subscriber_remove(struct subscriber *subscriber, struct subscription *subscription)
@@ -228,7 +290,7 @@ void subscriber_remove(struct subscriber *subscriber, struct subscription *subsc
     channel->owner = NULL;
     if (channel->state == CHANNEL_LEAVING)
         return;
-    if (channel->state != CHANNEL_WANTED &&
+    if (channel->state != CHANNEL_WANTED && leave_shard(subscriber, channel) &&
         redis_link_unsubscribe(subscriber->link, channel->name, channel->len) == 0)
         channel->state = CHANNEL_LEAVING;
     else
@@ -253,6 +315,7 @@ struct subscriber *subscriber_new(const struct subscriber_options *options)
     struct redis_link_options redis_options = {.url = options->url,
                                                .loop = options->loop,
                                                .metrics = options->metrics,
+                                               .is_cluster_node = options->in_shard,
                                                .up = on_up,
                                                .down = on_down,
                                                .arg = subscriber};
@@ -269,6 +332,12 @@ struct subscriber *subscriber_new(const struct subscriber_options *options)
     subscriber->beat = (struct timer){.fire = on_beat, .arg = subscriber};
     on_beat(subscriber);
     return subscriber;
+}
+
+void subscriber_stop(struct subscriber *subscriber)
+{
+    timer_cancel(loop_timers(subscriber->options.loop), &subscriber->beat);
+    redis_link_stop(subscriber->link);
 }
 
 void subscriber_free(struct subscriber *subscriber)

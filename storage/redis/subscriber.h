@@ -19,10 +19,18 @@ struct subscriber_options {
     struct metrics *metrics;
     struct redis_link *commands; /* for the heartbeat: a message to ourselves */
     const char *heart_channel;   /* of this worker alone */
+    /* Of a node of a cluster: each channel is listened to in the shard, too, where Redis has
+     * such channels. */
+    bool in_shard;
+    /* Redis has ended the subscription in the shard: its slot is another node's now. */
+    void (*moved)(void *arg);
+    void *arg;
 };
 
 /* Starts connecting. NULL: out of memory. */
 struct subscriber *subscriber_new(const struct subscriber_options *options);
+/* Gives the connection up for good; subscriptions may still be removed. */
+void subscriber_stop(struct subscriber *subscriber);
 /* Every subscription must have been removed. */
 void subscriber_free(struct subscriber *subscriber);
 

@@ -290,11 +290,14 @@ static void append(char text[REDIS_URL_TEXT_SIZE], const char *format, ...)
 }
 
 /* Percent-encoded but for RFC 3986's unreserved characters and the slash. */
-static void append_encoded(char text[REDIS_URL_TEXT_SIZE], const char *in)
+#define PLAIN "-._~"
+
+/* `plain`: what stays as it is, besides letters and digits. */
+static void append_encoded(char text[REDIS_URL_TEXT_SIZE], const char *in, const char *plain)
 {
     for (; *in != '\0'; in++) {
         unsigned char c = (unsigned char)*in;
-        append(text, isalnum(c) || strchr("-._~/", c) != NULL ? "%c" : "%%%02X", c);
+        append(text, isalnum(c) || strchr(plain, c) != NULL ? "%c" : "%%%02X", c);
     }
 }
 
@@ -323,13 +326,13 @@ void redis_url_describe(const struct redis_url *url, char text[REDIS_URL_TEXT_SI
 
     text[0] = '\0';
     append(text, "%s", scheme_of(url));
-    append_encoded(text, url->login.user);
+    append_encoded(text, url->login.user, PLAIN);
     append(text, "%s", url->login.has_password ? ":***@" : "");
-    append_encoded(text, url->path);
+    append_encoded(text, url->path, PLAIN "/");
     append_hosts(text, url);
     if (url->topology == REDIS_SENTINEL) {
         append(text, "/");
-        append_encoded(text, url->master_name);
+        append_encoded(text, url->master_name, PLAIN);
     }
     if (url->database != 0)
         append(text, is_unix ? "?db=%d" : "/%d", url->database);
@@ -340,5 +343,5 @@ void redis_url_of_socket(const char *path, char text[REDIS_URL_TEXT_SIZE])
     assert(path[0] == '/' && strlen(path) < REDIS_URL_PATH_SIZE);
     text[0] = '\0';
     append(text, "unix://");
-    append_encoded(text, path);
+    append_encoded(text, path, PLAIN "/");
 }

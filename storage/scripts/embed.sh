@@ -1,11 +1,14 @@
 #!/bin/sh
 # embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length},
+# embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster
 # embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
+# embed.sh cluster-text FILE.lua: as it is sent to a cluster
 #
 # What is sent is the script without comments and indentation, and this:
 #
-#   first             local call, try = redis.call, redis.pcall
+#   first             the line $SCRIPT_HEAD, if that is set
+#   then              local call, try = redis.call, redis.pcall
 #   then              a local for each name in the lines `-- KEYS name...`, `-- ARGV name...`.
 #                     [name]: may be missing. `name...`, the last of KEYS: it gets no local; the
 #                     keys up to it come once or more
@@ -22,7 +25,8 @@ export LC_ALL
 here=$(dirname "$0")
 
 expand() {
-    awk -v lib="$here/lib" -v file="$1" -f "$here/link.awk"
+    [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
+    awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -f "$here/link.awk"
 }
 
 # The enum constants of the words that follow a script's `-- KEYS` or `-- ARGV`.
@@ -57,7 +61,9 @@ row() {
     rm -f "$whole"
 }
 
-form=$1
+form=${1#cluster-}
+cluster=
+[ "$form" = "$1" ] || cluster=1
 shift
 [ "$form" != enums ] || echo "/* Positions of KEYS and ARGV, from the scripts' first lines. */"
 for file in "$@"; do

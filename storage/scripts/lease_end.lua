@@ -15,7 +15,7 @@
 -- modules lock fair read write permit
 local leases, lease = lib.lease, lib.record.read(lease_id, 2, 2)
 if lease and lease.state == 'ended' then
-  return lease.detail == reason and lease.left ~= '' and 1 or 0
+  return lease.detail == reason and lease.left > 0 and 1 or 0
 end
 call('pexpire', KEYS[2], window_ms)
 local has_held = lease and lease.state == 'held' and leases.release(lease)

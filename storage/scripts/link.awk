@@ -1,6 +1,7 @@
-# link.awk -v lib=FOLDER -v file=FILE.lua: the text of one script as embed.sh says. Of a module
-# only what the script can reach is put in: a function is reached by its name from a text of its
-# module that is reached, and an entry of the module's table by `.name` from any such text.
+# link.awk -v lib=FOLDER -v file=FILE.lua [-v cluster=1]: the text of one script as embed.sh
+# says. Of a module only what the script can reach is put in: a function is reached by its name
+# from a text of its module that is reached, and an entry of the module's table by `.name` from
+# any such text.
 #
 # A module is written for that: `local function name(` and its `end` begin a line, or are on one
 # line, and so do `return {` and its `}`, with entries `name = value` separated by commas.
@@ -136,6 +137,27 @@ function put_locals(table_name, words,   i, n, name, names, values, word) {
     if (names != "") print "local " names " = " values
 }
 
+# In a cluster a script opens with a command that a node refuses while it sends or receives the
+# slot of the keys key by key: it asks for two keys that no node has. Otherwise a script might
+# find a key gone to the other node in its midst, and end half done. Clients of Redisson listen to
+# channels of the shard or to those of the cluster, as their version is, so messages go both ways;
+# `try`, since Redis 6.2 knows no channels of a shard. Messages among front ends go one way.
+function put_cluster_prelude(text,   tag) {
+    print "local guard = 'rlockd:none:{' .. (string.match(KEYS[1], '{([^}]+)}') or KEYS[1]) .. '}'"
+    print "call('mget', guard, guard .. ':')"
+    if (text !~ /announce\(/) return
+    print "local function announce(channel, message)"
+    print "try('spublish', channel, message)"
+    print "return call('publish', channel, message)"
+    print "end"
+}
+
+function for_cluster(code) {
+    gsub(/call\('publish', /, "announce(", code)
+    gsub(/announce\('rlockd:/, "call('publish', 'rlockd:", code)
+    return code
+}
+
 BEGIN {
     while ((got = (getline line < file)) > 0) {
         if (line ~ /^-- KEYS /) keys = substr(line, 9)
@@ -151,7 +173,13 @@ BEGIN {
     if (got < 0) fail("cannot be read")
     for (i = 1; i <= given_count; i++) load(given[i])
     reach_text("", after)
+    if (cluster) {
+        before = for_cluster(before)
+        after = for_cluster(after)
+        for (i = 1; i <= chunks; i++) if (i in reached) all = all (text[i] = for_cluster(text[i]))
+    }
     print "local call, try = redis.call, redis.pcall"
+    if (cluster) put_cluster_prelude(before after all)
     put_locals("KEYS", keys)
     put_locals("ARGV", args)
     printf "%s", before

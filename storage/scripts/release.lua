@@ -17,10 +17,10 @@
 local record, text = KEYS[2], nil
 
 -- The common case: a holder of this lease alone. The last field takes the key with it. The
--- record of a set ends in "m".
+-- record of a set ends in "m"; 1 is that of a lease that was released (lib/record.lua).
 if #KEYS == 2 and string.byte(record, -1) ~= 109 and
   call('hdel', lock, lease_id .. ':0') == 1 then
-  text = call('set', record, 'ended\nreleased', 'px', window_ms, 'get')
+  text = call('set', record, '1', 'px', window_ms, 'get')
   -- A lock without session, token and owner, and most leases have no record at all.
   if not text or string.sub(text, -10) == '\n\n\n\n\nlock\n' then
     call('publish', channel, '0')
@@ -48,7 +48,7 @@ if not lease then
   return {'ended', 'unknown', '', ''}
 end
 if lease.state == 'ended' then
-  if lease.detail == 'released' then return {'released', tonumber(lease.left) or 0, ''} end
+  if lease.detail == 'released' then return {'released', lease.left, ''} end
   return leases.ended(lease)
 end
 call('pexpire', record, window_ms) -- a write that is always allowed

@@ -2,7 +2,7 @@
 -- the client's, or one that the server made so that the request can be withdrawn.
 --
 -- KEYS semaphore timeouts waiters idempotency
--- ARGV permits key_id attempt window_ms wait_ms registered
+-- ARGV attempt window_ms wait_ms registered permits key_id
 --
 --   semaphore    free permits
 --   timeouts     the ends of permits, which it must not have

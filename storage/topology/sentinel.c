@@ -8,6 +8,8 @@
 #include "storage/topology/sentinels.h"
 #include "storage/topology/topology_internal.h"
 
+static const char switched_reason[] = "the Sentinels made another server the master";
+
 struct sentinel {
     struct single single;
     struct sentinels *sentinels;
@@ -67,8 +69,7 @@ static void on_switched(void *arg, const struct redis_host *master)
 
     sentinel->announced = *master;
     if (!redis_link_hurry(commands_of(sentinel)))
-        redis_link_reconnect(commands_of(sentinel),
-                             "the Sentinels made another server the master");
+        redis_link_reconnect(commands_of(sentinel), switched_reason);
 }
 
 /* --- the connection to the master --------------------------------------------------------- */
@@ -85,6 +86,11 @@ static void on_up(void *arg)
     const struct topology_options *options = options_of(sentinel);
 
     sentinel->is_tried = false;
+    /* Announced while this connection was on its way. */
+    if (sentinel->announced.host[0] != '\0' && is_another(master, &sentinel->announced)) {
+        redis_link_reconnect(commands_of(sentinel), switched_reason);
+        return;
+    }
     if (is_another(master, &sentinel->served)) {
         if (sentinel->served.host[0] != '\0') {
             sentinel->failovers++;

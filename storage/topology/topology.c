@@ -4,20 +4,14 @@
 static const struct topology_ops *ops_for(const struct redis_url *url)
 {
     switch (url->topology) {
+    case REDIS_SINGLE:
+        break;
     case REDIS_SENTINEL:
         return &topology_sentinel;
-    case REDIS_SINGLE:
     case REDIS_CLUSTER:
-        break;
+        return &topology_cluster;
     }
     return &topology_single;
-}
-
-const char *topology_unsupported(const struct redis_url *url)
-{
-    if (url->topology == REDIS_CLUSTER)
-        return "redis-cluster:// is not supported by this version";
-    return NULL;
 }
 
 struct topology *topology_new(const struct topology_options *options)
@@ -87,6 +81,8 @@ bool topology_is_cluster(struct topology *topology)
 {
     struct topology_node *node = topology_next_node(topology, NULL);
 
+    if (topology->ops->is_cluster)
+        return true;
     return node != NULL && topology_node_server(node)->is_cluster;
 }
 

@@ -32,9 +32,6 @@ struct topology_options {
     void *arg;
 };
 
-/* Why this version cannot serve from what the URL names, or NULL. */
-const char *topology_unsupported(const struct redis_url *url);
-
 /* Starts connecting. The options' pointers must outlive the topology. NULL: out of memory. */
 struct topology *topology_new(const struct topology_options *options);
 /* Sends nothing more. Outside of its callbacks: every pending command ends before this returns,
@@ -56,6 +53,8 @@ struct topology_state {
     const char *name;
     size_t sentinels;  /* known; 0: there are none */
     int64_t failovers; /* seen since the start */
+    size_t masters;    /* of a Redis Cluster, those that have slots; 0: there is none */
+    size_t slots;      /* of a Redis Cluster, those whose master can be reached */
 };
 
 void topology_describe(const struct topology *topology, struct topology_state *state);

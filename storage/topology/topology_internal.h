@@ -12,6 +12,7 @@ struct topology_node {
 };
 
 struct topology_ops {
+    bool is_cluster; /* always; else it depends on the node */
     struct topology *(*start)(const struct topology_options *options);
     void (*stop)(struct topology *topology);
     void (*free)(struct topology *topology);
@@ -39,6 +40,7 @@ struct topology {
 
 extern const struct topology_ops topology_single;   /* single.c */
 extern const struct topology_ops topology_sentinel; /* sentinel.c */
+extern const struct topology_ops topology_cluster;  /* cluster.c */
 
 /* single.c: a topology of one node, and what another kind with one node takes from it. */
 struct single {

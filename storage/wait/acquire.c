@@ -27,8 +27,12 @@ static const unsigned next_states[STATE_COUNT] = {
                   TO(ORPHANED) | TO(ENDED),
     [TRYING] = TO(PARKED) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [TRYING_FULL] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [PARKED] = TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ENDED),
+    [PARKED] = TO(LOOKING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) |
+               TO(ENDED),
+    [LOOKING] = TO(PARKED) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) |
+                TO(ENDED),
     [RETRYING] = TO(PARKED) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
+    [CHOSEN] = TO(PARKED) | TO(ORPHANED) | TO(ENDED),
     [LAST_ATTEMPT] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [ORPHANED] = TO(ENDED),
 };
@@ -76,7 +80,7 @@ static void send_attempt(struct acquisition *acquisition, enum acquisition_state
                  acquisition);
 }
 
-static int64_t left_ms_of(const struct acquisition *acquisition)
+int64_t acquisition_left_ms(const struct acquisition *acquisition)
 {
     int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
 
@@ -86,7 +90,7 @@ static int64_t left_ms_of(const struct acquisition *acquisition)
 static void prepare(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
-    int64_t left_ms = left_ms_of(acquisition);
+    int64_t left_ms = acquisition_left_ms(acquisition);
 
     acquisition_enter(acquisition, PREPARING);
     acquisition->asked_ns = loop_now_ns(acquirer->options.loop);
@@ -108,19 +112,19 @@ static bool is_note_stale(const struct acquisition *acquisition)
     return now_ns - since_ns > NOTE_NS;
 }
 
-static bool must_prepare(const struct acquisition *acquisition)
+bool acquisition_must_prepare(const struct acquisition *acquisition)
 {
     if (!lease_needs_preparation(acquisition->lease))
         return false;
     return !acquisition->prepared || is_note_stale(acquisition);
 }
 
-static void try(struct acquisition *acquisition)
+void acquisition_try(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
-    int64_t left_ms = left_ms_of(acquisition);
+    int64_t left_ms = acquisition_left_ms(acquisition);
 
-    if (must_prepare(acquisition))
+    if (acquisition_must_prepare(acquisition))
         prepare(acquisition);
     else if (left_ms <= 0)
         send_attempt(acquisition, LAST_ATTEMPT, 0);
@@ -177,7 +181,7 @@ static void on_prepared(void *arg, const struct preparation *preparation)
     if (acquisition->session_is_asked)
         finish_spent(acquisition);
     else
-        try(acquisition);
+        acquisition_try(acquisition);
 }
 
 static bool is_spent_by_session(const struct acquisition *acquisition,
@@ -206,7 +210,7 @@ static void park(struct acquisition *acquisition, int64_t remaining_ms)
                 acquisition->generation, remaining_ms);
     if (acquisition->lease_generation != waiters_lease_generation(acquirer->options.waiters) &&
         !acquisition->waiter.trying)
-        try(acquisition);
+        acquisition_try(acquisition);
 }
 
 /* Sleeps on, of a set in the queue of the lock that blocks it now. */
@@ -234,7 +238,7 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
         acquisition_finish_with(acquisition, result);
     } else if (acquirer->draining) {
         acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
-    } else if (acquisition->state == RETRYING) {
+    } else if (acquisition->state == RETRYING || acquisition->state == CHOSEN) {
         stay(acquisition, sleep_ms);
     } else if (acquisition->state == TRYING_FULL || is_full(acquirer)) {
         metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
@@ -265,10 +269,8 @@ static bool may_have_done(const struct attempt_result *result)
            result->outcome == ATTEMPT_UNKNOWN;
 }
 
-static void on_tried(void *arg, const struct attempt_result *result)
+void acquisition_tried(struct acquisition *acquisition, const struct attempt_result *result)
 {
-    struct acquisition *acquisition = arg;
-
     if (acquisition->state == ORPHANED) {
         acquisition_end_orphan(acquisition, may_have_done(result));
         return;
@@ -302,9 +304,48 @@ static void on_tried(void *arg, const struct attempt_result *result)
     }
 }
 
+static void on_tried(void *arg, const struct attempt_result *result)
+{
+    acquisition_tried(arg, result);
+}
+
+static void on_looked(void *arg, int64_t ttl_ms)
+{
+    struct acquisition *acquisition = arg;
+
+    if (acquisition->state == ORPHANED) {
+        acquisition_end_orphan(acquisition, false);
+        return;
+    }
+    acquisition->waiter.trying = false;
+    if (ttl_ms > LOCK_TTL_FREE && acquisition_left_ms(acquisition) > 0)
+        stay(acquisition, ttl_ms);
+    else
+        acquisition_try(acquisition);
+}
+
+/* Where the lock is held, whoever holds it, an attempt would come to nothing; the place in the
+ * queue is fresh. One command tells, and for how long to sleep. */
+static void look(struct acquisition *acquisition)
+{
+    struct acquirer *acquirer = acquisition->acquirer;
+
+    acquisition_enter(acquisition, LOOKING);
+    acquisition->waiter.trying = true;
+    lock_ttl(acquirer->options.store, lease_name(acquisition->lease), on_looked, acquisition);
+}
+
 static void on_try_now(void *arg)
 {
-    try(arg);
+    struct acquisition *acquisition = arg;
+    bool may_look = acquisition->waiter.may_look && acquisition->lease->owner[0] == '\0' &&
+                    acquisition->state == PARKED && acquisition_left_ms(acquisition) > 0;
+
+    acquisition->waiter.may_look = false;
+    if (may_look)
+        look(acquisition);
+    else
+        acquisition_try(acquisition);
 }
 
 static void on_deadline(void *arg)
@@ -312,9 +353,9 @@ static void on_deadline(void *arg)
     struct acquisition *acquisition = arg;
 
     /* One more attempt, which also takes the request off the list of waiters and learns what
-     * blocks it; an attempt under way is the last one. */
+     * blocks it; an attempt under way is the last one. A release under way may still grant. */
     if (acquisition->state == PARKED)
-        try(acquisition);
+        acquisition_try(acquisition);
     else if (acquisition->state == RETRYING)
         acquisition_enter(acquisition, LAST_ATTEMPT);
 }
@@ -343,7 +384,7 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
         .arg = arg,
     };
     DL_APPEND(acquirer->acquisitions, acquisition);
-    try(acquisition);
+    acquisition_try(acquisition);
     return acquisition;
 }
 

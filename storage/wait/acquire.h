@@ -61,6 +61,13 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
  * the acquisition; `done` does not come. */
 void acquire_cancel(struct acquisition *acquisition);
 
+/* Releases a lease of one lock and grants the lock to the acquisition of this worker that waits
+ * for it and is next, in one script. False: there is none that may have it, or it is
+ * everybody's turn; nothing was done, and `done` does not come. Else `done` comes as after
+ * lease_release(). */
+bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
+                       void *arg) __attribute__((warn_unused_result));
+
 /* Every acquisition that waits ends with ACQUIRE_DRAINING; a later one that would have to wait,
  * too. */
 void acquirer_drain(struct acquirer *acquirer);

@@ -22,7 +22,9 @@ enum acquisition_state {
     TRYING,       /* the first attempt; if it finds the object busy, the wait begins */
     TRYING_FULL,  /* the first attempt of a request that finds no free slot to wait in */
     PARKED,       /* in the queue, without an attempt */
+    LOOKING,      /* in the queue, and the lock is looked at: is an attempt worth while? */
     RETRYING,     /* in the queue, with an attempt */
+    CHOSEN,       /* in the queue, and a release may grant the lock to it */
     LAST_ATTEMPT, /* an attempt after which nothing is waited for */
     ORPHANED,     /* it has ended while an attempt was under way, whose reply is awaited */
     ENDED,
@@ -54,6 +56,15 @@ struct acquisition {
 
 /* The state must be able to follow the acquisition's. */
 void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state);
+
+/* An attempt has ended, or a release that may have granted the lock. */
+void acquisition_tried(struct acquisition *acquisition, const struct attempt_result *result);
+/* Tries, after what has to be done before. */
+void acquisition_try(struct acquisition *acquisition);
+/* Whether something is to be done before an attempt. */
+bool acquisition_must_prepare(const struct acquisition *acquisition);
+/* Before the deadline; negative: it has passed. */
+int64_t acquisition_left_ms(const struct acquisition *acquisition);
 
 /* acquire_end.c. Each of these ends the acquisition and, but for the last two, answers. */
 

@@ -4,185 +4,18 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 #include <utlist.h>
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
 #include "storage/objects/key.h"
 #include "storage/objects/lease.h"
+#include "storage/wait/waiters_internal.h"
 
-/* A queue polls at least this often: RSpinLock never publishes, an operator may delete a key,
- * pub/sub loses messages. Between 4 and 6 s, so that the polls
- * of many queues do not meet. */
-#define POLL_NS (4 * CLOCK_NS_PER_S)
-#define POLL_JITTER_NS (2 * CLOCK_NS_PER_S)
-#define POLL_STEP_NS 618033989 /* between the polls of queues that were woken one by one */
-/* Redis rounds a TTL to milliseconds. */
-#define EXPIRY_SLACK_NS (2 * CLOCK_NS_PER_MS)
 /* The channel of a lock that is waited for again and again stays subscribed to. */
 #define LINGER_NS (2 * CLOCK_NS_PER_S)
 
 enum { LEASE_ID_MAX = 40 };
-
-/* The waiters of one object on this worker. */
-struct wait_queue {
-    UT_hash_handle hh;
-    struct waiters *owner;
-    struct subscription subscription;
-    struct waiter *waiting;
-    struct waiter *baton; /* the waiter that has it, and tries; NULL: it is free */
-    /* The baton goes to waiters that want less than this: an attempt that wanted as much was
-     * in vain. INT64_MAX: to any. */
-    int64_t wants_below;
-    bool woken_again;      /* a wake-up came while the baton was not free */
-    uint64_t generation;   /* that of all queues, at the last wake-up */
-    int64_t woken_ns;      /* when the last message came that wakes */
-    int64_t held_until_ns; /* as a message told, for whoever holds then; 0: none did */
-    struct timer timer;    /* the next poll; without waiters the end of the queue */
-    enum wait_kind kind;
-    size_t len;
-    char key[]; /* struct queue_key */
-};
-
-struct waiters {
-    struct waiters_options options;
-    struct wait_queue *queues;
-    struct subscription leases;
-    uint64_t lease_generation;
-    /* Of all queues together: a queue that is dropped and made again gets a new value. */
-    uint64_t generation;
-};
-
-/* --- the baton ---------------------------------------------------------------------------- */
-
-static void give_baton_to(struct wait_queue *queue, struct waiter *waiter, int64_t wants_below)
-{
-    queue->baton = waiter;
-    queue->wants_below = wants_below;
-    waiter->trying = true;
-    waiter->try_now(waiter->arg);
-}
-
-/* Whether one release may satisfy more waiters than the one that has the baton. */
-static bool serves_several(const struct wait_queue *queue)
-{
-    return queue->kind == WAIT_READ_WRITE || queue->kind == WAIT_SEMAPHORE;
-}
-
-/* A waiter with an attempt under way cannot take the baton: that attempt may have begun before
- * the release. Where one release may satisfy several waiters, the waiter tries once more. */
-static bool can_take_baton(const struct wait_queue *queue, struct waiter *waiter)
-{
-    if (!waiter->trying)
-        return true;
-    waiter->retry_wanted |= serves_several(queue);
-    return false;
-}
-
-/* Gives the baton to the first waiter that can take it, when the baton is free. */
-static void give_baton(struct wait_queue *queue)
-{
-    struct waiter *waiter;
-
-    if (queue->baton != NULL) {
-        queue->woken_again = true;
-        return;
-    }
-    queue->woken_again = false;
-    DL_FOREACH(queue->waiting, waiter) {
-        if (can_take_baton(queue, waiter))
-            break;
-    }
-    if (waiter == NULL) {
-        /* Every waiter has an attempt under way that may have begun before the wake-up. Where
-         * one release satisfies one waiter, the first whose attempt ends gets the baton. Where
-         * it may satisfy several, each of them was told to try once more, and that is enough:
-         * with the baton on top, each further attempt would be too early for the baton that
-         * another one waits for, without end. */
-        queue->woken_again = queue->waiting != NULL && !serves_several(queue);
-        return;
-    }
-    give_baton_to(queue, waiter, INT64_MAX);
-}
-
-/* The first waiter, from `waiter` on, that wants less than `wants_below` and can take the
- * baton. */
-static struct waiter *find_smaller(const struct wait_queue *queue, struct waiter *waiter,
-                                   int64_t wants_below)
-{
-    while (waiter != NULL && (waiter->wants >= wants_below || !can_take_baton(queue, waiter)))
-        waiter = waiter->next;
-    return waiter;
-}
-
-/* The waiter that had the baton has left, perhaps with a part of what was released: the rest is
- * for the waiters behind it. Those in front that wanted too much get another chance when no
- * waiter behind is left that wants less, not after each grant. */
-static void pass_baton(struct wait_queue *queue, struct waiter *behind)
-{
-    struct waiter *smaller = NULL;
-
-    if (queue->wants_below != INT64_MAX && !queue->woken_again)
-        smaller = find_smaller(queue, behind, queue->wants_below);
-    if (smaller != NULL)
-        give_baton_to(queue, smaller, queue->wants_below);
-    else
-        give_baton(queue);
-}
-
-/* Makes this waiter try, with or without the baton. */
-static void retry(struct waiter *waiter)
-{
-    if (waiter->trying) {
-        waiter->retry_wanted = true;
-        return;
-    }
-    waiter->trying = true;
-    waiter->try_now(waiter->arg);
-}
-
-/* The object may have become free: one waiter tries. */
-static void wake(struct wait_queue *queue)
-{
-    queue->generation = ++queue->owner->generation;
-    give_baton(queue);
-}
-
-/* What was waited for has come for all waiters at once. */
-static void wake_everyone(struct wait_queue *queue)
-{
-    struct waiter *waiter, *next;
-
-    queue->generation = ++queue->owner->generation;
-    DL_FOREACH_SAFE(queue->waiting, waiter, next) {
-        retry(waiter);
-    }
-}
-
-static void sleep_for(struct wait_queue *queue, int64_t remaining_ms)
-{
-    struct loop *loop = queue->owner->options.loop;
-    int64_t now_ns = loop_now_ns(loop);
-    int64_t step_ns = (int64_t)(queue->generation % POLL_JITTER_NS) * POLL_STEP_NS;
-    int64_t sleep_ns = POLL_NS + (now_ns % POLL_JITTER_NS + step_ns) % POLL_JITTER_NS;
-
-    if (remaining_ms >= 0 && remaining_ms < sleep_ns / CLOCK_NS_PER_MS)
-        sleep_ns = remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
-    /* A message may have come during the attempt, and be newer than what the attempt found. */
-    if (queue->held_until_ns > now_ns && queue->held_until_ns < now_ns + sleep_ns)
-        sleep_ns = queue->held_until_ns - now_ns;
-    timer_arm(loop_timers(loop), &queue->timer, now_ns + sleep_ns);
-}
-
-/* An attempt is over and the baton is free: the baton goes round again, or the queue sleeps. */
-static void settle(struct wait_queue *queue, int64_t remaining_ms)
-{
-    if (queue->woken_again)
-        give_baton(queue);
-    else
-        sleep_for(queue, remaining_ms);
-}
 
 /* --- queues ------------------------------------------------------------------------------- */
 
@@ -204,12 +37,20 @@ static void on_timer(void *arg)
     if (queue->waiting == NULL)
         forget(queue);
     else
-        give_baton(queue);
+        baton_give(queue);
 }
 
+/* The first time, all that a waiter of a fair lock may have missed is its call, after which the
+ * lock is free for it. */
 static void on_ready(void *arg)
 {
-    wake(arg);
+    struct wait_queue *queue = arg;
+    bool may_look = queue->kind == WAIT_FAIR && !queue->was_ready;
+
+    queue->was_ready = true;
+    if (queue->waiting != NULL)
+        queue->waiting->may_look = may_look && queue->waiting->next == NULL;
+    wait_queue_wake(queue);
 }
 
 /* Whether a message is one of those by which Redisson wakes waiters. */
@@ -244,26 +85,13 @@ static bool read_held(const struct wait_queue *queue, const char *payload, size_
     return text_parse_int64(number, ms) && *ms >= 0;
 }
 
-/* The queue sleeps no longer than until then; its next poll is not put off. */
-static void sleep_until_free(struct wait_queue *queue, int64_t ms)
-{
-    struct loop *loop = queue->owner->options.loop;
-
-    if (ms > POLL_NS / CLOCK_NS_PER_MS * 2)
-        return; /* the queue polls before that */
-    queue->held_until_ns = loop_now_ns(loop) + ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
-    if (queue->waiting != NULL && queue->baton == NULL &&
-        (!timer_is_armed(&queue->timer) || queue->timer.at_ns > queue->held_until_ns))
-        timer_arm(loop_timers(loop), &queue->timer, queue->held_until_ns);
-}
-
 static void on_message(void *arg, const char *payload, size_t len)
 {
     struct wait_queue *queue = arg;
     int64_t held_ms;
 
     if (read_held(queue, payload, len, &held_ms))
-        sleep_until_free(queue, held_ms);
+        wait_queue_sleep_until_free(queue, held_ms);
     if (!wakes(queue->kind, payload, len))
         return;
     metrics_add(queue->owner->options.metrics, METRIC_WAKE_MESSAGES, 1);
@@ -271,9 +99,9 @@ static void on_message(void *arg, const char *payload, size_t len)
     /* A latch tells 0 when it is open, 1 when it was set or deleted: then one waiter finds out.
      */
     if (queue->kind == WAIT_LATCH && payload[0] == '0')
-        wake_everyone(queue);
+        wait_queue_wake_everyone(queue);
     else
-        wake(queue);
+        wait_queue_wake(queue);
 }
 
 /* What tells one queue from another: the kind, for the name of a lock may soon be that of a
@@ -295,8 +123,8 @@ static void make_key(struct queue_key *key, enum wait_kind kind, const char *lea
     key->len = 1 + id_len + len;
 }
 
-static struct wait_queue *find_queue(const struct waiters *waiters, enum wait_kind kind,
-                                     const char *lease_id, const char *name, size_t len)
+struct wait_queue *wait_queue_find(const struct waiters *waiters, enum wait_kind kind,
+                                   const char *lease_id, const char *name, size_t len)
 {
     struct wait_queue *queue;
     struct queue_key key;
@@ -358,28 +186,29 @@ uint64_t waiters_generation(const struct waiters *waiters)
 void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *name, size_t len,
                  uint64_t generation, int64_t remaining_ms)
 {
-    struct wait_queue *queue = find_queue(waiters, waiter->kind, waiter->lease_id, name, len);
+    struct wait_queue *queue = wait_queue_find(waiters, waiter->kind, waiter->lease_id, name,
+                                               len);
 
     if (queue == NULL)
         queue = make_queue(waiters, waiter, name, len);
     waiter->queue = queue;
     waiter->trying = false;
+    if (queue->waiting == NULL)
+        wait_line_join(queue, name, len);
     DL_APPEND(queue->waiting, waiter);
     metrics_add(waiters->options.metrics, METRIC_WAITERS, 1);
     bool live = subscription_is_live(&queue->subscription);
     if (live && queue->generation > generation)
-        give_baton(queue); /* its attempt began before the subscription or before a message */
+        baton_give(queue); /* its attempt began before the subscription or before a message */
     else if (queue->baton == NULL && queue->waiting == waiter)
-        sleep_for(queue, remaining_ms); /* until then, or until on_ready() */
+        wait_queue_sleep(queue, remaining_ms); /* until then, or until on_ready() */
 }
 
-/* Another attempt has to follow the one that is over; a baton given meanwhile makes that one.
- */
-static void follow_retry(struct waiter *waiter, bool retry_wanted)
+void waiter_follow_retry(struct waiter *waiter, bool retry_wanted)
 {
     waiter->retry_wanted = false;
     if (retry_wanted && !waiter->trying)
-        retry(waiter);
+        waiter_retry(waiter);
 }
 
 void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaining_ms)
@@ -392,25 +221,26 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
     waiter->trying = false;
     if (queue->baton == waiter) {
         queue->baton = NULL;
-        smaller = queue->woken_again ? NULL : find_smaller(queue, waiter->next, waiter->wants);
+        smaller = queue->woken_again ? NULL
+                                     : baton_find_smaller(queue, waiter->next, waiter->wants);
     }
     if (queue->baton == NULL && smaller != NULL)
-        give_baton_to(queue, smaller, waiter->wants);
+        baton_give_to(queue, smaller, waiter->wants);
     else if (queue->baton == NULL)
-        settle(queue, remaining_ms);
-    follow_retry(waiter, retry_wanted);
+        baton_settle(queue, remaining_ms);
+    waiter_follow_retry(waiter, retry_wanted);
 }
 
 void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *name, size_t len,
                  uint64_t generation, int64_t remaining_ms)
 {
-    if (find_queue(waiters, waiter->kind, waiter->lease_id, name, len) == waiter->queue) {
+    if (wait_queue_find(waiters, waiter->kind, waiter->lease_id, name, len) == waiter->queue) {
         waiter_busy(waiters, waiter, remaining_ms);
         return;
     }
     waiter_leave(waiters, waiter, -1);
     waiter_join(waiters, waiter, name, len, generation, remaining_ms);
-    follow_retry(waiter, waiter->retry_wanted);
+    waiter_follow_retry(waiter, waiter->retry_wanted);
 }
 
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms)
@@ -427,17 +257,18 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
         queue->baton = NULL;
     if (queue->waiting == NULL) {
         struct loop *loop = waiters->options.loop;
+        wait_line_leave(queue);
         timer_arm(loop_timers(loop), &queue->timer, loop_now_ns(loop) + LINGER_NS);
         return;
     }
     if (queue->baton != NULL)
         return;
     if (taken_ms >= 0)
-        settle(queue, taken_ms);
+        baton_settle(queue, taken_ms);
     else if (had_baton)
-        pass_baton(queue, behind);
+        baton_pass(queue, behind);
     else if (queue->woken_again)
-        give_baton(queue);
+        baton_give(queue);
 }
 
 bool waiter_is_waiting(const struct waiter *waiter)
@@ -456,7 +287,7 @@ void waiters_wake_all(struct waiters *waiters)
 
     HASH_ITER(hh, waiters->queues, queue, next) {
         if (queue->waiting != NULL)
-            wake(queue);
+            wait_queue_wake(queue);
     }
 }
 
@@ -466,7 +297,7 @@ static void retry_waiters_of(struct wait_queue *queue, const char *lease_id)
 
     DL_FOREACH_SAFE(queue->waiting, waiter, next) {
         if (strcmp(waiter->lease_id, lease_id) == 0)
-            retry(waiter);
+            waiter_retry(waiter);
     }
 }
 
@@ -474,8 +305,8 @@ void waiters_retry_lease(struct waiters *waiters, const char *name, size_t len,
                          const char *lease_id)
 {
     for (int kind = WAIT_LOCK; kind <= WAIT_LATCH; kind++) {
-        struct wait_queue *queue = find_queue(waiters, (enum wait_kind)kind, lease_id, name,
-                                              len);
+        struct wait_queue *queue = wait_queue_find(waiters, (enum wait_kind)kind, lease_id,
+                                                   name, len);
         if (queue != NULL)
             retry_waiters_of(queue, lease_id);
     }

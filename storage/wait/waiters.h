@@ -45,6 +45,7 @@ struct waiter {
     enum wait_kind kind;
     int64_t wants; /* permits of a semaphore: waiters that want fewer may get theirs first */
     bool trying;   /* an attempt is under way; the owner sets it for attempts of its own */
+    bool may_look; /* the wake-up is only that the subscription is there: see acquire.c */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
     struct wait_queue *queue;
     struct waiter *prev, *next;
@@ -81,6 +82,16 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
  * may be left for other waiters, so the baton, if this waiter has it, is passed on. */
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms);
 bool waiter_is_waiting(const struct waiter *waiter);
+
+/* The waiter that may get this lock, plain or fair, from the one who releases it here: the
+ * first, if no attempt is under way, and of a plain lock if it is not everybody's turn to get
+ * it. NULL: none. */
+struct waiter *waiters_next(struct waiters *waiters, const char *name, size_t len);
+/* An attempt is made for that waiter: it has the baton. Then waiter_busy(), waiter_leave(), or
+ * waiter_unchosen(): nothing came of it, and the waiter sleeps on as before, but for wake-ups
+ * that came meanwhile. */
+void waiter_choose(struct waiter *waiter);
+void waiter_unchosen(struct waiter *waiter);
 
 /* Wakes every queue: commands reach Redis again. */
 void waiters_wake_all(struct waiters *waiters);

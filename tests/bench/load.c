@@ -24,6 +24,7 @@ enum load_flag {
     OPTION_PORT = 1,
     OPTION_RELEASE_PORT,
     OPTION_SECOND_PORT,
+    OPTION_TLS,
     OPTION_KIND,
     OPTION_DIALECT,
     OPTION_CONNECTIONS,
@@ -46,6 +47,7 @@ static const struct option long_options[] = {
     {"port", required_argument, NULL, OPTION_PORT},
     {"release-port", required_argument, NULL, OPTION_RELEASE_PORT},
     {"second-port", required_argument, NULL, OPTION_SECOND_PORT},
+    {"tls", no_argument, NULL, OPTION_TLS},
     {"kind", required_argument, NULL, OPTION_KIND},
     {"dialect", required_argument, NULL, OPTION_DIALECT},
     {"connections", required_argument, NULL, OPTION_CONNECTIONS},
@@ -87,6 +89,9 @@ static void take_option(struct load_options *options, enum load_flag flag, char 
         break;
     case OPTION_SECOND_PORT:
         options->second_port = (uint16_t)strtoul(value, NULL, 10);
+        break;
+    case OPTION_TLS:
+        options->tls = true;
         break;
     case OPTION_KIND:
         options->kind = value;

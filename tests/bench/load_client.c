@@ -34,9 +34,9 @@ void load_fail(const char *format, ...)
     exit(1);
 }
 
-void load_client_init(struct load_client *client, uint16_t port)
+void load_client_init(struct load_client *client, uint16_t port, bool tls)
 {
-    *client = (struct load_client){.port = port};
+    *client = (struct load_client){.port = port, .tls = tls};
     client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (client->epoll_fd < 0)
         load_fail("epoll_create1: %s", strerror(errno));
@@ -69,6 +69,8 @@ void load_conn_open(struct load_conn *conn, struct load_client *client,
     if (bind(conn->fd, (struct sockaddr *)&from, sizeof(from)) != 0 ||
         connect(conn->fd, (struct sockaddr *)&to, sizeof(to)) != 0)
         load_fail("cannot connect to port %u: %s", client->port, strerror(errno));
+    if (client->tls)
+        load_tls_open(conn);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
     if (epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0)
         load_fail("epoll_ctl: %s", strerror(errno));
@@ -76,6 +78,8 @@ void load_conn_open(struct load_conn *conn, struct load_client *client,
 
 void load_conn_close(struct load_conn *conn)
 {
+    if (conn->tls != NULL)
+        load_tls_close(conn);
     close(conn->fd);
     free(conn->partial);
     conn->partial = NULL;
@@ -84,7 +88,9 @@ void load_conn_close(struct load_conn *conn)
 void load_conn_send(struct load_conn *conn, const char *text, size_t len)
 {
     conn->sent_ns = load_now_ns();
-    if (send(conn->fd, text, len, MSG_NOSIGNAL) != (ssize_t)len)
+    ssize_t sent = conn->tls ? load_tls_send(conn, text, len)
+                             : send(conn->fd, text, len, MSG_NOSIGNAL);
+    if (sent != (ssize_t)len)
         load_fail("send: %s", strerror(errno));
 }
 
@@ -136,7 +142,8 @@ static void take_input(struct load_conn *conn)
     size_t len = conn->partial_len;
 
     memcpy(text, conn->partial ? conn->partial : "", len);
-    ssize_t got = recv(conn->fd, text + len, ANSWER_MAX - len, MSG_DONTWAIT);
+    ssize_t got = conn->tls ? load_tls_receive(conn, text + len, ANSWER_MAX - len)
+                            : recv(conn->fd, text + len, ANSWER_MAX - len, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0)
@@ -157,6 +164,10 @@ void load_client_poll(struct load_client *client, int timeout_ms)
     struct epoll_event events[EVENTS_MAX];
     int count = epoll_wait(client->epoll_fd, events, EVENTS_MAX, timeout_ms);
 
-    for (int i = 0; i < count; i++)
-        take_input(events[i].data.ptr);
+    for (int i = 0; i < count; i++) {
+        struct load_conn *conn = events[i].data.ptr;
+        do
+            take_input(conn);
+        while (conn->tls != NULL && load_tls_has_more(conn));
+    }
 }

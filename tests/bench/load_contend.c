@@ -190,7 +190,7 @@ void load_contend(struct load_options *options)
 {
     struct load_client clients[2];
 
-    load_client_init(&clients[0], options->port);
+    load_client_init(&clients[0], options->port, options->tls);
     clients[1] = clients[0]; /* the same epoll, so that one poll serves both */
     clients[1].port = options->second_port;
     struct contest *contest = contest_new(options, clients);

@@ -133,7 +133,7 @@ void load_cycle(struct load_options *options)
 {
     struct load_client client;
 
-    load_client_init(&client, options->port);
+    load_client_init(&client, options->port, options->tls);
     struct load_cycler *cycler = load_cycler_new(options, &client);
     load_cycler_start(cycler, options->cycles);
     load_cycler_run(cycler, options->cycles > 0 ? 0 : options->warmup_s);
@@ -199,7 +199,7 @@ void load_hold(struct load_options *options)
 
     if (conns == NULL)
         load_fail("out of memory");
-    load_client_init(&client, options->port);
+    load_client_init(&client, options->port, options->tls);
     for (size_t i = 0; i < options->connections; i++) {
         conns[i].holder = &holder;
         load_conn_open(&conns[i].conn, &client, on_held, &conns[i]);

@@ -104,7 +104,7 @@ void load_park(struct load_options *options)
     if (options->rounds < 1 || options->rounds > ROUNDS_MAX)
         load_fail("--rounds: 1 to %d", ROUNDS_MAX);
     probes.name = "probe";
-    load_client_init(&parking.client, options->port);
+    load_client_init(&parking.client, options->port, options->tls);
     parking.cycler = load_cycler_new(&probes, &parking.client);
     parking.keeper = load_keeper_new(&probes, &parking.client);
     take_locks(options);

@@ -73,7 +73,7 @@ void load_handoff(struct load_options *options)
     struct asker releaser = {.peer = &options->peer};
     char name[64], token[LOAD_TOKEN_LEN + 1];
 
-    load_client_init(&client, options->port);
+    load_client_init(&client, options->port, options->tls);
     release_client = client; /* the same epoll, so that one poll serves both */
     release_client.port = options->release_port;
     load_conn_open(&releaser.conn, &release_client, on_answered, &releaser);

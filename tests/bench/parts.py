@@ -104,6 +104,17 @@ def logged(bench):
         server.process.log.unlink()  # a line a request
 
 
+def tls(bench):
+    """What TLS costs on connections that stay."""
+    for name, start in (("plain", bench.place.rlockd), ("tls", bench.place.rlockd_tls)):
+        server = start(bench.redis)
+        for connections in (16, 64):
+            bench.results.add(f"{name} {connections}",
+                              measure.cycles(bench.place, server, bench.redis, connections,
+                                             SECONDS))
+        bench.place.stop(server.process)
+
+
 def limited(bench):
     """Workers that have their part of a core each."""
     for workers in WORKERS:
@@ -183,5 +194,5 @@ def watchdog(bench):
 # In every round, in this order, and once after the rounds.
 ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contended": contended,
                "mixed": mixed, "waiting": waiting, "parked": parked, "growth": growth,
-               "limited": limited, "logged": logged}
+               "limited": limited, "logged": logged, "tls": tls}
 LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog}

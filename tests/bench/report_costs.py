@@ -1,4 +1,4 @@
-"""results.md: what a log line and a script cost, and workers with a quota."""
+"""results.md: what TLS, a log line and a script cost, and workers with a quota."""
 from operations import WHAT
 from report_table import number, rows_of, table
 
@@ -10,6 +10,13 @@ LOGGED = {"logged": "every request is logged", "unlogged": "none is logged"}
 def logged_lines(rows):
     return [[name, *(number(rows[row][column]) for column in CYCLES)]
             for row, name in LOGGED.items() if row in rows]
+
+
+def tls_lines(rows):
+    return [[f"{name}, {connections} connections",
+             *(number(rows[f"{row} {connections}"][column]) for column in CYCLES)]
+            for row, name in (("plain", "plain HTTP"), ("tls", "TLS"))
+            for connections in (16, 64) if f"{row} {connections}" in rows]
 
 
 def limited_lines(rows):
@@ -28,5 +35,7 @@ def sections(rows):
     out += table(HEAD, limited_lines(rows))
     out += ["## Log lines, 64 connections", ""]
     out += table(HEAD, logged_lines(rows))
+    out += ["## TLS, on connections that stay", ""]
+    out += table(HEAD, tls_lines(rows))
     out += ["## Scripts: Redis' time in them for a request, asked for one after the other", ""]
     return out + table(["", "µs", "grants", "scripts/request"], script_lines(rows))

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -33,10 +34,12 @@ def wait_for(what, condition):
 
 
 class Http:
-    """One keep-alive connection."""
+    """One keep-alive connection; with TLS, one that believes any certificate."""
 
-    def __init__(self, port):
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    def __init__(self, port, tls=False):
+        self.connection = http.client.HTTPSConnection(
+            "127.0.0.1", port, timeout=30, context=ssl._create_unverified_context()) \
+            if tls else http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
     def ask(self, method, target, headers=None, body=None):
         """Status and body, parsed where it is JSON."""
@@ -157,16 +160,27 @@ class Place:
 
     # ---- who is measured
 
-    def rlockd(self, redis, *flags, wrap=(), tcp=False):
-        """tcp: reaches Redis by its port, as Redisson does."""
+    def rlockd(self, redis, *flags, wrap=(), tcp=False, tls=False):
+        """tcp: reaches Redis by its port, as Redisson does. tls: what its flags are for."""
         port = free_port()
         url = f"redis://127.0.0.1:{redis.port}" if tcp else f"unix://{redis.path}"
         process = self.start(
             [*wrap, str(self.build / "rlockd"), "--listen", f"127.0.0.1:{port}", "--redis",
              url, "--log-level", "warn", "--max-wait-ms", "3600000",
              "--max-connections", "100000", *flags])
-        wait_for("rlockd", lambda: Http(port).ask("GET", "/readyz")[0] == 200)
-        return Server(process, port, "rlockd")
+        wait_for("rlockd", lambda: Http(port, tls).ask("GET", "/readyz")[0] == 200)
+        return Server(process, port, "rlockd", ["--tls"] if tls else [])
+
+    def rlockd_tls(self, redis):
+        """With a certificate as authorities give them today: P-256."""
+        cert, key = self.folder / "cert.pem", self.folder / "key.pem"
+        if not cert.exists():
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                            "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                            "/CN=localhost", "-keyout", str(key), "-out", str(cert)],
+                           check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+        return self.rlockd(redis, "--tls-cert", str(cert), "--tls-key", str(key), tls=True)
 
     def bare(self):
         process = self.start([str(self.build / "tests/bench/bare")], stdout=subprocess.PIPE)

@@ -1,6 +1,7 @@
 /* L1, L3, L4, and what must stay bounded. */
 #include "tests/checker/check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MS(ns) ((long long)((ns) / NS_PER_MS))
@@ -54,22 +55,10 @@ void check_answers(struct report *report)
 /* A later waiter counts when the earlier one was certainly in the queue before it came. */
 #define AHEAD_NS (500 * NS_PER_MS)
 
-static void check_bypass(struct report *report, const struct lock *lock, const struct op *first,
-                         const struct op *later)
-{
-    int64_t after = report->bounds.trouble_ms * NS_PER_MS;
-
-    if (later->t_inv < first->t_inv + AHEAD_NS || later->t_ret + AHEAD_NS > first->t_ret)
-        return;
-    if (later->outcome != OUTCOME_OK || later->status != 201)
-        return;
-    if (history_is_troubled(report->history, first->t_inv, later->t_ret, after))
-        return;
-    violation(report, "L4",
-              "%s: the waiter of line %zu came %lld ms before that of line %zu,"
-              " which got the lock first",
-              lock->name, first->line, MS(later->t_inv - first->t_inv), later->line);
-}
+/* A lease in the queue: its first request, and those that came back for its place. */
+struct stay {
+    const struct op *first, *last;
+};
 
 static bool is_queued(const struct op *op)
 {
@@ -77,20 +66,64 @@ static bool is_queued(const struct op *op)
            (op->outcome == OUTCOME_OK || op->outcome == OUTCOME_NOT_DONE);
 }
 
+/* Whether a request goes on with the stay that another one with its token has left: only the
+ * answer "locked" leaves a place. */
+static bool goes_on(const struct history *history, const struct op *before, const struct op *op)
+{
+    int64_t place = history->place_ms * NS_PER_MS - SECOND_NS;
+
+    return before->outcome == OUTCOME_NOT_DONE && before->status == 423 &&
+           op->verb == OP_ACQUIRE && op->t_inv > before->t_ret &&
+           op->t_inv < before->t_ret + place &&
+           (op->outcome == OUTCOME_OK ||
+            (op->outcome == OUTCOME_NOT_DONE && op->status == 423));
+}
+
+/* False: the lease never was in the queue for certain. */
+static bool find_stay(const struct history *history, const struct lease *lease,
+                      struct stay *stay)
+{
+    stay->first = stay->last = lease->ops.at[0];
+    if (!is_queued(stay->first))
+        return false;
+    for (size_t i = 1; i < lease->ops.count && goes_on(history, stay->last, lease->ops.at[i]);
+         i++)
+        stay->last = lease->ops.at[i];
+    return true;
+}
+
+static void check_bypass(struct report *report, const struct lock *lock,
+                         const struct stay *first, const struct stay *later)
+{
+    int64_t after = report->bounds.trouble_ms * NS_PER_MS;
+    int64_t from = first->first->t_inv, to = later->last->t_ret;
+
+    if (later->first->t_inv < from + AHEAD_NS || to + AHEAD_NS > first->last->t_ret)
+        return;
+    if (later->last->outcome != OUTCOME_OK || later->last->status != 201)
+        return;
+    if (history_is_troubled(report->history, from, to, after))
+        return;
+    violation(report, "L4",
+              "%s: the waiter of line %zu came %lld ms before that of line %zu,"
+              " which got the lock first (lines %zu and %zu)",
+              lock->name, first->first->line, MS(later->first->t_inv - from),
+              later->first->line, first->last->line, later->last->line);
+}
+
 static void check_queue(struct report *report, const struct lock *lock)
 {
-    for (size_t i = 0; i < lock->leases.count; i++) {
-        const struct lease *first = lock->leases.at[i];
-        const struct op *op = first->ops.at[0];
-        if (!is_queued(op))
-            continue;
-        for (size_t k = 0; k < lock->leases.count; k++) {
-            const struct lease *later = lock->leases.at[k];
-            const struct op *other = later->ops.at[0];
-            if (other->t_inv > op->t_inv && other->t_ret < op->t_ret && is_queued(other))
-                check_bypass(report, lock, op, other);
-        }
-    }
+    struct stay *stays = calloc(lock->leases.count + 1, sizeof *stays);
+    size_t count = 0;
+
+    if (!stays)
+        abort();
+    for (size_t i = 0; i < lock->leases.count; i++)
+        count += find_stay(report->history, lock->leases.at[i], &stays[count]);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++)
+            check_bypass(report, lock, &stays[i], &stays[k]);
+    free(stays);
 }
 
 void check_queues(struct report *report)

@@ -53,6 +53,37 @@ static void want(struct report *report, const char *what, int64_t have, int64_t 
                   (long long)least);
 }
 
+static bool is_injected(const struct fault *fault)
+{
+    return !fault->scope || strcmp(fault->scope, "harness") != 0;
+}
+
+static bool is_first_of_its_kind(const struct history *history, size_t at)
+{
+    const struct fault *fault = history->faults.at[at];
+
+    for (size_t i = 0; i < at; i++) {
+        const struct fault *other = history->faults.at[i];
+        if (is_injected(other) && strcmp(other->kind, fault->kind) == 0)
+            return false;
+    }
+    return true;
+}
+
+static void show_faults(const struct report *report)
+{
+    const struct history *history = report->history;
+    size_t count = 0, kinds = 0;
+
+    for (size_t i = 0; i < history->faults.count; i++) {
+        if (!is_injected(history->faults.at[i]))
+            continue;
+        count++;
+        kinds += is_first_of_its_kind(history, i);
+    }
+    fprintf(report->out, "%-10s %zu of %zu kinds\n", "faults", count, kinds);
+}
+
 static void check_effects(struct report *report)
 {
     for (size_t i = 0; i < report->history->faults.count; i++) {
@@ -83,5 +114,6 @@ void check_coverage(struct report *report)
     want(report, "abandoned", coverage.abandoned, bounds->min_abandoned);
     want(report, "repeats", coverage.repeats, bounds->min_repeats);
     want(report, "sweeps", coverage.sweeps, bounds->min_sweeps);
+    show_faults(report);
     check_effects(report);
 }

@@ -183,6 +183,20 @@ static void check_counts(struct report *report, const struct lease *lease)
 /* --- S4
  * --------------------------------------------------------------------------------------- */
 
+/* A request that waited while its session ended may have been granted before, but its answer
+ * was then on its way: not for long without a fault. */
+static bool is_granted_late(const struct report *report, const struct session *session,
+                            const struct op *op)
+{
+    int64_t trouble = report->bounds.trouble_ms * NS_PER_MS;
+
+    if (session->ended_at >= op->t_ret || op->verb != OP_ACQUIRE)
+        return false;
+    bool is_calm = !history_is_troubled(report->history, session->ended_at, op->t_ret, trouble);
+    return op->t_ret - session->ended_at >
+           (is_calm ? report->bounds.calm_ms * NS_PER_MS : trouble);
+}
+
 static void check_session(struct report *report, const struct lease *lease)
 {
     const struct session *session = history_session(report->history, lease->first->session);
@@ -191,7 +205,8 @@ static void check_session(struct report *report, const struct lease *lease)
         return;
     for (size_t i = 0; i < lease->ops.count; i++) {
         const struct op *op = lease->ops.at[i];
-        if (is_granted(op) && op->t_inv > session->ended_at)
+        if (is_granted(op) &&
+            (op->t_inv > session->ended_at || is_granted_late(report, session, op)))
             violation(report, "S4",
                       "%s: granted or renewed (line %zu) for session %s, which had"
                       " ended at %lld ms",

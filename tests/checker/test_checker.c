@@ -75,6 +75,15 @@ static const struct {
              WAIT("lock", "b", 50, 1100, 2)},
     {"the same answer twice", NULL,
      LOCK("a", 0, 5, 1) LOCK("a", 10, 15, 1) RELEASE("a", 20, 25) RELEASE("a", 30, 35)},
+    {"a grant just before its session ended", NULL,
+     SESSION("session-open", 0, 1, "ok") MINE("a", 2, 20, 1)
+         SESSION("session-end", 10, 15, "ok")},
+    {"a place that was given up", NULL,
+     "{\"type\":\"run\",\"place_ms\":15000}\n" LOCK("a", 0, 5, 1)
+         OP("acquire", "b", 10, 210, "not-done",
+            ",\"kind\":\"fair\",\"status\":423,\"wait_ms\":200") RELEASE("b", 220, 225)
+             RELEASE("a", 900, 905) WAIT("fair", "c", 600, 910, 2)},
+    {"a writer waits for readers", NULL, READ("a", 0, 5, 1) WAIT("write", "b", 10, 1010, 2)},
     /* ---- S1 */
     {"tokens fall", "S1", LOCK("a", 0, 5, 2) RELEASE("a", 10, 15) LOCK("b", 20, 25, 1)},
     {"tokens fall after Redis lost its data", "S1",
@@ -115,6 +124,12 @@ static const struct {
     {"a grant for a session that was ended", "S4",
      SESSION("session-open", 0, 1, "ok") SESSION("session-end", 10, 15, "ok")
          MINE("a", 20, 25, 1)},
+    {"a grant for a session that ended while the request waited", "S4",
+     LOCK("z", 0, 5, 1) SESSION("session-open", 0, 1, "ok") SESSION("session-end", 20, 25, "ok")
+         RELEASE("z", 900, 905)
+             OP("acquire", "a", 10, 907, "ok",
+                ",\"kind\":\"lock\",\"ttl_ms\":1000,\"remaining_ms\":1000,\"wait_ms\":5000,"
+                "\"session\":\"S\",\"token\":2,\"hold_count\":1")},
     {"a grant for a session that is over", "S4",
      SESSION("session-open", 0, 1, "ok") MINE("a", 6500, 6505, 1)},
     /* ---- S5 */
@@ -125,6 +140,11 @@ static const struct {
     {"nobody is woken by a release", "L2",
      LOCK("a", 0, 5, 1) RELEASE("a", 500, 505) WAIT("lock", "b", 10, 1100, 2)},
     {"nobody is woken by an end", "L2", LOCK("a", 0, 5, 1) WAIT("lock", "b", 10, 2600, 2)},
+    {"a reader waits although others read", "L2",
+     OP("acquire", "w", 0, 5, "ok",
+        ",\"kind\":\"write\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
+        "\"hold_count\":1,\"token\":1") RELEASE("w", 100, 105) READ("a", 110, 115, 2)
+         WAIT("read", "b", 10, 900, 3)},
     {"an acquire without an answer is kept", "L2",
      FAULT("F9", 0, 50, 1)
          OP("acquire", "a", 0, 40, "unknown", ",\"kind\":\"lock\",\"ttl_ms\":1000")
@@ -150,6 +170,12 @@ static const struct {
     {"the last in the queue is first", "L4",
      LOCK("a", 0, 5, 1) RELEASE("a", 900, 905) WAIT("fair", "b", 10, 1790, 3)
          WAIT("fair", "c", 600, 910, 2) RELEASE("c", 1600, 1605)},
+    {"a place is lost between two requests", "L4",
+     "{\"type\":\"run\",\"place_ms\":15000}\n" LOCK("a", 0, 5, 1)
+         OP("acquire", "b", 10, 210, "not-done",
+            ",\"kind\":\"fair\",\"status\":423,\"wait_ms\":200") RELEASE("a", 900, 905)
+             WAIT("fair", "c", 600, 910, 2) RELEASE("c", 1600, 1605)
+                 WAIT("fair", "b", 300, 1610, 3)},
     {"a waiter that spins", "B1",
      "{\"type\":\"rate\",\"t_begin\":0,\"t_end\":1000000000,\"scripts\":8000,"
      "\"requests\":10,\"waiters\":6}\n"},

@@ -1,5 +1,6 @@
 /* L2: the time that a lock is certainly free while a request waits for it. What nobody may hold
- * any more, be it a waiter that hung up (L5) or an acquire without an answer (S6), is free. */
+ * any more, be it a waiter that hung up (L5) or an acquire without an answer (S6), is free. For
+ * those who ask to read, a lock is free that others read. */
 #include "tests/checker/check.h"
 
 #include <stdlib.h>
@@ -53,12 +54,18 @@ static bool is_witness(const struct report *report, const struct op *op)
            !history_is_front_troubled(report->history, op->front, op->t_inv, op->t_ret, after);
 }
 
-static void collect_changes(const struct report *report, const struct lock *lock,
+static bool is_read(const struct lease *lease)
+{
+    return lease->first->kind && strcmp(lease->first->kind, "read") == 0;
+}
+
+/* `of_reads`: who waits to read, and what keeps readers out. */
+static void collect_changes(const struct report *report, const struct lock *lock, bool of_reads,
                             struct changes *changes)
 {
     for (size_t i = 0; i < lock->leases.count; i++) {
         const struct lease *lease = lock->leases.at[i];
-        if (lease->maybe_from < lease->maybe_to) {
+        if (lease->maybe_from < lease->maybe_to && !(of_reads && is_read(lease))) {
             add_change(changes, lease->maybe_from, 1, 0, NULL);
             add_change(changes, lease->maybe_to, -1, 0, NULL);
             changes->at[changes->count - 1].is_expiry = lease->expires;
@@ -67,7 +74,7 @@ static void collect_changes(const struct report *report, const struct lock *lock
         }
         for (size_t k = 0; k < lease->ops.count; k++) {
             const struct op *op = lease->ops.at[k];
-            if (!is_witness(report, op))
+            if (!is_witness(report, op) || (of_reads && !is_read(lease)))
                 continue;
             int64_t deadline = op->t_inv + op->wait_ms * NS_PER_MS;
             add_change(changes, op->t_inv, 0, 1, op);
@@ -137,12 +144,20 @@ static void sweep(struct report *report, const struct lock *lock, const struct c
     }
 }
 
+static void check_lock(struct report *report, const struct lock *lock, bool of_reads)
+{
+    struct changes changes = {0};
+
+    collect_changes(report, lock, of_reads, &changes);
+    sweep(report, lock, &changes);
+    free(changes.at);
+}
+
 void check_wakeups(struct report *report)
 {
     for (struct lock *lock = report->history->locks; lock; lock = lock->hh.next) {
-        struct changes changes = {0};
-        collect_changes(report, lock, &changes);
-        sweep(report, lock, &changes);
-        free(changes.at);
+        check_lock(report, lock, false);
+        if (!lock->permits)
+            check_lock(report, lock, true);
     }
 }

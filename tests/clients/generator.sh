@@ -7,7 +7,9 @@ generator_version=7.25.0
 openapi_generator() {
     local name=openapi-generator-cli-$generator_version.jar
     if [ ! -f "$TOOLS/$name" ]; then
-        mvn --batch-mode --quiet org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
+        # Its escape sequences would stand before the next line of the log.
+        with_patience mvn --batch-mode --quiet -Dstyle.color=never \
+            org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
             "-Dartifact=org.openapitools:openapi-generator-cli:$generator_version" \
             "-DoutputDirectory=$TOOLS"
     fi

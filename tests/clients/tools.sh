@@ -5,6 +5,17 @@
 export PIP_CACHE_DIR=$TOOLS/cache/pip PIP_DISABLE_PIP_VERSION_CHECK=1
 export npm_config_cache=$TOOLS/cache/npm npm_config_update_notifier=false
 
+# with_patience COMMAND...: registries hiccup.
+with_patience() {
+    local pause_s
+    for pause_s in 5 20; do
+        ! "$@" || return 0
+        echo "again in $pause_s s: $1" >&2
+        sleep "$pause_s"
+    done
+    "$@"
+}
+
 # python_packages NAME PACKAGE==VERSION...: an environment with exactly these, in $TOOLS/NAME.
 python_packages() {
     local dir=$TOOLS/$1
@@ -12,7 +23,7 @@ python_packages() {
     [ "$(cat "$dir/installed" 2> /dev/null)" != "$*" ] || return 0
     rm -rf "$dir"
     /usr/bin/python3 -m venv "$dir"
-    "$dir/bin/pip" install --quiet "$@"
+    with_patience "$dir/bin/pip" install --quiet "$@"
     echo "$*" > "$dir/installed"
 }
 
@@ -23,7 +34,8 @@ node_packages() {
     [ "$(cat "$dir/installed" 2> /dev/null)" != "$*" ] || return 0
     rm -rf "$dir"
     mkdir -p "$dir"
-    npm install --prefix "$dir" --no-package-lock --no-audit --no-fund --loglevel error "$@"
+    with_patience npm install --prefix "$dir" --no-package-lock --no-audit --no-fund \
+        --loglevel error "$@"
     echo "$*" > "$dir/installed"
 }
 

@@ -113,12 +113,27 @@ const char *text(struct world *w, const char *format, ...)
     return out;
 }
 
-void skip_on_cluster(struct world *w)
+static void skip_where(struct world *w, bool is_so)
 {
-    if (!redis_is_cluster())
+    if (!is_so)
         return;
     w->inside->skipped = true;
     skip();
+}
+
+void skip_on_masters(struct world *w)
+{
+    skip_where(w, redis_has_masters());
+}
+
+void skip_on_cluster(struct world *w)
+{
+    skip_where(w, redis_is_cluster());
+}
+
+void skip_with_slots(struct world *w)
+{
+    skip_where(w, getenv("E2E_SCRIPT_SLOTS") != NULL);
 }
 
 const char *token_new(struct world *w)

@@ -59,6 +59,11 @@ void world_defer(struct world *w, void (*undo)(void *thing), void *thing);
 const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves a test that makes no sense on a Redis Cluster; does nothing elsewhere. */
 void skip_on_cluster(struct world *w);
+/* The same for a cluster of several masters: the test is about one connection or one server. */
+void skip_on_masters(struct world *w);
+/* Leaves a test of a Redis without memory where scripts begin with `#!lua` (make test-cluster):
+ * such a script Redis refuses as a whole, and not only its first write. */
+void skip_with_slots(struct world *w);
 /* A fresh random token. No log of a front end may ever hold it: checked after every test. */
 const char *token_new(struct world *w);
 
@@ -128,6 +133,8 @@ struct front {
 /* Starts rlockd on a port of 127.0.0.1 that stays its own until the test ends, with these flags
  * (NULL at the end). `launch` returns when it listens, `start` when /readyz says ready. */
 struct front *front_launch(struct world *w, ...) __attribute__((sentinel));
+/* Where it listens, by its log; 0: not yet. */
+int front_port(struct front *fe);
 struct front *front_start(struct world *w, ...) __attribute__((sentinel));
 bool front_ready(struct front *fe);
 /* SIGTERM; the exit code has to be 0 within a few seconds. */
@@ -141,16 +148,29 @@ double front_metric(struct front *fe, const char *family, const char *labels);
 
 /* ---- Redis: harness_redis.c ---- */
 
+/* Runs a command of the shell in the world's folder and returns what it printed; its exit
+ * status in `code`, which may be NULL: then it must be 0. */
+const char *shell(struct world *w, int *code, const char *command);
+
+/* NAME.pem and NAME.key in the world's folder. `names` as in "IP:127.0.0.1,DNS:localhost". */
+void authority_make(struct world *w, const char *name);
+void certificate_make(struct world *w, const char *name, const char *authority,
+                      const char *names);
+/* Copies both to AS.pem and AS.key. */
+void certificate_use(struct world *w, const char *name, const char *as);
+
 struct redis {
     struct world *world;
     struct child *child;
     int number;    /* no other of this world has it */
     char host[16]; /* of TCP; empty: there is a socket only */
     int port;
+    int tls_port; /* at redis_address(); 0: none */
     char dir[80];
     char socket[96];
     char url[128];
     redisContext *db;
+    struct cluster *cluster; /* its nodes, where it is a cluster of several; else NULL */
 };
 
 /* A private redis-server on a unix socket, append-only file on; pairs of setting and value for
@@ -159,8 +179,20 @@ struct redis *redis_start(struct world *w, ...) __attribute__((sentinel));
 /* E2E_REDIS=sentinel: every private Redis has a Sentinel, and its URL names that. */
 bool redis_is_sentinel(void);
 /* E2E_REDIS_CLUSTER=1: every private Redis is a cluster of one server that owns all slots. It
- * has only database 0, and refuses a command or a script whose keys are in different slots. */
+ * has only database 0, and refuses a command or a script whose keys are in different slots.
+ * E2E_REDIS=cluster3: a cluster of three masters. A command goes to the master of its key, and
+ * to all masters when it has none. */
 bool redis_is_cluster(void);
+bool redis_has_masters(void);
+/* E2E_REDIS=tls: every private Redis has a TLS port, and rlockd uses that. */
+bool redis_is_tls(void);
+/* The flags for a TLS port at redis_address(), which begins with the authority "redis-ca" and a
+ * certificate "redis-NUMBER" for that address, 127.0.0.1 and localhost. */
+size_t redis_tls_flags(struct redis *redis, const char **argv, size_t len);
+/* A TCP address of 127.0.0.0/8 that no other test program has, and its first port: a server has
+ * that and its number. */
+const char *redis_address(struct world *w);
+enum { REDIS_FIRST_PORT = 7000 };
 /* kill -9: what it answered survives in the file. Not for the Redis of the plan. */
 void redis_kill(struct redis *redis);
 void redis_return(struct redis *redis); /* and back again, same directory and socket */
@@ -179,7 +211,7 @@ long long redis_int(struct redis *redis, const char *format, ...);
 const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
 void redis_ok(struct redis *redis, const char *format, ...);
 bool redis_has(struct redis *redis, const char *key);
-/* Every key that begins with `prefix`, literally; an array of strings. */
+/* Every key that begins with `prefix`, literally, but the marker; an array of strings. */
 json_t *redis_keys(struct redis *redis, const char *prefix);
 
 /* A holder as Java clients write it: UUID of the client, number of the thread. */
@@ -277,6 +309,7 @@ void raw_reset(struct raw *raw); /* closes with RST */
 enum proxy_mode {
     PROXY_PASS,
     PROXY_BLACKHOLE,      /* connections stay, nothing comes through */
+    PROXY_CUT,            /* the next answer of a connection comes by half, and ends it */
     PROXY_RESET,          /* every connection is reset, the new ones too */
     PROXY_DROP_REPLIES,   /* Redis gets the commands, its answers are lost */
     PROXY_DELAY,          /* answers come 300 ms late */

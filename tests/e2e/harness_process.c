@@ -79,6 +79,25 @@ static void child_undo(void *thing)
     free(child);
 }
 
+/* A server that is to use TLS needs the authority. */
+static const char *const *with_authority(struct world *w, const char *const *argv,
+                                         const char *const *env)
+{
+    const char **more = world_alloc(w, ENV_MAX * sizeof(*more));
+    bool is_tls = false;
+    size_t len = 0;
+
+    for (; *argv != NULL; argv++)
+        is_tls |= strstr(*argv, "rediss://") != NULL;
+    for (; env != NULL && *env != NULL && len + 2 < ENV_MAX; env++) {
+        is_tls |= strstr(*env, "rediss://") != NULL;
+        more[len++] = *env;
+    }
+    if (is_tls)
+        more[len++] = text(w, "RLOCKD_REDIS_TLS_CA=%s/redis-ca.pem", w->dir);
+    return more;
+}
+
 struct child *child_start(struct world *w, const char *name, const char *const *argv,
                           const char *const *env)
 {
@@ -93,7 +112,7 @@ struct child *child_start(struct world *w, const char *name, const char *const *
     child->exit_code = -1;
     snprintf(child->out_path, sizeof(child->out_path), "%s/%s-%d.out", w->dir, name, n);
     snprintf(child->err_path, sizeof(child->err_path), "%s/%s-%d.err", w->dir, name, n);
-    env_build(child_env, env);
+    env_build(child_env, redis_is_tls() ? with_authority(w, argv, env) : env);
     child->pid = fork();
     if (child->pid < 0)
         FAIL("fork: %s", strerror(errno));

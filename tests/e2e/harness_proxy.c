@@ -1,5 +1,8 @@
-/* A bad network: a TCP proxy between rlockd and the private Redis, driven by a thread. */
+/* A bad network: a TCP proxy between rlockd and the private Redis, driven by a thread. With TLS
+ * it passes on what it cannot read. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <hiredis/hiredis.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -39,6 +42,7 @@ struct proxy {
     struct world *world;
     struct redis *redis;
     pthread_t thread;
+    const char *tls_address;
     int listen_fd, port;
     _Atomic int mode;
     _Atomic bool stop;
@@ -46,6 +50,7 @@ struct proxy {
     _Atomic bool moves; /* an answer is to come, or to be passed on */
     struct pair pairs[PAIRS_MAX];
     size_t pairs_len;
+    redisContext *db; /* the thread's own, to ask who subscribes */
 };
 
 static void fd_reset(int fd)
@@ -85,9 +90,33 @@ static void pair_close(struct proxy *proxy, size_t n, bool reset)
         pair->last = &pair->first;
 }
 
-static void pair_open(struct proxy *proxy)
+static int server_by_socket(const struct redis *redis)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(to.sun_path, sizeof(to.sun_path), "%s", redis->socket);
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int server_by_tls_port(const struct proxy *proxy)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)proxy->redis->tls_port),
+                             .sin_addr.s_addr = inet_addr(proxy->tls_address)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void pair_open(struct proxy *proxy)
+{
     int client = accept(proxy->listen_fd, NULL, NULL);
     int server;
 
@@ -97,10 +126,9 @@ static void pair_open(struct proxy *proxy)
         fd_reset(client);
         return;
     }
-    snprintf(to.sun_path, sizeof(to.sun_path), "%s", proxy->redis->socket);
-    server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(server, (struct sockaddr *)&to, sizeof(to)) != 0) {
-        close(server);
+    server = proxy->redis->tls_port != 0 ? server_by_tls_port(proxy)
+                                         : server_by_socket(proxy->redis);
+    if (server < 0) {
         fd_reset(client);
         return;
     }
@@ -123,6 +151,27 @@ static bool pass_command(struct proxy *proxy, struct pair *pair)
     return send(pair->server, bytes, (size_t)n, MSG_NOSIGNAL) == n;
 }
 
+/* With TLS only Redis can tell which of its clients subscribe. */
+static void learn(struct proxy *proxy, struct pair *pair)
+{
+    const struct timeval patience = {.tv_sec = 1};
+    struct sockaddr_in at = {0};
+    socklen_t at_len = sizeof(at);
+    char needle[48];
+
+    if (proxy->redis->tls_port == 0 || pair->subscribes ||
+        (proxy->mode != PROXY_DEAF && proxy->mode != PROXY_DELAY_COMMANDS))
+        return;
+    if (proxy->db == NULL)
+        proxy->db = redisConnectUnixWithTimeout(proxy->redis->socket, patience);
+    getsockname(pair->server, (struct sockaddr *)&at, &at_len);
+    snprintf(needle, sizeof(needle), "addr=%s:%d ", inet_ntoa(at.sin_addr), ntohs(at.sin_port));
+    redisReply *reply = redisCommand(proxy->db, "CLIENT LIST TYPE pubsub");
+    pair->subscribes = reply != NULL && reply->str != NULL && strstr(reply->str, needle);
+    if (reply != NULL)
+        freeReplyObject(reply);
+}
+
 static bool is_lost(const struct proxy *proxy, const struct pair *pair)
 {
     return proxy->mode == PROXY_DROP_REPLIES || (proxy->mode == PROXY_DEAF && pair->subscribes);
@@ -142,6 +191,7 @@ static bool take_answer(struct proxy *proxy, struct pair *pair)
     if (chunk == NULL)
         abort();
     n = recv(pair->server, chunk->bytes, CHUNK_LEN, 0);
+    learn(proxy, pair);
     pair->asks = false;
     if (n > 0 && is_lost(proxy, pair))
         pair->torn = true;
@@ -169,7 +219,8 @@ static bool pass_answers(const struct proxy *proxy, struct pair *pair)
     }
     while (pair->first != NULL && pair->first->due_ms <= now_ms()) {
         struct chunk *chunk = pair->first;
-        ssize_t n = send(pair->client, chunk->bytes, chunk->len, MSG_NOSIGNAL);
+        size_t len = proxy->mode == PROXY_CUT ? chunk->len / 2 : chunk->len;
+        ssize_t n = send(pair->client, chunk->bytes, len, MSG_NOSIGNAL);
         bool ok = n == (ssize_t)chunk->len;
 
         pair->first = chunk->next;
@@ -244,11 +295,14 @@ static void proxy_undo(void *thing)
     proxy->stop = true;
     pthread_join(proxy->thread, NULL);
     close(proxy->listen_fd);
+    if (proxy->db != NULL)
+        redisFree(proxy->db);
     free(proxy);
 }
 
 struct proxy *proxy_start(struct redis *redis)
 {
+    skip_on_masters(redis->world); /* a node of a cluster says where the others are */
     struct proxy *proxy = calloc(1, sizeof(*proxy));
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t at_len = sizeof(at);
@@ -257,6 +311,7 @@ struct proxy *proxy_start(struct redis *redis)
         abort();
     proxy->world = redis->world;
     proxy->redis = redis;
+    proxy->tls_address = redis_address(redis->world);
     proxy->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(proxy->listen_fd, (struct sockaddr *)&at, at_len) != 0 ||
         listen(proxy->listen_fd, 64) != 0 ||
@@ -297,5 +352,6 @@ size_t proxy_dropped_len(struct proxy *proxy)
 
 const char *proxy_url(struct proxy *proxy, const char *userinfo, const char *path)
 {
-    return text(proxy->world, "redis://%s127.0.0.1:%d%s", userinfo, proxy->port, path);
+    return text(proxy->world, "%s://%s127.0.0.1:%d%s",
+                proxy->redis->tls_port != 0 ? "rediss" : "redis", userinfo, proxy->port, path);
 }

@@ -4,13 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cluster.h"
 #include "harness_world.h"
 #include "sentinel.h"
 
 enum {
-    REDIS_FLAGS_MAX = 48,
+    REDIS_FLAGS_MAX = 64,
     REDIS_START_MS = 10000,
-    FIRST_PORT = 7000,
     SENTINEL_CALM_MS = 600000,
     CLUSTER_SLOTS = 16384,
     CLUSTER_BATCH = 1024
@@ -46,7 +46,14 @@ bool redis_is_cluster(void)
 {
     const char *wanted = getenv("E2E_REDIS_CLUSTER");
 
-    return wanted != NULL && strcmp(wanted, "1") == 0;
+    return (wanted != NULL && strcmp(wanted, "1") == 0) || redis_has_masters();
+}
+
+bool redis_has_masters(void)
+{
+    const char *wanted = getenv("E2E_REDIS");
+
+    return wanted != NULL && strcmp(wanted, "cluster3") == 0;
 }
 
 bool redis_is_sentinel(void)
@@ -60,11 +67,8 @@ bool redis_is_sentinel(void)
  * has an address of its own, and each of its servers a port. */
 static void take_address(struct redis *redis)
 {
-    unsigned pid = (unsigned)getpid() & 0x3fffff;
-
-    snprintf(redis->host, sizeof(redis->host), "127.%u.%u.%u", 64 + (pid >> 16),
-             pid >> 8 & 0xff, pid & 0xff);
-    redis->port = FIRST_PORT + redis->number;
+    snprintf(redis->host, sizeof(redis->host), "%s", redis_address(redis->world));
+    redis->port = REDIS_FIRST_PORT + redis->number;
 }
 
 static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
@@ -97,6 +101,9 @@ static size_t add_plain_flags(const char **argv, size_t len)
 void redis_relaunch(struct redis *redis, const char *const *flags)
 {
     struct world *w = redis->world;
+
+    if (redis->cluster != NULL)
+        skip_on_masters(w);
     const char *argv[REDIS_FLAGS_MAX] = {"redis-server",
                                          "--unixsocket",
                                          redis->socket,
@@ -116,7 +123,10 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     while (argv[len] != NULL)
         len++;
-    len = redis->port != 0 ? add_tcp_flags(redis, argv, len) : add_plain_flags(argv, len);
+    if (redis->port != 0)
+        len = add_tcp_flags(redis, argv, len);
+    else
+        len = redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
     if (redis_is_cluster())
         len = add_cluster_flags(argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
@@ -180,10 +190,20 @@ static void become_cluster(struct redis *redis)
     wait_until(strstr(cluster_info(redis), "cluster_state:ok") != NULL, REDIS_START_MS);
 }
 
+/* Of a cluster of several: each of its nodes. */
+static bool at_each_node(const struct redis *redis, void (*act)(struct redis *node))
+{
+    for (int i = 0; redis->cluster != NULL && i < redis->cluster->len; i++)
+        act(redis->cluster->nodes[i]);
+    return redis->cluster != NULL;
+}
+
 void redis_connect(struct redis *redis)
 {
+    if (at_each_node(redis, redis_connect))
+        return;
     wait_until(redis_try(redis), REDIS_START_MS);
-    if (redis_is_cluster())
+    if (redis_is_cluster() && !redis_has_masters())
         become_cluster(redis);
 }
 
@@ -204,6 +224,9 @@ static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
     redis_relaunch(redis, flags);
+    if (redis->tls_port != 0)
+        snprintf(redis->url, sizeof(redis->url), "rediss://%s:%d", redis_address(w),
+                 redis->tls_port);
     world_defer(w, redis_undo, redis);
     redis_connect(redis);
     return redis;
@@ -214,16 +237,24 @@ struct redis *redis_start_tcp(struct world *w, const char *const *flags)
     return redis_new(w, true, flags);
 }
 
-struct redis *redis_start(struct world *w, ...)
+/* One server; with E2E_REDIS=sentinel a Sentinel watches over it. */
+static struct redis *start_alone(struct world *w)
 {
     struct redis *redis = redis_new(w, redis_is_cluster() || redis_is_sentinel(), NULL);
-    const char *flag, *value;
-    va_list args;
 
     if (redis_is_sentinel()) {
         struct sentinel *sentinel = sentinel_start(redis, 1, SENTINEL_CALM_MS);
         snprintf(redis->url, sizeof(redis->url), "%s", sentinel_url(&sentinel, 1));
     }
+    return redis;
+}
+
+struct redis *redis_start(struct world *w, ...)
+{
+    struct redis *redis = redis_has_masters() ? cluster_as_redis(w) : start_alone(w);
+    const char *flag, *value;
+    va_list args;
+
     va_start(args, w);
     while ((flag = va_arg(args, const char *)) != NULL) {
         value = va_arg(args, const char *);
@@ -238,6 +269,8 @@ void redis_kill(struct redis *redis)
     /* The one that comes back ends with the test; the plan's has to last. */
     if (redis == redis->world->redis)
         FAIL("the Redis of the plan is not for killing");
+    if (at_each_node(redis, cluster_kill))
+        return;
     child_signal(redis->child, SIGKILL);
     if (child_wait(redis->child, REDIS_START_MS) < 0)
         FAIL("redis-server survives SIGKILL");
@@ -245,12 +278,18 @@ void redis_kill(struct redis *redis)
 
 void redis_return(struct redis *redis)
 {
+    if (at_each_node(redis, cluster_return)) {
+        cluster_await(redis->cluster);
+        return;
+    }
     redis_relaunch(redis, NULL);
     redis_connect(redis);
 }
 
 void redis_lose_data(struct redis *redis)
 {
+    if (at_each_node(redis, redis_lose_data))
+        return;
     dir_remove(text(redis->world, "%s/appendonlydir", redis->dir));
     unlink(text(redis->world, "%s/appendonly.aof", redis->dir));
     unlink(text(redis->world, "%s/dump.rdb", redis->dir));
@@ -258,17 +297,22 @@ void redis_lose_data(struct redis *redis)
 
 void redis_freeze(struct redis *redis)
 {
+    if (at_each_node(redis, redis_freeze))
+        return;
     child_signal(redis->child, SIGSTOP);
 }
 
 void redis_thaw(struct redis *redis)
 {
+    if (at_each_node(redis, redis_thaw))
+        return;
     child_signal(redis->child, SIGCONT);
 }
 
 static redisReply *redis_ask(struct redis *redis, const char *format, va_list args)
 {
-    redisReply *reply = redisvCommand(redis->db, format, args);
+    redisReply *reply = redis->cluster != NULL ? cluster_ask(redis->cluster, format, args)
+                                               : redisvCommand(redis->db, format, args);
 
     if (reply == NULL)
         FAIL("lost the private Redis: %s (%s)", redis->db->errstr, format);
@@ -337,16 +381,27 @@ static void undo_json(void *thing)
     json_decref(thing);
 }
 
-json_t *redis_keys(struct redis *redis, const char *prefix)
+static void add_keys(json_t *keys, struct redis *redis, const char *prefix)
 {
     redisReply *all = redis_do(redis, "KEYS *");
+
+    for (size_t i = 0; i < all->elements; i++) {
+        const char *key = all->element[i]->str;
+
+        if (strncmp(key, prefix, strlen(prefix)) == 0 && strcmp(key, "rlockd:marker") != 0)
+            json_array_append_new(keys, json_string(all->element[i]->str));
+    }
+}
+
+json_t *redis_keys(struct redis *redis, const char *prefix)
+{
     json_t *keys = json_array();
 
     world_defer(redis->world, undo_json, keys);
-    for (size_t i = 0; i < all->elements; i++) {
-        if (strncmp(all->element[i]->str, prefix, strlen(prefix)) == 0)
-            json_array_append_new(keys, json_string(all->element[i]->str));
-    }
+    if (redis->cluster == NULL)
+        add_keys(keys, redis, prefix);
+    for (int i = 0; redis->cluster != NULL && i < redis->cluster->len; i++)
+        add_keys(keys, redis->cluster->nodes[i], prefix);
     return keys;
 }
 

@@ -79,8 +79,8 @@ struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms)
             "port %d\nbind %s\ndir %s\nsentinel monitor mymaster %s %d %d\n"
             "sentinel down-after-milliseconds mymaster %d\n"
             "sentinel failover-timeout mymaster 4000\nsentinel announce-ip %s\n",
-            sentinel->port, sentinel->host, w->dir, master->host, master->port, quorum,
-            down_ms, sentinel->host);
+            sentinel->port, sentinel->host, w->dir, master->host, master->port, quorum, down_ms,
+            sentinel->host);
     fclose(file);
     const char *const argv[] = {"redis-server", path, "--sentinel", NULL};
     sentinel->child = child_start(w, "sentinel", argv, NULL);

@@ -10,7 +10,7 @@
 
 enum { START_MS = 10000, STOP_MS = 8000, FLAGS_MAX = 40, LOG_TAIL_LEN = 3000 };
 
-static int port_logged(struct front *fe)
+int front_port(struct front *fe)
 {
     json_t *line = front_log_find(fe, "listening");
     const char *listen = json_string_value(json_object_get(line, "listen"));
@@ -92,7 +92,7 @@ static struct front *front_launch_list(struct world *w, const char *const *flags
         if (now_ms() > give_up)
             FAIL("rlockd does not say where it listens:\n%s", front_log(fe));
         nap_ms(5);
-        fe->port = port_logged(fe);
+        fe->port = front_port(fe);
     }
     return fe;
 }

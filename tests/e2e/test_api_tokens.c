@@ -336,7 +336,7 @@ static void test_requests_a_second(struct world *w)
 /* --- rlockd --hash-token and --make-token --------------------------------------------------
  */
 
-static struct child *shell(struct world *w, const char *script)
+static struct child *rlockd_shell(struct world *w, const char *script)
 {
     const char *const argv[] = {"sh", "-c", script, getenv("RLOCKD_BIN"), NULL};
     struct child *child = child_start(w, "shell", argv, NULL);
@@ -348,10 +348,10 @@ static struct child *shell(struct world *w, const char *script)
 static void test_tokens_are_made_and_hashed(struct world *w)
 {
     const char *path = text(w, "%s/made", w->dir);
-    struct child *child = shell(w, text(w,
-                                        "\"$0\" --make-token | tee '%s.token' | "
-                                        "\"$0\" --hash-token ci | tee '%s'",
-                                        path, path));
+    struct child *child = rlockd_shell(w, text(w,
+                                               "\"$0\" --make-token | tee '%s.token' | "
+                                               "\"$0\" --hash-token ci | tee '%s'",
+                                               path, path));
     char token[128] = "";
     FILE *file = fopen(text(w, "%s.token", path), "re");
 
@@ -379,7 +379,7 @@ static void test_weak_tokens_are_refused(struct world *w)
     };
 
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        struct child *child = shell(w, text(w, "%s; echo $? >&2", bad[i]));
+        struct child *child = rlockd_shell(w, text(w, "%s; echo $? >&2", bad[i]));
         assert_string_equal(child_stdout(child), "");
         assert_non_null(strstr(child_stderr(child), "rlockd: --hash-token: "));
         assert_non_null(strstr(child_stderr(child), "\n2\n"));

@@ -131,6 +131,7 @@ static void test_out_of_memory(struct world *w)
     struct call *one;
     struct reply *r;
 
+    skip_with_slots(w);
     pair_start(&p, w);
     expect_status(fair_put(p.fe, "oom", holder, "ttl_ms=60000"), 201);
     one = park(&p, "oom", first, "wait_ms=30000&ttl_ms=60000");

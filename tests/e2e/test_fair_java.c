@@ -46,7 +46,8 @@ static void layout_of(struct world *w, const char *lock)
     assert_in_range(redis_int(w->redis, "TTL %s", fair_queue(w, lock)), 80000, 86400);
     assert_in_range(redis_int(w->redis, "TTL %s", fair_times(w, lock)), 80000, 86400);
     assert_int_equal(redis_int(w->redis, "HLEN %s", lock), 1);
-    expect_status(lock_release(w->b, lock, holder), 200);
+    /* By a front end where the head does not wait, or it would need no message. */
+    expect_status(lock_release(w->a, lock, holder), 200);
     assert_string_equal(listener_next(first_hears, SOON_MS), "0");
     expect_status(call_await(call, SOON_MS), 201);
     assert_string_equal(redis_str(w->redis, "HGET %s %s", lock, first_place), "1");

@@ -159,7 +159,9 @@ static void test_held_that_is_refused(struct world *w)
              .body = text(w, "{\"held\":[\"%s\"]}", s.id), .headers = {s.header});
     expect_problem(r, 400, "malformed-request");
     expect_detail(r, "held");
-    expect_alive(keep_alive_body(w->a, &s, held_body(w, 400)), 1);
+    r = keep_alive_body(w->a, &s, held_body(w, 400));
+    assert_int_equal(json_array_size(reply_get(r, "leases")), 1);
+    assert_int_equal(json_array_size(reply_get(r, "lost")), 400); /* it has none of them */
     r = keep_alive_body(w->a, &s, held_body(w, 401));
     expect_problem(r, 400, "malformed-request");
     expect_detail(r, "held");

@@ -400,6 +400,7 @@ static void test_out_of_memory(struct world *w)
     const char *held = token_new(w), *token = token_new(w), *gone = token_new(w);
     struct reply *r;
 
+    skip_with_slots(w);
     expect_status(multi_put(fe, NULL, held, "oom/x oom/y", NULL), 201);
     expect_status(multi_put(fe, NULL, gone, "oom/v oom/w", NULL), 201);
     redis_ok(redis, "CONFIG SET maxmemory 1");

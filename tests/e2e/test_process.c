@@ -155,6 +155,34 @@ static void test_log_that_nobody_reads(struct world *w)
     close(reader);
 }
 
+/* The first requests of a server whose connection to Redis takes a moment. */
+static void test_the_first_requests_wait_for_redis(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    int64_t begin_ms = now_ms();
+    struct front *fe;
+    struct call *call;
+
+    redis_freeze(redis);
+    fe = front_launch(w, "--redis", redis->url, "--workers", "2", NULL);
+    call = call_put(fe, "early", token_new(w), NULL);
+    nap_ms(50);
+    redis_thaw(redis);
+    struct reply *r = call_await(call, SOON_MS);
+    if (now_ms() - begin_ms < 900) /* later than that it is not held back any more */
+        expect_status(r, 201);
+}
+
+/* A server without Redis answers all the same, a little later. */
+static void test_without_redis_it_answers(struct world *w)
+{
+    struct front *fe = front_launch(w, "--redis", text(w, "unix://%s/none", w->dir), NULL);
+
+    expect_status(http(fe, "GET", "/livez", NULL), 200);
+    expect_status(http(fe, "GET", "/readyz", NULL), 503);
+    expect_problem(lock_put(fe, "early", token_new(w), NULL), 503, "redis-unavailable");
+}
+
 static int warnings(struct child *child)
 {
     int count = 0;
@@ -206,6 +234,8 @@ int main(void)
         E2E_TEST(test_data_directory_of_somebody_else),
         E2E_TEST(test_sighup_without_tokens),
         E2E_TEST(test_an_open_server_is_warned_of),
+        E2E_TEST(test_the_first_requests_wait_for_redis),
+        E2E_TEST(test_without_redis_it_answers),
         E2E_TEST(test_log_that_nobody_reads),
     };
     struct e2e_plan plan = {.name = "process", E2E_TESTS(tests)};

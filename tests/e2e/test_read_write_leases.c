@@ -291,6 +291,7 @@ static void test_out_of_memory(struct world *w)
     const char *beside = rw_own(fe, &s, "oom-w", "read");
     const char *again = rw_own(fe, &s, "oom-w", "read");
 
+    skip_with_slots(w);
     redis_ok(redis, "CONFIG SET maxmemory 1");
     size_t before = json_array_size(redis_keys(redis, ""));
     const char *names[] = {"oom-r", "oom-new", "oom-new"};

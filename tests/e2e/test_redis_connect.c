@@ -1,7 +1,12 @@
 /* How an external Redis is reached, and which one is not good enough. */
 #include "harness.h"
 
-enum { NOT_READY_MS = 1500 };
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { NOT_READY_MS = 1500, SOON_MS = 4000, DNS_PORT = 53 };
 
 /* Never ready, and the log says why in a line that has this word. */
 static void expect_refused(struct front *fe, const char *word)
@@ -111,6 +116,66 @@ static void test_a_user_without_config_will_do(struct world *w)
     expect_status(lock_put(fe, "plain", token_new(w), NULL), 201);
 }
 
+/* A socket that takes questions for the name service and never answers; -1: not allowed here.
+ */
+static int mute_name_service(struct world *w)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(DNS_PORT),
+                             .sin_addr.s_addr = inet_addr(redis_address(w))};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void close_later(void *thing)
+{
+    close(*(const int *)thing);
+}
+
+/* In a mount namespace of its own, where that name service is the only one. */
+static void test_a_name_service_that_hangs(struct world *w)
+{
+    static int fd;
+    int may_unshare;
+    char question[512];
+
+    shell(w, &may_unshare, "unshare -m true");
+    fd = mute_name_service(w);
+    if (may_unshare != 0 || fd < 0)
+        skip();
+    world_defer(w, close_later, &fd);
+    shell(w, NULL, text(w, "sh -c 'echo nameserver %s > resolv.conf'", redis_address(w)));
+    const char *const argv[] = {
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        text(w,
+             "mount --bind %s/resolv.conf /etc/resolv.conf && exec \"$0\" --listen 127.0.0.1:0 "
+             "--redis redis://redis.hangs.test",
+             w->dir),
+        getenv("RLOCKD_BIN"),
+        NULL};
+    struct front fe = {.world = w, .child = child_start(w, "rlockd", argv, NULL)};
+
+    wait_until((fe.port = front_port(&fe)) != 0, 10000);
+    wait_until(recv(fd, question, sizeof(question), MSG_PEEK) > 0, 10000);
+    /* The system's resolver waits for 5 s and more. */
+    for (int i = 0; i < 5; i++) {
+        struct reply *r = http(&fe, "GET", "/livez", NULL);
+        expect_status(r, 200);
+        expect_true(r, r->done_ms - r->sent_ms < SOON_MS);
+    }
+    wait_until(strstr(front_log(&fe), "the name of Redis' host in time") != NULL, 10000);
+    expect_problem(http(&fe, "GET", "/readyz", NULL), 503, "redis-unavailable");
+    child_signal(fe.child, SIGTERM);
+    assert_int_equal(child_wait(fe.child, 10000), 0);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -121,6 +186,7 @@ int main(void)
         E2E_TEST(test_scripts_and_keys_are_needed),
         E2E_TEST(test_eviction_must_be_off),
         E2E_TEST(test_a_user_without_config_will_do),
+        E2E_TEST(test_a_name_service_that_hangs),
     };
     struct e2e_plan plan = {.name = "redis-connect", E2E_TESTS(tests)};
 

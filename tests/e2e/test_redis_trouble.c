@@ -219,6 +219,7 @@ static void test_out_of_memory(struct world *w)
     const char *token = token_new(w), *second = token_new(w);
     struct reply *r;
 
+    skip_with_slots(w);
     expect_status(lock_put(p.fe, "oom", token, "ttl_ms=60000"), 201);
     expect_status(lock_put(p.fe, "oom-2", second, "ttl_ms=60000"), 201);
     redis_ok(p.redis, "CONFIG SET maxmemory 1");

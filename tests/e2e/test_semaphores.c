@@ -303,6 +303,7 @@ static void test_out_of_memory(struct world *w)
     struct redis *redis = redis_start(w, NULL);
     struct front *fe = front_start(w, "--redis", redis->url, NULL);
 
+    skip_with_slots(w);
     expect_status(counter_send(fe, "PUT", "semaphores/oom?permits=3", NULL), 201);
     expect_status(counter_send(fe, "PUT", "latches/oom-latch?count=3", NULL), 201);
     redis_ok(redis, "CONFIG SET maxmemory 1");

@@ -1,6 +1,6 @@
 /* A session's end, by its client's word or by its silence: all it held is free, all it waited
  * for is refused. */
-#include "harness_session.h"
+#include "multi_locks.h"
 
 enum { AT_ONCE_MS = 1000, MANY = 250 };
 
@@ -267,6 +267,33 @@ static void test_nobody_is_granted_after_the_deadline(struct world *w)
     assert_true(granted > 0 && refused > 0);
 }
 
+static long long names_ttl(struct world *w, const char *lease_id)
+{
+    return redis_int(w->redis, "PTTL rlockd:set:{%s}", lease_id);
+}
+
+/* What is kept of the names lasts as long as what is kept of the lease. */
+static void test_names_of_an_ended_lease(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=600000");
+    const char *released = token_new(w), *ended = token_new(w);
+    struct reply *r = multi_put(w->a, NULL, released, "{n}a {n}b", ", \"ttl_ms\": 600000");
+    const char *released_id = reply_str(r, "lease_id");
+
+    expect_status(r, 201);
+    r = multi_put(w->a, &s, ended, "{n}c {n}d", ", \"ttl_ms\": 600000");
+    const char *ended_id = reply_str(r, "lease_id");
+    expect_status(r, 201);
+    assert_in_range(names_ttl(w, released_id), 600000, 660000);
+    assert_in_range(names_ttl(w, ended_id), 600000, 660000);
+    expect_status(multi_ask(w->a, "DELETE", released, NULL), 200);
+    wait_until(names_ttl(w, released_id) <= 60000, 3000);
+    expect_status(multi_ask(w->a, "DELETE", released, NULL), 200);
+    expect_status(session_end(w->a, &s), 200);
+    wait_until(names_ttl(w, ended_id) <= 60000, 3000);
+    expect_problem(multi_ask(w->a, "PATCH", ended, NULL), 410, "lease-ended");
+}
+
 int main(void)
 {
     static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -280,6 +307,7 @@ int main(void)
         E2E_TEST(test_the_end_meets_the_request),
         E2E_TEST(test_the_end_that_nobody_hears_of),
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
+        E2E_TEST(test_names_of_an_ended_lease),
     };
     struct e2e_plan plan = {
         .name = "sessions-end", E2E_TESTS(tests), .front_ends = 2, .flags = flags};

@@ -8,83 +8,40 @@
 
 enum { SOON_MS = 5000 };
 
-/* What a program printed; its exit status in `code`, which may be NULL. */
-static const char *run(struct world *w, int *code, const char *command)
-{
-    const char *const argv[] = {"/bin/sh", "-c", text(w, "cd %s && exec %s", w->dir, command),
-                                NULL};
-    struct child *child = child_start(w, "sh", argv, NULL);
-    int status = child_wait(child, SOON_MS);
-
-    if (code != NULL)
-        *code = status;
-    else if (status != 0)
-        FAIL("%s: %d %s", command, status, child_stderr(child));
-    return child_stdout(child);
-}
-
-static void make_authority(struct world *w, const char *name)
-{
-    run(w, NULL,
-        text(w,
-             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-             "-keyout %s.key -out %s.pem -days 2 -subj /CN=%s",
-             name, name, name));
-}
-
-static void make_certificate(struct world *w, const char *name, const char *authority)
-{
-    run(w, NULL,
-        text(w,
-             "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-             "-keyout %s.key -out %s.csr -subj /CN=%s",
-             name, name, name));
-    run(w, NULL, "sh -c 'echo subjectAltName=IP:127.0.0.1 > extensions'");
-    run(w, NULL,
-        text(w,
-             "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days 2 "
-             "-extfile extensions -out %s.pem",
-             name, authority, authority, name));
-}
-
-static void use_certificate(struct world *w, const char *name)
-{
-    run(w, NULL, text(w, "sh -c 'cp %s.pem live.pem && cp %s.key live.key'", name, name));
-}
-
 static struct front *front_with_tls(struct world *w, const char *client_ca)
 {
     struct front *fe;
 
-    make_authority(w, "ca");
-    make_certificate(w, "first", "ca");
-    use_certificate(w, "first");
+    authority_make(w, "ca");
+    certificate_make(w, "first", "ca", "IP:127.0.0.1");
+    certificate_use(w, "first", "live");
     fe = front_launch(w, "--redis", w->redis->url, "--tls-cert", text(w, "%s/live.pem", w->dir),
                       "--tls-key", text(w, "%s/live.key", w->dir), "--tls-client-ca",
                       client_ca ? text(w, "%s/%s", w->dir, client_ca) : "", NULL);
     /* Not ready as the harness asks, without TLS. */
-    run(w, NULL,
-        text(w,
-             "curl -sf --cacert ca.pem --retry 20 --retry-delay 1 --retry-all-errors "
-             "%s https://127.0.0.1:%d/readyz",
-             client_ca ? "--cert first.pem --key first.key" : "", fe->port));
+    shell(w, NULL,
+          text(w,
+               "curl -sf --cacert ca.pem --retry 20 --retry-delay 1 --retry-all-errors "
+               "%s https://127.0.0.1:%d/readyz",
+               client_ca ? "--cert first.pem --key first.key" : "", fe->port));
     return fe;
 }
 
 static const char *curl(struct front *fe, int *code, const char *flags, const char *path)
 {
-    return run(fe->world, code,
-               text(fe->world, "curl -s --cacert ca.pem %s 'https://127.0.0.1:%d%s'", flags,
-                    fe->port, path));
+    return shell(fe->world, code,
+                 text(fe->world, "curl -s --cacert ca.pem %s 'https://127.0.0.1:%d%s'", flags,
+                      fe->port, path));
 }
 
 static const char *subject(struct front *fe)
 {
-    return run(fe->world, NULL,
-               text(fe->world,
-                    "sh -c 'openssl s_client -connect 127.0.0.1:%d -CAfile ca.pem < /dev/null "
-                    "2> /dev/null | grep ^subject'",
-                    fe->port));
+    return shell(
+        fe->world, NULL,
+        text(fe->world,
+             "sh -c 'openssl s_client -connect 127.0.0.1:%d -CAfile ca.pem < /dev/null "
+             "2> /dev/null | grep ^subject'",
+             fe->port));
 }
 
 static void test_versions(struct world *w)
@@ -96,7 +53,7 @@ static void test_versions(struct world *w)
     assert_non_null(strstr(curl(fe, NULL, "--tlsv1.3", "/version"), "rlockd"));
     curl(fe, &code, "--tls-max 1.1", "/version");
     assert_int_not_equal(code, 0);
-    run(w, &code, text(w, "curl -s http://127.0.0.1:%d/version", fe->port));
+    shell(w, &code, text(w, "curl -s http://127.0.0.1:%d/version", fe->port));
     assert_int_not_equal(code, 0);
     /* Large answers and bodies go through, several on one connection. */
     assert_true(strlen(curl(fe, NULL, "", "/openapi.yaml")) > 50000);
@@ -105,11 +62,11 @@ static void test_versions(struct world *w)
                     text(w, "-X POST -H 'Content-Type: application/json' -d '{}%15000s'", ""),
                     "/v1/locks/tls"),
                "held"));
-    assert_non_null(strstr(run(w, NULL,
-                               text(w,
-                                    "curl -s --cacert ca.pem https://127.0.0.1:%d/version "
-                                    "https://127.0.0.1:%d/livez",
-                                    fe->port, fe->port)),
+    assert_non_null(strstr(shell(w, NULL,
+                                 text(w,
+                                      "curl -s --cacert ca.pem https://127.0.0.1:%d/version "
+                                      "https://127.0.0.1:%d/livez",
+                                      fe->port, fe->port)),
                            "alive"));
 }
 
@@ -119,8 +76,8 @@ static void test_clients_need_certificates(struct world *w)
     static const char *const versions[] = {"--tls-max 1.2", "--tlsv1.3"};
     int code;
 
-    make_certificate(w, "client", "ca");
-    make_authority(w, "stranger");
+    certificate_make(w, "client", "ca", "IP:127.0.0.1");
+    authority_make(w, "stranger");
     for (size_t i = 0; i < COUNT_OF(versions); i++) {
         const char *good = text(w, "%s --cert client.pem --key client.key", versions[i]);
         const char *bad = text(w, "%s --cert stranger.pem --key stranger.key", versions[i]);
@@ -138,14 +95,14 @@ static void test_new_certificates(struct world *w)
     struct front *fe = front_with_tls(w, NULL);
 
     assert_non_null(strstr(subject(fe), "first"));
-    make_certificate(w, "second", "ca");
-    use_certificate(w, "second");
+    certificate_make(w, "second", "ca", "IP:127.0.0.1");
+    certificate_use(w, "second", "live");
     assert_non_null(strstr(subject(fe), "first"));
     child_signal(fe->child, SIGHUP);
     wait_until(front_log_find(fe, "certificate reloaded") != NULL, SOON_MS);
     assert_non_null(strstr(subject(fe), "second"));
     /* A mistake changes nothing. */
-    run(w, NULL, "cp first.key live.key");
+    shell(w, NULL, "cp first.key live.key");
     child_signal(fe->child, SIGHUP);
     wait_until(front_log_find(fe, "certificate not reloaded: the old one stays") != NULL,
                SOON_MS);
@@ -228,8 +185,8 @@ static void test_wrong_settings(struct world *w)
     const char *cert = text(w, "%s/first.pem", w->dir), *key = text(w, "%s/first.key", w->dir);
     const char *other = text(w, "%s/other.key", w->dir);
 
-    make_authority(w, "first");
-    make_authority(w, "other");
+    authority_make(w, "first");
+    authority_make(w, "other");
     const char *const rows[][7] = {
         {"--tls-cert", cert, NULL},
         {"--tls-key", key, NULL},

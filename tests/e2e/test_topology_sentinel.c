@@ -92,7 +92,11 @@ static void test_failover_by_hand(struct world *w)
 static bool is_replica(struct redis *redis)
 {
     redis_connect(redis);
-    return strstr(redis_str(redis, "INFO replication"), "role:slave") != NULL;
+    redisReply *reply = redisCommand(redis->db, "INFO replication");
+    bool is_so = reply != NULL && reply->type == REDIS_REPLY_STRING &&
+                 strstr(reply->str, "role:slave") != NULL;
+    freeReplyObject(reply);
+    return is_so;
 }
 
 /* A master that slept through its replacement takes writes for a moment when it wakes: nothing

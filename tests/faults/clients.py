@@ -9,9 +9,14 @@ PLAIN = ["plain-a", "plain-b", "plain-c"]
 FAIR = ["fair-a", "fair-b"]
 READ_WRITE = ["rw-a", "rw-b"]
 OWNED = ["owned-a", "owned-b"]
+# Locks of a relay alone.
+RELAYED = [("lock", "relay-a"), ("write", "relay-b"), ("lock", "relay-c")]
+CROWDED = [("write", "crowd-a")]
+RETURNED = [("fair", "return-a")]
 PERMITS = {"permits-a": 2}
-LOCKS = [("lock", name) for name in PLAIN + OWNED] + [("fair", name) for name in FAIR] + \
-    [("write", name) for name in READ_WRITE] + [("permit", name) for name in PERMITS]
+LOCKS = [*RELAYED, *CROWDED, *RETURNED, *(("lock", name) for name in PLAIN + OWNED),
+         *(("fair", name) for name in FAIR), *(("write", name) for name in READ_WRITE),
+         *(("permit", name) for name in PERMITS)]
 
 # A client asks again at most so often with one token, before it leaves the lease to its end.
 TRIES = 8
@@ -149,6 +154,125 @@ class ImpatientClient(Client):
             await self.give_back(lease)
 
 
+class Relay(Client):
+    """Two requests wait at one front end, and the first hangs up just when it is woken: nobody
+    else comes by to find the lock free, so the other has to be woken instead."""
+
+    async def run(self):
+        kind, lock = RELAYED[int(self.name.rsplit("-", 1)[1]) % len(RELAYED)]
+        while not self.world.stop.is_set():
+            await self.relay(kind, lock)
+            await self.nap(self.random.uniform(0, 0.05))
+        self.agent.close()
+
+    async def relay(self, kind, lock):
+        holder, first, second = (Lease(self, kind, [lock]) for _ in range(3))
+        front = self.pick_front()
+        if not await self.get(holder, 4000, 4000):
+            return
+        holder.use()
+        gone_after = self.random.uniform(0.03, 0.06)
+        waits = [self.have(first, front=front, abandon_after=gone_after)]
+        await asyncio.sleep(0.01)
+        waits.append(self.have(second, front=front))
+        await asyncio.sleep(gone_after - 0.01 - self.random.uniform(-0.001, 0.006))
+        await self.give_back(holder)
+        await asyncio.gather(*waits)
+
+    def have(self, lease, **options):
+        """Takes the lock and gives it back."""
+        async def wait():
+            answer = await lease.acquire(4000, 4000, **options)
+            if answer.outcome() not in ("ended", "abandoned"):
+                await self.give_back(lease)
+        return asyncio.ensure_future(wait())
+
+
+class Crowd(Client):
+    """Readers that wait at one front end for one writer: what ends its lease wakes them all,
+    one after the other."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            await self.gather(CROWDED[0][1])
+            await self.nap(self.random.uniform(0, 0.2))
+        self.agent.close()
+
+    async def gather(self, lock):
+        writer = Lease(self, "write", [lock])
+        if not await self.get(writer, self.random.choice([500, 4000]), 1000):
+            return
+        front = self.pick_front()
+        waits = [self.read(Lease(self, "read", [lock]), front) for _ in range(5)]
+        await asyncio.sleep(self.random.uniform(0.02, 0.1))
+        if writer.remaining_ms > 500 or self.random.random() < 0.5:
+            await self.give_back(writer)
+        await asyncio.gather(*waits)
+
+    def read(self, lease, front):
+        async def wait():
+            await asyncio.sleep(self.random.uniform(0, 0.01))
+            answer = await lease.acquire(2000, 4000, front=front)
+            if answer.outcome() == "ok":
+                await asyncio.sleep(self.random.uniform(0.9, 1.1))
+            if answer.outcome() != "ended":
+                await self.give_back(lease)
+        return asyncio.ensure_future(wait())
+
+
+class Returner(Client):
+    """Leaves the queue of a fair lock with its place, and comes back for it behind another
+    client that has come meanwhile."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            await self.line_up(RETURNED[0][1])
+            await self.nap(self.random.uniform(0, 0.2))
+        self.agent.close()
+
+    async def line_up(self, lock):
+        holder, first, later = (Lease(self, "fair", [lock]) for _ in range(3))
+        if not await self.get(holder, 4000, 4000):
+            return
+        waits = [asyncio.ensure_future(self.stand(first, True)),
+                 asyncio.ensure_future(self.stand(later, False))]
+        await self.nap(0.9)
+        await self.give_back(holder)
+        await asyncio.gather(*waits)
+
+    async def stand(self, lease, is_first):
+        if is_first:
+            await lease.acquire(2000, 100)
+        await asyncio.sleep(0.6)
+        if (await lease.acquire(2000, 4000)).outcome() == "ok":
+            await asyncio.sleep(0.6)
+        await self.give_back(lease)
+
+
+class Newcomer(Client):
+    """Takes a lock that no client has asked for before, and releases it just when a request
+    begins to wait: the release may come before the front end listens."""
+
+    async def run(self):
+        number = 0
+        while not self.world.stop.is_set():
+            number += 1
+            await self.come(f"new-{self.name}-{number}")
+            await self.nap(self.random.uniform(0, 0.1))
+        self.agent.close()
+
+    async def come(self, lock):
+        kind = self.random.choice(["lock", "lock", "write", "fair"])
+        holder, second = Lease(self, kind, [lock]), Lease(self, kind, [lock])
+        if not await self.get(holder, 4000, 0):
+            return
+        request = asyncio.ensure_future(second.acquire(4000, 4000))
+        await asyncio.sleep(self.random.uniform(0, 0.006))
+        await self.give_back(holder)
+        if (await request).outcome() != "ended":
+            await self.give_back(second)
+
+
 class Stranger(Client):
     """Has no right to anything, and at times the operator's."""
 
@@ -184,7 +308,11 @@ class SessionClient(Client):
                 continue
             is_over = asyncio.Event()
             beats = asyncio.ensure_future(self.keep_alive(session, is_over))
-            await asyncio.gather(*(self.work_in(session, is_over) for _ in range(2)))
+            work = asyncio.gather(*(self.work_in(session, is_over) for _ in range(2)))
+            if self.random.random() < 0.3:  # ends while its own requests wait
+                await self.nap(self.random.uniform(0.1, 1.5))
+                await self.end(session)
+            await work
             is_over.set()
             if self.random.random() < 0.3:  # dies, and holds something
                 await self.get(Lease(self, *super().pick(), session), None, 1000)

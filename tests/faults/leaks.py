@@ -3,11 +3,15 @@ import asyncio
 import re
 
 from calls import Lease
-from clients import LOCKS, PERMITS, Client
+from clients import LOCKS, PERMITS, Client, Session, SessionClient
 from history import now
 
 # What has no TTL: fencing counters, and the counters of semaphores.
 KEPT = re.compile(rb"redisson_lock_token:.*")
+
+# Rounds until a front end has all the memory that such a round needs, and what it may grow by
+# afterwards.
+WARM_UP, GROWTH_KIB = 3, 128
 
 
 async def sweep(world, longest_s):
@@ -85,18 +89,44 @@ async def check_fronts(world):
                                 allowed=0)
 
 
-async def cycles(world, count):
-    """Identical rounds without faults: what a front end keeps does not grow with them."""
-    first = {}
+async def cycles(world, redis, count):
+    """Identical rounds without faults: what a front end keeps does not grow with them, nor what
+    Redis keeps for them."""
+    base, seen = {}, {}
     for number in range(count):
-        await asyncio.gather(*(one_cycle(world, f"cycle-{i}") for i in range(20)))
-        for front in world.fronts:
-            if number == 1:
-                first[front] = front.resident_kib()
-    for front in world.fronts:
-        base, last = first[front], front.resident_kib()
-        world.history.write("leak", subject=f"KiB of front end {front.number}", base=base,
-                            now=last, allowed=max(1024, base // 20))
+        await asyncio.gather(*(one_cycle(world, f"cycle-{i}") for i in range(20)),
+                             *(queue_up(world, lock) for kind, lock in LOCKS
+                               if kind == "fair"),
+                             *(live_and_die(world, f"session-{i}") for i in range(20)))
+        seen = {front: await used_by(front) for front in world.fronts}
+        seen[redis] = {"sessions in the index": await count_sessions(redis)}
+        if number == WARM_UP:
+            base = seen
+    for place, values in seen.items():
+        name = "Redis" if place is redis else f"front end {place.number}"
+        for what, value in values.items():
+            world.history.write("leak", subject=f"{what} of {name}, {count} rounds",
+                                base=base[place][what], now=value,
+                                allowed=GROWTH_KIB if what == "KiB" else 0)
+
+
+async def used_by(front):
+    """What a front end has once its clients are gone."""
+    async def above():
+        return max(0, front.descriptors() - front.base_descriptors)
+    await until(above, 3)
+    return {"KiB": front.resident_kib(), "descriptors": await above(),
+            "waiters": await until(lambda: metric(front, "waiters"), 3),
+            "waited locks": await until(lambda: metric(front, "waited_locks"), 6)}
+
+
+async def count_sessions(redis):
+    """Sessions that are to be visited: none of those that were ended."""
+    async def sessions():
+        cards = [await redis.command("ZCARD", "rlockd:sessions:{%x}" % digit)
+                 for digit in range(16)]
+        return sum(cards)
+    return await until(sessions, 3)
 
 
 async def one_cycle(world, name):
@@ -107,4 +137,34 @@ async def one_cycle(world, name):
         if answer.outcome() == "ok":
             lease.use()
         await lease.release()
+    client.agent.close()
+
+
+async def queue_up(world, lock):
+    """Eight clients in line for a fair lock; some hang up, some come back for their place."""
+    async def stand(number):
+        client = Client(world, f"line-{lock}-{number}")
+        lease = Lease(client, "fair", [lock])
+        if number % 4 == 3:
+            await lease.acquire(1000, 5000, abandon_after=0.05)
+        elif number % 4 == 2:
+            await lease.acquire(1000, 50)
+        await lease.acquire(1000, 8000)
+        await lease.release()
+        client.agent.close()
+    await asyncio.gather(*(stand(number) for number in range(8)))
+
+
+async def live_and_die(world, name):
+    """A session, leases of it, a keep-alive that waits, and its end with one lease held."""
+    client, session = SessionClient(world, name), Session()
+    session.ttl_ms = 3000
+    if await client.open(session):
+        leases = [Lease(client, "lock", [f"{name}-{i}"], session, owner)
+                  for i, owner in enumerate([None, "one", "one"])]
+        for lease in leases:
+            await lease.acquire(None, 2000)
+        await client.beat(client, session, 50)
+        await leases[0].release()
+        await client.end(session)
     client.agent.close()

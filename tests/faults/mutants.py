@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """mutants.py BUILD [--only WORD] [--seed N]: plants the bugs of mutants.table one by one in a
-copy of the tree, and has the fault run find each. The tree as it is must be clean. Fails when a
-bug is not found, or can no longer be planted."""
+copy of the tree, and has the fault run find each. The tree as it is must be clean in runs of
+the same kinds. Fails when a bug is not found, or can no longer be planted. `--lint`: only
+whether all of them can be planted."""
 import argparse
 import re
 import shutil
@@ -12,14 +13,18 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ROUND_MINUTES, ROUNDS = 0.5, 6
+ROOT = HERE.parent.parent
+CALM = ["--calm", "--no-drain"]
+# Minutes of the rounds: most bugs show at once.
+ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
 COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build"]
 
 
 class Mutant:
-    def __init__(self, name):
-        self.name, self.about, self.rules, self.faults = name, "", [], "none"
-        self.hunks = []  # glob, old text, new text
+    def __init__(self, name, *marks):
+        self.name, self.is_quick, self.about = name, "quick" in marks, ""
+        self.rules, self.run = [], CALM
+        self.hunks = []  # glob, old lines, new lines
 
 
 def read_table(path):
@@ -33,13 +38,13 @@ def read_table(path):
         elif line[:1] == "+":
             mutants[-1].hunks[-1][2].append(line[1:])
         elif word == "mutant":
-            mutants.append(Mutant(rest))
+            mutants.append(Mutant(*rest.split()))
         elif word == "about":
             mutants[-1].about = rest
         elif word == "rules":
             mutants[-1].rules = rest.split()
-        elif word == "faults":
-            mutants[-1].faults = rest
+        elif word == "run":
+            mutants[-1].run = rest.split()
         elif word == "in":
             glob = rest
         elif line and word != "#" and line != "#":
@@ -48,38 +53,55 @@ def read_table(path):
     return mutants
 
 
-def plant(mutant, tree):
-    """Complaints; none: it is planted."""
+def planted(mutant, tree):
+    """The files that the bug changes, path -> text; or a complaint."""
+    texts = {}
     for glob, old, new in mutant.hunks:
-        before, after = "\n".join(old) + "\n", "".join(line + "\n" for line in new)
-        places = [path for path in tree.glob(glob) for _ in
-                  range(("\n" + path.read_text()).count("\n" + before))]
-        if len(places) != 1:
-            return f"{glob} has {len(places)} times: {old[0].strip()}"
-        text = ("\n" + places[0].read_text()).replace("\n" + before, "\n" + after)
-        places[0].write_text(text[1:])
-    return None
+        before, after = ("".join(line + "\n" for line in lines) for lines in (old, new))
+        found = []
+        for path in sorted(tree.glob(glob)):
+            text = texts.get(path) or "\n" + path.read_text(encoding="utf-8")
+            found += [(path, text)] * text.count("\n" + before)
+        if len(found) != 1:
+            return f"{glob} has {len(found)} times: {old[0].strip()}"
+        path, text = found[0]
+        texts[path] = text.replace("\n" + before, "\n" + after)
+    return {path: text[1:] for path, text in texts.items()}
 
 
-def copy_tree(root, build):
+def lint(mutants):
+    """Complaints about the table."""
+    names, complaints = set(), 0
+    for mutant in mutants:
+        trouble = planted(mutant, ROOT)
+        if not mutant.rules or not mutant.about or not mutant.hunks or mutant.name in names:
+            trouble = "no rules, no text, no patch, or a name that is taken"
+        if isinstance(trouble, str):
+            print(f"tests/faults/mutants.table: {mutant.name}: {trouble}")
+            complaints += 1
+        names.add(mutant.name)
+    return complaints
+
+
+def copy_tree(build):
     tree = Path(tempfile.mkdtemp(prefix="rlockd-mutant-"))
     for name in COPIED:
-        source = root / name
+        source = ROOT / name
         if source.is_dir():
             # symlinks and times as they are: nothing is compiled that has not changed
-            shutil.copytree(source, tree / name, symlinks=True)
+            shutil.copytree(source, tree / name, symlinks=True,
+                            ignore=shutil.ignore_patterns("tests", "sanitize", "fuzz"))
         else:
             shutil.copy2(source, tree / name)
-    shutil.copytree(root / build / "tests" / "checker", tree / "build" / "tests" / "checker",
+    shutil.copytree(ROOT / build / "tests" / "checker", tree / "build" / "tests" / "checker",
                     dirs_exist_ok=True)
     return tree
 
 
-def one_round(tree, faults, seed, keeps_history=False):
+def one_round(tree, arguments, minutes, seed, keeps_history=False):
     """The rules that the run broke; None: the run itself failed."""
     command = ["/usr/bin/python3", str(HERE / "run.py"), str(tree / "build"), "--minutes",
-               str(ROUND_MINUTES), "--no-drain", "--seed", str(seed)]
-    command += ["--calm"] if faults == "none" else ["--only", faults]
+               str(minutes), "--seed", str(seed), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if keeps_history and result.returncode:
         print(result.stdout)
@@ -92,50 +114,76 @@ def one_round(tree, faults, seed, keeps_history=False):
     return set(re.findall(r"^broken: (\S+)", result.stdout, re.M)) - {"VACUOUS"}
 
 
-def hunt(mutant, root, build, seed):
+def is_sound(tree, arguments, seed):
+    """Whether a run without any bug planted is clean, as it has to be: else what a run of this
+    kind finds proves nothing."""
+    broken = one_round(tree, arguments, ROUNDS[-1], seed, keeps_history=True)
+    if broken is None or broken:
+        print(f"mutants: the tree as it is breaks {broken} with {' '.join(arguments)}")
+    return broken == set()
+
+
+def build_with(mutant, tree):
+    """A complaint; none: it is built."""
+    files = planted(mutant, tree)
+    if isinstance(files, str):
+        return f"cannot be planted: {files}"
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
+    made = subprocess.run(["make", "-C", str(tree), "-s", "-j2", "all"], capture_output=True,
+                          text=True, check=False)
+    return f"does not compile\n{made.stderr}" if made.returncode else None
+
+
+def hunt(mutant, build, seed):
     """Whether it was found."""
-    tree = copy_tree(root, build)
+    tree = copy_tree(build)
     try:
-        trouble = plant(mutant, tree)
+        trouble = build_with(mutant, tree)
         if trouble:
-            print(f"{mutant.name}: cannot be planted: {trouble}", flush=True)
-            return False
-        made = subprocess.run(["make", "-C", str(tree), "-s", "all"], capture_output=True,
-                              text=True, check=False)
-        if made.returncode:
-            print(f"{mutant.name}: does not compile\n{made.stderr}", flush=True)
+            print(f"{mutant.name}: {trouble}", flush=True)
             return False
         began = time.monotonic()
-        for number in range(ROUNDS):
-            broken = one_round(tree, mutant.faults, seed + number)
+        for number, minutes in enumerate(ROUNDS):
+            broken = one_round(tree, mutant.run, minutes, seed + number)
             if broken:
                 is_named = broken & set(mutant.rules)
-                print(f"{mutant.name:28} caught in {time.monotonic() - began:4.0f} s by "
+                print(f"{mutant.name:30} caught in {time.monotonic() - began:4.0f} s by "
                       f"{' '.join(sorted(broken))}"
                       + ("" if is_named else f", not by {' '.join(mutant.rules)}"), flush=True)
                 return bool(is_named)
-        print(f"{mutant.name:28} NOT caught in {ROUNDS} rounds: {mutant.about}", flush=True)
+        print(f"{mutant.name:30} NOT caught in {len(ROUNDS)} rounds: {mutant.about}",
+              flush=True)
         return False
     finally:
         shutil.rmtree(tree)
 
 
+def choose(mutants, only):
+    if only == "quick":
+        return [mutant for mutant in mutants if mutant.is_quick]
+    return [mutant for mutant in mutants
+            if any(word in mutant.name for word in only.split(","))]
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("build")
-    parser.add_argument("--only", default="")
+    parser.add_argument("build", nargs="?", default="build")
+    parser.add_argument("--only", default="", help="words of names, a comma between; or quick")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--lint", action="store_true")
     options = parser.parse_args()
-    root = HERE.parent.parent
-    sound = Mutant("none")
-    tree = copy_tree(root, options.build)
-    broken = one_round(tree, sound.faults, options.seed, keeps_history=True)
+    mutants = read_table(HERE / "mutants.table")
+    if options.lint:
+        return lint(mutants) > 0
+    chosen = choose(mutants, options.only)
+    tree = copy_tree(options.build)
+    kinds = sorted({tuple(mutant.run) for mutant in chosen})
+    sound = [is_sound(tree, list(kind), options.seed) for kind in kinds]
     shutil.rmtree(tree)
-    if broken is None or broken:
-        sys.exit(f"mutants: the tree as it is breaks {broken}: what is found proves nothing")
-    chosen = [m for m in read_table(HERE / "mutants.table")
-              if any(word in m.name for word in options.only.split(","))]
-    lost = [m.name for m in chosen if not hunt(m, root, options.build, options.seed)]
+    if not all(sound):
+        return 1
+    lost = [m.name for m in chosen if not hunt(m, options.build, options.seed)]
     print(f"mutants: {len(chosen) - len(lost)} of {len(chosen)} caught"
           + (f"; not: {' '.join(lost)}" if lost else ""))
     return bool(lost) or not chosen

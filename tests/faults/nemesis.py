@@ -175,10 +175,11 @@ class Nemesis:
         return killed
 
     async def kill_subscriptions(self, _front):
-        killed = 0
-        for _ in range(self.random.randint(1, 6)):
+        """At times one after the other, so that for a while there are none."""
+        killed, is_dense = 0, self.random.random() < 0.5
+        for _ in range(self.random.randint(20, 60) if is_dense else self.random.randint(1, 6)):
             killed += await self.redis.command("CLIENT", "KILL", "TYPE", "pubsub")
-            await self.pause(0.05, 0.5)
+            await (self.pause(0.005, 0.03) if is_dense else self.pause(0.05, 0.5))
         return killed
 
     # ---- the network on both sides of a front end
@@ -251,10 +252,11 @@ class Nemesis:
 
 class Fault:
     """`scope`: front (of one front end, or between its clients and it) or redis. `place`: no
-    two faults of one place at a time."""
+    two faults of one place at a time. `topologies`: that have it, of processes.TOPOLOGIES."""
 
-    def __init__(self, run, scope, place, loses_data=False):
+    def __init__(self, run, scope, place, loses_data=False, topologies=("single",)):
         self.run, self.scope, self.place, self.loses_data = run, scope, place, loses_data
+        self.topologies = topologies
 
 
 FAULTS = {
@@ -288,6 +290,10 @@ FAULTS = {
     "F20 Redis asleep": Fault(Nemesis.debug_sleep, "redis", "redis-time"),
     "F24 graceful stop": Fault(Nemesis.stop_front, "front", "front"),
 }
+
+
+def faults_of(topology):
+    return [name for name, fault in FAULTS.items() if topology in fault.topologies]
 
 
 async def is_ready(front):

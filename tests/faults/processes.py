@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 
+from proxy import Proxy
+
 START_TIMEOUT_S = 15
 
 
@@ -97,6 +99,12 @@ class Redis:
         await self.command("CONFIG", "SET", "appendonly", "yes" if keeps else "no")
         self.keeps_data = keeps
 
+    async def give_way_to(self, front):
+        """The front end reaches this Redis, through a proxy of its own."""
+        front.redis_proxy = Proxy(self.port)
+        await front.redis_proxy.start()
+        front.redis_url = f"redis://127.0.0.1:{front.redis_proxy.port}"
+
     def signal(self, number):
         self.process.send_signal(number)
 
@@ -105,18 +113,22 @@ class Redis:
         self.process.wait()
 
 
+# What a run may have instead of one Redis: classes with the functions of Redis.
+TOPOLOGIES = {"single": Redis}
+
+
 class Front:
     """One rlockd. Clients reach it by `proxy`, it reaches Redis by `redis_proxy`."""
 
     def __init__(self, number, binary, folder, flags):
         self.number, self.binary, self.folder, self.flags = number, binary, folder, flags
         self.port, self.process = free_port(), None
-        self.proxy = self.redis_proxy = None
+        self.proxy = self.redis_proxy = self.redis_url = None
         self.base_descriptors = 0
 
     def start(self):
         command = [self.binary, "--listen", f"127.0.0.1:{self.port}", "--redis",
-                   f"redis://127.0.0.1:{self.redis_proxy.port}", *self.flags]
+                   self.redis_url, *self.flags]
         with open(self.folder / f"front-{self.number}.log", "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log)

@@ -18,7 +18,7 @@ import leaks
 import nemesis
 from calls import World
 from history import History, now, watch_lag
-from processes import Front, Redis, RedisError
+from processes import TOPOLOGIES, Front, RedisError
 from proxy import Proxy
 from web import Agent
 
@@ -30,6 +30,7 @@ FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAI
 # Clients of each kind, in the order of the mix.
 MIX = [(clients.Client, 5), (clients.FairClient, 3), (clients.ReadWriteClient, 6),
        (clients.PermitClient, 3), (clients.MultiClient, 2), (clients.ImpatientClient, 4),
+       (clients.Relay, 3), (clients.Crowd, 1), (clients.Returner, 1), (clients.Newcomer, 2),
        (clients.SessionClient, 4), (clients.Visitor, 3), (clients.Stranger, 1)]
 
 
@@ -41,6 +42,8 @@ def arguments():
     parser.add_argument("--only", help="only faults whose name has this word")
     parser.add_argument("--calm", action="store_true", help="no faults")
     parser.add_argument("--fronts", type=int, default=3)
+    parser.add_argument("--topology", choices=sorted(TOPOLOGIES), default="single")
+    parser.add_argument("--trouble-ms", type=int, help="how long after a fault all may be late")
     parser.add_argument("--keep", action="store_true", help="keep the history of a good run")
     parser.add_argument("--no-drain", action="store_true", help="without sweep and leak check")
     return parser.parse_args()
@@ -51,8 +54,8 @@ async def start_fronts(options, folder, redis):
     for number in range(options.fronts):
         workers = ["--workers", "2"] if number == 0 else []
         front = Front(number, f"{options.build}/rlockd", folder, FLAGS + workers)
-        front.redis_proxy, front.proxy = Proxy(redis.port), Proxy(front.port)
-        await front.redis_proxy.start()
+        await redis.give_way_to(front)
+        front.proxy = Proxy(front.port)
         await front.proxy.start()
         await nemesis.start_first(front)
         fronts.append(front)
@@ -113,17 +116,26 @@ async def drain(world, redis):
     # A place in a fair queue lasts twice its time where Redis was away meanwhile.
     longest = max(LEASE_TTL_MAX_MS, SESSION_TTL_MAX_MS + WATCHDOG_MS, 2 * PLACE_MS) / 1000 + 2
     await leaks.sweep(world, min(longest + 5, MAX_WAIT_MS / 1000))
-    await leaks.cycles(world, 4)
+    await leaks.cycles(world, redis, 10)
     await leaks.check_fronts(world)
     await leaks.check_redis(world, redis,
                             (MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS) / 1000 + 5)
+
+
+async def end_all(tasks):
+    """Python's wait_for() may swallow a cancellation that comes as it ends."""
+    while tasks:
+        for task in tasks:
+            task.cancel()
+        _, tasks = await asyncio.wait(tasks, timeout=1)
 
 
 async def load(options, world, redis):
     """Clients and faults for as long as wanted."""
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
              for kind, count in MIX for i in range(count)]
-    faults = [name for name in nemesis.FAULTS if not options.only or options.only in name]
+    faults = [name for name in nemesis.faults_of(options.topology)
+              if not options.only or options.only in name]
     if not options.calm:
         tasks.append(asyncio.ensure_future(
             nemesis.Nemesis(world, redis, options.seed, faults).run()))
@@ -140,9 +152,7 @@ async def load(options, world, redis):
     await asyncio.wait_for(asyncio.gather(*tasks), 60)
     if not options.no_drain:
         await drain(world, redis)
-    for task in watches:
-        task.cancel()
-    await asyncio.gather(*watches, return_exceptions=True)
+    await end_all(watches)
 
 
 async def run(options, folder):
@@ -150,7 +160,7 @@ async def run(options, folder):
     history.write("run", seed=options.seed, retry_window_ms=RETRY_WINDOW_MS,
                   watchdog_ms=WATCHDOG_MS, max_ttl_ms=LEASE_TTL_MAX_MS + WATCHDOG_MS,
                   place_ms=PLACE_MS, permits=clients.PERMITS)
-    redis = Redis(folder)
+    redis = TOPOLOGIES[options.topology](folder)
     fronts = []
     try:
         await redis.start()
@@ -172,7 +182,7 @@ def bounds(options):
              "expiries": 5, "shared": 10, "reentrant": 5, "abandoned": 30, "repeats": 50}
     result = [f"--min-{name}={int(count * minutes)}" for name, count in least.items()]
     result += [f"--calm-ms={250 * patience}", f"--expiry-ms={1000 * patience}",
-               f"--trouble-ms={3000 + 1000 * patience}"]
+               f"--trouble-ms={options.trouble_ms or 3000 + 1000 * patience}"]
     if not options.no_drain:
         result.append(f"--min-sweeps={len(clients.LOCKS)}")
     return result

@@ -2,6 +2,7 @@
  * some bytes that choose what is asked, and then the replies: see replies.h. */
 #include "server/base/log.h"
 #include "storage/objects/counter_store.h"
+#include "storage/objects/hand_over.h"
 #include "storage/objects/leases.h"
 #include "storage/objects/permit_list.h"
 #include "storage/objects/session_home.h"
@@ -56,6 +57,16 @@ static void on_tried(void *arg, const struct attempt_result *result)
         on_counter(NULL, result->counter);
     else
         answered++;
+}
+
+static void on_handed_over(void *arg, const struct hand_over_result *result)
+{
+    (void)arg;
+    answered++;
+    if (result->released != NULL)
+        look_at(result->released->session_id);
+    if (result->attempt != NULL)
+        CHECK(result->attempt->lease != NULL && result->attempt->lease->hold_count <= 1);
 }
 
 static void on_view(void *arg, const struct lock_view *view)
@@ -172,6 +183,15 @@ static bool has_leases(enum object_kind kind)
     return kind_row(kind)->family <= FAMILY_PERMIT;
 }
 
+static void hand_over(struct lock_store *store, const struct lease *lease)
+{
+    const struct attempt attempt = {.wait_ms = 500, .registered = true};
+    struct lease next = *lease;
+
+    next.id[0] ^= 1;
+    hand_over_send(store, lease, &next, &attempt, on_handed_over, NULL);
+}
+
 static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t which)
 {
     enum object_kind kind = KIND_NONE + 1 + which % (KIND_COUNT - KIND_NONE - 1);
@@ -188,6 +208,8 @@ static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t whic
         lease_release(store, &lease, on_lease, NULL);
     } else if ((which & 0xE0) == 0x60 && kind_row(kind)->family == FAMILY_SET) {
         lease_get_set(store, &lease, on_lease, NULL);
+    } else if ((which & 0xE0) == 0x60 && hand_over_serves(&lease)) {
+        hand_over(store, &lease);
     } else if ((which & 0xE0) == 0x80) {
         lease_withdraw(store, &lease, what & 1 ? KEEP_PLACE : WITHDRAW_PLACE);
         answered++;

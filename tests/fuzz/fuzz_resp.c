@@ -1,7 +1,9 @@
-/* storage/redis/guard.c in front of hiredis' reader, and reply.c: bytes from Redis. The input
- * is a byte of flags, a byte that says how long the pieces are, and the bytes. */
+/* storage/redis/guard.c in front of hiredis' reader, and reply.c: bytes from Redis, and from a
+ * Sentinel. The input is a byte of flags, a byte that says how long the pieces are, and the
+ * bytes. */
 #include "storage/redis/guard.h"
 #include "storage/redis/reply.h"
+#include "storage/topology/sentinels.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { FLAG_PENDING = 1, FLAG_SUBSCRIBED = 2, FLAG_AWAITS = 4 };
@@ -12,6 +14,27 @@ static bool awaits(void *arg, const char *channel, size_t len)
     return len == 5 && memcmp(channel, "heart", 5) == 0;
 }
 
+static void check_host(const struct redis_host *host)
+{
+    CHECK(host->host[0] != '\0' && strlen(host->host) < sizeof(host->host));
+    CHECK(host->port != 0 && strpbrk(host->host, " \r\n/@") == NULL);
+}
+
+/* As what a Sentinel says. */
+static void read_as_sentinel(const struct redis_value *value)
+{
+    struct redis_host host;
+    size_t len;
+    const char *text = value_text(value, &len);
+
+    if (sentinel_read_master(value, &host))
+        check_host(&host);
+    if (sentinel_read_sentinel(value, &host))
+        check_host(&host);
+    if (sentinel_read_switch(text, len, "m", &host))
+        check_host(&host);
+}
+
 /* Every value is of a type that rlockd knows, and its text ends where it says. */
 static void walk(const struct redis_value *value, int depth)
 {
@@ -20,6 +43,7 @@ static void walk(const struct redis_value *value, int depth)
     const char *text = value_text(value, &len);
 
     CHECK(depth < 16 && text[len] == '\0');
+    read_as_sentinel(value);
     (void)value_integer(value);
     (void)value_is_nil(value);
     (void)redis_sort_error(text, &refusal);

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(outcome != CONFIG_EXIT_OK);
     if (outcome == CONFIG_RUN)
         check_config(&config);
-    else
+    else if (outcome == CONFIG_ERROR)
         CHECK(error[0] != '\0' && strchr(error, '\n') == NULL);
     while (argc-- > 1)
         free(argv[argc]);

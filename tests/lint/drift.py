@@ -6,6 +6,7 @@ routes    handlers/routes.c     <-> paths and methods of openapi.yaml
 problems  server/http/problem.c <-> urn:rlockd:problem:<code> in openapi.yaml, with their status
 settings  BINARY --help         <-> README.md; variables also in docs/
 version   Makefile              <-> openapi.yaml
+recipes   examples/proxies      <-> docs/operations.md, word for word
 links     README.md and docs/ -> files and headings of this repository
 """
 import re
@@ -145,6 +146,13 @@ def check_links(path):
             problems.append(f"{path}: {file} has no heading #{fragment}")
 
 
+def check_recipes():
+    page = Path("docs/operations.md").read_text(encoding="utf-8")
+    for path in sorted(Path("examples/proxies").glob("*")):
+        if f"```\n{path.read_text(encoding='utf-8')}```\n" not in page:
+            problems.append(f"{path}: not word for word in docs/operations.md")
+
+
 def main():
     document_text = Path("openapi.yaml").read_text(encoding="utf-8")
     try:
@@ -159,6 +167,7 @@ def main():
         check_variables(help_text(sys.argv[1]), path)
         check_links(path)
     check_links(Path("README.md"))
+    check_recipes()
     for line in problems:
         print(line)
     sys.exit(bool(problems))

@@ -31,6 +31,7 @@ check sources  "$python" tests/lint/sources.py
 check scripts  "$python" tests/lint/scripts.py
 check openapi  "$python" tests/lint/openapi.py
 check drift    "$python" tests/lint/drift.py "$binary"
+check mutants  "$python" tests/faults/mutants.py --lint
 check format   format
 check hardened tests/lint/hardened.sh "$binary"
 # varFuncNullUB: POSIX' NULL is a pointer. uninitvar: cppcheck does not see the system headers,

@@ -16,7 +16,7 @@ static struct {
     char dir[64], socket[80];
     pid_t pid;
     bool is_cluster, checks_slots;
-    redisContext *db, *listener;
+    redisContext *db, *listener, *beside;
     redisReply *replies[KEPT_MAX]; /* of this test */
     char *texts[KEPT_MAX];
     size_t reply_count, text_count;
@@ -71,7 +71,9 @@ int replies_free(void **state)
         free(redis.texts[--redis.text_count]);
     if (redis.listener != NULL)
         redisFree(redis.listener);
-    redis.listener = NULL;
+    if (redis.beside != NULL)
+        redisFree(redis.beside);
+    redis.listener = redis.beside = NULL;
     redis.message_count = redis.message_at = 0;
     return 0;
 }
@@ -218,13 +220,23 @@ void wait_until_gone(const char *key)
 /* --- what is published ----------------------------------------------------------------------
  */
 
+static void subscribe(redisContext **listener, const char *channel)
+{
+    if (*listener == NULL)
+        *listener = redisConnectUnix(redis.socket);
+    if (*listener == NULL || (*listener)->err != 0)
+        fail_msg("no further connection to redis-server");
+    keep_reply(redisCommand(*listener, "SUBSCRIBE %s", channel), *listener);
+}
+
 void listen_to(const char *channel)
 {
-    if (redis.listener == NULL)
-        redis.listener = redisConnectUnix(redis.socket);
-    if (redis.listener == NULL || redis.listener->err != 0)
-        fail_msg("no second connection to redis-server");
-    keep_reply(redisCommand(redis.listener, "SUBSCRIBE %s", channel), redis.listener);
+    subscribe(&redis.listener, channel);
+}
+
+void listen_beside(const char *channel)
+{
+    subscribe(&redis.beside, channel);
 }
 
 /* Reads all that has been published until now: a message comes before the answer to PING. */

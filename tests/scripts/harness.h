@@ -61,6 +61,8 @@ void wait_until_gone(const char *key);
 
 /* A second connection that listens on a channel: whatever is published from now on. */
 void listen_to(const char *channel);
+/* Another connection that listens, and is not asked for what it hears. */
+void listen_beside(const char *channel);
 /* The next message, as "<channel> <message>"; NULL when no other was published until now. */
 const char *next_message(void);
 

@@ -64,6 +64,16 @@ redisReply *lock_release(const char *id)
     return run(SCRIPT_RELEASE, KEYS("jobs", key_of(id)), ARGS(id, CHANNEL, WINDOW));
 }
 
+redisReply *lock_hand_over(const char *id, const struct ask *next)
+{
+    const char *ttl = or (next->ttl, "30000");
+
+    return run(SCRIPT_HAND_OVER,
+               KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
+               ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next),
+                    text("%d", atoi(ttl) + 60000), "86400000"));
+}
+
 redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place)
 {
     return run(SCRIPT_WITHDRAW, KEYS("jobs", key_of(id)),

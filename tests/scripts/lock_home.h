@@ -38,6 +38,9 @@ redisReply *set_ask(const struct ask *ask);
 
 redisReply *lock_renew(const char *id, const char *ttl);
 redisReply *lock_release(const char *id);
+/* Releases a lease, and hands the lock over to a waiter if it may have it. */
+redisReply *lock_hand_over(const char *id, const struct ask *next);
+#define hand_over(id, ...) lock_hand_over(id, &(struct ask){__VA_ARGS__})
 redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place);
 redisReply *lock_force(const char *token);
 redisReply *lock_force_read(const char *token, const char *holder);

@@ -107,9 +107,9 @@ static void a_semaphore_and_a_latch(void **state)
     const char *const *keys = KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k"));
     expect(run(SCRIPT_COUNTER_CREATE, KEYS("jobs", TIMEOUTS), ARGS("3", "channel", "3", "")),
            "[created, 3]");
-    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("2", "k", "w.1", WINDOW, "0", "")),
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("w.1", WINDOW, "0", "", "2", "k")),
            "[granted, 1, 2]");
-    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("2", "k", "w.2", WINDOW, "0", "")),
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("w.2", WINDOW, "0", "", "2", "k")),
            "[replayed, 1, 2]");
     expect_lasts(IDEMPOTENCY("k"), 60000);
     expect(
@@ -138,10 +138,10 @@ static void a_semaphore_and_a_latch_have_so_many_waiters(void **state)
     expect(acquire(A, "w.1", "5000", ""), "[too-many]");
     expect_command("0", "EXISTS " RECORD(A));
     expect(acquire(A, "w.1", "0", ""), "[busy, -1, ]");
-    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("1", "k", "w.2", WINDOW, "5000", "")),
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("w.2", WINDOW, "5000", "", "1", "k")),
            "[too-many]");
     expect_command("0", "EXISTS " IDEMPOTENCY("k"));
-    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("1", "k", "999", WINDOW, "5000", "1")),
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("999", WINDOW, "5000", "1", "1", "k")),
            "[busy, 0]");
     command("SET jobs 2");
     keys = KEYS("jobs", TIMEOUTS, WAITERS);

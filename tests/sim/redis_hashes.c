@@ -87,29 +87,35 @@ static void run_hlen(struct call *call)
         reply_integer(call, value != NULL ? (int64_t)value->count : 0);
 }
 
-static void reply_all(struct call *call, bool with_values)
+static void reply_all(struct call *call, const struct value *value)
 {
-    struct value *value;
-
-    if (!find_value(call, call->argv[1], VALUE_HASH, &value))
-        return;
     size_t count = value != NULL ? value->count : 0;
-    reply_count(call, with_values ? 2 * count : count);
+
+    reply_count(call, 2 * count);
     for (size_t i = 0; i < count; i++) {
         reply_bytes(call, value->items[i].text);
-        if (with_values)
-            reply_bytes(call, value->items[i].value);
+        reply_bytes(call, value->items[i].value);
     }
 }
 
 static void run_hgetall(struct call *call)
 {
-    reply_all(call, true);
+    struct value *value;
+
+    if (find_value(call, call->argv[1], VALUE_HASH, &value))
+        reply_all(call, value);
 }
 
-static void run_hkeys(struct call *call)
+/* All of it at once, as Redis may. */
+static void run_hscan(struct call *call)
 {
-    reply_all(call, false);
+    struct value *value;
+
+    if (!find_value(call, call->argv[1], VALUE_HASH, &value))
+        return;
+    reply_count(call, 2);
+    reply_bytes(call, bytes_of("0"));
+    reply_all(call, value);
 }
 
 static void run_hincrby(struct call *call)

@@ -30,7 +30,13 @@ struct sent_preparation {
     void *arg;
 };
 
+struct sent_look {
+    lock_ttl_done *done; /* NULL: answered, or none */
+    void *arg;
+};
+
 struct lock_store {
+    struct sent_look look; /* of a fair lock's waiter */
     struct sent_preparation preparations[ATTEMPTS];
     size_t preparation_count;
     struct sent_attempt attempts[ATTEMPTS];
@@ -73,6 +79,22 @@ void attempt_send(struct lock_store *asked, const struct lease *lease,
             assert_null(asked->attempts[i].done);
     asked->attempts[asked->attempt_count++] = (struct sent_attempt){
         lease, attempt->wait_ms, attempt->registered, attempt->blocking_index, done, arg};
+}
+
+void lock_ttl(struct lock_store *asked, const char *name, lock_ttl_done *done, void *arg)
+{
+    assert_string_equal(name, LOCK);
+    assert_null(asked->look.done);
+    asked->look = (struct sent_look){done, arg};
+}
+
+static inline void answer_look(int64_t ttl_ms)
+{
+    const struct sent_look look = store.look;
+
+    assert_non_null(look.done);
+    store.look.done = NULL;
+    look.done(look.arg, ttl_ms);
 }
 
 void lease_withdraw(struct lock_store *asked, const struct lease *lease,

@@ -35,7 +35,7 @@ static void start_in_queue(struct client *client)
     start(client, WAIT_MS);
     answer(client, ATTEMPT_BUSY);
     ready(fair_channel(client));
-    answer(client, ATTEMPT_BUSY);
+    answer_look(TTL_MS);
     assert_int_equal(client->parked, 1);
 }
 

@@ -274,6 +274,74 @@ static void after_the_last_permit_nobody_tries(void **state)
     assert_non_null(attempt_of(b));
 }
 
+/* A waiter of a fair lock whose subscription has just been confirmed. */
+static void start_looking(void)
+{
+    a->lease.kind = KIND_FAIR;
+    start(a, WAIT_MS);
+    answer(a, ATTEMPT_BUSY);
+    ready(channel_of("redisson_lock__channel:{" LOCK "}:0:0"));
+    assert_null(attempt_of(a));
+}
+
+static void fair_waiter_only_looks_whether_it_was_called(void **state)
+{
+    (void)state;
+    start_looking();
+    answer_look(700);
+    assert_null(attempt_of(a));
+    assert_int_equal(next_timer_ns(), 702 * MS);
+    pass(702 * MS);
+    assert_non_null(attempt_of(a));
+    answer(a, ATTEMPT_BUSY);
+    /* The next time more may have been missed. */
+    ready(channel_of("redisson_lock__channel:{" LOCK "}:0:0"));
+    assert_non_null(attempt_of(a));
+}
+
+static void fair_waiter_tries_where_the_lock_is_free(void **state)
+{
+    static const int64_t answers[] = {LOCK_TTL_FREE, LOCK_TTL_UNKNOWN};
+
+    for (size_t i = 0; i < 2; i++) {
+        tear_down(state);
+        set_up(state);
+        start_looking();
+        answer_look(answers[i]);
+        answer(a, ATTEMPT_GRANTED);
+        expect_done(a, ACQUIRE_GRANTED);
+    }
+}
+
+static void fair_waiter_is_called_while_it_looks(void **state)
+{
+    (void)state;
+    start_looking();
+    publish(channel_of("redisson_lock__channel:{" LOCK "}:0:0"), "0");
+    answer_look(700);
+    assert_non_null(attempt_of(a));
+}
+
+static void deadline_passes_while_it_looks(void **state)
+{
+    (void)state;
+    start_looking();
+    pass(WAIT_MS * MS);
+    assert_int_equal(a->done, 0);
+    answer_look(700);
+    assert_int_equal(attempt_of(a)->wait_ms, 0);
+}
+
+static void fair_client_hangs_up_while_it_looks(void **state)
+{
+    (void)state;
+    start_looking();
+    cancel(a);
+    assert_int_equal(a->withdrawn, 1);
+    answer_look(700);
+    assert_int_equal(store.orphans_withdrawn, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +357,11 @@ int main(void)
         TEST(waits_are_counted),
         TEST(rest_of_the_permits_is_for_the_next),
         TEST(after_the_last_permit_nobody_tries),
+        TEST(fair_waiter_only_looks_whether_it_was_called),
+        TEST(fair_waiter_tries_where_the_lock_is_free),
+        TEST(fair_waiter_is_called_while_it_looks),
+        TEST(deadline_passes_while_it_looks),
+        TEST(fair_client_hangs_up_while_it_looks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,10 @@ static void bad_files_are_refused(void **state)
         {"ci secret-secret-secret lock=*\n", "line 1: behind the caller's name"},
         {"ci lock secret-secret-secret *\n", "line 1: behind the caller's name"},
         {"ci sha256:secret lock=*\n", "line 1: behind the caller's name"},
+        /* Control characters that differ in one bit from 0 and from 9. */
+        {"ci sha256:\x10\x19"
+         "0beacef8877bbf2416eb00f2b5dc96354e26dd1df5517320459b1236860f8c l=*\n",
+         "line 1: behind the caller's name"},
         {"ci " HASH_A "0 lock=*\n", "line 1: behind the caller's name"},
         {"ci # " HASH_A " lock=*\n", "line 1: behind the caller's name"},
         {"\n# x\nci " HASH_A "\n", "line 3: the caller has no right"},

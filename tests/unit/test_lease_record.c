@@ -114,20 +114,6 @@ static void records_come_back(void **state)
     }
 }
 
-/* What release.lua keeps of a lease: state, reason, and perhaps the holds that are left. */
-static void ended_records_keep_the_reason(void **state)
-{
-    static const char *const reasons[] = {"released", "expired", "forced"};
-    char text[256];
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        int len = snprintf(text, sizeof(text), "ended\n%s\n2", reasons[i]);
-        parse(text, (size_t)len);
-        expect("ended", reasons[i], 0, 0, "");
-    }
-}
-
 static void longest_record_comes_back(void **state)
 {
     char note[LOCK_NOTE_SIZE], text[2048];
@@ -209,7 +195,6 @@ int main(void)
         cmocka_unit_test(what_is_written_comes_back),
         cmocka_unit_test(the_longest_record_fits),
         cmocka_unit_test(records_come_back),
-        cmocka_unit_test(ended_records_keep_the_reason),
         cmocka_unit_test(longest_record_comes_back),
         cmocka_unit_test(session_owner_and_watchdog_come_back),
         cmocka_unit_test(cut_off_records_give_what_there_is),

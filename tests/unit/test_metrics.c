@@ -17,7 +17,8 @@ enum {
     SETS = 2,
     ROUTES = 2,
     /* Metrics of one name, told apart by a label. */
-    CUT_OFF_REASONS = METRIC_CUT_OFF_FULL - METRIC_CUT_OFF_SILENT + 1
+    CUT_OFF_REASONS = METRIC_CUT_OFF_FULL - METRIC_CUT_OFF_SILENT + 1,
+    REDIRECTIONS = METRIC_REDIS_TRIED_AGAIN - METRIC_REDIS_MOVED + 1
 };
 
 static const struct metrics_route routes[ROUTES] = {
@@ -119,7 +120,8 @@ static void page_has_its_format(void **state)
         assert_memory_equal(line, name, strlen(name));
         assert_non_null(memchr(line, ' ', strcspn(line, "\n")));
     }
-    assert_int_equal(families, 1 + METRIC_COUNT - (CUT_OFF_REASONS - 1) + HISTOGRAM_COUNT);
+    assert_int_equal(families, 1 + METRIC_COUNT - (CUT_OFF_REASONS - 1) - (REDIRECTIONS - 1) +
+                                   HISTOGRAM_COUNT);
 }
 
 static void values_of_all_sets_add_up(void **state)

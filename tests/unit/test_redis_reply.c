@@ -158,8 +158,6 @@ static void replies_are_read(void **state)
     assert_int_equal(len, 2);
     assert_int_equal(value_integer(value(&number)), -2);
     assert_int_equal(value_integer(value(&text_number)), 1750000000000001);
-    assert_true(value_is_nil(value(&nil)));
-    assert_false(value_is_nil(value(&word)));
 }
 
 static void what_is_not_there_is_empty(void **state)
@@ -179,7 +177,6 @@ static void what_is_not_there_is_empty(void **state)
     assert_null(value_at(NULL, 0));
     assert_int_equal(value_count(NULL), 0);
     assert_int_equal(value_count(value(&word)), 0);
-    assert_true(value_is_nil(NULL));
     for (size_t i = 0; i < sizeof(no_texts) / sizeof(no_texts[0]); i++) {
         len = 99;
         assert_string_equal(value_text(value(no_texts[i]), &len), "");

@@ -149,7 +149,7 @@ static void several_hosts_are_read(void **state)
     expect_several("redis-sentinel://app:s,@h1,h2/my%2Fmaster/7", REDIS_SENTINEL,
                    "h1:26379 h2:26379", "my/master", 7);
     expect_login("app", "s,");
-    expect_description("redis-sentinel://app:***@h1:26379,h2:26379/my/master/7");
+    expect_description("redis-sentinel://app:***@h1:26379,h2:26379/my%2Fmaster/7");
     expect_several("redis-sentinel://h/m/", REDIS_SENTINEL, "h:26379", "m", 0);
     expect_several("redis-cluster://h1,h2:7001,[2001:db8::1]:7002/", REDIS_CLUSTER,
                    "h1:6379 h2:7001 2001:db8::1:7002", "", 0);

@@ -70,8 +70,7 @@ end
 -- number for the record, for the same request again. The first write is one that Redis allows
 -- when memory is short.
 local function spend(record_keys, reason, window, left)
-  local text = 'ended\n' .. reason
-  if left and left > 0 then text = text .. '\n' .. left end
+  local text = record.ended(reason, left)
   for _, key in ipairs(record_keys) do
     call('pexpire', key, window)
     call('set', key, text, 'px', window)

@@ -19,9 +19,9 @@
 --   kind          lock, fair, read, write or permit
 --   owner         whose leases of the session share the lock; empty: none
 --
--- The record of an ended lease is short: "ended", the reason, and a number where there is one,
--- a newline between: of a release the holds that it left; of a session's end 1, if the lease
--- held.
+-- The record of an ended lease is a small number, which takes Redis no memory beside its key:
+-- the place of the reason in REASONS, and ten times `left`: of a release the holds that it
+-- left; of a session's end 1, if the lease held.
 --
 -- A lease of several locks, a set, has a record beside each of them, which differ in the token;
 -- the first record decides. The ref of a lease is its id; of a set the id and ":m".
@@ -29,21 +29,31 @@
 -- A lease in Lua is a table of these lines (but `token`) and
 --
 --   id, ref, is_set
---   left                 of an ended lease: the number in its record, or ""
+--   left                 of an ended lease: see above
 --   locks, keys, tokens  lists: of each lock its name, the record's key, and the fencing token,
 --                        "" where the record has none
 local LINE = '([^\n]*)\n'
 local PATTERN = '^' .. string.rep(LINE, 11) .. '([^\n]*)$'
+
+local REASONS = {'released', 'expired', 'forced', 'session-ended', 'unknown'}
+
+-- The record of an ended lease. `left`: nil or false is 0.
+local function ended(reason, left)
+  for number, known in ipairs(REASONS) do
+    if known == reason then return number + 10 * (left or 0) end
+  end
+  return ended('unknown', left)
+end
 
 -- The lines of a record, nil without one. A text that is no record is that of a spent token.
 local function parse(text)
   if not text then return nil end
   local state, detail, attempt, since, ttl, note, session, session_name, token, watchdog, kind,
     owner = string.match(text, PATTERN)
-  local left = ''
+  local left = 0
   if not state then
-    detail, left = string.match(text, '^ended\n([^\n]+)\n?(%d*)$')
-    state, detail, left = 'ended', detail or 'unknown', left or ''
+    local number = string.find(text, '^%d+$') and tonumber(text) or 0
+    state, detail, left = 'ended', REASONS[number % 10] or 'unknown', math.floor(number / 10)
     attempt, since, ttl, note, session, session_name = '', '', '', '', '', ''
     token, watchdog, kind, owner = '', '', '', ''
   end
@@ -118,6 +128,6 @@ local function holder_of(lease)
 end
 
 return {
-  parse = parse, format = format, stand = stand, stand_all = stand_all, read = read,
-  plain = plain, find = find, holder_of = holder_of
+  parse = parse, ended = ended, format = format, stand = stand, stand_all = stand_all,
+  read = read, plain = plain, find = find, holder_of = holder_of
 }

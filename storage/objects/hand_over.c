@@ -1,0 +1,131 @@
+/* The script that releases and grants: what is sent, and what its reply means for both. */
+#include "storage/objects/hand_over.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/objects/lease_call.h"
+#include "storage/objects/lease_families.h"
+#include "storage/objects/session_home.h"
+
+struct hand_over {
+    struct lock_store *store;
+    hand_over_done *done;
+    void *arg;
+    struct lease lease, next; /* their names are referred to */
+};
+
+bool hand_over_serves(const struct lease *next)
+{
+    return (next->kind == KIND_LOCK || next->kind == KIND_FAIR) && next->owner[0] == '\0';
+}
+
+/* --- the reply ---------------------------------------------------------------------------- */
+
+static void finish(struct hand_over *call, const struct hand_over_result *result)
+{
+    call->done(call->arg, result);
+    lock_names_unref(call->lease.names);
+    lock_names_unref(call->next.names);
+    free(call);
+}
+
+static void finish_unknown(struct hand_over *call)
+{
+    const struct lease_result unknown = {
+        .outcome = LEASE_FAILED, .failure = CALL_UNKNOWN, .remaining_ms = -1};
+    const struct attempt_result attempt = {
+        .outcome = ATTEMPT_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
+    const struct hand_over_result result = {.released = &unknown, .attempt = &attempt};
+
+    finish(call, &result);
+}
+
+/* `granted`: what the reply says of the waiter's attempt; not a text: nothing was granted. */
+static void finish_released(struct hand_over *call, const struct redis_result *from,
+                            const struct lease_result *released,
+                            const struct redis_value *granted)
+{
+    struct redis_result of_next = *from;
+    struct lease_reading reading;
+
+    metrics_add(call->store->options.metrics, METRIC_RELEASES, 1);
+    if (value_is_integer(granted)) {
+        finish(call, &(struct hand_over_result){.released = released});
+        return;
+    }
+    of_next.reply = granted;
+    lease_reading_read(&reading, call->store, &call->next, true, &of_next);
+    const struct attempt_result attempt = {
+        .outcome = reading.result.outcome == LEASE_GRANTED ? ATTEMPT_GRANTED : ATTEMPT_UNKNOWN,
+        .remaining_ms = reading.result.remaining_ms,
+        .lease = &reading.result};
+    const struct hand_over_result result = {.released = released, .attempt = &attempt};
+    metrics_add(call->store->options.metrics, METRIC_HAND_OVERS, 1);
+    finish(call, &result);
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct hand_over *call = arg;
+    struct lease_result released = {.outcome = LEASE_RELEASED, .remaining_ms = -1};
+    const struct redis_value *reply = result->reply;
+    enum call_outcome outcome = call_outcome_of(result);
+
+    if (outcome == CALL_UNKNOWN) {
+        finish_unknown(call);
+    } else if (outcome != CALL_DONE || value_count(reply) == 0) {
+        finish(call, &(struct hand_over_result){0});
+    } else if (value_count(reply) == 2) {
+        lock_copy_text(value_at(reply, 0), released.session_id, sizeof(released.session_id));
+        session_unbind(call->store, released.session_id, &call->lease, NULL);
+        finish_released(call, result, &released, value_at(reply, 1));
+    } else {
+        finish_released(call, result, &released, reply);
+    }
+}
+
+/* --- sending ------------------------------------------------------------------------------ */
+
+static void fill_next(struct store_call *call, const struct lock_store *store,
+                      const struct lease *next, const struct lease_record_text *record)
+{
+    int64_t keep_ms = next->ttl_ms + store->options.config->retry_window_ms;
+
+    call_string(call, HAND_OVER_ARG_NEXT_ID, next->id);
+    call_number(call, HAND_OVER_ARG_TTL_MS, next->ttl_ms);
+    call_text(call, HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
+    call_number(call, HAND_OVER_ARG_KEEP_MS, keep_ms);
+    call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
+}
+
+void hand_over_send(struct lock_store *store, const struct lease *lease,
+                    const struct lease *next, const struct attempt *attempt,
+                    hand_over_done *done, void *arg)
+{
+    struct hand_over *hand_over = malloc(sizeof(*hand_over));
+    struct store_call *call = call_begin(store, SCRIPT_HAND_OVER);
+    struct key_base lock = call_object(call, lease_name(lease));
+    struct lease_record_text record;
+    struct key channel;
+
+    assert(hand_over != NULL && hand_over_serves(next));
+    *hand_over = (struct hand_over){
+        .store = store, .done = done, .arg = arg, .lease = *lease, .next = *next};
+    lock_names_ref(hand_over->lease.names);
+    lock_names_ref(hand_over->next.names);
+    call_key(call, HAND_OVER_KEY_LOCK, KEY_OBJECT, lock, NULL);
+    call_key(call, HAND_OVER_KEY_RECORD, KEY_LEASE, lock, lease->id);
+    call_key(call, HAND_OVER_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+    call_key(call, HAND_OVER_KEY_NEXT_RECORD, KEY_LEASE, lock, next->id);
+    call_key(call, HAND_OVER_KEY_WAITERS, KEY_WAITERS, lock, NULL);
+    call_key(call, HAND_OVER_KEY_QUEUE, KEY_QUEUE, lock, NULL);
+    call_string(call, HAND_OVER_ARG_LEASE_ID, lease->id);
+    call_number(call, HAND_OVER_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    key_make(&channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
+    call_text(call, HAND_OVER_ARG_CHANNEL, channel.text, channel.len);
+    lease_record_write(&record, next, attempt->session_name);
+    fill_next(call, store, next, &record);
+    call_send(call, on_reply, hand_over);
+}

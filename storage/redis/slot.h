@@ -1,0 +1,13 @@
+/* The slots of a Redis Cluster: which part of the key space a tag is in. */
+#ifndef RLOCKD_STORAGE_REDIS_SLOT_H
+#define RLOCKD_STORAGE_REDIS_SLOT_H
+
+#include <stdint.h>
+
+#include "storage/redis/script_call.h"
+
+enum { REDIS_SLOTS = 16384 };
+
+uint16_t redis_slot_of(const struct redis_tag *tag);
+
+#endif

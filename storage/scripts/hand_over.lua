@@ -1,0 +1,69 @@
+-- Releases a lease and grants its lock to the waiter that is next, of the same worker, in one
+-- step. Where that waiter may not have the lock, this is a release as any other.
+--
+-- KEYS lock record counter next_record waiters queue
+-- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms
+--
+--   lease_id, record, window_ms  of the lease that is released: see release.lua
+--   next_id, next_record         of the waiter, a lease of kind lock or fair without an owner
+--   channel                      of the waiters of a plain lock
+--   waiters                      zset of ref -> deadline in epoch ms
+--   queue                        of a fair lock: see lib/fair_queue.lua
+--   ttl_ms and what follows      of the waiter: see lib/request.lua
+--
+-- Replies  token: released, and granted to the waiter
+--          0: released, and the waiters were told
+--          session, token or 0: the same of a lease that was held in this session
+--          nil: nothing was done, for it is none of the common cases: a lease of kind lock or
+--          fair, without an owner, that holds the lock
+--
+-- The grant's first write is one that fails when memory is short: then the lease is released.
+-- modules lock fair
+local HELD = '^held\n.*\n([^\n]*)\n[^\n]*\n%d*\n1?\n(%l+)\n$'
+local text, session, kind = call('get', record), '', 'lock' -- most plain leases have no record
+if text then session, kind = string.match(text, HELD) end
+if (kind ~= 'lock' and kind ~= 'fair') or call('hlen', lock) ~= 1 or
+  call('hexists', lock, lease_id .. ':0') == 0 then
+  return false
+end
+
+-- A waiter that hung up, was withdrawn, or whose session has ended is none by now; two requests
+-- with one token get the lock by an attempt. Of a fair lock the waiter has to be the head. A
+-- plain lock is handed over where nobody else listens.
+local function is_next()
+  local start, next_kind = string.match(record_text, '^held(\n\n[^\n]*\n).*\n(%l+)\n$')
+  local waiting = try('get', next_record)
+  if next_kind ~= kind or type(waiting) ~= 'string' or
+    string.sub(waiting, 1, 7 + #start) ~= 'waiting' .. start then
+    return false
+  end
+  if kind == 'fair' then
+    return lib.fair_queue.is_sound(lock) and call('lindex', queue, 0) == next_id .. ':0'
+  end
+  if call('exists', queue) == 1 then return false end -- Java clients ask for a fair lock
+  local listeners = try('pubsub', 'numsub', channel)
+  return not listeners.err and listeners[2] <= 1
+end
+
+local token = is_next() and lib.token.make(counter, fencing_ttl_ms)
+call('hdel', lock, lease_id .. ':0')
+call('set', record, 'ended\nreleased', 'px', window_ms)
+if token then
+  if kind == 'fair' then
+    lib.fair_queue.leave(lock, next_id)
+    record_text = string.gsub(record_text, '\n(\n1?\nfair\n)$', '\n' .. token .. '%1')
+  end
+  call('set', next_record, record_text, 'px', keep_ms)
+  call('hset', lock, next_id .. ':0', '1')
+  call('pexpire', lock, ttl_ms)
+  call('zrem', waiters, next_id)
+  if kind == 'fair' then
+    lib.fair_queue.tell_end(lock, lib.number.epoch_ms(), tonumber(ttl_ms))
+  end
+elseif kind == 'fair' then
+  lib.fair.wake(lock)
+else
+  call('publish', channel, '0')
+end
+if session ~= '' then return {session, token or 0} end
+return token or 0

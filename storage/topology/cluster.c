@@ -1,0 +1,221 @@
+/* A Redis Cluster: redis-cluster://. Its masters have the slots among them, and each call goes
+ * to the master of its keys' slot. One slot that cannot be reached is not everybody's: calls to
+ * the other slots go on. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/base/clock.h"
+#include "storage/topology/cluster_internal.h"
+
+#define ROUND_NS (250 * CLOCK_NS_PER_MS)
+/* Everything that waits looks again when it is told: not for each slot of many that move. */
+#define TELL_SPACING_NS (100 * CLOCK_NS_PER_MS)
+/* The cluster may be up again by then. */
+#define DOWN_FOR_NS (1 * CLOCK_NS_PER_S)
+
+static struct cluster *cluster_of(struct topology *topology)
+{
+    return (struct cluster *)topology;
+}
+
+/* --- state -------------------------------------------------------------------------------- */
+
+/* Slots whose master can be reached, of `nodes` masters; `lost` is one of the others, or NULL.
+ */
+static size_t count_slots(const struct cluster *cluster, size_t *nodes,
+                          const struct cluster_node **lost)
+{
+    const struct cluster_node *node;
+    size_t count = 0;
+
+    *nodes = 0;
+    *lost = NULL;
+    DL_FOREACH(cluster->nodes, node) {
+        if (node->slot_count == 0)
+            continue;
+        ++*nodes;
+        if (cluster_node_is_up(node))
+            count += node->slot_count;
+        else
+            *lost = node;
+    }
+    return count;
+}
+
+static void explain(struct cluster *cluster, size_t covered, const struct cluster_node *lost)
+{
+    size_t size = sizeof(cluster->why_not);
+    const char *why_not = cluster->scout.why_not;
+
+    cluster->why_not[0] = '\0';
+    if (!cluster->has_map)
+        snprintf(cluster->why_not, size, "%s",
+                 why_not[0] != '\0' ? why_not : "the map of the cluster is not known yet");
+    else if (covered < REDIS_SLOTS)
+        snprintf(cluster->why_not, size, "%zu of the cluster's %d slots have no master%s%s",
+                 REDIS_SLOTS - covered, REDIS_SLOTS,
+                 lost != NULL ? " that can be reached: " : "",
+                 lost != NULL ? redis_link_down_reason(lost->node.commands) : "");
+}
+
+void cluster_note_state(struct cluster *cluster)
+{
+    struct metrics *metrics = cluster->topology.options.metrics;
+    const struct cluster_node *lost;
+    size_t nodes;
+    size_t covered = count_slots(cluster, &nodes, &lost);
+
+    explain(cluster, covered, lost);
+    metrics_set(metrics, METRIC_CLUSTER_NODES, (int64_t)nodes);
+    metrics_set(metrics, METRIC_CLUSTER_SLOTS, (int64_t)covered);
+}
+
+static void cluster_describe(const struct topology *topology, struct topology_state *state)
+{
+    const struct cluster_node *lost;
+
+    *state = (struct topology_state){.name = "cluster"};
+    state->slots = count_slots((const struct cluster *)topology, &state->masters, &lost);
+}
+
+static void tell_up_now(void *arg)
+{
+    struct cluster *cluster = arg;
+
+    cluster->told_up_ns = loop_now_ns(cluster->topology.options.loop);
+    cluster->topology.options.up(cluster->topology.options.arg);
+}
+
+void cluster_tell_up(struct cluster *cluster)
+{
+    if (!cluster->is_stopped && !timer_is_armed(&cluster->tell_up))
+        timer_arm(loop_timers(cluster->topology.options.loop), &cluster->tell_up,
+                  cluster->told_up_ns + TELL_SPACING_NS);
+}
+
+static bool says_down(const struct cluster *cluster)
+{
+    return cluster->down_ns != 0 &&
+           loop_now_ns(cluster->topology.options.loop) - cluster->down_ns < DOWN_FOR_NS;
+}
+
+static bool cluster_is_ready(const struct topology *topology, const char **why_not)
+{
+    const struct cluster *cluster = (const struct cluster *)topology;
+    const char *reason = cluster->why_not;
+
+    if (reason[0] == '\0' && says_down(cluster))
+        reason = "the cluster is down, as Redis says";
+    if (why_not != NULL)
+        *why_not = reason;
+    return reason[0] == '\0';
+}
+
+static const char *cluster_trouble(const struct topology *topology)
+{
+    const struct cluster *cluster = (const struct cluster *)topology;
+    const struct cluster_node *node;
+
+    DL_FOREACH(cluster->nodes, node) {
+        if (node->slot_count == 0)
+            continue;
+        if (redis_link_refuses_writes(node->node.commands))
+            return REDIS_REFUSES_WRITES;
+        const char *trouble = subscriber_trouble(node->node.subscriber);
+        if (trouble[0] != '\0')
+            return trouble;
+    }
+    return "";
+}
+
+/* --- nodes -------------------------------------------------------------------------------- */
+
+static struct topology_node *cluster_node_of(struct topology *topology,
+                                             const struct redis_tag *tag)
+{
+    struct cluster_node *owner = cluster_of(topology)->owners[redis_slot_of(tag)];
+
+    return owner != NULL ? &owner->node : NULL;
+}
+
+static struct topology_node *cluster_next_node(struct topology *topology,
+                                               struct topology_node *node)
+{
+    struct cluster_node *next = node == NULL ? cluster_of(topology)->nodes
+                                             : ((struct cluster_node *)node)->next;
+
+    while (next != NULL && next->slot_count == 0)
+        next = next->next;
+    return next != NULL ? &next->node : NULL;
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+static void take_round(void *arg)
+{
+    struct cluster *cluster = arg;
+    struct loop *loop = cluster->topology.options.loop;
+
+    timer_arm(loop_timers(loop), &cluster->round, loop_now_ns(loop) + ROUND_NS);
+    cluster_nodes_round(cluster);
+    cluster_scout_round(cluster);
+}
+
+static void cluster_stop(struct topology *topology)
+{
+    struct cluster *cluster = cluster_of(topology);
+    struct timers *timers = loop_timers(topology->options.loop);
+
+    cluster->is_stopped = true;
+    timer_cancel(timers, &cluster->round);
+    timer_cancel(timers, &cluster->tell_up);
+    cluster_scout_stop(cluster);
+    cluster_nodes_stop(cluster);
+    cluster_calls_stop(cluster);
+}
+
+static void cluster_free(struct topology *topology)
+{
+    struct cluster *cluster = cluster_of(topology);
+
+    cluster_stop(topology);
+    cluster_scout_free(cluster);
+    cluster_nodes_free(cluster);
+    free(cluster->slots);
+    free(cluster);
+}
+
+static struct topology *cluster_start(const struct topology_options *options)
+{
+    struct cluster *cluster = calloc(1, sizeof(*cluster));
+
+    if (cluster == NULL)
+        return NULL;
+    cluster->topology = (struct topology){.ops = &topology_cluster, .options = *options};
+    cluster->slots = calloc(1, sizeof(*cluster->slots));
+    cluster->tell_up = (struct timer){.fire = tell_up_now, .arg = cluster};
+    cluster->round = (struct timer){.fire = take_round, .arg = cluster};
+    cluster_calls_init(cluster);
+    if (cluster->slots == NULL || !cluster_scout_start(cluster)) {
+        cluster_free(&cluster->topology);
+        return NULL;
+    }
+    cluster_note_state(cluster);
+    take_round(cluster);
+    return &cluster->topology;
+}
+
+const struct topology_ops topology_cluster = {.is_cluster = true,
+                                              .start = cluster_start,
+                                              .stop = cluster_stop,
+                                              .free = cluster_free,
+                                              .is_ready = cluster_is_ready,
+                                              .trouble = cluster_trouble,
+                                              .describe = cluster_describe,
+                                              .node_of = cluster_node_of,
+                                              .next_node = cluster_next_node,
+                                              .script = cluster_script,
+                                              .command = cluster_command,
+                                              .node_command = cluster_node_command,
+                                              .subscribe = cluster_subscribe,
+                                              .unsubscribe = cluster_unsubscribe};

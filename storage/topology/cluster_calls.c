@@ -1,0 +1,530 @@
+/* Where a call goes: to the master of its slot, and from there where that master says.
+ *
+ * Calls of one slot run in the order in which they were asked for, whatever moves. A withdrawal
+ * must not overtake the attempt that it takes back. One master answers in order; so while a
+ * call of a slot is on its way from one master to another, every later call of that slot waits
+ * (struct slot_hold) until all that were sent are answered. Then the first one goes alone, and
+ * the others when it was served. What was sent and lost with its connection is unknown, and
+ * goes nowhere else. (A slot whose move is called off between two calls lets the second one go
+ * first, as a script that Redis has forgotten does: an attempt that is granted after all that
+ * asked for it has gone is withdrawn once more.)
+ *
+ * While a slot is moved key by key, its old master has some of its keys and the new one the
+ * others. A script goes on when all its keys are in one place again: scripts begin with a
+ * command that both masters refuse until then (storage/scripts/link.awk), so that none ends in
+ * its midst. A command, which has one key, follows ASK. Nothing waits for longer than a
+ * connection may be silent: then the call is refused, and was not executed. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/topology/cluster_internal.h"
+
+#define TICK_NS (10 * CLOCK_NS_PER_MS)
+#define RETRY_FIRST_NS (10 * CLOCK_NS_PER_MS)
+#define RETRY_MAX_NS (80 * CLOCK_NS_PER_MS)
+#define PATIENCE_NS (REDIS_DEADLINE_MS * CLOCK_NS_PER_MS)
+
+enum {
+    MOVES_MAX = 5,    /* of one call */
+    HELD_MAX = 100000 /* calls that wait, of all slots: more are refused */
+};
+
+struct cluster_call {
+    struct cluster_call *prev, *next;
+    struct cluster *cluster;
+    struct cluster_node *node; /* that was asked last */
+    redis_done *done;
+    void *arg;
+    int64_t asked_ns;
+    uint16_t slot; /* REDIS_SLOTS: it is for a node, whatever that has */
+    uint8_t moves;
+    bool is_command;
+    enum script script; /* a command has none, and no keys apart from its arguments */
+    size_t key_count, arg_count;
+    struct script_text texts[]; /* and what they point to */
+};
+
+enum verdict {
+    CALL_ENDS,
+    CALL_GOES_ON, /* is on its way to the node that ASK named */
+    CALL_MOVES,   /* to the new owner of the slot, now or soon */
+    CALL_WAITS    /* until the slot has one owner */
+};
+
+static void on_reply(void *arg, const struct redis_result *result);
+
+/* --- calls -------------------------------------------------------------------------------- */
+
+static size_t size_of(const struct script_text *texts, size_t count)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < count; i++)
+        size += texts[i].len;
+    return size;
+}
+
+static char *copy_texts(struct script_text *to, const struct script_text *from, size_t count,
+                        char *memory)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(memory, from[i].text, from[i].len);
+        to[i] = (struct script_text){memory, from[i].len};
+        memory += from[i].len;
+    }
+    return memory;
+}
+
+static struct cluster_call *call_new(struct cluster *cluster, const struct script_text *keys,
+                                     size_t key_count, const struct script_text *args,
+                                     size_t arg_count, redis_done *done, void *arg)
+{
+    size_t texts_size = (key_count + arg_count) * sizeof(struct script_text);
+    struct cluster_call *call = malloc(sizeof(*call) + texts_size + size_of(keys, key_count) +
+                                       size_of(args, arg_count));
+
+    assert(call != NULL);
+    *call = (struct cluster_call){.cluster = cluster,
+                                  .done = done,
+                                  .arg = arg,
+                                  .asked_ns = clock_ns(),
+                                  .key_count = key_count,
+                                  .arg_count = arg_count};
+    char *memory = (char *)call->texts + texts_size;
+    memory = copy_texts(call->texts, keys, key_count, memory);
+    copy_texts(call->texts + key_count, args, arg_count, memory);
+    return call;
+}
+
+static void end(struct cluster_call *call, const struct redis_result *result)
+{
+    call->done(call->arg, result);
+    free(call);
+}
+
+static void refuse_all(void *arg)
+{
+    static const struct redis_server nobody;
+    struct cluster *cluster = arg;
+    struct cluster_call *calls = cluster->refused, *call, *next;
+
+    cluster->refused = NULL; /* a callback may ask, and be refused, again */
+    DL_FOREACH_SAFE(calls, call, next) {
+        const struct redis_result result = {
+            .outcome = REDIS_REFUSED,
+            .refusal = REDIS_REFUSED_UNAVAILABLE,
+            .sent_ns = call->asked_ns,
+            .server = call->node != NULL ? redis_link_server(call->node->node.commands)
+                                         : &nobody};
+        metrics_add(cluster->topology.options.metrics, METRIC_REDIS_NOT_EXECUTED, 1);
+        end(call, &result);
+    }
+}
+
+static void refuse_later(struct cluster_call *call)
+{
+    struct cluster *cluster = call->cluster;
+
+    DL_APPEND(cluster->refused, call);
+    timer_arm(loop_timers(cluster->topology.options.loop), &cluster->refuse, 0);
+}
+
+/* --- sending ------------------------------------------------------------------------------ */
+
+static void send_script(struct cluster_call *call, struct redis_link *link)
+{
+    struct script_args args;
+
+    args_init(&args);
+    for (size_t i = 0; i < call->key_count; i++)
+        args_key(&args, i, call->texts[i].text, call->texts[i].len);
+    const struct script_text *texts = call->texts + call->key_count;
+    for (size_t i = 0; i < call->arg_count; i++)
+        args_text(&args, i, texts[i].text, texts[i].len);
+    const struct script_call script = script_call_make(call->script, &args);
+    redis_link_script(link, &script, on_reply, call);
+}
+
+static void send_command(struct cluster_call *call, struct redis_link *link)
+{
+    const char **argv = malloc(call->arg_count * sizeof(*argv));
+    size_t *lens = malloc(call->arg_count * sizeof(*lens));
+
+    assert(argv != NULL && lens != NULL);
+    for (size_t i = 0; i < call->arg_count; i++) {
+        argv[i] = call->texts[i].text;
+        lens[i] = call->texts[i].len;
+    }
+    const struct redis_command command = {.argc = call->arg_count, .argv = argv, .lens = lens};
+    redis_link_command(link, &command, on_reply, call);
+    free(argv);
+    free(lens);
+}
+
+static void send_to(struct cluster_call *call, struct cluster_node *node)
+{
+    struct cluster *cluster = call->cluster;
+
+    call->node = node;
+    node->in_flight++;
+    if (call->slot < REDIS_SLOTS)
+        cluster->in_flight[call->slot]++;
+    if (call->is_command)
+        send_command(call, node->node.commands);
+    else
+        send_script(call, node->node.commands);
+}
+
+static void send(struct cluster_call *call)
+{
+    struct cluster *cluster = call->cluster;
+    struct cluster_node *node = cluster->owners[call->slot];
+
+    if (node != NULL && !node->is_stopped) {
+        send_to(call, node);
+        return;
+    }
+    cluster_scout_ask(cluster);
+    refuse_later(call);
+}
+
+/* --- holds -------------------------------------------------------------------------------- */
+
+static struct slot_hold *find_hold(const struct cluster *cluster, uint16_t slot)
+{
+    struct slot_hold *hold = NULL;
+
+    if (cluster->holds != NULL)
+        HASH_FIND(hh, cluster->holds, &slot, sizeof(slot), hold);
+    return hold;
+}
+
+static struct slot_hold *make_hold(struct cluster *cluster, uint16_t slot)
+{
+    struct slot_hold *hold = find_hold(cluster, slot);
+
+    if (hold != NULL)
+        return hold;
+    hold = calloc(1, sizeof(*hold));
+    assert(hold != NULL);
+    hold->slot = slot;
+    hold->wait_ns = RETRY_FIRST_NS;
+    hold->until_ns = loop_now_ns(cluster->topology.options.loop) + PATIENCE_NS;
+    HASH_ADD(hh, cluster->holds, slot, sizeof(slot), hold);
+    if (!timer_is_armed(&cluster->hold_tick))
+        timer_arm(loop_timers(cluster->topology.options.loop), &cluster->hold_tick,
+                  loop_now_ns(cluster->topology.options.loop) + TICK_NS);
+    return hold;
+}
+
+void cluster_calls_hold(struct cluster *cluster, uint16_t slot)
+{
+    if (cluster->in_flight[slot] > 0)
+        make_hold(cluster, slot);
+}
+
+static struct cluster_call *take_first(struct cluster *cluster, struct slot_hold *hold)
+{
+    struct cluster_call **list = hold->redirected != NULL ? &hold->redirected : &hold->later;
+    struct cluster_call *call = *list;
+
+    if (call != NULL) {
+        DL_DELETE(*list, call);
+        cluster->held--;
+    }
+    return call;
+}
+
+/* Everything that waited is sent: no callback comes of that before this returns. */
+static void release_hold(struct cluster *cluster, struct slot_hold *hold)
+{
+    struct cluster_call *call;
+
+    HASH_DEL(cluster->holds, hold);
+    while ((call = take_first(cluster, hold)) != NULL)
+        send(call);
+    free(hold);
+}
+
+/* Sends the first call when the time has come. */
+static void try_hold(struct cluster *cluster, struct slot_hold *hold)
+{
+    int64_t now_ns = loop_now_ns(cluster->topology.options.loop);
+    const struct cluster_node *owner = cluster->owners[hold->slot];
+
+    if (cluster->in_flight[hold->slot] > 0 || now_ns < hold->retry_ns)
+        return;
+    /* The new owner may be one that is being connected to. */
+    if (now_ns < hold->until_ns && (owner == NULL || !cluster_node_is_up(owner)))
+        return;
+    if (now_ns >= hold->until_ns || (hold->redirected == NULL && hold->later == NULL)) {
+        release_hold(cluster, hold);
+        return;
+    }
+    hold->is_probing = true;
+    send(take_first(cluster, hold));
+}
+
+static bool is_late(const struct cluster_call *call)
+{
+    return loop_now_ns(call->cluster->topology.options.loop) - call->asked_ns >= PATIENCE_NS;
+}
+
+static void refuse_late(struct cluster *cluster, struct cluster_call **list)
+{
+    struct cluster_call *call, *next;
+
+    DL_FOREACH_SAFE(*list, call, next) {
+        if (!is_late(call))
+            continue;
+        DL_DELETE(*list, call);
+        cluster->held--;
+        refuse_later(call);
+    }
+}
+
+static void on_tick(void *arg)
+{
+    struct cluster *cluster = arg;
+    struct slot_hold *hold, *next;
+
+    HASH_ITER(hh, cluster->holds, hold, next) {
+        refuse_late(cluster, &hold->redirected);
+        refuse_late(cluster, &hold->later);
+        try_hold(cluster, hold);
+    }
+    if (cluster->holds != NULL)
+        timer_arm(loop_timers(cluster->topology.options.loop), &cluster->hold_tick,
+                  loop_now_ns(cluster->topology.options.loop) + TICK_NS);
+}
+
+/* A call that was sent comes back, in the order of sending. */
+static void put_back(struct cluster_call *call, bool waits)
+{
+    struct cluster *cluster = call->cluster;
+    struct slot_hold *hold = make_hold(cluster, call->slot);
+
+    if (hold->is_probing)
+        DL_PREPEND(hold->redirected, call);
+    else
+        DL_APPEND(hold->redirected, call);
+    cluster->held++;
+    if (!waits)
+        return;
+    hold->retry_ns = loop_now_ns(cluster->topology.options.loop) + hold->wait_ns;
+    if (cluster->in_flight[call->slot] == 0 && hold->wait_ns < RETRY_MAX_NS)
+        hold->wait_ns *= 2;
+}
+
+/* A call of this slot was answered, or went back. */
+static void settle_hold(struct cluster *cluster, uint16_t slot, bool is_served)
+{
+    struct slot_hold *hold = find_hold(cluster, slot);
+
+    if (hold == NULL || cluster->in_flight[slot] > 0)
+        return;
+    hold->is_probing = false;
+    if (is_served && hold->retry_ns <= loop_now_ns(cluster->topology.options.loop))
+        release_hold(cluster, hold);
+    else
+        try_hold(cluster, hold);
+}
+
+static void dispatch(struct cluster_call *call)
+{
+    struct cluster *cluster = call->cluster;
+    struct slot_hold *hold = find_hold(cluster, call->slot);
+
+    if (cluster->is_stopped || (hold != NULL && cluster->held >= HELD_MAX)) {
+        refuse_later(call);
+    } else if (hold != NULL) {
+        DL_APPEND(hold->later, call);
+        cluster->held++;
+    } else {
+        send(call);
+    }
+}
+
+/* --- replies ------------------------------------------------------------------------------ */
+
+static void count(struct cluster *cluster, enum metric metric)
+{
+    metrics_add(cluster->topology.options.metrics, metric, 1);
+}
+
+static enum verdict follow_move(struct cluster_call *call, const struct redis_host *to)
+{
+    struct cluster *cluster = call->cluster;
+    struct cluster_node *node = cluster_node_at(cluster, to);
+
+    count(cluster, METRIC_REDIS_MOVED);
+    cluster_scout_moved(cluster, call->slot, to);
+    if (node == NULL)
+        return CALL_ENDS;
+    cluster_slot_moved(cluster, call->slot, node);
+    return CALL_MOVES;
+}
+
+static void on_asking(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result; /* the next command's reply tells whether this one was heard */
+}
+
+/* ASKING lets the next command through, and no other one comes in between. */
+static enum verdict follow_ask(struct cluster_call *call, const struct redis_host *to)
+{
+    static const char *const argv[] = {"ASKING"};
+    static const size_t lens[] = {6};
+    static const struct redis_command asking = {.argc = 1, .argv = argv, .lens = lens};
+    struct cluster_node *node = cluster_node_at(call->cluster, to);
+
+    count(call->cluster, METRIC_REDIS_ASKED);
+    if (!call->is_command || node == NULL || !cluster_node_is_up(node))
+        return CALL_WAITS;
+    redis_link_command(node->node.commands, &asking, on_asking, NULL);
+    send_to(call, node);
+    return CALL_GOES_ON;
+}
+
+/* What Redis says while the cluster, or this node of it, serves nobody. */
+static bool is_trouble(const char *cause)
+{
+    static const char *const words[] = {"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strncmp(cause, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+static enum verdict judge(struct cluster_call *call, const struct redis_result *result)
+{
+    struct cluster *cluster = call->cluster;
+    const char *error = value_error(result->reply), *cause = redis_error_cause(error);
+    struct redis_host to;
+    uint16_t slot;
+
+    if (result->outcome == REDIS_DONE)
+        return CALL_ENDS;
+    if (error[0] == '\0' || is_trouble(cause))
+        cluster_scout_ask(cluster);
+    if (strncmp(cause, "CLUSTERDOWN", 11) == 0) {
+        cluster->down_ns = loop_now_ns(cluster->topology.options.loop);
+        cluster_note_state(cluster);
+    }
+    if (result->outcome != REDIS_REFUSED || cluster->is_stopped || is_late(call) ||
+        call->slot == REDIS_SLOTS)
+        return CALL_ENDS;
+    switch (cluster_redirection_read(error, call->node->at.host, &slot, &to)) {
+    case CLUSTER_MOVED:
+        return slot == call->slot && ++call->moves <= MOVES_MAX ? follow_move(call, &to)
+                                                                : CALL_ENDS;
+    case CLUSTER_ASK:
+        return ++call->moves <= MOVES_MAX ? follow_ask(call, &to) : CALL_WAITS;
+    case CLUSTER_NOT_REDIRECTED:
+        break;
+    }
+    if (strncmp(cause, "TRYAGAIN", 8) != 0 && !redis_is_moving(error))
+        return CALL_ENDS;
+    count(cluster, METRIC_REDIS_TRIED_AGAIN);
+    return CALL_WAITS;
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct cluster_call *call = arg;
+    struct cluster *cluster = call->cluster;
+    uint16_t slot = call->slot;
+
+    call->node->in_flight--;
+    if (slot < REDIS_SLOTS)
+        cluster->in_flight[slot]--;
+    enum verdict verdict = judge(call, result);
+    if (verdict == CALL_GOES_ON)
+        return;
+    if (verdict != CALL_ENDS)
+        put_back(call, verdict == CALL_WAITS);
+    /* What waits goes first: the callback may ask for more. */
+    if (slot < REDIS_SLOTS)
+        settle_hold(cluster, slot, verdict == CALL_ENDS);
+    if (verdict == CALL_ENDS)
+        end(call, result);
+}
+
+/* --- what the topology is asked for ------------------------------------------------------- */
+
+void cluster_script(struct topology *topology, const struct script_call *script,
+                    redis_done *done, void *arg)
+{
+    const struct script_args *args = script->args;
+    struct cluster_call *call = call_new((struct cluster *)topology, args->keys,
+                                         args->key_count, args->args, args->count, done, arg);
+
+    call->script = script->script;
+    call->slot = redis_slot_of(&script->tag);
+    dispatch(call);
+}
+
+static struct cluster_call *command_new(struct topology *topology,
+                                        const struct redis_command *command, redis_done *done,
+                                        void *arg)
+{
+    struct script_text *texts = malloc(command->argc * sizeof(*texts));
+
+    assert(texts != NULL);
+    for (size_t i = 0; i < command->argc; i++)
+        texts[i] = (struct script_text){command->argv[i], command->lens[i]};
+    struct cluster_call *call = call_new((struct cluster *)topology, NULL, 0, texts,
+                                         command->argc, done, arg);
+    call->is_command = true;
+    free(texts);
+    return call;
+}
+
+void cluster_command(struct topology *topology, const struct redis_tag *tag,
+                     const struct redis_command *command, redis_done *done, void *arg)
+{
+    struct cluster_call *call = command_new(topology, command, done, arg);
+
+    call->slot = redis_slot_of(tag);
+    dispatch(call);
+}
+
+void cluster_node_command(struct topology *topology, struct topology_node *node,
+                          const struct redis_command *command, redis_done *done, void *arg)
+{
+    struct cluster_call *call = command_new(topology, command, done, arg);
+
+    call->slot = REDIS_SLOTS;
+    if (call->cluster->is_stopped)
+        refuse_later(call);
+    else
+        send_to(call, (struct cluster_node *)node);
+}
+
+void cluster_calls_init(struct cluster *cluster)
+{
+    cluster->refuse = (struct timer){.fire = refuse_all, .arg = cluster};
+    cluster->hold_tick = (struct timer){.fire = on_tick, .arg = cluster};
+}
+
+void cluster_calls_stop(struct cluster *cluster)
+{
+    struct timers *timers = loop_timers(cluster->topology.options.loop);
+    struct slot_hold *hold, *next;
+    struct cluster_call *call;
+
+    HASH_ITER(hh, cluster->holds, hold, next) {
+        while ((call = take_first(cluster, hold)) != NULL)
+            refuse_later(call);
+        HASH_DEL(cluster->holds, hold);
+        free(hold);
+    }
+    while (cluster->refused != NULL)
+        refuse_all(cluster);
+    timer_cancel(timers, &cluster->refuse);
+    timer_cancel(timers, &cluster->hold_tick);
+}

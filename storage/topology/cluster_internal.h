@@ -1,0 +1,154 @@
+/* What the files of a cluster share:
+ *
+ *   cluster.c                its life, and whether it is ready
+ *   cluster_slots.c          reads what a node says about slots
+ *   cluster_scout.c          asks some node for the map, and again when the map may be old
+ *   cluster_nodes.c          the connections to the masters, as the map has them
+ *   cluster_probe.c          what each connection is tried with
+ *   cluster_calls.c          which master a call goes to, and where it goes from there
+ *   cluster_subscriptions.c  which master a channel is listened to at */
+#ifndef RLOCKD_STORAGE_TOPOLOGY_CLUSTER_INTERNAL_H
+#define RLOCKD_STORAGE_TOPOLOGY_CLUSTER_INTERNAL_H
+
+#include <uthash.h>
+#include <utlist.h>
+
+#include "storage/topology/cluster_slots.h"
+#include "storage/topology/topology_internal.h"
+
+enum {
+    CLUSTER_PROBE_HOMES = 8,
+    CLUSTER_PROBE_KEYS = 32,
+    CLUSTER_PROBE_KEY_SIZE = 1024,
+    CLUSTER_REASON_SIZE = 256
+};
+
+struct cluster;
+struct cluster_call;
+
+/* The keys of topology_options.probe with tags whose slots a node has. */
+struct cluster_probe {
+    char keys[CLUSTER_PROBE_KEYS][CLUSTER_PROBE_KEY_SIZE];
+    const char *names[CLUSTER_PROBE_KEYS];
+    struct redis_probe_keys homes[CLUSTER_PROBE_HOMES];
+    struct redis_probe probe;
+};
+
+struct cluster_node {
+    struct topology_node node;
+    struct cluster_node *prev, *next;
+    struct cluster *cluster;
+    struct redis_host at;
+    struct redis_url url;
+    struct cluster_probe probe;
+    size_t slot_count; /* of the map; 0: keys are perhaps on their way to this node */
+    size_t in_flight;  /* calls that were sent and not answered */
+    int64_t idle_ns;   /* since when it has no slots and no calls */
+    bool is_stopped;   /* for good; the struct stays for those who still have a pointer */
+};
+
+/* The calls of one slot that wait, while others of that slot are on their way to another node:
+ * see cluster_calls.c. */
+struct slot_hold {
+    UT_hash_handle hh;
+    uint16_t slot;
+    bool is_probing; /* the first call has been sent to see whether the slot is there now */
+    struct cluster_call *redirected; /* these come first */
+    struct cluster_call *later;
+    int64_t retry_ns, until_ns, wait_ns;
+};
+
+struct cluster_scout {
+    struct redis_link *link;
+    struct redis_url url;
+    size_t candidate; /* the host in `url`, among those that are known */
+    bool is_asked, is_wanted;
+    int64_t asked_ns; /* when the last question was sent */
+    struct timer ask;
+    char why_not[CLUSTER_REASON_SIZE];
+    /* The last MOVED that came after that question, and how often answers said otherwise. */
+    uint16_t moved_slot;
+    struct redis_host moved_to;
+    bool has_moved;
+    size_t contradictions;
+};
+
+struct cluster_subscription {
+    UT_hash_handle hh;
+    struct subscription *subscription;
+    struct cluster_node *node; /* NULL: no node is known */
+    uint16_t slot;
+    size_t len;
+    char channel[];
+};
+
+struct cluster {
+    struct topology topology;
+    bool is_stopped, has_map;
+    struct cluster_slots *slots; /* the last map */
+    struct cluster_node *nodes;
+    struct cluster_node *owners[REDIS_SLOTS];
+    uint32_t in_flight[REDIS_SLOTS];
+    struct slot_hold *holds;
+    size_t held; /* calls in them */
+    struct cluster_call *refused;
+    struct timer refuse, hold_tick;
+    struct cluster_scout scout;
+    struct cluster_subscription *subscriptions;
+    struct timer round, tell_up;
+    int64_t told_up_ns;
+    int64_t down_ns; /* when Redis said last that the cluster is down; 0: never */
+    char why_not[CLUSTER_REASON_SIZE];
+};
+
+/* cluster.c */
+/* Something came back or has moved: topology_options.up is called soon, and not often. */
+void cluster_tell_up(struct cluster *cluster);
+/* The gauges, and why it is not ready. */
+void cluster_note_state(struct cluster *cluster);
+
+/* cluster_scout.c */
+bool cluster_scout_start(struct cluster *cluster);
+void cluster_scout_stop(struct cluster *cluster);
+void cluster_scout_free(struct cluster *cluster);
+/* The map may be old. Asks soon, but not often, whatever happens. */
+void cluster_scout_ask(struct cluster *cluster);
+void cluster_scout_moved(struct cluster *cluster, uint16_t slot, const struct redis_host *to);
+/* To be called now and then. */
+void cluster_scout_round(struct cluster *cluster);
+
+/* cluster_nodes.c */
+/* The node at this address, made if need be. NULL: out of memory, or too many. */
+struct cluster_node *cluster_node_at(struct cluster *cluster, const struct redis_host *at);
+bool cluster_node_is_up(const struct cluster_node *node);
+void cluster_map_apply(struct cluster *cluster);
+/* One slot has another owner now. */
+void cluster_slot_moved(struct cluster *cluster, uint16_t slot, struct cluster_node *owner);
+void cluster_nodes_round(struct cluster *cluster);
+void cluster_nodes_stop(struct cluster *cluster);
+void cluster_nodes_free(struct cluster *cluster);
+
+/* cluster_probe.c */
+void cluster_probe_make(struct cluster_node *node);
+
+/* cluster_calls.c */
+void cluster_calls_init(struct cluster *cluster);
+void cluster_script(struct topology *topology, const struct script_call *call, redis_done *done,
+                    void *arg);
+void cluster_command(struct topology *topology, const struct redis_tag *tag,
+                     const struct redis_command *command, redis_done *done, void *arg);
+void cluster_node_command(struct topology *topology, struct topology_node *node,
+                          const struct redis_command *command, redis_done *done, void *arg);
+/* Calls of this slot that were sent must be answered before further ones go to a new owner. */
+void cluster_calls_hold(struct cluster *cluster, uint16_t slot);
+/* Ends everything that waits; after cluster.is_stopped. */
+void cluster_calls_stop(struct cluster *cluster);
+
+/* cluster_subscriptions.c */
+void cluster_subscribe(struct topology *topology, struct subscription *subscription,
+                       const char *channel, size_t len);
+void cluster_unsubscribe(struct topology *topology, struct subscription *subscription);
+/* Each subscription goes where its slot is. */
+void cluster_subscriptions_follow(struct cluster *cluster);
+
+#endif

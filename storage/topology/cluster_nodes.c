@@ -1,0 +1,226 @@
+/* The masters of a cluster: for each a connection for commands and one for messages, made when
+ * a map or a redirection names the master, and given up some time after the last slot has gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/topology/cluster_internal.h"
+
+/* A node without slots may be one that keys are moved to. */
+#define IDLE_NS (10 * CLOCK_NS_PER_S)
+/* Longer than any listing, which is what keeps a pointer to a node, takes for a page. */
+#define FORGET_NS (60 * CLOCK_NS_PER_S)
+
+enum { NODES_MAX = 2 * CLUSTER_MASTERS_MAX };
+
+bool cluster_node_is_up(const struct cluster_node *node)
+{
+    return redis_link_is_up(node->node.commands);
+}
+
+static void on_up(void *arg)
+{
+    struct cluster_node *node = arg;
+
+    cluster_note_state(node->cluster);
+    cluster_tell_up(node->cluster);
+}
+
+static void on_down(void *arg)
+{
+    struct cluster_node *node = arg;
+    struct cluster *cluster = node->cluster;
+
+    if (node->is_stopped || cluster->is_stopped)
+        return;
+    cluster_probe_make(node);
+    cluster_scout_ask(cluster);
+    cluster_note_state(cluster);
+    cluster->topology.options.down(cluster->topology.options.arg);
+}
+
+static void on_moved(void *arg)
+{
+    const struct cluster_node *node = arg;
+
+    cluster_scout_ask(node->cluster);
+}
+
+static bool connect_node(struct cluster_node *node)
+{
+    const struct topology_options *options = &node->cluster->topology.options;
+    const struct redis_link_options link_options = {.url = &node->url,
+                                                    .loop = options->loop,
+                                                    .metrics = options->metrics,
+                                                    .probe = &node->probe.probe,
+                                                    .is_cluster_node = true,
+                                                    .up = on_up,
+                                                    .down = on_down,
+                                                    .arg = node};
+
+    node->node.commands = redis_link_new(&link_options);
+    if (node->node.commands == NULL)
+        return false;
+    const struct subscriber_options subscriber_options = {
+        .url = &node->url,
+        .loop = options->loop,
+        .metrics = options->metrics,
+        .commands = node->node.commands,
+        .heart_channel = options->heart_channel,
+        .in_shard = true,
+        .moved = on_moved,
+        .arg = node};
+    node->node.subscriber = subscriber_new(&subscriber_options);
+    return node->node.subscriber != NULL;
+}
+
+static void node_free(struct cluster_node *node)
+{
+    if (node->node.commands != NULL)
+        redis_link_stop(node->node.commands);
+    if (node->node.subscriber != NULL)
+        subscriber_free(node->node.subscriber);
+    if (node->node.commands != NULL)
+        redis_link_free(node->node.commands);
+    free(node);
+}
+
+static struct cluster_node *node_new(struct cluster *cluster, const struct redis_host *at)
+{
+    struct cluster_node *node = calloc(1, sizeof(*node));
+
+    if (node == NULL)
+        return NULL;
+    node->cluster = cluster;
+    node->at = *at;
+    node->idle_ns = loop_now_ns(cluster->topology.options.loop);
+    cluster_probe_make(node);
+    if (redis_url_of_server(&node->url, cluster->topology.options.url, at->host, at->port) !=
+            0 ||
+        !connect_node(node)) {
+        node_free(node);
+        return NULL;
+    }
+    DL_APPEND(cluster->nodes, node);
+    return node;
+}
+
+struct cluster_node *cluster_node_at(struct cluster *cluster, const struct redis_host *at)
+{
+    struct cluster_node *node;
+    size_t count = 0;
+
+    DL_FOREACH(cluster->nodes, node) {
+        count++;
+        if (!node->is_stopped && node->at.port == at->port &&
+            strcmp(node->at.host, at->host) == 0)
+            return node;
+    }
+    return count < NODES_MAX && !cluster->is_stopped ? node_new(cluster, at) : NULL;
+}
+
+/* --- the map ------------------------------------------------------------------------------ */
+
+static bool set_owner(struct cluster *cluster, uint16_t slot, struct cluster_node *owner)
+{
+    struct cluster_node *before = cluster->owners[slot];
+
+    if (before == owner)
+        return false;
+    cluster_calls_hold(cluster, slot);
+    cluster->owners[slot] = owner;
+    if (before != NULL && --before->slot_count == 0)
+        before->idle_ns = loop_now_ns(cluster->topology.options.loop);
+    if (owner != NULL)
+        owner->slot_count++;
+    return true;
+}
+
+void cluster_slot_moved(struct cluster *cluster, uint16_t slot, struct cluster_node *owner)
+{
+    if (set_owner(cluster, slot, owner))
+        cluster_note_state(cluster);
+}
+
+/* A new node, or one whose connection failed, is tried with keys that it has now. */
+static void make_probes(struct cluster *cluster)
+{
+    struct cluster_node *node;
+
+    DL_FOREACH(cluster->nodes, node) {
+        if (!node->is_stopped && !cluster_node_is_up(node))
+            cluster_probe_make(node);
+    }
+}
+
+void cluster_map_apply(struct cluster *cluster)
+{
+    const struct cluster_slots *slots = cluster->slots;
+    struct cluster_node **masters = calloc(slots->master_count, sizeof(struct cluster_node *));
+    bool is_changed = !cluster->has_map;
+
+    if (masters == NULL)
+        return; /* memory is short: the map that there is has to do */
+    for (size_t i = 0; i < slots->master_count; i++)
+        masters[i] = cluster_node_at(cluster, &slots->masters[i]);
+    for (size_t slot = 0; slot < REDIS_SLOTS; slot++) {
+        uint16_t master = slots->master_of[slot];
+        struct cluster_node *owner = master != CLUSTER_NO_MASTER ? masters[master] : NULL;
+        is_changed |= set_owner(cluster, (uint16_t)slot, owner);
+    }
+    free(masters);
+    cluster->has_map = true;
+    if (is_changed) {
+        make_probes(cluster);
+        cluster_tell_up(cluster);
+    }
+    cluster_subscriptions_follow(cluster);
+    cluster_note_state(cluster);
+}
+
+/* --- the end of nodes --------------------------------------------------------------------- */
+
+static void stop_node(struct cluster_node *node)
+{
+    node->is_stopped = true;
+    redis_link_stop(node->node.commands);
+    cluster_subscriptions_follow(node->cluster);
+    subscriber_stop(node->node.subscriber);
+}
+
+void cluster_nodes_round(struct cluster *cluster)
+{
+    int64_t now_ns = loop_now_ns(cluster->topology.options.loop);
+    struct cluster_node *node, *next;
+
+    DL_FOREACH_SAFE(cluster->nodes, node, next) {
+        if (node->slot_count > 0 || node->in_flight > 0)
+            node->idle_ns = now_ns;
+        if (!node->is_stopped && now_ns - node->idle_ns > IDLE_NS)
+            stop_node(node);
+        else if (node->is_stopped && now_ns - node->idle_ns > FORGET_NS) {
+            DL_DELETE(cluster->nodes, node);
+            node_free(node);
+        }
+    }
+}
+
+void cluster_nodes_stop(struct cluster *cluster)
+{
+    struct cluster_node *node;
+
+    DL_FOREACH(cluster->nodes, node) {
+        redis_link_stop(node->node.commands);
+    }
+}
+
+void cluster_nodes_free(struct cluster *cluster)
+{
+    struct cluster_node *node, *next;
+
+    DL_FOREACH_SAFE(cluster->nodes, node, next) {
+        DL_DELETE(cluster->nodes, node);
+        node_free(node);
+    }
+}

@@ -1,0 +1,93 @@
+/* A node refuses keys of slots that other nodes have. So what a new connection is tried with
+ * gets tags whose slots the node has: each tag is made longer by a number until it fits. A tag
+ * that stands in the operator's key prefix cannot be another one, and is tried where it is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "storage/topology/cluster_internal.h"
+
+/* Each try is some hundred nanoseconds, and the chance of each that of a slot. */
+enum { TRIES_PER_SLOT = 8 };
+
+/* Writes `name` with ":<number>" at the end of its tag. */
+static struct redis_tag write_tagged(char *out, const char *name, unsigned number)
+{
+    struct redis_tag tag = redis_tag_of(name, strlen(name));
+    size_t before = (size_t)(tag.text - name) + tag.len;
+    int len = snprintf(out, CLUSTER_PROBE_KEY_SIZE, "%.*s:%u%s", (int)before, name, number,
+                       name + before);
+
+    return redis_tag_of(out, (size_t)len);
+}
+
+/* Whether the tag is a part of the key prefix: the tags of all homes end in the worker's id, as
+ * the last one's does, which is nothing else; that of a prefix does not. */
+static bool is_fixed(const struct redis_probe *wanted, const struct redis_tag *tag)
+{
+    const char *last = wanted->keys[wanted->slot_count - 1].names[0];
+    const struct redis_tag id = redis_tag_of(last, strlen(last));
+
+    return tag->len < id.len || memcmp(tag->text + tag->len - id.len, id.text, id.len) != 0;
+}
+
+static bool owns(const struct cluster_node *node, const struct redis_tag *tag)
+{
+    return node->cluster->owners[redis_slot_of(tag)] == node;
+}
+
+/* A number that gives the keys a slot of this node. False: none was found. */
+static bool find_number(const struct cluster_node *node, const char *name, unsigned *number)
+{
+    char out[CLUSTER_PROBE_KEY_SIZE];
+
+    for (*number = 0; *number < TRIES_PER_SLOT * REDIS_SLOTS; ++*number) {
+        const struct redis_tag tag = write_tagged(out, name, *number);
+        if (owns(node, &tag))
+            return true;
+    }
+    return false;
+}
+
+/* The keys of one home, from the `used`th place on; how many of them there are. */
+static size_t write_home(struct cluster_node *node, const struct redis_probe_keys *keys,
+                         size_t used)
+{
+    struct cluster_probe *probe = &node->probe;
+    const struct redis_tag tag = redis_tag_of(keys->names[0], strlen(keys->names[0]));
+    bool fixed = is_fixed(node->cluster->topology.options.probe, &tag);
+    unsigned number;
+
+    if (used + keys->count > CLUSTER_PROBE_KEYS || (fixed && !owns(node, &tag)) ||
+        (!fixed && !find_number(node, keys->names[0], &number)))
+        return 0;
+    for (size_t i = 0; i < keys->count; i++) {
+        char *out = probe->keys[used + i];
+        if (fixed)
+            snprintf(out, CLUSTER_PROBE_KEY_SIZE, "%s", keys->names[i]);
+        else
+            write_tagged(out, keys->names[i], number);
+        probe->names[used + i] = out;
+    }
+    return keys->count;
+}
+
+void cluster_probe_make(struct cluster_node *node)
+{
+    const struct redis_probe *wanted = node->cluster->topology.options.probe;
+    struct cluster_probe *probe = &node->probe;
+    size_t used = 0;
+
+    probe->probe = (struct redis_probe){.keys = probe->homes,
+                                        .channels = wanted->channels,
+                                        .channel_count = wanted->channel_count};
+    if (node->slot_count == 0)
+        return;
+    for (size_t i = 0; i < wanted->slot_count && i < CLUSTER_PROBE_HOMES; i++) {
+        size_t count = write_home(node, &wanted->keys[i], used);
+        if (count == 0)
+            continue;
+        probe->homes[probe->probe.slot_count++] = (struct redis_probe_keys){
+            .names = &probe->names[used], .count = count};
+        used += count;
+    }
+}

@@ -1,0 +1,228 @@
+/* Asks some node of the cluster for the map of slots, over a connection that does nothing else:
+ * any node will do, also a replica. The hosts of the URL are known from the start, those of the
+ * last map since then; the next one is tried when one does not answer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "storage/topology/cluster_internal.h"
+
+/* A map is asked for when there is reason to, and now and then without one; not more often than
+ * this, whatever nodes say. */
+#define PERIOD_NS (5 * CLOCK_NS_PER_S)
+#define SPACING_NS (100 * CLOCK_NS_PER_MS)
+/* While some keys cannot be reached. */
+#define TROUBLE_PERIOD_NS (500 * CLOCK_NS_PER_MS)
+
+enum {
+    CONTRADICTIONS_MAX = 3 /* then the node that is asked has an old map */
+};
+
+static struct timers *timers_of(const struct cluster *cluster)
+{
+    return loop_timers(cluster->topology.options.loop);
+}
+
+static int64_t now(const struct cluster *cluster)
+{
+    return loop_now_ns(cluster->topology.options.loop);
+}
+
+/* --- which node is asked ------------------------------------------------------------------ */
+
+/* The n-th host that may be asked; NULL: behind the last one. */
+static const struct redis_host *find_candidate(const struct cluster *cluster, size_t n)
+{
+    const struct redis_url *url = cluster->topology.options.url;
+    const struct cluster_slots *slots = cluster->slots;
+
+    if (n < slots->master_count)
+        return &slots->masters[n];
+    n -= slots->master_count;
+    if (n < slots->replica_count)
+        return &slots->replicas[n];
+    n -= slots->replica_count;
+    return n < url->host_count ? &url->hosts[n] : NULL;
+}
+
+/* Takes effect at the next connect. */
+static void choose_next(struct cluster *cluster)
+{
+    struct cluster_scout *scout = &cluster->scout;
+    const struct redis_host *host = find_candidate(cluster, ++scout->candidate);
+
+    if (host == NULL) {
+        scout->candidate = 0;
+        host = find_candidate(cluster, 0);
+    }
+    if (redis_url_of_server(&scout->url, cluster->topology.options.url, host->host,
+                            host->port) != 0)
+        return; /* not a host that could be asked: the one before is tried again */
+}
+
+static void give_up(struct cluster *cluster, const char *reason)
+{
+    struct cluster_scout *scout = &cluster->scout;
+
+    snprintf(scout->why_not, sizeof(scout->why_not), "%s", reason);
+    redis_link_reconnect(scout->link, reason); /* the next one: on_down() */
+}
+
+/* --- asking ------------------------------------------------------------------------------- */
+
+/* Nodes that have an old map would have each call go to the wrong node first. */
+static void check_for_contradiction(struct cluster *cluster)
+{
+    struct cluster_scout *scout = &cluster->scout;
+    const struct cluster_node *owner = cluster->owners[scout->moved_slot];
+
+    if (!scout->has_moved)
+        return;
+    scout->has_moved = false;
+    if (owner != NULL && owner->at.port == scout->moved_to.port &&
+        strcmp(owner->at.host, scout->moved_to.host) == 0) {
+        scout->contradictions = 0;
+    } else if (++scout->contradictions == CONTRADICTIONS_MAX) {
+        scout->contradictions = 0;
+        give_up(cluster, "this node of the cluster has an old map of slots");
+    }
+}
+
+static const char *explain(const char *error)
+{
+    if (strncmp(error, "NOPERM", 6) == 0)
+        return "the Redis user lacks a permission (CLUSTER SLOTS)";
+    return "a node of the cluster gives no map of slots";
+}
+
+static void on_map(void *arg, const struct redis_result *result)
+{
+    struct cluster *cluster = arg;
+    struct cluster_scout *scout = &cluster->scout;
+
+    scout->is_asked = false;
+    if (cluster->is_stopped)
+        return;
+    if (result->outcome == REDIS_DONE) {
+        struct cluster_slots *slots = malloc(sizeof(*slots));
+        if (slots != NULL &&
+            cluster_slots_read(slots, result->reply, scout->url.hosts[0].host)) {
+            free(cluster->slots);
+            cluster->slots = slots;
+            scout->why_not[0] = '\0';
+            redis_link_proven(scout->link);
+            metrics_add(cluster->topology.options.metrics, METRIC_CLUSTER_MAPS, 1);
+            cluster_map_apply(cluster);
+            check_for_contradiction(cluster);
+        } else {
+            free(slots);
+            give_up(cluster, "a node of the cluster gives no map of slots");
+        }
+    } else if (value_error(result->reply)[0] != '\0') {
+        give_up(cluster, explain(value_error(result->reply)));
+    }
+    cluster_note_state(cluster);
+    if (scout->is_wanted)
+        cluster_scout_ask(cluster);
+}
+
+static void ask_now(void *arg)
+{
+    static const char *const argv[] = {"CLUSTER", "SLOTS"};
+    static const size_t lens[] = {7, 5};
+    static const struct redis_command command = {.argc = 2, .argv = argv, .lens = lens};
+    struct cluster *cluster = arg;
+    struct cluster_scout *scout = &cluster->scout;
+
+    if (scout->is_asked || !redis_link_is_up(scout->link))
+        return; /* on_map() or on_up() will ask */
+    scout->is_wanted = false;
+    scout->is_asked = true;
+    scout->has_moved = false;
+    scout->asked_ns = now(cluster);
+    redis_link_command(scout->link, &command, on_map, cluster);
+}
+
+void cluster_scout_ask(struct cluster *cluster)
+{
+    struct cluster_scout *scout = &cluster->scout;
+
+    scout->is_wanted = true;
+    if (!cluster->is_stopped && !timer_is_armed(&scout->ask))
+        timer_arm(timers_of(cluster), &scout->ask, scout->asked_ns + SPACING_NS);
+}
+
+void cluster_scout_moved(struct cluster *cluster, uint16_t slot, const struct redis_host *to)
+{
+    struct cluster_scout *scout = &cluster->scout;
+
+    scout->moved_slot = slot;
+    scout->moved_to = *to;
+    scout->has_moved = true;
+    cluster_scout_ask(cluster);
+}
+
+void cluster_scout_round(struct cluster *cluster)
+{
+    const char *why_not;
+    int64_t passed_ns = now(cluster) - cluster->scout.asked_ns;
+    bool is_trouble = !topology_is_ready(&cluster->topology, &why_not);
+
+    if (passed_ns >= (is_trouble ? TROUBLE_PERIOD_NS : PERIOD_NS))
+        cluster_scout_ask(cluster);
+}
+
+static void on_up(void *arg)
+{
+    ask_now(arg);
+}
+
+static void on_down(void *arg)
+{
+    struct cluster *cluster = arg;
+    struct cluster_scout *scout = &cluster->scout;
+
+    scout->is_wanted = true;
+    if (!cluster->has_map && scout->why_not[0] == '\0')
+        snprintf(scout->why_not, sizeof(scout->why_not), "%s",
+                 redis_link_last_reason(scout->link));
+    choose_next(cluster);
+    cluster_note_state(cluster);
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+bool cluster_scout_start(struct cluster *cluster)
+{
+    const struct topology_options *options = &cluster->topology.options;
+    struct cluster_scout *scout = &cluster->scout;
+    const struct redis_link_options link_options = {.url = &scout->url,
+                                                    .loop = options->loop,
+                                                    .metrics = options->metrics,
+                                                    .is_cluster_node = true,
+                                                    .up = on_up,
+                                                    .down = on_down,
+                                                    .arg = cluster};
+
+    scout->ask = (struct timer){.fire = ask_now, .arg = cluster};
+    if (redis_url_of_server(&scout->url, options->url, options->url->hosts[0].host,
+                            options->url->hosts[0].port) != 0)
+        return false;
+    scout->link = redis_link_new(&link_options);
+    return scout->link != NULL;
+}
+
+void cluster_scout_stop(struct cluster *cluster)
+{
+    timer_cancel(timers_of(cluster), &cluster->scout.ask);
+    if (cluster->scout.link != NULL)
+        redis_link_stop(cluster->scout.link);
+}
+
+void cluster_scout_free(struct cluster *cluster)
+{
+    if (cluster->scout.link != NULL)
+        redis_link_free(cluster->scout.link);
+}

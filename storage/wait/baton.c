@@ -1,0 +1,154 @@
+/* The baton of each queue, and when a queue without wake-ups tries again. */
+#include <utlist.h>
+
+#include "server/base/clock.h"
+#include "storage/wait/waiters_internal.h"
+
+/* A queue polls at least this often: RSpinLock never publishes, an operator may delete a key,
+ * pub/sub loses messages. Between 4 and 6 s, so that the polls of many queues do not
+ * meet. */
+#define POLL_NS (4 * CLOCK_NS_PER_S)
+#define POLL_JITTER_NS (2 * CLOCK_NS_PER_S)
+#define POLL_STEP_NS 618033989 /* between the polls of queues that were woken one by one */
+/* Redis rounds a TTL to milliseconds. */
+#define EXPIRY_SLACK_NS (2 * CLOCK_NS_PER_MS)
+
+void baton_give_to(struct wait_queue *queue, struct waiter *waiter, int64_t wants_below)
+{
+    queue->baton = waiter;
+    queue->wants_below = wants_below;
+    waiter->trying = true;
+    waiter->try_now(waiter->arg);
+}
+
+/* Whether one release may satisfy more waiters than the one that has the baton. */
+static bool serves_several(const struct wait_queue *queue)
+{
+    return queue->kind == WAIT_READ_WRITE || queue->kind == WAIT_SEMAPHORE;
+}
+
+/* A waiter with an attempt under way cannot take the baton: that attempt may have begun before
+ * the release. Where one release may satisfy several waiters, the waiter tries once more. */
+static bool can_take_baton(const struct wait_queue *queue, struct waiter *waiter)
+{
+    if (!waiter->trying)
+        return true;
+    waiter->retry_wanted |= serves_several(queue);
+    return false;
+}
+
+/* Gives the baton to the first waiter that can take it, when the baton is free. */
+void baton_give(struct wait_queue *queue)
+{
+    struct waiter *waiter;
+
+    if (queue->baton != NULL) {
+        queue->woken_again = true;
+        return;
+    }
+    queue->woken_again = false;
+    DL_FOREACH(queue->waiting, waiter) {
+        if (can_take_baton(queue, waiter))
+            break;
+    }
+    if (waiter == NULL) {
+        /* Every waiter has an attempt under way that may have begun before the wake-up. Where
+         * one release satisfies one waiter, the first whose attempt ends gets the baton. Where
+         * it may satisfy several, each of them was told to try once more, and that is enough:
+         * with the baton on top, each further attempt would be too early for the baton that
+         * another one waits for, without end. */
+        queue->woken_again = queue->waiting != NULL && !serves_several(queue);
+        return;
+    }
+    baton_give_to(queue, waiter, INT64_MAX);
+}
+
+/* The first waiter, from `waiter` on, that wants less than `wants_below` and can take the
+ * baton. */
+struct waiter *baton_find_smaller(const struct wait_queue *queue, struct waiter *waiter,
+                                  int64_t wants_below)
+{
+    while (waiter != NULL && (waiter->wants >= wants_below || !can_take_baton(queue, waiter)))
+        waiter = waiter->next;
+    return waiter;
+}
+
+/* The waiter that had the baton has left, perhaps with a part of what was released: the rest is
+ * for the waiters behind it. Those in front that wanted too much get another chance when no
+ * waiter behind is left that wants less, not after each grant. */
+void baton_pass(struct wait_queue *queue, struct waiter *behind)
+{
+    struct waiter *smaller = NULL;
+
+    if (queue->wants_below != INT64_MAX && !queue->woken_again)
+        smaller = baton_find_smaller(queue, behind, queue->wants_below);
+    if (smaller != NULL)
+        baton_give_to(queue, smaller, queue->wants_below);
+    else
+        baton_give(queue);
+}
+
+/* Makes this waiter try, with or without the baton. */
+void waiter_retry(struct waiter *waiter)
+{
+    if (waiter->trying) {
+        waiter->retry_wanted = true;
+        return;
+    }
+    waiter->trying = true;
+    waiter->try_now(waiter->arg);
+}
+
+/* The object may have become free: one waiter tries. */
+void wait_queue_wake(struct wait_queue *queue)
+{
+    queue->generation = ++queue->owner->generation;
+    baton_give(queue);
+}
+
+/* What was waited for has come for all waiters at once. */
+void wait_queue_wake_everyone(struct wait_queue *queue)
+{
+    struct waiter *waiter, *next;
+
+    queue->generation = ++queue->owner->generation;
+    DL_FOREACH_SAFE(queue->waiting, waiter, next) {
+        waiter_retry(waiter);
+    }
+}
+
+void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms)
+{
+    struct loop *loop = queue->owner->options.loop;
+    int64_t now_ns = loop_now_ns(loop);
+    int64_t step_ns = (int64_t)(queue->generation % POLL_JITTER_NS) * POLL_STEP_NS;
+    int64_t sleep_ns = POLL_NS + (now_ns % POLL_JITTER_NS + step_ns) % POLL_JITTER_NS;
+
+    if (remaining_ms >= 0 && remaining_ms < sleep_ns / CLOCK_NS_PER_MS)
+        sleep_ns = remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
+    /* A message may have come during the attempt, and be newer than what the attempt found. */
+    if (queue->held_until_ns > now_ns && queue->held_until_ns < now_ns + sleep_ns)
+        sleep_ns = queue->held_until_ns - now_ns;
+    timer_arm(loop_timers(loop), &queue->timer, now_ns + sleep_ns);
+}
+
+/* An attempt is over and the baton is free: the baton goes round again, or the queue sleeps. */
+void baton_settle(struct wait_queue *queue, int64_t remaining_ms)
+{
+    if (queue->woken_again)
+        baton_give(queue);
+    else
+        wait_queue_sleep(queue, remaining_ms);
+}
+
+void wait_queue_sleep_until_free(struct wait_queue *queue, int64_t ms)
+{
+    struct loop *loop = queue->owner->options.loop;
+
+    if (ms > POLL_NS / CLOCK_NS_PER_MS * 2)
+        return; /* the queue polls before that */
+    queue->held_until_ns = loop_now_ns(loop) + ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
+    if (queue->waiting != NULL && queue->baton == NULL &&
+        (!timer_is_armed(&queue->timer) || queue->timer.at_ns > queue->held_until_ns))
+        timer_arm(loop_timers(loop), &queue->timer, queue->held_until_ns);
+}

@@ -1,0 +1,92 @@
+/* What the files about waiters share. */
+#ifndef RLOCKD_STORAGE_WAIT_WAITERS_INTERNAL_H
+#define RLOCKD_STORAGE_WAIT_WAITERS_INTERNAL_H
+
+#include <uthash.h>
+
+#include "storage/wait/waiters.h"
+
+/* The waiters of one object on this worker. */
+struct wait_queue {
+    UT_hash_handle hh;
+    struct waiters *owner;
+    struct subscription subscription;
+    struct waiter *waiting;
+    struct waiter *baton; /* the waiter that has it, and tries; NULL: it is free */
+    /* The baton goes to waiters that want less than this: an attempt that wanted as much was
+     * in vain. INT64_MAX: to any. */
+    int64_t wants_below;
+    bool woken_again;               /* a wake-up came while the baton was not free */
+    bool was_ready;                 /* the subscription has been there */
+    uint64_t generation;            /* that of all queues, at the last wake-up */
+    int64_t woken_ns;               /* when the last message came that wakes */
+    int64_t held_until_ns;          /* as a message told, for whoever holds then; 0: none did */
+    struct timer timer;             /* the next poll; without waiters the end of the queue */
+    unsigned hand_overs;            /* without a release that everybody was told of */
+    int64_t handing_over_ns;        /* since when */
+    struct wait_line *line;         /* of a fair lock, while there are waiters; else NULL */
+    struct wait_queue *prev, *next; /* in the line */
+    enum wait_kind kind;
+    size_t len;
+    char key[]; /* struct queue_key */
+};
+
+/* The queues of one fair lock that have a waiter, in the order in which these joined: that of
+ * the queue in Redis, as far as this worker knows. */
+struct wait_line {
+    UT_hash_handle hh;
+    struct wait_queue *queues;
+    size_t len;
+    char name[];
+};
+
+struct waiters {
+    struct waiters_options options;
+    struct wait_queue *queues;
+    struct wait_line *lines;
+    struct subscription leases;
+    uint64_t lease_generation;
+    /* Of all queues together: a queue that is dropped and made again gets a new value. */
+    uint64_t generation;
+};
+
+/* baton.c */
+
+/* Gives the baton to the first waiter that can take it, when the baton is free. */
+void baton_give(struct wait_queue *queue);
+void baton_give_to(struct wait_queue *queue, struct waiter *waiter, int64_t wants_below);
+/* The waiter that had the baton has left, perhaps with a part of what was released. */
+void baton_pass(struct wait_queue *queue, struct waiter *behind);
+/* An attempt is over and the baton is free: the baton goes round again, or the queue sleeps. */
+void baton_settle(struct wait_queue *queue, int64_t remaining_ms);
+/* The first waiter, from `waiter` on, that wants less than `wants_below` and can take the
+ * baton. */
+struct waiter *baton_find_smaller(const struct wait_queue *queue, struct waiter *waiter,
+                                  int64_t wants_below);
+/* Makes this waiter try, with or without the baton. */
+void waiter_retry(struct waiter *waiter);
+/* The object may have become free: one waiter tries. */
+void wait_queue_wake(struct wait_queue *queue);
+/* What was waited for has come for all waiters at once. */
+void wait_queue_wake_everyone(struct wait_queue *queue);
+void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms);
+/* Whoever holds the object holds it for so long: the queue sleeps no longer than until then,
+ * and its next poll is not put off. */
+void wait_queue_sleep_until_free(struct wait_queue *queue, int64_t ms);
+
+/* waiters.c */
+
+/* `lease_id`: of a fair lock's waiter. NULL: there is none. */
+struct wait_queue *wait_queue_find(const struct waiters *waiters, enum wait_kind kind,
+                                   const char *lease_id, const char *name, size_t len);
+/* Another attempt has to follow the one that is over; a baton given meanwhile makes that one.
+ */
+void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
+
+/* next_waiter.c */
+
+/* The first waiter joins the queue, the last one has left. */
+void wait_line_join(struct wait_queue *queue, const char *name, size_t len);
+void wait_line_leave(struct wait_queue *queue);
+
+#endif

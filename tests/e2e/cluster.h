@@ -1,0 +1,44 @@
+/* A Redis Cluster of several real processes. */
+#ifndef E2E_CLUSTER_H
+#define E2E_CLUSTER_H
+
+#include "harness.h"
+
+enum { CLUSTER_NODES_MAX = 8, CLUSTER_NODE_TIMEOUT_MS = 1500 };
+
+struct cluster {
+    struct world *world;
+    struct redis *nodes[CLUSTER_NODES_MAX]; /* masters first, then a replica of each */
+    int len, masters;
+    const char *url; /* names two of them */
+};
+
+/* Masters with equal shares of the slots, each with a replica or none. Returns when every node
+ * says that the cluster is well. A slot that is lost takes no other one with it. */
+struct cluster *cluster_start(struct world *w, int masters, bool with_replicas);
+/* The cluster of E2E_REDIS=cluster3 as one Redis, and a command to it. */
+struct redis *cluster_as_redis(struct world *w);
+redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list args);
+
+/* One more node, which has no slots. */
+struct redis *cluster_add(struct cluster *cluster);
+/* Waits until every node says that the cluster is well. */
+void cluster_await(struct cluster *cluster);
+/* kill -9, and back again with what it has in its directory. */
+void cluster_kill(struct redis *node);
+void cluster_return(struct redis *node);
+
+int cluster_slot(struct cluster *cluster, const char *key);
+/* The master of this slot as the first living node says; NULL: none. */
+struct redis *cluster_owner(struct cluster *cluster, int slot);
+/* A name that begins with `prefix` and has its keys at this node. */
+const char *cluster_name_at(struct cluster *cluster, struct redis *node, const char *prefix);
+/* Keys of all masters. */
+int cluster_keys(struct cluster *cluster);
+
+/* The three steps by which a slot moves. */
+void slot_open(struct cluster *cluster, int slot, struct redis *from, struct redis *to);
+void slot_migrate(struct cluster *cluster, int slot, struct redis *from, struct redis *to);
+void slot_close(struct cluster *cluster, int slot, struct redis *from, struct redis *to);
+
+#endif

@@ -1,0 +1,355 @@
+/* A Redis Cluster of several real processes. */
+#include "cluster.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness_world.h"
+
+enum { NODE_START_MS = 15000, SLOTS = 16384, PORT = 7500, MIGRATE_MS = 5000 };
+
+static int port_of(const struct redis *node)
+{
+    return PORT + node->number;
+}
+
+static const char *address_of(struct world *w)
+{
+    unsigned pid = (unsigned)getpid() & 0x3fffff;
+
+    return text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
+}
+
+static void node_launch(struct redis *node)
+{
+    struct world *w = node->world;
+    const char *const argv[] = {
+        "redis-server", "--bind", address_of(w), "--port", text(w, "%d", port_of(node)),
+        /* The other nodes see connections that come from 127.0.0.1. */
+        "--cluster-announce-ip", address_of(w), "--cluster-enabled", "yes",
+        "--cluster-config-file", "nodes.conf", "--cluster-node-timeout",
+        text(w, "%d", CLUSTER_NODE_TIMEOUT_MS), "--cluster-require-full-coverage", "no",
+        "--repl-diskless-sync-delay", "0", "--unixsocket", node->socket, "--dir", node->dir,
+        "--logfile", text(w, "%s/redis.log", node->dir), "--save", "", "--appendonly", "yes",
+        "--appendfsync", "no", NULL};
+
+    node->child = child_start(w, "redis", argv, NULL);
+}
+
+static bool node_try(struct redis *node)
+{
+    if (node->db != NULL)
+        redisFree(node->db);
+    node->db = redisConnectUnix(node->socket);
+    return node->db != NULL && node->db->err == 0;
+}
+
+static void node_undo(void *thing)
+{
+    struct redis *node = thing;
+
+    if (node->db != NULL)
+        redisFree(node->db);
+    free(node);
+}
+
+static struct redis *node_start(struct world *w)
+{
+    struct redis *node = calloc(1, sizeof(*node));
+
+    if (node == NULL)
+        abort();
+    node->world = w;
+    node->number = w->inside->children_len;
+    snprintf(node->dir, sizeof(node->dir), "%s/r%d", w->dir, node->number);
+    snprintf(node->socket, sizeof(node->socket), "%s/s", node->dir);
+    if (mkdir(node->dir, 0700) != 0)
+        FAIL("cannot make %s", node->dir);
+    node_launch(node);
+    world_defer(w, node_undo, node);
+    wait_until(node_try(node), NODE_START_MS);
+    return node;
+}
+
+void cluster_kill(struct redis *node)
+{
+    child_signal(node->child, SIGKILL);
+    if (child_wait(node->child, NODE_START_MS) < 0)
+        FAIL("redis-server survives SIGKILL");
+    redisFree(node->db);
+    node->db = NULL;
+}
+
+void cluster_return(struct redis *node)
+{
+    node_launch(node);
+    wait_until(node_try(node), NODE_START_MS);
+}
+
+static void take_slots(struct redis *node, int first, int end)
+{
+    redis_ok(node, "CLUSTER ADDSLOTSRANGE %d %d", first, end - 1);
+}
+
+static void meet(struct cluster *cluster, struct redis *node)
+{
+    redis_ok(cluster->nodes[0], "CLUSTER MEET %s %d", address_of(cluster->world),
+             port_of(node));
+}
+
+static bool knows(struct redis *node, int count)
+{
+    const char *info = redis_str(node, "CLUSTER INFO");
+
+    return strstr(info, text(node->world, "cluster_known_nodes:%d\r", count)) != NULL &&
+           strstr(info, "cluster_state:ok") != NULL &&
+           strstr(info, "cluster_slots_ok:16384") != NULL;
+}
+
+static bool all_know(struct cluster *cluster)
+{
+    for (int i = 0; i < cluster->len; i++)
+        if (cluster->nodes[i]->db != NULL && !knows(cluster->nodes[i], cluster->len))
+            return false;
+    return true;
+}
+
+void cluster_await(struct cluster *cluster)
+{
+    wait_until(all_know(cluster), NODE_START_MS);
+}
+
+static void become_replica(struct redis *node, struct redis *master)
+{
+    redis_ok(node, "CLUSTER REPLICATE %s", redis_str(master, "CLUSTER MYID"));
+    wait_until(strstr(redis_str(node, "INFO replication"), "master_link_status:up") != NULL,
+               NODE_START_MS);
+}
+
+struct cluster *cluster_start(struct world *w, int masters, bool with_replicas)
+{
+    struct cluster *cluster = world_alloc(w, sizeof(*cluster));
+
+    cluster->world = w;
+    cluster->masters = masters;
+    cluster->len = with_replicas ? 2 * masters : masters;
+    for (int i = 0; i < cluster->len; i++) {
+        cluster->nodes[i] = node_start(w);
+        redis_ok(cluster->nodes[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
+        if (i < masters)
+            take_slots(cluster->nodes[i], SLOTS * i / masters, SLOTS * (i + 1) / masters);
+    }
+    for (int i = 1; i < cluster->len; i++)
+        meet(cluster, cluster->nodes[i]);
+    wait_until(all_know(cluster), NODE_START_MS);
+    for (int i = masters; i < cluster->len; i++)
+        become_replica(cluster->nodes[i], cluster->nodes[i - masters]);
+    cluster->url = text(w, "redis-cluster://%s:%d,%s:%d", address_of(w),
+                        port_of(cluster->nodes[0]), address_of(w),
+                        port_of(cluster->nodes[cluster->len - 1]));
+    return cluster;
+}
+
+struct redis *cluster_add(struct cluster *cluster)
+{
+    struct redis *node = node_start(cluster->world);
+
+    if (cluster->len == CLUSTER_NODES_MAX)
+        FAIL("too many nodes");
+    redis_ok(node, "CLUSTER SET-CONFIG-EPOCH %d", 100 + cluster->len);
+    cluster->nodes[cluster->len++] = node;
+    meet(cluster, node);
+    wait_until(all_know(cluster), NODE_START_MS);
+    return node;
+}
+
+/* --- slots -------------------------------------------------------------------------------- */
+
+static struct redis *living_node(struct cluster *cluster)
+{
+    for (int i = 0; i < cluster->len; i++)
+        if (cluster->nodes[i]->db != NULL)
+            return cluster->nodes[i];
+    FAIL("no node lives");
+}
+
+int cluster_slot(struct cluster *cluster, const char *key)
+{
+    return (int)redis_int(living_node(cluster), "CLUSTER KEYSLOT %s", key);
+}
+
+struct redis *cluster_owner(struct cluster *cluster, int slot)
+{
+    redisReply *ranges = redis_do(living_node(cluster), "CLUSTER SLOTS");
+
+    for (size_t i = 0; i < ranges->elements; i++) {
+        redisReply **range = ranges->element[i]->element;
+        if (slot < range[0]->integer || slot > range[1]->integer)
+            continue;
+        for (int n = 0; n < cluster->len; n++)
+            if (port_of(cluster->nodes[n]) == range[2]->element[1]->integer)
+                return cluster->nodes[n];
+    }
+    return NULL;
+}
+
+const char *cluster_name_at(struct cluster *cluster, struct redis *node, const char *prefix)
+{
+    for (int i = 0; i < 10000; i++) {
+        const char *name = text(cluster->world, "%s-%d", prefix, i);
+        if (cluster_owner(cluster, cluster_slot(cluster, name)) == node)
+            return name;
+    }
+    FAIL("no name is at that node");
+}
+
+int cluster_keys(struct cluster *cluster)
+{
+    int count = 0;
+
+    for (int i = 0; i < cluster->masters; i++)
+        if (cluster->nodes[i]->db != NULL)
+            count += (int)redis_int(cluster->nodes[i], "DBSIZE");
+    return count;
+}
+
+void slot_open(struct cluster *cluster, int slot, struct redis *from, struct redis *to)
+{
+    (void)cluster;
+    redis_ok(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, redis_str(from, "CLUSTER MYID"));
+    redis_ok(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, redis_str(to, "CLUSTER MYID"));
+}
+
+void slot_migrate(struct cluster *cluster, int slot, struct redis *from, struct redis *to)
+{
+    for (;;) {
+        redisReply *keys = redis_do(from, "CLUSTER GETKEYSINSLOT %d 10", slot);
+        if (keys->elements == 0)
+            return;
+        for (size_t i = 0; i < keys->elements; i++)
+            redis_ok(from, "MIGRATE %s %d %s 0 %d", address_of(cluster->world), port_of(to),
+                     keys->element[i]->str, MIGRATE_MS);
+    }
+}
+
+void slot_close(struct cluster *cluster, int slot, struct redis *from, struct redis *to)
+{
+    const char *id = redis_str(to, "CLUSTER MYID");
+
+    redis_ok(to, "CLUSTER SETSLOT %d NODE %s", slot, id);
+    redis_ok(from, "CLUSTER SETSLOT %d NODE %s", slot, id);
+    for (int i = 0; i < cluster->masters; i++)
+        if (cluster->nodes[i] != to && cluster->nodes[i] != from &&
+            cluster->nodes[i]->db != NULL)
+            redis_do(cluster->nodes[i], "CLUSTER SETSLOT %d NODE %s", slot, id);
+}
+
+/* --- as one Redis ------------------------------------------------------------------------- */
+
+static void redis_undo(void *thing)
+{
+    struct redis *redis = thing;
+
+    if (redis->db != NULL)
+        redisFree(redis->db);
+    free(redis);
+}
+
+struct redis *cluster_as_redis(struct world *w)
+{
+    struct redis *redis = calloc(1, sizeof(*redis));
+
+    if (redis == NULL)
+        abort();
+    redis->world = w;
+    world_defer(w, redis_undo, redis);
+    redis->cluster = cluster_start(w, 3, false);
+    redis->number = redis->cluster->nodes[0]->number;
+    redis->child = redis->cluster->nodes[0]->child;
+    snprintf(redis->dir, sizeof(redis->dir), "%s", redis->cluster->nodes[0]->dir);
+    snprintf(redis->socket, sizeof(redis->socket), "%s", redis->cluster->nodes[0]->socket);
+    snprintf(redis->url, sizeof(redis->url), "%s", redis->cluster->url);
+    redis->db = redisConnectUnix(redis->socket);
+    return redis;
+}
+
+/* What has no key is asked of every node; numbers are added up. */
+static bool has_no_key(const char *format)
+{
+    static const char *const words[] = {"CONFIG", "SCRIPT", "CLIENT", "FLUSH", "ACL",
+                                        "DEBUG",  "DBSIZE", "PUBSUB", "INFO"};
+
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (strncmp(format, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+static redisReply *send_formatted(struct redis *node, const char *command, int len)
+{
+    redisReply *reply = NULL;
+
+    if (redisAppendFormattedCommand(node->db, command, (size_t)len) != REDIS_OK ||
+        redisGetReply(node->db, (void **)&reply) != REDIS_OK)
+        FAIL("lost a node: %s", node->db->errstr);
+    return reply;
+}
+
+/* The numbers of an answer, such as the subscribers of channels. */
+static void add_up(redisReply *sum, const redisReply *reply)
+{
+    if (sum->type != reply->type)
+        return;
+    if (sum->type == REDIS_REPLY_INTEGER)
+        sum->integer += reply->integer;
+    for (size_t i = 0; i < sum->elements && i < reply->elements; i++)
+        add_up(sum->element[i], reply->element[i]);
+}
+
+static redisReply *ask_all(struct cluster *cluster, const char *command, int len)
+{
+    redisReply *sum = send_formatted(cluster->nodes[0], command, len);
+
+    for (int i = 1; i < cluster->len; i++) {
+        redisReply *reply = send_formatted(cluster->nodes[i], command, len);
+        add_up(sum, reply);
+        freeReplyObject(reply);
+    }
+    return sum;
+}
+
+static struct redis *node_of_move(struct cluster *cluster, const redisReply *reply)
+{
+    const char *colon = reply->type == REDIS_REPLY_ERROR &&
+                                strncmp(reply->str, "MOVED ", 6) == 0
+                            ? strrchr(reply->str, ':')
+                            : NULL;
+
+    for (int i = 0; colon != NULL && i < cluster->len; i++)
+        if (port_of(cluster->nodes[i]) == atoi(colon + 1))
+            return cluster->nodes[i];
+    return NULL;
+}
+
+redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list args)
+{
+    char *command;
+    int len = redisvFormatCommand(&command, format, args);
+    redisReply *reply;
+
+    if (len < 0)
+        FAIL("not a command: %s", format);
+    if (has_no_key(format)) {
+        reply = ask_all(cluster, command, len);
+    } else {
+        reply = send_formatted(cluster->nodes[0], command, len);
+        struct redis *node = node_of_move(cluster, reply);
+        if (node != NULL) {
+            freeReplyObject(reply);
+            reply = send_formatted(node, command, len);
+        }
+    }
+    redisFreeCommand(command);
+    return reply;
+}

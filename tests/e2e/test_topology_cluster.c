@@ -1,0 +1,321 @@
+/* A Redis Cluster of three masters, with replicas where a test needs them: calls find their
+ * master, wherever the slots go. */
+#include <signal.h>
+
+#include "cluster.h"
+#include "harness_session.h"
+
+enum {
+    MASTERS = 3,
+    SLOTS = 16384,
+    LOCKS = 60,
+    TTL_MS = 60000,
+    FAILOVER_MS = 20000,
+    MOVE_MS = 10000
+};
+
+static struct front *start(struct cluster *cluster)
+{
+    return front_start(cluster->world, "--redis", cluster->url, "--watchdog-timeout-ms", "3000",
+                       NULL);
+}
+
+static json_int_t grant(struct front *fe, const char *name, const char *token)
+{
+    struct reply *r = lock_put(fe, name, token, "ttl_ms=60000");
+
+    expect_status(r, 201);
+    return reply_int(r, "fencing_token");
+}
+
+/* --- what stands still -------------------------------------------------------------------- */
+
+static void test_locks_of_all_masters(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster), *other = start(cluster);
+    const char *tokens[LOCKS], *cursor = "";
+    int listed = 0;
+
+    for (int i = 0; i < LOCKS; i++)
+        grant(fe, text(w, "all-%d", i), tokens[i] = token_new(w));
+    for (int i = 0; i < MASTERS; i++)
+        assert_true(redis_int(cluster->nodes[i], "DBSIZE") >= 2 * LOCKS / MASTERS / 3);
+    do { /* in pages, over all masters */
+        struct reply *page = http(other, "GET", text(w, "/v1/locks?limit=7&cursor=%s", cursor),
+                                  NULL);
+        expect_status(page, 200);
+        listed += (int)json_array_size(reply_get(page, "locks"));
+        cursor = reply_str(page, "next_cursor");
+    } while (cursor != NULL);
+    assert_int_equal(listed, LOCKS);
+    for (int i = 0; i < LOCKS; i++) {
+        const char *name = text(w, "all-%d", i);
+        expect_status(lock_put(other, name, token_new(w), NULL), 423);
+        expect_status(lock_renew(other, name, tokens[i], "ttl_ms=50000"), 200);
+        expect_status(lock_release(other, name, tokens[i]), 200);
+    }
+    assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) == SLOTS);
+    assert_true(front_metric(fe, "rlockd_redis_cluster_nodes", NULL) == MASTERS);
+}
+
+static void test_names_that_share_no_slot(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+    struct reply *r = HTTP(fe, .method = "PUT", .path = "/v1/multi-locks",
+                           .token = token_new(w), .body = "{\"locks\": [\"a\", \"b\"]}");
+
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "slot");
+    r = HTTP(fe, .method = "PUT", .path = "/v1/multi-locks", .token = token_new(w),
+             .body = "{\"locks\": [\"{t}a\", \"{t}b\"]}");
+    expect_status(r, 201);
+    expect_problem(lock_put(fe, "a{b", token_new(w), NULL), 400, "malformed-request");
+}
+
+/* A waiter on one front end, a release by another one: the message finds its way. */
+static void test_waiters_of_all_masters(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster), *other = start(cluster);
+
+    for (int i = 0; i < MASTERS; i++) {
+        const char *name = cluster_name_at(cluster, cluster->nodes[i], "wait");
+        const char *token = token_new(w);
+        double woken = front_metric(other, "rlockd_wake_messages_total", NULL);
+        json_int_t fence = grant(fe, name, token);
+        struct call *waiter = call_put(other, name, token_new(w), "wait_ms=20000");
+
+        wait_until(waiter_count(fe, name) == 1, 5000);
+        nap_ms(200); /* subscribed by then, as a rule; else it tries anyway */
+        expect_status(lock_release(fe, name, token), 200);
+        struct reply *r = call_await(waiter, 10000);
+        expect_status(r, 201);
+        expect_true(r, reply_int(r, "fencing_token") > fence);
+        assert_true(front_metric(other, "rlockd_wake_messages_total", NULL) > woken);
+    }
+}
+
+/* The message of a client of Redisson: in the shard since 3.22, to all before. */
+static void wake_as_redisson(struct cluster *cluster, struct front *fe, const char *command)
+{
+    struct world *w = cluster->world;
+    struct redis *node = cluster->nodes[1];
+    const char *name = cluster_name_at(cluster, node, text(w, "java-%s", command));
+
+    assert_true(redisson_lock(node, name, JAVA_HOLDER, TTL_MS));
+    struct call *waiter = call_put(fe, name, token_new(w), "wait_ms=20000");
+    wait_until(waiter_count(fe, name) == 1, 5000);
+    const char *channel = text(w, "redisson_lock__channel:{%s}", name);
+    if (strcmp(command, "SPUBLISH") == 0)
+        wait_until(redis_do(node, "PUBSUB SHARDNUMSUB %s", channel)->element[1]->integer == 1,
+                   5000);
+    else
+        wait_until(redis_do(node, "PUBSUB NUMSUB %s", channel)->element[1]->integer == 1, 5000);
+    double woken = front_metric(fe, "rlockd_wake_messages_total", NULL);
+    redis_ok(node, "DEL %s", name);
+    redis_ok(node, "%s %s 0", command, channel);
+    expect_status(call_await(waiter, 10000), 201);
+    assert_true(front_metric(fe, "rlockd_wake_messages_total", NULL) > woken);
+}
+
+static void test_redisson_wakes_us(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+
+    wake_as_redisson(cluster, fe, "SPUBLISH");
+    wake_as_redisson(cluster, fe, "PUBLISH");
+}
+
+static void test_we_wake_redisson(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+    struct redis *node = cluster->nodes[2];
+    const char *name = cluster_name_at(cluster, node, "told"), *token = token_new(w);
+    const char *channel = text(w, "redisson_lock__channel:{%s}", name);
+    redisContext *shard = redisConnectUnix(node->socket);
+    redisReply *reply = redisCommand(shard, "SSUBSCRIBE %s", channel);
+    struct timeval limit = {.tv_sec = 10};
+
+    assert_non_null(reply);
+    freeReplyObject(reply);
+    /* An old client listens anywhere. */
+    struct listener *listener = listener_start(cluster->nodes[0], channel);
+    grant(fe, name, token);
+    expect_status(lock_release(fe, name, token), 200);
+    assert_string_equal(listener_next(listener, 5000), "0");
+    redisSetTimeout(shard, limit);
+    assert_int_equal(redisGetReply(shard, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->element[0]->str, "smessage");
+    assert_string_equal(reply->element[2]->str, "0");
+    freeReplyObject(reply);
+    redisFree(shard);
+}
+
+static void test_sessions_over_masters(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster), *other = start(cluster);
+    struct session s = session_new(fe, "ttl_ms=60000");
+
+    for (int i = 0; i < 12; i++)
+        session_hold(fe, &s, text(w, "held-%d", i), NULL);
+    nap_ms(5000); /* longer than the leases last without the watchdog: 3 s */
+    expect_alive(keep_alive(other, &s, NULL), 12);
+    for (int i = 0; i < 12; i++)
+        expect_status(lock_put(other, text(w, "held-%d", i), token_new(w), NULL), 423);
+    expect_status(session_end(other, &s), 200);
+    for (int i = 0; i < 12; i++)
+        expect_status(lock_put(fe, text(w, "held-%d", i), token_new(w), "wait_ms=5000"), 201);
+}
+
+/* --- what moves --------------------------------------------------------------------------- */
+
+/* A held lock, a waiter for it, and a request that comes in the midst of the move. */
+static void test_slot_that_moves(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster), *other = start(cluster);
+    struct redis *from = cluster->nodes[0], *to = cluster->nodes[1];
+    const char *name = cluster_name_at(cluster, from, "move"), *token = token_new(w);
+    int slot = cluster_slot(cluster, name);
+    json_int_t fence = grant(fe, name, token);
+    struct call *waiter = call_put(other, name, token_new(w), "wait_ms=30000");
+
+    wait_until(waiter_count(fe, name) == 1, 5000);
+    slot_open(cluster, slot, from, to);
+    /* Waits for the slot, and is told that the lock is held. */
+    struct call *early = call_put(fe, name, token_new(w), NULL);
+    wait_until(front_metric(fe, "rlockd_redis_redirections_total", NULL) > 0, MOVE_MS);
+    assert_false(call_done(early));
+    slot_migrate(cluster, slot, from, to);
+    slot_close(cluster, slot, from, to);
+    expect_status(call_await(early, MOVE_MS), 423);
+    expect_status(lock_renew(fe, name, token, "ttl_ms=60000"), 200);
+    assert_int_equal(redis_int(to, "EXISTS %s", name), 1);
+    assert_false(call_done(waiter));
+    expect_status(lock_release(fe, name, token), 200);
+    struct reply *r = call_await(waiter, MOVE_MS);
+    expect_status(r, 201);
+    expect_true(r, reply_int(r, "fencing_token") > fence);
+}
+
+/* A slot that stays open for longer than a call may wait: refused, and nothing was done. */
+static void test_slot_that_stays_open(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+    struct redis *from = cluster->nodes[0], *to = cluster->nodes[1];
+    const char *name = cluster_name_at(cluster, from, "open"), *token = token_new(w);
+    int slot = cluster_slot(cluster, name);
+    const char *elsewhere = cluster_name_at(cluster, to, "else");
+
+    grant(fe, name, token);
+    slot_open(cluster, slot, from, to);
+    struct call *release = CALL(fe, .method = "DELETE", .path = lock_path(w, name, ""),
+                                .token = token);
+    grant(fe, elsewhere, token_new(w)); /* nobody else waits for it */
+    struct reply *r = call_await(release, MOVE_MS);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+    assert_int_equal(redis_int(from, "EXISTS %s", name), 1);
+    redis_ok(from, "CLUSTER SETSLOT %d STABLE", slot);
+    redis_ok(to, "CLUSTER SETSLOT %d STABLE", slot);
+    expect_status(lock_release(fe, name, token), 200);
+}
+
+static void test_node_that_is_added(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+    struct redis *from = cluster->nodes[0];
+    const char *name = cluster_name_at(cluster, from, "add"), *token = token_new(w);
+    int slot = cluster_slot(cluster, name);
+    json_int_t fence = grant(fe, name, token);
+    struct redis *added = cluster_add(cluster);
+
+    slot_open(cluster, slot, from, added);
+    slot_migrate(cluster, slot, from, added);
+    slot_close(cluster, slot, from, added);
+    expect_status(lock_release(fe, name, token), 200);
+    assert_true(grant(fe, name, token_new(w)) > fence);
+    assert_int_equal(redis_int(added, "EXISTS %s", name), 1);
+    wait_until(front_metric(fe, "rlockd_redis_cluster_nodes", NULL) == MASTERS + 1, MOVE_MS);
+}
+
+/* --- what is lost ------------------------------------------------------------------------- */
+
+static void test_slots_that_are_lost(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+    const char *lost = cluster_name_at(cluster, cluster->nodes[2], "lost");
+    const char *kept = cluster_name_at(cluster, cluster->nodes[1], "kept");
+    const char *token = token_new(w);
+
+    grant(fe, lost, token);
+    cluster_kill(cluster->nodes[2]);
+    wait_until(!front_ready(fe), MOVE_MS);
+    expect_detail(http(fe, "GET", "/readyz", NULL), "slots");
+    struct reply *r = lock_put(fe, lost, token_new(w), NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_detail(r, "slots");
+    for (int i = 0; i < 20; i++) {
+        const char *own = token_new(w);
+        grant(fe, kept, own);
+        expect_status(lock_release(fe, kept, own), 200);
+    }
+    assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) < SLOTS);
+    cluster_return(cluster->nodes[2]);
+    wait_until(front_ready(fe), FAILOVER_MS);
+    expect_status(lock_release(fe, lost, token), 200);
+}
+
+static void test_master_that_is_replaced(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, true);
+    struct front *fe = start(cluster);
+    struct redis *master = cluster->nodes[0];
+    const char *name = cluster_name_at(cluster, master, "fail"), *token = token_new(w);
+    struct session s = session_new(fe, "ttl_ms=60000");
+    json_int_t fence = grant(fe, name, token);
+
+    session_hold(fe, &s, text(w, "{%s}of-session", name), NULL);
+    wait_until(redis_int(master, "WAIT 1 100") == 1, 5000);
+    struct call *waiter = call_put(fe, name, token_new(w), "wait_ms=50000");
+    wait_until(waiter_count(fe, name) == 1, 5000);
+    redis_int(master, "WAIT 1 1000");
+    cluster_kill(master);
+    wait_until(!front_ready(fe), MOVE_MS);
+    wait_until(front_ready(fe), FAILOVER_MS);
+    assert_false(call_done(waiter));
+    expect_status(lock_renew(fe, name, token, "ttl_ms=60000"), 200);
+    expect_status(lock_release(fe, name, token), 200);
+    struct reply *r = call_await(waiter, MOVE_MS);
+    expect_status(r, 201);
+    expect_true(r, reply_int(r, "fencing_token") > fence);
+    expect_status(session_end(fe, &s), 200);
+    /* The old master comes back as a replica of the new one, and is left alone. */
+    cluster_return(master);
+    wait_until(strstr(redis_str(master, "INFO replication"), "role:slave") != NULL, MOVE_MS);
+    expect_status(lock_put(fe, name, token_new(w), NULL), 423);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_locks_of_all_masters),    E2E_TEST(test_names_that_share_no_slot),
+        E2E_TEST(test_waiters_of_all_masters),  E2E_TEST(test_redisson_wakes_us),
+        E2E_TEST(test_we_wake_redisson),        E2E_TEST(test_sessions_over_masters),
+        E2E_TEST(test_slot_that_moves),         E2E_TEST(test_slot_that_stays_open),
+        E2E_TEST(test_node_that_is_added),      E2E_TEST(test_slots_that_are_lost),
+        E2E_TEST(test_master_that_is_replaced),
+    };
+    struct e2e_plan plan = {
+        .name = "topology_cluster", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}
