@@ -66,6 +66,15 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
     finish(call, &result);
 }
 
+/* Nil. */
+static bool says_nothing(const struct redis_value *reply)
+{
+    size_t len;
+
+    value_text(reply, &len);
+    return len == 0 && !value_is_integer(reply) && value_count(reply) == 0;
+}
+
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct hand_over *call = arg;
@@ -75,7 +84,7 @@ static void on_reply(void *arg, const struct redis_result *result)
 
     if (outcome == CALL_UNKNOWN) {
         finish_unknown(call);
-    } else if (outcome != CALL_DONE || value_count(reply) == 0) {
+    } else if (outcome != CALL_DONE || says_nothing(reply)) {
         finish(call, &(struct hand_over_result){0});
     } else if (value_count(reply) == 2) {
         lock_copy_text(value_at(reply, 0), released.session_id, sizeof(released.session_id));

@@ -310,7 +310,8 @@ static const char *const shapes[] = {"get k",
                                      "get",
                                      "get k k",
                                      "nonsense k",
-                                     "publish k v"};
+                                     "publish k v",
+                                     "pubsub numsub k k"};
 
 static void make_command(struct compare *compare)
 {

@@ -33,7 +33,7 @@ struct front {
     int number;
     bool is_alive, is_paused, has_ended;
     bool is_closed; /* takes no new connections */
-    int64_t lives; /* how often it was started */
+    int64_t lives;  /* how often it was started */
     struct timer turn;
     struct loop *loop;
     struct worker *worker;
