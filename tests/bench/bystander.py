@@ -1,5 +1,5 @@
-"""What a bystander feels of clients that ask for the dearest things that the API allows, as fast
-as they can: its acquire and release, beside as many ordinary clients and beside those."""
+"""What a bystander feels of clients that ask for the dearest things that the API allows, as
+fast as they can: its acquire and release, beside as many ordinary clients and beside those."""
 import multiprocessing
 import uuid
 
