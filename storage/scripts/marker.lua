@@ -4,7 +4,7 @@
 -- ARGV run_id
 --
 -- Reply  since, kept, now, in epoch ms. since: when this process was first seen with these
---        data. kept: the last refresh of the marker by the process before; 0: these data had none
+--        data. kept: the last refresh of the marker by the process before; 0: there was none
 -- modules
 
 local MARKER_MS = 30 * 86400000 -- of front ends that never come back
