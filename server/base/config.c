@@ -27,7 +27,8 @@ static const struct setting settings[] = {
      FITTING(0, listen_host), "127.0.0.1:7400",
      "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every address, port 0: any free one"},
     {"redis", "RLOCKD_REDIS", "URL", KIND_TEXT, FIELD(redis_url), FITTING(0, redis_url), "",
-     "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… (TLS) or\n"
+     "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… (TLS),\n"
+     "redis-cluster://HOST[:PORT],HOST[:PORT],… or\n"
      "unix://[USER:PASSWORD@]/PATH[?db=N];\n"
      "empty: an embedded Redis with its data in the data directory"},
     {"redis-user", "RLOCKD_REDIS_USER", "NAME", KIND_TEXT, FIELD(redis_user),

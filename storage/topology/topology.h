@@ -73,7 +73,8 @@ void topology_command(struct topology *topology, const struct redis_tag *tag,
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node);
 /* The node that has this tag now; NULL: none is known. */
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag);
-/* A command about whatever this node keeps, such as SCAN. */
+/* A command about whatever this node keeps, such as SCAN. `node` NULL, since none is known: it
+ * is refused. */
 void topology_node_command(struct topology *topology, struct topology_node *node,
                            const struct redis_command *command, redis_done *done, void *arg);
 /* Which Redis process serves as this node, and since when. */

@@ -259,7 +259,6 @@ static const char *const shapes[] = {"get k",
                                      "hexists k f",
                                      "hlen k",
                                      "hgetall k",
-                                     "hscan k 0",
                                      "hincrby k f n",
                                      "hrandfield k c",
                                      "hrandfield k c withvalues",
@@ -297,7 +296,6 @@ static const char *const shapes[] = {"get k",
                                      "zrangebyscore k b b withscores limit p p",
                                      "zrange k n n",
                                      "zrange k n n withscores",
-                                     "zscan k 0",
                                      "hscan k 0",
                                      "hscan k 0 count 100",
                                      "del k",
@@ -311,7 +309,9 @@ static const char *const shapes[] = {"get k",
                                      "get",
                                      "get k k",
                                      "nonsense k",
-                                     "publish k v"};
+                                     "publish k v",
+                                     "pubsub numsub k",
+                                     "pubsub numsub k k"};
 
 static void make_command(struct compare *compare)
 {

@@ -67,6 +67,26 @@ static void run_subscribe(struct call *call)
     }
 }
 
+/* PUBSUB NUMSUB channel... */
+static void run_pubsub(struct call *call)
+{
+    const struct redis_client *client;
+
+    if (!bytes_is_word(call->argv[1], "numsub")) {
+        reply_error(call, "ERR the simulation knows PUBSUB NUMSUB alone");
+        return;
+    }
+    reply_count(call, 2 * (call->argc - 2));
+    for (size_t i = 2; i < call->argc; i++) {
+        int64_t count = 0;
+        DL_FOREACH(call->redis->clients, client) {
+            count += !client->is_killed && find_channel(client, call->argv[i]) >= 0;
+        }
+        reply_bytes(call, call->argv[i]);
+        reply_integer(call, count);
+    }
+}
+
 static void forget_channel(struct redis_client *client, size_t at)
 {
     free(client->channels[at].text);
@@ -85,6 +105,31 @@ static void run_unsubscribe(struct call *call)
             forget_channel(client, (size_t)at);
         push(call, "unsubscribe", call->argv[i]);
         reply_integer(call, (int64_t)client->channel_count);
+    }
+}
+
+static int64_t count_subscribers(const struct redis *redis, struct bytes channel)
+{
+    const struct redis_client *client;
+    int64_t count = 0;
+
+    DL_FOREACH(redis->clients, client) {
+        count += !client->is_killed && find_channel(client, channel) >= 0;
+    }
+    return count;
+}
+
+/* PUBSUB NUMSUB channel... */
+static void run_pubsub(struct call *call)
+{
+    if (!bytes_is_word(call->argv[1], "numsub")) {
+        reply_error(call, "ERR syntax error");
+        return;
+    }
+    reply_count(call, 2 * (call->argc - 2));
+    for (size_t i = 2; i < call->argc; i++) {
+        reply_bytes(call, call->argv[i]);
+        reply_integer(call, count_subscribers(call->redis, call->argv[i]));
     }
 }
 
@@ -156,6 +201,7 @@ static void run_client(struct call *call)
 
 const struct command server_commands[] = {
     {"publish", 3, 0, run_publish},
+    {"pubsub", -2, 0, run_pubsub},
     {"subscribe", -2, COMMAND_NOT_IN_SCRIPT, run_subscribe},
     {"unsubscribe", -2, COMMAND_NOT_IN_SCRIPT, run_unsubscribe},
     {"ping", 1, COMMAND_NOT_IN_SCRIPT, run_ping},
