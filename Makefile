@@ -347,6 +347,11 @@ sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=20
 	@$(SIM) --seeds=$(or $(SEEDS),200) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
 	    $(SIM_ARGS)
 
+sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100 ONLY=word
+	@tests/packages.sh $(SIM_PACKAGES) python3
+	@$(MAKE) $(SUBMAKE) $(SIM)
+	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) $(if $(ONLY),--only $(ONLY))
+
 sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7
 	@tests/packages.sh $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) $(SIM_COMPARE)

@@ -66,15 +66,6 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
     finish(call, &result);
 }
 
-/* Nil. */
-static bool says_nothing(const struct redis_value *reply)
-{
-    size_t len;
-
-    value_text(reply, &len);
-    return len == 0 && !value_is_integer(reply) && value_count(reply) == 0;
-}
-
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct hand_over *call = arg;
@@ -84,7 +75,7 @@ static void on_reply(void *arg, const struct redis_result *result)
 
     if (call_is_unknown(outcome)) {
         finish_unknown(call, outcome);
-    } else if (outcome != CALL_DONE || says_nothing(reply)) {
+    } else if (outcome != CALL_DONE || value_is_nil(reply)) {
         finish(call, &(struct hand_over_result){0});
     } else if (value_count(reply) == 2) {
         lock_copy_text(value_at(reply, 0), released.session_id, sizeof(released.session_id));

@@ -62,7 +62,7 @@ void redis_link_note_reason(struct redis_link *link, const char *reason)
 void redis_link_reconnect(struct redis_link *link, const char *reason)
 {
     redis_link_note_reason(link, reason);
-    link->give_up = link->context != NULL;
+    link->give_up = link->context != NULL || link->preparation != NULL;
     loop_again(link->options.loop);
 }
 
@@ -157,7 +157,7 @@ static void on_turn(void *arg)
     struct redis_link *link = arg;
 
     if (link->context == NULL) {
-        if (link->give_up && link->state == LINK_CONNECTING) {
+        if (link->give_up && link->state == LINK_CONNECTING && link->preparation != NULL) {
             link->give_up = false;
             redis_link_connect(link); /* what it waits for may be another server's */
         }

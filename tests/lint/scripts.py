@@ -74,19 +74,20 @@ def check_keys():
                 problems.append(f"{path}: key {name} is not in key.c")
 
 
-def commands_of(*paths):
+def commands_of(how, *paths):
     code = "".join(re.sub(r"--.*", "", path.read_text()) for path in paths)
-    names = re.findall(r"\b(?:call|try)\('(\w+)'(?:, '(numsub)')?", code)
+    names = re.findall(rf"\b(?:{how})\('(\w+)'(?:, '(numsub)')?", code)
     return {f"{name}|{part}" if part else name for name, part in names}
 
 
 def check_permissions():
     """The probe tries what the other scripts need, and the documented user may do all of it."""
     probe = SCRIPTS / "probe.lua"
-    used = commands_of(*(path for path in SCRIPTS.rglob("*.lua") if path != probe))
+    scripts = [path for path in SCRIPTS.rglob("*.lua") if path != probe]
+    used = commands_of("call|try", *scripts)
     permitted = set(re.findall(r"\+([\w|]+)", Path("docs/rlockd.acl").read_text()))
-    tried = commands_of(probe)
-    for command in sorted(used - tried):
+    tried = commands_of("call|try", probe)
+    for command in sorted(commands_of("call", *scripts) - tried):
         problems.append(f"{probe}: does not try {command}")
     for command in sorted((used | tried) - permitted):
         problems.append(f"docs/rlockd.acl: {command} is not permitted")

@@ -103,7 +103,7 @@ static void on_turn(void *arg)
 void front_start(struct front *front)
 {
     front->is_alive = true;
-    front->is_paused = front->has_ended = false;
+    front->is_paused = front->has_ended = front->is_closed = false;
     front->lives++;
     atomic_store(&front->shared.ready_workers, 0);
     running_front = front;

@@ -28,15 +28,14 @@ struct net {
 };
 
 struct loop;
-struct http_server;
 
 struct front {
     int number;
     bool is_alive, is_paused, has_ended;
-    int64_t lives; /* how often it was started */
+    bool is_closed; /* takes no new connections */
+    int64_t lives;  /* how often it was started */
     struct timer turn;
     struct loop *loop;
-    struct http_server *http;
     struct worker *worker;
     struct worker_shared shared;
     struct config config;

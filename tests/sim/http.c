@@ -142,7 +142,7 @@ static void come(struct exchange *exchange, enum message message)
 {
     switch (message) {
     case MESSAGE_REQUEST:
-        if (!exchange->front->is_alive) {
+        if (!exchange->front->is_alive || exchange->front->is_closed) {
             if (exchange->answer != NULL && exchange->asker != NULL)
                 exchange->answer->is_sent = false;
             tell_asker(exchange, 0);
@@ -381,6 +381,8 @@ static void on_turn(void *arg)
     struct http_server *server = arg;
     struct exchange *exchange, *next;
 
+    if (!server->is_open)
+        return;
     DL_FOREACH_SAFE(exchanges, exchange, next) {
         if (exchange->front != running_front || !exchange->has_come || exchange->is_closed)
             continue;
@@ -397,8 +399,19 @@ struct http_server *http_start(const struct http_options *options)
     http_pools_init(server);
     server->turn = (struct loop_hook){.run = on_turn, .arg = server};
     loop_hook_add(options->loop, &server->turn);
-    running_front->http = server;
     return server;
+}
+
+void http_open(struct http_server *server)
+{
+    server->is_open = true;
+    loop_again(server->options.loop);
+}
+
+void http_close_door(struct http_server *server)
+{
+    (void)server;
+    running_front->is_closed = true;
 }
 
 void http_drain(struct http_server *server)

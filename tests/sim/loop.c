@@ -84,6 +84,19 @@ void loop_hook_add(struct loop *loop, struct loop_hook *hook)
     loop->hooks_tail = &hook->next;
 }
 
+void loop_hook_remove(struct loop *loop, struct loop_hook *hook)
+{
+    struct loop_hook **at = &loop->hooks;
+
+    while (*at != NULL && *at != hook)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return;
+    *at = hook->next;
+    if (loop->hooks_tail == &hook->next)
+        loop->hooks_tail = at;
+}
+
 struct timers *loop_timers(struct loop *loop)
 {
     return &loop->timers;

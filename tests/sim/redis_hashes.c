@@ -187,18 +187,6 @@ static void run_hrandfield(struct call *call)
                    with_values);
 }
 
-/* All of it at once, as Redis does with a small hash. */
-static void run_hscan(struct call *call)
-{
-    struct value *value;
-
-    if (!find_value(call, call->argv[1], VALUE_HASH, &value))
-        return;
-    reply_count(call, 2);
-    reply_bytes(call, bytes_of("0"));
-    reply_all(call, true);
-}
-
 const struct command hash_commands[] = {
     {"hset", -4, COMMAND_WRITES | COMMAND_NEEDS_MEMORY, run_hset},
     {"hget", 3, 0, run_hget},
@@ -207,7 +195,6 @@ const struct command hash_commands[] = {
     {"hexists", 3, 0, run_hexists},
     {"hlen", 2, 0, run_hlen},
     {"hgetall", 2, 0, run_hgetall},
-    {"hkeys", 2, 0, run_hkeys},
     {"hscan", -3, 0, run_hscan},
     {"hincrby", 4, COMMAND_WRITES | COMMAND_NEEDS_MEMORY, run_hincrby},
     {"hrandfield", -3, 0, run_hrandfield},

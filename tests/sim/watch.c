@@ -130,7 +130,8 @@ static int64_t keys_left(bool without_end, char *some, size_t size)
     keyspace_expire(&world.redis.keys, world.redis.clock_us(world.redis.clock_arg) / 1000);
     for (struct value *value = world.redis.keys.values; value; value = value->hh.next) {
         if (strncmp(value->key, "redisson_lock_token:", 20) == 0 ||
-            strcmp(value->key, PERMITS_NAME) == 0 || (without_end && value->end_ms != NO_END))
+            strcmp(value->key, "rlockd:marker") == 0 || strcmp(value->key, PERMITS_NAME) == 0 ||
+            (without_end && value->end_ms != NO_END))
             continue;
         if (count++ < 5)
             snprintf(some + strlen(some), size - strlen(some), "%s ", value->key);
