@@ -26,9 +26,9 @@ enum channel_state {
 struct subscriber_channel {
     UT_hash_handle hh;
     enum channel_state state;
-    bool is_acknowledged, is_shard_acknowledged; /* while it is pending */
-    struct subscription *owner;                  /* NULL: nobody's any more */
+    struct subscription *owner; /* NULL: nobody's any more */
     size_t len;
+    bool is_acknowledged, is_shard_acknowledged; /* while it is pending */
     char name[];
 };
 
