@@ -243,8 +243,10 @@ static int64_t through(struct front *front, struct net *net, enum trouble troubl
     *net = (struct net){
         .trouble = trouble, .delay_ns = between(20, 500) * MS, .budget = between(50, 20000)};
     pause_for(least_ms, most_ms);
+    if (net->touched == 0)
+        net->budget = 0;
     for (int i = 0; i < 50 && net->touched == 0; i++) /* a fault that touches nothing is none */
-        task_sleep(100 * MS);
+        task_sleep(100 * MS * world.pace);
     net->trouble = TROUBLE_NONE;
     sockets_heal(front);
     http_heal(front);
