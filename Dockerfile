@@ -21,7 +21,8 @@ RUN make -j"$(nproc)" ${VERSION:+VERSION="$VERSION"} \
 FROM ${BASE}
 ARG DEBIAN_FRONTEND=noninteractive
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        redis-server libmicrohttpd12t64 libgnutls30t64 libhiredis1.1.0 libjansson4 libuuid1 \
+        redis-server ca-certificates libmicrohttpd12t64 libgnutls30t64 libhiredis1.1.0 \
+        libjansson4 libuuid1 \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 7400 rlockd \
     && useradd --uid 7400 --gid 7400 --no-create-home --shell /usr/sbin/nologin rlockd \

@@ -179,6 +179,8 @@ static bool start_storage(struct worker *worker)
         .url = shared->redis_url,
         .loop = worker->loop,
         .metrics = &worker->metrics,
+        .sync = {.replicas = shared->config->sync_replicas,
+                 .timeout_ms = shared->config->sync_timeout_ms},
         .probe = &worker->probe.probe,
         .heart_channel = lock_probe_heart_channel(&worker->probe),
         .up = on_redis_up,

@@ -27,7 +27,8 @@ static const struct setting settings[] = {
      FITTING(0, listen_host), "127.0.0.1:7400",
      "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every address, port 0: any free one"},
     {"redis", "RLOCKD_REDIS", "URL", KIND_TEXT, FIELD(redis_url), FITTING(0, redis_url), "",
-     "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… (TLS) or\n"
+     "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… (TLS),\n"
+     "redis-cluster://HOST[:PORT],HOST[:PORT],… or\n"
      "unix://[USER:PASSWORD@]/PATH[?db=N];\n"
      "empty: an embedded Redis with its data in the data directory"},
     {"redis-user", "RLOCKD_REDIS_USER", "NAME", KIND_TEXT, FIELD(redis_user),
@@ -67,6 +68,10 @@ static const struct setting settings[] = {
     {"fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "N", KIND_INT64, FIELD(fencing_ttl_ms), 0,
      INT64_C(31536000000), "86400000",
      "how long a lock's last fencing token is remembered; 0: for ever"},
+    {"sync-replicas", "RLOCKD_SYNC_REPLICAS", "N", KIND_INT, FIELD(sync_replicas), 0, 16, "0",
+     "how many replicas must have confirmed what was done before a client is told; 0: none"},
+    {"sync-timeout-ms", "RLOCKD_SYNC_TIMEOUT_MS", "N", KIND_INT64, FIELD(sync_timeout_ms), 10,
+     900, "500", "how long they may take; then the answer is 503 not-replicated"},
     {"quarantine-ms", "RLOCKD_QUARANTINE_MS", "N", KIND_INT64, FIELD(quarantine_ms), 0,
      INT64_C(86400000), "0",
      "how long no lease is granted after Redis came back as another process, which may have\n"

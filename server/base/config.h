@@ -33,7 +33,9 @@ struct config {
     int64_t max_wait_ms;
     int64_t retry_window_ms;
     int64_t fencing_ttl_ms; /* 0: for ever */
-    int64_t quarantine_ms;  /* 0: none */
+    int sync_replicas;      /* 0: none */
+    int64_t sync_timeout_ms;
+    int64_t quarantine_ms; /* 0: none */
     char key_prefix[CONFIG_KEY_PREFIX_SIZE];
     int max_connections;
     int max_connections_per_address;            /* 0: no limit */

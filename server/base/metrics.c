@@ -82,6 +82,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
         {"rlockd_redis_data_losses_total", "counter",
          "Times that Redis came back without data that it had, as each "
          "worker saw it."},
+    [METRIC_REDIS_NOT_REPLICATED] = {"rlockd_redis_not_replicated_total", "counter",
+                                     "Scripts that too few replicas confirmed in time."},
     [METRIC_CUT_OFF_SILENT] = CUT_OFF,
     [METRIC_CUT_OFF_IDLE] = CUT_OFF,
     [METRIC_CUT_OFF_SLOW_SENDER] = CUT_OFF,

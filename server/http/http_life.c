@@ -48,6 +48,7 @@ void http_stop(struct http_server *server)
     timer_cancel(loop_timers(server->options.loop), &server->sweep);
     timer_cancel(loop_timers(server->options.loop), &server->tick);
     MHD_stop_daemon(server->daemon);
+    loop_hook_remove(server->options.loop, &server->turn);
     log_buffer_flush(server->options.log);
     http_pools_release(server);
     free(server);

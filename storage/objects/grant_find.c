@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/look_turns.h"
 
 /* Scripts of one search: each looks at some hundred readers. */
 enum { PARTS_MAX = 1000 };
@@ -65,7 +66,7 @@ static void look_on(struct search *search)
     call_key(call, GRANT_FIND_KEY_LOCK, KEY_OBJECT, call_object(call, search->name), NULL);
     call_string(call, GRANT_FIND_ARG_ASKED_TOKEN, search->token);
     call_string(call, GRANT_FIND_ARG_STATE, search->state != NULL ? search->state : "");
-    call_send(call, on_looked, search);
+    call_send_in_turn(call, on_looked, search);
 }
 
 void grant_find(struct lock_store *store, const char *name, const char *token,

@@ -31,10 +31,10 @@ static void finish(struct hand_over *call, const struct hand_over_result *result
     free(call);
 }
 
-static void finish_unknown(struct hand_over *call)
+static void finish_unknown(struct hand_over *call, enum call_outcome failure)
 {
     const struct lease_result unknown = {
-        .outcome = LEASE_FAILED, .failure = CALL_UNKNOWN, .remaining_ms = -1};
+        .outcome = LEASE_FAILED, .failure = failure, .remaining_ms = -1};
     const struct attempt_result attempt = {
         .outcome = ATTEMPT_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
     const struct hand_over_result result = {.released = &unknown, .attempt = &attempt};
@@ -66,15 +66,6 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
     finish(call, &result);
 }
 
-/* Nil. */
-static bool says_nothing(const struct redis_value *reply)
-{
-    size_t len;
-
-    value_text(reply, &len);
-    return len == 0 && !value_is_integer(reply) && value_count(reply) == 0;
-}
-
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct hand_over *call = arg;
@@ -82,9 +73,9 @@ static void on_reply(void *arg, const struct redis_result *result)
     const struct redis_value *reply = result->reply;
     enum call_outcome outcome = call_outcome_of(result);
 
-    if (outcome == CALL_UNKNOWN) {
-        finish_unknown(call);
-    } else if (outcome != CALL_DONE || says_nothing(reply)) {
+    if (call_is_unknown(outcome)) {
+        finish_unknown(call, outcome);
+    } else if (outcome != CALL_DONE || value_is_nil(reply)) {
         finish(call, &(struct hand_over_result){0});
     } else if (value_count(reply) == 2) {
         lock_copy_text(value_at(reply, 0), released.session_id, sizeof(released.session_id));

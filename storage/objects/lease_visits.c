@@ -5,9 +5,10 @@
 
 #include "storage/objects/lock_store_internal.h"
 
-/* Scripts under way for one session: enough to fill a round trip, and some milliseconds of
- * Redis' thread at most. */
-enum { UNDER_WAY_MAX = 100 };
+/* Scripts under way for all sessions of a worker that are being visited, each with its part of
+ * them: enough to fill a round trip, and no more than a millisecond or so of Redis' thread that
+ * the scripts of others wait for. A session has one under way in any case. */
+enum { UNDER_WAY_MAX = 32 };
 
 struct visit {
     struct lease_visits *visits;
@@ -66,9 +67,16 @@ static void send(struct lease_visits *visits, struct visit *visit)
     call_send(call, on_reply, visit);
 }
 
+static size_t most_under_way(const struct lock_store *store)
+{
+    size_t part = UNDER_WAY_MAX / store->visited_sessions;
+
+    return part > 0 ? part : 1;
+}
+
 static void send_some(struct lease_visits *visits)
 {
-    while (visits->under_way < UNDER_WAY_MAX && visits->next < visits->count) {
+    while (visits->under_way < most_under_way(visits->store) && visits->next < visits->count) {
         struct visit *visit = &visits->visit[visits->next];
         *visit = (struct visit){.visits = visits, .i = visits->next++};
         if (visits->refs[visit->i].lock_count > 0)
@@ -86,6 +94,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     send_some(visits);
     if (visits->under_way > 0)
         return;
+    visits->store->visited_sessions--;
     visits->done(visits->arg);
     free(visits);
 }
@@ -104,9 +113,11 @@ bool lease_visits_start(struct lock_store *store, const struct lease_errand *err
     visits->visited = visited;
     visits->done = done;
     visits->arg = arg;
+    store->visited_sessions++;
     send_some(visits);
     if (visits->under_way > 0)
         return true;
+    store->visited_sessions--;
     free(visits);
     return false;
 }

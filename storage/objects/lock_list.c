@@ -214,6 +214,8 @@ static int find_start(struct page *page, const char *cursor)
         return -1;
     page->looked_at = page->skip;
     page->node = topology_next_node(topology, NULL);
+    if (page->node == NULL)
+        return 0; /* none is known yet: the first command will say so */
     for (size_t i = 0; i < page->node_number && page->node != NULL; i++)
         page->node = topology_next_node(topology, page->node);
     return page->node != NULL ? 0 : -1;

@@ -7,6 +7,7 @@
 
 #include "storage/objects/grant_find.h"
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/look_turns.h"
 
 /* A look under way. */
 struct look {
@@ -183,5 +184,8 @@ void lock_get(struct lock_store *store, const char *name, const struct lock_quer
         snprintf(look->token, sizeof(look->token), "%" PRId64, query->fencing_token);
     }
     call_string(call, LOOK_ARG_ASKED_TOKEN, look->token);
-    call_send(call, on_looked, look);
+    if (query->waiters_max > 0)
+        call_send_in_turn(call, on_looked, look);
+    else
+        call_send(call, on_looked, look); /* of a listing, or for a fencing token: short */
 }

@@ -17,8 +17,11 @@ struct lock_store {
     struct lock_store_options options;
     uint64_t attempt_count;
     bool looked_for_old_keys, has_old_keys;
-    struct store_call *call;        /* that is being filled */
-    struct pool calls;              /* struct lease_call */
+    struct store_call *call;         /* that is being filled */
+    struct pool calls;               /* struct lease_call */
+    struct look_turn *waiting_looks; /* utlist: look_turns.c */
+    size_t waiting_look_count, looks_under_way;
+    size_t visited_sessions;        /* under way: lease_visits.c */
     struct withdrawal *withdrawals; /* not confirmed by Redis yet */
     struct timer retry_withdrawals;
     struct unbinding *unbindings; /* the same */

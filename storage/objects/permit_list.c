@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/look_turns.h"
 
 struct get_call {
     struct lock_store *store;
@@ -90,5 +91,5 @@ void permits_get(struct lock_store *store, const char *name, permits_get_done *d
     call_key(call, PERMIT_LOOK_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
     call_key(call, PERMIT_LOOK_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
     call_number(call, PERMIT_LOOK_ARG_PERMITS_MAX, PERMITS_SHOWN);
-    call_send(call, on_reply, get);
+    call_send_in_turn(call, on_reply, get);
 }

@@ -8,6 +8,7 @@
 #include "server/base/clock.h"
 #include "server/base/text.h"
 #include "storage/objects/lease_visits.h"
+#include "storage/objects/look_turns.h"
 #include "storage/objects/session_home.h"
 #include "storage/objects/session_internal.h"
 
@@ -432,7 +433,7 @@ static void send_get(struct look_call *look)
     call_key(call, SESSION_GET_KEY_SESSION, KEY_SESSION, session, NULL);
     call_key(call, SESSION_GET_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
     call_key(call, SESSION_GET_KEY_LOST, KEY_SESSION_LOST, session, NULL);
-    call_send(call, on_looked, look);
+    call_send_in_turn(call, on_looked, look);
 }
 
 void session_look(struct lock_store *store, const char *session_id,

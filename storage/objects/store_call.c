@@ -114,6 +114,15 @@ void call_send(struct store_call *call, redis_done *done, void *arg)
     topology_script(call->store->options.topology, &script, done, arg);
 }
 
+const struct script_args *call_close(struct store_call *call, struct lock_store **store,
+                                     enum script *script)
+{
+    call->is_open = false;
+    *store = call->store;
+    *script = call->script;
+    return &call->args;
+}
+
 int64_t call_up_ms(const struct store_call *call, struct key_base of)
 {
     const struct lock_store *store = call->store;

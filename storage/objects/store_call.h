@@ -42,6 +42,11 @@ void call_flag(struct store_call *call, size_t at, bool flag);
  * never before this returns. */
 void call_send(struct store_call *call, redis_done *done, void *arg);
 
+/* Ends the filling of a call, for look_turns.c: its KEYS and ARGV stay until the next
+ * call_begin(). */
+const struct script_args *call_close(struct store_call *call, struct lock_store **store,
+                                     enum script *script);
+
 /* Ms for which the Redis that keeps this object has been usable for this worker. */
 int64_t call_up_ms(const struct store_call *call, struct key_base of);
 

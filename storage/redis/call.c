@@ -67,6 +67,7 @@ static bool resend_as_eval(struct redis_call *call, const char *error)
     if (call->args_len == 0 || strncmp(error, "NOSCRIPT", 8) != 0)
         return false;
     DL_APPEND(call->link->calls, call);
+    call->link->wait_wanted |= call->is_sync;
     if (send_script_as(call, "EVAL", row->text, row->len) == 0)
         return true;
     DL_DELETE(call->link->calls, call);
@@ -94,7 +95,7 @@ static void log_unexpected(const char *error)
     log_write(LOG_LEVEL_ERROR, "redis: unexpected error", json_pack("{s:s}", "error", text));
 }
 
-static void finish(struct redis_call *call, const struct redis_result *result)
+void redis_link_finish(struct redis_call *call, const struct redis_result *result)
 {
     struct redis_link *link = call->link;
 
@@ -119,7 +120,7 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg)
     if (reply == NULL) { /* the connection is lost: hiredis tells every pending call so */
         link->state = LINK_CLOSING;
         result.outcome = REDIS_UNKNOWN;
-        finish(call, &result);
+        redis_link_finish(call, &result);
         return;
     }
     redis_link_watch_deadline(link);
@@ -138,7 +139,10 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg)
         if (is_wrong_server(reply->str))
             redis_link_leave(link, "Redis takes no writes");
     }
-    finish(call, &result);
+    if (result.outcome == REDIS_DONE && call->is_sync)
+        redis_link_hold(call, reply);
+    else
+        redis_link_finish(call, &result);
     if (link->state == LINK_LEAVING && link->calls == NULL)
         link->give_up = true;
 }
@@ -272,7 +276,7 @@ void redis_link_refuse_calls(void *arg)
                                             .refusal = REDIS_REFUSED_UNAVAILABLE,
                                             .sent_ns = call->sent_ns,
                                             .server = &link->server};
-        finish(call, &result);
+        redis_link_finish(call, &result);
     }
 }
 
@@ -282,6 +286,8 @@ void redis_link_script(struct redis_link *link, const struct script_call *script
     struct redis_call *call = call_new(link, script_call->args, done, arg);
 
     call->script = script_call->script;
+    call->is_sync = redis_link_is_sync(link, call->script);
+    link->wait_wanted |= call->is_sync;
     if (call->is_unsendable || !redis_link_is_up(link) || send_script(call) != 0)
         refuse_later(call);
 }

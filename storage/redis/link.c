@@ -62,7 +62,7 @@ void redis_link_note_reason(struct redis_link *link, const char *reason)
 void redis_link_reconnect(struct redis_link *link, const char *reason)
 {
     redis_link_note_reason(link, reason);
-    link->give_up = link->context != NULL;
+    link->give_up = link->context != NULL || link->preparation != NULL;
     loop_again(link->options.loop);
 }
 
@@ -124,6 +124,7 @@ void redis_link_went_down(struct redis_link *link)
 {
     bool goes_on = redis_link_has_more_addresses(link);
 
+    redis_link_lose_held(link);
     if (!link->is_explained && !link->stopped)
         redis_link_note_reason(link, "the connection was lost");
     link->state = LINK_DISCONNECTED;
@@ -156,7 +157,7 @@ static void on_turn(void *arg)
     struct redis_link *link = arg;
 
     if (link->context == NULL) {
-        if (link->give_up && link->state == LINK_CONNECTING) {
+        if (link->give_up && link->state == LINK_CONNECTING && link->preparation != NULL) {
             link->give_up = false;
             redis_link_connect(link); /* what it waits for may be another server's */
         }
@@ -166,6 +167,7 @@ static void on_turn(void *arg)
         give_up(link);
         return;
     }
+    redis_link_turn_sync(link);
     link->gathered = 0;
     if (link->tls != NULL) {
         redis_link_turn_tls(link);

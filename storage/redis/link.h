@@ -13,10 +13,12 @@
 #include "storage/redis/call.h"
 #include "storage/redis/probe.h"
 #include "storage/redis/script_call.h"
+#include "storage/redis/sync.h"
 #include "storage/redis/url.h"
 
 struct redis_link;
 
+#define REDIS_LACKS_REPLICAS "too few replicas confirm what is written"
 #define REDIS_REFUSES_WRITES "Redis refuses writes since it cannot save them: is its disk full?"
 
 enum {
@@ -32,7 +34,8 @@ struct redis_link_options {
     struct loop *loop;
     struct metrics *metrics;
     const struct redis_probe *probe; /* NULL: a subscriber's connection, which is not probed */
-    bool is_sentinel;                /* that is asked for a master, and keeps no keys */
+    struct redis_sync sync;
+    bool is_sentinel; /* that is asked for a master, and keeps no keys */
     /* NULL, or finds out which server `url` is to name: comes before every connect, and
      * redis_link_found() after it, at once or later. */
     void (*find)(void *arg);
@@ -60,6 +63,9 @@ const char *redis_link_last_reason(const struct redis_link *link);
  * it now and then. */
 void redis_link_check_writes(struct redis_link *link);
 bool redis_link_refuses_writes(const struct redis_link *link);
+
+/* Whether too few replicas confirmed what was done last. */
+bool redis_link_lacks_replicas(const struct redis_link *link);
 
 /* Gives the connection up and makes a new one. */
 void redis_link_reconnect(struct redis_link *link, const char *reason);

@@ -219,6 +219,17 @@ static void on_login(redisAsyncContext *context, void *raw, void *arg)
                                  : "Redis refused the user, the password or the database");
 }
 
+static void on_wait_tried(redisAsyncContext *context, void *raw, void *arg)
+{
+    struct redis_link *link = arg;
+    const redisReply *reply = raw;
+
+    (void)context;
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR &&
+        strncmp(reply->str, "NOPERM", 6) == 0 && !link->give_up)
+        redis_link_reconnect(link, "the Redis user lacks a permission (WAIT)");
+}
+
 void redis_link_check(struct redis_link *link)
 {
     const struct redis_login *login = &link->options.url->login;
@@ -236,5 +247,7 @@ void redis_link_check(struct redis_link *link)
         redisAsyncCommand(context, on_login, link, "SELECT %d", database);
     redisAsyncCommand(context, on_ignored, link, "CLIENT SETNAME rlockd");
     redisAsyncCommand(context, on_client_id, link, "CLIENT ID");
+    if (link->options.sync.replicas > 0)
+        redisAsyncCommand(context, on_wait_tried, link, "WAIT 0 1");
     redisAsyncCommand(context, on_info, link, "INFO");
 }

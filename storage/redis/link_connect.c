@@ -73,6 +73,8 @@ static void on_cleanup(void *arg)
     if (strncmp(error, "NOPERM", 6) == 0)
         redis_link_note_reason(link,
                                "the Redis user lacks a permission (subscribe, or a channel)");
+    if (strncmp(error, "MOVED", 5) == 0)
+        redis_link_note_reason(link, "the slot of a channel has moved to another node");
     if (link->guard.refused)
         redis_link_note_reason(link, "Redis sends what nobody asked for, or in a wrong form");
     if (is_mute(link))

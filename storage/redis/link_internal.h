@@ -1,6 +1,6 @@
 /* What the files of a connection share: link.c keeps the connection alive, link_connect.c makes
  * a new one, link_tls.c encrypts it, link_checks.c looks at what it leads to, call.c sends
- * commands and matches their replies. */
+ * commands and matches their replies, link_sync.c holds replies until replicas have it. */
 #ifndef RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
 #define RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
 
@@ -33,7 +33,9 @@ struct redis_call {
     int64_t sent_ns;
     enum script script;
     bool pooled;
-    bool is_unsendable; /* there was no memory for its arguments */
+    bool is_unsendable;     /* there was no memory for its arguments */
+    bool is_sync;           /* its answer is held until replicas have what it did */
+    redisReply *held_reply; /* a copy of it */
     size_t key_count, argc;
     size_t args_len; /* of a script's formatted arguments, kept in case it has to be sent as
                         EVAL; 0: no script */
@@ -64,6 +66,10 @@ struct redis_link {
     int64_t backoff_ms;
     struct redis_call *calls;
     struct pool call_pool;      /* of those with short arguments */
+    struct redis_call *held;    /* answered, until a WAIT is */
+    bool wait_wanted;           /* a script was sent whose answer is to be held */
+    bool is_waiting;            /* a WAIT is under way */
+    bool lacks_replicas;        /* the last WAIT said so */
     struct redis_call *refused; /* could not be sent: `refuse` tells them so */
     struct timer refuse;
     bool is_open;      /* the socket is, or was, connected in this attempt */
@@ -116,7 +122,19 @@ void redis_link_turn_tls(struct redis_link *link);
  * of it. */
 void redis_link_check(struct redis_link *link);
 
+/* link_sync.c */
+/* Whether the answer of a script is held. */
+bool redis_link_is_sync(const struct redis_link *link, enum script script);
+/* Takes a call that was answered out of `calls`, to be ended by a WAIT. */
+void redis_link_hold(struct redis_call *call, const void *reply);
+/* At the end of a turn, before what was gathered is sent. */
+void redis_link_turn_sync(struct redis_link *link);
+/* The connection is lost: nobody can know whether what is held was replicated. */
+void redis_link_lose_held(struct redis_link *link);
+
 /* call.c */
+/* Ends a call that is in no list any more. */
+void redis_link_finish(struct redis_call *call, const struct redis_result *result);
 void redis_link_calls_init(struct redis_link *link);
 /* Frees what was kept for others, when the last call has ended. */
 void redis_link_calls_release(struct redis_link *link);

@@ -90,14 +90,16 @@ void redis_link_end_tls(struct redis_link *link)
 static void read_records(struct redis_link *link)
 {
     char data[RECORD_SIZE];
-    ssize_t len = 1;
+    ssize_t len;
+    int records = 0;
     bool is_fed = false;
 
-    for (int i = 0; i < RECORDS_PER_TURN && len > 0; i++) {
+    /* What is still in the socket then, the loop tells. */
+    do {
         len = tls_session_receive(link->tls, data, sizeof(data));
         if (len > 0)
             is_fed = redisReaderFeed(link->context->c.reader, data, (size_t)len) == REDIS_OK;
-    }
+    } while (len >= 0 && ++records < RECORDS_PER_TURN && tls_session_has_unread(link->tls));
     link->is_unread = len >= 0 && tls_session_has_unread(link->tls);
     if (link->is_unread)
         loop_again(link->options.loop);

@@ -28,6 +28,11 @@ const struct redis_value *value_at(const struct redis_value *value, size_t i)
     return (const struct redis_value *)reply_of(value)->element[i];
 }
 
+bool value_is_nil(const struct redis_value *value)
+{
+    return value == NULL || is_type(value, REDIS_REPLY_NIL);
+}
+
 bool value_is_integer(const struct redis_value *value)
 {
     return is_type(value, REDIS_REPLY_INTEGER);

@@ -27,6 +27,8 @@ struct redis_value;
 
 size_t value_count(const struct redis_value *value);
 const struct redis_value *value_at(const struct redis_value *value, size_t i);
+/* True also for what is not there. */
+bool value_is_nil(const struct redis_value *value);
 bool value_is_integer(const struct redis_value *value);
 /* Of an integer, or of a text that begins with its digits. */
 int64_t value_integer(const struct redis_value *value);

@@ -46,8 +46,10 @@ local function is_next()
 end
 
 local token = is_next() and lib.token.make(counter, fencing_ttl_ms)
+-- Whoever listens where this server cannot know sleeps until the old end.
+local is_sooner = token and kind == 'lock' and call('pttl', lock) > tonumber(ttl_ms)
 call('hdel', lock, lease_id .. ':0')
-call('set', record, 'ended\nreleased', 'px', window_ms)
+call('set', record, '1', 'px', window_ms) -- released: see lib/record.lua
 if token then
   if kind == 'fair' then
     lib.fair_queue.leave(lock, next_id)
@@ -62,8 +64,7 @@ if token then
   end
 elseif kind == 'fair' then
   lib.fair.wake(lock)
-else
-  call('publish', channel, '0')
 end
+if kind == 'lock' and (not token or is_sooner) then call('publish', channel, '0') end
 if session ~= '' then return {session, token or 0} end
 return token or 0

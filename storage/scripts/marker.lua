@@ -3,8 +3,9 @@
 -- KEYS marker
 -- ARGV run_id
 --
--- Reply  since, kept, now, in epoch ms. since: when this process was first seen with these
---        data. kept: the last refresh of the marker by the process before; 0: these data had none
+-- Reply  since, kept, now, in epoch ms
+--        since  when this process was first seen with these data
+--        kept   the last refresh of the marker by the process before; 0: these data had none
 -- modules
 
 local MARKER_MS = 30 * 86400000 -- of front ends that never come back

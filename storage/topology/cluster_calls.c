@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "storage/topology/cluster_internal.h"
+#include "storage/topology/cluster_call.h"
 
 #define TICK_NS (10 * CLOCK_NS_PER_MS)
 #define RETRY_FIRST_NS (10 * CLOCK_NS_PER_MS)
@@ -31,21 +31,6 @@ enum {
     HELD_MAX = 100000 /* calls that wait, of all slots: more are refused */
 };
 
-struct cluster_call {
-    struct cluster_call *prev, *next;
-    struct cluster *cluster;
-    struct cluster_node *node; /* that was asked last */
-    redis_done *done;
-    void *arg;
-    int64_t asked_ns;
-    uint16_t slot; /* REDIS_SLOTS: it is for a node, whatever that has */
-    uint8_t moves;
-    bool is_command;
-    enum script script; /* a command has none, and no keys apart from its arguments */
-    size_t key_count, arg_count;
-    struct script_text texts[]; /* and what they point to */
-};
-
 enum verdict {
     CALL_ENDS,
     CALL_GOES_ON, /* is on its way to the node that ASK named */
@@ -55,139 +40,17 @@ enum verdict {
 
 static void on_reply(void *arg, const struct redis_result *result);
 
-/* --- calls -------------------------------------------------------------------------------- */
-
-static size_t size_of(const struct script_text *texts, size_t count)
-{
-    size_t size = 0;
-
-    for (size_t i = 0; i < count; i++)
-        size += texts[i].len;
-    return size;
-}
-
-static char *copy_texts(struct script_text *to, const struct script_text *from, size_t count,
-                        char *memory)
-{
-    for (size_t i = 0; i < count; i++) {
-        memcpy(memory, from[i].text, from[i].len);
-        to[i] = (struct script_text){memory, from[i].len};
-        memory += from[i].len;
-    }
-    return memory;
-}
-
-static struct cluster_call *call_new(struct cluster *cluster, const struct script_text *keys,
-                                     size_t key_count, const struct script_text *args,
-                                     size_t arg_count, redis_done *done, void *arg)
-{
-    size_t texts_size = (key_count + arg_count) * sizeof(struct script_text);
-    struct cluster_call *call = malloc(sizeof(*call) + texts_size + size_of(keys, key_count) +
-                                       size_of(args, arg_count));
-
-    assert(call != NULL);
-    *call = (struct cluster_call){.cluster = cluster,
-                                  .done = done,
-                                  .arg = arg,
-                                  .asked_ns = clock_ns(),
-                                  .key_count = key_count,
-                                  .arg_count = arg_count};
-    char *memory = (char *)call->texts + texts_size;
-    memory = copy_texts(call->texts, keys, key_count, memory);
-    copy_texts(call->texts + key_count, args, arg_count, memory);
-    return call;
-}
-
-static void end(struct cluster_call *call, const struct redis_result *result)
-{
-    call->done(call->arg, result);
-    free(call);
-}
-
-static void refuse_all(void *arg)
-{
-    static const struct redis_server nobody;
-    struct cluster *cluster = arg;
-    struct cluster_call *calls = cluster->refused, *call, *next;
-
-    cluster->refused = NULL; /* a callback may ask, and be refused, again */
-    DL_FOREACH_SAFE(calls, call, next) {
-        const struct redis_result result = {
-            .outcome = REDIS_REFUSED,
-            .refusal = REDIS_REFUSED_UNAVAILABLE,
-            .sent_ns = call->asked_ns,
-            .server = call->node != NULL ? redis_link_server(call->node->node.commands)
-                                         : &nobody};
-        metrics_add(cluster->topology.options.metrics, METRIC_REDIS_NOT_EXECUTED, 1);
-        end(call, &result);
-    }
-}
-
-static void refuse_later(struct cluster_call *call)
-{
-    struct cluster *cluster = call->cluster;
-
-    DL_APPEND(cluster->refused, call);
-    timer_arm(loop_timers(cluster->topology.options.loop), &cluster->refuse, 0);
-}
-
-/* --- sending ------------------------------------------------------------------------------ */
-
-static void send_script(struct cluster_call *call, struct redis_link *link)
-{
-    struct script_args args;
-
-    args_init(&args);
-    for (size_t i = 0; i < call->key_count; i++)
-        args_key(&args, i, call->texts[i].text, call->texts[i].len);
-    const struct script_text *texts = call->texts + call->key_count;
-    for (size_t i = 0; i < call->arg_count; i++)
-        args_text(&args, i, texts[i].text, texts[i].len);
-    const struct script_call script = script_call_make(call->script, &args);
-    redis_link_script(link, &script, on_reply, call);
-}
-
-static void send_command(struct cluster_call *call, struct redis_link *link)
-{
-    const char **argv = malloc(call->arg_count * sizeof(*argv));
-    size_t *lens = malloc(call->arg_count * sizeof(*lens));
-
-    assert(argv != NULL && lens != NULL);
-    for (size_t i = 0; i < call->arg_count; i++) {
-        argv[i] = call->texts[i].text;
-        lens[i] = call->texts[i].len;
-    }
-    const struct redis_command command = {.argc = call->arg_count, .argv = argv, .lens = lens};
-    redis_link_command(link, &command, on_reply, call);
-    free(argv);
-    free(lens);
-}
-
-static void send_to(struct cluster_call *call, struct cluster_node *node)
-{
-    struct cluster *cluster = call->cluster;
-
-    call->node = node;
-    node->in_flight++;
-    if (call->slot < REDIS_SLOTS)
-        cluster->in_flight[call->slot]++;
-    if (call->is_command)
-        send_command(call, node->node.commands);
-    else
-        send_script(call, node->node.commands);
-}
-
 static void send(struct cluster_call *call)
 {
     struct cluster *cluster = call->cluster;
     struct cluster_node *node = cluster->owners[call->slot];
 
     if (node != NULL && !node->is_stopped) {
-        send_to(call, node);
+        cluster_call_send(call, node, on_reply);
         return;
     }
     cluster_scout_ask(cluster);
-    refuse_later(call);
+    cluster_call_refuse(call);
 }
 
 /* --- holds -------------------------------------------------------------------------------- */
@@ -281,7 +144,7 @@ static void refuse_late(struct cluster *cluster, struct cluster_call **list)
             continue;
         DL_DELETE(*list, call);
         cluster->held--;
-        refuse_later(call);
+        cluster_call_refuse(call);
     }
 }
 
@@ -338,7 +201,7 @@ static void dispatch(struct cluster_call *call)
     struct slot_hold *hold = find_hold(cluster, call->slot);
 
     if (cluster->is_stopped || (hold != NULL && cluster->held >= HELD_MAX)) {
-        refuse_later(call);
+        cluster_call_refuse(call);
     } else if (hold != NULL) {
         DL_APPEND(hold->later, call);
         cluster->held++;
@@ -385,7 +248,7 @@ static enum verdict follow_ask(struct cluster_call *call, const struct redis_hos
     if (!call->is_command || node == NULL || !cluster_node_is_up(node))
         return CALL_WAITS;
     redis_link_command(node->node.commands, &asking, on_asking, NULL);
-    send_to(call, node);
+    cluster_call_send(call, node, on_reply);
     return CALL_GOES_ON;
 }
 
@@ -451,7 +314,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (slot < REDIS_SLOTS)
         settle_hold(cluster, slot, verdict == CALL_ENDS);
     if (verdict == CALL_ENDS)
-        end(call, result);
+        cluster_call_end(call, result);
 }
 
 /* --- what the topology is asked for ------------------------------------------------------- */
@@ -460,8 +323,9 @@ void cluster_script(struct topology *topology, const struct script_call *script,
                     redis_done *done, void *arg)
 {
     const struct script_args *args = script->args;
-    struct cluster_call *call = call_new((struct cluster *)topology, args->keys,
-                                         args->key_count, args->args, args->count, done, arg);
+    struct cluster_call *call = cluster_call_new((struct cluster *)topology, args->keys,
+                                                 args->key_count, args->args, args->count, done,
+                                                 arg);
 
     call->script = script->script;
     call->slot = redis_slot_of(&script->tag);
@@ -477,8 +341,8 @@ static struct cluster_call *command_new(struct topology *topology,
     assert(texts != NULL);
     for (size_t i = 0; i < command->argc; i++)
         texts[i] = (struct script_text){command->argv[i], command->lens[i]};
-    struct cluster_call *call = call_new((struct cluster *)topology, NULL, 0, texts,
-                                         command->argc, done, arg);
+    struct cluster_call *call = cluster_call_new((struct cluster *)topology, NULL, 0, texts,
+                                                 command->argc, done, arg);
     call->is_command = true;
     free(texts);
     return call;
@@ -499,15 +363,15 @@ void cluster_node_command(struct topology *topology, struct topology_node *node,
     struct cluster_call *call = command_new(topology, command, done, arg);
 
     call->slot = REDIS_SLOTS;
-    if (call->cluster->is_stopped)
-        refuse_later(call);
+    if (call->cluster->is_stopped || node == NULL)
+        cluster_call_refuse(call);
     else
-        send_to(call, (struct cluster_node *)node);
+        cluster_call_send(call, (struct cluster_node *)node, on_reply);
 }
 
 void cluster_calls_init(struct cluster *cluster)
 {
-    cluster->refuse = (struct timer){.fire = refuse_all, .arg = cluster};
+    cluster->refuse = (struct timer){.fire = cluster_calls_refuse, .arg = cluster};
     cluster->hold_tick = (struct timer){.fire = on_tick, .arg = cluster};
 }
 
@@ -519,12 +383,12 @@ void cluster_calls_stop(struct cluster *cluster)
 
     HASH_ITER(hh, cluster->holds, hold, next) {
         while ((call = take_first(cluster, hold)) != NULL)
-            refuse_later(call);
+            cluster_call_refuse(call);
         HASH_DEL(cluster->holds, hold);
         free(hold);
     }
     while (cluster->refused != NULL)
-        refuse_all(cluster);
+        cluster_calls_refuse(cluster);
     timer_cancel(timers, &cluster->refuse);
     timer_cancel(timers, &cluster->hold_tick);
 }

@@ -5,6 +5,7 @@
  *   cluster_scout.c          asks some node for the map, and again when the map may be old
  *   cluster_nodes.c          the connections to the masters, as the map has them
  *   cluster_probe.c          what each connection is tried with
+ *   cluster_call.c           one call, and how it is sent
  *   cluster_calls.c          which master a call goes to, and where it goes from there
  *   cluster_subscriptions.c  which master a channel is listened to at */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_CLUSTER_INTERNAL_H

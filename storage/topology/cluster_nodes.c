@@ -50,14 +50,16 @@ static void on_moved(void *arg)
 static bool connect_node(struct cluster_node *node)
 {
     const struct topology_options *options = &node->cluster->topology.options;
-    const struct redis_link_options link_options = {.url = &node->url,
-                                                    .loop = options->loop,
-                                                    .metrics = options->metrics,
-                                                    .probe = &node->probe.probe,
-                                                    .is_cluster_node = true,
-                                                    .up = on_up,
-                                                    .down = on_down,
-                                                    .arg = node};
+    const struct redis_link_options link_options = {
+        .url = &node->url,
+        .loop = options->loop,
+        .metrics = options->metrics,
+        .probe = &node->probe.probe,
+        .sync = node->cluster->topology.options.sync,
+        .is_cluster_node = true,
+        .up = on_up,
+        .down = on_down,
+        .arg = node};
 
     node->node.commands = redis_link_new(&link_options);
     if (node->node.commands == NULL)

@@ -148,6 +148,7 @@ static bool start(struct sentinel *sentinel)
                                                 .loop = options->loop,
                                                 .metrics = options->metrics,
                                                 .probe = options->probe,
+                                                .sync = options->sync,
                                                 .find = on_find,
                                                 .up = on_up,
                                                 .down = on_down,

@@ -69,6 +69,7 @@ static struct topology *single_start(const struct topology_options *options)
                                                 .loop = options->loop,
                                                 .metrics = options->metrics,
                                                 .probe = options->probe,
+                                                .sync = options->sync,
                                                 .up = on_up,
                                                 .down = on_down,
                                                 .arg = single};
@@ -98,6 +99,8 @@ const char *single_trouble(const struct topology *topology)
 
     if (redis_link_refuses_writes(node->commands))
         return REDIS_REFUSES_WRITES;
+    if (redis_link_lacks_replicas(node->commands))
+        return REDIS_LACKS_REPLICAS;
     return subscriber_trouble(node->subscriber);
 }
 

@@ -12,6 +12,7 @@
 #include "storage/redis/call.h"
 #include "storage/redis/script_call.h"
 #include "storage/redis/subscription.h"
+#include "storage/redis/sync.h"
 #include "storage/redis/url.h"
 
 struct topology;
@@ -22,6 +23,7 @@ struct topology_options {
     const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
+    struct redis_sync sync;          /* of each connection for commands */
     const struct redis_probe *probe; /* what each connection for commands is tried with */
     const char *heart_channel;       /* of this worker alone */
     /* Commands that were refused or lost may be asked again: some Redis came back, or a part of
@@ -71,7 +73,8 @@ void topology_command(struct topology *topology, const struct redis_tag *tag,
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node);
 /* The node that has this tag now; NULL: none is known. */
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag);
-/* A command about whatever this node keeps, such as SCAN. */
+/* A command about whatever this node keeps, such as SCAN. `node` NULL, since none is known: it
+ * is refused. */
 void topology_node_command(struct topology *topology, struct topology_node *node,
                            const struct redis_command *command, redis_done *done, void *arg);
 /* Which Redis process serves as this node, and since when. */

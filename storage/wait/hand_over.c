@@ -23,6 +23,8 @@ static bool may_be_granted(const struct acquisition *acquisition, const struct l
 {
     const struct lease *lease = acquisition->lease;
 
+    if (lock_store_quarantine_ms(acquisition->acquirer->options.store) > 0)
+        return false;
     return acquisition->state == PARKED && hand_over_serves(lease) &&
            acquisition->attempt.registered && acquisition_left_ms(acquisition) > 0 &&
            !acquisition_must_prepare(acquisition) && strcmp(lease->id, released->id) != 0;

@@ -2,7 +2,9 @@
 """budgets.py BUILD [WORD]: holds rlockd to budgets.table: counts of calls, instructions and
 bytes that come out the same on a busy machine. WORD: only budgets with it in their names. Exits
 1 when a budget is exceeded."""
+import re
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -36,8 +38,38 @@ def redis_calls(redis, server, method, names, tokens):
     return redis.script_calls_since(before) / len(names), answers
 
 
+def park(server, names):
+    """One waiter for each lock: connections whose answer is still to come, all asleep."""
+    waiting = [Http(server.port) for _ in names]
+    for name, client in zip(names, waiting):
+        client.connection.request("PUT", f"/v1/locks/{name}?wait_ms=50000", None,
+                                  {"Lease-Token": str(uuid.uuid4())})
+    page = Http(server.port)
+    while int(re.search(r"^rlockd_waiters (\d+)", page.ask("GET", "/metrics")[1], re.M)[1]) \
+            < len(names):
+        time.sleep(0.05)
+    time.sleep(1)  # what follows a subscription
+    return waiting
+
+
+def of_hand_overs(redis, server, names):
+    """redis.call()s of a release that grants to a waiter."""
+    figure = 0
+    for counted in (names[:1], names):  # the first use of a script sends its text
+        tokens = [str(uuid.uuid4()) for _ in counted]
+        redis_calls(redis, server, "PUT", counted, tokens)
+        waiting = park(server, counted)
+        figure = redis_calls(redis, server, "DELETE", counted, tokens)[0]
+        for name, client in zip(counted, waiting):
+            if client.connection.getresponse().status != 201:
+                raise RuntimeError(f"{name} was not handed over")
+        redis.command("FLUSHALL")
+    return figure
+
+
 def all_redis_calls(place):
-    """redis.call()s of an acquire, a release and an acquire whose token rlockd makes."""
+    """redis.call()s of an acquire, a release and an acquire whose token rlockd makes, and of a
+    hand-over."""
     redis = Redis(place)
     server = place.rlockd(redis)
     names = [f"budget-{i}" for i in range(REPEATS)]
@@ -50,6 +82,8 @@ def all_redis_calls(place):
                "redis_calls_release": redis_calls(redis, server, "DELETE", names, tokens)[0],
                "redis_calls_acquire_server_made":
                    redis_calls(redis, server, "POST", names, [None] * len(names))[0]}
+    redis.command("FLUSHALL")
+    figures["redis_calls_hand_over"] = of_hand_overs(redis, server, names)
     place.stop(server.process)
     place.stop(redis.process)
     return figures

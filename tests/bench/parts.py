@@ -2,6 +2,7 @@
 import os
 import resource
 
+import bystander
 import contention
 import measure
 import redisson
@@ -191,8 +192,13 @@ def watchdog(bench):
                           measure.watchdog(bench.place, bench.redis, locks))
 
 
+def beside_the_dearest(bench):
+    bystander.run(bench.place, bench.results)
+
+
 # In every round, in this order, and once after the rounds.
 ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contended": contended,
                "mixed": mixed, "waiting": waiting, "parked": parked, "growth": growth,
-               "limited": limited, "logged": logged, "tls": tls}
+               "limited": limited, "logged": logged, "tls": tls,
+               "bystander": beside_the_dearest}
 LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog}

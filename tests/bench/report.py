@@ -68,6 +68,14 @@ def markdown(document):
                      rows, "parked", ("bytes_per_waiter", "parked_in_s", "alone_p99_us",
                                       "beside_p99_us", "keep_alive_alone_p99_us",
                                       "keep_alive_beside_p99_us"))])
+    out += ["## A bystander of clients that ask for the dearest things", "",
+            "Eight clients ask as fast as they can, for an ordinary lock or for these things; "
+            "the bystander acquires and releases a lock of its own meanwhile.", ""]
+    out += table(["they ask for", "p99 µs alone", "beside ordinary clients", "beside these",
+                  "requests/s of ordinary clients", "of these"],
+                 [[cells[0].replace("bystander ", ""), *cells[1:]] for cells in rows_of(
+                     rows, "bystander", ("alone_p99_us", "ordinary_p99_us", "p99_us",
+                                         "ordinary_per_s", "asked_per_s"))])
     out += ["## Watchdog: one session's locks, each renewed every 10 s", ""]
     out += table(["locks", "renewals/s", "server, % of a core", "Redis, % of a core",
                   "Redis µs each", "late, mean ms", "late, p99 ms at most"],

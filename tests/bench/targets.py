@@ -17,6 +17,11 @@ def least(rows, prefix, name):
     return min(figures)
 
 
+def most(rows, prefix, name):
+    return -least({row: {name: -figures[name]} for row, figures in rows.items()
+                   if row.startswith(prefix)}, prefix, name)
+
+
 def contended_targets():
     """Contenders for one lock, on one front end."""
     targets = []
@@ -62,6 +67,8 @@ TARGETS = [
     ("× Redisson's uncontended cycles/s, 64 connections, 64 threads", 3, True,
      lambda rows: ratio(rows, "tcp-rlockd 64", "redisson 64", "cycles_per_s"), "{:.2f}"),
     *contended_targets(),
+    ("× its p99 beside ordinary clients, a bystander of the dearest requests, the worst",
+     3, False, lambda rows: most(rows, "bystander ", "p99_ratio"), "{:.2f}"),
 ]
 
 

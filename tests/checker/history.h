@@ -120,7 +120,8 @@ struct session {
 
     int64_t told_to; /* lives at least until then, as far as its client was told */
     int64_t maybe_to;
-    int64_t ended_at; /* an answer said that it has ended; FOR_EVER: none did */
+    int64_t ended_at;    /* an answer said that it has ended; FOR_EVER: none did */
+    int64_t released_at; /* its client was told that its leases are released; or FOR_EVER */
 };
 
 struct lock {

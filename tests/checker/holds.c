@@ -45,7 +45,7 @@ static void derive_session(struct session *session, const struct bounds *bounds)
 {
     int64_t cut = FOR_EVER, ttl = 0;
 
-    session->ended_at = FOR_EVER;
+    session->ended_at = session->released_at = FOR_EVER;
     for (size_t i = 0; i < session->ops.count; i++) {
         const struct op *op = session->ops.at[i];
         ttl = most(ttl, op->ttl_ms * NS_PER_MS);
@@ -55,6 +55,8 @@ static void derive_session(struct session *session, const struct bounds *bounds)
             cut = least(cut, op->t_inv);
         bool says_ended = op->outcome == OUTCOME_ENDED ||
                           (op->verb == OP_SESSION_END && op->outcome == OUTCOME_OK);
+        if (op->verb == OP_SESSION_END && op->outcome == OUTCOME_OK)
+            session->released_at = least(session->released_at, op->t_ret);
         if (says_ended)
             session->ended_at = least(session->ended_at, op->t_ret);
         else if (op->verb != OP_SESSION_END && may_have_run(op))
@@ -249,6 +251,10 @@ static void derive_possible(const struct history *history, const struct bounds *
     /* A place in a queue outlives its request, and its session too. */
     lease->maybe_to = most(lease->maybe_to, place_to);
     lease->expires = true;
+    if (session && place_to == 0 && session->released_at < lease->maybe_to) {
+        lease->maybe_to = session->released_at;
+        lease->expires = false;
+    }
     for (size_t i = 0; i < lease->ops.count; i++) {
         const struct op *op = lease->ops.at[i];
         if (is_over(op, place_to > 0) && op->t_ret < lease->maybe_to) {

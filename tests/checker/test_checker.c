@@ -145,6 +145,12 @@ static const struct {
         ",\"kind\":\"write\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
         "\"hold_count\":1,\"token\":1") RELEASE("w", 100, 105) READ("a", 110, 115, 2)
          WAIT("read", "b", 10, 900, 3)},
+    {"the end of a session releases nothing", "L2",
+     SESSION("session-open", 0, 1, "ok") OP("acquire", "a", 2, 5, "ok",
+                                            ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":3000,"
+                                            "\"remaining_ms\":3000,\"hold_count\":1,"
+                                            "\"session\":\"S\",\"token\":1")
+         SESSION("session-end", 100, 105, "ok") WAIT("lock", "b", 10, 1000, 2)},
     {"an acquire without an answer is kept", "L2",
      FAULT("F9", 0, 50, 1)
          OP("acquire", "a", 0, 40, "unknown", ",\"kind\":\"lock\",\"ttl_ms\":1000")

@@ -150,7 +150,7 @@ double front_metric(struct front *fe, const char *family, const char *labels);
 
 /* Runs a command of the shell in the world's folder and returns what it printed; its exit
  * status in `code`, which may be NULL: then it must be 0. */
-const char *shell(struct world *w, int *code, const char *command);
+const char *shell_run(struct world *w, int *code, const char *command);
 
 /* NAME.pem and NAME.key in the world's folder. `names` as in "IP:127.0.0.1,DNS:localhost". */
 void authority_make(struct world *w, const char *name);

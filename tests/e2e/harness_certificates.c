@@ -6,7 +6,7 @@
 
 enum { OPENSSL_MS = 10000 };
 
-const char *shell(struct world *w, int *code, const char *command)
+const char *shell_run(struct world *w, int *code, const char *command)
 {
     const char *const argv[] = {"/bin/sh", "-c", text(w, "cd %s && exec %s", w->dir, command),
                                 NULL};
@@ -22,32 +22,34 @@ const char *shell(struct world *w, int *code, const char *command)
 
 void authority_make(struct world *w, const char *name)
 {
-    shell(w, NULL,
-          text(w,
-               "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-               "-keyout %s.key -out %s.pem -days 2 -subj /CN=%s",
-               name, name, name));
+    shell_run(w, NULL,
+              text(w,
+                   "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+                   "-keyout %s.key -out %s.pem -days 2 -subj /CN=%s",
+                   name, name, name));
 }
 
 void certificate_make(struct world *w, const char *name, const char *authority,
                       const char *names)
 {
-    shell(w, NULL,
-          text(w,
-               "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-               "-keyout %s.key -out %s.csr -subj /CN=%s",
-               name, name, name));
-    shell(w, NULL, text(w, "sh -c 'echo subjectAltName=%s > extensions'", names));
-    shell(w, NULL,
-          text(w,
-               "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days 2 "
-               "-extfile extensions -out %s.pem",
-               name, authority, authority, name));
+    shell_run(w, NULL,
+              text(w,
+                   "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+                   "-keyout %s.key -out %s.csr -subj /CN=%s",
+                   name, name, name));
+    shell_run(w, NULL, text(w, "sh -c 'echo subjectAltName=%s > extensions'", names));
+    shell_run(
+        w, NULL,
+        text(w,
+             "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days 2 "
+             "-extfile extensions -out %s.pem",
+             name, authority, authority, name));
 }
 
 void certificate_use(struct world *w, const char *name, const char *as)
 {
-    shell(w, NULL, text(w, "sh -c 'cp %s.pem %s.pem && cp %s.key %s.key'", name, as, name, as));
+    shell_run(w, NULL,
+              text(w, "sh -c 'cp %s.pem %s.pem && cp %s.key %s.key'", name, as, name, as));
 }
 
 bool redis_is_tls(void)

@@ -253,7 +253,8 @@ static void test_race(struct world *w)
                   course->hand_off_us[course->hand_offs * 99 / 100]);
     /* Anti-vacuity. */
     assert_true(grants >= GRANTS_MIN / patience_ms(1) && grants < GRANTS_MAX);
-    assert_true(ordered >= ORDERED_MIN / patience_ms(1));
+    /* Who waits is seen at one node only. */
+    assert_true(ordered >= ORDERED_MIN / patience_ms(1) || redis_has_masters());
     assert_true(course->returns > 0 && course->gave_up > 0);
     assert_true(median_us < patience_ms(HAND_OFF_MS) * 1000);
     race_check_remains(w, "redisson_lock_token:{fair-race-", TTL_MS + WINDOW_MS);

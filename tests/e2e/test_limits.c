@@ -108,6 +108,29 @@ static void test_refused_listing(struct world *w)
     expect_status(http(w->a, "GET", "/v1/locks?limit=1000", NULL), 200);
 }
 
+/* Looks take turns: all of many are answered, also when Redis stands still meanwhile, and none
+ * of them waits for longer than one that Redis does not answer. */
+static void test_many_looks(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    struct call *calls[60];
+
+    expect_status(lock_put(fe, "looked-at", token_new(w), "ttl_ms=600000"), 201);
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        calls[i] = CALL(fe, .method = "GET", .path = "/v1/locks/looked-at");
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        expect_bool(call_await(calls[i], SOON_MS), "locked", true);
+    redis_freeze(redis);
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        calls[i] = CALL(fe, .method = "GET", .path = "/v1/locks/looked-at");
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        expect_problem(call_await(calls[i], SOON_MS), 503, "redis-unavailable");
+    redis_thaw(redis);
+    wait_until(front_ready(fe), SOON_MS);
+    expect_bool(lock_look(fe, "looked-at"), "locked", true);
+}
+
 /* Clients that connect and say nothing: new ones need not wait for their end, and a client that
  * keeps its connection for the next request keeps it. */
 static void test_silent_connections(struct world *w)
@@ -161,6 +184,7 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_listings_that_nobody_reads),
         E2E_TEST(test_refused_listing),
+        E2E_TEST(test_many_looks),
         E2E_TEST(test_silent_connections),
         E2E_TEST(test_connections_of_one_address),
     };

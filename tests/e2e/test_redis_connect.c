@@ -143,12 +143,12 @@ static void test_a_name_service_that_hangs(struct world *w)
     int may_unshare;
     char question[512];
 
-    shell(w, &may_unshare, "unshare -m true");
+    shell_run(w, &may_unshare, "unshare -m true");
     fd = mute_name_service(w);
     if (may_unshare != 0 || fd < 0)
         skip();
     world_defer(w, close_later, &fd);
-    shell(w, NULL, text(w, "sh -c 'echo nameserver %s > resolv.conf'", redis_address(w)));
+    shell_run(w, NULL, text(w, "sh -c 'echo nameserver %s > resolv.conf'", redis_address(w)));
     const char *const argv[] = {
         "unshare",
         "-m",

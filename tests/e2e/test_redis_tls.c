@@ -114,7 +114,7 @@ static void test_client_certificates(struct world *w)
     certificate_use(w, "right", "live");
     expect_serves(fe);
     /* A file that cannot be read is no end either. */
-    shell(w, NULL, "rm live.key");
+    shell_run(w, NULL, "rm live.key");
     redis_ok(redis, "CLIENT KILL TYPE normal SKIPME yes");
     redis_ok(redis, "CLIENT KILL TYPE pubsub");
     expect_refused(fe, "certificates for Redis cannot be read");
@@ -130,7 +130,7 @@ static void test_password_files(struct world *w)
     struct front *fe;
 
     redis_ok(redis, "ACL SETUSER app on >first ~* &* +@all");
-    shell(w, NULL, "echo first > password");
+    shell_run(w, NULL, "echo first > password");
     fe = front_launch(w, "--redis", proxy_url(proxy, "", ""), "--redis-user", "app",
                       "--redis-password-file", path, NULL);
     expect_serves(fe);
@@ -139,13 +139,13 @@ static void test_password_files(struct world *w)
     redis_ok(redis, "ACL SETUSER app resetpass >second");
     redis_ok(redis, "CLIENT KILL TYPE normal SKIPME yes");
     expect_refused(fe, "refused the user, the password");
-    shell(w, NULL, "printf second > password");
+    shell_run(w, NULL, "printf second > password");
     expect_serves(fe);
-    shell(w, NULL, "rm password");
+    shell_run(w, NULL, "rm password");
     redis_ok(redis, "CLIENT KILL TYPE normal SKIPME yes");
     redis_ok(redis, "CLIENT KILL TYPE pubsub");
     expect_refused(fe, "password's file cannot be used");
-    shell(w, NULL, "echo second > password");
+    shell_run(w, NULL, "echo second > password");
     expect_serves(fe);
     assert_null(strstr(front_log(fe), "second"));
 }

@@ -19,24 +19,24 @@ static struct front *front_with_tls(struct world *w, const char *client_ca)
                       "--tls-key", text(w, "%s/live.key", w->dir), "--tls-client-ca",
                       client_ca ? text(w, "%s/%s", w->dir, client_ca) : "", NULL);
     /* Not ready as the harness asks, without TLS. */
-    shell(w, NULL,
-          text(w,
-               "curl -sf --cacert ca.pem --retry 20 --retry-delay 1 --retry-all-errors "
-               "%s https://127.0.0.1:%d/readyz",
-               client_ca ? "--cert first.pem --key first.key" : "", fe->port));
+    shell_run(w, NULL,
+              text(w,
+                   "curl -sf --cacert ca.pem --retry 20 --retry-delay 1 --retry-all-errors "
+                   "%s https://127.0.0.1:%d/readyz",
+                   client_ca ? "--cert first.pem --key first.key" : "", fe->port));
     return fe;
 }
 
 static const char *curl(struct front *fe, int *code, const char *flags, const char *path)
 {
-    return shell(fe->world, code,
-                 text(fe->world, "curl -s --cacert ca.pem %s 'https://127.0.0.1:%d%s'", flags,
-                      fe->port, path));
+    return shell_run(fe->world, code,
+                     text(fe->world, "curl -s --cacert ca.pem %s 'https://127.0.0.1:%d%s'",
+                          flags, fe->port, path));
 }
 
 static const char *subject(struct front *fe)
 {
-    return shell(
+    return shell_run(
         fe->world, NULL,
         text(fe->world,
              "sh -c 'openssl s_client -connect 127.0.0.1:%d -CAfile ca.pem < /dev/null "
@@ -53,7 +53,7 @@ static void test_versions(struct world *w)
     assert_non_null(strstr(curl(fe, NULL, "--tlsv1.3", "/version"), "rlockd"));
     curl(fe, &code, "--tls-max 1.1", "/version");
     assert_int_not_equal(code, 0);
-    shell(w, &code, text(w, "curl -s http://127.0.0.1:%d/version", fe->port));
+    shell_run(w, &code, text(w, "curl -s http://127.0.0.1:%d/version", fe->port));
     assert_int_not_equal(code, 0);
     /* Large answers and bodies go through, several on one connection. */
     assert_true(strlen(curl(fe, NULL, "", "/openapi.yaml")) > 50000);
@@ -62,12 +62,13 @@ static void test_versions(struct world *w)
                     text(w, "-X POST -H 'Content-Type: application/json' -d '{}%15000s'", ""),
                     "/v1/locks/tls"),
                "held"));
-    assert_non_null(strstr(shell(w, NULL,
-                                 text(w,
-                                      "curl -s --cacert ca.pem https://127.0.0.1:%d/version "
-                                      "https://127.0.0.1:%d/livez",
-                                      fe->port, fe->port)),
-                           "alive"));
+    assert_non_null(
+        strstr(shell_run(w, NULL,
+                         text(w,
+                              "curl -s --cacert ca.pem https://127.0.0.1:%d/version "
+                              "https://127.0.0.1:%d/livez",
+                              fe->port, fe->port)),
+               "alive"));
 }
 
 static void test_clients_need_certificates(struct world *w)
@@ -102,7 +103,7 @@ static void test_new_certificates(struct world *w)
     wait_until(front_log_find(fe, "certificate reloaded") != NULL, SOON_MS);
     assert_non_null(strstr(subject(fe), "second"));
     /* A mistake changes nothing. */
-    shell(w, NULL, "cp first.key live.key");
+    shell_run(w, NULL, "cp first.key live.key");
     child_signal(fe->child, SIGHUP);
     wait_until(front_log_find(fe, "certificate not reloaded: the old one stays") != NULL,
                SOON_MS);

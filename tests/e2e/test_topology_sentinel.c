@@ -193,6 +193,63 @@ static void test_lying_sentinels(struct world *w)
     expect_it_serves(w, fe, "lies");
 }
 
+/* The replicas do not get what was written last: it is lost by the failover, noticed, and told
+ * to its holder; the session itself, and its other lease, are as old as what was replicated. */
+static void test_replicas_that_lag(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, "--quarantine-ms", "4000", NULL);
+
+    wait_until(reply_int(http(fe, "GET", "/readyz", NULL), "redis.quarantine_ms") < 0, 8000);
+    struct session s = session_new(fe, NULL);
+    const char *kept = token_new(w), *lost = token_new(w);
+    expect_status(session_put(fe, &s, "lag/kept", kept, "ttl_ms=600000"), 201);
+    trio_sync(&trio);
+    redis_ok(trio.server[0], "ACL SETUSER default -psync -sync -replconf");
+    redis_ok(trio.server[0], "CLIENT KILL TYPE replica");
+    struct reply *r = session_put(fe, &s, "lag/lost", lost, "ttl_ms=600000");
+    expect_status(r, 201);
+    const char *lease_id = reply_str(r, "lease_id");
+    nap_ms(2500); /* more than one refresh of the marker */
+    child_signal(trio.server[0]->child, SIGKILL);
+    wait_until(failovers(fe) == 1, FAILOVER_MS);
+    wait_until(front_metric(fe, "rlockd_redis_data_losses_total", NULL) == 1, 3000);
+    r = lock_put(fe, "lag/lost", token_new(w), NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "reason", "quarantine");
+    expect_status(lock_renew(fe, "lag/kept", kept, "ttl_ms=600000"), 200);
+    expect_problem(lock_renew(fe, "lag/lost", lost, NULL), 410, "lease-ended");
+    r = keep_alive(fe, &s, text(w, "held=%s", lease_id));
+    expect_status(r, 200);
+    expect_str(r, "lost.0.lease_id", lease_id);
+    expect_str(r, "lost.0.reason", "unknown");
+    wait_until(lock_put(fe, "lag/lost", token_new(w), NULL)->status == 201, 8000);
+}
+
+/* Sentinels that want a login, with the least that rlockd needs. */
+static void test_sentinel_login(struct world *w)
+{
+    struct redis *master = redis_start_tcp(w, NULL);
+    struct sentinel *sentinel = sentinel_start(master, 1, 600000);
+    const char *url = sentinel_url(&sentinel, 1), *path = text(w, "%s/password", w->dir);
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs("s3cret", file);
+    fclose(file);
+    sentinel_ok(sentinel, "ACL SETUSER app on >s3cret &+switch-master +client|setname "
+                          "+client|id +info +subscribe +sentinel|get-master-addr-by-name "
+                          "+sentinel|sentinels");
+    sentinel_ok(sentinel, "ACL SETUSER default resetkeys nocommands +acl +ping");
+    struct front *fe = front_launch(w, "--redis", url, NULL);
+    wait_until(strcmp(reply_str(http(fe, "GET", "/readyz", NULL), "detail"),
+                      "no Sentinel names the master") == 0,
+               8000);
+    fe = front_start(w, "--redis", url, "--redis-sentinel-user", "app",
+                     "--redis-sentinel-password-file", path, NULL);
+    expect_it_serves(w, fe, "login");
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -204,6 +261,8 @@ int main(void)
         E2E_TEST(test_only_a_learnt_sentinel_lives),
         E2E_TEST(test_no_sentinel_lives),
         E2E_TEST(test_lying_sentinels),
+        E2E_TEST(test_replicas_that_lag),
+        E2E_TEST(test_sentinel_login),
     };
     struct e2e_plan plan = {
         .name = "topology_sentinel", E2E_TESTS(tests), .without_redis = true};

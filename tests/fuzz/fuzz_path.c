@@ -81,14 +81,30 @@ static void handle(struct http_request *request)
 
 /* Each shape that a path of handlers/routes.c has. */
 static const struct route routes[] = {
-    {"PUT", "/v1/locks/{name}", ROUTE_LOCK, handle, false},
-    {"GET", "/v1/locks/{name}", ROUTE_LOCK, handle, false},
-    {"GET", "/v1/locks/{name}/fencing-tokens/{n}", ROUTE_LOCK, handle, false},
-    {"POST", "/v1/locks/{name}/force-unlock", ROUTE_OPERATE, handle, false},
-    {"GET", "/v1/locks", ROUTE_LOCK, handle, true},
-    {"POST", "/v1/sessions/{session_id}/keep-alive", ROUTE_LOCK, handle, false},
-    {"PUT", "/v1/permit-semaphores/{name}/permit", ROUTE_LOCK, handle, false},
-    {"GET", "/readyz", ROUTE_OPEN, handle, false},
+    {.method = "PUT", .path = "/v1/locks/{name}", .access = ROUTE_LOCK, .handle = handle},
+    {.method = "GET", .path = "/v1/locks/{name}", .access = ROUTE_LOCK, .handle = handle},
+    {.method = "GET",
+     .path = "/v1/locks/{name}/fencing-tokens/{n}",
+     .access = ROUTE_LOCK,
+     .handle = handle},
+    {.method = "POST",
+     .path = "/v1/locks/{name}/force-unlock",
+     .access = ROUTE_OPERATE,
+     .handle = handle},
+    {.method = "GET",
+     .path = "/v1/locks",
+     .access = ROUTE_LOCK,
+     .handle = handle,
+     .is_listing = true},
+    {.method = "POST",
+     .path = "/v1/sessions/{session_id}/keep-alive",
+     .access = ROUTE_LOCK,
+     .handle = handle},
+    {.method = "PUT",
+     .path = "/v1/permit-semaphores/{name}/permit",
+     .access = ROUTE_LOCK,
+     .handle = handle},
+    {.method = "GET", .path = "/readyz", .access = ROUTE_OPEN, .handle = handle},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -45,7 +45,6 @@ static void walk(const struct redis_value *value, int depth)
     CHECK(depth < 16 && text[len] == '\0');
     read_as_sentinel(value);
     (void)value_integer(value);
-    (void)value_is_nil(value);
     (void)redis_sort_error(text, &refusal);
     CHECK(value_at(value, value_count(value)) == NULL);
     for (size_t i = 0; i < value_count(value) && i < 1000; i++)

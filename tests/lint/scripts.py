@@ -13,7 +13,7 @@ LOCALS_MAX = 100
 SIZE_MAX = 16 * 1024
 # Larger than that: whatever may stand in a lock's place, and its holder's record, is read in
 # the script of one lease, and of all kinds of leases in those that visit a lease.
-LARGE = {"acquire": 22, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
+LARGE = {"acquire": 23, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
          "release": 22, "renew": 24, "withdraw": 20, "look": 17, "force_unlock": 20,
          "lease_claim": 21, "lease_end": 21, "lease_watch": 23}
 
@@ -74,18 +74,20 @@ def check_keys():
                 problems.append(f"{path}: key {name} is not in key.c")
 
 
-def commands_of(*paths):
+def commands_of(how, *paths):
     code = "".join(re.sub(r"--.*", "", path.read_text()) for path in paths)
-    return set(re.findall(r"\b(?:call|try)\('(\w+)'", code))
+    names = re.findall(rf"\b(?:{how})\('(\w+)'(?:, '(numsub)')?", code)
+    return {f"{name}|{part}" if part else name for name, part in names}
 
 
 def check_permissions():
     """The probe tries what the other scripts need, and the documented user may do all of it."""
     probe = SCRIPTS / "probe.lua"
-    used = commands_of(*(path for path in SCRIPTS.rglob("*.lua") if path != probe))
+    scripts = [path for path in SCRIPTS.rglob("*.lua") if path != probe]
+    used = commands_of("call|try", *scripts)
     permitted = set(re.findall(r"\+([\w|]+)", Path("docs/rlockd.acl").read_text()))
-    tried = commands_of(probe)
-    for command in sorted(used - tried):
+    tried = commands_of("call|try", probe)
+    for command in sorted(commands_of("call", *scripts) - tried):
         problems.append(f"{probe}: does not try {command}")
     for command in sorted((used | tried) - permitted):
         problems.append(f"docs/rlockd.acl: {command} is not permitted")

@@ -296,7 +296,6 @@ static const char *const shapes[] = {"get k",
                                      "zrangebyscore k b b withscores limit p p",
                                      "zrange k n n",
                                      "zrange k n n withscores",
-                                     "zscan k 0",
                                      "hscan k 0",
                                      "hscan k 0 count 100",
                                      "del k",
@@ -311,6 +310,7 @@ static const char *const shapes[] = {"get k",
                                      "get k k",
                                      "nonsense k",
                                      "publish k v",
+                                     "pubsub numsub k",
                                      "pubsub numsub k k"};
 
 static void make_command(struct compare *compare)

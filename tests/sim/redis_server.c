@@ -108,6 +108,31 @@ static void run_unsubscribe(struct call *call)
     }
 }
 
+static int64_t count_subscribers(const struct redis *redis, struct bytes channel)
+{
+    const struct redis_client *client;
+    int64_t count = 0;
+
+    DL_FOREACH(redis->clients, client) {
+        count += !client->is_killed && find_channel(client, channel) >= 0;
+    }
+    return count;
+}
+
+/* PUBSUB NUMSUB channel... */
+static void run_pubsub(struct call *call)
+{
+    if (!bytes_is_word(call->argv[1], "numsub")) {
+        reply_error(call, "ERR syntax error");
+        return;
+    }
+    reply_count(call, 2 * (call->argc - 2));
+    for (size_t i = 2; i < call->argc; i++) {
+        reply_bytes(call, call->argv[i]);
+        reply_integer(call, count_subscribers(call->redis, call->argv[i]));
+    }
+}
+
 size_t redis_channels(const struct redis *redis, const char *prefix)
 {
     const struct redis_client *client;

@@ -63,6 +63,12 @@ static struct client clients[CLIENTS];
 static struct client *const a = &clients[0], *const b = &clients[1], *const c = &clients[2],
                             *const d = &clients[3];
 
+int64_t lock_store_quarantine_ms(const struct lock_store *asked)
+{
+    (void)asked;
+    return 0;
+}
+
 size_t lock_store_key_name(const struct lock_store *asked, const char *name, char *out,
                            size_t out_size)
 {

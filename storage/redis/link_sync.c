@@ -1,0 +1,147 @@
+/* Answers that are held until replicas have what the scripts did (--sync-replicas). At most one
+ * WAIT is under way: the scripts that come meanwhile share the next one, so the cost of a WAIT
+ * is that of a batch, and no script waits for more than two. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "server/base/clock.h"
+#include "server/base/text.h"
+#include "storage/redis/link_internal.h"
+
+/* Scripts whose answer lets a client rely on what they did. What prepares them goes before them
+ * over the same connection, so their WAIT covers that; what withdraws, ends or tidies up is
+ * done again where a failover undid it. The marker asks when no client does. */
+static const bool is_relied_on[SCRIPT_COUNT] = {
+    [SCRIPT_ACQUIRE] = true,          [SCRIPT_COUNTER_CREATE] = true,
+    [SCRIPT_HAND_OVER] = true,        [SCRIPT_COUNTER_DELETE] = true,
+    [SCRIPT_FAIR_ACQUIRE] = true,     [SCRIPT_FORCE_UNLOCK] = true,
+    [SCRIPT_LATCH_COUNT_DOWN] = true, [SCRIPT_LEASE_CLAIM] = true,
+    [SCRIPT_MARKER] = true,           [SCRIPT_PERMIT_ACQUIRE] = true,
+    [SCRIPT_PERMIT_RELEASE] = true,   [SCRIPT_PERMIT_RENEW] = true,
+    [SCRIPT_RELEASE] = true,          [SCRIPT_RENEW] = true,
+    [SCRIPT_RW_ACQUIRE] = true,       [SCRIPT_SEMAPHORE_ACQUIRE] = true,
+    [SCRIPT_SEMAPHORE_DRAIN] = true,  [SCRIPT_SEMAPHORE_RELEASE] = true,
+    [SCRIPT_SESSION_END] = true,      [SCRIPT_SESSION_KEEP_ALIVE] = true,
+    [SCRIPT_SESSION_OPEN] = true,     [SCRIPT_SET_ACQUIRE] = true,
+};
+
+/* --- replies that outlive hiredis' ----------------------------------------------------------
+ */
+
+static void *or_die(void *memory)
+{
+    assert(memory != NULL);
+    return memory;
+}
+
+static redisReply *reply_copy(const redisReply *reply)
+{
+    redisReply *copy = or_die(calloc(1, sizeof(*copy)));
+
+    copy->type = reply->type;
+    copy->integer = reply->integer;
+    if (reply->str != NULL) {
+        copy->len = reply->len;
+        copy->str = or_die(malloc((size_t)reply->len + 1));
+        memcpy(copy->str, reply->str, (size_t)reply->len);
+        copy->str[reply->len] = '\0';
+    }
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return copy;
+    copy->elements = reply->elements;
+    copy->element = or_die(calloc(reply->elements + 1, sizeof(*copy->element)));
+    for (size_t i = 0; i < reply->elements; i++)
+        copy->element[i] = reply_copy(reply->element[i]);
+    return copy;
+}
+
+static void reply_free(redisReply *reply)
+{
+    for (size_t i = 0; reply->element != NULL && i < reply->elements; i++)
+        reply_free(reply->element[i]);
+    free(reply->element);
+    free(reply->str);
+    free(reply);
+}
+
+/* --- holding and letting go -----------------------------------------------------------------
+ */
+
+bool redis_link_is_sync(const struct redis_link *link, enum script script)
+{
+    return link->options.sync.replicas > 0 && is_relied_on[script];
+}
+
+void redis_link_hold(struct redis_call *call, const void *reply)
+{
+    struct redis_link *link = call->link;
+
+    call->held_reply = reply_copy(reply);
+    DL_APPEND(link->held, call);
+}
+
+static void let_go(struct redis_link *link, enum redis_outcome outcome,
+                   enum redis_refusal refusal)
+{
+    struct redis_call *held = link->held, *call, *next;
+
+    link->held = NULL; /* a callback may ask again */
+    DL_FOREACH_SAFE(held, call, next) {
+        redisReply *reply = call->held_reply;
+        const struct redis_result result = {.outcome = outcome,
+                                            .refusal = refusal,
+                                            .reply = (const struct redis_value *)reply,
+                                            .sent_ns = call->sent_ns,
+                                            .server = &link->server};
+        if (refusal == REDIS_NOT_REPLICATED)
+            metrics_add(link->options.metrics, METRIC_REDIS_NOT_REPLICATED, 1);
+        redis_link_finish(call, &result);
+        reply_free(reply);
+    }
+}
+
+void redis_link_lose_held(struct redis_link *link)
+{
+    link->is_waiting = false;
+    link->wait_wanted = false;
+    let_go(link, REDIS_UNKNOWN, REDIS_NOT_REFUSED);
+}
+
+/* Redis answers commands in their order: whatever is held was sent before this WAIT. */
+static void on_waited(void *arg, const struct redis_result *result)
+{
+    struct redis_link *link = arg;
+
+    link->is_waiting = false;
+    if (result->outcome == REDIS_UNKNOWN && result->reply == NULL)
+        return; /* the connection is lost, and what is held with it */
+    bool is_replicated = result->outcome == REDIS_DONE &&
+                         value_integer(result->reply) >= link->options.sync.replicas;
+    link->lacks_replicas = !is_replicated;
+    if (is_replicated)
+        let_go(link, REDIS_DONE, REDIS_NOT_REFUSED);
+    else
+        let_go(link, REDIS_UNKNOWN, REDIS_NOT_REPLICATED);
+}
+
+void redis_link_turn_sync(struct redis_link *link)
+{
+    char replicas[TEXT_INT64_SIZE], timeout_ms[TEXT_INT64_SIZE];
+
+    if (!link->wait_wanted || link->is_waiting || !redis_link_is_up(link))
+        return;
+    const char *argv[] = {"WAIT", replicas, timeout_ms};
+    const size_t lens[] = {4, text_format_int64(replicas, link->options.sync.replicas),
+                           text_format_int64(timeout_ms, link->options.sync.timeout_ms)};
+    const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
+    link->is_waiting = true;
+    link->wait_wanted = false;
+    redis_link_command(link, &command, on_waited, link);
+}
+
+bool redis_link_lacks_replicas(const struct redis_link *link)
+{
+    return link->options.sync.replicas > 0 && link->lacks_replicas;
+}

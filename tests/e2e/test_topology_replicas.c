@@ -1,0 +1,193 @@
+/* --sync-replicas: nobody is told of what too few replicas have. */
+#include <signal.h>
+
+#include "harness_session.h"
+#include "sentinel.h"
+
+enum { SOON_MS = 10000 };
+
+/* A master with two replicas that follow it. */
+struct group {
+    struct redis *master, *replica[2];
+    struct front *fe;
+};
+
+static bool follows(struct redis *replica)
+{
+    return strstr(redis_str(replica, "INFO replication"), "master_link_status:up") != NULL;
+}
+
+static struct group group_start(struct world *w, const char *replicas)
+{
+    struct group g = {.master = redis_start_tcp(w, NULL)};
+    const char *const flags[] = {"--replicaof", g.master->host, text(w, "%d", g.master->port),
+                                 NULL};
+
+    redis_ok(g.master, "CONFIG SET repl-diskless-sync-delay 0");
+    for (int i = 0; i < 2; i++) {
+        g.replica[i] = redis_start_tcp(w, flags);
+        wait_until(follows(g.replica[i]), SOON_MS);
+    }
+    wait_until(redis_int(g.master, "WAIT 2 100") == 2, SOON_MS);
+    g.fe = front_start(w, "--redis", g.master->url, "--sync-replicas", replicas,
+                       "--sync-timeout-ms", "300", NULL);
+    return g;
+}
+
+static void freeze(struct group *g, int count)
+{
+    for (int i = 0; i < count; i++)
+        redis_freeze(g->replica[i]);
+}
+
+static void thaw(struct group *g, int count)
+{
+    for (int i = 0; i < count; i++)
+        redis_thaw(g->replica[i]);
+    wait_until(redis_int(g->master, "WAIT 2 100") == 2, SOON_MS);
+}
+
+static void expect_not_replicated(struct reply *r)
+{
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    expect_str(r, "reason", "not-replicated");
+}
+
+static long long waits(struct group *g)
+{
+    const char *stats = redis_str(g->master, "INFO commandstats");
+    const char *found = strstr(stats, "cmdstat_wait:calls=");
+
+    return found != NULL ? strtoll(found + strlen("cmdstat_wait:calls="), NULL, 10) : 0;
+}
+
+static void test_told_when_replicas_have_it(struct world *w)
+{
+    struct group g = group_start(w, "2");
+    const char *token = token_new(w);
+
+    for (int i = 0; i < 20; i++) {
+        const char *lock = text(w, "told/%d", i);
+        expect_status(lock_put(g.fe, lock, token, "ttl_ms=60000"), 201);
+        assert_true(redis_has(g.replica[0], lock) && redis_has(g.replica[1], lock));
+    }
+    expect_status(lock_renew(g.fe, "told/0", token, "ttl_ms=600000"), 200);
+    assert_true(redis_int(g.replica[0], "PTTL told/0") > 500000);
+    expect_status(lock_release(g.fe, "told/0", token), 200);
+    assert_false(redis_has(g.replica[1], "told/0"));
+}
+
+/* One of two is enough where one is asked for. */
+static void test_as_many_as_asked_for(struct world *w)
+{
+    struct group g = group_start(w, "1");
+
+    freeze(&g, 1);
+    expect_status(lock_put(g.fe, "one", token_new(w), "ttl_ms=60000"), 201);
+    assert_true(redis_has(g.replica[1], "one"));
+    freeze(&g, 2);
+    expect_not_replicated(lock_put(g.fe, "two", token_new(w), "ttl_ms=60000"));
+    thaw(&g, 2);
+}
+
+static void test_grant_is_withdrawn(struct world *w)
+{
+    struct group g = group_start(w, "1");
+    const char *token = token_new(w);
+
+    freeze(&g, 2);
+    expect_not_replicated(lock_put(g.fe, "undone", token, "ttl_ms=60000"));
+    wait_until(!redis_has(g.master, "undone"), 3000);
+    expect_bool(lock_look(g.fe, "undone"), "locked", false); /* reading needs no replica */
+    wait_until(!front_ready(g.fe), 3000);
+    expect_str(http(g.fe, "GET", "/readyz", NULL), "detail",
+               "too few replicas confirm what is written");
+    assert_true(front_metric(g.fe, "rlockd_redis_not_replicated_total", NULL) >= 1);
+    thaw(&g, 2);
+    wait_until(front_ready(g.fe), SOON_MS);
+    expect_status(lock_put(g.fe, "undone", token, "ttl_ms=60000"), 201);
+    wait_until(front_metric(g.fe, "rlockd_pending_withdrawals", NULL) == 0, 3000);
+}
+
+/* What was done is done, and the same request says so when the replicas are back. */
+static void test_renewals_and_releases_are_unknown(struct world *w)
+{
+    struct group g = group_start(w, "1");
+    const char *renewed = token_new(w), *released = token_new(w);
+    struct session s = session_new(g.fe, NULL);
+
+    expect_status(lock_put(g.fe, "renewed", renewed, "ttl_ms=60000"), 201);
+    expect_status(lock_put(g.fe, "released", released, "ttl_ms=60000"), 201);
+    freeze(&g, 2);
+    expect_not_replicated(lock_renew(g.fe, "renewed", renewed, "ttl_ms=600000"));
+    expect_not_replicated(lock_release(g.fe, "released", released));
+    expect_not_replicated(keep_alive(g.fe, &s, NULL));
+    assert_false(redis_has(g.master, "released"));
+    thaw(&g, 2);
+    expect_status(lock_renew(g.fe, "renewed", renewed, "ttl_ms=600000"), 200);
+    expect_status(lock_release(g.fe, "released", released), 200);
+    expect_alive(keep_alive(g.fe, &s, NULL), 0);
+}
+
+static void test_waiters_wait_on(struct world *w)
+{
+    struct group g = group_start(w, "1");
+    const char *holder = token_new(w);
+
+    expect_status(lock_put(g.fe, "queue", holder, "ttl_ms=60000"), 201);
+    struct call *call = call_put(g.fe, "queue", token_new(w), "wait_ms=50000&ttl_ms=60000");
+    wait_until(waiter_count(g.fe, "queue") == 1, 5000);
+    freeze(&g, 2);
+    expect_not_replicated(lock_release(g.fe, "queue", holder));
+    nap_ms(1500);
+    assert_false(call_done(call));
+    thaw(&g, 2);
+    struct reply *r = call_await(call, SOON_MS);
+    expect_true(r, r->status == 200 || r->status == 201);
+    assert_true(redis_has(g.replica[0], "queue") || redis_has(g.replica[1], "queue"));
+}
+
+/* One WAIT for all that comes while another is under way. */
+static void test_requests_share_a_wait(struct world *w)
+{
+    enum { CALLS = 200 };
+    struct group g = group_start(w, "2");
+    struct call *calls[CALLS];
+    long long before = waits(&g);
+
+    for (int i = 0; i < CALLS; i++)
+        calls[i] = call_put(g.fe, text(w, "share/%d", i), token_new(w), "ttl_ms=60000");
+    for (int i = 0; i < CALLS; i++)
+        expect_status(call_await(calls[i], SOON_MS), 201);
+    long long after = waits(&g);
+    print_message("%lld WAITs for %d grants\n", after - before, CALLS);
+    assert_true(after > before && after - before < CALLS);
+}
+
+static void test_off(struct world *w)
+{
+    struct group g = group_start(w, "0");
+    long long before = waits(&g);
+
+    freeze(&g, 2);
+    expect_status(lock_put(g.fe, "off", token_new(w), NULL), 201);
+    assert_int_equal(waits(&g), before);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_told_when_replicas_have_it),
+        E2E_TEST(test_as_many_as_asked_for),
+        E2E_TEST(test_grant_is_withdrawn),
+        E2E_TEST(test_renewals_and_releases_are_unknown),
+        E2E_TEST(test_waiters_wait_on),
+        E2E_TEST(test_requests_share_a_wait),
+        E2E_TEST(test_off),
+    };
+    struct e2e_plan plan = {
+        .name = "topology_replicas", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}
