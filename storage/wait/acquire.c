@@ -23,8 +23,8 @@ enum { REFUSED_SLEEP_MS = 500 };
 /* The states that may follow each state. */
 static const unsigned next_states[STATE_COUNT] = {
     [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT),
-    [PREPARING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) |
-                  TO(ORPHANED) | TO(ENDED),
+    [PREPARING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(RETRYING) |
+                  TO(LAST_ATTEMPT) | TO(ORPHANED) | TO(ENDED),
     [TRYING] = TO(PARKED) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [TRYING_FULL] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [PARKED] = TO(LOOKING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) |
@@ -93,6 +93,7 @@ static void prepare(struct acquisition *acquisition)
     int64_t left_ms = acquisition_left_ms(acquisition);
 
     acquisition_enter(acquisition, PREPARING);
+    acquisition->is_note_in_doubt = false;
     acquisition->asked_ns = loop_now_ns(acquirer->options.loop);
     acquisition->waiter.trying = true;
     lease_prepare(acquirer->options.store, acquisition->lease, left_ms > 0 ? left_ms : 0,
@@ -116,7 +117,8 @@ bool acquisition_must_prepare(const struct acquisition *acquisition)
 {
     if (!lease_needs_preparation(acquisition->lease))
         return false;
-    return !acquisition->prepared || is_note_stale(acquisition);
+    return !acquisition->prepared || acquisition->is_note_in_doubt ||
+           is_note_stale(acquisition);
 }
 
 void acquisition_try(struct acquisition *acquisition)
@@ -418,6 +420,11 @@ void acquirer_drain(struct acquirer *acquirer)
 
 void acquirer_redis_is_up(struct acquirer *acquirer)
 {
+    struct acquisition *acquisition;
+
+    DL_FOREACH(acquirer->acquisitions, acquisition) {
+        acquisition->is_note_in_doubt = true;
+    }
     waiters_wake_all(acquirer->options.waiters);
 }
 

@@ -39,6 +39,7 @@ struct acquisition {
     struct attempt attempt; /* the last one that was sent */
     bool uncertain;         /* what some attempt did is unknown */
     bool prepared;          /* the attempt is noted, if the lease has a session */
+    bool is_note_in_doubt;  /* Redis was away since then, and may have lost its data */
     bool session_is_asked;  /* whether it has ended: the lock's home says so */
     int64_t asked_ns;       /* when the preparation was sent */
     enum withdraw_place place;

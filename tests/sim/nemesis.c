@@ -114,10 +114,6 @@ static int64_t empty_redis(struct front *front)
     (void)front;
     keyspace_clear(&world.redis.keys);
     take_redis_away(100, 1500);
-    /* A set of locks that was waited for meanwhile is granted although its names were lost with
-     * the data, and its release does not find the locks: they stay held until the lease ends.
-     */
-    task_sleep(LEASE_TTL_MAX_MS * world.pace * MS);
     return 1;
 }
 
@@ -243,8 +239,10 @@ static int64_t through(struct front *front, struct net *net, enum trouble troubl
     *net = (struct net){
         .trouble = trouble, .delay_ns = between(20, 500) * MS, .budget = between(50, 20000)};
     pause_for(least_ms, most_ms);
+    if (net->touched == 0)
+        net->budget = 0;
     for (int i = 0; i < 50 && net->touched == 0; i++) /* a fault that touches nothing is none */
-        task_sleep(100 * MS);
+        task_sleep(100 * MS * world.pace);
     net->trouble = TROUBLE_NONE;
     sockets_heal(front);
     http_heal(front);
