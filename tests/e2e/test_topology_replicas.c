@@ -37,7 +37,7 @@ static struct group group_start_slow(struct world *w, const char *replicas,
 
 static struct group group_start(struct world *w, const char *replicas)
 {
-    return group_start_slow(w, replicas, "300");
+    return group_start_slow(w, replicas, "900");
 }
 
 static void freeze(struct group *g, int count)
