@@ -67,26 +67,6 @@ static void run_subscribe(struct call *call)
     }
 }
 
-/* PUBSUB NUMSUB channel... */
-static void run_pubsub(struct call *call)
-{
-    const struct redis_client *client;
-
-    if (!bytes_is_word(call->argv[1], "numsub")) {
-        reply_error(call, "ERR the simulation knows PUBSUB NUMSUB alone");
-        return;
-    }
-    reply_count(call, 2 * (call->argc - 2));
-    for (size_t i = 2; i < call->argc; i++) {
-        int64_t count = 0;
-        DL_FOREACH(call->redis->clients, client) {
-            count += !client->is_killed && find_channel(client, call->argv[i]) >= 0;
-        }
-        reply_bytes(call, call->argv[i]);
-        reply_integer(call, count);
-    }
-}
-
 static void forget_channel(struct redis_client *client, size_t at)
 {
     free(client->channels[at].text);
