@@ -45,7 +45,6 @@ void http_stop(struct http_server *server)
     MHD_run(server->daemon);
     if (server->is_open)
         loop_watch_remove(server->options.loop, &server->epoll);
-    loop_hook_remove(server->options.loop, &server->turn);
     timer_cancel(loop_timers(server->options.loop), &server->sweep);
     timer_cancel(loop_timers(server->options.loop), &server->tick);
     MHD_stop_daemon(server->daemon);
