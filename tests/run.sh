@@ -27,7 +27,8 @@ trap 'jobs -p | xargs -r kill 2> /dev/null; exit 130' INT TERM
 # left to run alone at the end. A program that is missing here only costs time.
 slowest="topology_racer topology_sentinel fair_java fair_faults watchdog_redis sessions_many
     sessions_fronts waiting multi_locks_faults redis_network watchdog session_chaos
-    redis_trouble embedded keep_alive read_write_leases sessions_end idempotency http_safety redis_connect lost_wakeups
+    redis_trouble embedded keep_alive read_write_leases sessions_end idempotency http_safety
+    redis_connect lost_wakeups
     read_write_sessions semaphores"
 
 # in_order PROGRAM...: fills `programs`, the slowest first.

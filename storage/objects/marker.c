@@ -50,6 +50,12 @@ static void begin_quarantine(struct marker *marker, int64_t left_ms, int64_t sen
               json_pack("{s:I}", "ms", (json_int_t)left_ms));
 }
 
+/* Epoch ms of before the year 2100: ns of it can be reckoned with. */
+static bool is_time(int64_t ms)
+{
+    return ms >= 0 && ms < INT64_C(4102444800000);
+}
+
 static void on_refreshed(void *arg, const struct redis_result *result)
 {
     struct marker *marker = arg;
@@ -60,6 +66,8 @@ static void on_refreshed(void *arg, const struct redis_result *result)
     int64_t since_ms = value_integer(value_at(result->reply, 0));
     int64_t kept_ms = value_integer(value_at(result->reply, 1));
     int64_t now_ms = value_integer(value_at(result->reply, 2));
+    if (!is_time(since_ms) || !is_time(kept_ms) || !is_time(now_ms))
+        return; /* not what the script says */
     bool is_new = since_ms != marker->since_ms ||
                   strcmp(marker->run_id, result->server->run_id) != 0;
 

@@ -75,7 +75,7 @@ static void show_lease(const struct look_call *call, size_t i, struct session_le
 static bool has_ref(const struct lease_ref *refs, size_t count, const char *lease_id)
 {
     for (size_t i = 0; i < count; i++)
-        if (memcmp(refs[i].text, lease_id, LEASE_ID_SIZE - 1) == 0)
+        if (refs[i].lock_count > 0 && memcmp(refs[i].text, lease_id, LEASE_ID_SIZE - 1) == 0)
             return true;
     return false;
 }

@@ -158,6 +158,9 @@ static void race_on(struct racer *racer)
         course->refused++;
         nap_ms(50);
         ask(racer, "DELETE", lock, "", token);
+    } else if (status == 410 && course->fault == PAUSED) {
+        nap_ms(
+            1); /* granted by the master that stood still, and over when that was found out */
     } else if (status != 423 || course->fault_ms == 0) {
         racer_odd(racer, "a PUT", status);
     }

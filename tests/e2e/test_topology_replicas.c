@@ -17,7 +17,8 @@ static bool follows(struct redis *replica)
     return strstr(redis_str(replica, "INFO replication"), "master_link_status:up") != NULL;
 }
 
-static struct group group_start(struct world *w, const char *replicas)
+static struct group group_start_slow(struct world *w, const char *replicas,
+                                     const char *timeout_ms)
 {
     struct group g = {.master = redis_start_tcp(w, NULL)};
     const char *const flags[] = {"--replicaof", g.master->host, text(w, "%d", g.master->port),
@@ -30,8 +31,13 @@ static struct group group_start(struct world *w, const char *replicas)
     }
     wait_until(redis_int(g.master, "WAIT 2 100") == 2, SOON_MS);
     g.fe = front_start(w, "--redis", g.master->url, "--sync-replicas", replicas,
-                       "--sync-timeout-ms", "300", NULL);
+                       "--sync-timeout-ms", timeout_ms, NULL);
     return g;
+}
+
+static struct group group_start(struct world *w, const char *replicas)
+{
+    return group_start_slow(w, replicas, "300");
 }
 
 static void freeze(struct group *g, int count)
@@ -64,7 +70,7 @@ static long long waits(struct group *g)
 
 static void test_told_when_replicas_have_it(struct world *w)
 {
-    struct group g = group_start(w, "2");
+    struct group g = group_start_slow(w, "2", "900");
     const char *token = token_new(w);
 
     for (int i = 0; i < 20; i++) {
@@ -152,7 +158,7 @@ static void test_waiters_wait_on(struct world *w)
 static void test_requests_share_a_wait(struct world *w)
 {
     enum { CALLS = 200 };
-    struct group g = group_start(w, "2");
+    struct group g = group_start_slow(w, "2", "900");
     struct call *calls[CALLS];
     long long before = waits(&g);
 
