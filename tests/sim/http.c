@@ -429,6 +429,7 @@ void http_stop(struct http_server *server)
     server->stopping = true;
     on_turn(server);
     http_lose_all(running_front);
+    loop_hook_remove(server->options.loop, &server->turn);
     http_pools_release(server);
     free(server);
 }

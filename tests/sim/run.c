@@ -179,6 +179,7 @@ static void set_bounds(struct bounds *bounds)
     bounds->min_abandoned = seconds / 4;
     bounds->min_repeats = seconds / 2;
     bounds->min_sweeps = the_options->drains ? LOCK_COUNT : 0;
+    bounds->late_ms *= world.pace;
     bounds->trouble_ms = world.pace == 1 ? 4000 : 7000; /* beyond the longest poll */
 }
 
