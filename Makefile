@@ -91,7 +91,9 @@ OBJECTS      := $(call objects,$(SOURCES))
 MAIN         := $(BUILD)/server/main.o
 UNIT_TESTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 SCRIPT_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/scripts/test_*.c))
-E2E_TESTS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c))
+TOPOLOGY_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_topology_*.c))
+E2E_TESTS    := $(filter-out $(TOPOLOGY_TESTS),\
+                $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c)))
 UNIT_HELPERS := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
 E2E_HARNESS  := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
@@ -108,13 +110,13 @@ SIM_COMPARE    := $(BUILD)/tests/sim/compare
 SIM_REDIS      := $(call objects,$(wildcard tests/sim/redis*.c) $(addprefix tests/sim/,\
                   bytes.c chance.c keyspace.c))
 SIM_OBJECTS    := $(filter-out $(SIM_COMPARE).o,$(call objects,$(wildcard tests/sim/*.c)))
-TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) \
+TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(TOPOLOGY_TESTS:%=%.o) \
                 $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
                 $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
                 $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-masters test-topology test-redis-tls test-proxies \
+.PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls test-proxies \
         test-programs interop valgrind lint format docker-test install clients clients-fast \
         lint-openapi schemathesis bench bench-programs budgets faults mutants sim sim-compare \
         fuzz fuzz-programs clean always
@@ -145,7 +147,7 @@ $(SCRIPT_TESTS): %: %.o $(SCRIPT_HARNESS) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
 
-$(E2E_TESTS): %: %.o $(E2E_HARNESS)
+$(E2E_TESTS) $(TOPOLOGY_TESTS): %: %.o $(E2E_HARNESS)
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(TEST_LDLIBS)
 
@@ -257,7 +259,12 @@ test-cluster: ## the end-to-end tests on a Redis Cluster of one server
 	    $(if $(SLOTS),E2E_SCRIPT_SLOTS=1) \
 	    tests/run.sh $(call chosen,$(E2E_TESTS))
 
-test-topology: ## the end-to-end tests behind Sentinels, and those of failovers
+test-topology: ## failovers, slots that move, replicas that lag: Sentinels and Clusters of real servers
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@$(TEST_ENVIRONMENT) tests/run.sh $(call chosen,$(TOPOLOGY_TESTS))
+
+test-sentinel: ## the end-to-end tests behind a Sentinel
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=sentinel tests/run.sh $(call chosen,$(E2E_TESTS))
@@ -376,7 +383,7 @@ bench-programs: all $(BENCH_PROGRAMS)
 
 fuzz-programs: $(FUZZ_TARGETS)
 
-test-programs: all $(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(CHECKER_TEST)
+test-programs: all $(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) $(CHECKER_TEST)
 
 chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
 # Redis 6.2 does not know the line.
