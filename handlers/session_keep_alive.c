@@ -29,7 +29,7 @@ struct keep_alive {
     struct http_request *request;
     struct session_watcher watcher;
     int64_t deadline_ns;
-    bool looking, notified, gone;
+    bool looking, notified, gone, has_kept_alive;
     size_t told_count; /* losses in the answer */
     char **told;
     char session_id[SESSION_ID_SIZE];
@@ -97,6 +97,16 @@ static void reply(struct keep_alive *keep_alive, const struct session_view *view
     http_reply_json(keep_alive->request, 200, body);
 }
 
+/* What failed after the session had been kept alive is not "not executed". */
+static void reply_failure(const struct keep_alive *keep_alive, const struct session_view *view)
+{
+    struct session_view failed = *view;
+
+    if (keep_alive->has_kept_alive && failed.outcome == SESSION_FAILED)
+        failed.failure = CALL_UNKNOWN;
+    sessions_reply_failure(keep_alive->request, &failed);
+}
+
 /* When a lease that the watchdog does not renew must have ended: nobody may tell of that in
  * time. */
 static int64_t next_end_ns(const struct keep_alive *keep_alive, const struct session_view *view)
@@ -132,6 +142,7 @@ static void on_looked(void *arg, const struct session_view *view)
                    loop_now_ns(context->loop) >= keep_alive->deadline_ns;
 
     keep_alive->looking = false;
+    keep_alive->has_kept_alive |= view->outcome == SESSION_OPEN;
     /* Without a place to hang it is answered at once. */
     if (!keep_alive->gone && !is_over && http_park(keep_alive->request)) {
         if (keep_alive->notified || !hang(keep_alive, view))
@@ -144,7 +155,7 @@ static void on_looked(void *arg, const struct session_view *view)
     else if (view->outcome == SESSION_OPEN)
         reply(keep_alive, view);
     else
-        sessions_reply_failure(keep_alive->request, view);
+        reply_failure(keep_alive, view);
 }
 
 static void on_gone(void *arg)

@@ -295,7 +295,8 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
         return; /* the watchdog forgets it */
     if (result->outcome != REDIS_DONE) {
         call->has_failed = true;
-        call->view.failure = call_outcome_of(result);
+        /* Though this was not done, the session was kept alive. */
+        call->view.failure = call->is_keep_alive ? CALL_UNKNOWN : call_outcome_of(result);
         return;
     }
     const char *word = value_text(value_at(result->reply, 0), &len);

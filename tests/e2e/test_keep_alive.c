@@ -220,6 +220,28 @@ static void test_hanging_while_messages_are_cut_off(struct world *w)
     expect_loss(r, "hang/cut", "forced");
 }
 
+/* The session was kept alive when the request came: "not executed" would be untrue. */
+static void test_hanging_while_redis_goes(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    struct session s = session_new(fe, NULL);
+    struct call *call = keep_alive_hang(fe, &s, 1000);
+    struct reply *r;
+
+    stays_true(!call_done(call), 150);
+    redis_kill(redis);
+    r = call_await(call, 10000);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    r = keep_alive(fe, &s, NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+    redis_return(redis);
+    wait_until(front_ready(fe), 5000);
+    expect_status(keep_alive(fe, &s, NULL), 200);
+}
+
 static void test_a_loss_at_the_moment_it_comes(struct world *w)
 {
     enum { ROUNDS = 60 };
@@ -328,6 +350,7 @@ int main(void)
         E2E_TEST(test_hanging_until_the_session_ends),
         E2E_TEST(test_one_of_two_hanging_ones_is_told),
         E2E_TEST(test_hanging_while_messages_are_cut_off),
+        E2E_TEST(test_hanging_while_redis_goes),
         E2E_TEST(test_a_loss_at_the_moment_it_comes),
         E2E_TEST(test_hanging_while_it_drains),
         E2E_TEST(test_listed_is_not_taken_back),
