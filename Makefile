@@ -7,7 +7,7 @@
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
-# SEEDS=200 SEED=7: how many runs `sim` simulates, and with which seed they begin
+# SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
 VERSION  := 0.1.0
@@ -348,10 +348,10 @@ fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY
 	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
 	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
 
-sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=200 SEED=1
+sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=150 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) $(SIM)
-	@$(SIM) --seeds=$(or $(SEEDS),200) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
+	@$(SIM) --seeds=$(or $(SEEDS),150) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
 	    $(SIM_ARGS)
 
 sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100 ONLY=word
