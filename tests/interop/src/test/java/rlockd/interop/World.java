@@ -205,7 +205,10 @@ final class World {
         }
     }
 
-    /** Every key of the database and its PTTL: -1 has none. */
+    /**
+     * Every key of the database and its PTTL: -1 has none. Without the marker, which front ends
+     * refresh as long as they run.
+     */
     Map<String, Long> keys() {
         String found = java.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE,
             "local lines = {} "
@@ -219,6 +222,7 @@ final class World {
                 keys.put(line.substring(space + 1), Long.parseLong(line.substring(0, space)));
             }
         }
+        keys.remove("rlockd:marker");
         return keys;
     }
 
