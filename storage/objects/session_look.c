@@ -284,6 +284,10 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
                                        result->sent_ns);
     const char *text = value_text(value_at(result->reply, 3), &len);
     lease_record_parse(&found->record, text, len);
+    /* The note is that of a request with another session's token, which was or will be refused.
+     */
+    if (strcmp(found->record.session_id, call->session_id) != 0)
+        found->is_held = false;
 }
 
 static void on_visited(void *arg, size_t i, const struct redis_result *result)
