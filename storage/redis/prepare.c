@@ -1,6 +1,5 @@
 #include "storage/redis/prepare.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -120,16 +119,10 @@ static bool find_addresses(struct redis_preparation *preparation)
     return prepared->address_count > 0;
 }
 
-static bool is_address(const char *host)
-{
-    unsigned char address[sizeof(struct in6_addr)];
-
-    return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
-}
-
 static bool needs_a_name(const struct redis_preparation *preparation)
 {
-    return preparation->transport == REDIS_TCP && !is_address(preparation->host.host);
+    return preparation->transport == REDIS_TCP &&
+           !redis_host_is_address(preparation->host.host);
 }
 
 static void prepare(struct redis_preparation *preparation)

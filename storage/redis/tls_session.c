@@ -1,6 +1,5 @@
 #include "storage/redis/tls_session.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -217,13 +216,6 @@ const char *tls_session_fault(const struct tls_session *session)
 
 /* --- life --------------------------------------------------------------------------------- */
 
-static bool is_address(const char *name)
-{
-    unsigned char address[sizeof(struct in6_addr)];
-
-    return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
-}
-
 /* GnuTLS' own gnutls_certificate_client_get_request_status() knows TLS 1.2 only. */
 static int on_certificate_request(gnutls_session_t tls, unsigned message, unsigned when,
                                   unsigned incoming, const gnutls_datum_t *bytes)
@@ -255,7 +247,7 @@ static bool set_up(struct tls_session *session, const struct redis_trust *trust)
     gnutls_session_set_verify_cert2(tls, session->expected, 2, 0);
     return gnutls_priority_set_direct(tls, PRIORITIES, NULL) == 0 &&
            gnutls_credentials_set(tls, GNUTLS_CRD_CERTIFICATE, trust->credentials) == 0 &&
-           (is_address(session->server_name) ||
+           (redis_host_is_address(session->server_name) ||
             gnutls_server_name_set(tls, GNUTLS_NAME_DNS, session->server_name,
                                    strlen(session->server_name)) == 0);
 }

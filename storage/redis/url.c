@@ -320,6 +320,13 @@ static void append_hosts(char text[REDIS_URL_TEXT_SIZE], const struct redis_url 
     }
 }
 
+bool redis_host_is_address(const char *host)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+}
+
 void redis_url_describe(const struct redis_url *url, char text[REDIS_URL_TEXT_SIZE])
 {
     bool is_unix = url->transport == REDIS_UNIX;

@@ -84,6 +84,9 @@ int redis_url_of_server(struct redis_url *server, const struct redis_url *url, c
 int redis_url_of_sentinel(struct redis_url *sentinel, const struct redis_url *url,
                           const char *host, uint16_t port) __attribute__((warn_unused_result));
 
+/* Whether a host is an IPv4 or IPv6 address, without brackets, and no name. */
+bool redis_host_is_address(const char *host);
+
 /* For logs: the URL, with *** for the password. */
 void redis_url_describe(const struct redis_url *url, char text[REDIS_URL_TEXT_SIZE]);
 
