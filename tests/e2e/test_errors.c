@@ -189,7 +189,7 @@ static void test_details_that_help(struct world *w)
         {"POST", "/v1/locks/x?ttl=1",
          "ttl: there is no such field here: there are wait_ms, ttl_ms"},
         {"POST", "/v1/locks/x?ttl_ms=30", "from 100 to 86400000 milliseconds"},
-        {"POST", "/v1/locks/x?wait_ms=120000", "to wait longer, ask again with the same token"},
+        {"POST", "/v1/locks/x?wait_ms=120000", "repeat the request with the same token"},
         {"GET", "/livez?x=1", "there is no such field here: none is taken"},
     };
     const char *token = token_new(w), *first = token_new(w);
@@ -209,7 +209,7 @@ static void test_details_that_help(struct world *w)
     expect_status(r, 201);
     r = lock_release(w->a, "helps", reply_str(r, "lease_id"));
     expect_problem(r, 410, "lease-ended");
-    expect_detail(r, "it seems to be a lease_id");
+    expect_detail(r, "it looks like a lease_id");
     expect_status(lock_release(w->a, "helps", token), 200);
     expect_detail(lock_put(w->a, "helps", token, NULL), "its token is spent");
     /* Kept for whoever waited first. */
