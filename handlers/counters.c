@@ -33,7 +33,7 @@ void counter_put(struct http_request *http, enum object_kind kind, const char *f
     if (request == NULL || !request_fields(http, put_fields, 1, &fields))
         return;
     if (!fields.number.given)
-        problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL, "%s: this request needs it",
+        problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL, "%s: this request needs the field",
                       field);
     else
         counter_create(request->context->store, kind, lease_name(&request->lease),
@@ -101,9 +101,9 @@ static void reply_unknown(struct lease_request *request, enum call_outcome failu
     if (request->lease.id[0] != '\0' || failure == CALL_NOT_REPLICATED)
         reply_unavailable(request->http, failure);
     else
-        problem_reply(request->http, PROBLEM_REDIS_UNAVAILABLE,
-                      json_pack("{s:s}", "outcome", "unknown"),
-                      "Redis did not answer: send an Idempotency-Key to be able to ask again");
+        problem_reply(
+            request->http, PROBLEM_REDIS_UNAVAILABLE, json_pack("{s:s}", "outcome", "unknown"),
+            "Redis did not answer; only requests with an Idempotency-Key are safe to repeat");
 }
 
 static void reply_failed(struct lease_request *request, enum call_outcome failure)
@@ -128,7 +128,7 @@ void counter_reply_failure(struct lease_request *request, const struct counter_r
         return;
     case COUNTER_TOO_LARGE:
         problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "permits: the semaphore has %" PRId64 " and may have %" PRId64,
+                      "permits: the semaphore has %" PRId64 " and may have up to %" PRId64,
                       result->value, COUNTER_MAX);
         return;
     case COUNTER_TOO_MANY:
@@ -138,7 +138,7 @@ void counter_reply_failure(struct lease_request *request, const struct counter_r
         return;
     case COUNTER_REUSED:
         problem_reply(http, PROBLEM_TOKEN_REUSED, NULL,
-                      "Idempotency-Key: was used for another request: use a new one");
+                      "Idempotency-Key: this key was used for another request: use a new key");
         return;
     case COUNTER_WRONG_KIND:
         problem_reply(http, PROBLEM_WRONG_KIND, NULL,

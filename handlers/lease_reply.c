@@ -268,12 +268,12 @@ void reply_unavailable(struct http_request *http, enum call_outcome failure)
     case CALL_NOT_REPLICATED:
         problem_reply(http, PROBLEM_REDIS_UNAVAILABLE,
                       json_pack("{s:s, s:s}", "outcome", "unknown", "reason", "not-replicated"),
-                      "too few replicas have confirmed this: a failover may undo it, and a "
-                      "grant is withdrawn; ask again with the same token");
+                      "too few replicas have confirmed the change: a failover may undo it, "
+                      "and a grant is withdrawn; repeat the request with the same token");
         return;
     case CALL_UNKNOWN:
         problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, json_pack("{s:s}", "outcome", "unknown"),
-                      "Redis did not answer: ask again with the same token");
+                      "Redis did not answer: repeat the request with the same token");
         return;
     case CALL_DONE:
     case CALL_WRONG_TYPE:
@@ -311,8 +311,8 @@ static const char *why_busy(enum kind_family family, const struct lock_holder *h
     if (family == FAMILY_PERMIT)
         return "there are not enough free permits";
     if (holder != NULL && holder->field[0] != '\0' && holder->hold_count == 0)
-        return "the lock is free, and kept for the first in its queue";
-    return "someone else holds the lock";
+        return "the lock is free, and kept for the first place of its queue";
+    return "another holder has the lock";
 }
 
 static void reply_busy(struct lease_request *request, const struct lease_result *result)
@@ -334,11 +334,11 @@ static const char *why_ended(const struct lease_request *request, const char *re
     bool is_known = strcmp(reason, "unknown") != 0;
 
     if (!is_known && token != NULL && token_is_public_id(token))
-        return "no lease of this token is known here: it seems to be a lease_id; the token is "
-               "the UUID that acquired the lease";
+        return "rlockd knows no lease of this token: it looks like a lease_id; the token is "
+               "the UUID with which the lease was acquired";
     if (!is_known)
-        return "no lease of this token is known here: there was none, or it ended long ago";
-    return "this lease has ended, and its token is spent: use a new one";
+        return "rlockd knows no lease of this token: there was none, or it ended long ago";
+    return "this lease has ended, and its token is spent: use a new token";
 }
 
 static void reply_ended(struct lease_request *request, const struct lease_result *result)
@@ -392,8 +392,8 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
     case LEASE_REUSED:
         problem_reply(
             http, PROBLEM_TOKEN_REUSED, NULL,
-            "Lease-Token: was used for another kind, owner or session, or for another "
-            "set of locks: use a new one");
+            "Lease-Token: this token was used for another kind, owner or session, or for "
+            "another set of locks: use a new token");
         return;
     case LEASE_WRONG_KIND:
         problem_reply(http, PROBLEM_WRONG_KIND, blocking_member(request, result),
@@ -401,8 +401,8 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
         return;
     case LEASE_UPGRADE:
         problem_reply(http, PROBLEM_WRONG_KIND, blocking_member(request, result),
-                      "kind: this owner reads under this lock, so it would wait for itself: "
-                      "release the read first");
+                      "kind: this owner holds a read lease of this lock, so it would wait for "
+                      "itself: release the read lease first");
         return;
     case LEASE_FAILED:
         reply_unavailable(http, result->failure);
@@ -422,15 +422,16 @@ void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcom
     switch (outcome) {
     case ACQUIRE_TOO_MANY_WAITERS:
         problem_reply(http, PROBLEM_TOO_MANY_WAITERS, NULL,
-                      "too many requests wait here already");
+                      "too many requests wait at this front end already");
         return;
     case ACQUIRE_MAY_NOT_WAIT:
         problem_reply(http, PROBLEM_LIMIT_REACHED, NULL,
-                      "as many requests of this API token wait as may");
+                      "this API token has as many waiting requests as it may have");
         return;
     case ACQUIRE_DRAINING:
-        problem_reply(http, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
-                      "this server is shutting down: ask again, elsewhere if you can");
+        problem_reply(
+            http, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
+            "this front end is shutting down: repeat the request, best at another one");
         return;
     case ACQUIRE_NOT_EXECUTED:
         reply_unavailable(http, CALL_NOT_EXECUTED);

@@ -57,15 +57,16 @@ bool lease_request_check_slot(struct http_request *http, const char *field,
     case NAMES_FIT:
         return true;
     case NAMES_HAVE_UNMATCHED_BRACES:
-        problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "%s: has braces that are not a pair around some text, and Redis is a "
-                      "cluster: keys of one lock would be in several slots",
-                      field);
+        problem_reply(
+            http, PROBLEM_MALFORMED_REQUEST, NULL,
+            "%s: the name has braces that are not a pair around some text: in a Redis "
+            "Cluster the keys of the lock would be in several slots",
+            field);
         return false;
     case NAMES_ARE_IN_SEVERAL_SLOTS:
         problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "%s: are in several slots, and Redis is a cluster: names that are locked "
-                      "at once need the same {tag}",
+                      "%s: the names are in several slots of the Redis Cluster: names that are "
+                      "locked at once need the same {tag}",
                       field);
         return false;
     }
@@ -79,7 +80,7 @@ bool lease_request_check_name(struct http_request *http, const char *field, cons
     if (!key_is_reserved(context->config->key_prefix, name))
         return lease_request_check_slot(http, field, &name, 1);
     problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
-                  "%s: those that begin with " KEY_PREFIX_OWN " or " KEY_PREFIX_REDISSON
+                  "%s: names that begin with " KEY_PREFIX_OWN " or " KEY_PREFIX_REDISSON
                   ", or look like {name}:timeout or {name}:...:rwlock_timeout:1, are taken by "
                   "keys of locks",
                   field);

@@ -214,5 +214,5 @@ void locks_list(struct http_request *request)
     if (lock_list(context->store, fields.prefix.text, (size_t)fields.limit.value,
                   fields.cursor.text, on_listed, request) != 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "cursor: not one that this server gave");
+                      "cursor: not a next_cursor of this listing");
 }

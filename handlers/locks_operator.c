@@ -40,7 +40,7 @@ static void on_forced(void *arg, const struct force_result *result)
         return;
     case FORCE_STALE:
         problem_reply(request->http, PROBLEM_PRECONDITION_FAILED, NULL,
-                      "If-Match: another grant, or nobody, holds the lock");
+                      "If-Match: the lock is free, or held by another grant");
         return;
     case FORCE_WRONG_KIND:
         problem_reply(request->http, PROBLEM_WRONG_KIND, NULL,

@@ -42,7 +42,7 @@ bool multi_locks_read(struct lease_request *request, const struct field_names *g
     http_log_locks(http, multi_locks_names_json(request->lease.names));
     if (lock_names_duplicate(request->lease.names) != NULL) {
         problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "locks: a name is there more than once");
+                      "locks: a name occurs more than once");
         return false;
     }
     return multi_locks_check_right(http, request->lease.names) &&

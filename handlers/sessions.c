@@ -40,7 +40,8 @@ bool sessions_read_id(struct http_request *request, bool with_token,
     token_session_id(token, id_of_token);
     if (strcmp(id_of_token, session_id) == 0)
         return true;
-    problem_reply(request, PROBLEM_FORBIDDEN, NULL, "Session-Token: is not this session's");
+    problem_reply(request, PROBLEM_FORBIDDEN, NULL,
+                  "Session-Token: this is not the token of this session");
     return false;
 }
 
@@ -58,8 +59,9 @@ void sessions_reply_failure(struct http_request *request, const struct session_v
                       "this session is not open: its leases are released");
         return;
     case SESSION_REUSED:
-        problem_reply(request, PROBLEM_TOKEN_REUSED, NULL,
-                      "Session-Token: has opened a session with another ttl_ms or name");
+        problem_reply(
+            request, PROBLEM_TOKEN_REUSED, NULL,
+            "Session-Token: this token has opened a session with another ttl_ms or name");
         return;
     case SESSION_WAIT_TOO_LONG:
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
@@ -275,7 +277,7 @@ void sessions_list(struct http_request *request)
     if (session_list(context->store, (size_t)fields.limit.value, fields.cursor.text, on_listed,
                      request) != 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "cursor: not one that this server gave");
+                      "cursor: not a next_cursor of this listing");
 }
 
 /* --- end ---------------------------------------------------------------------------------- */

@@ -103,7 +103,8 @@ static int raise_descriptor_limit(struct config *config)
         (rlim_t)config->max_connections + reserve > limit.rlim_cur) {
         config->max_connections = limit.rlim_cur > reserve ? (int)(limit.rlim_cur - reserve)
                                                            : 0;
-        log_write(LOG_LEVEL_WARN, "fewer connections than wanted: the descriptor limit is low",
+        log_write(LOG_LEVEL_WARN,
+                  "fewer connections than configured: the limit of file descriptors is low",
                   json_pack("{s:i}", "max_connections", config->max_connections));
     }
     if (config->max_connections < CONNECTIONS_PER_WORKER_MIN * config->workers)

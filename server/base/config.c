@@ -27,33 +27,38 @@ static const struct setting settings[] = {
      FITTING(0, listen_host), "127.0.0.1:7400",
      "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every address, port 0: any free one"},
     {"redis", "RLOCKD_REDIS", "URL", KIND_TEXT, FIELD(redis_url), FITTING(0, redis_url), "",
-     "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… (TLS),\n"
-     "redis-cluster://HOST[:PORT],HOST[:PORT],… or\n"
-     "unix://[USER:PASSWORD@]/PATH[?db=N];\n"
+     "redis://[USER:PASSWORD@]HOST[:PORT][/DB], a single Redis;\n"
+     "redis-sentinel://[USER:PASSWORD@]HOST[:PORT],…/MASTER[/DB], the hosts are Sentinels;\n"
+     "redis-cluster://[USER:PASSWORD@]HOST[:PORT],…, some nodes of a Redis Cluster;\n"
+     "rediss://…, rediss-sentinel://… and rediss-cluster://…, the same with TLS;\n"
+     "unix://[USER:PASSWORD@]/PATH[?db=N], a single Redis on this machine;\n"
      "empty: an embedded Redis with its data in the data directory"},
     {"redis-user", "RLOCKD_REDIS_USER", "NAME", KIND_TEXT, FIELD(redis_user),
-     FITTING(0, redis_user), "", "the user of Redis, where the URL has none"},
+     FITTING(0, redis_user), "", "the user of Redis, if the URL names none"},
     {"redis-password-file", "RLOCKD_REDIS_PASSWORD_FILE", "FILE", KIND_TEXT,
      FIELD(redis_password_file), FITTING(0, redis_password_file), "",
-     "holds the password for Redis, where the URL has none; read at every connect"},
+     "a file with the password for Redis, if the URL has none; read at every connect"},
     {"redis-sentinel-user", "RLOCKD_REDIS_SENTINEL_USER", "NAME", KIND_TEXT,
      FIELD(redis_sentinel_user), FITTING(0, redis_sentinel_user), "",
      "the user of the Sentinels; empty: the default user"},
     {"redis-sentinel-password-file", "RLOCKD_REDIS_SENTINEL_PASSWORD_FILE", "FILE", KIND_TEXT,
      FIELD(redis_sentinel_password_file), FITTING(0, redis_sentinel_password_file), "",
-     "holds the password for the Sentinels; read at every connect; empty: they need none"},
+     "a file with the password for the Sentinels; read at every connect;\n"
+     "empty: the Sentinels need no password"},
     {"redis-tls-ca", "RLOCKD_REDIS_TLS_CA", "FILE", KIND_TEXT, FIELD(redis_tls_ca),
      FITTING(0, redis_tls_ca), "",
-     "authorities, PEM: Redis needs a certificate that comes from one of them;\n"
-     "read at every connect; empty: those that the system trusts"},
+     "certificate authorities, PEM: one of them must have issued the certificate of Redis;\n"
+     "read at every connect; empty: the authorities that the system trusts"},
     {"redis-tls-cert", "RLOCKD_REDIS_TLS_CERT", "FILE", KIND_TEXT, FIELD(redis_tls_cert),
      FITTING(0, redis_tls_cert), "",
-     "rlockd's certificate for Redis and its chain, PEM; read at every connect; empty: none"},
+     "the certificate that rlockd shows to Redis and its chain, PEM; read at every connect;\n"
+     "empty: none"},
     {"redis-tls-key", "RLOCKD_REDIS_TLS_KEY", "FILE", KIND_TEXT, FIELD(redis_tls_key),
-     FITTING(0, redis_tls_key), "", "the key of that certificate, PEM"},
+     FITTING(0, redis_tls_key), "", "the key of --redis-tls-cert, PEM"},
     {"redis-tls-server-name", "RLOCKD_REDIS_TLS_SERVER_NAME", "NAME", KIND_TEXT,
      FIELD(redis_tls_server_name), FITTING(0, redis_tls_server_name), "",
-     "what Redis' certificate has to be for; empty: the host that is connected to"},
+     "the host name or address that the certificate of Redis must be for;\n"
+     "empty: the host that rlockd connects to"},
     {"data-dir", "RLOCKD_DATA_DIR", "DIR", KIND_TEXT, FIELD(data_dir), FITTING(1, data_dir),
      "./rlockd-data", "where the embedded Redis keeps its data and its socket"},
     {"workers", "RLOCKD_WORKERS", "N", KIND_INT, FIELD(workers), 1, 64, "1",
@@ -69,22 +74,23 @@ static const struct setting settings[] = {
      INT64_C(31536000000), "86400000",
      "how long a lock's last fencing token is remembered; 0: for ever"},
     {"sync-replicas", "RLOCKD_SYNC_REPLICAS", "N", KIND_INT, FIELD(sync_replicas), 0, 16, "0",
-     "how many replicas must have confirmed what was done before a client is told; 0: none"},
+     "how many replicas must confirm a change before the client is answered; 0: none"},
     {"sync-timeout-ms", "RLOCKD_SYNC_TIMEOUT_MS", "N", KIND_INT64, FIELD(sync_timeout_ms), 10,
-     900, "500", "how long they may take; then the answer is 503 not-replicated"},
+     900, "500",
+     "how long the replicas may take to confirm; then the answer is 503 with not-replicated"},
     {"quarantine-ms", "RLOCKD_QUARANTINE_MS", "N", KIND_INT64, FIELD(quarantine_ms), 0,
      INT64_C(86400000), "0",
      "how long no lease is granted after Redis came back as another process, which may have\n"
-     "lost some; 0: not at all"},
+     "lost leases; 0: no quarantine"},
     {"key-prefix", "RLOCKD_KEY_PREFIX", "TEXT", KIND_TEXT, FIELD(key_prefix),
      FITTING(0, key_prefix), "",
      "put before every lock's name in Redis (Redisson's NameMapper)"},
     {"max-connections", "RLOCKD_MAX_CONNECTIONS", "N", KIND_INT, FIELD(max_connections), 16,
      1000000, "10000",
-     "client connections at a time; waiting requests get three quarters of them"},
+     "client connections at a time; waiting requests may use three quarters of them"},
     {"max-connections-per-address", "RLOCKD_MAX_CONNECTIONS_PER_ADDRESS", "N", KIND_INT,
      FIELD(max_connections_per_address), 0, 1000000, "0",
-     "connections of one client address at a time, more are closed; 0: no limit"},
+     "connections of one client address at a time, further ones are closed; 0: no limit"},
     {"api-tokens", "RLOCKD_API_TOKENS", "FILE", KIND_TEXT, FIELD(api_tokens),
      FITTING(0, api_tokens), "",
      "which callers may use the server, by hashes of their tokens; read again at SIGHUP;\n"
@@ -93,10 +99,11 @@ static const struct setting settings[] = {
      "",
      "the server's certificate and its chain, PEM; read again at SIGHUP; empty: plain HTTP"},
     {"tls-key", "RLOCKD_TLS_KEY", "FILE", KIND_TEXT, FIELD(tls_key), FITTING(0, tls_key), "",
-     "the key of the certificate, PEM"},
+     "the key of --tls-cert, PEM; read again at SIGHUP"},
     {"tls-client-ca", "RLOCKD_TLS_CLIENT_CA", "FILE", KIND_TEXT, FIELD(tls_client_ca),
      FITTING(0, tls_client_ca), "",
-     "authorities, PEM: every client needs a certificate that comes from one of them"},
+     "certificate authorities, PEM: every client needs a certificate that one of them has\n"
+     "issued; empty: clients need none"},
     {"trusted-proxies", "RLOCKD_TRUSTED_PROXIES", "LIST", KIND_TEXT, FIELD(trusted_proxies),
      FITTING(0, trusted_proxies), "",
      "proxies whose X-Forwarded-For or Forwarded names the client in the log: addresses or\n"
@@ -106,9 +113,9 @@ static const struct setting settings[] = {
      "web pages that may use the API: origins such as https://example.com, with commas\n"
      "between them, or *; empty: none"},
     {"drain-delay-ms", "RLOCKD_DRAIN_DELAY_MS", "N", KIND_INT64, FIELD(drain_delay_ms), 0,
-     600000, "0", "how long requests are still served after SIGTERM, while /readyz says 503"},
+     600000, "0", "how long requests are still served after SIGTERM, while /readyz is 503"},
     {"log-level", "RLOCKD_LOG_LEVEL", "LEVEL", KIND_LEVEL, FIELD(log_level), 0, 0, "info",
-     "the least level that is logged: debug, info, warn or error"},
+     "the lowest level that is logged: debug, info, warn or error"},
 };
 
 enum { SETTING_COUNT = sizeof(settings) / sizeof(settings[0]) };
@@ -362,7 +369,7 @@ void config_help(FILE *out)
         "Usage: rlockd [FLAG VALUE]...\n"
         "Locks, semaphores and latches over HTTP, kept in Redis. Each setting has a flag and\n"
         "an environment variable; the flag wins. A password in --redis shows in process\n"
-        "listings, in RLOCKD_REDIS not.\n"
+        "listings: use RLOCKD_REDIS or --redis-password-file instead.\n"
         "\n",
         out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {

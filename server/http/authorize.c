@@ -33,7 +33,7 @@ bool http_authenticate(struct http_request *request, const struct route *route)
     }
     if (!auth_count_request(request->caller, request->received_ns)) {
         problem_reply(request, PROBLEM_LIMIT_REACHED, NULL,
-                      "this API token has made as many requests a second as it may");
+                      "this API token has used up its requests of this second");
         return false;
     }
     return true;

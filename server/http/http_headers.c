@@ -176,7 +176,7 @@ static bool refuse_framing(struct http_request *request, const struct header_sca
     if (scan->transfer_encodings > 1 ||
         (scan->transfer_encodings == 1 && strcasecmp(scan->transfer_encoding, "chunked") != 0))
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Transfer-Encoding: only `chunked`, once, is taken");
+                      "Transfer-Encoding: only chunked is accepted, and only once");
     else if (scan->transfer_encodings == 1 && scan->content_lengths > 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "Content-Length: not together with Transfer-Encoding");
@@ -185,7 +185,7 @@ static bool refuse_framing(struct http_request *request, const struct header_sca
                       "Transfer-Encoding is part of HTTP/1.1 only: send a Content-Length");
     else if (scan->content_lengths > 1)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Content-Length is there more than once");
+                      "Content-Length occurs more than once");
     else if (scan->content_length != NULL && !text_parse_int64(scan->content_length, &body_len))
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "Content-Length is not a number");
@@ -211,7 +211,7 @@ static bool refuse_head(struct http_request *request, const struct header_scan *
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "one of the headers is not well-formed");
     else if (scan->repeated != NULL)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL, "%s is there more than once",
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL, "%s occurs more than once",
                       scan->repeated);
     else if (request->headers[HTTP_HOST] == NULL && strcmp(version, "HTTP/1.0") != 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,

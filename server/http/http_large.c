@@ -29,7 +29,7 @@ static void refuse(struct http_request *request)
 {
     metrics_add(request->server->options.metrics, METRIC_REFUSED_LARGE, 1);
     problem_reply(request, PROBLEM_LIMIT_REACHED, NULL,
-                  "too many listings and other large answers are under way here");
+                  "too many listings and other large answers are under way on this front end");
 }
 
 bool http_large_begin_listing(struct http_request *request)

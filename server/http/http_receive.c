@@ -34,7 +34,7 @@ bool http_take_body(struct http_request *request, const char *data, size_t *len)
     size_t total = request->body_len + *len;
 
     if (total > HTTP_BODY_MAX + BODY_FORGOTTEN_MAX) {
-        log_write(LOG_LEVEL_INFO, "connection closed: the body goes on and on", NULL);
+        log_write(LOG_LEVEL_INFO, "connection closed: the body is far too long", NULL);
         return false;
     }
     if (total <= HTTP_BODY_MAX) {
@@ -108,13 +108,13 @@ static const char *not_found_hint(const struct http_options *options, const char
 
     free(shorter);
     if (is_slash_too_many)
-        return ": without the slash at its end there is";
+        return ": remove the slash at the end of the path";
     if (strncmp(path, locks, sizeof(locks) - 1) == 0)
         return ": a slash in a name is written %2F";
-    return ": /openapi.yaml says what there is";
+    return ": /openapi.yaml lists all resources";
 }
 
-/* A whole request is there: hand it to its handler. */
+/* Called when a request has arrived as a whole: hands it to its handler. */
 void http_dispatch(struct http_request *request)
 {
     const struct http_options *options = &request->server->options;
@@ -138,8 +138,8 @@ void http_dispatch(struct http_request *request)
             return;
         }
         http_reply_header(request, "Allow", match.allow);
-        problem_reply(request, PROBLEM_METHOD_NOT_ALLOWED, NULL, "this resource takes %s",
-                      match.allow);
+        problem_reply(request, PROBLEM_METHOD_NOT_ALLOWED, NULL,
+                      "this resource has the methods %s", match.allow);
         return;
     case ROUTE_FOUND:
         break;

@@ -415,10 +415,10 @@ bool request_wait_at_most(struct http_request *request, const struct field_integ
 {
     if (field->given && field->value > max)
         return REFUSE(request,
-                      "%s: more than %" PRId64
-                      ", which this server allows: to wait longer, ask "
-                      "again with the same token or key",
-                      "wait_ms", max);
+                      "wait_ms: more than %" PRId64
+                      ", the longest wait of this server: to wait "
+                      "longer, repeat the request with the same token or key",
+                      max);
     return true;
 }
 

@@ -195,7 +195,7 @@ void redis_link_connect(struct redis_link *link)
 const char *redis_link_late_reason(const struct redis_link *link)
 {
     if (link->context == NULL)
-        return "nobody knows the name of Redis' host in time";
+        return "the host name of Redis was not resolved in time";
     if (link->tls != NULL && !link->is_secure)
         return "Redis does not answer the TLS handshake: does it speak TLS on this port?";
     return link->calls != NULL ? "Redis does not answer" : "Redis cannot be reached";

@@ -178,10 +178,10 @@ static void test_details_that_help(struct world *w)
     } rows[] = {
         {"GET", "/v1/locks/orders/42", "a slash in a name is written %2F"},
         {"PUT", "/v1/locks/orders/42", "a slash in a name is written %2F"},
-        {"GET", "/v1/locks/orders/", "without the slash at its end there is"},
-        {"GET", "/version/", "without the slash at its end there is"},
-        {"GET", "/v1/lock/x", "/openapi.yaml says what there is"},
-        {"GET", "/health", "/openapi.yaml says what there is"},
+        {"GET", "/v1/locks/orders/", "remove the slash at the end of the path"},
+        {"GET", "/version/", "remove the slash at the end of the path"},
+        {"GET", "/v1/lock/x", "/openapi.yaml lists all resources"},
+        {"GET", "/health", "/openapi.yaml lists all resources"},
         {"PUT", "/v1/locks/x",
          "Lease-Token: this request needs the header: a UUID that you make"},
         {"DELETE", "/v1/sessions/5f1d2b54-e2f8-4d2c-8d5f-2f0c5b0f7a11",
@@ -189,7 +189,7 @@ static void test_details_that_help(struct world *w)
         {"POST", "/v1/locks/x?ttl=1",
          "ttl: there is no such field here: there are wait_ms, ttl_ms"},
         {"POST", "/v1/locks/x?ttl_ms=30", "from 100 to 86400000 milliseconds"},
-        {"POST", "/v1/locks/x?wait_ms=120000", "to wait longer, ask again with the same token"},
+        {"POST", "/v1/locks/x?wait_ms=120000", "repeat the request with the same token"},
         {"GET", "/livez?x=1", "there is no such field here: none is taken"},
     };
     const char *token = token_new(w), *first = token_new(w);
@@ -204,21 +204,21 @@ static void test_details_that_help(struct world *w)
     /* PATCH spends no token. */
     r = lock_renew(w->a, "helps", token, NULL);
     expect_problem(r, 410, "lease-ended");
-    expect_detail(r, "no lease of this token is known here");
+    expect_detail(r, "rlockd knows no lease of this token");
     r = lock_put(w->a, "helps", token, NULL);
     expect_status(r, 201);
     r = lock_release(w->a, "helps", reply_str(r, "lease_id"));
     expect_problem(r, 410, "lease-ended");
-    expect_detail(r, "it seems to be a lease_id");
+    expect_detail(r, "it looks like a lease_id");
     expect_status(lock_release(w->a, "helps", token), 200);
     expect_detail(lock_put(w->a, "helps", token, NULL), "its token is spent");
     /* Kept for whoever waited first. */
     expect_status(lock_put(w->a, "queue", first, "kind=fair"), 201);
     expect_detail(lock_put(w->a, "queue", token_new(w), "kind=fair&wait_ms=50"),
-                  "someone else");
+                  "another holder");
     expect_status(lock_release(w->a, "queue", first), 200);
     expect_detail(lock_put(w->a, "queue", token_new(w), "kind=fair"),
-                  "free, and kept for the first in its queue");
+                  "free, and kept for the first place of its queue");
 }
 
 static void check_allow(struct world *w, const struct reply *r, const char *const *methods)

@@ -41,11 +41,11 @@ REFUSED = [
     # "Only with a header" cannot be said of a member of a body.
     (r"owner: only with a session", lambda case: header(case, "Session-Token") is None),
     # A cursor is opaque, and only those that the server gave are good.
-    (r"cursor: not one that this server gave", lambda case: True),
+    (r"cursor: not a next_cursor of this listing", lambda case: True),
     # A second enumeration of kinds would clash with the first in clients in Go.
     (r"kind: several locks at once", lambda case: case.body["kind"] == "fair"),
     # These names are reserved: a look-ahead again.
-    (r"name: those that begin with|locks: those that begin with", lambda case: True),
+    (r"name: names that begin with|locks: names that begin with", lambda case: True),
     # UTF-8 bytes are limited, and JSON Schema counts characters.
     (r"(name|note|prefix|locks): .*bytes", lambda case: True),
 ]
