@@ -4,8 +4,10 @@
 # embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
 # embed.sh cluster-text FILE.lua: as it is sent to a cluster
+# embed.sh readable FILE.lua, cluster-readable: the same lines before names are shortened
 #
-# What is sent is the script without comments and indentation, and this:
+# What is sent is the script without comments and indentation, its locals with short names
+# (shorten.awk), and this:
 #
 #   first             the line $SCRIPT_HEAD, if that is set
 #   then              local call, try = redis.call, redis.pcall
@@ -24,9 +26,23 @@ export LC_ALL
 
 here=$(dirname "$0")
 
-expand() {
+SIZE_MAX=22000
+
+readable() {
     [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
-    awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -f "$here/link.awk"
+    awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -f "$here/lexer.awk" \
+        -f "$here/link.awk"
+}
+
+# The script in the file $whole.
+expand() {
+    readable "$1" > "$whole.readable"
+    awk -f "$here/lexer.awk" -f "$here/shorten.awk" "$whole.readable" > "$whole"
+    size=$(wc -c < "$whole")
+    [ "$size" -le "$SIZE_MAX" ] || {
+        echo "$1: $size bytes as sent (at most $SIZE_MAX)" >&2
+        exit 1
+    }
 }
 
 # The enum constants of the words that follow a script's `-- KEYS` or `-- ARGV`.
@@ -47,9 +63,7 @@ enums() {
 }
 
 row() {
-    whole=$(mktemp)
-    trap 'rm -f "$whole"' EXIT
-    expand "$1" > "$whole"
+    expand "$1"
     if [ -n "$(tail -c 1 "$1")" ] || grep -q "$(printf '\r')" "$whole"; then
         echo "$1: must end in a newline and hold no carriage return" >&2
         exit 1
@@ -57,19 +71,21 @@ row() {
     sha1=$(sha1sum < "$whole")
     printf '{"%s", "%s",\n' "$(basename "$1" .lua)" "${sha1%% *}"
     sed -e 's/[\\"?]/\\&/g' -e 's/.*/ "&\\n"/' "$whole"
-    printf ' , %d},\n' "$(wc -c < "$whole")"
-    rm -f "$whole"
+    printf ' , %d},\n' "$size"
 }
 
 form=${1#cluster-}
 cluster=
 [ "$form" = "$1" ] || cluster=1
 shift
+whole=$(mktemp)
+trap 'rm -f "$whole" "$whole.readable"' EXIT
 [ "$form" != enums ] || echo "/* Positions of KEYS and ARGV, from the scripts' first lines. */"
 for file in "$@"; do
     case $form in
         rows) row "$file" ;;
         enums) enums "$file" ;;
-        text) expand "$file" ;;
+        text) expand "$file" && cat "$whole" ;;
+        readable) readable "$file" ;;
     esac
 done

@@ -1,10 +1,16 @@
 # link.awk -v lib=FOLDER -v file=FILE.lua [-v cluster=1]: the text of one script as embed.sh
-# says. Of a module only what the script can reach is put in: a function is reached by its name
-# from a text of its module that is reached, and an entry of the module's table by `.name` from
-# any such text.
+# says; needs lexer.awk. Of a module only what the script can reach is put in:
 #
-# A module is written for that: `local function name(` and its `end` begin a line, or are on one
-# line, and so do `return {` and its `}`, with entries `name = value` separated by commas.
+#   lib.NAME.entry     one entry of the table that the module NAME returns
+#   alias.entry        the same, after `local alias = lib.NAME` in the same file
+#   lib[name].entry    that entry of each module in the script's line `-- modules NAME...`; also
+#                      after `local alias = lib[name]`
+#   lib.NAME, alias    in any other place: the whole module
+#   name               a function or a local of the module itself
+#
+# A module is written for that. It has functions, `local function name(` and its `end` at the
+# beginning of a line, or all on one line; locals, whose further lines are indented; and at its end
+# `return {` and `}`, with entries `name = value` separated by commas.
 
 function fail(why) {
     print file ": " why > "/dev/stderr"
@@ -12,100 +18,199 @@ function fail(why) {
     exit 1
 }
 
-# A line without indentation and comment; a comment begins with "--" outside a string.
-function strip(line,   at, quote, char) {
+# A line without indentation and comment.
+function strip(line) {
+    lex(line, line_word, line_sort)
+    line = substr(line, 1, lex_end)
     sub(/^ +/, "", line)
-    for (at = 1; at <= length(line); at++) {
-        char = substr(line, at, 1)
-        if (quote != "") {
-            if (char == "\\") at++
-            else if (char == quote) quote = ""
-        } else if (char == "\"" || char == "'") quote = char
-        else if (substr(line, at, 2) == "--") line = substr(line, 1, at - 1)
-        else if (substr(line, at, 2) == "[[") fail("no long strings")
-    }
-    sub(/ +$/, "", line)
     return line
 }
 
-# Cuts a module into chunks: its functions, and all else between them; and its table's entries.
-function load(module,   path, line, got, chunk, kind, table_text, n, i, part, entry) {
+# Adds a chunk to a module: a function, or one or several locals.
+function add_chunk(module, names, code,   i, n, name) {
+    text[++chunks] = code "\n"
+    n = split(names, name, /, */)
+    for (i = 1; i <= n; i++) chunk_of[module, name[i]] = chunks
+    if (n == 1 && match(code, / = lib\.[a-z_]+$/))
+        alias[module, names] = substr(code, RSTART + 7)
+}
+
+# Adds the locals of a statement, each as a chunk of its own where each has a value of its own.
+function add_locals(module, code,   at, names, values, n, name, value, i) {
+    at = index(code, " = ")
+    if (at == 0) fail("a local without a value in " module ": " code)
+    names = substr(code, 7, at - 7)
+    values = substr(code, at + 3)
+    n = split(names, name, /, */)
+    if (n == 1 || n != split(values, value, /, */) || values ~ /[({[]/) {
+        add_chunk(module, names, code)
+        return
+    }
+    for (i = 1; i <= n; i++) add_chunk(module, name[i], "local " name[i] " = " value[i])
+}
+
+function load(module,   path, line, got, code, kind, name, table_text, n, i, part, entry) {
     if (module in first) return
     path = lib "/" module ".lua"
     order[++modules] = module
-    first[module] = chunk = ++chunks
+    first[module] = chunks + 1
     while ((got = (getline line < path)) > 0) {
-        if (kind == "table" || line ~ /^return \{/) {
-            table_text = table_text " " strip(line)
-            kind = "table"
-            continue
-        }
-        if (line ~ /^local function /) {
-            chunk = ++chunks
-            split(line, part, /[ (]/)
-            name_of[chunk] = part[3]
-            chunk_of[module, part[3]] = chunk
-            kind = line ~ / end$/ ? "line" : "function"
-        }
-        line_text = strip(line)
-        if (line_text != "") text[chunk] = text[chunk] line_text "\n"
-        if (kind == "line" || (kind == "function" && line == "end")) {
+        if (kind == "locals" && line !~ /^ /) {
+            add_locals(module, code)
             kind = ""
-            chunk = ++chunks
+        }
+        if (strip(line) == "") continue
+        if (kind == "") {
+            code = ""
+            if (line ~ /^return \{/) kind = "table"
+            else if (line ~ /^local function /) kind = "function"
+            else if (line ~ /^local /) kind = "locals"
+            else fail("neither function nor local in " path ": " line)
+            split(line, part, /[ (]/)
+            name = part[3]
+        }
+        code = code (code == "" ? "" : kind == "table" ? " " : "\n") strip(line)
+        if (kind == "table") table_text = code
+        if (kind == "function" && (line == "end" || (line ~ /^local .* end$/))) {
+            add_chunk(module, name, code)
+            kind = ""
         }
     }
     if (got < 0) fail("no " path)
+    if (kind != "table") fail("no table at the end of " path)
     close(path)
     last[module] = chunks
-    gsub(/^ *return \{|\} *$/, "", table_text)
+    gsub(/^return \{|\} *$/, "", table_text)
     n = split(table_text, entry, ",")
     for (i = 1; i <= n; i++) {
         split(entry[i], part, " = ")
         gsub(/ /, "", part[1])
         entry_name[module, i] = part[1]
-        entry_value[module, i] = part[2]
+        entry_value[module, part[1]] = part[2]
     }
     entries[module] = n
-    for (i = first[module]; i <= chunks; i++)
-        if (!(i in name_of)) reach(module, i)
-    for (i = 1; i <= n; i++)
-        if (entry_name[module, i] in wanted) reach_text(module, entry_value[module, i])
 }
 
-function reach(module, chunk) {
+function want(module, name) {
+    load(module)
+    if ((module, name) in wanted) return
+    if (!((module, name) in entry_value)) fail("lib." module " has no " name)
+    wanted[module, name] = 1
+    reach_text(module, entry_value[module, name])
+}
+
+function want_all(module,   i) {
+    load(module)
+    for (i = 1; i <= entries[module]; i++) want(module, entry_name[module, i])
+}
+
+# Wants an entry of each module that the script's line `-- modules` names, where it has one.
+function want_given(name,   i) {
+    for (i = 1; i <= given_count; i++) {
+        load(given[i])
+        if ((given[i], name) in entry_value) want(given[i], name)
+    }
+}
+
+function reach(chunk, module) {
     if (chunk in reached) return
     reached[chunk] = 1
     reach_text(module, text[chunk])
 }
 
-function want(name,   i, j) {
-    if (name in wanted) return
-    wanted[name] = 1
-    for (i = 1; i <= modules; i++)
-        for (j = 1; j <= entries[order[i]]; j++)
-            if (entry_name[order[i], j] == name) reach_text(order[i], entry_value[order[i], j])
+# The tokens of a text in tokens[number, 1..n], "\n" for the end of a line.
+function take_tokens(code, number,   line, lines, i, j, n, count) {
+    lines = split(code, line, "\n")
+    for (i = 1; i <= lines; i++) {
+        count = lex(line[i], line_word, line_sort)
+        for (j = 1; j <= count; j++)
+            tokens[number, ++n] = line_sort[j] == "string" ? "''" : line_word[j]
+        tokens[number, ++n] = "\n"
+    }
+    return n
 }
 
-function reach_text(module, code,   word, before) {
-    while (match(code, /\.?[A-Za-z_][A-Za-z_0-9]*/)) {
-        word = substr(code, RSTART, RLENGTH)
-        code = substr(code, RSTART + RLENGTH)
-        if (word ~ /^\./) {
-            word = substr(word, 2)
-            if (before == "lib") load(word)
-            else want(word)
-        } else if ((module, word) in chunk_of) reach(module, chunk_of[module, word])
-        before = word
+# The token after the bracket that closes the one at `i`.
+function after_bracket(t, i,   depth) {
+    do {
+        if (tokens[t, i] ~ /^[[({]$/) depth++
+        else if (tokens[t, i] ~ /^[])}]$/) depth--
+        i++
+    } while (depth > 0)
+    return i
+}
+
+# `local a, b = lib.x, lib[y]`: what the names stand for. `at`: of the first name.
+function note_aliases(module, t, at,   names, i, name, value) {
+    for (i = at; tokens[t, i] ~ /^[a-z_]+$/; i += 2) {
+        name[++names] = tokens[t, i]
+        if (tokens[t, i + 1] != ",") break
+    }
+    if (tokens[t, ++i] != "=") return
+    for (at = 1; at <= names; at++) {
+        value = ""
+        if (tokens[t, ++i] == "lib" && tokens[t, i + 1] == ".") {
+            value = tokens[t, i + 2]
+            i += 3
+        } else if (tokens[t, i] == "lib" && tokens[t, i + 1] == "[") {
+            value = "[]"
+            i = after_bracket(t, i + 1)
+        }
+        if (value != "" && tokens[t, i] ~ /^[,\n]$/) alias[module, name[at]] = value
+        while (tokens[t, i] !~ /^[,\n]$/)
+            i = tokens[t, i] ~ /^[[({]$/ ? after_bracket(t, i) : i + 1
+        if (tokens[t, i] == "\n") return
     }
 }
 
-function put_module(module,   i, list) {
+function reach_text(module, code,   t, n, i, token, value, next_at) {
+    t = ++texts
+    n = take_tokens(code, t)
+    for (i = 1; i <= n; i++) {
+        token = tokens[t, i]
+        if (token == "local") {
+            note_aliases(module, t, i + 1)
+            continue
+        }
+        if (token !~ /^[A-Za-z_]/ || tokens[t, i - 1] == ".") continue
+        value = ""
+        next_at = i + 1
+        if (token == "lib" && tokens[t, i + 1] == ".") {
+            value = tokens[t, i + 2]
+            next_at = i + 3
+        } else if (token == "lib" && tokens[t, i + 1] == "[") {
+            value = "[]"
+            next_at = after_bracket(t, i + 1)
+        } else if ((module, token) in alias) {
+            value = alias[module, token]
+        }
+        if ((module, token) in chunk_of) reach(chunk_of[module, token], module)
+        if (value == "") continue
+        if (tokens[t, next_at] == ".") {
+            if (value == "[]") want_given(tokens[t, next_at + 1])
+            else want(value, tokens[t, next_at + 1])
+        } else if (value != "[]" && !is_declared(module, t, i, next_at)) {
+            want_all(value)
+        }
+    }
+}
+
+# Whether a module's name in a text only gives the module another name.
+function is_declared(module, t, i, next_at) {
+    if (tokens[t, i] == "lib")
+        return tokens[t, next_at] ~ /^[,\n]$/ && tokens[t, i - 1] ~ /^[=,]$/
+    while (tokens[t, i - 1] == ",") i -= 2
+    return tokens[t, i - 1] == "local"
+}
+
+function put_module(module,   i, list, name) {
     for (i = first[module]; i <= last[module]; i++)
         if (i in reached) printf "%s", text[i]
-    for (i = 1; i <= entries[module]; i++)
-        if (entry_name[module, i] in wanted)
-            list = list (list == "" ? "" : ", ") entry_name[module, i] " = " \
-                entry_value[module, i]
+    for (i = 1; i <= entries[module]; i++) {
+        name = entry_name[module, i]
+        if ((module, name) in wanted)
+            list = list (list == "" ? "" : ", ") name " = " entry_value[module, name]
+    }
     print "return {" list "}"
 }
 

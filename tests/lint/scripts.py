@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the Lua scripts as they are sent to Redis: syntax, globals, sizes, arguments, keys."""
+"""Reads the Lua scripts as they are sent to Redis: syntax, globals, names, arguments, keys."""
 import re
 import subprocess
 import sys
@@ -7,15 +7,27 @@ import tempfile
 from pathlib import Path
 
 SCRIPTS = Path("storage/scripts")
+EMBED = str(SCRIPTS / "embed.sh")
 GLOBALS = """KEYS ARGV redis string table math ipairs pairs pcall tonumber tostring type unpack
              setmetatable""".split()
 LOCALS_MAX = 100
-SIZE_MAX = 16 * 1024
-# Larger than that: whatever may stand in a lock's place, and its holder's record, is read in
-# the script of one lease, and of all kinds of leases in those that visit a lease.
-LARGE = {"acquire": 23, "fair_acquire": 28, "rw_acquire": 31, "set_acquire": 32,
-         "release": 22, "renew": 24, "withdraw": 20, "look": 17, "force_unlock": 20,
-         "lease_claim": 21, "lease_end": 21, "lease_watch": 23}
+
+# What shorten.awk must keep as it is, and what it must refuse.
+SHORTENED = r"""
+local first, second = {first = 1, [2] = 'first -- no comment', second = {first = 3}}, "it's \" -- '"
+local function sum(first, ...) -- a comment: 'not closed
+  local second, rest = - -first, {...}
+  for i, first in ipairs(rest) do second = second + first * 2 ^ i end
+  repeat local first = second - 1; second = first until first < 0x1F
+  return {first = first, second, sum = sum, f = function(second) local a, b = second, 1
+    b = a return b end}, second..first..1 ..'' , #rest, not rest
+end
+first.second.first = sum(first.first, [1] == nil)
+if first ~= second and type(second) == 'string' then return (sum(1, 2)) end
+return first['second'].first >= 1e-3, function() return sum end
+""".replace("[1] == nil", "second == nil")
+REFUSED = ["local string = 1\nreturn string", "local text = [[\n]]", "--[[ of\nlines ]]",
+           "local a = {}\nfunction a:b() end", "return 'not closed", "if a then", "return $"]
 
 # What rlockd asks for outside of scripts.
 OTHER_COMMANDS = set("client|id client|kill client|setname cluster|info eval evalsha info ping "
@@ -45,9 +57,41 @@ def check_text(path, text):
     most = max(int(n) for n in re.findall(r"(\d+) locals?,", listing))
     if most >= LOCALS_MAX:
         problems.append(f"{path}: a function of {most} locals (fewer than {LOCALS_MAX})")
-    limit = LARGE.get(path.stem, 0) * 1024 or SIZE_MAX
-    if len(text) > limit:
-        problems.append(f"{path}: {len(text)} bytes as sent (at most {limit})")
+
+
+def bytes_of(text):
+    """What Lua makes of a text, without the names of its locals."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file, \
+            tempfile.NamedTemporaryFile("rb", suffix=".luac") as out:
+        file.write(text)
+        file.flush()
+        status, problem = run("luac5.1", "-s", "-o", out.name, file.name)
+        return problem if status else out.read()
+
+
+def check_names(path, form, sent):
+    """Short names of locals are all that tells what is sent from the readable text."""
+    _, readable = run("sh", EMBED, f"{form}readable", str(path))
+    if bytes_of(readable) != bytes_of(sent):
+        problems.append(f"{path}: short names change what the {form or 'plain '}script does")
+
+
+def shorten(text):
+    done = subprocess.run(["awk", "-f", SCRIPTS / "lexer.awk", "-f", SCRIPTS / "shorten.awk"],
+                          input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    return done.returncode, done.stdout
+
+
+def check_shortening():
+    status, short = shorten(SHORTENED)
+    if status or bytes_of(short) != bytes_of(SHORTENED) or not isinstance(bytes_of(short), bytes):
+        problems.append(f"shorten.awk changes what a script does:\n{short}")
+    if short.count("\n") != SHORTENED.count("\n"):
+        problems.append("shorten.awk changes the number of lines")
+    for text in REFUSED:
+        if shorten(text)[0] == 0:
+            problems.append(f"shorten.awk takes: {text!r}")
 
 
 def check_arguments(path):
@@ -96,12 +140,15 @@ def check_permissions():
 
 
 for script in sorted(SCRIPTS.glob("*.lua")):
-    failed, sent = run("sh", str(SCRIPTS / "embed.sh"), "text", str(script))
-    if failed:
-        problems.append(sent.strip())
-        continue
-    check_text(script, sent)
+    for form in ("", "cluster-"):
+        failed, sent = run("sh", EMBED, f"{form}text", str(script))
+        if failed:
+            problems.append(sent.strip())
+            continue
+        check_text(script, sent)
+        check_names(script, form, sent)
     check_arguments(script)
+check_shortening()
 check_keys()
 check_permissions()
 
