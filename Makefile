@@ -183,7 +183,7 @@ $(BUILD)/slots/script.o: storage/redis/script.c $(GEN)/slots/scripts.inc $(BUILD
 	@$(COMPILE) -I$(GEN)/slots $(CPPFLAGS) -c -o $@ $<
 
 
-# The product's own hiredis calls, clock and random bytes come to tests/sim/sockets.c; what
+# The product's own hiredis calls, clock and random bytes come to tests/sim/wraps.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
 # in can be led elsewhere.
 SIM_WRAPS := socket connect read write close fcntl getsockopt clock_gettime getrandom
