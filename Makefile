@@ -49,7 +49,7 @@ TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
 comma := ,
 
 GEN   := build/gen
-BUILD := build$(if $(FUZZING),/fuzz,$(if $(SANITIZE),/sanitize))
+BUILD := build$(if $(FUZZING),/fuzz,$(if $(COVERAGE),/coverage,$(if $(SANITIZE),/sanitize)))
 
 # ---- what is compiled, and how
 
@@ -71,11 +71,15 @@ ifdef FUZZING
 SANITIZERS := -O1 -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all \
               -fno-omit-frame-pointer -DSANITIZED
 endif
+# Without assertions, for a branch that ends the process is none that a run should take.
+ifdef COVERAGE
+SANITIZERS := -O0 --coverage -DNDEBUG -Wno-unused -Wno-unused-parameter
+endif
 # Hardening, as far as the compiler at hand has it: an overflow ends the process. Level 3 of the
 # checked string functions needs gcc 12 or clang 9, optimisation, and glibc 2.34.
 knows = $(shell printf '\043include <string.h>\nint main(void) { return 0; }\n' | \
     $(CC) $(CFLAGS) -Werror $1 -x c -o /dev/null - 2>/dev/null && echo '$1')
-ifeq ($(SANITIZE)$(FUZZING),)
+ifeq ($(SANITIZE)$(FUZZING)$(COVERAGE),)
 FORTIFIED := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE
 HARDENING := $(or $(call knows,$(FORTIFIED)=3),$(call knows,$(FORTIFIED)=2)) \
              $(call knows,-fstack-protector-strong) $(call knows,-fstack-clash-protection) \
@@ -118,7 +122,7 @@ FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls test-proxies \
         test-programs interop valgrind lint format docker-test install clients clients-fast \
-        lint-openapi schemathesis bench bench-programs budgets faults mutants sim sim-compare \
+        lint-openapi schemathesis bench bench-programs budgets faults mutants sim sim-compare sim-coverage \
         fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
@@ -179,7 +183,7 @@ $(BUILD)/slots/script.o: storage/redis/script.c $(GEN)/slots/scripts.inc $(BUILD
 	@$(COMPILE) -I$(GEN)/slots $(CPPFLAGS) -c -o $@ $<
 
 
-# The product's own hiredis calls, clock and random bytes come to tests/sim/sockets.c; what
+# The product's own hiredis calls, clock and random bytes come to tests/sim/wraps.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
 # in can be led elsewhere.
 SIM_WRAPS := socket connect read write close fcntl getsockopt clock_gettime getrandom
@@ -359,6 +363,12 @@ sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100
 	@tests/packages.sh $(SIM_PACKAGES) python3
 	@$(MAKE) $(SUBMAKE) $(SIM)
 	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) $(if $(ONLY),--only $(ONLY))
+
+sim-coverage: ## which branches of the code that waits the simulation takes; SEEDS=60 SEED=1
+	@tests/packages.sh $(SIM_PACKAGES) python3
+	@$(MAKE) $(SUBMAKE) COVERAGE=1 build/coverage/tests/sim/sim
+	@/usr/bin/python3 tests/sim/coverage.py build/coverage --seeds $(or $(SEEDS),60) \
+	    --seed $(or $(SEED),1) --jobs $(or $(JOBS),$(shell nproc))
 
 sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7
 	@tests/packages.sh $(SIM_PACKAGES)

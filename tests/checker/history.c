@@ -232,6 +232,7 @@ static bool read_fault(struct history *history, json_t *line, size_t number)
     fault->front = number_of(line, "front", -1);
     fault->effect = number_of(line, "effect", 0);
     fault->loses_data = flag_of(line, "loses_data");
+    fault->undoes_until = number_of(line, "undoes_until", 0);
     list_add(&history->faults, fault);
     return fault->kind && fault->t_begin >= 0 && fault->t_end >= fault->t_begin;
 }
@@ -396,6 +397,16 @@ bool history_lost_data(const struct history *history, int64_t from, int64_t to)
     for (size_t i = 0; i < history->faults.count; i++) {
         const struct fault *fault = history->faults.at[i];
         if (fault->loses_data && fault->t_begin < to && fault->t_end > from)
+            return true;
+    }
+    return false;
+}
+
+bool history_is_undone(const struct history *history, int64_t from, int64_t to)
+{
+    for (size_t i = 0; i < history->faults.count; i++) {
+        const struct fault *fault = history->faults.at[i];
+        if (fault->t_begin < to && fault->undoes_until > from)
             return true;
     }
     return false;

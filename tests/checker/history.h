@@ -70,6 +70,7 @@ struct fault {
     size_t line;
     const char *kind, *scope;
     int64_t t_begin, t_end, front, effect;
+    int64_t undoes_until; /* what was done since `t_begin` is undone; 0: nothing is */
     bool loses_data;
 };
 
@@ -159,5 +160,8 @@ bool history_is_troubled(const struct history *history, int64_t from, int64_t to
 bool history_is_front_troubled(const struct history *history, int64_t front, int64_t from,
                                int64_t to, int64_t after);
 bool history_lost_data(const struct history *history, int64_t from, int64_t to);
+/* Whether Redis came back with older data, so that what was done between two moments may be as
+ * if it had never been done. */
+bool history_is_undone(const struct history *history, int64_t from, int64_t to);
 
 #endif

@@ -41,7 +41,8 @@ static int64_t told_end(const struct op *op, int64_t remaining_ms)
     return op->t_inv + remaining_ms * NS_PER_MS - SKEW_NS;
 }
 
-static void derive_session(struct session *session, const struct bounds *bounds)
+static void derive_session(const struct history *history, struct session *session,
+                           const struct bounds *bounds)
 {
     int64_t cut = FOR_EVER, ttl = 0;
 
@@ -55,9 +56,10 @@ static void derive_session(struct session *session, const struct bounds *bounds)
             cut = least(cut, op->t_inv);
         bool says_ended = op->outcome == OUTCOME_ENDED ||
                           (op->verb == OP_SESSION_END && op->outcome == OUTCOME_OK);
-        if (op->verb == OP_SESSION_END && op->outcome == OUTCOME_OK)
+        bool is_undone = history_is_undone(history, op->t_inv, op->t_ret);
+        if (op->verb == OP_SESSION_END && op->outcome == OUTCOME_OK && !is_undone)
             session->released_at = least(session->released_at, op->t_ret);
-        if (says_ended)
+        if (says_ended && !is_undone)
             session->ended_at = least(session->ended_at, op->t_ret);
         else if (op->verb != OP_SESSION_END && may_have_run(op))
             session->maybe_to = most(
@@ -257,7 +259,8 @@ static void derive_possible(const struct history *history, const struct bounds *
     }
     for (size_t i = 0; i < lease->ops.count; i++) {
         const struct op *op = lease->ops.at[i];
-        if (is_over(op, place_to > 0) && op->t_ret < lease->maybe_to) {
+        if (is_over(op, place_to > 0) && op->t_ret < lease->maybe_to &&
+            !history_is_undone(history, op->t_inv, op->t_ret)) {
             lease->maybe_to = op->t_ret;
             lease->expires = op->outcome == OUTCOME_ENDED;
         }
@@ -281,7 +284,7 @@ static void find_split(const struct history *history, struct lease *lease)
 void derive_holds(struct history *history, const struct bounds *bounds)
 {
     for (struct session *session = history->sessions; session; session = session->hh.next)
-        derive_session(session, bounds);
+        derive_session(history, session, bounds);
     for (struct lease *lease = history->leases; lease; lease = lease->hh.next) {
         struct session *session = history_session(history, lease->first->session);
         derive_told(lease);

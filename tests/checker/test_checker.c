@@ -45,6 +45,7 @@
 #define FAULT(kind, from, to, effect, ...)                                                     \
     "{\"type\":\"fault\",\"kind\":\"" kind "\",\"t_begin\":" #from "e6,\"t_end\":" #to         \
     "e6,\"effect\":" #effect __VA_ARGS__ "}\n"
+#define UNDOES(until) ",\"scope\":\"redis\",\"loses_data\":true,\"undoes_until\":" #until "e6"
 #define WRITE(lease, t, number, accepted)                                                      \
     "{\"type\":\"resource\",\"lock\":\"L\",\"lease\":\"" lease "\",\"t\":" #t                  \
     "e6,\"token\":" #number ",\"accepted\":" #accepted "}\n"
@@ -84,6 +85,16 @@ static const struct {
             ",\"kind\":\"fair\",\"status\":423,\"wait_ms\":200") RELEASE("b", 220, 225)
              RELEASE("a", 900, 905) WAIT("fair", "c", 600, 910, 2)},
     {"a writer waits for readers", NULL, READ("a", 0, 5, 1) WAIT("write", "b", 10, 1010, 2)},
+    {"a failover undoes a release, and the lease ends by itself", NULL,
+     LOCK("a", 0, 5, 1) FAULT("F5", 95, 120, 1, UNDOES(110)) RELEASE("a", 100, 105)
+         WAIT("lock", "b", 130, 1010, 2)},
+    {"a failover undoes a release, and the watchdog renews the lease", NULL,
+     SESSION("session-open", 0, 1, "ok")
+         OP("acquire", "a", 2, 5, "ok",
+            ",\"kind\":\"lock\",\"status\":201,\"remaining_ms\":1000,\"hold_count\":1,"
+            "\"session\":\"S\",\"token\":1") FAULT("F5", 95, 120, 1, UNDOES(110))
+             RELEASE("a", 100, 105) SESSION("session-end", 4000, 4005, "ok")
+                 WAIT("lock", "b", 130, 4010, 2)},
     /* ---- S1 */
     {"tokens fall", "S1", LOCK("a", 0, 5, 2) RELEASE("a", 10, 15) LOCK("b", 20, 25, 1)},
     {"tokens fall after Redis lost its data", "S1",
@@ -145,6 +156,9 @@ static const struct {
         ",\"kind\":\"write\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
         "\"hold_count\":1,\"token\":1") RELEASE("w", 100, 105) READ("a", 110, 115, 2)
          WAIT("read", "b", 10, 900, 3)},
+    {"a release after the replica took over releases nothing", "L2",
+     LOCK("a", 0, 5, 1) FAULT("F5", 50, 70, 1, UNDOES(60)) RELEASE("a", 100, 105)
+         WAIT("lock", "b", 80, 4000, 2)},
     {"the end of a session releases nothing", "L2",
      SESSION("session-open", 0, 1, "ok") OP("acquire", "a", 2, 5, "ok",
                                             ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":3000,"

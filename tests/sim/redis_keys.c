@@ -47,6 +47,16 @@ static void run_pexpire(struct call *call)
     reply_integer(call, value != NULL);
 }
 
+static void run_persist(struct call *call)
+{
+    struct value *value = find(call, 1);
+    bool had_end = value != NULL && value->end_ms != NO_END;
+
+    if (had_end)
+        value->end_ms = NO_END;
+    reply_integer(call, had_end);
+}
+
 static void run_pttl(struct call *call)
 {
     struct value *value = find(call, 1);
@@ -142,6 +152,7 @@ static void run_flushall(struct call *call)
 const struct command key_commands[] = {{"del", -2, COMMAND_WRITES, run_del},
                                        {"exists", -2, 0, run_exists},
                                        {"pexpire", 3, COMMAND_WRITES, run_pexpire},
+                                       {"persist", 2, COMMAND_WRITES, run_persist},
                                        {"pttl", 2, 0, run_pttl},
                                        {"rename", 3, COMMAND_WRITES, run_rename},
                                        {"type", 2, 0, run_type},

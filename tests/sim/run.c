@@ -33,6 +33,14 @@ void record(const char *type, const char *format, ...)
     world.lines++;
 }
 
+void record_complaint(const struct front *front, int64_t began_ns, const char *complaint)
+{
+    record("op",
+           "\"client\":\"nemesis\",\"op\":\"probe\",\"front\":%d,\"t_inv\":%lld,"
+           "\"t_ret\":%lld,\"status\":503,\"outcome\":\"not-done\",\"malformed\":\"%s\"",
+           front->number, (long long)began_ns, (long long)now_ns(), complaint);
+}
+
 void trace(const char *format, ...)
 {
     va_list args;

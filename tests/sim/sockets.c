@@ -1,15 +1,8 @@
-#include "tests/sim/sockets.h"
+#include "tests/sim/wire.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utlist.h>
 
 /* Descriptors of ours begin here: the kernel's do not come as far. */
@@ -17,42 +10,6 @@ enum { FD_FIRST = 1 << 20, WIRES_MAX = 4096 };
 
 /* After so long Redis' end of a connection into a black hole is taken for dead. */
 #define SILENCE_NS (5 * CLOCK_NS_PER_S)
-
-/* Of a chunk: what it says without bytes. */
-enum sign { SIGN_BYTES, SIGN_END, SIGN_RESET };
-
-struct chunk {
-    struct chunk *next;
-    int64_t at_ns;
-    enum sign sign;
-    size_t len;
-    char text[];
-};
-
-struct wire;
-
-/* One direction of a connection: what was sent, and has not come. */
-struct pipe {
-    struct wire *wire;
-    struct chunk *chunks;
-    struct timer timer;
-    int64_t last_ns;
-    bool is_lost; /* into a black hole */
-};
-
-enum wire_state { WIRE_NEW, WIRE_CONNECTING, WIRE_UP, WIRE_REFUSED, WIRE_ENDED, WIRE_RESET };
-
-struct wire {
-    struct wire *prev, *next;
-    int fd;
-    struct front *front; /* NULL: it has closed its end */
-    struct net *net;
-    enum wire_state state;
-    struct redis_client *client; /* NULL: Redis has closed its end */
-    struct pipe to_redis, to_front;
-    struct timer connect, killed;
-    struct buffer inbox; /* of the front end */
-};
 
 static struct redis *the_redis;
 static struct chance chance;
@@ -73,7 +30,7 @@ void sockets_init(struct redis *redis, uint64_t seed)
     chance = chance_make(seed, "sockets");
 }
 
-static struct wire *wire_of(int fd)
+struct wire *wire_of(int fd)
 {
     return fd >= FD_FIRST && fd < FD_FIRST + fd_count ? by_fd[fd - FD_FIRST] : NULL;
 }
@@ -104,7 +61,7 @@ static void free_if_closed(struct wire *wire)
 /* --- sending ---------------------------------------------------------------------------------
  */
 
-static void send_chunk(struct pipe *pipe, enum sign sign, const char *text, size_t len)
+void wire_send(struct pipe *pipe, enum sign sign, const char *text, size_t len)
 {
     struct chunk *chunk = zalloc(sizeof(*chunk) + len);
     struct net *net = pipe->wire->net;
@@ -290,7 +247,7 @@ static void on_killed(void *arg)
     struct wire *wire = arg;
 
     close_redis_end(wire);
-    send_chunk(&wire->to_front, SIGN_RESET, "", 0);
+    wire_send(&wire->to_front, SIGN_RESET, "", 0);
     free_if_closed(wire);
 }
 
@@ -303,7 +260,7 @@ static void on_output(void *arg)
         schedule_in(&wire->killed, 0);
         return;
     }
-    send_chunk(&wire->to_front, SIGN_BYTES, client->output.text, client->output.len);
+    wire_send(&wire->to_front, SIGN_BYTES, client->output.text, client->output.len);
     client->output.len = 0;
 }
 
@@ -382,11 +339,37 @@ uint32_t socket_events(int fd)
     return EPOLLOUT | EPOLLIN | EPOLLERR | EPOLLHUP;
 }
 
-static void close_front_end(struct wire *wire)
+struct wire *wire_new(void)
+{
+    struct wire *wire = zalloc(sizeof(*wire));
+
+    if (fd_count == WIRES_MAX)
+        abort();
+    wire->front = running_front;
+    wire->net = &running_front->to_redis;
+    wire->fd = FD_FIRST + fd_count;
+    by_fd[fd_count++] = wire;
+    wire->connect = (struct timer){.fire = on_connect, .arg = wire};
+    wire->killed = (struct timer){.fire = on_killed, .arg = wire};
+    wire->to_redis = (struct pipe){.wire = wire,
+                                   .timer = {.fire = on_chunk, .arg = &wire->to_redis}};
+    wire->to_front = (struct pipe){.wire = wire,
+                                   .timer = {.fire = on_chunk, .arg = &wire->to_front}};
+    DL_APPEND(wires, wire);
+    return wire;
+}
+
+void wire_connect(struct wire *wire)
+{
+    wire->state = WIRE_CONNECTING;
+    schedule_in(&wire->connect, 2 * latency_ns(&chance));
+}
+
+void wire_close(struct wire *wire)
 {
     by_fd[wire->fd - FD_FIRST] = NULL;
     if (wire->client != NULL)
-        send_chunk(&wire->to_redis, SIGN_END, "", 0);
+        wire_send(&wire->to_redis, SIGN_END, "", 0);
     schedule_cancel(&wire->connect);
     wire->front = NULL;
     go_on(&wire->to_redis); /* what was on the way still comes */
@@ -399,148 +382,6 @@ void sockets_close_all(struct front *front)
 
     DL_FOREACH_SAFE(wires, wire, next) {
         if (wire->front == front)
-            close_front_end(wire);
+            wire_close(wire);
     }
-}
-
-/* --- what the linker leads here
- * -------------------------------------------------------------------- */
-
-int __real_socket(int domain, int type, int protocol);
-int __real_connect(int fd, const struct sockaddr *address, socklen_t len);
-ssize_t __real_read(int fd, void *out, size_t size);
-ssize_t __real_write(int fd, const void *text, size_t len);
-int __real_close(int fd);
-int __real_fcntl(int fd, int command, ...);
-int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
-
-int __wrap_socket(int domain, int type, int protocol);
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
-ssize_t __wrap_read(int fd, void *out, size_t size);
-ssize_t __wrap_write(int fd, const void *text, size_t len);
-int __wrap_close(int fd);
-int __wrap_fcntl(int fd, int command, ...);
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
-ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags);
-
-int __wrap_socket(int domain, int type, int protocol)
-{
-    if (running_front == NULL)
-        return __real_socket(domain, type, protocol);
-    if (fd_count == WIRES_MAX)
-        abort();
-    struct wire *wire = zalloc(sizeof(*wire));
-    wire->front = running_front;
-    wire->net = &running_front->to_redis;
-    wire->fd = FD_FIRST + fd_count;
-    by_fd[fd_count++] = wire;
-    wire->connect = (struct timer){.fire = on_connect, .arg = wire};
-    wire->killed = (struct timer){.fire = on_killed, .arg = wire};
-    wire->to_redis = (struct pipe){.wire = wire,
-                                   .timer = {.fire = on_chunk, .arg = &wire->to_redis}};
-    wire->to_front = (struct pipe){.wire = wire,
-                                   .timer = {.fire = on_chunk, .arg = &wire->to_front}};
-    DL_APPEND(wires, wire);
-    return wire->fd;
-}
-
-int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
-{
-    struct wire *wire = wire_of(fd);
-
-    if (wire == NULL)
-        return __real_connect(fd, address, len);
-    wire->state = WIRE_CONNECTING;
-    schedule_in(&wire->connect, 2 * latency_ns(&chance));
-    errno = EINPROGRESS;
-    return -1;
-}
-
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
-{
-    const struct wire *wire = wire_of(fd);
-
-    if (wire == NULL)
-        return __real_getsockopt(fd, level, name, value, len);
-    *(int *)value = wire->state == WIRE_REFUSED ? ECONNREFUSED
-                    : wire->state == WIRE_RESET ? ECONNRESET
-                                                : 0;
-    return 0;
-}
-
-int __wrap_fcntl(int fd, int command, ...)
-{
-    va_list args;
-
-    if (wire_of(fd) != NULL)
-        return 0;
-    va_start(args, command);
-    long arg = va_arg(args, long);
-    va_end(args);
-    return __real_fcntl(fd, command, arg);
-}
-
-ssize_t __wrap_read(int fd, void *out, size_t size)
-{
-    struct wire *wire = wire_of(fd);
-
-    if (wire == NULL)
-        return __real_read(fd, out, size);
-    if (wire->state == WIRE_RESET || wire->state == WIRE_REFUSED) {
-        errno = ECONNRESET;
-        return -1;
-    }
-    if (wire->inbox.len == 0 && wire->state == WIRE_ENDED)
-        return 0;
-    if (wire->inbox.len == 0) {
-        errno = EAGAIN;
-        return -1;
-    }
-    size_t len = wire->inbox.len < size ? wire->inbox.len : size;
-    memcpy(out, wire->inbox.text, len);
-    buffer_drop(&wire->inbox, len);
-    return (ssize_t)len;
-}
-
-ssize_t __wrap_write(int fd, const void *text, size_t len)
-{
-    struct wire *wire = wire_of(fd);
-
-    if (wire == NULL)
-        return __real_write(fd, text, len);
-    if (wire->state != WIRE_UP && wire->state != WIRE_ENDED) {
-        errno = EPIPE;
-        return -1;
-    }
-    if (wire->client != NULL)
-        send_chunk(&wire->to_redis, SIGN_BYTES, text, len);
-    return (ssize_t)len;
-}
-
-int __wrap_close(int fd)
-{
-    struct wire *wire = wire_of(fd);
-
-    if (wire == NULL)
-        return __real_close(fd);
-    close_front_end(wire);
-    return 0;
-}
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
-{
-    int64_t ns = running_front != NULL ? front_clock_ns(running_front) : now_ns();
-
-    (void)clock;
-    time->tv_sec = ns / CLOCK_NS_PER_S;
-    time->tv_nsec = ns % CLOCK_NS_PER_S;
-    return 0;
-}
-
-ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
-{
-    (void)flags;
-    chance_bytes(running_front != NULL ? &running_front->chance : &chance, out, size);
-    return (ssize_t)size;
 }

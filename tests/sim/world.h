@@ -13,7 +13,7 @@ enum {
     FRONTS = 3,
     PACE_SLOW = 10,
     RETRY_WINDOW_MS = 12000,
-    WATCHDOG_MS = 3000,
+    WATCHDOG_MS = 3200,
     MAX_WAIT_MS = 40000,
     PLACE_MS = 15000,
     SESSION_TTL_MAX_MS = 3000,
@@ -30,18 +30,20 @@ struct world {
     bool is_stopping; /* clients begin nothing new */
     bool is_over;
     bool only_out_of_memory; /* no other fault than that is there */
+    bool has_lost_data;      /* a fault undid what clients were told */
     bool prints;             /* what happens, as it happens */
     int waiting;
     struct buffer history;
     int64_t requests, grants, faults, lines;
-    int64_t hard, hard_of[FRONTS]; /* requests that got no answer, a 503 or a late answer */
-    int64_t redis_jump_us;         /* of Redis' clock */
+    int64_t redis_jump_us; /* of Redis' clock */
 };
 
 extern struct world world;
 
 /* One line of the history, without its braces; the text of the format is JSON. */
 void record(const char *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line of its own for what is wrong with a front end. */
+void record_complaint(const struct front *front, int64_t began_ns, const char *complaint);
 void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A lock's kind and name. */

@@ -1,0 +1,137 @@
+/* The system calls of the product that the linker leads here, by its --wrap: sockets, the
+ * clock, and the source of random bytes. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "tests/sim/wire.h"
+
+int __real_socket(int domain, int type, int protocol);
+int __real_connect(int fd, const struct sockaddr *address, socklen_t len);
+ssize_t __real_read(int fd, void *out, size_t size);
+ssize_t __real_write(int fd, const void *text, size_t len);
+int __real_close(int fd);
+int __real_fcntl(int fd, int command, ...);
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+
+int __wrap_socket(int domain, int type, int protocol);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
+ssize_t __wrap_read(int fd, void *out, size_t size);
+ssize_t __wrap_write(int fd, const void *text, size_t len);
+int __wrap_close(int fd);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags);
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+    if (running_front == NULL)
+        return __real_socket(domain, type, protocol);
+    return wire_new()->fd;
+}
+
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
+{
+    struct wire *wire = wire_of(fd);
+
+    if (wire == NULL)
+        return __real_connect(fd, address, len);
+    wire_connect(wire);
+    errno = EINPROGRESS;
+    return -1;
+}
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+    const struct wire *wire = wire_of(fd);
+
+    if (wire == NULL)
+        return __real_getsockopt(fd, level, name, value, len);
+    *(int *)value = wire->state == WIRE_REFUSED ? ECONNREFUSED
+                    : wire->state == WIRE_RESET ? ECONNRESET
+                                                : 0;
+    return 0;
+}
+
+int __wrap_fcntl(int fd, int command, ...)
+{
+    va_list args;
+
+    if (wire_of(fd) != NULL)
+        return 0;
+    va_start(args, command);
+    long arg = va_arg(args, long);
+    va_end(args);
+    return __real_fcntl(fd, command, arg);
+}
+
+ssize_t __wrap_read(int fd, void *out, size_t size)
+{
+    struct wire *wire = wire_of(fd);
+
+    if (wire == NULL)
+        return __real_read(fd, out, size);
+    if (wire->state == WIRE_RESET || wire->state == WIRE_REFUSED) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    if (wire->inbox.len == 0 && wire->state == WIRE_ENDED)
+        return 0;
+    if (wire->inbox.len == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    size_t len = wire->inbox.len < size ? wire->inbox.len : size;
+    memcpy(out, wire->inbox.text, len);
+    buffer_drop(&wire->inbox, len);
+    return (ssize_t)len;
+}
+
+ssize_t __wrap_write(int fd, const void *text, size_t len)
+{
+    struct wire *wire = wire_of(fd);
+
+    if (wire == NULL)
+        return __real_write(fd, text, len);
+    if (wire->state != WIRE_UP && wire->state != WIRE_ENDED) {
+        errno = EPIPE;
+        return -1;
+    }
+    if (wire->client != NULL)
+        wire_send(&wire->to_redis, SIGN_BYTES, text, len);
+    return (ssize_t)len;
+}
+
+int __wrap_close(int fd)
+{
+    struct wire *wire = wire_of(fd);
+
+    if (wire == NULL)
+        return __real_close(fd);
+    wire_close(wire);
+    return 0;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int64_t ns = running_front != NULL ? front_clock_ns(running_front) : now_ns();
+
+    (void)clock;
+    time->tv_sec = ns / CLOCK_NS_PER_S;
+    time->tv_nsec = ns % CLOCK_NS_PER_S;
+    return 0;
+}
+
+ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags)
+{
+    (void)flags;
+    if (running_front == NULL)
+        abort(); /* what is chance outside of the front ends comes from the seed by name */
+    chance_bytes(&running_front->chance, out, size);
+    return (ssize_t)size;
+}
