@@ -204,6 +204,9 @@ void redis_freeze(struct redis *redis);
 void redis_thaw(struct redis *redis);
 /* Opens the connection again, e.g. after CLIENT KILL or a restart. */
 void redis_connect(struct redis *redis);
+/* Gives a server of a cluster the slots from `first` to below `end`, as Redis 6.2 takes them: not
+ * as a range. */
+void redis_take_slots(struct redis *redis, int first, int end);
 
 /* One command; an error reply comes back as such, a lost connection fails the test. */
 redisReply *redis_do(struct redis *redis, const char *format, ...);

@@ -87,11 +87,6 @@ void cluster_return(struct redis *node)
     wait_until(node_try(node), NODE_START_MS);
 }
 
-static void take_slots(struct redis *node, int first, int end)
-{
-    redis_ok(node, "CLUSTER ADDSLOTSRANGE %d %d", first, end - 1);
-}
-
 static void meet(struct cluster *cluster, struct redis *node)
 {
     redis_ok(cluster->nodes[0], "CLUSTER MEET %s %d", address_of(cluster->world),
@@ -138,7 +133,7 @@ struct cluster *cluster_start(struct world *w, int masters, bool with_replicas)
         cluster->nodes[i] = node_start(w);
         redis_ok(cluster->nodes[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
         if (i < masters)
-            take_slots(cluster->nodes[i], SLOTS * i / masters, SLOTS * (i + 1) / masters);
+            redis_take_slots(cluster->nodes[i], SLOTS * i / masters, SLOTS * (i + 1) / masters);
     }
     for (int i = 1; i < cluster->len; i++)
         meet(cluster, cluster->nodes[i]);

@@ -116,9 +116,7 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
                                          "--appendonly",
                                          "yes",
                                          "--appendfsync",
-                                         "no",
-                                         "--enable-debug-command",
-                                         "local"};
+                                         "no"};
     size_t len = 0;
 
     while (argv[len] != NULL)
@@ -165,18 +163,16 @@ static const char *cluster_info(struct redis *redis)
     return redis_str(redis, "CLUSTER INFO");
 }
 
-/* Redis 6.2 takes no ranges of slots. A server that came back owns them still. */
-static void take_slots(struct redis *redis)
+void redis_take_slots(struct redis *redis, int first, int end)
 {
-    if (strstr(cluster_info(redis), "cluster_slots_assigned:16384") != NULL)
-        return;
-    for (int from = 0; from < CLUSTER_SLOTS; from += CLUSTER_BATCH) {
+    while (first < end) {
         const char *argv[2 + CLUSTER_BATCH] = {"CLUSTER", "ADDSLOTS"};
+        int len = 2;
         redisReply *reply;
 
-        for (int i = 0; i < CLUSTER_BATCH; i++)
-            argv[2 + i] = text(redis->world, "%d", from + i);
-        reply = redisCommandArgv(redis->db, 2 + CLUSTER_BATCH, argv, NULL);
+        while (len < 2 + CLUSTER_BATCH && first < end)
+            argv[len++] = text(redis->world, "%d", first++);
+        reply = redisCommandArgv(redis->db, len, argv, NULL);
         if (reply == NULL || reply->type != REDIS_REPLY_STATUS)
             FAIL("CLUSTER ADDSLOTS: %s", reply != NULL ? reply->str : redis->db->errstr);
         freeReplyObject(reply);
@@ -185,7 +181,9 @@ static void take_slots(struct redis *redis)
 
 static void become_cluster(struct redis *redis)
 {
-    take_slots(redis);
+    /* A server that came back owns its slots still. */
+    if (strstr(cluster_info(redis), "cluster_slots_assigned:16384") == NULL)
+        redis_take_slots(redis, 0, CLUSTER_SLOTS);
     /* Redis waits 2 s before a server of a cluster takes writes. */
     wait_until(strstr(cluster_info(redis), "cluster_state:ok") != NULL, REDIS_START_MS);
 }
