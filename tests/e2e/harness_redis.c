@@ -42,62 +42,6 @@ static void reply_undo(void *thing)
     freeReplyObject(thing);
 }
 
-bool redis_is_cluster(void)
-{
-    const char *wanted = getenv("E2E_REDIS_CLUSTER");
-
-    return (wanted != NULL && strcmp(wanted, "1") == 0) || redis_has_masters();
-}
-
-bool redis_has_masters(void)
-{
-    const char *wanted = getenv("E2E_REDIS");
-
-    return wanted != NULL && strcmp(wanted, "cluster3") == 0;
-}
-
-bool redis_is_sentinel(void)
-{
-    const char *wanted = getenv("E2E_REDIS");
-
-    return wanted != NULL && strcmp(wanted, "sentinel") == 0;
-}
-
-/* A server of a cluster listens on two ports. So that no two servers meet, each test program
- * has an address of its own, and each of its servers a port. */
-static void take_address(struct redis *redis)
-{
-    snprintf(redis->host, sizeof(redis->host), "%s", redis_address(redis->world));
-    redis->port = REDIS_FIRST_PORT + redis->number;
-}
-
-static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
-{
-    argv[len++] = "--bind";
-    argv[len++] = redis->host;
-    argv[len++] = "--port";
-    argv[len++] = text(redis->world, "%d", redis->port);
-    argv[len++] = "--replica-announce-ip";
-    argv[len++] = redis->host;
-    return len;
-}
-
-static size_t add_cluster_flags(const char **argv, size_t len)
-{
-    argv[len++] = "--cluster-enabled";
-    argv[len++] = "yes";
-    argv[len++] = "--cluster-config-file";
-    argv[len++] = "nodes.conf";
-    return len;
-}
-
-static size_t add_plain_flags(const char **argv, size_t len)
-{
-    argv[len++] = "--port";
-    argv[len++] = "0";
-    return len;
-}
-
 void redis_relaunch(struct redis *redis, const char *const *flags)
 {
     struct world *w = redis->world;
@@ -121,12 +65,10 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     while (argv[len] != NULL)
         len++;
-    if (redis->port != 0)
-        len = add_tcp_flags(redis, argv, len);
-    else
-        len = redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
+    len = redis->on_tcp ? redis_tcp_flags(redis, argv, len)
+                        : redis_socket_flags(redis, argv, len);
     if (redis_is_cluster())
-        len = add_cluster_flags(argv, len);
+        len = redis_cluster_flags(argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
         argv[len++] = *flags++;
     redis->child = child_start(w, "redis", argv, NULL);
@@ -217,8 +159,7 @@ static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *
     snprintf(redis->dir, sizeof(redis->dir), "%s/r%d", w->dir, n);
     snprintf(redis->socket, sizeof(redis->socket), "%s/s", redis->dir);
     snprintf(redis->url, sizeof(redis->url), "unix://%s", redis->socket);
-    if (on_tcp)
-        take_address(redis);
+    redis->on_tcp = on_tcp;
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
     redis_relaunch(redis, flags);
