@@ -163,7 +163,8 @@ struct redis {
     struct world *world;
     struct child *child;
     int number;    /* no other of this world has it */
-    char host[16]; /* of TCP; empty: there is a socket only */
+    bool on_tcp;   /* also for other servers; else for this test's rlockd alone */
+    char host[16]; /* of TCP; with TLS where E2E_REDIS has that */
     int port;
     int tls_port; /* at redis_address(); 0: none */
     char dir[80];
@@ -184,10 +185,19 @@ bool redis_is_sentinel(void);
  * to all masters when it has none. */
 bool redis_is_cluster(void);
 bool redis_has_masters(void);
-/* E2E_REDIS=tls: every private Redis has a TLS port, and rlockd uses that. */
+/* E2E_REDIS=tls: every private Redis has a TLS port, and rlockd uses that; so do replicas,
+ * nodes of clusters and Sentinels. E2E_REDIS=sentinel,tls and cluster3,tls are both. */
 bool redis_is_tls(void);
-/* The flags for a TLS port at redis_address(), which begins with the authority "redis-ca" and a
- * certificate "redis-NUMBER" for that address, 127.0.0.1 and localhost. */
+/* Flags of a server are added to `argv`; `len` and what is returned count them. One that others
+ * reach by TCP, which gets its host and port; one with a socket, and a TLS port where E2E_REDIS
+ * wants that; one of a cluster. */
+size_t redis_tcp_flags(struct redis *redis, const char **argv, size_t len);
+size_t redis_socket_flags(struct redis *redis, const char **argv, size_t len);
+size_t redis_cluster_flags(const char **argv, size_t len);
+/* The authority "redis-ca" and a certificate "redis-NUMBER" of it for redis_address(),
+ * 127.0.0.1 and localhost, each made when it is missing: the path, without .pem and .key. */
+const char *redis_certificate(struct world *w, int number);
+/* The flags for a TLS port at redis_address(), with its redis_certificate(). */
 size_t redis_tls_flags(struct redis *redis, const char **argv, size_t len);
 /* A TCP address of 127.0.0.0/8 that no other test program has, and its first port: a server has
  * that and its number. */
@@ -204,6 +214,9 @@ void redis_freeze(struct redis *redis);
 void redis_thaw(struct redis *redis);
 /* Opens the connection again, e.g. after CLIENT KILL or a restart. */
 void redis_connect(struct redis *redis);
+/* Gives a server of a cluster the slots from `first` to below `end`, as Redis 6.2 takes them:
+ * not as a range. */
+void redis_take_slots(struct redis *redis, int first, int end);
 
 /* One command; an error reply comes back as such, a lost connection fails the test. */
 redisReply *redis_do(struct redis *redis, const char *format, ...);

@@ -3,37 +3,40 @@
 
 #include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "harness_world.h"
 
-enum { NODE_START_MS = 15000, SLOTS = 16384, PORT = 7500, MIGRATE_MS = 5000 };
-
-static int port_of(const struct redis *node)
-{
-    return PORT + node->number;
-}
-
-static const char *address_of(struct world *w)
-{
-    unsigned pid = (unsigned)getpid() & 0x3fffff;
-
-    return text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
-}
+enum { NODE_START_MS = 15000, SLOTS = 16384, MIGRATE_MS = 5000, NODE_FLAGS_MAX = 64 };
 
 static void node_launch(struct redis *node)
 {
     struct world *w = node->world;
-    const char *const argv[] = {
-        "redis-server", "--bind", address_of(w), "--port", text(w, "%d", port_of(node)),
-        /* The other nodes see connections that come from 127.0.0.1. */
-        "--cluster-announce-ip", address_of(w), "--cluster-enabled", "yes",
-        "--cluster-config-file", "nodes.conf", "--cluster-node-timeout",
-        text(w, "%d", CLUSTER_NODE_TIMEOUT_MS), "--cluster-require-full-coverage", "no",
-        "--repl-diskless-sync-delay", "0", "--unixsocket", node->socket, "--dir", node->dir,
-        "--logfile", text(w, "%s/redis.log", node->dir), "--save", "", "--appendonly", "yes",
-        "--appendfsync", "no", NULL};
+    const char *argv[NODE_FLAGS_MAX] = {"redis-server"};
+    size_t len = redis_cluster_flags(argv, redis_tcp_flags(node, argv, 1));
+    const char *const flags[] = {/* The other nodes see connections that come from 127.0.0.1. */
+                                 "--cluster-announce-ip",
+                                 node->host,
+                                 "--cluster-node-timeout",
+                                 text(w, "%d", CLUSTER_NODE_TIMEOUT_MS),
+                                 "--cluster-require-full-coverage",
+                                 "no",
+                                 "--repl-diskless-sync-delay",
+                                 "0",
+                                 "--unixsocket",
+                                 node->socket,
+                                 "--dir",
+                                 node->dir,
+                                 "--logfile",
+                                 text(w, "%s/redis.log", node->dir),
+                                 "--save",
+                                 "",
+                                 "--appendonly",
+                                 "yes",
+                                 "--appendfsync",
+                                 "no"};
 
+    for (size_t i = 0; i < COUNT_OF(flags); i++)
+        argv[len++] = flags[i];
     node->child = child_start(w, "redis", argv, NULL);
 }
 
@@ -87,15 +90,9 @@ void cluster_return(struct redis *node)
     wait_until(node_try(node), NODE_START_MS);
 }
 
-static void take_slots(struct redis *node, int first, int end)
-{
-    redis_ok(node, "CLUSTER ADDSLOTSRANGE %d %d", first, end - 1);
-}
-
 static void meet(struct cluster *cluster, struct redis *node)
 {
-    redis_ok(cluster->nodes[0], "CLUSTER MEET %s %d", address_of(cluster->world),
-             port_of(node));
+    redis_ok(cluster->nodes[0], "CLUSTER MEET %s %d", node->host, node->port);
 }
 
 static bool knows(struct redis *node, int count)
@@ -138,16 +135,17 @@ struct cluster *cluster_start(struct world *w, int masters, bool with_replicas)
         cluster->nodes[i] = node_start(w);
         redis_ok(cluster->nodes[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
         if (i < masters)
-            take_slots(cluster->nodes[i], SLOTS * i / masters, SLOTS * (i + 1) / masters);
+            redis_take_slots(cluster->nodes[i], SLOTS * i / masters, SLOTS * (i + 1) / masters);
     }
     for (int i = 1; i < cluster->len; i++)
         meet(cluster, cluster->nodes[i]);
     wait_until(all_know(cluster), NODE_START_MS);
     for (int i = masters; i < cluster->len; i++)
         become_replica(cluster->nodes[i], cluster->nodes[i - masters]);
-    cluster->url = text(w, "redis-cluster://%s:%d,%s:%d", address_of(w),
-                        port_of(cluster->nodes[0]), address_of(w),
-                        port_of(cluster->nodes[cluster->len - 1]));
+    cluster->url = text(w, "redis%s-cluster://%s:%d,%s:%d", redis_is_tls() ? "s" : "",
+                        cluster->nodes[0]->host, cluster->nodes[0]->port,
+                        cluster->nodes[cluster->len - 1]->host,
+                        cluster->nodes[cluster->len - 1]->port);
     return cluster;
 }
 
@@ -188,7 +186,7 @@ struct redis *cluster_owner(struct cluster *cluster, int slot)
         if (slot < range[0]->integer || slot > range[1]->integer)
             continue;
         for (int n = 0; n < cluster->len; n++)
-            if (port_of(cluster->nodes[n]) == range[2]->element[1]->integer)
+            if (cluster->nodes[n]->port == range[2]->element[1]->integer)
                 return cluster->nodes[n];
     }
     return NULL;
@@ -223,13 +221,14 @@ void slot_open(struct cluster *cluster, int slot, struct redis *from, struct red
 
 void slot_migrate(struct cluster *cluster, int slot, struct redis *from, struct redis *to)
 {
+    (void)cluster;
     for (;;) {
         redisReply *keys = redis_do(from, "CLUSTER GETKEYSINSLOT %d 10", slot);
         if (keys->elements == 0)
             return;
         for (size_t i = 0; i < keys->elements; i++)
-            redis_ok(from, "MIGRATE %s %d %s 0 %d", address_of(cluster->world), port_of(to),
-                     keys->element[i]->str, MIGRATE_MS);
+            redis_ok(from, "MIGRATE %s %d %s 0 %d", to->host, to->port, keys->element[i]->str,
+                     MIGRATE_MS);
     }
 }
 
@@ -327,7 +326,7 @@ static struct redis *node_of_move(struct cluster *cluster, const redisReply *rep
                             : NULL;
 
     for (int i = 0; colon != NULL && i < cluster->len; i++)
-        if (port_of(cluster->nodes[i]) == atoi(colon + 1))
+        if (cluster->nodes[i]->port == atoi(colon + 1))
             return cluster->nodes[i];
     return NULL;
 }

@@ -88,9 +88,9 @@ static const char *const *with_authority(struct world *w, const char *const *arg
     size_t len = 0;
 
     for (; *argv != NULL; argv++)
-        is_tls |= strstr(*argv, "rediss://") != NULL;
+        is_tls |= strstr(*argv, "rediss") != NULL;
     for (; env != NULL && *env != NULL && len + 2 < ENV_MAX; env++) {
-        is_tls |= strstr(*env, "rediss://") != NULL;
+        is_tls |= strstr(*env, "rediss") != NULL;
         more[len++] = *env;
     }
     if (is_tls)

@@ -42,62 +42,6 @@ static void reply_undo(void *thing)
     freeReplyObject(thing);
 }
 
-bool redis_is_cluster(void)
-{
-    const char *wanted = getenv("E2E_REDIS_CLUSTER");
-
-    return (wanted != NULL && strcmp(wanted, "1") == 0) || redis_has_masters();
-}
-
-bool redis_has_masters(void)
-{
-    const char *wanted = getenv("E2E_REDIS");
-
-    return wanted != NULL && strcmp(wanted, "cluster3") == 0;
-}
-
-bool redis_is_sentinel(void)
-{
-    const char *wanted = getenv("E2E_REDIS");
-
-    return wanted != NULL && strcmp(wanted, "sentinel") == 0;
-}
-
-/* A server of a cluster listens on two ports. So that no two servers meet, each test program
- * has an address of its own, and each of its servers a port. */
-static void take_address(struct redis *redis)
-{
-    snprintf(redis->host, sizeof(redis->host), "%s", redis_address(redis->world));
-    redis->port = REDIS_FIRST_PORT + redis->number;
-}
-
-static size_t add_tcp_flags(struct redis *redis, const char **argv, size_t len)
-{
-    argv[len++] = "--bind";
-    argv[len++] = redis->host;
-    argv[len++] = "--port";
-    argv[len++] = text(redis->world, "%d", redis->port);
-    argv[len++] = "--replica-announce-ip";
-    argv[len++] = redis->host;
-    return len;
-}
-
-static size_t add_cluster_flags(const char **argv, size_t len)
-{
-    argv[len++] = "--cluster-enabled";
-    argv[len++] = "yes";
-    argv[len++] = "--cluster-config-file";
-    argv[len++] = "nodes.conf";
-    return len;
-}
-
-static size_t add_plain_flags(const char **argv, size_t len)
-{
-    argv[len++] = "--port";
-    argv[len++] = "0";
-    return len;
-}
-
 void redis_relaunch(struct redis *redis, const char *const *flags)
 {
     struct world *w = redis->world;
@@ -116,19 +60,15 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
                                          "--appendonly",
                                          "yes",
                                          "--appendfsync",
-                                         "no",
-                                         "--enable-debug-command",
-                                         "local"};
+                                         "no"};
     size_t len = 0;
 
     while (argv[len] != NULL)
         len++;
-    if (redis->port != 0)
-        len = add_tcp_flags(redis, argv, len);
-    else
-        len = redis_is_tls() ? redis_tls_flags(redis, argv, len) : add_plain_flags(argv, len);
+    len = redis->on_tcp ? redis_tcp_flags(redis, argv, len)
+                        : redis_socket_flags(redis, argv, len);
     if (redis_is_cluster())
-        len = add_cluster_flags(argv, len);
+        len = redis_cluster_flags(argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
         argv[len++] = *flags++;
     redis->child = child_start(w, "redis", argv, NULL);
@@ -165,18 +105,16 @@ static const char *cluster_info(struct redis *redis)
     return redis_str(redis, "CLUSTER INFO");
 }
 
-/* Redis 6.2 takes no ranges of slots. A server that came back owns them still. */
-static void take_slots(struct redis *redis)
+void redis_take_slots(struct redis *redis, int first, int end)
 {
-    if (strstr(cluster_info(redis), "cluster_slots_assigned:16384") != NULL)
-        return;
-    for (int from = 0; from < CLUSTER_SLOTS; from += CLUSTER_BATCH) {
+    while (first < end) {
         const char *argv[2 + CLUSTER_BATCH] = {"CLUSTER", "ADDSLOTS"};
+        int len = 2;
         redisReply *reply;
 
-        for (int i = 0; i < CLUSTER_BATCH; i++)
-            argv[2 + i] = text(redis->world, "%d", from + i);
-        reply = redisCommandArgv(redis->db, 2 + CLUSTER_BATCH, argv, NULL);
+        while (len < 2 + CLUSTER_BATCH && first < end)
+            argv[len++] = text(redis->world, "%d", first++);
+        reply = redisCommandArgv(redis->db, len, argv, NULL);
         if (reply == NULL || reply->type != REDIS_REPLY_STATUS)
             FAIL("CLUSTER ADDSLOTS: %s", reply != NULL ? reply->str : redis->db->errstr);
         freeReplyObject(reply);
@@ -185,7 +123,9 @@ static void take_slots(struct redis *redis)
 
 static void become_cluster(struct redis *redis)
 {
-    take_slots(redis);
+    /* A server that came back owns its slots still. */
+    if (strstr(cluster_info(redis), "cluster_slots_assigned:16384") == NULL)
+        redis_take_slots(redis, 0, CLUSTER_SLOTS);
     /* Redis waits 2 s before a server of a cluster takes writes. */
     wait_until(strstr(cluster_info(redis), "cluster_state:ok") != NULL, REDIS_START_MS);
 }
@@ -219,8 +159,7 @@ static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *
     snprintf(redis->dir, sizeof(redis->dir), "%s/r%d", w->dir, n);
     snprintf(redis->socket, sizeof(redis->socket), "%s/s", redis->dir);
     snprintf(redis->url, sizeof(redis->url), "unix://%s", redis->socket);
-    if (on_tcp)
-        take_address(redis);
+    redis->on_tcp = on_tcp;
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
     redis_relaunch(redis, flags);

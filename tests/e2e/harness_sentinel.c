@@ -20,7 +20,7 @@ static bool sentinel_try(struct sentinel *sentinel)
 {
     if (sentinel->db != NULL)
         redisFree(sentinel->db);
-    sentinel->db = redisConnect(sentinel->host, sentinel->port);
+    sentinel->db = redisConnectUnix(sentinel->socket);
     return sentinel->db != NULL && sentinel->db->err == 0;
 }
 
@@ -60,6 +60,24 @@ void sentinel_ok(struct sentinel *sentinel, const char *format, ...)
         FAIL("%s: %s", format, reply != NULL ? reply->str : "no answer");
 }
 
+/* Where it listens. */
+static void write_configuration(struct sentinel *sentinel, int number, FILE *file)
+{
+    struct world *w = sentinel->world;
+
+    fprintf(file, "bind %s\nunixsocket %s\ndir %s\nsentinel announce-ip %s\n", sentinel->host,
+            sentinel->socket, w->dir, sentinel->host);
+    if (!redis_is_tls()) {
+        fprintf(file, "port %d\n", sentinel->port);
+        return;
+    }
+    const char *certificate = redis_certificate(w, number);
+    fprintf(file,
+            "port 0\ntls-port %d\ntls-replication yes\ntls-auth-clients no\n"
+            "tls-cert-file %s.pem\ntls-key-file %s.key\ntls-ca-cert-file %s/redis-ca.pem\n",
+            sentinel->port, certificate, certificate, w->dir);
+}
+
 struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms)
 {
     struct world *w = master->world;
@@ -70,17 +88,18 @@ struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms)
         abort();
     sentinel->world = w;
     snprintf(sentinel->host, sizeof(sentinel->host), "%s", master->host);
+    snprintf(sentinel->socket, sizeof(sentinel->socket), "%s/sentinel%d", w->dir, n);
     sentinel->port = FIRST_SENTINEL_PORT + n;
     const char *path = text(w, "%s/sentinel%d.conf", w->dir, n);
     FILE *file = fopen(path, "w");
     if (file == NULL)
         FAIL("cannot write %s", path);
+    write_configuration(sentinel, n, file);
     fprintf(file,
-            "port %d\nbind %s\ndir %s\nsentinel monitor mymaster %s %d %d\n"
+            "sentinel monitor mymaster %s %d %d\n"
             "sentinel down-after-milliseconds mymaster %d\n"
-            "sentinel failover-timeout mymaster 4000\nsentinel announce-ip %s\n",
-            sentinel->port, sentinel->host, w->dir, master->host, master->port, quorum, down_ms,
-            sentinel->host);
+            "sentinel failover-timeout mymaster 4000\n",
+            master->host, master->port, quorum, down_ms);
     fclose(file);
     const char *const argv[] = {"redis-server", path, "--sentinel", NULL};
     sentinel->child = child_start(w, "sentinel", argv, NULL);
@@ -99,7 +118,7 @@ void sentinel_kill(struct sentinel *sentinel)
 
 const char *sentinel_url(struct sentinel *const *sentinels, int count)
 {
-    const char *url = "redis-sentinel://";
+    const char *url = redis_is_tls() ? "rediss-sentinel://" : "redis-sentinel://";
 
     for (int i = 0; i < count; i++)
         url = text(sentinels[i]->world, "%s%s%s:%d", url, i > 0 ? "," : "", sentinels[i]->host,

@@ -7,7 +7,7 @@
 struct sentinel {
     struct world *world;
     struct child *child;
-    char host[16];
+    char host[16], socket[96]; /* the socket is for the test */
     int port;
     redisContext *db;
 };
@@ -20,7 +20,7 @@ struct redis *redis_start_tcp(struct world *w, const char *const *flags);
 struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms);
 /* kill -9 */
 void sentinel_kill(struct sentinel *sentinel);
-/* redis-sentinel://host:port,…/mymaster of the first `count` */
+/* redis-sentinel://host:port,…/mymaster of the first `count`, rediss-sentinel:// with TLS */
 const char *sentinel_url(struct sentinel *const *sentinels, int count);
 /* A command; an error fails the test. */
 void sentinel_ok(struct sentinel *sentinel, const char *format, ...) PRINTF_LIKE(2, 3);

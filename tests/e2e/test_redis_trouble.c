@@ -169,15 +169,18 @@ static bool redis_is_loading(struct redis *redis)
 
 static void test_loading(struct world *w)
 {
-    static const char *const slow[] = {"--key-load-delay", "500",
-                                       "--loading-process-events-interval-bytes", "1024", NULL};
+    /* 16 MB, in 2 s; Redis answers after each 2 MB. */
+    static const char FILL[] = "for i = 1, 4000 do"
+                               " redis.call('set', '{filler}:' .. i, ('x'):rep(4096)) end";
+    static const char *const slow[] = {"--key-load-delay", "500", NULL};
     skip_on_masters(w); /* fills one server, and starts it with flags of its own */
     struct pair p = pair_start(w);
     const char *token = token_new(w);
 
     expect_status(lock_put(p.fe, "loading", token, "ttl_ms=600000"), 201);
-    redis_ok(p.redis, "DEBUG POPULATE 4000 filler 100");
+    redis_ok(p.redis, "EVAL %s 0", FILL);
     redis_ok(p.redis, "CONFIG SET aof-use-rdb-preamble yes");
+    redis_ok(p.redis, "CONFIG SET rdbcompression no");
     redis_ok(p.redis, "BGREWRITEAOF");
     wait_until(strstr(redis_str(p.redis, "INFO persistence"), "aof_rewrite_in_progress:0") &&
                    strstr(redis_str(p.redis, "INFO persistence"), "aof_rewrite_scheduled:0"),

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "storage/redis/reply.h"
+
 enum { START_MS = 20000, SLOTS = 16384, ARGC_MAX = 64, KEPT_MAX = 4096, MESSAGES_MAX = 100 };
 
 static struct {
@@ -88,7 +90,7 @@ static void print_reply(FILE *out, const redisReply *reply)
         fputs("nil", out);
         return;
     case REDIS_REPLY_ERROR:
-        fprintf(out, "error: %s", reply->str);
+        fprintf(out, "error: %s", redis_error_cause(reply->str));
         return;
     case REDIS_REPLY_ARRAY:
         fputc('[', out);
