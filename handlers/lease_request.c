@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "handlers/lease_limit.h"
 #include "server/base/clock.h"
 #include "server/base/token.h"
 #include "server/http/problem.h"
@@ -29,8 +30,11 @@ static void on_end(void *arg, bool delivered)
 {
     struct lease_request *request = arg;
 
-    if (request->granted && (request->gone || !delivered))
+    lease_limit_acquired(request, NULL);
+    if (request->granted && (request->gone || !delivered)) {
         lease_withdraw(request->context->store, &request->lease, WITHDRAW_PLACE);
+        lease_limit_withdrawn(request);
+    }
     lock_names_unref(request->lease.names);
 }
 
@@ -207,6 +211,7 @@ static void on_acquired(void *arg, const struct acquire_result *result)
 
     request->acquisition = NULL;
     request->granted = result->outcome == ACQUIRE_GRANTED;
+    lease_limit_acquired(request, result);
     request->acquired(request, result);
 }
 
@@ -222,7 +227,7 @@ void lease_request_acquire(struct lease_request *request, const struct field_int
     request->acquired = acquired;
     if (context->draining)
         acquired(request, &draining);
-    else
+    else if (lease_limit_begin(request))
         request->acquisition = acquire_start(context->acquirer, &request->lease, deadline_ns,
                                              on_busy, on_acquired, request);
 }

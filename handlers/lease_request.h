@@ -17,8 +17,10 @@ struct lease_request {
     struct acquisition *acquisition; /* NULL: none is under way */
     void (*acquired)(struct lease_request *request, const struct acquire_result *result);
     void (*send)(struct lease_request *request); /* once the names of a set are known */
-    bool granted; /* to be withdrawn if the client does not get the answer */
-    bool gone;    /* the client hung up before it was answered */
+    bool granted;    /* to be withdrawn if the client does not get the answer */
+    bool counts;     /* an attempt is under way that lease_limit.c counts */
+    int64_t held_ns; /* when the grant was counted; clock_ns() */
+    bool gone;       /* the client hung up before it was answered */
     bool show_token;
     char token[TOKEN_TEXT_SIZE];
     struct lease lease;

@@ -1,5 +1,6 @@
 /* PATCH and DELETE of a lease: renew it, release it. Of locks, sets of locks and permits; and
  * GET of a set. */
+#include "handlers/lease_limit.h"
 #include "handlers/lease_reply.h"
 #include "handlers/lease_request.h"
 #include "handlers/multi_locks.h"
@@ -14,6 +15,7 @@ static void reply_names_unknown(struct lease_request *request)
     static const struct lease_result unknown = {
         .outcome = LEASE_ENDED, .remaining_ms = -1, .reason = "unknown"};
 
+    lease_limit_changed(request, &unknown);
     lease_reply_failure(request, &unknown);
 }
 
@@ -68,6 +70,7 @@ static void on_renewed(void *arg, const struct lease_result *result)
 {
     struct lease_request *request = arg;
 
+    lease_limit_changed(request, result);
     if (result->outcome == LEASE_HELD) {
         metrics_add(request->context->metrics, METRIC_RENEWALS, 1);
         lease_reply_hold(request, 200, result);
@@ -99,6 +102,7 @@ static void on_released(void *arg, const struct lease_result *result)
 {
     struct lease_request *request = arg;
 
+    lease_limit_changed(request, result);
     if (result->outcome == LEASE_RELEASED)
         lease_reply_released(request, result);
     else

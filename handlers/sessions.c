@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "handlers/lease_limit.h"
 #include "handlers/lease_reply.h"
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
@@ -105,6 +106,7 @@ static void on_opened(void *arg, const struct session_view *view)
         free(open);
         return;
     }
+    lease_limit_session_open(session->request, session->session_id, view);
     json_t *body = json_pack("{s:s, s:I, s:I, s:I}", "session_id", session->session_id,
                              "ttl_ms", (json_int_t)open->ttl_ms, "keep_alive_ms",
                              (json_int_t)sessions_keep_alive_ms(open->ttl_ms), "remaining_ms",
@@ -286,6 +288,8 @@ static void on_ended(void *arg, const struct session_view *view)
 {
     struct session_request *session = arg;
 
+    if (view->outcome == SESSION_RELEASED || view->outcome == SESSION_ENDED)
+        lease_limit_session_ended(session->request, session->session_id);
     if (view->outcome == SESSION_RELEASED)
         http_reply_json(session->request, 200,
                         json_pack("{s:s, s:I}", "session_id", session->session_id, "released",

@@ -51,6 +51,7 @@ static const char *read_line(struct auth *auth, char *line, int number)
     struct auth_caller caller = {.line = number,
                                  .expires_s = INT64_MAX,
                                  .max_waiters = AUTH_NO_LIMIT,
+                                 .max_leases = AUTH_NO_LIMIT,
                                  .max_requests_per_second = AUTH_NO_LIMIT};
     const char *wrong = auth_read_line(line, &caller);
 
@@ -239,6 +240,16 @@ bool auth_begin_wait(const struct auth_caller *caller)
 void auth_end_wait(const struct auth_caller *caller)
 {
     auth_usage_end_wait(caller->usage);
+}
+
+struct auth_leases *auth_leases(const struct auth_caller *caller)
+{
+    return caller->max_leases == AUTH_NO_LIMIT ? NULL : auth_usage_leases(caller->usage);
+}
+
+int64_t auth_max_leases(const struct auth_caller *caller)
+{
+    return caller->max_leases;
 }
 
 bool auth_count_request(const struct auth_caller *caller, int64_t now_ns)

@@ -4,7 +4,7 @@
  * A line is `<caller> sha256:<hash of the token> <word>...`, separated by blanks; `#` at the
  * start of a line or after a blank begins a comment. The words: `read=`, `lock=` and `operate=`
  * with a prefix of names, `*` for every name; `expires=` with a date (RFC 3339);
- * `max-waiters=` and `max-requests-per-second=` with a number. */
+ * `max-waiters=`, `max-leases=` and `max-requests-per-second=` with a number. */
 #ifndef RLOCKD_SERVER_HTTP_AUTH_H
 #define RLOCKD_SERVER_HTTP_AUTH_H
 
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/http/auth_leases.h"
 #include "server/http/route.h"
 
 /* A caller's name with its NUL. */
@@ -42,6 +43,9 @@ const char *auth_verb_name(enum route_access verb);
  * auth_end_wait(). */
 bool auth_begin_wait(const struct auth_caller *caller) __attribute__((warn_unused_result));
 void auth_end_wait(const struct auth_caller *caller);
+/* The leases of the caller, which may be auth_max_leases(); NULL: any number of them. */
+struct auth_leases *auth_leases(const struct auth_caller *caller);
+int64_t auth_max_leases(const struct auth_caller *caller);
 /* False: the caller asks more often than it may. `now_ns` as clock_ns(). */
 bool auth_count_request(const struct auth_caller *caller, int64_t now_ns)
     __attribute__((warn_unused_result));

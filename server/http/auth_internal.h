@@ -23,7 +23,7 @@ struct auth_caller {
     size_t right_count;
     struct auth_right *rights;
     int64_t expires_s; /* since 1970; INT64_MAX: never */
-    int64_t max_waiters, max_requests_per_second;
+    int64_t max_waiters, max_leases, max_requests_per_second;
     struct auth_usage *usage;
 };
 

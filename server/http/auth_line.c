@@ -70,6 +70,13 @@ static const char *take_max_waiters(struct auth_caller *caller, const char *valu
                : "max-waiters= needs a whole number from 0 to 1000000";
 }
 
+static const char *take_max_leases(struct auth_caller *caller, const char *value)
+{
+    return take_limit(value, 0, &caller->max_leases)
+               ? NULL
+               : "max-leases= needs a whole number from 0 to 1000000";
+}
+
 static const char *take_max_requests(struct auth_caller *caller, const char *value)
 {
     return take_limit(value, 1, &caller->max_requests_per_second)
@@ -86,6 +93,7 @@ static const struct {
     {"operate=", take_operate},
     {"expires=", take_expires},
     {"max-waiters=", take_max_waiters},
+    {"max-leases=", take_max_leases},
     {"max-requests-per-second=", take_max_requests},
 };
 
@@ -96,8 +104,8 @@ static const char *take_word(struct auth_caller *caller, const char *word)
         if (strncmp(word, words[i].name, len) == 0)
             return words[i].take(caller, word + len);
     }
-    return "a word is none of read=, lock=, operate=, expires=, max-waiters= and "
-           "max-requests-per-second=";
+    return "a word is none of read=, lock=, operate=, expires=, max-waiters=, "
+           "max-leases= and max-requests-per-second=";
 }
 
 /* A # begins a comment at the start of a line and after a blank; a name may have one inside. */

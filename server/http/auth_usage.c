@@ -9,6 +9,7 @@
 struct auth_usage {
     atomic_size_t refs; /* sets of tokens that have the caller: its limits outlive a reload */
     _Atomic int64_t waiters;
+    struct auth_leases *leases;
     _Atomic int64_t filled_ns; /* when the requests so far have filled their share of time */
 };
 
@@ -16,9 +17,14 @@ struct auth_usage *auth_usage_new(void)
 {
     struct auth_usage *usage = calloc(1, sizeof(*usage));
 
-    if (usage != NULL)
-        atomic_init(&usage->refs, 1);
-    return usage;
+    if (usage == NULL)
+        return NULL;
+    atomic_init(&usage->refs, 1);
+    usage->leases = auth_leases_new();
+    if (usage->leases != NULL)
+        return usage;
+    free(usage);
+    return NULL;
 }
 
 struct auth_usage *auth_usage_keep(struct auth_usage *usage)
@@ -30,8 +36,10 @@ struct auth_usage *auth_usage_keep(struct auth_usage *usage)
 
 void auth_usage_drop(struct auth_usage *usage)
 {
-    if (usage != NULL && atomic_fetch_sub(&usage->refs, 1) == 1)
-        free(usage);
+    if (usage == NULL || atomic_fetch_sub(&usage->refs, 1) > 1)
+        return;
+    auth_leases_free(usage->leases);
+    free(usage);
 }
 
 bool auth_usage_begin_wait(struct auth_usage *usage, int64_t max)
@@ -51,6 +59,11 @@ void auth_usage_end_wait(struct auth_usage *usage)
 
     assert(waiters > 0);
     (void)waiters;
+}
+
+struct auth_leases *auth_usage_leases(struct auth_usage *usage)
+{
+    return usage->leases;
 }
 
 /* The bucket that leaks: each request fills a part of a second, which runs off with time. */

@@ -95,7 +95,7 @@ static void lines_are_read(void **state)
          "\tops\t" HASH_B " \toperate=*  # everything\r\n"
          "   # nothing\n"
          "web " HASH_C " lock=\xC3\xBC expires=2999-01-01T00:00:00Z max-waiters=0 "
-         "max-requests-per-second=1"); /* the last line needs no newline */
+         "max-leases=0 max-requests-per-second=1"); /* the last line needs no newline */
     expect_caller(TOKEN_A, "ci");
     expect_caller(TOKEN_B, "ops");
     expect_caller(TOKEN_C, "web");
@@ -160,6 +160,7 @@ static void bad_files_are_refused(void **state)
         {"ci " HASH_A " lock=* expires=2027-01-01\n", "line 1: expires= needs a date"},
         {"ci " HASH_A " lock=* max-waiters=-1\n", "line 1: max-waiters= needs"},
         {"ci " HASH_A " lock=* max-waiters=1000001\n", "line 1: max-waiters= needs"},
+        {"ci " HASH_A " lock=* max-leases=-1\n", "line 1: max-leases= needs"},
         {"ci " HASH_A " lock=* max-requests-per-second=0\n", "line 1: max-requests-per"},
         {"ci " HASH_A " lock=* max-requests-per-second=1.5\n", "line 1: max-requests-per"},
         {"ci " HASH_A " lock=*\n\nweb " HASH_A " lock=*\n",
