@@ -102,6 +102,8 @@ static void check_bypass(struct report *report, const struct lock *lock,
         return;
     if (later->last->outcome != OUTCOME_OK || later->last->status != 201)
         return;
+    if (later->last->hold_count > 1)
+        return; /* its owner has the lock already */
     if (history_is_troubled(report->history, from, to, after))
         return;
     violation(report, "L4",

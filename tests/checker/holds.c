@@ -149,15 +149,27 @@ static void cut_by_force(const struct history *history, struct lease *lease)
     }
 }
 
-/* How long the place of a fair waiter stays when nobody asks for it any more: twice its time
- * where Redis was away meanwhile. */
+/* How long the place of a fair waiter stays when nobody asks for it any more. Where Redis was
+ * away while the place was in the queue, no place is over until its time has passed once more;
+ * and a place that is over stays in the queue while others hold the lock. */
 static int64_t place_of(const struct history *history, const struct op *op)
 {
-    int64_t place = history->place_ms * NS_PER_MS;
+    int64_t place = history->place_ms * NS_PER_MS, until = op->t_ret + place;
+    int64_t behind = history->max_ttl_ms * NS_PER_MS;
+    bool is_later = true;
 
-    if (history_is_troubled(history, op->t_inv, op->t_ret + place, place))
-        place *= 2;
-    return place + SECOND_NS;
+    while (is_later) {
+        is_later = false;
+        for (size_t i = 0; i < history->faults.count; i++) {
+            const struct fault *fault = history->faults.at[i];
+            int64_t spared = fault->t_end + place;
+            if (fault->t_end > op->t_inv && fault->t_begin < until + behind && spared > until) {
+                until = spared;
+                is_later = true;
+            }
+        }
+    }
+    return until - op->t_ret + SECOND_NS;
 }
 
 /* Whether the lock was certainly held by another lease when the client hung up, and for a while

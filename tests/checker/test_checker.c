@@ -84,6 +84,21 @@ static const struct {
          OP("acquire", "b", 10, 210, "not-done",
             ",\"kind\":\"fair\",\"status\":423,\"wait_ms\":200") RELEASE("b", 220, 225)
              RELEASE("a", 900, 905) WAIT("fair", "c", 600, 910, 2)},
+    {"an owner comes again before those who wait", NULL,
+     SESSION("session-open", 0, 1,
+             "ok") OP("acquire", "a", 2, 5, "ok",
+                      ",\"kind\":\"fair\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
+                      "\"hold_count\":1,\"session\":\"S\",\"owner\":\"o\",\"token\":7")
+         WAIT("fair", "c", 10, 1510, 8) OP(
+             "acquire", "b", 600, 605, "ok",
+             ",\"kind\":\"fair\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
+             "\"wait_ms\":900,\"hold_count\":2,\"session\":\"S\",\"owner\":\"o\",\"token\":7")
+             RELEASE("a", 940, 945) RELEASE("b", 1500, 1505)},
+    {"a dead place is spared after Redis was away", NULL,
+     "{\"type\":\"run\",\"place_ms\":1000,\"max_ttl_ms\":3000}\n" OP(
+         "acquire", "a", 0, 5, "not-done",
+         ",\"kind\":\"fair\",\"status\":423,\"ttl_ms\":1000,\"wait_ms\":5")
+         FAULT("F6", 2000, 4000, 1, ",\"scope\":\"redis\"") WAIT("fair", "b", 900, 4990, 3)},
     {"a writer waits for readers", NULL, READ("a", 0, 5, 1) WAIT("write", "b", 10, 1010, 2)},
     {"a failover undoes a release, and the lease ends by itself", NULL,
      LOCK("a", 0, 5, 1) FAULT("F5", 95, 120, 1, UNDOES(110)) RELEASE("a", 100, 105)
@@ -156,6 +171,11 @@ static const struct {
         ",\"kind\":\"write\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"
         "\"hold_count\":1,\"token\":1") RELEASE("w", 100, 105) READ("a", 110, 115, 2)
          WAIT("read", "b", 10, 900, 3)},
+    {"a dead place is spared for longer", "L2",
+     "{\"type\":\"run\",\"place_ms\":1000,\"max_ttl_ms\":3000}\n" OP(
+         "acquire", "a", 0, 5, "not-done",
+         ",\"kind\":\"fair\",\"status\":423,\"ttl_ms\":1000,\"wait_ms\":5")
+         FAULT("F6", 2000, 4000, 1, ",\"scope\":\"redis\"") WAIT("fair", "b", 5900, 9990, 3)},
     {"a release after the replica took over releases nothing", "L2",
      LOCK("a", 0, 5, 1) FAULT("F5", 50, 70, 1, UNDOES(60)) RELEASE("a", 100, 105)
          WAIT("lock", "b", 80, 4000, 2)},

@@ -40,7 +40,7 @@ static enum result result_of(const struct answer *answer)
 }
 
 /* What is wrong with the form of an answer; NULL: nothing. */
-static const char *fault_of(const struct answer *answer)
+static const char *fault_of(const struct answer *answer, bool may_conflict)
 {
     static const int expected[] = {404, 410, 412, 423, 429, 503};
     const char *outcome = text_in(answer, "outcome");
@@ -60,6 +60,8 @@ static const char *fault_of(const struct answer *answer)
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
         if (answer->status == expected[i])
             return NULL;
+    if (may_conflict && answer->status == 409)
+        return NULL;
     return "a status that was not to be expected";
 }
 
@@ -130,7 +132,7 @@ static const char *complaint_of(const struct asking *asking, enum result result)
         return "another lease_id than that of the token";
     if (asking->must_work && asking->answer.status == 503 && world.only_out_of_memory)
         return "refused when only memory was short";
-    return fault_of(&asking->answer);
+    return fault_of(&asking->answer, asking->may_conflict);
 }
 
 static void record_asking(const struct asking *asking, enum result result)

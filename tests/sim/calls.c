@@ -286,12 +286,38 @@ void probe_life(struct front *front)
     json_decref(asking.answer.body);
 }
 
-bool make_permits(void)
+static void copy_header(char header[40], const char *value)
+{
+    if (value != NULL)
+        snprintf(header, 40, "%s", value);
+}
+
+enum result ask_plain(struct caller *caller, struct plain *plain)
+{
+    struct asking asking = {.caller = caller,
+                            .verb = "probe",
+                            .how = plain->how,
+                            .may_conflict = plain->may_conflict};
+
+    asking.request.method = plain->method;
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/%s", plain->path);
+    copy_header(asking.request.lease_token, plain->lease_token);
+    copy_header(asking.request.session_token, plain->session_token);
+    snprintf(asking.request.idempotency_key, sizeof(asking.request.idempotency_key), "%s",
+             plain->idempotency_key);
+    enum result result = ask(&asking);
+    plain->status = asking.answer.status;
+    if (plain->member != NULL)
+        plain->number = number_in(&asking.answer, plain->member);
+    json_decref(asking.answer.body);
+    return result;
+}
+
+bool make_semaphore(const char *path, const char *name, int permits)
 {
     struct request request = {.method = "PUT", .timeout_ns = TIMEOUT_NS};
 
-    snprintf(request.uri, sizeof(request.uri), "/v1/permit-semaphores/%s?permits=%d",
-             PERMITS_NAME, PERMITS_COUNT);
+    snprintf(request.uri, sizeof(request.uri), "/v1/%s/%s?permits=%d", path, name, permits);
     struct answer answer = http_ask(&world.fronts[0], &request);
     json_decref(answer.body);
     return answer.status == 200 || answer.status == 201;

@@ -56,4 +56,18 @@ enum result ask_session_end(struct caller *caller, struct session *session);
 enum result ask_force_unlock(struct caller *caller, const char *lock);
 void probe_life(struct front *front);
 
+/* A request that no rule of the checker looks at but those for any answer. */
+struct plain {
+    const char *method, *path;               /* after /v1/ */
+    const char *lease_token, *session_token; /* NULL: none */
+    char idempotency_key[TOKEN_TEXT_SIZE];   /* empty: none */
+    struct how how;
+    bool may_conflict; /* another kind of object may have the name */
+    const char *member;
+    int64_t number; /* out: that member of the answer's body */
+    int status;     /* out */
+};
+
+enum result ask_plain(struct caller *caller, struct plain *plain);
+
 #endif

@@ -3,62 +3,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/calls.h"
+#include "tests/sim/clients.h"
 
-/* A client asks again at most so often with one token, before it leaves the lease to its end.
- */
-enum { TRIES = 8, PLAIN = 3, FAIR = 2, READ_WRITE = 2, OWNED = 2 };
-
-#define MS CLOCK_NS_PER_MS
+enum { PLAIN = 3, FAIR = 2, READ_WRITE = 2 };
 
 static const char *const plain[PLAIN] = {"plain-a", "plain-b", "plain-c"};
 static const char *const fair[FAIR] = {"fair-a", "fair-b"};
 static const char *const read_write[READ_WRITE] = {"rw-a", "rw-b"};
-static const char *const owned[OWNED] = {"owned-a", "owned-b"};
 
 const struct lock_name lock_names[LOCK_COUNT] = {
-    {"lock", "plain-a"}, {"lock", "plain-b"},     {"lock", "plain-c"}, {"lock", "owned-a"},
-    {"lock", "owned-b"}, {"fair", "fair-a"},      {"fair", "fair-b"},  {"write", "rw-a"},
-    {"write", "rw-b"},   {"permit", PERMITS_NAME}};
+    {"lock", "plain-a"}, {"lock", "plain-b"},      {"lock", "plain-c"}, {"lock", "owned-a"},
+    {"lock", "owned-b"}, {"fair", "fair-a"},       {"fair", "fair-b"},  {"write", "rw-a"},
+    {"write", "rw-b"},   {"permit", PERMITS_NAME}, {"lock", "crowd-a"}};
 
-struct client;
-
-/* A kind of clients: how a lease is chosen, and how one cycle goes. */
-struct client_kind {
-    const char *name;
-    int count;
-    struct lease (*pick)(struct client *client);
-    void (*run)(struct client *client);
-};
-
-struct client {
-    struct caller caller;
-    const struct client_kind *kind;
-};
-
-static struct chance *chance_of(struct client *client)
+struct chance *chance_of(struct client *client)
 {
     return &client->caller.chance;
 }
 
-static bool likely(struct client *client, unsigned percent)
+bool likely(struct client *client, unsigned percent)
 {
     return chance_percent(chance_of(client), percent);
 }
 
-static const char *one_of(struct client *client, const char *const *names, size_t count)
+const char *one_of(struct client *client, const char *const *names, size_t count)
 {
     return names[chance_below(chance_of(client), count)];
 }
 
-static int64_t pick_ttl(struct client *client)
+int64_t pick_ttl(struct client *client)
 {
     static const int64_t ttls[] = {500, 900, 1500, 2500, 4000};
 
     return world.pace * ttls[chance_below(chance_of(client), 5)];
 }
 
-static int64_t pick_wait(struct client *client)
+int64_t pick_wait(struct client *client)
 {
     static const int64_t waits[] = {0, 300, 1000, 2500, 4000};
 
@@ -66,7 +46,7 @@ static int64_t pick_wait(struct client *client)
 }
 
 /* Sleeps, but not far beyond the end of the run. */
-static void nap(struct client *client, int64_t least_ms, int64_t most_ms)
+void nap(struct client *client, int64_t least_ms, int64_t most_ms)
 {
     task_sleep(chance_between(chance_of(client), least_ms * 1000, most_ms * 1000) * 1000 *
                world.pace);
@@ -75,7 +55,7 @@ static void nap(struct client *client, int64_t least_ms, int64_t most_ms)
 /* --- one lease -------------------------------------------------------------------------------
  */
 
-static void give_back(struct client *client, struct lease *lease)
+void give_back(struct client *client, struct lease *lease)
 {
     for (int i = 0; i < TRIES; i++) {
         enum result result = ask_release(lease);
@@ -86,7 +66,7 @@ static void give_back(struct client *client, struct lease *lease)
 }
 
 /* Whether it was granted. Asks with the same token until the outcome is known. */
-static bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms)
+bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms)
 {
     const struct how how = {.ttl_ms = ttl_ms, .wait_ms = wait_ms};
 
@@ -127,7 +107,7 @@ static void overstay(struct client *client, struct lease *lease, int64_t ttl_ms)
         ask_renew(lease, ttl_ms);
 }
 
-static void work(struct client *client, struct lease *lease, int64_t ttl_ms)
+void work(struct client *client, struct lease *lease, int64_t ttl_ms)
 {
     struct how again = {.ttl_ms = ttl_ms};
 
@@ -149,7 +129,7 @@ static void work(struct client *client, struct lease *lease, int64_t ttl_ms)
     }
 }
 
-static void cycle(struct client *client, struct lease *lease, int64_t ttl_ms)
+void cycle(struct client *client, struct lease *lease, int64_t ttl_ms)
 {
     if (get(client, lease, ttl_ms, pick_wait(client)))
         work(client, lease, ttl_ms);
@@ -199,7 +179,7 @@ static struct lease pick_several(struct client *client)
     return lease;
 }
 
-static struct lease pick_any(struct client *client)
+struct lease pick_any(struct client *client)
 {
     switch (chance_below(chance_of(client), 6)) {
     case 0:
@@ -235,7 +215,7 @@ static void ask_and_hang_up(void *arg)
     impatience->result = ask_acquire(&impatience->lease, &how);
 }
 
-static void await(const int *over, int count)
+void await(const int *over, int count)
 {
     while (*over < count)
         task_sleep(5 * MS);
@@ -291,144 +271,6 @@ static void run_stranger(struct client *client)
     }
 }
 
-/* --- sessions
- * ---------------------------------------------------------------------------------------- */
-
-/* A session, those who work in it, and what keeps it alive. */
-struct life {
-    struct client *client;
-    struct session session;
-    bool is_over, dies;
-    int works_over, beats_over;
-    struct caller beat;
-};
-
-static void keep_alive(void *arg)
-{
-    struct life *life = arg;
-
-    while (!life->is_over) {
-        int64_t wait_ms = chance_percent(&life->beat.chance, 50) ? life->session.ttl_ms / 4 : 0;
-        if (ask_keep_alive(&life->beat, &life->session, wait_ms) == RESULT_ENDED)
-            return;
-        if (life->dies && chance_percent(&life->beat.chance, 20))
-            return;
-        task_sleep((wait_ms == 0 ? 400 : 20) * MS * world.pace);
-    }
-}
-
-static struct lease pick_in(struct life *life)
-{
-    struct client *client = life->client;
-    struct lease lease = pick_any(client);
-
-    if (likely(client, 25))
-        lease = lease_make(&client->caller, "lock", one_of(client, owned, OWNED), NULL);
-    lease.session = &life->session;
-    return lease;
-}
-
-/* Reentrant leases: one inside the other. */
-static void nest(struct life *life)
-{
-    enum { DEPTH_MAX = 3 };
-    struct client *client = life->client;
-    struct lease leases[DEPTH_MAX];
-    bool reads = likely(client, 50);
-    const char *lock = reads ? one_of(client, read_write, READ_WRITE)
-                             : one_of(client, owned, OWNED);
-    int owner = likely(client, 50) ? 1 : 2, depth = likely(client, 50) ? 2 : 3, count = 0;
-
-    while (count < depth) {
-        struct lease *lease = &leases[count];
-        *lease = lease_make(&client->caller, reads ? "read" : "lock", lock, &life->session);
-        snprintf(lease->owner, sizeof(lease->owner), "o%d-%s", owner, lease->kind);
-        if (!get(client, lease, -1, (count == 0 ? 1000 : 300) * world.pace))
-            break;
-        lease_use(lease);
-        count++;
-    }
-    nap(client, 0, 300);
-    for (int i = 0; i < count; i++)
-        give_back(client, &leases[i]);
-}
-
-static void work_in(void *arg)
-{
-    struct life *life = arg;
-    struct client *client = life->client;
-    int64_t rounds = chance_between(chance_of(client), 2, 8);
-
-    for (int64_t i = 0; i < rounds && !life->is_over && !world.is_stopping; i++) {
-        if (likely(client, 40)) {
-            nest(life);
-            continue;
-        }
-        struct lease lease = pick_in(life);
-        cycle(client, &lease, likely(client, 67) ? -1 : pick_ttl(client));
-    }
-}
-
-static void end_session(struct client *client, struct session *session)
-{
-    for (int i = 0; i < TRIES; i++) {
-        enum result result = ask_session_end(&client->caller, session);
-        if (result == RESULT_OK || result == RESULT_ENDED)
-            return;
-        nap(client, 50, 400);
-    }
-}
-
-static void live(struct client *client, int number)
-{
-    static const struct how late = {.ttl_ms = -1};
-    struct life life = {.client = client, .dies = likely(client, 15)};
-
-    make_token(chance_of(client), life.session.token);
-    life.session.ttl_ms = (likely(client, 50) ? 2000 : 3000) * world.pace;
-    caller_init(&life.beat, client->caller.name, number);
-    if (ask_session_open(&client->caller, &life.session) != RESULT_OK) {
-        nap(client, 300, 300);
-        return;
-    }
-    task_start(keep_alive, &life, &life.beats_over);
-    task_start(work_in, &life, &life.works_over);
-    work_in(&life);
-    await(&life.works_over, 1);
-    life.is_over = true;
-    if (likely(client, 30)) { /* dies, and holds something */
-        struct lease lease = pick_in(&life);
-        get(client, &lease, -1, 1000 * world.pace);
-    } else if (likely(client, 80)) {
-        end_session(client, &life.session);
-    }
-    await(&life.beats_over, 1);
-    if (likely(client, 50)) { /* too late */
-        struct lease lease = pick_in(&life);
-        ask_acquire(&lease, &late);
-    }
-}
-
-static void run_sessions(struct client *client)
-{
-    for (int number = 0; !world.is_stopping; number++)
-        live(client, number);
-}
-
-/* Comes and goes: the end of any session is an event for all that wait. */
-static void run_visitor(struct client *client)
-{
-    while (!world.is_stopping) {
-        struct session session = {.ttl_ms = 2000 * world.pace};
-        make_token(chance_of(client), session.token);
-        if (ask_session_open(&client->caller, &session) == RESULT_OK) {
-            nap(client, 0, 20);
-            end_session(client, &session);
-        }
-        nap(client, 0, 400);
-    }
-}
-
 /* --- all of them
  * ----------------------------------------------------------------------------------------- */
 
@@ -442,6 +284,14 @@ static const struct client_kind kinds[] = {
     {"SessionClient", 4, pick_any, run_sessions},
     {"Visitor", 2, pick_any, run_visitor},
     {"Stranger", 1, pick_any, run_stranger},
+    {"Overtaker", 2, pick_any, run_overtaker},
+    {"SemaphoreClient", 4, pick_any, run_semaphore},
+    {"Drainer", 1, pick_any, run_drainer},
+    {"LatchWaiter", 3, pick_any, run_latch_waiter},
+    {"LatchCounter", 1, pick_any, run_latch_counter},
+    {"Crowd", 1, pick_any, run_crowd},
+    {"OddClient", 2, pick_any, run_odd},
+    {"Meddler", 1, pick_any, run_meddler},
 };
 
 static void run_client(void *arg)

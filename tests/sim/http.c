@@ -314,6 +314,8 @@ static void take_request(struct http_server *server, struct exchange *exchange)
         request->headers[HTTP_LEASE_TOKEN] = exchange->request.lease_token;
     if (exchange->request.session_token[0] != '\0')
         request->headers[HTTP_SESSION_TOKEN] = exchange->request.session_token;
+    if (exchange->request.idempotency_key[0] != '\0')
+        request->headers[HTTP_IDEMPOTENCY_KEY] = exchange->request.idempotency_key;
     http_dispatch(request);
 }
 

@@ -9,7 +9,7 @@
 struct request {
     const char *method;
     char uri[2048];
-    char lease_token[40], session_token[40]; /* empty: not sent */
+    char lease_token[40], session_token[40], idempotency_key[40]; /* empty: not sent */
     int64_t timeout_ns;
     int64_t abandon_ns; /* hangs up after so long; 0: does not */
 };

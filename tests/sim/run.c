@@ -12,6 +12,16 @@
 #include "tests/sim/sockets.h"
 #include "tests/sim/world.h"
 
+/* Runs with settings of their own: few connections, so that not every request may wait; a
+ * quarantine, shorter than what is excused after a fault. */
+enum {
+    FEW_EVERY = 5,
+    FEW_CONNECTIONS = 20,
+    MANY_CONNECTIONS = 10000,
+    QUARANTINE_EVERY = 7,
+    QUARANTINE_MS = 1500
+};
+
 #define EPOCH_US 1763800000000000LL
 
 struct world world;
@@ -97,8 +107,8 @@ static void show_request(const struct call *call, const char *reply, size_t len)
 static void load_config(struct config *config)
 {
     static char *const no_environment[] = {NULL};
-    char texts[3][48], error[256];
-    char *const argv[] = {"sim", texts[0], texts[1], texts[2], NULL};
+    char texts[5][48], error[256];
+    char *const argv[] = {"sim", texts[0], texts[1], texts[2], texts[3], texts[4], NULL};
 
     snprintf(texts[0], sizeof(texts[0]), "--watchdog-timeout-ms=%lld",
              (long long)(WATCHDOG_MS * world.pace));
@@ -106,7 +116,11 @@ static void load_config(struct config *config)
              (long long)(MAX_WAIT_MS * world.pace));
     snprintf(texts[2], sizeof(texts[2]), "--retry-window-ms=%lld",
              (long long)(RETRY_WINDOW_MS * world.pace));
-    if (config_load(config, 4, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+    snprintf(texts[3], sizeof(texts[3]), "--max-connections=%d",
+             world.seed % FEW_EVERY == 0 ? FEW_CONNECTIONS : MANY_CONNECTIONS);
+    snprintf(texts[4], sizeof(texts[4]), "--quarantine-ms=%d",
+             world.seed % QUARANTINE_EVERY == 0 ? QUARANTINE_MS : 0);
+    if (config_load(config, 6, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
         return;
     fprintf(stderr, "sim: %s\n", error);
     abort();
@@ -145,7 +159,7 @@ static void direct(void *arg)
 
     (void)arg;
     task_sleep(CLOCK_NS_PER_S);
-    while (!make_permits() && !world.is_over)
+    while (!make_semaphores() && !world.is_over)
         task_sleep(100 * CLOCK_NS_PER_MS);
     watch_start();
     int count = clients_start(&over);
@@ -189,6 +203,8 @@ static void set_bounds(struct bounds *bounds)
     bounds->min_sweeps = the_options->drains ? LOCK_COUNT : 0;
     bounds->late_ms *= world.pace;
     bounds->trouble_ms = world.pace == 1 ? 4000 : 7000; /* beyond the longest poll */
+    if (the_options->trouble_ms > 0)
+        bounds->trouble_ms = the_options->trouble_ms;
 }
 
 static void check(struct run_result *result)

@@ -33,15 +33,26 @@ static void watch_life(void *arg)
     }
 }
 
+static bool make_if_gone(const char *path, const char *name, int permits)
+{
+    struct value *value;
+
+    HASH_FIND_STR(world.redis.keys.values, name, value);
+    return value != NULL || make_semaphore(path, name, permits);
+}
+
+bool make_semaphores(void)
+{
+    return make_if_gone("permit-semaphores", PERMITS_NAME, PERMITS_COUNT) &&
+           make_if_gone("semaphores", SEMAPHORE_NAME, SEMAPHORE_PERMITS);
+}
+
 /* A Redis that lost its data has no permits any more: they are made again. */
-static void keep_permits(void *arg)
+static void keep_semaphores(void *arg)
 {
     (void)arg;
     while (!world.is_over) {
-        struct value *permits;
-        HASH_FIND_STR(world.redis.keys.values, PERMITS_NAME, permits);
-        if (permits == NULL)
-            make_permits();
+        make_semaphores();
         task_sleep(200 * MS * world.pace);
     }
 }
@@ -49,7 +60,7 @@ static void keep_permits(void *arg)
 void watch_start(void)
 {
     task_start(watch_rate, NULL, NULL);
-    task_start(keep_permits, NULL, NULL);
+    task_start(keep_semaphores, NULL, NULL);
     for (int i = 0; i < FRONTS; i++)
         task_start(watch_life, &world.fronts[i], NULL);
 }
@@ -90,7 +101,7 @@ static void sweep_all(int64_t wait_ms)
     round++;
 }
 
-static void note_leak(const char *subject, int number, int64_t now, const char *detail)
+void note_leak(const char *subject, int number, int64_t now, const char *detail)
 {
     char of[32] = "";
 
@@ -131,7 +142,7 @@ static int64_t keys_left(bool without_end, char *some, size_t size)
     for (struct value *value = world.redis.keys.values; value; value = value->hh.next) {
         if (strncmp(value->key, "redisson_lock_token:", 20) == 0 ||
             strcmp(value->key, "rlockd:marker") == 0 || strcmp(value->key, PERMITS_NAME) == 0 ||
-            (without_end && value->end_ms != NO_END))
+            strcmp(value->key, SEMAPHORE_NAME) == 0 || (without_end && value->end_ms != NO_END))
             continue;
         if (count++ < 5)
             snprintf(some + strlen(some), size - strlen(some), "%s ", value->key);
@@ -159,8 +170,10 @@ void drain_run(void)
     longest_ms = longest_ms > 2 * PLACE_MS ? longest_ms : 2 * PLACE_MS;
     sweep_all(longest_ms + 7000);
     check_fronts();
+    check_counters();
     /* A permit of a client that died is taken off by the next one that asks. */
     task_sleep((LEASE_TTL_MAX_MS + WATCHDOG_MS) * MS * world.pace);
     sweep_all(longest_ms);
+    clear_odd_queue();
     check_redis((MAX_WAIT_MS + RETRY_WINDOW_MS) * world.pace + PLACE_MS + 5000);
 }

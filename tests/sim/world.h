@@ -19,7 +19,7 @@ enum {
     SESSION_TTL_MAX_MS = 3000,
     LEASE_TTL_MAX_MS = 4000,
     LOCKS_OF_A_SET = 3,
-    LOCK_COUNT = 10
+    LOCK_COUNT = 11
 };
 
 struct world {
@@ -54,13 +54,24 @@ struct lock_name {
 extern const struct lock_name lock_names[LOCK_COUNT];
 #define PERMITS_NAME "permits-a"
 #define PERMITS_COUNT 2
+#define SEMAPHORE_NAME "semaphore-a"
+#define SEMAPHORE_PERMITS 4
 
 /* clients.c: begins them all; `over` counts those that have ended. */
 int clients_start(int *over);
 /* watch.c: begins what looks on; and what comes after the faults, of a task. */
 void watch_start(void);
+/* Those that Redis has not; of a task. False: one could not be made. */
+bool make_semaphores(void);
 void drain_run(void);
-/* calls.c: the permit semaphore, anew; of a task. */
-bool make_permits(void);
+/* watch.c: a line that says how many of a thing are there which should not be. `number`: of a
+ * front end; -1: of none. */
+void note_leak(const char *subject, int number, int64_t now, const char *detail);
+/* clients_odd.c: takes the dead places out of its queue, as the next client would. */
+void clear_odd_queue(void);
+/* clients_counter.c: whether all permits have come back; drops the latch. */
+void check_counters(void);
+/* calls.c: a semaphore, anew; of a task. */
+bool make_semaphore(const char *path, const char *name, int permits);
 
 #endif

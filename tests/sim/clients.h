@@ -1,0 +1,60 @@
+/* What the kinds of clients share. */
+#ifndef RLOCKD_TESTS_SIM_CLIENTS_H
+#define RLOCKD_TESTS_SIM_CLIENTS_H
+
+#include "tests/sim/calls.h"
+
+#define MS CLOCK_NS_PER_MS
+
+/* A client asks again at most so often with one token, before it leaves the lease to its end.
+ */
+enum { TRIES = 8 };
+
+struct client;
+
+/* A kind of clients: how a lease is chosen, and how one cycle goes. */
+struct client_kind {
+    const char *name;
+    int count;
+    struct lease (*pick)(struct client *client);
+    void (*run)(struct client *client);
+};
+
+struct client {
+    struct caller caller;
+    const struct client_kind *kind;
+};
+
+struct chance *chance_of(struct client *client);
+bool likely(struct client *client, unsigned percent);
+const char *one_of(struct client *client, const char *const *names, size_t count);
+int64_t pick_ttl(struct client *client);
+int64_t pick_wait(struct client *client);
+/* Sleeps, in a slow run for longer. */
+void nap(struct client *client, int64_t least_ms, int64_t most_ms);
+/* Until so many tasks have counted themselves as over. */
+void await(const int *over, int count);
+
+struct lease pick_any(struct client *client);
+/* Whether it was granted. Asks with the same token until the outcome is known. */
+bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms);
+void give_back(struct client *client, struct lease *lease);
+void work(struct client *client, struct lease *lease, int64_t ttl_ms);
+/* Gets it and works. */
+void cycle(struct client *client, struct lease *lease, int64_t ttl_ms);
+
+/* clients_session.c */
+void run_sessions(struct client *client);
+void run_visitor(struct client *client);
+/* clients_counter.c: semaphores and latches */
+void run_semaphore(struct client *client);
+void run_drainer(struct client *client);
+void run_latch_waiter(struct client *client);
+void run_latch_counter(struct client *client);
+/* clients_odd.c */
+void run_overtaker(struct client *client);
+void run_crowd(struct client *client);
+void run_odd(struct client *client);
+void run_meddler(struct client *client);
+
+#endif
