@@ -7,6 +7,7 @@
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
+# SERVERS="redis-6.2 redis-8.0 valkey-8.1": what `test-versions` runs with, or paths
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
@@ -14,6 +15,7 @@ VERSION  := 0.1.0
 # The newest, and one from before 3.44, when much of its locks was rewritten.
 REDISSON := 4.7.0 3.43.0
 PREFIX   := /usr/local
+SERVERS  := redis-6.2 redis-8.0 valkey-8.1
 CLIENTS_FAST := python typescript go
 CLIENTS      := $(CLIENTS_FAST) generator-python generator-java
 
@@ -29,6 +31,7 @@ RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
 TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq openssl python3
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
                      python3-jsonschema lua5.1
+VERSIONS_PACKAGES := mmdebstrap python3-pip
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
 BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
@@ -120,9 +123,10 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(T
                 $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls test-proxies \
-        test-programs interop valgrind lint format docker-test install clients clients-fast \
-        lint-openapi schemathesis bench bench-programs budgets faults mutants sim sim-compare sim-coverage \
+.PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
+        test-versions test-proxies test-programs interop valgrind lint format docker-test \
+        install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
+        faults mutants sim sim-compare sim-coverage \
         fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
@@ -274,10 +278,20 @@ test-sentinel: ## the end-to-end tests behind a Sentinel
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) E2E_REDIS=sentinel tests/run.sh $(call chosen,$(E2E_TESTS))
 
-test-redis-tls: ## the end-to-end tests with TLS to Redis
+test-redis-tls: ## the end-to-end tests, and those of failovers, with TLS to all Redis
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
-	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh $(call chosen,$(E2E_TESTS))
+	@$(TEST_ENVIRONMENT) E2E_REDIS=tls tests/run.sh \
+	    $(call chosen,$(TOPOLOGY_TESTS) $(E2E_TESTS))
+
+test-versions: ## the script and end-to-end tests with other servers; SERVERS="valkey-8.1 /path/redis-server"
+	@tests/packages.sh $(TEST_PACKAGES) $(VERSIONS_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs
+	@for server in $(SERVERS); do \
+	    path=$$(tests/servers.sh $$server build/servers) && \
+	    $(TEST_ENVIRONMENT) PATH="$$path:$$PATH" \
+	        tests/run.sh $(call chosen,$(SCRIPT_TESTS) $(E2E_TESTS)) || exit 1; \
+	done
 
 test-masters: ## the end-to-end tests on a Redis Cluster of three masters
 	@tests/packages.sh $(TEST_PACKAGES)

@@ -131,6 +131,11 @@ void skip_on_cluster(struct world *w)
     skip_where(w, redis_is_cluster());
 }
 
+void skip_without_tls(struct redis *redis)
+{
+    skip_where(redis->world, redis_do(redis, "CONFIG GET tls-port")->elements == 0);
+}
+
 void skip_with_slots(struct world *w)
 {
     skip_where(w, getenv("E2E_SCRIPT_SLOTS") != NULL);

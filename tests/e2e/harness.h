@@ -22,6 +22,8 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
 
+struct redis;
+
 struct world {
     char dir[64];        /* private, removed at the end unless E2E_KEEP is set */
     struct redis *redis; /* NULL when the plan has none */
@@ -61,6 +63,8 @@ const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 void skip_on_cluster(struct world *w);
 /* The same for a cluster of several masters: the test is about one connection or one server. */
 void skip_on_masters(struct world *w);
+/* Leaves a test where redis-server was built without TLS. */
+void skip_without_tls(struct redis *redis);
 /* Leaves a test of a Redis without memory where scripts begin with `#!lua` (make test-cluster):
  * such a script Redis refuses as a whole, and not only its first write. */
 void skip_with_slots(struct world *w);

@@ -12,8 +12,9 @@ static struct redis *redis_with_tls(struct world *w, const char *auth_clients)
 {
     struct redis *redis = redis_start(w, NULL);
     const char *flags[FLAGS_MAX] = {NULL};
-    size_t len = redis_tls_flags(redis, flags, 0);
 
+    skip_without_tls(redis);
+    size_t len = redis_tls_flags(redis, flags, 0);
     flags[len++] = "--tls-auth-clients";
     flags[len++] = auth_clients;
     redis_kill(redis);

@@ -124,11 +124,17 @@ def commands_of(how, *paths):
     return {f"{name}|{part}" if part else name for name, part in names}
 
 
+def commands_of_stores():
+    """What the stores ask for themselves, such as pages of a listing."""
+    code = "".join(path.read_text() for path in sorted(Path("storage/objects").glob("*.c")))
+    return {name.lower() for name in re.findall(r'\bargv\[\] = \{"(\w+)"', code)}
+
+
 def check_permissions():
     """The probe tries what the other scripts need, and the documented user may do all of it."""
     probe = SCRIPTS / "probe.lua"
     scripts = [path for path in SCRIPTS.rglob("*.lua") if path != probe]
-    used = commands_of("call|try", *scripts)
+    used = commands_of("call|try", *scripts) | commands_of_stores()
     permitted = set(re.findall(r"\+([\w|]+)", Path("docs/rlockd.acl").read_text()))
     tried = commands_of("call|try", probe)
     for command in sorted(commands_of("call", *scripts) - tried):
