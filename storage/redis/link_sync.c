@@ -53,8 +53,8 @@ static void reply_free(redisReply *reply)
  */
 
 /* What prepares the scripts that clients rely on goes before them over the same connection, so
- * their WAIT covers that; what withdraws, ends or tidies up is done again where a failover undid
- * it. The marker asks when no client does. */
+ * their WAIT covers that; what withdraws, ends or tidies up is done again where a failover
+ * undid it. The marker asks when no client does. */
 bool redis_link_is_sync(const struct redis_link *link, enum script script)
 {
     return link->options.sync.replicas > 0 && script_row(script)->sync;

@@ -18,8 +18,8 @@
 #                     a module: see link.awk. A module runs when it is first used, and returns
 #                     a table. `-- modules NAME...`: and those that are used as `lib[name]`
 #
-# A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas of
-# --sync-replicas: yes, where a client relies on what the script did.
+# A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas
+# of --sync-replicas: yes, where a client relies on what the script did.
 #
 # Redis finds a script by the SHA-1 of its bytes: what would not come through a C string
 # unchanged is refused.

@@ -55,12 +55,11 @@ redisReply *set_ask(const struct ask *ask)
     const char *first = text("rlockd:lease:" P1 ":%s:m", ask->id);
     const char *second = text("rlockd:lease:" P2 ":%s:m", ask->id);
 
-    return send(SCRIPT_SET_ACQUIRE,
-                KEYS(P1, "redisson_lock_token:" P1, "redisson_lock_queue:" P1, first, P2,
-                     "redisson_lock_token:" P2, "redisson_lock_queue:" P2, second),
-                KEYS(P1, first, "redisson_lock_token:" P1, P2, second,
-                     "redisson_lock_token:" P2),
-                ask);
+    return send(
+        SCRIPT_SET_ACQUIRE,
+        KEYS(P1, "redisson_lock_token:" P1, "redisson_lock_queue:" P1, first, P2,
+             "redisson_lock_token:" P2, "redisson_lock_queue:" P2, second),
+        KEYS(P1, first, "redisson_lock_token:" P1, P2, second, "redisson_lock_token:" P2), ask);
 }
 
 static const char *key_of(const char *id)

@@ -189,8 +189,9 @@ static void a_record_may_change_before_it_is_confirmed(void **state)
     ask(.id = A, .session = SID, .wait = "5000");
     expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, as_it_was), "[again]");
     expect_command("1", "ZCARD " WAITERS);
-    expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, ARGS(A, WINDOW, "lock", "", SID, "w.2", "1")),
-           "[again]");
+    expect(
+        run(SCRIPT_LEASE_CONFIRM, confirm_keys, ARGS(A, WINDOW, "lock", "", SID, "w.2", "1")),
+        "[again]");
     expect_command("0", "ZCARD " WAITERS);
     lock_release(A);
     expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, as_it_was), "[ended, released, , ]");

@@ -118,7 +118,7 @@ local function find(lock, ref)
   return stand(parse(text), string.gsub(ref, ':m$', ''), lock, key), text
 end
 
--- Whether a request asks for another lease than the one with its token. The token alone, without
+-- Whether a request asks for another lease than that with its token. The token alone, without
 -- the session, is enough for a lease that holds: its record has its session.
 local function is_other(lease, request)
   if lease.kind ~= request.kind then return true end
