@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/objects/lease_families.h"
 #include "storage/objects/session_home.h"
 #include "storage/objects/set_names.h"
 
@@ -14,7 +15,8 @@ struct lease_call {
     attempt_done *tried; /* instead of `done` */
     void *arg;
     bool is_renewal;
-    struct lease lease; /* that was asked for; its names are referred to */
+    struct lease lease;     /* that was asked for; its names are referred to */
+    struct attempt attempt; /* of `tried` */
 };
 
 /* --- what a result means for a request that waits ----------------------------------------- */
@@ -54,6 +56,12 @@ static int64_t none_left_ms_of(const struct lease_result *result)
     return result->next_end_ms >= 0 ? result->next_end_ms : INT64_MAX;
 }
 
+static void call_free(struct lease_call *call)
+{
+    lock_names_unref(call->lease.names);
+    pool_give(&call->store->calls, call);
+}
+
 static void finish(struct lease_call *call, const struct lease_result *result)
 {
     if (call->tried != NULL) {
@@ -66,8 +74,7 @@ static void finish(struct lease_call *call, const struct lease_result *result)
     } else {
         call->done(call->arg, result);
     }
-    lock_names_unref(call->lease.names);
-    pool_give(&call->store->calls, call);
+    call_free(call);
 }
 
 /* --- the lease's session ------------------------------------------------------------------ */
@@ -142,11 +149,35 @@ static void tell_session(struct lease_call *call, const struct lease_reading *re
         session_settle(call->store, result->session_id, &call->lease, &lost, NULL, NULL);
 }
 
+/* What an attempt asks next, where the reply says no more than that; NULL: it says all. */
+static family_try *next_step(const struct lease_call *call, const struct redis_result *result)
+{
+    static const struct {
+        const char *word;
+        family_try *step;
+    } steps[] = {{"recorded", lock_confirm}, {"again", lock_try}};
+    size_t len;
+
+    if (call->tried == NULL || result->outcome != REDIS_DONE)
+        return NULL;
+    const char *word = value_text(value_at(result->reply, 0), &len);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (strcmp(steps[i].word, word) == 0)
+            return steps[i].step;
+    return NULL;
+}
+
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct lease_call *call = arg;
     struct lease_reading reading;
+    family_try *step = next_step(call, result);
 
+    if (step != NULL) {
+        step(call->store, &call->lease, &call->attempt, call->tried, call->arg);
+        call_free(call);
+        return;
+    }
     lease_reading_read(&reading, call->store, &call->lease, call->tried != NULL, result);
     tell_session(call, &reading);
     if (reading.result.outcome == LEASE_RELEASED &&
@@ -200,10 +231,12 @@ void lease_renewal_send(struct lock_store *store, struct store_call *call,
 }
 
 void lease_attempt_send(struct lock_store *store, struct store_call *call,
-                        const struct lease *lease, attempt_done *done, void *arg)
+                        const struct lease *lease, const struct attempt *attempt,
+                        attempt_done *done, void *arg)
 {
     struct lease_call *lease_call = call_new(store, lease, arg);
 
     lease_call->tried = done;
+    lease_call->attempt = *attempt;
     call_send(call, on_reply, lease_call);
 }

@@ -23,9 +23,11 @@ void lease_call_send(struct lock_store *store, struct store_call *call,
  * session holds only if its session is open. */
 void lease_renewal_send(struct lock_store *store, struct store_call *call,
                         const struct lease *lease, lease_done *done, void *arg);
-/* The same for an attempt to get the lease. */
+/* The same for an attempt to get the lease. A reply that only says what to ask next is not
+ * handed on: the attempt goes on with that. */
 void lease_attempt_send(struct lock_store *store, struct store_call *call,
-                        const struct lease *lease, attempt_done *done, void *arg);
+                        const struct lease *lease, const struct attempt *attempt,
+                        attempt_done *done, void *arg);
 
 /* lease_reply.c. `lease`: that was asked for; `is_attempt`: and not renewed. */
 void lease_reading_read(struct lease_reading *reading, const struct lock_store *store,

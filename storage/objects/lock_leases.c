@@ -89,10 +89,10 @@ void lock_try(struct lock_store *store, const struct lease *lease,
         fill_up_ms(call, FAIR_ACQUIRE_ARG_UP_MS, lease);
     if (is_set(lease) && attempt->blocking_index > 0)
         call_number(call, SET_ACQUIRE_ARG_BLOCKING, (int64_t)attempt->blocking_index);
-    lease_attempt_send(store, call, lease, done, arg);
+    lease_attempt_send(store, call, lease, attempt, done, arg);
 }
 
-/* --- renew, release, look ----------------------------------------------------------------- */
+/* --- confirm, renew, release, look -------------------------------------------------------- */
 
 /* Of each lock its name, the lease's record and, where `counter` is not 0, its counter. */
 static void fill_keys(struct store_call *call, const struct lease *lease, size_t stride,
@@ -105,6 +105,23 @@ static void fill_keys(struct store_call *call, const struct lease *lease, size_t
         if (counter > 0)
             call_key(call, i * stride + counter, KEY_COUNTER, lock, NULL);
     }
+}
+
+void lock_confirm(struct lock_store *store, const struct lease *lease,
+                  const struct attempt *attempt, attempt_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, SCRIPT_LEASE_CONFIRM);
+
+    fill_keys(call, lease, LEASE_CONFIRM_KEYS, LEASE_CONFIRM_KEY_RECORD,
+              LEASE_CONFIRM_KEY_COUNTER);
+    call_string(call, LEASE_CONFIRM_ARG_LEASE_ID, lease->id);
+    call_number(call, LEASE_CONFIRM_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_string(call, LEASE_CONFIRM_ARG_KIND, kind_row(lease->kind)->name);
+    call_string(call, LEASE_CONFIRM_ARG_OWNER, lease->owner);
+    call_string(call, LEASE_CONFIRM_ARG_SESSION, lease->session_id);
+    call_string(call, LEASE_CONFIRM_ARG_ATTEMPT, lease->attempt);
+    call_flag(call, LEASE_CONFIRM_ARG_REGISTERED, attempt->registered);
+    lease_attempt_send(store, call, lease, attempt, done, arg);
 }
 
 void lock_renew(struct lock_store *store, const struct lease *lease, lease_done *done,

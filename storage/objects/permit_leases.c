@@ -41,7 +41,7 @@ void permit_try(struct lock_store *store, const struct lease *lease,
         call_string(call, PERMIT_ACQUIRE_ARG_SESSION_NAME, attempt->session_name);
         call_flag(call, PERMIT_ACQUIRE_ARG_WATCHDOG, lease->watchdog);
     }
-    lease_attempt_send(store, call, lease, done, arg);
+    lease_attempt_send(store, call, lease, attempt, done, arg);
 }
 
 void permit_renew(struct lock_store *store, const struct lease *lease, lease_done *done,

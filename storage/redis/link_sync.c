@@ -10,23 +10,6 @@
 #include "server/base/text.h"
 #include "storage/redis/link_internal.h"
 
-/* Scripts whose answer lets a client rely on what they did. What prepares them goes before them
- * over the same connection, so their WAIT covers that; what withdraws, ends or tidies up is
- * done again where a failover undid it. The marker asks when no client does. */
-static const bool is_relied_on[SCRIPT_COUNT] = {
-    [SCRIPT_ACQUIRE] = true,          [SCRIPT_COUNTER_CREATE] = true,
-    [SCRIPT_HAND_OVER] = true,        [SCRIPT_COUNTER_DELETE] = true,
-    [SCRIPT_FAIR_ACQUIRE] = true,     [SCRIPT_FORCE_UNLOCK] = true,
-    [SCRIPT_LATCH_COUNT_DOWN] = true, [SCRIPT_LEASE_CLAIM] = true,
-    [SCRIPT_MARKER] = true,           [SCRIPT_PERMIT_ACQUIRE] = true,
-    [SCRIPT_PERMIT_RELEASE] = true,   [SCRIPT_PERMIT_RENEW] = true,
-    [SCRIPT_RELEASE] = true,          [SCRIPT_RENEW] = true,
-    [SCRIPT_RW_ACQUIRE] = true,       [SCRIPT_SEMAPHORE_ACQUIRE] = true,
-    [SCRIPT_SEMAPHORE_DRAIN] = true,  [SCRIPT_SEMAPHORE_RELEASE] = true,
-    [SCRIPT_SESSION_END] = true,      [SCRIPT_SESSION_KEEP_ALIVE] = true,
-    [SCRIPT_SESSION_OPEN] = true,     [SCRIPT_SET_ACQUIRE] = true,
-};
-
 /* --- replies that outlive hiredis' ----------------------------------------------------------
  */
 
@@ -69,9 +52,12 @@ static void reply_free(redisReply *reply)
 /* --- holding and letting go -----------------------------------------------------------------
  */
 
+/* What prepares the scripts that clients rely on goes before them over the same connection, so
+ * their WAIT covers that; what withdraws, ends or tidies up is done again where a failover
+ * undid it. The marker asks when no client does. */
 bool redis_link_is_sync(const struct redis_link *link, enum script script)
 {
-    return link->options.sync.replicas > 0 && is_relied_on[script];
+    return link->options.sync.replicas > 0 && script_row(script)->sync;
 }
 
 void redis_link_hold(struct redis_call *call, const void *reply)

@@ -3,6 +3,7 @@
 #ifndef RLOCKD_STORAGE_REDIS_SCRIPT_H
 #define RLOCKD_STORAGE_REDIS_SCRIPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* In the order of the file names. */
@@ -21,6 +22,7 @@ enum script {
     SCRIPT_LATCH_AWAIT,
     SCRIPT_LATCH_COUNT_DOWN,
     SCRIPT_LEASE_CLAIM,
+    SCRIPT_LEASE_CONFIRM,
     SCRIPT_LEASE_END,
     SCRIPT_LEASE_WATCH,
     SCRIPT_LOOK,
@@ -57,6 +59,7 @@ struct script_row {
     const char *sha1; /* of the text: what EVALSHA takes */
     const char *text;
     size_t len;
+    bool sync; /* its reply waits for the replicas of --sync-replicas */
 };
 
 /* As it is sent to a Redis that keeps every key. */

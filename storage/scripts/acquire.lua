@@ -3,6 +3,7 @@
 --
 -- KEYS lock counter queue record
 -- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered]
+-- sync yes
 --
 --   lock     hash of holder field -> holds; its TTL is that of the lease
 --   counter  the last fencing token      queue  of a fair lock of that name
@@ -13,6 +14,7 @@
 --          held, token, remaining ms, "" or record, holds: an earlier request got it
 --          busy, remaining ms, holder field, holds, text of the holder: see lib/holder.lua
 --          ended, reason, session id, kind: the last two where this call found a loss
+--          recorded: the lease's record says that it holds: ask lease_confirm.lua
 --          reused | wrong-kind | too-many: more waiters than may be
 --
 -- Uncontended and without an owner: 6 commands, 5 in mode "new". The first write is one that
@@ -89,8 +91,8 @@ local kind, text = lib.holder.describe(lock, field)
 if kind == 'fair' then return requests.refuse(request, {'wrong-kind'}) end
 local is_own = field == lib.record.holder_of(request)
 if is_own and not request.old and request.owner == '' then -- the server made the token
-  reply = requests.confirm(request, call('get', counter) or '0', holds, remaining)
-  return requests.refuse(request, reply)
+  local word, token = request.mode == 'new' and 'granted' or 'held', call('get', counter) or '0'
+  return requests.refuse(request, {word, token, remaining, '', holds})
 end
 reply = requests.objection(request)
 if reply then return requests.refuse(request, reply) end

@@ -2,6 +2,7 @@
 --
 -- KEYS counter timeouts
 -- ARGV value channel message is_permit
+-- sync yes
 --
 --   timeouts   the ends of permits, which only a permit semaphore has
 --   message    that it is there, published on the channel

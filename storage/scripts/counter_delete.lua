@@ -3,6 +3,7 @@
 --
 -- KEYS counter timeouts
 -- ARGV is_permit channel message
+-- sync yes
 --
 --   timeouts          the ends of permits, which only a permit semaphore has
 --   is_permit         "1": a permit semaphore

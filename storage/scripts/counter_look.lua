@@ -1,6 +1,7 @@
 -- Looks at a semaphore.
 --
 -- KEYS counter timeouts waiters
+-- sync no
 --
 --   timeouts  the ends of permits, which it must not have
 --

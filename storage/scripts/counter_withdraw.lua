@@ -4,6 +4,7 @@
 --
 -- KEYS semaphore idempotency waiters
 -- ARGV unused attempt
+-- sync no
 --
 --   idempotency  what the request's idempotency key did
 --   unused       the idempotency key, where withdraw.lua has a lease id

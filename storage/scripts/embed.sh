@@ -1,5 +1,5 @@
 #!/bin/sh
-# embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length},
+# embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length, sync},
 # embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster
 # embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
@@ -18,6 +18,9 @@
 #                     a module: see link.awk. A module runs when it is first used, and returns
 #                     a table. `-- modules NAME...`: and those that are used as `lib[name]`
 #
+# A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas
+# of --sync-replicas: yes, where a client relies on what the script did.
+#
 # Redis finds a script by the SHA-1 of its bytes: what would not come through a C string
 # unchanged is refused.
 set -eu
@@ -26,7 +29,7 @@ export LC_ALL
 
 here=$(dirname "$0")
 
-SIZE_MAX=22000
+SIZE_MAX=16384
 
 readable() {
     [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
@@ -68,10 +71,15 @@ row() {
         echo "$1: must end in a newline and hold no carriage return" >&2
         exit 1
     fi
+    case $(grep '^-- sync ' "$1") in
+        '-- sync yes') sync=true ;;
+        '-- sync no') sync=false ;;
+        *) echo "$1: one line must be \`-- sync yes\` or \`-- sync no\`" >&2 && exit 1 ;;
+    esac
     sha1=$(sha1sum < "$whole")
     printf '{"%s", "%s",\n' "$(basename "$1" .lua)" "${sha1%% *}"
     sed -e 's/[\\"?]/\\&/g' -e 's/.*/ "&\\n"/' "$whole"
-    printf ' , %d},\n' "$size"
+    printf ' , %d, %s},\n' "$size" "$sync"
 }
 
 form=${1#cluster-}

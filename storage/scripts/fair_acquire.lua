@@ -4,6 +4,7 @@
 --
 -- KEYS lock counter queue record
 -- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [up_ms]
+-- sync yes
 --
 --   KEYS, ARGV, replies  those of acquire.lua; queue: see lib/fair_queue.lua. Busy is also a
 --                        lock that is free and whose turn is another waiter's: its place is

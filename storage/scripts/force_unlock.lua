@@ -2,6 +2,7 @@
 --
 -- KEYS lock counter forced
 -- ARGV window_ms asked_token [asked_holder]
+-- sync yes
 --
 --   forced        notes the holder that was forced out last, and its token; `*`: all
 --   window_ms     for which that is noted

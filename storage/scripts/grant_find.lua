@@ -4,6 +4,7 @@
 --
 -- KEYS lock
 -- ARGV asked_token state
+-- sync no
 --
 --   state  "" at first, later what the call before replied: a cursor, and readers who have more
 --          reads than that call could look at, each with the number of the next one

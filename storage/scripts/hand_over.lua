@@ -3,6 +3,7 @@
 --
 -- KEYS lock record counter next_record waiters queue
 -- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms
+-- sync yes
 --
 --   lease_id, record, window_ms  of the lease that is released: see release.lua
 --   next_id, next_record         of the waiter, a lease of kind lock or fair without an owner

@@ -1,6 +1,7 @@
 -- Claims sessions that are to be visited: for a while no other front end visits them.
 -- KEYS index
 -- ARGV limit claim_ms
+-- sync no
 --
 -- limit     sessions at most
 -- claim_ms  ms until a session that was claimed and not visited is visited by another front end

@@ -1,6 +1,7 @@
 -- Sets when the watchdog visits a session, or takes the session out of the index.
 -- KEYS index
 -- ARGV session_id in_ms [claim]
+-- sync no
 --
 -- in_ms  ms until the visit; empty: the session leaves the index
 -- claim  that of index_claim.lua: nothing changes unless the session's time is still what that

@@ -3,6 +3,7 @@
 --
 -- KEYS latch timeouts waiters
 -- ARGV attempt window_ms wait_ms registered
+-- sync no
 --
 --   latch       its count
 --   timeouts    the ends of permits, which it must not have

@@ -3,6 +3,7 @@
 --
 -- KEYS latch timeouts waiters [idempotency]
 -- ARGV channel window_ms
+-- sync yes
 --
 --   timeouts     the ends of permits, which it must not have
 --   idempotency  what the request's idempotency key did, if it has one

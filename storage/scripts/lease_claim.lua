@@ -3,6 +3,7 @@
 --
 -- KEYS lock record counter...
 -- ARGV lease_id window_ms [claim]
+-- sync yes
 --
 --   KEYS       for each lock of the lease
 --   window_ms  for which the token of an ended lease is known

@@ -3,6 +3,7 @@
 --
 -- KEYS lock record...
 -- ARGV lease_id reason window_ms
+-- sync no
 --
 --   KEYS       for each lock of the lease
 --   reason     why: session-ended or released

@@ -2,6 +2,7 @@
 --
 -- KEYS lock record...
 -- ARGV lease_id timeout_ms window_ms
+-- sync no
 --
 --   KEYS        for each lock of the lease
 --   timeout_ms  for which the lease is renewed

@@ -9,8 +9,8 @@
 #   name               a function or a local of the module itself
 #
 # A module is written for that. It has functions, `local function name(` and its `end` at the
-# beginning of a line, or all on one line; locals, whose further lines are indented; and at its end
-# `return {` and `}`, with entries `name = value` separated by commas.
+# beginning of a line, or all on one line; locals, whose further lines are indented; and at its
+# end `return {` and `}`, with entries `name = value` separated by commas.
 
 function fail(why) {
     print file ": " why > "/dev/stderr"

@@ -3,6 +3,7 @@
 --
 -- KEYS lock counter waiters
 -- ARGV waiters_max holders_max lease_id asked_token
+-- sync no
 --
 --   waiters_max, holders_max  how many to name
 --   lease_id                  the lease that asks, or ""

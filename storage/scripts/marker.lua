@@ -2,6 +2,7 @@
 -- were that the process began with. So front ends learn that Redis may have lost data.
 -- KEYS marker
 -- ARGV run_id
+-- sync yes
 --
 -- Reply  since, kept, now, in epoch ms
 --        since  when this process was first seen with these data

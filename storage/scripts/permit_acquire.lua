@@ -3,6 +3,7 @@
 --
 -- KEYS semaphore timeouts record waiters
 -- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [session_id] [session_name] [watchdog]
+-- sync yes
 --
 --   semaphore   free permits                  timeouts  zset of permit id -> end in epoch ms
 --   waiters     zset of lease id -> deadline in epoch ms

@@ -2,6 +2,7 @@
 --
 -- KEYS semaphore timeouts waiters
 -- ARGV permits_max
+-- sync no
 --
 --   timeouts     zset of permit id -> end in epoch ms
 --   permits_max  how many permits to name at most

@@ -4,6 +4,7 @@
 --
 -- KEYS semaphore timeouts record waiters
 -- ARGV lease_id window_ms
+-- sync yes
 --
 --   timeouts   zset of permit id -> end in epoch ms
 --   window_ms  for which the same release gives the same reply

@@ -2,6 +2,7 @@
 --
 -- KEYS semaphore timeouts record
 -- ARGV lease_id ttl_ms window_ms [watchdog]
+-- sync yes
 --
 --   timeouts  zset of permit id -> end in epoch ms
 --   ARGV      those of renew.lua

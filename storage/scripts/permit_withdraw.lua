@@ -2,6 +2,7 @@
 --
 -- KEYS semaphore record
 -- ARGV lease_id attempt
+-- sync no
 --
 -- Reply  those of withdraw.lua
 -- modules permit

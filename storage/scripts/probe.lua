@@ -3,6 +3,7 @@
 --
 -- KEYS names...
 -- ARGV channels...
+-- sync no
 --
 --   names     like those of a lock and of its companions, used by nothing else
 --   channels  like those that are published on, or those themselves: a 0 disturbs no listener

@@ -4,6 +4,7 @@
 --
 -- KEYS lock record...
 -- ARGV lease_id channel window_ms
+-- sync yes
 --
 --   KEYS       for each lock of the lease
 --   channel    of the waiters of the first lock

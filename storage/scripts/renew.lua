@@ -2,6 +2,7 @@
 --
 -- KEYS lock record counter...
 -- ARGV lease_id ttl_ms window_ms [watchdog]
+-- sync yes
 --
 --   KEYS       for each lock of the lease
 --   window_ms  for which the lease's token is kept after its end

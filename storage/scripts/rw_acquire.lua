@@ -4,6 +4,7 @@
 --
 -- KEYS lock counter queue record
 -- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered]
+-- sync yes
 --
 --   KEYS, ARGV  those of acquire.lua; lock: see lib/readers.lua
 --

@@ -3,6 +3,7 @@
 --
 -- KEYS semaphore timeouts waiters idempotency
 -- ARGV attempt window_ms wait_ms registered permits key_id
+-- sync yes
 --
 --   semaphore    free permits
 --   timeouts     the ends of permits, which it must not have

@@ -2,6 +2,7 @@
 --
 -- KEYS semaphore timeouts waiters idempotency
 -- ARGV attempt window_ms
+-- sync yes
 --
 --   KEYS       those of semaphore_acquire.lua
 --   window_ms  for which the same request gives the same reply

@@ -3,6 +3,7 @@
 --
 -- KEYS semaphore timeouts waiters [idempotency]
 -- ARGV permits channel window_ms permits_max create
+-- sync yes
 --
 --   KEYS         those of semaphore_acquire.lua; idempotency: of a request with a key
 --   window_ms    for which the same request gives the same reply

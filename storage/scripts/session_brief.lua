@@ -1,6 +1,7 @@
 -- A session's row of a listing.
 -- KEYS session notes
 -- ARGV
+-- sync no
 --
 -- Replies  remaining ms, ttl, age in ms, name, leases | nothing: the session is not open
 -- modules

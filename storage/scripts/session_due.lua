@@ -1,6 +1,7 @@
 -- What the watchdog has to do for a session.
 -- KEYS session notes due
 -- ARGV batch
+-- sync no
 --
 -- batch  leases to name at most
 --

@@ -2,6 +2,7 @@
 -- call again with the refs of the leases that were worked off until no ref comes.
 -- KEYS session notes due
 -- ARGV reason window_ms batch held forget...
+-- sync yes
 --
 -- reason    released: its client ends it | expired: its time is over, or another front end has
 --           ended it and not worked off its leases

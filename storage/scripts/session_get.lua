@@ -1,6 +1,7 @@
 -- Looks at a session; what session_keep_alive.lua replies, without a longer life.
 -- KEYS session notes lost
 -- ARGV
+-- sync no
 --
 -- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
 --            [ref, note, ...], [ref, reason and kind, ...] of what was lost and not told yet

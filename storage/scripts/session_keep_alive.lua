@@ -1,6 +1,7 @@
 -- Keeps a session alive for another ttl, and reads its notes and what it lost.
 -- KEYS session notes due lost
 -- ARGV window_ms age_ms wait_ms
+-- sync yes
 --
 -- age_ms   ms since the keep-alive arrived, from when on its ttl counts
 -- wait_ms  ms that the client wants its answer held: at most half of the ttl

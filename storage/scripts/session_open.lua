@@ -1,6 +1,7 @@
 -- Opens a session. A session that is open already stays as it is.
 -- KEYS session notes due
 -- ARGV ttl_ms name window_ms [is_made]
+-- sync yes
 --
 -- window_ms  how long what a session was remains known after its deadline
 -- is_made    "1": the server made the token some time ago, so the session is open or spent

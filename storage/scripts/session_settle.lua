@@ -1,6 +1,7 @@
 -- Writes down what the locks' homes say of leases of an open session.
 -- KEYS session notes due lost
 -- ARGV window_ms again_ms verdicts...
+-- sync no
 --
 -- again_ms  a lease that was renewed is looked at again within this time
 -- verdicts  ref and verdict of each lease, at most 100 pairs:

@@ -2,6 +2,7 @@
 -- its note goes whatever attempts it has.
 -- KEYS notes due
 -- ARGV ref [attempt]
+-- sync no
 --
 -- Reply  1: the note of the lease is gone by this call | 0: it stays, or there was none
 --

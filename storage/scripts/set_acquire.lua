@@ -3,6 +3,7 @@
 --
 -- KEYS lock counter queue record...
 -- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [blocking]
+-- sync yes
 --
 --   KEYS, ARGV  those of acquire.lua, the keys for each lock; the locks are sorted by name, and
 --               their records end in ":m"

@@ -4,6 +4,7 @@
 --
 -- KEYS lock record...
 -- ARGV lease_id attempt unrepeatable keep_place window_ms
+-- sync no
 --
 --   KEYS          for each lock of the lease
 --   unrepeatable  "1": the request made the token, so no other request can have used it

@@ -120,6 +120,8 @@ void child_signal(struct child *child, int signo);
 int child_wait(struct child *child, int64_t ms);
 const char *child_stdout(struct child *child);
 const char *child_stderr(struct child *child);
+/* The path of the real rlockd: RLOCKD_BIN, or where `make` builds it. */
+const char *rlockd_binary(void);
 /* The real rlockd with these arguments, under RLOCKD_WRAP where that is set. */
 struct child *rlockd_start(struct world *w, const char *const *args, const char *const *env);
 

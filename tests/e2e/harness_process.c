@@ -180,10 +180,16 @@ const char *child_stderr(struct child *child)
     return content;
 }
 
+const char *rlockd_binary(void)
+{
+    const char *binary = getenv("RLOCKD_BIN");
+
+    return binary != NULL ? binary : "build/rlockd";
+}
+
 struct child *rlockd_start(struct world *w, const char *const *args, const char *const *env)
 {
     const char *argv[ARGS_MAX];
-    const char *binary = getenv("RLOCKD_BIN");
     const char *wrap = getenv("RLOCKD_WRAP");
     size_t len = 0;
 
@@ -195,7 +201,7 @@ struct child *rlockd_start(struct world *w, const char *const *args, const char 
              word = strtok_r(NULL, " ", &save))
             argv[len++] = word;
     }
-    argv[len++] = binary != NULL ? binary : "build/rlockd";
+    argv[len++] = rlockd_binary();
     while (*args != NULL && len + 1 < ARGS_MAX)
         argv[len++] = *args++;
     argv[len] = NULL;

@@ -338,7 +338,7 @@ static void test_requests_a_second(struct world *w)
 
 static struct child *rlockd_shell(struct world *w, const char *script)
 {
-    const char *const argv[] = {"sh", "-c", script, getenv("RLOCKD_BIN"), NULL};
+    const char *const argv[] = {"sh", "-c", script, rlockd_binary(), NULL};
     struct child *child = child_start(w, "shell", argv, NULL);
 
     child_wait(child, SOON_MS);

@@ -11,7 +11,7 @@ enum { SOON_MS = 5000 };
 /* rlockd under `sh -c`, where `$0` is rlockd. */
 static struct child *start_by_shell(struct world *w, const char *script)
 {
-    const char *const argv[] = {"sh", "-c", script, getenv("RLOCKD_BIN"), NULL};
+    const char *const argv[] = {"sh", "-c", script, rlockd_binary(), NULL};
 
     return child_start(w, "rlockd", argv, NULL);
 }

@@ -158,7 +158,7 @@ static void test_a_name_service_that_hangs(struct world *w)
              "mount --bind %s/resolv.conf /etc/resolv.conf && exec \"$0\" --listen 127.0.0.1:0 "
              "--redis redis://redis.hangs.test",
              w->dir),
-        getenv("RLOCKD_BIN"),
+        rlockd_binary(),
         NULL};
     struct front fe = {.world = w, .child = child_start(w, "rlockd", argv, NULL)};
 

@@ -188,6 +188,28 @@ redisReply *run(enum script script, const char *const *keys, const char *const *
     return keep_reply(redisCommandArgv(redis.db, (int)argc, argv, NULL), redis.db);
 }
 
+void run_later(enum script script, const char *const *keys, const char *const *args)
+{
+    char key_count[8];
+    const char *argv[ARGC_MAX] = {"EVALSHA", script_row(script)->sha1, key_count};
+    size_t argc = add_words(argv, 3, keys);
+
+    snprintf(key_count, sizeof(key_count), "%zu", argc - 3);
+    argc = add_words(argv, argc, args);
+    assert_int_equal(redisAppendCommandArgv(redis.db, (int)argc, argv, NULL), REDIS_OK);
+}
+
+void read_replies(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *reply = NULL;
+        assert_int_equal(redisGetReply(redis.db, &reply), REDIS_OK);
+        int type = ((redisReply *)reply)->type;
+        freeReplyObject(reply);
+        assert_int_not_equal(type, REDIS_REPLY_ERROR);
+    }
+}
+
 redisReply *command(const char *format, ...)
 {
     va_list args;

@@ -35,6 +35,10 @@ int replies_free(void **state);
 
 /* Runs a script. Fails when Redis cannot be reached; an error is a reply. */
 redisReply *run(enum script script, const char *const *keys, const char *const *args);
+/* For many calls of a script that has been run before: sends one, and reads the replies of the
+ * `count` calls that were sent first. Fails when one is an error. */
+void run_later(enum script script, const char *const *keys, const char *const *args);
+void read_replies(size_t count);
 /* Runs a command, in the words of hiredis' redisCommand(). */
 redisReply *command(const char *format, ...);
 

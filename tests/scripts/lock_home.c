@@ -24,29 +24,42 @@ static enum script script_of(const struct ask *ask)
     return strcmp(kind, "fair") == 0 ? SCRIPT_FAIR_ACQUIRE : SCRIPT_RW_ACQUIRE;
 }
 
-static redisReply *send(enum script script, const char *const *keys, const struct ask *ask)
+/* An acquire script, and lease_confirm where that says so: what a front end sends. */
+static redisReply *send(enum script script, const char *const *keys,
+                        const char *const *confirm_keys, const struct ask *ask)
 {
     const char *ttl = or (ask->ttl, "30000");
     const char *keep = text("%d", atoi(ttl) + 60000);
 
-    return run(script, keys,
-               ARGS(ask->id, ttl, record_of(ask), keep, "86400000", or (ask->wait, "0"),
-                    or (ask->mode, "record"), or (ask->registered, ""), or (ask->up, "")));
+    redisReply *reply = run(script, keys,
+                            ARGS(ask->id, ttl, record_of(ask), keep, "86400000",
+                                 or (ask->wait, "0"), or (ask->mode, "record"),
+                                 or (ask->registered, ""), or (ask->up, "")));
+    if (strcmp(reply_text(reply), "[recorded]") != 0)
+        return reply;
+    return run(SCRIPT_LEASE_CONFIRM, confirm_keys,
+               ARGS(ask->id, WINDOW, or (ask->kind, "lock"), or (ask->owner, ""),
+                    or (ask->session, ""), or (ask->attempt, "w.1"), or (ask->registered, "")));
 }
 
 redisReply *lock_ask(const struct ask *ask)
 {
-    return send(script_of(ask),
-                KEYS("jobs", COUNTER, QUEUE, text("rlockd:lease:{jobs}:%s", ask->id)), ask);
+    const char *record = text("rlockd:lease:{jobs}:%s", ask->id);
+
+    return send(script_of(ask), KEYS("jobs", COUNTER, QUEUE, record),
+                KEYS("jobs", record, COUNTER), ask);
 }
 
 redisReply *set_ask(const struct ask *ask)
 {
-    return send(SCRIPT_SET_ACQUIRE,
-                KEYS(P1, "redisson_lock_token:" P1, "redisson_lock_queue:" P1,
-                     text("rlockd:lease:" P1 ":%s:m", ask->id), P2, "redisson_lock_token:" P2,
-                     "redisson_lock_queue:" P2, text("rlockd:lease:" P2 ":%s:m", ask->id)),
-                ask);
+    const char *first = text("rlockd:lease:" P1 ":%s:m", ask->id);
+    const char *second = text("rlockd:lease:" P2 ":%s:m", ask->id);
+
+    return send(
+        SCRIPT_SET_ACQUIRE,
+        KEYS(P1, "redisson_lock_token:" P1, "redisson_lock_queue:" P1, first, P2,
+             "redisson_lock_token:" P2, "redisson_lock_queue:" P2, second),
+        KEYS(P1, first, "redisson_lock_token:" P1, P2, second, "redisson_lock_token:" P2), ask);
 }
 
 static const char *key_of(const char *id)

@@ -171,6 +171,32 @@ static void the_same_request_is_confirmed(void **state)
     expect(ask(.id = A, .session = SID), "[ended, expired, , ]");
 }
 
+/* What comes between an acquire script and the confirmation that it asks for. */
+static void a_record_may_change_before_it_is_confirmed(void **state)
+{
+    (void)state;
+    ask(.id = A, .session = SID);
+    const char *const *confirm_keys = KEYS("jobs", RECORD(A), COUNTER);
+    const char *const *as_it_was = ARGS(A, WINDOW, "lock", "", SID, "w.2");
+
+    expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, ARGS(A, WINDOW, "lock", "", SID, "w.1")),
+           "[granted, *]");
+    expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, ARGS(A, WINDOW, "fair", "", SID, "w.2")),
+           "[reused]");
+    expect(lock_withdraw(A, "w.1", ""), "1"); /* it is not claimed */
+    expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, as_it_was), "[again]");
+    ask(.id = B);
+    ask(.id = A, .session = SID, .wait = "5000");
+    expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, as_it_was), "[again]");
+    expect_command("1", "ZCARD " WAITERS);
+    expect(
+        run(SCRIPT_LEASE_CONFIRM, confirm_keys, ARGS(A, WINDOW, "lock", "", SID, "w.2", "1")),
+        "[again]");
+    expect_command("0", "ZCARD " WAITERS);
+    lock_release(A);
+    expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, as_it_was), "[ended, released, , ]");
+}
+
 static void withdrawals(void **state)
 {
     (void)state;
@@ -307,6 +333,7 @@ int main(void)
         SCRIPT_TEST(a_spent_token_is_small),
         SCRIPT_TEST(a_lock_has_so_many_waiters),
         SCRIPT_TEST(the_same_request_is_confirmed),
+        SCRIPT_TEST(a_record_may_change_before_it_is_confirmed),
         SCRIPT_TEST(withdrawals),
         SCRIPT_TEST(renewal_and_loss),
         SCRIPT_TEST(a_forced_unlock_leaves_no_marker),

@@ -37,14 +37,14 @@ local function wake(lock) publish(lock, '0') end
 -- them; 0: all its reads have ended. Where no more may be looked at the reads may last as long
 -- as the lock.
 local function reads_left(lock, holder, count, enough)
-  local longest = 0
+  local most = 0
   for number = 1, count do
-    if looked == READS_MAX then return math.max(longest, call('pttl', lock), 1) end
+    if looked == READS_MAX then return math.max(most, call('pttl', lock), 1) end
     looked = looked + 1
-    longest = math.max(longest, call('pttl', key_of(lock, holder, number)))
-    if enough and longest >= enough then return longest end
+    most = math.max(most, call('pttl', key_of(lock, holder, number)))
+    if enough and most >= enough then return most end
   end
-  return longest
+  return most
 end
 
 local function get_many(names)

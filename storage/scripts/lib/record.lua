@@ -118,6 +118,14 @@ local function find(lock, ref)
   return stand(parse(text), string.gsub(ref, ':m$', ''), lock, key), text
 end
 
+-- Whether a request asks for another lease than that with its token. The token alone, without
+-- the session, is enough for a lease that holds: its record has its session.
+local function is_other(lease, request)
+  if lease.kind ~= request.kind then return true end
+  if lease.state == 'held' and request.session == '' then return false end
+  return lease.owner ~= request.owner or lease.session ~= request.session
+end
+
 -- The field of the lock's hash that stands for the lease. That of a set differs, so that it is
 -- never taken for that of a lease of one lock.
 local function holder_of(lease)
@@ -129,5 +137,6 @@ end
 
 return {
   parse = parse, ended = ended, format = format, stand = stand, stand_all = stand_all,
-  read = read, plain = plain, find = find, holder_of = holder_of
+  read = read, plain = plain, find = find, is_other = is_other,
+  holder_of = holder_of
 }

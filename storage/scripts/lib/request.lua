@@ -43,47 +43,16 @@ end
 local function objection(request)
   local old = request.old
   if not old then return request.mode == 'made' and {'ended', 'unknown', '', ''} or nil end
-  if old.state == 'ended' then return leases.ended(old) end
-  if old.state == 'held' then return leases.lost(old, request.window) end
-  return nil
+  return old.state == 'ended' and leases.ended(old) or nil
 end
 
--- The reply that the lease holds. `tokens` and `counts`: of each lock, a blank between.
-local function confirm(request, tokens, counts, left)
-  local old = request.old
-  if not old then
-    return {request.mode == 'new' and 'granted' or 'held', tokens, left, '', counts}
-  end
-  if old.attempt == request.attempt then
-    return {'granted', tokens, left, record.format(old, 1), counts}
-  end
-  -- From here on neither the attempt that was granted nor this one is withdrawn.
-  leases.claim(old)
-  return {'held', tokens, left, record.format(old, 1), counts}
-end
-
--- The same with the tokens and holds that the lease's records and the locks tell.
-local function confirm_old(request, holds)
-  local counters = {}
-  for i, lock in ipairs(request.locks) do counters[i] = keys.counter_of(lock) end
-  return confirm(request, leases.tokens_of(request.old, counters), table.concat(holds, ' '),
-    leases.time_left(request.old, request.window))
-end
-
--- What the lease's record says before the lock is looked at: a reply, or nil. After nil, a
--- lease that has a record does not hold. The token alone, without the session, confirms a lease
--- that holds: its record has its session.
+-- What the lease's record says before the lock is looked at: a reply, or nil. Whether a lease
+-- holds that has a record of that is found out by lease_confirm.lua.
 local function answer(request)
   local old = request.old
   if not old or old.state == 'ended' then return nil end
-  local is_by_token = old.state == 'held' and request.session == ''
-  if old.kind ~= request.kind or (not is_by_token and
-    (old.owner ~= request.owner or old.session ~= request.session)) then
-    return refuse(request, {'reused'})
-  end
-  local holds = old.state == 'held' and leases.holds_of(old)
-  if not holds then return nil end
-  return refuse(request, confirm_old(request, holds))
+  if record.is_other(old, request) then return refuse(request, {'reused'}) end
+  return old.state == 'held' and {'recorded'} or nil
 end
 
 -- Writes the records of a lease that has just been granted.
@@ -186,6 +155,6 @@ end
 
 return {
   WAITERS_MAX = WAITERS_MAX, read = read, refuse = refuse, objection = objection,
-  confirm = confirm, answer = answer, attach = attach, granted = granted, reenter = reenter,
+  answer = answer, attach = attach, granted = granted, reenter = reenter,
   wait_in_line = wait_in_line
 }

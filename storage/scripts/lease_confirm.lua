@@ -1,0 +1,39 @@
+-- Answers a request for a lease whose record says that it holds, by this or an earlier attempt:
+-- an acquire script has said so. A request that is registered as a waiter waits no more.
+--
+-- KEYS lock record counter...
+-- ARGV lease_id window_ms kind owner session attempt [registered]
+-- sync yes
+--
+--   KEYS        for each lock of the lease
+--   window_ms   for which the token of an ended lease is known
+--   kind and what follows  of the request: see lib/record.lua and lib/request.lua
+--
+-- Replies  granted, token, remaining ms, record, holds: this very attempt got the lease
+--          held, token, remaining ms, record, holds: an earlier request got it
+--          ended, reason, session id, kind: the last two where this call found a loss
+--          reused | again: the record has changed meanwhile, and the lease may be acquired
+--          of a set tokens and holds, a blank between
+--
+-- The first write is one that Redis allows when memory is short.
+-- modules lock fair read write
+local leases, records = lib.lease, lib.record
+local request = records.stand_all(
+  {kind = kind, owner = owner, session = session, token = ''}, lease_id, 3, 2)
+if registered == '1' then leases.leave_line(request) end
+
+local lease = records.read(lease_id, 3, 2)
+if not lease or lease.state == 'waiting' then return {'again'} end
+if lease.state == 'ended' then return leases.ended(lease) end
+if records.is_other(lease, request) then return {'reused'} end
+local holds = leases.holds_of(lease)
+if not holds then return leases.lost(lease, window_ms) end
+
+-- From here on neither the attempt that was granted nor this one is withdrawn, unless they are
+-- one.
+local is_own = lease.attempt == attempt
+if not is_own then leases.claim(lease) end
+local counters = {}
+for i = 3, #KEYS, 3 do counters[i / 3] = KEYS[i] end
+return {is_own and 'granted' or 'held', leases.tokens_of(lease, counters),
+  leases.time_left(lease, window_ms), records.format(lease, 1), table.concat(holds, ' ')}
