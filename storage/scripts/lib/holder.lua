@@ -78,4 +78,6 @@ local function busy_all(lease)
   return busy(-1, '', 0, '', 0)
 end
 
-return {describe = describe, only = only, busy = busy, busy_with = busy_with, busy_all = busy_all}
+return {
+  describe = describe, only = only, busy = busy, busy_with = busy_with, busy_all = busy_all
+}
