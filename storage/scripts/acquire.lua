@@ -81,13 +81,8 @@ if remaining == -2 then
   return reply and requests.refuse(request, reply) or grant()
 end
 
-local holders = try('hrandfield', lock, 2, 'withvalues')
-if holders.err then return requests.refuse(request, holders) end
-local field, holds = holders[1], holders[2]
-if #holders ~= 2 or not lib.field.is_holder(field) then
-  return requests.refuse(request, {'wrong-kind'})
-end
-local kind, text = lib.holder.describe(lock, field)
+local field, holds, kind, text = lib.holder.only(lock)
+if not field then return requests.refuse(request, holds) end
 if kind == 'fair' then return requests.refuse(request, {'wrong-kind'}) end
 local is_own = field == lib.record.holder_of(request)
 if is_own and not request.old and request.owner == '' then -- the server made the token

@@ -93,13 +93,8 @@ if remaining == -2 then
   return stay(0) or lib.holder.busy(ms, head, 0, '')
 end
 
-local holders = try('hrandfield', lock, 2, 'withvalues')
-if holders.err then return requests.refuse(request, holders) end
-local field, holds = holders[1], holders[2]
-if #holders ~= 2 or not lib.field.is_holder(field) then
-  return requests.refuse(request, {'wrong-kind'})
-end
-local kind, text = lib.holder.describe(lock, field)
+local field, holds, kind, text = lib.holder.only(lock)
+if not field then return requests.refuse(request, holds) end
 if (kind or request.kind) ~= request.kind then
   return requests.refuse(request, {'wrong-kind'})
 end

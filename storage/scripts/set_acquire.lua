@@ -31,11 +31,8 @@ function plain.objection(_, lock, number)
   if remaining == -2 then
     return not lib.fair_queue.is_empty(lock) and {'wrong-kind'} or nil, {}
   end
-  local fields = try('hrandfield', lock, 2, 'withvalues')
-  local field, holds = fields[1], fields[2]
-  if fields.err or #fields ~= 2 or not lib.field.is_holder(field) then return {'wrong-kind'} end
-  local kind, text = lib.holder.describe(lock, field)
-  if kind == 'fair' then return {'wrong-kind'} end
+  local field, holds, kind, text = lib.holder.only(lock)
+  if not field or kind == 'fair' then return {'wrong-kind'} end
   if field ~= record_of.holder_of(request) then
     return lib.holder.busy(remaining, field, holds, text, number)
   end

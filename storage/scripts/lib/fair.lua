@@ -4,8 +4,7 @@ local lock_kind, queues = lib.lock, lib.fair_queue
 local function wake(lock) queues.call_head(lock, lib.number.epoch_ms()) end
 
 -- Where the lock is free, the waiter behind is called; else it learns what the head knew.
-local function leave_line(lease, lock)
-  lock_kind.leave_line(lease, lock)
+local function leave_queue(lease, lock)
   if not queues.leave(lock, lease.id) then return end
   local left = call('pttl', lock)
   if left == -2 then return wake(lock) end
@@ -15,6 +14,6 @@ end
 return {
   is_held = lock_kind.is_held, release = lock_kind.release,
   field_removed = lock_kind.field_removed, extend = lock_kind.extend,
-  set_time = lock_kind.set_time, left = lock_kind.left, wake = wake, leave_line = leave_line,
+  set_time = lock_kind.set_time, left = lock_kind.left, wake = wake, leave_queue = leave_queue,
   place_ms = queues.PLACE_MS, field_end = ''
 }

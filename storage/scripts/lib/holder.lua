@@ -33,6 +33,15 @@ local function describe(lock, field, mode)
   return nil, ''
 end
 
+-- The holder of a lock without a mode: field, holds, and its kind and text as above. Nil and a
+-- reply: there is another number of holders, or another type of key.
+local function only(lock)
+  local fields = try('hrandfield', lock, 2, 'withvalues')
+  if fields.err then return nil, fields end
+  if #fields ~= 2 or not field_of.is_holder(fields[1]) then return nil, {'wrong-kind'} end
+  return fields[1], fields[2], describe(lock, fields[1])
+end
+
 -- A reply that the lock is busy. `remaining`: ms after which to try again. `text`: that of
 -- describe(). `number`: of the lock in a set; nil: one lock.
 local function busy(remaining, field, count, text, number)
@@ -69,4 +78,6 @@ local function busy_all(lease)
   return busy(-1, '', 0, '', 0)
 end
 
-return {describe = describe, busy = busy, busy_with = busy_with, busy_all = busy_all}
+return {
+  describe = describe, only = only, busy = busy, busy_with = busy_with, busy_all = busy_all
+}

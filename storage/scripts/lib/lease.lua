@@ -118,7 +118,11 @@ end
 
 -- Takes a lease that waits out of every line.
 local function leave_line(lease)
-  for _, lock in ipairs(lease.locks) do lib[lease.kind].leave_line(lease, lock) end
+  local leave_queue = lib[lease.kind].leave_queue
+  for _, lock in ipairs(lease.locks) do
+    call('zrem', keys.sibling(lock, 'waiters'), lease.ref)
+    if leave_queue then leave_queue(lease, lock) end
+  end
 end
 
 -- Tells the requests that wait with the lease's token that it has changed.

@@ -16,7 +16,8 @@
 --   clear(lease, lock)                  removes what is left of a lease that was lost; nil:
 --                                       nothing is. May raise an error as is_held() may
 --   wake(lock)                          tells a waiter that it may try again
---   leave_line(lease, lock)             takes the lease out of the waiters
+--   leave_queue(lease, lock)            takes the lease out of a queue of its kind; nil: there
+--                                       is none beside the waiters that every lock has
 --   place_ms                            how long a place lasts without a request; nil: no
 --                                       places
 --   field_end                           how the holder field ends
@@ -71,12 +72,8 @@ local function wake(lock)
   call('publish', keys.companion('redisson_lock__channel', lock), '0')
 end
 
-local function leave_line(lease, lock)
-  call('zrem', keys.sibling(lock, 'waiters'), lease.ref)
-end
-
 return {
   is_held = is_held, release = release, field_removed = field_removed, extend = extend,
-  set_time = set_time, left = left, wake = wake, leave_line = leave_line,
+  set_time = set_time, left = left, wake = wake,
   field_end = ''
 }

@@ -50,12 +50,8 @@ end
 -- Also a permit that is over and that no caller has reclaimed yet.
 local function clear(lease, semaphore) release(lease, semaphore) end
 
-local function leave_line(lease, semaphore)
-  call('zrem', keys.sibling(semaphore, 'waiters'), lease.ref)
-end
-
 return {
   permit_id = permit_id, put_back = put_back, remaining = remaining,
   is_held = is_held, release = release, extend = extend, set_time = extend, left = left,
-  clear = clear, leave_line = leave_line, field_end = ''
+  clear = clear, field_end = ''
 }

@@ -1,6 +1,6 @@
 -- Leases of kind "read": the functions of lib/lock.lua for a read/write lock to read. Each read
 -- is a key of its own, numbered from 1 to the holds of its reader, with the lease's ref.
-local keys, holder_of, readers = lib.keys, lib.record.holder_of, lib.readers
+local holder_of, readers = lib.record.holder_of, lib.readers
 
 -- The holds of a reader of many leases are looked at once: `known` is what this script knows of
 -- a reader, number -> ref and ref -> number, how many reads the hash has, and how many
@@ -115,12 +115,8 @@ local function clear(lease, lock)
   readers.wake(lock)
 end
 
-local function leave_line(lease, lock)
-  call('zrem', keys.sibling(lock, 'waiters'), lease.ref)
-end
-
 return {
   is_held = is_held, release = release, field_removed = field_removed, extend = extend,
   set_time = set_time, left = left, clear = clear, wake = readers.wake,
-  leave_line = leave_line, field_end = ''
+  field_end = ''
 }

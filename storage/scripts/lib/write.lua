@@ -25,5 +25,5 @@ local function wake(lock) lib.readers.wake(lock) end
 return {
   is_held = lock_kind.is_held, release = release, field_removed = lock_kind.field_removed,
   extend = lock_kind.extend, set_time = set_time, left = lock_kind.left,
-  wake = wake, leave_line = lock_kind.leave_line, field_end = ':write'
+  wake = wake, field_end = ':write'
 }
