@@ -41,7 +41,10 @@ bool sessions_read_id(struct http_request *request, bool with_token,
     token_session_id(token, id_of_token);
     if (strcmp(id_of_token, session_id) == 0)
         return true;
-    problem_reply(request, PROBLEM_FORBIDDEN, NULL, "Session-Token: is not this session's");
+    problem_reply(request, PROBLEM_FORBIDDEN, NULL, "Session-Token: is not this session's%s",
+                  strcmp(token, session_id) == 0
+                      ? ", but its session_id: the token is the UUID that opened it"
+                      : "");
     return false;
 }
 
