@@ -328,6 +328,15 @@ static void reply_busy(struct lease_request *request, const struct lease_result 
                   why_busy(single->family, result->holder));
 }
 
+void lease_reply_no_semaphore(struct lease_request *request)
+{
+    json_t *members = names_member(request);
+
+    reply_retry_after(request->http, members, -1);
+    problem_reply(request->http, PROBLEM_LOCKED, members,
+                  "there is no such semaphore yet: PUT makes it");
+}
+
 static const char *why_ended(const struct lease_request *request, const char *reason)
 {
     const char *token = http_header(request->http, HTTP_LEASE_TOKEN);
@@ -336,6 +345,9 @@ static const char *why_ended(const struct lease_request *request, const char *re
     if (!is_known && token != NULL && token_is_public_id(token))
         return "rlockd knows no lease of this token: it looks like a lease_id; the token is "
                "the UUID with which the lease was acquired";
+    if (!is_known && request->acquired != NULL)
+        return "this token is spent: it was released before it acquired a lease, or its lease "
+               "ended long ago: use a new token";
     if (!is_known)
         return "rlockd knows no lease of this token: there was none, or it ended long ago";
     return "this lease has ended, and its token is spent: use a new token";

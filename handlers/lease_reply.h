@@ -18,6 +18,8 @@ void lease_reply_released(struct lease_request *request, const struct lease_resu
 void lease_reply_waiting(struct lease_request *request);
 /* A result that is no success of the operation. */
 void lease_reply_failure(struct lease_request *request, const struct lease_result *result);
+/* Of a permit: there is no semaphore of this name, or not yet. */
+void lease_reply_no_semaphore(struct lease_request *request);
 /* Why an acquisition failed for no reason of the lease's: too many waiters, draining, Redis. */
 void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcome outcome);
 

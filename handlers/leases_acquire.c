@@ -6,6 +6,7 @@
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "server/http/problem.h"
+#include "storage/objects/permit_list.h"
 
 static void on_acquired(struct lease_request *request, const struct acquire_result *result)
 {
@@ -154,6 +155,26 @@ void leases_post(struct http_request *http)
 
 /* --- permits ------------------------------------------------------------------------------ */
 
+static void on_busy_got(void *arg, const struct permits_view *view)
+{
+    static const struct lease_result busy = {.outcome = LEASE_BUSY, .remaining_ms = -1};
+
+    if (view->outcome == COUNTER_MISSING)
+        lease_reply_no_semaphore(arg);
+    else
+        lease_reply_failure(arg, &busy);
+}
+
+/* Where no permit is held, and none is free: is there a semaphore? */
+static void on_permit_acquired(struct lease_request *request,
+                               const struct acquire_result *result)
+{
+    if (result->outcome == ACQUIRE_BUSY && result->lease->remaining_ms < 0)
+        permits_get(request->context->store, lease_name(&request->lease), on_busy_got, request);
+    else
+        on_acquired(request, result);
+}
+
 void permits_put(struct http_request *http)
 {
     struct lease_request *request = lease_request_new(http, KIND_PERMIT);
@@ -165,5 +186,5 @@ void permits_put(struct http_request *http)
         !lease_request_fields(request, LEASE_FIELD_WAIT, LEASE_FIELD_TTL, &fields))
         return;
     lease_request_set_ttl(request, &fields.ttl_ms, request->lease.session_id[0] != '\0');
-    lease_request_acquire(request, &fields.wait_ms, on_acquired);
+    lease_request_acquire(request, &fields.wait_ms, on_permit_acquired);
 }

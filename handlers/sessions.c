@@ -42,7 +42,10 @@ bool sessions_read_id(struct http_request *request, bool with_token,
     if (strcmp(id_of_token, session_id) == 0)
         return true;
     problem_reply(request, PROBLEM_FORBIDDEN, NULL,
-                  "Session-Token: this is not the token of this session");
+                  "Session-Token: this is not the token of this session%s",
+                  strcmp(token, session_id) == 0
+                      ? ", but its session_id: the token is the UUID that opened the session"
+                      : "");
     return false;
 }
 

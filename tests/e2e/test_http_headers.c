@@ -127,6 +127,15 @@ static void test_no_host_and_odd_versions(struct world *w)
     raw_text(raw, "GET /livez HTTP/9.9\r\nHost: x\r\n\r\n");
     r = raw_reply(raw, ANSWER_MS);
     expect_true(r, r->status == 505 || r->status == 400);
+    raw = raw_open(w->a); /* HTTP/2 without TLS */
+    raw_text(raw, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    r = raw_reply(raw, ANSWER_MS);
+    expect_true(r, r->status == 505 || r->status == 400);
+    assert_true(raw_closed(raw, ANSWER_MS));
+    raw = raw_open(w->a); /* offers HTTP/2, and is served without */
+    raw_text(raw, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+                  "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n");
+    expect_status(raw_reply(raw, ANSWER_MS), 200);
     raw = raw_open(w->a);
     raw_send(raw, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
     raw_text(raw, "\r\n\r\n");

@@ -175,6 +175,23 @@ static void test_pages(struct world *w)
         assert_non_null(listed(&all, text(w, "page/%d", i)));
 }
 
+/* The fields of a GET may be a body, too. */
+static void test_fields_in_a_body(struct world *w)
+{
+    struct reply *r;
+
+    expect_status(lock_put(w->a, "body/a", token_new(w), "ttl_ms=60000"), 201);
+    expect_status(lock_put(w->a, "body/b", token_new(w), "ttl_ms=60000"), 201);
+    r = HTTP(w->a, .method = "GET", .path = "/v1/locks",
+             .body = "{\"prefix\": \"body/a\", \"limit\": 1000}");
+    expect_status(r, 200);
+    expect_str(r, "locks.0.lock", "body/a");
+    expect_true(r, json_array_size(reply_get(r, "locks")) == 1);
+    r = HTTP(w->a, .method = "GET", .path = "/v1/locks", .body = "{\"nope\": 1}");
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "there are prefix, limit, cursor");
+}
+
 static void test_wrong_queries(struct world *w)
 {
     static const struct {
@@ -230,6 +247,7 @@ int main(void)
         E2E_TEST(test_ignores_what_is_no_lock),
         E2E_TEST(test_prefix_is_literal),
         E2E_TEST(test_pages),
+        E2E_TEST(test_fields_in_a_body),
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_key_prefix_is_cut_off),
     };

@@ -383,6 +383,7 @@ static void test_out_of_memory(struct world *w)
 static void test_refusals(struct world *w)
 {
     const char *token = token_new(w), *lock = token_new(w);
+    struct reply *r;
 
     make(w, "refused", 2);
     make(w, "other", 2);
@@ -397,6 +398,13 @@ static void test_refusals(struct world *w)
     expect_problem(counter_send(w->a, "PUT", "permit-semaphores/a-lock?permits=1", NULL), 409,
                    "wrong-kind");
     expect_problem(take(w->a, "other", NULL, ""), 400, "malformed-request");
+    r = take(w->a, "missing", token_new(w), "");
+    expect_problem(r, 423, "locked");
+    expect_str(r, "permit_semaphore", "missing");
+    expect_detail(r, "no such semaphore");
+    make(w, "full", 1);
+    expect_status(take(w->a, "full", token_new(w), "ttl_ms=60000"), 201);
+    expect_detail(take(w->a, "full", token_new(w), ""), "not enough free permits");
     expect_problem(take(w->a, "other", token_new(w), "ttl_ms=99"), 400, "malformed-request");
     expect_problem(take(w->a, "other", token_new(w), "permits=2"), 400, "malformed-request");
     expect_problem(

@@ -242,7 +242,9 @@ static void test_only_its_token_may(struct world *w)
         expect_detail(r, "Session-Token");
         expect_problem(ask(w->b, asked[i][0], asked[i][1], other.token), 403, "forbidden");
         /* The public id is no token. */
-        expect_problem(ask(w->b, asked[i][0], asked[i][1], s.id), 403, "forbidden");
+        r = ask(w->b, asked[i][0], asked[i][1], s.id);
+        expect_problem(r, 403, "forbidden");
+        expect_detail(r, "its session_id");
         r = ask(w->a, asked[i][0], text(w, "%s?no=1", asked[i][1]), s.token);
         expect_problem(r, 400, "malformed-request");
         expect_detail(r, "no");
