@@ -266,7 +266,8 @@ static void spoil_lock(struct client *client)
 static void spoil_session(struct client *client)
 {
     struct session session = {.ttl_ms = 2000 * world.pace};
-    char token[TOKEN_TEXT_SIZE], key[PATH_SIZE], due[PATH_SIZE];
+    char token[TOKEN_TEXT_SIZE], id[TOKEN_TEXT_SIZE];
+    char key[PATH_SIZE], due[PATH_SIZE], record[PATH_SIZE];
     struct plain put = {.method = "PUT",
                         .path = "locks/" ODD,
                         .lease_token = token,
@@ -275,10 +276,13 @@ static void spoil_session(struct client *client)
                         .may_conflict = true};
     const char *const spoil[] = {"SET", key, "x", "PX", "3000", NULL};
     const char *const add[] = {"ZADD", due, "0", "x", NULL};
-    const char *const spoil_odd[] = {"SET", ODD, "x", "PX", "3000", NULL};
+    const char *const drop_record[] = {"DEL", record, NULL};
+    const char *const spoil_record[] = {"HSET", record, "x", "x", NULL};
+    const char *const end_record[] = {"PEXPIRE", record, "30000", NULL};
 
     make_token(chance_of(client), session.token);
     make_token(chance_of(client), token);
+    token_lease_id(token, id);
     if (ask_session_open(&client->caller, &session) != RESULT_OK)
         return;
     snprintf(key, sizeof(key), "rlockd:session:{%s}", session.public_id);
@@ -288,7 +292,10 @@ static void spoil_session(struct client *client)
     } else if (likely(client, 50)) {
         tell_redis(add);
     } else if (ask_plain(&client->caller, &put) == RESULT_OK) {
-        tell_redis(spoil_odd);
+        snprintf(record, sizeof(record), "rlockd:lease:{" ODD "}:%s", id);
+        tell_redis(drop_record);
+        tell_redis(spoil_record);
+        tell_redis(end_record);
     }
 }
 
