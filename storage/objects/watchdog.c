@@ -16,7 +16,6 @@ enum {
     CLAIMS_MAX = 8, /* sessions that one call claims */
     /* Between two rounds: a session's end is noticed within a second, also with short timeouts.
      */
-    ROUND_MIN_MS = 20,
     ROUND_MAX_MS = 500,
     ROUNDS_PER_TIMEOUT = 12,
     /* A partition is asked when its next session is to be visited, as far as this front end
@@ -154,8 +153,6 @@ struct watchdog *watchdog_new(struct lock_store *store)
     watchdog->round_ms = store->options.config->watchdog_timeout_ms / ROUNDS_PER_TIMEOUT;
     if (watchdog->round_ms > ROUND_MAX_MS)
         watchdog->round_ms = ROUND_MAX_MS;
-    if (watchdog->round_ms < ROUND_MIN_MS)
-        watchdog->round_ms = ROUND_MIN_MS;
     watchdog->look_ms = store->options.config->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
     if (watchdog->look_ms > LOOK_MAX_MS)
         watchdog->look_ms = LOOK_MAX_MS;

@@ -189,7 +189,7 @@ static void on_prepared(void *arg, const struct preparation *preparation)
 static bool is_spent_by_session(const struct acquisition *acquisition,
                                 const struct attempt_result *result)
 {
-    return acquisition->lease->session_id[0] != '\0' && result->lease != NULL &&
+    return acquisition->lease->session_id[0] != '\0' && /* so it is no counter */
            result->lease->outcome == LEASE_ENDED &&
            strcmp(result->lease->reason, "session-ended") == 0;
 }
@@ -341,7 +341,7 @@ static void on_try_now(void *arg)
 {
     struct acquisition *acquisition = arg;
     bool may_look = acquisition->waiter.may_look && acquisition->lease->owner[0] == '\0' &&
-                    acquisition->state == PARKED && acquisition_left_ms(acquisition) > 0;
+                    acquisition_left_ms(acquisition) > 0;
 
     acquisition->waiter.may_look = false;
     if (may_look)

@@ -111,11 +111,11 @@ static void withdraw_attempts(struct acquisition *acquisition, enum acquire_outc
 }
 
 /* For how long what an acquisition got leaves nothing for other waiters; negative: it may leave
- * something. `attempt`: the last one; NULL: none decided. */
+ * something. `attempt`: that decided; NULL: none did, and nothing was got. */
 static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
                            const struct attempt_result *attempt)
 {
-    if (!got_it || attempt == NULL)
+    if (!got_it)
         return -1;
     if (kind_of(acquisition)->leaves_some)
         return attempt->none_left_ms > 0 ? attempt->none_left_ms : -1;

@@ -109,10 +109,10 @@ void waiter_unchosen(struct waiter *waiter)
     struct wait_queue *queue = waiter->queue;
     bool retry_wanted = waiter->retry_wanted;
 
+    assert(queue->baton == waiter);
     waiter->trying = false;
-    if (queue->baton == waiter)
-        queue->baton = NULL;
-    if (queue->baton == NULL && queue->woken_again)
+    queue->baton = NULL;
+    if (queue->woken_again)
         baton_give(queue);
     waiter_follow_retry(waiter, retry_wanted);
 }

@@ -168,7 +168,7 @@ static struct lease pick_permit(struct client *client)
     return lease_make(&client->caller, "permit", PERMITS_NAME, NULL);
 }
 
-static struct lease pick_several(struct client *client)
+struct lease pick_several(struct client *client)
 {
     size_t first = chance_below(chance_of(client), PLAIN);
     struct lease lease = lease_make(&client->caller, "lock", plain[first], NULL);

@@ -36,6 +36,8 @@ void nap(struct client *client, int64_t least_ms, int64_t most_ms);
 void await(const int *over, int count);
 
 struct lease pick_any(struct client *client);
+/* Several locks at once. */
+struct lease pick_several(struct client *client);
 /* Whether it was granted. Asks with the same token until the outcome is known. */
 bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms);
 void give_back(struct client *client, struct lease *lease);

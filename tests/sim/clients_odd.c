@@ -133,6 +133,8 @@ void run_odd(struct client *client)
         if (likely(client, 25)) { /* a request that cannot be repeated */
             put.method = "POST";
             put.lease_token = NULL;
+            if (likely(client, 50))
+                put.path = "semaphores/" ODD "/acquire?wait_ms=700";
         }
         if (likely(client, 30))
             put.how.abandon_ns = chance_between(chance_of(client), 1, 600) * MS;
@@ -233,37 +235,68 @@ static void publish_nonsense(struct client *client)
     tell_redis(words);
 }
 
-/* A string in the place of a lock, or none; or a lock without an end, for a while. */
+/* Something else in the place of a lock, or nothing; or a lock without an end, for a while. */
 static void spoil_lock(struct client *client)
 {
     static const char *const spoil[] = {"SET", ODD, "x", "PX", "400", NULL};
+    static const char *const count[] = {"SET", ODD, "3", "PX", "400", NULL};
     static const char *const drop[] = {"DEL", ODD, NULL};
     static const char *const keep[] = {"PERSIST", ODD, NULL};
     static const char *const end[] = {"PEXPIRE", ODD, "300", NULL};
 
-    if (likely(client, 60)) {
+    switch (chance_below(chance_of(client), 5)) {
+    case 0:
+    case 1:
         tell_redis(spoil);
-    } else if (likely(client, 50)) {
+        break;
+    case 2:
+        tell_redis(count);
+        break;
+    case 3:
         tell_redis(drop);
-    } else {
+        break;
+    default:
         tell_redis(keep);
         nap(client, 100, 300);
         tell_redis(end);
     }
 }
 
-/* A string in the place of a session of its own. */
+/* Something else in the place of what is known of a session of its own. */
 static void spoil_session(struct client *client)
 {
     struct session session = {.ttl_ms = 2000 * world.pace};
-    char key[PATH_SIZE];
-    const char *const words[] = {"SET", key, "x", "PX", "3000", NULL};
+    char token[TOKEN_TEXT_SIZE], id[TOKEN_TEXT_SIZE];
+    char key[PATH_SIZE], due[PATH_SIZE], record[PATH_SIZE];
+    struct plain put = {.method = "PUT",
+                        .path = "locks/" ODD,
+                        .lease_token = token,
+                        .session_token = session.token,
+                        .how = {.ttl_ms = -1},
+                        .may_conflict = true};
+    const char *const spoil[] = {"SET", key, "x", "PX", "3000", NULL};
+    const char *const add[] = {"ZADD", due, "0", "x", NULL};
+    const char *const drop_record[] = {"DEL", record, NULL};
+    const char *const spoil_record[] = {"HSET", record, "x", "x", NULL};
+    const char *const end_record[] = {"PEXPIRE", record, "30000", NULL};
 
     make_token(chance_of(client), session.token);
+    make_token(chance_of(client), token);
+    token_lease_id(token, id);
     if (ask_session_open(&client->caller, &session) != RESULT_OK)
         return;
     snprintf(key, sizeof(key), "rlockd:session:{%s}", session.public_id);
-    tell_redis(words);
+    snprintf(due, sizeof(due), "rlockd:session-due:{%s}", session.public_id);
+    if (likely(client, 40)) {
+        tell_redis(spoil);
+    } else if (likely(client, 50)) {
+        tell_redis(add);
+    } else if (ask_plain(&client->caller, &put) == RESULT_OK) {
+        snprintf(record, sizeof(record), "rlockd:lease:{" ODD "}:%s", id);
+        tell_redis(drop_record);
+        tell_redis(spoil_record);
+        tell_redis(end_record);
+    }
 }
 
 void run_meddler(struct client *client)

@@ -36,7 +36,7 @@ static void keep_alive(void *arg)
 static struct lease pick_in(struct life *life)
 {
     struct client *client = life->client;
-    struct lease lease = pick_any(client);
+    struct lease lease = likely(client, 20) ? pick_several(client) : pick_any(client);
 
     if (likely(client, 25))
         lease = lease_make(&client->caller, "lock", one_of(client, nested[0].locks, 2), NULL);

@@ -187,7 +187,9 @@ static inline void answer_with(const struct client *client, const struct attempt
 
 static inline void answer(const struct client *client, enum attempt_outcome outcome)
 {
-    struct attempt_result result = {.outcome = outcome, .remaining_ms = TTL_MS};
+    const struct lease_result lease = {.remaining_ms = TTL_MS};
+    const struct attempt_result result = {
+        .outcome = outcome, .remaining_ms = TTL_MS, .lease = &lease};
 
     answer_with(client, &result);
 }
