@@ -7,6 +7,7 @@ import contention
 import measure
 import redisson
 import scripts
+import topologies
 from servers import Redis
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
@@ -128,6 +129,16 @@ def limited(bench):
         bench.results.add(f"limited {workers}", figures)
 
 
+def masters(bench):
+    """Masters of a cluster that have their part of a core each."""
+    topologies.run_masters(bench.place, bench.results, SECONDS)
+
+
+def replicas(bench):
+    """What --sync-replicas 1 costs."""
+    topologies.run_replicas(bench.place, bench.results, SECONDS)
+
+
 def script_costs(bench):
     for kind, figures in scripts.measure(bench.place).items():
         bench.results.add(f"script {kind}", figures)
@@ -199,6 +210,6 @@ def beside_the_dearest(bench):
 # In every round, in this order, and once after the rounds.
 ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contended": contended,
                "mixed": mixed, "waiting": waiting, "parked": parked, "growth": growth,
-               "limited": limited, "logged": logged, "tls": tls,
-               "bystander": beside_the_dearest}
+               "limited": limited, "masters": masters, "replicas": replicas,
+               "logged": logged, "tls": tls, "bystander": beside_the_dearest}
 LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog}

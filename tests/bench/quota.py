@@ -28,7 +28,7 @@ def parent_group():
 def quota(pid, percent):
     """While it lasts, the process gets `percent` of a core. OSError: not permitted."""
     parent, is_v1 = parent_group()
-    group = parent / f"rlockd-bench-{os.getpid()}"
+    group = parent / f"rlockd-bench-{os.getpid()}-{pid}"
     group.mkdir()
     try:
         most_us = PERIOD_US * percent // 100

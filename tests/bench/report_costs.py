@@ -1,4 +1,5 @@
-"""results.md: what TLS, a log line and a script cost, and workers with a quota."""
+"""results.md: what TLS, a log line, a script and a replica cost; workers and masters with a
+quota."""
 from operations import WHAT
 from report_table import number, rows_of, table
 
@@ -24,6 +25,17 @@ def limited_lines(rows):
             for cells in rows_of(rows, "limited ", CYCLES)]
 
 
+def master_lines(rows):
+    return rows_of(rows, "masters ", ("cycles_per_s", "p50_us", "p99_us", "cpu_us"))
+
+
+def replica_lines(rows):
+    return [[f"`--sync-replicas {replicas}`, {connections} connections", *cells]
+            for _, replicas, connections, cells in
+            ((*cells[0].split(), cells[1:]) for cells in
+             rows_of(rows, "replicas ", ("cycles_per_s", "p50_us", "p99_us", "redis_cpu_us")))]
+
+
 def script_lines(rows):
     what = {"nothing": "`return 1`", **WHAT}
     return [[what[cells[0].split()[1]], *cells[1:]]
@@ -33,6 +45,11 @@ def script_lines(rows):
 def sections(rows):
     out = ["## Workers with a tenth of a core each, 64 connections", ""]
     out += table(HEAD, limited_lines(rows))
+    out += ["## Masters of a cluster with a tenth of a core each, 64 connections", ""]
+    out += table(["", "cycles/s", "p50 µs", "p99 µs", "CPU µs/request"], master_lines(rows))
+    out += ["## A primary with one replica", ""]
+    out += table(["", "cycles/s", "p50 µs", "p99 µs", "Redis CPU µs/request"],
+                 replica_lines(rows))
     out += ["## Log lines, 64 connections", ""]
     out += table(HEAD, logged_lines(rows))
     out += ["## TLS, on connections that stay", ""]

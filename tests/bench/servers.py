@@ -71,6 +71,9 @@ class Redis:
         self.input = self.socket.makefile("rb")
         return self.command("PING") == b"PONG"
 
+    def url(self, tcp):
+        return f"redis://127.0.0.1:{self.port}" if tcp else f"unix://{self.path}"
+
     def command(self, *words):
         parts = [word.encode() if isinstance(word, str) else word for word in words]
         self.socket.sendall(b"*%d\r\n" % len(parts) +
@@ -163,10 +166,9 @@ class Place:
     def rlockd(self, redis, *flags, wrap=(), tcp=False, tls=False):
         """tcp: reaches Redis by its port, as Redisson does. tls: what its flags are for."""
         port = free_port()
-        url = f"redis://127.0.0.1:{redis.port}" if tcp else f"unix://{redis.path}"
         process = self.start(
             [*wrap, str(self.build / "rlockd"), "--listen", f"127.0.0.1:{port}", "--redis",
-             url, "--log-level", "warn", "--max-wait-ms", "3600000",
+             redis.url(tcp), "--log-level", "warn", "--max-wait-ms", "3600000",
              "--max-connections", "100000", *flags])
         wait_for("rlockd", lambda: Http(port, tls).ask("GET", "/readyz")[0] == 200)
         return Server(process, port, "rlockd", ["--tls"] if tls else [])

@@ -23,7 +23,8 @@ void authority_make(struct world *w, const char *name)
     shell_run(w, NULL,
               text(w,
                    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-                   "-keyout %s.key -out %s.pem -days 2 -subj /CN=%s",
+                   "-keyout %s.key -out %s.pem -days 2 -subj /CN=%s "
+                   "-addext keyUsage=critical,keyCertSign",
                    name, name, name));
 }
 
@@ -35,7 +36,12 @@ void certificate_make(struct world *w, const char *name, const char *authority,
                    "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
                    "-keyout %s.key -out %s.csr -subj /CN=%s",
                    name, name, name));
-    shell_run(w, NULL, text(w, "sh -c 'echo subjectAltName=%s > extensions'", names));
+    /* Python 3.13 wants all that RFC 5280 wants. */
+    shell_run(w, NULL,
+              text(w,
+                   "sh -c 'printf \"subjectAltName=%s\\nauthorityKeyIdentifier=keyid\\n\" "
+                   "> extensions'",
+                   names));
     shell_run(
         w, NULL,
         text(w,

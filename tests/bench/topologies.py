@@ -1,0 +1,82 @@
+"""Rows that need more than one redis-server: the masters of a cluster, and a replica that has to
+confirm what its primary did."""
+import contextlib
+
+import measure
+from quota import quota
+from servers import Redis, free_port, wait_for
+
+SLOTS = 16384
+MASTERS = (1, 3)
+MASTER_PERCENT = 10  # of a core for each: then the cores suffice for all of them, and for rlockd
+CONNECTIONS = 64
+SYNCED = (1, 16, 64)  # connections
+
+
+class Cluster:
+    """A Redis Cluster of masters without replicas."""
+
+    def __init__(self, place, count):
+        self.masters, buses = [], [free_port() for _ in range(count)]
+        for number, bus in enumerate(buses):
+            master = Redis(place, "--cluster-enabled", "yes", "--cluster-port", str(bus),
+                           "--cluster-config-file", f"nodes-{place.number()}.conf")
+            slots = range(SLOTS * number // count, SLOTS * (number + 1) // count)
+            master.command("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
+            master.command("CLUSTER", "ADDSLOTS", *map(str, slots))
+            self.masters.append(master)
+        for master, bus in zip(self.masters[1:], buses[1:]):
+            self.masters[0].command("CLUSTER", "MEET", "127.0.0.1", str(master.port), str(bus))
+        wait_for("the cluster", self._is_complete)
+
+    def _is_complete(self):
+        infos = [master.command("CLUSTER", "INFO").decode() for master in self.masters]
+        return all("cluster_state:ok" in info and "cluster_slots_ok:16384" in info and
+                   f"cluster_known_nodes:{len(infos)}" in info for info in infos)
+
+    def url(self, tcp):
+        """A cluster is reached by TCP only."""
+        return f"redis-cluster://127.0.0.1:{self.masters[0].port}"
+
+
+def cycles_of_masters(place, count, seconds):
+    """Cycles while each of the masters gets MASTER_PERCENT of a core. OSError: such a limit is
+    not permitted."""
+    cluster = Cluster(place, count)
+    server = place.rlockd(cluster)
+    try:
+        with contextlib.ExitStack() as limits:
+            for master in cluster.masters:
+                limits.enter_context(quota(master.pid, MASTER_PERCENT))
+            figures = measure.load(place, "cycle", server, connections=CONNECTIONS,
+                                   seconds=seconds, cpu=[f"server={server.pid}"])
+    finally:
+        for process in (server.process, *(master.process for master in cluster.masters)):
+            place.stop(process)
+    return {"cycles_per_s": figures["cycles_per_s"], "p50_us": figures["acquire_p50_us"],
+            "p99_us": figures["acquire_p99_us"],
+            "cpu_us": figures["cpu_us"]["server"] / figures["requests"]}
+
+
+def run_masters(place, results, seconds):
+    for count in MASTERS:
+        try:
+            results.add(f"masters {count}", cycles_of_masters(place, count, seconds))
+        except OSError as error:
+            results.leave_out("masters with a quota", f"no cgroup is permitted: {error}")
+            return
+
+
+def run_replicas(place, results, seconds):
+    """The same primary with its replica, whose confirmation is waited for or not."""
+    primary = Redis(place)
+    replica = Redis(place, "--replicaof", "127.0.0.1", str(primary.port))
+    wait_for("the replica", lambda: b"master_link_status:up" in replica.command("INFO"))
+    for replicas in (0, 1):
+        server = place.rlockd(primary, "--sync-replicas", str(replicas))
+        for connections in SYNCED:
+            results.add(f"replicas {replicas} {connections}",
+                        measure.cycles(place, server, primary, connections, seconds))
+        place.stop(server.process)
+    for redis in (replica, primary):
+        place.stop(redis.process)
