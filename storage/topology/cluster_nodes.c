@@ -124,6 +124,15 @@ struct cluster_node *cluster_node_at(struct cluster *cluster, const struct redis
 
 /* --- the map ------------------------------------------------------------------------------ */
 
+/* One of its slots has another owner by now. */
+static void lose_slot(struct cluster *cluster, struct cluster_node *node)
+{
+    if (--node->slot_count == 0)
+        node->idle_ns = loop_now_ns(cluster->topology.options.loop);
+    while (node->slot_count > 0 && cluster->owners[node->last_slot] != node)
+        node->last_slot--;
+}
+
 static bool set_owner(struct cluster *cluster, uint16_t slot, struct cluster_node *owner)
 {
     struct cluster_node *before = cluster->owners[slot];
@@ -132,10 +141,10 @@ static bool set_owner(struct cluster *cluster, uint16_t slot, struct cluster_nod
         return false;
     cluster_calls_hold(cluster, slot);
     cluster->owners[slot] = owner;
-    if (before != NULL && --before->slot_count == 0)
-        before->idle_ns = loop_now_ns(cluster->topology.options.loop);
-    if (owner != NULL)
-        owner->slot_count++;
+    if (before != NULL)
+        lose_slot(cluster, before);
+    if (owner != NULL && (owner->slot_count++ == 0 || owner->last_slot < slot))
+        owner->last_slot = slot;
     return true;
 }
 
