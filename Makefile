@@ -9,6 +9,7 @@
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
 # SERVERS="redis-6.2 redis-8.0 valkey-8.1": what `test-versions` runs with, or paths
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
+# TOPOLOGY=cluster|sentinel: what `interop` and `faults` use instead of one Redis
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
 VERSION  := 0.1.0
@@ -304,10 +305,10 @@ valgrind: ## the end-to-end tests with the server under valgrind
 	@$(TEST_ENVIRONMENT) RLOCKD_TEST_TIMEOUT_S=1800 RLOCKD_WRAP='$(VALGRIND)' \
 	    JOBS=$(or $(JOBS),1) tests/run.sh $(call chosen,$(E2E_TESTS))
 
-interop: ## real Redisson clients and REST clients on the same locks, with Maven
+interop: ## real Redisson clients and REST clients on the same locks; TOPOLOGY=cluster, sentinel
 	@tests/packages.sh $(INTEROP_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
-	@$(TEST_ENVIRONMENT) tests/interop/run.sh $(REDISSON)
+	@$(TEST_ENVIRONMENT) INTEROP_TOPOLOGY=$(TOPOLOGY) tests/interop/run.sh $(REDISSON)
 
 lint: ## layering, banned calls, sizes, openapi.yaml and README against the code, format
 	@tests/packages.sh $(LINT_PACKAGES)

@@ -227,7 +227,7 @@ void lease_reply_waiting(struct lease_request *request)
 static void reply_quarantine(struct http_request *http)
 {
     const struct handler_context *context = http_context(http);
-    int64_t left_ms = lock_store_quarantine_ms(context->store);
+    int64_t left_ms = lock_store_quarantine_ms(context->store, NULL);
     char seconds[24];
 
     snprintf(seconds, sizeof(seconds), "%" PRId64, left_ms / 1000 + 1);

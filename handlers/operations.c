@@ -45,7 +45,7 @@ static json_t *ready_json(const struct handler_context *context)
         json_object_set_new(redis, "masters", json_integer((json_int_t)state.masters));
         json_object_set_new(redis, "slots", json_integer((json_int_t)state.slots));
     }
-    int64_t quarantine_ms = lock_store_quarantine_ms(context->store);
+    int64_t quarantine_ms = lock_store_quarantine_ms(context->store, NULL);
     if (quarantine_ms > 0)
         json_object_set_new(redis, "quarantine_ms", json_integer(quarantine_ms));
     return json_pack("{s:s, s:o}", "status", "ready", "redis", redis);

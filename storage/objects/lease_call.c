@@ -116,7 +116,8 @@ static void check_session(struct lease_call *call, const struct lease_reading *r
     bool is_renewed = call->is_renewal && record->watchdog;
     const struct session_report report = {.verdict = is_renewed ? SESSION_LEASE_RENEWED
                                                                 : SESSION_LEASE_LATER,
-                                          .ms = call->is_renewal ? call->lease.ttl_ms : 0};
+                                          .ms = call->is_renewal ? call->lease.ttl_ms : 0,
+                                          .kind = record->kind};
     struct session_check *check = malloc(sizeof(*check));
 
     assert(check != NULL);

@@ -29,7 +29,8 @@ static const struct family *family_of(const struct lease *lease)
 void attempt_send(struct lock_store *store, const struct lease *lease,
                   const struct attempt *attempt, attempt_done *done, void *arg)
 {
-    if (kind_row(lease->kind)->family != FAMILY_LATCH && lock_store_quarantine_ms(store) > 0)
+    if (kind_row(lease->kind)->family != FAMILY_LATCH &&
+        lock_store_quarantine_ms(store, lease_name(lease)) > 0)
         attempt_hold_back(store, lease, done, arg);
     else
         family_of(lease)->try(store, lease, attempt, done, arg);

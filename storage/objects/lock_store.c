@@ -42,9 +42,15 @@ enum names_fitness lock_store_check_names(const struct lock_store *store,
     return NAMES_FIT;
 }
 
-int64_t lock_store_quarantine_ms(const struct lock_store *store)
+int64_t lock_store_quarantine_ms(const struct lock_store *store, const char *name)
 {
-    return marker_quarantine_ms(store->marker);
+    char text[KEY_NAME_MAX + 1];
+
+    if (name == NULL)
+        return marker_longest_quarantine_ms(store->marker);
+    const struct redis_tag tag =
+        redis_tag_of(text, lock_store_key_name(store, name, text, sizeof(text)));
+    return marker_quarantine_ms(store->marker, &tag);
 }
 
 /* --- keys of an older version ------------------------------------------------------------- */

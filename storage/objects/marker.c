@@ -1,53 +1,122 @@
 #include "storage/objects/marker.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "storage/objects/lock_store_internal.h"
+#include "storage/redis/slot.h"
 
 /* What Redis loses of the time since the last refresh is not noticed as lost. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
+/* A process that does not answer for so long is forgotten, and is known again by its marker. */
+#define FORGET_NS (600 * CLOCK_NS_PER_S)
 /* Until the marker was read, a quarantine is as good as begun. */
-enum { UNREAD_MS = 1000 };
+enum { UNREAD_MS = 1000, MARK_KEY_SIZE = sizeof(KEY_MARKER) + REDIS_SLOT_TAG_SIZE + 4 };
+
+/* The marker of the Redis that has this slot. In a cluster each master has its marker in a slot
+ * of its own, which goes with its data to another process: after a failover, or when the slot
+ * is moved. */
+struct mark {
+    UT_hash_handle hh;
+    struct marker *marker;
+    unsigned slot; /* REDIS_SLOTS: there is one Redis */
+    bool is_asked;
+    char asked_run_id[REDIS_RUN_ID_SIZE]; /* what the refresh under way says */
+    int64_t seen_ms;                      /* by Redis' clock: its last refresh; 0: none yet */
+    char key[MARK_KEY_SIZE];
+};
+
+/* A process of Redis that a marker was read from. */
+struct process {
+    UT_hash_handle hh;
+    char run_id[REDIS_RUN_ID_SIZE];
+    unsigned slot;     /* of the marker */
+    int64_t since_ms;  /* as the script says */
+    int64_t until_ns;  /* the end of the quarantine */
+    int64_t answer_ns; /* when it last answered */
+};
 
 struct marker {
     struct lock_store *store;
     struct timer refresh;
-    bool is_asked;
-    char run_id[REDIS_RUN_ID_SIZE]; /* the process that the marker was read from; empty: none */
-    int64_t since_ms, seen_ms;      /* by Redis' clock: as the script says, its last refresh */
-    int64_t until_ns;               /* the end of the quarantine */
+    struct mark *marks;
+    struct process *processes;
 };
 
-static const struct redis_server *server_of(const struct marker *marker)
+static struct topology *topology_of(const struct marker *marker)
 {
-    const struct redis_tag tag = redis_tag_of(KEY_MARKER, strlen(KEY_MARKER));
-    const struct topology_node *node = topology_node_of(marker->store->options.topology, &tag);
-
-    return node != NULL ? topology_node_server(node) : NULL;
+    return marker->store->options.topology;
 }
 
-/* --- what the marker says ----------------------------------------------------------------- */
-
-static void note_loss(struct marker *marker, int64_t kept_ms)
+static struct process *process_of(const struct marker *marker, const char *run_id)
 {
-    metrics_add(marker->store->options.metrics, METRIC_REDIS_DATA_LOSSES, 1);
+    struct process *process;
+
+    HASH_FIND_STR(marker->processes, run_id, process);
+    return process;
+}
+
+static struct process *process_make(struct marker *marker, const char *run_id)
+{
+    struct process *process = process_of(marker, run_id);
+
+    if (process != NULL)
+        return process;
+    process = calloc(1, sizeof(*process));
+    assert(process != NULL);
+    memcpy(process->run_id, run_id, sizeof(process->run_id));
+    HASH_ADD_STR(marker->processes, run_id, process);
+    return process;
+}
+
+static struct mark *mark_make(struct marker *marker, unsigned slot)
+{
+    char tag[REDIS_SLOT_TAG_SIZE];
+    struct mark *mark;
+
+    HASH_FIND(hh, marker->marks, &slot, sizeof(slot), mark);
+    if (mark != NULL)
+        return mark;
+    mark = calloc(1, sizeof(*mark));
+    assert(mark != NULL);
+    mark->marker = marker;
+    mark->slot = slot;
+    snprintf(mark->key, sizeof(mark->key), "%s", KEY_MARKER);
+    if (slot < REDIS_SLOTS) {
+        redis_slot_tag((uint16_t)slot, tag);
+        snprintf(mark->key, sizeof(mark->key), "%s:{%s}", KEY_MARKER, tag);
+    }
+    HASH_ADD(hh, marker->marks, slot, sizeof(mark->slot), mark);
+    return mark;
+}
+
+/* --- what a marker says ------------------------------------------------------------------- */
+
+static void note_loss(const struct mark *mark, const char *run_id, int64_t kept_ms)
+{
+    metrics_add(mark->marker->store->options.metrics, METRIC_REDIS_DATA_LOSSES, 1);
     if (kept_ms == 0)
-        log_write(LOG_LEVEL_ERROR, "redis: came back without its data", NULL);
+        log_write(LOG_LEVEL_ERROR, "redis: came back without its data",
+                  json_pack("{s:s}", "run_id", run_id));
     else
         log_write(LOG_LEVEL_ERROR, "redis: came back without its newest data",
-                  json_pack("{s:I}", "lost_ms", (json_int_t)(marker->seen_ms - kept_ms)));
+                  json_pack("{s:s, s:I}", "run_id", run_id, "lost_ms",
+                            (json_int_t)(mark->seen_ms - kept_ms)));
 }
 
-static void begin_quarantine(struct marker *marker, int64_t left_ms, int64_t sent_ns)
+static void begin_quarantine(struct process *process, int64_t left_ms, int64_t sent_ns)
 {
+    process->until_ns = 0;
     if (left_ms <= 0)
         return;
-    marker->until_ns = sent_ns + left_ms * CLOCK_NS_PER_MS;
+    process->until_ns = sent_ns + left_ms * CLOCK_NS_PER_MS;
     log_write(LOG_LEVEL_WARN, "quarantine: Redis may have lost leases; grants are held back",
-              json_pack("{s:I}", "ms", (json_int_t)left_ms));
+              json_pack("{s:s, s:I}", "run_id", process->run_id, "ms", (json_int_t)left_ms));
 }
 
 /* Epoch ms of before the year 2100: ns of it can be reckoned with. */
@@ -58,46 +127,73 @@ static bool is_time(int64_t ms)
 
 static void on_refreshed(void *arg, const struct redis_result *result)
 {
-    struct marker *marker = arg;
+    struct mark *mark = arg;
+    struct marker *marker = mark->marker;
 
-    marker->is_asked = false;
-    if (result->outcome != REDIS_DONE || value_count(result->reply) != 3)
+    mark->is_asked = false;
+    if (result->outcome != REDIS_DONE || value_count(result->reply) != 3 ||
+        strcmp(result->server->run_id, mark->asked_run_id) != 0)
         return; /* the next refresh asks again */
     int64_t since_ms = value_integer(value_at(result->reply, 0));
     int64_t kept_ms = value_integer(value_at(result->reply, 1));
     int64_t now_ms = value_integer(value_at(result->reply, 2));
     if (!is_time(since_ms) || !is_time(kept_ms) || !is_time(now_ms))
         return; /* not what the script says */
-    bool is_new = since_ms != marker->since_ms ||
-                  strcmp(marker->run_id, result->server->run_id) != 0;
-
-    if (is_new) {
-        if (marker->seen_ms != 0 && kept_ms < marker->seen_ms)
-            note_loss(marker, kept_ms);
-        marker->until_ns = 0;
-        begin_quarantine(marker,
+    struct process *process = process_make(marker, mark->asked_run_id);
+    if (since_ms != process->since_ms) {
+        if (mark->seen_ms != 0 && kept_ms < mark->seen_ms)
+            note_loss(mark, process->run_id, kept_ms);
+        begin_quarantine(process,
                          since_ms + marker->store->options.config->quarantine_ms - now_ms,
                          result->sent_ns);
     }
-    memcpy(marker->run_id, result->server->run_id, sizeof(marker->run_id));
-    marker->since_ms = since_ms;
-    marker->seen_ms = now_ms;
+    process->slot = mark->slot;
+    process->since_ms = since_ms;
+    process->answer_ns = loop_now_ns(marker->store->options.loop);
+    mark->seen_ms = now_ms;
 }
 
 /* --- refreshing --------------------------------------------------------------------------- */
 
+static void refresh_mark(struct mark *mark, const char *run_id)
+{
+    const struct process *process = process_of(mark->marker, run_id);
+
+    if (mark->is_asked)
+        return;
+    snprintf(mark->asked_run_id, sizeof(mark->asked_run_id), "%s", run_id);
+    struct store_call *call = call_begin(mark->marker->store, SCRIPT_MARKER);
+    call_fixed_key(call, MARKER_KEY_MARKER, mark->key);
+    call_string(call, MARKER_ARG_RUN_ID, mark->asked_run_id);
+    if (process != NULL && process->slot != mark->slot)
+        call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
+    mark->is_asked = true;
+    call_send(call, on_refreshed, mark);
+}
+
 static void refresh(struct marker *marker)
 {
-    const struct redis_server *server = server_of(marker);
+    struct topology *topology = topology_of(marker);
 
-    if (marker->is_asked || server == NULL || server->run_id[0] == '\0' ||
-        !topology_is_ready(marker->store->options.topology, NULL))
-        return;
-    struct store_call *call = call_begin(marker->store, SCRIPT_MARKER);
-    call_fixed_key(call, MARKER_KEY_MARKER, KEY_MARKER);
-    call_string(call, MARKER_ARG_RUN_ID, server->run_id);
-    marker->is_asked = true;
-    call_send(call, on_refreshed, marker);
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        const char *run_id = topology_node_server(node)->run_id;
+        if (run_id[0] != '\0')
+            refresh_mark(mark_make(marker, topology_slot_at(topology, node)), run_id);
+    }
+}
+
+static void forget_processes(struct marker *marker, bool all)
+{
+    int64_t now_ns = loop_now_ns(marker->store->options.loop);
+    struct process *process, *next;
+
+    HASH_ITER(hh, marker->processes, process, next) {
+        if (!all && now_ns - process->answer_ns < FORGET_NS)
+            continue;
+        HASH_DEL(marker->processes, process);
+        free(process);
+    }
 }
 
 static void on_time(void *arg)
@@ -107,8 +203,9 @@ static void on_time(void *arg)
 
     timer_arm(loop_timers(loop), &marker->refresh, loop_now_ns(loop) + REFRESH_NS);
     refresh(marker);
+    forget_processes(marker, false);
     metrics_set(marker->store->options.metrics, METRIC_QUARANTINED,
-                marker_quarantine_ms(marker) > 0);
+                marker_longest_quarantine_ms(marker) > 0);
 }
 
 void marker_redis_is_up(struct marker *marker)
@@ -116,19 +213,42 @@ void marker_redis_is_up(struct marker *marker)
     refresh(marker);
 }
 
-int64_t marker_quarantine_ms(const struct marker *marker)
+/* --- quarantine --------------------------------------------------------------------------- */
+
+static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node)
 {
-    const struct redis_server *server;
     int64_t now_ns = loop_now_ns(marker->store->options.loop);
+    const struct process *process =
+        node != NULL ? process_of(marker, topology_node_server(node)->run_id) : NULL;
+
+    if (process == NULL)
+        return UNREAD_MS;
+    if (process->until_ns <= now_ns)
+        return 0;
+    return (process->until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+}
+
+int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag)
+{
+    if (marker->store->options.config->quarantine_ms == 0)
+        return 0;
+    return quarantine_of(marker, topology_node_of(topology_of(marker), tag));
+}
+
+int64_t marker_longest_quarantine_ms(const struct marker *marker)
+{
+    struct topology *topology = topology_of(marker);
+    struct topology_node *node = topology_next_node(topology, NULL);
 
     if (marker->store->options.config->quarantine_ms == 0)
         return 0;
-    server = server_of(marker);
-    if (server == NULL || strcmp(server->run_id, marker->run_id) != 0)
-        return UNREAD_MS;
-    if (marker->until_ns <= now_ns)
-        return 0;
-    return (marker->until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+    int64_t longest_ms = node == NULL ? UNREAD_MS : 0;
+    for (; node != NULL; node = topology_next_node(topology, node)) {
+        int64_t left_ms = quarantine_of(marker, node);
+        if (left_ms > longest_ms)
+            longest_ms = left_ms;
+    }
+    return longest_ms;
 }
 
 /* --- life --------------------------------------------------------------------------------- */
@@ -147,6 +267,13 @@ struct marker *marker_new(struct lock_store *store)
 
 void marker_free(struct marker *marker)
 {
+    struct mark *mark, *next;
+
     timer_cancel(loop_timers(marker->store->options.loop), &marker->refresh);
+    forget_processes(marker, true);
+    HASH_ITER(hh, marker->marks, mark, next) {
+        HASH_DEL(marker->marks, mark);
+        free(mark);
+    }
     free(marker);
 }

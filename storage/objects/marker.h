@@ -1,14 +1,14 @@
-/* The marker: a key that each worker refreshes all the time, and by which a worker learns that
- * Redis came back without what it had, and how long grants are to be held back for that. */
+/* Markers: a key at each Redis that keeps a part of the keys, or all of them. Each worker
+ * refreshes the markers all the time, and learns by a marker that its Redis came back without
+ * what it had, and how long grants are to be held back for that. */
 #ifndef RLOCKD_STORAGE_OBJECTS_MARKER_H
 #define RLOCKD_STORAGE_OBJECTS_MARKER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct attempt;
-struct lease;
 struct lock_store;
+struct redis_tag;
 
 struct marker;
 
@@ -20,7 +20,9 @@ void marker_free(struct marker *marker);
 /* To be called when Redis is usable again, before any lease is asked for. */
 void marker_redis_is_up(struct marker *marker);
 
-/* For how long grants are still held back, in ms; 0: they are not. */
-int64_t marker_quarantine_ms(const struct marker *marker);
+/* For how long grants of objects with this tag are still held back, in ms; 0: they are not. */
+int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag);
+/* The same of whatever is held back for longest. */
+int64_t marker_longest_quarantine_ms(const struct marker *marker);
 
 #endif

@@ -105,7 +105,7 @@ static void write_verdict(struct session_verdict_text *text,
 {
     switch (report->verdict) {
     case SESSION_LEASE_RENEWED:
-        snprintf(text->text, sizeof(text->text), "renewed");
+        snprintf(text->text, sizeof(text->text), "renewed %.16s", report->kind);
         return;
     case SESSION_LEASE_LATER:
         session_verdict_later(text, report->ms);

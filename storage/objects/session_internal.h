@@ -27,8 +27,11 @@ struct key_base session_index_base(size_t partition);
  * the reason of SESSION_ENDED. */
 void session_read_outcome(struct session_view *view, const struct redis_result *result);
 
+/* Instead of a claim: only where the index has lost the session. */
+#define SESSION_NOT_INDEXED "-"
+
 /* index_set.lua. `in_ms` negative: the session leaves the index. `claim`: NULL, or the claim
- * under which the session is visited. `done` may be NULL. */
+ * under which the session is visited, or SESSION_NOT_INDEXED. `done` may be NULL. */
 void session_index_set(struct lock_store *store, const char *session_id, int64_t in_ms,
                        const char *claim, redis_done *done, void *arg);
 

@@ -18,6 +18,7 @@ struct found_lease {
     int64_t tokens[LOCKS_MAX];
     int64_t remaining_ms;
     bool is_held;
+    bool is_unheard_of; /* at the lock's home */
 };
 
 struct look_call {
@@ -80,11 +81,20 @@ static bool has_ref(const struct lease_ref *refs, size_t count, const char *leas
     return false;
 }
 
+/* Whether a note is of this lease, and the lock's home has heard of the lease. */
+static bool has_lease(const struct look_call *call, const char *lease_id)
+{
+    for (size_t i = 0; i < call->count; i++)
+        if (!call->found[i].is_unheard_of && has_ref(&call->refs[i], 1, lease_id))
+            return true;
+    return false;
+}
+
 /* Moves what the client holds and the session does not know to the front of `held`. */
 static void find_unknown(struct look_call *call)
 {
     for (size_t i = 0; i < call->held_count; i++) {
-        if (has_ref(call->refs, call->count, call->held[i]) ||
+        if (has_lease(call, call->held[i]) ||
             has_ref(call->lost, call->lost_count, call->held[i]))
             continue;
         if (i != call->view.unknown_count)
@@ -307,6 +317,8 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
     const char *reason = value_text(value_at(result->reply, 1), &len);
     if (strcmp(word, "held") == 0)
         read_held(call, i, result);
+    else if (strcmp(word, "gone") == 0)
+        call->found[i].is_unheard_of = true;
     else if (strcmp(word, "lost") == 0 ||
              (strcmp(word, "ended") == 0 && session_reason_is_loss(reason)))
         lose(call, i, result->reply);
@@ -369,6 +381,16 @@ static void read_losses(struct look_call *call, const struct redis_value *lost)
     }
 }
 
+/* In a cluster the index is at another master than the session, and may be lost alone: nobody
+ * would renew the session's leases any more, nor end the session. */
+static void stay_indexed(const struct look_call *call)
+{
+    if (topology_is_cluster(call->store->options.topology))
+        session_index_set(call->store, call->session_id,
+                          watchdog_period_ms(call->store->options.config), SESSION_NOT_INDEXED,
+                          NULL, NULL);
+}
+
 static void on_looked(void *arg, const struct redis_result *result)
 {
     struct look_call *call = arg;
@@ -388,6 +410,8 @@ static void on_looked(void *arg, const struct redis_result *result)
     view->age_ms = value_integer(value_at(reply, 3));
     lock_copy_text(value_at(reply, 4), call->name, sizeof(call->name));
     call->now_ms = value_integer(value_at(reply, 5));
+    if (call->is_keep_alive)
+        stay_indexed(call);
     read_notes(call, value_at(reply, 6));
     read_losses(call, value_at(reply, 7));
     start_visits(call);

@@ -87,12 +87,12 @@ static void on_all_watched(void *arg)
         assert(false); /* every lease of the batch has a verdict */
 }
 
-static void note_renewal(struct visit_call *call, size_t i)
+static void note_renewal(struct visit_call *call, size_t i, const char *kind)
 {
     struct metrics *metrics = call->store->options.metrics;
     const struct config *config = call->store->options.config;
 
-    snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "renewed");
+    snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "renewed %.16s", kind);
     if (lease_ref_is_set(&call->refs[i]))
         set_names_extend(call->store, &call->refs[i],
                          config->watchdog_timeout_ms + config->retry_window_ms);
@@ -110,8 +110,8 @@ static void note_loss(struct visit_call *call, size_t i, const struct redis_valu
     metrics_add(call->store->options.metrics, METRIC_WATCHDOG_LOSSES, 1);
 }
 
-/* A verdict stands already for a text that is no ref, and stays for a lease without a record or
- * with another type of key in its place: "gone". */
+/* A verdict stands already for a text that is no ref, and stays for a lease that has ended by
+ * itself or has another type of key in its place: "gone". */
 static void on_watched(void *arg, size_t i, const struct redis_result *result)
 {
     struct visit_call *call = arg;
@@ -126,12 +126,18 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         return;
     }
     if (value_integer(reply) == 1) {
-        note_renewal(call, i);
+        note_renewal(call, i, "lock");
         return;
     }
     const char *word = value_text(value_at(reply, 0), &len);
     const char *reason = value_text(value_at(reply, 1), &len);
-    if (strcmp(word, "ends") == 0)
+    if (strcmp(word, "renewed") == 0) {
+        char kind[KIND_NAME_SIZE];
+        session_copy_word(value_at(reply, 1), kind, sizeof(kind), "lock");
+        note_renewal(call, i, kind);
+    } else if (strcmp(word, "gone") == 0)
+        snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "vanished");
+    else if (strcmp(word, "ends") == 0)
         session_verdict_later(&call->verdicts[i], value_integer(value_at(reply, 1)));
     else if (strcmp(word, "waiting") == 0)
         session_verdict_later(&call->verdicts[i],

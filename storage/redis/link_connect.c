@@ -71,8 +71,10 @@ static void on_cleanup(void *arg)
     link->context = NULL;
     /* The answer to a SUBSCRIBE: hiredis ends the connection for it. */
     if (strncmp(error, "NOPERM", 6) == 0)
-        redis_link_note_reason(link,
-                               "the Redis user lacks a permission (subscribe, or a channel)");
+        redis_link_note_reason(
+            link, strstr(error, "'ssubscribe'") != NULL
+                      ? "the Redis user lacks a permission (SSUBSCRIBE)"
+                      : "the Redis user lacks a permission (subscribe, or a channel)");
     if (strncmp(error, "MOVED", 5) == 0)
         redis_link_note_reason(link, "the slot of a channel has moved to another node");
     if (link->guard.refused)

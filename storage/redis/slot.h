@@ -8,6 +8,10 @@
 
 enum { REDIS_SLOTS = 16384 };
 
+enum { REDIS_SLOT_TAG_SIZE = 8 };
+
 uint16_t redis_slot_of(const struct redis_tag *tag);
+/* A tag that is in this slot, always the same one. */
+void redis_slot_tag(uint16_t slot, char tag[REDIS_SLOT_TAG_SIZE]);
 
 #endif

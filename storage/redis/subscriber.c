@@ -37,6 +37,9 @@ struct subscriber {
     struct redis_link *link;
     struct subscriber_channel *channels;
     struct subscription heart;
+    /* Of a node of a cluster: whether channels of the shard may be listened to shows when one is,
+     * at each new connection. */
+    struct subscription trial;
     struct timer beat;
     int64_t beat_sent_ns; /* 0: none is under way */
     int64_t
@@ -50,7 +53,7 @@ struct subscriber {
 static bool is_in_shard(const struct subscriber *subscriber,
                         const struct subscriber_channel *channel)
 {
-    return subscriber->options.in_shard && channel->owner != &subscriber->heart &&
+    return subscriber->options.shard_channel != NULL && channel->owner != &subscriber->heart &&
            redis_link_server(subscriber->link)->has_shard_channels;
 }
 
@@ -74,6 +77,42 @@ static void forget(struct subscriber *subscriber, struct subscriber_channel *cha
     free(channel);
 }
 
+/* --- the trial ---------------------------------------------------------------------------- */
+
+static void end_trial(struct subscriber *subscriber)
+{
+    if (subscriber->trial.channel != NULL)
+        subscriber_remove(subscriber, &subscriber->trial);
+}
+
+static void begin_trial(struct subscriber *subscriber)
+{
+    char name[SUBSCRIBER_CHANNEL_SIZE];
+
+    end_trial(subscriber);
+    if (subscriber->options.shard_channel != NULL &&
+        redis_link_server(subscriber->link)->has_shard_channels &&
+        subscriber->options.shard_channel(subscriber->options.arg, name))
+        subscriber_add(subscriber, &subscriber->trial, name, strlen(name));
+}
+
+/* Messages arrive: the heart's channel is listened to, and so was that of the trial. */
+static void note_hearing(struct subscriber *subscriber)
+{
+    if (!subscription_is_live(&subscriber->heart) || subscriber->trial.channel != NULL)
+        return;
+    subscriber->deaf_since_ns = 0;
+    redis_link_proven(subscriber->link);
+}
+
+static void on_trial_ready(void *arg)
+{
+    struct subscriber *subscriber = arg;
+
+    end_trial(subscriber);
+    note_hearing(subscriber);
+}
+
 /* --- what the connection says ------------------------------------------------------------- */
 
 static void on_up(void *arg)
@@ -87,6 +126,7 @@ static void on_up(void *arg)
     HASH_ITER(hh, subscriber->channels, channel, next) {
         subscribe(subscriber, channel);
     }
+    begin_trial(subscriber);
 }
 
 static void on_down(void *arg)
@@ -96,6 +136,7 @@ static void on_down(void *arg)
 
     if (subscriber->deaf_since_ns == 0)
         subscriber->deaf_since_ns = loop_now_ns(subscriber->options.loop);
+    end_trial(subscriber);
     HASH_ITER(hh, subscriber->channels, channel, next) {
         channel->state = CHANNEL_WANTED;
         if (channel->owner == NULL)
@@ -195,8 +236,7 @@ static void on_heart_ready(void *arg)
     struct subscriber *subscriber = arg;
 
     subscriber->beat_sent_ns = 0;
-    subscriber->deaf_since_ns = 0;
-    redis_link_proven(subscriber->link);
+    note_hearing(subscriber);
 }
 
 static void on_heart_message(void *arg, const char *payload, size_t len)
@@ -315,7 +355,7 @@ struct subscriber *subscriber_new(const struct subscriber_options *options)
     struct redis_link_options redis_options = {.url = options->url,
                                                .loop = options->loop,
                                                .metrics = options->metrics,
-                                               .is_cluster_node = options->in_shard,
+                                               .is_cluster_node = options->shard_channel != NULL,
                                                .up = on_up,
                                                .down = on_down,
                                                .arg = subscriber};
@@ -327,6 +367,7 @@ struct subscriber *subscriber_new(const struct subscriber_options *options)
     redis_link_on_push(subscriber->link, on_push, awaits, subscriber);
     subscriber->heart = (struct subscription){
         .ready = on_heart_ready, .message = on_heart_message, .arg = subscriber};
+    subscriber->trial = (struct subscription){.ready = on_trial_ready, .arg = subscriber};
     subscriber_add(subscriber, &subscriber->heart, subscriber->options.heart_channel,
                    strlen(subscriber->options.heart_channel));
     subscriber->beat = (struct timer){.fire = on_beat, .arg = subscriber};

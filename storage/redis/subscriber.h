@@ -13,6 +13,8 @@
 
 struct subscriber;
 
+enum { SUBSCRIBER_CHANNEL_SIZE = 40 };
+
 struct subscriber_options {
     const struct redis_url *url;
     struct loop *loop;
@@ -20,8 +22,9 @@ struct subscriber_options {
     struct redis_link *commands; /* for the heartbeat: a message to ourselves */
     const char *heart_channel;   /* of this worker alone */
     /* Of a node of a cluster: each channel is listened to in the shard, too, where Redis has
-     * such channels. */
-    bool in_shard;
+     * such channels. Writes a channel in a slot that the node has, to be tried with; false: it
+     * has none. NULL: this is no node of a cluster. */
+    bool (*shard_channel)(void *arg, char channel[SUBSCRIBER_CHANNEL_SIZE]);
     /* Redis has ended the subscription in the shard: its slot is another node's now. */
     void (*moved)(void *arg);
     void *arg;

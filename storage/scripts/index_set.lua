@@ -5,7 +5,8 @@
 --
 -- in_ms  ms until the visit; empty: the session leaves the index
 -- claim  that of index_claim.lua: nothing changes unless the session's time is still what that
---        claim made it; without claim the visit comes earlier than it was to come, never later
+--        claim made it; without claim the visit comes earlier than it was to come, never later;
+--        "-": nothing changes unless the index has lost the session
 --
 -- Reply  1 | 0: another front end has claimed it, or it is to be visited earlier
 --
@@ -14,13 +15,15 @@
 
 local INDEX_MS = 30 * 86400000 -- of front ends that never come back
 
-if claim and call('zscore', index, session_id) ~= claim then return 0 end
+if claim and claim ~= '-' and call('zscore', index, session_id) ~= claim then return 0 end
 if in_ms == '' then return call('zrem', index, session_id) end
 
 local is_there = call('pexpire', index, INDEX_MS) == 1
 local at = lib.number.epoch_ms() + in_ms
 local changed
-if claim then
+if claim == '-' then
+  changed = call('zadd', index, 'nx', at, session_id)
+elseif claim then
   changed = call('zadd', index, 'ch', at, session_id)
 else
   changed = call('zadd', index, 'lt', 'ch', at, session_id)

@@ -8,7 +8,7 @@
 --   timeout_ms  for which the lease is renewed
 --   window_ms   for which the token of an ended lease is known
 --
--- Replies  1: renewed | ends, ms: the lease ends by itself, in so long | waiting
+-- Replies  1: renewed, a lock | renewed, kind | ends, ms: the lease ends by itself, in so long | waiting
 --          gone: it neither holds nor waits | ended, reason, ""
 --          lost, reason, kind: it held and is over, and is ended by this call
 --
@@ -45,4 +45,4 @@ for i, name in ipairs(lease.locks) do
   lib[lease.kind].extend(lease, name, timeout_ms)
   lib.token.keep(lib.keys.counter_of(name), timeout_ms + window_ms)
 end
-return 1
+return {'renewed', lease.kind}

@@ -5,10 +5,12 @@
 --
 -- again_ms  a lease that was renewed is looked at again within this time
 -- verdicts  ref and verdict of each lease, at most 100 pairs:
---           renewed               the watchdog renewed it
+--           renewed <kind>        the watchdog renewed it
 --           later <ms>            nothing to do for so long: the lease ends then, or waits
 --           gone                  the lease neither holds nor waits; its note stays as long
 --                                 as a request for the lease may be under way
+--           vanished              the same, and nothing is known of the lease: if it was renewed
+--                                 before, Redis lost it, and the next keep-alive tells it
 --           lost <reason> <kind>  the lease held and is over: the next keep-alive tells it
 --
 -- Replies  open, ms until the session wants to be visited | ended, reason
@@ -37,13 +39,19 @@ local function forget(ref)
   call('hdel', notes, ref)
 end
 
-local function lose(ref, verdict)
-  local why, kind = string.match(verdict, '^lost (%S*) (%S*)$')
+local function lose(ref, why, kind)
   forget(ref)
   if call('hlen', lost) < LOSSES_MAX then
     call('hset', lost, ref, why .. '\n' .. kind)
   end
   has_losses = true
+end
+
+-- The note of a lease that was renewed has " +" and its kind among the attempts.
+local function note_renewal(ref, note, kind)
+  if not string.find(note, ' +', 1, true) then
+    call('hset', notes, ref, note .. ' +' .. kind)
+  end
 end
 
 call('zrem', due, ' ')
@@ -52,9 +60,12 @@ for i = 3, #ARGV, 2 do
   local note = call('hget', notes, ref)
   if not note then
     call('zrem', due, ref)
-  elseif verdict == 'renewed' then
+  elseif string.sub(verdict, 1, 8) == 'renewed ' then
+    note_renewal(ref, note, string.sub(verdict, 9))
     look_again(ref, renewed_again)
-  elseif verdict == 'gone' then
+  elseif verdict == 'vanished' and string.find(note, ' +', 1, true) then
+    lose(ref, 'unknown', string.match(note, ' %+(%l*)'))
+  elseif verdict == 'gone' or verdict == 'vanished' then
     if now - (string.match(note, '^%d+') or 0) > UNDER_WAY_MS then
       forget(ref)
     else
@@ -63,7 +74,7 @@ for i = 3, #ARGV, 2 do
   elseif string.sub(verdict, 1, 6) == 'later ' then
     look_again(ref, now + string.sub(verdict, 7))
   else
-    lose(ref, verdict)
+    lose(ref, string.match(verdict, '^lost (%S*) (%S*)$'))
   end
 end
 if #scores > 0 then call('zadd', due, unpack(scores)) end

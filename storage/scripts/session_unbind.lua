@@ -16,7 +16,7 @@ if attempt then
   local first, last = string.find(attempts .. ' ', ' ' .. attempt .. ' ', 1, true)
   if not first then return 0 end
   local others = string.sub(attempts, 1, first - 1) .. string.sub(attempts, last)
-  if others ~= '' then
+  if others ~= '' and not string.find(others, '^ %+%l*$') then -- that it was renewed
     call('hdel', notes, ' ')
     call('hset', notes, ref, since .. others)
     return 0

@@ -121,6 +121,8 @@ static const char *cluster_trouble(const struct topology *topology)
             continue;
         if (redis_link_refuses_writes(node->node.commands))
             return REDIS_REFUSES_WRITES;
+        if (redis_link_lacks_replicas(node->node.commands))
+            return REDIS_LACKS_REPLICAS;
         const char *trouble = subscriber_trouble(node->node.subscriber);
         if (trouble[0] != '\0')
             return trouble;
@@ -147,6 +149,11 @@ static struct topology_node *cluster_next_node(struct topology *topology,
     while (next != NULL && next->slot_count == 0)
         next = next->next;
     return next != NULL ? &next->node : NULL;
+}
+
+static uint16_t cluster_slot_at(const struct topology_node *node)
+{
+    return ((const struct cluster_node *)node)->last_slot;
 }
 
 /* --- life --------------------------------------------------------------------------------- */
@@ -214,6 +221,7 @@ const struct topology_ops topology_cluster = {.is_cluster = true,
                                               .describe = cluster_describe,
                                               .node_of = cluster_node_of,
                                               .next_node = cluster_next_node,
+                                              .slot_at = cluster_slot_at,
                                               .script = cluster_script,
                                               .command = cluster_command,
                                               .node_command = cluster_node_command,

@@ -1,6 +1,7 @@
 /* The masters of a cluster: for each a connection for commands and one for messages, made when
  * a map or a redirection names the master, and given up some time after the last slot has gone.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,18 @@ static void on_moved(void *arg)
     cluster_scout_ask(node->cluster);
 }
 
+static bool write_shard_channel(void *arg, char channel[SUBSCRIBER_CHANNEL_SIZE])
+{
+    const struct cluster_node *node = arg;
+    char tag[REDIS_SLOT_TAG_SIZE];
+
+    if (node->slot_count == 0)
+        return false;
+    redis_slot_tag(node->last_slot, tag);
+    snprintf(channel, SUBSCRIBER_CHANNEL_SIZE, "rlockd:probe:{%s}", tag);
+    return true;
+}
+
 static bool connect_node(struct cluster_node *node)
 {
     const struct topology_options *options = &node->cluster->topology.options;
@@ -70,7 +83,7 @@ static bool connect_node(struct cluster_node *node)
         .metrics = options->metrics,
         .commands = node->node.commands,
         .heart_channel = options->heart_channel,
-        .in_shard = true,
+        .shard_channel = write_shard_channel,
         .moved = on_moved,
         .arg = node};
     node->node.subscriber = subscriber_new(&subscriber_options);
@@ -124,6 +137,15 @@ struct cluster_node *cluster_node_at(struct cluster *cluster, const struct redis
 
 /* --- the map ------------------------------------------------------------------------------ */
 
+/* One of its slots has another owner by now. */
+static void lose_slot(struct cluster *cluster, struct cluster_node *node)
+{
+    if (--node->slot_count == 0)
+        node->idle_ns = loop_now_ns(cluster->topology.options.loop);
+    while (node->slot_count > 0 && cluster->owners[node->last_slot] != node)
+        node->last_slot--;
+}
+
 static bool set_owner(struct cluster *cluster, uint16_t slot, struct cluster_node *owner)
 {
     struct cluster_node *before = cluster->owners[slot];
@@ -132,10 +154,10 @@ static bool set_owner(struct cluster *cluster, uint16_t slot, struct cluster_nod
         return false;
     cluster_calls_hold(cluster, slot);
     cluster->owners[slot] = owner;
-    if (before != NULL && --before->slot_count == 0)
-        before->idle_ns = loop_now_ns(cluster->topology.options.loop);
-    if (owner != NULL)
-        owner->slot_count++;
+    if (before != NULL)
+        lose_slot(cluster, before);
+    if (owner != NULL && (owner->slot_count++ == 0 || owner->last_slot < slot))
+        owner->last_slot = slot;
     return true;
 }
 

@@ -1,4 +1,5 @@
 /* Hands what the stores ask to the topology that the URL names. */
+#include "storage/redis/slot.h"
 #include "storage/topology/topology_internal.h"
 
 static const struct topology_ops *ops_for(const struct redis_url *url)
@@ -59,6 +60,11 @@ void topology_command(struct topology *topology, const struct redis_tag *tag,
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node)
 {
     return topology->ops->next_node(topology, node);
+}
+
+uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node)
+{
+    return topology->ops->slot_at != NULL ? topology->ops->slot_at(node) : REDIS_SLOTS;
 }
 
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag)

@@ -71,6 +71,9 @@ void topology_command(struct topology *topology, const struct redis_tag *tag,
 
 /* Every node that keeps keys, in an order that stays: NULL begins, and NULL is the end. */
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node);
+/* A slot that this node of topology_next_node() has, the same for every worker that knows the
+ * same map; REDIS_SLOTS: one node has all. */
+uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node);
 /* The node that has this tag now; NULL: none is known. */
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag);
 /* A command about whatever this node keeps, such as SCAN. `node` NULL, since none is known: it

@@ -21,6 +21,7 @@ struct topology_ops {
     void (*describe)(const struct topology *topology, struct topology_state *state);
     struct topology_node *(*node_of)(struct topology *topology, const struct redis_tag *tag);
     struct topology_node *(*next_node)(struct topology *topology, struct topology_node *node);
+    uint16_t (*slot_at)(const struct topology_node *node); /* NULL: one node has all slots */
     void (*script)(struct topology *topology, const struct script_call *call, redis_done *done,
                    void *arg);
     void (*command)(struct topology *topology, const struct redis_tag *tag,

@@ -23,7 +23,7 @@ static bool may_be_granted(const struct acquisition *acquisition, const struct l
 {
     const struct lease *lease = acquisition->lease;
 
-    if (lock_store_quarantine_ms(acquisition->acquirer->options.store) > 0)
+    if (lock_store_quarantine_ms(acquisition->acquirer->options.store, lease_name(lease)) > 0)
         return false;
     return acquisition->state == PARKED && hand_over_serves(lease) &&
            acquisition->attempt.registered && acquisition_left_ms(acquisition) > 0 &&

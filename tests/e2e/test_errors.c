@@ -216,7 +216,7 @@ static void test_details_that_help(struct world *w)
     expect_detail(lock_release(w->a, "helps", token), "no lease of this token is known here");
     r = lock_put(w->a, "helps", token, NULL);
     expect_problem(r, 410, "lease-ended");
-    expect_detail(r, "use a new one");
+    expect_detail(r, "use a new token");
     /* Kept for whoever waited first. */
     expect_status(lock_put(w->a, "queue", first, "kind=fair"), 201);
     expect_detail(lock_put(w->a, "queue", token_new(w), "kind=fair&wait_ms=50"),

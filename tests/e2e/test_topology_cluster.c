@@ -305,6 +305,53 @@ static void test_master_that_is_replaced(struct world *w)
     expect_status(lock_put(fe, name, token_new(w), NULL), 423);
 }
 
+/* --- permissions -------------------------------------------------------------------------- */
+
+/* The user of docs/redis.md for a cluster at each node, without this command. */
+static void permit_all_but(struct cluster *cluster, const char *command)
+{
+    for (int i = 0; i < cluster->len; i++) {
+        struct redis *node = cluster->nodes[i];
+        redis_ok(node, "ACL SETUSER app on >s3cret ~* &* +@all");
+        if (command != NULL)
+            redis_ok(node, "ACL SETUSER app -%s", command);
+        redis_do(node, "CLIENT KILL USER app");
+    }
+}
+
+static bool is_unready(struct front *fe, const char *told)
+{
+    struct reply *r = http(fe, "GET", "/readyz", NULL);
+
+    return r->status == 503 && strstr(reply_str(r, "detail"), told) != NULL;
+}
+
+static void expect_unready_without(struct cluster *cluster, struct front *fe,
+                                   const char *command, const char *told)
+{
+    permit_all_but(cluster, command);
+    wait_until(is_unready(fe, told), MOVE_MS);
+    nap_ms(1500);
+    assert_true(is_unready(fe, told)); /* and stays so */
+    permit_all_but(cluster, NULL);
+    wait_until(front_ready(fe), MOVE_MS);
+}
+
+/* Also when nobody waits: who waits then would not be woken. */
+static void test_permissions_of_a_cluster(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    const char *hosts = cluster->url + strlen("redis-cluster://");
+
+    permit_all_but(cluster, NULL);
+    struct front *fe =
+        front_start(w, "--redis", text(w, "redis-cluster://app:s3cret@%s", hosts), NULL);
+    expect_unready_without(cluster, fe, "ssubscribe", "SSUBSCRIBE");
+    expect_unready_without(cluster, fe, "subscribe", "subscribe");
+    expect_unready_without(cluster, fe, "spublish", "permission");
+    expect_unready_without(cluster, fe, "eval", "permission");
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -313,7 +360,7 @@ int main(void)
         E2E_TEST(test_we_wake_redisson),        E2E_TEST(test_sessions_over_masters),
         E2E_TEST(test_slot_that_moves),         E2E_TEST(test_slot_that_stays_open),
         E2E_TEST(test_node_that_is_added),      E2E_TEST(test_slots_that_are_lost),
-        E2E_TEST(test_master_that_is_replaced),
+        E2E_TEST(test_master_that_is_replaced), E2E_TEST(test_permissions_of_a_cluster),
     };
     struct e2e_plan plan = {
         .name = "topology_cluster", E2E_TESTS(tests), .without_redis = true};

@@ -197,7 +197,7 @@ static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t whic
     enum object_kind kind = KIND_NONE + 1 + which % (KIND_COUNT - KIND_NONE - 1);
     struct lease lease = make_lease(kind, what);
     struct attempt attempt = {.wait_ms = what & 32 ? 500 : 0, .registered = (what & 64) != 0};
-    const struct session_report report = {.verdict = SESSION_LEASE_RENEWED};
+    const struct session_report report = {.verdict = SESSION_LEASE_RENEWED, .kind = "lock"};
 
     asked++;
     if ((which & 0xE0) == 0 || !has_leases(kind)) {

@@ -3,11 +3,13 @@
 # prints the matrix (object, direction, version; docs/redisson.md counts the same tests) and
 # what the races measured, and fails when a cell of it does. Logs and reports are in
 # build/interop/VERSION. INTEROP_PATIENCE=3: a busy machine may take three times as long.
+# INTEROP_TOPOLOGY=sentinel, cluster: what all of them use instead of one server, with its logs in
+# build/interop/TOPOLOGY/VERSION.
 set -u
 cd "$(dirname "$0")" || exit 1
 
 versions=("$@")
-output=../../build/interop
+output=$(realpath -m "../../build/interop${INTEROP_TOPOLOGY:+/$INTEROP_TOPOLOGY}")
 patience=${INTEROP_PATIENCE:-1}
 failed=0 summary=()
 
@@ -18,7 +20,7 @@ for version in "${versions[@]}"; do
     echo "Redisson $version ..."
     if ! mvn --batch-mode --no-transfer-progress -Dmaven.wagon.http.retryHandler.count=5 \
         -Dtest.seconds=$((120 * patience)) -Dsuite.seconds=$((900 * patience)) \
-        -Dredisson.version="$version" test > "$log" 2>&1 < /dev/null; then
+        -Dredisson.version="$version" -Doutput.dir="$dir" test > "$log" 2>&1 < /dev/null; then
         failed=1
         grep -vE '^\[INFO\]|^\sat (java\.base|org\.junit|org\.apache)' "$log"
     fi

@@ -45,6 +45,26 @@ static void another_process_begins_with_the_last_refresh(void **state)
     assert_int_equal(number(again, 1), last);
 }
 
+/* In a cluster: what serves is known by a marker in another slot. */
+static void a_process_that_is_known_does_not_begin_anew(void **state)
+{
+    (void)state;
+    int64_t last = number(refresh("one"), 2);
+    redisReply *moved = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1000"));
+    assert_int_equal(number(moved, 0), 1000);
+    assert_int_equal(number(moved, 1), last);
+    assert_int_equal(number(refresh("two"), 0), 1000);
+}
+
+/* A front end that did not know the process was first. */
+static void the_earliest_beginning_stays(void **state)
+{
+    (void)state;
+    refresh("one");
+    assert_int_equal(number(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "1000")), 0), 1000);
+    assert_int_equal(number(refresh("one"), 0), 1000);
+}
+
 static void lost_data_begin_anew(void **state)
 {
     (void)state;
@@ -59,6 +79,8 @@ int main(void)
         SCRIPT_TEST(the_first_process_kept_nothing),
         SCRIPT_TEST(the_beginning_stays),
         SCRIPT_TEST(another_process_begins_with_the_last_refresh),
+        SCRIPT_TEST(a_process_that_is_known_does_not_begin_anew),
+        SCRIPT_TEST(the_earliest_beginning_stays),
         SCRIPT_TEST(lost_data_begin_anew),
     };
 

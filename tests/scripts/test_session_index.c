@@ -87,6 +87,18 @@ static void a_claim_ends_with_any_call_that_came_after_it(void **state)
     assert_in_range(visit_in_ms(SID), 1, 5000);
 }
 
+static void a_session_that_the_index_has_lost_comes_back(void **state)
+{
+    (void)state;
+    expect(set(SID, "30000", "-"), "1");
+    expect(set(SID, "10000", "-"), "0");
+    assert_in_range(visit_in_ms(SID), 25000, 30000);
+    set(SID, "-1", NULL);
+    const char *claimed = reply_text(reply_at(claim("10"), 0));
+    expect(set(SID, "10000", "-"), "0");
+    expect(set(SID, "10000", claimed), "1"); /* the claim is as good as before */
+}
+
 static void a_session_leaves_the_index(void **state)
 {
     (void)state;
@@ -116,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_session_is_visited_in_time),
         SCRIPT_TEST(a_visit_only_comes_earlier),
+        SCRIPT_TEST(a_session_that_the_index_has_lost_comes_back),
         SCRIPT_TEST(one_front_end_claims_a_session),
         SCRIPT_TEST(no_more_is_claimed_than_asked_for),
         SCRIPT_TEST(a_visitor_sets_the_next_visit),

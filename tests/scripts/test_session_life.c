@@ -144,7 +144,7 @@ static void nothing_is_bound_or_settled_after_the_end(void **state)
     session_bind(REF, "w.1", "10000");
     session_end("released", "0", NULL);
     expect(session_bind(OTHER_REF, "w.2", "10000"), "[ended, released]");
-    expect(session_settle(REF, "renewed"), "[ended, released]");
+    expect(session_settle(REF, "renewed lock"), "[ended, released]");
     expect(session_keep_alive("0"), "[ended, released]");
     expect(run(SCRIPT_SESSION_GET, KEYS(SESSION, NOTES, LOST), NO_ARGS), "[ended, released]");
     expect_command("1", "HLEN %s", NOTES);

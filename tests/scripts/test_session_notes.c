@@ -152,7 +152,7 @@ static void a_renewed_lease_is_due_again(void **state)
     (void)state;
     session_open("30000");
     session_bind(REF, "w.1", "0");
-    redisReply *reply = session_settle(REF, "renewed");
+    redisReply *reply = session_settle(REF, "renewed lock");
     expect(reply, "[open, *]");
     assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
     expect(session_due(), "[open, *, []]");
@@ -179,6 +179,33 @@ static void a_lease_that_is_gone_keeps_its_note_for_a_while(void **state)
     expect_command("2", "HLEN %s", NOTES);
     command("HSET %s %s %s", NOTES, REF, text("%lld w.1", (long long)redis_now_ms() - 10001));
     expect(session_settle(REF, "gone"), "[open, *]");
+    expect_empty_home();
+}
+
+static void a_lease_that_was_renewed_and_vanished_is_lost(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    expect(session_settle(REF, "vanished"), "[open, *]"); /* perhaps it never held */
+    expect_command("0", "EXISTS %s", LOST);
+    session_settle(REF, "renewed permit");
+    session_settle(REF, "renewed permit");
+    session_bind(REF, "w.2", "0"); /* its request comes again */
+    expect(session_settle(REF, "vanished"), "[open, *]");
+    expect_command("unknown\npermit", "HGET %s %s", LOST, REF);
+    expect_command("1", "HLEN %s", NOTES);
+}
+
+static void attempts_of_a_renewed_lease_are_forgotten(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    session_settle(REF, "renewed lock");
+    session_bind(REF, "w.2", "0");
+    expect(session_unbind(REF, "w.1"), "0");
+    expect(session_unbind(REF, "w.2"), "1");
     expect_empty_home();
 }
 
@@ -218,7 +245,7 @@ static void what_has_no_note_is_not_due(void **state)
     (void)state;
     session_open("30000");
     command("ZADD %s 1 %s", DUE, REF);
-    expect(session_settle(REF, "renewed"), "[open, *]");
+    expect(session_settle(REF, "renewed lock"), "[open, *]");
     expect_empty_home();
 }
 
@@ -240,7 +267,7 @@ static void many_are_settled_at_once(void **state)
     session_bind(OTHER_REF, "w.1", "0");
     session_bind("id name", "w.1", "0");
     expect(run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS("60000", "10000", REF, "renewed", OTHER_REF, "lost expired lock", "id name",
+               ARGS("60000", "10000", REF, "renewed lock", OTHER_REF, "lost expired lock", "id name",
                     "later 77")),
            "[open, *]");
     expect_command("[" OTHER_REF "]", "HKEYS %s", LOST);
@@ -254,7 +281,7 @@ static void settling_works_without_memory(void **state)
     session_bind(REF, "w.1", "0");
     session_bind(OTHER_REF, "w.1", "0");
     memory_is_short();
-    expect(session_settle(REF, "renewed"), "[open, *]");
+    expect(session_settle(REF, "renewed lock"), "[open, *]");
     expect(session_settle(REF, "later 77"), "[open, *]");
     expect(session_settle(REF, "gone"), "[open, *]");
     expect(session_settle(REF, "lost expired lock"), "[open, *]");
@@ -277,6 +304,8 @@ int main(void)
         SCRIPT_TEST(a_renewed_lease_is_due_again),
         SCRIPT_TEST(a_lease_is_looked_at_later),
         SCRIPT_TEST(a_lease_that_is_gone_keeps_its_note_for_a_while),
+        SCRIPT_TEST(a_lease_that_was_renewed_and_vanished_is_lost),
+        SCRIPT_TEST(attempts_of_a_renewed_lease_are_forgotten),
         SCRIPT_TEST(a_loss_is_told_once),
         SCRIPT_TEST(losses_that_nobody_hears_of_have_an_end),
         SCRIPT_TEST(what_has_no_note_is_not_due),

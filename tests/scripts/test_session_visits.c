@@ -56,7 +56,7 @@ static void the_watchdog_renews_a_hold_of_an_owner(void **state)
     (void)state;
     hold(SID ":me", HELD("4711", "1", "lock", "me"));
     command("PEXPIRE jobs 50000"); /* another lease of the owner */
-    expect(lease_watch(), "1");
+    expect(lease_watch(), "[renewed, lock]");
     expect_lasts("jobs", 50000);
     expect_lasts(RECORD, 90000);
 }
@@ -68,7 +68,7 @@ static void the_watchdog_renews_a_read_a_write_and_a_permit(void **state)
     command("PEXPIRE jobs 9000");
     command("SET {jobs}:" LEASE ":0:rwlock_timeout:1 " LEASE " PX 9000");
     command("SET %s %s PX 69000", RECORD, HELD("4711", "1", "read", ""));
-    expect(lease_watch(), "1");
+    expect(lease_watch(), "[renewed, read]");
     expect_lasts("jobs", 30000);
     expect_lasts("{jobs}:" LEASE ":0:rwlock_timeout:1", 30000);
 
@@ -76,7 +76,7 @@ static void the_watchdog_renews_a_read_a_write_and_a_permit(void **state)
     command("HSET jobs mode write %s 1", LEASE ":0:write");
     command("PEXPIRE jobs 9000");
     command("SET %s %s PX 69000", RECORD, HELD("4711", "1", "write", ""));
-    expect(lease_watch(), "1");
+    expect(lease_watch(), "[renewed, write]");
     expect_lasts("jobs", 30000);
 
     redis_clear(state);
@@ -84,7 +84,7 @@ static void the_watchdog_renews_a_read_a_write_and_a_permit(void **state)
     command("ZADD {jobs}:timeout %s %b", text("%lld", (long long)redis_now_ms() + 9000),
             "\x0a\xa1\xf2\xd4\x7c\x1e\x5b\x0f\x8f\x39\x2b\x7d\x5f\x0f\x1c\x11", (size_t)16);
     command("SET %s %s PX 69000", RECORD, HELD("", "1", "permit", ""));
-    expect(lease_watch(), "1");
+    expect(lease_watch(), "[renewed, permit]");
     expect_command("1", "ZCOUNT {jobs}:timeout %s +inf",
                    text("%lld", (long long)redis_now_ms() + 25000));
 }
@@ -209,7 +209,7 @@ static void several_locks_are_one_lease(void **state)
 {
     (void)state;
     hold_set();
-    expect(set_watch(), "1");
+    expect(set_watch(), "[renewed, lock]");
     expect_lasts(A, 30000);
     expect_lasts(B, 30000);
     expect_lasts(B_RECORD, 90000);

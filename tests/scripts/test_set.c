@@ -90,7 +90,7 @@ static void it_is_renewed_confirmed_and_withdrawn(void **state)
     expect_lasts("rlockd:owner:" P2, 50000);
     expect(ask_set(.id = A), text("[held, %s, *, held\n*, 1 1]", tokens));
     expect(set_withdraw(A, "w.1"), "2");
-    expect(set_watch(A), "1");
+    expect(set_watch(A), "[renewed, lock]");
     expect(set_release(A), "[released, 0, " SID "]");
     expect(set_release(B), "[ended, unknown, , ]");
     expect(set_withdraw(C, "w.1"), "0");

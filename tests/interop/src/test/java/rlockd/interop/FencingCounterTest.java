@@ -38,12 +38,13 @@ final class FencingCounterTest extends Interop {
         synchronized (FencingCounterTest.class) {
             if (shared == null) {
                 assumeTrue(World.knows(FLAG), "this rlockd has no " + FLAG);
+                assumeTrue(!world.topology.isCluster(), "a cluster has one database only");
                 shared = new Fronts(
                     world.startFront("front-forgetful", DATABASE, SHORT_MS,
                         FLAG, "" + SHORT_MS),
                     world.startFront("front-usual", DATABASE, SHORT_MS),
                     world.startFront("front-for-ever", DATABASE, SHORT_MS, FLAG, "0"),
-                    World.newClient(world.redisPort, DATABASE, ""));
+                    World.newClient(world.topology, DATABASE, ""));
             }
             fronts = shared;
         }

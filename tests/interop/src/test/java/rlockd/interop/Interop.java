@@ -81,6 +81,19 @@ abstract class Interop {
         return name;
     }
 
+    /**
+     * Names with unmatched braces. None in a cluster: the keys of such a lock are in several
+     * slots, so both sides refuse it.
+     */
+    final List<String> namesWithUnmatchedBraces() {
+        return world.topology.isCluster() ? List.of() : List.of(newName("{"), newName("}{}"));
+    }
+
+    /** The beginning of names that share a slot, if there are slots. */
+    final String inOneSlot(String common) {
+        return world.topology.isCluster() ? "{" + common + "}" : common;
+    }
+
     @AfterEach
     void leavesNothing() {
         KilledClient.killRest(this);

@@ -30,7 +30,7 @@ final class KilledClient {
 
     /** Returns when it holds. */
     static Process java(Holding object, World world, String name) throws Exception {
-        return start(object, "java", "" + world.redisPort, name);
+        return start(object, "java", world.topology.text(), name);
     }
 
     /** The same; its session is kept alive. */
@@ -92,7 +92,7 @@ final class KilledClient {
         Holding object = (Holding) Class.forName(args[0])
             .getDeclaredConstructor().newInstance();
         if (side.equals("java")) {
-            object.hold(World.newClient(Integer.parseInt(server), ""), name);
+            object.hold(World.newClient(Topology.of(server), 0, ""), name);
         } else {
             Rest front = new Rest(URI.create(server));
             new Session(front, Interop.LEASE_MS).end(); // loads what a first request takes

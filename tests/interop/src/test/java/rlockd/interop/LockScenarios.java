@@ -395,8 +395,9 @@ abstract class LockScenarios extends LockTools {
     @BothWays
     void namesWithBraces() throws Exception {
         handsOverBothWays(world.java, world.front, newName(":{42}:x"));
-        handsOverBothWays(world.java, world.front, newName("{"));
-        handsOverBothWays(world.java, world.front, newName("}{}"));
+        for (String name : namesWithUnmatchedBraces()) {
+            handsOverBothWays(world.java, world.front, name);
+        }
     }
 
     @BothWays

@@ -201,7 +201,7 @@ abstract class MultiLockLosses extends MultiLockScenarios implements KilledClien
 
     @JavaToRest
     void killedJvmFreesItsLocks() throws Exception {
-        String name = newName();
+        String name = inOneSlot(newName());
         Process client = KilledClient.java(this, world, name);
         Going<Long> waiter = restWaits(name + "/b", name + "/a");
         waiter.staysOut(World.WATCHDOG_MS + 500);
@@ -212,7 +212,7 @@ abstract class MultiLockLosses extends MultiLockScenarios implements KilledClien
 
     @RestToJava
     void killedRestClientFreesItsLocks() throws Exception {
-        String name = newName();
+        String name = inOneSlot(newName());
         Process client = KilledClient.rest(this, world, name);
         Going<Long> waiter = javaWaits(name + "/b", name + "/a");
         waiter.staysOut(SESSION_MS + 500);

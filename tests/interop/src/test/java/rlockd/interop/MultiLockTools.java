@@ -40,7 +40,7 @@ abstract class MultiLockTools extends Interop {
     }
 
     final String[] newNames(int count, String suffix) {
-        String common = newName();
+        String common = inOneSlot(newName());
         String[] names = new String[count];
         Arrays.setAll(names, i -> common + "/" + (10 + i) + suffix);
         return names;

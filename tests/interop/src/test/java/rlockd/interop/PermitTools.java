@@ -4,6 +4,9 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 
+import java.lang.reflect.Method;
+import java.util.Arrays;
+import java.util.stream.IntStream;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 
@@ -17,6 +20,27 @@ abstract class PermitTools extends Interop implements KilledClient.Holding {
 
     final RestPermits rest(String name) {
         return new RestPermits(world.front, name);
+    }
+
+    /** Whether it knows several permits at once, and what is left of one. */
+    static boolean javaKnowsSeveral() {
+        return !World.isBefore(3, 24);
+    }
+
+    /** Calls a method of those, which older versions cannot compile. */
+    @SuppressWarnings("unchecked")
+    static <T> T call(RPermitExpirableSemaphore semaphore, String name, Object... arguments)
+        throws ReflectiveOperationException {
+        Method method = Arrays.stream(RPermitExpirableSemaphore.class.getMethods())
+            .filter(each -> each.getName().equals(name)
+                && takes(each.getParameterTypes(), arguments))
+            .findFirst().orElseThrow();
+        return (T) method.invoke(semaphore, arguments);
+    }
+
+    private static boolean takes(Class<?>[] types, Object[] arguments) {
+        return types.length == arguments.length && IntStream.range(0, types.length)
+            .allMatch(i -> types[i].isPrimitive() || types[i].isInstance(arguments[i]));
     }
 
     @Override

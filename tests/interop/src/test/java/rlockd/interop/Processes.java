@@ -1,6 +1,5 @@
 package rlockd.interop;
 
-import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -52,11 +51,5 @@ final class Processes {
     /** kill -9, and gone when this returns. */
     static void kill(Process process) throws InterruptedException {
         process.destroyForcibly().waitFor();
-    }
-
-    static int freePort() throws IOException {
-        try (java.net.ServerSocket socket = new java.net.ServerSocket(0)) {
-            return socket.getLocalPort();
-        }
     }
 }

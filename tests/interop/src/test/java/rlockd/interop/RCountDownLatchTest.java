@@ -4,6 +4,7 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -101,11 +102,13 @@ final class RCountDownLatchTest extends Interop {
     void everyWayOfJavaToAwaitEndsWhenRestCountsDown() throws Exception {
         String name = newName();
         rest(name).put(1).expect(201);
-        List<WayOfWaiting> ways = List.of(
+        List<WayOfWaiting> ways = new ArrayList<>(List.of(
             latch -> latch.await(),
-            latch -> assertTrue(latch.await(WAIT_MS, MILLISECONDS)),
-            latch -> latch.awaitAsync().get(),
-            latch -> assertTrue(latch.awaitAsync(WAIT_MS, MILLISECONDS).get()));
+            latch -> assertTrue(latch.await(WAIT_MS, MILLISECONDS))));
+        if (!World.isBefore(3, 28)) { // older ones may miss the message
+            ways.add(latch -> latch.awaitAsync().get());
+            ways.add(latch -> assertTrue(latch.awaitAsync(WAIT_MS, MILLISECONDS).get()));
+        }
         List<Going<Long>> waiters = new ArrayList<>();
         for (RedissonClient client : List.of(world.java, world.otherJava)) {
             for (WayOfWaiting way : ways) {
@@ -300,12 +303,19 @@ final class RCountDownLatchTest extends Interop {
         assertIn(javaAwaits, start, 0, SOON_MS);
     }
 
+    /** The channel has braces around a name with braces: in a cluster it is in another slot. */
     @BothWays
-    void namesWithBracesAndInUtf8() throws Exception {
-        tellsBothWays(world.java, world.front, newName(":{42}:x"));
-        tellsBothWays(world.java, world.front, newName("{"));
-        tellsBothWays(world.java, world.front, newName("}{}"));
-        tellsBothWays(world.java, world.front, newName(" Straße/日本 %2F+?#&{🔒}"));
+    void namesWithBraces() throws Exception {
+        assumeTrue(!world.topology.isCluster(), "Redisson's own latch fails: CROSSSLOT");
+        tellsBothWays(world.java, world.front, newName(":{42}:x{🔒}"));
+        for (String name : namesWithUnmatchedBraces()) {
+            tellsBothWays(world.java, world.front, name);
+        }
+    }
+
+    @BothWays
+    void namesInUtf8() throws Exception {
+        tellsBothWays(world.java, world.front, newName(" Straße/日本 %2F+?#&🔒"));
     }
 
     @BothWays

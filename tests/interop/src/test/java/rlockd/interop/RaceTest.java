@@ -99,6 +99,9 @@ final class RaceTest extends Interop {
         this.contest = contest;
         for (int i = 0; i < ARENAS; i++) {
             String name = newName();
+            if (contest.mostAtOnce() > 1) {
+                name = inOneSlot("race") + name;
+            }
             arenas.add(new Arena(name, contest.open(world, name)));
         }
         List<Going<Integer>> javas = new ArrayList<>();

@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
-import java.net.Socket;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,10 +20,10 @@ import org.redisson.api.RLock;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
+import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
-import org.redisson.config.SingleServerConfig;
 
-/** What all tests share: one private Redis, two front ends, two Java clients. */
+/** What all tests share: a private Redis, two front ends, two Java clients. */
 final class World {
     /** Java's lockWatchdogTimeout and ours. */
     static final long WATCHDOG_MS = 4000 * Interop.PATIENCE;
@@ -35,13 +34,15 @@ final class World {
     private static final Path DIR = Path.of(System.getProperty("interop.dir"));
     private static World shared;
 
-    final int redisPort;
+    final Topology topology = Topology.ofThisRun();
     final Rest front;
     final Rest otherFront;
     final Rest prefixedFront;
     final RedissonClient java;
     final RedissonClient otherJava;
     final RedissonClient prefixedJava;
+    private final List<Redis> masters;
+    private final List<Redis> servers;
 
     static synchronized World shared() {
         if (shared == null) {
@@ -52,16 +53,18 @@ final class World {
 
     private World() {
         try {
-            redisPort = startRedis();
+            topology.start(Files.createDirectories(DIR.resolve("redis")));
             front = startFront("front-1");
             otherFront = startFront("front-2");
             prefixedFront = startFront("front-prefixed", "--key-prefix", PREFIX);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
-        java = newClient(redisPort, "");
-        otherJava = newClient(redisPort, "");
-        prefixedJava = newClient(redisPort, PREFIX);
+        masters = topology.masters();
+        servers = topology.servers();
+        java = newClient(topology, 0, "");
+        otherJava = newClient(topology, 0, "");
+        prefixedJava = newClient(topology, 0, PREFIX);
         warmUp();
     }
 
@@ -91,24 +94,6 @@ final class World {
         } catch (InterruptedException e) {
             throw new IllegalStateException(e);
         }
-    }
-
-    private static int startRedis() throws IOException {
-        Path dir = Files.createDirectories(DIR.resolve("redis"));
-        for (int attempt = 0; attempt < 5; attempt++) { // a free port may be taken by then
-            int port = Processes.freePort();
-            Process redis = Processes.start(dir.resolve("redis.log"), List.of("redis-server",
-                "--port", "" + port, "--bind", "127.0.0.1", "--dir", dir.toString(),
-                "--save", "", "--appendonly", "no"));
-            while (redis.isAlive()) {
-                try (Socket socket = new Socket("127.0.0.1", port)) {
-                    return port;
-                } catch (IOException e) {
-                    Interop.nap(20);
-                }
-            }
-        }
-        throw new IllegalStateException("redis-server does not start: see " + dir);
     }
 
     /** Whether the rlockd that runs has this setting. */
@@ -144,7 +129,7 @@ final class World {
         throws IOException {
         Path log = DIR.resolve(name + ".log");
         List<String> command = new ArrayList<>(List.of(binary(), "--listen", "127.0.0.1:0",
-            "--redis", "redis://127.0.0.1:" + redisPort + "/" + database,
+            "--redis", topology.url(database),
             "--watchdog-timeout-ms", "" + WATCHDOG_MS,
             "--retry-window-ms", "" + retryWindowMs,
             "--max-wait-ms", "" + Interop.WAIT_MS));
@@ -168,17 +153,10 @@ final class World {
         throw new IllegalStateException("rlockd ended: " + Files.readString(log));
     }
 
-    static RedissonClient newClient(int redisPort, String prefix) {
-        return newClient(redisPort, 0, prefix);
-    }
-
-    static RedissonClient newClient(int redisPort, int database, String prefix) {
+    static RedissonClient newClient(Topology topology, int database, String prefix) {
         Config config = new Config();
         config.setLockWatchdogTimeout(WATCHDOG_MS).setThreads(8).setNettyThreads(8);
-        SingleServerConfig server = config.useSingleServer()
-            .setAddress("redis://127.0.0.1:" + redisPort)
-            .setDatabase(database)
-            .setConnectionMinimumIdleSize(4);
+        BaseConfig<?> server = topology.configure(config, database);
         if (!prefix.isEmpty()) {
             mapNames(config, server, prefix);
         }
@@ -186,7 +164,7 @@ final class World {
     }
 
     /** With Redisson 4 NameMapper moved to another package, and its setter to Config. */
-    private static void mapNames(Config config, SingleServerConfig server, String prefix) {
+    private static void mapNames(Config config, BaseConfig<?> server, String prefix) {
         try {
             Object target = Arrays.stream(Config.class.getMethods())
                 .anyMatch(method -> method.getName().equals("setNameMapper")) ? config : server;
@@ -206,39 +184,50 @@ final class World {
     }
 
     /**
-     * Every key of the database and its PTTL: -1 has none. Without the marker, which front ends
+     * Every key of the database and its PTTL: -1 has none. Without markers, which front ends
      * refresh as long as they run.
      */
     Map<String, Long> keys() {
-        String found = java.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE,
-            "local lines = {} "
-            + "for _, key in ipairs(redis.call('keys', '*')) do "
-            + "  lines[#lines + 1] = redis.call('pttl', key) .. ' ' .. key end "
-            + "return table.concat(lines, '\\n')", RScript.ReturnType.VALUE);
         Map<String, Long> keys = new LinkedHashMap<>();
-        for (String line : found.split("\n")) {
-            int space = line.indexOf(' ');
-            if (space > 0) {
-                keys.put(line.substring(space + 1), Long.parseLong(line.substring(0, space)));
+        for (Redis master : masters) {
+            for (Object line : (List<?>) master.ask("EVAL",
+                "local lines = {} "
+                + "for i, key in ipairs(redis.call('keys', '*')) do "
+                + "  lines[i] = redis.call('pttl', key) .. ' ' .. key end "
+                + "return lines", "0")) {
+                String[] words = line.toString().split(" ", 2);
+                keys.put(words[1], Long.parseLong(words[0]));
             }
         }
-        keys.remove("rlockd:marker");
+        keys.keySet().removeIf(key -> key.startsWith("rlockd:marker"));
         return keys;
     }
 
-    /** Clients that are subscribed to a channel. */
+    /** Clients that are subscribed to a channel; in a cluster rlockd is so in both ways. */
     int listeners(String channel) {
-        return Integer.parseInt(java.getScript(StringCodec.INSTANCE).eval(
-            RScript.Mode.READ_WRITE, "return redis.call('pubsub', 'numsub', ARGV[1])[2] .. ''",
-            RScript.ReturnType.VALUE, List.of(), channel));
+        return Math.max(countListeners("NUMSUB", channel),
+            topology.isCluster() ? countListeners("SHARDNUMSUB", channel) : 0);
+    }
+
+    private int countListeners(String command, String channel) {
+        return servers.stream().mapToInt(server -> ((Long)
+            ((List<?>) server.ask("PUBSUB", command, channel)).get(1)).intValue()).sum();
     }
 
     /** All that somebody is subscribed to. */
     List<String> channels() {
-        String found = java.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE,
-            "return table.concat(redis.call('pubsub', 'channels'), '\\n')",
-            RScript.ReturnType.VALUE);
-        return List.of(found.split("\n"));
+        List<String> channels = new ArrayList<>();
+        for (Redis server : servers) {
+            addAll(channels, server.ask("PUBSUB", "CHANNELS"));
+            if (topology.isCluster()) {
+                addAll(channels, server.ask("PUBSUB", "SHARDCHANNELS"));
+            }
+        }
+        return channels;
+    }
+
+    private static void addAll(List<String> channels, Object found) {
+        ((List<?>) found).forEach(channel -> channels.add(channel.toString()));
     }
 
     void setKey(String key, String value, long ttlMs) {
