@@ -42,11 +42,11 @@ struct cluster_node {
     struct redis_host at;
     struct redis_url url;
     struct cluster_probe probe;
-    size_t slot_count; /* of the map; 0: keys are perhaps on their way to this node */
+    size_t slot_count;  /* of the map; 0: keys are perhaps on their way to this node */
     uint16_t last_slot; /* the highest of them */
-    size_t in_flight;  /* calls that were sent and not answered */
-    int64_t idle_ns;   /* since when it has no slots and no calls */
-    bool is_stopped;   /* for good; the struct stays for those who still have a pointer */
+    size_t in_flight;   /* calls that were sent and not answered */
+    int64_t idle_ns;    /* since when it has no slots and no calls */
+    bool is_stopped;    /* for good; the struct stays for those who still have a pointer */
 };
 
 /* The calls of one slot that wait, while others of that slot are on their way to another node:

@@ -213,7 +213,7 @@ static void test_details_that_help(struct world *w)
     expect_status(lock_release(w->a, "helps", token), 200);
     expect_detail(lock_put(w->a, "helps", token, NULL), "its token is spent");
     token = token_new(w); /* spent before its PUT */
-    expect_detail(lock_release(w->a, "helps", token), "no lease of this token is known here");
+    expect_detail(lock_release(w->a, "helps", token), "rlockd knows no lease of this token");
     r = lock_put(w->a, "helps", token, NULL);
     expect_problem(r, 410, "lease-ended");
     expect_detail(r, "use a new token");

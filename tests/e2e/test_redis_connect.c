@@ -170,7 +170,8 @@ static void test_a_name_service_that_hangs(struct world *w)
         expect_status(r, 200);
         expect_true(r, r->done_ms - r->sent_ms < SOON_MS);
     }
-    wait_until(strstr(front_log(&fe), "the host name of Redis was not resolved") != NULL, 10000);
+    wait_until(strstr(front_log(&fe), "the host name of Redis was not resolved") != NULL,
+               10000);
     expect_problem(http(&fe, "GET", "/readyz", NULL), 503, "redis-unavailable");
     child_signal(fe.child, SIGTERM);
     assert_int_equal(child_wait(fe.child, 10000), 0);

@@ -344,8 +344,8 @@ static void test_permissions_of_a_cluster(struct world *w)
     const char *hosts = cluster->url + strlen("redis-cluster://");
 
     permit_all_but(cluster, NULL);
-    struct front *fe =
-        front_start(w, "--redis", text(w, "redis-cluster://app:s3cret@%s", hosts), NULL);
+    struct front *fe = front_start(w, "--redis",
+                                   text(w, "redis-cluster://app:s3cret@%s", hosts), NULL);
     expect_unready_without(cluster, fe, "ssubscribe", "SSUBSCRIBE");
     expect_unready_without(cluster, fe, "subscribe", "subscribe");
     expect_unready_without(cluster, fe, "spublish", "permission");

@@ -1,5 +1,5 @@
-/* A Redis Cluster of three masters: what is noticed when one of them lost data, what is held back
- * then, and what its replicas have to confirm. */
+/* A Redis Cluster of three masters: what is noticed when one of them lost data, what is held
+ * back then, and what its replicas have to confirm. */
 #include <signal.h>
 
 #include "cluster.h"
@@ -66,7 +66,8 @@ static void test_master_that_comes_back_empty(struct world *w)
 
     for (int i = 0; i < MASTERS; i++) { /* each has its own marker */
         struct redis *node = cluster->nodes[i], *other = cluster->nodes[(i + 1) % MASTERS];
-        struct session told = session_at(cluster, fe, other), lost = session_at(cluster, fe, node);
+        struct session told = session_at(cluster, fe, other),
+                       lost = session_at(cluster, fe, node);
         const char *kept = cluster_name_at(cluster, other, text(w, "kept-%d", i));
         const char *gone = cluster_name_at(cluster, node, text(w, "gone-%d", i));
         const char *plain = cluster_name_at(cluster, node, text(w, "plain-%d", i));
@@ -183,8 +184,8 @@ static void move_slot(struct cluster *cluster, int slot, int from, int to)
     slot_close(cluster, slot, source, target);
 }
 
-/* The slot of a marker goes to another master, and a master gets a slot whose marker another one
- * wrote: no process is new, and no data are lost. */
+/* The slot of a marker goes to another master, and a master gets a slot whose marker another
+ * one wrote: no process is new, and no data are lost. */
 static void test_markers_that_move(struct world *w)
 {
     struct cluster *cluster = cluster_start(w, MASTERS, false);
@@ -216,8 +217,7 @@ static void expect_not_replicated(struct reply *r)
 
 static long long waits(struct redis *node)
 {
-    const char *found =
-        strstr(redis_str(node, "INFO commandstats"), "cmdstat_wait:calls=");
+    const char *found = strstr(redis_str(node, "INFO commandstats"), "cmdstat_wait:calls=");
 
     return found != NULL ? strtoll(found + strlen("cmdstat_wait:calls="), NULL, 10) : 0;
 }

@@ -267,8 +267,8 @@ static void many_are_settled_at_once(void **state)
     session_bind(OTHER_REF, "w.1", "0");
     session_bind("id name", "w.1", "0");
     expect(run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS("60000", "10000", REF, "renewed lock", OTHER_REF, "lost expired lock", "id name",
-                    "later 77")),
+               ARGS("60000", "10000", REF, "renewed lock", OTHER_REF, "lost expired lock",
+                    "id name", "later 77")),
            "[open, *]");
     expect_command("[" OTHER_REF "]", "HKEYS %s", LOST);
     expect_command("[id name, " REF ", ]", "ZRANGE %s 0 -1", DUE);
