@@ -48,8 +48,8 @@ static const struct header_name content_length = HEADER_NAME("Content-Length");
 static const struct header_name transfer_encoding = HEADER_NAME("Transfer-Encoding");
 
 /* libmicrohttpd copies the first `Cookie` header and keeps a record of each cookie in it, which
- * takes more memory than the header itself. So a `Cookie` header without cookies is put before that of
- * the client. */
+ * takes more memory than the header itself. So a `Cookie` header without cookies is put before
+ * that of the client. */
 static const char no_cookies[] = "Cookie";
 
 struct header_scan {
