@@ -48,8 +48,8 @@ int64_t lock_store_quarantine_ms(const struct lock_store *store, const char *nam
 
     if (name == NULL)
         return marker_longest_quarantine_ms(store->marker);
-    const struct redis_tag tag =
-        redis_tag_of(text, lock_store_key_name(store, name, text, sizeof(text)));
+    const struct redis_tag tag = redis_tag_of(
+        text, lock_store_key_name(store, name, text, sizeof(text)));
     return marker_quarantine_ms(store->marker, &tag);
 }
 

@@ -51,8 +51,8 @@ enum names_fitness {
 enum names_fitness lock_store_check_names(const struct lock_store *store,
                                           const char *const *names, size_t count);
 
-/* For how long no lease of this object is granted, since its Redis may have lost some; 0: leases
- * are granted. `name` as clients say it; NULL: the longest of all objects. */
+/* For how long no lease of this object is granted, since its Redis may have lost some; 0:
+ * leases are granted. `name` as clients say it; NULL: the longest of all objects. */
 int64_t lock_store_quarantine_ms(const struct lock_store *store, const char *name);
 
 /* To be called when Redis is usable again. */

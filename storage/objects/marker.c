@@ -218,8 +218,9 @@ void marker_redis_is_up(struct marker *marker)
 static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node)
 {
     int64_t now_ns = loop_now_ns(marker->store->options.loop);
-    const struct process *process =
-        node != NULL ? process_of(marker, topology_node_server(node)->run_id) : NULL;
+    const struct process *process = node != NULL
+                                        ? process_of(marker, topology_node_server(node)->run_id)
+                                        : NULL;
 
     if (process == NULL)
         return UNREAD_MS;

@@ -55,7 +55,8 @@ enum session_verdict {
 struct session_report {
     enum session_verdict verdict;
     int64_t ms;
-    const char *reason, *kind; /* of SESSION_LEASE_LOST, `kind` of RENEWED, too; else not read */
+    const char *reason,
+        *kind; /* of SESSION_LEASE_LOST, `kind` of RENEWED, too; else not read */
 };
 
 /* What the session says to a report: SESSION_BOUND while it is open. */

@@ -37,8 +37,8 @@ struct subscriber {
     struct redis_link *link;
     struct subscriber_channel *channels;
     struct subscription heart;
-    /* Of a node of a cluster: whether channels of the shard may be listened to shows when one is,
-     * at each new connection. */
+    /* Of a node of a cluster: whether channels of the shard may be listened to shows when one
+     * is, at each new connection. */
     struct subscription trial;
     struct timer beat;
     int64_t beat_sent_ns; /* 0: none is under way */
@@ -355,7 +355,8 @@ struct subscriber *subscriber_new(const struct subscriber_options *options)
     struct redis_link_options redis_options = {.url = options->url,
                                                .loop = options->loop,
                                                .metrics = options->metrics,
-                                               .is_cluster_node = options->shard_channel != NULL,
+                                               .is_cluster_node = options->shard_channel !=
+                                                                  NULL,
                                                .up = on_up,
                                                .down = on_down,
                                                .arg = subscriber};

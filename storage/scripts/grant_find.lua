@@ -6,8 +6,8 @@
 -- ARGV asked_token state
 -- sync no
 --
---   state  "" at first, later the state of the reply before: a cursor, and readers that have more
---          reads than that call could look at, each with the number of the next one
+--   state  "" at first, later the state of the reply before: a cursor, and readers that have
+--          more reads than that call could look at, each with the number of its next read
 --
 -- Reply  holder field or "": not found; state, "" after the last of the readers
 -- modules read

@@ -8,8 +8,9 @@
 --   timeout_ms  for which the lease is renewed
 --   window_ms   for which the token of an ended lease is known
 --
--- Replies  1: renewed, a lock | renewed, kind | ends, ms: it ends in ms, without renewal | waiting
---          gone: it neither holds nor waits | ended, reason, ""
+-- Replies  1: renewed, a lock | renewed, kind | waiting
+--          ends, ms: the lease ends in so many ms, without a renewal
+--          gone: the lease neither holds nor waits | ended, reason, ""
 --          lost, reason, kind: it held and is over, and is ended by this call
 --
 -- The first write is one that Redis allows when memory is short.

@@ -9,8 +9,8 @@
 --           later <ms>            nothing to do for so long: the lease ends then, or waits
 --           gone                  the lease neither holds nor waits; its note stays as long
 --                                 as a request for the lease may be under way
---           vanished              the same, and nothing is known of the lease: if it was renewed
---                                 before, Redis lost it, and the next keep-alive tells it
+--           vanished              the same, and the lease has no record: if it was renewed
+--                                 before, Redis lost it, and the next keep-alive names it
 --           lost <reason> <kind>  the lease held and is over: the next keep-alive tells it
 --
 -- Replies  open, ms until the session wants to be visited | ended, reason

@@ -42,10 +42,10 @@ struct cluster_node {
     struct redis_host at;
     struct redis_url url;
     struct cluster_probe probe;
-    size_t slot_count; /* of the map; 0: keys are perhaps on their way to this node */
+    size_t slot_count;  /* of the map; 0: keys are perhaps on their way to this node */
     uint16_t last_slot; /* the highest of them */
-    size_t in_flight;  /* calls that were sent and not answered */
-    int64_t idle_ns;   /* since when it has no slots and no calls */
+    size_t in_flight;   /* calls that were sent and not answered */
+    int64_t idle_ns;    /* since when it has no slots and no calls */
     bool is_stopped; /* for good; the struct stays valid for listings that still point to it */
 };
 
