@@ -1,5 +1,5 @@
-/* What the handlers of one worker work with. The worker fills it in before the first request.
- */
+/* The stores, settings and metrics that the handlers of one worker use. The worker fills the
+ * struct in before the first request. */
 #ifndef RLOCKD_HANDLERS_CONTEXT_H
 #define RLOCKD_HANDLERS_CONTEXT_H
 
@@ -24,7 +24,7 @@ struct handler_context {
     struct acquirer *acquirer;
     struct session_watch *session_watch;
     bool leaving;  /* /readyz says so, all else goes on */
-    bool draining; /* nobody may begin to wait */
+    bool draining; /* no request may begin to wait */
     /* Of the whole process. */
     struct metrics *const *all_metrics;
     size_t worker_count;

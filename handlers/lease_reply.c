@@ -9,7 +9,8 @@
 #include "server/http/problem.h"
 #include "storage/objects/session_home.h"
 
-/* How long a client that cannot wait here should wait elsewhere, when nobody knows better. */
+/* Bounds of retry_after_ms in a 423: how long the client should pause before the next
+ * attempt. */
 enum { RETRY_AFTER_MIN_MS = 50, RETRY_AFTER_MAX_MS = 1000 };
 
 static void set_text(json_t *object, const char *name, const char *text)
@@ -66,7 +67,8 @@ json_t *holder_json(const struct lock_holder *holder)
 
 /* --- a lease that holds ------------------------------------------------------------------- */
 
-/* What a lease was granted with is what was asked for; later its record tells. */
+/* At the grant the note and session are those of the request; later they come from the lease's
+ * record. */
 struct shown_lease {
     const char *kind, *session_id, *owner, *note;
     bool watchdog;

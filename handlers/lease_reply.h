@@ -1,4 +1,5 @@
-/* Answers to requests about leases, and what the answers of other requests share with them. */
+/* Answers to requests about leases, and the parts of these answers that other requests
+ * share. */
 #ifndef RLOCKD_HANDLERS_LEASE_REPLY_H
 #define RLOCKD_HANDLERS_LEASE_REPLY_H
 
@@ -9,11 +10,10 @@
 
 /* Each of these ends the request. */
 
-/* The lease as one that was granted, confirmed or renewed, with the token if it is to be shown.
- */
+/* The lease as granted, confirmed or renewed, with the token if the answer has to show it. */
 void lease_reply_hold(struct lease_request *request, int status,
                       const struct lease_result *result);
-/* The lease without what it holds: released, or waiting. */
+/* A released or waiting lease: the answer names no holds. */
 void lease_reply_released(struct lease_request *request, const struct lease_result *result);
 void lease_reply_waiting(struct lease_request *request);
 /* A result that is no success of the operation. */
@@ -34,7 +34,8 @@ void reply_retry_after(struct http_request *http, json_t *members, int64_t remai
  * where there are any. */
 json_t *holder_json(const struct lock_holder *holder);
 
-/* The name of the lock of a set that a result is about; of one object its name. */
+/* The name of the lock of a set to which a result refers; for a lease on one object the name of
+ * that object. */
 const char *lease_blocking_name(const struct lease *lease, const struct lease_result *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading requests about leases, semaphores and latches, and waiting for what they ask. */
+/* Reads requests about leases, semaphores and latches, and lets them wait. */
 #include "handlers/lease_request.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ struct lease_request *lease_request_new(struct http_request *http, enum object_k
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* In a cluster of Redis one script serves keys of one slot. */
+/* In a Redis Cluster one script serves keys of one slot. */
 bool lease_request_check_slot(struct http_request *http, const char *field,
                               const char *const *names, size_t count)
 {

@@ -1,5 +1,5 @@
 /* A request about a lease, a semaphore or a latch, from its arrival until its answer is on its
- * way: what every such request is read from, and how it waits. */
+ * way: how its path, headers and fields are read, and how the request waits. */
 #ifndef RLOCKD_HANDLERS_LEASE_REQUEST_H
 #define RLOCKD_HANDLERS_LEASE_REQUEST_H
 
@@ -28,7 +28,8 @@ struct lease_request {
 
 struct lease_request *lease_request_new(struct http_request *http, enum object_kind kind);
 
-/* Each of these reads one thing into the lease. False: the request was refused. */
+/* Each of these functions reads one part of the request into the lease. False: the request was
+ * refused. */
 
 /* The name in the path. */
 bool lease_request_name(struct lease_request *request) __attribute__((warn_unused_result));
@@ -37,8 +38,8 @@ bool lease_request_token(struct lease_request *request, bool required)
     __attribute__((warn_unused_result));
 /* The Session-Token, if there is one. */
 bool lease_request_session(struct lease_request *request) __attribute__((warn_unused_result));
-/* The Idempotency-Key, if there is one. `always`: without one the server makes it, so that the
- * request can be withdrawn. */
+/* The Idempotency-Key, if there is one. `always`: without a key in the request the server makes
+ * one, so that the request can be withdrawn. */
 bool lease_request_key(struct lease_request *request, bool always)
     __attribute__((warn_unused_result));
 
@@ -70,7 +71,8 @@ enum lease_field {
     LEASE_FIELD_LOCKS
 };
 
-/* Takes the fields `first` to `last`, and no others. False: refused. */
+/* Reads the fields `first` to `last`; refuses any other field. False: the request was
+ * refused. */
 bool lease_request_fields(struct lease_request *request, enum lease_field first,
                           enum lease_field last, struct lease_fields *fields)
     __attribute__((warn_unused_result));
@@ -79,8 +81,8 @@ bool lease_request_fields(struct lease_request *request, enum lease_field first,
 void lease_request_set_ttl(struct lease_request *request, const struct field_integer *ttl_ms,
                            bool watchdog);
 
-/* Acquires, and waits as long as the client wants to: `wait_ms`, or else what it prefers, as
- * far as the server allows (RFC 7240). `acquired` answers. */
+/* Acquires the object, and waits up to `wait_ms`, or without that field for the `wait` of the
+ * client's Prefer header (RFC 7240), at most --max-wait-ms. `acquired` answers the request. */
 void lease_request_acquire(struct lease_request *request, const struct field_integer *wait_ms,
                            void (*acquired)(struct lease_request *request,
                                             const struct acquire_result *result));

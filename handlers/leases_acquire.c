@@ -39,7 +39,7 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
 
 /* --- locks -------------------------------------------------------------------------------- */
 
-/* Makes the record of a lease exist, where there is something for it to keep. */
+/* Lets the lease have a record from its grant on, if the record has something to keep. */
 static void need_record(struct lease *lease)
 {
     if (lease->token == TOKEN_FRESH)

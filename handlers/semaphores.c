@@ -59,7 +59,7 @@ void semaphores_get(struct http_request *http)
 
 /* --- acquire and drain -------------------------------------------------------------------- */
 
-/* Of a semaphore that had no permit at all: is there one? */
+/* Whether a semaphore without a free permit exists at all. */
 static void on_busy_got(void *arg, const struct counter_result *result)
 {
     if (result->outcome == COUNTER_MISSING)

@@ -1,4 +1,5 @@
-/* POST /v1/sessions/{session_id}/keep-alive: heartbeat and alarm in one request. */
+/* POST /v1/sessions/{session_id}/keep-alive: keeps the session alive, and tells its client of
+ * lost leases at once. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ struct keep_alive {
 
 static void on_looked(void *arg, const struct session_view *view);
 
-/* Watches from before the look on, so that nothing slips in between. */
+/* Watches the session from before the look on, so that no loss in between is missed. */
 static void look(struct keep_alive *keep_alive, const struct session_keep_alive *said)
 {
     struct handler_context *context = keep_alive->context;
@@ -59,7 +60,8 @@ static void on_notified(void *arg)
     struct keep_alive *keep_alive = arg;
 
     if (keep_alive->looking)
-        keep_alive->notified = true; /* what the look finds may be too old */
+        keep_alive->notified =
+            true; /* a loss since the look began may be missing in its result */
     else
         look(keep_alive, NULL);
 }
@@ -109,7 +111,7 @@ static void reply_failure(const struct keep_alive *keep_alive, const struct sess
     sessions_reply_failure(keep_alive->request, &failed);
 }
 
-/* When a lease that the watchdog does not renew must have ended: nobody may tell of that in
+/* When a lease that the watchdog does not renew must have ended: no message comes at that
  * time. */
 static int64_t next_end_ns(const struct keep_alive *keep_alive, const struct session_view *view)
 {
@@ -127,7 +129,8 @@ static int64_t next_end_ns(const struct keep_alive *keep_alive, const struct ses
     return at_ns < keep_alive->deadline_ns ? at_ns : keep_alive->deadline_ns;
 }
 
-/* Hangs until something happens to the session, a lease must have ended, or the deadline. */
+/* Holds the answer back until the session loses a lease or ends, a lease must have ended, or
+ * the deadline. */
 static bool hang(struct keep_alive *keep_alive, const struct session_view *view)
 {
     session_watcher_stop(&keep_alive->watcher);

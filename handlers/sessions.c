@@ -185,7 +185,7 @@ static json_t *lease_json(const struct session_lease_view *lease)
     return json;
 }
 
-/* Every name of what it is of is one that the caller may look at. */
+/* Whether the caller may look at every name of the lease. */
 static bool may_see(const struct auth_caller *caller, const struct session_lease_view *lease)
 {
     if (lease->locks != NULL)

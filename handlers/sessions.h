@@ -7,7 +7,7 @@
 #include "handlers/context.h"
 #include "storage/objects/session_store.h"
 
-/* A request about one session while Redis is asked. */
+/* A request about one session, while the reply of Redis is awaited. */
 struct session_request {
     struct handler_context *context;
     struct http_request *request;
@@ -22,12 +22,13 @@ bool sessions_read_id(struct http_request *request, bool with_token,
 /* How often a client had best keep a session alive: three tries before it ends. */
 int64_t sessions_keep_alive_ms(int64_t ttl_ms);
 
-/* The members that a look and a keep-alive share. `caller`: who sees only leases of locks that
- * it has a right to; NULL: the session itself, or anyone where no API tokens are configured. */
+/* The members that the answers to a look and a keep-alive share. `caller` sees only leases of
+ * locks that it may read; NULL: all leases, for the session itself, or for every client if no
+ * API tokens are configured. */
 json_t *sessions_view_json(const char *session_id, const struct session_view *view,
                            const struct auth_caller *caller);
 
-/* Ends a request with what went wrong. */
+/* Answers a request that failed with the problem of its outcome. */
 void sessions_reply_failure(struct http_request *request, const struct session_view *view);
 
 #endif

@@ -1,4 +1,4 @@
-/* rlockd: starts what it is made of in order and stops it in the reverse order. */
+/* rlockd: starts its parts in order and stops them in the reverse order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -87,7 +87,8 @@ static int open_standard_descriptors(void)
     return fd < 0 ? -1 : close(fd);
 }
 
-/* As many descriptors as the system lets us have: one for every connection and every waiter. */
+/* Raises the limit of file descriptors as far as the system allows: one for every connection
+ * and every waiter. */
 static int raise_descriptor_limit(struct config *config)
 {
     struct rlimit limit;
@@ -145,7 +146,7 @@ static int start_tls(const struct config *config)
                : refuse(error);
 }
 
-/* What one setting alone does not show. */
+/* Checks settings against each other. */
 static int check_settings(struct rlockd *rlockd)
 {
     const struct config *config = &rlockd->config;
@@ -172,7 +173,7 @@ static int check_settings(struct rlockd *rlockd)
     return rlockd->auth != NULL ? 0 : refuse("out of memory");
 }
 
-/* The embedded one where no other is named. */
+/* The embedded Redis, unless the settings name another. */
 static int start_redis(struct rlockd *rlockd)
 {
     char error[ERROR_SIZE];
@@ -227,7 +228,7 @@ static void reload_tls(void)
                   json_pack("{s:s*}", "reason", error));
 }
 
-/* The API tokens, as their file has them now. A bad file changes nothing. */
+/* Reads the file of API tokens again. A file with a mistake changes nothing. */
 static void reload_tokens(const struct rlockd *rlockd)
 {
     const char *path = rlockd->config.api_tokens;
@@ -300,7 +301,7 @@ static int prepare(struct rlockd *rlockd)
     return start_redis(rlockd);
 }
 
-/* A lock server that the network reaches and that asks nobody for a token. */
+/* Warns when the network reaches the server and clients need no API token. */
 static void warn_if_open(const struct rlockd *rlockd, bool is_local)
 {
     bool knows_callers = rlockd->auth != NULL || rlockd->config.tls_client_ca[0] != '\0';

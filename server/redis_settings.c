@@ -32,7 +32,8 @@ int redis_settings_parse_url(struct redis_url *url, const char *text)
     return refuse("--redis (RLOCKD_REDIS): %s", error);
 }
 
-/* A user and a password's file, from flags. `what`: "--redis" or "--redis-sentinel". */
+/* Adds user and password file of the flags to a login. `what`: "--redis" or "--redis-sentinel",
+ * the beginning of the flags. */
 static int add_login(struct redis_login *login, const char *what, const char *user,
                      const char *password_file)
 {

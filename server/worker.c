@@ -113,7 +113,8 @@ static void on_drain_timer(void *arg)
     (void)arg; /* the turn that it makes is all: on_turn() looks */
 }
 
-/* Load balancers are told at once by /readyz, and clients are served until they have gone. */
+/* /readyz answers 503 at once for load balancers; clients are served until the drain delay is
+ * over. */
 static bool is_delayed(struct worker *worker)
 {
     int64_t now_ns = loop_now_ns(worker->loop);
@@ -128,7 +129,8 @@ static bool is_delayed(struct worker *worker)
     return true;
 }
 
-/* True when nobody is left to serve: after the last who came before the door was closed. */
+/* True when no request is left, after the last connection that was accepted before listening
+ * ended. */
 static bool is_served_out(struct worker *worker, bool is_idle)
 {
     int64_t now_ns = loop_now_ns(worker->loop);
@@ -157,7 +159,7 @@ static void on_turn(void *arg)
     int64_t passed_ns = now_ns - worker->drain_started_ns;
     bool idle = http_busy(worker->http) == 0 && lock_store_pending(worker->store) == 0;
     if (passed_ns >= DRAIN_MAX_NS)
-        topology_stop(worker->topology); /* everything that still waits for it ends now */
+        topology_stop(worker->topology); /* all calls that wait for a reply end now */
     if (is_served_out(worker, idle) || passed_ns >= DRAIN_MAX_NS + DRAIN_REPLY_NS)
         loop_stop(worker->loop);
     else
@@ -208,7 +210,7 @@ static bool start_waiting(struct worker *worker)
     const struct waiters_options waiters_options = {
         .loop = worker->loop, .metrics = &worker->metrics, .topology = worker->topology};
 
-    /* A quarter of the connections stays for those who renew and release. */
+    /* A quarter of the connections stays free for requests that renew and release. */
     worker->wait_slots.limit = (size_t)shared->config->max_connections * 3 / 4 /
                                shared->worker_count;
     worker->waiters = waiters_new(&waiters_options);

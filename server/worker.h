@@ -26,12 +26,14 @@ struct worker_shared {
     atomic_size_t ready_workers; /* those that reach Redis */
 };
 
-/* Everything but the thread. `listen_fd` is taken over. NULL after one log line. */
+/* Makes the worker without its thread. Takes ownership of `listen_fd`. NULL after one log
+ * line. */
 struct worker *worker_new(struct worker_shared *shared, int listen_fd);
 struct metrics *worker_metrics(struct worker *worker);
 /* Runs until it is drained: call it on the worker's thread. */
 void worker_run(struct worker *worker);
-/* From any thread: stop waiting, finish what is under way, then worker_run() returns. */
+/* From any thread: answers the waiters, finishes the requests under way, then worker_run()
+ * returns. */
 void worker_drain(struct worker *worker);
 void worker_free(struct worker *worker);
 

@@ -1,5 +1,5 @@
-/* The one clock of rlockd's deadlines: CLOCK_BOOTTIME, which no one sets and which goes on
- * while the machine sleeps, so that a lease never seems longer than it was. */
+/* The clock of rlockd's deadlines: CLOCK_BOOTTIME, which cannot be set and which goes on while
+ * the machine sleeps, so that a lease never seems longer than it was. */
 #ifndef RLOCKD_SERVER_BASE_CLOCK_H
 #define RLOCKD_SERVER_BASE_CLOCK_H
 

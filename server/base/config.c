@@ -268,7 +268,8 @@ static const char *variable_find(char *const envp[], const char *name)
     return NULL;
 }
 
-/* What is asked for in place of a server; CONFIG_RUN: nothing. */
+/* Whether a flag asks for another action than the start of the server; CONFIG_RUN: none
+ * does. */
 static enum config_outcome read_command(int argc, char *const argv[])
 {
     if ((argc == 2 || argc == 3) && strcmp(argv[1], "--hash-token") == 0)
@@ -278,7 +279,8 @@ static enum config_outcome read_command(int argc, char *const argv[])
     return CONFIG_RUN;
 }
 
-/* Notes in values[] what each flag says; nothing is checked yet but the flags themselves. */
+/* Stores the value of each flag in values[]. Checks the names of the flags, not yet their
+ * values. */
 static enum config_outcome read_flags(int argc, char *const argv[],
                                       const char *values[SETTING_COUNT], struct failure failure)
 {
@@ -304,7 +306,8 @@ static enum config_outcome read_flags(int argc, char *const argv[],
                                             ? setting_find(flag + 2, len - 2)
                                             : NULL;
         if (setting == NULL) {
-            /* Repeats only what looks like a flag: a mistyped --redis brings its password. */
+            /* The error repeats only text that looks like a flag: the value of a mistyped
+             * --redis may hold a password. */
             if (len == strspn(flag, "-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
                 snprintf(failure.text, failure.size,
                          "%.*s: unknown flag (--help lists the flags)", (int)len, flag);

@@ -1,5 +1,5 @@
-/* The settings: one table in config.c, from which flags, environment, defaults, bounds, --help
- * and every error about them come. */
+/* The settings of rlockd. One table in config.c has their flags, environment variables,
+ * defaults, bounds and texts of --help. */
 #ifndef RLOCKD_SERVER_BASE_CONFIG_H
 #define RLOCKD_SERVER_BASE_CONFIG_H
 
@@ -53,7 +53,8 @@ enum config_outcome {
     CONFIG_EXIT_OK,    /* --help or --version was asked for, and printed on standard output */
     CONFIG_HASH_TOKEN, /* --hash-token NAME: argv[2], if there is one, is the name */
     CONFIG_MAKE_TOKEN, /* --make-token */
-    CONFIG_ERROR /* `error` is one line that names the flag or variable and what it allows */
+    CONFIG_ERROR /* `error` gets one line that names the flag or variable and its permitted
+                    values */
 };
 
 /* A flag beats its environment variable, the last of several flags wins, and an empty variable

@@ -1,5 +1,5 @@
-/* One flat JSON object, written straight into text: for the answers that are given all the
- * time. A tree of jansson's values costs ten times as much; it is for everything else. */
+/* One flat JSON object, written directly as text, for the most frequent answers. All other
+ * answers use a tree of jansson's values, which costs ten times as much. */
 #ifndef RLOCKD_SERVER_BASE_JSON_TEXT_H
 #define RLOCKD_SERVER_BASE_JSON_TEXT_H
 
@@ -10,7 +10,7 @@
 enum { JSON_TEXT_SHORT = 448 }; /* an ordinary answer fits */
 
 struct json_text {
-    char *text; /* not ended by a NUL; either `start`, or whoever takes it frees it */
+    char *text; /* without a NUL; `start`, or allocated: then the taker frees it */
     size_t len, size;
     char start[JSON_TEXT_SHORT];
 };
@@ -19,8 +19,8 @@ void json_text_begin(struct json_text *json);
 
 /* Add a member; `name` needs no escapes. `value` is UTF-8. */
 void json_text_string(struct json_text *json, const char *name, const char *value);
-/* The same in ASCII alone, for logs: everything else is escaped, what is no UTF-8 is replaced.
- */
+/* The same in ASCII, for logs: other characters are escaped, bytes that are no UTF-8 are
+ * replaced. */
 void json_text_ascii(struct json_text *json, const char *name, const char *value);
 /* A value that is JSON already. */
 void json_text_raw(struct json_text *json, const char *name, const char *value, size_t len);

@@ -163,7 +163,7 @@ void log_write(enum log_level level, const char *msg, json_t *fields)
     last_buffer = before;
 }
 
-/* What this thread gathered is often about what it aborts for. */
+/* The lines that this thread has gathered often name the reason of its abort. */
 static void on_abort(int signal_number)
 {
     struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -21,7 +21,7 @@ enum manner {
     WRITE_PLAIN,    /* a file: never waits for a reader */
     WRITE_REOPENED, /* a pipe or terminal under a description of our own, which does not wait */
     WRITE_SOCKET,
-    WRITE_POLLED /* one that cannot be opened again: only so much as poll(2) promises */
+    WRITE_POLLED /* an output that cannot be opened again: poll(2) tells how much to write */
 };
 
 static struct {
@@ -29,7 +29,7 @@ static struct {
     enum manner manner;
     int fd;
     size_t kept_len;
-    uint64_t dropped_since; /* the reader last took everything */
+    uint64_t dropped_since; /* the last write took all text */
     atomic_bool is_keeping; /* kept_len > 0 */
     atomic_uint_fast64_t dropped;
     char kept[KEPT_SIZE];
@@ -51,7 +51,8 @@ void log_output_open(void)
     if (S_ISSOCK(info.st_mode)) {
         output.manner = WRITE_SOCKET;
     } else {
-        /* O_NONBLOCK on standard error itself would hold for everybody who shares it. */
+        /* O_NONBLOCK on standard error itself would also hold for other processes that share
+         * it. */
         int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
         output.manner = fd >= 0 ? WRITE_REOPENED : WRITE_POLLED;
         output.fd = fd >= 0 ? fd : STDERR_FILENO;
@@ -94,7 +95,8 @@ static void drop(const char *text, size_t len)
     atomic_fetch_add(&output.dropped, lines);
 }
 
-/* How much of the text is done with: written, or dropped since nobody can ever read it. */
+/* How many bytes of the text need no further write: written, or dropped because no reader is
+ * left. */
 static size_t write_some(const char *text, size_t len)
 {
     size_t done = 0;

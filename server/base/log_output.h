@@ -8,20 +8,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Looks at what standard error is; before this, writing may wait. Other processes that share it
- * notice nothing. */
+/* Finds out the type of standard error; before this call a write may block. Other processes
+ * that share standard error are not affected. */
 void log_output_open(void);
 
 /* `text` is whole lines, each with its newline. From any thread, as are the next two. */
 void log_output_write(const char *text, size_t len);
-/* Tries once more to write what is kept; cheap when there is nothing. */
+/* Tries once more to write the kept text; cheap when there is none. */
 void log_output_retry(void);
 /* True, once, when lines were dropped and the reader has taken all that was kept since. */
 bool log_output_resumed(uint64_t *dropped);
 /* Lines dropped since the start. */
 uint64_t log_output_dropped(void);
 
-/* Before the end of the process: waits so long for the reader to take what is kept. */
+/* For the end of the process: waits up to that time for the reader to take the kept text. */
 void log_output_finish(int timeout_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* The event loop of one worker thread: descriptors (epoll), timers, work at the end of each
- * turn, and a way for another thread to wake it. */
+ * turn, and a function by which another thread wakes the loop. */
 #ifndef RLOCKD_SERVER_BASE_LOOP_H
 #define RLOCKD_SERVER_BASE_LOOP_H
 
@@ -9,7 +9,7 @@
 
 struct loop;
 
-/* A watched descriptor, embedded in its owner, who also closes the descriptor. */
+/* A watched descriptor, embedded in its owner. The owner also closes the descriptor. */
 struct loop_watch {
     int fd;
     void (*ready)(void *arg, uint32_t epoll_events);

@@ -108,7 +108,7 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                               "16384 for each worker."},
 };
 
-/* What tells metrics of one name apart; they follow each other. */
+/* The labels of metrics with one name, whose rows follow each other. */
 static const char *const labels[METRIC_COUNT] = {
     [METRIC_REDIS_MOVED] = "kind=\"moved\"",
     [METRIC_REDIS_ASKED] = "kind=\"ask\"",

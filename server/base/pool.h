@@ -1,6 +1,6 @@
-/* Blocks of one size, for what comes and goes with every request. What is given back is kept
- * for the next taker: where many requests of one turn each take some and then give them back,
- * malloc() leaves its fast path. For one thread. */
+/* Blocks of one size, for objects that live as long as a request. A block that is given back is
+ * kept for the next request: when many requests of one turn take and give back blocks, malloc()
+ * would leave its fast path. For one thread. */
 #ifndef RLOCKD_SERVER_BASE_POOL_H
 #define RLOCKD_SERVER_BASE_POOL_H
 
@@ -14,9 +14,9 @@ struct pool {
 };
 
 void pool_init(struct pool *pool, size_t block_size);
-/* Frees what is kept. Every block must have been given back. */
+/* Frees the kept blocks. Every block must have been given back. */
 void pool_release(struct pool *pool);
-/* A block with whatever it held before. NULL: out of memory. */
+/* A block, not cleared. NULL: out of memory. */
 void *pool_take(struct pool *pool);
 void pool_give(struct pool *pool, void *block);
 

@@ -1,5 +1,5 @@
-/* Timers of one event loop: a binary heap of intrusive entries, so that arming one allocates
- * nothing once the heap has grown and cancelling one needs no search. */
+/* Timers of one event loop: a binary heap of intrusive entries. Arming a timer allocates no
+ * memory once the heap has grown; cancelling a timer needs no search. */
 #ifndef RLOCKD_SERVER_BASE_TIMERS_H
 #define RLOCKD_SERVER_BASE_TIMERS_H
 
@@ -33,10 +33,11 @@ void timer_arm(struct timers *timers, struct timer *timer, int64_t at_ns);
 void timer_cancel(struct timers *timers, struct timer *timer);
 bool timer_is_armed(const struct timer *timer);
 
-/* Fires what is due at `now_ns`; each timer is disarmed before its call and may be armed again,
- * for a later run: no call can keep this one from its end. */
+/* Fires the timers that are due at `now_ns`. Each timer is disarmed before its callback, which
+ * may arm the timer again; the timer then fires in a later run, so that this run always
+ * ends. */
 void timers_run(struct timers *timers, int64_t now_ns);
-/* When the next one is due, or -1 when none is armed. */
+/* When the next timer is due, or -1 when no timer is armed. */
 int64_t timers_next_ns(const struct timers *timers);
 
 #endif

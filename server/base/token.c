@@ -6,7 +6,8 @@
 #include <sys/random.h>
 #include <uuid/uuid.h>
 
-/* Changing one of these changes what every deployed rlockd makes of a token. */
+/* A change of a namespace would change the id that every deployed rlockd derives from a
+ * token. */
 UUID_DEFINE(LEASE_NAMESPACE, 0xfe, 0x47, 0xf7, 0xb5, 0xf9, 0x64, 0x42, 0x76, 0xac, 0x79, 0xac,
             0x8e, 0x35, 0x86, 0x63, 0x86);
 UUID_DEFINE(SESSION_NAMESPACE, 0x43, 0x91, 0x78, 0x4d, 0xf4, 0x79, 0x4c, 0x4d, 0xb7, 0xb1, 0x72,
@@ -15,8 +16,9 @@ UUID_DEFINE(CHECK_NAMESPACE, 0xbe, 0x61, 0xa3, 0x5e, 0xe7, 0x2c, 0x44, 0x29, 0xa
             0x93, 0x3d, 0x8c, 0xe2, 0x25);
 
 /* A server-made token is RFC 9562's free-form UUID version 8: 14 bytes, random but for version
- * and variant (106 bits), then a check of them. The check proves nothing against a forger, who
- * would only make a token that is spent; it keeps the tokens of clients apart from ours. */
+ * and variant (106 bits), then a check of these bytes. The check tells server-made tokens from
+ * those of clients. It is no protection against forgery and needs none: a forged token counts
+ * as spent. */
 enum { VERSION_BYTE = 6, VARIANT_BYTE = 8, CHECK_BYTE = 14, CHECK_LEN = 2 };
 
 static_assert(TOKEN_TEXT_SIZE == UUID_STR_LEN, "canonical UUID text");

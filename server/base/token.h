@@ -16,9 +16,9 @@ bool token_parse(const char *text, char canonical[TOKEN_TEXT_SIZE])
 /* A token of the server's own. */
 void token_make(char out[TOKEN_TEXT_SIZE]);
 
-/* Whether token_make() made it, here or in any other rlockd. Of such a token no record is kept
- * when its lock is free, so no record can tell one that is spent from one never seen. This can:
- * a token that the server made and that holds nothing is spent. */
+/* Whether token_make() of any rlockd made the token. Redis keeps no record of such a token when
+ * its lock is free, so no record tells a spent token from a token that was never used. This
+ * function does: a token that a server made and that holds no lease is spent. */
 bool token_is_server_made(const char canonical[TOKEN_TEXT_SIZE]);
 
 /* The public ids: UUIDv5 of the canonical token, each kind in a namespace of its own. Nobody

@@ -11,7 +11,7 @@ enum { IPV4_SIZE = 4, IPV6_NETWORK_SIZE = 8 };
 struct address {
     UT_hash_handle hh;
     int connections;
-    unsigned char key[1 + IPV6_NETWORK_SIZE]; /* length of what counts, and that */
+    unsigned char key[1 + IPV6_NETWORK_SIZE]; /* length of the part that counts, and the part */
 };
 
 struct addresses {

@@ -30,7 +30,7 @@ static void caller_release(struct auth_caller *caller)
     auth_usage_drop(caller->usage);
 }
 
-/* Takes what the caller points to over. Non-zero: out of memory. */
+/* Takes ownership of the memory of `caller`. Non-zero: out of memory. */
 static int add_caller(struct auth *auth, struct auth_caller *caller)
 {
     struct auth_caller *grown = realloc(auth->callers,

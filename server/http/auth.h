@@ -39,7 +39,7 @@ const char *auth_caller_name(const struct auth_caller *caller);
 /* As the file and the problems have it; `verb` is not ROUTE_OPEN. */
 const char *auth_verb_name(enum route_access verb);
 
-/* False: the caller has as many requests that wait as it may have. Each true wants one
+/* False: the caller has as many waiting requests as it may have. Each true needs one
  * auth_end_wait(). */
 bool auth_begin_wait(const struct auth_caller *caller) __attribute__((warn_unused_result));
 void auth_end_wait(const struct auth_caller *caller);

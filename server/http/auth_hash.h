@@ -1,5 +1,5 @@
 /* Tokens and their hashes. An API token is long and random, so one round of SHA-256 is enough:
- * nobody finds a token by trying. */
+ * a token cannot be found by trying. */
 #ifndef RLOCKD_SERVER_HTTP_AUTH_HASH_H
 #define RLOCKD_SERVER_HTTP_AUTH_HASH_H
 
@@ -8,7 +8,7 @@
 
 enum {
     AUTH_HASH_LEN = 32,
-    AUTH_TOKEN_MIN = 16, /* shorter ones can be guessed over the network */
+    AUTH_TOKEN_MIN = 16, /* shorter tokens can be guessed over the network */
     AUTH_TOKEN_MAX = 256
 };
 

@@ -1,4 +1,4 @@
-/* A set of API tokens, for those who fill it and those who ask it. */
+/* A set of API tokens, as the files that read it from a file and that search it share it. */
 #ifndef RLOCKD_SERVER_HTTP_AUTH_INTERNAL_H
 #define RLOCKD_SERVER_HTTP_AUTH_INTERNAL_H
 

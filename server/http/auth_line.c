@@ -108,7 +108,8 @@ static const char *take_word(struct auth_caller *caller, const char *word)
            "max-leases= and max-requests-per-second=";
 }
 
-/* A # begins a comment at the start of a line and after a blank; a name may have one inside. */
+/* A # begins a comment at the start of a line and after a blank; inside of a name it is a part
+ * of the name. */
 static void cut_comment(char *line)
 {
     for (char *c = line; *c != '\0'; c++) {

@@ -11,9 +11,8 @@ struct auth_source;
 struct auth_source *auth_source_new(struct auth *auth);
 /* When no thread uses the source any more. */
 void auth_source_free(struct auth_source *source);
-/* From one thread at a time. Takes `auth` over. What was current before is freed when the last
- * request has let go of it.
- */
+/* For one thread at a time. Takes ownership of `auth`. The former set is freed when the last
+ * request that refers to it has ended. */
 void auth_source_replace(struct auth_source *source, struct auth *auth);
 
 /* A set of tokens that stays until auth_snapshot_drop(). */

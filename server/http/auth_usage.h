@@ -15,7 +15,7 @@ struct auth_usage *auth_usage_new(void);
 struct auth_usage *auth_usage_keep(struct auth_usage *usage);
 void auth_usage_drop(struct auth_usage *usage);
 
-/* One more request that waits, unless there are `max`. Each true wants one
+/* Counts one more waiting request, unless there are `max`. Each true needs one
  * auth_usage_end_wait(). */
 bool auth_usage_begin_wait(struct auth_usage *usage, int64_t max)
     __attribute__((warn_unused_result));

@@ -20,16 +20,16 @@
  * request keeps all of it resident, unless it is the first of its connection. */
 enum { POOL_BYTES = 11 * 1024 };
 
-/* What libmicrohttpd before 1.0 refuses when it is strict we refuse ourselves, in an answer
- * that is well-formed; later ones refuse more, and properly. */
+/* rlockd itself refuses the requests that a strict libmicrohttpd before 1.0 would refuse, for
+ * that library's answer is not well-formed. Later versions refuse more, with proper answers. */
 enum { STRICT = MHD_VERSION < 0x01000000 ? 0 : 1 };
 
 /* An answer that takes longer leaves the fast path: its connection is suspended, so that later
  * turns do not ask for it and its hang-up is seen. */
 #define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
 
-/* Runs of libmicrohttpd in one turn: the second one sends what the first one's handlers
- * answered, more are for requests that are longer than one read. */
+/* Runs of libmicrohttpd in one turn: the second run sends the answers of handlers of the first
+ * run; more runs are for requests that are longer than one read. */
 enum { RUNS_PER_TURN = 16 };
 
 void http_set_stage(struct http_request *request, enum http_stage stage)
@@ -49,9 +49,9 @@ void http_set_stage(struct http_request *request, enum http_stage stage)
 
 /* --- the life of a request ---------------------------------------------------------------- */
 
-/* Leaves libmicrohttpd one parameter, with a value. Without a header after it, 1.0.1 goes on
- * from the end of the last parameter's value when its buffer is nearly full, also if that is
- * NULL: one long `GET /?a` would be the end of the process. */
+/* Leaves libmicrohttpd one query parameter, with a value. When the buffer is nearly full and no
+ * header follows, libmicrohttpd 1.0.1 goes on from the end of the last parameter's value, even
+ * if the value is NULL: one long `GET /?a` would end the process. */
 static void blank_query(char *target)
 {
     char *query = strchr(target, '?');
@@ -145,7 +145,7 @@ void http_answered(struct http_request *request)
 {
     bool early = request->stage == HTTP_STAGE_HEADERS; /* its body is still to come */
 
-    if (request->mhd == NULL) { /* nobody is there to take it */
+    if (request->mhd == NULL) { /* the client has gone */
         if (request->end != NULL)
             request->end(request->arg, false);
         http_request_free(request);
@@ -227,7 +227,7 @@ static void on_hang_up(void *arg, uint32_t epoll_events)
     struct http_request *request = arg;
 
     if (epoll_events == EPOLLIN && !tls_says_goodbye(request->conn->fd)) {
-        /* The next request, which is read when this one is answered. */
+        /* The next request of the connection, which is read when this request is answered. */
         loop_watch_remove(request->server->options.loop, &request->hang_up);
         if (loop_watch_add(request->server->options.loop, &request->hang_up, EPOLLRDHUP) == 0)
             return;

@@ -1,9 +1,9 @@
-/* HTTP for one worker: libmicrohttpd run by our own loop (its external epoll mode), requests
- * handed to the handlers of a route table, answers now or later.
+/* HTTP for one worker: the worker's event loop runs libmicrohttpd (in its external epoll mode),
+ * hands requests to the handlers of a route table, and sends answers now or later.
  *
- * A request is answered without suspending its connection when the answer comes within
- * milliseconds; one that waits longer is suspended, and its socket is watched for a hang-up,
- * which libmicrohttpd does not do for suspended connections. */
+ * A request that is answered within milliseconds never suspends its connection. The connection
+ * of a request that waits longer is suspended, and its socket is watched for a hang-up, which
+ * libmicrohttpd does not do for suspended connections. */
 #ifndef RLOCKD_SERVER_HTTP_HTTP_H
 #define RLOCKD_SERVER_HTTP_HTTP_H
 
@@ -36,7 +36,7 @@ struct http_options {
     struct addresses *addresses; /* NULL: an address may have as many as all together */
     const struct route *routes;
     size_t route_count;
-    void *context;                         /* what http_context() gives to the handlers */
+    void *context;                         /* the value of http_context() for the handlers */
     const struct proxies *trusted_proxies; /* NULL: none */
     const char *cors_origins;              /* see cors.h */
     struct auth_source *auth;              /* NULL: no API tokens */
@@ -56,10 +56,10 @@ void http_drain(struct http_server *server);
 void http_close_door(struct http_server *server);
 /* Requests handed to a handler and not answered yet, or answered and not sent yet. */
 size_t http_busy(const struct http_server *server);
-/* Closes what is open and frees the server. Every handler must have answered before. */
+/* Closes all connections and frees the server. Every handler must have answered before. */
 void http_stop(struct http_server *server);
 
-/* --- what a handler asks ----------------------------------------------------------------- */
+/* --- reading a request ------------------------------------------------------------------- */
 
 /* Headers that handlers may ask for. */
 enum http_header {
@@ -71,7 +71,7 @@ enum http_header {
     HTTP_AUTHORIZATION,
     HTTP_CONTENT_TYPE,
     HTTP_HOST,
-    /* Those before may come once. Of the others the last one counts. */
+    /* The headers before this may occur once. Of every other header the last value counts. */
     HTTP_REQUEST_ID,
     HTTP_TRACEPARENT,
     HTTP_ORIGIN,
@@ -81,8 +81,8 @@ enum http_header {
 };
 
 void *http_context(const struct http_request *request);
-/* Gone with the connection: copy what has to outlive the handler's first call. NULL: not sent.
- */
+/* The value lives until the handler's first call returns: copy a value that is needed later.
+ * NULL: the header was not sent. */
 const char *http_header(const struct http_request *request, enum http_header header);
 /* The i-th path parameter, decoded: 1 to HTTP_NAME_MAX bytes of UTF-8 without control
  * characters. */
@@ -103,7 +103,7 @@ int64_t http_received_ns(const struct http_request *request);
  * until it is answered. */
 void *http_memory(struct http_request *request, size_t size);
 
-/* --- what a handler does ------------------------------------------------------------------ */
+/* --- answering a request ------------------------------------------------------------------ */
 
 /* Every request that was handed to a handler is ended by exactly one http_reply…() or
  * http_drop(). Its answer is dropped silently when the client has gone. */
@@ -129,8 +129,7 @@ void http_drop(struct http_request *request);
 /* Says that the answer will take long: suspends the connection now instead of a little later.
  * False: the caller's API token allows no more requests that wait. */
 bool http_park(struct http_request *request) __attribute__((warn_unused_result));
-/* Refuses a caller without the right to do this (403). `detail` says what the caller may not.
- */
+/* Refuses a caller without the right `verb` (403). `detail` names the forbidden operation. */
 void http_forbid(struct http_request *request, enum route_access verb, const char *detail);
 
 /* `gone` comes at most once, when the client hung up before it was answered; the handler still

@@ -12,10 +12,11 @@
 #define FRESH_GRACE_FULL_NS (CLOCK_NS_PER_S / 4)
 #define SENDER_GRACE_NS (3 * CLOCK_NS_PER_S)
 
-/* How long a connection may stay in a state, in seconds (0: as long as the handlers want), and
- * the reason that is counted when the connection is closed for that. The idle time is longer
- * than the 60 s that load balancers keep a connection for, so that it is they who close it.
- * Sending a request may not take longer than a person would wait for it. */
+/* How long a connection may stay in a state, in seconds (0: as long as the handlers need), and
+ * the reason that is counted when the connection is closed for staying longer. The idle time is
+ * longer than the 60 s for which load balancers keep a connection, so that the load balancer
+ * closes it. The time for sending a request is the time that a person would wait for an
+ * answer. */
 static const struct {
     int64_t limit_s;
     enum metric reason;
@@ -52,8 +53,9 @@ static bool is_older(const struct http_conn *conn, int64_t age_ns, int64_t now_n
     return conn != NULL && now_ns - conn->since_ns > age_ns;
 }
 
-/* The connection that is missed least: first of those that have sent nothing yet, then of those
- * that are kept for a next request, then of those that are slow to send theirs. NULL: none. */
+/* The connection to close when connections run short: first a connection that has sent no byte
+ * yet, then an idle connection, then a connection that is slow to send its request. NULL:
+ * none. */
 static struct http_conn *dispensable(const struct http_conns *conns, int64_t now_ns)
 {
     bool is_full = conns->count >= conns->limit; /* and clients may be waiting to be accepted */

@@ -1,5 +1,5 @@
-/* The request line and the headers: what libmicrohttpd lets pass and must not is refused here,
- * and the headers that handlers ask for are found. */
+/* The request line and the headers: refuses the malformed ones that libmicrohttpd lets pass,
+ * and finds the headers that handlers read. */
 #include <microhttpd.h>
 #include <string.h>
 #include <strings.h>
@@ -8,9 +8,9 @@
 #include "server/http/http_internal.h"
 #include "server/http/problem.h"
 
-/* Request line and headers beyond this are refused with a problem; what does not even fit the
- * memory of a connection is refused by libmicrohttpd itself, in its own words. 8 KiB of text in
- * 32 headers are served. */
+/* A larger request line with headers is refused with a problem; if they do not even fit the
+ * memory of a connection, libmicrohttpd itself refuses them, with an HTML page. 8 KiB of text
+ * in 32 headers are served. */
 enum {
     HEADERS_MAX = 10 * 1024,
     REQUEST_ID_MAX = 128,
@@ -47,9 +47,9 @@ static const struct header_name header_names[HTTP_HEADER_COUNT] = {
 static const struct header_name content_length = HEADER_NAME("Content-Length");
 static const struct header_name transfer_encoding = HEADER_NAME("Transfer-Encoding");
 
-/* libmicrohttpd copies the first `Cookie` and keeps a record of each cookie in it, which is
- * more memory than the header itself takes. This header is put before the client's: nothing is
- * left to copy. */
+/* libmicrohttpd copies the first `Cookie` header and keeps a record of each cookie in it, which
+ * takes more memory than the header itself. So a `Cookie` header without cookies is put before
+ * that of the client. */
 static const char no_cookies[] = "Cookie";
 
 struct header_scan {
@@ -82,8 +82,9 @@ static bool is_token(const char *text, size_t len)
     return len > 0;
 }
 
-/* A header that a proxy may read as one of the two that say where a request ends: a folded or
- * otherwise broken form of it, which libmicrohttpd takes for a header of another name. */
+/* A header that a proxy may read as Content-Length or Transfer-Encoding, which say where a
+ * request ends: a folded or otherwise broken form, which libmicrohttpd takes for a header of
+ * another name. */
 static bool is_near_framing(const char *name, size_t len)
 {
     return (len > content_length.len &&
@@ -99,9 +100,9 @@ static bool is_header(const struct header_name *header, const char *name, size_t
 }
 
 /* libmicrohttpd 0.9 ends a value at a NUL and the headers at an empty name, joins a folded line
- * to the header's name, and takes a bare LF for the end of a line. Each of these leaves bytes
- * between one header and the next that belong to neither. From 1.0 on it refuses all of them
- * itself. */
+ * to the header's name, and takes a bare LF for the end of a line. After each of these, some
+ * bytes between two headers belong to neither of them. From version 1.0 on libmicrohttpd
+ * refuses all these requests itself. */
 static bool is_next_header(struct header_scan *scan, const char *name, const char *value,
                            size_t value_len)
 {
@@ -166,8 +167,8 @@ static bool is_whole_target(const struct http_request *request, const char *vers
     return true;
 }
 
-/* Two lengths, or a length and a transfer coding, or a coding that somebody before us may read
- * otherwise, are how requests are smuggled past a proxy. */
+/* Two lengths, a length and a transfer coding, or a coding that a proxy may read otherwise: by
+ * such requests other requests are smuggled past a proxy. */
 static bool refuse_framing(struct http_request *request, const struct header_scan *scan,
                            const char *version)
 {
@@ -221,10 +222,10 @@ static bool refuse_head(struct http_request *request, const struct header_scan *
     return true;
 }
 
-/* --- what is only for the log --------------------------------------------------------------
- */
+/* --- for the log
+ * --------------------------------------------------------------------------- */
 
-/* Never one of the request's tokens: those are in no log. */
+/* Never a token of the request: tokens are in no log. */
 static bool is_request_id(const struct http_request *request, const char *id)
 {
     static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -274,8 +275,8 @@ bool http_take_headers(struct http_request *request, const char *version)
     drop_unsafe(request);
     if (refuse_head(request, &scan, version, bytes))
         return false;
-    /* Proxies and servers have disagreed about the end of a chunked body before: nothing that
-     * comes behind it is read. */
+    /* Proxies and servers have disagreed about the end of a chunked body before: bytes behind
+     * the body are never read. */
     request->close_after |= scan.transfer_encodings > 0;
     return true;
 }

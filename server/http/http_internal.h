@@ -18,7 +18,7 @@ enum http_conn_state {
     HTTP_CONN_FRESH,     /* open, no request line yet */
     HTTP_CONN_IDLE,      /* kept alive after an answer */
     HTTP_CONN_RECEIVING, /* a request line came, the rest is on its way */
-    HTTP_CONN_BUSY,      /* ours to answer: the handlers have deadlines of their own */
+    HTTP_CONN_BUSY,      /* the handler has to answer, within a deadline of its own */
     HTTP_CONN_REPLYING,  /* the answer is on its way */
     HTTP_CONN_STATES
 };
@@ -41,14 +41,16 @@ struct http_conns {
 };
 
 void http_conns_init(struct http_conns *conns, const struct http_options *options);
-/* Also cuts a connection off when few places are left, so that new requests, releases among
- * them, find one; and this one itself when its address has too many. NULL: out of memory. */
+/* Also closes another connection when connections run short, so that new requests, releases
+ * among them, find one; and this connection itself when its address has too many. NULL: out of
+ * memory. */
 struct http_conn *http_conn_open(struct http_conns *conns, struct MHD_Connection *mhd, int fd,
                                  const struct sockaddr *client, int64_t now_ns);
 void http_conn_move(struct http_conns *conns, struct http_conn *conn,
                     enum http_conn_state state, int64_t now_ns);
 void http_conn_close(struct http_conns *conns, struct http_conn *conn);
-/* Cuts off what has been in its state for too long. Returns when to call it again. */
+/* Closes connections that have been in their state for too long. Returns when to call this
+ * again, in ns of clock_ns(). */
 int64_t http_conns_sweep(struct http_conns *conns, int64_t now_ns);
 
 enum http_stage {
@@ -82,7 +84,7 @@ struct http_reply {
  * with every waiting request, so it is small. */
 enum { HTTP_REQUEST_BLOCK = 1536 };
 
-struct http_memory; /* what did not fit into the request's block */
+struct http_memory; /* memory that did not fit into the request's block */
 
 struct http_request {
     struct http_server *server;
@@ -94,10 +96,9 @@ struct http_request {
     bool is_waiting; /* it counts among its caller's waiters */
     int status;      /* answered with */
     int64_t received_ns;
-    size_t route;    /* route_count: none */
-    bool is_listing; /* and not answered yet */
-    size_t
-        large_len; /* of its answer, while that counts among the large ones; 0: it does not */
+    size_t route;     /* route_count: none */
+    bool is_listing;  /* and not answered yet */
+    size_t large_len; /* bytes of a large answer that is not read yet; 0: no large answer */
     struct loop_watch hang_up;
     const char *headers[HTTP_HEADER_COUNT];
     const char *method;     /* libmicrohttpd's; gone with the connection */
@@ -106,7 +107,8 @@ struct http_request {
     char *query;
     char *body;
     size_t body_len, body_size;
-    struct auth_snapshot *auth; /* the tokens that `caller` is one of; NULL: none is needed */
+    struct auth_snapshot
+        *auth; /* the set of API tokens that `caller` points into; NULL: no API tokens */
     const struct auth_caller *caller;
     struct http_reply reply;
     void (*gone)(void *arg);
@@ -131,14 +133,15 @@ struct http_large {
 struct http_server {
     struct http_options options;
     struct MHD_Daemon *daemon;
-    struct loop_watch epoll; /* libmicrohttpd's own epoll descriptor, nested in ours */
+    struct loop_watch
+        epoll; /* libmicrohttpd's own epoll descriptor, nested in that of the loop */
     struct loop_hook turn;
     struct timer sweep, tick;
     struct http_conns conns;
     struct pool requests, texts;
     struct http_large large;
     size_t busy;     /* requests in HANDLED, ANSWERED or QUEUED */
-    size_t unparked; /* of these, handled ones whose connection is not suspended */
+    size_t unparked; /* requests under way whose connection is not suspended */
     bool is_open, readable, run_wanted, draining, stopping;
 };
 
@@ -173,8 +176,8 @@ void http_large_end(struct http_request *request);
 void http_large_trim(struct http_large *large, int64_t now_ns);
 
 /* authorize.c */
-/* False: it is not known who calls, or the caller asks too often, and the request is answered.
- */
+/* False: the request was answered, for its API token is missing, unknown or expired, or its
+ * caller sends too many requests a second. */
 bool http_authenticate(struct http_request *request, const struct route *route);
 /* False: the caller has no right to this, and the request is answered. */
 bool http_authorize(struct http_request *request, const struct route *route);
@@ -183,7 +186,7 @@ bool http_begin_wait(struct http_request *request);
 void http_end_wait(struct http_request *request);
 
 /* http_headers.c */
-/* Call it when the request line is there, and nothing else of the request is. */
+/* Call it when the request line has arrived, and before any other part of the request. */
 void http_skip_cookies(struct MHD_Connection *mhd);
 /* False: the headers were refused, and the request is answered. */
 bool http_take_headers(struct http_request *request, const char *version);

@@ -63,7 +63,7 @@ bool http_large_may_answer(struct http_request *request, size_t len)
     end_listing(request);
     if (len < ANSWER_LARGE)
         return true;
-    /* Only what has no effect may be asked for once more. */
+    /* Only a request without an effect may be refused after its handler has answered. */
     if (is_full(large) && request->mhd != NULL && strcmp(request->method, "GET") == 0)
         return false;
     large->answers++;

@@ -25,7 +25,7 @@ void http_drain(struct http_server *server)
 
 void http_close_door(struct http_server *server)
 {
-    MHD_run(server->daemon); /* accepts who stands before it */
+    MHD_run(server->daemon); /* accepts the connections that wait in the kernel */
     int fd = MHD_quiesce_daemon(server->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
@@ -39,8 +39,9 @@ size_t http_busy(const struct http_server *server)
 
 void http_stop(struct http_server *server)
 {
-    /* libmicrohttpd aborts the process when a connection is still suspended here: hence the
-     * contract that every handler has answered, and the run that takes up what was resumed. */
+    /* libmicrohttpd aborts the process when a connection is still suspended: hence the contract
+     * that every handler has answered, and the last run, which continues the resumed
+     * connections. */
     server->stopping = true;
     MHD_run(server->daemon);
     if (server->is_open)

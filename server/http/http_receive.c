@@ -27,8 +27,8 @@ static bool reserve_body(struct http_request *request, size_t size)
     return true;
 }
 
-/* The length of a chunked body is known at its end. libmicrohttpd takes no answer before that,
- * so what is too much is read and forgotten, within limits. */
+/* The length of a chunked body is known at its end. libmicrohttpd accepts no answer before, so
+ * the bytes beyond the limit are read and dropped, up to a second limit. */
 bool http_take_body(struct http_request *request, const char *data, size_t *len)
 {
     size_t total = request->body_len + *len;
@@ -85,7 +85,8 @@ static bool take_params(struct http_request *request, const struct route_match *
     return true;
 }
 
-/* A page asks whether it may ask. It says nothing of who its user is, so no token is needed. */
+/* Whether the request is a preflight: a browser asks whether a web page may send a request. A
+ * preflight carries no API token. */
 static bool is_preflight(const struct http_request *request)
 {
     const char *origin = request->headers[HTTP_ORIGIN];

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Seconds after which a client that vanished without a word is noticed: 10 + 3 × 5. Accepted
- * sockets inherit these from the listening one. */
+/* Seconds after which a client is noticed that vanished without closing its connection: 10 + 3
+ * × 5. Accepted sockets inherit these options from the listening socket. */
 enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 3 };
 
 static int set_option(int fd, int level, int option, int value)

@@ -1,4 +1,4 @@
-/* Every error that rlockd answers with: RFC 9457 problem details, from one table. */
+/* Every error answer of rlockd: RFC 9457 problem details, from one table. */
 #ifndef RLOCKD_SERVER_HTTP_PROBLEM_H
 #define RLOCKD_SERVER_HTTP_PROBLEM_H
 

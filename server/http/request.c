@@ -300,7 +300,7 @@ static bool is_id(const json_t *json, const char *id)
            strcmp(canonical, id) == 0;
 }
 
-/* Does the body say of a field what the query has said? */
+/* Whether the body and the query give a field the same value. */
 static bool repeats_query(const struct reading *reading, const struct field *field,
                           const json_t *json)
 {

@@ -65,13 +65,14 @@ bool request_no_fields(struct http_request *request) __attribute__((warn_unused_
 bool request_wait_at_most(struct http_request *request, const struct field_integer *field,
                           int64_t max) __attribute__((warn_unused_result));
 
-/* The token of a header, canonical. `required` but missing, or no UUID: the request was
- * refused. A missing one that is not required leaves `canonical` empty. */
+/* Reads the token of a header in canonical form. False: the request was refused, for the token
+ * is required and missing, or is no UUID. Without a token that is not required `canonical` is
+ * empty. */
 bool request_token(struct http_request *request, enum http_header header,
                    const char *header_name, bool required, char canonical[TOKEN_TEXT_SIZE])
     __attribute__((warn_unused_result));
 
-/* RFC 7240: the seconds of `wait=N`, or -1 when the client prefers nothing. */
+/* The seconds of `wait=N` in the Prefer header (RFC 7240); -1: without. */
 int64_t request_prefer_wait_s(const struct http_request *request);
 
 #endif

@@ -13,8 +13,8 @@ struct http_request;
 enum route_access {
     ROUTE_OPEN,
     ROUTE_READ,   /* looks */
-    ROUTE_LOCK,   /* acquires and gives back what is the client's own */
-    ROUTE_OPERATE /* takes away what others may use */
+    ROUTE_LOCK,   /* acquires, renews and releases leases of the client */
+    ROUTE_OPERATE /* ends leases of other clients, or deletes objects */
 };
 
 enum {
@@ -28,7 +28,8 @@ struct route {
     const char *method, *path;
     enum route_access access;
     void (*handle)(struct http_request *request);
-    int subject;     /* what a handler of several routes is asked about: see http_subject() */
+    int subject; /* tells a handler of several routes which route was called: see http_subject()
+                  */
     bool is_listing; /* its answers may be large: only a few are made at a time */
 };
 

@@ -138,7 +138,8 @@ void tls_stop(void)
     gnutls_free(tls.client_authorities.data);
 }
 
-/* --- what libmicrohttpd is given ---------------------------------------------------------- */
+/* --- callbacks of libmicrohttpd and GnuTLS
+ * ------------------------------------------------- */
 
 bool tls_is_on(void)
 {
@@ -150,8 +151,8 @@ const char *tls_client_authorities(void)
     return (const char *)tls.client_authorities.data;
 }
 
-/* In a handshake, before the client is asked for its certificate: libmicrohttpd alone would
- * ask, and go on whatever comes. */
+/* In a handshake, before the client is asked for its certificate: libmicrohttpd alone would ask
+ * for a certificate, and accept any. */
 static int retrieve(gnutls_session_t session, const gnutls_datum_t *authorities,
                     int authorities_len, const gnutls_pk_algorithm_t *algorithms,
                     int algorithms_len, gnutls_pcert_st **chain, unsigned *chain_len,

@@ -6,18 +6,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* For MHD_OPTION_HTTPS_PRIORITIES: TLS 1.2 and 1.3, and of these what GnuTLS holds secure. */
+/* For MHD_OPTION_HTTPS_PRIORITIES: TLS 1.2 and 1.3, with the algorithms that GnuTLS considers
+ * secure. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
 
-/* Reads the PEM files: a certificate with its chain, its key, and (or "") the authorities of
- * clients. One for the process, since GnuTLS asks for a certificate without saying for whom;
- * call it before there are threads. False after one line in `error`. */
+/* Reads the PEM files: a certificate with its chain, its key, and the authorities of client
+ * certificates ("": none). The process has one set, because GnuTLS' callback for a certificate
+ * does not name a server; call it before there are threads. False after one line in `error`. */
 bool tls_start(const char *cert_file, const char *key_file, const char *client_ca_file,
                char *error, size_t error_size) __attribute__((warn_unused_result));
 void tls_stop(void);
 
-/* Reads certificate and key again, for connections from now on. False, with the old ones in
- * use, after one line in `error`. */
+/* Reads certificate and key again, for connections from now on. False after one line in
+ * `error`: then the old certificate and key stay in use. */
 bool tls_reload(char *error, size_t error_size) __attribute__((warn_unused_result));
 
 bool tls_is_on(void);

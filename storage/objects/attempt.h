@@ -1,4 +1,4 @@
-/* One attempt to get something that may have to be waited for, of whatever kind. */
+/* One attempt to acquire an object, of any kind, that a request may have to wait for. */
 #ifndef RLOCKD_STORAGE_OBJECTS_ATTEMPT_H
 #define RLOCKD_STORAGE_OBJECTS_ATTEMPT_H
 
@@ -29,8 +29,9 @@ struct attempt_result {
     enum attempt_outcome outcome;
     int64_t remaining_ms;  /* of the grant, or until it may be had; negative: unknown */
     size_t blocking_index; /* of a set that is busy */
-    int64_t none_left_ms;  /* of permits: no other is free for so long; 0: one may be */
-    /* What Redis said, by the kind's family: the other one is NULL. Gone when the callback
+    int64_t none_left_ms;  /* after a grant of a permit: ms for which no other permit gets free;
+                              0: not known */
+    /* The result by the kind's family: the other pointer is NULL. Valid until the callback
      * returns. */
     const struct lease_result *lease;
     const struct counter_result *counter;

@@ -1,4 +1,4 @@
-/* What a request to Redis came to, before anybody reads the reply. */
+/* The outcome of a call of Redis, apart from the content of its reply. */
 #ifndef RLOCKD_STORAGE_OBJECTS_CALL_OUTCOME_H
 #define RLOCKD_STORAGE_OBJECTS_CALL_OUTCOME_H
 
@@ -13,10 +13,10 @@ enum call_outcome {
     CALL_NOT_EXECUTED,
     CALL_QUARANTINE,     /* not executed: Redis may have lost leases that still run */
     CALL_NOT_REPLICATED, /* executed, but a failover may undo it: as good as unknown */
-    CALL_UNKNOWN         /* nobody can know: ask again with the same token */
+    CALL_UNKNOWN         /* it is unknown whether Redis did it: repeat with the same token */
 };
 
-/* Whether something may have been done. */
+/* Whether the call may have changed keys. */
 bool call_is_unknown(enum call_outcome outcome);
 
 enum call_outcome call_outcome_of(const struct redis_result *result);

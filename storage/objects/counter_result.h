@@ -27,7 +27,7 @@ enum counter_outcome {
 struct counter_result {
     enum counter_outcome outcome;
     enum call_outcome failure;
-    int64_t value;       /* what the semaphore or latch is at now */
+    int64_t value;       /* the present number of the semaphore or latch */
     int64_t permits;     /* that were taken or given */
     size_t waiter_count; /* of COUNTER_SHOWN, and of a latch that was awaited */
 };

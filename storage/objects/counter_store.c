@@ -63,7 +63,7 @@ static void read_reply(struct counter_result *out, const struct counter_call *ca
         return;
     const struct reply_word *row = reply_word_find(
         reply_words, sizeof(reply_words) / sizeof(reply_words[0]), reply);
-    if (row == NULL) { /* not one of our scripts' replies: something else sits there */
+    if (row == NULL) { /* no reply of this script: the key has another type */
         out->failure = CALL_UNKNOWN;
         return;
     }

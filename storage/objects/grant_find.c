@@ -9,7 +9,7 @@
 #include "storage/objects/lock_store_internal.h"
 #include "storage/objects/look_turns.h"
 
-/* Scripts of one search: each looks at some hundred readers. */
+/* The largest number of scripts in one search: each script looks at some hundred readers. */
 enum { PARTS_MAX = 1000 };
 
 struct search {
@@ -18,7 +18,7 @@ struct search {
     void *arg;
     char name[LOCK_NAME_SIZE];
     char token[FENCING_TOKEN_SIZE];
-    char *state; /* of grant_find.lua; NULL: nothing was looked at yet */
+    char *state; /* the state of grant_find.lua; NULL: before the first script */
     int parts;
 };
 

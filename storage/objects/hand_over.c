@@ -1,4 +1,4 @@
-/* The script that releases and grants: what is sent, and what its reply means for both. */
+/* Sends the script that releases and grants, and reads its reply for both requests. */
 #include "storage/objects/hand_over.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@ static void finish_unknown(struct hand_over *call, enum call_outcome failure)
     finish(call, &result);
 }
 
-/* `granted`: what the reply says of the waiter's attempt; not a text: nothing was granted. */
+/* `granted`: the part of the reply about the waiter's attempt; not a text: no grant. */
 static void finish_released(struct hand_over *call, const struct redis_result *from,
                             const struct lease_result *released,
                             const struct redis_value *granted)

@@ -5,13 +5,14 @@
 #include "storage/objects/attempt.h"
 #include "storage/objects/lease_result.h"
 
-/* Whether a waiter with this lease may be given a lock by the release of another. Of one plain
- * or fair lock, and without an owner: an owner's leases may share the lock, readers do, and a
- * set needs all its locks. */
+/* Whether the release of another lease may hand its lock over to a waiter with this lease. True
+ * for a lease of one plain or fair lock without an owner: leases of one owner may share the
+ * lock, readers share it, and a set needs all its locks. */
 bool hand_over_serves(const struct lease *next);
 
 struct hand_over_result {
-    /* Of the release. NULL: nothing was done, the lease is still to be released. */
+    /* The result of the release. NULL: the script changed nothing; the lease is still to be
+     * released. */
     const struct lease_result *released;
     /* Of the waiter's attempt. NULL: there was none, and the waiter waits as before. */
     const struct attempt_result *attempt;

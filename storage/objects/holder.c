@@ -1,4 +1,5 @@
-/* The fields of a lock's hash, and what the records of leases tell of those behind them. */
+/* The holder fields of a lock's hash, and the clients behind them, from the records of their
+ * leases. */
 #include "storage/objects/holder.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Holders of a lock: the fields of its hash, <uuid>:<thread> with Redisson, and what is known
- * of the client behind one of them. */
+/* Holders of a lock: the fields of its hash (<uuid>:<thread> with Redisson), and the known
+ * facts about the client behind a field. */
 #ifndef RLOCKD_STORAGE_OBJECTS_HOLDER_H
 #define RLOCKD_STORAGE_OBJECTS_HOLDER_H
 
@@ -11,7 +11,7 @@
 
 /* A holder of a lock. */
 struct lock_holder {
-    char field[LOCK_HOLDER_SIZE]; /* of the hash in Redis; empty: nobody, or not known */
+    char field[LOCK_HOLDER_SIZE]; /* of the hash in Redis; empty: no holder, or unknown */
     int64_t hold_count;
     char note[LOCK_NOTE_SIZE];
     char session_id[SESSION_ID_SIZE]; /* with name and owner: empty when there is none */
@@ -23,15 +23,15 @@ struct lock_holder {
     int64_t remaining_ms;      /* negative: unknown */
 };
 
-/* True for the holder field of a lease of ours without an owner: `lease_id` is then set. */
+/* True for the holder field of a lease of rlockd without an owner; then sets `lease_id`. */
 bool lock_holder_is_lease(const char *holder, char lease_id[LEASE_ID_SIZE]);
 /* Length of a holder field without the mark of a writer. */
 size_t lock_holder_len(const char *holder);
-/* True when a hash with this only field is a lock, of ours or of Redisson. */
+/* True when a hash with this field alone is a lock, of rlockd or of Redisson. */
 bool lock_is_holder(const char *field);
 
-/* Fills in what `text` tells of a holder whose field is known: the record of its lease, or of
- * an owner three lines: field, kind, session name; or "". */
+/* Completes a holder whose field is known from `text`: the record of its lease; for an owner
+ * three lines, field, kind and session name; or "". */
 void lock_holder_parse(struct lock_holder *holder, const char *text, size_t len);
 
 #endif

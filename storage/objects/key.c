@@ -17,13 +17,13 @@ enum key_shape {
     SHAPE_MEMBER,    /* that and :id:m */
     SHAPE_PLACE,     /* that and :id:0 */
     SHAPE_SUFFIX,    /* {of}:name, or of:name when that has a brace of its own */
-    SHAPE_BRACED,    /* name{of}, whatever braces that has */
+    SHAPE_BRACED,    /* name{of}, also if `of` has braces */
     SHAPE_PLAIN      /* name:of */
 };
 
 struct key_row {
     const char *name;
-    enum key_home home; /* what decides in which slot the key is */
+    enum key_home home; /* the part that decides the slot of the key */
     enum key_shape shape;
 };
 

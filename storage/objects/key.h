@@ -1,5 +1,4 @@
-/* The keys and channels in Redis, by Redisson's rules and by ours: one table says how each is
- * made. */
+/* The keys and channels in Redis, by the rules of Redisson and of rlockd, from one table. */
 #ifndef RLOCKD_STORAGE_OBJECTS_KEY_H
 #define RLOCKD_STORAGE_OBJECTS_KEY_H
 

@@ -7,7 +7,7 @@
 
 #include "storage/objects/key.h"
 
-/* What the leases of locks have in common, of one lock and of several. */
+/* The columns that the kinds of locks share, of one lock and of several. */
 #define LEASE_OF_LOCKS                                                                         \
     .withdraw = SCRIPT_WITHDRAW, .renew = SCRIPT_RENEW, .release = SCRIPT_RELEASE
 #define ONE_LOCK .member = "lock", .family = FAMILY_LOCK, .record = KEY_LEASE, LEASE_OF_LOCKS
@@ -53,7 +53,8 @@ static const struct kind_row rows[KIND_COUNT] = {
                         .record = KEY_IDEMPOTENCY,
                         .wait = WAIT_SEMAPHORE,
                         .leaves_some = true},
-    /* The record of a latch's waiter never did anything: its withdrawal leaves the waiters. */
+    /* The record of a latch's waiter never holds anything: its withdrawal only removes the
+     * waiter. */
     [KIND_LATCH] = {.name = "latch",
                     .member = "latch",
                     .family = FAMILY_LATCH,

@@ -45,19 +45,20 @@ struct kind_row {
     enum object_kind single; /* of a set: the kind of its locks; else the kind itself */
     enum script try, withdraw;
     enum script renew, release; /* of leases only */
-    enum key_kind record;       /* the key that says what a request did */
+    enum key_kind record;       /* the key that records the effect of a request */
     enum wait_kind wait;
     int64_t wants;      /* see struct waiter; 0: as many as the request's permits */
-    bool leaves_some;   /* a grant may leave something for the next waiter */
+    bool leaves_some;   /* after a grant the next waiter may be granted, too */
     bool keeps_place;   /* a waiter's place in Redis can outlive its request */
     bool shares_holder; /* holders are several, each with a token and a TTL of its own */
 };
 
 /* `kind` must not be KIND_NONE. */
 const struct kind_row *kind_row(enum object_kind kind);
-/* The kind of a lease on one object by its name; KIND_NONE: there is none. */
+/* The kind of a lease on one object by its name; KIND_NONE: no kind has the name. */
 enum object_kind kind_find(const char *name);
-/* The row of that kind; of plain locks when there is none, for Redis may say anything. */
+/* The row of the kind with that name; the row of plain locks if there is none, because the name
+ * may come from Redis. */
 const struct kind_row *kind_row_of(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* One request about one lease: what the client asks for, and under which id. */
+/* One request about one lease: its id and the fields of the client. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LEASE_H
 #define RLOCKD_STORAGE_OBJECTS_LEASE_H
 
@@ -23,7 +23,8 @@ enum {
 
 enum token_origin {
     TOKEN_FRESH,    /* the server made the token in this very request */
-    TOKEN_RECORDED, /* the client made the token, or something is to be kept: a record exists */
+    TOKEN_RECORDED, /* the client made the token, or there is a note or session to keep: a
+                       record exists */
     TOKEN_RETURNED  /* a token that the server made came back */
 };
 
@@ -36,9 +37,9 @@ struct lease {
     char session_id[SESSION_ID_SIZE]; /* empty: none */
     char owner[LOCK_OWNER_SIZE];      /* whose leases share a session's lock; or empty */
     char note[LOCK_NOTE_SIZE];
-    char attempt[ATTEMPT_ID_SIZE]; /* what tells this request's grant from another's */
+    char attempt[ATTEMPT_ID_SIZE]; /* tells this request's grant from that of another request */
     enum token_origin token;
-    bool unrepeatable; /* nobody has its token, so nobody can ask a second time */
+    bool unrepeatable; /* no client has the token, so there is no second request */
     bool watchdog;     /* renewed while its session lives */
     int64_t ttl_ms;
     int64_t permits; /* of a semaphore */

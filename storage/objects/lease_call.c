@@ -1,4 +1,4 @@
-/* Scripts about one lease: what is sent, and what the reply means for the lease's session. */
+/* Sends scripts about one lease, and reports their results to the lease's session. */
 #include "storage/objects/lease_call.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ struct lease_call {
     struct attempt attempt; /* of `tried` */
 };
 
-/* --- what a result means for a request that waits ----------------------------------------- */
+/* --- results for a request that waits ----------------------------------------------------- */
 
 static enum attempt_outcome attempt_outcome_of(const struct lease_result *result)
 {
@@ -48,7 +48,7 @@ static enum attempt_outcome attempt_outcome_of(const struct lease_result *result
     return ATTEMPT_REFUSED;
 }
 
-/* For how long the grant of a permit leaves no other; 0: there may be others. */
+/* Ms for which no other permit is free after the grant of one; 0: there may be others. */
 static int64_t none_left_ms_of(const struct lease_result *result)
 {
     if (result->outcome != LEASE_GRANTED || result->available > 0)
@@ -126,7 +126,7 @@ static void check_session(struct lease_call *call, const struct lease_reading *r
     session_settle(call->store, record->session_id, &call->lease, &report, on_settled, check);
 }
 
-/* Whether nobody has asked the session of a lease that holds. */
+/* Whether the lease holds and its session was not asked before the grant. */
 static bool needs_check(const struct lease_call *call, const struct lease_reading *reading)
 {
     bool is_by_token = call->is_renewal ||

@@ -16,7 +16,7 @@ struct lease_reading {
     struct lease_hold holds[LOCKS_MAX];
 };
 
-/* Sends what was filled. A lease that was lost is reported to its session. */
+/* Sends the call. A lost lease is reported to its session. */
 void lease_call_send(struct lock_store *store, struct store_call *call,
                      const struct lease *lease, lease_done *done, void *arg);
 /* The same for a renewal, whose ARGV, those of renew.lua, are filled in here. A lease with a

@@ -34,7 +34,7 @@ bool lease_needs_preparation(const struct lease *lease);
  * or will not be once Redis answers again. */
 void lease_prepare(struct lock_store *store, const struct lease *lease, int64_t wait_ms,
                    lease_prepare_done *done, void *arg);
-/* A prepared attempt has come to nothing. */
+/* A prepared attempt has ended without a grant. */
 void lease_unprepare(struct lock_store *store, const struct lease *lease);
 
 #endif

@@ -47,7 +47,7 @@ void lease_record_line(const char **text, const char *end, char *out, size_t out
     size_t len = (size_t)((newline ? newline : end) - *text);
 
     if (len >= out_size)
-        len = 0; /* not ours */
+        len = 0; /* not a record of rlockd */
     memcpy(out, *text, len);
     out[len] = '\0';
     *text = newline ? newline + 1 : end;
@@ -58,7 +58,7 @@ void lease_record_parse(struct lease_record *record, const char *text, size_t le
     char attempt[ATTEMPT_ID_SIZE], since[24], ttl[24], token[24], watchdog[4];
     const char *end = text + len;
 
-    if (len == 0) { /* a new lease: there is nothing to read yet */
+    if (len == 0) { /* a new lease: it has no record to read */
         memset(record, 0, sizeof(*record));
         return;
     }

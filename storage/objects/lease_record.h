@@ -28,7 +28,7 @@ struct lease_record_text {
     char text[LEASE_RECORD_SIZE];
 };
 
-/* The record of a lease that has just been granted, but for what only Redis knows. */
+/* The record of a lease that is being granted, without the values that only Redis knows. */
 void lease_record_write(struct lease_record_text *record, const struct lease *lease,
                         const char *session_name);
 

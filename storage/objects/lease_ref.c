@@ -8,7 +8,8 @@
 
 enum { ID_LEN = LEASE_ID_SIZE - 1 };
 
-/* How many locks a ref is of. 0: the text is no ref of ours, and would make no keys. */
+/* The number of locks of a ref. 0: the text is no ref of rlockd, so no key may be made of
+ * it. */
 static size_t count_locks(const char *text, size_t len)
 {
     size_t count = 0, name_len = 1; /* no name ends at the first newline */

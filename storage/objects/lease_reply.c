@@ -19,7 +19,7 @@ static const struct reply_word reply_words[] = {
     {"too-many", LEASE_TOO_MANY, METRIC_COUNT},
     {"many-reads", LEASE_MANY_READS, METRIC_COUNT},
     {"unknown", LEASE_ENDED, METRIC_COUNT},
-    {"waiting", LEASE_BUSY, METRIC_COUNT}, /* of lease_claim.lua, as the next ones */
+    {"waiting", LEASE_BUSY, METRIC_COUNT}, /* this and the next words are of lease_claim.lua */
     {"gone", LEASE_ENDED, METRIC_COUNT},
     {"lost", LEASE_ENDED, METRIC_COUNT},
 };
@@ -97,8 +97,8 @@ static void read_hold(const struct reader *reader)
     }
 }
 
-/* Of a Java client, or a lease without a record: what is in the way of a reader or a writer
- * reads or writes. */
+/* The holder is a Java client, or a lease without a record: a holder that blocks a reader or a
+ * writer reads or writes itself. */
 static void read_kind(struct lock_holder *holder, enum object_kind wanted)
 {
     bool is_writer = lock_holder_len(holder->field) < strlen(holder->field);
@@ -223,7 +223,7 @@ void lease_reading_read(struct lease_reading *reading, const struct lock_store *
         return;
     const struct reply_word *row = reply_word_find(
         reply_words, sizeof(reply_words) / sizeof(reply_words[0]), result->reply);
-    if (row == NULL) { /* not one of our scripts' replies: something else sits there */
+    if (row == NULL) { /* no reply of this script: the key has another type */
         out->failure = CALL_UNKNOWN;
         return;
     }

@@ -13,7 +13,7 @@
 enum lease_outcome {
     LEASE_GRANTED,
     LEASE_HELD, /* by this lease already, or still */
-    LEASE_BUSY, /* somebody else holds the object; of a lease that was looked at: it waits */
+    LEASE_BUSY, /* another holder has the object; the result of a look: the lease waits */
     LEASE_RELEASED,
     LEASE_ENDED,         /* the lease is spent: `reason` */
     LEASE_SESSION_ENDED, /* `reason` */
@@ -38,12 +38,13 @@ struct lease_hold {
 struct lease_result {
     enum lease_outcome outcome;
     enum call_outcome failure;
-    int64_t remaining_ms;  /* counted from before Redis was asked; negative: unknown */
-    int64_t ttl_ms;        /* 0: not known */
-    int64_t holds_left;    /* after a release */
-    int64_t available;     /* permits of the semaphore that are free */
-    int64_t next_end_ms;   /* until one expires, after a grant of the last one; 0: not known */
-    size_t hold_count;     /* how many locks are held: as many as the lease has names */
+    int64_t remaining_ms; /* counted from before Redis was asked; negative: unknown */
+    int64_t ttl_ms;       /* 0: not known */
+    int64_t holds_left;   /* after a release */
+    int64_t available;    /* permits of the semaphore that are free */
+    int64_t next_end_ms;  /* ms until a permit expires, after the grant of the last free permit;
+                             0: not known */
+    size_t hold_count;    /* how many locks are held: as many as the lease has names */
     size_t blocking_index; /* from 1 on: which lock of a set this is about; 0: not known */
     const struct lease_hold *holds;
     const struct lease_record *record; /* NULL: of a new grant, which is as it was asked for */

@@ -5,9 +5,9 @@
 
 #include "storage/objects/lock_store_internal.h"
 
-/* Scripts under way for all sessions of a worker that are being visited, each with its part of
- * them: enough to fill a round trip, and no more than a millisecond or so of Redis' thread that
- * the scripts of others wait for. A session has one under way in any case. */
+/* Scripts under way for all visited sessions of a worker together: enough to fill a round trip,
+ * and not more than about a millisecond of Redis' thread, for which other scripts wait. Each
+ * session has at least one script under way. */
 enum { UNDER_WAY_MAX = 32 };
 
 struct visit {

@@ -18,8 +18,9 @@ typedef void lease_visited(void *arg, size_t i, const struct redis_result *resul
 /* Every home has replied. */
 typedef void lease_visits_done(void *arg);
 
-/* `refs` must stay until `done`, which comes once and never before this returns. A text that is
- * no ref is left out. False: there is nothing to visit, and `done` does not come. */
+/* `refs` must stay valid until `done`, which is called once and never before this returns. A
+ * text that is no ref is left out. False: there is no lease to visit, and `done` is not
+ * called. */
 bool lease_visits_start(struct lock_store *store, const struct lease_errand *errand,
                         const struct lease_ref *refs, size_t count, lease_visited *visited,
                         lease_visits_done *done, void *arg) __attribute__((warn_unused_result));

@@ -46,7 +46,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     }
     const struct reply_word *row = reply_word_find(
         reply_words, sizeof(reply_words) / sizeof(reply_words[0]), result->reply);
-    if (row == NULL) { /* not one of our script's replies: something else sits there */
+    if (row == NULL) { /* no reply of this script: the key has another type */
         finish(force, FORCE_FAILED, CALL_UNKNOWN);
         return;
     }

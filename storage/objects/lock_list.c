@@ -19,9 +19,10 @@ enum {
     PATTERN_SIZE = 2 * KEY_NAME_MAX + 2
 };
 
-/* A page under way: rounds of SCAN, each followed by a look at what it found. The cursor that
- * clients get is the node that is scanned, the cursor that a round began with, and how many of
- * its keys are done with, so that a page ends anywhere in a round and loses nothing. */
+/* A page under way: rounds of SCAN, each followed by a look at the keys that it found. The
+ * cursor for clients has the scanned node, the cursor at the beginning of the round, and the
+ * number of its keys that are dealt with: so a page may end in the middle of a round and misses
+ * no key. */
 struct page {
     struct lock_store *store;
     lock_list_done *done;
@@ -55,7 +56,8 @@ static void finish(struct page *page, bool is_last)
     free(page);
 }
 
-/* The next round of SCAN, on the next node when this one is done. False: that was the last. */
+/* Begins the next round of SCAN, on the next node after the last round of a node. False: there
+ * is no further round. */
 static bool begin_next_round(struct page *page)
 {
     if (page->next_cursor == 0) {
@@ -142,7 +144,7 @@ static void on_scanned(void *arg, const struct redis_result *result)
     }
     page->next_cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
     size_t i = page->skip;
-    /* As many as there is room for, as if every one were a lock. */
+    /* The number of keys to look at: as many as fit into the page if every key is a lock. */
     for (; i < value_count(keys) && page->looks_pending < LOOKS_MAX &&
            page->count + page->looks_pending < page->limit;
          i++) {
@@ -221,7 +223,7 @@ static int find_start(struct page *page, const char *cursor)
     return page->node != NULL ? 0 : -1;
 }
 
-/* A shorter page when memory is short: the client asks for the next one as ever. */
+/* When memory is short the page is shorter; the client continues with its cursor. */
 static struct page *page_new(size_t limit)
 {
     struct page *page;

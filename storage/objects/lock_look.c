@@ -1,4 +1,4 @@
-/* What a lock looks like: its holders, its waiters, and one lease. */
+/* Looks at a lock: its holders, its waiters, and one lease. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The names that one lease is about: of one object, or of all locks of a set, sorted. One copy
- * is shared by all that need it, and counted. */
+/* The names of the objects of a lease: of one object, or of all locks of a set, sorted. One
+ * copy is shared by reference counts. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LOCK_NAMES_H
 #define RLOCKD_STORAGE_OBJECTS_LOCK_NAMES_H
 
@@ -15,9 +15,9 @@ struct lock_names {
 /* Copies the names, 1 to LOCKS_MAX. The caller owns one reference. */
 struct lock_names *lock_names_new(const char *const *names, size_t count);
 struct lock_names *lock_names_of_one(const char *name);
-/* Of a text with a newline before each name (lib/record.lua's names_of()), each of which begins
- * with a key prefix of `prefix_len` bytes. NULL: it has none, too many, or one that is too
- * long. */
+/* Reads a text with a newline before each name (lib/record.lua's names_of()); each name begins
+ * with a key prefix of `prefix_len` bytes. NULL: the text has no name, too many names, or a
+ * name that is too long. */
 struct lock_names *lock_names_parse(const char *text, size_t prefix_len);
 /* One more reference; NULL stays NULL. */
 struct lock_names *lock_names_ref(struct lock_names *names);

@@ -1,4 +1,4 @@
-/* The life of a lock store, and what tells its requests apart. */
+/* The life of a lock store, and the ids of its attempts. */
 #include "storage/objects/lock_store.h"
 
 #include <assert.h>

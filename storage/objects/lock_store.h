@@ -1,8 +1,8 @@
-/* The lock store: what all requests to Redis share, and what concerns a lock as such: get,
- * list, force. Leases: leases.h; waiting: storage/wait/acquire.h.
+/* The lock store: shared by all calls of Redis; and the operations on a lock as such: get,
+ * list, force-unlock. Leases: leases.h; waiting: storage/wait/acquire.h.
  *
- * Every asynchronous call here takes a callback that comes exactly once, never before the call
- * returns. What has to outlive the call is copied. */
+ * Every asynchronous function takes a callback, which is called exactly once and never before
+ * the function returns. Arguments that are needed longer are copied. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LOCK_STORE_H
 #define RLOCKD_STORAGE_OBJECTS_LOCK_STORE_H
 
@@ -18,7 +18,7 @@
 
 enum {
     LOCK_WAITERS_SHOWN = 100,
-    LOCK_HOLDERS_SHOWN = 100 /* more than one only of readers */
+    LOCK_HOLDERS_SHOWN = 100 /* more than one only with readers */
 };
 
 struct lock_store_options {
@@ -47,7 +47,7 @@ enum names_fitness {
     NAMES_ARE_IN_SEVERAL_SLOTS   /* in a cluster: of a set */
 };
 
-/* Whether one script can be about these objects where their keys are. */
+/* Whether the keys of all these objects are in one slot, so that one script can serve them. */
 enum names_fitness lock_store_check_names(const struct lock_store *store,
                                           const char *const *names, size_t count);
 
@@ -61,7 +61,7 @@ void lock_store_redis_is_up(struct lock_store *store);
 enum force_outcome {
     FORCE_UNLOCKED,
     FORCE_FREE,
-    FORCE_STALE, /* another grant than the one that was named, or none */
+    FORCE_STALE, /* the named grant is not the current one */
     FORCE_WRONG_KIND,
     FORCE_FAILED /* `failure` */
 };
@@ -73,11 +73,12 @@ struct force_result {
 
 typedef void lock_force_done(void *arg, const struct force_result *result);
 
-/* `only`: a fencing token as text, "*" for any grant, "" for whatever there is. */
+/* `only`: a fencing token as text; "*" for any grant; "" for any holder, also one without a
+ * grant. */
 void lock_force(struct lock_store *store, const char *name, const char *only,
                 lock_force_done *done, void *arg);
 
-/* What PTTL says: ms for which the lock is held; or one of these. */
+/* The reply of PTTL: ms for which the lock is held; or one of these. */
 enum { LOCK_TTL_NONE = -1, LOCK_TTL_FREE = -2, LOCK_TTL_UNKNOWN = -3 };
 
 typedef void lock_ttl_done(void *arg, int64_t ttl_ms);
@@ -130,7 +131,7 @@ struct lock_query {
     size_t holders_max;        /* how many to name, 1 to LOCK_HOLDERS_SHOWN */
 };
 
-/* The view and what it points to are gone when `done` returns. */
+/* The view and the memory that it points to are valid until `done` returns. */
 void lock_get(struct lock_store *store, const char *name, const struct lock_query *query,
               lock_get_done *done, void *arg);
 

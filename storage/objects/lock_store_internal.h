@@ -48,7 +48,7 @@ int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
 
 /* withdraw.c */
 void withdrawals_release(struct lock_store *store);
-/* Sends again what Redis has not confirmed. */
+/* Sends unconfirmed withdrawals again. */
 void withdrawals_retry(void *store);
 
 /* quarantine.c */

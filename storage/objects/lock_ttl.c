@@ -1,4 +1,4 @@
-/* How long a lock is held: one command, where a script would tell more than is asked. */
+/* How long a lock is held: one command instead of a script. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Scripts that look at much, and take Redis up to a millisecond each: a worker has a few of
- * them under way, and the others wait for their turn. So the scripts that acquire, renew and
- * release wait for few of them, however many clients look. */
+/* Turns for scripts that read many keys, and take Redis up to a millisecond each: a worker has
+ * a few of these scripts under way, and further ones wait for their turn. So the scripts that
+ * acquire, renew and release wait for few of them, however many clients look. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LOOK_TURNS_H
 #define RLOCKD_STORAGE_OBJECTS_LOOK_TURNS_H
 

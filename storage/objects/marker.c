@@ -138,7 +138,7 @@ static void on_refreshed(void *arg, const struct redis_result *result)
     int64_t kept_ms = value_integer(value_at(result->reply, 1));
     int64_t now_ms = value_integer(value_at(result->reply, 2));
     if (!is_time(since_ms) || !is_time(kept_ms) || !is_time(now_ms))
-        return; /* not what the script says */
+        return; /* no reply of marker.lua */
     struct process *process = process_make(marker, mark->asked_run_id);
     if (since_ms != process->since_ms) {
         if (mark->seen_ms != 0 && kept_ms < mark->seen_ms)

@@ -1,6 +1,6 @@
-/* Markers: a key at each Redis that keeps a part of the keys, or all of them. Each worker
- * refreshes the markers all the time, and learns by a marker that its Redis came back without
- * what it had, and how long grants are to be held back for that. */
+/* Markers: a key at each Redis that has keys of locks. Each worker refreshes the markers every
+ * second. By a marker a worker notices that its Redis came back without its data, and learns
+ * how long the quarantine lasts. */
 #ifndef RLOCKD_STORAGE_OBJECTS_MARKER_H
 #define RLOCKD_STORAGE_OBJECTS_MARKER_H
 

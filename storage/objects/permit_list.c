@@ -35,7 +35,7 @@ static void read_permit(const struct get_call *call, const struct redis_result *
     permit->remaining_ms = lock_ms_left(call->store, remaining_ms, result->sent_ns);
     const char *text = value_text(value_at(list, at + 2), &len);
     if (len == 0 || strlen(permit->permit_id) != PERMIT_ID_SIZE - 1)
-        return; /* nobody of ours */
+        return; /* no permit of rlockd */
     lease_record_parse(&record, text, len);
     dash(permit->permit_id, permit->lease_id);
     memcpy(permit->session_id, record.session_id, sizeof(permit->session_id));

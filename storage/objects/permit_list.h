@@ -7,9 +7,9 @@
 
 enum { PERMIT_ID_SIZE = 33, PERMITS_SHOWN = 100 };
 
-/* A permit that somebody holds. */
+/* A held permit. */
 struct permit_view {
-    char lease_id[LEASE_ID_SIZE];     /* empty: not one of ours */
+    char lease_id[LEASE_ID_SIZE];     /* empty: not a lease of rlockd */
     char permit_id[PERMIT_ID_SIZE];   /* as Redisson shows it */
     char session_id[SESSION_ID_SIZE]; /* empty: none */
     int64_t remaining_ms;             /* negative: for ever */

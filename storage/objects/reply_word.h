@@ -1,4 +1,4 @@
-/* The word that a script's reply begins with, and what the word says. */
+/* The word with which a script's reply begins, and its meaning. */
 #ifndef RLOCKD_STORAGE_OBJECTS_REPLY_WORD_H
 #define RLOCKD_STORAGE_OBJECTS_REPLY_WORD_H
 
@@ -13,7 +13,7 @@ struct reply_word {
     enum metric metric; /* that counts such replies; METRIC_COUNT: none */
 };
 
-/* NULL: it is not one of these words. */
+/* NULL: the word is not in the table. */
 const struct reply_word *reply_word_find(const struct reply_word *words, size_t count,
                                          const struct redis_value *reply);
 

@@ -89,7 +89,8 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
     if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1) {
         call->worked_off[i] = WORKED_OFF_HELD;
     } else if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE) {
-        /* Or another type of key in place of the lease's record: nothing is left to end. */
+        /* Also when another type of key is in place of the lease's record: then there is no
+         * lease to end. */
         call->worked_off[i] = WORKED_OFF_NOT_HELD;
     } else {
         call->has_failed = true;

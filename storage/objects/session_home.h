@@ -13,8 +13,8 @@
 
 #include "storage/objects/lock_store.h"
 
-/* A keep-alive reads all notes of its session in one script, and names each lease in its
- * answer: below a millisecond of Redis' thread, and below half a megabyte. */
+/* The limit of leases: a keep-alive reads all notes of its session in one script, in less than
+ * a millisecond of Redis' thread, and its answer with all leases is below half a megabyte. */
 enum { SESSION_LEASES_MAX = 1000 };
 
 enum session_bind_outcome {
@@ -39,9 +39,9 @@ typedef void session_bind_done(void *arg, const struct session_binding *binding)
 void session_bind(struct lock_store *store, const struct lease *lease, session_bind_done *done,
                   void *arg);
 
-/* Forgets an attempt of a lease; NULL: the lease is over, with all its attempts. Reads of the
- * lease: kind, names, id. Sent again until Redis has confirmed it, or until nothing of the
- * session is left. */
+/* Forgets an attempt of a lease; NULL: the lease has ended, with all its attempts. Reads of the
+ * lease: kind, names, id. The script is sent again until Redis has confirmed it, or until the
+ * session is gone. */
 void session_unbind(struct lock_store *store, const char *session_id, const struct lease *lease,
                     const char *attempt);
 
@@ -49,7 +49,7 @@ enum session_verdict {
     SESSION_LEASE_RENEWED, /* and the watchdog renews it again */
     SESSION_LEASE_LATER,   /* ends by itself after `ms`, or waits so long */
     SESSION_LEASE_GONE,    /* neither holds nor waits, and never held for all the lock knows */
-    SESSION_LEASE_LOST     /* held and is over: `reason` and `kind` are told to the client */
+    SESSION_LEASE_LOST     /* a lost lease: the next keep-alive tells its `reason` and `kind` */
 };
 
 struct session_report {
@@ -62,8 +62,8 @@ struct session_report {
 /* What the session says to a report: SESSION_BOUND while it is open. */
 typedef void session_settle_done(void *arg, const struct session_binding *binding);
 
-/* Writes down what a lock's home said of a lease. Reads of the lease: kind, names, id. `done`
- * may be NULL, else as in session_bind(). */
+/* Writes the verdict of a lock's home on a lease into the session's home. Reads of the lease:
+ * kind, names, id. `done` may be NULL, else as in session_bind(). */
 void session_settle(struct lock_store *store, const char *session_id, const struct lease *lease,
                     const struct session_report *report, session_settle_done *done, void *arg);
 

@@ -23,8 +23,8 @@ void session_index_key(struct store_call *call, size_t partition);
 /* The name of a partition: the digit that its sessions' ids begin with. */
 struct key_base session_index_base(size_t partition);
 
-/* The outcome of a reply whose first value is a word, or of a call that came to nothing; with
- * the reason of SESSION_ENDED. */
+/* The outcome of a reply whose first value is a word, or of a failed call; with the reason of
+ * SESSION_ENDED. */
 void session_read_outcome(struct session_view *view, const struct redis_result *result);
 
 /* Instead of a claim: only where the index has lost the session. */
@@ -35,7 +35,8 @@ void session_read_outcome(struct session_view *view, const struct redis_result *
 void session_index_set(struct lock_store *store, const char *session_id, int64_t in_ms,
                        const char *claim, redis_done *done, void *arg);
 
-/* Whether a lease that ended for this reason was taken from its client, who has to be told. */
+/* Whether a lease that ended for this reason is a lost lease, so that a keep-alive has to name
+ * it. */
 bool session_reason_is_loss(const char *reason);
 
 /* session_unbind.c: session_unbind() of a lease that is over. */
@@ -45,14 +46,14 @@ void session_unbind_ref(struct lock_store *store, const char *session_id,
 /* --- session_settle.c --------------------------------------------------------------------- */
 
 struct session_verdict_text {
-    char text[48]; /* as session_settle.lua takes it; empty: nothing is to be said */
+    char text[48]; /* a verdict for session_settle.lua; empty: none */
 };
 
 void session_verdict_later(struct session_verdict_text *verdict, int64_t ms);
 void session_verdict_lost(struct session_verdict_text *verdict, const char *reason,
                           const char *kind);
-/* A word of a script that is handed to another script or told to a client: lower case and
- * dashes; anything else makes it `instead`. */
+/* A word of a script that is passed to another script or to a client: lower case and dashes;
+ * any other text becomes `instead`. */
 void session_copy_word(const struct redis_value *value, char *out, size_t out_size,
                        const char *instead);
 

@@ -1,5 +1,5 @@
-/* Listing open sessions: the partitions of the index one after the other, a few members of it
- * at a time, and the home of each session that is found. */
+/* Lists open sessions: reads the partitions of the index one after the other, a few members at
+ * a time, and asks the home of each session. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "storage/objects/session_internal.h"
 
 enum {
-    SCAN_COUNT = 100, /* members that Redis visits in one go */
+    SCAN_COUNT = 100, /* members that Redis visits in one script */
     SCANS_MAX = 64    /* a page is bounded work: it may hold few sessions or none */
 };
 

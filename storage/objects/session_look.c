@@ -27,7 +27,7 @@ struct look_call {
     void *arg;
     char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
     bool is_keep_alive, says_held, has_failed;
-    size_t held_count; /* what the client says it holds */
+    size_t held_count; /* the lease ids in `held` of the request */
     char (*held)[LEASE_ID_SIZE];
     struct session_view view;
     int64_t now_ms;       /* by Redis' clock */
@@ -38,9 +38,9 @@ struct look_call {
     int64_t *noted_ms;
     struct found_lease *found;
     struct session_verdict_text *verdicts;
-    size_t lost_count; /* losses that were found before and not told */
+    size_t lost_count; /* losses that were found before, not yet named by a delivered answer */
     struct lease_ref *lost;
-    struct session_loss_view *losses; /* those, and what is found now */
+    struct session_loss_view *losses; /* these losses, and the losses that this look finds */
 };
 
 /* --- the answer --------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static bool has_ref(const struct lease_ref *refs, size_t count, const char *leas
     return false;
 }
 
-/* Whether a note is of this lease, and the lock's home has heard of the lease. */
+/* Whether the session has a note of this lease, and the lock's home knows the lease. */
 static bool has_lease(const struct look_call *call, const char *lease_id)
 {
     for (size_t i = 0; i < call->count; i++)
@@ -90,7 +90,7 @@ static bool has_lease(const struct look_call *call, const char *lease_id)
     return false;
 }
 
-/* Moves what the client holds and the session does not know to the front of `held`. */
+/* Moves the ids of which the session has no lease to the front of `held`. */
 static void find_unknown(struct look_call *call)
 {
     for (size_t i = 0; i < call->held_count; i++) {

@@ -1,4 +1,4 @@
-/* Writing into a session's home what the locks' homes said of its leases. */
+/* Writes the verdicts of the locks' homes on leases into the home of their session. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ bool session_reason_is_loss(const char *reason)
     return strcmp(reason, "expired") == 0 || strcmp(reason, "forced") == 0;
 }
 
-/* A batch of verdicts that are to be said. */
+/* A batch of verdicts to write. */
 struct batch {
     size_t count;
     size_t at[SESSION_BATCH]; /* of each in the settlement */

@@ -1,4 +1,5 @@
-/* Opening a session, telling its losses, and what the files about sessions share. */
+/* Opens sessions, forgets losses that were told, and has the functions that the files about
+ * sessions share. */
 #include "storage/objects/session_store.h"
 
 #include <assert.h>
@@ -157,7 +158,7 @@ void session_open(struct lock_store *store, const char *session_id, bool made, i
     call_send(call, on_opened, open);
 }
 
-/* --- losses that were told ---------------------------------------------------------------- */
+/* --- losses that an answer has named ------------------------------------------------------ */
 
 void session_told(struct lock_store *store, const char *session_id, char *const *refs,
                   size_t count)

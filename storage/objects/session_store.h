@@ -17,7 +17,7 @@ enum session_outcome {
     SESSION_OPEN,
     SESSION_RELEASED, /* ended by its client, with all its leases */
     SESSION_ENDED,    /* `reason` */
-    SESSION_REUSED,   /* the token was used to open another session than this one */
+    SESSION_REUSED,   /* the token has opened a session with another ttl_ms or name */
     SESSION_WAIT_TOO_LONG,
     SESSION_FAILED /* `failure` */
 };
@@ -49,7 +49,7 @@ struct session_view {
     int64_t released; /* leases that its end released */
     size_t lease_count, loss_count;
     const struct session_lease_view *leases;
-    const struct session_loss_view *losses; /* not told yet */
+    const struct session_loss_view *losses; /* that no delivered answer has named */
     /* Leases that the keep-alive named as held and the session has not, nor has lost: Redis
      * lost them, or they were released a moment ago. */
     size_t unknown_count;
@@ -73,9 +73,9 @@ struct session_keep_alive {
 
 enum { SESSION_HELD_MAX = 400 }; /* as many lease ids as a body has room for */
 
-/* `keep_alive`: NULL only looks. Asks the home of each of the session's leases: what a
- * keep-alive lists as held is not taken back any more, and losses that are found are kept until
- * they are told. */
+/* `keep_alive`: NULL for a look. Asks the home of each lease of the session. A lease that a
+ * keep-alive lists as held is not withdrawn any more; the losses that it finds are kept until
+ * an answer with them was delivered. */
 void session_look(struct lock_store *store, const char *session_id,
                   const struct session_keep_alive *keep_alive, session_done *done, void *arg);
 /* These losses have reached the client. */

@@ -12,12 +12,12 @@
 #include "storage/objects/set_names.h"
 
 enum {
-    /* Batches of leases in one visit, more than a session may have: then other sessions come
-     * first. */
+    /* The largest number of batches in one visit, more than a session's leases need: after them
+     * other sessions come first. */
     BATCHES_MAX = 20,
     /* Until a lease is looked at again whose home could not be asked. */
     RETRY_MS = 1000,
-    LATE_MAX_MS = 86400000 /* a renewal that is later says nothing of the watchdog */
+    LATE_MAX_MS = 86400000 /* a later renewal is no measure of the watchdog */
 };
 
 struct visit_call {
@@ -189,7 +189,7 @@ static void on_ended(void *arg, const struct session_view *view)
         metrics_add(call->store->options.metrics, METRIC_SESSIONS_EXPIRED, 1);
     if (view->outcome == SESSION_OPEN) /* a keep-alive came first */
         finish_with(call, 0);
-    else if (view->outcome == SESSION_ENDED) /* nothing is left of it */
+    else if (view->outcome == SESSION_ENDED) /* the session is gone */
         finish_with(call, -1);
     else
         finish(call);
@@ -203,7 +203,7 @@ static void on_due(void *arg, const struct redis_result *result)
     const struct redis_value *due = value_at(result->reply, 2);
 
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
-        finish_with(call, -1); /* something else is in the session's place */
+        finish_with(call, -1); /* another type of key is in the session's place */
     else if (result->outcome != REDIS_DONE)
         finish(call);
     else if (strcmp(word, "unknown") == 0)

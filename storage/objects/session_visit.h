@@ -1,5 +1,5 @@
-/* One visit of the watchdog to one session: what is due is renewed or found lost, lease by
- * lease, and a session whose time is over is ended. */
+/* One visit of the watchdog to one session: each lease that is due is renewed or found lost,
+ * and a session whose time is over is ended. */
 #ifndef RLOCKD_STORAGE_OBJECTS_SESSION_VISIT_H
 #define RLOCKD_STORAGE_OBJECTS_SESSION_VISIT_H
 

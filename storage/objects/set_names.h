@@ -35,8 +35,8 @@ void set_names_keep(struct lock_store *store, const struct lease *lease, int64_t
 void set_names_extend(struct lock_store *store, const struct lease_ref *ref, int64_t keep_ms);
 /* The lease has ended: its names are kept for the retry window from now on. */
 void set_names_end(struct lock_store *store, const char *lease_id);
-/* SET_NAMES_KEPT with the names, or SET_NAMES_UNKNOWN. `spend`: names that are unknown stay so:
- * a later request with the token acquires nothing. */
+/* The result is SET_NAMES_KEPT with the names, or SET_NAMES_UNKNOWN. `spend`: the token of
+ * unknown names is spent: a later request with the token acquires nothing. */
 void set_names_find(struct lock_store *store, const char *lease_id, bool spend,
                     set_names_done *done, void *arg);
 

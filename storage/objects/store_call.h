@@ -30,16 +30,16 @@ struct key_base call_base(const char *text);
 /* `id`: see key_write(). */
 void call_key(struct store_call *call, size_t at, enum key_kind kind, struct key_base of,
               const char *id);
-/* A key that is one and the same for all. */
+/* A key with a constant name. */
 void call_fixed_key(struct store_call *call, size_t at, const char *key);
 /* The texts must stay until the call is sent. */
 void call_text(struct store_call *call, size_t at, const char *text, size_t len);
 void call_string(struct store_call *call, size_t at, const char *text);
 void call_number(struct store_call *call, size_t at, int64_t number);
-/* Sets "1", or nothing. */
+/* Sets "1" for true, an empty text for false. */
 void call_flag(struct store_call *call, size_t at, bool flag);
-/* The one door through which the stores ask Redis for a script. `done` comes exactly once, and
- * never before this returns. */
+/* Every script of the stores is sent by this function. `done` is called exactly once, and never
+ * before this returns. */
 void call_send(struct store_call *call, redis_done *done, void *arg);
 
 /* Ends the filling of a call, for look_turns.c: its KEYS and ARGV stay until the next

@@ -31,7 +31,7 @@ struct partition {
     struct watchdog *watchdog;
     bool is_asked;   /* index_claim.lua is under way */
     bool has_more;   /* it may have sessions that are to be visited */
-    int64_t next_ns; /* when it may have the next one */
+    int64_t next_ns; /* when the next visit may be due */
 };
 
 struct watchdog {
@@ -106,7 +106,7 @@ static void claim_some(struct watchdog *watchdog, size_t number)
     call_send(call, on_claimed, partition);
 }
 
-/* As many partitions as there is room for what they may have. */
+/* As many partitions as there is room for their sessions. */
 static void claim_sessions(struct watchdog *watchdog)
 {
     for (size_t i = 0; i < SESSION_PARTITIONS; i++) {

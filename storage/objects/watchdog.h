@@ -1,7 +1,7 @@
-/* The watchdog: renews the leases of live sessions and ends sessions whose time is over. When a
- * session is to be visited stands in the index, and what is due in the session's home; a visit
- * is claimed for a while, so any front end may make it, a front end that dies leaves it to
- * another, and each step may be repeated without harm. */
+/* The watchdog: renews the leases of live sessions and ends sessions whose time is over. The
+ * index has the time of each session's next visit, the session's home the leases that are due.
+ * A front end claims a visit for a while: so any front end may make it, and when a front end
+ * dies another one makes the visit later. Each step may be repeated without harm. */
 #ifndef RLOCKD_STORAGE_OBJECTS_WATCHDOG_H
 #define RLOCKD_STORAGE_OBJECTS_WATCHDOG_H
 

@@ -24,7 +24,7 @@ struct withdrawal {
     struct withdrawal *prev, *next;
     struct lock_store *store;
     struct lease lease; /* its names are referred to */
-    int64_t expires_ns; /* by then there is nothing left to take back */
+    int64_t expires_ns; /* by then the lease has expired */
     enum withdraw_place place;
     bool in_flight;
 };
@@ -57,7 +57,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     }
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE) {
         lease_unprepare(store, &withdrawal->lease);
-        forget(withdrawal); /* the name is something else by now */
+        forget(withdrawal); /* the name is in use as another kind of object by now */
         return;
     }
     if (!timer_is_armed(&store->retry_withdrawals))

@@ -13,9 +13,9 @@ enum withdraw_place {
     KEEP_PLACE      /* it stays for a while, for the next request with the same token */
 };
 
-/* Takes back whatever this lease's attempt did, now or as soon as Redis answers again; gives up
- * when the lease must have expired by itself. Then forgets the attempt in the lease's session,
- * unless the lease holds for its client by a later request. The lease is copied. */
+/* Withdraws the grant or the place of this lease's attempt, now or as soon as Redis answers
+ * again; gives up when the lease must have expired. Then forgets the attempt in the lease's
+ * session, unless the lease is claimed by a later request. The lease is copied. */
 void lease_withdraw(struct lock_store *store, const struct lease *lease,
                     enum withdraw_place place);
 

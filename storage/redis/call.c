@@ -74,7 +74,8 @@ static bool resend_as_eval(struct redis_call *call, const char *error)
     return false;
 }
 
-/* A reply that says that this Redis is no longer the one to ask. */
+/* Whether the error says that this server cannot serve rlockd any more: it has become a
+ * replica, has lost its master, or wants a login. */
 static bool is_wrong_server(const char *error)
 {
     error = redis_error_cause(error);
@@ -82,8 +83,8 @@ static bool is_wrong_server(const char *error)
            strncmp(error, "NOAUTH", 6) == 0;
 }
 
-/* Its beginning, as printable ASCII: a script's error may hold whatever the script was given.
- */
+/* The beginning of an error, as printable ASCII: the error of a script may repeat its
+ * arguments. */
 static void log_unexpected(const char *error)
 {
     char text[LOGGED_ERROR_SIZE];
@@ -196,8 +197,9 @@ static struct redis_call *call_new(struct redis_link *link, const struct script_
     return call;
 }
 
-/* Redis is to work on the first requests of a turn while this thread reads the next ones: with
- * all of them in one write at the end, each would wait for the other in turns. */
+/* Sends the first commands of a turn while this thread still reads further requests, so that
+ * Redis works meanwhile: with one write at the end of the turn, Redis and the thread would wait
+ * for each other. */
 static void send_when_enough(struct redis_link *link)
 {
     int all_sent;

@@ -10,10 +10,11 @@ enum { REDIS_RUN_ID_SIZE = 48 };
 
 /* The Redis process at the other end of a connection. */
 struct redis_server {
-    char run_id[REDIS_RUN_ID_SIZE]; /* another one: data may be lost. Empty: never connected */
+    char run_id[REDIS_RUN_ID_SIZE]; /* id of the Redis process; another id: data may be lost.
+                                       Empty: never connected */
     int64_t up_since_ns;            /* when the connection became usable last */
-    bool is_cluster;                /* or a part of one: keys of a script share a slot */
-    bool has_shard_channels;        /* knows SSUBSCRIBE: Redis 7 */
+    bool is_cluster; /* a cluster, or a node of one: all keys of a script share a slot */
+    bool has_shard_channels; /* knows SSUBSCRIBE: Redis 7 */
 };
 
 struct redis_result {
@@ -21,7 +22,7 @@ struct redis_result {
     enum redis_refusal refusal;
     const struct redis_value *reply;   /* for REDIS_DONE; gone after the callback */
     int64_t sent_ns;                   /* when it was queued: before Redis could run it */
-    const struct redis_server *server; /* which one was asked; gone after the callback */
+    const struct redis_server *server; /* that was asked; gone after the callback */
 };
 
 typedef void redis_done(void *arg, const struct redis_result *result);

@@ -121,12 +121,12 @@ bool redis_child_reap(struct redis_child *child, int *status)
     if (pid == 0 || (pid < 0 && errno == EINTR))
         return false;
     if (pid < 0)
-        *status = 0; /* ECHILD: somebody has set SIGCHLD to be ignored */
+        *status = 0; /* ECHILD: SIGCHLD is set to be ignored */
     child->pid = 0;
     return true;
 }
 
-/* As printable ASCII, so that it may go into any log; empty if the process logged nothing. */
+/* Its last log line as printable ASCII, so that it may go into any log; empty: none. */
 static void last_log_line(const struct redis_child *child, char out[LOG_LINE_SIZE])
 {
     char tail[LOG_TAIL_SIZE];

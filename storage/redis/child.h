@@ -1,5 +1,5 @@
-/* One redis-server process, from fork to the last line of its log. For embedded.c, which
- * decides when there is to be one. */
+/* One redis-server process, from fork to the last line of its log. embedded.c decides when a
+ * process is started and ended. */
 #ifndef RLOCKD_STORAGE_REDIS_CHILD_H
 #define RLOCKD_STORAGE_REDIS_CHILD_H
 
@@ -18,7 +18,7 @@ struct redis_child {
     char directory[REDIS_CHILD_PATH_SIZE]; /* absolute, like the next two */
     char log_path[REDIS_CHILD_PATH_SIZE];
     char socket_path[REDIS_URL_PATH_SIZE];
-    int lock_fd;     /* inherited by the process; nothing else is */
+    int lock_fd;     /* the only descriptor that the process inherits */
     pid_t pid;       /* 0: there is no process */
     off_t log_start; /* where in the log the process began */
 };
@@ -34,7 +34,7 @@ int redis_child_start(struct redis_child *child) __attribute__((warn_unused_resu
 bool redis_child_reap(struct redis_child *child, int *status)
     __attribute__((warn_unused_result));
 
-/* How it ended, and the last line that it logged, as one line of ASCII. */
+/* Writes how the process ended, and its last log line, as one line of ASCII. */
 void redis_child_describe_end(const struct redis_child *child, int status, char *out,
                               size_t out_size);
 

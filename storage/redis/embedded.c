@@ -30,9 +30,9 @@ enum {
 };
 
 struct redis_embedded {
-    struct redis_child
-        child;       /* its lock_fd is held by the child and by us: whoever lives longer */
-    int own_lock_fd; /* keeps a second rlockd out */
+    struct redis_child child; /* lock_fd is open in the child and in rlockd: the lock lasts as
+                                 long as one of them lives */
+    int own_lock_fd;          /* keeps a second rlockd out */
     char url[REDIS_URL_TEXT_SIZE];
     int64_t started_at_ms;
     int64_t restart_at_ms;
@@ -65,8 +65,9 @@ static int start_child(struct redis_embedded *redis)
 
 /* ---- start */
 
-/* Whoever else may write to the directory may replace what Redis loads and serves. A symbolic
- * link in it may have been left there while somebody else could. */
+/* Another user who may write to the directory could replace the data that Redis loads and
+ * serves. A symbolic link in the directory may be left from a time when another user could
+ * write. */
 static int check_directory(const char *directory, char *error, size_t error_size)
 {
     struct stat info;
@@ -95,7 +96,7 @@ static int check_directory(const char *directory, char *error, size_t error_size
     return fault == NULL ? 0 : -1;
 }
 
-/* Makes the directory and fills in what hangs on it. */
+/* Makes the directory, and fills in the paths in it. */
 static int prepare(struct redis_embedded *redis, const char *data_dir, char *error,
                    size_t error_size)
 {
@@ -156,8 +157,8 @@ static int take_own_lock(struct redis_embedded *redis, char *error, size_t error
     return -1;
 }
 
-/* Waits for the child of an rlockd that was killed: the kernel has told it to end, and it
- * saves. */
+/* Waits for the child of an rlockd that was killed: the kernel has sent it SIGTERM, and the
+ * child saves its data. */
 static int take_child_lock(struct redis_embedded *redis, char *error, size_t error_size)
 {
     const char *directory = redis->child.directory;

@@ -9,10 +9,10 @@
 
 struct redis_embedded;
 
-/* Makes the directory (not its parents), starts the child and returns when it answers: within
- * milliseconds, later when it has much data to load (up to 60 s) or when the child of a killed
- * rlockd is still at its end (up to 10 s). A SIGTERM or SIGINT that is blocked and pending cuts
- * that short. NULL: `error` is one line that says why. */
+/* Makes the directory (not its parents), starts the child and returns when the child answers:
+ * within milliseconds, later when it has much data to load (up to 60 s) or when the child of a
+ * killed rlockd has not ended yet (up to 10 s). A SIGTERM or SIGINT that is blocked and pending
+ * ends the start early. NULL: `error` is one line with the reason. */
 struct redis_embedded *redis_embedded_start(const char *data_dir, char *error,
                                             size_t error_size)
     __attribute__((warn_unused_result));

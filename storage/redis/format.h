@@ -6,13 +6,14 @@
 #include <stddef.h>
 
 enum {
-    /* What surrounds one argument: $, its length, two line ends. */
+    /* The bytes around one argument: $, its length, two line ends. */
     REDIS_ARGUMENT_EXTRA = 26,
     /* The line that says how many arguments follow. */
     REDIS_COUNT_SIZE = 24
 };
 
-/* Each writes at `out`, where there is room, and returns where the next one goes. */
+/* Each function writes at `out`, where the caller has left room, and returns the end of the
+ * text. */
 char *redis_format_count(char *out, size_t argument_count);
 char *redis_format_argument(char *out, const char *text, size_t len);
 

@@ -19,8 +19,8 @@ static struct redis_guard *guard_of(const redisReadTask *task)
     return task->privdata;
 }
 
-/* A NULL object is what hiredis takes for a want of memory: it ends the connection, and every
- * pending callback learns so. */
+/* hiredis takes a NULL object for a lack of memory: it ends the connection, and calls every
+ * pending callback. */
 static void *refuse(struct redis_guard *guard)
 {
     guard->refused = true;

@@ -1,6 +1,6 @@
-/* Looks at replies while hiredis reads them, and ends the connection instead of letting through
- * what hiredis would fail an assertion for: a reply that nobody asked for, a message of pub/sub
- * that has the wrong form, or a form that RESP2 does not have. */
+/* Checks replies while hiredis reads them. Ends the connection at a reply for which hiredis
+ * would fail an assertion: a reply without a command, a message of pub/sub in a wrong form, or
+ * a type that RESP2 does not have. */
 #ifndef RLOCKD_STORAGE_REDIS_GUARD_H
 #define RLOCKD_STORAGE_REDIS_GUARD_H
 
@@ -10,7 +10,7 @@
 struct redis_guard {
     redisReplyObjectFunctions guarded, plain;
     redisAsyncContext *context;
-    bool refused; /* the connection ends for what Redis sent */
+    bool refused; /* the connection ends because of the bytes that Redis sent */
     enum {
         GUARD_OTHER,
         GUARD_SUBSCRIBE,
@@ -27,7 +27,7 @@ struct redis_guard {
 
 /* Guards this context from now on; the guard must outlive it. `awaits` and `arg` are kept. */
 void redis_guard_watch(struct redis_guard *guard, redisAsyncContext *context);
-/* True when what has come and is not a whole reply yet is more than any reply may have. */
+/* True when the bytes of an unfinished reply are more than any reply may have. */
 bool redis_guard_is_flooded(const struct redis_guard *guard);
 
 #endif

@@ -43,9 +43,9 @@ void redis_link_note_detail(struct redis_link *link, const char *reason, const c
 {
     link->is_explained = true;
     if (strcmp(link->reason, reason) == 0)
-        return; /* said already, an attempt ago */
+        return; /* logged already, at the attempt before */
     if (redis_link_has_more_addresses(link))
-        return; /* nothing is wrong yet */
+        return; /* no attempt has failed yet */
     snprintf(link->reason, sizeof(link->reason), "%s", reason);
     char url[REDIS_URL_TEXT_SIZE];
     redis_url_describe(link->options.url, url);
@@ -151,7 +151,7 @@ static void give_up(struct redis_link *link)
     redisAsyncFree(link->context); /* runs the pending callbacks, then on_cleanup() */
 }
 
-/* The end of a turn: everything gathered in it goes out in one write. */
+/* At the end of a turn: sends the commands that the turn has gathered in one write. */
 static void on_turn(void *arg)
 {
     struct redis_link *link = arg;
@@ -159,7 +159,7 @@ static void on_turn(void *arg)
     if (link->context == NULL) {
         if (link->give_up && link->state == LINK_CONNECTING && link->preparation != NULL) {
             link->give_up = false;
-            redis_link_connect(link); /* what it waits for may be another server's */
+            redis_link_connect(link); /* a preparation under way may be for another server */
         }
         return;
     }

@@ -1,6 +1,6 @@
-/* One connection to Redis that keeps itself alive: connects, checks what it is connected to,
- * sends what was gathered once a turn of the loop, gives every command a deadline, sorts what
- * went wrong, and connects again. */
+/* One connection to Redis that keeps itself alive: connects, checks the server, sends the
+ * gathered commands once a turn of the loop, gives every command a deadline, sorts errors, and
+ * connects again. */
 #ifndef RLOCKD_STORAGE_REDIS_LINK_H
 #define RLOCKD_STORAGE_REDIS_LINK_H
 
@@ -51,7 +51,7 @@ struct redis_link *redis_link_new(const struct redis_link_options *options);
 void redis_link_free(struct redis_link *link);
 
 bool redis_link_is_up(const struct redis_link *link);
-/* Why it is not up, as one phrase for operators; never a raw error of Redis. */
+/* Why the connection is not up, as one phrase for operators; never a raw error of Redis. */
 const char *redis_link_down_reason(const struct redis_link *link);
 /* The process that answers, or answered last. */
 const struct redis_server *redis_link_server(const struct redis_link *link);
@@ -64,21 +64,21 @@ const char *redis_link_last_reason(const struct redis_link *link);
 void redis_link_check_writes(struct redis_link *link);
 bool redis_link_refuses_writes(const struct redis_link *link);
 
-/* Whether too few replicas confirmed what was done last. */
+/* Whether too few replicas confirmed the last changes. */
 bool redis_link_lacks_replicas(const struct redis_link *link);
 
-/* Gives the connection up and makes a new one. */
+/* Closes the connection and makes a new one. */
 void redis_link_reconnect(struct redis_link *link, const char *reason);
-/* Gives it up for good. Outside of its callbacks: everything pending ends before it returns,
- * and what the callbacks ask then, too. */
+/* Closes the connection for good. Not from within its callbacks. Before it returns, every
+ * pending call ends, and every call that these callbacks make. */
 void redis_link_stop(struct redis_link *link);
 /* Ends what `find` began. `why_not`: no server was found; the connection is tried again later.
  */
 void redis_link_found(struct redis_link *link, const char *why_not);
-/* A connection that was lost is made anew now, not when its back-off is over. False: the link
- * has a connection, or is making one. */
+/* Makes a lost connection anew now, without waiting for the end of its back-off. False: the
+ * link has a connection, or is making one. */
 bool redis_link_hurry(struct redis_link *link);
-/* A subscriber's connection has shown that it works: the next one that fails is tried again
+/* Notes that a subscriber's connection works: if it fails later, the next attempt comes
  * soon. */
 void redis_link_proven(struct redis_link *link);
 
@@ -96,7 +96,7 @@ enum link_push {
     LINK_PUSH_SUBSCRIBED,
     LINK_PUSH_UNSUBSCRIBED,
     LINK_PUSH_MESSAGE,
-    /* Of the channel of that name in the shard, which is another one for Redis. */
+    /* The same for the shard channel of that name, which for Redis is another channel. */
     LINK_PUSH_SHARD_SUBSCRIBED,
     LINK_PUSH_SHARD_UNSUBSCRIBED, /* also unasked: the slot has moved */
     LINK_PUSH_SHARD_MESSAGE

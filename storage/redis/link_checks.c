@@ -1,5 +1,5 @@
-/* The checks of a new connection: who answers, whether locks may be kept there, and whether the
- * scripts run. */
+/* The checks of a new connection: which server answers, whether it may keep locks, and whether
+ * the scripts run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static void on_probe(void *arg, const struct redis_result *result)
         redis_link_reconnect(link, "Redis did not run the probe script");
 }
 
-/* The next slot's keys; after the last one the connection is up. */
+/* Tries the keys of the next slot; after the last slot the connection is up. */
 static void send_probe(struct redis_link *link)
 {
     const struct redis_probe *probe = link->options.probe;
@@ -126,9 +126,8 @@ static void on_client_id(redisAsyncContext *context, void *raw, void *arg)
     link->new_client_id = value_integer(raw);
 }
 
-/* The commands that the connection before had sent and Redis not yet read would otherwise run
- * some time after this moment: a grant that nobody is told of. Killed, it reads nothing more.
- */
+/* Redis might still read commands that were sent over the connection before, and run them
+ * later: a grant that reaches no client. A killed connection is not read any more. */
 static void kill_previous(struct redis_link *link, const char *run_id)
 {
     if (link->client_id != 0 && strcmp(link->server.run_id, run_id) == 0)
@@ -143,7 +142,7 @@ static void begin_probe(struct redis_link *link)
     send_probe(link);
 }
 
-/* A server of a cluster serves like one that is alone where it has every slot. */
+/* A server with `cluster-enabled` that has every slot serves like a single server. */
 static void on_cluster_info(redisAsyncContext *context, void *raw, void *arg)
 {
     struct redis_link *link = arg;

@@ -1,5 +1,5 @@
-/* How a connection comes to be: prepared (names, files), connected, watched. The addresses of a
- * name are tried in turn until one leads to a Redis that passes the checks. */
+/* How a connection is made: prepared (addresses, files), connected, watched. The addresses of a
+ * host name are tried in turn until an address leads to a Redis that passes the checks. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -41,7 +41,7 @@ static void want_write(void *arg)
 {
     struct redis_link *link = arg;
 
-    link->write_wanted = true; /* sent at the end of this turn, with everything else */
+    link->write_wanted = true; /* sent at the end of this turn, with all other commands */
 }
 
 static void unwant_write(void *arg)
@@ -59,8 +59,8 @@ static bool is_mute(const struct redis_link *link)
            link->options.url->transport == REDIS_TCP && !link->options.url->tls;
 }
 
-/* hiredis is about to free the context, after the pending callbacks: the only place where it
- * goes, whoever wanted it to. */
+/* Called when hiredis is about to free the context, after the pending callbacks: the only place
+ * where the link gives up its context, whatever the reason. */
 static void on_cleanup(void *arg)
 {
     struct redis_link *link = arg;
@@ -142,7 +142,7 @@ static void connect_to(struct redis_link *link, const char *address)
                                      ? redisAsyncConnectUnix(url->path)
                                      : redisAsyncConnect(address, url->hosts[0].port);
 
-    link->give_up = false; /* of whatever was asked for before there was something */
+    link->give_up = false; /* it was for an earlier connection */
     link->is_explained = false;
     link->is_open = false;
     link->new_client_id = 0;
@@ -190,7 +190,7 @@ void redis_link_connect(struct redis_link *link)
             fail(link, "there is no thread or descriptor for a connection to Redis");
     } else if (redis_prepared(link->preparation) != NULL)
         use_prepared(link);
-    else /* an attempt before this one has asked, and waits still */
+    else /* the preparation of an earlier attempt is still under way */
         arm_deadline(link);
 }
 

@@ -1,6 +1,7 @@
-/* What the files of a connection share: link.c keeps the connection alive, link_connect.c makes
- * a new one, link_tls.c encrypts it, link_checks.c looks at what it leads to, call.c sends
- * commands and matches their replies, link_sync.c holds replies until replicas have it. */
+/* Shared by the files of a connection: link.c keeps the connection alive, link_connect.c makes
+ * a new one, link_tls.c encrypts it, link_checks.c checks the server, call.c sends commands and
+ * matches their replies, link_sync.c holds replies until replicas have confirmed the
+ * changes. */
 #ifndef RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
 #define RLOCKD_STORAGE_REDIS_LINK_INTERNAL_H
 
@@ -18,7 +19,7 @@ enum link_state {
     LINK_CONNECTING, /* a server is looked for, or prepared, or connects, or its first commands
                         are under way */
     LINK_UP,
-    LINK_LEAVING, /* sends nothing more; given up when the last reply is there */
+    LINK_LEAVING, /* sends no further command; closed when the last reply has arrived */
     LINK_CLOSING  /* hiredis is running the pending callbacks */
 };
 
@@ -34,7 +35,7 @@ struct redis_call {
     enum script script;
     bool pooled;
     bool is_unsendable;     /* there was no memory for its arguments */
-    bool is_sync;           /* its answer is held until replicas have what it did */
+    bool is_sync;           /* its reply is held until replicas have confirmed the change */
     redisReply *held_reply; /* a copy of it */
     size_t key_count, argc;
     size_t args_len; /* of a script's formatted arguments, kept in case it has to be sent as
@@ -51,15 +52,15 @@ struct redis_link {
     size_t tried;                          /* of the addresses prepared */
     struct tls_session *tls;               /* NULL: in the clear, or not connected yet */
     bool is_secure;                        /* the handshake is done */
-    bool is_unread;                        /* `tls` has more than one turn may read */
+    bool is_unread;                        /* `tls` has more bytes than one turn may read */
     struct loop_watch socket;
     uint32_t watched_events;
-    bool write_wanted; /* hiredis has something to send */
+    bool write_wanted; /* hiredis has bytes to send */
     size_t gathered;   /* commands that wait to be sent, together */
     bool give_up;      /* at the end of this turn */
     bool stopped;
     bool probed_text;    /* the probe ran as EVAL; it is tried as EVALSHA next */
-    bool writes_refused; /* MISCONF: Redis cannot save what it would be told */
+    bool writes_refused; /* MISCONF: Redis cannot save, and refuses writes */
     bool may_ping;
     struct loop_hook turn;
     struct timer retry, deadline;
@@ -69,7 +70,7 @@ struct redis_link {
     struct redis_call *held;    /* answered, until a WAIT is */
     bool wait_wanted;           /* a script was sent whose answer is to be held */
     bool is_waiting;            /* a WAIT is under way */
-    bool lacks_replicas;        /* the last WAIT said so */
+    bool lacks_replicas;        /* the last WAIT was answered with too few replicas */
     struct redis_call *refused; /* could not be sent: `refuse` tells them so */
     struct timer refuse;
     bool is_open;      /* the socket is, or was, connected in this attempt */
@@ -100,9 +101,10 @@ void redis_link_leave(struct redis_link *link, const char *reason);
 void redis_link_became_up(struct redis_link *link);
 
 /* link_connect.c */
-/* Begins an attempt, or goes on with one that waited for what it needs. */
+/* Begins an attempt to connect, or goes on with an attempt whose preparation has ended. */
 void redis_link_connect(struct redis_link *link);
-/* An attempt has failed, and the next one is for another address of the same name. */
+/* An attempt to connect has failed, and the next attempt is for another address of the same
+ * name. */
 bool redis_link_has_more_addresses(const struct redis_link *link);
 void redis_link_forget_prepared(struct redis_link *link);
 /* What it was that did not come before the deadline. */
@@ -112,14 +114,13 @@ const char *redis_link_late_reason(const struct redis_link *link);
 /* The socket has been connected. */
 void redis_link_begin_tls(struct redis_link *link);
 void redis_link_end_tls(struct redis_link *link);
-/* Sends what was gathered; runs no callback. */
+/* Sends the gathered commands; runs no callback. */
 void redis_link_write_records(struct redis_link *link);
 /* At the end of a turn. */
 void redis_link_turn_tls(struct redis_link *link);
 
 /* link_checks.c */
-/* Logs in and asks what there is to ask; redis_link_became_up() or redis_link_reconnect() comes
- * of it. */
+/* Logs in and makes the checks; then calls redis_link_became_up() or redis_link_reconnect(). */
 void redis_link_check(struct redis_link *link);
 
 /* link_sync.c */
@@ -127,16 +128,16 @@ void redis_link_check(struct redis_link *link);
 bool redis_link_is_sync(const struct redis_link *link, enum script script);
 /* Takes a call that was answered out of `calls`, to be ended by a WAIT. */
 void redis_link_hold(struct redis_call *call, const void *reply);
-/* At the end of a turn, before what was gathered is sent. */
+/* At the end of a turn, before the gathered commands are sent. */
 void redis_link_turn_sync(struct redis_link *link);
-/* The connection is lost: nobody can know whether what is held was replicated. */
+/* The connection is lost: the outcome of all held replies is unknown. */
 void redis_link_lose_held(struct redis_link *link);
 
 /* call.c */
 /* Ends a call that is in no list any more. */
 void redis_link_finish(struct redis_call *call, const struct redis_result *result);
 void redis_link_calls_init(struct redis_link *link);
-/* Frees what was kept for others, when the last call has ended. */
+/* Frees the kept blocks of calls, when the last call has ended. */
 void redis_link_calls_release(struct redis_link *link);
 /* Sends the probe, while the connection is still being checked. `done` gets the link. */
 int redis_link_send_probe(struct redis_link *link, const struct script_args *args, bool as_text,

@@ -1,6 +1,6 @@
-/* Answers that are held until replicas have what the scripts did (--sync-replicas). At most one
- * WAIT is under way: the scripts that come meanwhile share the next one, so the cost of a WAIT
- * is that of a batch, and no script waits for more than two. */
+/* Holds replies of scripts until replicas have confirmed the changes (--sync-replicas). At most
+ * one WAIT is under way: the scripts that are sent meanwhile share the next WAIT. So a batch of
+ * scripts costs one WAIT, and no script waits for more than two. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,14 +95,14 @@ void redis_link_lose_held(struct redis_link *link)
     let_go(link, REDIS_UNKNOWN, REDIS_NOT_REFUSED);
 }
 
-/* Redis answers commands in their order: whatever is held was sent before this WAIT. */
+/* Redis answers commands in their order: every held reply is of a command before this WAIT. */
 static void on_waited(void *arg, const struct redis_result *result)
 {
     struct redis_link *link = arg;
 
     link->is_waiting = false;
     if (result->outcome == REDIS_UNKNOWN && result->reply == NULL)
-        return; /* the connection is lost, and what is held with it */
+        return; /* the connection is lost: redis_link_lose_held() ends the held calls */
     bool is_replicated = result->outcome == REDIS_DONE &&
                          value_integer(result->reply) >= link->options.sync.replicas;
     link->lacks_replicas = !is_replicated;

@@ -1,6 +1,6 @@
-/* A connection with TLS. hiredis keeps a socket that leads nowhere, since hiredis 0.14 would
- * read and write in the clear whatever socket it had: what comes is decrypted and put into its
- * reader, and what it gathered is taken out of its buffer and encrypted. */
+/* A connection with TLS. hiredis 0.14 would read and write its socket in the clear, so it gets
+ * a socket without a peer. Received bytes are decrypted and put into hiredis' reader; the
+ * commands in hiredis' buffer are taken out and encrypted. */
 #include <fcntl.h>
 #include <hiredis/sds.h>
 #include <sys/epoll.h>
@@ -12,7 +12,7 @@
 enum {
     RECORD_SIZE = 16384,
     RECORDS_PER_TURN = 8,   /* read; a flood of replies must not starve the loop */
-    KEPT_BUFFER = 64 * 1024 /* a larger one is given back when all of it is sent */
+    KEPT_BUFFER = 64 * 1024 /* a larger buffer is freed when all of it is sent */
 };
 
 static void on_socket(void *arg, uint32_t epoll_events);
@@ -39,8 +39,9 @@ static void shake_hands(struct redis_link *link)
     }
 }
 
-/* Puts a socket that never has anything in the place of `fd`, and returns the one that was
- * there; -1: no descriptors. A write to the new one fails, so that nothing can go astray. */
+/* Puts a socket that never has data in the place of `fd`, and returns the socket that was
+ * there; -1: no descriptors. A write to the new socket fails, so that no byte can leave in the
+ * clear. */
 static int replace_socket(int fd)
 {
     int stand_in = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -105,7 +106,7 @@ static void read_records(struct redis_link *link)
         loop_again(link->options.loop);
     if (is_fed)
         redisAsyncHandleRead(
-            link->context); /* finds nothing in its socket, and runs callbacks */
+            link->context); /* hiredis finds its socket empty, and runs callbacks */
     if (link->context == NULL)
         return;
     if (len < 0)

@@ -17,10 +17,10 @@ enum {
     ERROR_SIZE = 256
 };
 
-/* Owned by the connection and by the thread: whoever leaves last frees it. */
+/* Owned by the connection and by the thread: the last of the two to leave frees it. */
 struct redis_preparation {
     atomic_int owners;
-    atomic_bool is_done; /* the thread has left, and touches nothing below any more */
+    atomic_bool is_done; /* the thread has left, and does not use the fields below any more */
     int done_fd;         /* readable then */
     struct redis_host host;
     enum redis_transport transport;
@@ -66,7 +66,7 @@ static ssize_t read_file(const char *path, char *text, size_t size)
 bool redis_password_read(const char *path, char password[REDIS_URL_PASSWORD_SIZE], char *error,
                          size_t error_size)
 {
-    char text[REDIS_URL_PASSWORD_SIZE + 2]; /* with \r\n at the end, and one to see more */
+    char text[REDIS_URL_PASSWORD_SIZE + 2]; /* room for \r\n: a longer file is refused */
     ssize_t got = read_file(path, text, sizeof(text));
 
     if (got < 0)
@@ -87,7 +87,7 @@ bool redis_password_read(const char *path, char password[REDIS_URL_PASSWORD_SIZE
     return fits || fail(error, error_size, path, "is no password of at most 511 bytes");
 }
 
-/* --- what the thread does ----------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------- */
 
 static void note_fault(struct redis_preparation *preparation, const char *fault,
                        const char *detail)

@@ -14,12 +14,12 @@
 #include "storage/redis/url.h"
 
 enum {
-    REDIS_ADDRESSES_MAX = 8, /* of one name; more are not tried */
+    REDIS_ADDRESSES_MAX = 8, /* addresses of one name; further addresses are not tried */
     REDIS_ADDRESS_SIZE = INET6_ADDRSTRLEN + IFNAMSIZ
 };
 
 struct redis_prepared {
-    const char *fault; /* NULL; or why there is nothing, as one phrase for operators */
+    const char *fault; /* NULL; or why the preparation failed, as one phrase for operators */
     char detail[256];  /* of the fault, for the log */
     size_t address_count;
     char addresses[REDIS_ADDRESSES_MAX][REDIS_ADDRESS_SIZE]; /* numeric */
@@ -36,7 +36,7 @@ struct redis_preparation *redis_prepare(const struct redis_url *url, struct loop
                                         void (*done)(void *arg), void *arg);
 /* NULL before `done`. Lives as long as the preparation. */
 const struct redis_prepared *redis_prepared(const struct redis_preparation *preparation);
-/* Whether this is what a connection to this URL needs. */
+/* Whether the preparation is for a connection to this URL. */
 bool redis_prepares_for(const struct redis_preparation *preparation,
                         const struct redis_url *url);
 /* At any time; a thread that still waits for a name ends on its own. NULL is fine. */

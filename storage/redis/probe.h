@@ -1,4 +1,4 @@
-/* What a new connection tries, to learn whether its user is permitted everything. */
+/* The keys and channels that a new connection tries, to check the permissions of its user. */
 #ifndef RLOCKD_STORAGE_REDIS_PROBE_H
 #define RLOCKD_STORAGE_REDIS_PROBE_H
 

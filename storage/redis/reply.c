@@ -66,8 +66,8 @@ struct error_row {
     enum redis_refusal refusal;
 };
 
-/* Errors that Redis gives before a command changes anything; for a script, before its first
- * write: Redis lets no later write of the same script fail for them. */
+/* Errors that Redis returns before a command changes any key; for a script, before its first
+ * write: Redis lets no later write of the same script fail with them. */
 static const struct error_row error_rows[] = {
     {"WRONGTYPE", REDIS_REFUSED_WRONG_TYPE},   {"OOM", REDIS_REFUSED_OUT_OF_MEMORY},
     {"NOPERM", REDIS_REFUSED_PERMISSION},      {"NOAUTH", REDIS_REFUSED_PERMISSION},
@@ -109,8 +109,8 @@ enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refus
             return REDIS_REFUSED;
         }
     }
-    /* A permission that a script lacks in its midst, Redis 7 and 8: what went before is done.
-     */
+    /* A script lacks a permission after its first write, in Redis 7 and 8: its earlier writes
+     * are done. */
     bool lacks_permission = strstr(error, "The user executing the script can't") != NULL ||
                             strstr(error, "ACL failure in script") != NULL;
     *refusal = lacks_permission ? REDIS_REFUSED_PERMISSION : REDIS_NOT_REFUSED;

@@ -1,4 +1,4 @@
-/* What Redis says: the values of a reply, and what an error means. */
+/* Replies of Redis: their values, and the meaning of errors. */
 #ifndef RLOCKD_STORAGE_REDIS_REPLY_H
 #define RLOCKD_STORAGE_REDIS_REPLY_H
 
@@ -9,7 +9,7 @@
 enum redis_outcome {
     REDIS_DONE,    /* executed; there is a reply */
     REDIS_REFUSED, /* certainly not executed */
-    REDIS_UNKNOWN  /* nobody can know */
+    REDIS_UNKNOWN  /* it is unknown whether the command was executed */
 };
 
 enum redis_refusal {
@@ -22,12 +22,12 @@ enum redis_refusal {
 };
 
 /* A value of a reply: a text, an integer, nil, or an array of values. Readers get 0, NULL or an
- * empty text for a wrong type or index: what Redis says is checked where it is used. */
+ * empty text for a wrong type or index: callers check the values that they use. */
 struct redis_value;
 
 size_t value_count(const struct redis_value *value);
 const struct redis_value *value_at(const struct redis_value *value, size_t i);
-/* True also for what is not there. */
+/* True also for a missing value. */
 bool value_is_nil(const struct redis_value *value);
 bool value_is_integer(const struct redis_value *value);
 /* Of an integer, or of a text that begins with its digits. */
@@ -42,9 +42,9 @@ const char *value_error(const struct redis_value *value);
  * Redis 6.2 wraps around a script's error. */
 enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refusal);
 
-/* Whether a node of a cluster has refused a script because the slot of the keys is on its way
- * to or from the node. Certain to mean that nothing was executed where the script was sent in
- * its form for clusters, whose first command is the one that is refused. */
+/* Whether a node of a cluster has refused a script because the slot of the keys is moving to or
+ * from the node. A script in its form for clusters has then changed no key, because its first
+ * command was refused. */
 bool redis_is_moving(const char *error);
 
 /* The part of an error that begins with its word, also where Redis 6.2 wraps a script's error.

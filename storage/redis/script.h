@@ -56,7 +56,7 @@ enum script {
 
 struct script_row {
     const char *name;
-    const char *sha1; /* of the text: what EVALSHA takes */
+    const char *sha1; /* SHA-1 of the text, for EVALSHA */
     const char *text;
     size_t len;
     bool sync; /* its reply waits for the replicas of --sync-replicas */
@@ -64,7 +64,8 @@ struct script_row {
 
 /* As it is sent to a Redis that keeps every key. */
 const struct script_row *script_row(enum script script);
-/* As it is sent to a node of a cluster (storage/scripts/link.awk says what differs). */
+/* The form that is sent to a node of a cluster (storage/scripts/link.awk describes the
+ * difference). */
 const struct script_row *script_row_of_cluster(enum script script);
 
 #endif

@@ -46,7 +46,7 @@ struct redis_tag redis_tag_of(const char *key, size_t len)
     const char *open = memchr(key, '{', len);
     const char *close = open ? memchr(open, '}', len - (size_t)(open - key)) : NULL;
 
-    /* Without a pair of braces, or with nothing in the first one, the whole key counts. */
+    /* Without a pair of braces, or with an empty first pair, the whole key is the tag. */
     if (close == NULL || close == open + 1)
         return (struct redis_tag){key, len};
     return (struct redis_tag){open + 1, (size_t)(close - open - 1)};

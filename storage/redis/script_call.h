@@ -1,5 +1,5 @@
-/* A request to Redis as the stores write it, before anybody knows where it will run: a script
- * with its keys and arguments, or a plain command; and the tag that decides where. */
+/* A call of Redis as the stores write it, before its server is chosen: a script with its keys
+ * and arguments, or a plain command; and the tag that decides the server. */
 #ifndef RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
 #define RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
 
@@ -36,8 +36,8 @@ void args_text(struct script_args *args, size_t at, const char *text, size_t len
 void args_string(struct script_args *args, size_t at, const char *text);
 void args_number(struct script_args *args, size_t at, int64_t number);
 
-/* The part of a key or channel that Redis Cluster hashes: what stands in its first pair of
- * braces, or all of it. Keys with the same tag are on one node. Points into the key. */
+/* The part of a key or channel that Redis Cluster hashes: the text in its first pair of braces,
+ * or the whole key. Keys with the same tag are on one node. Points into the key. */
 struct redis_tag {
     const char *text;
     size_t len;

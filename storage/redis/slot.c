@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* CRC-16 of XMODEM (polynomial 0x1021, begun with 0): what each half of a byte adds. */
+/* CRC-16 of XMODEM (polynomial 0x1021, initial value 0): the remainder of each half byte. */
 static const uint16_t half_bytes[16] = {0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5,
                                         0x60c6, 0x70e7, 0x8108, 0x9129, 0xa14a, 0xb16b,
                                         0xc18c, 0xd1ad, 0xe1ce, 0xf1ef};

@@ -7,9 +7,9 @@
 
 #include "server/base/clock.h"
 
-/* A message to ourselves goes round this often; one that takes longer than
- * the limit means that other messages are lost, too. Redis cannot be asked: in subscribed mode
- * hiredis 0.14 does not see the answer to PING. */
+/* The subscriber publishes a message to itself, the heartbeat, this often. A heartbeat that
+ * takes longer than the limit means that other messages are lost, too. PING is no alternative:
+ * in subscribed mode hiredis 0.14 does not see its answer. */
 #define BEAT_EVERY_NS (1 * CLOCK_NS_PER_S)
 #define BEAT_LIMIT_NS (2 * CLOCK_NS_PER_S)
 /* A lost connection that comes back sooner is no reason to send clients elsewhere: waits go on
@@ -26,7 +26,7 @@ enum channel_state {
 struct subscriber_channel {
     UT_hash_handle hh;
     enum channel_state state;
-    struct subscription *owner; /* NULL: nobody's any more */
+    struct subscription *owner; /* NULL: its owner has left */
     size_t len;
     bool is_acknowledged, is_shard_acknowledged; /* while it is pending */
     char name[];
@@ -113,15 +113,15 @@ static void on_trial_ready(void *arg)
     note_hearing(subscriber);
 }
 
-/* --- what the connection says ------------------------------------------------------------- */
+/* --- replies and messages ----------------------------------------------------------------- */
 
 static void on_up(void *arg)
 {
     struct subscriber *subscriber = arg;
     struct subscriber_channel *channel, *next;
 
-    /* As if one were under way: the first thing to come back is the heart's own subscription.
-     */
+    /* As if a heartbeat were under way: the first reply to come is that of the heartbeat's own
+     * subscription. */
     subscriber->beat_sent_ns = loop_now_ns(subscriber->options.loop);
     HASH_ITER(hh, subscriber->channels, channel, next) {
         subscribe(subscriber, channel);
@@ -176,9 +176,9 @@ static void on_moved(struct subscriber *subscriber, struct subscriber_channel *c
     subscriber->options.moved(subscriber->options.arg);
 }
 
-/* Scripts of rlockd publish in the shard and then to all, so that one message comes twice. When
- * nothing came in between, and in one turn of the loop, what the first one begins comes after
- * both, and the second one would begin it once more in vain. */
+/* Scripts of rlockd publish in the shard and then to all nodes, so that each message arrives
+ * twice. A second copy that follows the first directly, in one turn of the loop, is dropped:
+ * the attempts that the first copy causes run after both, and would run twice. */
 static bool is_twin(struct subscriber *subscriber, const struct subscriber_channel *channel,
                     enum link_push push)
 {

@@ -1,5 +1,6 @@
-/* The one subscriber connection of a worker: channels come and go with the locks that are
- * waited for, survive a lost connection, and are known to be live or not. */
+/* The one subscriber connection of a worker to a server. Channels are subscribed to while
+ * requests wait for their locks; subscriptions survive a lost connection, and each is known to
+ * be live or not. */
 #ifndef RLOCKD_STORAGE_REDIS_SUBSCRIBER_H
 #define RLOCKD_STORAGE_REDIS_SUBSCRIBER_H
 
@@ -37,7 +38,7 @@ void subscriber_stop(struct subscriber *subscriber);
 /* Every subscription must have been removed. */
 void subscriber_free(struct subscriber *subscriber);
 
-/* The URL names another server now, or one at all: connects to that server. */
+/* The URL has changed, or names a server for the first time: connects to the server. */
 void subscriber_follow(struct subscriber *subscriber);
 
 /* Why messages do not arrive, as one phrase for operators; empty while they do, and for the

@@ -1,4 +1,4 @@
-/* Interest in one channel of Redis. */
+/* A subscription to one channel of Redis. */
 #ifndef RLOCKD_STORAGE_REDIS_SUBSCRIPTION_H
 #define RLOCKD_STORAGE_REDIS_SUBSCRIPTION_H
 
@@ -9,8 +9,8 @@ struct subscriber_channel;
 
 /* Embedded in its owner. At most one for a channel. */
 struct subscription {
-    /* Redis has acknowledged the subscription, now or again after the connection was lost: what
-     * was published before may have been missed. */
+    /* Redis has acknowledged the subscription, for the first time or after a lost connection:
+     * earlier messages may have been missed. */
     void (*ready)(void *arg);
     void (*message)(void *arg, const char *payload, size_t len);
     void *arg;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* How many replicas must have what a script did before its answer is let go. */
+/* How many replicas must confirm the changes of a script before its reply is passed on. */
 struct redis_sync {
     int replicas; /* 0: none, and no WAIT is sent */
     int64_t timeout_ms;

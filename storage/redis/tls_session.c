@@ -12,7 +12,7 @@
 
 #include "storage/redis/url.h"
 
-/* TLS 1.2 and 1.3, and of these what GnuTLS and the system's policy hold secure. */
+/* TLS 1.2 and 1.3, with the algorithms that GnuTLS and the system's policy consider secure. */
 #define PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 enum {
@@ -36,7 +36,7 @@ struct tls_session {
     bool is_established;
     bool is_over;
     bool is_sending;  /* a record that GnuTLS has, and the socket has not */
-    bool is_answered; /* something came after the handshake */
+    bool is_answered; /* bytes arrived after the handshake */
     bool is_asked;    /* for our certificate */
     unsigned char first_byte;
     char fault[128];
@@ -142,7 +142,7 @@ static ssize_t push(gnutls_transport_ptr_t arg, const giovec_t *pieces, int coun
     return n;
 }
 
-/* --- what is wrong ------------------------------------------------------------------------ */
+/* --- reasons of failures ------------------------------------------------------------------ */
 
 static const char *certificate_fault(const struct tls_session *session)
 {
@@ -175,7 +175,7 @@ static bool is_about_our_certificate(gnutls_alert_description_t alert)
     }
 }
 
-/* In the handshake; NULL: nothing better than GnuTLS' own words. */
+/* The reason of a failed handshake; NULL: GnuTLS' own text is the best description. */
 static const char *handshake_fault(const struct tls_session *session, int code)
 {
     if (session->first_byte != 0 && session->first_byte != FIRST_ALERT &&
@@ -303,8 +303,8 @@ enum tls_progress tls_session_handshake(struct tls_session *session)
         return TLS_FAILED;
     }
     session->is_established = true;
-    gnutls_credentials_clear(
-        session->session); /* the trust may go: nothing is verified again */
+    gnutls_credentials_clear(session->session); /* the trust may be freed: no certificate is
+                                                   verified after the handshake */
     return TLS_DONE;
 }
 

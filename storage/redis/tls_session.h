@@ -1,6 +1,6 @@
-/* TLS to Redis on a connected socket, without waiting: hiredis 0.14 knows nothing of TLS, and
- * GnuTLS is here anyway. The files are read for every connection anew, so that a renewed
- * certificate needs no restart. */
+/* TLS to Redis on a connected socket, without blocking: hiredis 0.14 has no TLS, and
+ * libmicrohttpd needs GnuTLS anyway. The files are read again for every connection, so that a
+ * renewed certificate needs no restart. */
 #ifndef RLOCKD_STORAGE_REDIS_TLS_SESSION_H
 #define RLOCKD_STORAGE_REDIS_TLS_SESSION_H
 
@@ -10,7 +10,7 @@
 
 struct redis_tls_files;
 
-/* Whom we trust, and who we are. */
+/* The certificate authorities that rlockd trusts, and its own certificate and key. */
 struct redis_trust;
 
 /* Reads the files, which may take tens of milliseconds. NULL after one line in `error`. Any
@@ -23,8 +23,9 @@ struct tls_session;
 
 enum tls_progress { TLS_DONE, TLS_WAITS_TO_READ, TLS_WAITS_TO_WRITE, TLS_FAILED };
 
-/* Takes the socket, which does not block, in any case. `server_name` is what the certificate
- * has to be for: a name or an address. `trust` must outlive the handshake. NULL: no memory. */
+/* Takes ownership of the non-blocking socket, also when it fails. `server_name`: the name or
+ * address that the certificate must be for. `trust` must outlive the handshake. NULL: no
+ * memory. */
 struct tls_session *tls_session_new(int fd, const struct redis_trust *trust,
                                     const char *server_name);
 /* Says goodbye as far as that goes without waiting, and closes the socket. */
@@ -36,12 +37,13 @@ enum tls_progress tls_session_handshake(struct tls_session *session);
 /* After the handshake. How many bytes were taken, also 0; -1: the connection is over. What was
  * not taken must come first in the next call. */
 ssize_t tls_session_send(struct tls_session *session, const char *data, size_t len);
-/* How many bytes came, of one record; 0: none for now; -1: the connection is over. */
+/* The number of bytes that were read, of one record; 0: none for now; -1: the connection has
+ * ended. */
 ssize_t tls_session_receive(struct tls_session *session, char *data, size_t size);
 /* More may be received although the socket does not say so. */
 bool tls_session_has_unread(const struct tls_session *session);
 
-/* After TLS_FAILED or -1: why, as one phrase for operators. */
+/* The reason of TLS_FAILED or -1, as one phrase for operators. */
 const char *tls_session_fault(const struct tls_session *session);
 
 #endif

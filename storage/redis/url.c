@@ -62,7 +62,7 @@ static bool parse_number(struct span in, int min, int max, int *out)
     return true;
 }
 
-/* The steps of the parser return NULL, or what is wrong. */
+/* The steps of the parser return NULL, or a text that describes the mistake. */
 
 static const char *parse_userinfo(struct redis_url *url, struct span info)
 {
@@ -292,7 +292,7 @@ static void append(char text[REDIS_URL_TEXT_SIZE], const char *format, ...)
 /* Percent-encoded but for RFC 3986's unreserved characters and the slash. */
 #define PLAIN "-._~"
 
-/* `plain`: what stays as it is, besides letters and digits. */
+/* `plain`: the characters that are not encoded, besides letters and digits. */
 static void append_encoded(char text[REDIS_URL_TEXT_SIZE], const char *in, const char *plain)
 {
     for (; *in != '\0'; in++) {

@@ -60,19 +60,20 @@ struct redis_tls_files {
 struct redis_url {
     enum redis_topology topology;
     enum redis_transport transport;
-    bool tls;                                     /* REDIS_TCP */
-    struct redis_host hosts[REDIS_URL_HOSTS_MAX]; /* REDIS_TCP: of REDIS_SINGLE just one */
-    size_t host_count;                            /* 0 of REDIS_UNIX */
-    char master_name[REDIS_URL_MASTER_SIZE];      /* REDIS_SENTINEL */
-    char path[REDIS_URL_PATH_SIZE];               /* REDIS_UNIX */
-    struct redis_login login;                     /* to whatever keeps the keys */
-    struct redis_login sentinel_login;            /* to the Sentinels; the text has none */
+    bool tls; /* REDIS_TCP */
+    struct redis_host
+        hosts[REDIS_URL_HOSTS_MAX];          /* REDIS_TCP: its hosts, one for REDIS_SINGLE */
+    size_t host_count;                       /* 0 of REDIS_UNIX */
+    char master_name[REDIS_URL_MASTER_SIZE]; /* REDIS_SENTINEL */
+    char path[REDIS_URL_PATH_SIZE];          /* REDIS_UNIX */
+    struct redis_login login;                /* for the servers that have the keys */
+    struct redis_login sentinel_login;       /* to the Sentinels; the text has none */
     int database;
     struct redis_tls_files tls_files; /* the text has none */
 };
 
-/* 0, or -1 with one line in `error` that says what is wrong and repeats nothing of `text`,
- * which may hold a password. */
+/* 0, or -1 with one line in `error` that describes the mistake without repeating any part of
+ * `text`, which may hold a password. */
 int redis_url_parse(struct redis_url *url, const char *text, char *error, size_t error_size)
     __attribute__((warn_unused_result));
 

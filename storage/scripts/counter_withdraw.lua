@@ -1,12 +1,12 @@
--- Withdraws one attempt on a semaphore or a latch, whose requester is gone before it was
--- answered or whose outcome is unknown: the permits that it took, or its place among the
--- waiters. Does nothing when a later request with the key was told of them.
+-- Withdraws one attempt on a semaphore or a latch, because its client hung up before the answer
+-- or its outcome is unknown: the permits that it took, or its entry among the waiters. Does
+-- nothing when a later request with the key was answered with these permits.
 --
 -- KEYS semaphore idempotency waiters
 -- ARGV unused attempt
 -- sync no
 --
---   idempotency  what the request's idempotency key did
+--   idempotency  the effect of the request's idempotency key
 --   unused       the idempotency key, where withdraw.lua has a lease id
 --
 -- Reply  1: permits were given back; 0: the attempt had taken none

@@ -4,7 +4,7 @@
 -- ARGV window_ms asked_token [asked_holder]
 -- sync yes
 --
---   forced        notes the holder that was forced out last, and its token; `*`: all
+--   forced        holder and token of the last force-unlock; `*`: all holders
 --   window_ms     for which that is noted
 --   asked_token   of the only grant to free, "*" for any grant, or "": whatever there is
 --   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it
@@ -18,7 +18,7 @@ local is_for_one = asked_token ~= '' and asked_token ~= '*'
 local mode = try('hget', lock, 'mode')
 if type(mode) == 'table' then return mode end
 
--- The session of the holder is told at once: that of its lease, or its owner's.
+-- Publishes to the session of the holder at once: the session of its lease, or of its owner.
 local function tell_session(field, lease)
   local ref = not lease and field_of.is_ours(field) and field_of.ref_of(field)
   if ref then lease = lib.record.find(lock, ref) end
@@ -45,8 +45,8 @@ local function free_lock()
   return {'unlocked', holders[1]}
 end
 
--- The reads of one grant; those of one owner share its token. Each lease has the reason in its
--- record: the next forced unlock is noted in the same place.
+-- Ends the reads of one grant; the reads of one owner share its token. The record of each lease
+-- gets the reason, because the next force-unlock overwrites `forced`.
 local function free_reads()
   if not asked_holder then return {'search'} end
   local reads, holder = lib.grant.reads_of(lock, asked_token, asked_holder), asked_holder
@@ -63,7 +63,7 @@ local function free_reads()
   return {'unlocked', holder}
 end
 
--- Whether a writer of ours holds with this token; writers of Java clients have none.
+-- Whether a writer of rlockd holds with this token; writers of Java clients have no token.
 local function is_current_writer(some, token)
   for _, one in ipairs(some) do
     if readers.is_writer(one[1]) then
@@ -73,7 +73,7 @@ local function is_current_writer(some, token)
   return false
 end
 
--- What one call deletes of single reads' keys, which expire in any case.
+-- The largest number of keys of reads that one call deletes; further keys expire.
 local READS_MAX = 1000
 
 -- Deletes the keys of a reader's reads, at most `most`. Returns how many.
@@ -83,7 +83,7 @@ local function delete_reads(holder, count, most)
   return count
 end
 
--- Of very many readers only some sessions are told at once.
+-- With very many readers only some sessions are notified at once.
 local function free_readers_and_writer()
   local some = readers.some_holders(lock, mode)
   if not some then return {'wrong-kind'} end

@@ -1,13 +1,13 @@
 -- Looks for the reader that has a fencing token, among some of the lock's readers; the next
--- call goes on with others. Changes nothing. A reader that holds from the first call to the
--- last is found.
+-- call goes on with further readers. Changes no key. A reader that holds from the first call to
+-- the last is found.
 --
 -- KEYS lock
 -- ARGV asked_token state
 -- sync no
 --
---   state  "" at first, later what the call before replied: a cursor, and readers who have more
---          reads than that call could look at, each with the number of the next one
+--   state  "" at first, later the state of the reply before: a cursor, and readers that have
+--          more reads than that call could look at, each with the number of its next read
 --
 -- Reply  holder field or "": not found; state, "" after the last of the readers
 -- modules read

@@ -1,14 +1,14 @@
--- Claims sessions that are to be visited: for a while no other front end visits them.
+-- Claims sessions whose visit is due: for a while no other front end visits them.
 -- KEYS index
 -- ARGV limit claim_ms
 -- sync no
 --
 -- limit     sessions at most
--- claim_ms  ms until a session that was claimed and not visited is visited by another front end
+-- claim_ms  ms after which another front end may visit a claimed session that was not visited
 --
--- Reply  claim, [session id, ...], ms until the next visit that is to come, -1: none is
+-- Reply  claim, [session id, ...], ms until the next visit, -1: none is due later
 --
--- The first write is one that Redis allows when memory is short.
+-- The first write is a command that Redis allows when memory is short.
 -- modules
 
 local now = lib.number.epoch_ms()

@@ -1,12 +1,12 @@
--- Counts a latch down; at zero it is gone and its waiters are woken. A latch that is not there
--- stays as it is.
+-- Counts a latch down; at zero the latch is deleted and its waiters are woken. For a latch that
+-- does not exist no key is changed.
 --
 -- KEYS latch timeouts waiters [idempotency]
 -- ARGV channel window_ms
 -- sync yes
 --
---   timeouts     the ends of permits, which it must not have
---   idempotency  what the request's idempotency key did, if it has one
+--   timeouts     the ends of permits: a latch has no such key
+--   idempotency  the effect of the request's idempotency key, if it has one
 --   window_ms    for which the same request gives the same reply
 --
 -- Replies  counted, count | replayed, the same once more | reused | wrong-kind

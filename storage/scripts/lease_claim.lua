@@ -1,5 +1,5 @@
--- Says whether a lease holds, for its session or for a look with the token alone. What a client
--- is told of is claimed: the attempt that was granted is not withdrawn any more.
+-- Replies whether a lease holds, for its session or for a look with the token alone. With
+-- `claim` a lease that holds is claimed: its attempt is not withdrawn any more.
 --
 -- KEYS lock record counter...
 -- ARGV lease_id window_ms [claim]
@@ -7,11 +7,11 @@
 --
 --   KEYS       for each lock of the lease
 --   window_ms  for which the token of an ended lease is known
---   claim      "1": what holds is claimed
+--   claim      "1": a lease that holds is claimed
 --
 -- Replies  held, token, remaining ms, record, holds; of a set their tokens and holds, a blank
 --            between; the record as it was
---          waiting | gone: it neither holds nor waits | ended, reason, ""
+--          waiting | gone: the lease neither holds nor waits | ended, reason, ""
 --          lost, reason, kind: it held and is over, and is ended by this call
 --
 -- The first write is one that Redis allows when memory is short.

@@ -1,5 +1,5 @@
--- Ends a lease of a session: releases what it holds or takes it out of the line, and spends its
--- token, also when no request with it has come yet.
+-- Ends a lease of a session: releases its holds or removes it from the waiters, and spends its
+-- token, also when no request with the token has come yet.
 --
 -- KEYS lock record...
 -- ARGV lease_id reason window_ms
@@ -11,8 +11,8 @@
 --
 -- Replies  1: the lease held | 0
 --
--- At a session's end the same again gives the same reply within the window: the first reply may
--- have been lost. The first write is one that Redis allows when memory is short.
+-- At a session's end a repetition gets the same reply within the window, for the first reply
+-- may have been lost. The first write is a command that Redis allows when memory is short.
 -- modules lock fair read write permit
 local leases, lease = lib.lease, lib.record.read(lease_id, 2, 2)
 if lease and lease.state == 'ended' then

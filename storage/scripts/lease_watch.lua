@@ -1,4 +1,4 @@
--- The watchdog's visit: renews a lease whose record says that the watchdog keeps it.
+-- The watchdog's visit: renews a lease if its record says that the watchdog renews it.
 --
 -- KEYS lock record...
 -- ARGV lease_id timeout_ms window_ms
@@ -8,15 +8,16 @@
 --   timeout_ms  for which the lease is renewed
 --   window_ms   for which the token of an ended lease is known
 --
--- Replies  1: renewed, a lock | renewed, kind | ends, ms: the lease ends by itself, in so long | waiting
---          gone: it neither holds nor waits | ended, reason, ""
+-- Replies  1: renewed, a lock | renewed, kind | waiting
+--          ends, ms: the lease ends in so many ms, without a renewal
+--          gone: the lease neither holds nor waits | ended, reason, ""
 --          lost, reason, kind: it held and is over, and is ended by this call
 --
 -- The first write is one that Redis allows when memory is short.
 local record = KEYS[2]
 
--- The common case: one lock, and a holder of this lease alone. The record ends in watchdog,
--- kind and no owner; the key of a set's record in "m".
+-- The common case: one lock, and a lease without an owner. Its record ends in watchdog, kind
+-- and an empty owner; the key of a set's record ends in "m".
 if #KEYS == 2 and string.byte(record, -1) ~= 109 then
   local text = call('get', record)
   local last = text and string.sub(text, 1, 5) == 'held\n' and string.sub(text, -8)

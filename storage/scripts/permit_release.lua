@@ -1,6 +1,6 @@
--- Gives a permit back, or gives up waiting for one; the same again gives the same reply within
--- the retry window. A token that was never seen is spent, so that a PUT that this release
--- overtook takes nothing.
+-- Releases a permit, or ends the wait for one; a repetition gets the same reply within the
+-- retry window. A token that was never used is spent, so that a PUT that this release overtook
+-- acquires nothing.
 --
 -- KEYS semaphore timeouts record waiters
 -- ARGV lease_id window_ms

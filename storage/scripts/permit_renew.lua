@@ -28,7 +28,8 @@ local left = lib.permit.remaining(lease, semaphore, now)
 if not left then return lib.lease.lost(lease, window_ms) end
 lib.permit.extend(lease, semaphore, ttl_ms)
 if lease.session ~= '' then lease.watchdog = watchdog or '' end
--- The client is told that the lease holds: the attempt that was granted is not withdrawn.
+-- The lease is claimed, because the client is answered `held`: the granted attempt is not
+-- withdrawn any more.
 lease.attempt, lease.ttl = '', ttl_ms
 local text = lib.record.format(lease, 1)
 call('set', record, text, 'px', ttl_ms + window_ms)

@@ -1,5 +1,5 @@
 -- Tries, at connect, the commands, keys and channels that the other scripts need, so that a
--- missing permission shows before a lock is half released.
+-- missing permission is found before a script fails in its middle.
 --
 -- KEYS names...
 -- ARGV channels...

@@ -1,6 +1,6 @@
--- Releases one lease's hold, or gives up its waiting; the same again gives the same reply
--- within the retry window. A token that was never seen is spent, so that a PUT that this
--- release overtook takes nothing. Where one lock of a set was lost the others are released.
+-- Releases one lease's hold, or ends its wait; a repetition gets the same reply within the
+-- retry window. A token that was never used is spent, so that a PUT that this release overtook
+-- acquires nothing. If one lock of a set was lost, the other locks are released.
 --
 -- KEYS lock record...
 -- ARGV lease_id channel window_ms

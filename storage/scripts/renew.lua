@@ -1,4 +1,5 @@
--- Renews a lease that still holds: it lasts `ttl_ms` from now. Nothing else is ever renewed.
+-- Renews a lease that still holds: it lasts `ttl_ms` from now. A lease that has ended is never
+-- renewed.
 --
 -- KEYS lock record counter...
 -- ARGV lease_id ttl_ms window_ms [watchdog]
@@ -50,7 +51,8 @@ if lease.state == 'waiting' then return lib.holder.busy_all(lease) end
 local holds = leases.holds_of(lease)
 if not holds then return leases.lost(lease, window_ms) end
 if lease.session ~= '' then lease.watchdog = watchdog or '' end
--- The client is told that the lease holds: the attempt that was granted is not withdrawn.
+-- The lease is claimed, because the client is answered `held`: the granted attempt is not
+-- withdrawn any more.
 lease.attempt, lease.ttl = '', ttl_ms
 local counters = {}
 for i, name in ipairs(lease.locks) do

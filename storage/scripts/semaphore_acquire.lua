@@ -1,13 +1,13 @@
--- Takes permits from a semaphore, all or none, for a request with an idempotency key: one of
--- the client's, or one that the server made so that the request can be withdrawn.
+-- Takes permits from a semaphore, all or none, for a request with an idempotency key: of the
+-- client, or made by the server so that the request can be withdrawn.
 --
 -- KEYS semaphore timeouts waiters idempotency
 -- ARGV attempt window_ms wait_ms registered permits key_id
 -- sync yes
 --
 --   semaphore    free permits
---   timeouts     the ends of permits, which it must not have
---   idempotency  what the request's idempotency key, `key_id`, did
+--   timeouts     the ends of permits: a plain semaphore has no such key
+--   idempotency  the effect of the request's idempotency key, `key_id`
 --   window_ms    for which the same request gives the same reply
 --   wait_ms      for which to be registered as a waiter when there are too few; 0: not
 --   registered   "1": the request is a waiter already, and leaves when it gets them

@@ -1,5 +1,5 @@
--- Gives permits to a semaphore and wakes waiters. As with Redisson there is no upper bound but
--- that of the number, and the permits need not have been taken.
+-- Adds permits to a semaphore and wakes waiters. As with Redisson the permits need not have
+-- been taken before, and `permits_max` is the only limit.
 --
 -- KEYS semaphore timeouts waiters [idempotency]
 -- ARGV permits channel window_ms permits_max create
@@ -13,7 +13,8 @@
 -- Replies  released, free permits, permits | replayed, the same once more
 --          reused | wrong-kind | missing | too-large, free permits
 --
--- It works when memory is short: the first write, of no effect, is one that Redis allows.
+-- The script works when memory is short: its first write has no effect and is a command that
+-- Redis allows.
 -- modules
 local counter, integer = lib.counter, lib.number.integer
 local asked = counter.asked_for('release', permits, semaphore)

@@ -24,7 +24,7 @@ if not fields[1] then return {'ended', 'unknown'} end
 if fields[1] ~= 'open' then return {'ended', fields[4]} end
 local time = call('time')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
--- Numbers of one length compare as text, too.
+-- Numbers with the same count of digits compare as text.
 if fields[2] <= now then return {'ended', 'expired'} end
 
 local note = call('hget', notes, ref)

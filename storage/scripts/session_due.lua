@@ -1,4 +1,4 @@
--- What the watchdog has to do for a session.
+-- Lists the leases of a session that are due for the watchdog.
 -- KEYS session notes due
 -- ARGV batch
 -- sync no

@@ -1,5 +1,5 @@
--- Ends a session, and names the leases that are to be released and spent, a batch at a time:
--- call again with the refs of the leases that were worked off until no ref comes.
+-- Ends a session, and lists its leases, which are then to be released and spent, in batches:
+-- call the script again with the refs of the released leases until the reply has no ref.
 -- KEYS session notes due
 -- ARGV reason window_ms batch held forget...
 -- sync yes
@@ -7,15 +7,15 @@
 -- reason    released: its client ends it | expired: its time is over, or another front end has
 --           ended it and not worked off its leases
 -- batch     refs to name at most
--- held      how many refs, the first of `forget`, are those of leases that held
--- forget    refs of leases that were worked off
+-- held      number of refs, the first of `forget`, of leases that held
+-- forget    refs of leases that were released
 --
 -- Replies  released, leases released so far, [ref, ...] | open, remaining ms: not expired
 --          ended, reason: before, and for another reason
 --
--- The same again gives the same reply within the window: a lease counts when its note goes,
--- also where two front ends work off one session. The first write is one that Redis allows when
--- memory is short.
+-- A repetition gets the same reply within the window: a lease counts as released when its note
+-- is removed, also if two front ends end one session. The first write is a command that Redis
+-- allows when memory is short.
 -- modules
 
 local now = lib.number.epoch_ms()

@@ -1,4 +1,4 @@
--- Looks at a session; what session_keep_alive.lua replies, without a longer life.
+-- Looks at a session: the reply of session_keep_alive.lua, but the session lives no longer.
 -- KEYS session notes lost
 -- ARGV
 -- sync no

@@ -1,4 +1,4 @@
--- Keeps a session alive for another ttl, and reads its notes and what it lost.
+-- Keeps a session alive for another ttl, and reads its notes and its lost leases.
 -- KEYS session notes due lost
 -- ARGV window_ms age_ms wait_ms
 -- sync yes
@@ -19,7 +19,7 @@ local open, reason = lib.session_home.open(session, now)
 if not open then return {'ended', reason} end
 if tonumber(wait_ms) > open.ttl / 2 then return {'wait-too-long', open.ttl} end
 
--- An older keep-alive that comes late does not take back what a newer keep-alive gave.
+-- An older keep-alive that comes late does not shorten the time that a newer keep-alive gave.
 local deadline = math.max(open.deadline, now - age_ms + open.ttl)
 for _, key in ipairs(KEYS) do call('pexpire', key, deadline - now + window_ms) end
 call('hset', session, 'deadline', deadline)

@@ -3,7 +3,7 @@
 -- ARGV ttl_ms name window_ms [is_made]
 -- sync yes
 --
--- window_ms  how long what a session was remains known after its deadline
+-- window_ms  ms for which an ended session is remembered after its deadline
 -- is_made    "1": the server made the token some time ago, so the session is open or spent
 --
 -- Replies  opened, remaining ms | open, remaining ms | ended, reason | reused

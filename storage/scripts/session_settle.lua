@@ -1,4 +1,4 @@
--- Writes down what the locks' homes say of leases of an open session.
+-- Writes the verdicts of the locks' homes on leases of an open session.
 -- KEYS session notes due lost
 -- ARGV window_ms again_ms verdicts...
 -- sync no
@@ -9,14 +9,14 @@
 --           later <ms>            nothing to do for so long: the lease ends then, or waits
 --           gone                  the lease neither holds nor waits; its note stays as long
 --                                 as a request for the lease may be under way
---           vanished              the same, and nothing is known of the lease: if it was renewed
---                                 before, Redis lost it, and the next keep-alive tells it
+--           vanished              the same, and the lease has no record: if it was renewed
+--                                 before, Redis lost it, and the next keep-alive names it
 --           lost <reason> <kind>  the lease held and is over: the next keep-alive tells it
 --
 -- Replies  open, ms until the session wants to be visited | ended, reason
 --
--- A lease without a note was settled before and is left alone. The script's first write is one
--- that Redis allows when memory is short.
+-- A lease without a note was settled before and is skipped. The first write is a command that
+-- Redis allows when memory is short.
 -- modules
 
 local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000

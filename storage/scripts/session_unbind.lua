@@ -1,5 +1,5 @@
--- Forgets one attempt of a lease, which came to nothing. Without attempt the lease is over, and
--- its note goes whatever attempts it has.
+-- Removes one attempt without a grant from a lease's note. Without `attempt` the lease has
+-- ended, and its note is removed with all attempts.
 -- KEYS notes due
 -- ARGV ref [attempt]
 -- sync no

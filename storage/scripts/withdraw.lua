@@ -1,6 +1,6 @@
--- Withdraws one attempt, whose requester is gone before it was answered or whose outcome is
--- unknown: its grant or its place among the waiters. Does nothing when the client has been told
--- that the lease holds, or another request waits with the same token.
+-- Withdraws one attempt, because its client hung up before the answer or its outcome is
+-- unknown: its grant or its entry among the waiters. Does nothing when the lease is claimed, or
+-- when another request waits with the same token.
 --
 -- KEYS lock record...
 -- ARGV lease_id attempt unrepeatable keep_place window_ms

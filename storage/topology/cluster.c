@@ -1,6 +1,5 @@
-/* A Redis Cluster: redis-cluster://. Its masters have the slots among them, and each call goes
- * to the master of its keys' slot. One slot that cannot be reached is not everybody's: calls to
- * the other slots go on. */
+/* A Redis Cluster: redis-cluster://. Its masters share the slots, and each call goes to the
+ * master of its keys' slot. If one slot cannot be reached, calls to the other slots go on. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +7,7 @@
 #include "storage/topology/cluster_internal.h"
 
 #define ROUND_NS (250 * CLOCK_NS_PER_MS)
-/* Everything that waits looks again when it is told: not for each slot of many that move. */
+/* Waiters try again when slots have moved: at most this often, also while many slots move. */
 #define TELL_SPACING_NS (100 * CLOCK_NS_PER_MS)
 /* The cluster may be up again by then. */
 #define DOWN_FOR_NS (1 * CLOCK_NS_PER_S)

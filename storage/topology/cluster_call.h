@@ -1,5 +1,5 @@
-/* One call to a cluster, as long as it is not answered: kept whole, since a node may send it to
- * another one. */
+/* One call to a cluster, until it is answered: kept as a whole, because a node may redirect the
+ * call to another node. */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_CLUSTER_CALL_H
 #define RLOCKD_STORAGE_TOPOLOGY_CLUSTER_CALL_H
 
@@ -12,12 +12,12 @@ struct cluster_call {
     redis_done *done;
     void *arg;
     int64_t asked_ns;
-    uint16_t slot; /* REDIS_SLOTS: it is for a node, whatever that has */
+    uint16_t slot; /* REDIS_SLOTS: a call for one node, whatever its slots */
     uint8_t moves;
     bool is_command;
     enum script script; /* a command has none, and no keys apart from its arguments */
     size_t key_count, arg_count;
-    struct script_text texts[]; /* and what they point to */
+    struct script_text texts[]; /* and the texts that the arguments point to */
 };
 
 /* Copies the texts. */
@@ -25,7 +25,7 @@ struct cluster_call *cluster_call_new(struct cluster *cluster, const struct scri
                                       size_t key_count, const struct script_text *args,
                                       size_t arg_count, redis_done *done, void *arg);
 void cluster_call_end(struct cluster_call *call, const struct redis_result *result);
-/* Ends it soon: nothing was executed. */
+/* Ends the call soon, as not executed. */
 void cluster_call_refuse(struct cluster_call *call);
 /* Ends those that were refused; a timer's callback. */
 void cluster_calls_refuse(void *cluster);

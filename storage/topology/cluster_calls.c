@@ -35,7 +35,7 @@ enum verdict {
     CALL_ENDS,
     CALL_GOES_ON, /* is on its way to the node that ASK named */
     CALL_MOVES,   /* to the new owner of the slot, now or soon */
-    CALL_WAITS    /* until the slot has one owner */
+    CALL_WAITS    /* until one node has all keys of the slot */
 };
 
 static void on_reply(void *arg, const struct redis_result *result);
@@ -119,7 +119,7 @@ static void try_hold(struct cluster *cluster, struct slot_hold *hold)
 
     if (cluster->in_flight[hold->slot] > 0 || now_ns < hold->retry_ns)
         return;
-    /* The new owner may be one that is being connected to. */
+    /* The connection to the new owner may still be under way. */
     if (now_ns < hold->until_ns && (owner == NULL || !cluster_node_is_up(owner)))
         return;
     if (now_ns >= hold->until_ns || (hold->redirected == NULL && hold->later == NULL)) {
@@ -233,10 +233,10 @@ static enum verdict follow_move(struct cluster_call *call, const struct redis_ho
 static void on_asking(void *arg, const struct redis_result *result)
 {
     (void)arg;
-    (void)result; /* the next command's reply tells whether this one was heard */
+    (void)result; /* the reply of the next command shows whether ASKING arrived */
 }
 
-/* ASKING lets the next command through, and no other one comes in between. */
+/* The node accepts the command behind ASKING; no other command comes in between. */
 static enum verdict follow_ask(struct cluster_call *call, const struct redis_host *to)
 {
     static const char *const argv[] = {"ASKING"};
@@ -252,7 +252,7 @@ static enum verdict follow_ask(struct cluster_call *call, const struct redis_hos
     return CALL_GOES_ON;
 }
 
-/* What Redis says while the cluster, or this node of it, serves nobody. */
+/* Whether the error says that the cluster, or this node of it, serves no calls. */
 static bool is_trouble(const char *cause)
 {
     static const char *const words[] = {"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN"};
@@ -317,7 +317,7 @@ static void on_reply(void *arg, const struct redis_result *result)
         cluster_call_end(call, result);
 }
 
-/* --- what the topology is asked for ------------------------------------------------------- */
+/* --- the functions of the topology -------------------------------------------------------- */
 
 void cluster_script(struct topology *topology, const struct script_call *script,
                     redis_done *done, void *arg)

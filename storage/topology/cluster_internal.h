@@ -46,11 +46,11 @@ struct cluster_node {
     uint16_t last_slot; /* the highest of them */
     size_t in_flight;   /* calls that were sent and not answered */
     int64_t idle_ns;    /* since when it has no slots and no calls */
-    bool is_stopped;    /* for good; the struct stays for those who still have a pointer */
+    bool is_stopped; /* for good; the struct stays valid for listings that still point to it */
 };
 
-/* The calls of one slot that wait, while others of that slot are on their way to another node:
- * see cluster_calls.c. */
+/* The waiting calls of one slot, while other calls of the slot are on their way to another
+ * node: see cluster_calls.c. */
 struct slot_hold {
     UT_hash_handle hh;
     uint16_t slot;
@@ -113,7 +113,7 @@ void cluster_note_state(struct cluster *cluster);
 bool cluster_scout_start(struct cluster *cluster);
 void cluster_scout_stop(struct cluster *cluster);
 void cluster_scout_free(struct cluster *cluster);
-/* The map may be old. Asks soon, but not often, whatever happens. */
+/* The map may be old: asks for a new map soon, but limits how often. */
 void cluster_scout_ask(struct cluster *cluster);
 void cluster_scout_moved(struct cluster *cluster, uint16_t slot, const struct redis_host *to);
 /* To be called now and then. */
@@ -143,7 +143,7 @@ void cluster_node_command(struct topology *topology, struct topology_node *node,
                           const struct redis_command *command, redis_done *done, void *arg);
 /* Calls of this slot that were sent must be answered before further ones go to a new owner. */
 void cluster_calls_hold(struct cluster *cluster, uint16_t slot);
-/* Ends everything that waits; after cluster.is_stopped. */
+/* Ends all waiting calls; after cluster.is_stopped. */
 void cluster_calls_stop(struct cluster *cluster);
 
 /* cluster_subscriptions.c */

@@ -1,6 +1,6 @@
-/* The masters of a cluster: for each a connection for commands and one for messages, made when
- * a map or a redirection names the master, and given up some time after the last slot has gone.
- */
+/* The masters of a cluster. Each has a connection for commands and one for messages, which are
+ * made when a map or a redirection names the master, and closed some time after its last slot
+ * has moved away. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "server/base/clock.h"
 #include "storage/topology/cluster_internal.h"
 
-/* A node without slots may be one that keys are moved to. */
+/* A node without slots may be about to get some. */
 #define IDLE_NS (10 * CLOCK_NS_PER_S)
-/* Longer than any listing, which is what keeps a pointer to a node, takes for a page. */
+/* Longer than a listing needs for a page: only listings keep pointers to a node. */
 #define FORGET_NS (60 * CLOCK_NS_PER_S)
 
 enum { NODES_MAX = 2 * CLUSTER_MASTERS_MAX };
@@ -167,7 +167,7 @@ void cluster_slot_moved(struct cluster *cluster, uint16_t slot, struct cluster_n
         cluster_note_state(cluster);
 }
 
-/* A new node, or one whose connection failed, is tried with keys that it has now. */
+/* A new node, or a node whose connection failed, is probed with keys of its present slots. */
 static void make_probes(struct cluster *cluster)
 {
     struct cluster_node *node;

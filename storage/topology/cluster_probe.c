@@ -1,6 +1,7 @@
-/* A node refuses keys of slots that other nodes have. So what a new connection is tried with
- * gets tags whose slots the node has: each tag is made longer by a number until it fits. A tag
- * that stands in the operator's key prefix cannot be another one, and is tried where it is. */
+/* A node refuses keys of slots that other nodes have. So the probe keys of a new connection get
+ * tags whose slots the node has: a number is appended to each tag until its slot fits. A tag
+ * that is a part of the operator's key prefix cannot change, and is probed at the node of its
+ * slot. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +21,8 @@ static struct redis_tag write_tagged(char *out, const char *name, unsigned numbe
     return redis_tag_of(out, (size_t)len);
 }
 
-/* Whether the tag is a part of the key prefix: the tags of all homes end in the worker's id, as
- * the last one's does, which is nothing else; that of a prefix does not. */
+/* Whether the tag is a part of the key prefix. All other tags end in the worker's id, as the
+ * tag of the last home, which is the worker's id alone. */
 static bool is_fixed(const struct redis_probe *wanted, const struct redis_tag *tag)
 {
     const char *last = wanted->keys[wanted->slot_count - 1].names[0];
@@ -48,7 +49,7 @@ static bool find_number(const struct cluster_node *node, const char *name, unsig
     return false;
 }
 
-/* The keys of one home, from the `used`th place on; how many of them there are. */
+/* Writes the keys of one home to the places from `used` on. Returns their number. */
 static size_t write_home(struct cluster_node *node, const struct redis_probe_keys *keys,
                          size_t used)
 {

@@ -1,6 +1,6 @@
-/* Asks some node of the cluster for the map of slots, over a connection that does nothing else:
- * any node will do, also a replica. The hosts of the URL are known from the start, those of the
- * last map since then; the next one is tried when one does not answer. */
+/* Asks any node of the cluster, also a replica, for the map of slots, over a connection of its
+ * own. The hosts of the URL and those of the last map are tried in turn: when a host does not
+ * answer, the next host is asked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "server/base/log.h"
 #include "storage/topology/cluster_internal.h"
 
-/* A map is asked for when there is reason to, and now and then without one; not more often than
- * this, whatever nodes say. */
+/* A map is asked for when it may be old, and at times without a reason; never more often than
+ * this. */
 #define PERIOD_NS (5 * CLOCK_NS_PER_S)
 #define SPACING_NS (100 * CLOCK_NS_PER_MS)
 /* While some keys cannot be reached. */
@@ -32,7 +32,7 @@ static int64_t now(const struct cluster *cluster)
 
 /* --- which node is asked ------------------------------------------------------------------ */
 
-/* The n-th host that may be asked; NULL: behind the last one. */
+/* The n-th host that may be asked; NULL: there are no more. */
 static const struct redis_host *find_candidate(const struct cluster *cluster, size_t n)
 {
     const struct redis_url *url = cluster->topology.options.url;
@@ -59,7 +59,7 @@ static void choose_next(struct cluster *cluster)
     }
     if (redis_url_of_server(&scout->url, cluster->topology.options.url, host->host,
                             host->port) != 0)
-        return; /* not a host that could be asked: the one before is tried again */
+        return; /* not a usable host: the host before is tried again */
 }
 
 static void give_up(struct cluster *cluster, const char *reason)
@@ -67,7 +67,7 @@ static void give_up(struct cluster *cluster, const char *reason)
     struct cluster_scout *scout = &cluster->scout;
 
     snprintf(scout->why_not, sizeof(scout->why_not), "%s", reason);
-    redis_link_reconnect(scout->link, reason); /* the next one: on_down() */
+    redis_link_reconnect(scout->link, reason); /* on_down() tries the next host */
 }
 
 /* --- asking ------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 
 #include "server/base/text.h"
 
-/* Copies a host; an empty one is the host that was asked. False: too long, or not known. */
+/* Copies a host; an empty host means the host that was asked. False: too long, or not known. */
 static bool copy_host(char out[REDIS_URL_HOST_SIZE], const char *text, size_t len,
                       const char *asked)
 {
@@ -39,8 +39,9 @@ static bool is_same(const struct redis_host *a, const struct redis_host *b)
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* The place of a master in the map, the last one first: ranges of one master often follow each
- * other. CLUSTER_NO_MASTER: there are too many. */
+/* The index of a master in the map, which gets a new entry if need be. Searches from the last
+ * master, because ranges of one master often follow each other. CLUSTER_NO_MASTER: too many
+ * masters. */
 static uint16_t find_master(struct cluster_slots *slots, const struct redis_host *host)
 {
     for (size_t i = slots->master_count; i-- > 0;)
@@ -81,7 +82,7 @@ static bool read_range(struct cluster_slots *slots, const struct redis_value *ra
                                                     : (uint16_t)CLUSTER_NO_MASTER;
     for (int64_t slot = first; slot <= last; slot++) {
         if (slots->master_of[slot] != CLUSTER_NO_MASTER)
-            return false; /* two nodes for one slot */
+            return false; /* the map names two nodes for one slot */
         slots->master_of[slot] = master;
     }
     read_replicas(slots, range, asked);

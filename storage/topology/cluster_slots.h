@@ -1,5 +1,5 @@
-/* Which node of a cluster has which slot, as a node tells it. A node is not taken at its word:
- * what has not the form that Redis documents is no map. */
+/* The map of a cluster's slots to nodes, from the reply of a node. A reply without the form
+ * that Redis documents is refused. */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_CLUSTER_SLOTS_H
 #define RLOCKD_STORAGE_TOPOLOGY_CLUSTER_SLOTS_H
 
@@ -12,7 +12,7 @@
 #include "storage/redis/url.h"
 
 enum {
-    CLUSTER_MASTERS_MAX = 1000, /* what Redis recommends at most */
+    CLUSTER_MASTERS_MAX = 1000, /* the largest number that Redis recommends */
     CLUSTER_REPLICAS_MAX = 100, /* that are remembered */
     CLUSTER_NO_MASTER = 0xffff
 };
@@ -22,11 +22,11 @@ struct cluster_slots {
     size_t master_count;
     struct redis_host replicas[CLUSTER_REPLICAS_MAX];
     size_t replica_count;
-    uint16_t master_of[REDIS_SLOTS]; /* CLUSTER_NO_MASTER: nobody serves this slot */
+    uint16_t master_of[REDIS_SLOTS]; /* CLUSTER_NO_MASTER: no node serves this slot */
 };
 
-/* Reads the reply to CLUSTER SLOTS. `asked`: the host that gave the reply, which is what a node
- * means that does not know its own address. False: the reply is none. */
+/* Reads the reply to CLUSTER SLOTS. `asked`: the host that gave the reply; it stands for a node
+ * that does not know its own address. False: the reply has another form. */
 bool cluster_slots_read(struct cluster_slots *slots, const struct redis_value *reply,
                         const char *asked);
 

@@ -1,13 +1,13 @@
-/* Each channel is listened to at the master of its slot: what the shard alone is told comes
- * there and nowhere else, and what all are told comes there soonest. */
+/* Subscribes to each channel at the master of its slot: messages to the shard arrive only
+ * there, and messages to all nodes arrive there first. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "storage/topology/cluster_internal.h"
 
-/* Where the subscription belongs. A slot without a master is nobody's: then the subscription
- * stays where it is, for what is published to all. */
+/* The node at which to subscribe. While the slot has no master, the subscription stays at its
+ * node, for messages that are published to all nodes. */
 static struct cluster_node *node_for(const struct cluster *cluster,
                                      const struct cluster_subscription *subscription)
 {

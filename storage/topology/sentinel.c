@@ -1,5 +1,5 @@
-/* A master that Sentinels watch over: redis-sentinel://. As with one Redis, but which server
- * that is the Sentinels say, at each connect and when they replace it. */
+/* A master that Sentinels watch over: redis-sentinel://. Like a single Redis, but the Sentinels
+ * name the server, at each connect and when they replace the master. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct sentinel {
     struct redis_url master;     /* where the connections go */
     struct redis_host announced; /* the new master, not tried yet; empty: none */
     struct redis_host served;    /* the master that was usable last; empty: none */
-    bool is_tried;               /* the master that was named has still to show what it is */
+    bool is_tried;               /* the named server has not yet been checked */
     int64_t failovers;
 };
 

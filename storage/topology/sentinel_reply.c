@@ -1,4 +1,4 @@
-/* Reads what Sentinels say. */
+/* Reads replies and messages of Sentinels. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdint.h>

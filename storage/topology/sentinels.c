@@ -1,5 +1,6 @@
-/* Two connections to Sentinels, to different ones where there are several: one asks, one
- * listens. A Sentinel that does not answer, or gave a wrong answer, is left for the next. */
+/* Two connections to Sentinels, if possible to different Sentinels: one asks, one receives
+ * messages. When a Sentinel does not answer, or gave a wrong answer, the next Sentinel is
+ * tried. */
 #include "storage/topology/sentinels.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ enum { LEARNT_MAX = 16, KNOWN_MAX = REDIS_URL_HOSTS_MAX + LEARNT_MAX };
 /* A message of a failover may be lost with its connection: the master is asked for as often,
  * which also shows whether the Sentinel still answers. */
 #define POLL_EVERY_NS (1 * CLOCK_NS_PER_S)
-/* Sentinels are asked for the others this often. */
+/* How often a Sentinel is asked for the other Sentinels. */
 #define LEARN_EVERY_POLLS 10
 /* Messages of failovers that come sooner after another are left to the next poll: a Sentinel
  * that sends many must not keep the connection from being used. */
@@ -33,11 +34,11 @@ struct ear {
 struct sentinels {
     struct sentinels_options options;
     struct redis_host known[KNOWN_MAX]; /* those of the URL first */
-    size_t count, oldest_learnt;        /* the learnt one that a new one replaces next */
+    size_t count, oldest_learnt; /* the learnt Sentinel that the next new Sentinel replaces */
     struct ear asker, listener;
-    struct redis_host told; /* the master that was told last; empty: none */
+    struct redis_host told; /* the master that the owner was told last; empty: none */
     struct ear *told_by;
-    struct redis_host suspect; /* another master, as only one Sentinel says; empty: none */
+    struct redis_host suspect; /* another master, named by one Sentinel only; empty: none */
     size_t suspect_by;
     bool is_wanted; /* `found` is to come */
     bool is_asked;  /* the question for the master is under way */
@@ -139,8 +140,8 @@ static void tell_switched(struct sentinels *sentinels, struct ear *by,
     sentinels->options.switched(sentinels->options.arg, master);
 }
 
-/* A Sentinel that has slept, or is cut off, names a master of the past: a working master is
- * left only when a second Sentinel names the same other one. */
+/* A Sentinel that was paused or is cut off may name a former master: a working master is left
+ * only when a second Sentinel names the same other master. */
 static void suspect(struct sentinels *sentinels, const struct redis_host *master)
 {
     struct ear *asker = &sentinels->asker;

@@ -1,5 +1,5 @@
-/* The Sentinels that watch over a master: which server is the master now, and when that
- * changes. Sentinels of the URL are asked in turn, and so are those that the asked ones know
+/* The Sentinels that watch over a master: they name the present master, and report its
+ * replacement. The Sentinels of the URL are asked in turn, then the Sentinels that these know
  * of. */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_SENTINELS_H
 #define RLOCKD_STORAGE_TOPOLOGY_SENTINELS_H
@@ -20,7 +20,8 @@ struct sentinels_options {
     struct metrics *metrics;
     /* Ends sentinels_find(): the master's address, or NULL and one phrase for operators. */
     void (*found)(void *arg, const struct redis_host *master, const char *why_not);
-    /* Another server than the one that was told last, by `found` or here, is the master now. */
+    /* The master is now another server than the last one that `found` or this callback
+     * named. */
     void (*switched)(void *arg, const struct redis_host *master);
     void *arg;
 };
@@ -31,19 +32,20 @@ struct sentinels *sentinels_new(const struct sentinels_options *options);
 void sentinels_stop(struct sentinels *sentinels);
 void sentinels_free(struct sentinels *sentinels);
 
-/* Asks for the master. `found` comes once, at once or later, in bounded time; a second call
+/* Asks for the master. `found` is called once, at once or later, in bounded time; a second call
  * before that changes nothing. */
 void sentinels_find(struct sentinels *sentinels);
-/* The server that was told last is no usable master: another Sentinel is asked next time. */
+/* The server that was named last is no usable master: the next question goes to another
+ * Sentinel. */
 void sentinels_distrust(struct sentinels *sentinels);
 
-/* How many Sentinels are known, of the URL or by others. */
+/* The number of known Sentinels, from the URL or from other Sentinels. */
 size_t sentinels_known(const struct sentinels *sentinels);
-/* Whether one of them answers. */
+/* Whether any Sentinel answers. */
 bool sentinels_answer(const struct sentinels *sentinels);
 
-/* sentinel_reply.c: what a Sentinel says, which is not taken at its word. False: it is in a
- * wrong form, or nothing. */
+/* sentinel_reply.c: reads replies of a Sentinel, and checks their form. False: a wrong form, or
+ * an empty reply. */
 
 /* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME: host, port. */
 bool sentinel_read_master(const struct redis_value *reply, struct redis_host *master);

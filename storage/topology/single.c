@@ -1,4 +1,4 @@
-/* One Redis that keeps everything: redis://, unix:// and the embedded one. */
+/* One Redis that has all keys: redis://, unix:// and the embedded Redis. */
 #include <stdlib.h>
 
 #include "storage/topology/topology_internal.h"

@@ -1,4 +1,4 @@
-/* Hands what the stores ask to the topology that the URL names. */
+/* Hands the calls of the stores to the topology that the URL names. */
 #include "storage/redis/slot.h"
 #include "storage/topology/topology_internal.h"
 

@@ -1,5 +1,5 @@
-/* Where the keys are: the one door between the stores and the connections to Redis. The URL
- * decides which topology there is behind it; nobody above this header knows. */
+/* The topology: every call of the stores goes through this header to the connections to Redis.
+ * The URL decides the kind of topology; the code above this header does not depend on it. */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_H
 #define RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_H
 
@@ -23,9 +23,10 @@ struct topology_options {
     const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
-    struct redis_sync sync;          /* of each connection for commands */
-    const struct redis_probe *probe; /* what each connection for commands is tried with */
-    const char *heart_channel;       /* of this worker alone */
+    struct redis_sync sync; /* of each connection for commands */
+    const struct redis_probe
+        *probe; /* the keys and channels that each connection for commands is probed with */
+    const char *heart_channel; /* of this worker alone */
     /* Commands that were refused or lost may be asked again: some Redis came back, or a part of
      * the keys has moved. */
     void (*up)(void *arg);
@@ -36,8 +37,8 @@ struct topology_options {
 
 /* Starts connecting. The options' pointers must outlive the topology. NULL: out of memory. */
 struct topology *topology_new(const struct topology_options *options);
-/* Sends nothing more. Outside of its callbacks: every pending command ends before this returns,
- * and so do those that their callbacks ask for. May be called again. */
+/* Sends no further command. Not from within its callbacks. Before it returns, every pending
+ * command ends, and every command that these callbacks send. May be called again. */
 void topology_stop(struct topology *topology);
 /* Every subscription must have been removed. */
 void topology_free(struct topology *topology);
@@ -46,11 +47,10 @@ void topology_free(struct topology *topology);
  * operators; never a raw error of Redis. */
 bool topology_is_ready(const struct topology *topology, const char **why_not);
 
-/* What is wrong although every key can be reached, as one phrase for operators; empty when
- * nothing is. */
+/* A problem although every key can be reached, as one phrase for operators; empty: none. */
 const char *topology_trouble(const struct topology *topology);
 
-/* What operators are told of a topology. */
+/* The state of a topology, for operators. */
 struct topology_state {
     const char *name;
     size_t sentinels;  /* known; 0: there are none */
@@ -76,14 +76,15 @@ struct topology_node *topology_next_node(struct topology *topology, struct topol
 uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node);
 /* The node that has this tag now; NULL: none is known. */
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag);
-/* A command about whatever this node keeps, such as SCAN. `node` NULL, since none is known: it
- * is refused. */
+/* A command about all keys of this node, such as SCAN. With `node` NULL (no node is known) the
+ * command is refused. */
 void topology_node_command(struct topology *topology, struct topology_node *node,
                            const struct redis_command *command, redis_done *done, void *arg);
 /* Which Redis process serves as this node, and since when. */
 const struct redis_server *topology_node_server(const struct topology_node *node);
 
-/* Whether the keys are in a cluster, as far as is known: keys of one script share a slot. */
+/* Whether the keys are in a cluster, as far as is known: then all keys of one script share a
+ * slot. */
 bool topology_is_cluster(struct topology *topology);
 
 /* Listens to a channel, whose tag is that of the keys that it tells of. */

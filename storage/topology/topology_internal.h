@@ -1,4 +1,4 @@
-/* What a topology is made of. Each kind is one file and one table of functions. */
+/* The interface of a topology. Each kind is one file with one table of functions. */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_INTERNAL_H
 #define RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_INTERNAL_H
 
@@ -43,7 +43,8 @@ extern const struct topology_ops topology_single;   /* single.c */
 extern const struct topology_ops topology_sentinel; /* sentinel.c */
 extern const struct topology_ops topology_cluster;  /* cluster.c */
 
-/* single.c: a topology of one node, and what another kind with one node takes from it. */
+/* single.c: a topology of one node, and the functions that other kinds with one node share with
+ * it. */
 struct single {
     struct topology topology;
     struct topology_node node;

@@ -1,5 +1,5 @@
--- Numbers that are kept as text: the free permits of a semaphore, the count of a latch. Nothing
--- in the data tells which of the two a number is.
+-- Numbers that are kept as text: the free permits of a semaphore, the count of a latch. The
+-- data do not show which of the two a number is.
 local number = lib.number
 
 -- Nil: there is no key. False: the text is no number. A hash or a list ends the script.
@@ -16,11 +16,11 @@ local function read_plain(key, timeouts)
   return read(key)
 end
 
--- What a request with an idempotency key did, `rlockd:idempotency:{<name>}:<key>` beside the
--- semaphore or latch, is a string of lines:
--- operation, amount and name, which no request with the same key may change; the attempt that
--- did it, empty where it is not withdrawn, or once another request has been told of it; the
--- permits that it took; the answer, empty while it waits.
+-- The effect of a request with an idempotency key, `rlockd:idempotency:{<name>}:<key>` beside
+-- the semaphore or latch, is a string of lines:
+-- operation, amount and name, which must be the same in every request with the key; the attempt
+-- that made the change, empty if it can not be withdrawn (any more); the permits that it took;
+-- the answer, empty while the request waits.
 local function asked_for(operation, amount, name)
   return operation .. '\n' .. amount .. '\n' .. name
 end
@@ -46,15 +46,15 @@ local function replay(key, past, asked, attempt)
     return {'granted', tonumber(past.answer), tonumber(past.taken)}
   end
   if past.attempt ~= '' then
-    -- From here on it is not withdrawn. PEXPIRE first: it is allowed when memory is short, and
-    -- so is then what follows.
+    -- From here on the attempt is not withdrawn. PEXPIRE comes first: Redis allows it when
+    -- memory is short, and then also the writes that follow.
     call('pexpire', key, call('pttl', key))
     call('set', key, table.concat({past.asked, '', past.taken, past.answer}, '\n'), 'keepttl')
   end
   return {'replayed', tonumber(past.answer), tonumber(past.taken)}
 end
 
--- So many waiters a semaphore or latch, at most.
+-- The largest number of waiters of a semaphore or latch.
 local WAITERS_MAX = 1000
 
 local function count_standing(waiters)

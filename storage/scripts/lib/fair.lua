@@ -3,7 +3,8 @@ local lock_kind, queues = lib.lock, lib.fair_queue
 
 local function wake(lock) queues.call_head(lock, lib.number.epoch_ms()) end
 
--- Where the lock is free, the waiter behind is called; else it learns what the head knew.
+-- If the lock is free, the next waiter is told to try; otherwise it is told how long the lock
+-- is held, as the former head was.
 local function leave_queue(lease, lock)
   if not queues.leave(lock, lease.id) then return end
   local left = call('pttl', lock)

@@ -1,25 +1,25 @@
 -- The queue of a fair lock, in the layout of Redisson's RFairLock: a list of waiters, the head
--- first, and a zset of waiter -> epoch ms after which any client may take the waiter out of the
--- list once it is the head. A waiter of ours stands there as `<lease id>:0`, its place, also
--- with an owner; `rlockd:places:{<lock>}`, a zset of lease id -> epoch ms, says until when the
--- place is kept without a request.
+-- first, and a zset of waiter -> epoch ms after which any client may remove the waiter from the
+-- list once it is the head: the waiter's time. The entry of a waiter of rlockd, its place, is
+-- `<lease id>:0`, also with an owner; `rlockd:places:{<lock>}`, a zset of lease id -> epoch ms,
+-- has the time until which the place is kept without a request.
 local keys, integer = lib.keys, lib.number.integer
 
--- What Redisson adds to the time of the waiter before for each that joins, and takes off the
--- waiters behind when one leaves: its fairLockWaitTimeout.
+-- Redisson's fairLockWaitTimeout: a waiter that joins gets the time of the waiter before it
+-- plus this; when a waiter leaves, the times of the waiters behind it go down by this.
 local FAIR_WAIT_MS = 300000
 
 -- For how long a place lasts after the last request that asked for it.
 local PLACE_MS = 15000
 
--- No queue is there for ever, whatever became of its clients.
+-- The TTL of a queue's keys, so that no queue stays for ever.
 local DAY_MS = 86400000
 
--- Dead waiters that one call takes out; waiters behind the head that one call looks at; waiters
--- whose times follow when a waiter leaves.
+-- Limits of one call: expired waiters that it removes; waiters behind the head that it looks
+-- at; waiters whose times it lowers when a waiter leaves.
 local DEAD_MAX, BEHIND_MAX, FOLLOW_MAX = 100, 10, 100
 
--- Every waiter of ours looks at the lock at least this often, and learns how long it lasts.
+-- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
 local POLL_MS = 6000
 
 -- Ms since this front end can use Redis again, where that is not long ago; nil: long.
@@ -34,7 +34,7 @@ local function places_of(lock) return keys.sibling(lock, 'places') end
 -- No request could ask for its place: no place is over yet. `ms`: as up_ms, or nil.
 local function spare_places(ms) up_ms = ms ~= '' and ms or nil end
 
--- False: another type of key is in the place of one of the two, and no client can queue there.
+-- False: the list or the zset is another type of key, so that no client can queue.
 local function is_sound(lock)
   return type(try('llen', queue_of(lock))) == 'number' and
     type(try('zcard', times_of(lock))) == 'number'
@@ -45,15 +45,15 @@ local function lease_of(place)
   return lib.field.is_ours(place) and string.match(place, '^([^:]*):0$') or nil
 end
 
--- Until when a place of ours lasts without a further request, 0 where no request has asked for
--- it for long; nil: the waiter is a Java client.
+-- Until when a place of rlockd lasts without a further request, 0 if no request has come for
+-- long; nil: the waiter is a Java client.
 local function kept_until(lock, place)
   local lease_id = lease_of(place)
   return lease_id and tonumber(call('zscore', places_of(lock), lease_id) or 0)
 end
 
--- A waiter's time is over in `ms`. Its first write is one that Redis allows when memory is
--- short.
+-- Sets a waiter's time to `ms` from now. The first write is a command that Redis allows when
+-- memory is short.
 local function set_time(lock, place, ms, now)
   call('zrem', times_of(lock), place)
   call('zadd', times_of(lock), integer(now + ms), place)
@@ -66,13 +66,15 @@ local function drop_head(lock, place)
   if lease_id then call('zrem', places_of(lock), lease_id) end
 end
 
--- Takes waiters whose time is over out of the queue, from the head on, as every client does for
--- all of them. Returns the head, and whether it has become the head in this call. `is_free`:
--- the head is called, and has no more than a waiter's time. `keeps_places`: no place is over.
+-- Removes expired waiters from the queue, from the head on, as every client does. Returns the
+-- head, and whether it has become the head in this call. `is_free`: the lock is free, so the
+-- new head is told to try, and its time is shortened to that of one waiter. `keeps_places`: no
+-- place has expired.
 --
--- Redisson's clients may lower the time of a waiter that lives, and a waiter without a time is
--- in their way for ever. Places of ours stay as long as requests ask for them; other waiters
--- get a time. A dead waiter that is left for the next call gets none.
+-- Redisson's clients may lower the time of a waiter that lives, and a waiter without a time
+-- blocks them for ever. So a place of rlockd stays as long as requests ask for it, and any
+-- other waiter without a time gets one. An expired waiter that is left for the next call gets
+-- no time.
 local function head_of(lock, now, is_free, keeps_places)
   local queue, times = queue_of(lock), times_of(lock)
   for dead = 0, DEAD_MAX do
@@ -119,9 +121,9 @@ local function tell(lock, place)
   call('publish', keys.companion('redisson_lock__channel', lock) .. ':' .. place, '0')
 end
 
--- Tells the head of the queue that the lock is free for it. Where no request waits for its
--- place the first waiter behind it that lives is told, too: it learns until when the place is
--- kept.
+-- Publishes to the head of the queue that the lock is free. If no request waits with the head's
+-- place, the message also goes to the first living waiter behind it, which then learns until
+-- when the place is kept.
 local function call_waiter(lock, head, now)
   tell(lock, head)
   if is_awaited(lock, head, now) then return end
@@ -130,9 +132,9 @@ local function call_waiter(lock, head, now)
   end
 end
 
--- The first request that waits is told how long the lock lasts, where that may be shorter than
--- the waiter sleeps: whoever was first until now, and knew, waits no more. A Java client has
--- reckoned with the lease times of those before it.
+-- Publishes to the first waiting request how long the lock is held, if that may be shorter than
+-- the waiter's sleep: the former first waiter, which knew this time, has left. A Java client
+-- has computed its sleep from the lease times of the waiters before it.
 local function tell_end(lock, now, ms)
   if ms < 0 or ms >= POLL_MS then return end
   for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
@@ -146,7 +148,7 @@ local function tell_end(lock, now, ms)
   end
 end
 
--- Gives keys of the queue that have no TTL, or not much of it, a day.
+-- Gives keys of the queue that have no TTL, or a short one, a TTL of a day.
 local function extend_keys(lock)
   for _, key in ipairs({queue_of(lock), times_of(lock), places_of(lock)}) do
     local left = call('pttl', key)
@@ -154,8 +156,8 @@ local function extend_keys(lock)
   end
 end
 
--- The same where a lease ends. Places are left to the requests that ask for the lock: they know
--- whether Redis was away.
+-- The same at the end of a lease, without removing places: only requests for the lock do that,
+-- because they know whether Redis was away.
 local function call_head(lock, now)
   if call('exists', queue_of(lock)) == 0 or not is_sound(lock) then return end
   local head = head_of(lock, now, true, true)
@@ -164,8 +166,8 @@ local function call_head(lock, now)
   call_waiter(lock, head, now)
 end
 
--- The time of a waiter that joins behind others. Never later than if each of them had come
--- just now: the times of waiters far behind do not follow when a waiter leaves.
+-- The time of a waiter that joins behind others. Never later than if all waiters before it had
+-- come just now, for the times of waiters far behind are not lowered when a waiter leaves.
 local function time_to_join(lock, now, remaining)
   local last = call('lindex', queue_of(lock), -1)
   local last_time = last and tonumber(call('zscore', times_of(lock), last) or now)
@@ -181,9 +183,9 @@ end
 
 local function length(lock) return call('llen', queue_of(lock)) end
 
--- Joins the queue, or stays in its place, which is kept for PLACE_MS. The time of a waiter
--- whose requests go on is never so short that it would be over when those ahead have left. The
--- list says which waiters there are: an operator may have deleted one of the two keys.
+-- Adds a waiter to the queue, or keeps its place for PLACE_MS more. The time of a waiter with
+-- further requests is never so short that it would expire before the waiters ahead have left.
+-- The list decides which waiters there are, for an operator may have deleted the zset.
 local function join(lock, lease_id, now, remaining)
   local place, at = lease_id .. ':0', position(lock, lease_id)
   if at then
@@ -199,9 +201,9 @@ local function join(lock, lease_id, now, remaining)
   extend_keys(lock)
 end
 
--- A place has gone that was ahead of number `at` on: waiters behind get back the time that the
--- place took them, as far as they are near. Times are Java clients' business: where none is in
--- the queue only the last waiter's time follows, which a Java client would reckon on from.
+-- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
+-- waiters behind it. Only Java clients use these times: without a Java client in the queue only
+-- the last waiter's time is lowered, from which a joining Java client would go on.
 local function follow(lock, at)
   local times, first, last = times_of(lock), at, at + FOLLOW_MAX - 1
   if call('zcard', times) == call('zcard', places_of(lock)) then first, last = -1, -1 end
@@ -210,8 +212,9 @@ local function follow(lock, at)
   end
 end
 
--- Leaves the queue. A head that is called gets no more than a waiter's time, whatever time it
--- had. True: it was the head. Its first write is one that Redis allows when memory is short.
+-- Removes a waiter from the queue. A new head that is told to try gets at most the time of one
+-- waiter. True: the removed waiter was the head. The first write is a command that Redis allows
+-- when memory is short.
 local function leave(lock, lease_id)
   call('zrem', places_of(lock), lease_id)
   if not is_sound(lock) then return false end

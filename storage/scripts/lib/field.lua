@@ -1,6 +1,6 @@
 -- Holder fields of a lock's hash.
 
--- Redisson's <uuid>:<thread>, and whatever follows.
+-- Redisson's <uuid>:<thread>, and any text behind it.
 local function is_holder(field)
   return string.find(field, '^%x+%-%x+%-%x+%-%x+%-%x+:') ~= nil
 end
@@ -8,7 +8,7 @@ end
 -- Ids that rlockd makes are UUIDs of version 5, those of Java clients of version 4.
 local function is_ours(field) return string.find(field, '^%x+%-%x+%-5') ~= nil end
 
--- The ref (lib/record.lua) of the lease that a field `<id>:0` or `<id>:m` stands for, with or
+-- The ref (lib/record.lua) of the lease with the holder field `<id>:0` or `<id>:m`, with or
 -- without the `:write` of a writer; nil: another field.
 local function ref_of(field)
   local id, sign, rest = string.match(field, '^([^:]*):([0m])(.*)$')

@@ -1,11 +1,11 @@
 -- The reads of one grant of a read/write lock.
 local readers, record = lib.readers, lib.record
 
--- So many reads at most are looked at.
+-- The largest number of reads to look at.
 local READS_MAX = 200
 
--- Of these reads, of `holders` at `read_keys`, those of rlockd's that have the fencing token,
--- each as {holder field, lease}.
+-- The reads of rlockd at `read_keys`, of `holders`, that have the fencing token: each as
+-- {holder field, lease}.
 local function with_token(lock, token, holders, read_keys)
   local refs, record_keys, found = readers.get_many(read_keys), {}, {}
   for i, ref in ipairs(refs) do record_keys[i] = lib.keys.sibling(lock, 'lease', ref or '') end
@@ -16,7 +16,7 @@ local function with_token(lock, token, holders, read_keys)
   return found
 end
 
--- The same of one reader: one read, or those of an owner.
+-- The same for one reader: one read, or the reads of an owner.
 local function reads_of(lock, token, holder)
   local holders, read_keys = {}, {}
   for number = 1, math.min(tonumber(call('hget', lock, holder)) or 0, READS_MAX) do

@@ -1,4 +1,4 @@
--- What the scripts that a session's home leads to say about a lease.
+-- Replies about a lease for the scripts that run for a lease's session.
 local leases = lib.lease
 
 local function lose(lease, window, reason)

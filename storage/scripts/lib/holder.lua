@@ -1,4 +1,4 @@
--- The holder of a lock, as a reply tells it.
+-- The holder of a lock, in the form of a reply.
 local field_of, record = lib.field, lib.record
 
 -- The record of a lease of an owner that reads.
@@ -8,7 +8,7 @@ local function reading(lock, field)
   return record.find(lock, ref)
 end
 
--- Whatever is known of the holder `field` of a lock:
+-- Describes the holder `field` of a lock:
 --   kind   of a lock without a mode, "lock" or "fair", which look alike in Redis; nil: a Java
 --          client holds the lock, and no client waits in a queue
 --   text   the record of the holder's lease; of an owner three lines: see lib/owner.lua; of an
@@ -42,8 +42,8 @@ local function only(lock)
   return fields[1], fields[2], describe(lock, fields[1])
 end
 
--- A reply that the lock is busy. `remaining`: ms after which to try again. `text`: that of
--- describe(). `number`: of the lock in a set; nil: one lock.
+-- The reply that the lock is busy. `remaining`: ms after which to try again. `text`: see
+-- describe(). `number`: number of the lock in a set; nil: one lock.
 local function busy(remaining, field, count, text, number)
   return {'busy', remaining, field, tonumber(count) or 0, text, number}
 end

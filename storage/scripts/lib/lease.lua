@@ -1,9 +1,9 @@
--- Leases of any kind: whether they hold, how they end. What a lease of each kind holds is in
--- the module of its kind, lib[lease.kind], with the functions that lib/lock.lua lists.
+-- Leases of any kind: whether they hold, how they end. The module of a lease's kind,
+-- lib[lease.kind], has the functions that differ between kinds; lib/lock.lua lists them.
 local record, keys = lib.record, lib.keys
 
--- The holds of a lease on each of its locks, nil where it has lost one of them. Another type of
--- key in a lock's place has taken the lock away, which is no error.
+-- The holds of a lease on each of its locks; nil: it has lost at least one of them. Another
+-- type of key in a lock's place counts as the loss of the lock, not as an error.
 local function holds_of(lease)
   local is_held, counts = lib[lease.kind].is_held, {}
   for i, lock in ipairs(lease.locks) do
@@ -14,8 +14,8 @@ local function holds_of(lease)
   return counts
 end
 
--- Releases what the lease holds, also where it has lost one of several locks. Returns the most
--- holds left; false: the lease held nothing any more.
+-- Releases all holds of the lease, also if it has lost one of several locks. Returns the
+-- largest number of holds left on a lock; false: the lease had no hold any more.
 local function release(lease)
   local kind, left = lib[lease.kind], false
   for i, lock in ipairs(lease.locks) do
@@ -40,8 +40,8 @@ local function time_left(lease, window)
   return math.min(least or own, own)
 end
 
--- Writes the lease's records, which keep their TTL. The first write is one that Redis allows
--- when memory is short.
+-- Writes the lease's records, which keep their TTL. The first write is a command that Redis
+-- allows when memory is short.
 local function rewrite(lease)
   for i, key in ipairs(lease.keys) do
     call('pexpire', key, call('pttl', key))
@@ -49,15 +49,16 @@ local function rewrite(lease)
   end
 end
 
--- The client is told that the lease holds: from here on the attempt that was granted is not
--- withdrawn any more.
+-- Claims the lease, because the client is answered `held`: from here on the granted attempt is
+-- not withdrawn any more.
 local function claim(lease)
   if lease.attempt == '' then return end
   lease.attempt = ''
   rewrite(lease)
 end
 
--- The fencing tokens as one text, a blank between; those that no record has are in `counters`.
+-- The fencing tokens as one text, with blanks between them; a token that the record does not
+-- have is read from `counters`.
 local function tokens_of(lease, counters)
   local tokens = {}
   for i, token in ipairs(lease.tokens) do
@@ -66,9 +67,9 @@ local function tokens_of(lease, counters)
   return table.concat(tokens, ' ')
 end
 
--- The tokens of `record_keys` are spent, for as long as a client may ask with them. `left`: the
--- number for the record, for the same request again. The first write is one that Redis allows
--- when memory is short.
+-- Spends the tokens of `record_keys`, for as long as a client may repeat a request with them.
+-- `left`: the number for the record, so that a repeated request gets the same reply. The first
+-- write is a command that Redis allows when memory is short.
 local function spend(record_keys, reason, window, left)
   local text = record.ended(reason, left)
   for _, key in ipairs(record_keys) do
@@ -77,7 +78,7 @@ local function spend(record_keys, reason, window, left)
   end
 end
 
--- Why a lease that was held holds no more. `rlockd:forced` notes the last forced unlock: the
+-- Why a lease that held does not hold any more. `rlockd:forced` has the last force-unlock: the
 -- holder field, or `*` for all holders of a read/write lock, and the newest token that it
 -- ended.
 local function loss_reason(lease)
@@ -94,8 +95,8 @@ local function loss_reason(lease)
   return 'expired'
 end
 
--- Ends a lease that has lost one of its locks, or whose time is over (`reason`): what it still
--- holds is released. Returns the reason.
+-- Ends a lease that has lost one of its locks, or whose time is over (`reason`): releases its
+-- remaining holds. Returns the reason.
 local function lose(lease, window, reason)
   call('pexpire', lease.keys[1], window) -- a write that is always allowed
   reason = reason or loss_reason(lease)
@@ -106,8 +107,8 @@ local function lose(lease, window, reason)
   return reason
 end
 
--- The reply that a lease has ended, in this call or before. The session's home is told by C,
--- where the reply names a session: it does only for what ended in this call.
+-- The reply that a lease has ended, in this call or before. The reply names the lease's session
+-- only if the lease ended in this call; then C reports the end to the session's home.
 local function ended(lease)
   return {'ended', lease.detail, '', ''}
 end
@@ -116,7 +117,7 @@ local function lost(lease, window)
   return {'ended', lose(lease, window), lease.session, lease.kind}
 end
 
--- Takes a lease that waits out of every line.
+-- Removes a waiting lease from the waiters of all its locks.
 local function leave_line(lease)
   local leave_queue = lib[lease.kind].leave_queue
   for _, lock in ipairs(lease.locks) do
@@ -125,7 +126,7 @@ local function leave_line(lease)
   end
 end
 
--- Tells the requests that wait with the lease's token that it has changed.
+-- Publishes to the requests that wait with the lease's token that the lease has changed.
 local function publish(lease)
   for _, lock in ipairs(lease.locks) do
     call('publish', 'rlockd:leases', lease.id .. ' ' .. lock)

@@ -1,17 +1,17 @@
--- The marker of the owner who holds a lock: `rlockd:owner:{<lock>}`, a string of three lines:
--- the holder field, the kind of lease and the name of the session. Leases of kinds "lock" and
--- "fair" look alike in the lock's hash, and an owner's field leads to no lease. The marker is
--- valid while its first line is the holder field.
+-- The owner entry of a lock that an owner holds: `rlockd:owner:{<lock>}`, a string of three
+-- lines: the holder field, the kind of lease and the name of the session. It is needed because
+-- kinds "lock" and "fair" look alike in the lock's hash, and an owner's holder field names no
+-- lease. The entry is valid while its first line is the lock's holder field.
 local keys = lib.keys
 
--- The first write of a grant has been made before.
+-- Call it after the first write of a grant.
 local function mark(lease, lock, ttl)
   if lease.owner == '' or lease.kind == 'read' then return end
   local text = lib.record.holder_of(lease) .. '\n' .. lease.kind .. '\n' .. lease.session_name
   call('set', keys.sibling(lock, 'owner'), text, 'px', ttl)
 end
 
--- The marker lasts as long as the lock.
+-- The owner entry lasts as long as the lock.
 local function extend(lease, lock, ttl)
   if lease.owner ~= '' then call('pexpire', keys.sibling(lock, 'owner'), ttl) end
 end
@@ -20,7 +20,8 @@ local function clear(lease, lock)
   if lease.owner ~= '' then call('del', keys.sibling(lock, 'owner')) end
 end
 
--- The marker's text, its kind and session name, where it is that of the holder `field`; or nil.
+-- The text of the owner entry, its kind and session name, if it is valid for the holder
+-- `field`; or nil.
 local function find(lock, field)
   local text = try('get', keys.sibling(lock, 'owner'))
   if type(text) ~= 'string' then return nil end

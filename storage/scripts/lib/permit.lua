@@ -4,7 +4,7 @@ local keys, number = lib.keys, lib.number
 
 local function timeouts_of(semaphore) return keys.suffixed(semaphore, 'timeout') end
 
--- Redisson's permit id is 16 bytes: those of the lease id.
+-- Redisson's permit ids are 16 bytes: for rlockd the 16 bytes of the lease id.
 local function permit_id(lease_id)
   local hex = string.gsub(lease_id, '%-', '')
   return (string.gsub(hex, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end))
@@ -30,7 +30,7 @@ local function is_held(lease, semaphore)
   return remaining(lease, semaphore, number.epoch_ms()) and 1
 end
 
--- False: another caller has put the permit back.
+-- False: another client has freed the permit already.
 local function release(lease, semaphore)
   if try('zrem', timeouts_of(semaphore), permit_id(lease.id)) ~= 1 then return false end
   put_back(semaphore, 1)
@@ -47,7 +47,7 @@ local function left(lease, semaphore)
   return remaining(lease, semaphore, number.epoch_ms()) or 0
 end
 
--- Also a permit that is over and that no caller has reclaimed yet.
+-- Also frees a permit whose time is over and that no client has reclaimed yet.
 local function clear(lease, semaphore) release(lease, semaphore) end
 
 return {

@@ -1,10 +1,10 @@
 -- Semaphores whose permits expire.
 local keys, number = lib.keys, lib.number
 
--- The end of a permit that Redisson takes for ever: 2^63 ns in ms, as its TimeUnit says it.
+-- The end of a permit that Redisson acquires for ever: 2^63 ns, in ms.
 local FOR_EVER = 922337203685477
 
--- So many dead permits at most come back in one call: the next call goes on.
+-- The largest number of expired permits that one call frees: the next call goes on.
 local RECLAIM_MAX = 100
 
 -- Frees permits whose time is over, as every client does for all of them.
@@ -16,7 +16,7 @@ local function reclaim(semaphore, timeouts, now)
   lib.permit.put_back(semaphore, #over)
 end
 
--- What a lease's record says against its being a permit: a reply, or nil.
+-- The reply if the lease's record is not that of a permit; or nil.
 local function mismatch(lease)
   if lease.state ~= 'ended' and lease.kind ~= 'permit' then return {'reused'} end
   return nil

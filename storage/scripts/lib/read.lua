@@ -2,9 +2,9 @@
 -- is a key of its own, numbered from 1 to the holds of its reader, with the lease's ref.
 local holder_of, readers = lib.record.holder_of, lib.readers
 
--- The holds of a reader of many leases are looked at once: `known` is what this script knows of
--- a reader, number -> ref and ref -> number, how many reads the hash has, and how many
--- of them have not ended.
+-- The reads of a reader with many leases are read once per script: `known` keeps for a reader
+-- number -> ref and ref -> number, the number of reads in the hash, and the number of reads
+-- that have not ended.
 local known_reads = {}
 
 local function reads_of(lock, holder)
@@ -40,7 +40,7 @@ local function left_of(lease, lock)
   return at and call('pttl', readers.key_of(lock, holder_of(lease), at))
 end
 
--- Takes a read whose key was deleted off the count: the last read gets its number.
+-- Lowers the count for a read whose key was deleted: the last read gets its number.
 local function take_off(lock, holder, at)
   local known = reads_of(lock, holder)
   if known.alive < known.count then
@@ -105,8 +105,8 @@ end
 
 local function left(lease, lock) return left_of(lease, lock) or 0 end
 
--- What is left of the reads of a reader that lost some leaves the lock, if the name still is
--- that of a read/write lock.
+-- Removes the remaining reads of a reader that lost some of its reads, if the key still is a
+-- read/write lock.
 local function clear(lease, lock)
   if not readers.is_mode(call('hget', lock, 'mode')) then return end
   known_reads = {}

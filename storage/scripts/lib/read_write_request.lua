@@ -1,14 +1,14 @@
--- Requests to read or to write: what is against them, and the grant.
+-- Requests to read or to write: the checks before a grant, and the grant.
 local keys, readers, holder_of = lib.keys, lib.readers, lib.record.holder_of
 
--- So many reads of one owner a lock has, at most: scripts look at all of them.
+-- The largest number of reads of one owner on a lock: scripts look at all of them.
 local OWNER_READS_MAX = 100
 
 local function busy(lock, field, mode, number)
   return lib.holder.busy_with(call('pttl', lock), lock, field, mode, number)
 end
 
--- The holder field that the request's lease would have as one of another kind.
+-- The holder field that the request's lease would have if it were of this kind.
 local function holder_as(kind, request)
   return holder_of({
     kind = kind, id = request.id, owner = request.owner, session = request.session,
@@ -16,7 +16,7 @@ local function holder_as(kind, request)
   })
 end
 
--- Whether the owner reads the lock as often as it may.
+-- Whether the owner has as many reads of the lock as it may have.
 local function is_full(request, lock)
   if request.kind ~= 'read' or request.owner == '' then return false end
   local holder = holder_of(request)
@@ -34,9 +34,10 @@ local function against_writer(request, lock, some, number)
   return {'wrong-kind'}
 end
 
--- A reader that holds, or a Java client that may: see drop_if_dead(). Nil: all readers in the
--- hash are dead, and the lock is free. Of more readers than one call looks at the dead leave
--- the lock, and the last one is in the way until the next call.
+-- A reader that holds, or a Java client that may hold: see drop_if_dead(). Nil: all readers in
+-- the hash have expired, and the lock is free. When there are more readers than one call looks
+-- at, the expired readers are removed, and the last reader blocks the request until the next
+-- call.
 local function living_reader(lock, some)
   for _, one in ipairs(some) do
     if readers.reads_left(lock, one[1], one[2], 1) > 0 then return one[1] end
@@ -60,9 +61,9 @@ local function living_reader(lock, some)
   return java or last
 end
 
--- What is against a grant of the lock: a reply, or nil and what the lock is like: `some` of its
--- holders (nil: it is free), the fencing `token` that the lease shares with other leases of its
--- owner, and whether all holders are dead. `number`: of the lock in a set.
+-- The reply that refuses a grant of the lock; or nil and the state of the lock: `some` of its
+-- holders (nil: the lock is free), the fencing `token` that the lease shares with other leases
+-- of its owner, and whether all holders have expired. `number`: number of the lock in a set.
 local function objection(request, lock, number)
   local mode = try('hget', lock, 'mode')
   if type(mode) == 'table' then return {'wrong-kind'} end
@@ -89,8 +90,8 @@ local function objection(request, lock, number)
   return busy(lock, reader, 'read', number)
 end
 
--- The reader's ended reads leave its count, and a few dead readers the lock: they would pile up
--- where readers come all the time.
+-- Removes the reader's ended reads from its count, and a few expired readers from the lock:
+-- otherwise both would pile up while readers come all the time.
 local function tidy(lock, holder, some)
   readers.drop_ended(lock, holder)
   for _, one in ipairs(some) do
@@ -100,7 +101,7 @@ local function tidy(lock, holder, some)
   end
 end
 
--- Takes a lock that objection() said nothing against. Returns its holds. Not a script's first
+-- Grants a lock for which objection() returned nil. Returns the holds. Not for a script's first
 -- write.
 local function take(request, lock, found)
   local holder, kind, ttl, count, left = holder_of(request), request.kind, request.ttl, 1, -2

@@ -2,21 +2,22 @@
 --
 -- The lock's hash: `mode` (read, write), reader -> reads, writer (`:write` at its end) ->
 -- writes. Each read is a string whose TTL is that of the read, numbered from 1 to the reader's
--- count. Redisson's reads hold a 1; reads of ours hold the ref of their lease (lib/record.lua),
--- so that each is told from the other reads of its owner.
+-- count. Redisson's reads have the value 1; reads of rlockd have the ref of their lease
+-- (lib/record.lua), which tells the reads of one owner apart.
 local keys, is_ours = lib.keys, lib.field.is_ours
 
--- For how long a waiter sleeps at most before it looks again.
+-- The longest sleep of a waiter before its next attempt.
 local POLL_MS = 6000
 
--- So many keys at most in one MGET.
+-- The largest number of keys in one MGET.
 local MGET_MAX = 1000
 
--- What one call of a script looks at, of however many readers: a call keeps the lock as it is
--- where that is not enough, and the next call looks at other readers.
+-- The largest numbers of readers and reads that one call of a script looks at. If these are not
+-- enough for a decision, the call leaves the lock as it is, and the next call looks at other
+-- readers.
 local READERS_MAX, READS_MAX = 100, 1000
 
--- Reads that this call has looked at.
+-- The number of reads that this call has looked at.
 local looked = 0
 
 local function key_of(lock, holder, number)
@@ -33,9 +34,9 @@ end
 
 local function wake(lock) publish(lock, '0') end
 
--- Ms that the longest read of a reader has left, or the first that is found with `enough` of
--- them; 0: all its reads have ended. Where no more may be looked at the reads may last as long
--- as the lock.
+-- Ms that the longest read of a reader has left, or the first read that has at least `enough`
+-- ms left; 0: all its reads have ended. When this call may look at no further read, the result
+-- is the lock's TTL.
 local function reads_left(lock, holder, count, enough)
   local most = 0
   for number = 1, count do
@@ -58,10 +59,10 @@ local function get_many(names)
   return values
 end
 
--- Takes the reads of a reader of ours that have ended off its count; the others move up, since
--- numbers go from 1 to the count. Returns the count. Writes only where a read has ended: a
--- first write would let later writes pass when memory is short. A reader has no more reads than
--- its session may have leases.
+-- Removes the ended reads of a reader of rlockd from its count, and renumbers its other reads
+-- from 1 to the count. Returns the count. Writes only if a read has ended, because a first
+-- write would let later writes pass when memory is short. A reader has no more reads than its
+-- session may have leases.
 local function drop_ended(lock, holder)
   local count = tonumber(call('hget', lock, holder)) or 0
   local alive = 0
@@ -91,21 +92,21 @@ local function token_of(lock, holder)
   return nil
 end
 
--- A reader of ours without a living read leaves the lock. A Java client that lives may have
--- lost the keys of its reads: some versions renew only the hash.
+-- Removes a reader of rlockd without a living read from the lock. A Java client without keys of
+-- its reads may still live, because some versions of Redisson renew only the hash.
 local function drop_if_dead(lock, field, left)
   if left == 0 and is_ours(field) then call('hdel', lock, field) end
 end
 
--- Some holders and the mode, as HRANDFIELD tells them, and whether these are all.
+-- Some holders and the mode, by HRANDFIELD, and whether these are all holders.
 local function fields_of(lock)
   local fields = call('hrandfield', lock, READERS_MAX + 1, 'withvalues')
   return fields, #fields / 2 <= READERS_MAX
 end
 
 -- Ms that the longest read of the lock has left, whether a writer holds the lock, and whether
--- all readers were looked at: more of them may last as long as the lock. Dead readers of ours
--- leave the lock.
+-- all readers were looked at: the reads of further readers may last as long as the lock.
+-- Removes expired readers of rlockd from the lock.
 local function longest(lock)
   local most, has_writer = 0, false
   local fields, is_all = fields_of(lock)
@@ -138,8 +139,8 @@ local function some_holders(lock, mode)
   return #some > 0 and some or nil
 end
 
--- Whether one of some readers has `least` ms left: not to look at all readers is what makes
--- many readers cheap. A writer always has.
+-- Whether one of some readers has at least `least` ms left; true for a writer. Looks at some
+-- readers only, so that the cost does not grow with their number.
 local function is_upheld(lock, least)
   for _, one in ipairs(some_holders(lock, 'read') or {}) do
     local field, count = one[1], one[2]
@@ -148,9 +149,9 @@ local function is_upheld(lock, least)
   return false
 end
 
--- A hold has gone, a read with `own` ms left: the lock lasts as long as its longest read, and
--- without any read it is free. Where a writer is left the lock stays as it is. `message`:
--- Redisson's for the waiters.
+-- Called after the end of a hold, a read with `own` ms left: the lock now lasts as long as its
+-- longest read, and without a read it is free. While a writer holds the lock it stays as it is.
+-- `message`: Redisson's message for the waiters.
 local function settle(lock, message, own)
   local before = call('pttl', lock)
   if message == '0' and before >= 0 then
@@ -161,7 +162,7 @@ local function settle(lock, message, own)
   if most == 0 then
     call('del', lock)
     publish(lock, message)
-    -- Redisson wakes parked waiters at a 1; a client that is about to park finds a 0.
+    -- Redisson wakes sleeping waiters at a 1; a client that is about to sleep finds a 0.
     if message == '1' then wake(lock) end
     return
   end

@@ -19,12 +19,13 @@
 --   kind          lock, fair, read, write or permit
 --   owner         whose leases of the session share the lock; empty: none
 --
--- The record of an ended lease is a small number, which takes Redis no memory beside its key:
--- the place of the reason in REASONS, and ten times `left`: of a release the holds that it
--- left; of a session's end 1, if the lease held.
+-- The record of an ended lease is a small number, which takes Redis no memory besides its key:
+-- the place of the reason in REASONS plus ten times `left`. After a release `left` is the
+-- number of holds left; after the end of the session 1, if the lease held.
 --
--- A lease of several locks, a set, has a record beside each of them, which differ in the token;
--- the first record decides. The ref of a lease is its id; of a set the id and ":m".
+-- A lease of several locks, a set, has a record beside each of its locks. These records differ
+-- in the token only; the first record decides. The ref of a lease is its id; of a set the id
+-- and ":m".
 --
 -- A lease in Lua is a table of these lines (but `token`) and
 --
@@ -45,7 +46,8 @@ local function ended(reason, left)
   return ended('unknown', left)
 end
 
--- The lines of a record, nil without one. A text that is no record is that of a spent token.
+-- The lines of a record; nil: there is no record. A text of another form counts as the record
+-- of a spent token.
 local function parse(text)
   if not text then return nil end
   local state, detail, attempt, since, ttl, note, session, session_name, token, watchdog, kind,
@@ -72,7 +74,7 @@ local function format(lease, i)
     lease.kind .. '\n' .. lease.owner
 end
 
--- Says which lease of which lock the lines of a record are those of.
+-- Adds the id of the lease, its lock and the record's key to the lines of a record.
 local function stand(lease, id, lock, key)
   lease.id, lease.is_set = id, string.byte(key, -1) == 109 -- "m": no hex digit, the end of ":m"
   lease.ref = lease.is_set and id .. ':m' or id
@@ -80,7 +82,7 @@ local function stand(lease, id, lock, key)
   return lease
 end
 
--- The same for all locks in KEYS, which come in groups of `stride` keys, first the lock, as
+-- The same for all locks in KEYS: groups of `stride` keys, of which the first is the lock and
 -- number `at` its record.
 local function stand_all(lease, id, stride, at)
   stand(lease, id, KEYS[1], KEYS[at])
@@ -104,7 +106,7 @@ local function read(id, stride, at)
   return lease
 end
 
--- A lease without a record: a plain lock's, whose token the server made.
+-- A lease without a record: of a plain lock, with a token that the server made.
 local function plain(id, lock, key)
   return stand(parse('held\n\n\n\n\n\n\n\n\n\nlock\n'), id, lock, key)
 end
@@ -118,16 +120,16 @@ local function find(lock, ref)
   return stand(parse(text), string.gsub(ref, ':m$', ''), lock, key), text
 end
 
--- Whether a request asks for another lease than that with its token. The token alone, without
--- the session, is enough for a lease that holds: its record has its session.
+-- Whether a request differs in kind, owner or session from the lease with its token. A request
+-- without a session fits a lease that holds: the lease's record has its session.
 local function is_other(lease, request)
   if lease.kind ~= request.kind then return true end
   if lease.state == 'held' and request.session == '' then return false end
   return lease.owner ~= request.owner or lease.session ~= request.session
 end
 
--- The field of the lock's hash that stands for the lease. That of a set differs, so that it is
--- never taken for that of a lease of one lock.
+-- The holder field of the lease. That of a set differs from that of a lease of one lock with
+-- the same id.
 local function holder_of(lease)
   if lease.owner ~= '' then
     return lease.session .. ':' .. lease.owner .. lib[lease.kind].field_end
