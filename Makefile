@@ -7,6 +7,7 @@
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
+# CLIENT_TOOLS=DIR: where their generators are kept, instead of build/clients/tools
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
