@@ -8,6 +8,7 @@
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
 # SERVERS="redis-6.2 redis-8.0 valkey-8.1": what `test-versions` runs with, or paths
+# CLIENT_TOOLS=DIR: where the generators of clients are kept, instead of build/clients/tools
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # TOPOLOGY=cluster|sentinel: what `interop` and `faults` use instead of one Redis
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first

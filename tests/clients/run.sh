@@ -9,7 +9,7 @@ cd "$here/../.." || exit 1
 
 rlockd=$1
 shift
-export SPEC=$PWD/openapi.yaml TOOLS=$PWD/build/clients/tools
+export SPEC=$PWD/openapi.yaml
 timeout_s=${CLIENTS_TIMEOUT_S:-900}
 passed=0 failed=0 summary=()
 
@@ -33,7 +33,6 @@ judge() {
         $((took_ms / 1000)) $((took_ms % 1000 / 100))
 }
 
-mkdir -p "$TOOLS"
 start_server "$rlockd" build/clients/server
 for client in "$@"; do
     if [ ! -x "$here/$client/run.sh" ]; then

@@ -14,7 +14,6 @@ import rlockd.model.AcquireFields;
 import rlockd.model.AcquireSemaphoreFields;
 import rlockd.model.CreateLatchFields;
 import rlockd.model.CreateSemaphoreFields;
-import rlockd.model.EndReason;
 import rlockd.model.KeepAliveFields;
 import rlockd.model.Lease;
 import rlockd.model.MultiAcquireFields;
@@ -22,6 +21,7 @@ import rlockd.model.MultiLease;
 import rlockd.model.OpenSessionFields;
 import rlockd.model.Permit;
 import rlockd.model.Problem;
+import rlockd.model.ProblemReason;
 import rlockd.model.RenewFields;
 
 /** The steps with the client that openapi-generator generates. */
@@ -136,7 +136,7 @@ public final class Smoke {
         ok("keep-alive");
         check(leases.releaseLock(token, name).getHoldCount() == 0, "no holds left");
         ok("release");
-        check(refused(410, acquire).getReason() == EndReason.RELEASED, "the reason");
+        check(refused(410, acquire).getReason() == ProblemReason.RELEASED, "the reason");
         ok("ended");
     }
 

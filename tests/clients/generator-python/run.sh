@@ -9,8 +9,7 @@ cd "$(dirname "$0")"
 
 openapi_generator python packageName=rlockd
 echo ok generate
-python_packages generator-python urllib3==2.7.0 python-dateutil==2.9.0.post0 pydantic==2.12.5 \
-    typing-extensions==4.15.0
+python_packages generator-python requirements.txt
 python=$TOOLS/generator-python/bin/python
 cp smoke.py "$OUT/rlockd"
 cd "$OUT/rlockd"

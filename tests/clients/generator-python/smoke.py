@@ -4,8 +4,9 @@ import uuid
 
 import rlockd
 from rlockd import (AcquireFields, AcquirePermitFields, AcquireSemaphoreFields,
-                    CreateLatchFields, CreateSemaphoreFields, EndReason, KeepAliveFields,
-                    MultiAcquireFields, MultiLease, OpenSessionFields, Problem, RenewFields)
+                    CreateLatchFields, CreateSemaphoreFields, KeepAliveFields,
+                    MultiAcquireFields, MultiLease, OpenSessionFields, Problem,
+                    ProblemReason, RenewFields)
 
 client = rlockd.ApiClient(rlockd.Configuration(host=os.environ["RLOCKD_URL"]))
 leases = rlockd.LeasesApi(client)
@@ -75,7 +76,7 @@ def locks(session_token, session_id):
     ok("keep-alive")
     assert leases.release_lock(lease_token, name).hold_count == 0
     ok("release")
-    assert refused(410, acquire, *acquisition).reason == EndReason.RELEASED
+    assert refused(410, acquire, *acquisition).reason == ProblemReason.RELEASED
     ok("ended")
 
 

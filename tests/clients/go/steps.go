@@ -62,7 +62,7 @@ func locks(s session) {
 	ok("release")
 	ended := expect[*rlockd.AcquireLockResponse](410)(
 		client.AcquireLockWithResponse(ctx, name, &holder, body)).ApplicationproblemJSON410
-	check(*ended.Reason == rlockd.EndReasonReleased, "the reason")
+	check(*ended.Reason == rlockd.ProblemReasonReleased, "the reason")
 	ok("ended")
 }
 

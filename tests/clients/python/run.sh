@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 # shellcheck source=tests/clients/tools.sh
 . ../tools.sh
 
-python_packages openapi-python-client openapi-python-client==0.29.1
+python_packages openapi-python-client requirements.txt
 python=$TOOLS/openapi-python-client/bin
 PATH=$python:$PATH # the generator looks for its formatter there
 cp smoke.py "$OUT"

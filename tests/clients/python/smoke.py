@@ -12,9 +12,9 @@ from rlockd.api.semaphores import (acquire_permit, acquire_semaphore, create_per
                                    release_permit, release_semaphore, renew_permit)
 from rlockd.api.sessions import end_session, keep_session_alive, open_session
 from rlockd.models import (AcquireFields, AcquirePermitFields, AcquireSemaphoreFields,
-                           CreateLatchFields, CreateSemaphoreFields, EndReason, KeepAliveFields,
+                           CreateLatchFields, CreateSemaphoreFields, KeepAliveFields,
                            MultiAcquireFields, MultiLease, OpenSessionFields, Problem,
-                           ReleaseSemaphoreFields, RenewFields)
+                           ProblemReason, ReleaseSemaphoreFields, RenewFields)
 
 client = Client(base_url=os.environ["RLOCKD_URL"])
 
@@ -74,7 +74,7 @@ def locks(session_token, session_id):
     assert released.hold_count == 0
     ok("release")
     ended = ask(acquire_lock, 410, name, body=body, **holder)
-    assert ended.reason == EndReason.RELEASED
+    assert ended.reason == ProblemReason.RELEASED
     ok("ended")
 
 
