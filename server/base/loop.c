@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
+#include "server/base/loop_hooks.h"
 
 enum { EVENTS_PER_TURN = 256 };
 
@@ -16,7 +17,7 @@ struct loop {
     int epoll_fd;
     struct loop_watch waker;
     struct timers timers;
-    struct loop_hook *hooks, **hooks_tail;
+    struct loop_hooks hooks;
     int64_t now_ns;
     bool again, stopping;
     int event_count; /* the events of this turn, so that a removed watch can be taken out of it
@@ -40,7 +41,7 @@ struct loop *loop_new(void)
 
     if (loop == NULL)
         return NULL;
-    loop->hooks_tail = &loop->hooks;
+    loop_hooks_init(&loop->hooks);
     loop->now_ns = clock_ns();
     timers_init(&loop->timers);
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -92,20 +93,12 @@ void loop_watch_remove(struct loop *loop, struct loop_watch *watch)
 
 void loop_hook_add(struct loop *loop, struct loop_hook *hook)
 {
-    hook->next = NULL;
-    *loop->hooks_tail = hook;
-    loop->hooks_tail = &hook->next;
+    loop_hooks_add(&loop->hooks, hook);
 }
 
 void loop_hook_remove(struct loop *loop, struct loop_hook *hook)
 {
-    struct loop_hook **place = &loop->hooks;
-
-    while (*place != hook)
-        place = &(*place)->next;
-    *place = hook->next;
-    if (loop->hooks_tail == &hook->next)
-        loop->hooks_tail = place;
+    loop_hooks_remove(&loop->hooks, hook);
 }
 
 struct timers *loop_timers(struct loop *loop)
@@ -151,8 +144,7 @@ static void take_turn(struct loop *loop)
     }
     loop->event_count = 0;
     timers_run(&loop->timers, loop->now_ns);
-    for (struct loop_hook *hook = loop->hooks; hook != NULL; hook = hook->next)
-        hook->run(hook->arg);
+    loop_hooks_run(&loop->hooks);
 }
 
 void loop_run(struct loop *loop)

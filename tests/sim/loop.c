@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "server/base/loop_hooks.h"
 #include "tests/sim/bytes.h"
 #include "tests/sim/front.h"
 #include "tests/sim/sockets.h"
@@ -14,7 +15,7 @@ enum { WATCHES_MAX = 64 };
 struct loop {
     struct front *front;
     struct timers timers;
-    struct loop_hook *hooks, **hooks_tail;
+    struct loop_hooks hooks;
     int64_t now_ns;
     bool again, stopping;
     size_t watch_count;
@@ -28,7 +29,7 @@ struct loop *loop_new(void)
 
     loop->front = running_front;
     loop->front->loop = loop;
-    loop->hooks_tail = &loop->hooks;
+    loop_hooks_init(&loop->hooks);
     loop->now_ns = clock_ns();
     timers_init(&loop->timers);
     return loop;
@@ -79,22 +80,12 @@ void loop_watch_remove(struct loop *loop, struct loop_watch *watch)
 
 void loop_hook_add(struct loop *loop, struct loop_hook *hook)
 {
-    hook->next = NULL;
-    *loop->hooks_tail = hook;
-    loop->hooks_tail = &hook->next;
+    loop_hooks_add(&loop->hooks, hook);
 }
 
 void loop_hook_remove(struct loop *loop, struct loop_hook *hook)
 {
-    struct loop_hook **at = &loop->hooks;
-
-    while (*at != NULL && *at != hook)
-        at = &(*at)->next;
-    if (*at == NULL)
-        return;
-    *at = hook->next;
-    if (loop->hooks_tail == &hook->next)
-        loop->hooks_tail = at;
+    loop_hooks_remove(&loop->hooks, hook);
 }
 
 struct timers *loop_timers(struct loop *loop)
@@ -164,6 +155,5 @@ void loop_turn(struct loop *loop)
         if (find_watch(loop, ready[i]) < loop->watch_count)
             ready[i]->ready(ready[i]->arg, events[i]);
     timers_run(&loop->timers, loop->now_ns);
-    for (struct loop_hook *hook = loop->hooks; hook != NULL; hook = hook->next)
-        hook->run(hook->arg);
+    loop_hooks_run(&loop->hooks);
 }
