@@ -46,8 +46,11 @@ void topology_free(struct topology *topology);
  * operators; never a raw error of Redis. */
 bool topology_is_ready(const struct topology *topology, const char **why_not);
 
-/* What is wrong although every key can be reached, as one phrase for operators; empty when
- * nothing is. */
+/* Whether some keys can be reached: requests are worth taking, if not all of them. */
+bool topology_reaches_some(const struct topology *topology);
+
+/* What is wrong wherever keys can be reached, as one phrase for operators; empty when nothing
+ * is, or not everywhere. */
 const char *topology_trouble(const struct topology *topology);
 
 /* What operators are told of a topology. */
