@@ -38,14 +38,14 @@ static json_t *ready_json(const struct handler_context *context, const char *det
 
     topology_describe(context->topology, &state);
     json_t *redis = json_pack("{s:s}", "topology", state.name);
-    if (state.sentinels > 0) {
+    if (state.sentinels > 0)
         json_object_set_new(redis, "sentinels", json_integer((json_int_t)state.sentinels));
-        json_object_set_new(redis, "failovers", json_integer(state.failovers));
-    }
     if (state.masters > 0) {
         json_object_set_new(redis, "masters", json_integer((json_int_t)state.masters));
         json_object_set_new(redis, "slots", json_integer((json_int_t)state.slots));
     }
+    if (state.sentinels > 0 || state.masters > 0)
+        json_object_set_new(redis, "failovers", json_integer(state.failovers));
     if (detail[0] != '\0')
         json_object_set_new(redis, "detail", json_string(detail));
     int64_t quarantine_ms = lock_store_quarantine_ms(context->store, NULL);

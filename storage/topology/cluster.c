@@ -74,7 +74,8 @@ static void cluster_describe(const struct topology *topology, struct topology_st
 {
     const struct cluster_node *lost;
 
-    *state = (struct topology_state){.name = "cluster"};
+    *state = (struct topology_state){
+        .name = "cluster", .failovers = ((const struct cluster *)topology)->failovers};
     state->slots = count_slots((const struct cluster *)topology, &state->masters, &lost);
 }
 

@@ -301,6 +301,8 @@ static void test_master_that_is_replaced(struct world *w)
     cluster_kill(master);
     wait_until(!front_ready(fe), MOVE_MS);
     wait_until(front_ready(fe), FAILOVER_MS);
+    assert_true(front_metric(fe, "rlockd_redis_failovers_total", NULL) == 1);
+    assert_int_equal(reply_int(http(fe, "GET", "/readyz", NULL), "redis.failovers"), 1);
     assert_false(call_done(waiter));
     expect_status(lock_renew(fe, name, token, "ttl_ms=60000"), 200);
     expect_status(lock_release(fe, name, token), 200);
