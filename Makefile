@@ -128,7 +128,7 @@ FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 .PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
         test-versions test-proxies test-programs interop valgrind lint format docker-test \
         install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
-        faults mutants sim sim-compare sim-coverage \
+        faults mutants sim sim-mutants sim-compare sim-coverage \
         fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:

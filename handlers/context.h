@@ -28,7 +28,7 @@ struct handler_context {
     /* Of the whole process. */
     struct metrics *const *all_metrics;
     size_t worker_count;
-    const atomic_size_t *ready_workers; /* those that reach Redis */
+    const atomic_size_t *ready_workers; /* those that reach some keys at least */
 };
 
 #endif

@@ -31,49 +31,55 @@ static bool is_every_worker_ready(const struct handler_context *context)
     return atomic_load(context->ready_workers) == context->worker_count;
 }
 
-static json_t *ready_json(const struct handler_context *context)
+/* `detail`: what is wrong with a part of the keys; empty when nothing is. */
+static json_t *ready_json(const struct handler_context *context, const char *detail)
 {
     struct topology_state state;
 
     topology_describe(context->topology, &state);
     json_t *redis = json_pack("{s:s}", "topology", state.name);
-    if (state.sentinels > 0) {
+    if (state.sentinels > 0)
         json_object_set_new(redis, "sentinels", json_integer((json_int_t)state.sentinels));
-        json_object_set_new(redis, "failovers", json_integer(state.failovers));
-    }
     if (state.masters > 0) {
         json_object_set_new(redis, "masters", json_integer((json_int_t)state.masters));
         json_object_set_new(redis, "slots", json_integer((json_int_t)state.slots));
     }
+    if (state.sentinels > 0 || state.masters > 0)
+        json_object_set_new(redis, "failovers", json_integer(state.failovers));
+    if (detail[0] != '\0')
+        json_object_set_new(redis, "detail", json_string(detail));
     int64_t quarantine_ms = lock_store_quarantine_ms(context->store, NULL);
     if (quarantine_ms > 0)
         json_object_set_new(redis, "quarantine_ms", json_integer(quarantine_ms));
     return json_pack("{s:s, s:o}", "status", "ready", "redis", redis);
 }
 
+static void reply_not_ready(struct http_request *request, const char *detail)
+{
+    problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
+                  json_pack("{s:s}", "outcome", "not-executed"), "%s", detail);
+}
+
 void operations_readyz(struct http_request *request)
 {
     const struct handler_context *context = http_context(request);
-    const char *why_not;
+    const char *why_not, *trouble;
 
     if (!request_no_fields(request))
         return;
+    bool reaches_all = topology_is_ready(context->topology, &why_not);
+    trouble = topology_trouble(context->topology);
     if (context->leaving)
         problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
                       "this server is shutting down");
-    else if (!topology_is_ready(context->topology, &why_not))
-        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
-                      json_pack("{s:s}", "outcome", "not-executed"), "%s", why_not);
-    else if (topology_trouble(context->topology)[0] != '\0')
-        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
-                      json_pack("{s:s}", "outcome", "not-executed"), "%s",
-                      topology_trouble(context->topology));
+    else if (!topology_reaches_some(context->topology))
+        reply_not_ready(request, why_not);
+    else if (trouble[0] != '\0')
+        reply_not_ready(request, trouble);
     else if (!is_every_worker_ready(context))
-        problem_reply(request, PROBLEM_REDIS_UNAVAILABLE,
-                      json_pack("{s:s}", "outcome", "not-executed"),
-                      "another worker of this server has no connection to Redis");
+        reply_not_ready(request, "another worker of this server has no connection to Redis");
     else
-        http_reply_json(request, 200, ready_json(context));
+        http_reply_json(request, 200, ready_json(context, reaches_all ? "" : why_not));
 }
 
 void operations_metrics(struct http_request *request)

@@ -52,7 +52,7 @@ struct worker {
     struct loop_hook drain_hook;
     struct timer drain_timer, open_timer;
     struct lock_probe probe;
-    bool ready; /* reaches Redis */
+    bool ready; /* reaches some keys at least */
 };
 
 struct metrics *worker_metrics(struct worker *worker)
@@ -62,12 +62,12 @@ struct metrics *worker_metrics(struct worker *worker)
 
 static void note_readiness(struct worker *worker)
 {
-    bool ready = topology_is_ready(worker->topology, NULL);
+    bool ready = topology_reaches_some(worker->topology);
 
+    metrics_set(&worker->metrics, METRIC_REDIS_UP, topology_is_ready(worker->topology, NULL));
     if (ready == worker->ready)
         return;
     worker->ready = ready;
-    metrics_set(&worker->metrics, METRIC_REDIS_UP, ready);
     atomic_fetch_add(&worker->shared->ready_workers, ready ? 1 : (size_t)-1);
 }
 
@@ -76,7 +76,7 @@ static void on_redis_up(void *arg)
     struct worker *worker = arg;
 
     note_readiness(worker);
-    if (worker->ready)
+    if (topology_is_ready(worker->topology, NULL))
         http_open(worker->http);
     lock_store_redis_is_up(worker->store);
     acquirer_redis_is_up(worker->acquirer);

@@ -23,7 +23,7 @@ struct worker_shared {
     const struct proxies *trusted_proxies; /* NULL: none */
     struct metrics **metrics;
     size_t worker_count;
-    atomic_size_t ready_workers; /* those that reach Redis */
+    atomic_size_t ready_workers; /* those that reach some keys at least */
 };
 
 /* Makes the worker without its thread. Takes ownership of `listen_fd`. NULL after one log

@@ -73,7 +73,8 @@ static void cluster_describe(const struct topology *topology, struct topology_st
 {
     const struct cluster_node *lost;
 
-    *state = (struct topology_state){.name = "cluster"};
+    *state = (struct topology_state){
+        .name = "cluster", .failovers = ((const struct cluster *)topology)->failovers};
     state->slots = count_slots((const struct cluster *)topology, &state->masters, &lost);
 }
 
@@ -110,23 +111,39 @@ static bool cluster_is_ready(const struct topology *topology, const char **why_n
     return reason[0] == '\0';
 }
 
+static bool cluster_reaches_some(const struct topology *topology)
+{
+    const struct cluster *cluster = (const struct cluster *)topology;
+    const struct cluster_node *lost;
+    size_t nodes;
+
+    return cluster->has_map && !says_down(cluster) && count_slots(cluster, &nodes, &lost) > 0;
+}
+
+static const char *node_trouble(const struct cluster_node *node)
+{
+    if (redis_link_refuses_writes(node->node.commands))
+        return REDIS_REFUSES_WRITES;
+    if (redis_link_lacks_replicas(node->node.commands))
+        return REDIS_LACKS_REPLICAS;
+    return subscriber_trouble(node->node.subscriber);
+}
+
+/* Of every master that can be reached: the trouble of one is not that of the others' locks. */
 static const char *cluster_trouble(const struct topology *topology)
 {
     const struct cluster *cluster = (const struct cluster *)topology;
     const struct cluster_node *node;
+    const char *trouble = "";
 
     DL_FOREACH(cluster->nodes, node) {
-        if (node->slot_count == 0)
+        if (node->slot_count == 0 || !cluster_node_is_up(node))
             continue;
-        if (redis_link_refuses_writes(node->node.commands))
-            return REDIS_REFUSES_WRITES;
-        if (redis_link_lacks_replicas(node->node.commands))
-            return REDIS_LACKS_REPLICAS;
-        const char *trouble = subscriber_trouble(node->node.subscriber);
-        if (trouble[0] != '\0')
-            return trouble;
+        trouble = node_trouble(node);
+        if (trouble[0] == '\0')
+            break;
     }
-    return "";
+    return trouble;
 }
 
 /* --- nodes -------------------------------------------------------------------------------- */
@@ -216,6 +233,7 @@ const struct topology_ops topology_cluster = {.is_cluster = true,
                                               .stop = cluster_stop,
                                               .free = cluster_free,
                                               .is_ready = cluster_is_ready,
+                                              .reaches_some = cluster_reaches_some,
                                               .trouble = cluster_trouble,
                                               .describe = cluster_describe,
                                               .node_of = cluster_node_of,

@@ -46,6 +46,7 @@ struct cluster_node {
     uint16_t last_slot; /* the highest of them */
     size_t in_flight;   /* calls that were sent and not answered */
     int64_t idle_ns;    /* since when it has no slots and no calls */
+    bool was_master;    /* in the last map */
     bool is_stopped; /* for good; the struct stays valid for listings that still point to it */
 };
 
@@ -87,6 +88,7 @@ struct cluster_subscription {
 struct cluster {
     struct topology topology;
     bool is_stopped, has_map;
+    int64_t failovers;           /* seen since the start */
     struct cluster_slots *slots; /* the last map */
     struct cluster_node *nodes;
     struct cluster_node *owners[REDIS_SLOTS];

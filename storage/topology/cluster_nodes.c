@@ -178,21 +178,47 @@ static void make_probes(struct cluster *cluster)
     }
 }
 
+/* A master of the new map, and a node that had one of its slots before; both may be NULL. */
+struct succession {
+    struct cluster_node *master, *before;
+};
+
+/* Whoever was no master has all slots of one that has none left. */
+static void note_successions(struct cluster *cluster, const struct succession *masters)
+{
+    for (size_t i = 0; i < cluster->slots->master_count; i++) {
+        const struct cluster_node *master = masters[i].master, *before = masters[i].before;
+
+        if (master == NULL || master->was_master || before == NULL || before->slot_count > 0)
+            continue;
+        cluster->failovers++;
+        metrics_add(cluster->topology.options.metrics, METRIC_REDIS_FAILOVERS, 1);
+    }
+    struct cluster_node *node;
+    DL_FOREACH(cluster->nodes, node) {
+        node->was_master = node->slot_count > 0;
+    }
+}
+
 void cluster_map_apply(struct cluster *cluster)
 {
     const struct cluster_slots *slots = cluster->slots;
-    struct cluster_node **masters = calloc(slots->master_count, sizeof(struct cluster_node *));
+    struct succession *masters = calloc(slots->master_count, sizeof(*masters));
     bool is_changed = !cluster->has_map;
 
     if (masters == NULL)
         return; /* memory is short: the map that there is has to do */
     for (size_t i = 0; i < slots->master_count; i++)
-        masters[i] = cluster_node_at(cluster, &slots->masters[i]);
+        masters[i].master = cluster_node_at(cluster, &slots->masters[i]);
     for (size_t slot = 0; slot < REDIS_SLOTS; slot++) {
-        uint16_t master = slots->master_of[slot];
-        struct cluster_node *owner = master != CLUSTER_NO_MASTER ? masters[master] : NULL;
+        uint16_t i = slots->master_of[slot];
+        struct cluster_node *owner = i != CLUSTER_NO_MASTER ? masters[i].master : NULL;
+        struct cluster_node *before = cluster->owners[slot];
+        if (owner != NULL && before != NULL && before != owner)
+            masters[i].before = before;
         is_changed |= set_owner(cluster, (uint16_t)slot, owner);
     }
+    note_successions(cluster, masters);
     free(masters);
     cluster->has_map = true;
     if (is_changed) {

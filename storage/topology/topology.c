@@ -45,6 +45,12 @@ bool topology_is_ready(const struct topology *topology, const char **why_not)
     return topology->ops->is_ready(topology, why_not);
 }
 
+bool topology_reaches_some(const struct topology *topology)
+{
+    return topology->ops->reaches_some != NULL ? topology->ops->reaches_some(topology)
+                                               : topology_is_ready(topology, NULL);
+}
+
 void topology_script(struct topology *topology, const struct script_call *call,
                      redis_done *done, void *arg)
 {

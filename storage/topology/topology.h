@@ -47,7 +47,11 @@ void topology_free(struct topology *topology);
  * operators; never a raw error of Redis. */
 bool topology_is_ready(const struct topology *topology, const char **why_not);
 
-/* A problem although every key can be reached, as one phrase for operators; empty: none. */
+/* Whether some keys can be reached: requests are worth taking, if not all of them. */
+bool topology_reaches_some(const struct topology *topology);
+
+/* A problem although keys can be reached, as one phrase for operators; empty: none that
+ * concerns all keys. */
 const char *topology_trouble(const struct topology *topology);
 
 /* The state of a topology, for operators. */

@@ -17,6 +17,7 @@ struct topology_ops {
     void (*stop)(struct topology *topology);
     void (*free)(struct topology *topology);
     bool (*is_ready)(const struct topology *topology, const char **why_not);
+    bool (*reaches_some)(const struct topology *topology);   /* NULL: all keys or none */
     const char *(*trouble)(const struct topology *topology); /* NULL: it knows of none */
     void (*describe)(const struct topology *topology, struct topology_state *state);
     struct topology_node *(*node_of)(struct topology *topology, const struct redis_tag *tag);

@@ -81,7 +81,8 @@ static void collect_changes(const struct report *report, const struct lock *lock
             add_change(changes, op->t_ret < deadline ? op->t_ret : deadline, 0, -1, NULL);
         }
     }
-    qsort(changes->at, changes->count, sizeof *changes->at, compare_changes);
+    if (changes->count > 0)
+        qsort(changes->at, changes->count, sizeof *changes->at, compare_changes);
 }
 
 /* How much of a stretch of time lies within faults. */

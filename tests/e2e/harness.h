@@ -142,6 +142,7 @@ struct front *front_launch(struct world *w, ...) __attribute__((sentinel));
 /* Where it listens, by its log; 0: not yet. */
 int front_port(struct front *fe);
 struct front *front_start(struct world *w, ...) __attribute__((sentinel));
+/* It reaches every Redis that it needs. */
 bool front_ready(struct front *fe);
 /* SIGTERM; the exit code has to be 0 within a few seconds. */
 void front_stop(struct front *fe);

@@ -146,7 +146,9 @@ struct front *front_start_plan(struct world *w, const char *const *flags)
 
 bool front_ready(struct front *fe)
 {
-    return http(fe, "GET", "/readyz", NULL)->status == 200;
+    struct reply *r = http(fe, "GET", "/readyz", NULL);
+
+    return r->status == 200 && reply_get(r, "redis.detail") == NULL;
 }
 
 void front_stop(struct front *fe)

@@ -260,8 +260,11 @@ static void test_slots_that_are_lost(struct world *w)
     grant(fe, lost, token);
     cluster_kill(cluster->nodes[2]);
     wait_until(!front_ready(fe), MOVE_MS);
-    expect_detail(http(fe, "GET", "/readyz", NULL), "slots");
-    struct reply *r = lock_put(fe, lost, token_new(w), NULL);
+    struct reply *r = http(fe, "GET", "/readyz", NULL);
+    expect_status(r, 200);
+    expect_true(r, strstr(reply_str(r, "redis.detail"), "slots") != NULL);
+    expect_between(r, "redis.slots", SLOTS / 2, SLOTS - 1);
+    r = lock_put(fe, lost, token_new(w), NULL);
     expect_problem(r, 503, "redis-unavailable");
     expect_detail(r, "slots");
     for (int i = 0; i < 20; i++) {
@@ -270,7 +273,13 @@ static void test_slots_that_are_lost(struct world *w)
         expect_status(lock_release(fe, kept, own), 200);
     }
     assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) < SLOTS);
-    cluster_return(cluster->nodes[2]);
+    assert_true(front_metric(fe, "rlockd_redis_up", NULL) == 0);
+    /* Nobody is sent here when no slot is left. */
+    cluster_kill(cluster->nodes[0]);
+    cluster_kill(cluster->nodes[1]);
+    wait_until(http(fe, "GET", "/readyz", NULL)->status == 503, MOVE_MS);
+    for (int i = 0; i < MASTERS; i++)
+        cluster_return(cluster->nodes[i]);
     wait_until(front_ready(fe), FAILOVER_MS);
     expect_status(lock_release(fe, lost, token), 200);
 }
@@ -292,6 +301,8 @@ static void test_master_that_is_replaced(struct world *w)
     cluster_kill(master);
     wait_until(!front_ready(fe), MOVE_MS);
     wait_until(front_ready(fe), FAILOVER_MS);
+    assert_true(front_metric(fe, "rlockd_redis_failovers_total", NULL) == 1);
+    assert_int_equal(reply_int(http(fe, "GET", "/readyz", NULL), "redis.failovers"), 1);
     assert_false(call_done(waiter));
     expect_status(lock_renew(fe, name, token, "ttl_ms=60000"), 200);
     expect_status(lock_release(fe, name, token), 200);

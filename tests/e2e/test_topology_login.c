@@ -203,12 +203,34 @@ static void test_cluster(struct world *w)
         expect_nothing_refused(cluster->nodes[i]);
 }
 
+/* Nodes that announce addresses, and certificates that have a name: one name for all. */
+static void test_a_name_for_all_nodes(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, NODES, false);
+
+    certificate_make(w, "named", "redis-ca", "DNS:*.locks.example");
+    for (int i = 0; i < NODES; i++)
+        redis_ok(cluster->nodes[i],
+                 "CONFIG SET tls-cert-file %s/named.pem tls-key-file %s/named.key", w->dir,
+                 w->dir);
+    struct front *fe = front_launch(w, "--redis", cluster->url, NULL);
+    wait_until(strstr(front_log(fe), "certificate is for another name") != NULL, SOON_MS);
+    assert_false(front_ready(fe));
+    fe = front_start(w, "--redis", cluster->url, "--redis-tls-server-name", "any.locks.example",
+                     NULL);
+    for (int i = 0; i < NODES; i++)
+        expect_status(lock_put(fe, cluster_name_at(cluster, cluster->nodes[i], "named"),
+                               token_new(w), NULL),
+                      201);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_single),
         E2E_TEST(test_sentinel),
         E2E_TEST(test_cluster),
+        E2E_TEST(test_a_name_for_all_nodes),
     };
     struct e2e_plan plan = {.name = "topology_login", E2E_TESTS(tests), .without_redis = true};
 
