@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""coverage.py BUILD [--seeds N] [--seed S] [--jobs N] [--all]: runs the simulation of a build
-with --coverage, and prints for each part of MEASURED how many branches of its files were
+"""coverage.py BUILD [--seeds N] [--seed S] [--jobs N] [--again]: runs the simulation of a
+build with --coverage, and prints for each part of MEASURED how many branches of its files were
 taken at least once, and which were not. Fails when a part is below BOUND_PERCENT. --again:
 counts what the last run took, without another one."""
 import argparse

@@ -18,6 +18,8 @@ import mutants  # noqa: E402  pylint: disable=wrong-import-position
 
 COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "tests/sim",
           "tests/checker", "build"]
+LEFT_OUT = shutil.ignore_patterns("sanitize", "coverage", "fuzz", "unit", "e2e", "clients",
+                                  "__pycache__")
 
 
 def copy_tree():
@@ -26,9 +28,7 @@ def copy_tree():
         source = ROOT / name
         if source.is_dir():
             # times as they are: nothing is compiled that has not changed
-            shutil.copytree(source, tree / name, symlinks=True,
-                            ignore=shutil.ignore_patterns("sanitize", "gcov", "unit", "e2e",
-                                                          "clients", "__pycache__"))
+            shutil.copytree(source, tree / name, symlinks=True, ignore=LEFT_OUT)
         else:
             shutil.copy2(source, tree / name)
     return tree
@@ -38,20 +38,37 @@ def flags_of(mutant):
     flags = ["--faults=none"] if "--calm" in mutant.run else []
     if "--only" in mutant.run:
         flags.append("--faults=" + mutant.run[mutant.run.index("--only") + 1])
+    if "--trouble-ms" in mutant.run:
+        flags.append("--trouble-ms=" + mutant.run[mutant.run.index("--trouble-ms") + 1])
     if "--no-drain" in mutant.run:
         flags.append("--no-drain")
     return flags
 
 
-def find(tree, mutant, options):
-    """Each seed whose run broke rules, with the rules; --first: there is one at most."""
-    command = [str(tree / "build/tests/sim/sim"), f"--seeds={options.seeds}", "--first",
-               f"--jobs={options.jobs}", *flags_of(mutant)]
+def find_from(tree, mutant, options, first):
+    """Each seed whose run broke rules, with the rules: the first one, and those beside it."""
+    command = [str(tree / "build/tests/sim/sim"), f"--seeds={options.seeds - first + 1}",
+               f"--seed={first}", "--first", f"--jobs={options.jobs}", *flags_of(mutant)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode not in (0, 1):
         sys.exit(result.stdout + result.stderr)
-    broken = re.findall(r"^sim: seed (\d+): ([A-Z].*)$", result.stdout, re.M)
-    return [(seed, set(rules.split()) - {"VACUOUS"}) for seed, rules in broken]
+    broken = re.findall(r"^sim: seed (\d+): (.*)$", result.stdout, re.M)
+    return [(int(seed), set(rules.split()) - {"VACUOUS"}) for seed, rules in broken]
+
+
+def find(tree, mutant, options):
+    """The seed that shows the bug, the rules that it breaks, and what broke before."""
+    first, others = 1, set()
+    while first <= options.seeds:
+        found = find_from(tree, mutant, options, first)
+        for seed, rules in found:
+            if rules & set(mutant.rules):
+                return seed, rules, others
+            others |= rules
+        if not found:
+            break
+        first = max(seed for seed, _ in found) + 1
+    return None, set(), others
 
 
 def build_with(mutant, tree):
@@ -75,15 +92,15 @@ def hunt(mutant, options):
             print(f"{mutant.name}: {trouble}", flush=True)
             return False
         began = time.monotonic()
-        for seed, broken in find(tree, mutant, options):
-            if broken & set(mutant.rules):
-                print(f"{mutant.name:30} caught in {time.monotonic() - began:4.1f} s by "
-                      f"{' '.join(sorted(broken))}, seed {seed}", flush=True)
-                return True
-            print(f"{mutant.name:30} seed {seed} breaks {' '.join(sorted(broken))}", flush=True)
-        print(f"{mutant.name:30} NOT caught with {options.seeds} seeds: {mutant.about}",
-              flush=True)
-        return False
+        seed, broken, others = find(tree, mutant, options)
+        if seed:
+            print(f"{mutant.name:30} caught in {time.monotonic() - began:4.1f} s by "
+                  f"{' '.join(sorted(broken))}, seed {seed}", flush=True)
+        else:
+            print(f"{mutant.name:30} NOT caught with {options.seeds} seeds"
+                  f"{', which break ' + ' '.join(sorted(others)) if others else ''}: "
+                  f"{mutant.about}", flush=True)
+        return seed is not None
     finally:
         shutil.rmtree(tree)
 
