@@ -120,13 +120,6 @@ static const struct setting settings[] = {
 
 enum { SETTING_COUNT = sizeof(settings) / sizeof(settings[0]) };
 
-static const char *const level_names[] = {
-    [LOG_LEVEL_DEBUG] = "debug",
-    [LOG_LEVEL_INFO] = "info",
-    [LOG_LEVEL_WARN] = "warn",
-    [LOG_LEVEL_ERROR] = "error",
-};
-
 struct failure {
     char *text;
     size_t size;
@@ -183,9 +176,9 @@ static bool set_number(const struct setting *setting, int64_t *number, const cha
 
 static bool set_level(enum log_level *level, const char *value, const struct source *source)
 {
-    for (size_t i = 0; i < sizeof(level_names) / sizeof(level_names[0]); i++) {
-        if (strcmp(value, level_names[i]) == 0) {
-            *level = (enum log_level)i;
+    for (enum log_level known = LOG_LEVEL_DEBUG; known <= LOG_LEVEL_ERROR; known++) {
+        if (strcmp(value, log_level_name(known)) == 0) {
+            *level = known;
             return true;
         }
     }

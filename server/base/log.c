@@ -23,6 +23,11 @@ static const char *const level_names[] = {
     [LOG_LEVEL_ERROR] = "error",
 };
 
+const char *log_level_name(enum log_level level)
+{
+    return level_names[level];
+}
+
 void log_set_level(enum log_level level)
 {
     lowest_level = level;

@@ -13,6 +13,8 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERRO
 /* Lines below `level` are dropped. Called once, before the threads start. */
 void log_set_level(enum log_level level);
 bool log_is_on(enum log_level level);
+/* The name of the level in log lines and in --log-level. */
+const char *log_level_name(enum log_level level);
 
 /* Writes one line at once. `msg` names the event with a constant text; values stand in
  * `fields`, an object (or NULL), of which log_write() takes ownership. Any thread may call
