@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# servers.sh NAME DIR: puts the server NAME into DIR and prints the folder of its `redis-server`,
-# which goes first on the PATH: the tests and the embedded Redis take it from there. Nothing is
-# installed on this machine.
+# servers.sh NAME DIR: puts the server NAME into DIR and prints the folder of its
+# `redis-server`, which goes first on the PATH: the tests and the embedded Redis take the server
+# from there. Nothing is installed on this machine.
 #
 # NAME: redis-6.2, redis-8.0, valkey-8.1, or the path of any redis-server or valkey-server.
 set -eu
@@ -21,8 +21,8 @@ wrap() {
     chmod 755 "$dir/$name/redis-server"
 }
 
-# Debian 13's packages, unpacked with their libraries. The programs run with those, by the loader
-# that belongs to them: this machine's glibc may be older.
+# Debian 13's packages, unpacked with their libraries. The programs run with these libraries, by
+# the loader that belongs to them: this machine's glibc may be older.
 of_debian_13() {
     local libraries=$root/usr/lib/x86_64-linux-gnu
 

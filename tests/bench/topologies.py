@@ -1,5 +1,5 @@
-"""Rows that need more than one redis-server: the masters of a cluster, and a replica that has to
-confirm what its primary did."""
+"""Rows that need more than one redis-server: the masters of a cluster, and a replica that
+confirms what its primary did."""
 import contextlib
 
 import measure
@@ -8,7 +8,7 @@ from servers import Redis, free_port, wait_for
 
 SLOTS = 16384
 MASTERS = (1, 3)
-MASTER_PERCENT = 10  # of a core for each: then the cores suffice for all of them, and for rlockd
+MASTER_PERCENT = 10  # of a core for each: the cores suffice for all masters and for rlockd
 CONNECTIONS = 64
 SYNCED = (1, 16, 64)  # connections
 
