@@ -221,9 +221,8 @@ struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node)
              node->port + BUS_PORT);
     wait_until(all_name(cluster, text(cluster->world, ":%d@", port)), NODE_START_MS);
     struct redis *replica = cluster_replica_at(cluster, port);
-    wait_until(replica == NULL ||
-                   strstr(redis_str(replica, "INFO replication"), "master_link_status:up") !=
-                       NULL,
+    wait_until(replica == NULL || strstr(redis_str(replica, "INFO replication"),
+                                         "master_link_status:up") != NULL,
                NODE_START_MS);
     return proxy;
 }
