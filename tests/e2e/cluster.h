@@ -16,12 +16,20 @@ struct cluster {
 /* Masters with equal shares of the slots, each with a replica or none. Returns when every node
  * says that the cluster is well. A slot that is lost takes no other one with it. */
 struct cluster *cluster_start(struct world *w, int masters, bool with_replicas);
-/* The cluster of E2E_REDIS=cluster3 as one Redis, and a command to it. */
-struct redis *cluster_as_redis(struct world *w);
+/* A cluster of three masters as one Redis, such as that of E2E_REDIS=cluster3, and a command to
+ * it. */
+struct redis *cluster_as_redis(struct world *w, bool with_replicas);
 redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list args);
 
+/* redis-cli --cluster with these words, host:port of a node among them; fails the test when the
+ * command does. */
+void cluster_manage(struct cluster *cluster, const char *const *words);
+const char *cluster_address(struct redis *node);
 /* One more node, which has no slots. */
 struct redis *cluster_add(struct cluster *cluster);
+/* What rlockd and a replica say to this node goes through a proxy from now on; what the other
+ * nodes say does not. */
+struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node);
 /* Waits until every node says that the cluster is well. */
 void cluster_await(struct cluster *cluster);
 /* kill -9, and back again with what it has in its directory. */

@@ -231,7 +231,7 @@ long long redis_int(struct redis *redis, const char *format, ...);
 const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
 void redis_ok(struct redis *redis, const char *format, ...);
 bool redis_has(struct redis *redis, const char *key);
-/* Every key that begins with `prefix`, literally, but the marker; an array of strings. */
+/* Every key that begins with `prefix`, literally, but markers; an array of strings. */
 json_t *redis_keys(struct redis *redis, const char *prefix);
 
 /* A holder as Java clients write it: UUID of the client, number of the thread. */
@@ -339,6 +339,9 @@ enum proxy_mode {
 
 struct proxy;
 struct proxy *proxy_start(struct redis *redis);
+/* The same at this address, also before a node of a cluster. */
+struct proxy *proxy_start_at(struct redis *redis, const char *address);
+int proxy_port(const struct proxy *proxy);
 void proxy_set(struct proxy *proxy, enum proxy_mode mode);
 /* Returns when every command was answered and none came for a while: what a front end began, a
  * subscription and the attempt after it, is over. */

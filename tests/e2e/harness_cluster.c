@@ -6,7 +6,14 @@
 
 #include "harness_world.h"
 
-enum { NODE_START_MS = 15000, SLOTS = 16384, MIGRATE_MS = 5000, NODE_FLAGS_MAX = 64 };
+enum {
+    NODE_START_MS = 15000,
+    SLOTS = 16384,
+    MIGRATE_MS = 5000,
+    NODE_FLAGS_MAX = 64,
+    MANAGE_MS = 60000,
+    BUS_PORT = 10000 /* above the other one */
+};
 
 static void node_launch(struct redis *node)
 {
@@ -40,12 +47,17 @@ static void node_launch(struct redis *node)
     node->child = child_start(w, "redis", argv, NULL);
 }
 
+/* Whether it answers, and has read its data. */
 static bool node_try(struct redis *node)
 {
     if (node->db != NULL)
         redisFree(node->db);
     node->db = redisConnectUnix(node->socket);
-    return node->db != NULL && node->db->err == 0;
+    redisReply *reply = node->db != NULL ? redisCommand(node->db, "PING") : NULL;
+    bool ok = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return ok;
 }
 
 static void node_undo(void *thing)
@@ -149,6 +161,36 @@ struct cluster *cluster_start(struct world *w, int masters, bool with_replicas)
     return cluster;
 }
 
+const char *cluster_address(struct redis *node)
+{
+    return text(node->world, "%s:%d", node->host, node->port);
+}
+
+void cluster_manage(struct cluster *cluster, const char *const *words)
+{
+    const char *argv[20] = {"redis-cli", "--cluster"};
+    size_t len = 2;
+
+    while (*words != NULL && len + 1 < COUNT_OF(argv))
+        argv[len++] = *words++;
+    struct child *child = child_start(cluster->world, "redis-cli", argv, NULL);
+    int status = child_wait(child, MANAGE_MS);
+    if (status != 0)
+        FAIL("redis-cli --cluster %s ends with %d: %s", argv[2], status, child_stdout(child));
+}
+
+static struct redis *cluster_replica_at(struct cluster *cluster, int master_port)
+{
+    const char *port = text(cluster->world, "master_port:%d\r", master_port);
+
+    for (int i = 0; i < cluster->len; i++) {
+        struct redis *node = cluster->nodes[i];
+        if (node->db != NULL && strstr(redis_str(node, "INFO replication"), port) != NULL)
+            return node;
+    }
+    return NULL;
+}
+
 struct redis *cluster_add(struct cluster *cluster)
 {
     struct redis *node = node_start(cluster->world);
@@ -160,6 +202,29 @@ struct redis *cluster_add(struct cluster *cluster)
     meet(cluster, node);
     wait_until(all_know(cluster), NODE_START_MS);
     return node;
+}
+
+static bool all_name(struct cluster *cluster, const char *port)
+{
+    for (int i = 0; i < cluster->len; i++)
+        if (strstr(redis_str(cluster->nodes[i], "CLUSTER NODES"), port) == NULL)
+            return false;
+    return true;
+}
+
+struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node)
+{
+    struct proxy *proxy = proxy_start_at(node, node->host);
+    int port = proxy_port(proxy);
+
+    redis_ok(node, "CONFIG SET cluster-announce-port %d cluster-announce-bus-port %d", port,
+             node->port + BUS_PORT);
+    wait_until(all_name(cluster, text(cluster->world, ":%d@", port)), NODE_START_MS);
+    struct redis *replica = cluster_replica_at(cluster, port);
+    wait_until(replica == NULL || strstr(redis_str(replica, "INFO replication"),
+                                         "master_link_status:up") != NULL,
+               NODE_START_MS);
+    return proxy;
 }
 
 /* --- slots -------------------------------------------------------------------------------- */
@@ -255,7 +320,7 @@ static void redis_undo(void *thing)
     free(redis);
 }
 
-struct redis *cluster_as_redis(struct world *w)
+struct redis *cluster_as_redis(struct world *w, bool with_replicas)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
 
@@ -263,7 +328,7 @@ struct redis *cluster_as_redis(struct world *w)
         abort();
     redis->world = w;
     world_defer(w, redis_undo, redis);
-    redis->cluster = cluster_start(w, 3, false);
+    redis->cluster = cluster_start(w, 3, with_replicas);
     redis->number = redis->cluster->nodes[0]->number;
     redis->child = redis->cluster->nodes[0]->child;
     snprintf(redis->dir, sizeof(redis->dir), "%s", redis->cluster->nodes[0]->dir);
@@ -308,10 +373,16 @@ static void add_up(redisReply *sum, const redisReply *reply)
 
 static redisReply *ask_all(struct cluster *cluster, const char *command, int len)
 {
-    redisReply *sum = send_formatted(cluster->nodes[0], command, len);
+    redisReply *sum = NULL;
 
-    for (int i = 1; i < cluster->len; i++) {
+    for (int i = 0; i < cluster->len; i++) {
+        if (cluster->nodes[i]->db == NULL)
+            continue;
         redisReply *reply = send_formatted(cluster->nodes[i], command, len);
+        if (sum == NULL) {
+            sum = reply;
+            continue;
+        }
         add_up(sum, reply);
         freeReplyObject(reply);
     }
@@ -342,7 +413,7 @@ redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list arg
     if (has_no_key(format)) {
         reply = ask_all(cluster, command, len);
     } else {
-        reply = send_formatted(cluster->nodes[0], command, len);
+        reply = send_formatted(living_node(cluster), command, len);
         struct redis *node = node_of_move(cluster, reply);
         if (node != NULL) {
             freeReplyObject(reply);

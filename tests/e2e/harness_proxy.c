@@ -303,8 +303,13 @@ static void proxy_undo(void *thing)
 struct proxy *proxy_start(struct redis *redis)
 {
     skip_on_masters(redis->world); /* a node of a cluster says where the others are */
+    return proxy_start_at(redis, "127.0.0.1");
+}
+
+struct proxy *proxy_start_at(struct redis *redis, const char *address)
+{
     struct proxy *proxy = calloc(1, sizeof(*proxy));
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(address)};
     socklen_t at_len = sizeof(at);
 
     if (proxy == NULL)
@@ -322,6 +327,11 @@ struct proxy *proxy_start(struct redis *redis)
         abort();
     world_defer(redis->world, proxy_undo, proxy);
     return proxy;
+}
+
+int proxy_port(const struct proxy *proxy)
+{
+    return proxy->port;
 }
 
 void proxy_set(struct proxy *proxy, enum proxy_mode mode)

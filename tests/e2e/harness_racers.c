@@ -135,20 +135,41 @@ static void race_start(struct world *w, struct race *race, void (*round)(struct 
     }
 }
 
-static void race_end(struct race *race)
+/* Also where the test fails meanwhile. */
+static void race_join(void *thing)
 {
+    struct race *race = thing;
+
     race->over = true;
-    for (int i = 0; i < race->racers; i++) {
+    for (int i = 0; i < race->racers && !race->is_joined; i++) {
         pthread_join(race->first[i].thread, NULL);
         curl_easy_cleanup(race->first[i].curl);
     }
+    race->is_joined = true;
+}
+
+static void race_end(struct race *race)
+{
+    race_join(race);
     if (race->violations > 0 || race->odd_answers > 0 || race->first_trouble[0] != '\0')
         FAIL("%d violations, %d odd answers; the first: %s", race->violations,
              race->odd_answers, race->first_trouble);
 }
 
+static void nap_a_little(void *course)
+{
+    (void)course;
+    nap_ms(20);
+}
+
 void race_run(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
               void *course)
+{
+    race_run_with(w, racers, seconds, round, course, nap_a_little);
+}
+
+void race_run_with(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
+                   void *course, void (*meanwhile)(void *course))
 {
     struct race *race = calloc(1, sizeof(*race));
     struct racer *first = calloc((size_t)racers, sizeof(*first));
@@ -162,9 +183,10 @@ void race_run(struct world *w, int racers, int seconds, void (*round)(struct rac
     race->first = first;
     pthread_mutex_init(&race->mutex, NULL);
     race_start(w, race, round, course);
+    world_defer(w, race_join, race);
     for (int64_t end = now_ms() + 1000L * race->seconds;
          now_ms() < end && race->violations == 0;)
-        nap_ms(20);
+        meanwhile(course);
     race_end(race);
 }
 

@@ -190,7 +190,7 @@ static struct redis *start_alone(struct world *w)
 
 struct redis *redis_start(struct world *w, ...)
 {
-    struct redis *redis = redis_has_masters() ? cluster_as_redis(w) : start_alone(w);
+    struct redis *redis = redis_has_masters() ? cluster_as_redis(w, false) : start_alone(w);
     const char *flag, *value;
     va_list args;
 
@@ -327,7 +327,8 @@ static void add_keys(json_t *keys, struct redis *redis, const char *prefix)
     for (size_t i = 0; i < all->elements; i++) {
         const char *key = all->element[i]->str;
 
-        if (strncmp(key, prefix, strlen(prefix)) == 0 && strcmp(key, "rlockd:marker") != 0)
+        if (strncmp(key, prefix, strlen(prefix)) == 0 &&
+            strncmp(key, "rlockd:marker", strlen("rlockd:marker")) != 0)
             json_array_append_new(keys, json_string(all->element[i]->str));
     }
 }

@@ -78,6 +78,14 @@ static void write_configuration(struct sentinel *sentinel, int number, FILE *fil
             sentinel->port, certificate, certificate, w->dir);
 }
 
+static void sentinel_launch(struct sentinel *sentinel)
+{
+    const char *const argv[] = {"redis-server", sentinel->path, "--sentinel", NULL};
+
+    sentinel->child = child_start(sentinel->world, "sentinel", argv, NULL);
+    wait_until(sentinel_try(sentinel), SENTINEL_START_MS);
+}
+
 struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms)
 {
     struct world *w = master->world;
@@ -90,10 +98,10 @@ struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms)
     snprintf(sentinel->host, sizeof(sentinel->host), "%s", master->host);
     snprintf(sentinel->socket, sizeof(sentinel->socket), "%s/sentinel%d", w->dir, n);
     sentinel->port = FIRST_SENTINEL_PORT + n;
-    const char *path = text(w, "%s/sentinel%d.conf", w->dir, n);
-    FILE *file = fopen(path, "w");
+    sentinel->path = text(w, "%s/sentinel%d.conf", w->dir, n);
+    FILE *file = fopen(sentinel->path, "w");
     if (file == NULL)
-        FAIL("cannot write %s", path);
+        FAIL("cannot write %s", sentinel->path);
     write_configuration(sentinel, n, file);
     fprintf(file,
             "sentinel monitor mymaster %s %d %d\n"
@@ -101,10 +109,8 @@ struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms)
             "sentinel failover-timeout mymaster 4000\n",
             master->host, master->port, quorum, down_ms);
     fclose(file);
-    const char *const argv[] = {"redis-server", path, "--sentinel", NULL};
-    sentinel->child = child_start(w, "sentinel", argv, NULL);
     world_defer(w, sentinel_undo, sentinel);
-    wait_until(sentinel_try(sentinel), SENTINEL_START_MS);
+    sentinel_launch(sentinel);
     return sentinel;
 }
 
@@ -114,6 +120,11 @@ void sentinel_kill(struct sentinel *sentinel)
     child_wait(sentinel->child, SENTINEL_START_MS);
     redisFree(sentinel->db);
     sentinel->db = NULL;
+}
+
+void sentinel_return(struct sentinel *sentinel)
+{
+    sentinel_launch(sentinel);
 }
 
 const char *sentinel_url(struct sentinel *const *sentinels, int count)
@@ -192,6 +203,34 @@ struct redis *trio_master(const struct trio *trio)
             }
     }
     FAIL("no Sentinel names the master");
+}
+
+int trio_failovers(const struct trio *trio)
+{
+    int last = 0;
+
+    for (int i = 0; i < TRIO; i++) {
+        int made = trio->sentinel[i]->db != NULL ? told(trio->sentinel[i], "config-epoch") : 0;
+        last = made > last ? made : last;
+    }
+    return last;
+}
+
+bool trio_fail_over(const struct trio *trio)
+{
+    const redisReply *reply = sentinel_do(trio->sentinel[0], "SENTINEL FAILOVER mymaster");
+
+    return reply != NULL && reply->type == REDIS_REPLY_STATUS;
+}
+
+void trio_return(const struct trio *trio, int server)
+{
+    const struct redis *master = trio_master(trio);
+    struct redis *replica = trio->server[server];
+
+    redis_return(replica);
+    redis_ok(replica, "REPLICAOF %s %d", master->host, master->port);
+    wait_until(follows(replica), SENTINEL_START_MS);
 }
 
 void trio_sync(const struct trio *trio)

@@ -11,6 +11,7 @@ struct race {
     int racers, seconds;
     struct racer *first; /* one after the other, while the race runs */
     _Atomic bool over;
+    bool is_joined;
     _Atomic int violations, odd_answers;
     pthread_mutex_t mutex;
     char first_trouble[512];
@@ -32,6 +33,9 @@ struct racer {
 /* Fails the test when there was a violation or an answer that nobody expected. */
 void race_run(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
               void *course);
+/* The same, with something to be done again and again meanwhile, by the thread of the test. */
+void race_run_with(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
+                   void *course, void (*meanwhile)(void *course));
 /* No key is left in Redis but those that begin with `stays`, and ours that end in time. */
 void race_check_remains(struct world *w, const char *stays, long long ttl_max_ms);
 

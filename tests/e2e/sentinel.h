@@ -8,6 +8,7 @@ struct sentinel {
     struct world *world;
     struct child *child;
     char host[16], socket[96]; /* the socket is for the test */
+    const char *path; /* of the configuration */
     int port;
     redisContext *db;
 };
@@ -18,8 +19,9 @@ struct redis *redis_start_tcp(struct world *w, const char *const *flags);
 /* Watches over this Redis as `mymaster`. A server that does not answer for `down_ms` is
  * replaced when `quorum` Sentinels agree. */
 struct sentinel *sentinel_start(struct redis *master, int quorum, int down_ms);
-/* kill -9 */
+/* kill -9, and back again. */
 void sentinel_kill(struct sentinel *sentinel);
+void sentinel_return(struct sentinel *sentinel);
 /* redis-sentinel://host:port,…/mymaster of the first `count`, rediss-sentinel:// with TLS */
 const char *sentinel_url(struct sentinel *const *sentinels, int count);
 /* A command; an error fails the test. */
@@ -37,6 +39,12 @@ struct trio {
 struct trio trio_start(struct world *w);
 /* The server that the living Sentinels name. */
 struct redis *trio_master(const struct trio *trio);
+/* The number of the failover that made this master; failed ones count, too. */
+int trio_failovers(const struct trio *trio);
+/* Asks for another master; false: a Sentinel refuses that for now. */
+bool trio_fail_over(const struct trio *trio);
+/* A server that was killed comes back as a replica. */
+void trio_return(const struct trio *trio, int server);
 /* Waits until every replica that lives has all of what the master has. */
 void trio_sync(const struct trio *trio);
 

@@ -1,246 +1,287 @@
-/* Clients of two front ends fight for locks while slots move, and while a master is replaced.
- * Fencing tokens grow throughout. As long as no data is lost, nobody is ever inside a lock with
- * another one; after a failover only for the time that the documents give for it. */
+/* The race of topology_race.h over a Redis Cluster, while slots move, and while masters fail,
+ * are replaced, added or restarted. */
 #include <signal.h>
 
 #include "cluster.h"
-#include "racers.h"
+#include "topology_race.h"
 
-enum {
-    RACERS = 16,
-    LOCKS = 9,
-    SECONDS = 12,
-    FAULT_AT_MS = 2000,
-    TTL_MS = 3000,
-    WAIT_MS = 8000,
-    FAILOVER_MS = 20000
-};
+enum { LOCKS = 9, MASTERS = 3, RESTART_MS = 15000, SLOTS_OF_A_RESHARD = 300 };
 
-enum fault { SLOTS_MOVE, PROMOTED, KILLED, PAUSED };
-
-/* What a lock protects, and the last fencing token that somebody was told. */
-struct arena {
-    _Atomic int inside;
-    _Atomic json_int_t last_fence;
-    _Atomic long grants;
-};
-
-struct course {
+/* What the faults are about. */
+struct ground {
     struct cluster *cluster;
-    enum fault fault;
-    int64_t began_ms;
-    _Atomic int64_t fault_ms; /* 0: still to come */
-    struct arena arenas[LOCKS];
-    int slots[LOCKS];
-    int moved;
-    _Atomic long refused, overlaps, later_grants;
+    struct redis *added;
+    struct proxy *proxy;
+    int slots[LOCKS], moved;
 };
 
-static void name_lock(char *name, size_t size, int lock)
+/* --- slots that move ---------------------------------------------------------------------- */
+
+static int index_of(const struct cluster *cluster, const struct redis *node)
 {
-    snprintf(name, size, "cluster-race-%d", lock);
+    int n = 0;
+
+    while (cluster->nodes[n] != node)
+        n++;
+    return n;
 }
 
-/* The slot of a lock goes to the next master. */
-static void move_a_slot(struct course *course)
+/* The slot of a lock goes to the next master, key by key. */
+static void move_a_slot(void *topology)
 {
-    struct cluster *cluster = course->cluster;
-    int slot = course->slots[course->moved++ % LOCKS], n = 0;
+    struct ground *ground = topology;
+    struct cluster *cluster = ground->cluster;
+    int slot = ground->slots[ground->moved++ % LOCKS];
     struct redis *from = cluster_owner(cluster, slot);
+    struct redis *to = cluster->nodes[(index_of(cluster, from) + 1) % cluster->masters];
 
-    while (cluster->nodes[n] != from)
-        n++;
-    struct redis *to = cluster->nodes[(n + 1) % cluster->masters];
     slot_open(cluster, slot, from, to);
-    nap_ms(course->moved * 7 % 50);
+    nap_ms(ground->moved * 7 % 50);
     slot_migrate(cluster, slot, from, to);
     slot_close(cluster, slot, from, to);
 }
 
-static void strike(struct course *course)
+static void reshard_to(struct ground *ground, struct redis *to)
 {
-    struct redis *master = course->cluster->nodes[0];
+    struct cluster *cluster = ground->cluster;
 
-    switch (course->fault) {
-    case SLOTS_MOVE:
-        move_a_slot(course);
-        return;
-    case PROMOTED:
-        redis_ok(course->cluster->nodes[course->cluster->masters], "CLUSTER FAILOVER");
-        return;
-    case KILLED:
-        kill(child_pid(master->child), SIGKILL);
-        return;
-    case PAUSED:
-        kill(child_pid(master->child), SIGSTOP);
-        nap_ms(5000);
-        kill(child_pid(master->child), SIGCONT);
-        return;
-    }
+    cluster_manage(cluster,
+                   (const char *const[]){
+                       "reshard", cluster_address(cluster->nodes[0]), "--cluster-from", "all",
+                       "--cluster-to", redis_str(to, "CLUSTER MYID"), "--cluster-slots",
+                       text(cluster->world, "%d", SLOTS_OF_A_RESHARD), "--cluster-yes", NULL});
+    ground->moved += SLOTS_OF_A_RESHARD;
 }
 
-/* The first racer brings the faults, and is alone with the harness meanwhile. */
-static void wait_and_strike(struct course *course)
+static void reshard(void *topology)
 {
-    bool again = course->fault == SLOTS_MOVE;
+    struct ground *ground = topology;
 
-    if ((course->fault_ms == 0 || again) && now_ms() - course->began_ms > FAULT_AT_MS) {
-        if (course->fault_ms == 0)
-            course->fault_ms = now_ms();
-        strike(course);
-    }
-    nap_ms(20);
+    reshard_to(ground, ground->cluster->nodes[ground->moved / SLOTS_OF_A_RESHARD % MASTERS]);
 }
 
-/* Replication is asynchronous: what the new master had not heard of is granted once more. A
- * promotion by hand waits until the replica has heard of everything. */
-static bool may_overlap(const struct course *course)
+/* A node that is added gets slots of all masters, those of the locks among them. */
+static void add_a_node(void *topology)
 {
-    int64_t passed_ms = now_ms() - course->fault_ms;
+    struct ground *ground = topology;
+    struct cluster *cluster = ground->cluster;
+    struct redis *added = ground->added = cluster_add(cluster);
 
-    return course->fault >= KILLED && course->fault_ms != 0 &&
-           passed_ms < 5000 + patience_ms(FAILOVER_MS / 4) + TTL_MS;
-}
-
-static void critical(struct racer *racer, int lock, json_int_t fence_before)
-{
-    struct course *course = racer->course;
-    struct arena *arena = &course->arenas[lock];
-    json_int_t fence = racer_answered(racer, "fencing_token"), last = arena->last_fence;
-
-    if (fence <= fence_before)
-        racer_violation(racer, "lock %d: fencing token %lld after %lld", lock, (long long)fence,
-                        (long long)fence_before);
-    while (last < fence && !atomic_compare_exchange_weak(&arena->last_fence, &last, fence)) {
-    }
-    if (atomic_fetch_add(&arena->inside, 1) != 0) {
-        course->overlaps++;
-        if (!may_overlap(course))
-            racer_violation(racer, "lock %d: two inside", lock);
-    }
-    arena->grants++;
-    course->later_grants += course->fault_ms != 0;
-    nap_ms(racer_random(racer, 4));
-    atomic_fetch_sub(&arena->inside, 1);
-}
-
-static long ask(struct racer *racer, const char *method, int lock, const char *query,
-                const char *token)
-{
-    char name[40], path[120], header[64];
-
-    name_lock(name, sizeof(name), lock);
-    snprintf(path, sizeof(path), "locks/%s%s", name, query);
-    snprintf(header, sizeof(header), "Lease-Token: %s", token);
-    return racer_ask(racer, method, path, header, racer_patience());
-}
-
-static void race_on(struct racer *racer)
-{
-    struct course *course = racer->course;
-    int lock = racer_random(racer, LOCKS);
-    json_int_t fence_before = course->arenas[lock].last_fence;
-    char token[UUID_SIZE], query[64];
-
-    if (racer == racer->race->first) {
-        wait_and_strike(course);
-        return;
-    }
-    uuid_make(token);
-    snprintf(query, sizeof(query), "?ttl_ms=%d&wait_ms=%d", TTL_MS, WAIT_MS);
-    long status = ask(racer, "PUT", lock, query, token);
-    if (status == 201) {
-        critical(racer, lock, fence_before);
-        status = ask(racer, "DELETE", lock, "", token);
-        if (status != 200 && status != 410 && status != 503)
-            racer_odd(racer, "a DELETE", status);
-    } else if (status == 503) {
-        course->refused++;
-        nap_ms(50);
-        ask(racer, "DELETE", lock, "", token);
-    } else if (status == 410 && course->fault == PAUSED) {
-        nap_ms(
-            1); /* granted by the master that stood still, and over when that was found out */
-    } else if (status != 423 || course->fault_ms == 0) {
-        racer_odd(racer, "a PUT", status);
-    }
-}
-
-static void forget_fronts(void *thing)
-{
-    struct world *w = thing;
-
-    w->a = NULL;
-    w->b = NULL;
-}
-
-static void race(struct world *w, enum fault fault)
-{
-    struct course *course = calloc(1, sizeof(*course));
-    char name[40];
-    long grants = 0;
-
-    assert_non_null(course);
-    world_defer(w, free, course);
-    course->cluster = cluster_start(w, 3, fault != SLOTS_MOVE);
-    course->fault = fault;
+    reshard_to(ground, added);
     for (int i = 0; i < LOCKS; i++) {
-        name_lock(name, sizeof(name), i);
-        course->slots[i] = cluster_slot(course->cluster, name);
+        struct redis *from = cluster_owner(cluster, ground->slots[i]);
+        if (from == added)
+            continue;
+        slot_open(cluster, ground->slots[i], from, added);
+        slot_migrate(cluster, ground->slots[i], from, added);
+        slot_close(cluster, ground->slots[i], from, added);
     }
-    w->a = front_start(w, "--redis", course->cluster->url, NULL);
-    w->b = front_start(w, "--redis", course->cluster->url, "--workers", "2", NULL);
-    world_defer(w, forget_fronts, w);
-    course->began_ms = now_ms();
-    race_run(w, RACERS, SECONDS, race_on, course);
+}
+
+/* --- masters that fail -------------------------------------------------------------------- */
+
+static void promote(void *topology)
+{
+    struct ground *ground = topology;
+
+    redis_ok(ground->cluster->nodes[MASTERS], "CLUSTER FAILOVER");
+}
+
+static void kill_master(void *topology)
+{
+    struct ground *ground = topology;
+
+    child_signal(ground->cluster->nodes[0]->child, SIGKILL);
+}
+
+static void pause_master(void *topology)
+{
+    struct ground *ground = topology;
+
+    redis_freeze(ground->cluster->nodes[0]);
+    nap_ms(5000);
+    redis_thaw(ground->cluster->nodes[0]);
+}
+
+static bool is_master(struct redis *node)
+{
+    return strstr(redis_str(node, "INFO replication"), "role:master") != NULL;
+}
+
+/* Its replica gets nothing more, and follows it; the master comes back as a replica. */
+static void isolate_and_kill(void *topology)
+{
+    struct ground *ground = topology;
+    struct redis *master = ground->cluster->nodes[0];
+
+    redis_ok(master, "ACL SETUSER default -psync -sync -replconf");
+    redis_ok(master, "CLIENT KILL TYPE replica");
+    nap_ms(2000);
+    cluster_kill(master);
+    wait_until(is_master(ground->cluster->nodes[MASTERS]), RESTART_MS);
+    cluster_return(master);
+}
+
+/* A partition: neither rlockd nor its replica reaches the master, and the other nodes do, so
+ * that nobody takes over. */
+static void cut_off(void *topology)
+{
+    struct ground *ground = topology;
+
+    proxy_set(ground->proxy, PROXY_RESET);
+    nap_ms(4000);
+    proxy_set(ground->proxy, PROXY_PASS);
+}
+
+static void restart(struct cluster *cluster, struct redis *node)
+{
+    cluster_kill(node);
+    cluster_return(node);
+    cluster_await(cluster);
+}
+
+/* Each replica goes and comes back, then each master after its replica has taken over. */
+static void restart_all(void *topology)
+{
+    struct ground *ground = topology;
+    struct cluster *cluster = ground->cluster;
+
+    for (int i = MASTERS; i < 2 * MASTERS; i++) {
+        struct redis *master = cluster->nodes[i - MASTERS], *replica = cluster->nodes[i];
+        restart(cluster, replica);
+        wait_until(strstr(redis_str(replica, "INFO replication"), "master_link_status:up") !=
+                       NULL,
+                   RESTART_MS);
+        redis_ok(replica, "CLUSTER FAILOVER");
+        wait_until(is_master(replica) && !is_master(master), RESTART_MS);
+        restart(cluster, master);
+    }
+}
+
+/* --- races -------------------------------------------------------------------------------- */
+
+static struct ground *ground_start(struct world *w, bool with_replicas)
+{
+    struct ground *ground = calloc(1, sizeof(*ground));
+
+    assert_non_null(ground);
+    world_defer(w, free, ground);
+    ground->cluster = cluster_start(w, MASTERS, with_replicas);
     for (int i = 0; i < LOCKS; i++)
-        grants += course->arenas[i].grants;
-    print_message("%ld grants, %ld of them after the fault, %ld refused, %ld overlaps, "
-                  "%d slots moved\n",
-                  grants, (long)course->later_grants, (long)course->refused,
-                  (long)course->overlaps, course->moved);
-    assert_true(course->fault_ms != 0 && course->later_grants > 50);
-    if (fault != SLOTS_MOVE)
-        assert_non_null(
-            strstr(redis_str(course->cluster->nodes[3], "INFO replication"), "role:master"));
-    assert_true(fault != SLOTS_MOVE || course->moved > LOCKS);
-    wait_until(front_ready(w->a) && front_ready(w->b), FAILOVER_MS);
-    /* Nobody keeps what it was not told of. */
-    for (int i = 0; i < LOCKS; i++) {
-        name_lock(name, sizeof(name), i);
-        struct reply *r = lock_put(w->a, name, token_new(w), "wait_ms=10000");
-        expect_status(r, 201);
-        expect_between(r, "fencing_token", course->arenas[i].last_fence + 1, INT64_MAX);
-    }
+        ground->slots[i] = cluster_slot(ground->cluster, text(w, "race-%d", i));
+    return ground;
+}
+
+static struct topology_race *race(struct world *w, struct ground *ground,
+                                  const struct topology_fault *fault)
+{
+    return topology_race(w, ground->cluster->url, LOCKS, fault, ground);
 }
 
 static void test_slots_move(struct world *w)
 {
-    race(w, SLOTS_MOVE);
+    struct ground *ground = ground_start(w, false);
+
+    race(w, ground, &(struct topology_fault){.strike = move_a_slot, .again = true});
+    print_message("%d slots moved\n", ground->moved);
+    assert_true(ground->moved > LOCKS);
 }
 
+static void test_slots_are_resharded(struct world *w)
+{
+    struct ground *ground = ground_start(w, false);
+
+    race(w, ground, &(struct topology_fault){.strike = reshard, .again = true, .seconds = 20});
+    print_message("%d slots moved\n", ground->moved);
+    assert_true(ground->moved >= 2 * SLOTS_OF_A_RESHARD);
+}
+
+static void test_node_is_added(struct world *w)
+{
+    struct ground *ground = ground_start(w, false);
+
+    race(w, ground, &(struct topology_fault){.strike = add_a_node, .seconds = 20});
+    for (int i = 0; i < LOCKS; i++)
+        assert_ptr_equal(cluster_owner(ground->cluster, ground->slots[i]), ground->added);
+}
+
+/* A promotion by hand waits until the replica has heard of everything. */
 static void test_replica_promoted_by_hand(struct world *w)
 {
-    race(w, PROMOTED);
+    struct ground *ground = ground_start(w, true);
+
+    race(w, ground, &(struct topology_fault){.strike = promote});
+    assert_true(is_master(ground->cluster->nodes[MASTERS]));
 }
 
 static void test_master_killed(struct world *w)
 {
-    race(w, KILLED);
+    struct ground *ground = ground_start(w, true);
+
+    race(w, ground, &(struct topology_fault){.strike = kill_master, .loses = true});
+    assert_true(is_master(ground->cluster->nodes[MASTERS]));
 }
 
 static void test_master_paused(struct world *w)
 {
-    race(w, PAUSED);
+    struct ground *ground = ground_start(w, true);
+
+    race(w, ground,
+         &(struct topology_fault){.strike = pause_master, .loses = true, .is_late = true});
+    assert_true(is_master(ground->cluster->nodes[MASTERS]));
+}
+
+static void isolate(struct world *w, const char *sync)
+{
+    struct ground *ground = ground_start(w, true);
+
+    race(w, ground,
+         &(struct topology_fault){.strike = isolate_and_kill,
+                                  .loses = true,
+                                  .is_long = true,
+                                  .sync = sync,
+                                  .seconds = 14});
+    assert_true(is_master(ground->cluster->nodes[MASTERS]));
+}
+
+static void test_master_isolated(struct world *w)
+{
+    isolate(w, NULL);
+}
+
+static void test_master_isolated_with_sync(struct world *w)
+{
+    isolate(w, "1");
+}
+
+static void test_master_cut_off(struct world *w)
+{
+    struct ground *ground = ground_start(w, true);
+    struct redis *master = ground->cluster->nodes[0];
+
+    ground->proxy = cluster_behind_proxy(ground->cluster, master);
+    race(w, ground,
+         &(struct topology_fault){.strike = cut_off, .is_late = true, .seconds = 14});
+    assert_true(is_master(master));
+}
+
+static void test_all_restarted(struct world *w)
+{
+    struct ground *ground = ground_start(w, true);
+
+    race(w, ground, &(struct topology_fault){.strike = restart_all, .seconds = 40});
+    for (int i = 0; i < MASTERS; i++)
+        assert_true(is_master(ground->cluster->nodes[MASTERS + i]));
 }
 
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_slots_move),
-        E2E_TEST(test_replica_promoted_by_hand),
-        E2E_TEST(test_master_killed),
-        E2E_TEST(test_master_paused),
+        E2E_TEST(test_slots_move),      E2E_TEST(test_slots_are_resharded),
+        E2E_TEST(test_node_is_added),   E2E_TEST(test_replica_promoted_by_hand),
+        E2E_TEST(test_master_killed),   E2E_TEST(test_master_paused),
+        E2E_TEST(test_master_isolated), E2E_TEST(test_master_isolated_with_sync),
+        E2E_TEST(test_master_cut_off),  E2E_TEST(test_all_restarted),
     };
     struct e2e_plan plan = {
         .name = "topology_cluster_racer", E2E_TESTS(tests), .without_redis = true};

@@ -1,230 +1,152 @@
-/* Clients of two front ends fight for locks while the master is replaced. Fencing tokens grow
- * throughout; two clients are inside a lock only for the time that the documents give for it:
- * the leases that the new master had not heard of, until they end. */
+/* The race of topology_race.h behind Sentinels, while the master is replaced. */
 #include <signal.h>
 
-#include "racers.h"
 #include "sentinel.h"
+#include "topology_race.h"
 
-enum {
-    RACERS = 16,
-    LOCKS = 4,
-    SECONDS = 13,
-    FAULT_AT_MS = 3000,
-    TTL_MS = 3000,
-    LONG_TTL_MS = 9000, /* of leases that outlast a failover */
-    LONG_HOLD_MS = 4000,
-    WAIT_MS = 8000,
-    FAILOVER_MS = 20000
-};
+enum { LOCKS = 4, RESTART_MS = 15000 };
 
-enum fault { BY_HAND, KILLED, PAUSED, ISOLATED };
+/* --- faults ------------------------------------------------------------------------------- */
 
-/* What a lock protects, and the last fencing token that somebody was told. */
-struct arena {
-    _Atomic int inside;
-    _Atomic json_int_t last_fence;
-    _Atomic long grants;
-};
+static void replace_by_hand(void *topology)
+{
+    const struct trio *trio = topology;
 
-struct course {
-    struct trio trio;
-    enum fault fault;
-    bool is_sync; /* no client is told of what no replica has */
-    int64_t began_ms;
-    _Atomic int64_t fault_ms; /* 0: still to come */
-    struct arena arenas[LOCKS];
-    _Atomic long refused, overlaps, later_grants;
-};
+    sentinel_ok(trio->sentinel[0], "SENTINEL FAILOVER mymaster");
+}
+
+static void kill_master(void *topology)
+{
+    const struct trio *trio = topology;
+
+    child_signal(trio->server[0]->child, SIGKILL);
+}
+
+static void pause_master(void *topology)
+{
+    const struct trio *trio = topology;
+
+    redis_freeze(trio->server[0]);
+    nap_ms(5000);
+    redis_thaw(trio->server[0]);
+}
 
 /* Replicas get nothing more of what the master does, and one of them follows it. */
-static void isolate_and_kill(const struct redis *master)
+static void isolate_and_kill(void *topology)
 {
-    redisContext *db = redisConnectUnix(master->socket);
+    const struct trio *trio = topology;
 
-    if (db != NULL && db->err == 0) {
-        freeReplyObject(redisCommand(db, "ACL SETUSER default -psync -sync -replconf"));
-        freeReplyObject(redisCommand(db, "CLIENT KILL TYPE replica"));
-        nap_ms(2000);
-        kill(child_pid(master->child), SIGKILL);
-    }
-    redisFree(db);
+    redis_ok(trio->server[0], "ACL SETUSER default -psync -sync -replconf");
+    redis_ok(trio->server[0], "CLIENT KILL TYPE replica");
+    nap_ms(2000);
+    kill_master(topology);
 }
 
-static void strike(struct course *course)
-{
-    struct redis *master = course->trio.server[0];
+/* --- races -------------------------------------------------------------------------------- */
 
-    switch (course->fault) {
-    case BY_HAND:
-        sentinel_ok(course->trio.sentinel[0], "SENTINEL FAILOVER mymaster");
-        return;
-    case KILLED:
-        kill(child_pid(master->child), SIGKILL);
-        return;
-    case PAUSED:
-        kill(child_pid(master->child), SIGSTOP);
-        nap_ms(5000);
-        kill(child_pid(master->child), SIGCONT);
-        return;
-    case ISOLATED:
-        isolate_and_kill(master);
-        return;
-    }
+static json_int_t failovers_of(struct front *fe)
+{
+    return reply_int(http(fe, "GET", "/readyz", NULL), "redis.failovers");
 }
 
-/* The first racer brings the fault. */
-static void wait_and_strike(struct course *course)
+/* The Sentinels number each attempt of a failover, and say which one made the last master. A
+ * busy machine may make them change their minds once more; rlockd counts no more than they do.
+ */
+static void race(struct world *w, const struct topology_fault *fault)
 {
-    if (course->fault_ms == 0 && now_ms() - course->began_ms > FAULT_AT_MS) {
-        course->fault_ms = now_ms();
-        strike(course);
-    }
-    nap_ms(20);
-}
+    struct trio trio = trio_start(w);
 
-static int ttl_of(const struct course *course)
-{
-    return course->fault == ISOLATED ? LONG_TTL_MS : TTL_MS;
-}
-
-/* A lease that was granted before the failover, or by the old master in its last moments, ends
- * by its time. */
-static bool may_overlap(const struct course *course)
-{
-    int64_t passed_ms = now_ms() - course->fault_ms;
-
-    return course->fault_ms != 0 &&
-           passed_ms < 5000 + patience_ms(FAILOVER_MS / 4) + ttl_of(course);
-}
-
-static void critical(struct racer *racer, int lock, json_int_t fence_before)
-{
-    struct course *course = racer->course;
-    struct arena *arena = &course->arenas[lock];
-    json_int_t fence = racer_answered(racer, "fencing_token"), last = arena->last_fence;
-
-    if (fence <= fence_before)
-        racer_violation(racer, "lock %d: fencing token %lld after %lld", lock, (long long)fence,
-                        (long long)fence_before);
-    while (last < fence && !atomic_compare_exchange_weak(&arena->last_fence, &last, fence)) {
-    }
-    if (atomic_fetch_add(&arena->inside, 1) != 0) {
-        course->overlaps++;
-        if (course->is_sync || !may_overlap(course))
-            racer_violation(racer, "lock %d: two inside", lock);
-    }
-    arena->grants++;
-    course->later_grants += course->fault_ms != 0;
-    nap_ms(racer_random(racer, course->fault == ISOLATED ? LONG_HOLD_MS : 4));
-    atomic_fetch_sub(&arena->inside, 1);
-}
-
-static long ask(struct racer *racer, const char *method, int lock, const char *query,
-                const char *token)
-{
-    char path[100], header[64];
-
-    snprintf(path, sizeof(path), "locks/fail-%d%s", lock, query);
-    snprintf(header, sizeof(header), "Lease-Token: %s", token);
-    return racer_ask(racer, method, path, header, racer_patience());
-}
-
-static void race_on(struct racer *racer)
-{
-    struct course *course = racer->course;
-    int lock = racer_random(racer, LOCKS);
-    json_int_t fence_before = course->arenas[lock].last_fence;
-    char token[UUID_SIZE], query[64];
-
-    if (racer == racer->race->first) {
-        wait_and_strike(course);
-        return;
-    }
-    uuid_make(token);
-    snprintf(query, sizeof(query), "?ttl_ms=%d&wait_ms=%d", ttl_of(course), WAIT_MS);
-    long status = ask(racer, "PUT", lock, query, token);
-    if (status == 201) {
-        critical(racer, lock, fence_before);
-        status = ask(racer, "DELETE", lock, "", token);
-        if (status != 200 && status != 410 && status != 503)
-            racer_odd(racer, "a DELETE", status);
-    } else if (status == 503) {
-        course->refused++;
-        nap_ms(50);
-        ask(racer, "DELETE", lock, "", token);
-    } else if (status != 423 || (course->fault_ms == 0 && course->fault != ISOLATED)) {
-        racer_odd(racer, "a PUT", status);
-    }
-}
-
-static void forget_fronts(void *thing)
-{
-    struct world *w = thing;
-
-    w->a = NULL;
-    w->b = NULL;
-}
-
-static void race(struct world *w, enum fault fault, bool is_sync)
-{
-    const char *replicas = is_sync ? "1" : "0";
-    struct course *course = calloc(1, sizeof(*course));
-    long grants = 0;
-
-    assert_non_null(course);
-    world_defer(w, free, course);
-    course->trio = trio_start(w);
-    course->fault = fault;
-    course->is_sync = is_sync;
-    w->a = front_start(w, "--redis", course->trio.url, "--sync-replicas", replicas, NULL);
-    w->b = front_start(w, "--redis", course->trio.url, "--sync-replicas", replicas, "--workers",
-                       "2", NULL);
-    world_defer(w, forget_fronts, w);
-    course->began_ms = now_ms();
-    race_run(w, RACERS, SECONDS, race_on, course);
-    for (int i = 0; i < LOCKS; i++)
-        grants += course->arenas[i].grants;
-    print_message("%ld grants, %ld of them after the fault, %ld refused, %ld overlaps\n",
-                  grants, (long)course->later_grants, (long)course->refused,
-                  (long)course->overlaps);
-    assert_true(course->fault_ms != 0 && course->later_grants > (fault == ISOLATED ? 5 : 50));
-    wait_until(front_ready(w->a) && front_ready(w->b), FAILOVER_MS);
-    /* A busy machine may make the Sentinels change their minds once more. */
-    assert_true(reply_int(http(w->a, "GET", "/readyz", NULL), "redis.failovers") >= 1);
-    /* Nobody keeps what it was not told of. */
-    for (int i = 0; i < LOCKS; i++) {
-        struct reply *r = lock_put(w->a, text(w, "fail-%d", i), token_new(w), "wait_ms=20000");
-        expect_status(r, 201);
-        expect_between(r, "fencing_token", course->arenas[i].last_fence + 1, INT64_MAX);
-    }
+    topology_race(w, trio.url, LOCKS, fault, &trio);
+    int64_t made = trio_failovers(&trio);
+    assert_in_range(failovers_of(w->a), 1, made);
+    assert_true(trio_master(&trio) != trio.server[0] || made > 1);
 }
 
 static void test_failover_by_hand(struct world *w)
 {
-    race(w, BY_HAND, false);
+    race(w, &(struct topology_fault){.strike = replace_by_hand, .loses = true});
 }
 
 static void test_master_killed(struct world *w)
 {
-    race(w, KILLED, false);
+    race(w, &(struct topology_fault){.strike = kill_master, .loses = true});
 }
 
 static void test_master_paused(struct world *w)
 {
-    race(w, PAUSED, false);
+    race(w, &(struct topology_fault){.strike = pause_master, .loses = true, .is_late = true});
 }
 
 /* What the replicas did not get is lost: clients may overlap. */
 static void test_master_isolated(struct world *w)
 {
-    race(w, ISOLATED, false);
+    race(w, &(struct topology_fault){
+                .strike = isolate_and_kill, .loses = true, .is_long = true, .seconds = 14});
 }
 
 /* What the replicas did not get nobody was told of. */
 static void test_master_isolated_with_sync(struct world *w)
 {
-    race(w, ISOLATED, true);
+    race(w, &(struct topology_fault){.strike = isolate_and_kill,
+                                     .loses = true,
+                                     .is_long = true,
+                                     .sync = "1",
+                                     .seconds = 14});
+}
+
+/* Each Sentinel and each replica goes and comes back, then the master after a failover. */
+static void restart_all(void *topology)
+{
+    struct trio *trio = topology;
+
+    for (int i = 0; i < TRIO; i++) {
+        sentinel_kill(trio->sentinel[i]);
+        sentinel_return(trio->sentinel[i]);
+    }
+    for (int i = 1; i < TRIO; i++) {
+        redis_kill(trio->server[i]);
+        trio_return(trio, i);
+    }
+    /* Until it knows that the replicas are back. */
+    wait_until(trio_fail_over(trio), RESTART_MS);
+    wait_until(trio_master(trio) != trio->server[0], RESTART_MS);
+    redis_kill(trio->server[0]);
+    trio_return(trio, 0);
+}
+
+static void test_all_restarted(struct world *w)
+{
+    race(w, &(struct topology_fault){.strike = restart_all, .loses = true, .seconds = 30});
+}
+
+/* --- Sentinels that lie --------------------------------------------------------------------
+ */
+
+struct liars {
+    struct trio trio;
+    struct sentinel *liar;
+};
+
+/* The connections go, and those that are made anew meet the liar first. */
+static void cut_all(void *topology)
+{
+    const struct liars *liars = topology;
+
+    redis_ok(liars->trio.server[0], "CLIENT KILL TYPE normal SKIPME yes");
+    nap_ms(300);
+}
+
+static void test_lying_sentinel(struct world *w)
+{
+    struct liars liars = {.trio = trio_start(w)};
+    struct sentinel *sentinels[TRIO] = {NULL, liars.trio.sentinel[0], liars.trio.sentinel[1]};
+
+    /* A replica is the master, it says. */
+    sentinels[0] = liars.liar = sentinel_start(liars.trio.server[1], 1, 600000);
+    topology_race(w, sentinel_url(sentinels, TRIO), LOCKS,
+                  &(struct topology_fault){.strike = cut_all, .again = true}, &liars);
+    assert_int_equal(failovers_of(w->a), 0);
+    assert_true(redis_int(liars.trio.server[0], "EXISTS redisson_lock_token:{race-0}") == 1);
 }
 
 int main(void)
@@ -235,6 +157,8 @@ int main(void)
         E2E_TEST(test_master_paused),
         E2E_TEST(test_master_isolated),
         E2E_TEST(test_master_isolated_with_sync),
+        E2E_TEST(test_all_restarted),
+        E2E_TEST(test_lying_sentinel),
     };
     struct e2e_plan plan = {.name = "topology_racer", E2E_TESTS(tests), .without_redis = true};
 
