@@ -273,7 +273,8 @@ test-cluster: ## the end-to-end tests on a Redis Cluster of one server
 test-topology: ## failovers, slots that move, replicas that lag: Sentinels and Clusters of real servers
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
-	@$(TEST_ENVIRONMENT) tests/run.sh $(call chosen,$(TOPOLOGY_TESTS))
+	@$(TEST_ENVIRONMENT) $(if $(CHAOS_SECONDS),RLOCKD_TEST_TIMEOUT_S=$$(($(CHAOS_SECONDS) + 600))) \
+	    tests/run.sh $(call chosen,$(TOPOLOGY_TESTS))
 
 test-sentinel: ## the end-to-end tests behind a Sentinel
 	@tests/packages.sh $(TEST_PACKAGES)

@@ -3,8 +3,8 @@
 # prints the matrix (object, direction, version; docs/redisson.md counts the same tests) and
 # what the races measured, and fails when a cell of it does. Logs and reports are in
 # build/interop/VERSION. INTEROP_PATIENCE=3: a busy machine may take three times as long.
-# INTEROP_TOPOLOGY=sentinel, cluster: what all of them use instead of one server, with its logs in
-# build/interop/TOPOLOGY/VERSION.
+# INTEROP_TOPOLOGY=sentinel, cluster: what all of them use instead of one server, with its logs
+# in build/interop/TOPOLOGY/VERSION.
 set -u
 cd "$(dirname "$0")" || exit 1
 
