@@ -168,9 +168,8 @@ void race_run(struct world *w, int racers, int seconds, void (*round)(struct rac
     race_run_with(w, racers, seconds, round, course, nap_a_little);
 }
 
-void race_run_with(struct world *w, int racers, int seconds,
-                   void (*round)(struct racer *racer), void *course,
-                   void (*meanwhile)(void *course))
+void race_run_with(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
+                   void *course, void (*meanwhile)(void *course))
 {
     struct race *race = calloc(1, sizeof(*race));
     struct racer *first = calloc((size_t)racers, sizeof(*first));

@@ -327,7 +327,8 @@ static void add_keys(json_t *keys, struct redis *redis, const char *prefix)
     for (size_t i = 0; i < all->elements; i++) {
         const char *key = all->element[i]->str;
 
-        if (strncmp(key, prefix, strlen(prefix)) == 0 && strncmp(key, "rlockd:marker", strlen("rlockd:marker")) != 0)
+        if (strncmp(key, prefix, strlen(prefix)) == 0 &&
+            strncmp(key, "rlockd:marker", strlen("rlockd:marker")) != 0)
             json_array_append_new(keys, json_string(all->element[i]->str));
     }
 }

@@ -100,8 +100,8 @@ static int ask(struct client *c, const char *method, const char *path, const cha
 /* 410 for the session; false: it is none that a failover explains. */
 static bool session_is_lost(struct client *c, int status)
 {
-    if (status != 410 || strcmp(rest_str(&c->rest, "type"),
-                                "urn:rlockd:problem:session-ended") != 0 ||
+    if (status != 410 ||
+        strcmp(rest_str(&c->rest, "type"), "urn:rlockd:problem:session-ended") != 0 ||
         !may_be_lost(c, c->born_ms))
         return false;
     c->is_lost = true;
@@ -122,7 +122,8 @@ static bool is_in(const struct client *c, const char *list, const char *lease_id
     return false;
 }
 
-/* A lease that the client holds is listed, or told as lost where a failover may have lost it. */
+/* A lease that the client holds is listed, or told as lost where a failover may have lost it.
+ */
 static void check_lease(struct client *c, const char *lease_id, int64_t granted_ms, bool *has)
 {
     bool is_told = is_in(c, "lost", lease_id);
@@ -258,7 +259,8 @@ static void bury(struct client *c, int64_t by_ms, int shared)
 
 static int64_t gone_by_ms(const struct chaos *chaos)
 {
-    return now_ms() + session_ms(chaos) + timeout_ms(chaos) + patience_ms(chaos->plan->slack_ms);
+    return now_ms() + session_ms(chaos) + timeout_ms(chaos) +
+           patience_ms(chaos->plan->slack_ms);
 }
 
 static void end_well(struct client *c)
@@ -270,8 +272,8 @@ static void end_well(struct client *c)
     int status = ask(c, "DELETE", path, NULL);
     if (session_is_lost(c, status))
         return;
-    if (status != 200 || (!may_lose && rest_int(&c->rest, "released") !=
-                                           CHAOS_OWN_LOCKS + c->holds_shared))
+    if (status != 200 ||
+        (!may_lose && rest_int(&c->rest, "released") != CHAOS_OWN_LOCKS + c->holds_shared))
         violation(c, "client %d: the end: %d %.300s", c->number, status, c->rest.answer);
     c->chaos->ends++;
     bury(c, may_lose ? gone_by_ms(c->chaos) : now_ms() + 1000, -1);
@@ -311,7 +313,8 @@ static bool critical(struct client *c, int lock, const char *token)
     arena->counter = seen + 1;
     atomic_fetch_sub(&arena->inside, 1);
     c->holds_shared = false;
-    if (rand_r(&c->seed) % chaos->plan->death_odds == 0 && !chaos->over) { /* it dies, and releases nothing */
+    if (rand_r(&c->seed) % chaos->plan->death_odds == 0 &&
+        !chaos->over) { /* it dies, and releases nothing */
         chaos->deaths++;
         bury(c, gone_by_ms(chaos), lock);
         return false;
@@ -500,14 +503,15 @@ static struct chaos *chaos_new(struct world *w, const struct chaos_plan *plan,
     chaos->flags[0] = "--watchdog-timeout-ms";
     chaos->flags[1] = text(w, "%d", timeout_ms(chaos));
     for (int i = 0; i < CHAOS_FRONTS; i++) {
-        chaos->fronts[i] =
-            front_start(w, "--redis", redis->url, chaos->flags[0], chaos->flags[1], NULL);
+        chaos->fronts[i] = front_start(w, "--redis", redis->url, chaos->flags[0],
+                                       chaos->flags[1], NULL);
         chaos->ports[i] = chaos->fronts[i]->port;
     }
     return chaos;
 }
 
-/* Clients that are joined before what they use is freed, also where the test fails meanwhile. */
+/* Clients that are joined before what they use is freed, also where the test fails meanwhile.
+ */
 struct crowd {
     struct chaos *chaos;
     struct client *clients;

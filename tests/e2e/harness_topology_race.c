@@ -95,7 +95,8 @@ static void wait_and_strike(void *course)
     struct topology_race *race = course;
 
     nap_ms(20);
-    if (now_ms() - race->began_ms < FAULT_AT_MS || (race->struck_ms != 0 && !race->fault->again))
+    if (now_ms() - race->began_ms < FAULT_AT_MS ||
+        (race->struck_ms != 0 && !race->fault->again))
         return;
     if (race->fault_ms == 0)
         race->fault_ms = now_ms();

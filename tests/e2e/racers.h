@@ -34,9 +34,8 @@ struct racer {
 void race_run(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
               void *course);
 /* The same, with something to be done again and again meanwhile, by the thread of the test. */
-void race_run_with(struct world *w, int racers, int seconds,
-                   void (*round)(struct racer *racer), void *course,
-                   void (*meanwhile)(void *course));
+void race_run_with(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
+                   void *course, void (*meanwhile)(void *course));
 /* No key is left in Redis but those that begin with `stays`, and ours that end in time. */
 void race_check_remains(struct world *w, const char *stays, long long ttl_max_ms);
 

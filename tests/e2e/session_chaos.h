@@ -1,6 +1,7 @@
 /* Clients with sessions hold, renew and pass on locks through whichever of three front ends
- * answers, while a test kills front ends, or what they need. No lease of a live session is lost,
- * but for what a failover of Redis lost, which is told; none of a dead session survives. */
+ * answers, while a test kills front ends, or what they need. No lease of a live session is
+ * lost, but for what a failover of Redis lost, which is told; none of a dead session survives.
+ */
 #ifndef E2E_SESSION_CHAOS_H
 #define E2E_SESSION_CHAOS_H
 
@@ -25,7 +26,8 @@ struct chaos_plan {
     /* Of the watchdog, of sessions, for an answer of any front end, and what may come on top
      * before the leases of a dead session are gone: on a machine that is not busy. */
     int timeout_ms, session_ms, patience_ms, slack_ms;
-    /* For how long some hold a shared lock; one of so many holders dies instead of releasing it. */
+    /* For how long some hold a shared lock; one of so many holders dies instead of releasing
+     * it. */
     int hold_ms, death_odds;
     /* Leases that were granted so long before a failover may be lost by it; 0: none may. */
     int recent_ms;

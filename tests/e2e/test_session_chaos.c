@@ -1,6 +1,6 @@
-/* Three front ends are killed and come back at random while clients with sessions hold, renew and
- * pass on locks. CHAOS_SECONDS says how long, CHAOS_CLIENTS how many, CHAOS_SEED repeats the
- * dice. */
+/* Three front ends are killed and come back at random while clients with sessions hold, renew
+ * and pass on locks. CHAOS_SECONDS says how long, CHAOS_CLIENTS how many, CHAOS_SEED repeats
+ * the dice. */
 #include "session_chaos.h"
 
 static void test_chaos(struct world *w)

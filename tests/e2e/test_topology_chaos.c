@@ -1,6 +1,6 @@
-/* The chaos of test_session_chaos.c over a Redis Cluster: masters die and come back as replicas,
- * replicas are promoted by hand, slots move, and front ends are killed. CHAOS_SECONDS=600 is the
- * long form. */
+/* The chaos of test_session_chaos.c over a Redis Cluster: masters die and come back as
+ * replicas, replicas are promoted by hand, slots move, and front ends are killed.
+ * CHAOS_SECONDS=600 is the long form. */
 #include <signal.h>
 
 #include "cluster.h"
@@ -96,7 +96,7 @@ static void move_a_slot(struct chaos *chaos)
 
 static void strike(struct chaos *chaos)
 {
-    static void (*const strikes[])(struct chaos *chaos) = {
+    static void (*const strikes[])(struct chaos * chaos) = {
         chaos_kill_fronts, move_a_slot,    chaos_kill_fronts, promote_a_replica,
         move_a_slot,       kill_a_replica, kill_a_master};
 

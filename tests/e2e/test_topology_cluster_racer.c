@@ -1,5 +1,5 @@
-/* The race of topology_race.h over a Redis Cluster, while slots move, and while masters fail, are
- * replaced, added or restarted. */
+/* The race of topology_race.h over a Redis Cluster, while slots move, and while masters fail,
+ * are replaced, added or restarted. */
 #include <signal.h>
 
 #include "cluster.h"
@@ -122,8 +122,8 @@ static void isolate_and_kill(void *topology)
     cluster_return(master);
 }
 
-/* A partition: neither rlockd nor its replica reaches the master, and the other nodes do, so that
- * nobody takes over. */
+/* A partition: neither rlockd nor its replica reaches the master, and the other nodes do, so
+ * that nobody takes over. */
 static void cut_off(void *topology)
 {
     struct ground *ground = topology;
@@ -191,8 +191,7 @@ static void test_slots_are_resharded(struct world *w)
 {
     struct ground *ground = ground_start(w, false);
 
-    race(w, ground,
-         &(struct topology_fault){.strike = reshard, .again = true, .seconds = 20});
+    race(w, ground, &(struct topology_fault){.strike = reshard, .again = true, .seconds = 20});
     print_message("%d slots moved\n", ground->moved);
     assert_true(ground->moved >= 2 * SLOTS_OF_A_RESHARD);
 }
@@ -278,16 +277,11 @@ static void test_all_restarted(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_slots_move),
-        E2E_TEST(test_slots_are_resharded),
-        E2E_TEST(test_node_is_added),
-        E2E_TEST(test_replica_promoted_by_hand),
-        E2E_TEST(test_master_killed),
-        E2E_TEST(test_master_paused),
-        E2E_TEST(test_master_isolated),
-        E2E_TEST(test_master_isolated_with_sync),
-        E2E_TEST(test_master_cut_off),
-        E2E_TEST(test_all_restarted),
+        E2E_TEST(test_slots_move),      E2E_TEST(test_slots_are_resharded),
+        E2E_TEST(test_node_is_added),   E2E_TEST(test_replica_promoted_by_hand),
+        E2E_TEST(test_master_killed),   E2E_TEST(test_master_paused),
+        E2E_TEST(test_master_isolated), E2E_TEST(test_master_isolated_with_sync),
+        E2E_TEST(test_master_cut_off),  E2E_TEST(test_all_restarted),
     };
     struct e2e_plan plan = {
         .name = "topology_cluster_racer", E2E_TESTS(tests), .without_redis = true};

@@ -50,7 +50,8 @@ static json_int_t failovers_of(struct front *fe)
 }
 
 /* The Sentinels number each attempt of a failover, and say which one made the last master. A
- * busy machine may make them change their minds once more; rlockd counts no more than they do. */
+ * busy machine may make them change their minds once more; rlockd counts no more than they do.
+ */
 static void race(struct world *w, const struct topology_fault *fault)
 {
     struct trio trio = trio_start(w);
@@ -118,7 +119,8 @@ static void test_all_restarted(struct world *w)
     race(w, &(struct topology_fault){.strike = restart_all, .loses = true, .seconds = 30});
 }
 
-/* --- Sentinels that lie -------------------------------------------------------------------- */
+/* --- Sentinels that lie --------------------------------------------------------------------
+ */
 
 struct liars {
     struct trio trio;
@@ -150,9 +152,12 @@ static void test_lying_sentinel(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_failover_by_hand), E2E_TEST(test_master_killed),
-        E2E_TEST(test_master_paused),    E2E_TEST(test_master_isolated),
-        E2E_TEST(test_master_isolated_with_sync), E2E_TEST(test_all_restarted),
+        E2E_TEST(test_failover_by_hand),
+        E2E_TEST(test_master_killed),
+        E2E_TEST(test_master_paused),
+        E2E_TEST(test_master_isolated),
+        E2E_TEST(test_master_isolated_with_sync),
+        E2E_TEST(test_all_restarted),
         E2E_TEST(test_lying_sentinel),
     };
     struct e2e_plan plan = {.name = "topology_racer", E2E_TESTS(tests), .without_redis = true};

@@ -1,6 +1,7 @@
 /* Clients of two front ends fight for locks while servers of Redis die, stop, move slots or are
- * replaced. Fencing tokens grow throughout; two clients are inside a lock only for the time that
- * the documents give for it: the leases that a new master had not heard of, until they end. */
+ * replaced. Fencing tokens grow throughout; two clients are inside a lock only for the time
+ * that the documents give for it: the leases that a new master had not heard of, until they
+ * end. */
 #ifndef E2E_TOPOLOGY_RACE_H
 #define E2E_TOPOLOGY_RACE_H
 
@@ -20,12 +21,12 @@ struct arena {
 struct topology_fault {
     /* Is called by the thread of the test, some time after the start. */
     void (*strike)(void *topology);
-    bool again;        /* and again, as long as the race lasts */
-    bool loses;        /* what no replica has is lost: others may come in until leases end */
-    bool is_late;      /* a master that stood still may have granted just before */
-    bool is_long;      /* leases that outlast a failover */
-    const char *sync;  /* --sync-replicas; NULL: none are waited for */
-    int seconds;       /* that the race lasts; 0: some */
+    bool again;       /* and again, as long as the race lasts */
+    bool loses;       /* what no replica has is lost: others may come in until leases end */
+    bool is_late;     /* a master that stood still may have granted just before */
+    bool is_long;     /* leases that outlast a failover */
+    const char *sync; /* --sync-replicas; NULL: none are waited for */
+    int seconds;      /* that the race lasts; 0: some */
 };
 
 struct topology_race {
