@@ -168,11 +168,16 @@ const char *cluster_address(struct redis *node)
 
 void cluster_manage(struct cluster *cluster, const char *const *words)
 {
-    const char *argv[20] = {"redis-cli", "--cluster"};
+    const char *argv[24] = {"redis-cli", "--cluster"};
     size_t len = 2;
 
-    while (*words != NULL && len + 1 < COUNT_OF(argv))
+    while (*words != NULL && len + 4 < COUNT_OF(argv))
         argv[len++] = *words++;
+    if (redis_is_tls()) {
+        argv[len++] = "--tls";
+        argv[len++] = "--cacert";
+        argv[len++] = text(cluster->world, "%s/redis-ca.pem", cluster->world->dir);
+    }
     struct child *child = child_start(cluster->world, "redis-cli", argv, NULL);
     int status = child_wait(child, MANAGE_MS);
     if (status != 0)
@@ -217,8 +222,8 @@ struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node)
     struct proxy *proxy = proxy_start_at(node, node->host);
     int port = proxy_port(proxy);
 
-    redis_ok(node, "CONFIG SET cluster-announce-port %d cluster-announce-bus-port %d", port,
-             node->port + BUS_PORT);
+    redis_ok(node, "CONFIG SET cluster-announce-%sport %d cluster-announce-bus-port %d",
+             redis_is_tls() ? "tls-" : "", port, node->port + BUS_PORT);
     wait_until(all_name(cluster, text(cluster->world, ":%d@", port)), NODE_START_MS);
     struct redis *replica = cluster_replica_at(cluster, port);
     wait_until(replica == NULL || strstr(redis_str(replica, "INFO replication"),
