@@ -127,7 +127,7 @@ static void open_many(struct client *client)
         open_one(client, &all[i], i);
     if (likely(client, 40))
         return;
-    nap(client, 950, 1050);
+    nap(client, 1000, 1300);
     for (int i = 0; i < VISITORS; i++)
         ask_for_each(client, &all[i], i, "DELETE");
 }
