@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ODD "odd-a"
+#define ODD ODD_NAME
 
-enum { CROWD = 70, VISITORS = 12, PATH_SIZE = 160, ARGS_MAX = 8 };
+enum { CROWD = 70, VISITORS = 12, HOLDS = 4, PATH_SIZE = 160, ARGS_MAX = 8 };
 
 /* --- a release that overtakes its acquire ----------------------------------------------------
  */
@@ -79,18 +79,57 @@ static void rush(struct client *client, int number)
     await(&over, CROWD);
 }
 
-/* Sessions of one partition of the index, that all end at one time. */
+/* A session of the first partition of the index, and leases of it that the watchdog keeps, of
+ * locks that nobody else wants. */
+struct visited {
+    struct session session;
+    char tokens[HOLDS][TOKEN_TEXT_SIZE];
+};
+
+static void ask_for_each(struct client *client, struct visited *visited, int number,
+                         const char *method)
+{
+    for (int i = 0; i < HOLDS; i++) {
+        char path[PATH_SIZE];
+        struct plain plain = {.method = method,
+                              .path = path,
+                              .lease_token = visited->tokens[i],
+                              .how = {.ttl_ms = -1}};
+        if (strcmp(method, "PUT") == 0)
+            plain.session_token = visited->session.token;
+        snprintf(path, sizeof(path), "locks/many-%d", HOLDS * number + i);
+        ask_plain(&client->caller, &plain);
+    }
+}
+
+static void open_one(struct client *client, struct visited *visited, int number)
+{
+    struct session *session = &visited->session;
+
+    session->ttl_ms = 2000 * world.pace;
+    do {
+        make_token(chance_of(client), session->token);
+        token_session_id(session->token, session->public_id);
+    } while (session->public_id[0] != '0');
+    for (int i = 0; i < HOLDS; i++)
+        make_token(chance_of(client), visited->tokens[i]);
+    if (ask_session_open(&client->caller, session) == RESULT_OK)
+        ask_for_each(client, visited, number, "PUT");
+}
+
+/* Many sessions that the watchdog visits and that end at one time. At times their leases are
+ * released about when the watchdog comes. */
 static void open_many(struct client *client)
 {
-    for (int count = 0; count < VISITORS;) {
-        struct session session = {.ttl_ms = 2000 * world.pace};
-        make_token(chance_of(client), session.token);
-        token_session_id(session.token, session.public_id);
-        if (session.public_id[0] != '0')
-            continue;
-        ask_session_open(&client->caller, &session);
-        count++;
-    }
+    static struct visited all[VISITORS];
+
+    for (int i = 0; i < VISITORS; i++)
+        open_one(client, &all[i], i);
+    if (likely(client, 40))
+        return;
+    nap(client, 1000, 1300);
+    for (int i = 0; i < VISITORS; i++)
+        ask_for_each(client, &all[i], i, "DELETE");
 }
 
 void run_crowd(struct client *client)
@@ -146,20 +185,6 @@ void run_odd(struct client *client)
             ask_plain(&client->caller, &drop);
         nap(client, 0, 300);
     }
-}
-
-void clear_odd_queue(void)
-{
-    struct caller caller;
-    char token[TOKEN_TEXT_SIZE];
-    struct plain put = {.method = "PUT",
-                        .path = "locks/" ODD "?kind=fair&ttl_ms=600&wait_ms=40000",
-                        .lease_token = token,
-                        .how = {.ttl_ms = -1, .wait_ms = 40000}};
-
-    caller_init(&caller, "odd queue", 0);
-    make_token(&caller.chance, token);
-    ask_plain(&caller, &put);
 }
 
 /* --- whoever has access to Redis -------------------------------------------------------------

@@ -132,7 +132,8 @@ static void check_fronts(void)
             note_leak(gauges[k].name, i, metric_of(&world.fronts[i], gauges[k].metric), "");
 }
 
-/* Keys that are none of those that stay. */
+/* Keys that are none of those that stay. What is left of an object that was overwritten ends
+ * within a day. */
 static int64_t keys_left(bool without_end, char *some, size_t size)
 {
     int64_t count = 0;
@@ -142,7 +143,8 @@ static int64_t keys_left(bool without_end, char *some, size_t size)
     for (struct value *value = world.redis.keys.values; value; value = value->hh.next) {
         if (strncmp(value->key, "redisson_lock_token:", 20) == 0 ||
             strcmp(value->key, "rlockd:marker") == 0 || strcmp(value->key, PERMITS_NAME) == 0 ||
-            strcmp(value->key, SEMAPHORE_NAME) == 0 || (without_end && value->end_ms != NO_END))
+            strcmp(value->key, SEMAPHORE_NAME) == 0 ||
+            (value->end_ms != NO_END && (without_end || strstr(value->key, ODD_NAME) != NULL)))
             continue;
         if (count++ < 5)
             snprintf(some + strlen(some), size - strlen(some), "%s ", value->key);
@@ -174,6 +176,5 @@ void drain_run(void)
     /* A permit of a client that died is taken off by the next one that asks. */
     task_sleep((LEASE_TTL_MAX_MS + WATCHDOG_MS) * MS * world.pace);
     sweep_all(longest_ms);
-    clear_odd_queue();
     check_redis((MAX_WAIT_MS + RETRY_WINDOW_MS) * world.pace + PLACE_MS + 5000);
 }

@@ -54,6 +54,8 @@ struct lock_name {
 extern const struct lock_name lock_names[LOCK_COUNT];
 #define PERMITS_NAME "permits-a"
 #define PERMITS_COUNT 2
+/* Becomes another kind of object again and again. */
+#define ODD_NAME "odd-a"
 #define SEMAPHORE_NAME "semaphore-a"
 #define SEMAPHORE_PERMITS 4
 
@@ -67,8 +69,6 @@ void drain_run(void);
 /* watch.c: a line that says how many of a thing are there which should not be. `number`: of a
  * front end; -1: of none. */
 void note_leak(const char *subject, int number, int64_t now, const char *detail);
-/* clients_odd.c: takes the dead places out of its queue, as the next client would. */
-void clear_odd_queue(void);
 /* clients_counter.c: whether all permits have come back; drops the latch. */
 void check_counters(void);
 /* calls.c: a semaphore, anew; of a task. */
