@@ -39,6 +39,7 @@ VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
 BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
+DOCS_PACKAGES     := $(RUN_PACKAGES) jq python3
 PROXIES           := nginx-light haproxy caddy
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
@@ -126,7 +127,7 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(T
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-proxies test-programs interop valgrind lint format docker-test \
+        test-versions test-proxies test-docs test-programs interop valgrind lint format docker-test \
         install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
         faults mutants sim sim-mutants sim-compare sim-coverage \
         fuzz fuzz-programs clean always
@@ -328,6 +329,11 @@ clients-fast: ## those of them that need no Java
 lint-openapi: ## the linters of Redocly and Stoplight, and openapi-spec-validator
 	@tests/packages.sh $(OPENAPI_PACKAGES)
 	@tests/clients/lint/run.sh
+
+test-docs: ## the commands of README and guide as they are printed, and the scripts of examples
+	@tests/packages.sh $(DOCS_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@tests/docs/run.sh $(BUILD)/rlockd
 
 test-proxies: ## the recipes of examples/proxies before real front ends; RESTARTS=3
 	@tests/packages.sh $(PROXY_PACKAGES)
