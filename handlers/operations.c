@@ -64,22 +64,23 @@ void operations_readyz(struct http_request *request)
 {
     const struct handler_context *context = http_context(request);
     const char *why_not, *trouble;
+    bool is_everywhere;
 
     if (!request_no_fields(request))
         return;
     bool reaches_all = topology_is_ready(context->topology, &why_not);
-    trouble = topology_trouble(context->topology);
+    trouble = topology_trouble(context->topology, &is_everywhere);
     if (context->leaving)
         problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
                       "this server is shutting down");
     else if (!topology_reaches_some(context->topology))
         reply_not_ready(request, why_not);
-    else if (trouble[0] != '\0')
+    else if (trouble[0] != '\0' && is_everywhere)
         reply_not_ready(request, trouble);
     else if (!is_every_worker_ready(context))
         reply_not_ready(request, "another worker of this server has no connection to Redis");
     else
-        http_reply_json(request, 200, ready_json(context, reaches_all ? "" : why_not));
+        http_reply_json(request, 200, ready_json(context, reaches_all ? trouble : why_not));
 }
 
 void operations_metrics(struct http_request *request)

@@ -129,21 +129,23 @@ static const char *node_trouble(const struct cluster_node *node)
     return subscriber_trouble(node->node.subscriber);
 }
 
-/* Of every master that can be reached: the trouble of one is not that of the others' locks. */
-static const char *cluster_trouble(const struct topology *topology)
+/* The trouble of one master is not that of the others' locks. */
+static const char *cluster_trouble(const struct topology *topology, bool *is_everywhere)
 {
     const struct cluster *cluster = (const struct cluster *)topology;
     const struct cluster_node *node;
-    const char *trouble = "";
+    const char *found = "";
 
     DL_FOREACH(cluster->nodes, node) {
         if (node->slot_count == 0 || !cluster_node_is_up(node))
             continue;
-        trouble = node_trouble(node);
+        const char *trouble = node_trouble(node);
         if (trouble[0] == '\0')
-            break;
+            *is_everywhere = false;
+        else
+            found = trouble;
     }
-    return trouble;
+    return found;
 }
 
 /* --- nodes -------------------------------------------------------------------------------- */

@@ -93,10 +93,11 @@ bool single_is_ready(const struct topology *topology, const char **why_not)
     return redis_link_is_up(commands);
 }
 
-const char *single_trouble(const struct topology *topology)
+const char *single_trouble(const struct topology *topology, bool *is_everywhere)
 {
     const struct topology_node *node = &((const struct single *)topology)->node;
 
+    (void)is_everywhere;
     if (redis_link_refuses_writes(node->commands))
         return REDIS_REFUSES_WRITES;
     if (redis_link_lacks_replicas(node->commands))

@@ -30,9 +30,11 @@ void topology_free(struct topology *topology)
     topology->ops->free(topology);
 }
 
-const char *topology_trouble(const struct topology *topology)
+const char *topology_trouble(const struct topology *topology, bool *is_everywhere)
 {
-    return topology->ops->trouble != NULL ? topology->ops->trouble(topology) : "";
+    *is_everywhere = true;
+    return topology->ops->trouble != NULL ? topology->ops->trouble(topology, is_everywhere)
+                                          : "";
 }
 
 void topology_describe(const struct topology *topology, struct topology_state *state)

@@ -50,9 +50,9 @@ bool topology_is_ready(const struct topology *topology, const char **why_not);
 /* Whether some keys can be reached: requests are worth taking, if not all of them. */
 bool topology_reaches_some(const struct topology *topology);
 
-/* A problem although keys can be reached, as one phrase for operators; empty: none that
- * concerns all keys. */
-const char *topology_trouble(const struct topology *topology);
+/* A problem although keys can be reached, as one phrase for operators; empty: there is none.
+ * `*is_everywhere`: the problem concerns all keys that can be reached. */
+const char *topology_trouble(const struct topology *topology, bool *is_everywhere);
 
 /* The state of a topology, for operators. */
 struct topology_state {

@@ -18,7 +18,8 @@ struct topology_ops {
     void (*free)(struct topology *topology);
     bool (*is_ready)(const struct topology *topology, const char **why_not);
     bool (*reaches_some)(const struct topology *topology);   /* NULL: all keys or none */
-    const char *(*trouble)(const struct topology *topology); /* NULL: it knows of none */
+    /* NULL: it knows of none. `*is_everywhere` is true before. */
+    const char *(*trouble)(const struct topology *topology, bool *is_everywhere);
     void (*describe)(const struct topology *topology, struct topology_state *state);
     struct topology_node *(*node_of)(struct topology *topology, const struct redis_tag *tag);
     struct topology_node *(*next_node)(struct topology *topology, struct topology_node *node);
@@ -57,7 +58,7 @@ int single_start_node(struct single *single, const struct redis_link_options *co
 void single_release_node(struct single *single);
 void single_stop(struct topology *topology);
 bool single_is_ready(const struct topology *topology, const char **why_not);
-const char *single_trouble(const struct topology *topology);
+const char *single_trouble(const struct topology *topology, bool *is_everywhere);
 struct topology_node *single_node_of(struct topology *topology, const struct redis_tag *tag);
 struct topology_node *single_next_node(struct topology *topology, struct topology_node *node);
 void single_script(struct topology *topology, const struct script_call *call, redis_done *done,

@@ -9,6 +9,7 @@ enum { CLUSTER_NODES_MAX = 8, CLUSTER_NODE_TIMEOUT_MS = 1500 };
 struct cluster {
     struct world *world;
     struct redis *nodes[CLUSTER_NODES_MAX]; /* masters first, then a replica of each */
+    char ids[CLUSTER_NODES_MAX][48];        /* by which the nodes know each other */
     int len, masters;
     const char *url; /* names two of them */
 };

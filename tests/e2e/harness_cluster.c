@@ -136,6 +136,12 @@ static void become_replica(struct redis *node, struct redis *master)
                NODE_START_MS);
 }
 
+static void note_id(struct cluster *cluster, int i)
+{
+    snprintf(cluster->ids[i], sizeof(cluster->ids[i]), "%s",
+             redis_str(cluster->nodes[i], "CLUSTER MYID"));
+}
+
 struct cluster *cluster_start(struct world *w, int masters, bool with_replicas)
 {
     struct cluster *cluster = world_alloc(w, sizeof(*cluster));
@@ -145,6 +151,7 @@ struct cluster *cluster_start(struct world *w, int masters, bool with_replicas)
     cluster->len = with_replicas ? 2 * masters : masters;
     for (int i = 0; i < cluster->len; i++) {
         cluster->nodes[i] = node_start(w);
+        note_id(cluster, i);
         redis_ok(cluster->nodes[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
         if (i < masters)
             redis_take_slots(cluster->nodes[i], SLOTS * i / masters, SLOTS * (i + 1) / masters);
@@ -203,7 +210,8 @@ struct redis *cluster_add(struct cluster *cluster)
     if (cluster->len == CLUSTER_NODES_MAX)
         FAIL("too many nodes");
     redis_ok(node, "CLUSTER SET-CONFIG-EPOCH %d", 100 + cluster->len);
-    cluster->nodes[cluster->len++] = node;
+    cluster->nodes[cluster->len] = node;
+    note_id(cluster, cluster->len++);
     meet(cluster, node);
     wait_until(all_know(cluster), NODE_START_MS);
     return node;
@@ -247,17 +255,24 @@ int cluster_slot(struct cluster *cluster, const char *key)
     return (int)redis_int(living_node(cluster), "CLUSTER KEYSLOT %s", key);
 }
 
+/* By its id: to a test without TLS, Valkey names no port of a node that has only one for TLS.
+ */
+static struct redis *node_called(struct cluster *cluster, const char *id)
+{
+    for (int i = 0; i < cluster->len; i++)
+        if (strcmp(cluster->ids[i], id) == 0)
+            return cluster->nodes[i];
+    return NULL;
+}
+
 struct redis *cluster_owner(struct cluster *cluster, int slot)
 {
     redisReply *ranges = redis_do(living_node(cluster), "CLUSTER SLOTS");
 
     for (size_t i = 0; i < ranges->elements; i++) {
         redisReply **range = ranges->element[i]->element;
-        if (slot < range[0]->integer || slot > range[1]->integer)
-            continue;
-        for (int n = 0; n < cluster->len; n++)
-            if (cluster->nodes[n]->port == range[2]->element[1]->integer)
-                return cluster->nodes[n];
+        if (slot >= range[0]->integer && slot <= range[1]->integer)
+            return node_called(cluster, range[2]->element[2]->str);
     }
     return NULL;
 }
@@ -394,17 +409,12 @@ static redisReply *ask_all(struct cluster *cluster, const char *command, int len
     return sum;
 }
 
+/* NULL: the reply says nothing of another node. */
 static struct redis *node_of_move(struct cluster *cluster, const redisReply *reply)
 {
-    const char *colon = reply->type == REDIS_REPLY_ERROR &&
-                                strncmp(reply->str, "MOVED ", 6) == 0
-                            ? strrchr(reply->str, ':')
-                            : NULL;
-
-    for (int i = 0; colon != NULL && i < cluster->len; i++)
-        if (cluster->nodes[i]->port == atoi(colon + 1))
-            return cluster->nodes[i];
-    return NULL;
+    if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "MOVED ", 6) != 0)
+        return NULL;
+    return cluster_owner(cluster, atoi(reply->str + 6));
 }
 
 redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list args)
