@@ -2,7 +2,7 @@
 #
 # CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
-# JOBS=1: one test program after the other instead of two more than there are processors
+# JOBS=1: one test program after the other instead of three for each processor
 # MINUTES=60 SEED=7: how long `faults` runs, and which run it is
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
@@ -89,7 +89,8 @@ ifeq ($(SANITIZE)$(FUZZING)$(COVERAGE),)
 FORTIFIED := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE
 HARDENING := $(or $(call knows,$(FORTIFIED)=3),$(call knows,$(FORTIFIED)=2)) \
              $(call knows,-fstack-protector-strong) $(call knows,-fstack-clash-protection) \
-             $(call knows,-fcf-protection) $(call knows,-fPIE)
+             $(or $(call knows,-fcf-protection),$(call knows,-mbranch-protection=standard)) \
+             $(call knows,-fPIE)
 HARDENED_LINK := $(call knows,-pie) $(call knows,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
 endif
 COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(HARDENING) $(SANITIZERS)

@@ -1,4 +1,8 @@
 /* GET /v1/locks/{name}, GET /v1/locks, GET /v1/locks/{name}/fencing-tokens/{n}. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "handlers/lease_reply.h"
 #include "handlers/lease_request.h"
 #include "handlers/routes.h"
@@ -180,20 +184,51 @@ static const struct field list_fields[] = {
     {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, 63},
 };
 
+/* A listing under way: the answer grows with each lock that is found. */
+struct listing {
+    struct http_request *request;
+    struct json_text body;
+};
+
+static void on_found(void *arg, const char *name, const struct lock_view *view)
+{
+    struct listing *listing = arg;
+    json_t *json = view_json(name, view);
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    if (text != NULL)
+        json_text_element(&listing->body, text, strlen(text));
+    free(text);
+    json_decref(json);
+}
+
 static void on_listed(void *arg, const struct lock_list *list)
 {
-    struct http_request *request = arg;
+    struct listing *listing = arg;
 
     if (list->outcome != CALL_DONE) {
-        reply_unavailable(request, list->outcome);
-        return;
+        json_text_drop(&listing->body);
+        reply_unavailable(listing->request, list->outcome);
+    } else {
+        json_text_close_array(&listing->body);
+        if (list->next_cursor[0] != '\0')
+            json_text_string(&listing->body, "next_cursor", list->next_cursor);
+        else
+            json_text_raw(&listing->body, "next_cursor", "null", 4);
+        http_reply_written(listing->request, 200, &listing->body);
     }
-    json_t *locks = json_array();
-    for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(locks, view_json(list->entries[i].name, &list->entries[i].view));
-    const char *cursor = list->next_cursor[0] != '\0' ? list->next_cursor : NULL;
-    http_reply_json(request, 200,
-                    json_pack("{s:o, s:s?}", "locks", locks, "next_cursor", cursor));
+    free(listing);
+}
+
+static struct listing *listing_new(struct http_request *request)
+{
+    struct listing *listing = malloc(sizeof(*listing));
+
+    assert(listing != NULL);
+    listing->request = request;
+    json_text_begin(&listing->body);
+    json_text_open_array(&listing->body, "locks");
+    return listing;
 }
 
 void locks_list(struct http_request *request)
@@ -211,8 +246,11 @@ void locks_list(struct http_request *request)
                     "prefix: this API token gives no right to list these names");
         return;
     }
+    struct listing *listing = listing_new(request);
     if (lock_list(context->store, fields.prefix.text, (size_t)fields.limit.value,
-                  fields.cursor.text, on_listed, request) != 0)
+                  fields.cursor.text, on_found, on_listed, listing) != 0) {
+        free(listing);
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "cursor: not a next_cursor of this listing");
+    }
 }

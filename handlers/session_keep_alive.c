@@ -94,11 +94,17 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
 
 static void reply(struct keep_alive *keep_alive, const struct session_view *view)
 {
-    json_t *body = sessions_view_json(keep_alive->session_id, view, NULL);
+    json_t *lost = losses_json(keep_alive, view);
+    char *lost_text = json_dumps(lost, JSON_COMPACT);
+    struct json_text body;
 
-    json_object_set_new(body, "draining", json_boolean(keep_alive->context->draining));
-    json_object_set_new(body, "lost", losses_json(keep_alive, view));
-    http_reply_json(keep_alive->request, 200, body);
+    assert(lost_text != NULL);
+    sessions_write_view(&body, keep_alive->session_id, view, NULL);
+    json_text_boolean(&body, "draining", keep_alive->context->draining);
+    json_text_raw(&body, "lost", lost_text, strlen(lost_text));
+    http_reply_written(keep_alive->request, 200, &body);
+    free(lost_text);
+    json_decref(lost);
 }
 
 /* What failed after the session had been kept alive is not "not executed". */

@@ -11,6 +11,7 @@
 #include "handlers/routes.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
+#include "server/base/text.h"
 #include "server/base/token.h"
 
 enum { DEFAULT_TTL_MS = 30000 };
@@ -150,39 +151,44 @@ void sessions_post(struct http_request *request)
 
 /* --- look --------------------------------------------------------------------------------- */
 
-/* Several locks, each with its fencing token. */
-static json_t *locks_json(const struct session_lease_view *lease)
+/* What Redis has may be no UTF-8. */
+static void write_text(struct json_text *body, const char *name, const char *text)
 {
-    json_t *locks = json_array();
-
-    for (size_t i = 0; i < lease->locks->count; i++)
-        json_array_append_new(locks,
-                              json_pack("{s:s, s:I}", "lock", lease->locks->name[i],
-                                        "fencing_token", (json_int_t)lease->fencing_tokens[i]));
-    return locks;
+    if (text[0] != '\0' && text_is_utf8(text, strlen(text)))
+        json_text_string(body, name, text);
 }
 
-static json_t *lease_json(const struct session_lease_view *lease)
+/* Several locks, each with its fencing token. */
+static void write_locks(struct json_text *body, const struct session_lease_view *lease)
 {
-    json_t *json = json_object();
+    json_text_open_array(body, "locks");
+    for (size_t i = 0; i < lease->locks->count; i++) {
+        json_text_open_object(body);
+        write_text(body, "lock", lease->locks->name[i]);
+        json_text_integer(body, "fencing_token", lease->fencing_tokens[i]);
+        json_text_close_object(body);
+    }
+    json_text_close_array(body);
+}
 
+static void write_lease(struct json_text *body, const struct session_lease_view *lease)
+{
+    json_text_open_object(body);
     if (lease->locks != NULL)
-        json_object_set_new(json, "locks", locks_json(lease));
+        write_locks(body, lease);
     else
-        json_object_set_new(json, kind_row_of(lease->kind)->member, json_string(lease->lock));
-    json_object_set_new(json, "kind", json_string(lease->kind));
-    json_object_set_new(json, "lease_id", json_string(lease->lease_id));
-    json_object_set_new(json, "ttl_ms", json_integer(lease->ttl_ms));
-    json_object_set_new(json, "watchdog", json_boolean(lease->watchdog));
+        write_text(body, kind_row_of(lease->kind)->member, lease->lock);
+    write_text(body, "kind", lease->kind);
+    write_text(body, "lease_id", lease->lease_id);
+    json_text_integer(body, "ttl_ms", lease->ttl_ms);
+    json_text_boolean(body, "watchdog", lease->watchdog);
     if (lease->locks == NULL && lease->fencing_token > 0)
-        json_object_set_new(json, "fencing_token", json_integer(lease->fencing_token));
+        json_text_integer(body, "fencing_token", lease->fencing_token);
     if (lease->remaining_ms >= 0)
-        json_object_set_new(json, "remaining_ms", json_integer(lease->remaining_ms));
-    if (lease->owner[0] != '\0')
-        json_object_set_new(json, "owner", json_string(lease->owner));
-    if (lease->note[0] != '\0')
-        json_object_set_new(json, "note", json_string(lease->note));
-    return json;
+        json_text_integer(body, "remaining_ms", lease->remaining_ms);
+    write_text(body, "owner", lease->owner);
+    write_text(body, "note", lease->note);
+    json_text_close_object(body);
 }
 
 /* Whether the caller may look at every name of the lease. */
@@ -193,18 +199,19 @@ static bool may_see(const struct auth_caller *caller, const struct session_lease
     return auth_allows(caller, ROUTE_READ, lease->lock);
 }
 
-json_t *sessions_view_json(const char *session_id, const struct session_view *view,
-                           const struct auth_caller *caller)
+void sessions_write_view(struct json_text *body, const char *session_id,
+                         const struct session_view *view, const struct auth_caller *caller)
 {
-    json_t *leases = json_array();
-
+    json_text_begin(body);
+    json_text_string(body, "session_id", session_id);
+    json_text_integer(body, "ttl_ms", view->ttl_ms);
+    json_text_integer(body, "remaining_ms", view->remaining_ms);
+    json_text_integer(body, "keep_alive_ms", sessions_keep_alive_ms(view->ttl_ms));
+    json_text_open_array(body, "leases");
     for (size_t i = 0; i < view->lease_count; i++)
         if (caller == NULL || may_see(caller, &view->leases[i]))
-            json_array_append_new(leases, lease_json(&view->leases[i]));
-    return json_pack("{s:s, s:I, s:I, s:I, s:o}", "session_id", session_id, "ttl_ms",
-                     (json_int_t)view->ttl_ms, "remaining_ms", (json_int_t)view->remaining_ms,
-                     "keep_alive_ms", (json_int_t)sessions_keep_alive_ms(view->ttl_ms),
-                     "leases", leases);
+            write_lease(body, &view->leases[i]);
+    json_text_close_array(body);
 }
 
 static void on_looked(void *arg, const struct session_view *view)
@@ -212,11 +219,12 @@ static void on_looked(void *arg, const struct session_view *view)
     struct session_request *session = arg;
 
     if (view->outcome == SESSION_OPEN) {
-        json_t *body = sessions_view_json(session->session_id, view,
-                                          http_caller(session->request));
-        json_object_set_new(body, "name", json_string(view->name));
-        json_object_set_new(body, "age_ms", json_integer(view->age_ms));
-        http_reply_json(session->request, 200, body);
+        struct json_text body;
+        sessions_write_view(&body, session->session_id, view, http_caller(session->request));
+        if (text_is_utf8(view->name, strlen(view->name)))
+            json_text_string(&body, "name", view->name);
+        json_text_integer(&body, "age_ms", view->age_ms);
+        http_reply_written(session->request, 200, &body);
     } else if (view->outcome == SESSION_ENDED) {
         problem_reply(session->request, PROBLEM_NOT_FOUND, NULL, "there is no such session");
     } else {

@@ -2,9 +2,8 @@
 #ifndef RLOCKD_HANDLERS_SESSIONS_H
 #define RLOCKD_HANDLERS_SESSIONS_H
 
-#include <jansson.h>
-
 #include "handlers/context.h"
+#include "server/base/json_text.h"
 #include "storage/objects/session_store.h"
 
 /* A request about one session, while the reply of Redis is awaited. */
@@ -22,11 +21,11 @@ bool sessions_read_id(struct http_request *request, bool with_token,
 /* How often a client had best keep a session alive: three tries before it ends. */
 int64_t sessions_keep_alive_ms(int64_t ttl_ms);
 
-/* The members that the answers to a look and a keep-alive share. `caller` sees only leases of
- * locks that it may read; NULL: all leases, for the session itself, or for every client if no
- * API tokens are configured. */
-json_t *sessions_view_json(const char *session_id, const struct session_view *view,
-                           const struct auth_caller *caller);
+/* Begins a body with the members that the answers to a look and a keep-alive share. `caller`
+ * sees only leases of locks that it may read; NULL: all leases, for the session itself, or for
+ * every client if no API tokens are configured. */
+void sessions_write_view(struct json_text *body, const char *session_id,
+                         const struct session_view *view, const struct auth_caller *caller);
 
 /* Answers a request that failed with the problem of its outcome. */
 void sessions_reply_failure(struct http_request *request, const struct session_view *view);

@@ -3,15 +3,15 @@
 # of all), sums up, and fails when any failed. A program that crashes, hangs or runs no test is
 # one failure.
 #
-# JOBS: how many run at a time. Most programs wait most of the time, so the default is two more
-# than there are processors; 1: one after the other, in the order given.
+# JOBS: how many run at a time. Most programs wait most of the time, so the default is three for
+# each processor; 1: one after the other, in the order given.
 set -u
 
 if [ $# -eq 0 ]; then
     echo "run.sh: no test program to run" >&2
     exit 1
 fi
-jobs=${JOBS:-$(($(nproc) + 2))}
+jobs=${JOBS:-$(($(nproc) * 3))}
 case $jobs in
     '' | 0* | *[!0-9]*) echo "run.sh: JOBS is no number above 0: $jobs" >&2 && exit 1 ;;
 esac
@@ -25,11 +25,11 @@ trap 'jobs -p | xargs -r kill 2> /dev/null; exit 130' INT TERM
 
 # The programs that take longest, longest first: they start before the rest, so that none is
 # left to run alone at the end. A program that is missing here only costs time.
-slowest="topology_racer topology_sentinel fair_java fair_faults watchdog_redis sessions_many
-    sessions_fronts waiting multi_locks_faults redis_network watchdog session_chaos
-    redis_trouble embedded keep_alive read_write_leases sessions_end idempotency http_safety
-    redis_connect lost_wakeups
-    read_write_sessions semaphores"
+slowest="topology_racer topology_sentinel waiter_pace fair_faults fair_java hand_over
+    watchdog_redis multi_locks_faults redis_tls sessions_fronts redis_network keep_alive
+    redis_trouble session_chaos waiting sessions_many lost_data watchdog limits embedded
+    redis_connect read_write_leases sessions_end idempotency http_safety http_bodies
+    lost_wakeups read_write_sessions semaphores readyz api_tokens permit_semaphores"
 
 # in_order PROGRAM...: fills `programs`, the slowest first.
 in_order() {

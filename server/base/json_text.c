@@ -9,7 +9,8 @@
 void json_text_begin(struct json_text *json)
 {
     json->text = json->start;
-    json->len = 0;
+    json->text[0] = '{';
+    json->len = 1;
     json->size = sizeof(json->start);
 }
 
@@ -38,13 +39,23 @@ static char *append(char *out, const char *text, size_t len)
     return out + len;
 }
 
+/* A comma, unless what comes is the first in its object or array. */
+static char *separate(const struct json_text *json, char *out)
+{
+    char last = json->text[json->len - 1];
+
+    if (last != '{' && last != '[')
+        *out++ = ',';
+    return out;
+}
+
 /* `,"name":` with room for `value_len` bytes after it. */
 static char *begin_member(struct json_text *json, const char *name, size_t value_len)
 {
     size_t name_len = strlen(name);
     char *out = reserve(json, name_len + value_len + 4);
 
-    *out++ = json->len == 0 ? '{' : ',';
+    out = separate(json, out);
     *out++ = '"';
     out = append(out, name, name_len);
     return append(out, "\":", 2);
@@ -173,9 +184,44 @@ void json_text_boolean(struct json_text *json, const char *name, bool value)
     end_member(json, value ? append(out, "true", 4) : append(out, "false", 5));
 }
 
+static void put(struct json_text *json, char c)
+{
+    *reserve(json, 1) = c;
+    json->len++;
+}
+
+void json_text_open_array(struct json_text *json, const char *name)
+{
+    end_member(json, append(begin_member(json, name, 1), "[", 1));
+}
+
+void json_text_element(struct json_text *json, const char *value, size_t len)
+{
+    end_member(json, append(separate(json, reserve(json, len + 1)), value, len));
+}
+
+void json_text_open_object(struct json_text *json)
+{
+    json_text_element(json, "{", 1);
+}
+
+void json_text_close_object(struct json_text *json)
+{
+    put(json, '}');
+}
+
+void json_text_close_array(struct json_text *json)
+{
+    put(json, ']');
+}
+
 void json_text_end(struct json_text *json)
 {
-    assert(json->len > 0);
-    *reserve(json, 1) = '}';
-    json->len++;
+    put(json, '}');
+}
+
+void json_text_drop(struct json_text *json)
+{
+    if (json->text != json->start)
+        free(json->text);
 }

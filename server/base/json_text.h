@@ -1,5 +1,5 @@
-/* One flat JSON object, written directly as text, for the most frequent answers. All other
- * answers use a tree of jansson's values, which costs ten times as much. */
+/* A JSON object, written directly as text, for the most frequent answers and for large ones. All
+ * other answers use a tree of jansson's values, which costs ten times as much. */
 #ifndef RLOCKD_SERVER_BASE_JSON_TEXT_H
 #define RLOCKD_SERVER_BASE_JSON_TEXT_H
 
@@ -28,7 +28,18 @@ void json_text_raw(struct json_text *json, const char *name, const char *value, 
 void json_text_milliseconds(struct json_text *json, const char *name, int64_t value_ns);
 void json_text_integer(struct json_text *json, const char *name, int64_t value);
 void json_text_boolean(struct json_text *json, const char *name, bool value);
-/* Closes the object, which has at least one member. */
+
+/* A member that is an array, until it is closed. Each element is JSON already, or an object
+ * whose members are added until it is closed. */
+void json_text_open_array(struct json_text *json, const char *name);
+void json_text_element(struct json_text *json, const char *value, size_t len);
+void json_text_open_object(struct json_text *json);
+void json_text_close_object(struct json_text *json);
+void json_text_close_array(struct json_text *json);
+
+/* Closes the object that json_text_begin() opened. */
 void json_text_end(struct json_text *json);
+/* Frees a text that is not taken. */
+void json_text_drop(struct json_text *json);
 
 #endif

@@ -28,6 +28,11 @@ enum { STRICT = MHD_VERSION < 0x01000000 ? 0 : 1 };
  * turns do not ask for it and its hang-up is seen. */
 #define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
 
+/* While a request is on the fast path, libmicrohttpd does not tell whether other connections
+ * have input that it has not read (see has_unread_input()): it is run this often, so that none
+ * of them waits for the answer to a request that takes long. */
+#define TICK_NS (1 * CLOCK_NS_PER_MS)
+
 /* Runs of libmicrohttpd in one turn: the second run sends the answers of handlers of the first
  * run; more runs are for requests that are longer than one read. */
 enum { RUNS_PER_TURN = 16 };
@@ -382,7 +387,7 @@ static void on_turn(void *arg)
     }
     if (server->unparked > 0 && !timer_is_armed(&server->tick))
         timer_arm(loop_timers(server->options.loop), &server->tick,
-                  loop_now_ns(server->options.loop) + UNPARKED_NS);
+                  loop_now_ns(server->options.loop) + TICK_NS);
     log_buffer_flush(server->options.log);
 }
 

@@ -3,12 +3,15 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include <utlist.h>
+
 #include "storage/objects/lock_store_internal.h"
 
-/* Scripts under way for all visited sessions of a worker together: enough to fill a round trip,
- * and not more than about a millisecond of Redis' thread, for which other scripts wait. Each
- * session has at least one script under way. */
-enum { UNDER_WAY_MAX = 32 };
+/* Scripts under way for all sessions of a worker, a script for several locks counted as many.
+ * Of the watchdog and of sessions that end: enough to fill a round trip, and no more than a
+ * millisecond or so of Redis' thread that the scripts of others wait for. Of looks, which any
+ * client may ask for as often as it likes: a fraction of that. */
+static const size_t under_way_max[VISIT_LINES] = {[VISIT_DUTIES] = 32, [VISIT_LOOKS] = 8};
 
 struct visit {
     struct lease_visits *visits;
@@ -23,6 +26,7 @@ struct lease_visits {
     lease_visited *visited;
     lease_visits_done *done;
     void *arg;
+    struct lease_visits *prev, *next_in_line; /* utlist: while there is more to send */
     struct visit visit[];
 };
 
@@ -51,36 +55,50 @@ static void fill_keys(struct store_call *call, const struct lease_ref *ref, bool
     }
 }
 
-static void send(struct lease_visits *visits, struct visit *visit)
+static struct visit_line *line_of(const struct lease_visits *visits)
 {
-    const struct lease_ref *ref = &visits->refs[visit->i];
+    return &visits->store->visit_lines[visits->errand.line];
+}
+
+/* The next ref that is one. */
+static void skip_no_refs(struct lease_visits *visits)
+{
+    while (visits->next < visits->count && visits->refs[visits->next].lock_count == 0)
+        visits->next++;
+}
+
+static void send_next(struct lease_visits *visits)
+{
+    struct visit *visit = &visits->visit[visits->next];
+    const struct lease_ref *ref = &visits->refs[visits->next];
     const struct lease_errand *errand = &visits->errand;
     struct store_call *call = call_begin(visits->store, errand->script);
     char lease_id[LEASE_ID_SIZE];
 
+    *visit = (struct visit){.visits = visits, .i = visits->next++};
     lease_ref_id(ref, lease_id);
     fill_keys(call, ref, errand->has_counter);
     call_string(call, 0, lease_id);
     call_string(call, 1, errand->arguments[0]);
     call_string(call, 2, errand->arguments[1]);
     visits->under_way++;
+    line_of(visits)->under_way += ref->lock_count;
     call_send(call, on_reply, visit);
+    skip_no_refs(visits);
 }
 
-static size_t most_under_way(const struct lock_store *store)
+/* In turns, one script for each of the sessions that are visited. */
+static void send_some(struct visit_line *line, size_t max)
 {
-    size_t part = UNDER_WAY_MAX / store->visited_sessions;
-
-    return part > 0 ? part : 1;
-}
-
-static void send_some(struct lease_visits *visits)
-{
-    while (visits->under_way < most_under_way(visits->store) && visits->next < visits->count) {
-        struct visit *visit = &visits->visit[visits->next];
-        *visit = (struct visit){.visits = visits, .i = visits->next++};
-        if (visits->refs[visit->i].lock_count > 0)
-            send(visits, visit);
+    while (line->waiting != NULL) {
+        struct lease_visits *visits = line->waiting;
+        size_t lock_count = visits->refs[visits->next].lock_count;
+        if (line->under_way > 0 && line->under_way + lock_count > max)
+            return;
+        DL_DELETE2(line->waiting, visits, prev, next_in_line);
+        send_next(visits);
+        if (visits->next < visits->count)
+            DL_APPEND2(line->waiting, visits, prev, next_in_line);
     }
 }
 
@@ -88,15 +106,17 @@ static void on_reply(void *arg, const struct redis_result *result)
 {
     struct visit *visit = arg;
     struct lease_visits *visits = visit->visits;
+    struct visit_line *line = line_of(visits);
+    size_t max = under_way_max[visits->errand.line];
 
     visits->under_way--;
+    line->under_way -= visits->refs[visit->i].lock_count;
     visits->visited(visits->arg, visit->i, result);
-    send_some(visits);
-    if (visits->under_way > 0)
-        return;
-    visits->store->visited_sessions--;
-    visits->done(visits->arg);
-    free(visits);
+    if (visits->under_way == 0 && visits->next == visits->count) {
+        visits->done(visits->arg);
+        free(visits);
+    }
+    send_some(line, max);
 }
 
 bool lease_visits_start(struct lock_store *store, const struct lease_errand *errand,
@@ -113,11 +133,13 @@ bool lease_visits_start(struct lock_store *store, const struct lease_errand *err
     visits->visited = visited;
     visits->done = done;
     visits->arg = arg;
-    store->visited_sessions++;
-    send_some(visits);
-    if (visits->under_way > 0)
-        return true;
-    store->visited_sessions--;
-    free(visits);
-    return false;
+    skip_no_refs(visits);
+    if (visits->next == visits->count) {
+        free(visits);
+        return false;
+    }
+    struct visit_line *line = line_of(visits);
+    DL_APPEND2(line->waiting, visits, prev, next_in_line);
+    send_some(line, under_way_max[errand->line]);
+    return true;
 }

@@ -1,14 +1,23 @@
-/* Runs one script at the home of each lease of a session: a few at a time, in no order. */
+/* Runs one script at the home of each lease of a session: a few at a time, in no order, and the
+ * sessions that are visited take turns. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
 #define RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
 
 #include "storage/objects/lease_ref.h"
 #include "storage/objects/lock_store.h"
 
+/* What a worker has under way of each is bounded, whatever the other has. */
+enum visit_line_id {
+    VISIT_DUTIES, /* the watchdog's, and ends of sessions */
+    VISIT_LOOKS,
+    VISIT_LINES
+};
+
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
  * each lock; its ARGV the lease id and two arguments. */
 struct lease_errand {
     enum script script;
+    enum visit_line_id line;
     bool has_counter;
     char arguments[2][24];
 };

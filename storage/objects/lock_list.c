@@ -10,21 +10,21 @@
 #include "storage/objects/lock_store_internal.h"
 
 enum {
-    LIST_LIMIT_MAX = 1000,
     SKIP_MAX = 1000000, /* far more keys than one round of SCAN brings */
     SCAN_COUNT = 50,    /* keys that Redis visits in one go: some ten microseconds */
     SCAN_ROUNDS = 200,  /* a page visits about 10,000 keys */
-    LOOKS_MAX = 50,     /* at once: Redis serves others between two batches */
+    LOOKS_MAX = 4,      /* at once: Redis and this worker serve others between them */
     PAGE_MAX_MS = 1000, /* and takes no longer, so that a slow Redis makes pages short */
     PATTERN_SIZE = 2 * KEY_NAME_MAX + 2
 };
 
-/* A page under way: rounds of SCAN, each followed by a look at the keys that it found. The
+/* A page under way: rounds of SCAN, and a look at each key that a round found. The
  * cursor for clients has the scanned node, the cursor at the beginning of the round, and the
  * number of its keys that are dealt with: so a page may end in the middle of a round and misses
  * no key. */
 struct page {
     struct lock_store *store;
+    lock_listed *listed;
     lock_list_done *done;
     void *arg;
     char pattern[PATTERN_SIZE];
@@ -32,27 +32,37 @@ struct page {
     struct topology_node *node; /* that is scanned, and its number among them */
     size_t node_number;
     uint64_t round_cursor, next_cursor;
-    size_t skip;      /* keys of this round that an earlier page has dealt with */
-    size_t looked_at; /* keys of this round that are dealt with, the skipped ones included */
+    size_t skip;  /* keys of this round that an earlier page has dealt with */
+    char **names; /* of this round; NULL: the key's name cannot be a lock's */
+    size_t name_count, next_name;
     size_t rounds;
     int64_t started_ns;
     size_t looks_pending;
     enum call_outcome outcome;
     size_t count;
-    struct lock_list_entry entries[];
 };
 
 static void scan(struct page *page);
 
+static void drop_names(struct page *page)
+{
+    for (size_t i = 0; i < page->name_count; i++)
+        free(page->names[i]);
+    free(page->names);
+    page->names = NULL;
+    page->name_count = 0;
+    page->next_name = 0;
+}
+
 static void finish(struct page *page, bool is_last)
 {
-    struct lock_list list = {
-        .outcome = page->outcome, .count = page->count, .entries = page->entries};
+    struct lock_list list = {.outcome = page->outcome};
 
     if (!is_last)
         snprintf(list.next_cursor, sizeof(list.next_cursor), "%zu.%" PRIu64 ".%zu",
-                 page->node_number, page->round_cursor, page->looked_at);
+                 page->node_number, page->round_cursor, page->next_name);
     page->done(page->arg, &list);
+    drop_names(page);
     free(page);
 }
 
@@ -66,30 +76,30 @@ static bool begin_next_round(struct page *page)
     }
     page->round_cursor = page->next_cursor;
     page->skip = 0;
-    page->looked_at = 0;
+    drop_names(page);
     return page->node != NULL;
 }
 
 static void end_round(struct page *page)
 {
-    bool round_done = page->looked_at == SIZE_MAX;
+    bool round_done = page->next_name == page->name_count;
 
     if (page->outcome != CALL_DONE || (round_done && !begin_next_round(page)))
         finish(page, true);
     else if (page->count == page->limit || ++page->rounds == SCAN_ROUNDS ||
              clock_ns() - page->started_ns > PAGE_MAX_MS * CLOCK_NS_PER_MS)
         finish(page, false);
-    else {
-        page->skip = page->looked_at; /* the rest of a round that has more than one batch */
+    else
         scan(page);
-    }
 }
 
-/* One candidate: an entry of the page, kept only if it turns out to be a held lock. */
+/* One look: a lock of the page, if it turns out to be held. */
 struct candidate {
     struct page *page;
-    char name[LOCK_NAME_SIZE];
+    const char *name; /* of the round, which lasts as long as its looks */
 };
+
+static void look_on(struct page *page);
 
 static void on_candidate(void *arg, const struct lock_view *view)
 {
@@ -97,38 +107,52 @@ static void on_candidate(void *arg, const struct lock_view *view)
     struct page *page = candidate->page;
 
     if (view->outcome == CALL_DONE && view->locked) {
-        struct lock_list_entry *entry = &page->entries[page->count++];
-        memcpy(entry->name, candidate->name, sizeof(entry->name));
-        entry->view = *view;
-        memcpy(entry->holders, view->holders, view->holders_shown * sizeof(view->holders[0]));
-        entry->view.holders = entry->holders;
-        entry->view.waiters = NULL;
+        page->count++;
+        page->listed(page->arg, candidate->name, view);
     } else if (view->outcome != CALL_DONE && view->outcome != CALL_WRONG_TYPE) {
         page->outcome = view->outcome;
     }
     free(candidate);
-    if (--page->looks_pending == 0)
+    page->looks_pending--;
+    look_on(page);
+}
+
+static void look_at(struct page *page, const char *name)
+{
+    static const struct lock_query query = {.holders_max = LIST_HOLDERS_SHOWN};
+    struct candidate *candidate = malloc(sizeof(*candidate));
+
+    assert(candidate != NULL);
+    *candidate = (struct candidate){.page = page, .name = name};
+    page->looks_pending++;
+    lock_get(page->store, name, &query, on_candidate, candidate);
+}
+
+/* As many as there is room for in the page, as if every one were a lock. */
+static void look_on(struct page *page)
+{
+    while (page->outcome == CALL_DONE && page->next_name < page->name_count &&
+           page->looks_pending < LOOKS_MAX && page->count + page->looks_pending < page->limit) {
+        const char *name = page->names[page->next_name++];
+        if (name != NULL)
+            look_at(page, name);
+    }
+    if (page->looks_pending == 0)
         end_round(page);
 }
 
-/* Looks at a key that may be a lock; false when its name cannot be one. */
-static bool look_at(struct page *page, const char *key, size_t len)
+/* A copy of the name that clients say for a key; NULL: it is no lock's. */
+static char *name_of(const struct page *page, const struct redis_value *key)
 {
-    static const struct lock_query query = {.holders_max = LIST_HOLDERS_SHOWN};
-    const char *prefix = page->store->options.config->key_prefix;
-    size_t prefix_len = strlen(prefix);
+    size_t len, prefix_len = strlen(page->store->options.config->key_prefix);
+    const char *text = value_text(key, &len);
 
-    if (len <= prefix_len || len - prefix_len >= LOCK_NAME_SIZE || !text_is_utf8(key, len) ||
-        text_has_control(key, len))
-        return false;
-    struct candidate *candidate = malloc(sizeof(*candidate));
-    assert(candidate != NULL);
-    candidate->page = page;
-    memcpy(candidate->name, key + prefix_len, len - prefix_len);
-    candidate->name[len - prefix_len] = '\0';
-    page->looks_pending++;
-    lock_get(page->store, candidate->name, &query, on_candidate, candidate);
-    return true;
+    if (len <= prefix_len || len - prefix_len >= LOCK_NAME_SIZE || !text_is_utf8(text, len) ||
+        text_has_control(text, len))
+        return NULL;
+    char *name = strdup(text + prefix_len);
+    assert(name != NULL);
+    return name;
 }
 
 static void on_scanned(void *arg, const struct redis_result *result)
@@ -143,17 +167,13 @@ static void on_scanned(void *arg, const struct redis_result *result)
         return;
     }
     page->next_cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
-    size_t i = page->skip;
-    /* The number of keys to look at: as many as fit into the page if every key is a lock. */
-    for (; i < value_count(keys) && page->looks_pending < LOOKS_MAX &&
-           page->count + page->looks_pending < page->limit;
-         i++) {
-        const char *key = value_text(value_at(keys, i), &len);
-        look_at(page, key, len);
-    }
-    page->looked_at = i < value_count(keys) ? i : SIZE_MAX;
-    if (page->looks_pending == 0)
-        end_round(page);
+    page->name_count = value_count(keys);
+    page->names = calloc(page->name_count + 1, sizeof(*page->names));
+    assert(page->names != NULL);
+    page->next_name = page->skip < page->name_count ? page->skip : page->name_count;
+    for (size_t i = page->next_name; i < page->name_count; i++)
+        page->names[i] = name_of(page, value_at(keys, i));
+    look_on(page);
 }
 
 static void scan(struct page *page)
@@ -214,7 +234,6 @@ static int find_start(struct page *page, const char *cursor)
     }
     if (lock_parse_cursor(rest, &page->round_cursor, &page->skip) != 0)
         return -1;
-    page->looked_at = page->skip;
     page->node = topology_next_node(topology, NULL);
     if (page->node == NULL)
         return 0; /* none is known yet: the first command will say so */
@@ -223,31 +242,18 @@ static int find_start(struct page *page, const char *cursor)
     return page->node != NULL ? 0 : -1;
 }
 
-/* When memory is short the page is shorter; the client continues with its cursor. */
-static struct page *page_new(size_t limit)
-{
-    struct page *page;
-
-    do {
-        page = calloc(1, sizeof(*page) + limit * sizeof(page->entries[0]));
-        if (page != NULL)
-            page->limit = limit;
-        limit /= 2;
-    } while (page == NULL && limit > 0);
-    assert(page != NULL);
-    return page;
-}
-
 int lock_list(struct lock_store *store, const char *prefix, size_t limit, const char *cursor,
-              lock_list_done *done, void *arg)
+              lock_listed *listed, lock_list_done *done, void *arg)
 {
     char key_prefix[KEY_NAME_MAX + 1];
+    struct page *page = calloc(1, sizeof(*page));
 
-    assert(limit >= 1 && limit <= LIST_LIMIT_MAX);
-    struct page *page = page_new(limit);
+    assert(page != NULL && limit >= 1);
     page->store = store;
+    page->listed = listed;
     page->done = done;
     page->arg = arg;
+    page->limit = limit;
     page->started_ns = clock_ns();
     if (find_start(page, cursor) != 0) {
         free(page);

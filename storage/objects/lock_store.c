@@ -9,6 +9,7 @@
 #include "server/base/text.h"
 #include "storage/objects/lease_call.h"
 #include "storage/objects/lock_store_internal.h"
+#include "storage/objects/look_turns.h"
 #include "storage/objects/marker.h"
 
 void lock_store_attempt_id(struct lock_store *store, char attempt[ATTEMPT_ID_SIZE])
@@ -109,6 +110,7 @@ struct lock_store *lock_store_new(const struct lock_store_options *options)
     store->refuse_held_back = (struct timer){.fire = held_back_refuse, .arg = store};
     store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
     store->retry_unbindings = (struct timer){.fire = unbindings_retry, .arg = store};
+    look_turns_init(store);
     store->marker = marker_new(store);
     if (store->marker == NULL) {
         lock_store_free(store);
@@ -124,6 +126,7 @@ void lock_store_free(struct lock_store *store)
     if (store->marker != NULL)
         marker_free(store->marker);
     timer_cancel(loop_timers(store->options.loop), &store->refuse_held_back);
+    look_turns_release(store);
     held_back_refuse(store);
     withdrawals_release(store);
     unbindings_release(store);

@@ -139,27 +139,24 @@ void lock_get(struct lock_store *store, const char *name, const struct lock_quer
 
 enum { LIST_HOLDERS_SHOWN = 4 };
 
-/* A lock of a page: `name` as clients say it. The view names no waiters. */
-struct lock_list_entry {
-    char name[LOCK_NAME_SIZE];
-    struct lock_view view;
-    struct lock_holder holders[LIST_HOLDERS_SHOWN];
-};
+/* A lock of a page: `name` as clients say it. The view names no waiters, and is gone when this
+ * returns. */
+typedef void lock_listed(void *arg, const char *name, const struct lock_view *view);
 
 struct lock_list {
     enum call_outcome outcome; /* CALL_DONE, or why not */
-    size_t count;
-    const struct lock_list_entry *entries;
-    char next_cursor[64]; /* empty: this was the last page */
+    char next_cursor[64];      /* empty: this was the last page */
 };
 
 typedef void lock_list_done(void *arg, const struct lock_list *list);
 
 /* Held locks whose name begins with `prefix`, at most `limit`, in no order, in bounded work: a
- * page may hold few or none although there is another. `cursor` comes from the page before; "":
- * from the start. Non-zero: that is no cursor, and `done` does not come. */
+ * page may hold few or none although there is another. Each is told as it is found, and `done`
+ * comes last. `cursor` comes from the page before; "": from the start. Non-zero: that is no
+ * cursor, and nothing is called. */
 int lock_list(struct lock_store *store, const char *prefix, size_t limit, const char *cursor,
-              lock_list_done *done, void *arg) __attribute__((warn_unused_result));
+              lock_listed *listed, lock_list_done *done, void *arg)
+    __attribute__((warn_unused_result));
 
 /* How many withdrawals and unbindings Redis has not confirmed yet. */
 size_t lock_store_pending(const struct lock_store *store);

@@ -5,6 +5,7 @@
 #include "server/base/pool.h"
 #include "storage/objects/key.h"
 #include "storage/objects/lease_record.h"
+#include "storage/objects/lease_visits.h"
 #include "storage/objects/lock_store.h"
 #include "storage/objects/store_call.h"
 
@@ -12,6 +13,12 @@ struct withdrawal;
 struct unbinding;
 struct watchdog;
 struct held_back;
+
+/* Sessions with leases that are still to be visited: lease_visits.c. */
+struct visit_line {
+    struct lease_visits *waiting; /* utlist */
+    size_t under_way;
+};
 
 struct lock_store {
     struct lock_store_options options;
@@ -21,7 +28,10 @@ struct lock_store {
     struct pool calls;               /* struct lease_call */
     struct look_turn *waiting_looks; /* utlist: look_turns.c */
     size_t waiting_look_count, looks_under_way;
-    size_t visited_sessions;        /* under way: lease_visits.c */
+    struct timer look_pause;
+    struct visit_line visit_lines[VISIT_LINES];
+    struct large_look *waiting_large_looks; /* utlist: large_looks.c */
+    size_t waiting_large_look_count, large_looks_under_way;
     struct withdrawal *withdrawals; /* not confirmed by Redis yet */
     struct timer retry_withdrawals;
     struct unbinding *unbindings; /* the same */

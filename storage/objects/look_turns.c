@@ -8,7 +8,13 @@
 #include "server/base/clock.h"
 #include "storage/objects/lock_store_internal.h"
 
-enum { UNDER_WAY_MAX = 2, WAITING_MAX = 1000, WAIT_MAX_MS = 2000 };
+enum { UNDER_WAY_MAX = 1, WAITING_MAX = 1000, WAIT_MAX_MS = 2000 };
+
+/* A look that took longer is followed by a pause. Redis answers the commands of a connection
+ * when it has run all that it has read of them: without a pause the next look would be among
+ * the commands that came meanwhile, and each of those would wait for two looks. */
+#define LONG_LOOK_NS (CLOCK_NS_PER_MS / 4)
+#define PAUSE_NS (1 * CLOCK_NS_PER_MS)
 
 /* A script of its own that waits: the texts of its KEYS and ARGV stand behind it. */
 struct look_script {
@@ -66,11 +72,19 @@ static void on_reply(void *arg, const struct redis_result *result)
 {
     struct look_turn *turn = arg;
     struct lock_store *store = turn->store;
+    struct loop *loop = store->options.loop;
 
     store->looks_under_way--;
+    if (loop_now_ns(loop) - result->sent_ns > LONG_LOOK_NS)
+        timer_arm(loop_timers(loop), &store->look_pause, loop_now_ns(loop) + PAUSE_NS);
     turn->done(turn->arg, result);
     free(turn);
     start_waiting(store);
+}
+
+static bool may_start(const struct lock_store *store)
+{
+    return store->looks_under_way < UNDER_WAY_MAX && !timer_is_armed(&store->look_pause);
 }
 
 static void send(struct look_turn *turn, enum script script, const struct script_args *args)
@@ -103,7 +117,7 @@ static void start_waiting(struct lock_store *store)
 {
     int64_t now_ns = loop_now_ns(store->options.loop);
 
-    while (store->looks_under_way < UNDER_WAY_MAX && store->waiting_looks != NULL) {
+    while (may_start(store) && store->waiting_looks != NULL) {
         struct look_turn *turn = store->waiting_looks;
         DL_DELETE(store->waiting_looks, turn);
         store->waiting_look_count--;
@@ -142,8 +156,23 @@ void call_send_in_turn(struct store_call *call, redis_done *done, void *arg)
     turn->done = done;
     turn->arg = arg;
     turn->since_ns = loop_now_ns(store->options.loop);
-    if (store->looks_under_way < UNDER_WAY_MAX && store->waiting_looks == NULL)
+    if (may_start(store) && store->waiting_looks == NULL)
         send(turn, script, args);
     else
         wait_in_line(turn, script, args);
+}
+
+static void on_pause_over(void *arg)
+{
+    start_waiting(arg);
+}
+
+void look_turns_init(struct lock_store *store)
+{
+    store->look_pause = (struct timer){.fire = on_pause_over, .arg = store};
+}
+
+void look_turns_release(struct lock_store *store)
+{
+    timer_cancel(loop_timers(store->options.loop), &store->look_pause);
 }

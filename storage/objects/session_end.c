@@ -105,7 +105,8 @@ static void on_all_visited(void *arg)
 
 static void work_off(struct end_call *call, const struct redis_value *refs)
 {
-    struct lease_errand errand = {.script = SCRIPT_LEASE_END, .arguments = {"session-ended"}};
+    struct lease_errand errand = {
+        .script = SCRIPT_LEASE_END, .line = VISIT_DUTIES, .arguments = {"session-ended"}};
     size_t len;
 
     text_format_int64(errand.arguments[1], call->store->options.config->retry_window_ms);

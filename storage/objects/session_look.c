@@ -11,6 +11,7 @@
 #include "storage/objects/look_turns.h"
 #include "storage/objects/session_home.h"
 #include "storage/objects/session_internal.h"
+#include "storage/objects/session_notes.h"
 
 /* A lease that holds, as its lock's home says. */
 struct found_lease {
@@ -33,13 +34,14 @@ struct look_call {
     int64_t now_ms;       /* by Redis' clock */
     int64_t remaining_ms; /* of the session, since `sent_ns` */
     int64_t sent_ns;
+    struct session_reading reading;
     size_t count, loss_count; /* of notes, of losses */
-    struct lease_ref *refs;   /* of the notes */
+    struct lease_ref *refs;   /* of the notes; their texts are those that were read */
     int64_t *noted_ms;
     struct found_lease *found;
     struct session_verdict_text *verdicts;
     size_t lost_count; /* losses that were found before, not yet named by a delivered answer */
-    struct lease_ref *lost;
+    struct lease_ref *lost;           /* their texts are those that were read */
     struct session_loss_view *losses; /* these losses, and the losses that this look finds */
 };
 
@@ -129,13 +131,14 @@ static void look_call_free(struct look_call *call)
 {
     for (size_t i = 0; i < call->loss_count; i++)
         lock_names_unref(call->losses[i].locks);
-    lease_refs_free(call->refs, call->count);
-    lease_refs_free(call->lost, call->lost_count);
+    free(call->refs);
+    free(call->lost);
     free(call->losses);
     free(call->noted_ms);
     free(call->found);
     free(call->verdicts);
     free(call->held);
+    session_notes_release(&call->reading);
     free(call);
 }
 
@@ -247,7 +250,8 @@ static void on_all_released(void *arg)
 
 static void release_unclaimed(struct look_call *look)
 {
-    struct lease_errand errand = {.script = SCRIPT_LEASE_END, .arguments = {"released"}};
+    struct lease_errand errand = {
+        .script = SCRIPT_LEASE_END, .line = VISIT_LOOKS, .arguments = {"released"}};
     struct release_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
@@ -331,28 +335,27 @@ static void on_all_visited(void *arg)
 
 /* --- the session's home ------------------------------------------------------------------- */
 
-static void read_notes(struct look_call *call, const struct redis_value *notes)
+static void take_notes(struct look_call *call)
 {
-    size_t len, count = value_count(notes) / 2;
+    const struct session_notes *notes = &call->reading.hashes[SESSION_HASH_NOTES];
 
-    call->refs = calloc(count + 1, sizeof(*call->refs));
-    call->noted_ms = calloc(count + 1, sizeof(*call->noted_ms));
-    assert(call->refs != NULL && call->noted_ms != NULL);
-    for (size_t i = 0; i < count; i++) {
-        const char *text = value_text(value_at(notes, 2 * i), &len);
-        if (len == 0)
-            continue; /* the sentinel */
-        lease_ref_copy(&call->refs[call->count], text, len);
-        call->noted_ms[call->count++] = value_integer(value_at(notes, 2 * i + 1));
-    }
+    call->count = notes->count;
+    call->refs = calloc(call->count + 1, sizeof(*call->refs));
+    call->noted_ms = calloc(call->count + 1, sizeof(*call->noted_ms));
     call->found = calloc(call->count + 1, sizeof(*call->found));
     call->verdicts = calloc(call->count + 1, sizeof(*call->verdicts));
+    assert(call->refs != NULL && call->noted_ms != NULL);
     assert(call->found != NULL && call->verdicts != NULL);
+    for (size_t i = 0; i < call->count; i++) {
+        call->refs[i] = notes->notes[i].ref;
+        call->noted_ms[i] = strtoll(notes->notes[i].value, NULL, 10);
+    }
 }
 
 static void start_visits(struct look_call *call)
 {
-    struct lease_errand errand = {.script = SCRIPT_LEASE_CLAIM, .has_counter = true};
+    struct lease_errand errand = {
+        .script = SCRIPT_LEASE_CLAIM, .line = VISIT_LOOKS, .has_counter = true};
 
     text_format_int64(errand.arguments[0], call->store->options.config->retry_window_ms);
     memcpy(errand.arguments[1], "1", call->is_keep_alive ? 2 : 0);
@@ -361,23 +364,23 @@ static void start_visits(struct look_call *call)
         finish(call);
 }
 
-static void read_losses(struct look_call *call, const struct redis_value *lost)
+static void take_losses(struct look_call *call)
 {
-    size_t count = value_count(lost) / 2, len;
+    const struct session_notes *lost = &call->reading.hashes[SESSION_HASH_LOST];
 
-    call->lost = calloc(count + 1, sizeof(*call->lost));
-    call->losses = calloc(count + call->count + 1, sizeof(*call->losses));
+    call->lost_count = lost->count;
+    call->lost = calloc(lost->count + 1, sizeof(*call->lost));
+    call->losses = calloc(lost->count + call->count + 1, sizeof(*call->losses));
     assert(call->lost != NULL && call->losses != NULL);
-    for (size_t i = 0; i < count; i++) {
-        struct lease_ref *ref = &call->lost[call->lost_count++];
-        const char *text = value_text(value_at(lost, 2 * i), &len);
-        lease_ref_copy(ref, text, len);
-        text = value_text(value_at(lost, 2 * i + 1), &len);
+    for (size_t i = 0; i < lost->count; i++) {
+        const char *text = lost->notes[i].value;
         size_t reason_len = strcspn(text, "\n");
         char reason[SESSION_REASON_SIZE];
         snprintf(reason, sizeof(reason), "%.*s", (int)reason_len, text);
-        if (ref->lock_count > 0)
-            add_loss(call, ref, reason, text + reason_len + (text[reason_len] == '\n'));
+        call->lost[i] = lost->notes[i].ref;
+        if (call->lost[i].lock_count > 0)
+            add_loss(call, &call->lost[i], reason,
+                     text + reason_len + (text[reason_len] == '\n'));
     }
 }
 
@@ -389,6 +392,22 @@ static void stay_indexed(const struct look_call *call)
         session_index_set(call->store, call->session_id,
                           watchdog_period_ms(call->store->options.config), SESSION_NOT_INDEXED,
                           NULL, NULL);
+}
+
+static void on_read(void *arg, enum call_outcome outcome)
+{
+    struct look_call *call = arg;
+
+    if (outcome != CALL_DONE) {
+        call->has_failed = true;
+        /* Though this was not read, the session was kept alive. */
+        call->view.failure = call->is_keep_alive ? CALL_UNKNOWN : outcome;
+        finish(call);
+        return;
+    }
+    take_notes(call);
+    take_losses(call);
+    start_visits(call);
 }
 
 static void on_looked(void *arg, const struct redis_result *result)
@@ -412,9 +431,11 @@ static void on_looked(void *arg, const struct redis_result *result)
     call->now_ms = value_integer(value_at(reply, 5));
     if (call->is_keep_alive)
         stay_indexed(call);
-    read_notes(call, value_at(reply, 6));
-    read_losses(call, value_at(reply, 7));
-    start_visits(call);
+    call->reading.store = call->store;
+    call->reading.session_id = call->session_id;
+    call->reading.done = on_read;
+    call->reading.arg = call;
+    session_notes_read(&call->reading, value_at(reply, 6), value_at(reply, 7));
 }
 
 static struct look_call *look_call_new(struct lock_store *store, const char *session_id,

@@ -157,7 +157,7 @@ static int64_t late_ms_of(const struct redis_value *value)
 static void watch_leases(struct visit_call *call, const struct redis_value *due)
 {
     const struct config *config = call->store->options.config;
-    struct lease_errand errand = {.script = SCRIPT_LEASE_WATCH};
+    struct lease_errand errand = {.script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES};
     size_t len;
 
     call->batches++;

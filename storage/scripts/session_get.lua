@@ -4,7 +4,8 @@
 -- sync no
 --
 -- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
---            [ref, note, ...], [ref, reason and kind, ...] of what was lost and not told yet
+--            [cursor, [ref, note, ...]], [cursor, [ref, reason and kind, ...]] of what was lost
+--            and not told yet: the first page of each, see session_page.lua
 --          ended, reason
 -- modules
 
@@ -13,5 +14,5 @@ local open, reason = lib.session_home.open(session, now)
 if not open then return {'ended', reason} end
 return {
   'open', open.deadline - now, open.ttl, now - open.opened, open.name, now,
-  call('hgetall', notes), call('hgetall', lost)
+  lib.session_home.page(notes, '0'), lib.session_home.page(lost, '0')
 }

@@ -7,8 +7,9 @@
 -- wait_ms  ms that the client wants its answer held: at most half of the ttl
 --
 -- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
---            [ref, note, ...] and the sentinel, an empty ref,
---            [ref, reason and kind, ...] of what was lost and not told yet
+--            [cursor, [ref, note, ...]] with the sentinel, an empty ref,
+--            [cursor, [ref, reason and kind, ...]] of what was lost and not told yet: the first
+--            page of each, see session_page.lua
 --          ended, reason | wait-too-long, ttl
 --
 -- The first write is one that Redis allows when memory is short.
@@ -25,5 +26,5 @@ for _, key in ipairs(KEYS) do call('pexpire', key, deadline - now + window_ms) e
 call('hset', session, 'deadline', deadline)
 return {
   'open', deadline - now, open.ttl, now - open.opened, open.name, now,
-  call('hgetall', notes), call('hgetall', lost)
+  lib.session_home.page(notes, '0'), lib.session_home.page(lost, '0')
 }

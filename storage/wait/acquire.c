@@ -362,6 +362,15 @@ static void on_deadline(void *arg)
         acquisition_enter(acquisition, LAST_ATTEMPT);
 }
 
+static struct acquisition **list_of_session(struct acquirer *acquirer, const char *session_id)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (const char *p = session_id; *p != '\0'; p++)
+        hash = (hash ^ (unsigned char)*p) * 16777619u;
+    return &acquirer->of_sessions[hash & (SESSION_LISTS - 1)];
+}
+
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
                                   int64_t deadline_ns, bool (*may_wait)(void *arg),
                                   acquire_done *done, void *arg)
@@ -386,6 +395,10 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
         .arg = arg,
     };
     DL_APPEND(acquirer->acquisitions, acquisition);
+    if (lease->session_id[0] != '\0') {
+        acquisition->session_list = list_of_session(acquirer, lease->session_id);
+        DL_APPEND2(*acquisition->session_list, acquisition, session_prev, session_next);
+    }
     acquisition_try(acquisition);
     return acquisition;
 }
@@ -430,11 +443,12 @@ void acquirer_redis_is_up(struct acquirer *acquirer)
 
 void acquirer_session_changed(struct acquirer *acquirer, const char *session_id)
 {
-    struct acquisition *acquisition, *next;
+    struct acquisition **list = list_of_session(acquirer, session_id), *acquisition, *next;
     char name[KEY_NAME_MAX + 1];
 
     waiters_lease_changed(acquirer->options.waiters);
-    DL_FOREACH_SAFE(acquirer->acquisitions, acquisition, next) {
+    DL_FOREACH_SAFE2(*list, acquisition, next, session_next)
+    {
         const struct lease *lease = acquisition->lease;
         if (acquisition->parked_ns == 0 || strcmp(lease->session_id, session_id) != 0)
             continue;

@@ -61,6 +61,8 @@ void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken
     if (waiter_is_waiting(&acquisition->waiter))
         waiter_leave(acquirer->options.waiters, &acquisition->waiter, taken_ms);
     DL_DELETE(acquirer->acquisitions, acquisition);
+    if (acquisition->session_list != NULL)
+        DL_DELETE2(*acquisition->session_list, acquisition, session_prev, session_next);
     if (is_under_way) {
         orphan(acquisition);
     } else {

@@ -9,9 +9,14 @@
 #include "storage/objects/withdraw.h"
 #include "storage/wait/acquire.h"
 
+/* A power of two. */
+enum { SESSION_LISTS = 256 };
+
 struct acquirer {
     struct acquirer_options options;
     struct acquisition *acquisitions;
+    /* Those for sessions, once more: a message of a session is not for all that wait. */
+    struct acquisition *of_sessions[SESSION_LISTS];
     struct pool pool; /* of them */
     bool draining;
 };
@@ -33,6 +38,8 @@ enum acquisition_state {
 
 struct acquisition {
     struct acquisition *prev, *next;
+    struct acquisition *session_prev, *session_next;
+    struct acquisition **session_list; /* one of the acquirer's; NULL: for no session */
     struct acquirer *acquirer;
     const struct lease *lease;
     enum acquisition_state state;

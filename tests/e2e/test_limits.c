@@ -1,5 +1,5 @@
 /* Nothing that clients do makes the server grow, or stop serving others, without a limit. */
-#include "harness.h"
+#include "harness_session.h"
 
 #include <limits.h>
 #include <unistd.h>
@@ -9,6 +9,8 @@ enum {
     LOCKS = 1000,
     NAME_LEN = 500,
     READERS = 300,
+    LOOKS = 100,
+    LOOKS_MS = 20000,
     GROWTH_KIB_MAX = 64 * 1024
 };
 
@@ -35,6 +37,14 @@ static long growth_kib_max(void)
 #else
     return getenv("RLOCKD_WRAP") != NULL ? LONG_MAX : GROWTH_KIB_MAX;
 #endif
+}
+
+/* No more than what a crowd may cost, beyond what the server had before. */
+static void check_growth(const char *what, long before, long peak)
+{
+    print_message("%s: %ld KiB more\n", what, peak - before);
+    if (peak - before > growth_kib_max())
+        FAIL("%s: grew from %ld to %ld KiB", what, before, peak);
 }
 
 static long peak_kib(const struct front *fe, int ms)
@@ -77,8 +87,7 @@ static void test_listings_that_nobody_reads(struct world *w)
     for (int i = 0; i < READERS; i++) /* asked for once more by those that were refused */
         raw_text(readers[i], "GET /v1/locks?limit=1000 HTTP/1.1\r\nHost: x\r\n\r\n");
     peak = peak > peak_kib(fe, 2000) ? peak : peak_kib(fe, 100);
-    if (peak - before > growth_kib_max())
-        FAIL("grew from %ld to %ld KiB", before, peak);
+    check_growth("listings that nobody reads", before, peak);
     assert_true(front_metric(fe, "rlockd_refused_large_answers_total", NULL) > READERS / 2);
     expect_status(lock_put(fe, "bystander", token_new(w), NULL), 201);
     for (int i = 0; i < READERS; i++)
@@ -106,6 +115,41 @@ static void test_refused_listing(struct world *w)
     }
     assert_in_range(refused, 1, COUNT_OF(calls) - 4);
     expect_status(http(w->a, "GET", "/v1/locks?limit=1000", NULL), 200);
+}
+
+/* A session with as many leases as it may have, looked at by a crowd: memory for a few of the
+ * looks at a time, and no client waits for longer than Redis may take. */
+static void test_looks_at_a_large_session(struct world *w)
+{
+    static struct call *calls[LOOKS];
+    struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
+    struct session s = session_new(fe, "ttl_ms=600000");
+    char path[NAME_LEN + 64], token[UUID_SIZE];
+    int answered = 0;
+    struct rest rest;
+
+    rest_init(&rest);
+    for (int i = 0; i < LOCKS; i++) {
+        uuid_make(token);
+        snprintf(path, sizeof(path), "/v1/locks/%0*d?ttl_ms=600000", NAME_LEN - 100, i);
+        assert_int_equal(rest_ask(&rest, fe->port, "PUT", path, token, s.token, NULL), 201);
+    }
+    rest_free(&rest);
+    long before = rss_kib(fe);
+    for (size_t i = 0; i < COUNT_OF(calls); i++)
+        calls[i] = CALL(fe, .method = "GET", .path = text(w, "/v1/sessions/%s", s.id));
+    long peak = peak_kib(fe, 3000);
+    check_growth("looks at a session with 1,000 leases", before, peak);
+    expect_status(lock_put(fe, "beside-looks", token_new(w), NULL), 201);
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        struct reply *r = call_await(calls[i], LOOKS_MS);
+        answered += r->status == 200;
+        if (r->status != 200 && r->status != 429)
+            expect_problem(r, 503, "redis-unavailable");
+    }
+    assert_true(answered > 0);
+    struct reply *r = http(fe, "GET", text(w, "/v1/sessions/%s", s.id), NULL);
+    assert_int_equal(json_array_size(json_object_get(r->json, "leases")), LOCKS);
 }
 
 /* Looks take turns: all of many are answered, also when Redis stands still meanwhile, and none
@@ -182,11 +226,9 @@ static void test_connections_of_one_address(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_listings_that_nobody_reads),
-        E2E_TEST(test_refused_listing),
-        E2E_TEST(test_many_looks),
-        E2E_TEST(test_silent_connections),
-        E2E_TEST(test_connections_of_one_address),
+        E2E_TEST(test_listings_that_nobody_reads), E2E_TEST(test_refused_listing),
+        E2E_TEST(test_looks_at_a_large_session),   E2E_TEST(test_many_looks),
+        E2E_TEST(test_silent_connections),         E2E_TEST(test_connections_of_one_address),
     };
     struct e2e_plan plan = {.name = "limits", E2E_TESTS(tests), .front_ends = 1};
 

@@ -175,6 +175,16 @@ static void test_others_see_who_holds(struct world *w)
     assert_int_equal(json_array_size(reply_get(r, "locks")), 2);
 }
 
+static void test_cursors_of_nobody(struct world *w)
+{
+    static const char *const cursors[] = {"x", "0", "0.-1", "0.18446744073709551615",
+                                          "18446744073709551616.0"};
+
+    for (size_t i = 0; i < COUNT_OF(cursors); i++)
+        expect_problem(http(w->a, "GET", text(w, "/v1/sessions?cursor=%s", cursors[i]), NULL),
+                       400, "malformed-request");
+}
+
 static void test_list_in_pages(struct world *w)
 {
     enum { SESSIONS = 45, ROUNDS_MAX = 200 };
@@ -353,6 +363,7 @@ int main(void)
         E2E_TEST(test_open_refuses_nonsense),
         E2E_TEST(test_look),
         E2E_TEST(test_others_see_who_holds),
+        E2E_TEST(test_cursors_of_nobody),
         E2E_TEST(test_list_in_pages),
         E2E_TEST(test_only_its_token_may),
         E2E_TEST(test_nobody_knows_it),

@@ -83,12 +83,17 @@ static void on_view(void *arg, const struct lock_view *view)
         look_at(view->waiters[i].note);
 }
 
+static void on_listed(void *arg, const char *name, const struct lock_view *view)
+{
+    (void)arg;
+    look_at(name);
+    look_at(view->kind);
+}
+
 static void on_list(void *arg, const struct lock_list *list)
 {
     (void)arg;
     answered++;
-    for (size_t i = 0; i < list->count; i++)
-        look_at(list->entries[i].name);
     look_at(list->next_cursor);
 }
 
@@ -272,7 +277,7 @@ static void ask_about_object(struct lock_store *store, uint8_t which)
         lock_get(store, "orders", &query, on_view, NULL);
         break;
     case 0x10:
-        if (lock_list(store, which & 1 ? "o" : "", 3, "", on_list, NULL) != 0)
+        if (lock_list(store, which & 1 ? "o" : "", 3, "", on_listed, on_list, NULL) != 0)
             answered++;
         break;
     case 0x20:

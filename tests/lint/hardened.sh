@@ -13,4 +13,17 @@ want 'read-only relocations (-z relro)' GNU_RELRO
 want 'binding at the start (-z now)' 'BIND_NOW\|Flags:.* NOW'
 want 'stack protector (-fstack-protector-strong)' __stack_chk_fail
 want 'checked string functions (-D_FORTIFY_SOURCE)' '__[a-z]*_chk\b'
+case $(uname -m) in
+    x86_64) landing=endbr64 ;;
+    aarch64) landing='bti\|paciasp' ;;
+    *) exit $failed ;;
+esac
+# In a file, since grep -q would end objdump in the midst of it.
+code=$(mktemp)
+objdump --disassemble=main "$binary" > "$code"
+grep -q -- "$landing" "$code" || {
+    echo "$binary: no landing pads (-fcf-protection)"
+    failed=1
+}
+rm -f "$code"
 exit $failed

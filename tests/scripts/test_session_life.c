@@ -2,6 +2,8 @@
  * session_brief and session_end. */
 #include "session_home.h"
 
+#include <string.h>
+
 static void opens_once(void **state)
 {
     (void)state;
@@ -60,8 +62,8 @@ static void a_keep_alive_prolongs_all_keys(void **state)
     const char *const keys[] = {SESSION, NOTES, DUE, LOST};
     for (int i = 0; i < 4; i++)
         command("PEXPIRE %s 9000", keys[i]);
-    expect(session_keep_alive("0"), "[open, 30000, 30000, *, host/1, *, [, , " OTHER_REF
-                                    ", * w.2], [" REF ", expired\nlock]]");
+    expect(session_keep_alive("0"), "[open, 30000, 30000, *, host/1, *, [0, [, , " OTHER_REF
+                                    ", * w.2]], [0, [" REF ", expired\nlock]]]");
     for (int i = 0; i < 4; i++)
         expect_lasts(keys[i], 90000);
 }
@@ -110,10 +112,32 @@ static void a_look_changes_nothing(void **state)
     session_bind(REF, "w.1", "10000");
     const char *deadline = reply_text(command("HGET %s deadline", SESSION));
     expect(run(SCRIPT_SESSION_GET, KEYS(SESSION, NOTES, LOST), NO_ARGS),
-           "[open, *, 30000, *, host/1, *, [, , " REF ", * w.1], []]");
+           "[open, *, 30000, *, host/1, *, [0, [, , " REF ", * w.1]], [0, []]]");
     expect(run(SCRIPT_SESSION_BRIEF, KEYS(SESSION, NOTES), NO_ARGS),
            "[*, 30000, *, host/1, 1]");
     expect_command(deadline, "HGET %s deadline", SESSION);
+}
+
+static void many_notes_come_in_pages(void **state)
+{
+    enum { MANY = 1000, PAGE_MAX = 250 };
+    const char *cursor = "0";
+    size_t pairs = 0;
+
+    (void)state;
+    session_open("30000");
+    for (int i = 0; i < MANY; i++)
+        command("HSET %s %s 7", NOTES, text("%08x-0000-5000-8000-000000000000~%0100d", i, i));
+    redisReply *look = run(SCRIPT_SESSION_GET, KEYS(SESSION, NOTES, LOST), NO_ARGS);
+    redisReply *first = reply_at(look, 6);
+    assert_string_not_equal(reply_text(reply_at(first, 0)), "0");
+    do {
+        redisReply *page = run(SCRIPT_SESSION_PAGE, KEYS(NOTES), ARGS(cursor));
+        assert_in_range(reply_at(page, 1)->elements, 0, 2 * PAGE_MAX);
+        pairs += reply_at(page, 1)->elements / 2;
+        cursor = reply_text(reply_at(page, 0));
+    } while (strcmp(cursor, "0") != 0);
+    assert_in_range(pairs, MANY + 1, MANY + MANY / 10); /* the sentinel; and what comes twice */
 }
 
 static void an_end_names_the_leases_until_none_is_left(void **state)
@@ -216,6 +240,7 @@ int main(void)
         SCRIPT_TEST(a_keep_alive_does_not_wait_longer_than_half_of_the_ttl),
         SCRIPT_TEST(a_keep_alive_comes_too_late),
         SCRIPT_TEST(a_look_changes_nothing),
+        SCRIPT_TEST(many_notes_come_in_pages),
         SCRIPT_TEST(an_end_names_the_leases_until_none_is_left),
         SCRIPT_TEST(nothing_is_bound_or_settled_after_the_end),
         SCRIPT_TEST(an_end_counts_each_lease_once),

@@ -75,12 +75,57 @@ static void long_texts_fit(void **state)
     json_decref(value);
 }
 
+static void arrays_hold_objects_and_whatever_is_json(void **state)
+{
+    struct json_text json;
+
+    (void)state;
+    json_text_begin(&json);
+    json_text_open_array(&json, "none");
+    json_text_close_array(&json);
+    json_text_open_array(&json, "some");
+    json_text_open_object(&json);
+    json_text_close_object(&json);
+    json_text_open_object(&json);
+    json_text_string(&json, "ends in", "{");
+    json_text_open_array(&json, "inner");
+    json_text_element(&json, "7", 1);
+    json_text_element(&json, "[]", 2);
+    json_text_close_array(&json);
+    json_text_integer(&json, "last", 1);
+    json_text_close_object(&json);
+    json_text_close_array(&json);
+    json_text_boolean(&json, "behind", true);
+    json_t *value = parsed(&json);
+    json_t *expected = json_pack("{s:[], s:[{}, {s:s, s:[i, []], s:i}], s:b}", "none", "some",
+                                 "ends in", "{", "inner", 7, "last", 1, "behind", 1);
+    assert_true(json_equal(value, expected));
+    json_decref(value);
+    json_decref(expected);
+}
+
+static void what_is_not_taken_is_dropped(void **state)
+{
+    struct json_text json;
+
+    (void)state;
+    json_text_begin(&json);
+    json_text_drop(&json);
+    json_text_begin(&json);
+    for (int i = 0; i < 100; i++)
+        json_text_string(&json, "name", "and a value");
+    assert_ptr_not_equal(json.text, json.start);
+    json_text_drop(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_come_back),
         cmocka_unit_test(every_character_is_escaped_as_it_must_be),
         cmocka_unit_test(long_texts_fit),
+        cmocka_unit_test(arrays_hold_objects_and_whatever_is_json),
+        cmocka_unit_test(what_is_not_taken_is_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,48 @@
+/* What a session's home has of its leases: the notes, and what was lost and not told of yet. */
+#ifndef RLOCKD_STORAGE_OBJECTS_SESSION_NOTES_H
+#define RLOCKD_STORAGE_OBJECTS_SESSION_NOTES_H
+
+#include "storage/objects/large_looks.h"
+#include "storage/objects/lease_ref.h"
+#include "storage/objects/lock_store.h"
+
+/* Of a note: epoch ms and attempts. Of a loss: reason and kind, a newline between. */
+enum { SESSION_NOTE_SIZE = 40, SESSION_CURSOR_SIZE = 24 };
+
+struct session_note {
+    struct lease_ref ref;
+    char value[SESSION_NOTE_SIZE]; /* as much of it as there is room for */
+};
+
+struct session_notes {
+    size_t count, room;
+    struct session_note *notes; /* none twice */
+};
+
+enum session_hash { SESSION_HASH_NOTES, SESSION_HASH_LOST, SESSION_HASHES };
+
+/* `outcome`: CALL_DONE, or why not all of them were read. */
+typedef void session_notes_done(void *arg, enum call_outcome outcome);
+
+struct session_reading {
+    struct lock_store *store;
+    const char *session_id;
+    session_notes_done *done;
+    void *arg;
+    struct session_notes hashes[SESSION_HASHES];
+    enum session_hash hash; /* that is being read, and the cursor of its next page */
+    char cursor[SESSION_CURSOR_SIZE];
+    size_t pages;
+    struct large_look turn;
+    bool is_large; /* and has its turn */
+};
+
+/* Reads both hashes into `reading`, of which the caller has filled in the first four members,
+ * the rest cleared. `notes` and `lost`: the first page of each, with its cursor. What has more
+ * pages waits for its turn as a large look. `done` may come at once. */
+void session_notes_read(struct session_reading *reading, const struct redis_value *notes,
+                        const struct redis_value *lost);
+/* Frees what was read, and lets the next large look begin. */
+void session_notes_release(struct session_reading *reading);
+
+#endif
