@@ -1,5 +1,5 @@
-/* A JSON object, written directly as text, for the most frequent answers and for large ones. All
- * other answers use a tree of jansson's values, which costs ten times as much. */
+/* A JSON object, written directly as text, for the most frequent answers and for large ones.
+ * All other answers use a tree of jansson's values, which costs ten times as much. */
 #ifndef RLOCKD_SERVER_BASE_JSON_TEXT_H
 #define RLOCKD_SERVER_BASE_JSON_TEXT_H
 
