@@ -36,7 +36,7 @@ static int64_t bytes_a_cycle(bool has_new_names)
 {
     ask(.id = A); /* loads the scripts */
     lock_release(A);
-    command("FLUSHALL");
+    command("FLUSHALL SYNC");
     int64_t before = info("memory", "used_memory:");
 
     for (int i = 0; i < CYCLES; i += AT_ONCE) {
@@ -54,7 +54,7 @@ static void finished_cycles(void **state)
 {
     (void)state;
     int64_t used_again = bytes_a_cycle(false);
-    command("FLUSHALL");
+    command("FLUSHALL SYNC");
     int64_t with_new_names = bytes_a_cycle(true);
     int64_t counter = with_new_names - used_again;
 
