@@ -9,14 +9,13 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "storage/objects/lock_store_internal.h"
-#include "storage/redis/slot.h"
 
 /* What Redis loses of the time since the last refresh is not noticed as lost. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
 /* A process that does not answer for so long is forgotten, and is known again by its marker. */
 #define FORGET_NS (600 * CLOCK_NS_PER_S)
 /* Until the marker was read, a quarantine is as good as begun. */
-enum { UNREAD_MS = 1000, MARK_KEY_SIZE = sizeof(KEY_MARKER) + REDIS_SLOT_TAG_SIZE + 4 };
+enum { UNREAD_MS = 1000, MARK_KEY_SIZE = sizeof(KEY_MARKER) + TOPOLOGY_TAG_SIZE + 4 };
 
 /* The marker of the Redis that has this slot. In a cluster each master has its marker in a slot
  * of its own, which goes with its data to another process: after a failover, or when the slot
@@ -24,7 +23,7 @@ enum { UNREAD_MS = 1000, MARK_KEY_SIZE = sizeof(KEY_MARKER) + REDIS_SLOT_TAG_SIZ
 struct mark {
     UT_hash_handle hh;
     struct marker *marker;
-    unsigned slot; /* REDIS_SLOTS: there is one Redis */
+    unsigned slot; /* TOPOLOGY_ALL_SLOTS: there is one Redis */
     bool is_asked;
     char asked_run_id[REDIS_RUN_ID_SIZE]; /* what the refresh under way says */
     int64_t seen_ms;                      /* by Redis' clock: its last refresh; 0: none yet */
@@ -76,7 +75,7 @@ static struct process *process_make(struct marker *marker, const char *run_id)
 
 static struct mark *mark_make(struct marker *marker, unsigned slot)
 {
-    char tag[REDIS_SLOT_TAG_SIZE];
+    char tag[TOPOLOGY_TAG_SIZE];
     struct mark *mark;
 
     HASH_FIND(hh, marker->marks, &slot, sizeof(slot), mark);
@@ -87,8 +86,8 @@ static struct mark *mark_make(struct marker *marker, unsigned slot)
     mark->marker = marker;
     mark->slot = slot;
     snprintf(mark->key, sizeof(mark->key), "%s", KEY_MARKER);
-    if (slot < REDIS_SLOTS) {
-        redis_slot_tag((uint16_t)slot, tag);
+    if (slot < TOPOLOGY_ALL_SLOTS) {
+        topology_slot_tag((uint16_t)slot, tag);
         snprintf(mark->key, sizeof(mark->key), "%s:{%s}", KEY_MARKER, tag);
     }
     HASH_ADD(hh, marker->marks, slot, sizeof(mark->slot), mark);

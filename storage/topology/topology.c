@@ -70,9 +70,18 @@ struct topology_node *topology_next_node(struct topology *topology, struct topol
     return topology->ops->next_node(topology, node);
 }
 
+_Static_assert((int)TOPOLOGY_ALL_SLOTS == (int)REDIS_SLOTS &&
+                   (int)TOPOLOGY_TAG_SIZE == (int)REDIS_SLOT_TAG_SIZE,
+               "the numbers of storage/redis/slot.h");
+
+void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
+{
+    redis_slot_tag(slot, tag);
+}
+
 uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node)
 {
-    return topology->ops->slot_at != NULL ? topology->ops->slot_at(node) : REDIS_SLOTS;
+    return topology->ops->slot_at != NULL ? topology->ops->slot_at(node) : TOPOLOGY_ALL_SLOTS;
 }
 
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag)

@@ -75,9 +75,13 @@ void topology_command(struct topology *topology, const struct redis_tag *tag,
 
 /* Every node that keeps keys, in an order that stays: NULL begins, and NULL is the end. */
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node);
-/* A slot that this node of topology_next_node() has, the same for every worker that knows the
- * same map; REDIS_SLOTS: one node has all. */
+enum { TOPOLOGY_ALL_SLOTS = 16384, TOPOLOGY_TAG_SIZE = 8 };
+
+/* A slot of this node of topology_next_node(), the same slot for all workers that know the same
+ * map; TOPOLOGY_ALL_SLOTS: the node has all slots. */
 uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node);
+/* Writes a tag of this slot, always the same tag. */
+void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE]);
 /* The node that has this tag now; NULL: none is known. */
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag);
 /* A command about all keys of this node, such as SCAN. With `node` NULL (no node is known) the

@@ -93,4 +93,29 @@ void chaos_loss_ends(struct chaos *chaos);
 /* Naps, and looks whether dead sessions are gone: Redis has to be whole. */
 void chaos_nap(struct chaos *chaos, int ms);
 
+/* ---- for the files of the chaos itself ---- */
+
+struct chaos_client {
+    struct chaos *chaos;
+    int number, lives;
+    unsigned seed;
+    pthread_t thread;
+    struct rest rest;
+    char token[UUID_SIZE], id[UUID_SIZE];
+    char own[CHAOS_OWN_LOCKS][UUID_SIZE], own_ids[CHAOS_OWN_LOCKS][UUID_SIZE];
+    bool has_own[CHAOS_OWN_LOCKS];
+    int64_t granted_ms[CHAOS_OWN_LOCKS + 1]; /* the last one of the shared lock */
+    int64_t born_ms;
+    int64_t alive_ms; /* when the last keep-alive that was answered had been sent */
+    bool holds_shared;
+    bool is_lost; /* a failover took the session */
+    char shared_id[UUID_SIZE];
+};
+
+/* A thread's. */
+void *chaos_client_run(void *client);
+/* Of the watchdog: on a busy machine a renewal comes late, and a lease that is lost then is no
+ * defect. */
+int chaos_timeout_ms(const struct chaos *chaos);
+
 #endif
