@@ -65,6 +65,8 @@ void skip_on_cluster(struct world *w);
 void skip_on_masters(struct world *w);
 /* Leaves a test where redis-server was built without TLS. */
 void skip_without_tls(struct redis *redis);
+/* Leaves a test of channels of a shard, which Redis 6.2 does not know. */
+void skip_without_shards(struct redis *redis);
 /* Leaves a test of a Redis without memory where scripts begin with `#!lua` (make test-cluster):
  * such a script Redis refuses as a whole, and not only its first write. */
 void skip_with_slots(struct world *w);
