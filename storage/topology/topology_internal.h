@@ -17,7 +17,7 @@ struct topology_ops {
     void (*stop)(struct topology *topology);
     void (*free)(struct topology *topology);
     bool (*is_ready)(const struct topology *topology, const char **why_not);
-    bool (*reaches_some)(const struct topology *topology);   /* NULL: all keys or none */
+    bool (*reaches_some)(const struct topology *topology); /* NULL: all keys or none */
     /* NULL: it knows of none. `*is_everywhere` is true before. */
     const char *(*trouble)(const struct topology *topology, bool *is_everywhere);
     void (*describe)(const struct topology *topology, struct topology_state *state);

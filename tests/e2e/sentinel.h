@@ -8,7 +8,7 @@ struct sentinel {
     struct world *world;
     struct child *child;
     char host[16], socket[96]; /* the socket is for the test */
-    const char *path; /* of the configuration */
+    const char *path;          /* of the configuration */
     int port;
     redisContext *db;
 };
