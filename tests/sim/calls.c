@@ -114,6 +114,7 @@ static void ask_again(void *arg)
 
     task_sleep(doubled->after_ns);
     ask_acquire(&doubled->lease, &doubled->how);
+    world.doubled--;
     free(doubled);
 }
 
@@ -132,6 +133,7 @@ static void double_request(const struct lease *lease, const struct how *how)
         doubled->session = *lease->session;
         doubled->lease.session = &doubled->session;
     }
+    world.doubled++;
     task_start(ask_again, doubled, NULL);
 }
 

@@ -167,7 +167,8 @@ static void direct(void *arg)
         task_start(nemesis_run, NULL, &nemesis_over);
     task_sleep(the_options->seconds * world.pace * CLOCK_NS_PER_S);
     world.is_stopping = true;
-    while (over < count || (the_options->faults != NULL && nemesis_over == 0))
+    while (over < count || world.doubled > 0 ||
+           (the_options->faults != NULL && nemesis_over == 0))
         task_sleep(100 * CLOCK_NS_PER_MS);
     if (the_options->drains)
         drain_run();

@@ -33,6 +33,7 @@ struct world {
     bool has_lost_data;      /* a fault undid what clients were told */
     bool prints;             /* what happens, as it happens */
     int waiting;
+    int doubled; /* requests that something has sent again, and that go on */
     struct buffer history;
     int64_t requests, grants, faults, lines;
     int64_t redis_jump_us; /* of Redis' clock */
