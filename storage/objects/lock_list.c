@@ -203,7 +203,8 @@ static void make_pattern(char *out, const char *prefix)
     memcpy(out, "*", 2);
 }
 
-int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
+/* Reads "<cursor of SCAN>.<answers to skip>"; "" is the start. Non-zero: it is neither. */
+static int parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
 {
     size_t digits = strspn(cursor, "0123456789");
     int64_t skipped;
@@ -232,7 +233,7 @@ static int find_start(struct page *page, const char *cursor)
         if (rest[0] != '.' || *++rest == '\0')
             return -1;
     }
-    if (lock_parse_cursor(rest, &page->round_cursor, &page->skip) != 0)
+    if (parse_cursor(rest, &page->round_cursor, &page->skip) != 0)
         return -1;
     page->node = topology_next_node(topology, NULL);
     if (page->node == NULL)

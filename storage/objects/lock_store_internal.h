@@ -51,11 +51,6 @@ int64_t lock_ms_left(const struct lock_store *store, int64_t ms, int64_t sent_ns
 /* Copies a text of a reply; "" when it does not fit. */
 void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size);
 
-/* lock_list.c */
-/* Reads "<cursor of SCAN>.<answers to skip>"; "" is the start. Non-zero: it is neither. */
-int lock_parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
-    __attribute__((warn_unused_result));
-
 /* withdraw.c */
 void withdrawals_release(struct lock_store *store);
 /* Sends unconfirmed withdrawals again. */

@@ -1,6 +1,7 @@
 /* Lists open sessions: reads the partitions of the index one after the other, a few members at
  * a time, and asks the home of each session. */
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +14,17 @@ enum {
     SCANS_MAX = 64    /* a page is bounded work: it may hold few sessions or none */
 };
 
-/* The cursor that clients get: partition, the cursor of ZSCAN there, and how many of its
- * answers are done with. */
+/* The cursor that clients get: partition, the cursor of ZSCAN there, and the last session of
+ * its reply that an earlier page has dealt with. The sessions of a reply are taken in the order
+ * of their ids: that of the index changes with the scores. */
 struct list_call {
     struct lock_store *store;
     session_list_done *done;
     void *arg;
     size_t limit, scans, under_way;
-    size_t partition, skip;
+    size_t partition;
     uint64_t cursor;
+    char after[SESSION_ID_SIZE]; /* empty: none of the reply is dealt with */
     struct session_list list;
     struct session_list_entry entries[]; /* `limit` of them */
 };
@@ -37,8 +40,8 @@ static void scan(struct list_call *page);
 static void finish(struct list_call *page)
 {
     if (page->list.outcome == CALL_DONE && page->partition < SESSION_PARTITIONS)
-        snprintf(page->list.next_cursor, sizeof(page->list.next_cursor), "%zu.%" PRIu64 ".%zu",
-                 page->partition, page->cursor, page->skip);
+        snprintf(page->list.next_cursor, sizeof(page->list.next_cursor), "%zu.%" PRIu64 ".%s",
+                 page->partition, page->cursor, page->after);
     page->list.entries = page->entries;
     page->done(page->arg, &page->list);
     free(page);
@@ -77,13 +80,13 @@ static void on_brief(void *arg, const struct redis_result *result)
     go_on(page);
 }
 
-static void ask_for_brief(struct list_call *page, const struct redis_value *session_id)
+static void ask_for_brief(struct list_call *page, const char session_id[SESSION_ID_SIZE])
 {
     struct brief_call *brief = malloc(sizeof(*brief));
 
     assert(brief != NULL);
     brief->page = page;
-    lock_copy_text(session_id, brief->session_id, sizeof(brief->session_id));
+    memcpy(brief->session_id, session_id, sizeof(brief->session_id));
     struct key_base session = call_base(brief->session_id);
     struct store_call *call = call_begin(page->store, SCRIPT_SESSION_BRIEF);
     call_key(call, SESSION_BRIEF_KEY_SESSION, KEY_SESSION, session, NULL);
@@ -92,12 +95,42 @@ static void ask_for_brief(struct list_call *page, const struct redis_value *sess
     call_send(call, on_brief, brief);
 }
 
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+/* Asks for the sessions of one reply of ZSCAN, as many as the page has room for. Whether that
+ * was all of them. */
+static bool take_found(struct list_call *page, const struct redis_value *found)
+{
+    size_t count = value_count(found) / 2, room = page->limit - page->list.count;
+    char(*ids)[SESSION_ID_SIZE] = malloc(count * sizeof(ids[0]) + 1);
+
+    assert(ids != NULL);
+    for (size_t i = 0; i < count; i++)
+        lock_copy_text(value_at(found, 2 * i), ids[i], sizeof(ids[i]));
+    qsort(ids, count, sizeof(ids[0]), by_text);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(ids[i], page->after) <= 0)
+            continue;
+        if (room == 0) {
+            free(ids);
+            return false;
+        }
+        room--;
+        memcpy(page->after, ids[i], sizeof(page->after));
+        ask_for_brief(page, ids[i]);
+    }
+    free(ids);
+    return true;
+}
+
 /* A reply of ZSCAN: the next cursor, and members with their scores. */
 static void on_scanned(void *arg, const struct redis_result *result)
 {
     struct list_call *page = arg;
-    const struct redis_value *found = value_at(result->reply, 1);
-    size_t count = value_count(found) / 2, len;
+    size_t len;
 
     page->under_way--;
     if (result->outcome != REDIS_DONE) {
@@ -105,14 +138,8 @@ static void on_scanned(void *arg, const struct redis_result *result)
         finish(page);
         return;
     }
-    size_t room = page->limit - page->list.count, end = count;
-    if (page->skip < count && count - page->skip > room)
-        end = page->skip + room;
-    for (size_t i = page->skip; i < end; i++)
-        ask_for_brief(page, value_at(found, 2 * i));
-    page->skip = end;
-    if (end == count) {
-        page->skip = 0;
+    if (take_found(page, value_at(result->reply, 1))) {
+        page->after[0] = '\0';
         page->cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
         page->partition += page->cursor == 0;
     }
@@ -138,17 +165,27 @@ static void scan(struct list_call *page)
     topology_command(page->store->options.topology, &tag, &command, on_scanned, page);
 }
 
+/* Reads a cursor of finish(); "" is the start. Non-zero: it is neither. */
 static int find_start(struct list_call *page, const char *cursor)
 {
+    size_t digits = strspn(cursor, "0123456789");
+
     if (cursor[0] == '\0')
         return 0;
-    size_t digits = strspn(cursor, "0123456789");
-    if (digits == 0 || digits > 2 || cursor[digits] != '.' || cursor[digits + 1] == '\0')
+    if (digits == 0 || digits > 2 || cursor[digits] != '.')
         return -1;
     page->partition = strtoul(cursor, NULL, 10);
     if (page->partition >= SESSION_PARTITIONS)
         return -1;
-    return lock_parse_cursor(cursor + digits + 1, &page->cursor, &page->skip);
+    cursor += digits + 1;
+    digits = strspn(cursor, "0123456789");
+    if (digits == 0 || cursor[digits] != '.' ||
+        strlen(cursor + digits + 1) >= sizeof(page->after))
+        return -1;
+    errno = 0; /* strtoull() saturates: only errno tells a number that is too large */
+    page->cursor = strtoull(cursor, NULL, 10);
+    snprintf(page->after, sizeof(page->after), "%s", cursor + digits + 1);
+    return errno == 0 ? 0 : -1;
 }
 
 int session_list(struct lock_store *store, size_t limit, const char *cursor,

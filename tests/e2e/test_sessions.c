@@ -185,6 +185,45 @@ static void test_cursors_of_nobody(struct world *w)
                        400, "malformed-request");
 }
 
+/* The watchdog gives sessions other scores while a client reads page after page. */
+static void test_pages_while_scores_change(struct world *w)
+{
+    enum { SESSIONS = 40, ROUNDS_MAX = 400 };
+    static const char other_scores[] =
+        "for _, index in ipairs(redis.call('keys', '*rlockd:sessions*')) do "
+        "  if redis.call('type', index).ok == 'zset' then "
+        "    local all = redis.call('zrange', index, 0, -1, 'withscores') "
+        "    for i = 1, #all, 2 do "
+        "      redis.call('zadd', index, all[#all] * 2 - all[i + 1], all[i]) "
+        "    end "
+        "  end "
+        "end";
+    json_t *seen = json_object();
+    const char *cursor = NULL;
+    int rounds = 0;
+
+    for (int i = 0; i < SESSIONS; i++) {
+        session_new(w->a, text(w, "name=scored-%d", i));
+        nap_ms(2);
+    }
+    do {
+        struct reply *r = http(w->b, "GET",
+                               text(w, "/v1/sessions?limit=1%s%s", cursor ? "&cursor=" : "",
+                                    cursor ? url_encode(w, cursor) : ""),
+                               NULL);
+        const char *name = json_string_value(
+            json_object_get(json_array_get(reply_get(r, "sessions"), 0), "name"));
+
+        expect_status(r, 200);
+        if (name != NULL && strncmp(name, "scored-", 7) == 0)
+            json_object_set_new(seen, name, json_true());
+        cursor = reply_str(r, "next_cursor");
+        redis_do(w->redis, "EVAL %s 0", other_scores);
+    } while (cursor != NULL && ++rounds < ROUNDS_MAX);
+    assert_int_equal(json_object_size(seen), SESSIONS);
+    json_decref(seen);
+}
+
 static void test_list_in_pages(struct world *w)
 {
     enum { SESSIONS = 45, ROUNDS_MAX = 200 };
@@ -365,6 +404,7 @@ int main(void)
         E2E_TEST(test_others_see_who_holds),
         E2E_TEST(test_cursors_of_nobody),
         E2E_TEST(test_list_in_pages),
+        E2E_TEST(test_pages_while_scores_change),
         E2E_TEST(test_only_its_token_may),
         E2E_TEST(test_nobody_knows_it),
         E2E_TEST(test_spent_tokens),
