@@ -52,7 +52,8 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
 
     metrics_add(call->store->options.metrics, METRIC_RELEASES, 1);
     if (value_is_integer(granted)) {
-        finish(call, &(struct hand_over_result){.released = released});
+        finish(call, &(struct hand_over_result){.released = released,
+                                                .others_listen = value_integer(granted) == 1});
         return;
     }
     of_next.reply = granted;
@@ -101,7 +102,7 @@ static void fill_next(struct store_call *call, const struct lock_store *store,
 }
 
 void hand_over_send(struct lock_store *store, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt,
+                    const struct lease *next, const struct attempt *attempt, bool others_first,
                     hand_over_done *done, void *arg)
 {
     struct hand_over *hand_over = malloc(sizeof(*hand_over));
@@ -127,5 +128,7 @@ void hand_over_send(struct lock_store *store, const struct lease *lease,
     call_text(call, HAND_OVER_ARG_CHANNEL, channel.text, channel.len);
     lease_record_write(&record, next, attempt->session_name);
     fill_next(call, store, next, &record);
+    call_flag(call, HAND_OVER_ARG_UNSEEN, !attempt->registered);
+    call_flag(call, HAND_OVER_ARG_OTHERS_FIRST, others_first);
     call_send(call, on_reply, hand_over);
 }

@@ -16,15 +16,17 @@ struct hand_over_result {
     const struct lease_result *released;
     /* Of the waiter's attempt. NULL: there was none, and the waiter waits as before. */
     const struct attempt_result *attempt;
+    bool others_listen; /* so there was no attempt: the release was told to all */
 };
 
 typedef void hand_over_done(void *arg, const struct hand_over_result *result);
 
 /* Releases the lease, of a lock, and grants it to `next`, whose attempt before has registered
- * it as a waiter. `done` comes exactly once, never before this returns; the leases are copied.
- */
+ * it as a waiter, or which has made none (`attempt->registered`). `others_first`: but not
+ * if other servers or clients listen to the channel of a plain lock. `done` comes exactly once,
+ * never before this returns; the leases are copied. */
 void hand_over_send(struct lock_store *store, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt,
+                    const struct lease *next, const struct attempt *attempt, bool others_first,
                     hand_over_done *done, void *arg);
 
 #endif

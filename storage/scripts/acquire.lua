@@ -20,16 +20,6 @@
 -- Uncontended and without an owner: 6 commands, 5 in mode "new". The first write is one that
 -- fails when memory is short, so a grant is never half made.
 
--- A refusal in brief: the record of the lease that holds, of a plain lock without an owner;
--- nil: another holder. The record of a lease ends in its kind and its owner.
-local function record_of_holder(field)
-  local id = string.match(field, '^(%x+%-%x+%-5[^:]*):0$')
-  if not id or id == lease_id then return nil end
-  local text = try('get', string.sub(record, 1, -#lease_id - 1) .. id)
-  local is_plain = type(text) == 'string' and string.sub(text, -6) == '\nlock\n'
-  return is_plain and string.sub(text, 1, 5) == 'held\n' and text or nil
-end
-
 -- modules lock
 -- The common cases first. What they return or hand to Redis is text that is there already: a
 -- table costs Redis as much as two commands, and each argument a third of one. A record without
@@ -46,11 +36,12 @@ if is_usual and call('exists', lock, queue) == 0 then
     call('pexpire', lock, ttl_ms)
     return token
   end
-elseif is_usual and (not wait_ms or wait_ms == '0') and
-  (mode == 'new' or call('exists', record) == 0) then
+elseif is_usual and (mode == 'new' or call('exists', record) == 0) then
   local fields = try('hrandfield', lock, 2, 'withvalues')
-  local text = #fields == 2 and record_of_holder(fields[1])
-  if text then
+  local first, wait, window = lib.first, tonumber(wait_ms) or 0, keep_ms - ttl_ms
+  local text = #fields == 2 and first.record_of_holder(fields[1], record, lease_id, '\nlock\n')
+  if text and (wait <= 0 or first.register(record, record_text, wait + window,
+    lib.keys.sibling(lock, 'waiters'), lease_id, lib.number.epoch_ms(), wait, window)) then
     return {'busy', call('pttl', lock), fields[1], tonumber(fields[2]), text}
   end
 end

@@ -62,7 +62,7 @@ end
 local function stay(remaining)
   local is_waiting = tonumber(request.wait) > 0
   if not is_waiting and (not old or request.wait == '-1') then return nil end
-  if queues.length(lock) >= requests.WAITERS_MAX and not queues.position(lock, lease_id) then
+  if queues.length(lock) >= lib.first.WAITERS_MAX and not queues.position(lock, lease_id) then
     return requests.refuse(request, {'too-many'})
   end
   -- A lease keeps its place also when memory is short: the first write is one that is allowed.

@@ -2,7 +2,7 @@
 -- step. Where that waiter may not have the lock, this is a release as any other.
 --
 -- KEYS lock record counter next_record waiters queue
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms
+-- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [others_first]
 -- sync yes
 --
 --   lease_id, record, window_ms  of the lease that is released: see release.lua
@@ -10,11 +10,16 @@
 --   channel                      of the waiters of a plain lock
 --   waiters                      zset of ref -> deadline in epoch ms
 --   queue                        of a fair lock: see lib/fair_queue.lua
---   ttl_ms and what follows      of the waiter: see lib/request.lua
+--   ttl_ms to fencing_ttl_ms     of the waiter: see lib/request.lua
+--   unseen                       "1": the waiter, of a plain lock, has made no attempt yet, and
+--                                its token must be new; else its attempt has registered it
+--   others_first                 "1": a plain lock is handed over only if no other server or
+--                                client listens to its channel
 --
 -- Replies  token: released, and granted to the waiter
 --          0: released, and the waiters were told
---          session, token or 0: the same of a lease that was held in this session
+--          1: the same, since others listen
+--          session, token, 0 or 1: the same of a lease that was held in this session
 --          nil: nothing was done, for it is none of the common cases: a lease of kind lock or
 --          fair, without an owner, that holds the lock
 --
@@ -28,38 +33,51 @@ if (kind ~= 'lock' and kind ~= 'fair') or call('hlen', lock) ~= 1 or
   return false
 end
 
--- A waiter that hung up, was withdrawn, or whose session has ended is none by now; two requests
--- with one token get the lock by an attempt. Of a fair lock the waiter has to be the head. A
--- plain lock is handed over where nobody else listens.
+-- A waiter that hung up, was withdrawn, or whose session has ended is none by now; a token that
+-- was seen, and two requests with one token, get the lock by an attempt. Of a fair lock the
+-- waiter has to be the head.
 local function is_next()
   local start, next_kind = string.match(record_text, '^held(\n\n[^\n]*\n).*\n(%l+)\n$')
-  local waiting = try('get', next_record)
-  if next_kind ~= kind or type(waiting) ~= 'string' or
-    string.sub(waiting, 1, 7 + #start) ~= 'waiting' .. start then
-    return false
+  if next_kind ~= kind then return false end
+  if unseen == '1' then
+    if call('exists', next_record) == 1 then return false end
+  else
+    local waiting = try('get', next_record)
+    if type(waiting) ~= 'string' or
+      string.sub(waiting, 1, 7 + #start) ~= 'waiting' .. start then
+      return false
+    end
   end
   if kind == 'fair' then
     return lib.fair_queue.is_sound(lock) and call('lindex', queue, 0) == next_id .. ':0'
   end
-  if call('exists', queue) == 1 then return false end -- Java clients ask for a fair lock
-  local listeners = try('pubsub', 'numsub', channel)
-  return not listeners.err and listeners[2] <= 1
+  return call('exists', queue) == 0 -- else Java clients ask for a fair lock
 end
 
-local token = is_next() and lib.token.make(counter, fencing_ttl_ms)
+local function others_listen()
+  local listeners = try('pubsub', 'numsub', channel)
+  return listeners.err or listeners[2] > 1
+end
+
+local nothing, token = 0, nil
+if others_first == '1' and kind == 'lock' and others_listen() then
+  nothing = 1
+elseif is_next() then
+  token = lib.token.make(counter, fencing_ttl_ms)
+end
 -- Whoever listens where this server cannot know sleeps until the old end.
 local is_sooner = token and kind == 'lock' and call('pttl', lock) > tonumber(ttl_ms)
 call('hdel', lock, lease_id .. ':0')
 call('set', record, '1', 'px', window_ms) -- released: see lib/record.lua
 if token then
   if kind == 'fair' then
-    lib.fair_queue.leave(lock, next_id)
+    lib.fair_queue.leave_head(lock, next_id)
     record_text = string.gsub(record_text, '\n(\n1?\nfair\n)$', '\n' .. token .. '%1')
   end
   call('set', next_record, record_text, 'px', keep_ms)
   call('hset', lock, next_id .. ':0', '1')
   call('pexpire', lock, ttl_ms)
-  call('zrem', waiters, next_id)
+  if unseen ~= '1' then call('zrem', waiters, next_id) end
   if kind == 'fair' then
     lib.fair_queue.tell_end(lock, lib.number.epoch_ms(), tonumber(ttl_ms))
   end
@@ -67,5 +85,5 @@ elseif kind == 'fair' then
   lib.fair.wake(lock)
 end
 if kind == 'lock' and (not token or is_sooner) then call('publish', channel, '0') end
-if session ~= '' then return {session, token or 0} end
-return token or 0
+if session ~= '' then return {session, token or nothing} end
+return token or nothing

@@ -22,7 +22,7 @@ enum { REFUSED_SLEEP_MS = 500 };
 
 /* The states that may follow each state. */
 static const unsigned next_states[STATE_COUNT] = {
-    [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT),
+    [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) | TO(PARKED),
     [PREPARING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(RETRYING) |
                   TO(LAST_ATTEMPT) | TO(ORPHANED) | TO(ENDED),
     [TRYING] = TO(PARKED) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
@@ -66,11 +66,21 @@ static bool is_full(const struct acquirer *acquirer)
 
 /* --- attempts ----------------------------------------------------------------------------- */
 
+/* From here on the request waits as any other. */
+static void end_deferral(struct acquisition *acquisition)
+{
+    acquisition->deferred = false;
+    timer_arm(loop_timers(acquisition->acquirer->options.loop), &acquisition->deadline,
+              acquisition->deadline_ns);
+}
+
 static void send_attempt(struct acquisition *acquisition, enum acquisition_state state,
                          int64_t wait_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
+    if (acquisition->deferred)
+        end_deferral(acquisition);
     acquisition_enter(acquisition, state);
     acquisition->attempt.wait_ms = wait_ms;
     acquisition->generation = waiters_generation(acquirer->options.waiters);
@@ -134,7 +144,7 @@ void acquisition_try(struct acquisition *acquisition)
         send_attempt(acquisition, RETRYING, left_ms);
     else if (is_full(acquirer))
         send_attempt(acquisition, TRYING_FULL, 0);
-    else
+    else if (!acquisition_defer(acquisition))
         send_attempt(acquisition, TRYING, left_ms);
 }
 
@@ -196,18 +206,20 @@ static bool is_spent_by_session(const struct acquisition *acquisition,
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-static void park(struct acquisition *acquisition, int64_t remaining_ms)
+void acquisition_park(struct acquisition *acquisition, int64_t remaining_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
+    int64_t now_ns = loop_now_ns(acquirer->options.loop);
     char name[KEY_NAME_MAX + 1];
     size_t len = waited_name(acquisition, name);
 
     acquisition_enter(acquisition, PARKED);
-    acquisition->parked_ns = loop_now_ns(acquirer->options.loop);
+    acquisition->parked_ns = now_ns;
     acquirer->options.slots->used++;
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
     timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
-              acquisition->deadline_ns);
+              acquisition->deferred ? now_ns + DEFERRAL_MS * CLOCK_NS_PER_MS
+                                    : acquisition->deadline_ns);
     waiter_join(acquirer->options.waiters, &acquisition->waiter, name, len,
                 acquisition->generation, remaining_ms);
     if (acquisition->lease_generation != waiters_lease_generation(acquirer->options.waiters) &&
@@ -248,7 +260,7 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     } else if (!acquisition->may_wait(acquisition->arg)) {
         acquisition_finish_as(acquisition, ACQUIRE_MAY_NOT_WAIT);
     } else {
-        park(acquisition, sleep_ms);
+        acquisition_park(acquisition, sleep_ms);
     }
 }
 
@@ -320,6 +332,8 @@ static void on_looked(void *arg, int64_t ttl_ms)
         return;
     }
     acquisition->waiter.trying = false;
+    if (ttl_ms <= LOCK_TTL_FREE)
+        waiter_was_called(&acquisition->waiter);
     if (ttl_ms > LOCK_TTL_FREE && acquisition_left_ms(acquisition) > 0)
         stay(acquisition, ttl_ms);
     else
@@ -354,6 +368,8 @@ static void on_deadline(void *arg)
 {
     struct acquisition *acquisition = arg;
 
+    if (acquisition->deferred)
+        end_deferral(acquisition);
     /* One more attempt, which also takes the request off the list of waiters and learns what
      * blocks it; an attempt under way is the last one. A release under way may still grant. */
     if (acquisition->state == PARKED)

@@ -49,9 +49,10 @@ struct acquire_result {
 typedef void acquire_done(void *arg, const struct acquire_result *result);
 
 /* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt).
- * `lease` must stay until the end. `may_wait` comes at most once, when a wait has to begin; if
- * it is false, that is ACQUIRE_MAY_NOT_WAIT. `done` comes exactly once, unless acquire_cancel()
- * comes first, and never before this returns. With any other outcome than ACQUIRE_GRANTED and
+ * `lease` must stay until the end. `may_wait` comes when a wait is to begin, perhaps before
+ * this returns, and not again once it was true; if it is false in the end, that is
+ * ACQUIRE_MAY_NOT_WAIT. `done` comes exactly once, unless acquire_cancel() comes first, and
+ * never before this returns. With any other outcome than ACQUIRE_GRANTED and
  * ACQUIRE_CONFIRMED nothing is left behind, or will not be once Redis answers again; but for a
  * while the place in the queue of a fair lock. */
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,

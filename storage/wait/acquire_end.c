@@ -134,7 +134,9 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
     bool got_it = is_success(result->outcome);
     int64_t taken_ms = taken_ms_of(acquisition, got_it, attempt);
 
-    if (!got_it)
+    if (got_it)
+        acquisition_note_taken(acquisition, taken_ms);
+    else
         withdraw_attempts(acquisition, result->outcome);
     acquisition_end(acquisition, got_it, taken_ms);
     done(arg, result);

@@ -12,6 +12,12 @@
 /* A power of two. */
 enum { SESSION_LISTS = 256 };
 
+/* The first attempt of a request that would find the lock busy is put off for so long: a wait
+ * of a lock that changes hands again and again, here, is mostly over by then, and has cost no
+ * script but the hand-over. Nobody else sees such a request, so this is less than a client
+ * would notice. The holder must have got the lock within the same time. */
+enum { DEFERRAL_MS = 20 };
+
 struct acquirer {
     struct acquirer_options options;
     struct acquisition *acquisitions;
@@ -44,6 +50,7 @@ struct acquisition {
     const struct lease *lease;
     enum acquisition_state state;
     struct attempt attempt; /* the last one that was sent */
+    bool deferred;          /* it waits, and its first attempt is still to come */
     bool uncertain;         /* what some attempt did is unknown */
     bool prepared;          /* the attempt is noted, if the lease has a session */
     bool is_note_in_doubt;  /* Redis was away since then, and may have lost its data */
@@ -73,6 +80,18 @@ void acquisition_try(struct acquisition *acquisition);
 bool acquisition_must_prepare(const struct acquisition *acquisition);
 /* Before the deadline; negative: it has passed. */
 int64_t acquisition_left_ms(const struct acquisition *acquisition);
+
+/* The wait begins: joins the queue of an object that is busy for so long (negative: unknown).
+ */
+void acquisition_park(struct acquisition *acquisition, int64_t remaining_ms);
+
+/* deferral.c */
+
+/* Waits without an attempt, if a release is likely to grant the lock to this request. False:
+ * the request has to try. */
+bool acquisition_defer(struct acquisition *acquisition);
+/* The acquisition has got its lock for so long: requests that come now may be put off. */
+void acquisition_note_taken(const struct acquisition *acquisition, int64_t taken_ms);
 
 /* acquire_end.c. Each of these ends the acquisition and, but for the last two, answers. */
 

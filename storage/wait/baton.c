@@ -47,6 +47,11 @@ void baton_give(struct wait_queue *queue)
         return;
     }
     queue->woken_again = false;
+    if (wait_queue_yields(queue)) {
+        timer_arm(loop_timers(queue->owner->options.loop), &queue->timer,
+                  queue->yield_until_ns);
+        return;
+    }
     DL_FOREACH(queue->waiting, waiter) {
         if (can_take_baton(queue, waiter))
             break;
@@ -103,6 +108,7 @@ void waiter_retry(struct waiter *waiter)
 void wait_queue_wake(struct wait_queue *queue)
 {
     queue->generation = ++queue->owner->generation;
+    queue->taken_until_ns = 0;
     baton_give(queue);
 }
 
@@ -129,6 +135,8 @@ void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms)
     /* A message may have come during the attempt, and be newer than what the attempt found. */
     if (queue->held_until_ns > now_ns && queue->held_until_ns < now_ns + sleep_ns)
         sleep_ns = queue->held_until_ns - now_ns;
+    if (wait_queue_yields(queue) && queue->yield_until_ns < now_ns + sleep_ns)
+        sleep_ns = queue->yield_until_ns - now_ns;
     timer_arm(loop_timers(loop), &queue->timer, now_ns + sleep_ns);
 }
 

@@ -26,8 +26,9 @@ static bool may_be_granted(const struct acquisition *acquisition, const struct l
     if (lock_store_quarantine_ms(acquisition->acquirer->options.store, lease_name(lease)) > 0)
         return false;
     return acquisition->state == PARKED && hand_over_serves(lease) &&
-           acquisition->attempt.registered && acquisition_left_ms(acquisition) > 0 &&
-           !acquisition_must_prepare(acquisition) && strcmp(lease->id, released->id) != 0;
+           (acquisition->attempt.registered || acquisition->deferred) &&
+           acquisition_left_ms(acquisition) > 0 && !acquisition_must_prepare(acquisition) &&
+           strcmp(lease->id, released->id) != 0;
 }
 
 /* Waits on as before, or makes the attempt that came due meanwhile. */
@@ -39,7 +40,9 @@ static void wait_on(struct acquisition *acquisition)
     }
     acquisition_enter(acquisition, PARKED);
     waiter_unchosen(&acquisition->waiter);
-    if (acquisition_left_ms(acquisition) <= 0 && acquisition->state == PARKED)
+    bool is_due = acquisition_left_ms(acquisition) <= 0 ||
+                  (!acquisition->attempt.registered && !acquisition->deferred);
+    if (is_due && acquisition->state == PARKED)
         acquisition_try(acquisition);
 }
 
@@ -51,6 +54,8 @@ static void on_handed_over(void *arg, const struct hand_over_result *result)
     /* What the next one in line sends now comes after the release. */
     if (result->released == NULL)
         lease_release(store, &passing->lease, passing->done, passing->arg);
+    if (result->others_listen && passing->to->state != ORPHANED)
+        waiter_yield(&passing->to->waiter);
     if (result->attempt != NULL)
         acquisition_tried(passing->to, result->attempt);
     else
@@ -74,9 +79,9 @@ static void send(struct acquirer *acquirer, struct acquisition *to, const struct
     acquisition_enter(to, CHOSEN);
     to->generation = waiters_generation(waiters);
     to->lease_generation = waiters_lease_generation(waiters);
-    waiter_choose(&to->waiter);
-    hand_over_send(acquirer->options.store, lease, to->lease, &to->attempt, on_handed_over,
-                   passing);
+    bool others_first = waiter_choose(&to->waiter);
+    hand_over_send(acquirer->options.store, lease, to->lease, &to->attempt, others_first,
+                   on_handed_over, passing);
 }
 
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
@@ -84,7 +89,8 @@ bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lea
 {
     char name[KEY_NAME_MAX + 1];
 
-    if (kind_row(lease->kind)->family != FAMILY_LOCK || acquirer->acquisitions == NULL)
+    if (kind_row(lease->kind)->family != FAMILY_LOCK ||
+        !waiters_have_queues(acquirer->options.waiters))
         return false;
     size_t len = lock_store_key_name(acquirer->options.store, lease_name(lease), name,
                                      sizeof(name));

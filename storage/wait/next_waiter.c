@@ -11,14 +11,50 @@
  * a release is everybody's: a client that polls has a chance, too. */
 enum { HAND_OVERS_MAX = 64 };
 #define HAND_OVERS_NS (50 * CLOCK_NS_PER_MS)
+/* Where other servers or Java clients listen, so often; or, if they do not take what is left to
+ * them, twice as often each time, up to HAND_OVERS_MAX. Then they have the lock to themselves
+ * for as long as the hand-overs took, but no longer than a client would notice if none takes
+ * it. */
+enum { STREAK_MIN = 8 };
+#define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
 
 /* --- fair locks --------------------------------------------------------------------------- */
+
+/* How long a line without waiters is remembered, and a call of one of them. */
+#define LINE_LINGER_NS (250 * CLOCK_NS_PER_MS)
+/* What is heard so soon after a release by this worker is taken for its message. */
+#define OWN_CALL_NS (2 * CLOCK_NS_PER_MS)
+/* A line hands over again and again when it did so within this time. */
+#define LINE_HANDS_OVER_NS (20 * CLOCK_NS_PER_MS)
 
 static struct wait_line *find_line(const struct waiters *waiters, const char *name, size_t len)
 {
     struct wait_line *line;
 
     HASH_FIND(hh, waiters->lines, name, len, line);
+    return line;
+}
+
+static void free_line(void *arg)
+{
+    struct wait_line *line = arg;
+
+    assert(line->queues == NULL);
+    timer_cancel(loop_timers(line->owner->options.loop), &line->end);
+    HASH_DEL(line->owner->lines, line);
+    free(line);
+}
+
+static struct wait_line *make_line(struct waiters *waiters, const char *name, size_t len)
+{
+    struct wait_line *line = calloc(1, sizeof(*line) + len);
+
+    assert(line != NULL);
+    memcpy(line->name, name, len);
+    line->len = len;
+    line->owner = waiters;
+    line->end = (struct timer){.fire = free_line, .arg = line};
+    HASH_ADD(hh, waiters->lines, name, line->len, line);
     return line;
 }
 
@@ -29,13 +65,9 @@ void wait_line_join(struct wait_queue *queue, const char *name, size_t len)
     if (queue->kind != WAIT_FAIR)
         return;
     struct wait_line *line = find_line(waiters, name, len);
-    if (line == NULL) {
-        line = calloc(1, sizeof(*line) + len);
-        assert(line != NULL);
-        memcpy(line->name, name, len);
-        line->len = len;
-        HASH_ADD(hh, waiters->lines, name, line->len, line);
-    }
+    if (line == NULL)
+        line = make_line(waiters, name, len);
+    timer_cancel(loop_timers(waiters->options.loop), &line->end);
     queue->line = line;
     DL_APPEND(line->queues, queue);
 }
@@ -46,12 +78,114 @@ void wait_line_leave(struct wait_queue *queue)
 
     if (line == NULL)
         return;
+    struct loop *loop = queue->owner->options.loop;
     DL_DELETE(line->queues, queue);
     queue->line = NULL;
-    if (line->queues != NULL)
-        return;
-    HASH_DEL(queue->owner->lines, line);
-    free(line);
+    if (line->queues == NULL)
+        timer_arm(loop_timers(loop), &line->end, loop_now_ns(loop) + LINE_LINGER_NS);
+}
+
+void wait_lines_free(struct waiters *waiters)
+{
+    struct wait_line *line, *next;
+
+    HASH_ITER(hh, waiters->lines, line, next) {
+        free_line(line);
+    }
+}
+
+void wait_line_called(struct wait_queue *queue)
+{
+    if (queue->line != NULL)
+        queue->line->called_ns = loop_now_ns(queue->owner->options.loop);
+}
+
+void wait_line_told(struct wait_queue *queue)
+{
+    const struct wait_line *line = queue->line;
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
+
+    if (line != NULL && now_ns - line->released_ns > OWN_CALL_NS)
+        wait_line_called(queue);
+}
+
+/* To no waiter: an attempt may be under way that was made before. */
+static void note_release(struct wait_line *line)
+{
+    line->generation = ++line->owner->generation;
+    line->released_ns = loop_now_ns(line->owner->options.loop);
+}
+
+bool wait_line_hands_over(const struct wait_queue *queue)
+{
+    const struct wait_line *line = queue->line;
+
+    if (line == NULL || line->handed_over_ns == 0)
+        return false;
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
+    return now_ns - line->handed_over_ns <= LINE_HANDS_OVER_NS &&
+           (line->called_ns == 0 || now_ns - line->called_ns > LINE_LINGER_NS);
+}
+
+/* --- whether a plain lock is held --------------------------------------------------------- */
+
+static struct wait_queue *find_plain(const struct waiters *waiters, const char *name,
+                                     size_t len)
+{
+    return wait_queue_find(waiters, WAIT_LOCK, "", name, len);
+}
+
+bool waiters_have_queues(const struct waiters *waiters)
+{
+    return waiters->queues != NULL;
+}
+
+/* Others have had their turn, or will have it now. */
+static void begin_streak(struct wait_queue *queue)
+{
+    queue->streak_ns = loop_now_ns(queue->owner->options.loop);
+    queue->streak = 0;
+}
+
+void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over)
+{
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
+
+    if (queue->line != NULL)
+        queue->line->handed_over_ns = now_ns;
+    wait_queue_yielded(queue, true);
+    if (!by_hand_over)
+        begin_streak(queue);
+    queue->taken_ns = now_ns;
+    queue->taken_until_ns = taken_ms < INT64_MAX / CLOCK_NS_PER_MS / 2
+                                ? now_ns + taken_ms * CLOCK_NS_PER_MS
+                                : INT64_MAX;
+}
+
+void waiters_taken(struct waiters *waiters, const char *name, size_t len, int64_t ttl_ms)
+{
+    struct wait_queue *queue = find_plain(waiters, name, len);
+
+    if (queue != NULL)
+        wait_queue_taken(queue, ttl_ms, false);
+}
+
+int64_t waiters_recently_taken_ms(const struct waiters *waiters, const char *name, size_t len,
+                                  int64_t recent_ns)
+{
+    const struct wait_queue *queue = find_plain(waiters, name, len);
+
+    if (queue == NULL || !subscription_is_live(&queue->subscription))
+        return 0;
+    int64_t now_ns = loop_now_ns(waiters->options.loop);
+    if (wait_queue_yields(queue))
+        return 1;
+    if (now_ns - queue->taken_ns > recent_ns)
+        return 0;
+    if (queue->waiting != NULL)
+        return 1; /* those who wait come first */
+    return now_ns < queue->taken_until_ns ? (queue->taken_until_ns - now_ns) / CLOCK_NS_PER_MS
+                                          : 0;
 }
 
 /* --- the next waiter ---------------------------------------------------------------------- */
@@ -62,6 +196,45 @@ static bool is_everybodys_turn(const struct wait_queue *queue)
 
     return queue->hand_overs >= HAND_OVERS_MAX ||
            (queue->hand_overs > 0 && now_ns - queue->handing_over_ns > HAND_OVERS_NS);
+}
+
+/* Whether this worker has handed a plain lock over for so long that others come first. */
+static bool is_turn_of_others(const struct wait_queue *queue)
+{
+    unsigned most = queue->streak_max > 0 ? queue->streak_max : STREAK_MIN;
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
+
+    return queue->streak >= most || now_ns - queue->streak_ns > HAND_OVERS_NS;
+}
+
+bool wait_queue_yields(const struct wait_queue *queue)
+{
+    return queue->yield_until_ns > loop_now_ns(queue->owner->options.loop);
+}
+
+/* A lock that is not taken by others, who only listen, would lie idle again and again. */
+void wait_queue_yielded(struct wait_queue *queue, bool got_it)
+{
+    if (!queue->has_yielded || wait_queue_yields(queue))
+        return;
+    queue->has_yielded = false;
+    /* One message is that of the release by this worker. */
+    bool is_wanted = !got_it || queue->messages - queue->messages_before > 1;
+    unsigned most = queue->streak_max > 0 ? queue->streak_max : STREAK_MIN;
+    queue->streak_max = is_wanted                   ? STREAK_MIN
+                        : most * 2 < HAND_OVERS_MAX ? most * 2
+                                                    : HAND_OVERS_MAX;
+}
+
+void waiter_yield(struct waiter *waiter)
+{
+    struct wait_queue *queue = waiter->queue;
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop), ns = queue->last_streak_ns;
+
+    queue->yield_until_ns = now_ns + (ns < YIELD_MAX_NS ? ns : YIELD_MAX_NS);
+    queue->has_yielded = true;
+    queue->hand_overs = 0;
+    queue->woken_again = true; /* an attempt follows */
 }
 
 /* Of a plain lock. While the subscription is not there, other clients' messages would not be
@@ -76,21 +249,33 @@ static bool may_hand_over(struct wait_queue *queue)
     return false;
 }
 
-struct waiter *waiters_next(struct waiters *waiters, const char *name, size_t len)
+/* The first waiter, if no attempt is under way. */
+static struct waiter *next_of(const struct wait_queue *queue)
 {
-    struct wait_queue *queue = wait_queue_find(waiters, WAIT_LOCK, "", name, len);
-    struct wait_line *line;
-
-    if (queue == NULL || !may_hand_over(queue)) {
-        line = find_line(waiters, name, len);
-        queue = line != NULL ? line->queues : NULL;
-    }
     if (queue == NULL || queue->baton != NULL || queue->waiting->trying)
         return NULL;
     return queue->waiting;
 }
 
-void waiter_choose(struct waiter *waiter)
+struct waiter *waiters_next(struct waiters *waiters, const char *name, size_t len)
+{
+    struct wait_queue *queue = find_plain(waiters, name, len);
+    struct waiter *next;
+
+    if (queue != NULL && may_hand_over(queue)) {
+        next = next_of(queue);
+    } else {
+        struct wait_line *line = find_line(waiters, name, len);
+        next = next_of(line != NULL ? line->queues : NULL);
+        if (line != NULL && next == NULL)
+            note_release(line);
+    }
+    if (queue != NULL && next == NULL)
+        queue->taken_until_ns = 0;
+    return next;
+}
+
+bool waiter_choose(struct waiter *waiter)
 {
     struct wait_queue *queue = waiter->queue;
     int64_t now_ns = loop_now_ns(queue->owner->options.loop);
@@ -99,9 +284,16 @@ void waiter_choose(struct waiter *waiter)
     queue->baton = waiter;
     queue->wants_below = INT64_MAX;
     queue->woken_ns = now_ns;
-    waiter->trying = true;
+    waiter->trying = waiter->chosen = true;
     if (queue->hand_overs++ == 0)
         queue->handing_over_ns = now_ns;
+    queue->messages_before = queue->messages;
+    bool others_first = is_turn_of_others(queue);
+    queue->last_streak_ns = now_ns - queue->streak_ns;
+    if (others_first)
+        begin_streak(queue);
+    queue->streak++;
+    return others_first;
 }
 
 void waiter_unchosen(struct waiter *waiter)
@@ -110,7 +302,8 @@ void waiter_unchosen(struct waiter *waiter)
     bool retry_wanted = waiter->retry_wanted;
 
     assert(queue->baton == waiter);
-    waiter->trying = false;
+    waiter->trying = waiter->chosen = false;
+    wait_line_called(queue); /* or another one is the head */
     queue->baton = NULL;
     if (queue->woken_again)
         baton_give(queue);

@@ -14,6 +14,10 @@
 
 /* The channel of a lock that is waited for again and again stays subscribed to. */
 #define LINGER_NS (2 * CLOCK_NS_PER_S)
+/* Where a fair lock is handed over again and again, a waiter is mostly granted the lock before
+ * this is over, and never subscribes to its own channel. Should the waiter be called meanwhile,
+ * it notices when it has subscribed. */
+#define SUBSCRIBE_NS (20 * CLOCK_NS_PER_MS)
 
 enum { LEASE_ID_MAX = 40 };
 
@@ -24,7 +28,9 @@ static void forget(struct wait_queue *queue)
     struct waiters *waiters = queue->owner;
 
     timer_cancel(loop_timers(waiters->options.loop), &queue->timer);
-    topology_unsubscribe(waiters->options.topology, &queue->subscription);
+    timer_cancel(loop_timers(waiters->options.loop), &queue->subscribing);
+    if (queue->subscription.channel != NULL)
+        topology_unsubscribe(waiters->options.topology, &queue->subscription);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, -1);
     HASH_DEL(waiters->queues, queue);
     free(queue);
@@ -96,6 +102,8 @@ static void on_message(void *arg, const char *payload, size_t len)
         return;
     metrics_add(queue->owner->options.metrics, METRIC_WAKE_MESSAGES, 1);
     queue->woken_ns = loop_now_ns(queue->owner->options.loop);
+    queue->messages++;
+    wait_line_told(queue);
     /* A latch tells 0 when it is open, 1 when it was set or deleted: then one waiter finds out.
      */
     if (queue->kind == WAIT_LATCH && payload[0] == '0')
@@ -151,11 +159,29 @@ static enum key_kind channel_kind(enum wait_kind kind)
     return CHANNEL_LATCH;
 }
 
+static void subscribe(struct wait_queue *queue, const char *lease_id, const char *name,
+                      size_t len)
+{
+    struct key channel;
+
+    key_make(&channel, channel_kind(queue->kind), name, len, lease_id);
+    topology_subscribe(queue->owner->options.topology, &queue->subscription, channel.text,
+                       channel.len);
+}
+
+static void on_subscribing(void *arg)
+{
+    struct wait_queue *queue = arg;
+    const char *lease_id = queue->waiting->lease_id;
+    size_t before = 1 + strlen(lease_id); /* the name in the key */
+
+    subscribe(queue, lease_id, queue->key + before, queue->len - before);
+}
+
 static struct wait_queue *make_queue(struct waiters *waiters, const struct waiter *waiter,
                                      const char *name, size_t len)
 {
     struct queue_key key;
-    struct key channel;
 
     make_key(&key, waiter->kind, waiter->lease_id, name, len);
     struct wait_queue *queue = calloc(1, sizeof(*queue) + key.len);
@@ -169,11 +195,22 @@ static struct wait_queue *make_queue(struct waiters *waiters, const struct waite
     queue->subscription = (struct subscription){
         .ready = on_ready, .message = on_message, .arg = queue};
     HASH_ADD(hh, waiters->queues, key, queue->len, queue);
+    queue->subscribing = (struct timer){.fire = on_subscribing, .arg = queue};
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, 1);
-    key_make(&channel, channel_kind(waiter->kind), name, len, waiter->lease_id);
-    topology_subscribe(waiters->options.topology, &queue->subscription, channel.text,
-                       channel.len);
     return queue;
+}
+
+static void subscribe_in_time(struct wait_queue *queue, const struct waiter *waiter,
+                              const char *name, size_t len)
+{
+    struct loop *loop = queue->owner->options.loop;
+
+    if (queue->subscription.channel != NULL)
+        return;
+    if (wait_line_hands_over(queue))
+        timer_arm(loop_timers(loop), &queue->subscribing, loop_now_ns(loop) + SUBSCRIBE_NS);
+    else
+        subscribe(queue, waiter->lease_id, name, len);
 }
 
 uint64_t waiters_generation(const struct waiters *waiters)
@@ -195,11 +232,13 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
     waiter->trying = false;
     if (queue->waiting == NULL)
         wait_line_join(queue, name, len);
+    subscribe_in_time(queue, waiter, name, len);
     DL_APPEND(queue->waiting, waiter);
     metrics_add(waiters->options.metrics, METRIC_WAITERS, 1);
     bool live = subscription_is_live(&queue->subscription);
-    if (live && queue->generation > generation)
-        baton_give(queue); /* its attempt began before the subscription or before a message */
+    bool released = queue->line != NULL && queue->line->generation > generation;
+    if (released || (live && queue->generation > generation))
+        baton_give(queue); /* its attempt began before that, or before the subscription */
     else if (queue->baton == NULL && queue->waiting == waiter)
         wait_queue_sleep(queue, remaining_ms); /* until then, or until on_ready() */
 }
@@ -219,6 +258,8 @@ void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaini
 
     (void)waiters;
     waiter->trying = false;
+    waiter->chosen = false;
+    wait_queue_yielded(queue, false);
     if (queue->baton == waiter) {
         queue->baton = NULL;
         smaller = queue->woken_again ? NULL
@@ -243,22 +284,34 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
     waiter_follow_retry(waiter, waiter->retry_wanted);
 }
 
+/* The last waiter has left. */
+static void linger(struct wait_queue *queue)
+{
+    struct loop *loop = queue->owner->options.loop;
+    int64_t ns = queue->subscription.channel != NULL ? LINGER_NS : 0;
+
+    timer_cancel(loop_timers(loop), &queue->subscribing);
+    timer_arm(loop_timers(loop), &queue->timer, loop_now_ns(loop) + ns);
+}
+
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms)
 {
     struct wait_queue *queue = waiter->queue;
     struct waiter *behind = waiter->next;
-    bool had_baton = queue->baton == waiter;
+    bool had_baton = queue->baton == waiter, was_chosen = waiter->chosen;
 
     waiter->queue = NULL;
+    waiter->chosen = false;
     waiter->trying = false;
     DL_DELETE(queue->waiting, waiter);
     metrics_add(waiters->options.metrics, METRIC_WAITERS, -1);
     if (had_baton)
         queue->baton = NULL;
+    if (taken_ms >= 0)
+        wait_queue_taken(queue, taken_ms, was_chosen);
     if (queue->waiting == NULL) {
-        struct loop *loop = waiters->options.loop;
         wait_line_leave(queue);
-        timer_arm(loop_timers(loop), &queue->timer, loop_now_ns(loop) + LINGER_NS);
+        linger(queue);
         return;
     }
     if (queue->baton != NULL)
@@ -269,6 +322,11 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
         baton_pass(queue, behind);
     else if (queue->woken_again)
         baton_give(queue);
+}
+
+void waiter_was_called(struct waiter *waiter)
+{
+    wait_line_called(waiter->queue);
 }
 
 bool waiter_is_waiting(const struct waiter *waiter)
@@ -361,6 +419,7 @@ void waiters_free(struct waiters *waiters)
         assert(queue->waiting == NULL);
         forget(queue);
     }
+    wait_lines_free(waiters);
     topology_unsubscribe(waiters->options.topology, &waiters->leases);
     free(waiters);
 }

@@ -45,6 +45,7 @@ struct waiter {
     enum wait_kind kind;
     int64_t wants; /* permits of a semaphore: waiters that want fewer may get theirs first */
     bool trying;   /* an attempt is under way; the owner sets it for attempts of its own */
+    bool chosen;   /* a release under way may grant */
     bool may_look; /* the wake-up is only that the subscription is there: see acquire.c */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
     struct wait_queue *queue;
@@ -81,16 +82,31 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
 /* Leaves the queue, at any time. `taken_ms`: with the object, for so long; negative: something
  * may be left for other waiters, so the baton, if this waiter has it, is passed on. */
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms);
+/* The waiter, of a fair lock, has found the lock free: a call was missed. */
+void waiter_was_called(struct waiter *waiter);
 bool waiter_is_waiting(const struct waiter *waiter);
 
-/* The waiter that may get this lock, plain or fair, from the one who releases it here: the
- * first, if no attempt is under way, and of a plain lock if it is not everybody's turn to get
- * it. NULL: none. */
+/* Whether anything is waited for on this worker, or was a moment ago. */
+bool waiters_have_queues(const struct waiters *waiters);
+/* A request of this worker has got the plain lock, for `ttl_ms`. */
+void waiters_taken(struct waiters *waiters, const char *name, size_t len, int64_t ttl_ms);
+/* Ms for which an attempt at the plain lock would come to nothing, as far as this worker knows,
+ * where a lease got it here within the last `recent_ns` and its waiters hear of each release.
+ * 0: none is known. */
+int64_t waiters_recently_taken_ms(const struct waiters *waiters, const char *name, size_t len,
+                                  int64_t recent_ns);
+/* A lease of this lock, plain or fair, is about to be released here. Returns the waiter that
+ * may get the lock from it: the first, if no attempt is under way, and of a plain lock if it is
+ * not everybody's turn to get it. NULL: none. */
 struct waiter *waiters_next(struct waiters *waiters, const char *name, size_t len);
 /* An attempt is made for that waiter: it has the baton. Then waiter_busy(), waiter_leave(), or
  * waiter_unchosen(): nothing came of it, and the waiter sleeps on as before, but for wake-ups
- * that came meanwhile. */
-void waiter_choose(struct waiter *waiter);
+ * that came meanwhile. True: the waiter may have a plain lock only where no other server or
+ * client listens, for this worker has handed it over for long enough. */
+bool waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
+/* Others do listen, and were told: the waiters of this worker leave the lock to them for a
+ * while. Before waiter_unchosen(). */
+void waiter_yield(struct waiter *waiter);
 void waiter_unchosen(struct waiter *waiter);
 
 /* Wakes every queue: commands reach Redis again. */

@@ -33,7 +33,7 @@ static redisReply *send(enum script script, const char *const *keys,
 
     redisReply *reply = run(script, keys,
                             ARGS(ask->id, ttl, record_of(ask), keep, "86400000",
-                                 or (ask->wait, "0"), or (ask->mode, "record"),
+                                 or (ask->wait, ""), or (ask->mode, "record"),
                                  or (ask->registered, ""), or (ask->up, "")));
     if (strcmp(reply_text(reply), "[recorded]") != 0)
         return reply;
@@ -81,10 +81,10 @@ redisReply *lock_hand_over(const char *id, const struct ask *next)
 {
     const char *ttl = or (next->ttl, "30000");
 
-    return run(SCRIPT_HAND_OVER,
-               KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
-               ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next),
-                    text("%d", atoi(ttl) + 60000), "86400000"));
+    return run(
+        SCRIPT_HAND_OVER, KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
+        ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next), text("%d", atoi(ttl) + 60000),
+             "86400000", or (next->unseen, ""), or (next->others_first, "")));
 }
 
 redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place)

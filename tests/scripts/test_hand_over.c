@@ -18,9 +18,9 @@ static void line_up(const char *kind)
     expect(ask(.id = C, .kind = kind, .wait = "5000"), "[busy, *]");
 }
 
-static void expect_released_only(const char *kind, redisReply *reply)
+static void expect_released(const char *kind, redisReply *reply, const char *expected)
 {
-    expect(reply, "0");
+    expect(reply, expected);
     expect_command("0", "EXISTS jobs");
     expect_command("1", "GET " RECORD(A));
     expect_command("2", "ZCARD " WAITERS);
@@ -30,6 +30,11 @@ static void expect_released_only(const char *kind, redisReply *reply)
     else
         assert_string_equal(next_message(), CHANNEL " 0");
     assert_null(next_message());
+}
+
+static void expect_released_only(const char *kind, redisReply *reply)
+{
+    expect_released(kind, reply, "0");
 }
 
 static void the_waiter_gets_the_lock(void **state)
@@ -85,17 +90,57 @@ static void only_the_head_gets_a_fair_lock(void **state)
     expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
 }
 
-/* Who listens beside the worker itself has waited, too. */
+/* The request has not asked Redis before: no script but this one is for its wait. */
+static void a_waiter_that_was_never_seen_gets_the_lock(void **state)
+{
+    (void)state;
+    command("FLUSHALL");
+    token_of(ask(.id = A));
+    int64_t token = reply_integer(hand_over(A, .id = B, .ttl = "20000", .unseen = "1"));
+    assert_int_equal(reply_integer(command("GET " COUNTER)), token);
+    expect_command("[" B ":0, 1]", "HGETALL jobs");
+    expect_lasts("jobs", 20000);
+    expect_command("held\n\nw.1\n\n20000\nnote\n*", "GET " RECORD(B));
+    expect_lasts(RECORD(B), 80000);
+    expect(ask(.id = B), text("[granted, %lld, *, 1]", (long long)token));
+    expect(lock_withdraw(B, "w.1", ""), "1");
+    expect_command("0", "EXISTS jobs " RECORD(B));
+}
+
+/* Whatever the lock knows of its token: the next attempt tells. */
+static void a_token_that_was_seen_gets_nothing_unasked(void **state)
+{
+    (void)state;
+    line_up("lock"); /* B waits, perhaps by another request */
+    listen_to(CHANNEL);
+    expect_released_only("lock", hand_over(A, .id = B, .unseen = "1"));
+    line_up("lock");
+    lock_release(B); /* which has spent the token */
+    expect(hand_over(A, .id = B, .unseen = "1"), "0");
+    expect_command("1", "GET " RECORD(B));
+    command("FLUSHALL");
+    token_of(ask(.id = A));
+    lock_release(B); /* before its request came */
+    expect(hand_over(A, .id = B, .unseen = "1"), "0");
+    expect_command("0", "EXISTS jobs");
+}
+
+/* Those that listen beside the worker itself, once it is their turn. */
 static void others_that_listen_are_told(void **state)
 {
     (void)state;
     line_up("lock");
     listen_to(CHANNEL); /* the worker's */
-    reply_integer(hand_over(A, .id = B));
+    reply_integer(hand_over(A, .id = B, .others_first = "1"));
     assert_null(next_message());
     line_up("lock");
     listen_beside(CHANNEL);
-    expect_released_only("lock", hand_over(A, .id = B));
+    reply_integer(hand_over(A, .id = B));
+    assert_null(next_message());
+    line_up("lock");
+    expect_released("lock", hand_over(A, .id = B, .others_first = "1"), "1");
+    line_up("fair"); /* its queue says whose turn it is */
+    reply_integer(hand_over(A, .id = B, .kind = "fair", .others_first = "1"));
 }
 
 /* The waiter hung up, was deleted, or waits by another attempt or by two. */
@@ -234,6 +279,8 @@ int main(void)
         SCRIPT_TEST(the_waiter_gets_the_lock),
         SCRIPT_TEST(the_head_leaves_the_queue),
         SCRIPT_TEST(only_the_head_gets_a_fair_lock),
+        SCRIPT_TEST(a_waiter_that_was_never_seen_gets_the_lock),
+        SCRIPT_TEST(a_token_that_was_seen_gets_nothing_unasked),
         SCRIPT_TEST(others_that_listen_are_told),
         SCRIPT_TEST(a_waiter_that_waits_no_more_gets_nothing),
         SCRIPT_TEST(a_sooner_end_is_told),

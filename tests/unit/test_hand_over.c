@@ -9,88 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/objects/hand_over.h"
-#include "storage/objects/leases.h"
-#include "tests/unit/acquisitions.h"
+#include "tests/unit/hand_overs.h"
 
-enum { HAND_OVERS_MAX = 64, HAND_OVERS_MS = 50 };
-
-/* The hand-over that waits for its answer. */
-static struct {
-    const struct lease *next;
-    struct attempt attempt;
-    hand_over_done *done; /* NULL: there is none */
-    void *arg;
-} sent;
-
-/* Of the lease that is released. */
-static struct {
-    struct lease lease;
-    unsigned asked, done; /* releases as any other; answers */
-    struct lease_result result;
-} holder;
-
-bool hand_over_serves(const struct lease *next)
-{
-    return (next->kind == KIND_LOCK || next->kind == KIND_FAIR) && next->owner[0] == '\0';
-}
-
-void hand_over_send(struct lock_store *asked, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt,
-                    hand_over_done *done, void *arg)
-{
-    (void)asked;
-    assert_null(sent.done);
-    assert_string_equal(lease->id, holder.lease.id);
-    sent.next = next;
-    sent.attempt = *attempt;
-    sent.done = done;
-    sent.arg = arg;
-}
-
-void lease_release(struct lock_store *asked, const struct lease *lease, lease_done *done,
-                   void *arg)
-{
-    (void)asked;
-    (void)done;
-    (void)arg;
-    assert_string_equal(lease->id, holder.lease.id);
-    holder.asked++;
-}
-
-static void on_released(void *arg, const struct lease_result *result)
-{
-    assert_ptr_equal(arg, &holder);
-    holder.done++;
-    holder.result = *result;
-}
-
-static bool release(void)
-{
-    return acquire_hand_over(acquirer, &holder.lease, on_released, &holder);
-}
-
-static void answer_hand_over(const struct lease_result *released,
-                             const struct attempt_result *attempt)
-{
-    const struct hand_over_result result = {.released = released, .attempt = attempt};
-    hand_over_done *done = sent.done;
-
-    assert_non_null(done);
-    sent.done = NULL;
-    done(sent.arg, &result);
-}
-
-static const struct lease_result released = {.outcome = LEASE_RELEASED};
-static const struct attempt_result granted = {.outcome = ATTEMPT_GRANTED,
-                                              .remaining_ms = TTL_MS};
-
-static void expect_sent_to(const struct client *client)
-{
-    assert_non_null(sent.done);
-    assert_ptr_equal(sent.next, &client->lease);
-    assert_true(sent.attempt.registered);
-}
+enum { HAND_OVERS_MAX = 64, HAND_OVERS_MS = 50, STREAK = 8, YIELD_MS = 5 };
 
 /* ---- who is next ---- */
 
@@ -102,6 +23,7 @@ static void first_waiter_is_granted_the_lock(void **state)
     start_waiting(b);
     assert_true(release());
     expect_sent_to(a);
+    assert_true(sent.attempt.registered);
     assert_null(attempt_of(a));
     assert_null(attempt_of(b));
     answer_hand_over(&released, &granted);
@@ -214,6 +136,116 @@ static void turns_are_bounded(void **state)
     pass((HAND_OVERS_MS + 1) * MS);
     assert_false(release());
     assert_true(release());
+    answer_hand_over(NULL, NULL);
+}
+
+/* Others have not had a turn for so many hand-overs, or for so long; now it is theirs. */
+static void expect_others_first(void)
+{
+    assert_true(release());
+    assert_true(sent.others_first);
+}
+
+static void hand_over_often(unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        assert_true(release());
+        assert_false(sent.others_first);
+        answer_hand_over(NULL, NULL);
+    }
+}
+
+/* A whole streak, of which the first hand-over finds that nobody else listens. */
+static void begin_streak(int64_t ms)
+{
+    expect_others_first();
+    answer_hand_over(NULL, NULL);
+    pass(ms * MS);
+    hand_over_often(STREAK - 1);
+}
+
+static void others_come_first_now_and_then(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    begin_streak(0); /* they may have waited while nobody waited here */
+    begin_streak(0);
+    expect_others_first();
+    answer_hand_over(NULL, NULL);
+    hand_over_often(1);
+    pass((HAND_OVERS_MS + 1) * MS);
+    assert_false(release()); /* everybody's turn */
+    expect_others_first();
+    answer_hand_over(NULL, NULL);
+}
+
+/* The worker's waiters leave the lock to others for as long as its hand-overs took. */
+static void others_have_the_lock_to_themselves(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    begin_streak(2);
+    expect_others_first();
+    unlocked(); /* by this release */
+    answer_yield();
+    assert_int_equal(holder.done, 1);
+    assert_null(attempt_of(a));
+    unlocked(); /* by another holder */
+    assert_null(attempt_of(a));
+    start(c, WAIT_MS);
+    assert_null(attempt_of(c));
+    assert_int_equal(next_timer_ns(), 2 * MS);
+    pass(2 * MS - 1);
+    assert_null(attempt_of(a));
+    pass(1);
+    assert_non_null(attempt_of(a));
+    assert_null(attempt_of(b));
+    unlocked();
+    answer(a, ATTEMPT_BUSY); /* and tries again: others' messages count now */
+    answer(a, ATTEMPT_GRANTED);
+    expect_done(a, ACQUIRE_GRANTED);
+    hand_over_often(STREAK);
+    expect_others_first();
+    answer_hand_over(NULL, NULL);
+}
+
+static void yield_is_short(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    begin_streak(40);
+    expect_others_first();
+    answer_yield();
+    assert_int_equal(next_timer_ns(), YIELD_MS * MS);
+    pass(YIELD_MS * MS);
+    assert_non_null(attempt_of(a));
+}
+
+/* Others may listen and want nothing: a front end whose waiters have left. */
+static void what_others_do_not_take_is_offered_less_often(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    begin_streak(1);
+    expect_others_first();
+    unlocked();
+    answer_yield();
+    pass(1 * MS);
+    answer(a, ATTEMPT_GRANTED);
+    hand_over_often(1);
+    pass(2 * MS);
+    hand_over_often(2 * STREAK - 1);
+    expect_others_first();
+    unlocked();
+    answer_yield();
+    unlocked(); /* they take it now */
+    pass(2 * MS);
+    answer(b, ATTEMPT_GRANTED);
+    start(c, WAIT_MS);
+    hand_over_often(STREAK);
+    expect_others_first();
     answer_hand_over(NULL, NULL);
 }
 
@@ -366,22 +398,6 @@ static void draining_ends_the_chosen_one(void **state)
     assert_int_equal(a->done, 1);
 }
 
-static int set_up_holder(void **state)
-{
-    memset(&sent, 0, sizeof(sent));
-    memset(&holder, 0, sizeof(holder));
-    holder.lease.kind = KIND_LOCK;
-    holder.lease.names = lock_names_of_one(LOCK);
-    snprintf(holder.lease.id, sizeof(holder.lease.id), "holder");
-    return set_up(state);
-}
-
-static int tear_down_holder(void **state)
-{
-    lock_names_unref(holder.lease.names);
-    return sent.done != NULL || tear_down(state);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_holder, tear_down_holder)
 
 int main(void)
@@ -394,6 +410,10 @@ int main(void)
         TEST(stale_note_is_not_relied_on),
         TEST(fair_waiters_are_next_in_their_order),
         TEST(turns_are_bounded),
+        TEST(others_come_first_now_and_then),
+        TEST(others_have_the_lock_to_themselves),
+        TEST(yield_is_short),
+        TEST(what_others_do_not_take_is_offered_less_often),
         TEST(client_that_hung_up_is_not_chosen),
         TEST(client_hangs_up_meanwhile),
         TEST(client_hangs_up_where_nothing_was_done),

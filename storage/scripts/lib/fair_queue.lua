@@ -226,7 +226,16 @@ local function leave(lock, lease_id)
   return at == 0
 end
 
+-- The same of the head, in short: of a queue that is sound.
+local function leave_head(lock, lease_id)
+  call('zrem', places_of(lock), lease_id)
+  call('zrem', times_of(lock), lease_id .. ':0')
+  call('lpop', queue_of(lock))
+  if length(lock) > 0 then follow(lock, 0) end
+end
+
 return {
+  leave_head = leave_head,
   PLACE_MS = PLACE_MS, times_of = times_of, places_of = places_of, spare_places = spare_places,
   is_sound = is_sound, head_of = head_of, is_empty = is_empty, place_left = place_left,
   call_waiter = call_waiter, call_head = call_head, tell_end = tell_end, position = position,

@@ -21,8 +21,7 @@ local record, leases, keys = lib.record, lib.lease, lib.keys
 -- What a script looks for in KEYS: of each lock four keys, the last one the record.
 local STRIDE, AT = 4, 4
 
--- So many waiters a lock, at most.
-local WAITERS_MAX = 1000
+local WAITERS_MAX = lib.first.WAITERS_MAX
 
 local function read(lease_id, ttl, text, keep, fencing_ttl, wait, mode, registered)
   local request = record.stand_all(record.parse(text), lease_id, STRIDE, AT)
@@ -154,7 +153,7 @@ local function wait_in_line(request)
 end
 
 return {
-  WAITERS_MAX = WAITERS_MAX, read = read, refuse = refuse, objection = objection,
+  read = read, refuse = refuse, objection = objection,
   answer = answer, attach = attach, granted = granted, reenter = reenter,
   wait_in_line = wait_in_line
 }

@@ -1,0 +1,33 @@
+-- The first attempt of a request whose token is new and that has no owner, where it finds the
+-- lock held: the common case of a wait, in short. lib/request.lua is the long way.
+
+-- So many waiters a lock, at most.
+local WAITERS_MAX = 1000
+
+-- The record of the lease that holds the lock with this holder field, of the kind whose name
+-- ends the records `tail`: their last lines, kind and owner; nil: another holder. `record`: the
+-- key of the request's own.
+local function record_of_holder(field, record, lease_id, tail)
+  local id = string.match(field, '^(%x+%-%x+%-5[^:]*):0$')
+  if not id or id == lease_id then return nil end
+  local text = try('get', string.sub(record, 1, -#lease_id - 1) .. id)
+  local is_held = type(text) == 'string' and string.sub(text, 1, 5) == 'held\n' and
+    string.sub(text, -#tail) == tail
+  return is_held and text or nil
+end
+
+-- Registers the request as a waiter for `wait` ms. `keep`: ms for which its record lasts.
+-- False: its token was seen, or too many wait; nothing was written. Its first write is one that
+-- fails when memory is short.
+local function register(record, text, keep, waiters, lease_id, now, wait, window)
+  if call('zcard', waiters) >= WAITERS_MAX then return false end
+  local attempt, rest = string.match(text, '^held\n\n([^\n]*\n)\n(.*)$')
+  text = 'waiting\n\n' .. attempt .. now .. '\n' .. rest
+  if not call('set', record, text, 'nx', 'px', keep) then return false end
+  call('zremrangebyscore', waiters, '-inf', now)
+  call('zadd', waiters, now + wait, lease_id)
+  if call('pttl', waiters) < wait + window then call('pexpire', waiters, wait + window) end
+  return true
+end
+
+return {WAITERS_MAX = WAITERS_MAX, record_of_holder = record_of_holder, register = register}

@@ -1,0 +1,62 @@
+/* First attempts that are put off, since a release by this worker is likely to grant the lock
+ * before. */
+#include "server/base/clock.h"
+#include "storage/objects/key.h"
+#include "storage/wait/acquire_internal.h"
+
+static size_t key_name(const struct acquisition *acquisition,
+                       char name[static KEY_NAME_MAX + 1])
+{
+    return lock_store_key_name(acquisition->acquirer->options.store,
+                               lease_name(acquisition->lease), name, KEY_NAME_MAX + 1);
+}
+
+/* Whether a release may grant the lock to a lease of this sort without an attempt before. A
+ * token that the server made and that came back needs its record; a lease of a session has to
+ * be noted. */
+static bool may_be_granted_unseen(const struct lease *lease)
+{
+    return lease->kind == KIND_LOCK && lease->owner[0] == '\0' &&
+           lease->token != TOKEN_RETURNED && !lease_needs_preparation(lease);
+}
+
+/* Ms for which an attempt would come to nothing, as far as this worker knows, where a release
+ * is likely to grant the lock to this request without one; 0: the request has to try. */
+static int64_t deferrable_ms(const struct acquisition *acquisition)
+{
+    const struct acquirer *acquirer = acquisition->acquirer;
+    char name[KEY_NAME_MAX + 1];
+
+    if (!waiters_have_queues(acquirer->options.waiters) || acquirer->draining ||
+        !may_be_granted_unseen(acquisition->lease) ||
+        acquisition_left_ms(acquisition) <= DEFERRAL_MS ||
+        lock_store_quarantine_ms(acquirer->options.store, lease_name(acquisition->lease)) > 0)
+        return 0;
+    return waiters_recently_taken_ms(acquirer->options.waiters, name,
+                                     key_name(acquisition, name),
+                                     DEFERRAL_MS * CLOCK_NS_PER_MS);
+}
+
+bool acquisition_defer(struct acquisition *acquisition)
+{
+    struct waiters *waiters = acquisition->acquirer->options.waiters;
+    int64_t taken_ms = deferrable_ms(acquisition);
+
+    if (taken_ms == 0 || !acquisition->may_wait(acquisition->arg))
+        return false;
+    acquisition->deferred = true;
+    acquisition->generation = waiters_generation(waiters);
+    acquisition->lease_generation = waiters_lease_generation(waiters);
+    acquisition_park(acquisition, taken_ms);
+    return true;
+}
+
+void acquisition_note_taken(const struct acquisition *acquisition, int64_t taken_ms)
+{
+    struct waiters *waiters = acquisition->acquirer->options.waiters;
+    char name[KEY_NAME_MAX + 1];
+
+    if (acquisition->lease->kind == KIND_LOCK && !waiter_is_waiting(&acquisition->waiter) &&
+        waiters_have_queues(waiters))
+        waiters_taken(waiters, name, key_name(acquisition, name), taken_ms);
+}

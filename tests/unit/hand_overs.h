@@ -1,0 +1,117 @@
+/* Releases that may grant the lock to an acquisition of tests/unit/acquisitions.h, which stay
+ * under way until the test answers them. For one test program, which is linked without the real
+ * ones. */
+#ifndef RLOCKD_TESTS_UNIT_HAND_OVERS_H
+#define RLOCKD_TESTS_UNIT_HAND_OVERS_H
+
+#include "storage/objects/hand_over.h"
+#include "storage/objects/leases.h"
+#include "tests/unit/acquisitions.h"
+
+/* The hand-over that waits for its answer. */
+static struct {
+    const struct lease *next;
+    struct attempt attempt;
+    bool others_first;
+    hand_over_done *done; /* NULL: there is none */
+    void *arg;
+} sent;
+
+/* Of the lease that is released. */
+static struct {
+    struct lease lease;
+    unsigned asked, done; /* releases as any other; answers */
+    struct lease_result result;
+} holder;
+
+bool hand_over_serves(const struct lease *next)
+{
+    return (next->kind == KIND_LOCK || next->kind == KIND_FAIR) && next->owner[0] == '\0';
+}
+
+void hand_over_send(struct lock_store *asked, const struct lease *lease,
+                    const struct lease *next, const struct attempt *attempt, bool others_first,
+                    hand_over_done *done, void *arg)
+{
+    (void)asked;
+    assert_null(sent.done);
+    assert_string_equal(lease->id, holder.lease.id);
+    sent.next = next;
+    sent.attempt = *attempt;
+    sent.others_first = others_first;
+    sent.done = done;
+    sent.arg = arg;
+}
+
+void lease_release(struct lock_store *asked, const struct lease *lease, lease_done *done,
+                   void *arg)
+{
+    (void)asked;
+    (void)done;
+    (void)arg;
+    assert_string_equal(lease->id, holder.lease.id);
+    holder.asked++;
+}
+
+static inline void on_released(void *arg, const struct lease_result *result)
+{
+    assert_ptr_equal(arg, &holder);
+    holder.done++;
+    holder.result = *result;
+}
+
+static inline bool release(void)
+{
+    return acquire_hand_over(acquirer, &holder.lease, on_released, &holder);
+}
+
+static inline void answer_hand_over(const struct lease_result *released,
+                                    const struct attempt_result *attempt)
+{
+    const struct hand_over_result result = {.released = released, .attempt = attempt};
+    hand_over_done *done = sent.done;
+
+    assert_non_null(done);
+    sent.done = NULL;
+    done(sent.arg, &result);
+}
+
+static const struct lease_result released = {.outcome = LEASE_RELEASED};
+
+/* Released; others listen, and were told. */
+static inline void answer_yield(void)
+{
+    const struct hand_over_result result = {.released = &released, .others_listen = true};
+    hand_over_done *done = sent.done;
+
+    assert_non_null(done);
+    sent.done = NULL;
+    done(sent.arg, &result);
+}
+
+static const struct attempt_result granted = {.outcome = ATTEMPT_GRANTED,
+                                              .remaining_ms = TTL_MS};
+
+static inline void expect_sent_to(const struct client *client)
+{
+    assert_non_null(sent.done);
+    assert_ptr_equal(sent.next, &client->lease);
+}
+
+static inline int set_up_holder(void **state)
+{
+    memset(&sent, 0, sizeof(sent));
+    memset(&holder, 0, sizeof(holder));
+    holder.lease.kind = KIND_LOCK;
+    holder.lease.names = lock_names_of_one(LOCK);
+    snprintf(holder.lease.id, sizeof(holder.lease.id), "holder");
+    return set_up(state);
+}
+
+static inline int tear_down_holder(void **state)
+{
+    lock_names_unref(holder.lease.names);
+    return sent.done != NULL || tear_down(state);
+}
+
+#endif
