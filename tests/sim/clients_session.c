@@ -84,14 +84,16 @@ static void work_in(void *arg)
     }
 }
 
-static void end_session(struct client *client, struct session *session)
+/* Whether it is known to have ended. */
+static bool end_session(struct client *client, struct session *session)
 {
     for (int i = 0; i < TRIES; i++) {
         enum result result = ask_session_end(&client->caller, session);
         if (result == RESULT_OK || result == RESULT_ENDED)
-            return;
+            return true;
         nap(client, 50, 400);
     }
+    return false;
 }
 
 /* A token that an ended session has spent is good in no other session. */
@@ -103,8 +105,9 @@ static void change_session(struct client *client, struct session *session)
 
     make_token(chance_of(client), other.token);
     bool held = get(client, &lease, -1, 1000 * world.pace);
-    end_session(client, session);
-    if (!held || ask_session_open(&client->caller, &other) != RESULT_OK)
+    bool has_ended = end_session(client, session);
+    if (!held || !has_ended || world.has_lost_data ||
+        ask_session_open(&client->caller, &other) != RESULT_OK)
         return;
     lease.session = &other;
     if (ask_acquire(&lease, &again) == RESULT_OK)
