@@ -190,7 +190,7 @@ static void lease_held(struct lease *lease, const struct auth_lease_hold *hold, 
         timer_cancel(&lease->leases->ends, &lease->end);
 }
 
-/* --- what callers do ---------------------------------------------------------------------- */
+/* --- attempts and their leases ------------------------------------------------------------ */
 
 bool auth_leases_attempt(struct auth_leases *leases, int64_t max,
                          const struct auth_lease_key *key,
@@ -237,7 +237,7 @@ void auth_leases_over(struct auth_leases *leases, const struct auth_lease_key *k
     pthread_mutex_unlock(&leases->mutex);
 }
 
-/* --- what sessions do --------------------------------------------------------------------- */
+/* --- sessions and their leases ------------------------------------------------------------ */
 
 static void session_lasts(struct session *session, int64_t end_ns)
 {
