@@ -7,7 +7,7 @@
 
 #include "server/http/problem.h"
 
-/* NULL: nothing is counted. */
+/* The counted leases of the caller; NULL: no lease of this caller is counted. */
 static struct auth_leases *leases_of(const struct http_request *http)
 {
     const struct auth_caller *caller = http_caller(http);
@@ -26,7 +26,8 @@ static struct auth_lease_key key_of(const char *member, const char *name, const 
     return key;
 }
 
-/* The names of a set never change for one token, and a request may not know them. */
+/* Without the names: the names of a set never change for one token, and a request to renew or
+ * release may not have them. */
 static struct auth_lease_key key_of_set(const char *lease_id)
 {
     return key_of(kind_row(KIND_SET_LOCK)->member, "", lease_id);

@@ -124,8 +124,7 @@ void locks_get(struct http_request *http)
     lock_get(request->context->store, lease_name(&request->lease), &query, on_got, request);
 }
 
-/* --- fencing tokens -------------------------------------------------------------------------
- */
+/* --- fencing tokens ----------------------------------------------------------------------- */
 
 struct token_check {
     struct lease_request *request;

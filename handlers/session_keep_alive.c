@@ -60,8 +60,7 @@ static void on_notified(void *arg)
     struct keep_alive *keep_alive = arg;
 
     if (keep_alive->looking)
-        keep_alive->notified =
-            true; /* a loss since the look began may be missing in its result */
+        keep_alive->notified = true; /* the look may have missed the loss */
     else
         look(keep_alive, NULL);
 }

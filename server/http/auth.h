@@ -43,8 +43,9 @@ const char *auth_verb_name(enum route_access verb);
  * auth_end_wait(). */
 bool auth_begin_wait(const struct auth_caller *caller) __attribute__((warn_unused_result));
 void auth_end_wait(const struct auth_caller *caller);
-/* The leases of the caller, which may be auth_max_leases(); NULL: any number of them. */
+/* The counted leases of the caller; NULL: the caller may have any number of leases. */
 struct auth_leases *auth_leases(const struct auth_caller *caller);
+/* How many leases the caller may have, if auth_leases() is not NULL. */
 int64_t auth_max_leases(const struct auth_caller *caller);
 /* False: the caller asks more often than it may. `now_ns` as clock_ns(). */
 bool auth_count_request(const struct auth_caller *caller, int64_t now_ns)

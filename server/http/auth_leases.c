@@ -161,6 +161,13 @@ static struct lease *lease_add(struct auth_leases *leases, const struct auth_lea
     return lease;
 }
 
+/* Whether the end of the lease is a time of clock_ns(): a TTL that an operator has set may be
+ * longer than an int64_t of ns. */
+static bool has_end(const struct auth_lease_hold *hold)
+{
+    return hold->remaining_ms >= 0 && hold->remaining_ms < INT64_MAX / CLOCK_NS_PER_MS / 2;
+}
+
 static int64_t end_ns_of(const struct lease *lease, const struct auth_lease_hold *hold,
                          int64_t now_ns)
 {
@@ -177,13 +184,13 @@ static void lease_held(struct lease *lease, const struct auth_lease_hold *hold, 
     lease->held = true;
     lease->held_ns = now_ns;
     lease->watchdog = hold->watchdog;
-    if (hold->remaining_ms < 0)
-        timer_cancel(&lease->leases->ends, &lease->end);
-    else
+    if (has_end(hold))
         timer_arm(&lease->leases->ends, &lease->end, end_ns_of(lease, hold, now_ns));
+    else
+        timer_cancel(&lease->leases->ends, &lease->end);
 }
 
-/* --- what callers do ---------------------------------------------------------------------- */
+/* --- attempts and their leases ------------------------------------------------------------ */
 
 bool auth_leases_attempt(struct auth_leases *leases, int64_t max,
                          const struct auth_lease_key *key,
@@ -230,7 +237,7 @@ void auth_leases_over(struct auth_leases *leases, const struct auth_lease_key *k
     pthread_mutex_unlock(&leases->mutex);
 }
 
-/* --- what sessions do --------------------------------------------------------------------- */
+/* --- sessions and their leases ------------------------------------------------------------ */
 
 static void session_lasts(struct session *session, int64_t end_ns)
 {

@@ -20,7 +20,7 @@ struct auth_lease_key {
     unsigned char bytes[AUTH_HASH_LEN];
 };
 
-/* What an answer of Redis says about a lease that is held. */
+/* A lease that is held, by a reply of Redis. */
 struct auth_lease_hold {
     struct auth_lease_key key;
     int64_t remaining_ms; /* negative: without end */
@@ -37,7 +37,8 @@ bool auth_leases_attempt(struct auth_leases *leases, int64_t max,
                          const struct auth_lease_key *key,
                          const char session_id[TOKEN_TEXT_SIZE], int64_t now_ns)
     __attribute__((warn_unused_result));
-/* After auth_leases_held() or auth_leases_over(), where the attempt came to that. */
+/* The attempt has ended. To be called after auth_leases_held() or auth_leases_over(), if the
+ * attempt led to one of them. */
 void auth_leases_attempt_ended(struct auth_leases *leases, const struct auth_lease_key *key);
 
 /* The lease was granted, confirmed or renewed. A lease that is not counted stays uncounted. */

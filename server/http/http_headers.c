@@ -222,8 +222,7 @@ static bool refuse_head(struct http_request *request, const struct header_scan *
     return true;
 }
 
-/* --- for the log
- * --------------------------------------------------------------------------- */
+/* --- for the log -------------------------------------------------------------------------- */
 
 /* Never a token of the request: tokens are in no log. */
 static bool is_request_id(const struct http_request *request, const char *id)

@@ -107,8 +107,8 @@ struct http_request {
     char *query;
     char *body;
     size_t body_len, body_size;
-    struct auth_snapshot
-        *auth; /* the set of API tokens that `caller` points into; NULL: no API tokens */
+    /* The set of API tokens that `caller` points into; NULL: no API tokens. */
+    struct auth_snapshot *auth;
     const struct auth_caller *caller;
     struct http_reply reply;
     void (*gone)(void *arg);
@@ -133,8 +133,8 @@ struct http_large {
 struct http_server {
     struct http_options options;
     struct MHD_Daemon *daemon;
-    struct loop_watch
-        epoll; /* libmicrohttpd's own epoll descriptor, nested in that of the loop */
+    /* libmicrohttpd's own epoll descriptor, nested in that of the loop. */
+    struct loop_watch epoll;
     struct loop_hook turn;
     struct timer sweep, tick;
     struct http_conns conns;

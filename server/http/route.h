@@ -28,8 +28,7 @@ struct route {
     const char *method, *path;
     enum route_access access;
     void (*handle)(struct http_request *request);
-    int subject; /* tells a handler of several routes which route was called: see http_subject()
-                  */
+    int subject;     /* the value of http_subject(), for a handler of several routes */
     bool is_listing; /* its answers may be large: only a few are made at a time */
 };
 

@@ -138,8 +138,7 @@ void tls_stop(void)
     gnutls_free(tls.client_authorities.data);
 }
 
-/* --- callbacks of libmicrohttpd and GnuTLS
- * ------------------------------------------------- */
+/* --- callbacks of libmicrohttpd and GnuTLS ------------------------------------------------ */
 
 bool tls_is_on(void)
 {

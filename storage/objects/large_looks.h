@@ -1,5 +1,6 @@
-/* Looks at sessions with many leases: each has megabytes of memory and a thousand scripts or
- * so. A worker has a few of them under way, and the others wait with next to nothing. */
+/* Large looks: looks at sessions with many leases, each of which takes megabytes of memory and
+ * about a thousand scripts. A worker has a few of them under way; the others wait, and take
+ * next to no memory meanwhile. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LARGE_LOOKS_H
 #define RLOCKD_STORAGE_OBJECTS_LARGE_LOOKS_H
 
@@ -8,17 +9,19 @@
 
 struct lock_store;
 
-/* Stays until its begin() was called, and if that was with true, until large_look_end(). */
+/* Owned by the caller. It must live until its begin() was called. */
 struct large_look {
-    /* `may`: false if it has waited too long, or too many have come behind it. */
+    /* `may`: false if the look has waited too long, or too many looks wait behind it. After
+     * true the caller calls large_look_end() once. */
     void (*begin)(void *arg, bool may);
     void *arg;
     int64_t since_ns;
     struct large_look *prev, *next; /* utlist */
 };
 
-/* Calls begin(), now or later. */
+/* Calls the look's begin(), at once or later. */
 void large_look_start(struct lock_store *store, struct large_look *look);
+/* A look has ended: the next ones that wait begin, or are refused. */
 void large_look_end(struct lock_store *store);
 
 #endif

@@ -10,12 +10,13 @@
 #include "server/base/log.h"
 #include "storage/objects/lock_store_internal.h"
 
-/* What Redis loses of the time since the last refresh is not noticed as lost. */
+/* A loss of data from the time since the last refresh is not noticed. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
 /* A process that does not answer for so long is forgotten, and is known again by its marker. */
 #define FORGET_NS (600 * CLOCK_NS_PER_S)
-/* Until the marker was read, a quarantine is as good as begun. */
-enum { UNREAD_MS = 1000, MARK_KEY_SIZE = sizeof(KEY_MARKER) + TOPOLOGY_TAG_SIZE + 4 };
+/* What is left of the quarantine of a process whose marker was not read yet. */
+enum { UNREAD_MS = 1000 };
+enum { MARK_KEY_SIZE = sizeof(KEY_MARKER) + TOPOLOGY_TAG_SIZE + 4 };
 
 /* The marker of the Redis that has this slot. In a cluster each master has its marker in a slot
  * of its own, which goes with its data to another process: after a failover, or when the slot
@@ -25,8 +26,8 @@ struct mark {
     struct marker *marker;
     unsigned slot; /* TOPOLOGY_ALL_SLOTS: there is one Redis */
     bool is_asked;
-    char asked_run_id[REDIS_RUN_ID_SIZE]; /* what the refresh under way says */
-    int64_t seen_ms;                      /* by Redis' clock: its last refresh; 0: none yet */
+    char asked_run_id[REDIS_RUN_ID_SIZE]; /* of the process that the last refresh was for */
+    int64_t seen_ms;                      /* the last refresh, by Redis' clock; 0: none yet */
     char key[MARK_KEY_SIZE];
 };
 
@@ -35,7 +36,7 @@ struct process {
     UT_hash_handle hh;
     char run_id[REDIS_RUN_ID_SIZE];
     unsigned slot;     /* of the marker */
-    int64_t since_ms;  /* as the script says */
+    int64_t since_ms;  /* when it began to serve, by Redis' clock */
     int64_t until_ns;  /* the end of the quarantine */
     int64_t answer_ns; /* when it last answered */
 };
@@ -118,7 +119,7 @@ static void begin_quarantine(struct process *process, int64_t left_ms, int64_t s
               json_pack("{s:s, s:I}", "run_id", process->run_id, "ms", (json_int_t)left_ms));
 }
 
-/* Epoch ms of before the year 2100: ns of it can be reckoned with. */
+/* Whether these are epoch ms before the year 2100, which are no overflow in ns. */
 static bool is_time(int64_t ms)
 {
     return ms >= 0 && ms < INT64_C(4102444800000);

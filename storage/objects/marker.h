@@ -22,7 +22,7 @@ void marker_redis_is_up(struct marker *marker);
 
 /* For how long grants of objects with this tag are still held back, in ms; 0: they are not. */
 int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag);
-/* The same of whatever is held back for longest. */
+/* The same for the objects whose grants are held back for longest. */
 int64_t marker_longest_quarantine_ms(const struct marker *marker);
 
 #endif

@@ -24,7 +24,7 @@ struct list_call {
     size_t limit, scans, under_way;
     size_t partition;
     uint64_t cursor;
-    char after[SESSION_ID_SIZE]; /* empty: none of the reply is dealt with */
+    char after[SESSION_ID_SIZE]; /* empty: no session of the reply is dealt with */
     struct session_list list;
     struct session_list_entry entries[]; /* `limit` of them */
 };
@@ -100,8 +100,8 @@ static int by_text(const void *left, const void *right)
     return strcmp(left, right);
 }
 
-/* Asks for the sessions of one reply of ZSCAN, as many as the page has room for. Whether that
- * was all of them. */
+/* Asks for the sessions of one reply of ZSCAN, as many as the page has room for. False: for
+ * some there was no room. */
 static bool take_found(struct list_call *page, const struct redis_value *found)
 {
     size_t count = value_count(found) / 2, room = page->limit - page->list.count;

@@ -9,7 +9,7 @@
 #include "storage/objects/lock_store_internal.h"
 #include "storage/objects/look_turns.h"
 
-/* Far more than a session's leases fill. */
+/* Far more pages than the leases of a session fill. */
 enum { PAGES_MAX = 200 };
 
 static const char *as_text(const struct redis_value *value)
@@ -137,7 +137,7 @@ void session_notes_read(struct session_reading *reading, const struct redis_valu
                         const struct redis_value *lost)
 {
     if (!is_last(notes) || !is_last(lost)) {
-        /* From the start, so that what waits is small. */
+        /* The first page is read again later, so that a look that waits keeps no reply. */
         reading->turn = (struct large_look){.begin = on_turn, .arg = reading};
         large_look_start(reading->store, &reading->turn);
         return;

@@ -1,4 +1,5 @@
-/* What a session's home has of its leases: the notes, and what was lost and not told of yet. */
+/* Reads the leases of a session from its home: the notes, and the losses that no keep-alive has
+ * told its client of yet. */
 #ifndef RLOCKD_STORAGE_OBJECTS_SESSION_NOTES_H
 #define RLOCKD_STORAGE_OBJECTS_SESSION_NOTES_H
 
@@ -11,17 +12,17 @@ enum { SESSION_NOTE_SIZE = 40, SESSION_CURSOR_SIZE = 24 };
 
 struct session_note {
     struct lease_ref ref;
-    char value[SESSION_NOTE_SIZE]; /* as much of it as there is room for */
+    char value[SESSION_NOTE_SIZE]; /* cut off if it is longer */
 };
 
 struct session_notes {
     size_t count, room;
-    struct session_note *notes; /* none twice */
+    struct session_note *notes; /* each once */
 };
 
 enum session_hash { SESSION_HASH_NOTES, SESSION_HASH_LOST, SESSION_HASHES };
 
-/* `outcome`: CALL_DONE, or why not all of them were read. */
+/* `outcome`: CALL_DONE, or why some notes were not read. */
 typedef void session_notes_done(void *arg, enum call_outcome outcome);
 
 struct session_reading {
@@ -30,19 +31,19 @@ struct session_reading {
     session_notes_done *done;
     void *arg;
     struct session_notes hashes[SESSION_HASHES];
-    enum session_hash hash; /* that is being read, and the cursor of its next page */
-    char cursor[SESSION_CURSOR_SIZE];
+    enum session_hash hash;           /* that is being read */
+    char cursor[SESSION_CURSOR_SIZE]; /* of its next page */
     size_t pages;
     struct large_look turn;
-    bool is_large; /* and has its turn */
+    bool is_large; /* the reading counts as a large look under way */
 };
 
 /* Reads both hashes into `reading`, of which the caller has filled in the first four members,
- * the rest cleared. `notes` and `lost`: the first page of each, with its cursor. What has more
- * pages waits for its turn as a large look. `done` may come at once. */
+ * the rest cleared. `notes` and `lost`: the first page of each, with its cursor. A session with
+ * more pages waits for its turn as a large look. `done` may be called at once. */
 void session_notes_read(struct session_reading *reading, const struct redis_value *notes,
                         const struct redis_value *lost);
-/* Frees what was read, and lets the next large look begin. */
+/* Frees the notes and losses, and ends the large look, if it is one. */
 void session_notes_release(struct session_reading *reading);
 
 #endif

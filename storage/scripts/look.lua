@@ -62,31 +62,49 @@ local function describe(field, count, left)
     left}
 end
 
+local max_named = tonumber(holders_max)
 local kind, holders, holder_count, is_current = '', {}, 0, false
 local function add_holder(field, count, left)
+  holder_count = holder_count + 1
+  if holder_count > max_named then return end
   local values = describe(field, count, left)
-  holder_count, kind = holder_count + 1, mode or values[8]
+  kind = mode or values[8]
   is_current = is_current or (asked_token ~= '' and values[9] == asked_token)
   for _, value in ipairs(values) do holders[#holders + 1] = value end
 end
 
-local keyless = nil -- see drop_if_dead() in lib/readers.lua
-for i = 1, #fields, 2 do
-  local field, count = fields[i], tonumber(fields[i + 1]) or 0
-  if field ~= 'mode' then
-    if not field_of.is_holder(field) then return {'wrong-kind'} end
-    local is_read = mode and not readers.is_writer(field)
-    local left = is_read and readers.reads_left(lock, field, count) or remaining
-    if left ~= 0 then -- a dead reader is there until a request notices
-      add_holder(field, count, left)
-    elseif not field_of.is_ours(field) then
-      keyless = {field, count}
+-- Adds the living holders among these fields. Returns the number of dead readers, which stay in
+-- the hash until a request notices; nil: the hash is no lock.
+local function add_living(drawn)
+  local dead, keyless = 0, nil -- see drop_if_dead() in lib/readers.lua
+  for i = 1, #drawn, 2 do
+    local field, count = drawn[i], tonumber(drawn[i + 1]) or 0
+    if field ~= 'mode' then
+      if not field_of.is_holder(field) then return nil end
+      local is_read = mode and not readers.is_writer(field)
+      local left = is_read and readers.reads_left(lock, field, count) or remaining
+      if left ~= 0 then
+        add_holder(field, count, left)
+      else
+        dead = dead + 1
+        if not field_of.is_ours(field) then keyless = {field, count} end
+      end
     end
   end
+  if keyless and holder_count == 0 then add_holder(keyless[1], keyless[2], remaining) end
+  return dead
 end
-if keyless and holder_count == 0 then add_holder(keyless[1], keyless[2], remaining) end
-if not mode and holder_count > 1 then return {'wrong-kind'} end
-if mode and #fields / 2 > tonumber(holders_max) then holder_count = call('hlen', lock) - 1 end
+
+local dead = add_living(fields)
+if not dead or not mode and holder_count > 1 then return {'wrong-kind'} end
+local is_all = not mode or #fields / 2 <= max_named
+if not is_all and dead > 0 and max_named < readers.READERS_MAX then
+  -- The living may be among the readers that were not drawn.
+  holders, holder_count, is_current = {}, 0, false
+  fields, is_all = readers.fields_of(lock)
+  if not add_living(fields) then return {'wrong-kind'} end
+end
+if not is_all then kind, holder_count = mode, call('hlen', lock) - 1 end
 if holder_count == 0 then
   remaining = -2
   if mode then kind = '' end

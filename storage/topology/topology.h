@@ -24,8 +24,8 @@ struct topology_options {
     struct loop *loop;
     struct metrics *metrics;
     struct redis_sync sync; /* of each connection for commands */
-    const struct redis_probe
-        *probe; /* the keys and channels that each connection for commands is probed with */
+    /* The keys and channels that each connection for commands is probed with. */
+    const struct redis_probe *probe;
     const char *heart_channel; /* of this worker alone */
     /* Commands that were refused or lost may be asked again: some Redis came back, or a part of
      * the keys has moved. */

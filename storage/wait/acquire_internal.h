@@ -12,10 +12,11 @@
 /* A power of two. */
 enum { SESSION_LISTS = 256 };
 
-/* The first attempt of a request that would find the lock busy is put off for so long: a wait
- * of a lock that changes hands again and again, here, is mostly over by then, and has cost no
- * script but the hand-over. Nobody else sees such a request, so this is less than a client
- * would notice. The holder must have got the lock within the same time. */
+/* The first attempt of a request that would find the lock busy is put off for so long. While a
+ * lock changes hands again and again on this worker, most waits are over by then, and have cost
+ * no script besides the hand-over. Redis and other servers do not know of the request
+ * meanwhile, so the time is shorter than a client would notice. Only for a lock that a request
+ * of this worker got within the same time. */
 enum { DEFERRAL_MS = 20 };
 
 struct acquirer {

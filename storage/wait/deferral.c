@@ -1,5 +1,5 @@
-/* First attempts that are put off, since a release by this worker is likely to grant the lock
- * before. */
+/* Deferral: the first attempt of a request is put off where a release by this worker is likely
+ * to grant the lock to the request before. */
 #include "server/base/clock.h"
 #include "storage/objects/key.h"
 #include "storage/wait/acquire_internal.h"
@@ -11,17 +11,16 @@ static size_t key_name(const struct acquisition *acquisition,
                                lease_name(acquisition->lease), name, KEY_NAME_MAX + 1);
 }
 
-/* Whether a release may grant the lock to a lease of this sort without an attempt before. A
- * token that the server made and that came back needs its record; a lease of a session has to
- * be noted. */
+/* Whether a release may grant the lock to this lease without an attempt before. A token that
+ * the server made and that came back needs its record; a lease of a session needs its note. */
 static bool may_be_granted_unseen(const struct lease *lease)
 {
     return lease->kind == KIND_LOCK && lease->owner[0] == '\0' &&
            lease->token != TOKEN_RETURNED && !lease_needs_preparation(lease);
 }
 
-/* Ms for which an attempt would come to nothing, as far as this worker knows, where a release
- * is likely to grant the lock to this request without one; 0: the request has to try. */
+/* Ms for which, as far as this worker knows, an attempt would find the lock busy, if a release
+ * is likely to grant the lock to this request without an attempt; 0: the request has to try. */
 static int64_t deferrable_ms(const struct acquisition *acquisition)
 {
     const struct acquirer *acquirer = acquisition->acquirer;

@@ -1,4 +1,4 @@
-/* The waiter that a release by the worker itself may give the lock to. */
+/* The next waiter: a release by the worker itself may hand the lock over to this waiter. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,22 +7,22 @@
 #include "server/base/clock.h"
 #include "storage/wait/waiters_internal.h"
 
-/* So often, or for so long, a plain lock is handed over from lease to lease of one worker; then
- * a release is everybody's: a client that polls has a chance, too. */
+/* After so many hand-overs of a plain lock by one worker, or after so long, one release is open
+ * to all clients: clients that poll have a chance, too. */
 enum { HAND_OVERS_MAX = 64 };
 #define HAND_OVERS_NS (50 * CLOCK_NS_PER_MS)
-/* Where other servers or Java clients listen, so often; or, if they do not take what is left to
- * them, twice as often each time, up to HAND_OVERS_MAX. Then they have the lock to themselves
- * for as long as the hand-overs took, but no longer than a client would notice if none takes
- * it. */
+/* After so many hand-overs a worker yields, if other servers or Java clients listen to the
+ * lock: they have the lock to themselves for as long as the hand-overs took, but no longer than
+ * a client would notice if none of them takes it. When none did, the number doubles, up to
+ * HAND_OVERS_MAX. */
 enum { STREAK_MIN = 8 };
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
 
 /* --- fair locks --------------------------------------------------------------------------- */
 
-/* How long a line without waiters is remembered, and a call of one of them. */
+/* How long a line without waiters is remembered, and how long a call of a waiter is. */
 #define LINE_LINGER_NS (250 * CLOCK_NS_PER_MS)
-/* What is heard so soon after a release by this worker is taken for its message. */
+/* A message that comes so soon after a release by this worker is taken for that release's. */
 #define OWN_CALL_NS (2 * CLOCK_NS_PER_MS)
 /* A line hands over again and again when it did so within this time. */
 #define LINE_HANDS_OVER_NS (20 * CLOCK_NS_PER_MS)
@@ -109,7 +109,8 @@ void wait_line_told(struct wait_queue *queue)
         wait_line_called(queue);
 }
 
-/* To no waiter: an attempt may be under way that was made before. */
+/* A release by this worker granted the lock to no waiter of the line. An attempt that was sent
+ * before the release may still be under way. */
 static void note_release(struct wait_line *line)
 {
     line->generation = ++line->owner->generation;
@@ -140,7 +141,7 @@ bool waiters_have_queues(const struct waiters *waiters)
     return waiters->queues != NULL;
 }
 
-/* Others have had their turn, or will have it now. */
+/* The other clients have had their turn, or have it now. */
 static void begin_streak(struct wait_queue *queue)
 {
     queue->streak_ns = loop_now_ns(queue->owner->options.loop);
@@ -183,7 +184,7 @@ int64_t waiters_recently_taken_ms(const struct waiters *waiters, const char *nam
     if (now_ns - queue->taken_ns > recent_ns)
         return 0;
     if (queue->waiting != NULL)
-        return 1; /* those who wait come first */
+        return 1; /* the waiters come first */
     return now_ns < queue->taken_until_ns ? (queue->taken_until_ns - now_ns) / CLOCK_NS_PER_MS
                                           : 0;
 }
@@ -198,7 +199,8 @@ static bool is_everybodys_turn(const struct wait_queue *queue)
            (queue->hand_overs > 0 && now_ns - queue->handing_over_ns > HAND_OVERS_NS);
 }
 
-/* Whether this worker has handed a plain lock over for so long that others come first. */
+/* Whether this worker has handed a plain lock over so often, or for so long, that other clients
+ * come first. */
 static bool is_turn_of_others(const struct wait_queue *queue)
 {
     unsigned most = queue->streak_max > 0 ? queue->streak_max : STREAK_MIN;
@@ -212,7 +214,8 @@ bool wait_queue_yields(const struct wait_queue *queue)
     return queue->yield_until_ns > loop_now_ns(queue->owner->options.loop);
 }
 
-/* A lock that is not taken by others, who only listen, would lie idle again and again. */
+/* While other clients listen to a lock and do not want it, the lock lies idle in each yield: so
+ * the yields become rarer. */
 void wait_queue_yielded(struct wait_queue *queue, bool got_it)
 {
     if (!queue->has_yielded || wait_queue_yields(queue))
@@ -237,8 +240,8 @@ void waiter_yield(struct waiter *waiter)
     queue->woken_again = true; /* an attempt follows */
 }
 
-/* Of a plain lock. While the subscription is not there, other clients' messages would not be
- * heard either. */
+/* Whether a plain lock may be handed over to a waiter of the queue. Not without a live
+ * subscription, because the worker would miss the messages of other clients. */
 static bool may_hand_over(struct wait_queue *queue)
 {
     if (queue->waiting == NULL || !subscription_is_live(&queue->subscription))
@@ -249,7 +252,8 @@ static bool may_hand_over(struct wait_queue *queue)
     return false;
 }
 
-/* The first waiter, if no attempt is under way. */
+/* The first waiter of the queue, if neither that waiter nor the baton's has an attempt under
+ * way. */
 static struct waiter *next_of(const struct wait_queue *queue)
 {
     if (queue == NULL || queue->baton != NULL || queue->waiting->trying)
@@ -303,7 +307,7 @@ void waiter_unchosen(struct waiter *waiter)
 
     assert(queue->baton == waiter);
     waiter->trying = waiter->chosen = false;
-    wait_line_called(queue); /* or another one is the head */
+    wait_line_called(queue); /* or another waiter is the head */
     queue->baton = NULL;
     if (queue->woken_again)
         baton_give(queue);

@@ -16,26 +16,26 @@ struct wait_queue {
     /* The baton goes to waiters that want less than this: an attempt that wanted as much was
      * in vain. INT64_MAX: to any. */
     int64_t wants_below;
-    bool woken_again;         /* a wake-up came while the baton was not free */
-    bool was_ready;           /* the subscription has been there */
-    uint64_t generation;      /* that of all queues, at the last wake-up */
-    int64_t woken_ns;         /* when the last message came that wakes */
-    int64_t held_until_ns;    /* as a message told, for whoever holds then; 0: none did */
-    struct timer timer;       /* the next poll; without waiters the end of the queue */
-    struct timer subscribing; /* of a fair lock's waiter that is not subscribed yet */
-    int64_t taken_ns;         /* when a request of this worker last got a plain lock */
-    int64_t taken_until_ns;   /* how long it lasts; past: it was released since, perhaps */
-    unsigned hand_overs;      /* without a release that everybody was told of */
-    int64_t handing_over_ns;  /* since when */
-    unsigned streak;          /* hand-overs since others had their turn, or were not there */
-    unsigned streak_max;      /* 0: as usual */
-    int64_t streak_ns;        /* since when */
-    int64_t last_streak_ns;   /* how long the one before took */
-    int64_t yield_until_ns;   /* until then others have the lock to themselves */
-    bool has_yielded;         /* no attempt has followed yet */
-    uint64_t messages;        /* that wake */
-    uint64_t messages_before; /* the release after which this worker has yielded */
-    struct wait_line *line;   /* of a fair lock, while there are waiters; else NULL */
+    bool woken_again;               /* a wake-up came while the baton was not free */
+    bool was_ready;                 /* the subscription has been there */
+    uint64_t generation;            /* that of all queues, at the last wake-up */
+    int64_t woken_ns;               /* when the last message came that wakes */
+    int64_t held_until_ns;          /* the end of the hold, as a message told; 0: none did */
+    struct timer timer;             /* the next poll; without waiters the end of the queue */
+    struct timer subscribing;       /* of a fair lock's waiter that is not subscribed yet */
+    int64_t taken_ns;               /* when a request of this worker last got a plain lock */
+    int64_t taken_until_ns;         /* the end of that lease; past: perhaps it was released */
+    unsigned hand_overs;            /* since the last release that was open to all clients */
+    int64_t handing_over_ns;        /* when the first of these began */
+    unsigned streak;                /* hand-overs since other clients had their turn */
+    unsigned streak_max;            /* hand-overs before their next turn; 0: STREAK_MIN */
+    int64_t streak_ns;              /* when the streak began */
+    int64_t last_streak_ns;         /* how long the streak before took */
+    int64_t yield_until_ns;         /* the end of the yield to other clients */
+    bool has_yielded;               /* no attempt has followed the yield yet */
+    uint64_t messages;              /* the number of messages that woke the queue */
+    uint64_t messages_before;       /* that number before the last hand-over */
+    struct wait_line *line;         /* of a fair lock, while there are waiters; else NULL */
     struct wait_queue *prev, *next; /* in the line */
     enum wait_kind kind;
     size_t len;
@@ -50,10 +50,10 @@ struct wait_line {
     struct waiters *owner;
     struct wait_queue *queues;
     struct timer end;
-    int64_t handed_over_ns; /* when a release of this worker last granted the lock to one */
+    int64_t handed_over_ns; /* the last release by this worker to a waiter of the line */
     uint64_t generation;    /* as of queues, at the last release by this worker to no waiter */
-    int64_t released_ns;    /* when that was */
-    int64_t called_ns;      /* when one was last called, or might have been */
+    int64_t released_ns;    /* the time of that release */
+    int64_t called_ns;      /* when a waiter was last called, or may have been */
     size_t len;
     char name[];
 };
@@ -105,7 +105,8 @@ void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
 
 /* A request of this worker got the object for `taken_ms`. */
 void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over);
-/* The first attempt after a yield has been made: whether others wanted the lock. */
+/* The first attempt after a yield has been made: finds out whether other clients wanted the
+ * lock. `got_it`: the attempt got the lock. */
 void wait_queue_yielded(struct wait_queue *queue, bool got_it);
 bool wait_queue_yields(const struct wait_queue *queue);
 

@@ -225,6 +225,40 @@ static void test_oversized_bodies(struct world *w)
     expect_int(r, "ttl_ms", 5000);
 }
 
+/* curl, Go and Java ask before they send a body. */
+static void test_expect_continue(struct world *w)
+{
+    static const struct {
+        const char *length, *body;
+    } sent[] = {
+        {"Content-Length: 15", "{\"ttl_ms\":9000}"},
+        {"Transfer-Encoding: chunked", "f\r\n{\"ttl_ms\":9000}\r\n0\r\n\r\n"},
+    };
+    struct raw *raw;
+
+    for (size_t i = 0; i < COUNT_OF(sent); i++) {
+        raw = raw_open(w->a);
+        raw_text(raw,
+                 "PUT /v1/locks/expect-%zu HTTP/1.1\r\nHost: x\r\nLease-Token: %s\r\n"
+                 "Content-Type: application/json\r\n%s\r\nExpect: 100-continue\r\n\r\n",
+                 i, token_new(w), sent[i].length);
+        expect_status(raw_reply(raw, ANSWER_MS), 100);
+        raw_text(raw, "%s", sent[i].body);
+        struct reply *r = raw_reply(raw, ANSWER_MS);
+        expect_status(r, 201);
+        expect_int(r, "ttl_ms", 9000);
+    }
+    /* Refused before the body: nobody is asked to send it. */
+    raw = raw_open(w->a);
+    raw_text(raw,
+             "PUT /v1/locks/expect HTTP/1.1\r\nHost: x\r\nLease-Token: %s\r\n"
+             "Content-Length: %d\r\nExpect: 100-continue\r\n\r\n",
+             token_new(w), BODY_MAX + 1);
+    expect_problem(raw_reply(raw, ANSWER_MS), 413, "too-large");
+    assert_true(raw_closed(raw, ANSWER_MS));
+    assert_false(redis_has(w->redis, "expect"));
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -236,6 +270,7 @@ int main(void)
         E2E_TEST(test_chunks_in_http_1_0),
         E2E_TEST(test_doubled_content_length),
         E2E_TEST(test_oversized_bodies),
+        E2E_TEST(test_expect_continue),
     };
     struct e2e_plan plan = {.name = "http-bodies", E2E_TESTS(tests), .front_ends = 1};
 

@@ -310,6 +310,24 @@ static void test_listing(struct world *w)
     }
 }
 
+/* A listing names a few readers of each lock: those that live, however many have died. */
+static void test_the_dead_are_not_listed(struct world *w)
+{
+    enum { DEAD = 30 };
+    const char *dead = NULL, *lock = "rw-dead/list";
+
+    rw_hold(w->a, lock, "read&ttl_ms=600000");
+    for (int i = 0; i < DEAD; i++)
+        dead = rw_hold(w->b, lock, "read&ttl_ms=1000");
+    const char *field = rw_field(w->a, lock, dead);
+    wait_until(rw_read_left(w->redis, lock, field, 1) == -2, SOON_MS);
+    struct reply *r = http(w->a, "GET", "/v1/locks?prefix=rw-dead/", NULL);
+    expect_status(r, 200);
+    expect_str(r, "locks.0.kind", "read");
+    expect_true(r, json_array_size(reply_get(r, "locks.0.holders")) == 1);
+    expect_absent(r, "locks.0.holder_count");
+}
+
 /* Every reader is current, however many there are, and a 423 names one in full. */
 static void test_a_crowd_of_readers(struct world *w)
 {
@@ -355,6 +373,7 @@ int main(void)
         E2E_TEST(test_a_token_names_one_kind),
         E2E_TEST(test_the_server_makes_the_token),
         E2E_TEST(test_listing),
+        E2E_TEST(test_the_dead_are_not_listed),
         E2E_TEST(test_a_crowd_of_readers),
     };
     struct e2e_plan plan = {.name = "read-write", E2E_TESTS(tests), .front_ends = 2};

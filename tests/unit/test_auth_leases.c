@@ -142,6 +142,16 @@ static void a_lease_counts_until_its_end(void **state)
     expect_room(1);
 }
 
+/* Times that only an operator can have set. */
+static void a_time_of_centuries_ends_nothing(void **state)
+{
+    (void)state;
+    grant('a', "", INT64_MAX / CLOCK_NS_PER_MS);
+    grant('b', SESSION, INT64_MAX);
+    pass_ms(100000);
+    expect_room(0);
+}
+
 static void an_end_that_came_before_a_grant_is_none(void **state)
 {
     (void)state;
@@ -243,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(attempts_and_leases_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lease_counts_until_its_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_time_of_centuries_ends_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_end_that_came_before_a_grant_is_none, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_session_keeps_its_leases, set_up, tear_down),

@@ -177,8 +177,8 @@ local function settle(lock, message, own)
 end
 
 return {
-  key_of = key_of, is_writer = is_writer, is_mode = is_mode, publish = publish, wake = wake,
-  reads_left = reads_left, get_many = get_many, drop_ended = drop_ended, token_of = token_of,
-  drop_if_dead = drop_if_dead, fields_of = fields_of, longest = longest,
-  some_holders = some_holders, settle = settle
+  READERS_MAX = READERS_MAX, key_of = key_of, is_writer = is_writer, is_mode = is_mode,
+  publish = publish, wake = wake, reads_left = reads_left, get_many = get_many,
+  drop_ended = drop_ended, token_of = token_of, drop_if_dead = drop_if_dead,
+  fields_of = fields_of, longest = longest, some_holders = some_holders, settle = settle
 }
