@@ -68,10 +68,12 @@ static bool resend_as_eval(struct redis_call *call, const char *error)
         return false;
     DL_APPEND(call->link->calls, call);
     call->link->wait_wanted |= call->is_sync;
-    if (send_script_as(call, "EVAL", row->text, row->len) == 0)
-        return true;
-    DL_DELETE(call->link->calls, call);
-    return false;
+    if (send_script_as(call, "EVAL", row->text, row->len) != 0) {
+        DL_DELETE(call->link->calls, call);
+        return false;
+    }
+    redis_link_watch_deadline(call->link);
+    return true;
 }
 
 /* Whether the error says that this server cannot serve rlockd any more: it has become a

@@ -84,6 +84,26 @@ static void test_blackhole(struct world *w)
     stays_true(!redis_has(w->redis, "hole-other"), 500);
 }
 
+/* Redis says that it has forgotten the script, and nothing more. */
+static void test_silence_behind_a_forgotten_script(struct world *w)
+{
+    struct far far = far_start(w);
+    struct call *call;
+    size_t sent;
+
+    proxy_settle(far.proxy);
+    proxy_set(far.proxy, PROXY_DELAY);
+    redis_ok(w->redis, "SCRIPT FLUSH");
+    sent = proxy_commands_len(far.proxy);
+    call = call_put(far.fe, "forgotten", token_new(w), "ttl_ms=600000");
+    /* EVALSHA is short; EVAL has the text of the script. */
+    wait_until(proxy_commands_len(far.proxy) > sent + 3000, 5000);
+    proxy_set(far.proxy, PROXY_BLACKHOLE);
+    expect_problem(call_await(call, DEADLINE_MS), 503, "redis-unavailable");
+    proxy_set(far.proxy, PROXY_PASS);
+    wait_until(front_ready(far.fe), RECOVER_MS);
+}
+
 static void test_wait_ends_in_a_blackhole(struct world *w)
 {
     struct far far = far_start(w);
@@ -230,6 +250,7 @@ int main(void)
         E2E_TEST(test_subscription_is_cut),
         E2E_TEST(test_all_connections_are_cut),
         E2E_TEST(test_blackhole),
+        E2E_TEST(test_silence_behind_a_forgotten_script),
         E2E_TEST(test_wait_ends_in_a_blackhole),
         E2E_TEST(test_lost_answer_of_an_acquire),
         E2E_TEST(test_lost_answer_of_a_release),
