@@ -410,11 +410,36 @@ static redisReply *ask_all(struct cluster *cluster, const char *command, int len
 }
 
 /* NULL: the reply says nothing of another node. */
-static struct redis *node_of_move(struct cluster *cluster, const redisReply *reply)
+/* The node to ask next; NULL: the reply is an answer, or an error that is not about the slot.
+ */
+static struct redis *node_to_ask(struct cluster *cluster, const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "MOVED ", 6) != 0)
+    static const char *const later[] = {"ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING"};
+
+    if (reply->type != REDIS_REPLY_ERROR)
         return NULL;
-    return cluster_owner(cluster, atoi(reply->str + 6));
+    if (strncmp(reply->str, "MOVED ", 6) == 0)
+        return cluster_owner(cluster, atoi(reply->str + 6));
+    for (size_t i = 0; i < COUNT_OF(later); i++)
+        if (strncmp(reply->str, later[i], strlen(later[i])) == 0)
+            return living_node(cluster);
+    return NULL;
+}
+
+/* Follows the slot of the command's key, also through a failover. */
+static redisReply *ask_owner(struct cluster *cluster, const char *command, int len)
+{
+    redisReply *reply = send_formatted(living_node(cluster), command, len);
+    int64_t give_up_ms = now_ms() + patience_ms(5000);
+    struct redis *node;
+
+    while ((node = node_to_ask(cluster, reply)) != NULL && now_ms() < give_up_ms) {
+        if (strncmp(reply->str, "MOVED ", 6) != 0)
+            nap_ms(50);
+        freeReplyObject(reply);
+        reply = send_formatted(node, command, len);
+    }
+    return reply;
 }
 
 redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list args)
@@ -425,16 +450,8 @@ redisReply *cluster_ask(struct cluster *cluster, const char *format, va_list arg
 
     if (len < 0)
         FAIL("not a command: %s", format);
-    if (has_no_key(format)) {
-        reply = ask_all(cluster, command, len);
-    } else {
-        reply = send_formatted(living_node(cluster), command, len);
-        struct redis *node = node_of_move(cluster, reply);
-        if (node != NULL) {
-            freeReplyObject(reply);
-            reply = send_formatted(node, command, len);
-        }
-    }
+    reply = has_no_key(format) ? ask_all(cluster, command, len)
+                               : ask_owner(cluster, command, len);
     redisFreeCommand(command);
     return reply;
 }

@@ -138,7 +138,7 @@ static void test_waiters_count(struct world *w)
 static void test_kinds_of_leases(struct world *w)
 {
     struct front *fe = guarded(w);
-    const char *set = hold(fe, "/v1/multi-locks?locks=m1&locks=m2&ttl_ms=60000");
+    const char *set = hold(fe, "/v1/multi-locks?locks={m}1&locks={m}2&ttl_ms=60000");
     const char *permit;
 
     expect_room(fe, 1);
