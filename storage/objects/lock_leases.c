@@ -12,9 +12,6 @@ _Static_assert(IS_LIKE_ACQUIRE(FAIR_ACQUIRE) && IS_LIKE_ACQUIRE(RW_ACQUIRE) &&
                    IS_LIKE_ACQUIRE(SET_ACQUIRE),
                "scripts that acquire take the same KEYS and ARGV");
 
-/* For so long after its Redis came back no place in a fair lock's queue is over. */
-enum { PLACE_MS = 15000 };
-
 static bool is_set(const struct lease *lease)
 {
     return kind_row(lease->kind)->family == FAMILY_SET;
@@ -68,12 +65,12 @@ static void fill_acquire_keys(struct store_call *call, const struct lease *lease
     }
 }
 
-static void fill_up_ms(struct store_call *call, size_t at, const struct lease *lease)
+static void fill_lost_ms(struct store_call *call, size_t at, const struct lease *lease)
 {
-    int64_t up_ms = call_up_ms(call, call_object(call, lease_name(lease)));
+    int64_t lost_ms = call_lost_ms(call, call_object(call, lease_name(lease)));
 
-    if (up_ms < PLACE_MS)
-        call_number(call, at, up_ms);
+    if (lost_ms >= 0)
+        call_number(call, at, lost_ms);
 }
 
 void lock_try(struct lock_store *store, const struct lease *lease,
@@ -86,7 +83,7 @@ void lock_try(struct lock_store *store, const struct lease *lease,
     fill_acquire_keys(call, lease);
     fill_request(call, store, lease, &record, attempt);
     if (lease->kind == KIND_FAIR)
-        fill_up_ms(call, FAIR_ACQUIRE_ARG_UP_MS, lease);
+        fill_lost_ms(call, FAIR_ACQUIRE_ARG_LOST_MS, lease);
     if (is_set(lease) && attempt->blocking_index > 0)
         call_number(call, SET_ACQUIRE_ARG_BLOCKING, (int64_t)attempt->blocking_index);
     lease_attempt_send(store, call, lease, attempt, done, arg);

@@ -142,8 +142,7 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
     else if (strcmp(word, "waiting") == 0)
         session_verdict_later(&call->verdicts[i],
                               watchdog_period_ms(call->store->options.config));
-    else if (strcmp(word, "lost") == 0 ||
-             (strcmp(word, "ended") == 0 && session_reason_is_loss(reason)))
+    else if (strcmp(word, "lost") == 0 || session_reason_is_loss(reason)) /* of "ended" */
         note_loss(call, i, reply);
 }
 

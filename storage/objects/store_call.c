@@ -123,16 +123,20 @@ const struct script_args *call_close(struct store_call *call, struct lock_store 
     return &call->args;
 }
 
-int64_t call_up_ms(const struct store_call *call, struct key_base of)
+int64_t call_lost_ms(const struct store_call *call, struct key_base of)
 {
     const struct lock_store *store = call->store;
     const struct redis_tag tag = redis_tag_of(of.text, of.len);
     const struct topology_node *node = topology_node_of(store->options.topology, &tag);
 
-    if (node == NULL)
-        return 0;
-    return (loop_now_ns(store->options.loop) - topology_node_server(node)->up_since_ns) /
-           CLOCK_NS_PER_MS;
+    int64_t now_ns = loop_now_ns(store->options.loop);
+
+    if (node == NULL) /* no server is known yet */
+        return REDIS_BACK_MS;
+    const struct redis_server *server = topology_node_server(node);
+    if (now_ns - server->up_since_ns >= REDIS_BACK_MS * CLOCK_NS_PER_MS)
+        return -1;
+    return (now_ns - server->lost_ns) / CLOCK_NS_PER_MS;
 }
 
 /* --- names and replies -------------------------------------------------------------------- */

@@ -47,8 +47,9 @@ void call_send(struct store_call *call, redis_done *done, void *arg);
 const struct script_args *call_close(struct store_call *call, struct lock_store **store,
                                      enum script *script);
 
-/* Ms for which the Redis that keeps this object has been usable for this worker. */
-int64_t call_up_ms(const struct store_call *call, struct key_base of);
+/* Ms since this worker lost the Redis that keeps this object; -1: it is back, for REDIS_BACK_MS
+ * or longer. */
+int64_t call_lost_ms(const struct store_call *call, struct key_base of);
 
 /* What a lock store needs to fill calls in. */
 struct store_call *store_call_new(struct lock_store *store);

@@ -6,13 +6,18 @@
 
 #include "storage/redis/reply.h"
 
-enum { REDIS_RUN_ID_SIZE = 48 };
+enum {
+    REDIS_RUN_ID_SIZE = 48,
+    /* A connection that was usable for less has not brought Redis back. */
+    REDIS_BACK_MS = 15000
+};
 
 /* The Redis process at the other end of a connection. */
 struct redis_server {
     char run_id[REDIS_RUN_ID_SIZE]; /* id of the Redis process; another id: data may be lost.
                                        Empty: never connected */
     int64_t up_since_ns;            /* when the connection became usable last */
+    int64_t lost_ns;                /* since when, before that, commands may have been lost */
     bool is_cluster; /* a cluster, or a node of one: all keys of a script share a slot */
     bool has_shard_channels; /* knows SSUBSCRIBE: Redis 7 */
 };

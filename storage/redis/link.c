@@ -101,6 +101,7 @@ void redis_link_became_up(struct redis_link *link)
     link->client_id = link->new_client_id;
     memcpy(link->server.run_id, link->new_run_id, sizeof(link->server.run_id));
     link->server.up_since_ns = loop_now_ns(link->options.loop);
+    link->was_up = true;
     redis_link_watch_deadline(link);
     metrics_add(link->options.metrics, METRIC_REDIS_CONNECTS,
                 link->options.is_sentinel ? 0 : 1);
@@ -120,8 +121,19 @@ void redis_link_watch_events(struct redis_link *link, uint32_t epoll_events)
         link->watched_events = epoll_events;
 }
 
+/* The command that met the deadline may have been the first that was lost. */
+static void note_loss(struct redis_link *link)
+{
+    int64_t now_ns = loop_now_ns(link->options.loop);
+
+    if (link->was_up && now_ns - link->server.up_since_ns >= REDIS_BACK_MS * CLOCK_NS_PER_MS)
+        link->server.lost_ns = now_ns - REDIS_DEADLINE_MS * CLOCK_NS_PER_MS;
+    link->was_up = false;
+}
+
 void redis_link_went_down(struct redis_link *link)
 {
+    note_loss(link);
     bool goes_on = redis_link_has_more_addresses(link);
 
     redis_link_lose_held(link);
@@ -237,6 +249,9 @@ struct redis_link *redis_link_new(const struct redis_link_options *options)
     if (link == NULL)
         return NULL;
     link->options = *options;
+    /* Before, another process or connection may have lost it. */
+    link->server.lost_ns = loop_now_ns(options->loop) -
+                           (int64_t)REDIS_BACK_MS * CLOCK_NS_PER_MS;
     link->backoff_ms = BACKOFF_FIRST_MS;
     link->retry = (struct timer){.fire = on_retry, .arg = link};
     link->deadline = (struct timer){.fire = on_deadline, .arg = link};

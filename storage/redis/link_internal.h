@@ -80,6 +80,7 @@ struct redis_link {
      * connection's id there (0: none yet). The new ones become these when the connection is up.
      */
     struct redis_server server;
+    bool was_up; /* since redis_link_went_down() */
     char new_run_id[REDIS_RUN_ID_SIZE];
     size_t probed; /* slots of the probe that were asked for */
     int64_t client_id, new_client_id;

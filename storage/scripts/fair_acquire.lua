@@ -3,14 +3,14 @@
 -- request.
 --
 -- KEYS lock counter queue record
--- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [up_ms]
+-- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [lost_ms]
 -- sync yes
 --
 --   KEYS, ARGV, replies  those of acquire.lua; queue: see lib/fair_queue.lua. Busy is also a
 --                        lock that is free and whose turn is another waiter's: its place is
 --                        the holder field, with 0 holds
---   up_ms                ms since the front end can use Redis again, if that is less than
---                        15000: no place is over yet
+--   lost_ms              ms since the front end lost Redis, if it can use Redis again for less
+--                        than 15000: a place that was good then is not over yet
 -- modules fair
 -- The common case: a free lock without a queue, and no owner. The record ends in its kind;
 -- before it are the line of the token and that of the watchdog.
@@ -31,7 +31,7 @@ local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_tt
   mode, registered)
 local place, old = lease_id .. ':0', request.old
 local now
-queues.spare_places(up_ms)
+queues.spare_places(lost_ms)
 
 -- `is_head`: the lease has a place, also where nothing else is left of its requests.
 local function grant(is_head)

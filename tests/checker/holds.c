@@ -150,19 +150,22 @@ static void cut_by_force(const struct history *history, struct lease *lease)
 }
 
 /* How long the place of a fair waiter stays when nobody asks for it any more. Where Redis was
- * away while the place was in the queue, no place is over until its time has passed once more;
- * and a place that is over stays in the queue while others hold the lock. */
+ * away before the place was over, the place is not over until its time has passed once more. A
+ * front end notices at most two seconds late that Redis is away; and one that starts anew knows
+ * nothing of the time before, in which others may have held the lock, so that a place that is
+ * over has stayed in the queue. */
 static int64_t place_of(const struct history *history, const struct op *op)
 {
     int64_t place = history->place_ms * NS_PER_MS, until = op->t_ret + place;
-    int64_t behind = history->max_ttl_ms * NS_PER_MS;
     bool is_later = true;
 
     while (is_later) {
         is_later = false;
         for (size_t i = 0; i < history->faults.count; i++) {
             const struct fault *fault = history->faults.at[i];
-            int64_t spared = fault->t_end + place;
+            int64_t spared = fault->t_end + place, behind = 2 * SECOND_NS;
+            if (!fault->scope || strcmp(fault->scope, "redis") != 0)
+                behind = history->max_ttl_ms * NS_PER_MS;
             if (fault->t_end > op->t_inv && fault->t_begin < until + behind && spared > until) {
                 until = spared;
                 is_later = true;

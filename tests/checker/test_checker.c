@@ -99,6 +99,11 @@ static const struct {
          "acquire", "a", 0, 5, "not-done",
          ",\"kind\":\"fair\",\"status\":423,\"ttl_ms\":1000,\"wait_ms\":5")
          FAULT("F6", 2000, 4000, 1, ",\"scope\":\"redis\"") WAIT("fair", "b", 900, 4990, 3)},
+    {"a place was over before Redis was away", "L2",
+     "{\"type\":\"run\",\"place_ms\":1000,\"max_ttl_ms\":3000}\n" OP(
+         "acquire", "a", 0, 5, "not-done",
+         ",\"kind\":\"fair\",\"status\":423,\"ttl_ms\":1000,\"wait_ms\":5")
+         FAULT("F6", 3500, 3600, 1, ",\"scope\":\"redis\"") WAIT("fair", "b", 3300, 9000, 3)},
     {"a writer waits for readers", NULL, READ("a", 0, 5, 1) WAIT("write", "b", 10, 1010, 2)},
     {"a failover undoes a release, and the lease ends by itself", NULL,
      LOCK("a", 0, 5, 1) FAULT("F5", 95, 120, 1, UNDOES(110)) RELEASE("a", 100, 105)

@@ -1,5 +1,6 @@
 /* Fair locks when something fails: sessions that end, a Redis without memory, without its data
  * or away, servers that stop, and names that are something else. */
+#include "counters.h"
 #include "fair.h"
 
 #include <signal.h>
@@ -208,7 +209,7 @@ static void test_redis_comes_back(struct world *w)
 
 /* Redis was away for longer than a place lasts without a request, which was nobody's fault: the
  * first front end to come back leaves the others theirs. Here it is away for less, and the
- * places are made to be overdue. */
+ * places are made to be over when it is back. */
 static void test_no_place_ends_for_want_of_redis(struct world *w)
 {
     enum { WAITERS = 3 };
@@ -225,11 +226,13 @@ static void test_no_place_ends_for_want_of_redis(struct world *w)
         places[i] = fair_place(p.fe, "away", token);
     }
     child_signal(p.fe->child, SIGSTOP);
+    int64_t lost_ms = redis_epoch_ms(p.redis);
     redis_kill(p.redis);
     redis_return(p.redis);
     wait_until(front_ready(first_back), RECOVER_MS);
     for (int i = 0; i < WAITERS; i++)
-        redis_ok(p.redis, "ZADD rlockd:places:{away} XX 1 %s", text(w, "%.36s", places[i]));
+        redis_ok(p.redis, "ZADD rlockd:places:{away} XX %lld %s", (long long)lost_ms,
+                 text(w, "%.36s", places[i]));
     expect_problem(fair_put(first_back, "away", token_new(w), NULL), 423, "locked");
     expect_queue(p.redis, "away", places[0], places[1], places[2]);
     child_signal(p.fe->child, SIGCONT);

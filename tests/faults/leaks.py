@@ -6,8 +6,11 @@ from calls import Lease
 from clients import LOCKS, PERMITS, Client, Session, SessionClient
 from history import now
 
-# What has no TTL: fencing counters, and the counters of semaphores.
-KEPT = re.compile(rb"redisson_lock_token:.*")
+# What stays: fencing counters, and the marker, which every front end refreshes.
+KEPT = re.compile(rb"redisson_lock_token:.*|rlockd:marker")
+
+# Descriptors of a front end for what asks it whether it lives.
+WATCHED = 1
 
 # Rounds until a front end has all the memory that such a round needs, and what it may grow by
 # afterwards.
@@ -77,16 +80,19 @@ def note(world, subject, left):
 
 
 async def check_fronts(world):
-    for front in world.fronts:
-        async def descriptors(front=front):
-            return max(0, front.descriptors() - front.base_descriptors - 2)
-        await until(descriptors, 5)
-        world.history.write("leak", subject=f"descriptors of front end {front.number}",
-                            base=front.base_descriptors, now=front.descriptors(), allowed=2)
-        for name in ("waiters", "waited_locks", "pending_withdrawals"):
-            world.history.write("leak", subject=f"{name} of front end {front.number}", base=0,
-                                now=await until(lambda f=front, n=name: metric(f, n), 5),
-                                allowed=0)
+    await asyncio.gather(*(check_front(world, front) for front in world.fronts))
+
+
+async def check_front(world, front):
+    async def descriptors():
+        return max(0, front.descriptors() - front.base_descriptors - WATCHED)
+    await until(descriptors, 5)
+    world.history.write("leak", subject=f"descriptors of front end {front.number}",
+                        base=front.base_descriptors, now=front.descriptors(), allowed=2)
+    for name in ("waiters", "waited_locks", "pending_withdrawals"):
+        left = await until(lambda: metric(front, name), 5)
+        world.history.write("leak", subject=f"{name} of front end {front.number}", base=0,
+                            now=left, allowed=0)
 
 
 async def cycles(world, redis, count):
@@ -98,7 +104,8 @@ async def cycles(world, redis, count):
                              *(queue_up(world, lock) for kind, lock in LOCKS
                                if kind == "fair"),
                              *(live_and_die(world, f"session-{i}") for i in range(20)))
-        seen = {front: await used_by(front) for front in world.fronts}
+        used = await asyncio.gather(*(used_by(front) for front in world.fronts))
+        seen = dict(zip(world.fronts, used))
         seen[redis] = {"sessions in the index": await count_sessions(redis)}
         if number == WARM_UP:
             base = seen
@@ -113,9 +120,9 @@ async def cycles(world, redis, count):
 async def used_by(front):
     """What a front end has once its clients are gone."""
     async def above():
-        return max(0, front.descriptors() - front.base_descriptors)
+        return max(0, front.descriptors() - front.base_descriptors - WATCHED)
     await until(above, 3)
-    return {"KiB": front.resident_kib(), "descriptors": await above(),
+    return {"KiB": front.resident_kib(), "descriptors": front.descriptors(),
             "waiters": await until(lambda: metric(front, "waiters"), 3),
             "waited locks": await until(lambda: metric(front, "waited_locks"), 6)}
 

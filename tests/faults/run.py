@@ -7,10 +7,8 @@ import asyncio
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import clients
@@ -18,12 +16,18 @@ import leaks
 import nemesis
 from calls import World
 from history import History, now, watch_lag
+from phases import Phases
 from processes import TOPOLOGIES, Front, RedisError
 from proxy import Proxy
 from web import Agent
 
 RETRY_WINDOW_MS, WATCHDOG_MS, MAX_WAIT_MS, PLACE_MS = 12000, 3000, 40000, 15000
 SESSION_TTL_MAX_MS, LEASE_TTL_MAX_MS = 3000, 4000
+# The longest after which a lock is free, and all of a lease or a session is forgotten. A place
+# in a fair queue lasts twice its time where Redis was away meanwhile.
+SWEEP_S = min(2 * PLACE_MS + 7000, MAX_WAIT_MS) / 1000
+KEPT_S = (MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS) / 1000 + 5
+ROUNDS = 10
 FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAIT_MS),
          "--retry-window-ms", str(RETRY_WINDOW_MS), "--log-level", "warn"]
 
@@ -49,17 +53,15 @@ def arguments():
     return parser.parse_args()
 
 
-async def start_fronts(options, folder, redis):
-    fronts = []
+async def start_fronts(options, folder, redis, fronts):
     for number in range(options.fronts):
         workers = ["--workers", "2"] if number == 0 else []
         front = Front(number, f"{options.build}/rlockd", folder, FLAGS + workers)
         await redis.give_way_to(front)
         front.proxy = Proxy(front.port)
         await front.proxy.start()
-        await nemesis.start_first(front)
         fronts.append(front)
-    return fronts
+        await nemesis.start_first(front)
 
 
 async def watch_rate(world, redis):
@@ -112,16 +114,6 @@ async def keep_permits(world, redis):
         await asyncio.sleep(0.5)
 
 
-async def drain(world, redis):
-    # A place in a fair queue lasts twice its time where Redis was away meanwhile.
-    longest = max(LEASE_TTL_MAX_MS, SESSION_TTL_MAX_MS + WATCHDOG_MS, 2 * PLACE_MS) / 1000 + 2
-    await leaks.sweep(world, min(longest + 5, MAX_WAIT_MS / 1000))
-    await leaks.cycles(world, redis, 10)
-    await leaks.check_fronts(world)
-    await leaks.check_redis(world, redis,
-                            (MAX_WAIT_MS + RETRY_WINDOW_MS + PLACE_MS) / 1000 + 5)
-
-
 async def end_all(tasks):
     """Python's wait_for() may swallow a cancellation that comes as it ends."""
     while tasks:
@@ -130,8 +122,8 @@ async def end_all(tasks):
         _, tasks = await asyncio.wait(tasks, timeout=1)
 
 
-async def load(options, world, redis):
-    """Clients and faults for as long as wanted."""
+async def load(options, world, redis, watches):
+    """Clients and faults for as long as wanted. A client or watch that broke ends the run."""
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
              for kind, count in MIX for i in range(count)]
     faults = [name for name in nemesis.faults_of(options.topology)
@@ -139,39 +131,63 @@ async def load(options, world, redis):
     if not options.calm:
         tasks.append(asyncio.ensure_future(
             nemesis.Nemesis(world, redis, options.seed, faults).run()))
-    watches = [asyncio.ensure_future(task) for task in
-               [watch_lag(world.history), watch_rate(world, redis), keep_permits(world, redis),
-                *(watch_life(world, front) for front in world.fronts)]]
-    deadline = time.monotonic() + options.minutes * 60
-    while time.monotonic() < deadline:
+    deadline = now() + int(options.minutes * 60 * 10**9)
+    while now() < deadline:
         await asyncio.sleep(0.2)
         for task in tasks + watches:
             if task.done():
-                task.result()  # a client that broke breaks the run
+                task.result()
     world.stop.set()
-    await asyncio.wait_for(asyncio.gather(*tasks), 60)
+    await asyncio.gather(*tasks)
+
+
+async def start(options, folder, redis, history, fronts):
+    """The world, with Redis and the front ends, which are added to `fronts` one by one."""
+    await redis.start()
+    await start_fronts(options, folder, redis, fronts)
+    world = World(history, fronts, options.seed)
+    await make_permits(world)
+    return world
+
+
+async def drain(phases, world, redis):
+    """All is free again, and nothing stays behind."""
+    await phases.take("sweep", leaks.sweep(world, SWEEP_S))
+    await phases.take("rounds", leaks.cycles(world, redis, ROUNDS))
+    await phases.take("leaks of the front ends", leaks.check_fronts(world))
+    await phases.take("leaks in Redis", leaks.check_redis(world, redis, KEPT_S))
+
+
+def phases_of(options):
+    """Bounds: of requests that are answered late rather than never, on a busy machine."""
+    patience = int(os.environ.get("E2E_PATIENCE", "1"))
+    bounds_s = {"start": 20 * patience, "load": options.minutes * 60 + 30 + 10 * patience}
     if not options.no_drain:
-        await drain(world, redis)
-    await end_all(watches)
+        bounds_s.update({"sweep": SWEEP_S + 10 * patience, "rounds": 6 * ROUNDS * patience,
+                         "leaks of the front ends": 20 * patience,
+                         "leaks in Redis": KEPT_S + 10 * patience})
+    return Phases({**bounds_s, "checker": 20 * patience + 10 * options.minutes})
 
 
-async def run(options, folder):
+async def run(options, folder, phases):
     history = History(folder / "history.jsonl")
     history.write("run", seed=options.seed, retry_window_ms=RETRY_WINDOW_MS,
                   watchdog_ms=WATCHDOG_MS, max_ttl_ms=LEASE_TTL_MAX_MS + WATCHDOG_MS,
                   place_ms=PLACE_MS, permits=clients.PERMITS)
-    redis = TOPOLOGIES[options.topology](folder)
-    fronts = []
+    redis, fronts = TOPOLOGIES[options.topology](folder), []
     try:
-        await redis.start()
-        fronts = await start_fronts(options, folder, redis)
-        world = World(history, fronts, options.seed)
-        await make_permits(world)
-        await load(options, world, redis)
+        world = await phases.take("start", start(options, folder, redis, history, fronts))
+        watches = [asyncio.ensure_future(task) for task in
+                   [watch_lag(history), watch_rate(world, redis), keep_permits(world, redis),
+                    *(watch_life(world, front) for front in fronts)]]
+        await phases.take("load", load(options, world, redis, watches))
+        if not options.no_drain:
+            await drain(phases, world, redis)
     finally:
-        for front in fronts:
-            front.kill()
-        redis.kill()
+        for process in [*fronts, redis]:
+            if process.process:
+                process.kill()
+        await end_all(asyncio.all_tasks() - {asyncio.current_task()})
         history.close()
 
 
@@ -193,15 +209,17 @@ def main():
     # In memory where there is such a place: a disk that others keep busy stops Redis for long.
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="rlockd-faults-", dir=memory))
+    phases = phases_of(options)
     print(f"faults: seed {options.seed}, {options.minutes:g} minutes", flush=True)
+    phases.announce()
     try:
-        asyncio.run(run(options, folder))
+        asyncio.run(run(options, folder, phases))
     except Exception as error:  # whatever it was, the history is kept
         print(f"faults: the run broke off: {error!r}; history in {folder}")
         raise
     checker = [f"{options.build}/tests/checker/checker", str(folder / "history.jsonl"),
                *bounds(options)]
-    status = subprocess.run(checker, check=False).returncode
+    status = phases.run("checker", checker)
     if status or options.keep:
         print(f"faults: seed {options.seed}: history and logs in {folder}; again: "
               + " ".join(checker))

@@ -34,7 +34,7 @@ static redisReply *send(enum script script, const char *const *keys,
     redisReply *reply = run(script, keys,
                             ARGS(ask->id, ttl, record_of(ask), keep, "86400000",
                                  or (ask->wait, ""), or (ask->mode, "record"),
-                                 or (ask->registered, ""), or (ask->up, "")));
+                                 or (ask->registered, ""), or (ask->lost, "")));
     if (strcmp(reply_text(reply), "[recorded]") != 0)
         return reply;
     return run(SCRIPT_LEASE_CONFIRM, confirm_keys,

@@ -26,7 +26,7 @@
 /* A request for a lease; what is left out: of kind lock, 30 s, neither session nor owner, no
  * wait, with a token of the client's that comes for the first time. */
 struct ask {
-    const char *id, *kind, *session, *owner, *attempt, *ttl, *wait, *mode, *registered, *up;
+    const char *id, *kind, *session, *owner, *attempt, *ttl, *wait, *mode, *registered, *lost;
     const char *unseen, *others_first; /* of a hand-over */
 };
 

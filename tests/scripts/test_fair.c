@@ -89,8 +89,21 @@ static void a_place_is_over_without_requests(void **state)
     command("ZADD " PLACES " %s " B, from_now(-10));
     lock_release(A);
     expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
-    expect(fair(.id = C, .registered = "1", .up = "3000"), "[busy, *, " B ":0, 0, ]");
     token_of(fair(.id = C, .registered = "1"));
+    expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
+}
+
+/* No request could ask for the place, unless the place was over before Redis was lost. */
+static void a_place_is_spared_that_was_good_when_redis_was_lost(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    fair(.id = C, .wait = "5000");
+    command("ZADD " PLACES " %s " B, from_now(-10000));
+    lock_release(A);
+    expect(fair(.id = C, .registered = "1", .lost = "60000"), "[busy, *, " B ":0, 0, ]");
+    token_of(fair(.id = C, .registered = "1", .lost = "5000"));
     expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
 }
 
@@ -241,6 +254,7 @@ int main(void)
         SCRIPT_TEST(a_long_dead_queue_goes),
         SCRIPT_TEST(a_place_outlasts_its_request),
         SCRIPT_TEST(a_place_is_over_without_requests),
+        SCRIPT_TEST(a_place_is_spared_that_was_good_when_redis_was_lost),
         SCRIPT_TEST(a_waiter_gives_up),
         SCRIPT_TEST(a_dead_java_head_has_no_more_than_its_time),
         SCRIPT_TEST(few_waiters_behind_are_touched),

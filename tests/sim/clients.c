@@ -292,6 +292,7 @@ static const struct client_kind kinds[] = {
     {"Crowd", 1, pick_any, run_crowd},
     {"OddClient", 2, pick_any, run_odd},
     {"Meddler", 1, pick_any, run_meddler},
+    {"Visited", 1, pick_any, run_visited},
 };
 
 static void run_client(void *arg)

@@ -58,5 +58,9 @@ void run_overtaker(struct client *client);
 void run_crowd(struct client *client);
 void run_odd(struct client *client);
 void run_meddler(struct client *client);
+/* Past all front ends. The words are counted off by a NULL. */
+void tell_redis(const char *const *words);
+/* clients_visit.c */
+void run_visited(struct client *client);
 
 #endif

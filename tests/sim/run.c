@@ -7,6 +7,7 @@
 #include "server/base/log.h"
 #include "storage/redis/script.h"
 #include "tests/checker/check.h"
+#include "tests/sim/clients_visit.h"
 #include "tests/sim/http.h"
 #include "tests/sim/nemesis.h"
 #include "tests/sim/sockets.h"
@@ -87,21 +88,33 @@ static const char *script_name(struct bytes sha)
     return "EVAL";
 }
 
-static void show_request(const struct call *call, const char *reply, size_t len)
+/* `script`: NULL, of another command than a script. */
+static void show_request(const struct call *call, const char *script, const char *reply,
+                         size_t len)
 {
-    bool is_script = bytes_is_word(call->argv[0], "evalsha") ||
-                     bytes_is_word(call->argv[0], "eval");
     struct buffer line = {0};
 
-    for (size_t i = is_script ? 3 : 0; i < call->argc; i++) {
+    for (size_t i = script != NULL ? 3 : 0; i < call->argc; i++) {
         add_printable(&line, " ", 1);
         add_printable(&line, call->argv[i].text, call->argv[i].len);
     }
     add_printable(&line, "  ->  ", 6);
     add_printable(&line, reply, len);
-    trace("redis %lld %s%.*s", (long long)call->client->id,
-          is_script ? script_name(call->argv[1]) : "", (int)line.len, line.text);
+    trace("redis %lld %s%.*s", (long long)call->client->id, script != NULL ? script : "",
+          (int)line.len, line.text);
     buffer_release(&line);
+}
+
+static void see_request(const struct call *call, const char *reply, size_t len)
+{
+    const char *script = NULL;
+
+    if (bytes_is_word(call->argv[0], "evalsha") || bytes_is_word(call->argv[0], "eval"))
+        script = script_name(call->argv[1]);
+    if (world.prints)
+        show_request(call, script, reply, len);
+    if (script != NULL && call->argc > 3)
+        visits_see(script, call->argv[3]);
 }
 
 static void load_config(struct config *config)
@@ -137,7 +150,7 @@ static void make_world(void)
     json_object_seed(1);
     load_config(&config);
     redis_init(&world.redis, chance_make(world.seed, "redis"), redis_clock_us, NULL);
-    world.redis.observer = world.prints ? show_request : NULL;
+    world.redis.observer = see_request;
     sockets_init(&world.redis, world.seed);
     http_init(world.seed);
     for (int i = 0; i < FRONTS; i++) {

@@ -22,8 +22,9 @@ local DEAD_MAX, BEHIND_MAX, FOLLOW_MAX = 100, 10, 100
 -- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
 local POLL_MS = 6000
 
--- Ms since this front end can use Redis again, where that is not long ago; nil: long.
-local up_ms = nil
+-- Ms since this front end lost Redis, where it has not been able to use Redis for long again;
+-- nil: it has.
+local lost_ms = nil
 
 local queue_of = keys.queue_of
 
@@ -31,8 +32,9 @@ local function times_of(lock) return keys.companion('redisson_lock_timeout', loc
 
 local function places_of(lock) return keys.sibling(lock, 'places') end
 
--- No request could ask for its place: no place is over yet. `ms`: as up_ms, or nil.
-local function spare_places(ms) up_ms = ms ~= '' and ms or nil end
+-- No request could ask for its place: a place that was good when Redis was lost is not over
+-- yet. `ms`: as lost_ms, or empty.
+local function spare_places(ms) lost_ms = tonumber(ms) end
 
 -- False: the list or the zset is another type of key, so that no client can queue.
 local function is_sound(lock)
@@ -84,7 +86,7 @@ local function head_of(lock, now, is_free, keeps_places)
     local kept = kept_until(lock, head)
     local is_over = time and tonumber(time) <= now
     local is_dead = is_over
-    if kept then is_dead = kept <= now and not up_ms and not keeps_places end
+    if kept then is_dead = kept <= now - (lost_ms or 0) and not keeps_places end
     if not is_dead or dead == DEAD_MAX then
       local is_long = is_free and time and tonumber(time) > now + FAIR_WAIT_MS
       if not is_dead and (is_over or not time or is_long) then
