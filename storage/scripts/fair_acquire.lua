@@ -12,11 +12,14 @@
 --   lost_ms              ms since the front end lost Redis, if it can use Redis again for less
 --                        than 15000: a place that was good then is not over yet
 -- modules fair
+local times = lib.keys.companion('redisson_lock_timeout', lock)
+
 -- The common case: a free lock without a queue, and no owner. The record ends in its kind;
 -- before it are the line of the token and that of the watchdog.
 local head, tail = string.match(record_text, '^(.*\n)(\n1?\nfair\n)$')
-if head and registered ~= '1' and mode ~= 'made' and
-  call('exists', lock, queue, lib.keys.companion('redisson_lock_timeout', lock)) == 0 then
+local is_usual = head and registered ~= '1' and mode ~= 'made'
+local keys_there = is_usual and call('exists', lock, queue, times)
+if keys_there == 0 then
   local token, err = lib.token.make(counter, fencing_ttl_ms)
   if not token then return err end
   if call('set', record, head .. token .. tail, 'nx', 'px', keep_ms) then
@@ -25,6 +28,31 @@ if head and registered ~= '1' and mode ~= 'made' and
     return token
   end
 end
+
+-- The next common case: another lease of this sort holds the lock, and this one waits. A lock
+-- that is free has no holder.
+local function wait_behind()
+  local fields = try('hrandfield', lock, 2, 'withvalues')
+  local first, fair_place = lib.first, lib.fair_place
+  local wait, window = tonumber(wait_ms), keep_ms - ttl_ms
+  local text = #fields == 2 and first.record_of_holder(fields[1], record, lease_id, '\nfair\n')
+  if not text then return nil end
+  local now, left, length = lib.number.epoch_ms(), call('pttl', lock), 0
+  if keys_there > 1 then
+    lib.fair_queue.spare_places(up_ms)
+    length = lib.fair_queue.length_behind(lock, lease_id, now, left)
+    if not length then return nil end
+  end
+  if not first.register(record, record_text, wait + fair_place.PLACE_MS + window,
+    lib.keys.sibling(lock, 'waiters'), lease_id, now, wait, window) then
+    return nil
+  end
+  fair_place.take(lock, lease_id, now, left, length, keys_there == 1)
+  return {'busy', left, fields[1], tonumber(fields[2]), text}
+end
+
+local reply = is_usual and (tonumber(wait_ms) or 0) > 0 and wait_behind()
+if reply then return reply end
 
 local requests, queues = lib.request, lib.fair_queue
 local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
@@ -43,16 +71,13 @@ local function grant(is_head)
   call('pexpire', lock, ttl_ms)
   lib.owner.mark(request, lock, ttl_ms)
   local reply = requests.granted(request, 1)
-  if now then queues.tell_end(lock, now, tonumber(ttl_ms)) end -- else there was no queue
+  if now then queues.tell_end(lock, tonumber(ttl_ms)) end -- else there was no queue
   return reply
 end
 
--- The request ends, and its place stays for the next request with the token.
-local function leave_place(remaining)
-  if request.is_registered then
-    lib.waiting.withdraw(old, request.attempt, request.window)
-  end
-  local keep = math.max(queues.PLACE_MS + request.window, call('pttl', record))
+-- The place stays for the next request with the token.
+local function keep_place(remaining)
+  local keep = math.max(lib.fair_place.PLACE_MS + request.window, call('pttl', record))
   call('pexpire', record, lib.number.integer(keep))
   queues.join(lock, lease_id, now, remaining)
 end
@@ -67,16 +92,16 @@ local function stay(remaining)
   end
   -- A lease keeps its place also when memory is short: the first write is one that is allowed.
   if old then call('hdel', lock, '') end
-  if not is_waiting then return leave_place(remaining) end
+  if not is_waiting then return keep_place(remaining) end
   local reply = requests.wait_in_line(request)
   if not reply then queues.join(lock, lease_id, now, remaining) end
   return reply
 end
 
-local reply = requests.answer(request) or requests.objection(request)
+reply = requests.answer(request) or requests.objection(request)
 if reply then return reply end
 
-if not old and call('exists', lock, queue, queues.times_of(lock)) == 0 then
+if not old and call('exists', lock, queue, times) == 0 then
   return grant(false)
 end
 if not queues.is_sound(lock) then return requests.refuse(request, {'wrong-kind'}) end
@@ -102,6 +127,5 @@ if field == lib.record.holder_of(request) then
   if old or request.is_registered then queues.leave(lock, lease_id) end
   return requests.reenter(request, lock, counter, remaining)
 end
-local _, is_new = queues.head_of(lock, now)
-if is_new then queues.tell_end(lock, now, remaining) end
+queues.tidy(lock, now, remaining)
 return stay(remaining) or lib.holder.busy(remaining, field, holds, text)

@@ -36,8 +36,11 @@ end
 -- A waiter that hung up, was withdrawn, or whose session has ended is none by now; a token that
 -- was seen, and two requests with one token, get the lock by an attempt. Of a fair lock the
 -- waiter has to be the head.
+local head, tail -- of the waiter's record, before and behind its token
 local function is_next()
-  local start, next_kind = string.match(record_text, '^held(\n\n[^\n]*\n).*\n(%l+)\n$')
+  local start, next_kind
+  head, start, tail, next_kind =
+    string.match(record_text, '^(held(\n\n[^\n]*\n).*\n)(\n1?\n(%l+)\n)$')
   if next_kind ~= kind then return false end
   if unseen == '1' then
     if call('exists', next_record) == 1 then return false end
@@ -48,9 +51,7 @@ local function is_next()
       return false
     end
   end
-  if kind == 'fair' then
-    return lib.fair_queue.is_sound(lock) and call('lindex', queue, 0) == next_id .. ':0'
-  end
+  if kind == 'fair' then return try('lindex', queue, 0) == next_id .. ':0' end
   return call('exists', queue) == 0 -- else Java clients ask for a fair lock
 end
 
@@ -59,27 +60,28 @@ local function others_listen()
   return listeners.err or listeners[2] > 1
 end
 
-local nothing, token = 0, nil
+local nothing, token, waiters_left = 0, nil, nil
 if others_first == '1' and kind == 'lock' and others_listen() then
   nothing = 1
 elseif is_next() then
   token = lib.token.make(counter, fencing_ttl_ms)
+  if token and kind == 'fair' then
+    waiters_left = lib.fair_place.give_up_head(lock, next_id)
+    token = waiters_left and token
+  end
 end
 -- Whoever listens where this server cannot know sleeps until the old end.
 local is_sooner = token and kind == 'lock' and call('pttl', lock) > tonumber(ttl_ms)
 call('hdel', lock, lease_id .. ':0')
 call('set', record, '1', 'px', window_ms) -- released: see lib/record.lua
 if token then
-  if kind == 'fair' then
-    lib.fair_queue.leave_head(lock, next_id)
-    record_text = string.gsub(record_text, '\n(\n1?\nfair\n)$', '\n' .. token .. '%1')
-  end
+  if kind == 'fair' then record_text = head .. token .. tail end
   call('set', next_record, record_text, 'px', keep_ms)
   call('hset', lock, next_id .. ':0', '1')
   call('pexpire', lock, ttl_ms)
   if unseen ~= '1' then call('zrem', waiters, next_id) end
-  if kind == 'fair' then
-    lib.fair_queue.tell_end(lock, lib.number.epoch_ms(), tonumber(ttl_ms))
+  if waiters_left and waiters_left > 0 then
+    lib.fair_queue.tell_end(lock, tonumber(ttl_ms))
   end
 elseif kind == 'fair' then
   lib.fair.wake(lock)

@@ -101,11 +101,9 @@ static bool may_ask_again(const struct acquisition *acquisition, enum acquire_ou
 static void withdraw_attempts(struct acquisition *acquisition, enum acquire_outcome outcome)
 {
     bool keeps_place = may_ask_again(acquisition, outcome);
-    /* The script of an attempt that was known to be the last has left the waiters itself. */
-    bool has_left = keeps_place && outcome == ACQUIRE_BUSY && acquisition->attempt.wait_ms == 0;
 
     acquisition->place = keeps_place ? KEEP_PLACE : WITHDRAW_PLACE;
-    if ((acquisition->attempt.registered && !has_left) || acquisition->uncertain)
+    if (acquisition->attempt.registered || acquisition->uncertain)
         lease_withdraw(acquisition->acquirer->options.store, acquisition->lease,
                        acquisition->place);
     else if (acquisition->prepared)

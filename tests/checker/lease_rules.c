@@ -212,7 +212,8 @@ static void check_session(struct report *report, const struct lease *lease)
                       " ended at %lld ms",
                       lease->id, op->line, session->id, MS(session->ended_at));
         else if (is_granted(op) && session->maybe_to &&
-                 op->t_inv > session->maybe_to + SECOND_NS)
+                 op->t_inv > session->maybe_to + SECOND_NS &&
+                 !history_lost_data(report->history, session->maybe_to, op->t_inv))
             violation(report, "S4",
                       "%s: granted or renewed (line %zu) for session %s, which was"
                       " over at %lld ms",

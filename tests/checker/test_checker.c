@@ -163,6 +163,9 @@ static const struct {
                 "\"session\":\"S\",\"token\":2,\"hold_count\":1")},
     {"a grant for a session that is over", "S4",
      SESSION("session-open", 0, 1, "ok") MINE("a", 6500, 6505, 1)},
+    {"a grant for a session that is over but for a clock that went back", NULL,
+     SESSION("session-open", 0, 1, "ok") FAULT("F11", 3000, 6600, 1, ",\"loses_data\":true")
+         MINE("a", 6500, 6505, 1)},
     /* ---- S5 */
     {"a renewal of what another one holds", "S5",
      LOCK("a", 0, 5, 1) LOCK("b", 1010, 1015, 2) RENEW("a", 1004, 1030)},

@@ -1,5 +1,7 @@
 /* acquire.lua, renew.lua, release.lua and withdraw.lua: a plain lock. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock_home.h"
 
@@ -318,6 +320,72 @@ static void an_owner_lets_go_without_memory(void **state)
     memory_is_back();
 }
 
+/* What a lock keeps of its second waiter, B, but the time when it began to wait. */
+static char *traces_of_waiter(const char *kind, const char *registered)
+{
+    static const char *const looks[] = {"ZRANGE " WAITERS " 0 -1", "LRANGE " QUEUE " 0 -1",
+                                        "ZRANGE " TIMES " 0 -1", "ZRANGE " PLACES " 0 -1"};
+    static const char *const lasting[] = {RECORD(B), WAITERS, QUEUE, TIMES, PLACES};
+    char *all = strdup(""), *longer;
+
+    command("FLUSHALL");
+    ask(.id = A, .kind = kind);
+    ask(.id = C, .kind = kind, .wait = "4000");
+    expect(ask(.id = B, .kind = kind, .wait = "5000", .registered = registered),
+           text("[busy, *, " A ":0, 1, held\n*\n%s\n]", kind));
+    expect_command("waiting\n\nw.1\n1*\n30000\nnote\n*", "GET " RECORD(B));
+    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+        assert_true(asprintf(&longer, "%s%s\n", all, reply_text(command("%s", looks[i]))) > 0);
+        free(all);
+        all = longer;
+    }
+    for (size_t i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++) {
+        int64_t left = reply_integer(command("PTTL %s", lasting[i]));
+        assert_true(asprintf(&longer, "%s%lld\n", all, (long long)(left + 9000) / 10000) > 0);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* A first attempt registers in short; one that is registered already goes the long way. */
+static void the_short_way_leaves_what_the_long_way_does(void **state)
+{
+    static const char *const kinds[] = {"lock", "fair"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char *by_short = traces_of_waiter(kinds[i], NULL);
+        char *by_long = traces_of_waiter(kinds[i], "1");
+
+        assert_string_equal(by_short, by_long);
+        free(by_short);
+        free(by_long);
+    }
+}
+
+/* Nothing is registered in short. */
+static void a_first_attempt_that_needs_the_long_way(void **state)
+{
+    (void)state;
+    ask(.id = A, .kind = "fair");
+    ask(.id = B, .kind = "fair", .wait = "5000");
+    command("DEL " RECORD(B) " " WAITERS); /* its place is left */
+    expect(ask(.id = B, .kind = "fair", .wait = "5000"), "[busy, *]");
+    expect_command("[" B ":0]", "LRANGE " QUEUE " 0 -1");
+    expect(ask(.id = C, .wait = "5000"), "[wrong-kind]");
+    expect_command("0", "EXISTS " RECORD(C));
+    command("DEL " QUEUE " " TIMES);
+    command("SET " TIMES " x"); /* beside an empty queue */
+    expect(ask(.id = C, .kind = "fair", .wait = "5000"), "[wrong-kind]");
+    expect_command("0", "EXISTS " RECORD(C) " " QUEUE);
+    command("DEL " TIMES);
+    for (int i = 0; i < 1000; i++)
+        command("RPUSH " QUEUE " 44444444-4444-4444-8444-444444444444:%d", i);
+    expect(ask(.id = C, .kind = "fair", .wait = "5000"), "[too-many]");
+    expect_command("0", "EXISTS " RECORD(C));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +400,8 @@ int main(void)
         SCRIPT_TEST(a_waiter_stands_in_line),
         SCRIPT_TEST(a_spent_token_is_small),
         SCRIPT_TEST(a_lock_has_so_many_waiters),
+        SCRIPT_TEST(the_short_way_leaves_what_the_long_way_does),
+        SCRIPT_TEST(a_first_attempt_that_needs_the_long_way),
         SCRIPT_TEST(the_same_request_is_confirmed),
         SCRIPT_TEST(a_record_may_change_before_it_is_confirmed),
         SCRIPT_TEST(withdrawals),

@@ -66,8 +66,7 @@ static const struct {
 } rows[] = {
     {ATTEMPT_GRANTED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
     {ATTEMPT_CONFIRMED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
-    /* The script of the last attempt has kept the place, if it knew that it was the last. */
-    {ATTEMPT_BUSY, {NOTHING, -1, -1, NOTHING, STAYS}},
+    {ATTEMPT_BUSY, {NOTHING, -1, -1, STAYS, STAYS}},
     {ATTEMPT_NOT_EXECUTED, {NOTHING, NOTHING, -1, STAYS, STAYS}},
     {ATTEMPT_UNKNOWN, {STAYS, STAYS, -1, STAYS, STAYS}},
     {ATTEMPT_REFUSED, {NOTHING, NOTHING, GOES, GOES, GOES}},

@@ -9,12 +9,12 @@ local function leave_queue(lease, lock)
   if not queues.leave(lock, lease.id) then return end
   local left = call('pttl', lock)
   if left == -2 then return wake(lock) end
-  queues.tell_end(lock, lib.number.epoch_ms(), left)
+  queues.tell_end(lock, left)
 end
 
 return {
   is_held = lock_kind.is_held, release = lock_kind.release,
   field_removed = lock_kind.field_removed, extend = lock_kind.extend,
   set_time = lock_kind.set_time, left = lock_kind.left, wake = wake, leave_queue = leave_queue,
-  place_ms = queues.PLACE_MS, field_end = ''
+  place_ms = lib.fair_place.PLACE_MS, field_end = ''
 }

@@ -3,21 +3,12 @@
 -- list once it is the head: the waiter's time. The entry of a waiter of rlockd, its place, is
 -- `<lease id>:0`, also with an owner; `rlockd:places:{<lock>}`, a zset of lease id -> epoch ms,
 -- has the time until which the place is kept without a request.
-local keys, integer = lib.keys, lib.number.integer
-
--- Redisson's fairLockWaitTimeout: a waiter that joins gets the time of the waiter before it
--- plus this; when a waiter leaves, the times of the waiters behind it go down by this.
-local FAIR_WAIT_MS = 300000
-
--- For how long a place lasts after the last request that asked for it.
-local PLACE_MS = 15000
-
--- The TTL of a queue's keys, so that no queue stays for ever.
-local DAY_MS = 86400000
+local keys, integer, fair_place = lib.keys, lib.number.integer, lib.fair_place
+local FAIR_WAIT_MS, PLACE_MS = fair_place.FAIR_WAIT_MS, fair_place.PLACE_MS
 
 -- Limits of one call: expired waiters that it removes; waiters behind the head that it looks
--- at; waiters whose times it lowers when a waiter leaves.
-local DEAD_MAX, BEHIND_MAX, FOLLOW_MAX = 100, 10, 100
+-- at.
+local DEAD_MAX, BEHIND_MAX = 100, 10
 
 -- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
 local POLL_MS = 6000
@@ -27,10 +18,7 @@ local POLL_MS = 6000
 local lost_ms = nil
 
 local queue_of = keys.queue_of
-
-local function times_of(lock) return keys.companion('redisson_lock_timeout', lock) end
-
-local function places_of(lock) return keys.sibling(lock, 'places') end
+local times_of, places_of = fair_place.times_of, fair_place.places_of
 
 -- No request could ask for its place: a place that was good when Redis was lost is not over
 -- yet. `ms`: as lost_ms, or empty.
@@ -137,8 +125,9 @@ end
 -- Publishes to the first waiting request how long the lock is held, if that may be shorter than
 -- the waiter's sleep: the former first waiter, which knew this time, has left. A Java client
 -- has computed its sleep from the lease times of the waiters before it.
-local function tell_end(lock, now, ms)
+local function tell_end(lock, ms)
   if ms < 0 or ms >= POLL_MS then return end
+  local now = lib.number.epoch_ms()
   for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
     if is_awaited(lock, place, now) then
       if lease_of(place) then
@@ -150,33 +139,14 @@ local function tell_end(lock, now, ms)
   end
 end
 
--- Gives keys of the queue that have no TTL, or a short one, a TTL of a day.
-local function extend_keys(lock)
-  for _, key in ipairs({queue_of(lock), times_of(lock), places_of(lock)}) do
-    local left = call('pttl', key)
-    if left ~= -2 and left < DAY_MS / 2 then call('pexpire', key, DAY_MS) end
-  end
-end
-
--- The same at the end of a lease, without removing places: only requests for the lock do that,
--- because they know whether Redis was away.
+-- Calls the head of the queue at the end of a lease, without removing places: only requests for
+-- the lock do that, because they know whether Redis was away.
 local function call_head(lock, now)
   if call('exists', queue_of(lock)) == 0 or not is_sound(lock) then return end
   local head = head_of(lock, now, true, true)
   if not head then return end
-  extend_keys(lock)
+  fair_place.extend_keys(lock)
   call_waiter(lock, head, now)
-end
-
--- The time of a waiter that joins behind others. Never later than if all waiters before it had
--- come just now, for the times of waiters far behind are not lowered when a waiter leaves.
-local function time_to_join(lock, now, remaining)
-  local last = call('lindex', queue_of(lock), -1)
-  local last_time = last and tonumber(call('zscore', times_of(lock), last) or now)
-  local own = now + math.max(remaining, 0)
-  if not last_time then return own + FAIR_WAIT_MS end
-  local most = own + call('llen', queue_of(lock)) * FAIR_WAIT_MS
-  return math.min(math.max(last_time, now), most) + FAIR_WAIT_MS
 end
 
 local function position(lock, lease_id)
@@ -185,33 +155,34 @@ end
 
 local function length(lock) return call('llen', queue_of(lock)) end
 
+-- Removes expired waiters from the queue of a lock that is held for `remaining` ms.
+local function tidy(lock, now, remaining)
+  local _, is_new = head_of(lock, now)
+  if is_new then tell_end(lock, remaining) end
+end
+
+-- The length of the queue, without expired waiters, for a lease that has no place in it. Nil:
+-- the lease has one, or the queue is full, or empty, so that nothing tells whether the zset of
+-- times is one.
+local function length_behind(lock, lease_id, now, remaining)
+  if call('zscore', places_of(lock), lease_id) then return nil end
+  tidy(lock, now, remaining)
+  local count = length(lock)
+  return count > 0 and count < lib.first.WAITERS_MAX and count or nil
+end
+
 -- Adds a waiter to the queue, or keeps its place for PLACE_MS more. The time of a waiter with
 -- further requests is never so short that it would expire before the waiters ahead have left.
 -- The list decides which waiters there are, for an operator may have deleted the zset.
 local function join(lock, lease_id, now, remaining)
   local place, at = lease_id .. ':0', position(lock, lease_id)
-  if at then
-    local time = tonumber(call('zscore', times_of(lock), place) or 0)
-    if time < now + at * FAIR_WAIT_MS + FAIR_WAIT_MS / 2 then
-      set_time(lock, place, (at + 1) * FAIR_WAIT_MS, now)
-    end
-  else
-    call('zadd', times_of(lock), integer(time_to_join(lock, now, remaining)), place)
-    call('rpush', queue_of(lock), place)
+  if not at then return fair_place.take(lock, lease_id, now, remaining, length(lock)) end
+  local time = tonumber(call('zscore', times_of(lock), place) or 0)
+  if time < now + at * FAIR_WAIT_MS + FAIR_WAIT_MS / 2 then
+    set_time(lock, place, (at + 1) * FAIR_WAIT_MS, now)
   end
   call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
-  extend_keys(lock)
-end
-
--- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
--- waiters behind it. Only Java clients use these times: without a Java client in the queue only
--- the last waiter's time is lowered, from which a joining Java client would go on.
-local function follow(lock, at)
-  local times, first, last = times_of(lock), at, at + FOLLOW_MAX - 1
-  if call('zcard', times) == call('zcard', places_of(lock)) then first, last = -1, -1 end
-  for _, behind in ipairs(call('lrange', queue_of(lock), first, last)) do
-    call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
-  end
+  fair_place.extend_keys(lock)
 end
 
 -- Removes a waiter from the queue. A new head that is told to try gets at most the time of one
@@ -224,22 +195,13 @@ local function leave(lock, lease_id)
   call('zrem', times_of(lock), place)
   if not at then return false end
   call('lrem', queue_of(lock), 1, place)
-  if at < length(lock) then follow(lock, at) end
+  if at < length(lock) then fair_place.follow(lock, at) end
   return at == 0
 end
 
--- The same of the head, in short: of a queue that is sound.
-local function leave_head(lock, lease_id)
-  call('zrem', places_of(lock), lease_id)
-  call('zrem', times_of(lock), lease_id .. ':0')
-  call('lpop', queue_of(lock))
-  if length(lock) > 0 then follow(lock, 0) end
-end
-
 return {
-  leave_head = leave_head,
-  PLACE_MS = PLACE_MS, times_of = times_of, places_of = places_of, spare_places = spare_places,
+  spare_places = spare_places,
   is_sound = is_sound, head_of = head_of, is_empty = is_empty, place_left = place_left,
   call_waiter = call_waiter, call_head = call_head, tell_end = tell_end, position = position,
-  length = length, join = join, leave = leave, extend_keys = extend_keys
+  length = length, tidy = tidy, length_behind = length_behind, join = join, leave = leave
 }

@@ -12,16 +12,17 @@ end
 --   kind   of a lock without a mode, "lock" or "fair", which look alike in Redis; nil: a Java
 --          client holds the lock, and no client waits in a queue
 --   text   the record of the holder's lease; of an owner three lines: see lib/owner.lua; of an
---          owner that reads the record of one of its leases; "": none of them
+--          owner that reads the record of one of its leases, by `find_reading`; "": none of
+--          them
 --   lease  that of the record, if there is one
-local function describe(lock, field, mode)
+local function describe_by(find_reading, lock, field, mode)
   local is_ours = field_of.is_ours(field)
   local ref = is_ours and field_of.ref_of(field)
   local lease, text
   if ref then lease, text = record.find(lock, ref) end
   if not lease and is_ours then
     if mode == 'read' then
-      lease, text = reading(lock, field)
+      lease, text = find_reading(lock, field)
     else
       local marker, kind = lib.owner.find(lock, field)
       if marker then return kind, marker end
@@ -33,13 +34,15 @@ local function describe(lock, field, mode)
   return nil, ''
 end
 
+local function describe(lock, field, mode) return describe_by(reading, lock, field, mode) end
+
 -- The holder of a lock without a mode: field, holds, and its kind and text as above. Nil and a
 -- reply: there is another number of holders, or another type of key.
 local function only(lock)
   local fields = try('hrandfield', lock, 2, 'withvalues')
   if fields.err then return nil, fields end
   if #fields ~= 2 or not field_of.is_holder(fields[1]) then return nil, {'wrong-kind'} end
-  return fields[1], fields[2], describe(lock, fields[1])
+  return fields[1], fields[2], describe_by(nil, lock, fields[1])
 end
 
 -- The reply that the lock is busy. `remaining`: ms after which to try again. `text`: see

@@ -1,6 +1,6 @@
 -- Numbers as text, and the clock.
 
-local function integer(number) return string.format('%.0f', number) end
+local function integer(number) return string.format('%d', number) end
 
 local function epoch_ms()
   local time = call('time')
