@@ -37,12 +37,13 @@ if is_usual and call('exists', lock, queue) == 0 then
     return token
   end
 elseif is_usual then
-  local first, wait, window = lib.first, tonumber(wait_ms) or 0, keep_ms - ttl_ms
+  local wait, brief = tonumber(wait_ms) or 0, lib.brief
   local is_new = wait > 0 or mode == 'new' or call('exists', record) == 0
   local fields = is_new and try('hrandfield', lock, 2, 'withvalues') or {}
-  local text = #fields == 2 and first.record_of_holder(fields[1], record, lease_id, '\nlock\n')
-  if text and (wait <= 0 or first.register(record, record_text, wait + window,
-    lib.keys.sibling(lock, 'waiters'), lease_id, lib.number.epoch_ms(), wait, window)) then
+  local text = #fields == 2 and brief.record_of_holder(fields[1], record, lease_id, '\nlock\n')
+  if text and (wait <= 0 or lib.first.register(record, record_text, wait + keep_ms - ttl_ms,
+    lib.keys.sibling(lock, 'waiters'), lease_id, lib.number.epoch_ms(), wait,
+    keep_ms - ttl_ms)) then
     return {'busy', call('pttl', lock), fields[1], tonumber(fields[2]), text}
   end
 end

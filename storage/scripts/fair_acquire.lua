@@ -33,13 +33,13 @@ end
 -- that is free has no holder.
 local function wait_behind()
   local fields = try('hrandfield', lock, 2, 'withvalues')
-  local first, fair_place = lib.first, lib.fair_place
+  local first, brief, fair_place = lib.first, lib.brief, lib.fair_place
   local wait, window = tonumber(wait_ms), keep_ms - ttl_ms
-  local text = #fields == 2 and first.record_of_holder(fields[1], record, lease_id, '\nfair\n')
+  local text = #fields == 2 and brief.record_of_holder(fields[1], record, lease_id, '\nfair\n')
   if not text then return nil end
   local now, left, length = lib.number.epoch_ms(), call('pttl', lock), 0
   if keys_there > 1 then
-    lib.fair_queue.spare_places(up_ms)
+    lib.fair_queue.spare_places(lost_ms)
     length = lib.fair_queue.length_behind(lock, lease_id, now, left)
     if not length then return nil end
   end

@@ -6,18 +6,6 @@ local integer = lib.number.integer
 -- So many waiters a lock, at most.
 local WAITERS_MAX = 1000
 
--- The record of the lease that holds the lock with this holder field, of the kind whose name
--- ends the records `tail`: their last lines, kind and owner; nil: another holder. `record`: the
--- key of the request's own.
-local function record_of_holder(field, record, lease_id, tail)
-  local id = string.match(field, '^(%x+%-%x+%-5[^:]*):0$')
-  if not id or id == lease_id then return nil end
-  local text = try('get', string.sub(record, 1, -#lease_id - 1) .. id)
-  local is_held = type(text) == 'string' and string.sub(text, 1, 5) == 'held\n' and
-    string.sub(text, -#tail) == tail
-  return is_held and text or nil
-end
-
 -- Registers the request as a waiter for `wait` ms. `keep`: ms for which its record lasts.
 -- False: its token was seen, or too many wait, waiters of the past among them; nothing was
 -- written. The first write is one that fails when memory is short.
@@ -34,4 +22,4 @@ local function register(record, text, keep, waiters, lease_id, now, wait, window
   return true
 end
 
-return {WAITERS_MAX = WAITERS_MAX, record_of_holder = record_of_holder, register = register}
+return {WAITERS_MAX = WAITERS_MAX, register = register}

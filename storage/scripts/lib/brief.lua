@@ -1,0 +1,16 @@
+-- What a refusal in brief tells of the holder. Apart from lib/first.lua: a refused request that
+-- does not wait builds nothing else.
+
+-- The record of the lease that holds the lock with this holder field, of the kind whose name
+-- ends the records `tail`: their last lines, kind and owner; nil: another holder. `record`: the
+-- key of the request's own.
+local function record_of_holder(field, record, lease_id, tail)
+  local id = string.match(field, '^(%x+%-%x+%-5[^:]*):0$')
+  if not id or id == lease_id then return nil end
+  local text = try('get', string.sub(record, 1, -#lease_id - 1) .. id)
+  local is_held = type(text) == 'string' and string.sub(text, 1, 5) == 'held\n' and
+    string.sub(text, -#tail) == tail
+  return is_held and text or nil
+end
+
+return {record_of_holder = record_of_holder}
