@@ -188,13 +188,13 @@ static bool has_leases(enum object_kind kind)
     return kind_row(kind)->family <= FAMILY_PERMIT;
 }
 
-static void hand_over(struct lock_store *store, const struct lease *lease)
+static void hand_over(struct lock_store *store, const struct lease *lease, int form)
 {
-    const struct attempt attempt = {.wait_ms = 500, .registered = true};
+    const struct attempt attempt = {.wait_ms = 500, .registered = (form & 1) == 0};
     struct lease next = *lease;
 
     next.id[0] ^= 1;
-    hand_over_send(store, lease, &next, &attempt, on_handed_over, NULL);
+    hand_over_send(store, lease, &next, &attempt, (form & 2) != 0, on_handed_over, NULL);
 }
 
 static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t which)
@@ -214,7 +214,7 @@ static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t whic
     } else if ((which & 0xE0) == 0x60 && kind_row(kind)->family == FAMILY_SET) {
         lease_get_set(store, &lease, on_lease, NULL);
     } else if ((which & 0xE0) == 0x60 && hand_over_serves(&lease)) {
-        hand_over(store, &lease);
+        hand_over(store, &lease, what >> 4);
     } else if ((which & 0xE0) == 0x80) {
         lease_withdraw(store, &lease, what & 1 ? KEEP_PLACE : WITHDRAW_PLACE);
         answered++;
