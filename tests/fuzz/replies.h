@@ -274,6 +274,19 @@ struct topology_node *topology_node_of(struct topology *asked, const struct redi
     return (struct topology_node *)asked;
 }
 
+uint16_t topology_slot_at(const struct topology *asked, const struct topology_node *node)
+{
+    (void)asked;
+    (void)node;
+    return TOPOLOGY_ALL_SLOTS;
+}
+
+void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
+{
+    (void)slot;
+    tag[0] = '\0';
+}
+
 void topology_node_command(struct topology *asked, struct topology_node *node,
                            const struct redis_command *command, redis_done *done, void *arg)
 {
