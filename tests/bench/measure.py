@@ -14,6 +14,7 @@ from servers import Http, wait_for
 SLICE_CYCLES = 4000
 LOAD_TIMEOUT_S = 300
 WATCHDOG_PERIOD_S = 10  # a third of the default watchdog timeout
+SESSION_LOCKS = 1000  # as many leases as a session may have
 
 
 def load_start(place, mode, server, **options):
@@ -160,13 +161,15 @@ def lateness(page):
 
 
 def watchdog(place, redis, locks):
-    """A session with `locks` locks: what it costs to renew them every WATCHDOG_PERIOD_S, and
-    how late that comes (the latest of each round)."""
+    """Sessions with `locks` locks in all: what it costs to renew them every WATCHDOG_PERIOD_S,
+    and how late that comes (the latest of each round)."""
     redis.command("FLUSHALL")
     server = place.rlockd(redis)
     http = Http(server.port)
-    session = http.ask("POST", "/v1/sessions?ttl_ms=600000")[1]["session_token"]
-    load(place, "hold", server, cycles=locks, session=session, name="watched")
+    for number in range(locks // SESSION_LOCKS):
+        session = http.ask("POST", "/v1/sessions?ttl_ms=600000")[1]["session_token"]
+        load(place, "hold", server, cycles=SESSION_LOCKS, session=session,
+             name=f"watched-{number}")
 
     def now():
         page = http.ask("GET", "/metrics")[1]

@@ -12,7 +12,7 @@ from servers import Redis
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
 CONNECTIONS = (16, 64, 256)
-HANDOFFS = ((1, False), (100, False), (10000, False), (100, True))
+HANDOFFS = ((1, False), (100, False), (900, False), (100, True))  # a lock has 1,000 at most
 WAITERS = (10000, 50000)
 PARK_ROUNDS = 3  # alone, beside waiters, alone, beside, … in each round of the whole
 WORKERS = (1, 2, 4)

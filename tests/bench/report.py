@@ -76,7 +76,7 @@ def markdown(document):
                  [[cells[0].replace("bystander ", ""), *cells[1:]] for cells in rows_of(
                      rows, "bystander", ("alone_p99_us", "ordinary_p99_us", "p99_us",
                                          "ordinary_per_s", "asked_per_s"))])
-    out += ["## Watchdog: one session's locks, each renewed every 10 s", ""]
+    out += ["## Watchdog: locks of sessions with 1,000 each, renewed every 10 s", ""]
     out += table(["locks", "renewals/s", "server, % of a core", "Redis, % of a core",
                   "Redis µs each", "late, mean ms", "late, p99 ms at most"],
                  [[cells[0].replace("watchdog ", ""), *cells[1:]] for cells in rows_of(
