@@ -11,6 +11,7 @@
 #include "storage/objects/lock_store_internal.h"
 #include "storage/objects/look_turns.h"
 #include "storage/objects/marker.h"
+#include "storage/objects/session_notes.h"
 
 void lock_store_attempt_id(struct lock_store *store, char attempt[ATTEMPT_ID_SIZE])
 {
@@ -111,6 +112,7 @@ struct lock_store *lock_store_new(const struct lock_store_options *options)
     store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
     store->retry_unbindings = (struct timer){.fire = unbindings_retry, .arg = store};
     look_turns_init(store);
+    large_looks_init(store);
     store->marker = marker_new(store);
     if (store->marker == NULL) {
         lock_store_free(store);
@@ -126,7 +128,8 @@ void lock_store_free(struct lock_store *store)
     if (store->marker != NULL)
         marker_free(store->marker);
     timer_cancel(loop_timers(store->options.loop), &store->refuse_held_back);
-    look_turns_release(store);
+    turns_release(&store->looks);
+    turns_release(&store->large_looks);
     held_back_refuse(store);
     withdrawals_release(store);
     unbindings_release(store);

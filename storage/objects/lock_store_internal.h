@@ -8,6 +8,7 @@
 #include "storage/objects/lease_visits.h"
 #include "storage/objects/lock_store.h"
 #include "storage/objects/store_call.h"
+#include "storage/objects/turns.h"
 
 struct withdrawal;
 struct unbinding;
@@ -24,14 +25,11 @@ struct lock_store {
     struct lock_store_options options;
     uint64_t attempt_count;
     bool looked_for_old_keys, has_old_keys;
-    struct store_call *call;         /* that is being filled */
-    struct pool calls;               /* struct lease_call */
-    struct look_turn *waiting_looks; /* utlist: look_turns.c */
-    size_t waiting_look_count, looks_under_way;
-    struct timer look_pause;
+    struct store_call *call; /* that is being filled */
+    struct pool calls;       /* struct lease_call */
+    struct turns looks;      /* look_turns.c */
     struct visit_line visit_lines[VISIT_LINES];
-    struct large_look *waiting_large_looks; /* utlist: large_looks.c */
-    size_t waiting_large_look_count, large_looks_under_way;
+    struct turns large_looks;       /* at sessions: session_notes.c */
     struct withdrawal *withdrawals; /* not confirmed by Redis yet */
     struct timer retry_withdrawals;
     struct unbinding *unbindings; /* the same */

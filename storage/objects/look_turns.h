@@ -8,7 +8,6 @@
 #include "storage/objects/store_call.h"
 
 void look_turns_init(struct lock_store *store);
-void look_turns_release(struct lock_store *store);
 
 /* As call_send(), at once or in turn. A look that has waited for as long as Redis may take for
  * an answer, or that finds too many ahead of it, is refused. */

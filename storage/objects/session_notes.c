@@ -11,6 +11,7 @@
 
 /* Far more pages than the leases of a session fill. */
 enum { PAGES_MAX = 200 };
+enum { LARGE_LOOKS_MAX = 2 };
 
 static const char *as_text(const struct redis_value *value)
 {
@@ -138,8 +139,8 @@ void session_notes_read(struct session_reading *reading, const struct redis_valu
 {
     if (!is_last(notes) || !is_last(lost)) {
         /* The first page is read again later, so that a look that waits keeps no reply. */
-        reading->turn = (struct large_look){.begin = on_turn, .arg = reading};
-        large_look_start(reading->store, &reading->turn);
+        reading->turn = (struct turn){.begin = on_turn, .arg = reading};
+        turn_start(&reading->store->large_looks, &reading->turn);
         return;
     }
     add_page(&reading->hashes[SESSION_HASH_NOTES], value_at(notes, 1));
@@ -155,6 +156,13 @@ void session_notes_release(struct session_reading *reading)
             lease_ref_release(&notes->notes[i].ref);
         free(notes->notes);
     }
-    if (reading->is_large)
-        large_look_end(reading->store);
+    if (!reading->is_large)
+        return;
+    turn_end(&reading->store->large_looks);
+    turns_go_on(&reading->store->large_looks);
+}
+
+void large_looks_init(struct lock_store *store)
+{
+    turns_init(&store->large_looks, store->options.loop, LARGE_LOOKS_MAX);
 }

@@ -3,9 +3,9 @@
 #ifndef RLOCKD_STORAGE_OBJECTS_SESSION_NOTES_H
 #define RLOCKD_STORAGE_OBJECTS_SESSION_NOTES_H
 
-#include "storage/objects/large_looks.h"
 #include "storage/objects/lease_ref.h"
 #include "storage/objects/lock_store.h"
+#include "storage/objects/turns.h"
 
 /* Of a note: epoch ms and attempts. Of a loss: reason and kind, a newline between. */
 enum { SESSION_NOTE_SIZE = 40, SESSION_CURSOR_SIZE = 24 };
@@ -34,9 +34,13 @@ struct session_reading {
     enum session_hash hash;           /* that is being read */
     char cursor[SESSION_CURSOR_SIZE]; /* of its next page */
     size_t pages;
-    struct large_look turn;
+    struct turn turn;
     bool is_large; /* the reading counts as a large look under way */
 };
+
+/* Looks at sessions with many leases take megabytes of memory each, and about a thousand
+ * scripts: a worker has a few of these large looks under way. */
+void large_looks_init(struct lock_store *store);
 
 /* Reads both hashes into `reading`, of which the caller has filled in the first four members,
  * the rest cleared. `notes` and `lost`: the first page of each, with its cursor. A session with

@@ -1,0 +1,88 @@
+#include "storage/objects/turns.h"
+
+#include <utlist.h>
+
+#include "server/base/clock.h"
+
+#define WAIT_MAX_NS (2 * CLOCK_NS_PER_S)
+
+enum { WAITING_MAX = 1000 };
+
+static void on_pause_over(void *arg)
+{
+    turns_go_on(arg);
+}
+
+void turns_init(struct turns *turns, struct loop *loop, size_t most)
+{
+    *turns = (struct turns){
+        .loop = loop, .most = most, .pause = {.fire = on_pause_over, .arg = turns}};
+}
+
+void turns_release(struct turns *turns)
+{
+    timer_cancel(loop_timers(turns->loop), &turns->pause);
+}
+
+static bool may_begin(const struct turns *turns)
+{
+    return turns->under_way < turns->most && !timer_is_armed(&turns->pause);
+}
+
+bool turns_are_free(const struct turns *turns)
+{
+    return may_begin(turns) && turns->waiting == NULL;
+}
+
+static void begin(struct turns *turns, struct turn *turn)
+{
+    turns->under_way++;
+    turn->begin(turn->arg, true);
+}
+
+static struct turn *take_oldest(struct turns *turns)
+{
+    struct turn *oldest = turns->waiting;
+
+    DL_DELETE(turns->waiting, oldest);
+    turns->waiting_count--;
+    return oldest;
+}
+
+void turn_start(struct turns *turns, struct turn *turn)
+{
+    turn->since_ns = loop_now_ns(turns->loop);
+    if (turns_are_free(turns)) {
+        begin(turns, turn);
+        return;
+    }
+    DL_APPEND(turns->waiting, turn);
+    /* The oldest has waited long: with so many behind it, its turn would come too late. */
+    if (++turns->waiting_count > WAITING_MAX) {
+        struct turn *oldest = take_oldest(turns);
+        oldest->begin(oldest->arg, false);
+    }
+}
+
+void turn_end(struct turns *turns)
+{
+    turns->under_way--;
+}
+
+void turns_pause(struct turns *turns, int64_t ns)
+{
+    timer_arm(loop_timers(turns->loop), &turns->pause, loop_now_ns(turns->loop) + ns);
+}
+
+void turns_go_on(struct turns *turns)
+{
+    int64_t now_ns = loop_now_ns(turns->loop);
+
+    while (may_begin(turns) && turns->waiting != NULL) {
+        struct turn *turn = take_oldest(turns);
+        if (now_ns - turn->since_ns > WAIT_MAX_NS)
+            turn->begin(turn->arg, false);
+        else
+            begin(turns, turn);
+    }
+}
