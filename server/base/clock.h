@@ -8,6 +8,8 @@
 
 #define CLOCK_NS_PER_MS 1000000LL
 #define CLOCK_NS_PER_S 1000000000LL
+/* A time in fewer ms than these is a time of clock_ns(), too. */
+#define CLOCK_MS_MAX (INT64_MAX / CLOCK_NS_PER_MS / 2)
 
 /* Nanoseconds since boot. */
 static inline int64_t clock_ns(void)

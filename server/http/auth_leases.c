@@ -165,7 +165,7 @@ static struct lease *lease_add(struct auth_leases *leases, const struct auth_lea
  * longer than an int64_t of ns. */
 static bool has_end(const struct auth_lease_hold *hold)
 {
-    return hold->remaining_ms >= 0 && hold->remaining_ms < INT64_MAX / CLOCK_NS_PER_MS / 2;
+    return hold->remaining_ms >= 0 && hold->remaining_ms < CLOCK_MS_MAX;
 }
 
 static int64_t end_ns_of(const struct lease *lease, const struct auth_lease_hold *hold,

@@ -290,7 +290,6 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
     struct found_lease *found = &call->found[i];
     size_t len;
 
-    found->is_held = true;
     read_tokens(value_at(result->reply, 1), found->tokens);
     if (value_is_integer(value_at(result->reply, 1)))
         found->tokens[0] = value_integer(value_at(result->reply, 1));
@@ -298,10 +297,15 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
                                        result->sent_ns);
     const char *text = value_text(value_at(result->reply, 3), &len);
     lease_record_parse(&found->record, text, len);
-    /* The note is that of a request with another session's token, which was or will be refused.
-     */
-    if (strcmp(found->record.session_id, call->session_id) != 0)
-        found->is_held = false;
+    /* Otherwise the note is of a request that was or will be refused. */
+    found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
+}
+
+/* By then a keep-alive has kept the session alive, and is not "not executed". */
+static void note_failure(struct look_call *call, enum call_outcome outcome)
+{
+    call->has_failed = true;
+    call->view.failure = call->is_keep_alive ? CALL_UNKNOWN : outcome;
 }
 
 static void on_visited(void *arg, size_t i, const struct redis_result *result)
@@ -312,9 +316,7 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
         return; /* the watchdog forgets it */
     if (result->outcome != REDIS_DONE) {
-        call->has_failed = true;
-        /* Though this was not done, the session was kept alive. */
-        call->view.failure = call->is_keep_alive ? CALL_UNKNOWN : call_outcome_of(result);
+        note_failure(call, call_outcome_of(result));
         return;
     }
     const char *word = value_text(value_at(result->reply, 0), &len);
@@ -399,9 +401,7 @@ static void on_read(void *arg, enum call_outcome outcome)
     struct look_call *call = arg;
 
     if (outcome != CALL_DONE) {
-        call->has_failed = true;
-        /* Though this was not read, the session was kept alive. */
-        call->view.failure = call->is_keep_alive ? CALL_UNKNOWN : outcome;
+        note_failure(call, outcome);
         finish(call);
         return;
     }

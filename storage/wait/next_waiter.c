@@ -158,9 +158,8 @@ void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_o
     if (!by_hand_over)
         begin_streak(queue);
     queue->taken_ns = now_ns;
-    queue->taken_until_ns = taken_ms < INT64_MAX / CLOCK_NS_PER_MS / 2
-                                ? now_ns + taken_ms * CLOCK_NS_PER_MS
-                                : INT64_MAX;
+    queue->taken_until_ns = taken_ms < CLOCK_MS_MAX ? now_ns + taken_ms * CLOCK_NS_PER_MS
+                                                    : INT64_MAX;
 }
 
 void waiters_taken(struct waiters *waiters, const char *name, size_t len, int64_t ttl_ms)
@@ -199,14 +198,18 @@ static bool is_everybodys_turn(const struct wait_queue *queue)
            (queue->hand_overs > 0 && now_ns - queue->handing_over_ns > HAND_OVERS_NS);
 }
 
+static unsigned streak_max_of(const struct wait_queue *queue)
+{
+    return queue->streak_max > 0 ? queue->streak_max : STREAK_MIN;
+}
+
 /* Whether this worker has handed a plain lock over so often, or for so long, that other clients
  * come first. */
 static bool is_turn_of_others(const struct wait_queue *queue)
 {
-    unsigned most = queue->streak_max > 0 ? queue->streak_max : STREAK_MIN;
     int64_t now_ns = loop_now_ns(queue->owner->options.loop);
 
-    return queue->streak >= most || now_ns - queue->streak_ns > HAND_OVERS_NS;
+    return queue->streak >= streak_max_of(queue) || now_ns - queue->streak_ns > HAND_OVERS_NS;
 }
 
 bool wait_queue_yields(const struct wait_queue *queue)
@@ -223,7 +226,7 @@ void wait_queue_yielded(struct wait_queue *queue, bool got_it)
     queue->has_yielded = false;
     /* One message is that of the release by this worker. */
     bool is_wanted = !got_it || queue->messages - queue->messages_before > 1;
-    unsigned most = queue->streak_max > 0 ? queue->streak_max : STREAK_MIN;
+    unsigned most = streak_max_of(queue);
     queue->streak_max = is_wanted                   ? STREAK_MIN
                         : most * 2 < HAND_OVERS_MAX ? most * 2
                                                     : HAND_OVERS_MAX;
