@@ -106,7 +106,8 @@ static void reply(struct keep_alive *keep_alive, const struct session_view *view
     json_decref(lost);
 }
 
-/* What failed after the session had been kept alive is not "not executed". */
+/* Answers a failed look. Once the request has kept the session alive, the outcome is "unknown"
+ * instead of "not executed". */
 static void reply_failure(const struct keep_alive *keep_alive, const struct session_view *view)
 {
     struct session_view failed = *view;

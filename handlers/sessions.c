@@ -151,7 +151,7 @@ void sessions_post(struct http_request *request)
 
 /* --- look --------------------------------------------------------------------------------- */
 
-/* What Redis has may be no UTF-8. */
+/* Adds a text from Redis, if it is UTF-8: a key in Redis may hold any bytes. */
 static void write_text(struct json_text *body, const char *name, const char *text)
 {
     if (text[0] != '\0' && text_is_utf8(text, strlen(text)))

@@ -150,7 +150,8 @@ static void tell_session(struct lease_call *call, const struct lease_reading *re
         session_settle(call->store, result->session_id, &call->lease, &lost, NULL, NULL);
 }
 
-/* What an attempt asks next, where the reply says no more than that; NULL: it says all. */
+/* The function that sends the next script of the attempt, where the reply names one; NULL: the
+ * reply is the result of the attempt. */
 static family_try *next_step(const struct lease_call *call, const struct redis_result *result)
 {
     static const struct {

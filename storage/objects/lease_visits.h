@@ -6,7 +6,7 @@
 #include "storage/objects/lease_ref.h"
 #include "storage/objects/lock_store.h"
 
-/* What a worker has under way of each is bounded, whatever the other has. */
+/* The two lines of visits. A worker bounds the scripts under way of each line on its own. */
 enum visit_line_id {
     VISIT_DUTIES, /* the watchdog's, and ends of sessions */
     VISIT_LOOKS,

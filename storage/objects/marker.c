@@ -14,7 +14,7 @@
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
 /* A process that does not answer for so long is forgotten, and is known again by its marker. */
 #define FORGET_NS (600 * CLOCK_NS_PER_S)
-/* What is left of the quarantine of a process whose marker was not read yet. */
+/* The rest of the quarantine, in ms, that is assumed for a process with an unread marker. */
 enum { UNREAD_MS = 1000 };
 enum { MARK_KEY_SIZE = sizeof(KEY_MARKER) + TOPOLOGY_TAG_SIZE + 4 };
 

@@ -52,9 +52,11 @@ static void reply_free(redisReply *reply)
 /* --- holding and letting go -----------------------------------------------------------------
  */
 
-/* What prepares the scripts that clients rely on goes before them over the same connection, so
- * their WAIT covers that; what withdraws, ends or tidies up is done again where a failover
- * undid it. The marker asks when no client does. */
+/* Whether the replies of a script wait for replicas: the `-- sync` line of the script says so.
+ * A script that prepares another script goes before it over the same connection, so the WAIT of
+ * the second script covers both. A script that withdraws, ends or tidies up is sent again if a
+ * failover undid it. The marker's script finds lacking replicas when no client sends requests.
+ */
 bool redis_link_is_sync(const struct redis_link *link, enum script script)
 {
     return link->options.sync.replicas > 0 && script_row(script)->sync;

@@ -183,7 +183,8 @@ struct succession {
     struct cluster_node *master, *before;
 };
 
-/* Whoever was no master has all slots of one that has none left. */
+/* Counts a failover for each node that has become a master and has taken over the slots of a
+ * master that has no slot left. */
 static void note_successions(struct cluster *cluster, const struct succession *masters)
 {
     for (size_t i = 0; i < cluster->slots->master_count; i++) {

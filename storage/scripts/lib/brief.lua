@@ -1,5 +1,5 @@
--- What a refusal in brief tells of the holder. Apart from lib/first.lua: a refused request that
--- does not wait builds nothing else.
+-- The record of the holder, for the common case of a refused request. This module is apart from
+-- lib/first.lua because a refused request that does not wait needs no other function.
 
 -- The record of the lease that holds the lock with this holder field, of the kind whose name
 -- ends the records `tail`: their last lines, kind and owner; nil: another holder. `record`: the

@@ -98,7 +98,8 @@ local function drop_if_dead(lock, field, left)
   if left == 0 and is_ours(field) then call('hdel', lock, field) end
 end
 
--- Some holders and the mode, by HRANDFIELD, and whether these are all holders.
+-- Reads some holder fields and the mode of a lock, by HRANDFIELD. Returns the fields and their
+-- values, and whether these are all fields of the lock.
 local function fields_of(lock)
   local fields = call('hrandfield', lock, READERS_MAX + 1, 'withvalues')
   return fields, #fields / 2 <= READERS_MAX

@@ -45,8 +45,9 @@ local function objection(request)
   return old.state == 'ended' and leases.ended(old) or nil
 end
 
--- What the lease's record says before the lock is looked at: a reply, or nil. Whether a lease
--- holds that has a record of that is found out by lease_confirm.lua.
+-- The reply that the lease's record alone decides, before the lock is read; nil: the record
+-- decides nothing. For a record in state "held" lease_confirm.lua finds out whether the lease
+-- still holds the lock.
 local function answer(request)
   local old = request.old
   if not old or old.state == 'ended' then return nil end

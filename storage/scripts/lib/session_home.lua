@@ -26,8 +26,9 @@ local function open(session, now)
   return {deadline = deadline, ttl = tonumber(fields[4]), name = fields[5], opened = fields[6]}
 end
 
--- Some hundred fields of the notes or of what was lost, and their values: a cursor for the next
--- page, "0" behind the last one, and the pairs. A field may be in two pages.
+-- Reads a page, some hundred fields, of the hash of a session's notes or losses. Returns the
+-- cursor of the next page, "0" after the last page, and the fields with their values. A field
+-- may be in two pages.
 local function page(key, cursor) return call('hscan', key, cursor, 'count', 100) end
 
 return {open = open, page = page}
