@@ -202,7 +202,7 @@ static bool on_busy(void *arg)
 {
     struct lease_request *request = arg;
 
-    return http_park(request->http);
+    return http_suspend(request->http);
 }
 
 static void on_acquired(void *arg, const struct acquire_result *result)

@@ -32,15 +32,15 @@ struct keep_alive {
     struct session_watcher watcher;
     int64_t deadline_ns, looked_ns; /* looked_ns: when the look began; clock_ns() */
     bool looking, notified, gone, has_kept_alive;
-    size_t told_count; /* losses in the answer */
-    char **told;
+    size_t answered_loss_count; /* losses in the answer */
+    char **answered_losses;
     char session_id[SESSION_ID_SIZE];
 };
 
 static void on_looked(void *arg, const struct session_view *view);
 
 /* Watches the session from before the look on, so that no loss in between is missed. */
-static void look(struct keep_alive *keep_alive, const struct session_keep_alive *said)
+static void look(struct keep_alive *keep_alive, const struct session_keep_alive *details)
 {
     struct handler_context *context = keep_alive->context;
 
@@ -52,7 +52,7 @@ static void look(struct keep_alive *keep_alive, const struct session_keep_alive 
         !session_watcher_start(context->session_watch, &keep_alive->watcher,
                                keep_alive->deadline_ns))
         keep_alive->deadline_ns = 0; /* no place to hang: answered at once */
-    session_look(context->store, keep_alive->session_id, said, on_looked, keep_alive);
+    session_look(context->store, keep_alive->session_id, details, on_looked, keep_alive);
 }
 
 static void on_notified(void *arg)
@@ -69,12 +69,13 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
 {
     json_t *lost = json_array();
 
-    keep_alive->told = calloc(view->loss_count + 1, sizeof(*keep_alive->told));
-    assert(keep_alive->told != NULL);
+    keep_alive->answered_losses = calloc(view->loss_count + 1,
+                                         sizeof(*keep_alive->answered_losses));
+    assert(keep_alive->answered_losses != NULL);
     for (size_t i = 0; i < view->loss_count; i++) {
         const struct session_loss_view *loss = &view->losses[i];
-        keep_alive->told[i] = strdup(loss->ref);
-        assert(keep_alive->told[i] != NULL);
+        keep_alive->answered_losses[i] = strdup(loss->ref);
+        assert(keep_alive->answered_losses[i] != NULL);
         json_t *json = json_object();
         if (loss->locks != NULL)
             json_object_set_new(json, "locks", multi_locks_names_json(loss->locks));
@@ -84,7 +85,7 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
         json_object_set_new(json, "reason", json_string(loss->reason));
         json_array_append_new(lost, json);
     }
-    keep_alive->told_count = view->loss_count;
+    keep_alive->answered_loss_count = view->loss_count;
     for (size_t i = 0; i < view->unknown_count; i++)
         json_array_append_new(
             lost, json_pack("{s:s, s:s}", "lease_id", view->unknown[i], "reason", "unknown"));
@@ -165,7 +166,7 @@ static void on_looked(void *arg, const struct session_view *view)
     note_leases(keep_alive, view);
     keep_alive->has_kept_alive |= view->outcome == SESSION_OPEN;
     /* Without a place to hang it is answered at once. */
-    if (!keep_alive->gone && !is_over && http_park(keep_alive->request)) {
+    if (!keep_alive->gone && !is_over && http_suspend(keep_alive->request)) {
         if (keep_alive->notified || !hang(keep_alive, view))
             look(keep_alive, NULL);
         return;
@@ -195,12 +196,12 @@ static void on_end(void *arg, bool delivered)
     struct keep_alive *keep_alive = arg;
 
     /* Told again next time, unless this answer has gone out. */
-    if (delivered && keep_alive->told_count > 0)
-        session_told(keep_alive->context->store, keep_alive->session_id, keep_alive->told,
-                     keep_alive->told_count);
-    for (size_t i = 0; i < keep_alive->told_count; i++)
-        free(keep_alive->told[i]);
-    free(keep_alive->told);
+    if (delivered && keep_alive->answered_loss_count > 0)
+        session_forget_losses(keep_alive->context->store, keep_alive->session_id,
+                              keep_alive->answered_losses, keep_alive->answered_loss_count);
+    for (size_t i = 0; i < keep_alive->answered_loss_count; i++)
+        free(keep_alive->answered_losses[i]);
+    free(keep_alive->answered_losses);
     free(keep_alive);
 }
 
@@ -224,11 +225,11 @@ void sessions_keep_alive(struct http_request *request)
     if (fields.wait_ms.value > 0)
         keep_alive->deadline_ns = http_received_ns(request) +
                                   fields.wait_ms.value * CLOCK_NS_PER_MS;
-    const struct session_keep_alive said = {.received_ns = http_received_ns(request),
-                                            .wait_ms = fields.wait_ms.value,
-                                            .says_held = fields.held.given,
-                                            .held_count = fields.held.count,
-                                            .held = (const char(*)[LEASE_ID_SIZE])held};
+    const struct session_keep_alive details = {.received_ns = http_received_ns(request),
+                                               .wait_ms = fields.wait_ms.value,
+                                               .says_held = fields.held.given,
+                                               .held_count = fields.held.count,
+                                               .held = (const char(*)[LEASE_ID_SIZE])held};
     http_watch(request, on_gone, on_end, keep_alive);
-    look(keep_alive, &said);
+    look(keep_alive, &details);
 }

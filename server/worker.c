@@ -184,7 +184,7 @@ static bool start_storage(struct worker *worker)
         .sync = {.replicas = shared->config->sync_replicas,
                  .timeout_ms = shared->config->sync_timeout_ms},
         .probe = &worker->probe.probe,
-        .heart_channel = lock_probe_heart_channel(&worker->probe),
+        .heartbeat_channel = lock_probe_heartbeat_channel(&worker->probe),
         .up = on_redis_up,
         .down = on_redis_down,
         .arg = worker};

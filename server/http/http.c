@@ -41,15 +41,15 @@ void http_set_stage(struct http_request *request, enum http_stage stage)
 {
     struct http_server *server = request->server;
     bool was_busy = request->stage >= HTTP_STAGE_HANDLED && request->stage <= HTTP_STAGE_QUEUED;
-    bool was_unparked = request->stage == HTTP_STAGE_HANDLED && !request->suspended;
+    bool was_not_suspended = request->stage == HTTP_STAGE_HANDLED && !request->suspended;
 
     if (request->stage == HTTP_STAGE_HANDLED && stage != HTTP_STAGE_HANDLED)
         http_end_wait(request);
     request->stage = stage;
     bool is_busy = stage >= HTTP_STAGE_HANDLED && stage <= HTTP_STAGE_QUEUED;
-    bool is_unparked = stage == HTTP_STAGE_HANDLED && !request->suspended;
+    bool is_not_suspended = stage == HTTP_STAGE_HANDLED && !request->suspended;
     server->busy += (size_t)is_busy - (size_t)was_busy;
-    server->unparked += (size_t)is_unparked - (size_t)was_unparked;
+    server->not_suspended += (size_t)is_not_suspended - (size_t)was_not_suspended;
 }
 
 /* --- the life of a request ---------------------------------------------------------------- */
@@ -92,15 +92,16 @@ static void unsuspend(struct http_request *request)
 {
     loop_watch_remove(request->server->options.loop, &request->hang_up);
     request->suspended = false;
-    request->server->unparked += request->stage == HTTP_STAGE_HANDLED;
+    request->server->not_suspended += request->stage == HTTP_STAGE_HANDLED;
     MHD_resume_connection(request->mhd);
 }
 
 /* The client will not be answered any more: tell the handler, once. */
-static void tell_gone(struct http_request *request)
+static void report_gone(struct http_request *request)
 {
-    if (request->stage == HTTP_STAGE_HANDLED && request->gone != NULL && !request->gone_told) {
-        request->gone_told = true;
+    if (request->stage == HTTP_STAGE_HANDLED && request->gone != NULL &&
+        !request->gone_reported) {
+        request->gone_reported = true;
         request->gone(request->arg);
     }
 }
@@ -127,7 +128,7 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
     request->conn = NULL;
     memset(request->headers, 0, sizeof(request->headers));
     if (request->stage == HTTP_STAGE_HANDLED) {
-        tell_gone(request); /* the handler ends it, now or later: http_answered() frees it */
+        report_gone(request); /* the handler ends it, now or later: http_answered() frees it */
         return;
     }
     if (request->end != NULL)
@@ -241,7 +242,7 @@ static void on_hang_up(void *arg, uint32_t epoll_events)
     unsuspend(request);
     request->hung_up = true;
     request->server->run_wanted = true;
-    tell_gone(request);
+    report_gone(request);
 }
 
 static void suspend(struct http_request *request)
@@ -255,7 +256,7 @@ static void suspend(struct http_request *request)
     if (loop_watch_add(server->options.loop, &request->hang_up,
                        tls_is_on() ? EPOLLIN | EPOLLRDHUP : EPOLLRDHUP) != 0)
         return; /* stays on the fast path, which is only slower */
-    server->unparked--;
+    server->not_suspended--;
     request->suspended = true;
     MHD_suspend_connection(request->mhd);
 }
@@ -274,7 +275,7 @@ static enum MHD_Result proceed(struct http_request *request)
     case HTTP_STAGE_DROPPED:
         return MHD_NO;
     case HTTP_STAGE_HANDLED:
-        if (request->park_wanted || is_overdue(request))
+        if (request->suspend_wanted || is_overdue(request))
             suspend(request);
         return MHD_YES;
     case HTTP_STAGE_HEADERS:
@@ -366,8 +367,8 @@ static bool has_unread_input(struct http_server *server)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms;
 
-    return server->unparked == 0 && MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES &&
-           timeout_ms == 0;
+    return server->not_suspended == 0 &&
+           MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
 }
 
 static void on_turn(void *arg)
@@ -385,7 +386,7 @@ static void on_turn(void *arg)
         server->run_wanted = true;
         loop_again(server->options.loop);
     }
-    if (server->unparked > 0 && !timer_is_armed(&server->tick))
+    if (server->not_suspended > 0 && !timer_is_armed(&server->tick))
         timer_arm(loop_timers(server->options.loop), &server->tick,
                   loop_now_ns(server->options.loop) + TICK_NS);
     log_buffer_flush(server->options.log);

@@ -128,7 +128,7 @@ void http_drop(struct http_request *request);
 
 /* Says that the answer will take long: suspends the connection now instead of a little later.
  * False: the caller's API token allows no more requests that wait. */
-bool http_park(struct http_request *request) __attribute__((warn_unused_result));
+bool http_suspend(struct http_request *request) __attribute__((warn_unused_result));
 /* Refuses a caller without the right `verb` (403). `detail` names the forbidden operation. */
 void http_forbid(struct http_request *request, enum route_access verb, const char *detail);
 

@@ -91,7 +91,7 @@ struct http_request {
     struct http_conn *conn;
     struct MHD_Connection *mhd; /* NULL once libmicrohttpd has let go of the request */
     enum http_stage stage;
-    bool close_after, park_wanted, suspended, gone_told;
+    bool close_after, suspend_wanted, suspended, gone_reported;
     bool hung_up;    /* while it waited: it is not watched again */
     bool is_waiting; /* it counts among its caller's waiters */
     int status;      /* answered with */
@@ -140,8 +140,8 @@ struct http_server {
     struct http_conns conns;
     struct pool requests, texts;
     struct http_large large;
-    size_t busy;     /* requests in HANDLED, ANSWERED or QUEUED */
-    size_t unparked; /* requests under way whose connection is not suspended */
+    size_t busy;          /* requests in HANDLED, ANSWERED or QUEUED */
+    size_t not_suspended; /* requests under way whose connection is not suspended */
     bool is_open, readable, run_wanted, draining, stopping;
 };
 

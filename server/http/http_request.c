@@ -232,11 +232,11 @@ bool http_reply_has_header(const struct http_request *request, const char *name)
     return false;
 }
 
-bool http_park(struct http_request *request)
+bool http_suspend(struct http_request *request)
 {
     if (!http_begin_wait(request))
         return false;
-    request->park_wanted = true;
+    request->suspend_wanted = true;
     request->server->run_wanted = true;
     return true;
 }

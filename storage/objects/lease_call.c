@@ -136,7 +136,7 @@ static bool needs_check(const struct lease_call *call, const struct lease_readin
            reading->record.session_id[0] != '\0';
 }
 
-static void tell_session(struct lease_call *call, const struct lease_reading *reading)
+static void report_to_session(struct lease_call *call, const struct lease_reading *reading)
 {
     const struct lease_result *result = &reading->result;
     const struct session_report lost = {
@@ -181,7 +181,7 @@ static void on_reply(void *arg, const struct redis_result *result)
         return;
     }
     lease_reading_read(&reading, call->store, &call->lease, call->tried != NULL, result);
-    tell_session(call, &reading);
+    report_to_session(call, &reading);
     if (reading.result.outcome == LEASE_RELEASED &&
         kind_row(call->lease.kind)->family == FAMILY_SET)
         set_names_end(call->store, call->lease.id);

@@ -20,7 +20,7 @@ struct visit {
 
 struct lease_visits {
     struct lock_store *store;
-    struct lease_errand errand;
+    struct lease_visit_job job;
     const struct lease_ref *refs;
     size_t count, next, under_way;
     lease_visited *visited;
@@ -57,7 +57,7 @@ static void fill_keys(struct store_call *call, const struct lease_ref *ref, bool
 
 static struct visit_line *line_of(const struct lease_visits *visits)
 {
-    return &visits->store->visit_lines[visits->errand.line];
+    return &visits->store->visit_lines[visits->job.line];
 }
 
 /* The next ref that is one. */
@@ -71,16 +71,16 @@ static void send_next(struct lease_visits *visits)
 {
     struct visit *visit = &visits->visit[visits->next];
     const struct lease_ref *ref = &visits->refs[visits->next];
-    const struct lease_errand *errand = &visits->errand;
-    struct store_call *call = call_begin(visits->store, errand->script);
+    const struct lease_visit_job *job = &visits->job;
+    struct store_call *call = call_begin(visits->store, job->script);
     char lease_id[LEASE_ID_SIZE];
 
     *visit = (struct visit){.visits = visits, .i = visits->next++};
     lease_ref_id(ref, lease_id);
-    fill_keys(call, ref, errand->has_counter);
+    fill_keys(call, ref, job->has_counter);
     call_string(call, 0, lease_id);
-    call_string(call, 1, errand->arguments[0]);
-    call_string(call, 2, errand->arguments[1]);
+    call_string(call, 1, job->arguments[0]);
+    call_string(call, 2, job->arguments[1]);
     visits->under_way++;
     line_of(visits)->under_way += ref->lock_count;
     call_send(call, on_reply, visit);
@@ -107,7 +107,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     struct visit *visit = arg;
     struct lease_visits *visits = visit->visits;
     struct visit_line *line = line_of(visits);
-    size_t max = under_way_max[visits->errand.line];
+    size_t max = under_way_max[visits->job.line];
 
     visits->under_way--;
     line->under_way -= visits->refs[visit->i].lock_count;
@@ -119,7 +119,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     send_some(line, max);
 }
 
-bool lease_visits_start(struct lock_store *store, const struct lease_errand *errand,
+bool lease_visits_start(struct lock_store *store, const struct lease_visit_job *job,
                         const struct lease_ref *refs, size_t count, lease_visited *visited,
                         lease_visits_done *done, void *arg)
 {
@@ -127,7 +127,7 @@ bool lease_visits_start(struct lock_store *store, const struct lease_errand *err
 
     assert(visits != NULL);
     visits->store = store;
-    visits->errand = *errand;
+    visits->job = *job;
     visits->refs = refs;
     visits->count = count;
     visits->visited = visited;
@@ -140,6 +140,6 @@ bool lease_visits_start(struct lock_store *store, const struct lease_errand *err
     }
     struct visit_line *line = line_of(visits);
     DL_APPEND2(line->waiting, visits, prev, next_in_line);
-    send_some(line, under_way_max[errand->line]);
+    send_some(line, under_way_max[job->line]);
     return true;
 }

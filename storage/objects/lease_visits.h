@@ -15,7 +15,7 @@ enum visit_line_id {
 
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
  * each lock; its ARGV the lease id and two arguments. */
-struct lease_errand {
+struct lease_visit_job {
     enum script script;
     enum visit_line_id line;
     bool has_counter;
@@ -30,7 +30,7 @@ typedef void lease_visits_done(void *arg);
 /* `refs` must stay valid until `done`, which is called once and never before this returns. A
  * text that is no ref is left out. False: there is no lease to visit, and `done` is not
  * called. */
-bool lease_visits_start(struct lock_store *store, const struct lease_errand *errand,
+bool lease_visits_start(struct lock_store *store, const struct lease_visit_job *job,
                         const struct lease_ref *refs, size_t count, lease_visited *visited,
                         lease_visits_done *done, void *arg) __attribute__((warn_unused_result));
 

@@ -40,7 +40,7 @@ void lock_probe_make(struct lock_probe *probe, const char *key_prefix, const cha
                                         .channel_count = channels};
 }
 
-const char *lock_probe_heart_channel(const struct lock_probe *probe)
+const char *lock_probe_heartbeat_channel(const struct lock_probe *probe)
 {
     return probe->keys[CHANNEL_WORKER].text;
 }

@@ -24,6 +24,6 @@ struct lock_probe {
  * prefix. `probe` points into itself: it must not move. */
 void lock_probe_make(struct lock_probe *probe, const char *key_prefix, const char *worker_id);
 /* The channel of this worker alone. */
-const char *lock_probe_heart_channel(const struct lock_probe *probe);
+const char *lock_probe_heartbeat_channel(const struct lock_probe *probe);
 
 #endif

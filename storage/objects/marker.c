@@ -21,7 +21,7 @@ enum { MARK_KEY_SIZE = sizeof(KEY_MARKER) + TOPOLOGY_TAG_SIZE + 4 };
 /* The marker of the Redis that has this slot. In a cluster each master has its marker in a slot
  * of its own, which goes with its data to another process: after a failover, or when the slot
  * is moved. */
-struct mark {
+struct slot_marker {
     UT_hash_handle hh;
     struct marker *marker;
     unsigned slot; /* TOPOLOGY_ALL_SLOTS: there is one Redis */
@@ -44,7 +44,7 @@ struct process {
 struct marker {
     struct lock_store *store;
     struct timer refresh;
-    struct mark *marks;
+    struct slot_marker *slot_markers;
     struct process *processes;
 };
 
@@ -74,39 +74,40 @@ static struct process *process_make(struct marker *marker, const char *run_id)
     return process;
 }
 
-static struct mark *mark_make(struct marker *marker, unsigned slot)
+static struct slot_marker *slot_marker_make(struct marker *marker, unsigned slot)
 {
     char tag[TOPOLOGY_TAG_SIZE];
-    struct mark *mark;
+    struct slot_marker *slot_marker;
 
-    HASH_FIND(hh, marker->marks, &slot, sizeof(slot), mark);
-    if (mark != NULL)
-        return mark;
-    mark = calloc(1, sizeof(*mark));
-    assert(mark != NULL);
-    mark->marker = marker;
-    mark->slot = slot;
-    snprintf(mark->key, sizeof(mark->key), "%s", KEY_MARKER);
+    HASH_FIND(hh, marker->slot_markers, &slot, sizeof(slot), slot_marker);
+    if (slot_marker != NULL)
+        return slot_marker;
+    slot_marker = calloc(1, sizeof(*slot_marker));
+    assert(slot_marker != NULL);
+    slot_marker->marker = marker;
+    slot_marker->slot = slot;
+    snprintf(slot_marker->key, sizeof(slot_marker->key), "%s", KEY_MARKER);
     if (slot < TOPOLOGY_ALL_SLOTS) {
         topology_slot_tag((uint16_t)slot, tag);
-        snprintf(mark->key, sizeof(mark->key), "%s:{%s}", KEY_MARKER, tag);
+        snprintf(slot_marker->key, sizeof(slot_marker->key), "%s:{%s}", KEY_MARKER, tag);
     }
-    HASH_ADD(hh, marker->marks, slot, sizeof(mark->slot), mark);
-    return mark;
+    HASH_ADD(hh, marker->slot_markers, slot, sizeof(slot_marker->slot), slot_marker);
+    return slot_marker;
 }
 
 /* --- what a marker says ------------------------------------------------------------------- */
 
-static void note_loss(const struct mark *mark, const char *run_id, int64_t kept_ms)
+static void note_loss(const struct slot_marker *slot_marker, const char *run_id,
+                      int64_t kept_ms)
 {
-    metrics_add(mark->marker->store->options.metrics, METRIC_REDIS_DATA_LOSSES, 1);
+    metrics_add(slot_marker->marker->store->options.metrics, METRIC_REDIS_DATA_LOSSES, 1);
     if (kept_ms == 0)
         log_write(LOG_LEVEL_ERROR, "redis: came back without its data",
                   json_pack("{s:s}", "run_id", run_id));
     else
         log_write(LOG_LEVEL_ERROR, "redis: came back without its newest data",
                   json_pack("{s:s, s:I}", "run_id", run_id, "lost_ms",
-                            (json_int_t)(mark->seen_ms - kept_ms)));
+                            (json_int_t)(slot_marker->seen_ms - kept_ms)));
 }
 
 static void begin_quarantine(struct process *process, int64_t left_ms, int64_t sent_ns)
@@ -127,48 +128,48 @@ static bool is_time(int64_t ms)
 
 static void on_refreshed(void *arg, const struct redis_result *result)
 {
-    struct mark *mark = arg;
-    struct marker *marker = mark->marker;
+    struct slot_marker *slot_marker = arg;
+    struct marker *marker = slot_marker->marker;
 
-    mark->is_asked = false;
+    slot_marker->is_asked = false;
     if (result->outcome != REDIS_DONE || value_count(result->reply) != 3 ||
-        strcmp(result->server->run_id, mark->asked_run_id) != 0)
+        strcmp(result->server->run_id, slot_marker->asked_run_id) != 0)
         return; /* the next refresh asks again */
     int64_t since_ms = value_integer(value_at(result->reply, 0));
     int64_t kept_ms = value_integer(value_at(result->reply, 1));
     int64_t now_ms = value_integer(value_at(result->reply, 2));
     if (!is_time(since_ms) || !is_time(kept_ms) || !is_time(now_ms))
         return; /* no reply of marker.lua */
-    struct process *process = process_make(marker, mark->asked_run_id);
+    struct process *process = process_make(marker, slot_marker->asked_run_id);
     if (since_ms != process->since_ms) {
-        if (mark->seen_ms != 0 && kept_ms < mark->seen_ms)
-            note_loss(mark, process->run_id, kept_ms);
+        if (slot_marker->seen_ms != 0 && kept_ms < slot_marker->seen_ms)
+            note_loss(slot_marker, process->run_id, kept_ms);
         begin_quarantine(process,
                          since_ms + marker->store->options.config->quarantine_ms - now_ms,
                          result->sent_ns);
     }
-    process->slot = mark->slot;
+    process->slot = slot_marker->slot;
     process->since_ms = since_ms;
     process->answer_ns = loop_now_ns(marker->store->options.loop);
-    mark->seen_ms = now_ms;
+    slot_marker->seen_ms = now_ms;
 }
 
 /* --- refreshing --------------------------------------------------------------------------- */
 
-static void refresh_mark(struct mark *mark, const char *run_id)
+static void refresh_slot_marker(struct slot_marker *slot_marker, const char *run_id)
 {
-    const struct process *process = process_of(mark->marker, run_id);
+    const struct process *process = process_of(slot_marker->marker, run_id);
 
-    if (mark->is_asked)
+    if (slot_marker->is_asked)
         return;
-    snprintf(mark->asked_run_id, sizeof(mark->asked_run_id), "%s", run_id);
-    struct store_call *call = call_begin(mark->marker->store, SCRIPT_MARKER);
-    call_fixed_key(call, MARKER_KEY_MARKER, mark->key);
-    call_string(call, MARKER_ARG_RUN_ID, mark->asked_run_id);
-    if (process != NULL && process->slot != mark->slot)
+    snprintf(slot_marker->asked_run_id, sizeof(slot_marker->asked_run_id), "%s", run_id);
+    struct store_call *call = call_begin(slot_marker->marker->store, SCRIPT_MARKER);
+    call_fixed_key(call, MARKER_KEY_MARKER, slot_marker->key);
+    call_string(call, MARKER_ARG_RUN_ID, slot_marker->asked_run_id);
+    if (process != NULL && process->slot != slot_marker->slot)
         call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
-    mark->is_asked = true;
-    call_send(call, on_refreshed, mark);
+    slot_marker->is_asked = true;
+    call_send(call, on_refreshed, slot_marker);
 }
 
 static void refresh(struct marker *marker)
@@ -179,7 +180,8 @@ static void refresh(struct marker *marker)
          node = topology_next_node(topology, node)) {
         const char *run_id = topology_node_server(node)->run_id;
         if (run_id[0] != '\0')
-            refresh_mark(mark_make(marker, topology_slot_at(topology, node)), run_id);
+            refresh_slot_marker(slot_marker_make(marker, topology_slot_at(topology, node)),
+                                run_id);
     }
 }
 
@@ -268,13 +270,13 @@ struct marker *marker_new(struct lock_store *store)
 
 void marker_free(struct marker *marker)
 {
-    struct mark *mark, *next;
+    struct slot_marker *slot_marker, *next;
 
     timer_cancel(loop_timers(marker->store->options.loop), &marker->refresh);
     forget_processes(marker, true);
-    HASH_ITER(hh, marker->marks, mark, next) {
-        HASH_DEL(marker->marks, mark);
-        free(mark);
+    HASH_ITER(hh, marker->slot_markers, slot_marker, next) {
+        HASH_DEL(marker->slot_markers, slot_marker);
+        free(slot_marker);
     }
     free(marker);
 }

@@ -105,11 +105,11 @@ static void on_all_visited(void *arg)
 
 static void work_off(struct end_call *call, const struct redis_value *refs)
 {
-    struct lease_errand errand = {
+    struct lease_visit_job job = {
         .script = SCRIPT_LEASE_END, .line = VISIT_DUTIES, .arguments = {"session-ended"}};
     size_t len;
 
-    text_format_int64(errand.arguments[1], call->store->options.config->retry_window_ms);
+    text_format_int64(job.arguments[1], call->store->options.config->retry_window_ms);
     call->count = value_count(refs);
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->worked_off = calloc(call->count, sizeof(*call->worked_off));
@@ -120,7 +120,7 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
         if (call->refs[i].lock_count == 0) /* it never was a lease */
             call->worked_off[i] = WORKED_OFF_NOT_HELD;
     }
-    if (!lease_visits_start(call->store, &errand, call->refs, call->count, on_visited,
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, on_visited,
                             on_all_visited, call))
         send_end(call);
 }

@@ -19,7 +19,7 @@ struct found_lease {
     int64_t tokens[LOCKS_MAX];
     int64_t remaining_ms;
     bool is_held;
-    bool is_unheard_of; /* at the lock's home */
+    bool has_no_record; /* at the lock's home */
 };
 
 struct look_call {
@@ -87,7 +87,7 @@ static bool has_ref(const struct lease_ref *refs, size_t count, const char *leas
 static bool has_lease(const struct look_call *call, const char *lease_id)
 {
     for (size_t i = 0; i < call->count; i++)
-        if (!call->found[i].is_unheard_of && has_ref(&call->refs[i], 1, lease_id))
+        if (!call->found[i].has_no_record && has_ref(&call->refs[i], 1, lease_id))
             return true;
     return false;
 }
@@ -250,12 +250,12 @@ static void on_all_released(void *arg)
 
 static void release_unclaimed(struct look_call *look)
 {
-    struct lease_errand errand = {
+    struct lease_visit_job job = {
         .script = SCRIPT_LEASE_END, .line = VISIT_LOOKS, .arguments = {"released"}};
     struct release_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
-    text_format_int64(errand.arguments[1], look->store->options.config->retry_window_ms);
+    text_format_int64(job.arguments[1], look->store->options.config->retry_window_ms);
     call->look = look;
     call->at = calloc(look->count, sizeof(*call->at));
     call->refs = calloc(look->count, sizeof(*call->refs));
@@ -266,7 +266,7 @@ static void release_unclaimed(struct look_call *look)
         call->at[call->count] = i;
         call->refs[call->count++] = look->refs[i];
     }
-    if (!lease_visits_start(look->store, &errand, call->refs, call->count, on_released,
+    if (!lease_visits_start(look->store, &job, call->refs, call->count, on_released,
                             on_all_released, call))
         on_all_released(call);
 }
@@ -324,7 +324,7 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
     if (strcmp(word, "held") == 0)
         read_held(call, i, result);
     else if (strcmp(word, "gone") == 0)
-        call->found[i].is_unheard_of = true;
+        call->found[i].has_no_record = true;
     else if (strcmp(word, "lost") == 0 ||
              (strcmp(word, "ended") == 0 && session_reason_is_loss(reason)))
         lose(call, i, result->reply);
@@ -356,12 +356,12 @@ static void take_notes(struct look_call *call)
 
 static void start_visits(struct look_call *call)
 {
-    struct lease_errand errand = {
+    struct lease_visit_job job = {
         .script = SCRIPT_LEASE_CLAIM, .line = VISIT_LOOKS, .has_counter = true};
 
-    text_format_int64(errand.arguments[0], call->store->options.config->retry_window_ms);
-    memcpy(errand.arguments[1], "1", call->is_keep_alive ? 2 : 0);
-    if (!lease_visits_start(call->store, &errand, call->refs, call->count, on_visited,
+    text_format_int64(job.arguments[0], call->store->options.config->retry_window_ms);
+    memcpy(job.arguments[1], "1", call->is_keep_alive ? 2 : 0);
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, on_visited,
                             on_all_visited, call))
         finish(call);
 }

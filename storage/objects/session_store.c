@@ -160,8 +160,8 @@ void session_open(struct lock_store *store, const char *session_id, bool made, i
 
 /* --- losses that an answer has named ------------------------------------------------------ */
 
-void session_told(struct lock_store *store, const char *session_id, char *const *refs,
-                  size_t count)
+void session_forget_losses(struct lock_store *store, const char *session_id, char *const *refs,
+                           size_t count)
 {
     const char **argv = malloc((count + 2) * sizeof(*argv));
     size_t *lens = malloc((count + 2) * sizeof(*lens));

@@ -33,7 +33,7 @@ struct session_lease_view {
 };
 
 struct session_loss_view {
-    const char *ref; /* for session_told() */
+    const char *ref; /* for session_forget_losses() */
     char lease_id[LEASE_ID_SIZE];
     const char *lock;
     struct lock_names *locks; /* as above */
@@ -79,8 +79,8 @@ enum { SESSION_HELD_MAX = 400 }; /* as many lease ids as a body has room for */
 void session_look(struct lock_store *store, const char *session_id,
                   const struct session_keep_alive *keep_alive, session_done *done, void *arg);
 /* These losses have reached the client. */
-void session_told(struct lock_store *store, const char *session_id, char *const *refs,
-                  size_t count);
+void session_forget_losses(struct lock_store *store, const char *session_id, char *const *refs,
+                           size_t count);
 /* Ends it and releases all its leases, in as many steps as it takes. */
 void session_end(struct lock_store *store, const char *session_id, session_done *done,
                  void *arg);

@@ -156,7 +156,7 @@ static int64_t late_ms_of(const struct redis_value *value)
 static void watch_leases(struct visit_call *call, const struct redis_value *due)
 {
     const struct config *config = call->store->options.config;
-    struct lease_errand errand = {.script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES};
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES};
     size_t len;
 
     call->batches++;
@@ -171,9 +171,9 @@ static void watch_leases(struct visit_call *call, const struct redis_value *due)
         call->late_ms[i] = late_ms_of(value_at(due, 2 * i + 1));
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
     }
-    text_format_int64(errand.arguments[0], config->watchdog_timeout_ms);
-    text_format_int64(errand.arguments[1], config->retry_window_ms);
-    if (!lease_visits_start(call->store, &errand, call->refs, call->count, on_watched,
+    text_format_int64(job.arguments[0], config->watchdog_timeout_ms);
+    text_format_int64(job.arguments[1], config->retry_window_ms);
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, on_watched,
                             on_all_watched, call))
         on_all_watched(call);
 }

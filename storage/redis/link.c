@@ -230,7 +230,7 @@ void redis_link_found(struct redis_link *link, const char *why_not)
     redis_link_went_down(link);
 }
 
-bool redis_link_hurry(struct redis_link *link)
+bool redis_link_retry_now(struct redis_link *link)
 {
     if (link->state != LINK_DISCONNECTED || link->stopped)
         return false;

@@ -77,7 +77,7 @@ void redis_link_stop(struct redis_link *link);
 void redis_link_found(struct redis_link *link, const char *why_not);
 /* Makes a lost connection anew now, without waiting for the end of its back-off. False: the
  * link has a connection, or is making one. */
-bool redis_link_hurry(struct redis_link *link);
+bool redis_link_retry_now(struct redis_link *link);
 /* Notes that a subscriber's connection works: if it fails later, the next attempt comes
  * soon. */
 void redis_link_proven(struct redis_link *link);

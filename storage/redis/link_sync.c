@@ -70,8 +70,8 @@ void redis_link_hold(struct redis_call *call, const void *reply)
     DL_APPEND(link->held, call);
 }
 
-static void let_go(struct redis_link *link, enum redis_outcome outcome,
-                   enum redis_refusal refusal)
+static void finish_held(struct redis_link *link, enum redis_outcome outcome,
+                        enum redis_refusal refusal)
 {
     struct redis_call *held = link->held, *call, *next;
 
@@ -94,7 +94,7 @@ void redis_link_lose_held(struct redis_link *link)
 {
     link->is_waiting = false;
     link->wait_wanted = false;
-    let_go(link, REDIS_UNKNOWN, REDIS_NOT_REFUSED);
+    finish_held(link, REDIS_UNKNOWN, REDIS_NOT_REFUSED);
 }
 
 /* Redis answers commands in their order: every held reply is of a command before this WAIT. */
@@ -109,9 +109,9 @@ static void on_waited(void *arg, const struct redis_result *result)
                          value_integer(result->reply) >= link->options.sync.replicas;
     link->lacks_replicas = !is_replicated;
     if (is_replicated)
-        let_go(link, REDIS_DONE, REDIS_NOT_REFUSED);
+        finish_held(link, REDIS_DONE, REDIS_NOT_REFUSED);
     else
-        let_go(link, REDIS_UNKNOWN, REDIS_NOT_REPLICATED);
+        finish_held(link, REDIS_UNKNOWN, REDIS_NOT_REPLICATED);
 }
 
 void redis_link_turn_sync(struct redis_link *link)

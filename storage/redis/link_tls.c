@@ -19,7 +19,7 @@ static void on_socket(void *arg, uint32_t epoll_events);
 
 /* --- the handshake ------------------------------------------------------------------------ */
 
-static void shake_hands(struct redis_link *link)
+static void handshake(struct redis_link *link)
 {
     switch (tls_session_handshake(link->tls)) {
     case TLS_DONE:
@@ -122,7 +122,7 @@ static void on_socket(void *arg, uint32_t epoll_events)
     if (link->context == NULL || link->give_up)
         return;
     if (!link->is_secure)
-        shake_hands(link);
+        handshake(link);
     else if ((epoll_events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0)
         read_records(link);
 }

@@ -36,7 +36,7 @@ struct subscriber {
     struct subscriber_options options;
     struct redis_link *link;
     struct subscriber_channel *channels;
-    struct subscription heart;
+    struct subscription heartbeat;
     /* Of a node of a cluster: whether channels of the shard may be listened to shows when one
      * is, at each new connection. */
     struct subscription trial;
@@ -49,11 +49,12 @@ struct subscriber {
     int64_t shard_message_ns;
 };
 
-/* The heart's channel is in no slot of this node. */
+/* The heartbeat's channel is in no slot of this node. */
 static bool is_in_shard(const struct subscriber *subscriber,
                         const struct subscriber_channel *channel)
 {
-    return subscriber->options.shard_channel != NULL && channel->owner != &subscriber->heart &&
+    return subscriber->options.shard_channel != NULL &&
+           channel->owner != &subscriber->heartbeat &&
            redis_link_server(subscriber->link)->has_shard_channels;
 }
 
@@ -96,10 +97,10 @@ static void begin_trial(struct subscriber *subscriber)
         subscriber_add(subscriber, &subscriber->trial, name, strlen(name));
 }
 
-/* Messages arrive: the heart's channel is listened to, and so was that of the trial. */
+/* Messages arrive: the heartbeat's channel is listened to, and so was that of the trial. */
 static void note_hearing(struct subscriber *subscriber)
 {
-    if (!subscription_is_live(&subscriber->heart) || subscriber->trial.channel != NULL)
+    if (!subscription_is_live(&subscriber->heartbeat) || subscriber->trial.channel != NULL)
         return;
     subscriber->deaf_since_ns = 0;
     redis_link_proven(subscriber->link);
@@ -179,8 +180,8 @@ static void on_moved(struct subscriber *subscriber, struct subscriber_channel *c
 /* Scripts of rlockd publish in the shard and then to all nodes, so that each message arrives
  * twice. A second copy that follows the first directly, in one turn of the loop, is dropped:
  * the attempts that the first copy causes run after both, and would run twice. */
-static bool is_twin(struct subscriber *subscriber, const struct subscriber_channel *channel,
-                    enum link_push push)
+static bool is_duplicate(struct subscriber *subscriber,
+                         const struct subscriber_channel *channel, enum link_push push)
 {
     int64_t now_ns = loop_now_ns(subscriber->options.loop);
     bool follows = subscriber->shard_channel == channel &&
@@ -200,7 +201,7 @@ static void on_push(void *arg, enum link_push push, const char *name, size_t len
     HASH_FIND(hh, subscriber->channels, name, len, channel);
     if (channel == NULL)
         return;
-    bool twin = is_twin(subscriber, channel, push);
+    bool duplicate = is_duplicate(subscriber, channel, push);
     switch (push) {
     case LINK_PUSH_SUBSCRIBED:
     case LINK_PUSH_SHARD_SUBSCRIBED:
@@ -214,7 +215,7 @@ static void on_push(void *arg, enum link_push push, const char *name, size_t len
         break;
     case LINK_PUSH_MESSAGE:
     case LINK_PUSH_SHARD_MESSAGE:
-        if (channel->owner != NULL && channel->state == CHANNEL_LIVE && !twin)
+        if (channel->owner != NULL && channel->state == CHANNEL_LIVE && !duplicate)
             channel->owner->message(channel->owner->arg, payload, payload_len);
         break;
     }
@@ -231,7 +232,7 @@ static bool awaits(void *arg, const char *name, size_t len)
 
 /* --- heartbeat ---------------------------------------------------------------------------- */
 
-static void on_heart_ready(void *arg)
+static void on_heartbeat_ready(void *arg)
 {
     struct subscriber *subscriber = arg;
 
@@ -239,7 +240,7 @@ static void on_heart_ready(void *arg)
     note_hearing(subscriber);
 }
 
-static void on_heart_message(void *arg, const char *payload, size_t len)
+static void on_heartbeat_message(void *arg, const char *payload, size_t len)
 {
     struct subscriber *subscriber = arg;
 
@@ -260,8 +261,8 @@ static void on_beat(void *arg)
 {
     struct subscriber *subscriber = arg;
     int64_t now_ns = loop_now_ns(subscriber->options.loop);
-    const char *argv[] = {"PUBLISH", subscriber->options.heart_channel, "0"};
-    const size_t lens[] = {7, strlen(subscriber->options.heart_channel), 1};
+    const char *argv[] = {"PUBLISH", subscriber->options.heartbeat_channel, "0"};
+    const size_t lens[] = {7, strlen(subscriber->options.heartbeat_channel), 1};
     const struct redis_command publish = {.argc = 3, .argv = argv, .lens = lens};
 
     timer_arm(loop_timers(subscriber->options.loop), &subscriber->beat, now_ns + BEAT_EVERY_NS);
@@ -290,7 +291,7 @@ const char *subscriber_trouble(const struct subscriber *subscriber)
 
 void subscriber_follow(struct subscriber *subscriber)
 {
-    if (!redis_link_hurry(subscriber->link))
+    if (!redis_link_retry_now(subscriber->link))
         redis_link_reconnect(subscriber->link, "another server is the master");
 }
 
@@ -366,11 +367,11 @@ struct subscriber *subscriber_new(const struct subscriber_options *options)
         return NULL;
     }
     redis_link_on_push(subscriber->link, on_push, awaits, subscriber);
-    subscriber->heart = (struct subscription){
-        .ready = on_heart_ready, .message = on_heart_message, .arg = subscriber};
+    subscriber->heartbeat = (struct subscription){
+        .ready = on_heartbeat_ready, .message = on_heartbeat_message, .arg = subscriber};
     subscriber->trial = (struct subscription){.ready = on_trial_ready, .arg = subscriber};
-    subscriber_add(subscriber, &subscriber->heart, subscriber->options.heart_channel,
-                   strlen(subscriber->options.heart_channel));
+    subscriber_add(subscriber, &subscriber->heartbeat, subscriber->options.heartbeat_channel,
+                   strlen(subscriber->options.heartbeat_channel));
     subscriber->beat = (struct timer){.fire = on_beat, .arg = subscriber};
     on_beat(subscriber);
     return subscriber;

@@ -20,8 +20,8 @@ struct subscriber_options {
     const struct redis_url *url;
     struct loop *loop;
     struct metrics *metrics;
-    struct redis_link *commands; /* for the heartbeat: a message to ourselves */
-    const char *heart_channel;   /* of this worker alone */
+    struct redis_link *commands;   /* for the heartbeat: a message to ourselves */
+    const char *heartbeat_channel; /* of this worker alone */
     /* Of a node of a cluster: each channel is listened to in the shard, too, where Redis has
      * such channels. Writes a channel in a slot that the node has, to be tried with; false: it
      * has none. NULL: this is no node of a cluster. */

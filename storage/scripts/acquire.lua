@@ -58,7 +58,7 @@ local function grant()
   requests.attach(request, {request.owner ~= '' and token or ''})
   call('hset', lock, lib.record.holder_of(request), '1')
   call('pexpire', lock, ttl_ms)
-  lib.owner.mark(request, lock, ttl_ms)
+  lib.owner.write(request, lock, ttl_ms)
   local reply = requests.granted(request, 1)
   reply[2] = token
   return reply
@@ -69,7 +69,7 @@ if reply then return reply end
 
 local remaining = call('pttl', lock)
 if remaining == -2 then
-  reply = requests.objection(request)
+  reply = requests.refusal(request)
   if not reply and not lib.fair_queue.is_empty(lock) then reply = {'wrong-kind'} end
   return reply and requests.refuse(request, reply) or grant()
 end
@@ -82,7 +82,7 @@ if is_own and not request.old and request.owner == '' then -- the server made th
   local word, token = request.mode == 'new' and 'granted' or 'held', call('get', counter) or '0'
   return requests.refuse(request, {word, token, remaining, '', holds})
 end
-reply = requests.objection(request)
+reply = requests.refusal(request)
 if reply then return requests.refuse(request, reply) end
 if is_own then return requests.reenter(request, lock, counter, remaining) end
-return requests.wait_in_line(request) or lib.holder.busy(remaining, field, holds, text)
+return requests.register_waiter(request) or lib.holder.busy(remaining, field, holds, text)

@@ -10,4 +10,4 @@
 local value = lib.counter.read_plain(counter, timeouts)
 if value == nil then return {'missing'} end
 if not value then return {'wrong-kind'} end
-return {'looked', value, lib.counter.count_standing(waiters)}
+return {'looked', value, lib.counter.count_waiters(waiters)}

@@ -16,5 +16,5 @@ local past = lib.counter.recall(idempotency)
 if not past or past.attempt ~= attempt then return 0 end
 call('del', idempotency)
 if past.answer == '' or past.taken == '0' then return 0 end
-lib.permit.put_back(semaphore, past.taken)
+lib.permit.add_free(semaphore, past.taken)
 return 1

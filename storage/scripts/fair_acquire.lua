@@ -39,7 +39,7 @@ local function wait_behind()
   if not text then return nil end
   local now, left, length = lib.number.epoch_ms(), call('pttl', lock), 0
   if keys_there > 1 then
-    lib.fair_queue.spare_places(lost_ms)
+    lib.fair_queue.set_lost_ms(lost_ms)
     length = lib.fair_queue.length_behind(lock, lease_id, now, left)
     if not length then return nil end
   end
@@ -59,7 +59,7 @@ local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_tt
   mode, registered)
 local place, old = lease_id .. ':0', request.old
 local now
-queues.spare_places(lost_ms)
+queues.set_lost_ms(lost_ms)
 
 -- `is_head`: the lease has a place, also where nothing else is left of its requests.
 local function grant(is_head)
@@ -69,9 +69,9 @@ local function grant(is_head)
   requests.attach(request, {token})
   call('hset', lock, lib.record.holder_of(request), '1')
   call('pexpire', lock, ttl_ms)
-  lib.owner.mark(request, lock, ttl_ms)
+  lib.owner.write(request, lock, ttl_ms)
   local reply = requests.granted(request, 1)
-  if now then queues.tell_end(lock, tonumber(ttl_ms)) end -- else there was no queue
+  if now then queues.publish_end(lock, tonumber(ttl_ms)) end -- else there was no queue
   return reply
 end
 
@@ -84,7 +84,7 @@ end
 
 -- Waits, or keeps the place that the lease has, where the request has a token to ask again. A
 -- reply, where it must not; or nil.
-local function stay(remaining)
+local function wait_or_keep_place(remaining)
   local is_waiting = tonumber(request.wait) > 0
   if not is_waiting and (not old or request.wait == '-1') then return nil end
   if queues.length(lock) >= lib.first.WAITERS_MAX and not queues.position(lock, lease_id) then
@@ -93,12 +93,12 @@ local function stay(remaining)
   -- A lease keeps its place also when memory is short: the first write is one that is allowed.
   if old then call('hdel', lock, '') end
   if not is_waiting then return keep_place(remaining) end
-  local reply = requests.wait_in_line(request)
+  local reply = requests.register_waiter(request)
   if not reply then queues.join(lock, lease_id, now, remaining) end
   return reply
 end
 
-reply = requests.answer(request) or requests.objection(request)
+reply = requests.answer(request) or requests.refusal(request)
 if reply then return reply end
 
 if not old and call('exists', lock, queue, times) == 0 then
@@ -115,7 +115,7 @@ if remaining == -2 then
   if is_new then queues.call_waiter(lock, head, now) end
   -- How often to look again: the head may be dead.
   local ms = math.max(queues.place_left(lock, head, now), 100)
-  return stay(0) or lib.holder.busy(ms, head, 0, '')
+  return wait_or_keep_place(0) or lib.holder.busy(ms, head, 0, '')
 end
 
 local field, holds, kind, text = lib.holder.only(lock)
@@ -128,4 +128,4 @@ if field == lib.record.holder_of(request) then
   return requests.reenter(request, lock, counter, remaining)
 end
 queues.tidy(lock, now, remaining)
-return stay(remaining) or lib.holder.busy(remaining, field, holds, text)
+return wait_or_keep_place(remaining) or lib.holder.busy(remaining, field, holds, text)

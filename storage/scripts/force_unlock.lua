@@ -19,14 +19,14 @@ local mode = try('hget', lock, 'mode')
 if type(mode) == 'table' then return mode end
 
 -- Publishes to the session of the holder at once: the session of its lease, or of its owner.
-local function tell_session(field, lease)
+local function notify_session(field, lease)
   local ref = not lease and field_of.is_ours(field) and field_of.ref_of(field)
   if ref then lease = lib.record.find(lock, ref) end
   local session = lease and lease.session or field_of.owner_of(field)
   if session ~= '' then call('publish', 'rlockd:sessions', session) end
 end
 
-local function note(holder, token)
+local function note_forced(holder, token)
   call('set', forced, holder .. ' ' .. token, 'px', window_ms)
 end
 
@@ -40,8 +40,8 @@ local function free_lock()
   call('del', lock, lib.keys.sibling(lock, 'owner'))
   lib.lock.wake(lock)
   lib.fair.wake(lock) -- where it is a fair lock
-  note(holders[1], token)
-  tell_session(holders[1])
+  note_forced(holders[1], token)
+  notify_session(holders[1])
   return {'unlocked', holders[1]}
 end
 
@@ -52,13 +52,13 @@ local function free_reads()
   local reads, holder = lib.grant.reads_of(lock, asked_token, asked_holder), asked_holder
   if #reads == 0 then return {'stale'} end
   call('pexpire', forced, window_ms) -- a write that is always allowed
-  note(holder, asked_token)
+  note_forced(holder, asked_token)
   for _, read in ipairs(reads) do
     local lease = read[2]
     lib.lease.release(lease)
     lease.detail = 'forced'
     lib.lease.rewrite(lease)
-    tell_session(read[1], lease)
+    notify_session(read[1], lease)
   end
   return {'unlocked', holder}
 end
@@ -96,13 +96,13 @@ local function free_readers_and_writer()
   call('del', lock, lib.keys.sibling(lock, 'owner'))
   readers.publish(lock, '1')
   readers.wake(lock)
-  note('*', token)
+  note_forced('*', token)
   local holder, left = '', READS_MAX
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' then
       holder = fields[i]
       left = left - delete_reads(holder, fields[i + 1], left)
-      tell_session(holder)
+      notify_session(holder)
     end
   end
   return {'unlocked', holder}

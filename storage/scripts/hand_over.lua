@@ -81,7 +81,7 @@ if token then
   call('pexpire', lock, ttl_ms)
   if unseen ~= '1' then call('zrem', waiters, next_id) end
   if waiters_left and waiters_left > 0 then
-    lib.fair_queue.tell_end(lock, tonumber(ttl_ms))
+    lib.fair_queue.publish_end(lock, tonumber(ttl_ms))
   end
 elseif kind == 'fair' then
   lib.fair.wake(lock)

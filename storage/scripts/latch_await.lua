@@ -21,7 +21,7 @@ if registered == '1' and is_over then call('zrem', waiters, attempt) end
 if count == false then return {'wrong-kind'} end
 if not is_over and tonumber(wait_ms) > 0 then
   if registered ~= '1' and counter.is_crowded(waiters) then return {'too-many'} end
-  counter.stand_among(waiters, attempt, wait_ms, window_ms)
+  counter.add_waiter(waiters, attempt, wait_ms, window_ms)
 end
-if is_over then return {'granted', 0, counter.count_standing(waiters)} end
-return {'busy', count, counter.count_standing(waiters)}
+if is_over then return {'granted', 0, counter.count_waiters(waiters)} end
+return {'busy', count, counter.count_waiters(waiters)}

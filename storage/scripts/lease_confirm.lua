@@ -18,16 +18,16 @@
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write
 local leases, records = lib.lease, lib.record
-local request = records.stand_all(
+local request = records.with_keys(
   {kind = kind, owner = owner, session = session, token = ''}, lease_id, 3, 2)
-if registered == '1' then leases.leave_line(request) end
+if registered == '1' then leases.unregister(request) end
 
 local lease = records.read(lease_id, 3, 2)
 if not lease or lease.state == 'waiting' then return {'again'} end
-if lease.state == 'ended' then return leases.ended(lease) end
+if lease.state == 'ended' then return leases.ended_reply(lease) end
 if records.is_other(lease, request) then return {'reused'} end
 local holds = leases.holds_of(lease)
-if not holds then return leases.lost(lease, window_ms) end
+if not holds then return leases.lost_reply(lease, window_ms) end
 
 -- From here on neither the attempt that was granted nor this one is withdrawn, unless they are
 -- one.

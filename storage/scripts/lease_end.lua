@@ -21,8 +21,8 @@ end
 call('pexpire', KEYS[2], window_ms)
 local has_held = lease and lease.state == 'held' and leases.release(lease)
 local is_waiting = lease and lease.state == 'waiting'
-if is_waiting then leases.leave_line(lease) end
-local spent = lease or lib.record.stand_all({token = ''}, lease_id, 2, 2)
+if is_waiting then leases.unregister(lease) end
+local spent = lease or lib.record.with_keys({token = ''}, lease_id, 2, 2)
 leases.spend(spent.keys, reason, window_ms, has_held and reason == 'session-ended' and 1)
 if is_waiting then leases.publish(lease) end
 return has_held and 1 or 0

@@ -52,12 +52,12 @@ local function answer_of_record(free)
   if not old then return made == '1' and {'ended', 'unknown', '', ''} or nil end
   local reply = permits.mismatch(old)
   if reply then return reply end
-  if old.state == 'ended' then return leases.ended(old) end
+  if old.state == 'ended' then return leases.ended_reply(old) end
   if old.session ~= (session_id or '') then return {'reused'} end
   if old.state ~= 'held' then return nil end
   local left = lib.permit.remaining(old, semaphore, now)
   if left then return confirm(left, free) end
-  return leases.lost(old, window_ms)
+  return leases.lost_reply(old, window_ms)
 end
 
 -- Ms until a permit expires, -1: none will.
@@ -79,7 +79,7 @@ local function grant(free)
   return {'granted', 0, tonumber(ttl_ms), '', free - 1, next_ms}
 end
 
-local function wait_in_line()
+local function register_waiter()
   local lease = new_lease('waiting')
   if old and old.state == 'waiting' then
     if old.attempt == attempt then return end
@@ -89,7 +89,7 @@ local function wait_in_line()
   end
   local keep = math.max(wait_ms + window_ms, call('pttl', record))
   call('set', record, record_of.format(lease, 1), 'px', number.integer(keep))
-  counter.stand_among(waiters, lease_id, wait_ms, window_ms)
+  counter.add_waiter(waiters, lease_id, wait_ms, window_ms)
 end
 
 local function may_wait() return old or registered == '1' or not counter.is_crowded(waiters) end
@@ -103,6 +103,6 @@ free = counter.read(semaphore) or 0
 if free >= 1 then return grant(free) end
 if tonumber(wait_ms) > 0 then
   if not may_wait() then return {'too-many'} end
-  wait_in_line()
+  register_waiter()
 end
 return {'busy', next_end(), ''}

@@ -26,7 +26,7 @@ local reply = permits.mismatch(lease)
 if reply then return reply end
 if lease.state == 'ended' then
   if lease.detail == 'released' then return {'released', 0, ''} end
-  return leases.ended(lease)
+  return leases.ended_reply(lease)
 end
 call('zrem', waiters, lease_id)
 if lease.state == 'waiting' then
@@ -35,7 +35,7 @@ if lease.state == 'waiting' then
   return {'released', 0, lease.session}
 end
 if not lib.permit.remaining(lease, semaphore, now) then
-  return leases.lost(lease, window_ms)
+  return leases.lost_reply(lease, window_ms)
 end
 lib.permit.release(lease, semaphore)
 leases.spend({record}, 'released', window_ms)

@@ -21,11 +21,11 @@ local lease = lib.record.read(lease_id, 3, 3)
 if not lease then return {'unknown'} end
 local reply = permits.mismatch(lease)
 if reply then return reply end
-if lease.state == 'ended' then return lib.lease.ended(lease) end
+if lease.state == 'ended' then return lib.lease.ended_reply(lease) end
 if lease.state == 'waiting' then return {'busy', -1, ''} end
 call('pexpire', record, ttl_ms + window_ms)
 local left = lib.permit.remaining(lease, semaphore, now)
-if not left then return lib.lease.lost(lease, window_ms) end
+if not left then return lib.lease.lost_reply(lease, window_ms) end
 lib.permit.extend(lease, semaphore, ttl_ms)
 if lease.session ~= '' then lease.watchdog = watchdog or '' end
 -- The lease is claimed, because the client is answered `held`: the granted attempt is not

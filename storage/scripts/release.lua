@@ -38,28 +38,28 @@ end
 local leases, lease = lib.lease, nil
 
 if text then -- the rest is another kind's
-  lease = lib.record.stand(lib.record.parse(text), lease_id, lock, record)
+  lease = lib.record.with_key(lib.record.parse(text), lease_id, lock, record)
   if lib[lease.kind].field_removed(lease, lock) then return {'released', 0, lease.session} end
-  return leases.lost(lease, window_ms)
+  return leases.lost_reply(lease, window_ms)
 end
 lease = lib.record.read(lease_id, 2, 2)
 if not lease then
-  local unseen = lib.record.stand_all({token = ''}, lease_id, 2, 2)
+  local unseen = lib.record.with_keys({token = ''}, lease_id, 2, 2)
   leases.spend(unseen.keys, 'unknown', window_ms)
   return {'ended', 'unknown', '', ''}
 end
 if lease.state == 'ended' then
   if lease.detail == 'released' then return {'released', lease.left, ''} end
-  return leases.ended(lease)
+  return leases.ended_reply(lease)
 end
 call('pexpire', record, window_ms) -- a write that is always allowed
 if lease.state == 'waiting' then
-  leases.leave_line(lease)
+  leases.unregister(lease)
   leases.spend(lease.keys, 'released', window_ms)
   leases.publish(lease)
   return {'released', 0, lease.session}
 end
-if not leases.holds_of(lease) then return leases.lost(lease, window_ms) end
+if not leases.holds_of(lease) then return leases.lost_reply(lease, window_ms) end
 local left = leases.release(lease)
 leases.spend(lease.keys, 'released', window_ms, left)
 return {'released', left, lease.session}

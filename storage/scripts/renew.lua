@@ -41,22 +41,22 @@ if not lease then
   local holds = #KEYS == 3 and string.byte(record, -1) ~= 109 and
     call('hget', lock, lease_id .. ':0')
   if not holds then return {'unknown'} end
-  lib.lock.set_time(lib.record.plain(lease_id, lock, record), lock, ttl_ms, holds)
+  lib.lock.set_ttl(lib.record.plain(lease_id, lock, record), lock, ttl_ms, holds)
   lib.token.keep(counter, keep_ms)
   return {'held', call('get', counter) or '0', ttl_ms, '', holds}
 end
-if lease.state == 'ended' then return leases.ended(lease) end
+if lease.state == 'ended' then return leases.ended_reply(lease) end
 if lease.state == 'waiting' then return lib.holder.busy_all(lease) end
 
 local holds = leases.holds_of(lease)
-if not holds then return leases.lost(lease, window_ms) end
+if not holds then return leases.lost_reply(lease, window_ms) end
 if lease.session ~= '' then lease.watchdog = watchdog or '' end
 -- The lease is claimed, because the client is answered `held`: the granted attempt is not
 -- withdrawn any more.
 lease.attempt, lease.ttl = '', ttl_ms
 local counters = {}
 for i, name in ipairs(lease.locks) do
-  lib[lease.kind].set_time(lease, name, ttl_ms, holds[i])
+  lib[lease.kind].set_ttl(lease, name, ttl_ms, holds[i])
   counters[i] = KEYS[3 * i]
   lib.token.keep(counters[i], keep_ms)
   call('set', lease.keys[i], lib.record.format(lease, i), 'px', keep_ms)

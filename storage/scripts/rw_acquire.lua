@@ -35,13 +35,13 @@ local requests = lib.request
 local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
   mode, registered)
 
-local reply = requests.answer(request) or requests.objection(request)
+local reply = requests.answer(request) or requests.refusal(request)
 if reply then return reply end
 
 local found
-reply, found = lib.read_write_request.objection(request, lock)
+reply, found = lib.read_write_request.refusal(request, lock)
 if reply and reply[1] ~= 'busy' then return requests.refuse(request, reply) end
-if reply then return requests.wait_in_line(request) or reply end
+if reply then return requests.register_waiter(request) or reply end
 
 -- A fencing token of its own, or that of the owner that holds already. The first write is one
 -- that fails when memory is short.

@@ -43,6 +43,6 @@ if tonumber(wait_ms) > 0 then
   if registered ~= '1' and counter.is_crowded(waiters) then return {'too-many'} end
   local keep = math.max(wait_ms + window_ms, call('pttl', idempotency))
   counter.remember(idempotency, asked, attempt, '0', '', integer(keep))
-  counter.stand_among(waiters, attempt, wait_ms, window_ms)
+  counter.add_waiter(waiters, attempt, wait_ms, window_ms)
 end
 return {'busy', free or 0}

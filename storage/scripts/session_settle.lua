@@ -39,7 +39,7 @@ local function forget(ref)
   call('hdel', notes, ref)
 end
 
-local function lose(ref, why, kind)
+local function note_loss(ref, why, kind)
   forget(ref)
   if call('hlen', lost) < LOSSES_MAX then
     call('hset', lost, ref, why .. '\n' .. kind)
@@ -64,7 +64,7 @@ for i = 3, #ARGV, 2 do
     note_renewal(ref, note, string.sub(verdict, 9))
     look_again(ref, renewed_again)
   elseif verdict == 'vanished' and string.find(note, ' +', 1, true) then
-    lose(ref, 'unknown', string.match(note, ' %+(%l*)'))
+    note_loss(ref, 'unknown', string.match(note, ' %+(%l*)'))
   elseif verdict == 'gone' or verdict == 'vanished' then
     if now - (string.match(note, '^%d+') or 0) > UNDER_WAY_MS then
       forget(ref)
@@ -74,7 +74,7 @@ for i = 3, #ARGV, 2 do
   elseif string.sub(verdict, 1, 6) == 'later ' then
     look_again(ref, now + string.sub(verdict, 7))
   else
-    lose(ref, string.match(verdict, '^lost (%S*) (%S*)$'))
+    note_loss(ref, string.match(verdict, '^lost (%S*) (%S*)$'))
   end
 end
 if #scores > 0 then call('zadd', due, unpack(scores)) end

@@ -23,10 +23,10 @@ local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_tt
   mode, registered)
 local locks = request.locks
 
--- For a plain lock the same as objection() and take() of lib/read_write_request.lua.
+-- For a plain lock the same as refusal() and take() of lib/read_write_request.lua.
 local plain = {}
 
-function plain.objection(_, lock, number)
+function plain.refusal(_, lock, number)
   local remaining = call('pttl', lock)
   if remaining == -2 then
     return not lib.fair_queue.is_empty(lock) and {'wrong-kind'} or nil, {}
@@ -43,11 +43,11 @@ function plain.take(_, lock)
   local left = math.max(call('pttl', lock), tonumber(ttl_ms))
   local count = call('hincrby', lock, record_of.holder_of(request), 1)
   call('pexpire', lock, lib.number.integer(left))
-  lib.owner.mark(request, lock, lib.number.integer(left))
+  lib.owner.write(request, lock, lib.number.integer(left))
   return count
 end
 
-local way = request.kind == 'lock' and plain or lib.read_write_request
+local family = request.kind == 'lock' and plain or lib.read_write_request
 
 -- A fencing token of each lock, before any lock is taken: this may fail. Nil and a reply.
 local function make_tokens(found)
@@ -70,25 +70,25 @@ local function grant(found)
   local counts = {}
   for i, lock in ipairs(locks) do
     if found[i].token then lib.token.keep(keys.counter_of(lock), tonumber(keep_ms)) end
-    counts[i] = way.take(request, lock, found[i])
+    counts[i] = family.take(request, lock, found[i])
   end
   return requests.granted(request, table.concat(counts, ' '))
 end
 
-local reply = requests.answer(request) or requests.objection(request)
+local reply = requests.answer(request) or requests.refusal(request)
 if reply then return reply end
 
 -- A waiter queues on one lock of its set. A message about another lock of the set wakes it only
 -- if that lock was the one that blocked the last attempt.
 local found = {}
 for i, lock in ipairs(locks) do
-  local against
-  against, found[i] = way.objection(request, lock, i)
-  if against and against[1] ~= 'busy' then
-    against[2] = i
-    return requests.refuse(request, against)
+  local refusal
+  refusal, found[i] = family.refusal(request, lock, i)
+  if refusal and refusal[1] ~= 'busy' then
+    refusal[2] = i
+    return requests.refuse(request, refusal)
   end
-  if against and (not reply or i == tonumber(blocking)) then reply = against end
+  if refusal and (not reply or i == tonumber(blocking)) then reply = refusal end
 end
 if not reply then return grant(found) end
-return requests.wait_in_line(request) or reply
+return requests.register_waiter(request) or reply

@@ -8,7 +8,7 @@
 
 #define ROUND_NS (250 * CLOCK_NS_PER_MS)
 /* Waiters try again when slots have moved: at most this often, also while many slots move. */
-#define TELL_SPACING_NS (100 * CLOCK_NS_PER_MS)
+#define REPORT_SPACING_NS (100 * CLOCK_NS_PER_MS)
 /* The cluster may be up again by then. */
 #define DOWN_FOR_NS (1 * CLOCK_NS_PER_S)
 
@@ -78,19 +78,19 @@ static void cluster_describe(const struct topology *topology, struct topology_st
     state->slots = count_slots((const struct cluster *)topology, &state->masters, &lost);
 }
 
-static void tell_up_now(void *arg)
+static void report_up_now(void *arg)
 {
     struct cluster *cluster = arg;
 
-    cluster->told_up_ns = loop_now_ns(cluster->topology.options.loop);
+    cluster->reported_up_ns = loop_now_ns(cluster->topology.options.loop);
     cluster->topology.options.up(cluster->topology.options.arg);
 }
 
-void cluster_tell_up(struct cluster *cluster)
+void cluster_report_up(struct cluster *cluster)
 {
-    if (!cluster->is_stopped && !timer_is_armed(&cluster->tell_up))
-        timer_arm(loop_timers(cluster->topology.options.loop), &cluster->tell_up,
-                  cluster->told_up_ns + TELL_SPACING_NS);
+    if (!cluster->is_stopped && !timer_is_armed(&cluster->report_up))
+        timer_arm(loop_timers(cluster->topology.options.loop), &cluster->report_up,
+                  cluster->reported_up_ns + REPORT_SPACING_NS);
 }
 
 static bool says_down(const struct cluster *cluster)
@@ -193,7 +193,7 @@ static void cluster_stop(struct topology *topology)
 
     cluster->is_stopped = true;
     timer_cancel(timers, &cluster->round);
-    timer_cancel(timers, &cluster->tell_up);
+    timer_cancel(timers, &cluster->report_up);
     cluster_scout_stop(cluster);
     cluster_nodes_stop(cluster);
     cluster_calls_stop(cluster);
@@ -218,7 +218,7 @@ static struct topology *cluster_start(const struct topology_options *options)
         return NULL;
     cluster->topology = (struct topology){.ops = &topology_cluster, .options = *options};
     cluster->slots = calloc(1, sizeof(*cluster->slots));
-    cluster->tell_up = (struct timer){.fire = tell_up_now, .arg = cluster};
+    cluster->report_up = (struct timer){.fire = report_up_now, .arg = cluster};
     cluster->round = (struct timer){.fire = take_round, .arg = cluster};
     cluster_calls_init(cluster);
     if (cluster->slots == NULL || !cluster_scout_start(cluster)) {

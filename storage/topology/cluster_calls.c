@@ -164,7 +164,7 @@ static void on_tick(void *arg)
 }
 
 /* A call that was sent comes back, in the order of sending. */
-static void put_back(struct cluster_call *call, bool waits)
+static void requeue(struct cluster_call *call, bool waits)
 {
     struct cluster *cluster = call->cluster;
     struct slot_hold *hold = make_hold(cluster, call->slot);
@@ -309,7 +309,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (verdict == CALL_GOES_ON)
         return;
     if (verdict != CALL_ENDS)
-        put_back(call, verdict == CALL_WAITS);
+        requeue(call, verdict == CALL_WAITS);
     /* What waits goes first: the callback may ask for more. */
     if (slot < REDIS_SLOTS)
         settle_hold(cluster, slot, verdict == CALL_ENDS);

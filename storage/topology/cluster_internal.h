@@ -99,15 +99,15 @@ struct cluster {
     struct timer refuse, hold_tick;
     struct cluster_scout scout;
     struct cluster_subscription *subscriptions;
-    struct timer round, tell_up;
-    int64_t told_up_ns;
+    struct timer round, report_up;
+    int64_t reported_up_ns;
     int64_t down_ns; /* when Redis said last that the cluster is down; 0: never */
     char why_not[CLUSTER_REASON_SIZE];
 };
 
 /* cluster.c */
 /* Something came back or has moved: topology_options.up is called soon, and not often. */
-void cluster_tell_up(struct cluster *cluster);
+void cluster_report_up(struct cluster *cluster);
 /* The gauges, and why it is not ready. */
 void cluster_note_state(struct cluster *cluster);
 

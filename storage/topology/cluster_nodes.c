@@ -25,7 +25,7 @@ static void on_up(void *arg)
     struct cluster_node *node = arg;
 
     cluster_note_state(node->cluster);
-    cluster_tell_up(node->cluster);
+    cluster_report_up(node->cluster);
 }
 
 static void on_down(void *arg)
@@ -82,7 +82,7 @@ static bool connect_node(struct cluster_node *node)
         .loop = options->loop,
         .metrics = options->metrics,
         .commands = node->node.commands,
-        .heart_channel = options->heart_channel,
+        .heartbeat_channel = options->heartbeat_channel,
         .shard_channel = write_shard_channel,
         .moved = on_moved,
         .arg = node};
@@ -224,7 +224,7 @@ void cluster_map_apply(struct cluster *cluster)
     cluster->has_map = true;
     if (is_changed) {
         make_probes(cluster);
-        cluster_tell_up(cluster);
+        cluster_report_up(cluster);
     }
     cluster_subscriptions_follow(cluster);
     cluster_note_state(cluster);

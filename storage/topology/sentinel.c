@@ -68,7 +68,7 @@ static void on_switched(void *arg, const struct redis_host *master)
     struct sentinel *sentinel = arg;
 
     sentinel->announced = *master;
-    if (!redis_link_hurry(commands_of(sentinel)))
+    if (!redis_link_retry_now(commands_of(sentinel)))
         redis_link_reconnect(commands_of(sentinel), switched_reason);
 }
 

@@ -24,7 +24,7 @@ enum { LEARNT_MAX = 16, KNOWN_MAX = REDIS_URL_HOSTS_MAX + LEARNT_MAX };
 static const char switch_channel[] = "+switch-master";
 
 /* A connection to one of the known Sentinels. */
-struct ear {
+struct sentinel_conn {
     struct sentinels *sentinels;
     struct redis_link *link;
     struct redis_url url;
@@ -35,9 +35,9 @@ struct sentinels {
     struct sentinels_options options;
     struct redis_host known[KNOWN_MAX]; /* those of the URL first */
     size_t count, oldest_learnt; /* the learnt Sentinel that the next new Sentinel replaces */
-    struct ear asker, listener;
-    struct redis_host told; /* the master that the owner was told last; empty: none */
-    struct ear *told_by;
+    struct sentinel_conn asker, listener;
+    struct redis_host reported; /* the master that the owner was told last; empty: none */
+    struct sentinel_conn *reported_by;
     struct redis_host suspect; /* another master, named by one Sentinel only; empty: none */
     size_t suspect_by;
     bool is_wanted; /* `found` is to come */
@@ -56,21 +56,21 @@ static bool is_same(const struct redis_host *a, const struct redis_host *b)
 
 /* --- which Sentinel ----------------------------------------------------------------------- */
 
-/* The address that the ear connects to next. */
-static void point(struct ear *ear, size_t at)
+/* The address that the conn connects to next. */
+static void point(struct sentinel_conn *conn, size_t at)
 {
-    const struct sentinels *sentinels = ear->sentinels;
+    const struct sentinels *sentinels = conn->sentinels;
 
-    ear->at = at % sentinels->count;
-    const struct redis_host *host = &sentinels->known[ear->at];
+    conn->at = at % sentinels->count;
+    const struct redis_host *host = &sentinels->known[conn->at];
     /* Every known host fits. */
-    (void)!redis_url_of_sentinel(&ear->url, sentinels->options.url, host->host, host->port);
+    (void)!redis_url_of_sentinel(&conn->url, sentinels->options.url, host->host, host->port);
 }
 
-static void leave(struct ear *ear, const char *reason)
+static void leave(struct sentinel_conn *conn, const char *reason)
 {
-    if (redis_link_is_up(ear->link))
-        redis_link_reconnect(ear->link, reason); /* its `down` points to the next */
+    if (redis_link_is_up(conn->link))
+        redis_link_reconnect(conn->link, reason); /* its `down` points to the next */
 }
 
 static void learn(struct sentinels *sentinels, const struct redis_host *host)
@@ -121,21 +121,21 @@ static void learn_others(struct sentinels *sentinels)
         send_sentinel(sentinels, "SENTINELS", on_others);
 }
 
-static void tell_found(struct sentinels *sentinels, struct ear *by,
-                       const struct redis_host *master)
+static void report_found(struct sentinels *sentinels, struct sentinel_conn *by,
+                         const struct redis_host *master)
 {
     sentinels->is_wanted = false;
-    sentinels->told = *master;
-    sentinels->told_by = by;
+    sentinels->reported = *master;
+    sentinels->reported_by = by;
     sentinels->suspect.host[0] = '\0';
     sentinels->options.found(sentinels->options.arg, master, NULL);
 }
 
-static void tell_switched(struct sentinels *sentinels, struct ear *by,
-                          const struct redis_host *master)
+static void report_switched(struct sentinels *sentinels, struct sentinel_conn *by,
+                            const struct redis_host *master)
 {
-    sentinels->told = *master;
-    sentinels->told_by = by;
+    sentinels->reported = *master;
+    sentinels->reported_by = by;
     sentinels->suspect.host[0] = '\0';
     sentinels->options.switched(sentinels->options.arg, master);
 }
@@ -144,11 +144,11 @@ static void tell_switched(struct sentinels *sentinels, struct ear *by,
  * only when a second Sentinel names the same other master. */
 static void suspect(struct sentinels *sentinels, const struct redis_host *master)
 {
-    struct ear *asker = &sentinels->asker;
+    struct sentinel_conn *asker = &sentinels->asker;
 
     if (sentinels->count == 1 ||
         (is_same(master, &sentinels->suspect) && sentinels->suspect_by != asker->at)) {
-        tell_switched(sentinels, asker, master);
+        report_switched(sentinels, asker, master);
         return;
     }
     sentinels->suspect = *master;
@@ -170,8 +170,8 @@ static void on_master(void *arg, const struct redis_result *result)
     }
     sentinels->failed = 0;
     if (sentinels->is_wanted)
-        tell_found(sentinels, &sentinels->asker, &master);
-    else if (is_same(&master, &sentinels->told))
+        report_found(sentinels, &sentinels->asker, &master);
+    else if (is_same(&master, &sentinels->reported))
         sentinels->suspect.host[0] = '\0';
     else
         suspect(sentinels, &master);
@@ -203,27 +203,27 @@ void sentinels_find(struct sentinels *sentinels)
 
 void sentinels_distrust(struct sentinels *sentinels)
 {
-    if (sentinels->told_by != NULL)
-        leave(sentinels->told_by, "the server that the Sentinel named is no usable master");
+    if (sentinels->reported_by != NULL)
+        leave(sentinels->reported_by, "the server that the Sentinel named is no usable master");
 }
 
 /* --- the connection that asks ------------------------------------------------------------- */
 
 static void on_asker_up(void *arg)
 {
-    struct ear *ear = arg;
+    struct sentinel_conn *conn = arg;
 
-    redis_link_proven(ear->link);
-    ear->sentinels->polls = 0;
-    on_poll(ear->sentinels);
+    redis_link_proven(conn->link);
+    conn->sentinels->polls = 0;
+    on_poll(conn->sentinels);
 }
 
 static void on_asker_down(void *arg)
 {
-    struct ear *ear = arg;
-    struct sentinels *sentinels = ear->sentinels;
+    struct sentinel_conn *conn = arg;
+    struct sentinels *sentinels = conn->sentinels;
 
-    point(ear, ear->at + 1);
+    point(conn, conn->at + 1);
     if (++sentinels->failed < sentinels->count || !sentinels->is_wanted || sentinels->stopped)
         return;
     sentinels->failed = 0;
@@ -235,42 +235,42 @@ static void on_asker_down(void *arg)
 
 static void on_listener_up(void *arg)
 {
-    struct ear *ear = arg;
+    struct sentinel_conn *conn = arg;
 
-    if (redis_link_subscribe(ear->link, switch_channel, strlen(switch_channel)) != 0)
-        leave(ear, "the Sentinel does not take a subscription");
+    if (redis_link_subscribe(conn->link, switch_channel, strlen(switch_channel)) != 0)
+        leave(conn, "the Sentinel does not take a subscription");
 }
 
 static void on_listener_down(void *arg)
 {
-    struct ear *ear = arg;
+    struct sentinel_conn *conn = arg;
 
-    point(ear, ear->at + 1);
+    point(conn, conn->at + 1);
 }
 
 static void on_push(void *arg, enum link_push push, const char *channel, size_t channel_len,
                     const char *payload, size_t payload_len)
 {
-    struct ear *ear = arg;
-    struct sentinels *sentinels = ear->sentinels;
+    struct sentinel_conn *conn = arg;
+    struct sentinels *sentinels = conn->sentinels;
     int64_t now_ns = loop_now_ns(sentinels->options.loop);
     struct redis_host master;
 
     (void)channel;
     (void)channel_len;
     if (push == LINK_PUSH_SUBSCRIBED)
-        redis_link_proven(ear->link);
+        redis_link_proven(conn->link);
     if (push != LINK_PUSH_MESSAGE || sentinels->stopped ||
         now_ns - sentinels->switched_ns < SWITCH_EVERY_NS ||
         !sentinel_read_switch(payload, payload_len, sentinels->options.url->master_name,
                               &master) ||
-        is_same(&master, &sentinels->told))
+        is_same(&master, &sentinels->reported))
         return;
     sentinels->switched_ns = now_ns;
     if (sentinels->is_wanted)
-        tell_found(sentinels, ear, &master);
+        report_found(sentinels, conn, &master);
     else
-        tell_switched(sentinels, ear, &master);
+        report_switched(sentinels, conn, &master);
 }
 
 static bool awaits(void *arg, const char *channel, size_t len)
@@ -281,21 +281,21 @@ static bool awaits(void *arg, const char *channel, size_t len)
 
 /* --- life --------------------------------------------------------------------------------- */
 
-static bool start_ear(struct ear *ear, struct sentinels *sentinels, size_t at,
-                      void (*up)(void *arg), void (*down)(void *arg))
+static bool start_conn(struct sentinel_conn *conn, struct sentinels *sentinels, size_t at,
+                       void (*up)(void *arg), void (*down)(void *arg))
 {
-    const struct redis_link_options options = {.url = &ear->url,
+    const struct redis_link_options options = {.url = &conn->url,
                                                .loop = sentinels->options.loop,
                                                .metrics = sentinels->options.metrics,
                                                .is_sentinel = true,
                                                .up = up,
                                                .down = down,
-                                               .arg = ear};
+                                               .arg = conn};
 
-    ear->sentinels = sentinels;
-    point(ear, at);
-    ear->link = redis_link_new(&options);
-    return ear->link != NULL;
+    conn->sentinels = sentinels;
+    point(conn, at);
+    conn->link = redis_link_new(&options);
+    return conn->link != NULL;
 }
 
 struct sentinels *sentinels_new(const struct sentinels_options *options)
@@ -309,8 +309,8 @@ struct sentinels *sentinels_new(const struct sentinels_options *options)
     memcpy(sentinels->known, options->url->hosts, sentinels->count * sizeof(struct redis_host));
     metrics_set(options->metrics, METRIC_SENTINELS, (int64_t)sentinels->count);
     sentinels->poll = (struct timer){.fire = on_poll, .arg = sentinels};
-    if (!start_ear(&sentinels->asker, sentinels, 0, on_asker_up, on_asker_down) ||
-        !start_ear(&sentinels->listener, sentinels, 1, on_listener_up, on_listener_down)) {
+    if (!start_conn(&sentinels->asker, sentinels, 0, on_asker_up, on_asker_down) ||
+        !start_conn(&sentinels->listener, sentinels, 1, on_listener_up, on_listener_down)) {
         sentinels_free(sentinels);
         return NULL;
     }

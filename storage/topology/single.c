@@ -35,7 +35,7 @@ int single_start_node(struct single *single, const struct redis_link_options *co
         .loop = options->loop,
         .metrics = options->metrics,
         .commands = node->commands,
-        .heart_channel = options->heart_channel};
+        .heartbeat_channel = options->heartbeat_channel};
     node->subscriber = subscriber_new(&subscriber_options);
     return node->subscriber != NULL ? 0 : -1;
 }

@@ -26,7 +26,7 @@ struct topology_options {
     struct redis_sync sync; /* of each connection for commands */
     /* The keys and channels that each connection for commands is probed with. */
     const struct redis_probe *probe;
-    const char *heart_channel; /* of this worker alone */
+    const char *heartbeat_channel; /* of this worker alone */
     /* Commands that were refused or lost may be asked again: some Redis came back, or a part of
      * the keys has moved. */
     void (*up)(void *arg);

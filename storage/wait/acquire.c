@@ -22,17 +22,17 @@ enum { REFUSED_SLEEP_MS = 500 };
 
 /* The states that may follow each state. */
 static const unsigned next_states[STATE_COUNT] = {
-    [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) | TO(PARKED),
+    [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) | TO(SLEEPING),
     [PREPARING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(RETRYING) |
                   TO(LAST_ATTEMPT) | TO(ORPHANED) | TO(ENDED),
-    [TRYING] = TO(PARKED) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
+    [TRYING] = TO(SLEEPING) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [TRYING_FULL] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [PARKED] = TO(LOOKING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) |
-               TO(ENDED),
-    [LOOKING] = TO(PARKED) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) |
+    [SLEEPING] = TO(LOOKING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) |
+                 TO(ENDED),
+    [LOOKING] = TO(SLEEPING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) |
                 TO(ENDED),
-    [RETRYING] = TO(PARKED) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [CHOSEN] = TO(PARKED) | TO(ORPHANED) | TO(ENDED),
+    [RETRYING] = TO(SLEEPING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
+    [CHOSEN] = TO(SLEEPING) | TO(ORPHANED) | TO(ENDED),
     [LAST_ATTEMPT] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
     [ORPHANED] = TO(ENDED),
 };
@@ -115,8 +115,8 @@ static void prepare(struct acquisition *acquisition)
 static bool is_note_stale(const struct acquisition *acquisition)
 {
     int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
-    int64_t since_ns = acquisition->parked_ns != 0 ? acquisition->deadline_ns
-                                                   : acquisition->asked_ns;
+    int64_t since_ns = acquisition->wait_began_ns != 0 ? acquisition->deadline_ns
+                                                       : acquisition->asked_ns;
 
     if (since_ns < acquisition->asked_ns)
         since_ns = acquisition->asked_ns;
@@ -140,7 +140,7 @@ void acquisition_try(struct acquisition *acquisition)
         prepare(acquisition);
     else if (left_ms <= 0)
         send_attempt(acquisition, LAST_ATTEMPT, 0);
-    else if (acquisition->parked_ns != 0)
+    else if (acquisition->wait_began_ns != 0)
         send_attempt(acquisition, RETRYING, left_ms);
     else if (is_full(acquirer))
         send_attempt(acquisition, TRYING_FULL, 0);
@@ -206,15 +206,15 @@ static bool is_spent_by_session(const struct acquisition *acquisition,
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-void acquisition_park(struct acquisition *acquisition, int64_t remaining_ms)
+void acquisition_sleep(struct acquisition *acquisition, int64_t remaining_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
     int64_t now_ns = loop_now_ns(acquirer->options.loop);
     char name[KEY_NAME_MAX + 1];
     size_t len = waited_name(acquisition, name);
 
-    acquisition_enter(acquisition, PARKED);
-    acquisition->parked_ns = now_ns;
+    acquisition_enter(acquisition, SLEEPING);
+    acquisition->wait_began_ns = now_ns;
     acquirer->options.slots->used++;
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
     timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
@@ -234,7 +234,7 @@ static void stay(struct acquisition *acquisition, int64_t sleep_ms)
     char name[KEY_NAME_MAX + 1];
     size_t len = waited_name(acquisition, name);
 
-    acquisition_enter(acquisition, PARKED);
+    acquisition_enter(acquisition, SLEEPING);
     waiter_move(waiters, &acquisition->waiter, name, len, acquisition->generation, sleep_ms);
 }
 
@@ -260,7 +260,7 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     } else if (!acquisition->may_wait(acquisition->arg)) {
         acquisition_finish_as(acquisition, ACQUIRE_MAY_NOT_WAIT);
     } else {
-        acquisition_park(acquisition, sleep_ms);
+        acquisition_sleep(acquisition, sleep_ms);
     }
 }
 
@@ -303,7 +303,7 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
     case ATTEMPT_NOT_EXECUTED:
     case ATTEMPT_UNKNOWN:
         acquisition->uncertain |= result->outcome == ATTEMPT_UNKNOWN;
-        if (acquisition->parked_ns != 0)
+        if (acquisition->wait_began_ns != 0)
             wait_on(acquisition, result, REFUSED_SLEEP_MS);
         else
             acquisition_finish_with(acquisition, result);
@@ -372,7 +372,7 @@ static void on_deadline(void *arg)
         end_deferral(acquisition);
     /* One more attempt, which also takes the request off the list of waiters and learns what
      * blocks it; an attempt under way is the last one. A release under way may still grant. */
-    if (acquisition->state == PARKED)
+    if (acquisition->state == SLEEPING)
         acquisition_try(acquisition);
     else if (acquisition->state == RETRYING)
         acquisition_enter(acquisition, LAST_ATTEMPT);
@@ -423,7 +423,7 @@ void acquire_cancel(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
-    if (acquisition->parked_ns != 0)
+    if (acquisition->wait_began_ns != 0)
         metrics_add(acquirer->options.metrics, METRIC_WAITERS_GONE, 1);
     /* Redis runs it after the attempt under way, and before any attempt of the next one in
      * line. */
@@ -442,7 +442,7 @@ void acquirer_drain(struct acquirer *acquirer)
     /* From the last to the first, so that the baton is not handed through the whole queue. */
     for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
         prev = acquisition == head ? NULL : acquisition->prev;
-        if (acquisition->parked_ns != 0)
+        if (acquisition->wait_began_ns != 0)
             acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
     }
 }
@@ -466,7 +466,7 @@ void acquirer_session_changed(struct acquirer *acquirer, const char *session_id)
     DL_FOREACH_SAFE2(*list, acquisition, next, session_next)
     {
         const struct lease *lease = acquisition->lease;
-        if (acquisition->parked_ns == 0 || strcmp(lease->session_id, session_id) != 0)
+        if (acquisition->wait_began_ns == 0 || strcmp(lease->session_id, session_id) != 0)
             continue;
         size_t len = waited_name(acquisition, name);
         waiters_retry_lease(acquirer->options.waiters, name, len, lease->id);

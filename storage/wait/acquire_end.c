@@ -17,13 +17,13 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
     struct metrics *metrics = acquirer->options.metrics;
     int64_t now_ns = clock_ns();
 
-    if (acquisition->parked_ns == 0)
+    if (acquisition->wait_began_ns == 0)
         return;
     acquirer->options.slots->used--;
     metrics_add(metrics, got_it ? METRIC_WAITS_GRANTED : METRIC_WAITS_ENDED, 1);
-    metrics_observe(metrics, HISTOGRAM_WAIT, now_ns - acquisition->parked_ns);
+    metrics_observe(metrics, HISTOGRAM_WAIT, now_ns - acquisition->wait_began_ns);
     int64_t woken_ns = waiter_woken_ns(&acquisition->waiter);
-    if (got_it && woken_ns > acquisition->parked_ns)
+    if (got_it && woken_ns > acquisition->wait_began_ns)
         metrics_observe(metrics, HISTOGRAM_HAND_OFF, now_ns - woken_ns);
 }
 

@@ -33,7 +33,7 @@ enum acquisition_state {
     PREPARING,    /* the lease's session is asked, the names of a set are kept */
     TRYING,       /* the first attempt; if it finds the object busy, the wait begins */
     TRYING_FULL,  /* the first attempt of a request that finds no free slot to wait in */
-    PARKED,       /* in the queue, without an attempt */
+    SLEEPING,     /* in the queue, without an attempt */
     LOOKING,      /* in the queue, and the lock is looked at: is an attempt worth while? */
     RETRYING,     /* in the queue, with an attempt */
     CHOSEN,       /* in the queue, and a release may grant the lock to it */
@@ -61,7 +61,7 @@ struct acquisition {
     struct waiter waiter;
     struct timer deadline;
     int64_t deadline_ns;
-    int64_t parked_ns;         /* when the wait began; 0: it has not */
+    int64_t wait_began_ns;     /* when the wait began; 0: it has not */
     uint64_t generation;       /* waiters_generation() before that attempt */
     uint64_t lease_generation; /* waiters_lease_generation() before that attempt */
     bool (*may_wait)(void *arg);
@@ -84,7 +84,7 @@ int64_t acquisition_left_ms(const struct acquisition *acquisition);
 
 /* The wait begins: joins the queue of an object that is busy for so long (negative: unknown).
  */
-void acquisition_park(struct acquisition *acquisition, int64_t remaining_ms);
+void acquisition_sleep(struct acquisition *acquisition, int64_t remaining_ms);
 
 /* deferral.c */
 

@@ -46,7 +46,7 @@ bool acquisition_defer(struct acquisition *acquisition)
     acquisition->deferred = true;
     acquisition->generation = waiters_generation(waiters);
     acquisition->lease_generation = waiters_lease_generation(waiters);
-    acquisition_park(acquisition, taken_ms);
+    acquisition_sleep(acquisition, taken_ms);
     return true;
 }
 

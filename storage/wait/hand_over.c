@@ -25,7 +25,7 @@ static bool may_be_granted(const struct acquisition *acquisition, const struct l
 
     if (lock_store_quarantine_ms(acquisition->acquirer->options.store, lease_name(lease)) > 0)
         return false;
-    return acquisition->state == PARKED && hand_over_serves(lease) &&
+    return acquisition->state == SLEEPING && hand_over_serves(lease) &&
            (acquisition->attempt.registered || acquisition->deferred) &&
            acquisition_left_ms(acquisition) > 0 && !acquisition_must_prepare(acquisition) &&
            strcmp(lease->id, released->id) != 0;
@@ -38,11 +38,11 @@ static void wait_on(struct acquisition *acquisition)
         acquisition_end_orphan(acquisition, false);
         return;
     }
-    acquisition_enter(acquisition, PARKED);
+    acquisition_enter(acquisition, SLEEPING);
     waiter_unchosen(&acquisition->waiter);
     bool is_due = acquisition_left_ms(acquisition) <= 0 ||
                   (!acquisition->attempt.registered && !acquisition->deferred);
-    if (is_due && acquisition->state == PARKED)
+    if (is_due && acquisition->state == SLEEPING)
         acquisition_try(acquisition);
 }
 

@@ -100,7 +100,7 @@ void wait_line_called(struct wait_queue *queue)
         queue->line->called_ns = loop_now_ns(queue->owner->options.loop);
 }
 
-void wait_line_told(struct wait_queue *queue)
+void wait_line_notified(struct wait_queue *queue)
 {
     const struct wait_line *line = queue->line;
     int64_t now_ns = loop_now_ns(queue->owner->options.loop);

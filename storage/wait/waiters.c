@@ -103,7 +103,7 @@ static void on_message(void *arg, const char *payload, size_t len)
     metrics_add(queue->owner->options.metrics, METRIC_WAKE_MESSAGES, 1);
     queue->woken_ns = loop_now_ns(queue->owner->options.loop);
     queue->messages++;
-    wait_line_told(queue);
+    wait_line_notified(queue);
     /* A latch tells 0 when it is open, 1 when it was set or deleted: then one waiter finds out.
      */
     if (queue->kind == WAIT_LATCH && payload[0] == '0')

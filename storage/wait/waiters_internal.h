@@ -118,7 +118,7 @@ void wait_lines_free(struct waiters *waiters);
 /* A waiter of the fair lock was called, or might have been. */
 void wait_line_called(struct wait_queue *queue);
 /* The same, by a message, which may be that of a release by this worker. */
-void wait_line_told(struct wait_queue *queue);
+void wait_line_notified(struct wait_queue *queue);
 /* The lock is handed over again and again on this worker, and no waiter is called: a waiter
  * that joins now will hardly be. */
 bool wait_line_hands_over(const struct wait_queue *queue);

@@ -330,8 +330,8 @@ static void let_go(struct exchange *exchange, bool delivered)
     memset(request->headers, 0, sizeof(request->headers));
     if (request->stage != HTTP_STAGE_HANDLED) {
         end(request, delivered);
-    } else if (request->gone != NULL && !request->gone_told) {
-        request->gone_told = true;
+    } else if (request->gone != NULL && !request->gone_reported) {
+        request->gone_reported = true;
         request->gone(request->arg);
     }
 }
@@ -372,7 +372,7 @@ static void serve(struct http_server *server, struct exchange *exchange)
         if (!exchange->has_hung_up)
             send_message(exchange, MESSAGE_RESET);
         let_go(exchange, false);
-    } else if (request->park_wanted ||
+    } else if (request->suspend_wanted ||
                loop_now_ns(server->options.loop) - request->received_ns > UNPARKED_NS) {
         request->suspended = true;
     }

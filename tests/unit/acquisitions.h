@@ -49,7 +49,7 @@ struct client {
     struct lease lease;
     struct acquisition *acquisition;
     bool must_not_wait;
-    unsigned parked, done, withdrawn, places_kept, unprepared;
+    unsigned suspended, done, withdrawn, places_kept, unprepared;
     size_t withdrawn_after; /* so many attempts of everyone's */
     struct acquire_result result;
 };
@@ -219,7 +219,7 @@ static inline bool may_wait(void *arg)
 {
     struct client *client = arg;
 
-    client->parked += !client->must_not_wait;
+    client->suspended += !client->must_not_wait;
     return !client->must_not_wait;
 }
 
@@ -249,7 +249,7 @@ static inline void start_waiting(struct client *client)
         ready(CHANNEL_OF(LOCK));
     if (attempt_of(client) != NULL)
         answer(client, ATTEMPT_BUSY);
-    assert_int_equal(client->parked, 1);
+    assert_int_equal(client->suspended, 1);
     assert_null(attempt_of(client));
 }
 

@@ -121,7 +121,7 @@ static void every_outcome_has_its_ending(void **state)
             expect_ending(rows[i].outcome, when, &rows[i].endings[when]);
             assert_int_equal(store.attempt_count, attempts);
             bool waits = when > FIRST || rows[i].endings[when].outcome == GOES_ON;
-            assert_int_equal(a->parked, waits);
+            assert_int_equal(a->suspended, waits);
             tear_down(state);
         }
     }
@@ -238,7 +238,7 @@ static void answer_after_the_deadline_is_the_last(void **state)
     loop.now_ns += 5 * MS;
     answer(a, ATTEMPT_BUSY);
     expect_done(a, ACQUIRE_BUSY);
-    assert_int_equal(a->parked, 0);
+    assert_int_equal(a->suspended, 0);
     assert_null(CHANNEL_OF(LOCK));
 }
 

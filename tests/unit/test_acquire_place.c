@@ -36,7 +36,7 @@ static void start_in_queue(struct client *client)
     answer(client, ATTEMPT_BUSY);
     ready(fair_channel(client));
     answer_look(TTL_MS);
-    assert_int_equal(client->parked, 1);
+    assert_int_equal(client->suspended, 1);
 }
 
 enum when { ONLY, FIRST, TURN, FINAL, UNDER_WAY, WHENS };

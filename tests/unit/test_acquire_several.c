@@ -41,7 +41,7 @@ static void wait_for_orders(void)
     ready(CHANNEL_OF(LOCK));
     answer_busy(2, TTL_MS);
     assert_null(attempt_of(a));
-    assert_int_equal(a->parked, 1);
+    assert_int_equal(a->suspended, 1);
 }
 
 static void waits_for_the_one_blocking_index(void **state)
@@ -59,7 +59,7 @@ static void waits_for_the_one_blocking_index(void **state)
     answer_busy(1, 700);
     unlocked();
     assert_null(attempt_of(a));
-    assert_int_equal(a->parked, 1);
+    assert_int_equal(a->suspended, 1);
     /* It sleeps as long as that one is held. */
     pass(702 * MS);
     answer(a, ATTEMPT_GRANTED);

@@ -42,7 +42,7 @@ static void attempts_register_for_the_time_left(void **state)
     expect_attempt(b, 0, false);
     answer(b, ATTEMPT_BUSY);
     expect_done(b, ACQUIRE_BUSY);
-    assert_int_equal(b->parked, 0);
+    assert_int_equal(b->suspended, 0);
     assert_int_equal(b->withdrawn, 0);
 }
 
@@ -157,7 +157,7 @@ static void only_so_many_may_wait(void **state)
     answer(d, ATTEMPT_BUSY);
     expect_done(d, ACQUIRE_TOO_MANY_WAITERS);
     assert_int_equal(d->withdrawn, 0);
-    assert_int_equal(d->parked, 0);
+    assert_int_equal(d->suspended, 0);
     assert_int_equal(metrics.values[METRIC_REFUSED_WAITERS], 1);
     /* A free lock is for everyone. */
     d->done = 0;
@@ -176,7 +176,7 @@ static void only_so_many_may_wait(void **state)
     expect_attempt(d, WAIT_MS, false);
     answer(d, ATTEMPT_BUSY);
     assert_int_equal(d->done, 0);
-    assert_int_equal(d->parked, 1);
+    assert_int_equal(d->suspended, 1);
 }
 
 static void draining_ends_every_wait(void **state)
@@ -197,7 +197,7 @@ static void draining_ends_every_wait(void **state)
     answer(c, ATTEMPT_BUSY);
     expect_done(c, ACQUIRE_DRAINING);
     assert_int_equal(c->withdrawn, 1);
-    assert_int_equal(c->parked, 0);
+    assert_int_equal(c->suspended, 0);
     answer(d, ATTEMPT_BUSY);
     expect_done(d, ACQUIRE_BUSY);
     c->done = 0;

@@ -24,7 +24,7 @@ static void a_gets_the_lock(void)
 static void expect_deferred(const struct client *client)
 {
     assert_null(attempt_of(client));
-    assert_int_equal(client->parked, 1);
+    assert_int_equal(client->suspended, 1);
     assert_int_equal(client->done, 0);
 }
 
@@ -102,7 +102,7 @@ static void attempt_follows_in_time(void **state)
     pass(1);
     expect_tries(b, WAIT_MS - DEFERRAL_MS);
     answer(b, ATTEMPT_BUSY);
-    assert_int_equal(b->parked, 1);
+    assert_int_equal(b->suspended, 1);
     assert_true(release());
     assert_true(sent.attempt.registered);
     answer_hand_over(NULL, NULL);

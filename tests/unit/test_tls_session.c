@@ -185,7 +185,7 @@ static void wait_for(const struct client *client, short events)
     assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
 }
 
-static enum tls_progress shake_hands(struct client *client)
+static enum tls_progress handshake(struct client *client)
 {
     for (;;) {
         enum tls_progress progress = tls_session_handshake(client->session);
@@ -243,7 +243,7 @@ static void expect_all_to_arrive(const char *priorities, bool cuts)
     struct server server = {.priorities = priorities, .cuts = cuts};
     struct client client = meet(&server, NAME);
 
-    assert_int_equal(shake_hands(&client), TLS_DONE);
+    assert_int_equal(handshake(&client), TLS_DONE);
     send_all(&client);
     assert_int_equal(receive_all(&client), ANSWER_LEN);
     assert_string_equal(tls_session_fault(client.session), "the connection was lost");
@@ -267,7 +267,7 @@ static void expect_fault(const char *priorities, const char *name, const char *w
     struct server server = {.priorities = priorities};
     struct client client = meet(&server, name);
 
-    assert_int_equal(shake_hands(&client), TLS_FAILED);
+    assert_int_equal(handshake(&client), TLS_FAILED);
     if (strstr(tls_session_fault(client.session), word) == NULL)
         fail_msg("\"%s\" lacks \"%s\"", tls_session_fault(client.session), word);
     part(&client, &server);
@@ -301,7 +301,7 @@ static void plain_answers_are_named(void **state)
     client.fd = fds[0];
     client.session = tls_session_new(fds[0], client.trust, NAME);
     assert_int_equal(write(fds[1], "-ERR unknown command\r\n", 22), 22);
-    assert_int_equal(shake_hands(&client), TLS_FAILED);
+    assert_int_equal(handshake(&client), TLS_FAILED);
     assert_non_null(strstr(tls_session_fault(client.session), "does not speak TLS"));
     tls_session_free(client.session);
     close(fds[1]);

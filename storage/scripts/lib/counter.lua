@@ -57,18 +57,18 @@ end
 -- The largest number of waiters of a semaphore or latch.
 local WAITERS_MAX = 1000
 
-local function count_standing(waiters)
+local function count_waiters(waiters)
   return call('zcount', waiters, '(' .. number.integer(number.epoch_ms()), '+inf')
 end
 
 -- Whether no other waiter may come.
 local function is_crowded(waiters)
-  return call('zcard', waiters) >= WAITERS_MAX and count_standing(waiters) >= WAITERS_MAX
+  return call('zcard', waiters) >= WAITERS_MAX and count_waiters(waiters) >= WAITERS_MAX
 end
 
 -- Registers `member` among the waiters, a zset of member -> deadline in epoch ms, for `wait`
 -- ms.
-local function stand_among(waiters, member, wait, window)
+local function add_waiter(waiters, member, wait, window)
   local now = number.epoch_ms()
   call('zremrangebyscore', waiters, '-inf', now)
   call('zadd', waiters, 'gt', number.integer(now + wait), member)
@@ -77,6 +77,6 @@ end
 
 return {
   read = read, read_plain = read_plain, asked_for = asked_for, remember = remember,
-  recall = recall, replay = replay, stand_among = stand_among, count_standing = count_standing,
+  recall = recall, replay = replay, add_waiter = add_waiter, count_waiters = count_waiters,
   is_crowded = is_crowded
 }

@@ -9,12 +9,12 @@ local function leave_queue(lease, lock)
   if not queues.leave(lock, lease.id) then return end
   local left = call('pttl', lock)
   if left == -2 then return wake(lock) end
-  queues.tell_end(lock, left)
+  queues.publish_end(lock, left)
 end
 
 return {
   is_held = lock_kind.is_held, release = lock_kind.release,
   field_removed = lock_kind.field_removed, extend = lock_kind.extend,
-  set_time = lock_kind.set_time, left = lock_kind.left, wake = wake, leave_queue = leave_queue,
+  set_ttl = lock_kind.set_ttl, left = lock_kind.left, wake = wake, leave_queue = leave_queue,
   place_ms = lib.fair_place.PLACE_MS, field_end = ''
 }

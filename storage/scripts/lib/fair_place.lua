@@ -56,7 +56,7 @@ end
 -- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
 -- waiters behind it. Only Java clients use these times: without a Java client in the queue only
 -- the last waiter's time is lowered, from which a joining Java client would go on.
-local function follow(lock, at)
+local function lower_times(lock, at)
   local times, first, last = times_of(lock), at, at + FOLLOW_MAX - 1
   if call('zcard', times) == call('zcard', places_of(lock)) then first, last = -1, -1 end
   for _, behind in ipairs(call('lrange', queue_of(lock), first, last)) do
@@ -75,7 +75,7 @@ local function give_up_head(lock, lease_id)
   elseif type(try('zrem', times, lease_id .. ':0')) == 'number' then
     call('zrem', places, lease_id)
     call('lpop', queue)
-    follow(lock, 0)
+    lower_times(lock, 0)
   else
     return nil
   end
@@ -84,5 +84,5 @@ end
 
 return {
   FAIR_WAIT_MS = FAIR_WAIT_MS, PLACE_MS = PLACE_MS, times_of = times_of, places_of = places_of,
-  extend_keys = extend_keys, take = take, follow = follow, give_up_head = give_up_head
+  extend_keys = extend_keys, take = take, lower_times = lower_times, give_up_head = give_up_head
 }

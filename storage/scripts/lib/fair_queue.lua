@@ -22,7 +22,7 @@ local times_of, places_of = fair_place.times_of, fair_place.places_of
 
 -- No request could ask for its place: a place that was good when Redis was lost is not over
 -- yet. `ms`: as lost_ms, or empty.
-local function spare_places(ms) lost_ms = tonumber(ms) end
+local function set_lost_ms(ms) lost_ms = tonumber(ms) end
 
 -- False: the list or the zset is another type of key, so that no client can queue.
 local function is_sound(lock)
@@ -107,7 +107,7 @@ local function is_awaited(lock, place, now)
   return deadline and tonumber(deadline) > now
 end
 
-local function tell(lock, place)
+local function wake_place(lock, place)
   call('publish', keys.companion('redisson_lock__channel', lock) .. ':' .. place, '0')
 end
 
@@ -115,17 +115,17 @@ end
 -- place, the message also goes to the first living waiter behind it, which then learns until
 -- when the place is kept.
 local function call_waiter(lock, head, now)
-  tell(lock, head)
+  wake_place(lock, head)
   if is_awaited(lock, head, now) then return end
   for _, place in ipairs(call('lrange', queue_of(lock), 1, BEHIND_MAX)) do
-    if is_awaited(lock, place, now) then return tell(lock, place) end
+    if is_awaited(lock, place, now) then return wake_place(lock, place) end
   end
 end
 
 -- Publishes to the first waiting request how long the lock is held, if that may be shorter than
 -- the waiter's sleep: the former first waiter, which knew this time, has left. A Java client
 -- has computed its sleep from the lease times of the waiters before it.
-local function tell_end(lock, ms)
+local function publish_end(lock, ms)
   if ms < 0 or ms >= POLL_MS then return end
   local now = lib.number.epoch_ms()
   for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
@@ -158,7 +158,7 @@ local function length(lock) return call('llen', queue_of(lock)) end
 -- Removes expired waiters from the queue of a lock that is held for `remaining` ms.
 local function tidy(lock, now, remaining)
   local _, is_new = head_of(lock, now)
-  if is_new then tell_end(lock, remaining) end
+  if is_new then publish_end(lock, remaining) end
 end
 
 -- The length of the queue, without expired waiters, for a lease that has no place in it. Nil:
@@ -195,13 +195,14 @@ local function leave(lock, lease_id)
   call('zrem', times_of(lock), place)
   if not at then return false end
   call('lrem', queue_of(lock), 1, place)
-  if at < length(lock) then fair_place.follow(lock, at) end
+  if at < length(lock) then fair_place.lower_times(lock, at) end
   return at == 0
 end
 
 return {
-  spare_places = spare_places,
+  set_lost_ms = set_lost_ms,
   is_sound = is_sound, head_of = head_of, is_empty = is_empty, place_left = place_left,
-  call_waiter = call_waiter, call_head = call_head, tell_end = tell_end, position = position,
-  length = length, tidy = tidy, length_behind = length_behind, join = join, leave = leave
+  call_waiter = call_waiter, call_head = call_head, publish_end = publish_end,
+  position = position, length = length, tidy = tidy, length_behind = length_behind,
+  join = join, leave = leave
 }

@@ -1,8 +1,8 @@
 -- Replies about a lease for the scripts that run for a lease's session.
 local leases = lib.lease
 
-local function lose(lease, window, reason)
-  return {'lost', leases.lose(lease, window, reason), lease.kind}
+local function lost(lease, window, reason)
+  return {'lost', leases.end_lost(lease, window, reason), lease.kind}
 end
 
 -- The reply about a lease that does not hold; or nil, the holds on each of its locks, and the
@@ -12,9 +12,9 @@ local function answer(lease, window)
   if lease.state == 'ended' then return {'ended', lease.detail, ''} end
   if lease.state == 'waiting' then return {'waiting'} end
   local holds = leases.holds_of(lease)
-  if not holds then return lose(lease, window) end
+  if not holds then return lost(lease, window) end
   local left = leases.time_left(lease, window)
-  if left == 0 and lease.watchdog ~= '1' then return lose(lease, window, 'expired') end
+  if left == 0 and lease.watchdog ~= '1' then return lost(lease, window, 'expired') end
   return nil, holds, left
 end
 

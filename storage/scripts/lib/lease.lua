@@ -97,7 +97,7 @@ end
 
 -- Ends a lease that has lost one of its locks, or whose time is over (`reason`): releases its
 -- remaining holds. Returns the reason.
-local function lose(lease, window, reason)
+local function end_lost(lease, window, reason)
   call('pexpire', lease.keys[1], window) -- a write that is always allowed
   reason = reason or loss_reason(lease)
   release(lease)
@@ -109,16 +109,16 @@ end
 
 -- The reply that a lease has ended, in this call or before. The reply names the lease's session
 -- only if the lease ended in this call; then C reports the end to the session's home.
-local function ended(lease)
+local function ended_reply(lease)
   return {'ended', lease.detail, '', ''}
 end
 
-local function lost(lease, window)
-  return {'ended', lose(lease, window), lease.session, lease.kind}
+local function lost_reply(lease, window)
+  return {'ended', end_lost(lease, window), lease.session, lease.kind}
 end
 
 -- Removes a waiting lease from the waiters of all its locks.
-local function leave_line(lease)
+local function unregister(lease)
   local leave_queue = lib[lease.kind].leave_queue
   for _, lock in ipairs(lease.locks) do
     call('zrem', keys.sibling(lock, 'waiters'), lease.ref)
@@ -135,6 +135,7 @@ end
 
 return {
   holds_of = holds_of, release = release, time_left = time_left, rewrite = rewrite,
-  claim = claim, tokens_of = tokens_of, spend = spend, loss_reason = loss_reason, lose = lose,
-  ended = ended, lost = lost, leave_line = leave_line, publish = publish
+  claim = claim, tokens_of = tokens_of, spend = spend, loss_reason = loss_reason,
+  end_lost = end_lost, ended_reply = ended_reply, lost_reply = lost_reply,
+  unregister = unregister, publish = publish
 }

@@ -10,7 +10,7 @@
 --   field_removed(lease, lock)          the rest of a release that has removed the holder field
 --                                       already. False: the lease had ended before
 --   extend(lease, lock, ttl)            the lease lasts at least `ttl` ms from now
---   set_time(lease, lock, ttl, holds)   the lease lasts `ttl` ms from now, less than before
+--   set_ttl(lease, lock, ttl, holds)    the lease lasts `ttl` ms from now, less than before
 --                                       only where no other lease shares the lock
 --   left(lease, lock)                   ms that the lease has left; negative: no TTL
 --   clear(lease, lock)                  removes what is left of a lease that was lost; nil:
@@ -57,7 +57,7 @@ local function extend(lease, lock, ttl)
   owner.extend(lease, lock, ttl)
 end
 
-local function set_time(lease, lock, ttl, holds)
+local function set_ttl(lease, lock, ttl, holds)
   local remaining, time = call('pttl', lock), tonumber(ttl)
   if holds ~= '1' and time < remaining then time = remaining end
   call('pexpire', lock, lib.number.integer(time))
@@ -74,6 +74,6 @@ end
 
 return {
   is_held = is_held, release = release, field_removed = field_removed, extend = extend,
-  set_time = set_time, left = left, wake = wake,
+  set_ttl = set_ttl, left = left, wake = wake,
   field_end = ''
 }

@@ -5,7 +5,7 @@
 local keys = lib.keys
 
 -- Call it after the first write of a grant.
-local function mark(lease, lock, ttl)
+local function write(lease, lock, ttl)
   if lease.owner == '' or lease.kind == 'read' then return end
   local text = lib.record.holder_of(lease) .. '\n' .. lease.kind .. '\n' .. lease.session_name
   call('set', keys.sibling(lock, 'owner'), text, 'px', ttl)
@@ -30,4 +30,4 @@ local function find(lock, field)
   return text, kind, name
 end
 
-return {mark = mark, extend = extend, clear = clear, find = find}
+return {write = write, extend = extend, clear = clear, find = find}

@@ -12,7 +12,7 @@ end
 
 -- Makes permits free again and wakes waiters. Not the first write of a script: Redis refuses
 -- INCRBY when memory is short.
-local function put_back(semaphore, count)
+local function add_free(semaphore, count)
   local total = try('incrby', semaphore, count)
   if type(total) == 'number' and total > 0 then -- else the key is no semaphore any more
     call('publish', keys.companion('redisson_sc', semaphore), number.integer(total))
@@ -33,7 +33,7 @@ end
 -- False: another client has freed the permit already.
 local function release(lease, semaphore)
   if try('zrem', timeouts_of(semaphore), permit_id(lease.id)) ~= 1 then return false end
-  put_back(semaphore, 1)
+  add_free(semaphore, 1)
   return 0
 end
 
@@ -51,7 +51,7 @@ end
 local function clear(lease, semaphore) release(lease, semaphore) end
 
 return {
-  permit_id = permit_id, put_back = put_back, remaining = remaining,
-  is_held = is_held, release = release, extend = extend, set_time = extend, left = left,
+  permit_id = permit_id, add_free = add_free, remaining = remaining,
+  is_held = is_held, release = release, extend = extend, set_ttl = extend, left = left,
   clear = clear, field_end = ''
 }

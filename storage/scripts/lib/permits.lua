@@ -13,7 +13,7 @@ local function reclaim(semaphore, timeouts, now)
     RECLAIM_MAX)
   if #over == 0 then return end
   call('zrem', timeouts, unpack(over))
-  lib.permit.put_back(semaphore, #over)
+  lib.permit.add_free(semaphore, #over)
 end
 
 -- The reply if the lease's record is not that of a permit; or nil.

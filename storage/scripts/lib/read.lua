@@ -41,7 +41,7 @@ local function left_of(lease, lock)
 end
 
 -- Lowers the count for a read whose key was deleted: the last read gets its number.
-local function take_off(lock, holder, at)
+local function remove_read(lock, holder, at)
   local known = reads_of(lock, holder)
   if known.alive < known.count then
     known_reads = {}
@@ -69,8 +69,8 @@ local function release(lease, lock)
   local key = readers.key_of(lock, holder, at)
   local own = call('pttl', key)
   call('del', key)
-  local left = take_off(lock, holder, at)
-  readers.settle(lock, '0', own)
+  local left = remove_read(lock, holder, at)
+  readers.hold_ended(lock, '0', own)
   return left
 end
 
@@ -79,11 +79,11 @@ local function field_removed(lease, lock)
   local key = readers.key_of(lock, holder_of(lease), 1)
   local own = call('pttl', key)
   call('del', key)
-  readers.settle(lock, '0', own)
+  readers.hold_ended(lock, '0', own)
   return own ~= -2
 end
 
-local function set_time(lease, lock, ttl)
+local function set_ttl(lease, lock, ttl)
   local at = number_of(lease, lock)
   if not at then return end
   local key, left = readers.key_of(lock, holder_of(lease), at), call('pttl', lock)
@@ -100,7 +100,7 @@ end
 
 local function extend(lease, lock, ttl)
   local left = left_of(lease, lock)
-  if left and left < tonumber(ttl) then set_time(lease, lock, ttl) end
+  if left and left < tonumber(ttl) then set_ttl(lease, lock, ttl) end
 end
 
 local function left(lease, lock) return left_of(lease, lock) or 0 end
@@ -117,6 +117,6 @@ end
 
 return {
   is_held = is_held, release = release, field_removed = field_removed, extend = extend,
-  set_time = set_time, left = left, clear = clear, wake = readers.wake,
+  set_ttl = set_ttl, left = left, clear = clear, wake = readers.wake,
   field_end = ''
 }

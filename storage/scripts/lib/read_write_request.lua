@@ -24,7 +24,7 @@ local function is_full(request, lock)
   return count >= OWNER_READS_MAX and readers.drop_ended(lock, holder) >= OWNER_READS_MAX
 end
 
-local function against_writer(request, lock, some, number)
+local function writer_refusal(request, lock, some, number)
   if call('hexists', lock, holder_as('write', request)) == 1 then
     return nil, {some = some, token = call('get', keys.counter_of(lock)) or '0'}
   end
@@ -64,7 +64,7 @@ end
 -- The reply that refuses a grant of the lock; or nil and the state of the lock: `some` of its
 -- holders (nil: the lock is free), the fencing `token` that the lease shares with other leases
 -- of its owner, and whether all holders have expired. `number`: number of the lock in a set.
-local function objection(request, lock, number)
+local function refusal(request, lock, number)
   local mode = try('hget', lock, 'mode')
   if type(mode) == 'table' then return {'wrong-kind'} end
   if not mode then
@@ -74,7 +74,7 @@ local function objection(request, lock, number)
   local some = readers.some_holders(lock, mode)
   if not some then return {'wrong-kind'} end
   if is_full(request, lock) then return {'many-reads', number} end
-  if mode == 'write' then return against_writer(request, lock, some, number) end
+  if mode == 'write' then return writer_refusal(request, lock, some, number) end
 
   -- A reader that joins has a token of its own; another read of an owner shares the owner's.
   if request.kind == 'read' then
@@ -101,7 +101,7 @@ local function tidy(lock, holder, some)
   end
 end
 
--- Grants a lock for which objection() returned nil. Returns the holds. Not for a script's first
+-- Grants a lock for which refusal() returned nil. Returns the holds. Not for a script's first
 -- write.
 local function take(request, lock, found)
   local holder, kind, ttl, count, left = holder_of(request), request.kind, request.ttl, 1, -2
@@ -119,9 +119,9 @@ local function take(request, lock, found)
   end
   if tonumber(ttl) > left then call('pexpire', lock, ttl) end
   if request.owner ~= '' then
-    lib.owner.mark(request, lock, lib.number.integer(math.max(tonumber(ttl), left)))
+    lib.owner.write(request, lock, lib.number.integer(math.max(tonumber(ttl), left)))
   end
   return count
 end
 
-return {objection = objection, take = take}
+return {refusal = refusal, take = take}

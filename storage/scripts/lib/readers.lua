@@ -153,7 +153,7 @@ end
 -- Called after the end of a hold, a read with `own` ms left: the lock now lasts as long as its
 -- longest read, and without a read it is free. While a writer holds the lock it stays as it is.
 -- `message`: Redisson's message for the waiters.
-local function settle(lock, message, own)
+local function hold_ended(lock, message, own)
   local before = call('pttl', lock)
   if message == '0' and before >= 0 then
     if is_upheld(lock, own < before - 1 and 1 or before - 1) then return end
@@ -181,5 +181,5 @@ return {
   READERS_MAX = READERS_MAX, key_of = key_of, is_writer = is_writer, is_mode = is_mode,
   publish = publish, wake = wake, reads_left = reads_left, get_many = get_many,
   drop_ended = drop_ended, token_of = token_of, drop_if_dead = drop_if_dead,
-  fields_of = fields_of, longest = longest, some_holders = some_holders, settle = settle
+  fields_of = fields_of, longest = longest, some_holders = some_holders, hold_ended = hold_ended
 }

@@ -75,7 +75,7 @@ local function format(lease, i)
 end
 
 -- Adds the id of the lease, its lock and the record's key to the lines of a record.
-local function stand(lease, id, lock, key)
+local function with_key(lease, id, lock, key)
   lease.id, lease.is_set = id, string.byte(key, -1) == 109 -- "m": no hex digit, the end of ":m"
   lease.ref = lease.is_set and id .. ':m' or id
   lease.locks, lease.keys, lease.tokens = {lock}, {key}, {lease.token}
@@ -84,8 +84,8 @@ end
 
 -- The same for all locks in KEYS: groups of `stride` keys, of which the first is the lock and
 -- number `at` its record.
-local function stand_all(lease, id, stride, at)
-  stand(lease, id, KEYS[1], KEYS[at])
+local function with_keys(lease, id, stride, at)
+  with_key(lease, id, KEYS[1], KEYS[at])
   for i = stride + 1, #KEYS, stride do
     local n = #lease.locks + 1
     lease.locks[n], lease.keys[n] = KEYS[i], KEYS[i + at - 1]
@@ -98,7 +98,7 @@ end
 local function read(id, stride, at)
   local lease = parse(call('get', KEYS[at]))
   if not lease then return nil end
-  stand_all(lease, id, stride, at)
+  with_keys(lease, id, stride, at)
   for i = 2, #lease.locks do
     local other = parse(call('get', lease.keys[i]))
     lease.tokens[i] = other and other.token or ''
@@ -108,7 +108,7 @@ end
 
 -- A lease without a record: of a plain lock, with a token that the server made.
 local function plain(id, lock, key)
-  return stand(parse('held\n\n\n\n\n\n\n\n\n\nlock\n'), id, lock, key)
+  return with_key(parse('held\n\n\n\n\n\n\n\n\n\nlock\n'), id, lock, key)
 end
 
 -- The lease of `lock` with this ref, which is not the caller's own, and the text of its record.
@@ -117,7 +117,7 @@ local function find(lock, ref)
   local key = lib.keys.sibling(lock, 'lease', ref)
   local text = try('get', key)
   if type(text) ~= 'string' then return nil end
-  return stand(parse(text), string.gsub(ref, ':m$', ''), lock, key), text
+  return with_key(parse(text), string.gsub(ref, ':m$', ''), lock, key), text
 end
 
 -- Whether a request differs in kind, owner or session from the lease with its token. A request
@@ -138,7 +138,7 @@ local function holder_of(lease)
 end
 
 return {
-  parse = parse, ended = ended, format = format, stand = stand, stand_all = stand_all,
+  parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
   read = read, plain = plain, find = find, is_other = is_other,
   holder_of = holder_of
 }

@@ -24,7 +24,7 @@ local STRIDE, AT = 4, 4
 local WAITERS_MAX = lib.first.WAITERS_MAX
 
 local function read(lease_id, ttl, text, keep, fencing_ttl, wait, mode, registered)
-  local request = record.stand_all(record.parse(text), lease_id, STRIDE, AT)
+  local request = record.with_keys(record.parse(text), lease_id, STRIDE, AT)
   request.text, request.keep, request.window = text, keep, keep - ttl
   request.fencing_ttl, request.wait = fencing_ttl, wait ~= '' and wait or '0'
   request.mode = mode ~= '' and mode or 'record'
@@ -34,15 +34,15 @@ local function read(lease_id, ttl, text, keep, fencing_ttl, wait, mode, register
 end
 
 local function refuse(request, reply)
-  if request.is_registered then leases.leave_line(request) end
+  if request.is_registered then leases.unregister(request) end
   return reply
 end
 
 -- What the record says against a grant: a reply, or nil.
-local function objection(request)
+local function refusal(request)
   local old = request.old
   if not old then return request.mode == 'made' and {'ended', 'unknown', '', ''} or nil end
-  return old.state == 'ended' and leases.ended(old) or nil
+  return old.state == 'ended' and leases.ended_reply(old) or nil
 end
 
 -- The reply that the lease's record alone decides, before the lock is read; nil: the record
@@ -96,7 +96,7 @@ local function reenter(request, lock, counter, remaining)
     remaining = tonumber(request.ttl)
   end
   lib.token.keep(counter, tonumber(request.keep))
-  lib.owner.mark(request, lock, lib.number.integer(remaining))
+  lib.owner.write(request, lock, lib.number.integer(remaining))
   return granted(request, count)
 end
 
@@ -137,7 +137,7 @@ end
 
 -- Registers the lease as a waiter for `wait` ms from now on, if the request waits. A reply,
 -- where it must not; or nil.
-local function wait_in_line(request)
+local function register_waiter(request)
   local wait = tonumber(request.wait)
   if wait <= 0 then return nil end
   local now = lib.number.epoch_ms()
@@ -154,7 +154,7 @@ local function wait_in_line(request)
 end
 
 return {
-  read = read, refuse = refuse, objection = objection,
+  read = read, refuse = refuse, refusal = refusal,
   answer = answer, attach = attach, granted = granted, reenter = reenter,
-  wait_in_line = wait_in_line
+  register_waiter = register_waiter
 }

@@ -11,7 +11,7 @@ local function keep_place(lease, place_ms, window)
   call('set', key, record.format(lease, 1), 'px', number.integer(keep))
   call('zadd', fair_place.places_of(lock), number.epoch_ms() + place_ms, lease.id)
   fair_place.extend_keys(lock)
-  lib.fair_queue.tell_end(lock, call('pttl', lock))
+  lib.fair_queue.publish_end(lock, call('pttl', lock))
 end
 
 -- The request of `attempt` waits no more with the lease's token. The last request takes the
@@ -28,7 +28,7 @@ local function withdraw(lease, attempt, window)
   elseif place_ms then
     keep_place(lease, place_ms, window)
   else
-    lib.lease.leave_line(lease)
+    lib.lease.unregister(lease)
     call('del', unpack(lease.keys))
   end
 end

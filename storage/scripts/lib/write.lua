@@ -11,19 +11,19 @@ local function release(lease, lock)
   end
   call('hdel', lock, holder)
   lib.owner.clear(lease, lock)
-  lib.readers.settle(lock, '1', 0)
+  lib.readers.hold_ended(lock, '1', 0)
   return 0
 end
 
 -- The reads of a writer's owner may last longer than the write.
-local function set_time(lease, lock, ttl, holds)
-  lock_kind.set_time(lease, lock, math.max(ttl, (lib.readers.longest(lock))), holds)
+local function set_ttl(lease, lock, ttl, holds)
+  lock_kind.set_ttl(lease, lock, math.max(ttl, (lib.readers.longest(lock))), holds)
 end
 
 local function wake(lock) lib.readers.wake(lock) end
 
 return {
   is_held = lock_kind.is_held, release = release, field_removed = lock_kind.field_removed,
-  extend = lock_kind.extend, set_time = set_time, left = lock_kind.left,
+  extend = lock_kind.extend, set_ttl = set_ttl, left = lock_kind.left,
   wake = wake, field_end = ':write'
 }
