@@ -82,6 +82,7 @@ static void send_attempt(struct acquisition *acquisition, enum acquisition_state
     if (acquisition->deferred)
         end_deferral(acquisition);
     acquisition_enter(acquisition, state);
+    acquisition->attempted = true;
     acquisition->attempt.wait_ms = wait_ms;
     acquisition->generation = waiters_generation(acquirer->options.waiters);
     acquisition->lease_generation = waiters_lease_generation(acquirer->options.waiters);
@@ -425,9 +426,11 @@ void acquire_cancel(struct acquisition *acquisition)
 
     if (acquisition->wait_began_ns != 0)
         metrics_add(acquirer->options.metrics, METRIC_WAITERS_GONE, 1);
-    /* Redis runs it after the attempt under way, and before any attempt of the next one in
-     * line. */
-    lease_withdraw(acquirer->options.store, acquisition->lease, WITHDRAW_PLACE);
+    /* Redis runs the withdrawal after the attempt under way, and before any attempt of the next
+     * waiter. Without an attempt there is nothing to withdraw: on_prepared() ends a preparation
+     * under way. */
+    if (acquisition->attempted)
+        lease_withdraw(acquirer->options.store, acquisition->lease, WITHDRAW_PLACE);
     acquisition_end(acquisition, false, -1);
 }
 

@@ -51,6 +51,7 @@ struct acquisition {
     const struct lease *lease;
     enum acquisition_state state;
     struct attempt attempt; /* the last one that was sent */
+    bool attempted;         /* an attempt was sent, or a release that may grant */
     bool deferred;          /* it waits, and its first attempt is still to come */
     bool uncertain;         /* what some attempt did is unknown */
     bool prepared;          /* the attempt is noted, if the lease has a session */

@@ -77,6 +77,7 @@ static void send(struct acquirer *acquirer, struct acquisition *to, const struct
         .acquirer = acquirer, .to = to, .lease = *lease, .done = done, .arg = arg};
     lock_names_ref(passing->lease.names);
     acquisition_enter(to, CHOSEN);
+    to->attempted = true;
     to->generation = waiters_generation(waiters);
     to->lease_generation = waiters_lease_generation(waiters);
     bool others_first = waiter_choose(&to->waiter);

@@ -58,6 +58,17 @@ static void a_request_that_waited_is_withdrawn_instead(void **state)
     assert_int_equal(store.preparation_count, 1);
 }
 
+static void a_cancelled_request_without_an_attempt_is_not_withdrawn(void **state)
+{
+    (void)state;
+    start(a, WAIT_MS);
+    cancel(a);
+    prepared(a);
+    assert_int_equal(store.attempt_count, 0);
+    assert_int_equal(a->withdrawn + store.orphans_withdrawn, 0);
+    assert_int_equal(store.orphans_unprepared, 1);
+}
+
 static void a_session_that_has_ended_refuses(void **state)
 {
     const struct lease_result ended = {.outcome = LEASE_SESSION_ENDED, .reason = "expired"};
@@ -120,6 +131,7 @@ int main(void)
         TEST(the_session_is_asked_before_the_lock),
         TEST(what_came_to_nothing_is_noted_no_more),
         TEST(a_request_that_waited_is_withdrawn_instead),
+        TEST(a_cancelled_request_without_an_attempt_is_not_withdrawn),
         TEST(a_session_that_has_ended_refuses),
         TEST(a_waiter_learns_that_its_session_has_ended),
         TEST(a_worker_that_stood_still_asks_again),
