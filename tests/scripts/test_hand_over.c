@@ -256,6 +256,23 @@ static void keys_of_another_type(void **state)
     command("SET " TIMES " x");
     expect(hand_over(A, .id = B, .kind = "fair"), "0");
     expect_command("0", "EXISTS jobs");
+    expect_command("x", "GET " TIMES);
+}
+
+/* The head is the only waiter, so that its grant ends the queue. */
+static void zset_of_times_of_another_type_stays(void **state)
+{
+    (void)state;
+    command("FLUSHALL");
+    token_of(ask(.id = A, .kind = "fair"));
+    expect(ask(.id = B, .kind = "fair", .wait = "5000"), "[busy, *]");
+    command("DEL " TIMES);
+    command("SET " TIMES " x");
+    expect(hand_over(A, .id = B, .kind = "fair"), "0");
+    expect_command("x", "GET " TIMES);
+    expect_command("[" B ":0]", "LRANGE " QUEUE " 0 -1");
+    expect(ask(.id = B, .kind = "fair", .wait = "5000"), "[wrong-kind]");
+    expect_command("x", "GET " TIMES);
 }
 
 /* The lease is released, and the grant waits for memory. */
@@ -289,6 +306,7 @@ int main(void)
         SCRIPT_TEST(what_is_no_common_case_is_left_alone),
         SCRIPT_TEST(a_lease_without_a_record),
         SCRIPT_TEST(keys_of_another_type),
+        SCRIPT_TEST(zset_of_times_of_another_type_stays),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(nothing_is_granted_without_memory),

@@ -69,15 +69,14 @@ end
 -- command that Redis allows when memory is short.
 local function give_up_head(lock, lease_id)
   local queue, times, places = queue_of(lock), times_of(lock), places_of(lock)
+  if type(try('zrem', times, lease_id .. ':0')) ~= 'number' then return nil end
   local left = call('llen', queue) - 1
   if left == 0 then
     call('del', queue, times, places)
-  elseif type(try('zrem', times, lease_id .. ':0')) == 'number' then
+  else
     call('zrem', places, lease_id)
     call('lpop', queue)
     lower_times(lock, 0)
-  else
-    return nil
   end
   return left
 end
