@@ -203,6 +203,9 @@ bool redis_is_tls(void);
 size_t redis_tcp_flags(struct redis *redis, const char **argv, size_t len);
 size_t redis_socket_flags(struct redis *redis, const char **argv, size_t len);
 size_t redis_cluster_flags(const char **argv, size_t len);
+/* The flags of every test server: its socket, its folder, its log, and data that outlive a
+ * kill. */
+size_t redis_data_flags(struct redis *redis, const char **argv, size_t len);
 /* The authority "redis-ca" and a certificate "redis-NUMBER" of it for redis_address(),
  * 127.0.0.1 and localhost, each made when it is missing: the path, without .pem and .key. */
 const char *redis_certificate(struct world *w, int number);

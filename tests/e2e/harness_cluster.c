@@ -19,29 +19,15 @@ static void node_launch(struct redis *node)
 {
     struct world *w = node->world;
     const char *argv[NODE_FLAGS_MAX] = {"redis-server"};
-    size_t len = redis_cluster_flags(argv, redis_tcp_flags(node, argv, 1));
-    const char *const flags[] = {/* The other nodes see connections that come from 127.0.0.1. */
-                                 "--cluster-announce-ip",
-                                 node->host,
-                                 "--cluster-node-timeout",
-                                 text(w, "%d", CLUSTER_NODE_TIMEOUT_MS),
-                                 "--cluster-require-full-coverage",
-                                 "no",
-                                 "--repl-diskless-sync-delay",
-                                 "0",
-                                 "--unixsocket",
-                                 node->socket,
-                                 "--dir",
-                                 node->dir,
-                                 "--logfile",
-                                 text(w, "%s/redis.log", node->dir),
-                                 "--save",
-                                 "",
-                                 "--appendonly",
-                                 "yes",
-                                 "--appendfsync",
-                                 "no"};
+    size_t len = redis_data_flags(node, argv, 1);
+    const char *const flags[] = {
+        /* The other nodes see connections that come from 127.0.0.1. */
+        "--cluster-announce-ip",           node->host,
+        "--cluster-node-timeout",          text(w, "%d", CLUSTER_NODE_TIMEOUT_MS),
+        "--cluster-require-full-coverage", "no",
+        "--repl-diskless-sync-delay",      "0"};
 
+    len = redis_cluster_flags(argv, redis_tcp_flags(node, argv, len));
     for (size_t i = 0; i < COUNT_OF(flags); i++)
         argv[len++] = flags[i];
     node->child = child_start(w, "redis", argv, NULL);

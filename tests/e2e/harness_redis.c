@@ -48,23 +48,9 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
 
     if (redis->cluster != NULL)
         skip_on_masters(w);
-    const char *argv[REDIS_FLAGS_MAX] = {"redis-server",
-                                         "--unixsocket",
-                                         redis->socket,
-                                         "--dir",
-                                         redis->dir,
-                                         "--logfile",
-                                         text(w, "%s/redis.log", redis->dir),
-                                         "--save",
-                                         "",
-                                         "--appendonly",
-                                         "yes",
-                                         "--appendfsync",
-                                         "no"};
-    size_t len = 0;
+    const char *argv[REDIS_FLAGS_MAX] = {"redis-server"};
+    size_t len = redis_data_flags(redis, argv, 1);
 
-    while (argv[len] != NULL)
-        len++;
     len = redis->on_tcp ? redis_tcp_flags(redis, argv, len)
                         : redis_socket_flags(redis, argv, len);
     if (redis_is_cluster())

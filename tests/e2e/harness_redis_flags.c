@@ -123,3 +123,16 @@ size_t redis_cluster_flags(const char **argv, size_t len)
 
     return add(argv, len, flags, COUNT_OF(flags));
 }
+
+size_t redis_data_flags(struct redis *redis, const char **argv, size_t len)
+{
+    const char *const flags[] = {
+        "--unixsocket",  redis->socket,
+        "--dir",         redis->dir,
+        "--logfile",     text(redis->world, "%s/redis.log", redis->dir),
+        "--save",        "",
+        "--appendonly",  "yes",
+        "--appendfsync", "no"};
+
+    return add(argv, len, flags, COUNT_OF(flags));
+}
