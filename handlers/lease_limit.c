@@ -1,3 +1,5 @@
+/* Counting of a caller's leases: at a grant, and at the ends that an answer or message
+ * reports. */
 #include "handlers/lease_limit.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The rows of the table of operations: method, path, right and handler. */
 #include "handlers/routes.h"
 
 #include "storage/objects/kind.h"

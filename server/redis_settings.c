@@ -1,3 +1,4 @@
+/* The merge of the Redis URL with the settings for its password and certificates. */
 #include "server/redis_settings.h"
 
 #include <stdarg.h>

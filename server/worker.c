@@ -1,3 +1,4 @@
+/* The start, the drain and the end of a worker's thread. */
 #include "server/worker.h"
 
 #include <stdbool.h>

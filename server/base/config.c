@@ -1,3 +1,4 @@
+/* The table of settings, and its readers: flags, environment, --help. */
 #include "server/base/config.h"
 
 #include "server/base/text.h"

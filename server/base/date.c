@@ -1,3 +1,4 @@
+/* The parser and the writer of RFC 3339 dates. */
 #include "server/base/date.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* The writer of JSON text: members, escapes, and the growth of the buffer. */
 #include "server/base/json_text.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The composition of log lines: time, level, event and fields. */
 #include "server/base/log.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* Non-blocking writes to standard error, with a backlog of kept lines. */
 #include "server/base/log_output.h"
 
 #include <errno.h>

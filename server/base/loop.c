@@ -1,3 +1,4 @@
+/* The turns of the event loop: epoll, timers, hooks, and the wake-up by another thread. */
 #include "server/base/loop.h"
 
 #include <assert.h>

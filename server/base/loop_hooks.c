@@ -1,3 +1,4 @@
+/* The list of a loop's hooks, and their calls at the end of each turn. */
 #include "server/base/loop_hooks.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* The table of metrics, and their page in the Prometheus text format. */
 #include "server/base/metrics.h"
 
 #include <inttypes.h>

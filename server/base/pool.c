@@ -1,3 +1,4 @@
+/* The free list of a pool of blocks. */
 #include "server/base/pool.h"
 
 #include <assert.h>

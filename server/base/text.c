@@ -1,3 +1,4 @@
+/* Checks and conversions of numbers, names, UTF-8 and percent encoding. */
 #include "server/base/text.h"
 
 /* The length of the well-formed UTF-8 sequence at `p`, 0 if there is none. */

@@ -1,3 +1,4 @@
+/* The binary heap of timers. */
 #include "server/base/timers.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The parser of tokens, and the ids (UUID version 5) that are derived from them. */
 #include "server/base/token.h"
 
 #include <assert.h>

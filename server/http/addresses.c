@@ -1,3 +1,4 @@
+/* The table of client addresses and their counts of connections. */
 #include "server/http/addresses.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+/* The reader of the file of API tokens, and the search for a caller by a token's hash. */
 #include "server/http/auth.h"
 
 #include <errno.h>

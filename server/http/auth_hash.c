@@ -1,3 +1,4 @@
+/* The hash of an API token, and the command --hash-token. */
 #include "server/http/auth_hash.h"
 
 #include <assert.h>

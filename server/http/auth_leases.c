@@ -1,3 +1,4 @@
+/* The counted leases of a caller, by lock and lease id, with the times of their ends. */
 #include "server/http/auth_leases.h"
 
 #include <assert.h>

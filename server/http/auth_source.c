@@ -1,3 +1,4 @@
+/* The current table of API tokens, its references, and the reload of the file. */
 #include "server/http/auth_source.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* The counters of a caller's limits. */
 #include "server/http/auth_usage.h"
 
 #include <assert.h>

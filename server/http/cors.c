@@ -1,3 +1,4 @@
+/* The headers of cross-origin answers, and the answers to preflight requests. */
 #include "server/http/cors.h"
 
 #include <string.h>

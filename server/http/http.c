@@ -1,3 +1,4 @@
+/* The life of a request within libmicrohttpd: start, suspension, answer and end. */
 #include "server/http/http.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The list of a worker's connections: which ones are idle, and which are closed first. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <utlist.h>

@@ -1,3 +1,4 @@
+/* The opening of listening sockets, of TCP and of Unix domain. */
 #include "server/http/listen.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The table of problems, and the answers made from it. */
 #include "server/http/problem.h"
 
 #include <stdarg.h>

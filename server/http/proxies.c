@@ -1,3 +1,4 @@
+/* The list of trusted networks, and the client's address behind a proxy. */
 #include "server/http/proxies.h"
 
 #include <arpa/inet.h>

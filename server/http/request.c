@@ -1,3 +1,4 @@
+/* The reader of fields, from the query and from the JSON body, and its complaints. */
 #include "server/http/request.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The match of methods and paths against the table of routes. */
 #include "server/http/route.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The server's certificate and authority: reading, checks and replacement. */
 #include "server/http/tls.h"
 
 #include <gnutls/abstract.h>

@@ -1,3 +1,4 @@
+/* The table of keys and channels, and the texts made from it. */
 #include "storage/objects/key.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The steps of a preparation: the names of a set, then the note in the session's home. */
 #include "storage/objects/lease_prepare.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The writer and the parser of a lease's record. */
 #include "storage/objects/lease_record.h"
 
 #include <assert.h>

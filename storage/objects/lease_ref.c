@@ -1,3 +1,4 @@
+/* The writer and the parser of the text that names a lease in a session's home. */
 #include "storage/objects/lease_ref.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The queue of visits: how many scripts are under way, and whose visit is the next. */
 #include "storage/objects/lease_visits.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The listing of locks: pages of SCAN, and a look at each key that is found. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* The allocation, the order and the reference count of a lease's names. */
 #include "storage/objects/lock_names.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The queue of large looks, and the pause behind a look that took long. */
 #include "storage/objects/look_turns.h"
 
 #include <assert.h>

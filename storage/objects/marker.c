@@ -1,3 +1,4 @@
+/* The refresh of the markers, and the detection of lost data by their replies. */
 #include "storage/objects/marker.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The results of attempts in a quarantine. */
 #include "storage/objects/quarantine.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The table of reply words. */
 #include "storage/objects/reply_word.h"
 
 #include <string.h>

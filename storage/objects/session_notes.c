@@ -1,3 +1,4 @@
+/* The pages of a session's notes and losses. */
 #include "storage/objects/session_notes.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The steps of a visit: the leases that are due, their renewals, the report. */
 #include "storage/objects/session_visit.h"
 
 #include <assert.h>

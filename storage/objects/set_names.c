@@ -1,3 +1,4 @@
+/* The scripts' calls that keep and find the names of a set. */
 #include "storage/objects/set_names.h"
 
 #include <assert.h>

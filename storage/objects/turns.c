@@ -1,3 +1,4 @@
+/* The queue of pieces of work that wait for their turn, and its limit of time. */
 #include "storage/objects/turns.h"
 
 #include <utlist.h>

@@ -1,3 +1,4 @@
+/* The rounds of the watchdog through the partitions of the index. */
 #include "storage/objects/watchdog.h"
 
 #include <inttypes.h>

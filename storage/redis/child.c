@@ -1,3 +1,4 @@
+/* The fork of redis-server, its signals, and the pipe of its log. */
 #include "storage/redis/child.h"
 
 #include <errno.h>

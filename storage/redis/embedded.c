@@ -1,3 +1,4 @@
+/* The start, the supervision and the stop of the embedded Redis. */
 #include "storage/redis/embedded.h"
 
 #include "server/base/clock.h"

@@ -1,3 +1,4 @@
+/* The writer of RESP2 commands. */
 #include "storage/redis/format.h"
 
 #include <string.h>

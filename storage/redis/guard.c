@@ -1,3 +1,4 @@
+/* The checks of replies as hiredis reads them. */
 #include "storage/redis/guard.h"
 
 #include <string.h>

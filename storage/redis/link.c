@@ -1,3 +1,4 @@
+/* The state of a connection, its commands, and the times of its reconnects. */
 #include "storage/redis/link.h"
 
 #include <assert.h>

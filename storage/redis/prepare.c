@@ -1,3 +1,4 @@
+/* The thread that looks up addresses and reads files for a connection. */
 #include "storage/redis/prepare.h"
 
 #include <errno.h>

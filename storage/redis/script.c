@@ -1,3 +1,4 @@
+/* The table of embedded scripts. */
 #include "storage/redis/script.h"
 
 static const struct script_row rows[SCRIPT_COUNT] = {

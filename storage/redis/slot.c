@@ -1,3 +1,4 @@
+/* The tag of a key, and the CRC16 that maps the tag to a slot. */
 #include "storage/redis/slot.h"
 
 #include <stdio.h>

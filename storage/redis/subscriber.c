@@ -1,3 +1,4 @@
+/* The channels of a subscriber connection, and its heartbeat. */
 #include "storage/redis/subscriber.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* The GnuTLS session of a connection to Redis. */
 #include "storage/redis/tls_session.h"
 
 #include <errno.h>

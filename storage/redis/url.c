@@ -1,3 +1,4 @@
+/* The parser of Redis URLs. */
 #include "storage/redis/url.h"
 
 #include "server/base/text.h"

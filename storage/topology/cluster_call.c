@@ -1,3 +1,4 @@
+/* The copy of a call that may have to be sent again. */
 #include "storage/topology/cluster_call.h"
 
 #include <assert.h>

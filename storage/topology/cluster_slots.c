@@ -1,3 +1,4 @@
+/* The parser of a node's map of slots. */
 #include "storage/topology/cluster_slots.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The watchers of sessions, and the messages of Redis that notify them. */
 #include "storage/wait/session_watch.h"
 
 #include <assert.h>
