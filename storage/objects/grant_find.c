@@ -9,8 +9,8 @@
 #include "storage/objects/lock_store_internal.h"
 #include "storage/objects/look_turns.h"
 
-/* The largest number of scripts in one search: each script looks at some hundred readers. */
-enum { PARTS_MAX = 1000 };
+/* The largest number of scripts in one search: each script looks at some fifty readers. */
+enum { PARTS_MAX = 2000 };
 
 struct search {
     struct lock_store *store;

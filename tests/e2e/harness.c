@@ -42,6 +42,20 @@ int64_t patience_ms(int64_t ms)
     return getenv("RLOCKD_WRAP") != NULL ? ms * 8 : ms;
 }
 
+struct patience patience_of(int64_t ms)
+{
+    return (struct patience){.left_ms = patience_ms(ms), .looked_ms = now_ms()};
+}
+
+bool patience_ends(struct patience *patience)
+{
+    int64_t now = now_ms(), passed_ms = now - patience->looked_ms;
+
+    patience->left_ms -= passed_ms < LOOK_MS ? passed_ms : LOOK_MS;
+    patience->looked_ms = now;
+    return patience->left_ms < 0;
+}
+
 void fail_at(const char *file, int line, const char *format, ...)
 {
     char message[4096];

@@ -84,12 +84,25 @@ void fail_at(const char *file, int line, const char *format, ...) PRINTF_LIKE(3,
 
 #define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
 
+/* How long a test still waits, in ms. Between two looks at what the test waits for, at most
+ * LOOK_MS of the time count: a machine, a disk or a Redis that stands still for seconds stops
+ * the test and what it waits for alike. */
+struct patience {
+    int64_t left_ms, looked_ms;
+};
+
+enum { LOOK_MS = 250 };
+
+struct patience patience_of(int64_t ms); /* scaled */
+/* To be called after each look in vain. */
+bool patience_ends(struct patience *patience);
+
 /* Waits for a condition; the test fails when it does not come true within `ms` (scaled). */
 #define wait_until(condition, ms)                                                              \
     do {                                                                                       \
-        int64_t give_up_ = now_ms() + patience_ms(ms);                                         \
+        struct patience patience_ = patience_of(ms);                                           \
         while (!(condition)) {                                                                 \
-            if (now_ms() > give_up_)                                                           \
+            if (patience_ends(&patience_))                                                     \
                 FAIL("waited %d ms in vain for: %s", (int)patience_ms(ms), #condition);        \
             nap_ms(5);                                                                         \
         }                                                                                      \

@@ -148,7 +148,7 @@ void child_signal(struct child *child, int signo)
 
 int child_wait(struct child *child, int64_t ms)
 {
-    int64_t give_up = now_ms() + patience_ms(ms);
+    struct patience patience = patience_of(ms);
 
     while (child->exit_code < 0) {
         int status;
@@ -157,7 +157,7 @@ int child_wait(struct child *child, int64_t ms)
             child->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
             break;
         }
-        if (now_ms() > give_up)
+        if (patience_ends(&patience))
             return -1;
         nap_ms(5);
     }

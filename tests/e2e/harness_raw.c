@@ -8,7 +8,7 @@
 
 #include "harness_world.h"
 
-enum { RAW_MAX = 256 * 1024 };
+enum { RAW_MAX = 256 * 1024, POLL_MS = 50 };
 
 struct raw {
     struct world *world;
@@ -74,15 +74,19 @@ void raw_text(struct raw *raw, const char *format, ...)
     free(bytes);
 }
 
-/* Reads what there is; false when nothing came until `give_up`. */
-static bool raw_more(struct raw *raw, int64_t give_up)
+/* Reads what there is; false when nothing came and the patience has ended. */
+static bool raw_more(struct raw *raw, struct patience *patience)
 {
     struct pollfd poll_fd = {.fd = raw->fd, .events = POLLIN};
-    int64_t left = give_up - now_ms();
     ssize_t n;
 
-    if (raw->closed || poll(&poll_fd, 1, left > 0 ? (int)left : 0) <= 0)
+    if (raw->closed)
         return false;
+    while (poll(&poll_fd, 1,
+                (int)(patience->left_ms < POLL_MS ? patience->left_ms : POLL_MS)) <= 0) {
+        if (patience_ends(patience))
+            return false;
+    }
     n = recv(raw->fd, raw->got + raw->got_len, RAW_MAX - raw->got_len, 0);
     if (n <= 0) {
         raw->closed = true;
@@ -103,19 +107,19 @@ static size_t body_len(const char *head)
 struct reply *raw_reply(struct raw *raw, int64_t ms)
 {
     struct reply *reply = reply_new(raw->world);
-    int64_t give_up = now_ms() + patience_ms(ms);
+    struct patience patience = patience_of(ms);
     char *head = NULL, *end;
     size_t head_len, len;
 
     while ((end = strstr(raw->got, "\r\n\r\n")) == NULL) {
-        if (!raw_more(raw, give_up))
+        if (!raw_more(raw, &patience))
             return reply;
     }
     head_len = (size_t)(end - raw->got) + 4;
     head = strndup(raw->got, head_len);
     len = body_len(head);
     while (raw->got_len < head_len + len) {
-        if (!raw_more(raw, give_up)) {
+        if (!raw_more(raw, &patience)) {
             free(head);
             return reply;
         }
@@ -129,9 +133,9 @@ struct reply *raw_reply(struct raw *raw, int64_t ms)
 
 bool raw_closed(struct raw *raw, int64_t ms)
 {
-    int64_t give_up = now_ms() + patience_ms(ms);
+    struct patience patience = patience_of(ms);
 
-    while (!raw->closed && (raw_more(raw, give_up) || now_ms() < give_up))
+    while (raw_more(raw, &patience))
         continue;
     return raw->closed;
 }

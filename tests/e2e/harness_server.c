@@ -86,10 +86,10 @@ static struct front *front_launch_list(struct world *w, const char *const *flags
     if (in->fronts_len == FRONTS_MAX)
         FAIL("too many front ends");
     in->fronts[in->fronts_len++] = fe;
-    for (int64_t give_up = now_ms() + patience_ms(START_MS); fe->port == 0;) {
+    for (struct patience patience = patience_of(START_MS); fe->port == 0;) {
         if (child_wait(fe->child, 0) >= 0)
             FAIL("rlockd ended at once with %d:\n%s", child_wait(fe->child, 0), front_log(fe));
-        if (now_ms() > give_up)
+        if (patience_ends(&patience))
             FAIL("rlockd does not say where it listens:\n%s", front_log(fe));
         nap_ms(5);
         fe->port = front_port(fe);

@@ -186,9 +186,9 @@ static void test_a_called_waiter_hangs_up(struct world *w)
         usleep((useconds_t)i * 75);
         call_hang_up(gone);
         expect_status(call_await(release, 5000), 200);
-        int64_t give_up = now_ms() +
-                          patience_ms(call_await(gone, 0)->status != 201 ? SOON_MS : 0);
-        while (!call_done(next) && now_ms() < give_up)
+        struct patience patience = patience_of(call_await(gone, 0)->status != 201 ? SOON_MS
+                                                                                  : 0);
+        while (!call_done(next) && !patience_ends(&patience))
             nap_ms(2);
         if (!call_done(next)) {
             expect_str(http(w->a, "GET", lock_path(w, lock, ""), token), "lease.state", "held");

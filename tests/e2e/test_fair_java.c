@@ -293,8 +293,8 @@ static void test_half_a_queue(struct world *w)
     java_fair_give_up(w->redis, "half", JAVA_A, 0);
     redis_ok(w->redis, "DEL half");
     expect_status(lock_release(w->a, "half", holder), 410);
-    int64_t give_up = now_ms() + patience_ms(POLL_CAP_MS);
-    while (!call_done(one) && !call_done(two) && now_ms() < give_up)
+    struct patience patience = patience_of(POLL_CAP_MS);
+    while (!call_done(one) && !call_done(two) && !patience_ends(&patience))
         nap_ms(5);
     expect_status(force_unlock(w->a, "half"), 200);
     expect_status(call_await(one, SOON_MS), 201);

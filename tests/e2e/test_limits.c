@@ -9,6 +9,7 @@ enum {
     LOCKS = 1000,
     NAME_LEN = 500,
     READERS = 300,
+    DESCRIPTIONS = 20,
     LOOKS = 100,
     LOOKS_MS = 20000,
     GROWTH_KIB_MAX = 64 * 1024
@@ -94,6 +95,28 @@ static void test_listings_that_nobody_reads(struct world *w)
         raw_reset(readers[i]);
     wait_until(http(fe, "GET", "/v1/locks?limit=1000", NULL)->status == 200, SOON_MS);
     wait_until(rss_kib(fe) - before < growth_kib_max() / 2, SOON_MS);
+}
+
+/* Clients that ask for the API's description again and again, and never read: it is in memory
+ * once, and what the kernel has not taken over is not asked for. */
+static void test_descriptions_that_nobody_reads(struct world *w)
+{
+    static struct raw *readers[READERS];
+    struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
+    long before, peak;
+
+    expect_status(http(fe, "GET", "/openapi.yaml", NULL), 200);
+    before = rss_kib(fe);
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = raw_open(fe);
+        for (int n = 0; n < DESCRIPTIONS; n++)
+            raw_text(readers[i], "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    peak = peak_kib(fe, 1000);
+    check_growth("descriptions that nobody reads", before, peak);
+    expect_status(lock_put(fe, "read-nothing", token_new(w), NULL), 201);
+    for (int i = 0; i < READERS; i++)
+        raw_reset(readers[i]);
 }
 
 /* The refusal is one that clients can act on. */
@@ -226,9 +249,13 @@ static void test_connections_of_one_address(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_listings_that_nobody_reads), E2E_TEST(test_refused_listing),
-        E2E_TEST(test_looks_at_a_large_session),   E2E_TEST(test_many_looks),
-        E2E_TEST(test_silent_connections),         E2E_TEST(test_connections_of_one_address),
+        E2E_TEST(test_listings_that_nobody_reads),
+        E2E_TEST(test_refused_listing),
+        E2E_TEST(test_descriptions_that_nobody_reads),
+        E2E_TEST(test_looks_at_a_large_session),
+        E2E_TEST(test_many_looks),
+        E2E_TEST(test_silent_connections),
+        E2E_TEST(test_connections_of_one_address),
     };
     struct e2e_plan plan = {.name = "limits", E2E_TESTS(tests), .front_ends = 1};
 

@@ -271,7 +271,8 @@ static void test_two_workers(struct world *w)
     }
     wait_until(waiter_count(fe, "workers") == CALLS, 5000);
     expect_status(lock_release(fe, "workers", holder), 200);
-    for (int64_t give_up = now_ms() + patience_ms(10000); left > 0 && now_ms() < give_up;) {
+    for (struct patience patience = patience_of(10000);
+         left > 0 && !patience_ends(&patience);) {
         for (int i = 0; i < CALLS; i++) {
             if (calls[i] == NULL || !call_done(calls[i]))
                 continue;

@@ -137,7 +137,8 @@ static void test_log_that_nobody_reads(struct world *w)
     assert_true(reader >= 0);
     fe.child = start_by_shell(
         w, text(w, "exec \"$0\" --listen 127.0.0.1:0 --redis %s 2> %s", w->redis->url, path));
-    for (int64_t end = now_ms() + patience_ms(SOON_MS); port_in(log) == 0 && now_ms() < end;) {
+    struct patience patience = patience_of(SOON_MS);
+    while (port_in(log) == 0 && !patience_ends(&patience)) {
         ssize_t got = read(reader, log + len, PIPE_BYTES - len);
         len += got > 0 ? (size_t)got : 0;
         nap_ms(5);

@@ -102,7 +102,8 @@ static void test_writers_hand_over(struct world *w)
     for (int n = 0; n < WRITERS; n++) {
         int in = -1;
 
-        for (int64_t end = now_ms() + patience_ms(SOON_MS); in < 0 && now_ms() < end;) {
+        struct patience patience = patience_of(SOON_MS);
+        while (in < 0 && !patience_ends(&patience)) {
             for (int i = 0; i < WRITERS && in < 0; i++)
                 in = !done[i] && call_done(calls[i]) ? i : -1;
             nap_ms(2);

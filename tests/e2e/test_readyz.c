@@ -1,6 +1,8 @@
 /* /readyz says what is wrong with Redis, also where most requests would still be served. */
 #include "harness.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,12 +74,96 @@ static void test_redis_that_cannot_save(struct world *w)
     expect_status(lock_put(fe, "saved", token_new(w), NULL), 201);
 }
 
+/* The append-only file of Redis cannot grow beyond `bytes`. */
+static void limit_files(struct redis *redis, rlim_t bytes)
+{
+    const struct rlimit limit = {.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+
+    assert_int_equal(prlimit(child_pid(redis->child), RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+/* A Redis that gets EFBIG instead of a signal, which is what a full disk looks like. */
+static struct redis *start_redis(struct world *w)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    struct redis *redis = redis_start(w, NULL);
+    signal(SIGXFSZ, SIG_DFL);
+    return redis;
+}
+
+static struct reply *renew(struct front *fe, const char *lock, const char *token)
+{
+    return http(fe, "PATCH", lock_path(fe->world, lock, ""), token);
+}
+
+static void expect_not_executed(struct reply *r)
+{
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+}
+
+/* Redis refuses writes until it can append again; what it had confirmed is there also after a
+ * crash. */
+static void test_full_disk(struct world *w)
+{
+    skip_on_masters(w);
+    struct redis *redis = start_redis(w);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    const char *holder = token_new(w), *late = token_new(w);
+
+    expect_status(lock_put(fe, "full", holder, "ttl_ms=600000"), 201);
+    limit_files(redis, 1);
+    redis_ok(redis, "SET filler 1"); /* the write that Redis notices by */
+    wait_until(is_unready_for(fe, "cannot save"), SOON_MS);
+    expect_not_executed(lock_put(fe, "full-too", late, NULL));
+    expect_not_executed(renew(fe, "full", holder));
+    expect_not_executed(lock_release(fe, "full", holder));
+    expect_status(http(fe, "GET", lock_path(w, "full", ""), NULL), 200);
+    limit_files(redis, RLIM_INFINITY);
+    wait_until(front_ready(fe), SOON_MS);
+    expect_status(renew(fe, "full", holder), 200);
+    expect_status(lock_put(fe, "full-too", late, "ttl_ms=600000"), 201);
+    redis_kill(redis);
+    redis_return(redis);
+    wait_until(front_ready(fe), SOON_MS);
+    expect_status(lock_put(fe, "full", token_new(w), NULL), 423);
+    expect_status(lock_release(fe, "full", holder), 200);
+    expect_status(lock_release(fe, "full-too", late), 200);
+}
+
+/* With `appendfsync always` Redis ends at once: the outcome is unknown, and the same request
+ * finds it out when Redis is back. */
+static void test_full_disk_that_ends_redis(struct world *w)
+{
+    skip_on_masters(w);
+    struct redis *redis = start_redis(w);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    const char *holder = token_new(w), *late = token_new(w);
+    struct reply *r;
+
+    redis_ok(redis, "CONFIG SET appendfsync always");
+    expect_status(lock_put(fe, "ends", holder, "ttl_ms=600000"), 201);
+    limit_files(redis, 1);
+    r = lock_put(fe, "ends-too", late, "ttl_ms=600000");
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    assert_int_equal(child_wait(redis->child, SOON_MS), 1);
+    wait_until(!front_ready(fe), SOON_MS);
+    redis_return(redis);
+    wait_until(front_ready(fe), SOON_MS);
+    expect_status(lock_put(fe, "ends", token_new(w), NULL), 423);
+    expect_status(lock_put(fe, "ends-too", late, "ttl_ms=600000"), 201);
+    expect_status(lock_release(fe, "ends", holder), 200);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_permissions),
         E2E_TEST(test_lost_subscriber),
         E2E_TEST(test_redis_that_cannot_save),
+        E2E_TEST(test_full_disk),
+        E2E_TEST(test_full_disk_that_ends_redis),
     };
     struct e2e_plan plan = {.name = "readyz", E2E_TESTS(tests)};
 

@@ -212,13 +212,13 @@ static void test_environment_works_and_flags_win(struct world *w)
     struct front fe = {.world = w, .child = child};
     struct reply *r;
 
-    for (int64_t give_up = now_ms() + patience_ms(5000); fe.port == 0; nap_ms(5)) {
+    for (struct patience patience = patience_of(5000); fe.port == 0; nap_ms(5)) {
         json_t *line = front_log_find(&fe, "listening");
         const char *listen = json_string_value(json_object_get(line, "listen"));
 
         fe.port = listen != NULL ? atoi(strrchr(listen, ':') + 1) : 0;
         json_decref(line);
-        if (now_ms() > give_up)
+        if (patience_ends(&patience))
             FAIL("does not listen: %s", child_stderr(child));
     }
     wait_until(front_ready(&fe), 5000);

@@ -236,7 +236,7 @@ static void hang_up_in_the_grant(struct world *w, const char *lock, int delay_us
 {
     const char *holder = token_new(w), *token = token_new(w);
     struct call *gone, *next, *release;
-    int64_t give_up;
+    struct patience patience;
 
     expect_status(lock_put(w->a, lock, holder, "ttl_ms=60000"), 201);
     gone = park(w->a, lock, token, "wait_ms=30000&ttl_ms=60000");
@@ -245,8 +245,8 @@ static void hang_up_in_the_grant(struct world *w, const char *lock, int delay_us
     usleep((useconds_t)delay_us);
     call_hang_up(gone);
     expect_status(call_await(release, 5000), 200);
-    give_up = now_ms() + patience_ms(call_await(gone, 0)->status != 201 ? SOON_MS : 0);
-    while (!call_done(next) && now_ms() < give_up)
+    patience = patience_of(call_await(gone, 0)->status != 201 ? SOON_MS : 0);
+    while (!call_done(next) && !patience_ends(&patience))
         nap_ms(2);
     if (!call_done(next)) {
         expect_str(http(w->a, "GET", lock_path(w, lock, ""), token), "lease.state", "held");
@@ -285,10 +285,10 @@ static void test_many_are_served_one_by_one(struct world *w)
         struct reply *r;
         int granted = -1;
 
-        for (int64_t give_up = now_ms() + patience_ms(SOON_MS); granted < 0; nap_ms(1)) {
+        for (struct patience patience = patience_of(SOON_MS); granted < 0; nap_ms(1)) {
             for (int i = 0; i < WAITERS; i++)
                 granted = !served[i] && call_done(calls[i]) ? i : granted;
-            if (granted < 0 && now_ms() > give_up)
+            if (granted < 0 && patience_ends(&patience))
                 FAIL("nobody was granted the lock, %d are left", left);
         }
         r = call_await(calls[granted], SOON_MS);

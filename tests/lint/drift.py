@@ -7,6 +7,7 @@ problems  server/http/problem.c <-> urn:rlockd:problem:<code> in openapi.yaml, w
 settings  BINARY --help         <-> README.md; variables also in docs/
 version   Makefile              <-> openapi.yaml
 recipes   examples/proxies      <-> docs/operations.md, word for word
+attacks   docs/security.md -> the tests that it names
 links     README.md and docs/ -> files and headings of this repository
 """
 import re
@@ -153,6 +154,24 @@ def check_recipes():
             problems.append(f"{path}: not word for word in docs/operations.md")
 
 
+def check_attacks(path):
+    """Each row names programs of tests/, and behind a program functions of that program."""
+    text = Path(path).read_text(encoding="utf-8")
+    names = [name for row in re.findall(r"^\|.*\| (.*) \|$", text, flags=re.M)
+             for name in re.findall(r"`((?:e2e|unit|scripts)/\w+|\w+_\w+)`", row)]
+    program = ""
+    for name in names:
+        if "/" in name:
+            files = list(Path("tests").glob(f"{name}.*"))
+            program = files[0].read_text(encoding="utf-8") if files else ""
+            if not files:
+                problems.append(f"{path}: there is no test tests/{name}")
+        elif program and not re.search(rf"\b{name}\b", program):
+            problems.append(f"{path}: the test before it has no {name}")
+    if not program:
+        problems.append(f"{path}: no test found: has the form of its table changed?")
+
+
 def main():
     document_text = Path("openapi.yaml").read_text(encoding="utf-8")
     try:
@@ -168,6 +187,7 @@ def main():
         check_links(path)
     check_links(Path("README.md"))
     check_recipes()
+    check_attacks("docs/security.md")
     for line in problems:
         print(line)
     sys.exit(bool(problems))

@@ -26,4 +26,4 @@ local function reads_of(lock, token, holder)
   return with_token(lock, token, holders, read_keys)
 end
 
-return {READS_MAX = READS_MAX, with_token = with_token, reads_of = reads_of}
+return {with_token = with_token, reads_of = reads_of}

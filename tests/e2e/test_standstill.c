@@ -1,0 +1,70 @@
+/* The deadlines of the tests themselves on a machine that stands still for a while: the disk is
+ * busy, or the processor is somebody else's. rlockd, Redis and the test all stand still, and no
+ * deadline of the test may run out meanwhile. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "counters.h"
+
+enum { STAND_MS = 1500, WAIT_MS = 1000, HELD_MS = 400 };
+
+/* Stops these processes for STAND_MS, beginning in a moment. */
+static pid_t stand_still(const pid_t *pids, size_t len)
+{
+    pid_t child = fork();
+
+    if (child != 0)
+        return child;
+    nap_ms(100);
+    for (size_t i = 0; i < len; i++)
+        kill(pids[i], SIGSTOP);
+    nap_ms(STAND_MS);
+    for (size_t i = len; i-- > 0;)
+        kill(pids[i], SIGCONT);
+    _exit(0);
+}
+
+/* The waiter's grant is due HELD_MS after the request, in the middle of the standstill. */
+static void test_everything_stands_still(struct world *w)
+{
+    const pid_t pids[] = {child_pid(w->redis->child), child_pid(w->a->child), getpid()};
+
+    expect_status(lock_put(w->a, "still", token_new(w), text(w, "ttl_ms=%d", HELD_MS)), 201);
+    struct call *waiter = call_put(w->a, "still", token_new(w), "wait_ms=50000");
+    pid_t child = stand_still(pids, COUNT_OF(pids));
+    expect_status(call_await(waiter, WAIT_MS), 201);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* The look at Redis itself stands still, and ends before the attempt that the message of the
+ * release has started: Redis reads the connection of the test first. */
+static void test_redis_stands_still(struct world *w)
+{
+    const pid_t pids[] = {child_pid(w->redis->child)};
+    struct slow slow = slow_start(w);
+
+    expect_status(counter_send(w->a, "PUT", "semaphores/stalled?permits=1", NULL), 201);
+    expect_status(counter_send(w->a, "POST", "semaphores/stalled/drain", NULL), 200);
+    struct call *waiter = counter_call(slow.fe, "POST",
+                                       "semaphores/stalled/acquire?wait_ms=50000", NULL);
+    wait_until(counter_waiters(w->a, "semaphores/stalled") == 1, WAIT_MS);
+    slow_settle(&slow);
+    proxy_set(slow.proxy, PROXY_DELAY);
+    expect_status(counter_send(w->a, "POST", "semaphores/stalled/release", NULL), 200);
+    pid_t child = stand_still(pids, COUNT_OF(pids));
+    wait_until(counter_value(w->redis, "stalled") == 0, WAIT_MS);
+    expect_status(call_await(waiter, WAIT_MS), 200);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_everything_stands_still),
+        E2E_TEST(test_redis_stands_still),
+    };
+    struct e2e_plan plan = {.name = "standstill", E2E_TESTS(tests), .front_ends = 1};
+
+    return e2e_run(&plan);
+}
