@@ -94,7 +94,7 @@ static void on_claimed(void *arg, const struct redis_result *result)
         struct partition *partition = &watchdog->partitions[call->numbers[i]];
         int64_t in_ms = value_integer(value_at(next_visits, i));
         partition->is_asked = false;
-        /* When Redis did not answer, the next round tries again, and so does every front end. */
+        /* When Redis did not answer, the next round tries again, and so does each front end. */
         partition->has_more = is_done && value_count(found) > 0 && in_ms == 0;
         if (is_done)
             expect_next(watchdog, partition, in_ms);
@@ -125,8 +125,8 @@ static void claim_some(struct watchdog *watchdog, const size_t *numbers, size_t 
     call_send(script, on_claimed, call);
 }
 
-/* One call asks all partitions, in a cluster one, for each is in a slot of its own. As many calls
- * as there is room for their sessions. */
+/* One call asks all partitions, in a cluster one, for each is in a slot of its own. As many
+ * calls as there is room for their sessions. */
 static void claim_sessions(struct watchdog *watchdog)
 {
     size_t numbers[SESSION_PARTITIONS], count = 0;

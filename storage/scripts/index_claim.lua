@@ -7,9 +7,9 @@
 --   limit     sessions at most
 --   claim_ms  ms after which another front end may visit a claimed session that was not visited
 --
--- Reply  claim, [session id, ...], [ms until the next visit of a session of the partition, ...]:
---        0: sessions are due still, or the limit came before the partition; -1: none is due
---        later, or another type of key is in the partition's place
+-- Reply  claim, [session id, ...], [ms until the next visit to the partition, ...]
+--        0: sessions are due still, or the limit came before the partition
+--        -1: none is due later, or another type of key is in the partition's place
 --
 -- The first write is a command that Redis allows when memory is short.
 -- modules
