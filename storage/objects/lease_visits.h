@@ -1,5 +1,5 @@
-/* Runs one script at the home of each lease of a session: a few at a time, in no order, and the
- * sessions that are visited take turns. */
+/* Runs one script at the home of each lease of a session, or one for several leases: a few at a
+ * time, in no order, and the sessions that are visited take turns. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
 #define RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
 
@@ -14,11 +14,13 @@ enum visit_line_id {
 };
 
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
- * each lock; its ARGV the lease id and two arguments. */
+ * each lock; its ARGV the lease id and two arguments. A script that leases share has no lease
+ * id; its reply is the reply to each of the leases, or an array with a reply for each lease. */
 struct lease_visit_job {
     enum script script;
     enum visit_line_id line;
     bool has_counter;
+    bool is_shared; /* one script for several leases, each of one lock */
     char arguments[2][24];
 };
 
@@ -28,10 +30,11 @@ typedef void lease_visited(void *arg, size_t i, const struct redis_result *resul
 typedef void lease_visits_done(void *arg);
 
 /* `refs` must stay valid until `done`, which is called once and never before this returns. A
- * text that is no ref is left out. False: there is no lease to visit, and `done` is not
- * called. */
+ * text that is no ref is left out, and each lease i for which is_wanted[i] is false; NULL:
+ * every lease is visited. False: there is no lease to visit, and `done` is not called. */
 bool lease_visits_start(struct lock_store *store, const struct lease_visit_job *job,
-                        const struct lease_ref *refs, size_t count, lease_visited *visited,
-                        lease_visits_done *done, void *arg) __attribute__((warn_unused_result));
+                        const struct lease_ref *refs, size_t count, const bool *is_wanted,
+                        lease_visited *visited, lease_visits_done *done, void *arg)
+    __attribute__((warn_unused_result));
 
 #endif

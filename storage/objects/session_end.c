@@ -120,7 +120,7 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
         if (call->refs[i].lock_count == 0) /* it never was a lease */
             call->worked_off[i] = WORKED_OFF_NOT_HELD;
     }
-    if (!lease_visits_start(call->store, &job, call->refs, call->count, on_visited,
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
                             on_all_visited, call))
         send_end(call);
 }

@@ -266,7 +266,7 @@ static void release_unclaimed(struct look_call *look)
         call->at[call->count] = i;
         call->refs[call->count++] = look->refs[i];
     }
-    if (!lease_visits_start(look->store, &job, call->refs, call->count, on_released,
+    if (!lease_visits_start(look->store, &job, call->refs, call->count, NULL, on_released,
                             on_all_released, call))
         on_all_released(call);
 }
@@ -361,7 +361,7 @@ static void start_visits(struct look_call *call)
 
     text_format_int64(job.arguments[0], call->store->options.config->retry_window_ms);
     memcpy(job.arguments[1], "1", call->is_keep_alive ? 2 : 0);
-    if (!lease_visits_start(call->store, &job, call->refs, call->count, on_visited,
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
                             on_all_visited, call))
         finish(call);
 }

@@ -28,12 +28,9 @@ struct key_base session_index_base(size_t partition)
     return call_base(partition_names[partition]);
 }
 
-_Static_assert((int)INDEX_CLAIM_KEY_INDEX == (int)INDEX_SET_KEY_INDEX,
-               "scripts of the index take the same KEYS");
-
-void session_index_key(struct store_call *call, size_t partition)
+void session_index_key(struct store_call *call, size_t at, size_t partition)
 {
-    call_key(call, INDEX_SET_KEY_INDEX, KEY_SESSIONS, session_index_base(partition), NULL);
+    call_key(call, at, KEY_SESSIONS, session_index_base(partition), NULL);
 }
 
 struct outcome_word {
@@ -79,7 +76,7 @@ void session_index_set(struct lock_store *store, const char *session_id, int64_t
 
     if (in_ms >= 0 && store->watchdog != NULL)
         watchdog_expect(store->watchdog, session_partition(session_id), in_ms);
-    session_index_key(call, session_partition(session_id));
+    session_index_key(call, INDEX_SET_KEY_INDEX, session_partition(session_id));
     call_string(call, INDEX_SET_ARG_SESSION_ID, session_id);
     if (in_ms >= 0)
         call_number(call, INDEX_SET_ARG_IN_MS, in_ms);

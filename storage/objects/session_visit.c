@@ -31,6 +31,7 @@ struct visit_call {
     struct lease_ref *refs;
     int64_t *late_ms;
     struct session_verdict_text *verdicts;
+    bool *is_wanted; /* that a script visits the lease */
 };
 
 static void ask_what_is_due(struct visit_call *call);
@@ -40,9 +41,11 @@ static void drop_batch(struct visit_call *call)
     lease_refs_free(call->refs, call->count);
     free(call->late_ms);
     free(call->verdicts);
+    free(call->is_wanted);
     call->refs = NULL;
     call->late_ms = NULL;
     call->verdicts = NULL;
+    call->is_wanted = NULL;
     call->count = 0;
 }
 
@@ -79,7 +82,7 @@ static void on_settled(void *arg, const struct session_settled *settled)
         ask_what_is_due(call);
 }
 
-static void on_all_watched(void *arg)
+static void settle(void *arg)
 {
     struct visit_call *call = arg;
 
@@ -126,10 +129,6 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         session_verdict_later(&call->verdicts[i], period_ms < RETRY_MS ? period_ms : RETRY_MS);
         return;
     }
-    if (value_integer(reply) == 1) {
-        note_renewal(call, i, "lock");
-        return;
-    }
     const char *word = value_text(value_at(reply, 0), &len);
     const char *reason = value_text(value_at(reply, 1), &len);
     if (strcmp(word, "renewed") == 0) {
@@ -154,10 +153,48 @@ static int64_t late_ms_of(const struct redis_value *value)
     return ms < 0 ? 0 : ms > LATE_MAX_MS ? LATE_MAX_MS : ms;
 }
 
-static void watch_leases(struct visit_call *call, const struct redis_value *due)
+static struct lease_visit_job make_job(const struct visit_call *call, enum script script)
 {
     const struct config *config = call->store->options.config;
-    struct lease_visit_job job = {.script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES};
+    struct lease_visit_job job = {.script = script, .line = VISIT_DUTIES};
+
+    text_format_int64(job.arguments[0], config->watchdog_timeout_ms);
+    text_format_int64(job.arguments[1], config->retry_window_ms);
+    return job;
+}
+
+static bool is_of_set(const struct lease_ref *ref)
+{
+    return ref->lock_count > 0 && lease_ref_is_set(ref);
+}
+
+/* Visits each lease on its own that the script for many leases has not renewed, or could not be
+ * asked for. */
+static void watch_the_rest(void *arg)
+{
+    struct visit_call *call = arg;
+    const struct lease_visit_job job = make_job(call, SCRIPT_LEASE_WATCH);
+
+    for (size_t i = 0; i < call->count; i++)
+        if (is_of_set(&call->refs[i]))
+            call->is_wanted[i] = true;
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, call->is_wanted,
+                            on_watched, settle, call))
+        settle(call);
+}
+
+static void on_watched_together(void *arg, size_t i, const struct redis_result *result)
+{
+    struct visit_call *call = arg;
+
+    if (result->outcome != REDIS_DONE || value_integer(result->reply) != 1)
+        return;
+    note_renewal(call, i, "lock");
+    call->is_wanted[i] = false;
+}
+
+static void take_due(struct visit_call *call, const struct redis_value *due)
+{
     size_t len;
 
     call->batches++;
@@ -165,18 +202,27 @@ static void watch_leases(struct visit_call *call, const struct redis_value *due)
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->late_ms = calloc(call->count, sizeof(*call->late_ms));
     call->verdicts = calloc(call->count, sizeof(*call->verdicts));
-    assert(call->refs != NULL && call->late_ms != NULL && call->verdicts != NULL);
+    call->is_wanted = calloc(call->count, sizeof(*call->is_wanted));
+    assert(call->refs != NULL && call->late_ms != NULL && call->verdicts != NULL &&
+           call->is_wanted != NULL);
     for (size_t i = 0; i < call->count; i++) {
         const char *text = value_text(value_at(due, 2 * i), &len);
         lease_ref_copy(&call->refs[i], text, len);
         call->late_ms[i] = late_ms_of(value_at(due, 2 * i + 1));
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
+        call->is_wanted[i] = !is_of_set(&call->refs[i]);
     }
-    text_format_int64(job.arguments[0], config->watchdog_timeout_ms);
-    text_format_int64(job.arguments[1], config->retry_window_ms);
-    if (!lease_visits_start(call->store, &job, call->refs, call->count, on_watched,
-                            on_all_watched, call))
-        on_all_watched(call);
+}
+
+static void watch_leases(struct visit_call *call, const struct redis_value *due)
+{
+    struct lease_visit_job job = make_job(call, SCRIPT_WATCH_MANY);
+
+    take_due(call, due);
+    job.is_shared = true;
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, call->is_wanted,
+                            on_watched_together, watch_the_rest, call))
+        watch_the_rest(call);
 }
 
 /* --- the session -------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* The rounds of the watchdog through the partitions of the index. */
 #include "storage/objects/watchdog.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ enum {
     /* Sessions that are visited at a time, each with a batch of leases: a few thousand scripts
      * in Redis' queue at most. */
     VISITS_MAX = 32,
-    CLAIMS_MAX = 8, /* sessions that one call claims */
+    CLAIMS_MAX = 8, /* sessions that one call claims, of all partitions that it asks */
     /* Between two rounds: a session's end is noticed within a second, also with short timeouts.
      */
     ROUND_MAX_MS = 500,
@@ -26,10 +27,7 @@ enum {
     LOOKS_PER_TIMEOUT = 6
 };
 
-struct watchdog;
-
 struct partition {
-    struct watchdog *watchdog;
     bool is_asked;   /* index_claim.lua is under way */
     bool has_more;   /* it may have sessions that are to be visited */
     int64_t next_ns; /* when the next visit may be due */
@@ -40,7 +38,7 @@ struct watchdog {
     struct timer round;
     int64_t round_ms, look_ms;
     size_t visits; /* under way, or to come from a claim that is under way */
-    size_t first;  /* partition that is asked first: each has its turn */
+    size_t first;  /* partition that the next call asks first: each has its turn */
     struct partition partitions[SESSION_PARTITIONS];
 };
 
@@ -67,57 +65,80 @@ static void visit_claimed(struct watchdog *watchdog, const struct redis_value *r
     }
 }
 
-static void expect_next(struct partition *partition, int64_t in_ms)
+/* `in_ms` negative: it is unknown when. */
+static void expect_next(const struct watchdog *watchdog, struct partition *partition,
+                        int64_t in_ms)
 {
-    int64_t look_ms = partition->watchdog->look_ms;
-    struct loop *loop = partition->watchdog->store->options.loop;
-
-    if (in_ms < 0 || in_ms > look_ms)
-        in_ms = look_ms;
-    partition->next_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
+    if (in_ms < 0 || in_ms > watchdog->look_ms)
+        in_ms = watchdog->look_ms;
+    partition->next_ns = loop_now_ns(watchdog->store->options.loop) + in_ms * CLOCK_NS_PER_MS;
 }
+
+/* The partitions that one call asks. */
+struct claim_call {
+    struct watchdog *watchdog;
+    size_t count;
+    size_t numbers[SESSION_PARTITIONS];
+};
 
 static void on_claimed(void *arg, const struct redis_result *result)
 {
-    struct partition *partition = arg;
-    struct watchdog *watchdog = partition->watchdog;
+    struct claim_call *call = arg;
+    struct watchdog *watchdog = call->watchdog;
+    const struct redis_value *found = value_at(result->reply, 1);
+    const struct redis_value *next_visits = value_at(result->reply, 2);
+    bool is_done = result->outcome == REDIS_DONE;
 
-    partition->is_asked = false;
     watchdog->visits -= CLAIMS_MAX;
-    /* When Redis did not answer, the next round tries again, and so does every front end. */
-    partition->has_more = result->outcome == REDIS_DONE &&
-                          value_count(value_at(result->reply, 1)) >= CLAIMS_MAX;
-    if (result->outcome == REDIS_DONE) {
-        expect_next(partition, value_integer(value_at(result->reply, 2)));
-        visit_claimed(watchdog, result->reply);
+    for (size_t i = 0; i < call->count; i++) {
+        struct partition *partition = &watchdog->partitions[call->numbers[i]];
+        int64_t in_ms = value_integer(value_at(next_visits, i));
+        partition->is_asked = false;
+        /* When Redis did not answer, the next round tries again, and so does each front end. */
+        partition->has_more = is_done && value_count(found) > 0 && in_ms == 0;
+        if (is_done)
+            expect_next(watchdog, partition, in_ms);
     }
+    free(call);
+    if (is_done)
+        visit_claimed(watchdog, result->reply);
     claim_sessions(watchdog);
 }
 
-static void claim_some(struct watchdog *watchdog, size_t number)
+static void claim_some(struct watchdog *watchdog, const size_t *numbers, size_t count)
 {
-    struct partition *partition = &watchdog->partitions[number];
-    struct store_call *call = call_begin(watchdog->store, SCRIPT_INDEX_CLAIM);
+    struct store_call *script = call_begin(watchdog->store, SCRIPT_INDEX_CLAIM);
+    struct claim_call *call = calloc(1, sizeof(*call));
 
-    session_index_key(call, number);
-    call_number(call, INDEX_CLAIM_ARG_LIMIT, CLAIMS_MAX);
-    call_number(call, INDEX_CLAIM_ARG_CLAIM_MS, watchdog->look_ms);
-    partition->is_asked = true;
+    assert(call != NULL);
+    call->watchdog = watchdog;
+    call->count = count;
+    for (size_t i = 0; i < count; i++) {
+        call->numbers[i] = numbers[i];
+        watchdog->partitions[numbers[i]].is_asked = true;
+        session_index_key(script, INDEX_CLAIM_KEY_INDEX + i, numbers[i]);
+    }
+    call_number(script, INDEX_CLAIM_ARG_LIMIT, CLAIMS_MAX);
+    call_number(script, INDEX_CLAIM_ARG_CLAIM_MS, watchdog->look_ms);
     watchdog->visits += CLAIMS_MAX;
-    call_send(call, on_claimed, partition);
+    watchdog->first++;
+    call_send(script, on_claimed, call);
 }
 
-/* As many partitions as there is room for their sessions. */
+/* One call asks all partitions, in a cluster one, for each is in a slot of its own. As many
+ * calls as there is room for their sessions. */
 static void claim_sessions(struct watchdog *watchdog)
 {
+    size_t numbers[SESSION_PARTITIONS], count = 0;
+
     for (size_t i = 0; i < SESSION_PARTITIONS; i++) {
-        if (watchdog->visits + CLAIMS_MAX > VISITS_MAX)
-            return;
         size_t number = (watchdog->first + i) % SESSION_PARTITIONS;
-        struct partition *partition = &watchdog->partitions[number];
-        if (partition->has_more && !partition->is_asked)
-            claim_some(watchdog, number);
+        if (watchdog->partitions[number].has_more && !watchdog->partitions[number].is_asked)
+            numbers[count++] = number;
     }
+    size_t at_once = topology_is_cluster(watchdog->store->options.topology) ? 1 : count;
+    for (size_t i = 0; i < count && watchdog->visits + CLAIMS_MAX <= VISITS_MAX; i += at_once)
+        claim_some(watchdog, numbers + i, at_once);
 }
 
 static void take_round(void *arg)
@@ -127,7 +148,6 @@ static void take_round(void *arg)
 
     timer_arm(loop_timers(loop), &watchdog->round,
               loop_now_ns(loop) + watchdog->round_ms * CLOCK_NS_PER_MS);
-    watchdog->first++;
     for (size_t i = 0; i < SESSION_PARTITIONS; i++)
         if (watchdog->partitions[i].next_ns <= loop_now_ns(loop))
             watchdog->partitions[i].has_more = true;
@@ -157,8 +177,6 @@ struct watchdog *watchdog_new(struct lock_store *store)
     watchdog->look_ms = store->options.config->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
     if (watchdog->look_ms > LOOK_MAX_MS)
         watchdog->look_ms = LOOK_MAX_MS;
-    for (size_t i = 0; i < SESSION_PARTITIONS; i++)
-        watchdog->partitions[i].watchdog = watchdog;
     store->watchdog = watchdog;
     watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
     take_round(watchdog);

@@ -5,8 +5,8 @@
 --
 -- batch  leases to name at most
 --
--- Replies  open, ms until the session wants to be visited when nothing is due,
---            [ref, ms by which it is late, ...] of the leases that are due
+-- Replies  open, 0, [ref, ms by which it is late, ...] of the leases that are due
+--          open, ms until the session wants to be visited, []: nothing is due
 --          expired: it is to be ended, or its end is to be worked off
 --          unknown: nothing is left to do
 -- modules
@@ -19,7 +19,10 @@ if not open then
   return {(reason == 'unknown' or is_worked_off) and 'unknown' or 'expired'}
 end
 local found = call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
-for i = 2, #found, 2 do found[i] = now - found[i] end
+if found[1] then
+  for i = 2, #found, 2 do found[i] = now - found[i] end
+  return {'open', 0, found}
+end
 local first = call('zrange', due, 0, 0, 'withscores')
 local next_at = math.min(first[2] or open.deadline, open.deadline)
 return {'open', math.max(next_at - now, 0), found}

@@ -55,9 +55,10 @@ local function note_renewal(ref, note, kind)
 end
 
 call('zrem', due, ' ')
-for i = 3, #ARGV, 2 do
-  local ref, verdict = ARGV[i], ARGV[i + 1]
-  local note = call('hget', notes, ref)
+local refs = {}
+for i = 3, #ARGV, 2 do refs[#refs + 1] = ARGV[i] end
+for i, note in ipairs(call('hmget', notes, unpack(refs))) do
+  local ref, verdict = refs[i], ARGV[2 * i + 2]
   if not note then
     call('zrem', due, ref)
   elseif string.sub(verdict, 1, 8) == 'renewed ' then

@@ -5,6 +5,7 @@ import time
 
 from servers import Http
 
+FEW_LEASES = 8  # a session
 WATCHDOG_TIMEOUT_MS = 3000  # each watched lease is renewed every third of it
 LEASE, OTHER = "%08x-1111-4111-8111-111111111111", "%08x-2222-4222-8222-222222222222"
 EARLIER = "%08x-3333-4333-8333-333333333333"
@@ -21,6 +22,7 @@ WHAT = {
     "grant": "grant of a free lock", "release": "release",
     "refusal": "refusal of a held lock (423)", "renewal": "renewal",
     "watchdog": "renewal by the watchdog, with the visit of its session",
+    "watchdog_few": f"the same, {FEW_LEASES} leases a session",
     "read": "grant to read", "write": "grant to write", "fair": "grant of a fair lock",
     "session_bound": "grant of a lease of a session",
 }
@@ -55,12 +57,23 @@ class Operations:
             "session_bound": ("PUT", lock, {**token, "Session-Token": self.session}, 201),
         }[kind]
 
+    def run_one(self, kind, i):
+        method, target, headers, good = self.request(kind, i)
+        status, body = self.http.ask(method, target, headers)
+        if status != good:
+            raise RuntimeError(f"{kind}: {status} {body}")
+
     def run(self, kind, count):
         for i in range(count):
-            method, target, headers, good = self.request(kind, i)
-            status, body = self.http.ask(method, target, headers)
-            if status != good:
-                raise RuntimeError(f"{kind}: {status} {body}")
+            self.run_one(kind, i)
+
+    def hold_leases(self, redis, count, per_session):
+        """Leases of sessions, for the watchdog."""
+        redis.command("FLUSHALL")
+        for i in range(count):
+            if i % per_session == 0:
+                self.open_session()
+            self.run_one("session_bound", i)
 
     def prepare(self, redis, kind, count):
         redis.command("FLUSHALL")

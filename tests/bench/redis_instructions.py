@@ -4,7 +4,7 @@ import re
 import subprocess
 import time
 
-from operations import PHASES, WATCHDOG_TIMEOUT_MS, Operations
+from operations import FEW_LEASES, PHASES, WATCHDOG_TIMEOUT_MS, Operations
 from servers import Redis
 
 REQUESTS = 200
@@ -65,10 +65,9 @@ def of_requests(counted, ops, kind):
     return counted.end() / REQUESTS
 
 
-def of_renewals(counted, ops):
+def of_renewals(counted, ops, per_session):
     """By the watchdog, whose batches have a share of their session's visit."""
-    ops.prepare(counted.redis, "session_bound", REQUESTS)
-    ops.run("session_bound", REQUESTS)
+    ops.hold_leases(counted.redis, REQUESTS, per_session)
     ops.await_renewals(REQUESTS)  # from here on batches have their size
     counted.begin()
     renewed = ops.await_renewals(REQUESTS)
@@ -89,7 +88,8 @@ def measure(place):
     place.stop(server.process)
     server = place.rlockd(counted.redis, "--watchdog-timeout-ms",
                           str(WATCHDOG_TIMEOUT_MS))
-    figures["watchdog"] = of_renewals(counted, Operations(server))
+    figures["watchdog"] = of_renewals(counted, Operations(server), REQUESTS)
+    figures["watchdog_few"] = of_renewals(counted, Operations(server), FEW_LEASES)
     place.stop(server.process)
     place.stop(counted.redis.process)
     return figures

@@ -5,10 +5,11 @@ by a real rlockd that answers HTTP; Redis says what they took (INFO commandstats
 import statistics
 import sys
 
-from operations import PHASES, WATCHDOG_TIMEOUT_MS, WHAT, Operations
+from operations import FEW_LEASES, PHASES, WATCHDOG_TIMEOUT_MS, WHAT, Operations
 from servers import Place, Redis
 
 CALLS, ROUNDS = 200, 7
+WATCHED = {"watchdog": CALLS, "watchdog_few": FEW_LEASES}  # leases a session
 NOTHING = "return 1"
 HEAD = ("| request | µs in scripts | grants | scripts |", "|---|---:|---:|---:|")
 
@@ -32,10 +33,9 @@ def requests(redis, operations, kind):
     return us / CALLS, calls / CALLS
 
 
-def renewals(redis, operations):
+def renewals(redis, operations, per_session):
     """The same of a renewal by the watchdog; its batches have a share of their session's."""
-    operations.prepare(redis, "session_bound", CALLS)
-    operations.run("session_bound", CALLS)
+    operations.hold_leases(redis, CALLS, per_session)
     redis.command("CONFIG", "RESETSTAT")
     renewed = operations.await_renewals(CALLS)
     calls, us = redis.script_us()
@@ -47,7 +47,8 @@ def measure(place):
     redis = Redis(place)
     server = place.rlockd(redis)
     operations = Operations(server)
-    taken = {"nothing": [], **{kind: [] for kind in PHASES}, "watchdog": []}
+    taken = {"nothing": [], **{kind: [] for kind in PHASES},
+             **{kind: [] for kind in WATCHED}}
     for _ in range(ROUNDS):
         taken["nothing"].append(nothing(redis))
         for kind in PHASES:
@@ -55,7 +56,8 @@ def measure(place):
     place.stop(server.process)
     watching = place.rlockd(redis, "--watchdog-timeout-ms", str(WATCHDOG_TIMEOUT_MS))
     for _ in range(ROUNDS):
-        taken["watchdog"].append(renewals(redis, Operations(watching)))
+        for kind, per_session in WATCHED.items():
+            taken[kind].append(renewals(redis, Operations(watching), per_session))
     place.stop(watching.process)
     place.stop(redis.process)
     us = {kind: statistics.median(us for us, _ in each) for kind, each in taken.items()}

@@ -252,7 +252,8 @@ static void the_watchdog_keeps_the_fencing_token(void **state)
     const char *token = token_of(ask(.id = A, .session = SID));
 
     command("PEXPIRE " COUNTER " 1000");
-    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "40000", WINDOW)), "1");
+    expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "40000", WINDOW)),
+           "[renewed, lock]");
     expect_lasts(COUNTER, 100000);
     expect(run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, WINDOW, "1")),
            text("[held, %s, *, held\n*, 1]", token));

@@ -23,7 +23,7 @@ static void a_session_is_visited_in_time(void **state)
     (void)state;
     expect(set(SID, "30000", NULL), "1");
     assert_in_range(visit_in_ms(SID), 25000, 30000);
-    expect(claim("10"), "[*, [], *]");
+    expect(claim("10"), "[*, [], [*]]");
     assert_true(reply_integer(command("PTTL %s", INDEX)) > 86400000);
 }
 
@@ -40,8 +40,8 @@ static void one_front_end_claims_a_session(void **state)
 {
     (void)state;
     set(SID, "-1", NULL);
-    expect(claim("10"), "[*, [" SID "], *]");
-    expect(claim("10"), "[*, [], *]");
+    expect(claim("10"), "[*, [" SID "], [*]]");
+    expect(claim("10"), "[*, [], [*]]");
     assert_in_range(visit_in_ms(SID), 1, 5000);
 }
 
@@ -51,8 +51,36 @@ static void no_more_is_claimed_than_asked_for(void **state)
     set("a", "-3", NULL);
     set("b", "-2", NULL);
     set("c", "-1", NULL);
-    expect(claim("2"), "[*, [a, b], 0]");
-    expect(claim("2"), "[*, [c], *]");
+    expect(claim("2"), "[*, [a, b], [0]]");
+    expect(claim("2"), "[*, [c], [*]]");
+}
+
+static redisReply *claim_of_three(const char *limit)
+{
+    return run(SCRIPT_INDEX_CLAIM, KEYS("{6}:a", "{6}:b", INDEX), ARGS(limit, "5000"));
+}
+
+static void one_call_claims_in_several_partitions(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    command("ZADD {6}:b 7 later");
+    command("ZADD {6}:b 6 sooner");
+    expect(claim_of_three("2"), "[*, [sooner, later], [-1, *, 0]]");
+    expect(claim_of_three("2"), "[*, [" SID "], [-1, *, *]]");
+    command("ZADD {6}:b 6 sooner");
+    command("ZADD {6}:b 7 later");
+    expect(claim_of_three("1"), "[*, [sooner], [-1, 0, 0]]");
+    assert_in_range(visit_in_ms(SID), 1, 5000);
+}
+
+static void another_type_of_key_disturbs_no_other_partition(void **state)
+{
+    (void)state;
+    set(SID, "-1", NULL);
+    command("SET {6}:a other");
+    expect(claim_of_three("8"), "[*, [" SID "], [-1, -1, *]]");
+    expect_command("other", "GET {6}:a");
 }
 
 static void a_visitor_sets_the_next_visit(void **state)
@@ -131,6 +159,8 @@ int main(void)
         SCRIPT_TEST(a_session_that_the_index_has_lost_comes_back),
         SCRIPT_TEST(one_front_end_claims_a_session),
         SCRIPT_TEST(no_more_is_claimed_than_asked_for),
+        SCRIPT_TEST(one_call_claims_in_several_partitions),
+        SCRIPT_TEST(another_type_of_key_disturbs_no_other_partition),
         SCRIPT_TEST(a_visitor_sets_the_next_visit),
         SCRIPT_TEST(what_came_after_the_claim_stays),
         SCRIPT_TEST(a_claim_ends_with_any_call_that_came_after_it),

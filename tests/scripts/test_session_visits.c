@@ -1,4 +1,5 @@
-/* What a session asks of its leases' homes: lease_watch, lease_claim and lease_end. */
+/* What a session asks of its leases' homes: watch_many, lease_watch, lease_claim and lease_end.
+ */
 #include "session_home.h"
 
 #define LEASE "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11"
@@ -19,6 +20,14 @@
 static redisReply *lease_watch(void)
 {
     return run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD), ARGS(LEASE, "30000", "60000"));
+}
+
+/* Two leases in one script. */
+#define OTHER_RECORD "rlockd:lease:{jobs}:" OTHER
+
+static redisReply *watch_many(const char *lock, const char *record)
+{
+    return run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD, lock, record), ARGS("30000", "60000"));
 }
 
 static redisReply *lease_claim(const char *claim)
@@ -45,10 +54,67 @@ static void the_watchdog_renews(void **state)
     const char *const kinds[] = {"lock", "fair"};
     for (int i = 0; i < 2; i++) {
         hold(LEASE ":0", text(HELD("", "1", "%s", ""), kinds[i]));
-        expect(lease_watch(), "1");
+        expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000")), "1");
         expect_lasts("jobs", 30000);
         expect_lasts(RECORD, 90000);
     }
+}
+
+static void hold_two(const char *other_record)
+{
+    hold(LEASE ":0", HELD("", "1", "lock", ""));
+    command("HSET {jobs}:b %s 1", OTHER ":0");
+    command("PEXPIRE {jobs}:b 9000");
+    command("SET %s %s PX 69000", OTHER_RECORD, other_record);
+}
+
+static void the_watchdog_renews_several_leases_at_once(void **state)
+{
+    (void)state;
+    hold_two(HELD("", "1", "fair", ""));
+    command("SET redisson_lock_token:{jobs}:b 4712 PX 5000");
+    expect(watch_many("{jobs}:b", OTHER_RECORD), "1");
+    expect_lasts("jobs", 30000);
+    expect_lasts(RECORD, 90000);
+    expect_lasts("{jobs}:b", 30000);
+    expect_lasts(OTHER_RECORD, 90000);
+    expect_lasts("redisson_lock_token:{jobs}:b", 90000);
+    expect_command("-1", "PTTL %s", COUNTER);
+}
+
+/* Nothing of the first lease changes, and the second one is renewed. */
+static void expect_the_second_alone(const char *record)
+{
+    command("SET %s %s PX 69000", RECORD, record);
+    command("PEXPIRE {jobs}:b 9000");
+    expect(watch_many("{jobs}:b", OTHER_RECORD), "[0, 1]");
+    expect_lasts("{jobs}:b", 30000);
+    expect_lasts(RECORD, 69000);
+    expect_command(record, "GET %s", RECORD);
+}
+
+static void no_lease_disturbs_another(void **state)
+{
+    (void)state;
+    hold_two(HELD("", "1", "lock", ""));
+    expect_the_second_alone(HELD("", "", "lock", ""));
+    expect_the_second_alone(HELD("4711", "1", "lock", "me"));
+    expect_the_second_alone(HELD("4711", "1", "read", ""));
+    expect_the_second_alone(WAITING);
+    expect_the_second_alone("2");
+    expect_lasts("jobs", 9000);
+    command("DEL jobs"); /* the lease has lost the lock */
+    expect_the_second_alone(HELD("", "1", "lock", ""));
+    command("HSET jobs other:1 1"); /* and another holder has the lock */
+    command("PEXPIRE jobs 9000");
+    expect_the_second_alone(HELD("", "1", "lock", ""));
+    expect_lasts("jobs", 9000);
+    command("SET jobs other");
+    expect_the_second_alone(HELD("", "1", "lock", ""));
+    command("DEL %s", RECORD);
+    expect(watch_many("{jobs}:b", OTHER_RECORD), "[0, 1]");
+    command("HSET %s field value", RECORD);
+    expect(watch_many("{jobs}:b", OTHER_RECORD), "[0, 1]");
 }
 
 static void the_watchdog_renews_a_hold_of_an_owner(void **state)
@@ -241,7 +307,8 @@ static void visits_work_without_memory(void **state)
     hold(LEASE ":0", HELD("", "1", "lock", ""));
     command("SET rlockd:lease:{jobs}:" OTHER " %s", HELD("", "1", "lock", ""));
     memory_is_short();
-    expect(lease_watch(), "1");
+    expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000")), "1");
+    expect(lease_watch(), "[renewed, lock]");
     expect(lease_claim("1"), "[held, *");
     expect(lease_end(), "1");
     expect_command("14", "GET %s", RECORD);
@@ -255,6 +322,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(the_watchdog_renews),
+        SCRIPT_TEST(the_watchdog_renews_several_leases_at_once),
+        SCRIPT_TEST(no_lease_disturbs_another),
         SCRIPT_TEST(the_watchdog_renews_a_hold_of_an_owner),
         SCRIPT_TEST(the_watchdog_renews_a_read_a_write_and_a_permit),
         SCRIPT_TEST(a_lease_without_watchdog_ends_by_itself),
