@@ -1,5 +1,5 @@
-/* Releases that grant the lock or permit to the acquisition that is next, instead of telling the waiters.
- */
+/* Releases that grant the lock or permit to the acquisition that is next, instead of telling the
+ * waiters. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +87,8 @@ static void send(struct acquirer *acquirer, struct acquisition *to, const struct
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
                        void *arg)
 {
-    char name[KEY_NAME_MAX + 1];
-
     const struct kind_row *kind = kind_row(lease->kind);
+    char name[KEY_NAME_MAX + 1];
 
     if ((kind->family != FAMILY_LOCK && kind->family != FAMILY_PERMIT) ||
         !waiters_have_queues(acquirer->options.waiters))

@@ -8,8 +8,8 @@
 #include "server/base/clock.h"
 #include "storage/wait/waiters_internal.h"
 
-/* After so many hand-overs of a plain lock or of permits by one worker, or after so long, one release is open
- * to all clients: clients that poll have a chance, too. */
+/* After so many hand-overs of a plain lock or of permits by one worker, or after so long, one
+ * release is open to all clients: clients that poll have a chance, too. */
 enum { HAND_OVERS_MAX = 64 };
 #define HAND_OVERS_NS (50 * CLOCK_NS_PER_MS)
 /* After so many hand-overs a worker yields, if other servers or Java clients listen to the
@@ -262,7 +262,7 @@ static struct waiter *next_of(const struct wait_queue *queue)
     return queue->waiting;
 }
 
-/* The same of a fair lock of this name. */
+/* The first waiter of a fair lock of this name, as next_of() gives it. */
 static struct waiter *next_in_line(const struct waiters *waiters, const char *name, size_t len)
 {
     struct wait_line *line = find_line(waiters, name, len);
