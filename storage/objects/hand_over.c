@@ -18,7 +18,10 @@ struct hand_over {
 
 bool hand_over_serves(const struct lease *next)
 {
-    return (next->kind == KIND_LOCK || next->kind == KIND_FAIR) && next->owner[0] == '\0';
+    bool is_served = next->kind == KIND_LOCK || next->kind == KIND_FAIR ||
+                     next->kind == KIND_PERMIT;
+
+    return is_served && next->owner[0] == '\0';
 }
 
 /* --- the reply ---------------------------------------------------------------------------- */
@@ -42,7 +45,7 @@ static void finish_unknown(struct hand_over *call, enum call_outcome failure)
     finish(call, &result);
 }
 
-/* `granted`: the part of the reply about the waiter's attempt; not a text: no grant. */
+/* `granted`: the part of the reply about the waiter's attempt; an integer: no grant. */
 static void finish_released(struct hand_over *call, const struct redis_result *from,
                             const struct lease_result *released,
                             const struct redis_value *granted)
@@ -61,6 +64,7 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
     const struct attempt_result attempt = {
         .outcome = reading.result.outcome == LEASE_GRANTED ? ATTEMPT_GRANTED : ATTEMPT_UNKNOWN,
         .remaining_ms = reading.result.remaining_ms,
+        .none_left_ms = lease_none_left_ms(&reading.result),
         .lease = &reading.result};
     const struct hand_over_result result = {.released = released, .attempt = &attempt};
     metrics_add(call->store->options.metrics, METRIC_HAND_OVERS, 1);
@@ -89,33 +93,21 @@ static void on_reply(void *arg, const struct redis_result *result)
 
 /* --- sending ------------------------------------------------------------------------------ */
 
-static void fill_next(struct store_call *call, const struct lock_store *store,
-                      const struct lease *next, const struct lease_record_text *record)
-{
-    int64_t keep_ms = next->ttl_ms + store->options.config->retry_window_ms;
+/* A request to release a lease and to grant what it held. */
+struct order {
+    const struct lease *lease, *next;
+    const struct attempt *attempt; /* of `next` */
+    bool others_first;
+};
 
-    call_string(call, HAND_OVER_ARG_NEXT_ID, next->id);
-    call_number(call, HAND_OVER_ARG_TTL_MS, next->ttl_ms);
-    call_text(call, HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
-    call_number(call, HAND_OVER_ARG_KEEP_MS, keep_ms);
-    call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
-}
-
-void hand_over_send(struct lock_store *store, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt, bool others_first,
-                    hand_over_done *done, void *arg)
+static void fill_lock(struct store_call *call, const struct lock_store *store,
+                      const struct order *order, const struct lease_record_text *record)
 {
-    struct hand_over *hand_over = malloc(sizeof(*hand_over));
-    struct store_call *call = call_begin(store, SCRIPT_HAND_OVER);
+    const struct lease *lease = order->lease, *next = order->next;
     struct key_base lock = call_object(call, lease_name(lease));
-    struct lease_record_text record;
+    int64_t keep_ms = next->ttl_ms + store->options.config->retry_window_ms;
     struct key channel;
 
-    assert(hand_over != NULL && hand_over_serves(next));
-    *hand_over = (struct hand_over){
-        .store = store, .done = done, .arg = arg, .lease = *lease, .next = *next};
-    lock_names_ref(hand_over->lease.names);
-    lock_names_ref(hand_over->next.names);
     call_key(call, HAND_OVER_KEY_LOCK, KEY_OBJECT, lock, NULL);
     call_key(call, HAND_OVER_KEY_RECORD, KEY_LEASE, lock, lease->id);
     call_key(call, HAND_OVER_KEY_COUNTER, KEY_COUNTER, lock, NULL);
@@ -126,9 +118,61 @@ void hand_over_send(struct lock_store *store, const struct lease *lease,
     call_number(call, HAND_OVER_ARG_WINDOW_MS, store->options.config->retry_window_ms);
     key_make(&channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
     call_text(call, HAND_OVER_ARG_CHANNEL, channel.text, channel.len);
+    call_string(call, HAND_OVER_ARG_NEXT_ID, next->id);
+    call_number(call, HAND_OVER_ARG_TTL_MS, next->ttl_ms);
+    call_text(call, HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
+    call_number(call, HAND_OVER_ARG_KEEP_MS, keep_ms);
+    call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
+    call_flag(call, HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
+    call_flag(call, HAND_OVER_ARG_OTHERS_FIRST, order->others_first);
+}
+
+static void fill_permit(struct store_call *call, const struct lock_store *store,
+                        const struct order *order, const struct lease_record_text *record)
+{
+    const struct lease *lease = order->lease, *next = order->next;
+    struct key_base semaphore = call_object(call, lease_name(lease));
+    int64_t window_ms = store->options.config->retry_window_ms;
+    struct key channel;
+
+    call_key(call, PERMIT_HAND_OVER_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
+    call_key(call, PERMIT_HAND_OVER_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
+    call_key(call, PERMIT_HAND_OVER_KEY_RECORD, KEY_LEASE, semaphore, lease->id);
+    call_key(call, PERMIT_HAND_OVER_KEY_NEXT_RECORD, KEY_LEASE, semaphore, next->id);
+    call_key(call, PERMIT_HAND_OVER_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
+    call_string(call, PERMIT_HAND_OVER_ARG_LEASE_ID, lease->id);
+    call_number(call, PERMIT_HAND_OVER_ARG_WINDOW_MS, window_ms);
+    key_make(&channel, CHANNEL_SEMAPHORE, semaphore.text, semaphore.len, NULL);
+    call_text(call, PERMIT_HAND_OVER_ARG_CHANNEL, channel.text, channel.len);
+    call_string(call, PERMIT_HAND_OVER_ARG_NEXT_ID, next->id);
+    call_number(call, PERMIT_HAND_OVER_ARG_TTL_MS, next->ttl_ms);
+    call_text(call, PERMIT_HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
+    call_number(call, PERMIT_HAND_OVER_ARG_KEEP_MS, next->ttl_ms + window_ms);
+    call_flag(call, PERMIT_HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
+    call_flag(call, PERMIT_HAND_OVER_ARG_OTHERS_FIRST, order->others_first);
+}
+
+void hand_over_send(struct lock_store *store, const struct lease *lease,
+                    const struct lease *next, const struct attempt *attempt, bool others_first,
+                    hand_over_done *done, void *arg)
+{
+    const struct order order = {
+        .lease = lease, .next = next, .attempt = attempt, .others_first = others_first};
+    bool is_permit = next->kind == KIND_PERMIT;
+    struct hand_over *hand_over = malloc(sizeof(*hand_over));
+    struct store_call *call = call_begin(store, is_permit ? SCRIPT_PERMIT_HAND_OVER
+                                                          : SCRIPT_HAND_OVER);
+    struct lease_record_text record;
+
+    assert(hand_over != NULL && hand_over_serves(next));
+    *hand_over = (struct hand_over){
+        .store = store, .done = done, .arg = arg, .lease = *lease, .next = *next};
+    lock_names_ref(hand_over->lease.names);
+    lock_names_ref(hand_over->next.names);
     lease_record_write(&record, next, attempt->session_name);
-    fill_next(call, store, next, &record);
-    call_flag(call, HAND_OVER_ARG_UNSEEN, !attempt->registered);
-    call_flag(call, HAND_OVER_ARG_OTHERS_FIRST, others_first);
+    if (is_permit)
+        fill_permit(call, store, &order, &record);
+    else
+        fill_lock(call, store, &order, &record);
     call_send(call, on_reply, hand_over);
 }

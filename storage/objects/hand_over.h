@@ -1,13 +1,13 @@
-/* Releasing a lock and granting it to a waiter of the same worker in one script. */
+/* Releasing a lock or a permit and granting it to a waiter of the same worker in one script. */
 #ifndef RLOCKD_STORAGE_OBJECTS_HAND_OVER_H
 #define RLOCKD_STORAGE_OBJECTS_HAND_OVER_H
 
 #include "storage/objects/attempt.h"
 #include "storage/objects/lease_result.h"
 
-/* Whether the release of another lease may hand its lock over to a waiter with this lease. True
- * for a lease of one plain or fair lock without an owner: leases of one owner may share the
- * lock, readers share it, and a set needs all its locks. */
+/* Whether the release of another lease may hand its lock or permit over to a waiter with this
+ * lease. True for a lease of one plain or fair lock without an owner, and of a permit: leases of
+ * one owner may share the lock, readers share it, and a set needs all its locks. */
 bool hand_over_serves(const struct lease *next);
 
 struct hand_over_result {
@@ -21,10 +21,11 @@ struct hand_over_result {
 
 typedef void hand_over_done(void *arg, const struct hand_over_result *result);
 
-/* Releases the lease, of a lock, and grants it to `next`, whose attempt before has registered
- * it as a waiter, or which has made none (`attempt->registered`). `others_first`: but not
- * if other servers or clients listen to the channel of a plain lock. `done` comes exactly once,
- * never before this returns; the leases are copied. */
+/* Releases the lease, of the object that `next` waits for, and grants the lock or permit to
+ * `next`, whose attempt before has registered it as a waiter, or which has made none
+ * (`attempt->registered`). `others_first`: but not if other servers or clients listen to the
+ * channel of a plain lock or a semaphore. `done` comes exactly once, never before this returns;
+ * the leases are copied. */
 void hand_over_send(struct lock_store *store, const struct lease *lease,
                     const struct lease *next, const struct attempt *attempt, bool others_first,
                     hand_over_done *done, void *arg);

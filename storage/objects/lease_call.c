@@ -48,8 +48,7 @@ static enum attempt_outcome attempt_outcome_of(const struct lease_result *result
     return ATTEMPT_REFUSED;
 }
 
-/* Ms for which no other permit is free after the grant of one; 0: there may be others. */
-static int64_t none_left_ms_of(const struct lease_result *result)
+int64_t lease_none_left_ms(const struct lease_result *result)
 {
     if (result->outcome != LEASE_GRANTED || result->available > 0)
         return 0;
@@ -68,7 +67,7 @@ static void finish(struct lease_call *call, const struct lease_result *result)
         const struct attempt_result attempt = {.outcome = attempt_outcome_of(result),
                                                .remaining_ms = result->remaining_ms,
                                                .blocking_index = result->blocking_index,
-                                               .none_left_ms = none_left_ms_of(result),
+                                               .none_left_ms = lease_none_left_ms(result),
                                                .lease = result};
         call->tried(call->arg, &attempt);
     } else {

@@ -33,6 +33,8 @@ void lease_attempt_send(struct lock_store *store, struct store_call *call,
 void lease_reading_read(struct lease_reading *reading, const struct lock_store *store,
                         const struct lease *lease, bool is_attempt,
                         const struct redis_result *result);
+/* Ms for which no other permit is free after the grant of one; 0: there may be others. */
+int64_t lease_none_left_ms(const struct lease_result *result);
 /* The result points into the reading. */
 void lease_reading_copy(struct lease_reading *to, const struct lease_reading *from);
 

@@ -25,43 +25,25 @@
 --
 -- The grant's first write is one that fails when memory is short: then the lease is released.
 -- modules lock fair
-local HELD = '^held\n.*\n([^\n]*)\n[^\n]*\n%d*\n1?\n(%l+)\n$'
+local nexts = lib.next
 local text, session, kind = call('get', record), '', 'lock' -- most plain leases have no record
-if text then session, kind = string.match(text, HELD) end
+if text then session, kind = nexts.held(text) end
 if (kind ~= 'lock' and kind ~= 'fair') or call('hlen', lock) ~= 1 or
   call('hexists', lock, lease_id .. ':0') == 0 then
   return false
 end
 
--- A waiter that hung up, was withdrawn, or whose session has ended is none by now; a token that
--- was seen, and two requests with one token, get the lock by an attempt. Of a fair lock the
--- waiter has to be the head.
+-- Of a fair lock the waiter has to be the head.
 local head, tail -- of the waiter's record, before and behind its token
 local function is_next()
-  local start, next_kind
-  head, start, tail, next_kind =
-    string.match(record_text, '^(held(\n\n[^\n]*\n).*\n)(\n1?\n(%l+)\n)$')
-  if next_kind ~= kind then return false end
-  if unseen == '1' then
-    if call('exists', next_record) == 1 then return false end
-  else
-    local waiting = try('get', next_record)
-    if type(waiting) ~= 'string' or
-      string.sub(waiting, 1, 7 + #start) ~= 'waiting' .. start then
-      return false
-    end
-  end
+  head, tail = nexts.find(record_text, next_record, kind, unseen)
+  if not head then return false end
   if kind == 'fair' then return try('lindex', queue, 0) == next_id .. ':0' end
   return call('exists', queue) == 0 -- else Java clients ask for a fair lock
 end
 
-local function others_listen()
-  local listeners = try('pubsub', 'numsub', channel)
-  return listeners.err or listeners[2] > 1
-end
-
 local nothing, token, waiters_left = 0, nil, nil
-if others_first == '1' and kind == 'lock' and others_listen() then
+if others_first == '1' and kind == 'lock' and nexts.others_listen(channel) then
   nothing = 1
 elseif is_next() then
   token = lib.token.make(counter, fencing_ttl_ms)

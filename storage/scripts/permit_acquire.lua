@@ -70,9 +70,7 @@ end
 local function grant(free)
   call('set', record, record_of.format(new_lease('held'), 1), 'px', ttl_ms + window_ms)
   call('decrby', semaphore, 1)
-  call('zadd', timeouts, number.integer(now + ttl_ms), lib.permit.permit_id(lease_id))
-  local semaphore_left = call('pttl', semaphore)
-  if semaphore_left > 0 then call('pexpire', timeouts, semaphore_left) end
+  permits.take(semaphore, timeouts, lease_id, now + ttl_ms)
   if old and (old.attempt ~= attempt or old.detail == 'shared') then leases.publish(old) end
   if old or registered == '1' then call('zrem', waiters, lease_id) end
   local next_ms = free == 1 and registered == '1' and next_end() or nil

@@ -49,6 +49,6 @@ for i = 2, #KEYS do
 end
 call('scan', 0, 'count', 1, 'type', 'hash')
 call('time')
-try('pubsub', 'numsub', ARGV[1]) -- without it plain locks are not handed over
+try('pubsub', 'numsub', ARGV[1]) -- without it no plain lock or permit is handed over
 for i = 1, #ARGV do call('publish', ARGV[i], '0') end
 return 1

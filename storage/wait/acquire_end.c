@@ -133,7 +133,7 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
     int64_t taken_ms = taken_ms_of(acquisition, got_it, attempt);
 
     if (got_it)
-        acquisition_note_taken(acquisition, taken_ms);
+        acquisition_note_taken(acquisition, attempt);
     else
         withdraw_attempts(acquisition, result->outcome);
     acquisition_end(acquisition, got_it, taken_ms);

@@ -1,5 +1,5 @@
 /* Deferral: the first attempt of a request is put off where a release by this worker is likely
- * to grant the lock to the request before. */
+ * to grant the lock or permit to the request before. */
 #include "server/base/clock.h"
 #include "storage/objects/key.h"
 #include "storage/wait/acquire_internal.h"
@@ -11,11 +11,17 @@ static size_t key_name(const struct acquisition *acquisition,
                                lease_name(acquisition->lease), name, KEY_NAME_MAX + 1);
 }
 
-/* Whether a release may grant the lock to this lease without an attempt before. A token that
- * the server made and that came back needs its record; a lease of a session needs its note. */
+static bool is_deferred_kind(const struct lease *lease)
+{
+    return lease->kind == KIND_LOCK || lease->kind == KIND_PERMIT;
+}
+
+/* Whether a release may grant the lock or permit to this lease without an attempt before. A
+ * token that the server made and that came back needs its record; a lease of a session needs its
+ * note. */
 static bool may_be_granted_unseen(const struct lease *lease)
 {
-    return lease->kind == KIND_LOCK && lease->owner[0] == '\0' &&
+    return is_deferred_kind(lease) && lease->owner[0] == '\0' &&
            lease->token != TOKEN_RETURNED && !lease_needs_preparation(lease);
 }
 
@@ -31,7 +37,7 @@ static int64_t deferrable_ms(const struct acquisition *acquisition)
         acquisition_left_ms(acquisition) <= DEFERRAL_MS ||
         lock_store_quarantine_ms(acquirer->options.store, lease_name(acquisition->lease)) > 0)
         return 0;
-    return waiters_recently_taken_ms(acquirer->options.waiters, name,
+    return waiters_recently_taken_ms(acquirer->options.waiters, acquisition->waiter.kind, name,
                                      key_name(acquisition, name),
                                      DEFERRAL_MS * CLOCK_NS_PER_MS);
 }
@@ -50,12 +56,24 @@ bool acquisition_defer(struct acquisition *acquisition)
     return true;
 }
 
-void acquisition_note_taken(const struct acquisition *acquisition, int64_t taken_ms)
+/* Whether what the acquisition got leaves nothing for a request that comes now. */
+static bool leaves_nothing(const struct acquisition *acquisition,
+                           const struct attempt_result *attempt)
+{
+    if (acquisition->lease->kind == KIND_PERMIT)
+        return attempt->lease->available == 0;
+    return acquisition->lease->kind == KIND_LOCK;
+}
+
+void acquisition_note_taken(const struct acquisition *acquisition,
+                            const struct attempt_result *attempt)
 {
     struct waiters *waiters = acquisition->acquirer->options.waiters;
+    int64_t taken_ms = attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
     char name[KEY_NAME_MAX + 1];
 
-    if (acquisition->lease->kind == KIND_LOCK && !waiter_is_waiting(&acquisition->waiter) &&
+    if (leaves_nothing(acquisition, attempt) && !waiter_is_waiting(&acquisition->waiter) &&
         waiters_have_queues(waiters))
-        waiters_taken(waiters, name, key_name(acquisition, name), taken_ms);
+        waiters_taken(waiters, acquisition->waiter.kind, name, key_name(acquisition, name),
+                      taken_ms);
 }

@@ -1,5 +1,5 @@
-/* Releases that grant the lock to the acquisition that is next, instead of telling the waiters.
- */
+/* Releases that grant the lock or permit to the acquisition that is next, instead of telling the
+ * waiters. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,14 +88,15 @@ static void send(struct acquirer *acquirer, struct acquisition *to, const struct
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
                        void *arg)
 {
+    const struct kind_row *kind = kind_row(lease->kind);
     char name[KEY_NAME_MAX + 1];
 
-    if (kind_row(lease->kind)->family != FAMILY_LOCK ||
+    if ((kind->family != FAMILY_LOCK && kind->family != FAMILY_PERMIT) ||
         !waiters_have_queues(acquirer->options.waiters))
         return false;
     size_t len = lock_store_key_name(acquirer->options.store, lease_name(lease), name,
                                      sizeof(name));
-    struct waiter *waiter = waiters_next(acquirer->options.waiters, name, len);
+    struct waiter *waiter = waiters_next(acquirer->options.waiters, kind->wait, name, len);
     if (waiter == NULL || !may_be_granted(waiter->arg, lease))
         return false;
     send(acquirer, waiter->arg, lease, done, arg);

@@ -1,4 +1,5 @@
-/* The next waiter: a release by the worker itself may hand the lock over to this waiter. */
+/* The next waiter: a release by the worker itself may hand the lock or permit over to this
+ * waiter. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,8 @@
 #include "server/base/clock.h"
 #include "storage/wait/waiters_internal.h"
 
-/* After so many hand-overs of a plain lock by one worker, or after so long, one release is open
- * to all clients: clients that poll have a chance, too. */
+/* After so many hand-overs of a plain lock or of permits by one worker, or after so long, one
+ * release is open to all clients: clients that poll have a chance, too. */
 enum { HAND_OVERS_MAX = 64 };
 #define HAND_OVERS_NS (50 * CLOCK_NS_PER_MS)
 /* After so many hand-overs a worker yields, if other servers or Java clients listen to the
@@ -128,13 +129,7 @@ bool wait_line_hands_over(const struct wait_queue *queue)
            (line->called_ns == 0 || now_ns - line->called_ns > LINE_LINGER_NS);
 }
 
-/* --- whether a plain lock is held --------------------------------------------------------- */
-
-static struct wait_queue *find_plain(const struct waiters *waiters, const char *name,
-                                     size_t len)
-{
-    return wait_queue_find(waiters, WAIT_LOCK, "", name, len);
-}
+/* --- whether a lock is held, whether a permit is free -------------------------------------- */
 
 bool waiters_have_queues(const struct waiters *waiters)
 {
@@ -162,18 +157,19 @@ void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_o
                                                     : INT64_MAX;
 }
 
-void waiters_taken(struct waiters *waiters, const char *name, size_t len, int64_t ttl_ms)
+void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
+                   int64_t ttl_ms)
 {
-    struct wait_queue *queue = find_plain(waiters, name, len);
+    struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
 
     if (queue != NULL)
         wait_queue_taken(queue, ttl_ms, false);
 }
 
-int64_t waiters_recently_taken_ms(const struct waiters *waiters, const char *name, size_t len,
-                                  int64_t recent_ns)
+int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
+                                  const char *name, size_t len, int64_t recent_ns)
 {
-    const struct wait_queue *queue = find_plain(waiters, name, len);
+    const struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
 
     if (queue == NULL || !subscription_is_live(&queue->subscription))
         return 0;
@@ -203,7 +199,7 @@ static unsigned streak_max_of(const struct wait_queue *queue)
     return queue->streak_max > 0 ? queue->streak_max : STREAK_MIN;
 }
 
-/* Whether this worker has handed a plain lock over so often, or for so long, that other clients
+/* Whether this worker has handed the object over so often, or for so long, that other clients
  * come first. */
 static bool is_turn_of_others(const struct wait_queue *queue)
 {
@@ -243,11 +239,13 @@ void waiter_yield(struct waiter *waiter)
     queue->woken_again = true; /* an attempt follows */
 }
 
-/* Whether a plain lock may be handed over to a waiter of the queue. Not without a live
- * subscription, because the worker would miss the messages of other clients. */
+/* Whether a plain lock or a permit may be handed over to a waiter of the queue. Not without a
+ * live subscription, because the worker would miss the messages of other clients. Not in a
+ * yield, where this worker may still release other permits. */
 static bool may_hand_over(struct wait_queue *queue)
 {
-    if (queue->waiting == NULL || !subscription_is_live(&queue->subscription))
+    if (queue->waiting == NULL || !subscription_is_live(&queue->subscription) ||
+        wait_queue_yields(queue))
         return false;
     if (!is_everybodys_turn(queue))
         return true;
@@ -264,19 +262,27 @@ static struct waiter *next_of(const struct wait_queue *queue)
     return queue->waiting;
 }
 
-struct waiter *waiters_next(struct waiters *waiters, const char *name, size_t len)
+/* The first waiter of a fair lock of this name, as next_of() gives it. */
+static struct waiter *next_in_line(const struct waiters *waiters, const char *name, size_t len)
 {
-    struct wait_queue *queue = find_plain(waiters, name, len);
-    struct waiter *next;
+    struct wait_line *line = find_line(waiters, name, len);
+    struct waiter *next = next_of(line != NULL ? line->queues : NULL);
 
-    if (queue != NULL && may_hand_over(queue)) {
+    if (line != NULL && next == NULL)
+        note_release(line);
+    return next;
+}
+
+struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
+                            size_t len)
+{
+    struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
+    struct waiter *next = NULL;
+
+    if (queue != NULL && may_hand_over(queue))
         next = next_of(queue);
-    } else {
-        struct wait_line *line = find_line(waiters, name, len);
-        next = next_of(line != NULL ? line->queues : NULL);
-        if (line != NULL && next == NULL)
-            note_release(line);
-    }
+    else if (kind == WAIT_LOCK)
+        next = next_in_line(waiters, name, len);
     if (queue != NULL && next == NULL)
         queue->taken_until_ns = 0;
     return next;

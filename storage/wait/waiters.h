@@ -88,23 +88,25 @@ bool waiter_is_waiting(const struct waiter *waiter);
 
 /* Whether anything is waited for on this worker, or was a moment ago. */
 bool waiters_have_queues(const struct waiters *waiters);
-/* A request of this worker has got the plain lock, for `ttl_ms`. */
-void waiters_taken(struct waiters *waiters, const char *name, size_t len, int64_t ttl_ms);
-/* Ms for which an attempt at the plain lock would come to nothing, as far as this worker knows,
- * where a lease got it here within the last `recent_ns` and its waiters hear of each release.
- * 0: none is known. */
-int64_t waiters_recently_taken_ms(const struct waiters *waiters, const char *name, size_t len,
-                                  int64_t recent_ns);
-/* A lease of this lock, plain or fair, is about to be released here. Returns the waiter that
- * may get the lock from it: the first, if no attempt is under way, and of a plain lock if it is
- * not everybody's turn to get it. NULL: none. */
-struct waiter *waiters_next(struct waiters *waiters, const char *name, size_t len);
+/* A request of this worker has got the plain lock, or the last permit, for `ttl_ms`. */
+void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
+                   int64_t ttl_ms);
+/* Ms for which an attempt at the plain lock or at a permit would come to nothing, as far as this
+ * worker knows, where a lease got it here within the last `recent_ns` and its waiters hear of
+ * each release. 0: none is known. */
+int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
+                                  const char *name, size_t len, int64_t recent_ns);
+/* A lease is about to be released here: of a lock, plain or fair (`kind` WAIT_LOCK), or of a
+ * permit. Returns the waiter that may get the lock or permit from it: the first, if no attempt
+ * is under way, and but for a fair lock if it is not everybody's turn to get it. NULL: none. */
+struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
+                            size_t len);
 /* An attempt is made for that waiter: it has the baton. Then waiter_busy(), waiter_leave(), or
  * waiter_unchosen(): nothing came of it, and the waiter sleeps on as before, but for wake-ups
- * that came meanwhile. True: the waiter may have a plain lock only where no other server or
- * client listens, for this worker has handed it over for long enough. */
+ * that came meanwhile. True: the waiter may have a plain lock or a permit only where no other
+ * server or client listens, for this worker has handed it over for long enough. */
 bool waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
-/* Others do listen, and were told: the waiters of this worker leave the lock to them for a
+/* Others do listen, and were told: the waiters of this worker leave the object to them for a
  * while. Before waiter_unchosen(). */
 void waiter_yield(struct waiter *waiter);
 void waiter_unchosen(struct waiter *waiter);

@@ -23,8 +23,8 @@ struct wait_queue {
     int64_t held_until_ns;          /* the end of the hold, as a message told; 0: none did */
     struct timer timer;             /* the next poll; without waiters the end of the queue */
     struct timer subscribing;       /* of a fair lock's waiter that is not subscribed yet */
-    int64_t taken_ns;               /* when a request of this worker last got a plain lock */
-    int64_t taken_until_ns;         /* the end of that lease; past: perhaps it was released */
+    int64_t taken_ns;               /* when a request of this worker last got the object */
+    int64_t taken_until_ns;         /* until then nothing is free; past: perhaps something is */
     unsigned hand_overs;            /* since the last release that was open to all clients */
     int64_t handing_over_ns;        /* when the first of these began */
     unsigned streak;                /* hand-overs since other clients had their turn */

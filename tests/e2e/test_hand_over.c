@@ -237,6 +237,8 @@ static void test_the_front_end_is_killed(struct world *w)
 
 /* ---- shares ---- */
 
+static const char *const contested[] = {"lock", "fair", "permit"};
+
 enum {
     SIDE_A,
     SIDE_B,
@@ -251,6 +253,8 @@ enum {
 
 struct contest {
     const char *kind;
+    bool is_permit;
+    const char *path, *query; /* of an acquire: the start of its query */
     bool has_b, has_poller, has_java, hangs_up;
     struct java *java; /* of each racer */
     _Atomic int inside;
@@ -285,7 +289,7 @@ static void enter(struct racer *racer, int side, json_int_t fence)
 static void take_turn(struct racer *racer, int side)
 {
     struct contest *contest = racer->course;
-    char path[100], header[64], token[UUID_SIZE];
+    char path[120], header[64], token[UUID_SIZE];
     bool is_hasty = contest->hangs_up && racer_random(racer, 4) == 0;
     /* An answer that the kernel took counts as delivered: then the lease has to end itself. */
     int ttl_ms = is_hasty ? 2000 : 20000;
@@ -293,7 +297,7 @@ static void take_turn(struct racer *racer, int side)
 
     uuid_make(token);
     snprintf(header, sizeof(header), "Lease-Token: %s", token);
-    snprintf(path, sizeof(path), "locks/contested?kind=%s&wait_ms=%d&ttl_ms=%d", contest->kind,
+    snprintf(path, sizeof(path), "%s%swait_ms=%d&ttl_ms=%d", contest->path, contest->query,
              wait_ms, ttl_ms);
     long status = racer_ask(racer, "PUT", path, header,
                             is_hasty ? 1 + racer_random(racer, 8) : racer_patience());
@@ -307,8 +311,8 @@ static void take_turn(struct racer *racer, int side)
         racer_odd(racer, "a PUT", status);
         return;
     }
-    enter(racer, side, racer_answered(racer, "fencing_token"));
-    status = racer_ask(racer, "DELETE", "locks/contested", header, racer_patience());
+    enter(racer, side, contest->is_permit ? 0 : racer_answered(racer, "fencing_token"));
+    status = racer_ask(racer, "DELETE", contest->path, header, racer_patience());
     if (status != 200)
         racer_odd(racer, "a DELETE", status);
 }
@@ -388,10 +392,30 @@ static void take_turn_of_side(struct racer *racer)
     }
 }
 
+/* A semaphore of one permit, or a lock that nobody holds. */
+static void make_contested(struct world *w, struct contest *contest)
+{
+    redis_ok(w->redis, "FLUSHALL");
+    contest->is_permit = strcmp(contest->kind, "permit") == 0;
+    contest->path = contest->is_permit ? "permit-semaphores/contested/permit"
+                                       : "locks/contested";
+    contest->query = contest->is_permit ? "?" : text(w, "?kind=%s&", contest->kind);
+    if (contest->is_permit)
+        redis_ok(w->redis, "SET contested 1");
+}
+
+static bool is_free(struct world *w, const struct contest *contest)
+{
+    if (contest->is_permit)
+        return counter_value(w->redis, "contested") == 1;
+    return waiter_count(w->a, "contested") == 0 && !redis_has(w->redis, "contested");
+}
+
 static void run_contest(struct world *w, struct contest *contest)
 {
     double before = hand_overs(w->a);
 
+    make_contested(w, contest);
     race_run(w, RACERS, SECONDS, take_turn_of_side, contest);
     long sum = 0;
     for (int side = 0; side < SIDES; side++)
@@ -403,8 +427,7 @@ static void run_contest(struct world *w, struct contest *contest)
                   (long)contest->hung_up, hand_overs(w->a) - before);
     assert_int_equal(contest->counter, sum);
     assert_true(sum >= TURNS_MIN / patience_ms(1));
-    wait_until(waiter_count(w->a, "contested") == 0, RECOVER_MS);
-    wait_until(!redis_has(w->redis, "contested"), RECOVER_MS);
+    wait_until(is_free(w, contest), RECOVER_MS);
     expect_no_queue(w->redis, "contested");
 }
 
@@ -419,11 +442,10 @@ static void expect_shares(const struct contest *contest, int one, int other)
 /* Clients that hang up at any moment, on one front end alone. */
 static void test_hasty_clients_leave_nothing(struct world *w)
 {
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        struct contest contest = {.kind = kinds[i], .hangs_up = true};
+    for (size_t i = 0; i < COUNT_OF(contested); i++) {
+        struct contest contest = {.kind = contested[i], .hangs_up = true};
         double before = hand_overs(w->a);
 
-        redis_ok(w->redis, "FLUSHALL");
         run_contest(w, &contest);
         assert_true(contest.hung_up > 0);
         assert_true(hand_overs(w->a) > before);
@@ -441,10 +463,9 @@ static void test_a_poller_does_not_starve(struct world *w)
 
 static void test_two_front_ends_share(struct world *w)
 {
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        struct contest contest = {.kind = kinds[i], .has_b = true};
+    for (size_t i = 0; i < COUNT_OF(contested); i++) {
+        struct contest contest = {.kind = contested[i], .has_b = true};
 
-        redis_ok(w->redis, "FLUSHALL");
         run_contest(w, &contest);
         expect_shares(&contest, SIDE_A, SIDE_B);
     }

@@ -242,6 +242,61 @@ static void test_waiting(struct world *w)
     assert_int_equal(free_in(w, "waiting"), 0);
 }
 
+static void test_the_next_waiter_gets_the_permit(struct world *w)
+{
+    const char *holder = token_new(w), *first = token_new(w), *second = token_new(w);
+    double before = front_metric(w->a, "rlockd_hand_overs_total", NULL);
+
+    make(w, "next", 1);
+    expect_status(take(w->a, "next", holder, "ttl_ms=60000"), 201);
+    struct call *first_call = park(w, w->a, "next", first);
+    struct call *second_call = park(w, w->a, "next", second);
+    nap_ms(100); /* each may be just now in an attempt of its own */
+    expect_status(give(w->a, "next", holder), 200);
+    struct reply *r = call_await(first_call, SOON_MS);
+    expect_status(r, 201);
+    expect_int(r, "available", 0);
+    expect_between(r, "remaining_ms", 50000, 60000);
+    assert_false(call_done(second_call));
+    assert_int_equal(held_in(w, "next"), 1);
+    /* Each request again. */
+    expect_status(give(w->b, "next", holder), 200);
+    expect_status(take(w->b, "next", first, ""), 200);
+    expect_status(give(w->a, "next", first), 200);
+    expect_status(call_await(second_call, SOON_MS), 201);
+    assert_true(front_metric(w->a, "rlockd_hand_overs_total", NULL) == before + 2);
+    expect_status(give(w->a, "next", second), 200);
+    assert_int_equal(free_in(w, "next"), 1);
+    assert_int_equal(held_in(w, "next"), 0);
+}
+
+/* The client hangs up when its permit has been granted and the front end does not know yet. */
+static void test_the_next_holder_hangs_up(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    const char *holder = token_new(w), *second = token_new(w);
+
+    make(w, "gone", 1);
+    expect_status(take(slow.fe, "gone", holder, "ttl_ms=60000"), 201);
+    struct call *first_call = park(w, slow.fe, "gone", token_new(w));
+    struct call *second_call = park(w, slow.fe, "gone", second);
+    slow_settle(&slow);
+    proxy_set(slow.proxy, PROXY_DELAY);
+    struct call *call = CALL(slow.fe, .method = "DELETE",
+                             .path = "/v1/permit-semaphores/gone/permit", .token = holder);
+    wait_until(counter_waiters(w->a, "permit-semaphores/gone") == 1, SOON_MS);
+    assert_int_equal(free_in(w, "gone"), 0);
+    call_hang_up(first_call);
+    expect_status(call_await(call, 6000), 200);
+    expect_status(call_await(second_call, 6000), 201);
+    proxy_set(slow.proxy, PROXY_PASS);
+    wait_until(front_metric(slow.fe, "rlockd_pending_withdrawals", NULL) == 0, SOON_MS);
+    assert_int_equal(held_in(w, "gone"), 1);
+    expect_status(give(slow.fe, "gone", second), 200);
+    assert_int_equal(free_in(w, "gone"), 1);
+    assert_int_equal(held_in(w, "gone"), 0);
+}
+
 static void test_a_grant_to_nobody_is_undone(struct world *w)
 {
     struct slow slow = slow_start(w);
@@ -425,6 +480,8 @@ int main(void)
         E2E_TEST(test_expired_permits_come_back),
         E2E_TEST(test_shorter_renewal_wakes),
         E2E_TEST(test_waiting),
+        E2E_TEST(test_the_next_waiter_gets_the_permit),
+        E2E_TEST(test_the_next_holder_hangs_up),
         E2E_TEST(test_a_grant_to_nobody_is_undone),
         E2E_TEST(test_sessions),
         E2E_TEST(test_a_dead_session),

@@ -4,6 +4,7 @@
 #include "lock_home.h"
 
 #define TIMEOUTS "{jobs}:timeout"
+#define SEMAPHORE_CHANNEL "redisson_sc:{jobs}"
 #define IDEMPOTENCY(key) "rlockd:idempotency:{jobs}:" key
 
 static redisReply *acquire(const char *id, const char *attempt, const char *wait,
@@ -21,6 +22,27 @@ static redisReply *release(const char *id)
                KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id), WAITERS),
                ARGS(id, WINDOW));
 }
+
+/* Who is next, and how; what is left out: with a ttl of 30 s, after an attempt that waits. */
+struct turn {
+    const char *id, *attempt, *ttl, *unseen, *others_first;
+};
+
+static redisReply *run_hand_over(const char *id, const struct turn *next)
+{
+    const char *attempt = next->attempt != NULL ? next->attempt : "w.1";
+    const char *ttl = next->ttl != NULL ? next->ttl : "30000";
+
+    return run(SCRIPT_PERMIT_HAND_OVER,
+               KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id),
+                    text("rlockd:lease:{jobs}:%s", next->id), WAITERS),
+               ARGS(id, WINDOW, SEMAPHORE_CHANNEL, next->id, ttl,
+                    text("held\n\n%s\n\n%s\nnote\n\n\n\n\npermit\n", attempt, ttl),
+                    text("%d", atoi(ttl) + 60000), next->unseen != NULL ? next->unseen : "",
+                    next->others_first != NULL ? next->others_first : ""));
+}
+
+#define give(id, ...) run_hand_over(id, &(struct turn){__VA_ARGS__})
 
 static redisReply *renew(const char *id)
 {
@@ -153,6 +175,192 @@ static void a_semaphore_and_a_latch_have_so_many_waiters(void **state)
     expect_command("1000", "ZCARD " WAITERS);
 }
 
+/* A has one of so many permits, the others are not free, and B waits. */
+static void line_up(const char *permits)
+{
+    command("FLUSHALL");
+    command("SET jobs %s", permits);
+    for (int other = 1; other < atoi(permits); other++) {
+        command("DECR jobs");
+        command("ZADD " TIMEOUTS " %lld other%d", (long long)redis_now_ms() + 20000, other);
+    }
+    expect(acquire(A, "w.1", "0", ""), "[granted, 0, 30000, , 0]");
+    expect(acquire(B, "w.1", "5000", ""), "[busy, *, ]");
+}
+
+/* So many permits are free after the release of A, and a waiter was told. */
+static void expect_released(redisReply *reply, const char *expected, const char *permits)
+{
+    expect(reply, expected);
+    expect_command(permits, "GET jobs");
+    expect_command("1", "GET " RECORD(A));
+    expect(release(A), "[released, 0, ]");
+    assert_string_equal(next_message(), text(SEMAPHORE_CHANNEL " %s", permits));
+}
+
+static void a_permit_is_handed_over(void **state)
+{
+    (void)state;
+    line_up("1");
+    listen_to(SEMAPHORE_CHANNEL);
+    redisReply *reply = give(A, .id = B, .ttl = "40000");
+    expect(reply, "[granted, 0, 40000, , 0, 40000]");
+    assert_null(next_message());
+    expect_command("0", "GET jobs");
+    expect(run(SCRIPT_PERMIT_LOOK, KEYS("jobs", TIMEOUTS, WAITERS), ARGS("9")),
+           "[looked, 0, 1, 0, [22222222222252228222222222222222, *, held\n*]]");
+    expect_command("held\n\nw.1\n1*\n40000\nnote\n*", "GET " RECORD(B));
+    expect_lasts(RECORD(B), 100000);
+    expect_command("0", "EXISTS " WAITERS);
+    expect_command("1", "GET " RECORD(A));
+    expect_lasts(RECORD(A), 60000);
+    expect(release(A), "[released, 0, ]");
+    /* As after any grant: it is confirmed to the attempt, and withdrawn; or renewed. */
+    expect(acquire(B, "w.1", "0", ""), "[granted, 0, *, held\n*, 0]");
+    expect(withdraw(B, "w.1"), "1");
+    expect_command("1", "GET jobs");
+    line_up("1");
+    expect(give(A, .id = B), "[granted, *]");
+    expect(renew(B), "[held, 0, 40000, *, 0]");
+    expect(withdraw(B, "w.1"), "2");
+    expect(release(B), "[released, 0, ]");
+    expect_command("1", "GET jobs");
+    expect_command("0", "EXISTS " TIMEOUTS);
+}
+
+/* The waiters behind the new holder sleep until a permit expires. */
+static void the_end_that_is_next_is_told(void **state)
+{
+    (void)state;
+    line_up("2");
+    redisReply *reply = give(A, .id = B);
+    expect(reply, "[granted, 0, 30000, , 0, *]");
+    assert_in_range(reply_integer(reply_at(reply, 5)), 15000, 20000); /* of the other permit */
+    expect_command("2", "ZCARD " TIMEOUTS);
+    listen_to(SEMAPHORE_CHANNEL);
+    expect(acquire(C, "w.1", "5000", ""), "[busy, *]");
+    expect(give(B, .id = C, .ttl = "9000"), "[granted, 0, 9000, , 0, 9000]");
+    assert_string_equal(next_message(), SEMAPHORE_CHANNEL " 1"); /* sooner than any before */
+    assert_null(next_message());
+}
+
+/* Where permits are free, have expired, or are fewer than none. */
+static void other_permits_decide(void **state)
+{
+    (void)state;
+    listen_to(SEMAPHORE_CHANNEL);
+    line_up("1");
+    command("SET jobs 1");
+    expect_released(give(A, .id = B), "0", "2");
+    line_up("1");
+    command("DEL jobs");
+    expect_released(give(A, .id = B), "0", "1");
+    line_up("1");
+    command("DECR jobs");
+    expect(give(A, .id = B), "0");
+    expect_command("0", "GET jobs");
+    assert_null(next_message());
+    line_up("2");
+    command("ZADD " TIMEOUTS " 1000 other1");
+    expect(give(A, .id = B), "0");
+    expect_command("2", "GET jobs");
+    expect_command("0", "EXISTS " TIMEOUTS);
+}
+
+static void a_token_that_was_seen_gets_no_permit_unasked(void **state)
+{
+    (void)state;
+    line_up("1");
+    expect(give(A, .id = C, .unseen = "1"), "[granted, 0, 30000, , 0, 30000]");
+    expect_command("held\n\nw.1\n1*", "GET " RECORD(C));
+    expect_command("1", "ZCARD " WAITERS);
+    line_up("1");
+    listen_to(SEMAPHORE_CHANNEL);
+    expect_released(give(A, .id = B, .unseen = "1"), "0", "1"); /* B waits, perhaps elsewhere */
+    line_up("1");
+    release(C);
+    expect_released(give(A, .id = C, .unseen = "1"), "0", "1");
+}
+
+static void a_waiter_that_waits_no_more_gets_no_permit(void **state)
+{
+    (void)state;
+    listen_to(SEMAPHORE_CHANNEL);
+    line_up("1");
+    withdraw(B, "w.1");
+    expect_released(give(A, .id = B), "0", "1");
+    expect_command("0", "EXISTS " RECORD(B));
+    line_up("1");
+    release(B);
+    expect_released(give(A, .id = B), "0", "1");
+    line_up("1");
+    expect_released(give(A, .id = B, .attempt = "w.2"), "0", "1");
+    line_up("1");
+    acquire(B, "w.2", "5000", ""); /* a second request with the token */
+    expect_released(give(A, .id = B, .attempt = "w.2"), "0", "1");
+}
+
+static void others_that_listen_are_told_of_a_permit(void **state)
+{
+    (void)state;
+    line_up("1");
+    listen_to(SEMAPHORE_CHANNEL); /* the worker's */
+    expect(give(A, .id = B, .others_first = "1"), "[granted, *]");
+    assert_null(next_message());
+    line_up("1");
+    listen_beside(SEMAPHORE_CHANNEL);
+    expect(give(A, .id = B), "[granted, *]");
+    line_up("1");
+    expect_released(give(A, .id = B, .others_first = "1"), "1", "1");
+}
+
+static void a_permit_of_a_session_is_handed_over(void **state)
+{
+    (void)state;
+    command("SET jobs 1");
+    acquire(A, "w.1", "0", SID);
+    acquire(B, "w.1", "5000", "");
+    expect(give(A, .id = B), "[" SID ", [granted, 0, 30000, , 0, 30000]]");
+    command("FLUSHALL");
+    command("SET jobs 1");
+    acquire(A, "w.1", "0", SID);
+    expect(give(A, .id = B), "[" SID ", 0]");
+}
+
+/* Nothing is done, and nothing has changed: permit_release.lua finds out. */
+static void a_lease_without_a_permit_hands_nothing_over(void **state)
+{
+    (void)state;
+    line_up("1");
+    expect(give(B, .id = C), "nil"); /* waits itself */
+    command("DEL " TIMEOUTS);
+    expect(give(A, .id = B), "nil"); /* was lost */
+    command("ZADD " TIMEOUTS " 1000 x");
+    expect(give(A, .id = B), "nil");
+    command("DEL " TIMEOUTS);
+    command("SET " TIMEOUTS " text");
+    expect(give(A, .id = B), "nil");
+    expect_command("0", "GET jobs");
+    expect_command("waiting\n*", "GET " RECORD(B));
+    line_up("1");
+    release(A);
+    expect(give(A, .id = B), "nil"); /* has ended */
+    expect(give(C, .id = B), "nil"); /* was never there */
+    expect_command("1", "GET jobs");
+}
+
+static void no_permit_is_granted_without_memory(void **state)
+{
+    (void)state;
+    line_up("1");
+    memory_is_short();
+    expect(give(A, .id = B), "0");
+    memory_is_back();
+    expect_command("1", "GET jobs");
+    expect_command("1", "GET " RECORD(A));
+    expect_command("waiting\n*", "GET " RECORD(B));
+}
+
 static void permits_end_without_memory(void **state)
 {
     (void)state;
@@ -178,9 +386,18 @@ int main(void)
         SCRIPT_TEST(a_permit_is_watched_from_its_session),
         SCRIPT_TEST(a_semaphore_and_a_latch),
         SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),
+        SCRIPT_TEST(a_permit_is_handed_over),
+        SCRIPT_TEST(the_end_that_is_next_is_told),
+        SCRIPT_TEST(other_permits_decide),
+        SCRIPT_TEST(a_token_that_was_seen_gets_no_permit_unasked),
+        SCRIPT_TEST(a_waiter_that_waits_no_more_gets_no_permit),
+        SCRIPT_TEST(others_that_listen_are_told_of_a_permit),
+        SCRIPT_TEST(a_permit_of_a_session_is_handed_over),
+        SCRIPT_TEST(a_lease_without_a_permit_hands_nothing_over),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(permits_end_without_memory),
+        SCRIPT_TEST(no_permit_is_granted_without_memory),
     };
 
     return run_on_both(tests, memory_tests);

@@ -26,7 +26,10 @@ static struct {
 
 bool hand_over_serves(const struct lease *next)
 {
-    return (next->kind == KIND_LOCK || next->kind == KIND_FAIR) && next->owner[0] == '\0';
+    bool is_served = next->kind == KIND_LOCK || next->kind == KIND_FAIR ||
+                     next->kind == KIND_PERMIT;
+
+    return is_served && next->owner[0] == '\0';
 }
 
 void hand_over_send(struct lock_store *asked, const struct lease *lease,
@@ -91,6 +94,35 @@ static inline void answer_yield(void)
 
 static const struct attempt_result granted = {.outcome = ATTEMPT_GRANTED,
                                               .remaining_ms = TTL_MS};
+
+#define PERMITS_CHANNEL channel_of("redisson_sc:{" LOCK "}")
+
+/* The holder has the only permit, and this client waits for it. */
+static inline void start_waiting_for_permit(struct client *client)
+{
+    holder.lease.kind = KIND_PERMIT;
+    client->lease.kind = KIND_PERMIT;
+    start(client, WAIT_MS);
+    answer(client, ATTEMPT_BUSY);
+    if (!PERMITS_CHANNEL->live)
+        ready(PERMITS_CHANNEL);
+    if (attempt_of(client) != NULL)
+        answer(client, ATTEMPT_BUSY);
+    assert_null(attempt_of(client));
+}
+
+/* Of a permit, after which so many are free. */
+static inline void grant_permit(int64_t available)
+{
+    const struct lease_result lease = {
+        .outcome = LEASE_GRANTED, .remaining_ms = TTL_MS, .available = available};
+    const struct attempt_result grant = {.outcome = ATTEMPT_GRANTED,
+                                         .remaining_ms = TTL_MS,
+                                         .none_left_ms = available == 0 ? TTL_MS : 0,
+                                         .lease = &lease};
+
+    answer_hand_over(&released, &grant);
+}
 
 static inline void expect_sent_to(const struct client *client)
 {

@@ -76,6 +76,30 @@ static void registered_waiter_comes_first(void **state)
     answer_hand_over(&released, &granted);
 }
 
+static void permit_is_granted_without_an_attempt(void **state)
+{
+    (void)state;
+    start_waiting_for_permit(a);
+    assert_true(release());
+    grant_permit(0);
+    b->lease.kind = KIND_PERMIT;
+    start(b, WAIT_MS);
+    expect_deferred(b);
+    assert_true(release());
+    expect_sent_to(b);
+    assert_false(sent.attempt.registered);
+    grant_permit(0);
+    expect_done(b, ACQUIRE_GRANTED);
+    assert_false(release());
+    c->lease.kind = KIND_PERMIT;
+    start(c, WAIT_MS);
+    expect_tries(c, WAIT_MS); /* nobody waits, and a permit is free */
+    answer(c, ATTEMPT_GRANTED);
+    d->lease.kind = KIND_PERMIT;
+    start(d, WAIT_MS);
+    expect_deferred(d);
+}
+
 /* Also of a lease that did not wait. */
 static void first_attempt_that_is_granted_counts(void **state)
 {
@@ -285,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(release_grants_without_an_attempt),
         TEST(registered_waiter_comes_first),
+        TEST(permit_is_granted_without_an_attempt),
         TEST(first_attempt_that_is_granted_counts),
         TEST(attempt_follows_in_time),
         TEST(wake_up_ends_it),

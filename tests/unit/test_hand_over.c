@@ -97,6 +97,43 @@ static void stale_note_is_not_relied_on(void **state)
     assert_false(release());
 }
 
+static void first_waiter_is_granted_the_permit(void **state)
+{
+    (void)state;
+    start_waiting_for_permit(a);
+    start_waiting_for_permit(b);
+    assert_true(release());
+    expect_sent_to(a);
+    grant_permit(0);
+    expect_done(a, ACQUIRE_GRANTED);
+    assert_null(attempt_of(b)); /* no other permit is free */
+    assert_int_equal(holder.done, 1);
+    assert_true(release());
+    expect_sent_to(b);
+    cancel(b);
+    assert_int_equal(b->withdrawn, 1);
+    grant_permit(0);
+    assert_int_equal(store.orphans_withdrawn, 1);
+    assert_false(release());
+}
+
+/* The names of a lock and of a semaphore are apart; so are the waiters of both. */
+static void release_of_a_lock_grants_no_permit(void **state)
+{
+    (void)state;
+    start_waiting_for_permit(a);
+    holder.lease.kind = KIND_LOCK;
+    assert_false(release());
+    holder.lease.kind = KIND_PERMIT;
+    b->lease.kind = KIND_SEMAPHORE;
+    cancel(a);
+    start(b, WAIT_MS);
+    answer(b, ATTEMPT_BUSY);
+    if (attempt_of(b) != NULL)
+        answer(b, ATTEMPT_BUSY);
+    assert_false(release());
+}
+
 static void fair_waiters_are_next_in_their_order(void **state)
 {
     struct client *const order[] = {a, b};
@@ -191,6 +228,7 @@ static void others_have_the_lock_to_themselves(void **state)
     answer_yield();
     assert_int_equal(holder.done, 1);
     assert_null(attempt_of(a));
+    assert_false(release()); /* of what a request without a wait got meanwhile */
     unlocked(); /* by another holder */
     assert_null(attempt_of(a));
     start(c, WAIT_MS);
@@ -408,6 +446,8 @@ int main(void)
         TEST(only_some_kinds_are_served),
         TEST(waiter_of_another_lock_is_not_chosen),
         TEST(stale_note_is_not_relied_on),
+        TEST(first_waiter_is_granted_the_permit),
+        TEST(release_of_a_lock_grants_no_permit),
         TEST(fair_waiters_are_next_in_their_order),
         TEST(turns_are_bounded),
         TEST(others_come_first_now_and_then),

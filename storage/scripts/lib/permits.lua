@@ -16,10 +16,18 @@ local function reclaim(semaphore, timeouts, now)
   lib.permit.add_free(semaphore, #over)
 end
 
+-- The lease has a permit until `ends`, epoch ms. ZADD may be refused when memory is short: not
+-- the first write of a script.
+local function take(semaphore, timeouts, lease_id, ends)
+  call('zadd', timeouts, number.integer(ends), lib.permit.permit_id(lease_id))
+  local semaphore_left = call('pttl', semaphore)
+  if semaphore_left > 0 then call('pexpire', timeouts, semaphore_left) end
+end
+
 -- The reply if the lease's record is not that of a permit; or nil.
 local function mismatch(lease)
   if lease.state ~= 'ended' and lease.kind ~= 'permit' then return {'reused'} end
   return nil
 end
 
-return {FOR_EVER = FOR_EVER, reclaim = reclaim, mismatch = mismatch}
+return {FOR_EVER = FOR_EVER, reclaim = reclaim, take = take, mismatch = mismatch}

@@ -1,0 +1,35 @@
+-- The next holder of what a release frees: a waiter of the same worker.
+
+-- The session and the kind of a lease that holds and has no owner, from its record; nil: another
+-- lease.
+local function held(text)
+  return string.match(text, '^held\n.*\n([^\n]*)\n[^\n]*\n%d*\n1?\n(%l+)\n$')
+end
+
+-- Whether the waiter whose record is to become `text`, of a lease of this kind, may be granted
+-- anything: the text before and behind its fencing token; nil: it may not. A waiter that hung
+-- up, was withdrawn, or whose session has ended is none by now; a token that was seen
+-- (`unseen`: it must not be), and two requests with one token, are granted by an attempt.
+local function find(text, record, kind, unseen)
+  local head, start, tail, next_kind =
+    string.match(text, '^(held(\n\n[^\n]*\n).*\n)(\n1?\n(%l+)\n)$')
+  if next_kind ~= kind then return nil end
+  if unseen == '1' then
+    if call('exists', record) == 1 then return nil end
+  else
+    local waiting = try('get', record)
+    if type(waiting) ~= 'string' or
+      string.sub(waiting, 1, 7 + #start) ~= 'waiting' .. start then
+      return nil
+    end
+  end
+  return head, tail
+end
+
+-- Whether a client beside this worker listens to the channel, or may.
+local function others_listen(channel)
+  local listeners = try('pubsub', 'numsub', channel)
+  return listeners.err or listeners[2] > 1
+end
+
+return {held = held, find = find, others_listen = others_listen}

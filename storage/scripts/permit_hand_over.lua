@@ -1,0 +1,71 @@
+-- Releases a permit and grants it to the waiter that is next, of the same worker, in one step.
+-- Where that waiter may not have it, this is a release as any other.
+--
+-- KEYS semaphore timeouts record next_record waiters
+-- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms [unseen] [others_first]
+-- sync yes
+--
+--   timeouts      zset of permit id -> end in epoch ms
+--   waiters       zset of lease id -> deadline in epoch ms
+--   record_text   of the waiter in state "held"; keep_ms: how long it is kept
+--   others_first  "1": the permit is handed over only if no other server or client listens to
+--                 the channel
+--   ARGV          else those of hand_over.lua
+--
+-- Replies  granted, 0, ttl, "", 0, ms: released, and granted to the waiter; ms until a permit
+--            expires
+--          0: released, and the waiters were told
+--          1: the same, since others listen
+--          session, granted..., 0 or 1: the same of a lease that was held in this session
+--          nil: nothing was done, for the lease holds no permit
+--
+-- The grant's first write is one that fails when memory is short: then the lease is released.
+-- modules permit
+local permits, permit, integer = lib.permits, lib.permit, lib.number.integer
+local now = lib.number.epoch_ms()
+local text, session, kind = call('get', record), nil, nil
+if text then session, kind = lib.next.held(text) end
+local id = permit.permit_id(lease_id)
+local ends = kind == 'permit' and try('zscore', timeouts, id)
+if type(ends) ~= 'string' or tonumber(ends) <= now then return false end
+
+-- While other permits are free or have expired, or there are fewer than none, the numbers decide
+-- who may have a permit. Returns the end of the other permit that expires next.
+local function next_end_of_others()
+  if call('get', semaphore) ~= '0' then return nil end
+  local first = call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 2)
+  local next_end = tonumber(first[first[1] == id and 4 or 2] or permits.FOR_EVER)
+  return next_end > now and next_end or nil
+end
+
+-- The semaphore keeps its number: the waiter's permit takes the place of the other one.
+local function hand_over(next_end)
+  if not lib.next.find(record_text, next_record, kind, unseen) then return nil end
+  local head, tail = string.match(record_text, '^(held\n\n[^\n]*\n)(.*)$')
+  if try('set', next_record, head .. integer(now) .. tail, 'px', keep_ms).err then return nil end
+  local own_end = now + ttl_ms
+  permits.take(semaphore, timeouts, next_id, own_end)
+  call('zrem', timeouts, id)
+  if unseen ~= '1' then call('zrem', waiters, next_id) end
+  -- Waiters sleep for as long as permits were to last, and take no number below 1.
+  if own_end < math.min(next_end, tonumber(ends)) then call('publish', channel, '1') end
+  next_end = math.min(next_end, own_end)
+  return {'granted', 0, tonumber(ttl_ms), '', 0, next_end - now}
+end
+
+local reply
+if others_first == '1' and lib.next.others_listen(channel) then
+  reply = 1
+else
+  local next_end = next_end_of_others()
+  reply = next_end and hand_over(next_end) or 0
+end
+if type(reply) == 'number' then
+  permit.release({id = lease_id}, semaphore)
+  call('set', record, '1', 'px', window_ms) -- released: see lib/record.lua
+  permits.reclaim(semaphore, timeouts, now)
+else
+  call('set', record, '1', 'px', window_ms)
+end
+if session ~= '' then return {session, reply} end
+return reply
