@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""run.py BUILD [--minutes N] [--seed N] [--only WORD] [--keep]: clients and faults of every
-kind on private front ends and a private Redis, and then the checker. The history of a run that
+"""run.py BUILD [--minutes N] [--seed N] [--only WORD] [--java] [--keep]: clients and faults of
+every kind on private front ends and a private Redis, and then the checker. The history of a run that
 fails stays, and its place is printed."""
 import argparse
 import asyncio
@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import clients
+import java
 import leaks
 import nemesis
 from calls import World
@@ -49,6 +50,7 @@ def arguments():
     parser.add_argument("--topology", choices=sorted(TOPOLOGIES), default="single")
     parser.add_argument("--trouble-ms", type=int, help="how long after a fault all may be late")
     parser.add_argument("--keep", action="store_true", help="keep the history of a good run")
+    parser.add_argument("--java", action="store_true", help="Redisson's clients, too")
     parser.add_argument("--no-drain", action="store_true", help="without sweep and leak check")
     return parser.parse_args()
 
@@ -122,10 +124,11 @@ async def end_all(tasks):
         _, tasks = await asyncio.wait(tasks, timeout=1)
 
 
-async def load(options, world, redis, watches):
+async def load(options, world, redis, watches, others):
     """Clients and faults for as long as wanted. A client or watch that broke ends the run."""
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
              for kind, count in MIX for i in range(count)]
+    tasks += [asyncio.ensure_future(other.run()) for other in others]
     faults = [name for name in nemesis.faults_of(options.topology)
               if not options.only or options.only in name]
     if not options.calm:
@@ -141,12 +144,15 @@ async def load(options, world, redis, watches):
     await asyncio.gather(*tasks)
 
 
-async def start(options, folder, redis, history, fronts):
-    """The world, with Redis and the front ends, which are added to `fronts` one by one."""
+async def start(options, folder, redis, history, fronts, others):
+    """The world, with Redis and the front ends, which are added to `fronts` one by one.
+    `others`: clients with processes of their own."""
     await redis.start()
     await start_fronts(options, folder, redis, fronts)
     world = World(history, fronts, options.seed)
     await make_permits(world)
+    for other in others:
+        await other.start(world, redis)
     return world
 
 
@@ -169,22 +175,23 @@ def phases_of(options):
     return Phases({**bounds_s, "checker": 20 * patience + 10 * options.minutes})
 
 
-async def run(options, folder, phases):
+async def run(options, folder, phases, others):
     history = History(folder / "history.jsonl")
     history.write("run", seed=options.seed, retry_window_ms=RETRY_WINDOW_MS,
                   watchdog_ms=WATCHDOG_MS, max_ttl_ms=LEASE_TTL_MAX_MS + WATCHDOG_MS,
                   place_ms=PLACE_MS, permits=clients.PERMITS)
     redis, fronts = TOPOLOGIES[options.topology](folder), []
     try:
-        world = await phases.take("start", start(options, folder, redis, history, fronts))
+        world = await phases.take(
+            "start", start(options, folder, redis, history, fronts, others))
         watches = [asyncio.ensure_future(task) for task in
                    [watch_lag(history), watch_rate(world, redis), keep_permits(world, redis),
                     *(watch_life(world, front) for front in fronts)]]
-        await phases.take("load", load(options, world, redis, watches))
+        await phases.take("load", load(options, world, redis, watches, others))
         if not options.no_drain:
             await drain(phases, world, redis)
     finally:
-        for process in [*fronts, redis]:
+        for process in [*others, *fronts, redis]:
             if process.process:
                 process.kill()
         await end_all(asyncio.all_tasks() - {asyncio.current_task()})
@@ -210,10 +217,11 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="rlockd-faults-", dir=memory))
     phases = phases_of(options)
+    others = [java.RedissonClients(options.build, folder, options.minutes)] if options.java else []
     print(f"faults: seed {options.seed}, {options.minutes:g} minutes", flush=True)
     phases.announce()
     try:
-        asyncio.run(run(options, folder, phases))
+        asyncio.run(run(options, folder, phases, others))
     except Exception as error:  # whatever it was, the history is kept
         print(f"faults: the run broke off: {error!r}; history in {folder}")
         raise
