@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.parent / "bench"))
 import redisson  # noqa: E402  pylint: disable=wrong-import-position
 
 THREADS, STOP_S = 4, 20
-LEAST_GRANTS = 60  # a minute
+LEAST_GRANTS = 30  # a minute
 
 
 class RedissonClients:

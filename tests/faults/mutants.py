@@ -91,8 +91,9 @@ def lint(mutants):
     names, complaints = set(), 0
     for mutant in mutants:
         trouble = planted(mutant, ROOT)
-        if not mutant.rules or not mutant.about or not mutant.hunks or mutant.name in names:
-            trouble = "no rules, no text, no patch, or a name that is taken"
+        has_all = mutant.rules and mutant.about and mutant.hunks and mutant.seed
+        if not has_all or mutant.name in names:
+            trouble = "no rules, no text, no patch, no seed, or a name that is taken"
         if isinstance(trouble, str):
             print(f"tests/faults/mutants.table: {mutant.name}: {trouble}")
             complaints += 1

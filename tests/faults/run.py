@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py BUILD [--minutes N] [--seed N] [--only WORD] [--java] [--keep]: clients and faults of
-every kind on private front ends and a private Redis, and then the checker. The history of a run that
-fails stays, and its place is printed."""
+every kind on private front ends and a private Redis, and then the checker. The history of a run
+that fails stays, and its place is printed."""
 import argparse
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ import java
 import leaks
 import nemesis
 from calls import World
-from history import History, now, watch_lag
+from history import PATIENCE, History, now, watch_lag
 from phases import Phases
 from processes import TOPOLOGIES, Front, RedisError
 from proxy import Proxy
@@ -166,13 +166,12 @@ async def drain(phases, world, redis):
 
 def phases_of(options):
     """Bounds: of requests that are answered late rather than never, on a busy machine."""
-    patience = int(os.environ.get("E2E_PATIENCE", "1"))
-    bounds_s = {"start": 20 * patience, "load": options.minutes * 60 + 30 + 10 * patience}
+    bounds_s = {"start": 20 * PATIENCE, "load": options.minutes * 60 + 30 + 10 * PATIENCE}
     if not options.no_drain:
-        bounds_s.update({"sweep": SWEEP_S + 10 * patience, "rounds": 6 * ROUNDS * patience,
-                         "leaks of the front ends": 20 * patience,
-                         "leaks in Redis": KEPT_S + 10 * patience})
-    return Phases({**bounds_s, "checker": 20 * patience + 10 * options.minutes})
+        bounds_s.update({"sweep": SWEEP_S + 10 * PATIENCE, "rounds": 12 * ROUNDS * PATIENCE,
+                         "leaks of the front ends": 20 * PATIENCE,
+                         "leaks in Redis": KEPT_S + 10 * PATIENCE})
+    return Phases({**bounds_s, "checker": 20 * PATIENCE + 10 * options.minutes})
 
 
 async def run(options, folder, phases, others):
@@ -200,12 +199,12 @@ async def run(options, folder, phases, others):
 
 def bounds(options):
     """A run of so many minutes that does less proves little."""
-    minutes, patience = options.minutes, int(os.environ.get("E2E_PATIENCE", "1"))
+    minutes = options.minutes
     least = {"requests": 1500, "grants": 300, "waits": 80, "releases": 200, "renewals": 30,
              "expiries": 5, "shared": 10, "reentrant": 5, "abandoned": 30, "repeats": 50}
     result = [f"--min-{name}={int(count * minutes)}" for name, count in least.items()]
-    result += [f"--calm-ms={250 * patience}", f"--expiry-ms={1000 * patience}",
-               f"--trouble-ms={options.trouble_ms or 3000 + 1000 * patience}"]
+    result += [f"--calm-ms={250 * PATIENCE}", f"--expiry-ms={1000 * PATIENCE}",
+               f"--trouble-ms={options.trouble_ms or 3000 + 1000 * PATIENCE}"]
     if not options.no_drain:
         result.append(f"--min-sweeps={len(clients.LOCKS)}")
     return result
