@@ -3,7 +3,7 @@
 # CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
 # JOBS=1: one test program after the other instead of three for each processor
-# MINUTES=60 SEED=7: how long `faults` runs, and which run it is
+# MINUTES=60 SEED=7: how long `faults` runs, and which run it is; JAVA=1: with Redisson's clients
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
@@ -41,7 +41,7 @@ BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 DOCS_PACKAGES     := $(RUN_PACKAGES) jq python3
 PROXIES           := nginx-light haproxy caddy
-FAULT_PACKAGES    := $(RUN_PACKAGES) python3
+FAULT_PACKAGES    := $(RUN_PACKAGES) python3 $(if $(JAVA),default-jdk-headless maven)
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
 SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 OPENAPI_PACKAGES  := ca-certificates python3-venv
@@ -232,9 +232,11 @@ $(GEN)/slots/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@SCRIPT_HEAD='#!lua' sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
 
+# Left alone where it would not change, for most of the storage includes it.
 $(GEN)/script_args.h: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
-	@sh storage/scripts/embed.sh enums $(SCRIPTS) > $@
+	@sh storage/scripts/embed.sh enums $(SCRIPTS) > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(GEN)/openapi.inc: openapi.yaml
 	@mkdir -p $(@D)
@@ -360,16 +362,17 @@ budgets: ## what an operation may cost that does not depend on the machine's moo
 	@$(MAKE) $(SUBMAKE) bench-programs
 	@/usr/bin/python3 tests/bench/budgets.py $(BUILD) $(ONLY)
 
-faults: ## kill, pause and cut off, and check what clients saw; MINUTES=3 SEED=1 TOPOLOGY=single
+faults: ## kill, pause and cut off, and check what clients saw; MINUTES=3 SEED=1 JAVA=1 TOPOLOGY=single
 	@tests/packages.sh $(FAULT_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all $(CHECKER)
 	@/usr/bin/python3 tests/faults/run.py $(BUILD) $(if $(MINUTES),--minutes $(MINUTES)) \
-	    $(if $(SEED),--seed $(SEED)) $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(FAULTS_ARGS)
+	    $(if $(SEED),--seed $(SEED)) $(if $(TOPOLOGY),--topology $(TOPOLOGY)) \
+	    $(if $(JAVA),--java) $(FAULTS_ARGS)
 
 mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word, ONLY=quick
 	@tests/packages.sh $(FAULT_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all $(CHECKER)
-	@/usr/bin/python3 tests/faults/mutants.py $(BUILD) $(if $(ONLY),--only $(ONLY)) \
+	@/usr/bin/python3 tests/faults/mutants.py $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED))
 
 fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
@@ -383,10 +386,11 @@ sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=15
 	@$(SIM) --seeds=$(or $(SEEDS),150) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
 	    $(SIM_ARGS)
 
-sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100 ONLY=word
+sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100 ONLY=word NOTE=1
 	@tests/packages.sh $(SIM_PACKAGES) python3
 	@$(MAKE) $(SUBMAKE) $(SIM)
-	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) $(if $(ONLY),--only $(ONLY))
+	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) \
+	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY)) $(if $(NOTE),--note)
 
 sim-coverage: ## which branches of the code that waits the simulation takes; SEEDS=60 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES) python3

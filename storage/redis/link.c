@@ -231,14 +231,17 @@ void redis_link_found(struct redis_link *link, const char *why_not)
     redis_link_went_down(link);
 }
 
-bool redis_link_retry_now(struct redis_link *link)
+void redis_link_renew(struct redis_link *link, const char *reason)
 {
-    if (link->state != LINK_DISCONNECTED || link->stopped)
-        return false;
-    redis_link_forget_prepared(link);
+    if (link->stopped)
+        return;
     link->backoff_ms = BACKOFF_FIRST_MS;
+    if (link->state != LINK_DISCONNECTED) {
+        redis_link_reconnect(link, reason);
+        return;
+    }
+    redis_link_forget_prepared(link);
     timer_arm(loop_timers(link->options.loop), &link->retry, loop_now_ns(link->options.loop));
-    return true;
 }
 
 /* --- life --------------------------------------------------------------------------------- */

@@ -69,15 +69,14 @@ bool redis_link_lacks_replicas(const struct redis_link *link);
 
 /* Closes the connection and makes a new one. */
 void redis_link_reconnect(struct redis_link *link, const char *reason);
+/* The same without a back-off: to be called when there is news of the server. */
+void redis_link_renew(struct redis_link *link, const char *reason);
 /* Closes the connection for good. Not from within its callbacks. Before it returns, every
  * pending call ends, and every call that these callbacks make. */
 void redis_link_stop(struct redis_link *link);
 /* Ends what `find` began. `why_not`: no server was found; the connection is tried again later.
  */
 void redis_link_found(struct redis_link *link, const char *why_not);
-/* Makes a lost connection anew now, without waiting for the end of its back-off. False: the
- * link has a connection, or is making one. */
-bool redis_link_retry_now(struct redis_link *link);
 /* Notes that a subscriber's connection works: if it fails later, the next attempt comes
  * soon. */
 void redis_link_proven(struct redis_link *link);

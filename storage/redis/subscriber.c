@@ -13,6 +13,8 @@
  * in subscribed mode hiredis 0.14 does not see its answer. */
 #define BEAT_EVERY_NS (1 * CLOCK_NS_PER_S)
 #define BEAT_LIMIT_NS (2 * CLOCK_NS_PER_S)
+/* The limit where the connection is in doubt: waiters miss messages until it is replaced. */
+#define DOUBT_LIMIT_NS (500 * CLOCK_NS_PER_MS)
 /* A lost connection that comes back sooner is no reason to send clients elsewhere: waits go on
  * by polling. */
 #define TROUBLE_AFTER_NS (3 * CLOCK_NS_PER_S)
@@ -43,6 +45,7 @@ struct subscriber {
     struct subscription trial;
     struct timer beat;
     int64_t beat_sent_ns; /* 0: none is under way */
+    bool is_doubted;      /* subscriber_check() was called, and its limit is not over */
     int64_t
         deaf_since_ns; /* 0: messages arrive, as far as we know; INT64_MIN: they never did */
     /* The last push, when it was a message in the shard. */
@@ -258,25 +261,54 @@ static void on_beat_published(void *arg, const struct redis_result *result)
         subscriber->beat_sent_ns = 0; /* the command connection's trouble */
 }
 
-static void on_beat(void *arg)
+static void send_beat(struct subscriber *subscriber)
 {
-    struct subscriber *subscriber = arg;
-    int64_t now_ns = loop_now_ns(subscriber->options.loop);
     const char *argv[] = {"PUBLISH", subscriber->options.heartbeat_channel, "0"};
     const size_t lens[] = {7, strlen(subscriber->options.heartbeat_channel), 1};
     const struct redis_command publish = {.argc = 3, .argv = argv, .lens = lens};
 
-    timer_arm(loop_timers(subscriber->options.loop), &subscriber->beat, now_ns + BEAT_EVERY_NS);
-    redis_link_check_writes(subscriber->options.commands);
-    if (!redis_link_is_up(subscriber->link))
-        return;
-    if (subscriber->beat_sent_ns != 0) {
-        if (now_ns - subscriber->beat_sent_ns > BEAT_LIMIT_NS)
-            redis_link_reconnect(subscriber->link, "messages do not arrive");
-        return;
-    }
-    subscriber->beat_sent_ns = now_ns;
+    subscriber->beat_sent_ns = loop_now_ns(subscriber->options.loop);
     redis_link_command(subscriber->options.commands, &publish, on_beat_published, subscriber);
+}
+
+/* Whether messages should have arrived by now. */
+static bool is_late(const struct subscriber *subscriber)
+{
+    int64_t now_ns = loop_now_ns(subscriber->options.loop);
+
+    if (subscriber->is_doubted)
+        return !redis_link_is_up(subscriber->link) || subscriber->beat_sent_ns != 0;
+    return redis_link_is_up(subscriber->link) && subscriber->beat_sent_ns != 0 &&
+           now_ns - subscriber->beat_sent_ns > BEAT_LIMIT_NS;
+}
+
+static void arm_beat(struct subscriber *subscriber, int64_t delay_ns)
+{
+    timer_arm(loop_timers(subscriber->options.loop), &subscriber->beat,
+              loop_now_ns(subscriber->options.loop) + delay_ns);
+}
+
+static void on_beat(void *arg)
+{
+    struct subscriber *subscriber = arg;
+    bool late = is_late(subscriber), is_up = redis_link_is_up(subscriber->link);
+
+    subscriber->is_doubted = false;
+    arm_beat(subscriber, BEAT_EVERY_NS);
+    redis_link_check_writes(subscriber->options.commands);
+    if (late)
+        redis_link_renew(subscriber->link, is_up ? "messages do not arrive"
+                                                 : redis_link_last_reason(subscriber->link));
+    else if (is_up && subscriber->beat_sent_ns == 0)
+        send_beat(subscriber);
+}
+
+void subscriber_check(struct subscriber *subscriber)
+{
+    subscriber->is_doubted = true;
+    arm_beat(subscriber, DOUBT_LIMIT_NS);
+    if (redis_link_is_up(subscriber->link))
+        send_beat(subscriber);
 }
 
 const char *subscriber_trouble(const struct subscriber *subscriber)
@@ -292,8 +324,7 @@ const char *subscriber_trouble(const struct subscriber *subscriber)
 
 void subscriber_follow(struct subscriber *subscriber)
 {
-    if (!redis_link_retry_now(subscriber->link))
-        redis_link_reconnect(subscriber->link, "another server is the master");
+    redis_link_renew(subscriber->link, "another server is the master");
 }
 
 /* --- subscriptions ------------------------------------------------------------------------ */

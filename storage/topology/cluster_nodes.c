@@ -24,6 +24,7 @@ static void on_up(void *arg)
 {
     struct cluster_node *node = arg;
 
+    subscriber_check(node->node.subscriber);
     cluster_note_state(node->cluster);
     cluster_report_up(node->cluster);
 }

@@ -68,8 +68,7 @@ static void on_switched(void *arg, const struct redis_host *master)
     struct sentinel *sentinel = arg;
 
     sentinel->announced = *master;
-    if (!redis_link_retry_now(commands_of(sentinel)))
-        redis_link_reconnect(commands_of(sentinel), switched_reason);
+    redis_link_renew(commands_of(sentinel), switched_reason);
 }
 
 /* --- the connection to the master --------------------------------------------------------- */
@@ -98,7 +97,8 @@ static void on_up(void *arg)
         }
         sentinel->served = *master;
         subscriber_follow(sentinel->single.node.subscriber);
-    }
+    } else
+        subscriber_check(sentinel->single.node.subscriber);
     options->up(options->arg);
 }
 

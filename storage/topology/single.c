@@ -12,6 +12,7 @@ static void on_up(void *arg)
 {
     const struct single *single = arg;
 
+    subscriber_check(single->node.subscriber);
     single->topology.options.up(single->topology.options.arg);
 }
 

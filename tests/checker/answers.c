@@ -26,7 +26,7 @@ static void check_answer(struct report *report, const struct op *op)
 
     if (op->malformed)
         violation(report, "L3", "line %zu: %s", op->line, op->malformed);
-    if (is_excused || op->outcome == OUTCOME_ABANDONED)
+    if (is_excused || op->outcome == OUTCOME_ABANDONED || op->front == NO_FRONT)
         return;
     if (op->outcome == OUTCOME_UNKNOWN && op->status == 0)
         violation(report, "L3", "line %zu: front end %lld gave no answer in %lld ms", op->line,

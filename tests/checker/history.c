@@ -200,7 +200,7 @@ static bool read_op(struct history *history, json_t *line, size_t number)
     op->t_inv = number_of(line, "t_inv", -1);
     op->t_ret = number_of(line, "t_ret", -1);
     op->status = number_of(line, "status", 0);
-    op->front = number_of(line, "front", -1);
+    op->front = number_of(line, "front", NO_FRONT);
     op->remaining_ms = number_of(line, "remaining_ms", 0);
     op->ttl_ms = number_of(line, "ttl_ms", 0);
     op->wait_ms = number_of(line, "wait_ms", 0);

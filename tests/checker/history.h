@@ -13,6 +13,8 @@
 
 #define NS_PER_MS 1000000LL
 #define FOR_EVER INT64_MAX
+/* Of an operation on Redis itself, by a client of Redisson. */
+#define NO_FRONT (-1)
 
 /* A multi-lock request names at most so many locks. */
 #define LOCKS_MAX 32

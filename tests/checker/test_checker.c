@@ -31,6 +31,11 @@
     OP("acquire", lease, from, to, "ok",                                                       \
        ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
        "\"session\":\"S\",\"owner\":\"o\",\"token\":7,\"hold_count\":" #holds)
+/* Of Redisson's client. */
+#define JAVA(verb, lease, from, to, outcome)                                                   \
+    "{\"type\":\"op\",\"op\":\"" verb "\",\"lock\":\"L\",\"lease\":\"" lease                   \
+    "\",\"kind\":\"lock\",\"t_inv\":" #from "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome    \
+    "\",\"ttl_ms\":1000,\"wait_ms\":5000,\"remaining_ms\":1000}\n"
 #define RELEASE(lease, from, to) OP("release", lease, from, to, "ok", ",\"status\":200")
 #define RENEW(lease, from, to)                                                                 \
     OP("renew", lease, from, to, "ok", ",\"status\":200,\"ttl_ms\":1000,\"remaining_ms\":1000")
@@ -74,6 +79,11 @@ static const struct {
      FAULT("F9", 0, 50, 1)
          OP("acquire", "a", 0, 40, "unknown", ",\"kind\":\"lock\",\"ttl_ms\":1000")
              WAIT("lock", "b", 50, 1100, 2)},
+    {"Redisson between others", NULL,
+     LOCK("a", 0, 5, 1) RELEASE("a", 10, 15) JAVA("acquire", "j", 8, 20, "ok")
+         JAVA("release", "j", 30, 35, "ok") LOCK("b", 36, 40, 2)},
+    {"Redisson gets no answer, and is not woken", NULL,
+     JAVA("acquire", "j", 0, 900, "unknown") JAVA("acquire", "k", 9000, 13900, "not-done")},
     {"the same answer twice", NULL,
      LOCK("a", 0, 5, 1) LOCK("a", 10, 15, 1) RELEASE("a", 20, 25) RELEASE("a", 30, 35)},
     {"a grant just before its session ended", NULL,
@@ -170,6 +180,10 @@ static const struct {
     {"a renewal of what another one holds", "S5",
      LOCK("a", 0, 5, 1) LOCK("b", 1010, 1015, 2) RENEW("a", 1004, 1030)},
     {"a renewal of what is over", "S5", LOCK("a", 0, 5, 1) RENEW("a", 1100, 1105)},
+    {"Redisson holds beside another one", "S2",
+     JAVA("acquire", "j", 0, 5, "ok") LOCK("a", 10, 15, 2)},
+    {"Redisson's lease is over too early", "S2",
+     JAVA("acquire", "j", 0, 5, "ok") JAVA("renew", "j", 500, 505, "ended")},
     /* ---- S6, L2, L5 */
     {"nobody is woken by a release", "L2",
      LOCK("a", 0, 5, 1) RELEASE("a", 500, 505) WAIT("lock", "b", 10, 1100, 2)},

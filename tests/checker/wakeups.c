@@ -43,14 +43,15 @@ static int compare_changes(const void *a, const void *b)
     return right->holders - left->holders;
 }
 
-/* A waiter of several locks needs them all, and a waiter at a front end in trouble may not be
- * there: neither proves anything. */
+/* A waiter of several locks needs them all, and a waiter at a front end in trouble, or of
+ * Redisson, may not be there: none of them proves anything. */
 static bool is_witness(const struct report *report, const struct op *op)
 {
     int64_t after = report->bounds.trouble_ms * NS_PER_MS;
 
     return op->verb == OP_ACQUIRE && op->wait_ms > 0 && op->lock_count == 1 &&
-           op->outcome != OUTCOME_ENDED && op->outcome != OUTCOME_ABANDONED &&
+           op->front != NO_FRONT && op->outcome != OUTCOME_ENDED &&
+           op->outcome != OUTCOME_ABANDONED &&
            !history_is_front_troubled(report->history, op->front, op->t_inv, op->t_ret, after);
 }
 

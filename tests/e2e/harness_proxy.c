@@ -35,6 +35,7 @@ struct pair {
     bool subscribes; /* the connection that messages come on */
     bool asks;       /* no answer came after its last command */
     bool torn;       /* answers of it are lost: TCP never delivers what comes after a gap */
+    bool silent;     /* nothing passes any more, not even an end */
     struct chunk *first, **last;
 };
 
@@ -45,7 +46,7 @@ struct proxy {
     const char *tls_address;
     int listen_fd, port;
     _Atomic int mode;
-    _Atomic bool stop;
+    _Atomic bool stop, silences;
     _Atomic size_t commands_len, dropped_len;
     _Atomic bool moves; /* an answer is to come, or to be passed on */
     struct pair pairs[PAIRS_MAX];
@@ -233,6 +234,16 @@ static bool pass_answers(const struct proxy *proxy, struct pair *pair)
     return true;
 }
 
+static void silence_pairs(struct proxy *proxy)
+{
+    for (size_t i = 0; i < proxy->pairs_len; i++) {
+        proxy->pairs[i].silent = true;
+        proxy->pairs[i].asks = false;
+        drop_answers(&proxy->pairs[i]);
+    }
+    proxy->silences = false;
+}
+
 static bool any_moves(const struct proxy *proxy)
 {
     for (size_t i = 0; i < proxy->pairs_len; i++) {
@@ -248,10 +259,14 @@ static void proxy_turn(struct proxy *proxy)
     short want = proxy->mode == PROXY_BLACKHOLE ? 0 : POLLIN;
     size_t len = proxy->pairs_len;
 
+    if (proxy->silences)
+        silence_pairs(proxy);
     fds[0] = (struct pollfd){.fd = proxy->listen_fd, .events = POLLIN};
     for (size_t i = 0; i < len; i++) {
-        fds[1 + 2 * i] = (struct pollfd){.fd = proxy->pairs[i].client, .events = want};
-        fds[2 + 2 * i] = (struct pollfd){.fd = proxy->pairs[i].server, .events = want};
+        const struct pair *pair = &proxy->pairs[i];
+
+        fds[1 + 2 * i] = (struct pollfd){.fd = pair->silent ? -1 : pair->client, want, 0};
+        fds[2 + 2 * i] = (struct pollfd){.fd = pair->silent ? -1 : pair->server, want, 0};
     }
     /* A connection that has broken would end every poll at once. */
     if (want == 0)
@@ -339,6 +354,12 @@ void proxy_set(struct proxy *proxy, enum proxy_mode mode)
     proxy->mode = (int)mode;
     /* The turn that polls with the old mode ends within a tick. */
     nap_ms(3 * TICK_MS);
+}
+
+void proxy_silence(struct proxy *proxy)
+{
+    proxy->silences = true;
+    wait_until(!proxy->silences, SETTLE_MS);
 }
 
 size_t proxy_commands_len(struct proxy *proxy)

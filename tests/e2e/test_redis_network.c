@@ -84,6 +84,25 @@ static void test_blackhole(struct world *w)
     stays_true(!redis_has(w->redis, "hole-other"), 500);
 }
 
+/* The connection for commands is replaced after its time-out. The subscriber's connection is
+ * dead, too, and has to be replaced before an unlock message is missed. */
+static void test_silent_connections(struct world *w)
+{
+    struct far far = far_start(w);
+    const char *holder = token_new(w);
+    struct call *waiting, *call;
+
+    expect_status(lock_put(w->a, "silent", holder, "ttl_ms=60000"), 201);
+    waiting = park(far.fe, "silent");
+    proxy_settle(far.proxy);
+    proxy_silence(far.proxy);
+    call = call_put(far.fe, "silent-other", token_new(w), "ttl_ms=600000");
+    expect_problem(call_await(call, DEADLINE_MS), 503, "redis-unavailable");
+    wait_until(front_ready(far.fe), RECOVER_MS);
+    expect_status(lock_release(w->a, "silent", holder), 200);
+    expect_status(call_await(waiting, SOON_MS), 201);
+}
+
 /* Redis says that it has forgotten the script, and nothing more. */
 static void test_silence_behind_a_forgotten_script(struct world *w)
 {
@@ -250,6 +269,7 @@ int main(void)
         E2E_TEST(test_subscription_is_cut),
         E2E_TEST(test_all_connections_are_cut),
         E2E_TEST(test_blackhole),
+        E2E_TEST(test_silent_connections),
         E2E_TEST(test_silence_behind_a_forgotten_script),
         E2E_TEST(test_wait_ends_in_a_blackhole),
         E2E_TEST(test_lost_answer_of_an_acquire),

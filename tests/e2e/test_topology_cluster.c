@@ -97,6 +97,27 @@ static void test_waiters_of_all_masters(struct world *w)
     }
 }
 
+/* Both connections to a master are dead, and only that for commands notices by its time-out. */
+static void test_silent_connections(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct redis *node = cluster->nodes[1];
+    struct proxy *proxy = cluster_behind_proxy(cluster, node);
+    struct front *fe = start(cluster), *other = start(cluster);
+    const char *name = cluster_name_at(cluster, node, "silent"), *token = token_new(w);
+    const char *free_name = cluster_name_at(cluster, node, "free");
+
+    grant(other, name, token);
+    struct call *waiter = call_put(fe, name, token_new(w), "wait_ms=50000");
+    wait_until(waiter_count(other, name) == 1, 5000);
+    proxy_settle(proxy);
+    proxy_silence(proxy);
+    wait_until(lock_put(fe, free_name, token_new(w), NULL)->status == 503, 5000);
+    wait_until(http(fe, "GET", text(w, "/v1/locks/%s", name), NULL)->status == 200, 10000);
+    wait_until(lock_release(other, name, token)->status == 200, 10000);
+    expect_status(call_await(waiter, 1500), 201);
+}
+
 /* The message of a client of Redisson: in the shard since 3.22, to all before. */
 static void wake_as_redisson(struct cluster *cluster, struct front *fe, const char *command)
 {
@@ -370,12 +391,13 @@ static void test_permissions_of_a_cluster(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_locks_of_all_masters),    E2E_TEST(test_names_that_share_no_slot),
-        E2E_TEST(test_waiters_of_all_masters),  E2E_TEST(test_redisson_wakes_us),
-        E2E_TEST(test_we_wake_redisson),        E2E_TEST(test_sessions_over_masters),
-        E2E_TEST(test_slot_that_moves),         E2E_TEST(test_slot_that_stays_open),
-        E2E_TEST(test_node_that_is_added),      E2E_TEST(test_slots_that_are_lost),
-        E2E_TEST(test_master_that_is_replaced), E2E_TEST(test_permissions_of_a_cluster),
+        E2E_TEST(test_locks_of_all_masters),     E2E_TEST(test_names_that_share_no_slot),
+        E2E_TEST(test_silent_connections),       E2E_TEST(test_waiters_of_all_masters),
+        E2E_TEST(test_redisson_wakes_us),        E2E_TEST(test_we_wake_redisson),
+        E2E_TEST(test_sessions_over_masters),    E2E_TEST(test_slot_that_moves),
+        E2E_TEST(test_slot_that_stays_open),     E2E_TEST(test_node_that_is_added),
+        E2E_TEST(test_slots_that_are_lost),      E2E_TEST(test_master_that_is_replaced),
+        E2E_TEST(test_permissions_of_a_cluster),
     };
     struct e2e_plan plan = {
         .name = "topology_cluster", E2E_TESTS(tests), .without_redis = true};

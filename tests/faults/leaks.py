@@ -97,7 +97,30 @@ async def check_front(world, front):
 
 async def cycles(world, redis, count):
     """Identical rounds without faults: what a front end keeps does not grow with them, nor what
-    Redis keeps for them."""
+    Redis keeps for them. A busy machine makes the memory of a front end grow by a step, for
+    example when Redis answers late and is connected to anew: where only memory has grown, more
+    rounds tell a step from a leak."""
+    base, seen = await take_rounds(world, redis, count)
+    if {what for _, what in grown(base, seen)} == {"KiB"}:
+        base, seen = await take_rounds(world, redis, count)
+    for place, values in seen.items():
+        name = "Redis" if place is redis else f"front end {place.number}"
+        for what, value in values.items():
+            world.history.write("leak", subject=f"{what} of {name}, {count} rounds",
+                                base=base[place][what], now=value, allowed=allowed(what))
+
+
+def allowed(what):
+    return GROWTH_KIB if what == "KiB" else 0
+
+
+def grown(base, seen):
+    return [(place, what) for place, values in seen.items() for what, value in values.items()
+            if value > base[place][what] + allowed(what)]
+
+
+async def take_rounds(world, redis, count):
+    """What there was after the first rounds, and after all: place -> kind -> number."""
     base, seen = {}, {}
     for number in range(count):
         await asyncio.gather(*(one_cycle(world, f"cycle-{i}") for i in range(20)),
@@ -109,12 +132,7 @@ async def cycles(world, redis, count):
         seen[redis] = {"sessions in the index": await count_sessions(redis)}
         if number == WARM_UP:
             base = seen
-    for place, values in seen.items():
-        name = "Redis" if place is redis else f"front end {place.number}"
-        for what, value in values.items():
-            world.history.write("leak", subject=f"{what} of {name}, {count} rounds",
-                                base=base[place][what], now=value,
-                                allowed=GROWTH_KIB if what == "KiB" else 0)
+    return base, seen
 
 
 async def used_by(front):

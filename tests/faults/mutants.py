@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mutants.py BUILD [--only WORD] [--seed N]: plants the bugs of mutants.table one by one in a
+"""mutants.py [--only WORD] [--seed N]: plants the bugs of mutants.table one by one in a
 copy of the tree, and has the fault run find each. The tree as it is must be clean in runs of
 the same kinds. Fails when a bug is not found, or can no longer be planted. `--lint`: only
 whether all of them can be planted."""
@@ -17,13 +17,14 @@ ROOT = HERE.parent.parent
 CALM = ["--calm", "--no-drain"]
 # Minutes of the rounds: most bugs show at once.
 ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
-COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build"]
+COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build",
+          "build/tests/checker"]
 
 
 class Mutant:
     def __init__(self, name, *marks):
         self.name, self.is_quick, self.about = name, "quick" in marks, ""
-        self.rules, self.run = [], CALM
+        self.rules, self.run, self.seed = [], CALM, 0
         self.hunks = []  # glob, old lines, new lines
 
 
@@ -45,12 +46,28 @@ def read_table(path):
             mutants[-1].rules = rest.split()
         elif word == "run":
             mutants[-1].run = rest.split()
+        elif word == "sim":
+            mutants[-1].seed = int(rest)
         elif word == "in":
             glob = rest
         elif line and word != "#" and line != "#":
             sys.exit(f"{path}:{number}: what is {word}?")
         is_old = line[:1] == "-"
     return mutants
+
+
+def note_seeds(path, seed_of):
+    """Writes the seeds, mutant -> seed, into the table."""
+    lines, seed = [], None
+    for line in path.read_text(encoding="ascii").splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "mutant":
+            seed = seed_of.get(rest.split()[0])
+        if word != "sim" or seed is None:
+            lines.append(line)
+        if word == "rules" and seed is not None:
+            lines.append(f"sim {seed}")
+    path.write_text("\n".join(lines) + "\n", encoding="ascii")
 
 
 def planted(mutant, tree):
@@ -74,8 +91,9 @@ def lint(mutants):
     names, complaints = set(), 0
     for mutant in mutants:
         trouble = planted(mutant, ROOT)
-        if not mutant.rules or not mutant.about or not mutant.hunks or mutant.name in names:
-            trouble = "no rules, no text, no patch, or a name that is taken"
+        has_all = mutant.rules and mutant.about and mutant.hunks and mutant.seed
+        if not has_all or mutant.name in names:
+            trouble = "no rules, no text, no patch, no seed, or a name that is taken"
         if isinstance(trouble, str):
             print(f"tests/faults/mutants.table: {mutant.name}: {trouble}")
             complaints += 1
@@ -83,18 +101,17 @@ def lint(mutants):
     return complaints
 
 
-def copy_tree(build):
+def copy_tree(names, left_out):
+    """What is built is copied, too, and with its times: make compiles only what changes."""
     tree = Path(tempfile.mkdtemp(prefix="rlockd-mutant-"))
-    for name in COPIED:
+    ignore = shutil.ignore_patterns("sanitize", "coverage", "fuzz", *left_out)
+    for name in names:
         source = ROOT / name
         if source.is_dir():
-            # symlinks and times as they are: nothing is compiled that has not changed
-            shutil.copytree(source, tree / name, symlinks=True,
-                            ignore=shutil.ignore_patterns("tests", "sanitize", "fuzz"))
+            shutil.copytree(source, tree / name, symlinks=True, ignore=ignore,
+                            dirs_exist_ok=True)
         else:
             shutil.copy2(source, tree / name)
-    shutil.copytree(ROOT / build / "tests" / "checker", tree / "build" / "tests" / "checker",
-                    dirs_exist_ok=True)
     return tree
 
 
@@ -123,23 +140,25 @@ def is_sound(tree, arguments, seed):
     return broken == set()
 
 
-def build_with(mutant, tree):
+def build_with(mutant, tree, target):
     """A complaint; none: it is built."""
     files = planted(mutant, tree)
     if isinstance(files, str):
         return f"cannot be planted: {files}"
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
-    made = subprocess.run(["make", "-C", str(tree), "-s", "-j2", "all"], capture_output=True,
-                          text=True, check=False)
+    # The version that is built in is that of the tree, for the copy is no repository.
+    version = (ROOT / "build" / "version").read_text(encoding="ascii").strip()
+    made = subprocess.run(["make", "-C", str(tree), "-s", "-j2", f"RLOCKD_VERSION={version}",
+                           target], capture_output=True, text=True, check=False)
     return f"does not compile\n{made.stderr}" if made.returncode else None
 
 
-def hunt(mutant, build, seed):
+def hunt(mutant, seed):
     """Whether it was found."""
-    tree = copy_tree(build)
+    tree = copy_tree(COPIED, ["tests"])
     try:
-        trouble = build_with(mutant, tree)
+        trouble = build_with(mutant, tree, "all")
         if trouble:
             print(f"{mutant.name}: {trouble}", flush=True)
             return False
@@ -168,7 +187,6 @@ def choose(mutants, only):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--only", default="", help="words of names, a comma between; or quick")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lint", action="store_true")
@@ -177,13 +195,10 @@ def main():
     if options.lint:
         return lint(mutants) > 0
     chosen = choose(mutants, options.only)
-    tree = copy_tree(options.build)
     kinds = sorted({tuple(mutant.run) for mutant in chosen})
-    sound = [is_sound(tree, list(kind), options.seed) for kind in kinds]
-    shutil.rmtree(tree)
-    if not all(sound):
+    if not all([is_sound(ROOT, list(kind), options.seed) for kind in kinds]):
         return 1
-    lost = [m.name for m in chosen if not hunt(m, options.build, options.seed)]
+    lost = [m.name for m in chosen if not hunt(m, options.seed)]
     print(f"mutants: {len(chosen) - len(lost)} of {len(chosen)} caught"
           + (f"; not: {' '.join(lost)}" if lost else ""))
     return bool(lost) or not chosen

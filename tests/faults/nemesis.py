@@ -5,12 +5,12 @@ import contextlib
 import random
 import signal
 
-from history import now
+from history import PATIENCE, now
 from processes import RedisError
 
 # A front end is ready again by then, once nothing hurts it any more.
-READY_S = 6
-STOP_S = 6
+READY_S = 6 * PATIENCE
+STOP_S = 6 * PATIENCE
 
 
 class Nemesis:

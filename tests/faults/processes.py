@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 
+from history import PATIENCE
 from proxy import Proxy
 
-START_TIMEOUT_S = 15
+START_TIMEOUT_S = 15 * PATIENCE
 
 
 def free_port():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""run.py BUILD [--minutes N] [--seed N] [--only WORD] [--keep]: clients and faults of every
-kind on private front ends and a private Redis, and then the checker. The history of a run that
-fails stays, and its place is printed."""
+"""run.py BUILD [--minutes N] [--seed N] [--only WORD] [--java] [--keep]: clients and faults of
+every kind on private front ends and a private Redis, and then the checker. The history of a run
+that fails stays, and its place is printed."""
 import argparse
 import asyncio
 import contextlib
@@ -12,10 +12,11 @@ import tempfile
 from pathlib import Path
 
 import clients
+import java
 import leaks
 import nemesis
 from calls import World
-from history import History, now, watch_lag
+from history import PATIENCE, History, now, watch_lag
 from phases import Phases
 from processes import TOPOLOGIES, Front, RedisError
 from proxy import Proxy
@@ -49,6 +50,7 @@ def arguments():
     parser.add_argument("--topology", choices=sorted(TOPOLOGIES), default="single")
     parser.add_argument("--trouble-ms", type=int, help="how long after a fault all may be late")
     parser.add_argument("--keep", action="store_true", help="keep the history of a good run")
+    parser.add_argument("--java", action="store_true", help="Redisson's clients, too")
     parser.add_argument("--no-drain", action="store_true", help="without sweep and leak check")
     return parser.parse_args()
 
@@ -122,10 +124,11 @@ async def end_all(tasks):
         _, tasks = await asyncio.wait(tasks, timeout=1)
 
 
-async def load(options, world, redis, watches):
+async def load(options, world, redis, watches, others):
     """Clients and faults for as long as wanted. A client or watch that broke ends the run."""
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
              for kind, count in MIX for i in range(count)]
+    tasks += [asyncio.ensure_future(other.run()) for other in others]
     faults = [name for name in nemesis.faults_of(options.topology)
               if not options.only or options.only in name]
     if not options.calm:
@@ -141,12 +144,15 @@ async def load(options, world, redis, watches):
     await asyncio.gather(*tasks)
 
 
-async def start(options, folder, redis, history, fronts):
-    """The world, with Redis and the front ends, which are added to `fronts` one by one."""
+async def start(options, folder, redis, history, fronts, others):
+    """The world, with Redis and the front ends, which are added to `fronts` one by one.
+    `others`: clients with processes of their own."""
     await redis.start()
     await start_fronts(options, folder, redis, fronts)
     world = World(history, fronts, options.seed)
     await make_permits(world)
+    for other in others:
+        await other.start(world, redis)
     return world
 
 
@@ -160,31 +166,31 @@ async def drain(phases, world, redis):
 
 def phases_of(options):
     """Bounds: of requests that are answered late rather than never, on a busy machine."""
-    patience = int(os.environ.get("E2E_PATIENCE", "1"))
-    bounds_s = {"start": 20 * patience, "load": options.minutes * 60 + 30 + 10 * patience}
+    bounds_s = {"start": 20 * PATIENCE, "load": options.minutes * 60 + 30 + 10 * PATIENCE}
     if not options.no_drain:
-        bounds_s.update({"sweep": SWEEP_S + 10 * patience, "rounds": 6 * ROUNDS * patience,
-                         "leaks of the front ends": 20 * patience,
-                         "leaks in Redis": KEPT_S + 10 * patience})
-    return Phases({**bounds_s, "checker": 20 * patience + 10 * options.minutes})
+        bounds_s.update({"sweep": SWEEP_S + 10 * PATIENCE, "rounds": 12 * ROUNDS * PATIENCE,
+                         "leaks of the front ends": 20 * PATIENCE,
+                         "leaks in Redis": KEPT_S + 10 * PATIENCE})
+    return Phases({**bounds_s, "checker": 20 * PATIENCE + 10 * options.minutes})
 
 
-async def run(options, folder, phases):
+async def run(options, folder, phases, others):
     history = History(folder / "history.jsonl")
     history.write("run", seed=options.seed, retry_window_ms=RETRY_WINDOW_MS,
                   watchdog_ms=WATCHDOG_MS, max_ttl_ms=LEASE_TTL_MAX_MS + WATCHDOG_MS,
                   place_ms=PLACE_MS, permits=clients.PERMITS)
     redis, fronts = TOPOLOGIES[options.topology](folder), []
     try:
-        world = await phases.take("start", start(options, folder, redis, history, fronts))
+        world = await phases.take(
+            "start", start(options, folder, redis, history, fronts, others))
         watches = [asyncio.ensure_future(task) for task in
                    [watch_lag(history), watch_rate(world, redis), keep_permits(world, redis),
                     *(watch_life(world, front) for front in fronts)]]
-        await phases.take("load", load(options, world, redis, watches))
+        await phases.take("load", load(options, world, redis, watches, others))
         if not options.no_drain:
             await drain(phases, world, redis)
     finally:
-        for process in [*fronts, redis]:
+        for process in [*others, *fronts, redis]:
             if process.process:
                 process.kill()
         await end_all(asyncio.all_tasks() - {asyncio.current_task()})
@@ -193,12 +199,12 @@ async def run(options, folder, phases):
 
 def bounds(options):
     """A run of so many minutes that does less proves little."""
-    minutes, patience = options.minutes, int(os.environ.get("E2E_PATIENCE", "1"))
+    minutes = options.minutes
     least = {"requests": 1500, "grants": 300, "waits": 80, "releases": 200, "renewals": 30,
              "expiries": 5, "shared": 10, "reentrant": 5, "abandoned": 30, "repeats": 50}
     result = [f"--min-{name}={int(count * minutes)}" for name, count in least.items()]
-    result += [f"--calm-ms={250 * patience}", f"--expiry-ms={1000 * patience}",
-               f"--trouble-ms={options.trouble_ms or 3000 + 1000 * patience}"]
+    result += [f"--calm-ms={250 * PATIENCE}", f"--expiry-ms={1000 * PATIENCE}",
+               f"--trouble-ms={options.trouble_ms or 3000 + 1000 * PATIENCE}"]
     if not options.no_drain:
         result.append(f"--min-sweeps={len(clients.LOCKS)}")
     return result
@@ -210,10 +216,11 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="rlockd-faults-", dir=memory))
     phases = phases_of(options)
+    others = [java.RedissonClients(options.build, folder, options.minutes)] if options.java else []
     print(f"faults: seed {options.seed}, {options.minutes:g} minutes", flush=True)
     phases.announce()
     try:
-        asyncio.run(run(options, folder, phases))
+        asyncio.run(run(options, folder, phases, others))
     except Exception as error:  # whatever it was, the history is kept
         print(f"faults: the run broke off: {error!r}; history in {folder}")
         raise

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""mutants.py [--only WORD] [--seeds N] [--jobs N]: plants the bugs of
-tests/faults/mutants.table one by one in a copy of the tree, and has the simulation find each.
-Fails when a bug is not found, or can no longer be planted."""
+"""mutants.py [--only WORD] [--seeds N] [--jobs N] [--note]: plants the bugs of
+tests/faults/mutants.table one by one in a copy of the tree, and has the simulation find each
+with the seed that the table names, or else with the seeds from 1 on. The tree as it is must not
+break the same rules with the same seed. Fails when a bug is not found, or can no longer be
+planted. `--note`: writes the seeds that found bugs into the table."""
 import argparse
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -18,20 +20,7 @@ import mutants  # noqa: E402  pylint: disable=wrong-import-position
 
 COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "tests/sim",
           "tests/checker", "build"]
-LEFT_OUT = shutil.ignore_patterns("sanitize", "coverage", "fuzz", "unit", "e2e", "clients",
-                                  "__pycache__")
-
-
-def copy_tree():
-    tree = Path(tempfile.mkdtemp(prefix="rlockd-sim-mutant-"))
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            # times as they are: nothing is compiled that has not changed
-            shutil.copytree(source, tree / name, symlinks=True, ignore=LEFT_OUT)
-        else:
-            shutil.copy2(source, tree / name)
-    return tree
+LEFT_OUT = ["unit", "e2e", "clients", "__pycache__"]
 
 
 def flags_of(mutant):
@@ -45,64 +34,62 @@ def flags_of(mutant):
     return flags
 
 
-def find_from(tree, mutant, options, first):
-    """Each seed whose run broke rules, with the rules: the first one, and those beside it."""
-    command = [str(tree / "build/tests/sim/sim"), f"--seeds={options.seeds - first + 1}",
-               f"--seed={first}", "--first", f"--jobs={options.jobs}", *flags_of(mutant)]
+def broken_rules(tree, mutant, seed):
+    """The rules that the run of this seed breaks."""
+    command = [str(tree / "build/tests/sim/sim"), f"--seed={seed}", *flags_of(mutant)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode not in (0, 1):
-        sys.exit(result.stdout + result.stderr)
-    broken = re.findall(r"^sim: seed (\d+): (.*)$", result.stdout, re.M)
-    return [(int(seed), set(rules.split()) - {"VACUOUS"}) for seed, rules in broken]
+    found = re.search(r"^sim: seed \d+, history \w+: (.*)$", result.stdout, re.M)
+    if not found:
+        return set()  # the run broke off, which proves no rule
+    return set(found[1].split()) - {"clean", "VACUOUS"}
 
 
-def find(tree, mutant, options):
-    """The seed that shows the bug, the rules that it breaks, and what broke before."""
-    first, others = 1, set()
-    while first <= options.seeds:
-        found = find_from(tree, mutant, options, first)
-        for seed, rules in found:
-            if rules & set(mutant.rules):
-                return seed, rules, others
-            others |= rules
-        if not found:
-            break
-        first = max(seed for seed, _ in found) + 1
-    return None, set(), others
+class Hunt:
+    """The search for one bug: `seed` and `broken`, the rules that flagged the bug, when it is
+    over; `others`: rules that are broken beside them, or without the bug."""
 
+    def __init__(self, mutant, options):
+        self.mutant, self.options = mutant, options
+        self.seed, self.broken, self.others, self.trouble = None, set(), set(), ""
+        self.seconds = 0
 
-def build_with(mutant, tree):
-    """A complaint; none: it is built."""
-    files = mutants.planted(mutant, tree)
-    if isinstance(files, str):
-        return f"cannot be planted: {files}"
-    for path, text in files.items():
-        path.write_text(text, encoding="utf-8")
-    made = subprocess.run(["make", "-C", str(tree), "-s", "-j2", "build/tests/sim/sim"],
-                          capture_output=True, text=True, check=False)
-    return f"does not compile\n{made.stderr}" if made.returncode else None
+    def try_seed(self, tree, seed):
+        broken = broken_rules(tree, self.mutant, seed)
+        if broken & set(self.mutant.rules):
+            broken -= broken_rules(ROOT, self.mutant, seed)
+        if broken & set(self.mutant.rules):
+            self.seed, self.broken = seed, broken
+        self.others |= broken
+        return self.seed is not None
 
+    def run(self):
+        tree = mutants.copy_tree(COPIED, LEFT_OUT)
+        try:
+            began = time.monotonic()
+            self.trouble = mutants.build_with(self.mutant, tree, "build/tests/sim/sim")
+            seeds = [self.mutant.seed] if self.mutant.seed else []
+            seeds += [seed for seed in range(1, self.options.seeds + 1) if seed not in seeds]
+            if not self.trouble:
+                any(self.try_seed(tree, seed) for seed in seeds)
+            self.seconds = time.monotonic() - began
+        finally:
+            shutil.rmtree(tree)
+        self.tell()
+        return self
 
-def hunt(mutant, options):
-    """Whether it was found."""
-    tree = copy_tree()
-    try:
-        trouble = build_with(mutant, tree)
-        if trouble:
-            print(f"{mutant.name}: {trouble}", flush=True)
-            return False
-        began = time.monotonic()
-        seed, broken, others = find(tree, mutant, options)
-        if seed:
-            print(f"{mutant.name:30} caught in {time.monotonic() - began:4.1f} s by "
-                  f"{' '.join(sorted(broken))}, seed {seed}", flush=True)
+    def tell(self):
+        name = self.mutant.name
+        if self.trouble:
+            print(f"{name}: {self.trouble}", flush=True)
+        elif self.seed is None:
+            print(f"{name:30} NOT caught with {self.options.seeds} seeds"
+                  f"{', which break ' + ' '.join(sorted(self.others)) if self.others else ''}: "
+                  f"{self.mutant.about}", flush=True)
         else:
-            print(f"{mutant.name:30} NOT caught with {options.seeds} seeds"
-                  f"{', which break ' + ' '.join(sorted(others)) if others else ''}: "
-                  f"{mutant.about}", flush=True)
-        return seed is not None
-    finally:
-        shutil.rmtree(tree)
+            is_noted = self.options.note or self.seed == self.mutant.seed
+            note = "" if is_noted else ", which is not noted yet: make sim-mutants NOTE=1"
+            print(f"{name:30} caught in {self.seconds:4.1f} s by "
+                  f"{' '.join(sorted(self.broken))}, seed {self.seed}{note}", flush=True)
 
 
 def main():
@@ -110,11 +97,16 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--note", action="store_true")
     options = parser.parse_args()
     table = HERE.parent / "faults" / "mutants.table"
     chosen = [m for m in mutants.read_table(table)
               if any(word in m.name for word in options.only.split(","))]
-    lost = [m.name for m in chosen if not hunt(m, options)]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        hunts = list(pool.map(lambda mutant: Hunt(mutant, options).run(), chosen))
+    lost = [hunt.mutant.name for hunt in hunts if hunt.seed is None]
+    if options.note:
+        mutants.note_seeds(table, {hunt.mutant.name: hunt.seed for hunt in hunts if hunt.seed})
     print(f"sim mutants: {len(chosen) - len(lost)} of {len(chosen)} caught"
           + (f"; not: {' '.join(lost)}" if lost else ""))
     return bool(lost) or not chosen
