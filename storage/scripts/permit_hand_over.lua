@@ -29,8 +29,8 @@ local id = permit.permit_id(lease_id)
 local ends = kind == 'permit' and try('zscore', timeouts, id)
 if type(ends) ~= 'string' or tonumber(ends) <= now then return false end
 
--- While other permits are free or have expired, or there are fewer than none, the numbers decide
--- who may have a permit. Returns the end of the other permit that expires next.
+-- The end of the other permit that expires next. Nil: other permits are free or have expired,
+-- or the semaphore has less than none, so that the release has to change its number.
 local function next_end_of_others()
   if call('get', semaphore) ~= '0' then return nil end
   local first = call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 2)
@@ -42,7 +42,8 @@ end
 local function hand_over(next_end)
   if not lib.next.find(record_text, next_record, kind, unseen) then return nil end
   local head, tail = string.match(record_text, '^(held\n\n[^\n]*\n)(.*)$')
-  if try('set', next_record, head .. integer(now) .. tail, 'px', keep_ms).err then return nil end
+  local held = head .. integer(now) .. tail
+  if try('set', next_record, held, 'px', keep_ms).err then return nil end
   local own_end = now + ttl_ms
   permits.take(semaphore, timeouts, next_id, own_end)
   call('zrem', timeouts, id)

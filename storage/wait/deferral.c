@@ -17,8 +17,8 @@ static bool is_deferred_kind(const struct lease *lease)
 }
 
 /* Whether a release may grant the lock or permit to this lease without an attempt before. A
- * token that the server made and that came back needs its record; a lease of a session needs its
- * note. */
+ * token that the server made and that came back needs its record; a lease of a session needs
+ * its note. */
 static bool may_be_granted_unseen(const struct lease *lease)
 {
     return is_deferred_kind(lease) && lease->owner[0] == '\0' &&

@@ -1,5 +1,5 @@
-/* Releases that grant the lock or permit to the acquisition that is next, instead of telling the
- * waiters. */
+/* Releases that grant the lock or permit to the acquisition that is next, instead of telling
+ * the waiters. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

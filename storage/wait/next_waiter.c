@@ -129,7 +129,8 @@ bool wait_line_hands_over(const struct wait_queue *queue)
            (line->called_ns == 0 || now_ns - line->called_ns > LINE_LINGER_NS);
 }
 
-/* --- whether a lock is held, whether a permit is free -------------------------------------- */
+/* --- whether a lock is held, whether a permit is free --------------------------------------
+ */
 
 bool waiters_have_queues(const struct waiters *waiters)
 {

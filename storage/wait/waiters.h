@@ -91,9 +91,9 @@ bool waiters_have_queues(const struct waiters *waiters);
 /* A request of this worker has got the plain lock, or the last permit, for `ttl_ms`. */
 void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
                    int64_t ttl_ms);
-/* Ms for which an attempt at the plain lock or at a permit would come to nothing, as far as this
- * worker knows, where a lease got it here within the last `recent_ns` and its waiters hear of
- * each release. 0: none is known. */
+/* Ms for which an attempt at the plain lock or at a permit would come to nothing, as far as
+ * this worker knows, where a lease got it here within the last `recent_ns` and its waiters hear
+ * of each release. 0: none is known. */
 int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
                                   const char *name, size_t len, int64_t recent_ns);
 /* A lease is about to be released here: of a lock, plain or fair (`kind` WAIT_LOCK), or of a

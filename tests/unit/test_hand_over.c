@@ -229,7 +229,7 @@ static void others_have_the_lock_to_themselves(void **state)
     assert_int_equal(holder.done, 1);
     assert_null(attempt_of(a));
     assert_false(release()); /* of what a request without a wait got meanwhile */
-    unlocked(); /* by another holder */
+    unlocked();              /* by another holder */
     assert_null(attempt_of(a));
     start(c, WAIT_MS);
     assert_null(attempt_of(c));

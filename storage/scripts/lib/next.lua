@@ -1,7 +1,7 @@
 -- The next holder of what a release frees: a waiter of the same worker.
 
--- The session and the kind of a lease that holds and has no owner, from its record; nil: another
--- lease.
+-- The session and the kind of a lease that holds and has no owner, from its record; nil:
+-- another lease.
 local function held(text)
   return string.match(text, '^held\n.*\n([^\n]*)\n[^\n]*\n%d*\n1?\n(%l+)\n$')
 end
