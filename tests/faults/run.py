@@ -216,7 +216,8 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="rlockd-faults-", dir=memory))
     phases = phases_of(options)
-    others = [java.RedissonClients(options.build, folder, options.minutes)] if options.java else []
+    others = ([java.RedissonClients(options.build, folder, options.minutes)] if options.java
+              else [])
     print(f"faults: seed {options.seed}, {options.minutes:g} minutes", flush=True)
     phases.announce()
     try:
