@@ -6,12 +6,7 @@
 #include "cluster.h"
 #include "session_chaos.h"
 
-enum { MASTERS = 3, RECOVER_MS = 20000, CALM_MS = 1000 };
-
-static bool is_master(struct redis *node)
-{
-    return strstr(redis_str(node, "INFO replication"), "role:master") != NULL;
-}
+enum { MASTERS = 3, RECOVER_MS = 20000, CALM_MS = 1000, FAILOVER_MS = 6000 };
 
 static bool follows(struct redis *node)
 {
@@ -25,7 +20,7 @@ static struct redis *pick(struct chaos *chaos, bool master)
     int i = rand_r(&chaos->seed) % MASTERS;
     struct redis *node = cluster->nodes[i], *twin = cluster->nodes[i + MASTERS];
 
-    return is_master(node) == master ? node : twin;
+    return cluster_is_master(node) == master ? node : twin;
 }
 
 static void await_all(struct cluster *cluster)
@@ -53,7 +48,7 @@ static void kill_a_master(struct chaos *chaos)
 
     chaos_loss_begins(chaos);
     cluster_kill(master);
-    wait_until(is_master(twin_of(cluster, master)), RECOVER_MS);
+    wait_until(cluster_is_master(twin_of(cluster, master)), RECOVER_MS);
     cluster_return(master);
     await_all(cluster);
     for (int i = 0; i < CHAOS_FRONTS; i++)
@@ -61,12 +56,27 @@ static void kill_a_master(struct chaos *chaos)
     chaos_loss_ends(chaos);
 }
 
+/* Masters refuse their votes within twice the node timeout of the last failover, and while the
+ * replica's slots are out of date; Redis gives up after 5 s. */
+static void promote(struct redis *replica)
+{
+    int64_t give_up_ms = now_ms() + patience_ms(RECOVER_MS), again_ms = 0;
+
+    for (; !cluster_is_master(replica); nap_ms(5)) {
+        if (now_ms() >= give_up_ms)
+            FAIL("a replica is not promoted");
+        if (now_ms() >= again_ms) {
+            redis_do(replica, "CLUSTER FAILOVER");
+            again_ms = now_ms() + FAILOVER_MS;
+        }
+    }
+}
+
 static void promote_a_replica(struct chaos *chaos)
 {
     struct redis *replica = pick(chaos, false);
 
-    redis_ok(replica, "CLUSTER FAILOVER");
-    wait_until(is_master(replica), RECOVER_MS);
+    promote(replica);
     await_all(chaos->topology);
 }
 
@@ -92,6 +102,7 @@ static void move_a_slot(struct chaos *chaos)
     slot_open(cluster, slot, from, to);
     slot_migrate(cluster, slot, from, to);
     slot_close(cluster, slot, from, to);
+    await_all(cluster);
 }
 
 static void strike(struct chaos *chaos)
