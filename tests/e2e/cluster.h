@@ -37,6 +37,8 @@ void cluster_await(struct cluster *cluster);
 /* kill -9, and back again with what it has in its directory. */
 void cluster_kill(struct redis *node);
 void cluster_return(struct redis *node);
+/* Returns when the replica is a master, by CLUSTER FAILOVER. */
+void cluster_promote(struct redis *replica);
 
 struct redis *cluster_living(struct cluster *cluster);
 bool cluster_is_master(struct redis *node);

@@ -12,6 +12,8 @@ enum {
     MANAGE_MS = 60000,
     ANSWER_MS = 5000, /* through a failover */
     ASK_AGAIN_MS = 5,
+    PROMOTE_MS = 20000,
+    PROMOTE_AGAIN_MS = 6000,
     BUS_PORT = 10000 /* above the other one */
 };
 
@@ -86,6 +88,22 @@ void cluster_return(struct redis *node)
 {
     node_launch(node);
     wait_until(node_try(node), NODE_START_MS);
+}
+
+/* Masters refuse their votes within twice the node timeout of the last failover, and while the
+ * replica's slots are out of date; Redis gives up after 5 s. */
+void cluster_promote(struct redis *replica)
+{
+    int64_t give_up_ms = now_ms() + patience_ms(PROMOTE_MS), again_ms = 0;
+
+    for (; !cluster_is_master(replica); nap_ms(5)) {
+        if (now_ms() >= give_up_ms)
+            FAIL("a replica is not promoted");
+        if (now_ms() >= again_ms) {
+            redis_do(replica, "CLUSTER FAILOVER");
+            again_ms = now_ms() + PROMOTE_AGAIN_MS;
+        }
+    }
 }
 
 static void meet(struct cluster *cluster, struct redis *node)

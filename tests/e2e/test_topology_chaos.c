@@ -6,7 +6,7 @@
 #include "cluster.h"
 #include "session_chaos.h"
 
-enum { MASTERS = 3, RECOVER_MS = 20000, CALM_MS = 1000, FAILOVER_MS = 6000 };
+enum { MASTERS = 3, RECOVER_MS = 20000, CALM_MS = 1000 };
 
 static bool follows(struct redis *node)
 {
@@ -56,27 +56,11 @@ static void kill_a_master(struct chaos *chaos)
     chaos_loss_ends(chaos);
 }
 
-/* Masters refuse their votes within twice the node timeout of the last failover, and while the
- * replica's slots are out of date; Redis gives up after 5 s. */
-static void promote(struct redis *replica)
-{
-    int64_t give_up_ms = now_ms() + patience_ms(RECOVER_MS), again_ms = 0;
-
-    for (; !cluster_is_master(replica); nap_ms(5)) {
-        if (now_ms() >= give_up_ms)
-            FAIL("a replica is not promoted");
-        if (now_ms() >= again_ms) {
-            redis_do(replica, "CLUSTER FAILOVER");
-            again_ms = now_ms() + FAILOVER_MS;
-        }
-    }
-}
-
 static void promote_a_replica(struct chaos *chaos)
 {
     struct redis *replica = pick(chaos, false);
 
-    promote(replica);
+    cluster_promote(replica);
     await_all(chaos->topology);
 }
 
