@@ -4,7 +4,7 @@
 
 #include "harness.h"
 
-enum { CLUSTER_NODES_MAX = 8, CLUSTER_NODE_TIMEOUT_MS = 1500 };
+enum { CLUSTER_NODES_MAX = 8, CLUSTER_NODE_TIMEOUT_MS = 1500, CLUSTER_SLOTS = 16384 };
 
 struct cluster {
     struct world *world;
@@ -31,21 +31,31 @@ struct redis *cluster_add(struct cluster *cluster);
 /* What rlockd and a replica say to this node goes through a proxy from now on; what the other
  * nodes say does not. */
 struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node);
-/* Waits until every node says that the cluster is well. */
+/* Waits until every living node says that the cluster is well, and all of them name the same
+ * masters; fails the test with what each node says. */
 void cluster_await(struct cluster *cluster);
 /* kill -9, and back again with what it has in its directory. */
 void cluster_kill(struct redis *node);
 void cluster_return(struct redis *node);
+/* Returns when the replica is a master, by CLUSTER FAILOVER. */
+void cluster_promote(struct redis *replica);
+
+struct redis *cluster_living(struct cluster *cluster);
+bool cluster_is_master(struct redis *node);
 
 int cluster_slot(struct cluster *cluster, const char *key);
 /* The master of this slot as the first living node says; NULL: none. */
 struct redis *cluster_owner(struct cluster *cluster, int slot);
+/* Whether all living nodes name the same master of each slot. */
+bool cluster_agrees(struct cluster *cluster);
+/* Prints what each node says of the cluster. */
+void cluster_describe(struct cluster *cluster);
 /* A name that begins with `prefix` and has its keys at this node. */
 const char *cluster_name_at(struct cluster *cluster, struct redis *node, const char *prefix);
 /* Keys of all masters. */
 int cluster_keys(struct cluster *cluster);
 
-/* The three steps by which a slot moves. */
+/* The three steps by which a slot moves. The last step tells every living master. */
 void slot_open(struct cluster *cluster, int slot, struct redis *from, struct redis *to);
 void slot_migrate(struct cluster *cluster, int slot, struct redis *from, struct redis *to);
 void slot_close(struct cluster *cluster, int slot, struct redis *from, struct redis *to);

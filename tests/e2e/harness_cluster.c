@@ -8,10 +8,12 @@
 
 enum {
     NODE_START_MS = 15000,
-    SLOTS = 16384,
-    MIGRATE_MS = 5000,
     NODE_FLAGS_MAX = 64,
     MANAGE_MS = 60000,
+    ANSWER_MS = 5000, /* through a failover */
+    ASK_AGAIN_MS = 5,
+    PROMOTE_MS = 20000,
+    PROMOTE_AGAIN_MS = 6000,
     BUS_PORT = 10000 /* above the other one */
 };
 
@@ -88,6 +90,22 @@ void cluster_return(struct redis *node)
     wait_until(node_try(node), NODE_START_MS);
 }
 
+/* Masters refuse their votes within twice the node timeout of the last failover, and while the
+ * replica's slots are out of date; Redis gives up after 5 s. */
+void cluster_promote(struct redis *replica)
+{
+    int64_t give_up_ms = now_ms() + patience_ms(PROMOTE_MS), again_ms = 0;
+
+    for (; !cluster_is_master(replica); nap_ms(5)) {
+        if (now_ms() >= give_up_ms)
+            FAIL("a replica is not promoted");
+        if (now_ms() >= again_ms) {
+            redis_do(replica, "CLUSTER FAILOVER");
+            again_ms = now_ms() + PROMOTE_AGAIN_MS;
+        }
+    }
+}
+
 static void meet(struct cluster *cluster, struct redis *node)
 {
     redis_ok(cluster->nodes[0], "CLUSTER MEET %s %d", node->host, node->port);
@@ -107,12 +125,20 @@ static bool all_know(struct cluster *cluster)
     for (int i = 0; i < cluster->len; i++)
         if (cluster->nodes[i]->db != NULL && !knows(cluster->nodes[i], cluster->len))
             return false;
-    return true;
+    return cluster_agrees(cluster);
 }
 
 void cluster_await(struct cluster *cluster)
 {
-    wait_until(all_know(cluster), NODE_START_MS);
+    int64_t give_up_ms = now_ms() + patience_ms(NODE_START_MS);
+
+    while (!all_know(cluster)) {
+        if (now_ms() > give_up_ms) {
+            cluster_describe(cluster);
+            FAIL("the nodes do not agree that the cluster is well");
+        }
+        nap_ms(5);
+    }
 }
 
 static void become_replica(struct redis *node, struct redis *master)
@@ -140,7 +166,8 @@ struct cluster *cluster_start(struct world *w, int masters, bool with_replicas)
         note_id(cluster, i);
         redis_ok(cluster->nodes[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
         if (i < masters)
-            redis_take_slots(cluster->nodes[i], SLOTS * i / masters, SLOTS * (i + 1) / masters);
+            redis_take_slots(cluster->nodes[i], CLUSTER_SLOTS * i / masters,
+                             CLUSTER_SLOTS * (i + 1) / masters);
     }
     for (int i = 1; i < cluster->len; i++)
         meet(cluster, cluster->nodes[i]);
@@ -226,95 +253,6 @@ struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node)
     return proxy;
 }
 
-/* --- slots -------------------------------------------------------------------------------- */
-
-static struct redis *living_node(struct cluster *cluster)
-{
-    for (int i = 0; i < cluster->len; i++)
-        if (cluster->nodes[i]->db != NULL)
-            return cluster->nodes[i];
-    FAIL("no node lives");
-}
-
-int cluster_slot(struct cluster *cluster, const char *key)
-{
-    return (int)redis_int(living_node(cluster), "CLUSTER KEYSLOT %s", key);
-}
-
-/* By its id: to a test without TLS, Valkey names no port of a node that has only one for TLS.
- */
-static struct redis *node_called(struct cluster *cluster, const char *id)
-{
-    for (int i = 0; i < cluster->len; i++)
-        if (strcmp(cluster->ids[i], id) == 0)
-            return cluster->nodes[i];
-    return NULL;
-}
-
-struct redis *cluster_owner(struct cluster *cluster, int slot)
-{
-    redisReply *ranges = redis_do(living_node(cluster), "CLUSTER SLOTS");
-
-    for (size_t i = 0; i < ranges->elements; i++) {
-        redisReply **range = ranges->element[i]->element;
-        if (slot >= range[0]->integer && slot <= range[1]->integer)
-            return node_called(cluster, range[2]->element[2]->str);
-    }
-    return NULL;
-}
-
-const char *cluster_name_at(struct cluster *cluster, struct redis *node, const char *prefix)
-{
-    for (int i = 0; i < 10000; i++) {
-        const char *name = text(cluster->world, "%s-%d", prefix, i);
-        if (cluster_owner(cluster, cluster_slot(cluster, name)) == node)
-            return name;
-    }
-    FAIL("no name is at that node");
-}
-
-int cluster_keys(struct cluster *cluster)
-{
-    int count = 0;
-
-    for (int i = 0; i < cluster->masters; i++)
-        if (cluster->nodes[i]->db != NULL)
-            count += (int)redis_int(cluster->nodes[i], "DBSIZE");
-    return count;
-}
-
-void slot_open(struct cluster *cluster, int slot, struct redis *from, struct redis *to)
-{
-    (void)cluster;
-    redis_ok(to, "CLUSTER SETSLOT %d IMPORTING %s", slot, redis_str(from, "CLUSTER MYID"));
-    redis_ok(from, "CLUSTER SETSLOT %d MIGRATING %s", slot, redis_str(to, "CLUSTER MYID"));
-}
-
-void slot_migrate(struct cluster *cluster, int slot, struct redis *from, struct redis *to)
-{
-    (void)cluster;
-    for (;;) {
-        redisReply *keys = redis_do(from, "CLUSTER GETKEYSINSLOT %d 10", slot);
-        if (keys->elements == 0)
-            return;
-        for (size_t i = 0; i < keys->elements; i++)
-            redis_ok(from, "MIGRATE %s %d %s 0 %d", to->host, to->port, keys->element[i]->str,
-                     MIGRATE_MS);
-    }
-}
-
-void slot_close(struct cluster *cluster, int slot, struct redis *from, struct redis *to)
-{
-    const char *id = redis_str(to, "CLUSTER MYID");
-
-    redis_ok(to, "CLUSTER SETSLOT %d NODE %s", slot, id);
-    redis_ok(from, "CLUSTER SETSLOT %d NODE %s", slot, id);
-    for (int i = 0; i < cluster->masters; i++)
-        if (cluster->nodes[i] != to && cluster->nodes[i] != from &&
-            cluster->nodes[i]->db != NULL)
-            redis_do(cluster->nodes[i], "CLUSTER SETSLOT %d NODE %s", slot, id);
-}
-
 /* --- as one Redis ------------------------------------------------------------------------- */
 
 static void redis_undo(void *thing)
@@ -395,35 +333,41 @@ static redisReply *ask_all(struct cluster *cluster, const char *command, int len
     return sum;
 }
 
-/* NULL: the reply says nothing of another node. */
 /* The node to ask next; NULL: the reply is an answer, or an error that is not about the slot.
- */
+ * In the midst of a failover a node may name no master of the slot any more: then any node is
+ * asked again. */
 static struct redis *node_to_ask(struct cluster *cluster, const redisReply *reply)
 {
-    static const char *const later[] = {"ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING"};
+    static const char *const words[] = {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING"};
+    struct redis *owner = NULL;
 
     if (reply->type != REDIS_REPLY_ERROR)
         return NULL;
     if (strncmp(reply->str, "MOVED ", 6) == 0)
-        return cluster_owner(cluster, atoi(reply->str + 6));
-    for (size_t i = 0; i < COUNT_OF(later); i++)
-        if (strncmp(reply->str, later[i], strlen(later[i])) == 0)
-            return living_node(cluster);
+        owner = cluster_owner(cluster, atoi(reply->str + 6));
+    if (owner != NULL && owner->db != NULL)
+        return owner;
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (strncmp(reply->str, words[i], strlen(words[i])) == 0)
+            return cluster_living(cluster);
     return NULL;
 }
 
 /* Follows the slot of the command's key, also through a failover. */
 static redisReply *ask_owner(struct cluster *cluster, const char *command, int len)
 {
-    redisReply *reply = send_formatted(living_node(cluster), command, len);
-    int64_t give_up_ms = now_ms() + patience_ms(5000);
+    redisReply *reply = send_formatted(cluster_living(cluster), command, len);
+    int64_t give_up_ms = now_ms() + patience_ms(ANSWER_MS);
     struct redis *node;
 
     while ((node = node_to_ask(cluster, reply)) != NULL && now_ms() < give_up_ms) {
-        if (strncmp(reply->str, "MOVED ", 6) != 0)
-            nap_ms(50);
+        nap_ms(ASK_AGAIN_MS);
         freeReplyObject(reply);
         reply = send_formatted(node, command, len);
+    }
+    if (node != NULL) {
+        cluster_describe(cluster);
+        FAIL("no node takes the command: %s", reply->str);
     }
     return reply;
 }

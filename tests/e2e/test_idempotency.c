@@ -144,13 +144,15 @@ static void test_while_it_waits(struct world *w)
 static void test_a_waiter_that_left_leaves_no_key(struct world *w)
 {
     const char *key = token_new(w);
+    const char *record = text(w, "rlockd:idempotency:{left}:%s", key);
     struct call *call;
 
     make(w, "left", 1);
     call = counter_call(w->a, "POST", "semaphores/left/acquire?permits=3&wait_ms=30000", key);
     wait_until(counter_waiters(w->a, "semaphores/left") == 1, 5000);
+    wait_until(redis_has(w->redis, record), SOON_MS);
     call_hang_up(call);
-    wait_until(!redis_has(w->redis, text(w, "rlockd:idempotency:%s", key)), SOON_MS);
+    wait_until(!redis_has(w->redis, record), SOON_MS);
     expect_status(counter_send(w->b, "POST", "semaphores/left/acquire", key), 200);
 }
 

@@ -55,7 +55,9 @@ static void test_a_wait_that_is_too_long_is_no_sign_of_life(struct world *w)
 /* A grant whose answer was lost: its client does not name it, and it is let go in time. */
 static void held_round(struct world *w, bool in_query)
 {
-    struct session s = session_new(w->a, "ttl_ms=1000"), other = session_new(w->a, NULL);
+    int ttl_ms = (int)patience_ms(1000); /* as long is a lease young, too */
+    struct session s = session_new(w->a, text(w, "ttl_ms=%d", ttl_ms));
+    struct session other = session_new(w->a, NULL);
     const char *lost = text(w, "held/unknown-%d", in_query);
     const char *unknown = session_hold(w->a, &s, lost, NULL);
     const char *known_lock = text(w, "held/known-%d", in_query);
@@ -71,11 +73,11 @@ static void held_round(struct world *w, bool in_query)
     const char *list = in_query ? text(w, "held=%s", known)
                                 : text(w, "{\"held\": [\"%s\"]}", known);
     /* Young ones may be on their way to the client. */
-    for (int64_t end = now_ms() + 700; now_ms() < end; nap_ms(100)) {
+    for (int64_t end = now_ms() + ttl_ms * 7 / 10; now_ms() < end; nap_ms(100)) {
         r = in_query ? keep_alive(w->a, &s, list) : keep_alive_body(w->a, &s, list);
         expect_alive(r, 3);
     }
-    stays_true(keep_alive(w->b, &s, NULL)->status == 200, 500);
+    stays_true(keep_alive(w->b, &s, NULL)->status == 200, ttl_ms / 2);
     expect_alive(keep_alive(w->b, &s, NULL), 3); /* who says nothing lets go of nothing */
     session_hold(w->b, &s, young, NULL);
     session_hold(w->b, &s, shared, "owner=me");

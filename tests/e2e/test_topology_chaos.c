@@ -8,11 +8,6 @@
 
 enum { MASTERS = 3, RECOVER_MS = 20000, CALM_MS = 1000 };
 
-static bool is_master(struct redis *node)
-{
-    return strstr(redis_str(node, "INFO replication"), "role:master") != NULL;
-}
-
 static bool follows(struct redis *node)
 {
     return strstr(redis_str(node, "INFO replication"), "master_link_status:up") != NULL;
@@ -25,7 +20,7 @@ static struct redis *pick(struct chaos *chaos, bool master)
     int i = rand_r(&chaos->seed) % MASTERS;
     struct redis *node = cluster->nodes[i], *twin = cluster->nodes[i + MASTERS];
 
-    return is_master(node) == master ? node : twin;
+    return cluster_is_master(node) == master ? node : twin;
 }
 
 static void await_all(struct cluster *cluster)
@@ -53,7 +48,7 @@ static void kill_a_master(struct chaos *chaos)
 
     chaos_loss_begins(chaos);
     cluster_kill(master);
-    wait_until(is_master(twin_of(cluster, master)), RECOVER_MS);
+    wait_until(cluster_is_master(twin_of(cluster, master)), RECOVER_MS);
     cluster_return(master);
     await_all(cluster);
     for (int i = 0; i < CHAOS_FRONTS; i++)
@@ -65,8 +60,7 @@ static void promote_a_replica(struct chaos *chaos)
 {
     struct redis *replica = pick(chaos, false);
 
-    redis_ok(replica, "CLUSTER FAILOVER");
-    wait_until(is_master(replica), RECOVER_MS);
+    cluster_promote(replica);
     await_all(chaos->topology);
 }
 
@@ -92,6 +86,7 @@ static void move_a_slot(struct chaos *chaos)
     slot_open(cluster, slot, from, to);
     slot_migrate(cluster, slot, from, to);
     slot_close(cluster, slot, from, to);
+    await_all(cluster);
 }
 
 static void strike(struct chaos *chaos)

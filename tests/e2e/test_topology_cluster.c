@@ -7,11 +7,11 @@
 
 enum {
     MASTERS = 3,
-    SLOTS = 16384,
     LOCKS = 60,
     TTL_MS = 60000,
     FAILOVER_MS = 20000,
-    MOVE_MS = 10000
+    MOVE_MS = 10000,
+    REDIRECTIONS_MAX = 50 /* of one request */
 };
 
 static struct front *start(struct cluster *cluster)
@@ -55,7 +55,7 @@ static void test_locks_of_all_masters(struct world *w)
         expect_status(lock_renew(other, name, tokens[i], "ttl_ms=50000"), 200);
         expect_status(lock_release(other, name, tokens[i]), 200);
     }
-    assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) == SLOTS);
+    assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) == CLUSTER_SLOTS);
     assert_true(front_metric(fe, "rlockd_redis_cluster_nodes", NULL) == MASTERS);
 }
 
@@ -251,6 +251,33 @@ static void test_slot_that_stays_open(struct world *w)
     expect_status(lock_release(fe, name, token), 200);
 }
 
+/* Two masters name each other as the master of a slot, and neither has it. */
+static void test_masters_that_contradict_each_other(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+    struct redis *from = cluster->nodes[0], *to = cluster->nodes[1];
+    const char *name = cluster_name_at(cluster, from, "lost"), *token = token_new(w);
+    const char *same = cluster_name_at(cluster, from, "same");
+    const char *elsewhere = cluster_name_at(cluster, to, "else");
+    const char *id = redis_str(from, "CLUSTER MYID");
+    int slot = cluster_slot(cluster, name);
+
+    redis_ok(from, "CLUSTER SETSLOT %d NODE %s", slot, redis_str(to, "CLUSTER MYID"));
+    double moves = front_metric(fe, "rlockd_redis_redirections_total", "kind=\"moved\"");
+    struct reply *r = lock_put(fe, name, token, "ttl_ms=60000");
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+    moves = front_metric(fe, "rlockd_redis_redirections_total", "kind=\"moved\"") - moves;
+    expect_true(r, moves > 1 && moves < REDIRECTIONS_MAX);
+    grant(fe, elsewhere, token_new(w));
+    grant(fe, same, token_new(w)); /* another slot of the same master */
+    expect_status(http(fe, "GET", "/readyz", NULL), 200);
+
+    redis_ok(from, "CLUSTER SETSLOT %d NODE %s", slot, id);
+    wait_until(lock_put(fe, name, token, "ttl_ms=60000")->status == 201, MOVE_MS);
+}
+
 static void test_node_that_is_added(struct world *w)
 {
     struct cluster *cluster = cluster_start(w, MASTERS, false);
@@ -286,7 +313,7 @@ static void test_slots_that_are_lost(struct world *w)
     struct reply *r = http(fe, "GET", "/readyz", NULL);
     expect_status(r, 200);
     expect_true(r, strstr(reply_str(r, "redis.detail"), "slots") != NULL);
-    expect_between(r, "redis.slots", SLOTS / 2, SLOTS - 1);
+    expect_between(r, "redis.slots", CLUSTER_SLOTS / 2, CLUSTER_SLOTS - 1);
     r = lock_put(fe, lost, token_new(w), NULL);
     expect_problem(r, 503, "redis-unavailable");
     expect_detail(r, "slots");
@@ -295,7 +322,7 @@ static void test_slots_that_are_lost(struct world *w)
         grant(fe, kept, own);
         expect_status(lock_release(fe, kept, own), 200);
     }
-    assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) < SLOTS);
+    assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) < CLUSTER_SLOTS);
     assert_true(front_metric(fe, "rlockd_redis_up", NULL) == 0);
     /* Nobody is sent here when no slot is left. */
     cluster_kill(cluster->nodes[0]);
@@ -391,12 +418,19 @@ static void test_permissions_of_a_cluster(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_locks_of_all_masters),     E2E_TEST(test_names_that_share_no_slot),
-        E2E_TEST(test_silent_connections),       E2E_TEST(test_waiters_of_all_masters),
-        E2E_TEST(test_redisson_wakes_us),        E2E_TEST(test_we_wake_redisson),
-        E2E_TEST(test_sessions_over_masters),    E2E_TEST(test_slot_that_moves),
-        E2E_TEST(test_slot_that_stays_open),     E2E_TEST(test_node_that_is_added),
-        E2E_TEST(test_slots_that_are_lost),      E2E_TEST(test_master_that_is_replaced),
+        E2E_TEST(test_locks_of_all_masters),
+        E2E_TEST(test_names_that_share_no_slot),
+        E2E_TEST(test_silent_connections),
+        E2E_TEST(test_waiters_of_all_masters),
+        E2E_TEST(test_redisson_wakes_us),
+        E2E_TEST(test_we_wake_redisson),
+        E2E_TEST(test_sessions_over_masters),
+        E2E_TEST(test_slot_that_moves),
+        E2E_TEST(test_slot_that_stays_open),
+        E2E_TEST(test_masters_that_contradict_each_other),
+        E2E_TEST(test_node_that_is_added),
+        E2E_TEST(test_slots_that_are_lost),
+        E2E_TEST(test_master_that_is_replaced),
         E2E_TEST(test_permissions_of_a_cluster),
     };
     struct e2e_plan plan = {

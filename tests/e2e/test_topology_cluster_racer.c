@@ -84,7 +84,7 @@ static void promote(void *topology)
 {
     struct ground *ground = topology;
 
-    redis_ok(ground->cluster->nodes[MASTERS], "CLUSTER FAILOVER");
+    cluster_promote(ground->cluster->nodes[MASTERS]);
 }
 
 static void kill_master(void *topology)
@@ -103,11 +103,6 @@ static void pause_master(void *topology)
     redis_thaw(ground->cluster->nodes[0]);
 }
 
-static bool is_master(struct redis *node)
-{
-    return strstr(redis_str(node, "INFO replication"), "role:master") != NULL;
-}
-
 /* Its replica gets nothing more, and follows it; the master comes back as a replica. */
 static void isolate_and_kill(void *topology)
 {
@@ -118,7 +113,7 @@ static void isolate_and_kill(void *topology)
     redis_ok(master, "CLIENT KILL TYPE replica");
     nap_ms(2000);
     cluster_kill(master);
-    wait_until(is_master(ground->cluster->nodes[MASTERS]), RESTART_MS);
+    wait_until(cluster_is_master(ground->cluster->nodes[MASTERS]), RESTART_MS);
     cluster_return(master);
 }
 
@@ -152,8 +147,8 @@ static void restart_all(void *topology)
         wait_until(strstr(redis_str(replica, "INFO replication"), "master_link_status:up") !=
                        NULL,
                    RESTART_MS);
-        redis_ok(replica, "CLUSTER FAILOVER");
-        wait_until(is_master(replica) && !is_master(master), RESTART_MS);
+        cluster_promote(replica);
+        wait_until(!cluster_is_master(master), RESTART_MS);
         restart(cluster, master);
     }
 }
@@ -211,7 +206,7 @@ static void test_replica_promoted_by_hand(struct world *w)
     struct ground *ground = ground_start(w, true);
 
     race(w, ground, &(struct topology_fault){.strike = promote});
-    assert_true(is_master(ground->cluster->nodes[MASTERS]));
+    assert_true(cluster_is_master(ground->cluster->nodes[MASTERS]));
 }
 
 static void test_master_killed(struct world *w)
@@ -219,7 +214,7 @@ static void test_master_killed(struct world *w)
     struct ground *ground = ground_start(w, true);
 
     race(w, ground, &(struct topology_fault){.strike = kill_master, .loses = true});
-    assert_true(is_master(ground->cluster->nodes[MASTERS]));
+    assert_true(cluster_is_master(ground->cluster->nodes[MASTERS]));
 }
 
 static void test_master_paused(struct world *w)
@@ -228,7 +223,7 @@ static void test_master_paused(struct world *w)
 
     race(w, ground,
          &(struct topology_fault){.strike = pause_master, .loses = true, .is_late = true});
-    assert_true(is_master(ground->cluster->nodes[MASTERS]));
+    assert_true(cluster_is_master(ground->cluster->nodes[MASTERS]));
 }
 
 static void isolate(struct world *w, const char *sync)
@@ -241,7 +236,7 @@ static void isolate(struct world *w, const char *sync)
                                   .is_long = true,
                                   .sync = sync,
                                   .seconds = 14});
-    assert_true(is_master(ground->cluster->nodes[MASTERS]));
+    assert_true(cluster_is_master(ground->cluster->nodes[MASTERS]));
 }
 
 static void test_master_isolated(struct world *w)
@@ -262,7 +257,7 @@ static void test_master_cut_off(struct world *w)
     ground->proxy = cluster_behind_proxy(ground->cluster, master);
     race(w, ground,
          &(struct topology_fault){.strike = cut_off, .is_late = true, .seconds = 14});
-    assert_true(is_master(master));
+    assert_true(cluster_is_master(master));
 }
 
 static void test_all_restarted(struct world *w)
@@ -271,7 +266,7 @@ static void test_all_restarted(struct world *w)
 
     race(w, ground, &(struct topology_fault){.strike = restart_all, .seconds = 40});
     for (int i = 0; i < MASTERS; i++)
-        assert_true(is_master(ground->cluster->nodes[MASTERS + i]));
+        assert_true(cluster_is_master(ground->cluster->nodes[MASTERS + i]));
 }
 
 int main(void)

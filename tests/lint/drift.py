@@ -8,6 +8,7 @@ settings  BINARY --help         <-> README.md; variables also in docs/
 version   Makefile              <-> openapi.yaml
 recipes   examples/proxies      <-> docs/operations.md, word for word
 attacks   docs/security.md -> the tests that it names
+tests     `test_…` in README.md and docs/ -> test programs and tests of tests/
 links     README.md and docs/ -> files and headings of this repository
 """
 import re
@@ -147,6 +148,20 @@ def check_links(path):
             problems.append(f"{path}: {file} has no heading #{fragment}")
 
 
+def tests_in_code():
+    """The names of test programs, and of the tests in their tables."""
+    programs = sorted(Path("tests").glob("*/test_*.c"))
+    return {path.stem for path in programs} | {
+        name for path in programs
+        for name in re.findall(r"(?i)_test\w*\((test_\w+)", path.read_text(encoding="utf-8"))}
+
+
+def check_tests(path, tests):
+    for name in re.findall(r"`(test_\w+)(?:\.c)?`", path.read_text(encoding="utf-8")):
+        if name not in tests:
+            problems.append(f"{path}: there is no test {name}")
+
+
 def check_recipes():
     page = Path("docs/operations.md").read_text(encoding="utf-8")
     for path in sorted(Path("examples/proxies").glob("*")):
@@ -182,10 +197,13 @@ def main():
     check_problems(document, document_text)
     check_version(document, Path("Makefile").read_text(encoding="utf-8"))
     check_settings(sys.argv[1], Path("README.md").read_text(encoding="utf-8"))
+    tests = tests_in_code()
     for path in sorted(Path("docs").glob("*.md")):
         check_variables(help_text(sys.argv[1]), path)
         check_links(path)
+        check_tests(path, tests)
     check_links(Path("README.md"))
+    check_tests(Path("README.md"), tests)
     check_recipes()
     check_attacks("docs/security.md")
     for line in problems:

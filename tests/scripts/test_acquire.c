@@ -125,6 +125,16 @@ static void a_waiter_stands_in_line(void **state)
     expect_command("0", "EXISTS " WAITERS);
 }
 
+/* Valkey keeps a number with its key, instead of a shared one. */
+static void expect_only_a_key(const char *key)
+{
+    bool is_valkey = strstr(reply_text(command("INFO server")), "server_name:valkey") != NULL;
+
+    if (!is_valkey)
+        expect_command("2147483647", text("OBJECT REFCOUNT %s", key));
+    assert_in_range(reply_integer(command("MEMORY USAGE %s", key)), 1, 130);
+}
+
 /* Redis shares the number that is the record of an ended lease: only the key takes memory. */
 static void a_spent_token_is_small(void **state)
 {
@@ -132,14 +142,13 @@ static void a_spent_token_is_small(void **state)
     ask(.id = A, .session = SID);
     lock_release(A);
     expect_command("1", "GET " RECORD(A));
-    expect_command("2147483647", "OBJECT REFCOUNT " RECORD(A));
-    assert_in_range(reply_integer(command("MEMORY USAGE " RECORD(A))), 80, 130);
+    expect_only_a_key(RECORD(A));
     ask(.id = B, .session = SID, .owner = "me");
     ask(.id = C, .session = SID, .owner = "me");
     lock_release(B);
     expect_command("11", "GET " RECORD(B)); /* one hold is left */
     expect(lock_release(B), "[released, 1, ]");
-    expect_command("2147483647", "OBJECT REFCOUNT " RECORD(B));
+    expect_only_a_key(RECORD(B));
     expect(lock_release("66666666-6666-5666-8666-666666666666"), "[ended, unknown, , ]");
     expect_command("5", "GET " RECORD("66666666-6666-5666-8666-666666666666"));
 }
