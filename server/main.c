@@ -25,6 +25,7 @@
 #include "server/redis_settings.h"
 #include "storage/redis/embedded.h"
 #include "storage/redis/url.h"
+#include "storage/wait/neighbours.h"
 
 enum {
     EXIT_CANNOT_START = 1,
@@ -203,6 +204,11 @@ static int start_workers(struct rlockd *rlockd)
                                             .addresses = rlockd->addresses,
                                             .metrics = rlockd->metrics,
                                             .worker_count = (size_t)count};
+    if (count > 1) {
+        rlockd->shared.neighbours = neighbours_new();
+        if (rlockd->shared.neighbours == NULL)
+            return refuse("out of memory");
+    }
     for (int i = 0; i < count; i++) {
         rlockd->workers[i] = worker_new(&rlockd->shared, rlockd->listen_fds[i]);
         if (rlockd->workers[i] == NULL)
@@ -282,8 +288,9 @@ static void stop_workers(struct rlockd *rlockd)
         worker_drain(rlockd->workers[i]);
     for (int i = 0; i < rlockd->config.workers; i++)
         pthread_join(rlockd->threads[i], NULL);
-    for (int i = 0; i < rlockd->config.workers; i++)
-        worker_free(rlockd->workers[i]);
+    workers_free(rlockd->workers, rlockd->shared.worker_count);
+    if (rlockd->shared.neighbours != NULL)
+        neighbours_free(rlockd->shared.neighbours);
 }
 
 /* Everything before the workers; -1 after one line about what is wrong. */

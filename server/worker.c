@@ -18,6 +18,7 @@
 #include "storage/objects/watchdog.h"
 #include "storage/topology/topology.h"
 #include "storage/wait/acquire.h"
+#include "storage/wait/neighbours.h"
 #include "storage/wait/session_watch.h"
 #include "storage/wait/waiters.h"
 
@@ -42,6 +43,7 @@ struct worker {
     struct topology *topology;
     struct waiters *waiters;
     struct wait_slots wait_slots;
+    struct neighbour neighbour;
     struct lock_store *store;
     struct acquirer *acquirer;
     struct session_watch *session_watch;
@@ -158,7 +160,8 @@ static void on_turn(void *arg)
     }
     int64_t now_ns = loop_now_ns(worker->loop);
     int64_t passed_ns = now_ns - worker->drain_started_ns;
-    bool idle = http_busy(worker->http) == 0 && lock_store_pending(worker->store) == 0;
+    bool idle = http_busy(worker->http) == 0 && lock_store_pending(worker->store) == 0 &&
+                worker->neighbour.under_way == 0;
     if (passed_ns >= DRAIN_MAX_NS)
         topology_stop(worker->topology); /* all calls that wait for a reply end now */
     if (is_served_out(worker, idle) || passed_ns >= DRAIN_MAX_NS + DRAIN_REPLY_NS)
@@ -208,8 +211,14 @@ static bool start_storage(struct worker *worker)
 static bool start_waiting(struct worker *worker)
 {
     const struct worker_shared *shared = worker->shared;
-    const struct waiters_options waiters_options = {
-        .loop = worker->loop, .metrics = &worker->metrics, .topology = worker->topology};
+    struct neighbour *neighbour = shared->neighbours != NULL ? &worker->neighbour : NULL;
+    const struct waiters_options waiters_options = {.loop = worker->loop,
+                                                    .metrics = &worker->metrics,
+                                                    .topology = worker->topology,
+                                                    .neighbour = neighbour};
+
+    if (neighbour != NULL && !neighbours_add(shared->neighbours, neighbour, worker->loop))
+        return false;
 
     /* A quarter of the connections stays free for requests that renew and release. */
     worker->wait_slots.limit = (size_t)shared->config->max_connections * 3 / 4 /
@@ -221,7 +230,8 @@ static bool start_waiting(struct worker *worker)
                                                       .metrics = &worker->metrics,
                                                       .store = worker->store,
                                                       .waiters = worker->waiters,
-                                                      .slots = &worker->wait_slots};
+                                                      .slots = &worker->wait_slots,
+                                                      .neighbour = neighbour};
     worker->acquirer = acquirer_new(&acquirer_options);
     if (worker->acquirer == NULL)
         return false;
@@ -328,9 +338,29 @@ void worker_free(struct worker *worker)
         waiters_free(worker->waiters);
     if (worker->topology != NULL)
         topology_free(worker->topology);
+    neighbours_remove(&worker->neighbour);
     if (worker->loop != NULL)
         loop_free(worker->loop);
     metrics_release(&worker->metrics);
     log_buffer_release(&worker->log);
     free(worker);
+}
+
+static void deliver(struct worker *worker)
+{
+    if (worker->neighbour.inbox != NULL)
+        inbox_deliver(worker->neighbour.inbox);
+}
+
+void workers_free(struct worker *const *workers, size_t count)
+{
+    /* Every call ends; then each release that was passed on comes back. */
+    for (size_t i = 0; i < count; i++)
+        topology_stop(workers[i]->topology);
+    for (size_t i = 0; i < count; i++)
+        deliver(workers[i]);
+    for (size_t i = 0; i < count; i++)
+        deliver(workers[i]);
+    for (size_t i = 0; i < count; i++)
+        worker_free(workers[i]);
 }

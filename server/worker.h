@@ -1,5 +1,6 @@
 /* One worker: a thread with its loop, its HTTP, its connections to Redis and its waiters.
- * Workers share the settings and nothing else; a second worker is like a second front end. */
+ * Workers share the settings and what they pass on to each other; else a second worker is like
+ * a second front end. */
 #ifndef RLOCKD_SERVER_WORKER_H
 #define RLOCKD_SERVER_WORKER_H
 
@@ -11,6 +12,7 @@ struct auth_source;
 struct proxies;
 struct config;
 struct metrics;
+struct neighbours;
 struct redis_url;
 struct worker;
 
@@ -21,6 +23,7 @@ struct worker_shared {
     struct auth_source *auth;              /* NULL: no API tokens */
     struct addresses *addresses;           /* NULL: no limit for an address */
     const struct proxies *trusted_proxies; /* NULL: none */
+    struct neighbours *neighbours;         /* NULL: one worker */
     struct metrics **metrics;
     size_t worker_count;
     atomic_size_t ready_workers; /* those that reach some keys at least */
@@ -36,5 +39,8 @@ void worker_run(struct worker *worker);
  * returns. */
 void worker_drain(struct worker *worker);
 void worker_free(struct worker *worker);
+/* Frees workers that have run, when none runs any more: what they passed on to each other is
+ * answered. */
+void workers_free(struct worker *const *workers, size_t count);
 
 #endif

@@ -39,6 +39,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                               "Waits that ended with the lock."},
     [METRIC_HAND_OVERS] = {"rlockd_hand_overs_total", "counter",
                            "Locks granted to a waiter by the release before."},
+    [METRIC_PASSED_RELEASES] = {"rlockd_passed_releases_total", "counter",
+                                "Releases that a worker passed on to another worker."},
     [METRIC_WAITS_ENDED] = {"rlockd_waits_ended_total", "counter",
                             "Waits that ended without the lock."},
     [METRIC_WAITERS_GONE] = {"rlockd_waiters_gone_total", "counter",

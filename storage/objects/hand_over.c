@@ -97,7 +97,7 @@ static void on_reply(void *arg, const struct redis_result *result)
 struct order {
     const struct lease *lease, *next;
     const struct attempt *attempt; /* of `next` */
-    bool others_first;
+    unsigned own_listeners;
 };
 
 static void fill_lock(struct store_call *call, const struct lock_store *store,
@@ -124,7 +124,7 @@ static void fill_lock(struct store_call *call, const struct lock_store *store,
     call_number(call, HAND_OVER_ARG_KEEP_MS, keep_ms);
     call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
     call_flag(call, HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
-    call_flag(call, HAND_OVER_ARG_OTHERS_FIRST, order->others_first);
+    call_number(call, HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
 }
 
 static void fill_permit(struct store_call *call, const struct lock_store *store,
@@ -149,15 +149,15 @@ static void fill_permit(struct store_call *call, const struct lock_store *store,
     call_text(call, PERMIT_HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
     call_number(call, PERMIT_HAND_OVER_ARG_KEEP_MS, next->ttl_ms + window_ms);
     call_flag(call, PERMIT_HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
-    call_flag(call, PERMIT_HAND_OVER_ARG_OTHERS_FIRST, order->others_first);
+    call_number(call, PERMIT_HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
 }
 
 void hand_over_send(struct lock_store *store, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt, bool others_first,
-                    hand_over_done *done, void *arg)
+                    const struct lease *next, const struct attempt *attempt,
+                    unsigned own_listeners, hand_over_done *done, void *arg)
 {
     const struct order order = {
-        .lease = lease, .next = next, .attempt = attempt, .others_first = others_first};
+        .lease = lease, .next = next, .attempt = attempt, .own_listeners = own_listeners};
     bool is_permit = next->kind == KIND_PERMIT;
     struct hand_over *hand_over = malloc(sizeof(*hand_over));
     struct store_call *call = call_begin(store, is_permit ? SCRIPT_PERMIT_HAND_OVER

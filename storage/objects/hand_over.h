@@ -23,11 +23,11 @@ typedef void hand_over_done(void *arg, const struct hand_over_result *result);
 
 /* Releases the lease, of the object that `next` waits for, and grants the lock or permit to
  * `next`, whose attempt before has registered it as a waiter, or which has made none
- * (`attempt->registered`). `others_first`: but not if other servers or clients listen to the
+ * (`attempt->registered`). `own_listeners` above 0: but not if more than so many listen to the
  * channel of a plain lock or a semaphore. `done` comes exactly once, never before this returns;
  * the leases are copied. */
 void hand_over_send(struct lock_store *store, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt, bool others_first,
-                    hand_over_done *done, void *arg);
+                    const struct lease *next, const struct attempt *attempt,
+                    unsigned own_listeners, hand_over_done *done, void *arg);
 
 #endif

@@ -2,7 +2,7 @@
 -- step. Where that waiter may not have the lock, this is a release as any other.
 --
 -- KEYS lock record counter next_record waiters queue
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [others_first]
+-- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [own_listeners]
 -- sync yes
 --
 --   lease_id, record, window_ms  of the lease that is released: see release.lua
@@ -13,8 +13,8 @@
 --   ttl_ms to fencing_ttl_ms     of the waiter: see lib/request.lua
 --   unseen                       "1": the waiter, of a plain lock, has made no attempt yet, and
 --                                its token must be new; else its attempt has registered it
---   others_first                 "1": a plain lock is handed over only if no other server or
---                                client listens to its channel
+--   own_listeners                above 0: a plain lock is handed over only if no more than so
+--                                many, the workers of the server itself, listen to its channel
 --
 -- Replies  token: released, and granted to the waiter
 --          0: released, and the waiters were told
@@ -43,7 +43,8 @@ local function is_next()
 end
 
 local nothing, token, waiters_left = 0, nil, nil
-if others_first == '1' and kind == 'lock' and nexts.others_listen(channel) then
+local most = tonumber(own_listeners)
+if most > 0 and kind == 'lock' and nexts.others_listen(channel, most) then
   nothing = 1
 elseif is_next() then
   token = lib.token.make(counter, fencing_ttl_ms)

@@ -2,15 +2,15 @@
 -- Where that waiter may not have it, this is a release as any other.
 --
 -- KEYS semaphore timeouts record next_record waiters
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms [unseen] [others_first]
+-- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms [unseen] [own_listeners]
 -- sync yes
 --
---   timeouts      zset of permit id -> end in epoch ms
---   waiters       zset of lease id -> deadline in epoch ms
---   record_text   of the waiter in state "held"; keep_ms: how long it is kept
---   others_first  "1": the permit is handed over only if no other server or client listens to
---                 the channel
---   ARGV          else those of hand_over.lua
+--   timeouts       zset of permit id -> end in epoch ms
+--   waiters        zset of lease id -> deadline in epoch ms
+--   record_text    of the waiter in state "held"; keep_ms: how long it is kept
+--   own_listeners  above 0: the permit is handed over only if no more than so many, workers of
+--                  the server itself, listen to the channel
+--   ARGV           else those of hand_over.lua
 --
 -- Replies  granted, 0, ttl, "", 0, ms: released, and granted to the waiter; ms until a permit
 --            expires
@@ -55,7 +55,8 @@ local function hand_over(next_end)
 end
 
 local reply
-if others_first == '1' and lib.next.others_listen(channel) then
+local most = tonumber(own_listeners)
+if most > 0 and lib.next.others_listen(channel, most) then
   reply = 1
 else
   local next_end = next_end_of_others()

@@ -10,6 +10,7 @@
 #include "server/base/clock.h"
 #include "storage/objects/key.h"
 #include "storage/wait/acquire_internal.h"
+#include "storage/wait/neighbours.h"
 
 /* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica): Redis is not
  * to be asked all the time, and a new connection wakes every waiter anyway. */
@@ -441,6 +442,8 @@ void acquirer_drain(struct acquirer *acquirer)
     struct acquisition *head, *acquisition, *prev;
 
     acquirer->draining = true;
+    if (acquirer->options.neighbour != NULL)
+        inbox_close(acquirer->options.neighbour->inbox);
     head = acquirer->acquisitions;
     /* From the last to the first, so that the baton is not handed through the whole queue. */
     for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
@@ -483,6 +486,8 @@ struct acquirer *acquirer_new(const struct acquirer_options *options)
     if (acquirer == NULL)
         return NULL;
     acquirer->options = *options;
+    if (options->neighbour != NULL)
+        options->neighbour->acquirer = acquirer;
     pool_init(&acquirer->pool, sizeof(struct acquisition));
     return acquirer;
 }

@@ -19,7 +19,8 @@ struct acquirer_options {
     struct metrics *metrics;
     struct lock_store *store;
     struct waiters *waiters;
-    struct wait_slots *slots; /* without a free one: ACQUIRE_TOO_MANY_WAITERS */
+    struct wait_slots *slots;    /* without a free one: ACQUIRE_TOO_MANY_WAITERS */
+    struct neighbour *neighbour; /* NULL: the only worker */
 };
 
 struct acquirer *acquirer_new(const struct acquirer_options *options);
@@ -63,7 +64,8 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
 void acquire_cancel(struct acquisition *acquisition);
 
 /* Releases a lease of one lock and grants the lock to the acquisition of this worker that waits
- * for it and is next, in one script. False: there is none that may have it, or it is
+ * for it and is next, in one script; or passes the release on to another worker of the process,
+ * which does the same. False: there is none that may have it, or it is
  * everybody's turn; nothing was done, and `done` does not come. Else `done` comes as after
  * lease_release(). */
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,

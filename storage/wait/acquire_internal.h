@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "server/base/pool.h"
+#include "storage/objects/hand_over.h"
 #include "storage/objects/lease_prepare.h"
 #include "storage/objects/withdraw.h"
 #include "storage/wait/acquire.h"
@@ -96,6 +97,26 @@ bool acquisition_defer(struct acquisition *acquisition);
  * be put off. */
 void acquisition_note_taken(const struct acquisition *acquisition,
                             const struct attempt_result *attempt);
+
+/* hand_over.c */
+
+/* As acquire_hand_over(), but the release is not passed on to another worker. */
+bool acquire_hand_over_here(struct acquirer *acquirer, const struct lease *lease,
+                            lease_done *done, void *arg) __attribute__((warn_unused_result));
+/* As acquire_hand_over(), of a release that was passed on to this worker: `done` comes with
+ * what the script did. */
+bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lease,
+                              const struct hand_over_series *series, hand_over_done *done,
+                              void *arg) __attribute__((warn_unused_result));
+
+/* pass_on.c */
+
+/* Passes a release on to another worker of the process with a waiter for the lock. The name is
+ * that in Redis. False: there is none, or its inbox is full; nothing was done. Else `done`
+ * comes as after lease_release(). */
+bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const char *name,
+                     size_t len, const struct hand_over_series *series, lease_done *done,
+                     void *arg) __attribute__((warn_unused_result));
 
 /* acquire_end.c. Each of these ends the acquisition and, but for the last two, answers. */
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/objects/hand_over.h"
 #include "storage/objects/key.h"
 #include "storage/objects/leases.h"
 #include "storage/wait/acquire_internal.h"
@@ -15,6 +14,7 @@ struct passing {
     struct acquisition *to;
     struct lease lease; /* that is released; its names are referred to */
     lease_done *done;
+    hand_over_done *passed; /* instead of `done`, of a release that was passed on to here */
     void *arg;
 };
 
@@ -51,8 +51,11 @@ static void on_handed_over(void *arg, const struct hand_over_result *result)
     struct passing *passing = arg;
     struct lock_store *store = passing->acquirer->options.store;
 
-    /* What the next one in line sends now comes after the release. */
-    if (result->released == NULL)
+    /* What the next one in line sends now comes after the release. The other worker is told
+     * first, so that its client has as good a chance for the next turn as the waiter's. */
+    if (passing->passed != NULL)
+        passing->passed(passing->arg, result);
+    else if (result->released == NULL)
         lease_release(store, &passing->lease, passing->done, passing->arg);
     if (result->others_listen && passing->to->state != ORPHANED)
         waiter_yield(&passing->to->waiter);
@@ -60,45 +63,98 @@ static void on_handed_over(void *arg, const struct hand_over_result *result)
         acquisition_tried(passing->to, result->attempt);
     else
         wait_on(passing->to);
-    if (result->released != NULL)
+    if (passing->passed == NULL && result->released != NULL)
         passing->done(passing->arg, result->released);
     lock_names_unref(passing->lease.names);
     free(passing);
 }
 
-static void send(struct acquirer *acquirer, struct acquisition *to, const struct lease *lease,
-                 lease_done *done, void *arg)
+static void send(struct passing passing)
 {
+    struct acquirer *acquirer = passing.acquirer;
     struct waiters *waiters = acquirer->options.waiters;
-    struct passing *passing = malloc(sizeof(*passing));
+    struct acquisition *to = passing.to;
+    struct passing *sent = malloc(sizeof(*sent));
 
-    assert(passing != NULL);
-    *passing = (struct passing){
-        .acquirer = acquirer, .to = to, .lease = *lease, .done = done, .arg = arg};
-    lock_names_ref(passing->lease.names);
+    assert(sent != NULL);
+    *sent = passing;
+    lock_names_ref(sent->lease.names);
     acquisition_enter(to, CHOSEN);
     to->attempted = true;
     to->generation = waiters_generation(waiters);
     to->lease_generation = waiters_lease_generation(waiters);
-    bool others_first = waiter_choose(&to->waiter);
-    hand_over_send(acquirer->options.store, lease, to->lease, &to->attempt, others_first,
-                   on_handed_over, passing);
+    unsigned own_listeners = waiter_choose(&to->waiter);
+    hand_over_send(acquirer->options.store, &sent->lease, to->lease, &to->attempt,
+                   own_listeners, on_handed_over, sent);
+}
+
+static size_t key_name(const struct acquirer *acquirer, const struct lease *lease,
+                       char name[static KEY_NAME_MAX + 1])
+{
+    return lock_store_key_name(acquirer->options.store, lease_name(lease), name,
+                               KEY_NAME_MAX + 1);
+}
+
+/* The acquisition of this worker that may get the lock, or NULL. */
+static struct acquisition *find_next(const struct acquirer *acquirer, const struct lease *lease,
+                                     const char *name, size_t len,
+                                     struct hand_over_series *series)
+{
+    const struct waiter *next = waiters_next(acquirer->options.waiters,
+                                             kind_row(lease->kind)->wait, name, len, series);
+
+    return next != NULL && may_be_granted(next->arg, lease) ? next->arg : NULL;
+}
+
+static bool hand_over(struct acquirer *acquirer, const struct lease *lease, bool may_pass_on,
+                      lease_done *done, void *arg)
+{
+    enum kind_family family = kind_row(lease->kind)->family;
+    struct hand_over_series series;
+    char name[KEY_NAME_MAX + 1];
+
+    may_pass_on = may_pass_on && family == FAMILY_LOCK;
+    if ((family != FAMILY_LOCK && family != FAMILY_PERMIT) ||
+        (!may_pass_on && !waiters_have_queues(acquirer->options.waiters)))
+        return false;
+    size_t len = key_name(acquirer, lease, name);
+    struct acquisition *to = find_next(acquirer, lease, name, len, &series);
+    if (may_pass_on && (to == NULL || series.has_gone_round) && !series.is_open &&
+        release_pass_on(acquirer, lease, name, len, &series, done, arg))
+        return true;
+    if (to == NULL)
+        return false;
+    send((struct passing){
+        .acquirer = acquirer, .to = to, .lease = *lease, .done = done, .arg = arg});
+    return true;
 }
 
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
                        void *arg)
 {
-    const struct kind_row *kind = kind_row(lease->kind);
-    char name[KEY_NAME_MAX + 1];
+    return hand_over(acquirer, lease, acquirer->options.neighbour != NULL, done, arg);
+}
 
-    if ((kind->family != FAMILY_LOCK && kind->family != FAMILY_PERMIT) ||
-        !waiters_have_queues(acquirer->options.waiters))
+bool acquire_hand_over_here(struct acquirer *acquirer, const struct lease *lease,
+                            lease_done *done, void *arg)
+{
+    return hand_over(acquirer, lease, false, done, arg);
+}
+
+bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lease,
+                              const struct hand_over_series *series, hand_over_done *done,
+                              void *arg)
+{
+    struct hand_over_series here;
+    char name[KEY_NAME_MAX + 1];
+    size_t len = key_name(acquirer, lease, name);
+
+    if (acquirer->draining || !waiters_take_over(acquirer->options.waiters, name, len, series))
         return false;
-    size_t len = lock_store_key_name(acquirer->options.store, lease_name(lease), name,
-                                     sizeof(name));
-    struct waiter *waiter = waiters_next(acquirer->options.waiters, kind->wait, name, len);
-    if (waiter == NULL || !may_be_granted(waiter->arg, lease))
+    struct acquisition *to = find_next(acquirer, lease, name, len, &here);
+    if (to == NULL)
         return false;
-    send(acquirer, waiter->arg, lease, done, arg);
+    send((struct passing){
+        .acquirer = acquirer, .to = to, .lease = *lease, .passed = done, .arg = arg});
     return true;
 }

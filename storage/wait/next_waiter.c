@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "server/base/clock.h"
+#include "storage/wait/neighbours.h"
 #include "storage/wait/waiters_internal.h"
 
 /* After so many hand-overs of a plain lock or of permits by one worker, or after so long, one
@@ -18,6 +19,8 @@ enum { HAND_OVERS_MAX = 64 };
  * HAND_OVERS_MAX. */
 enum { STREAK_MIN = 8 };
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
+/* A plain lock that was passed on to another worker is taken to be held there for so long. */
+#define PASSED_ON_NS (20 * CLOCK_NS_PER_MS)
 
 /* --- fair locks --------------------------------------------------------------------------- */
 
@@ -144,6 +147,22 @@ static void begin_streak(struct wait_queue *queue)
     queue->streak = 0;
 }
 
+/* The lock was released to all, or is about to be. */
+static void note_released(struct wait_queue *queue)
+{
+    queue->taken_until_ns = 0;
+    if (queue->shared != NULL)
+        shared_lock_released(queue->shared);
+}
+
+static void note_taken(struct wait_queue *queue, int64_t now_ns, int64_t until_ns)
+{
+    queue->taken_ns = now_ns;
+    queue->taken_until_ns = until_ns;
+    if (queue->shared != NULL)
+        shared_lock_taken(queue->shared, now_ns, until_ns);
+}
+
 void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over)
 {
     int64_t now_ns = loop_now_ns(queue->owner->options.loop);
@@ -151,11 +170,12 @@ void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_o
     if (queue->line != NULL)
         queue->line->handed_over_ns = now_ns;
     wait_queue_yielded(queue, true);
-    if (!by_hand_over)
+    if (!by_hand_over) {
         begin_streak(queue);
-    queue->taken_ns = now_ns;
-    queue->taken_until_ns = taken_ms < CLOCK_MS_MAX ? now_ns + taken_ms * CLOCK_NS_PER_MS
-                                                    : INT64_MAX;
+        queue->here = 0;
+    }
+    note_taken(queue, now_ns,
+               taken_ms < CLOCK_MS_MAX ? now_ns + taken_ms * CLOCK_NS_PER_MS : INT64_MAX);
 }
 
 void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
@@ -177,12 +197,16 @@ int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind 
     int64_t now_ns = loop_now_ns(waiters->options.loop);
     if (wait_queue_yields(queue))
         return 1;
-    if (now_ns - queue->taken_ns > recent_ns)
+    int64_t taken_ns = queue->taken_ns, until_ns = queue->taken_until_ns;
+    if (queue->shared != NULL)
+        shared_lock_read_taken(queue->shared, &taken_ns, &until_ns);
+    if (now_ns - taken_ns > recent_ns)
         return 0;
-    if (queue->waiting != NULL)
+    bool is_waited_for = queue->waiting != NULL ||
+                         (queue->shared != NULL && shared_lock_is_waited_for(queue->shared));
+    if (is_waited_for)
         return 1; /* the waiters come first */
-    return now_ns < queue->taken_until_ns ? (queue->taken_until_ns - now_ns) / CLOCK_NS_PER_MS
-                                          : 0;
+    return now_ns < until_ns ? (until_ns - now_ns) / CLOCK_NS_PER_MS : 0;
 }
 
 /* --- the next waiter ---------------------------------------------------------------------- */
@@ -241,17 +265,10 @@ void waiter_yield(struct waiter *waiter)
 }
 
 /* Whether a plain lock or a permit may be handed over to a waiter of the queue. Not without a
- * live subscription, because the worker would miss the messages of other clients. Not in a
- * yield, where this worker may still release other permits. */
-static bool may_hand_over(struct wait_queue *queue)
+ * live subscription, because the worker would miss the messages of other clients. */
+static bool may_hand_over(const struct wait_queue *queue)
 {
-    if (queue->waiting == NULL || !subscription_is_live(&queue->subscription) ||
-        wait_queue_yields(queue))
-        return false;
-    if (!is_everybodys_turn(queue))
-        return true;
-    queue->hand_overs = 0;
-    return false;
+    return queue->waiting != NULL && subscription_is_live(&queue->subscription);
 }
 
 /* The first waiter of the queue, if neither that waiter nor the baton's has an attempt under
@@ -274,22 +291,93 @@ static struct waiter *next_in_line(const struct waiters *waiters, const char *na
     return next;
 }
 
+/* Fills in the series of a plain lock or of permits. When it is everybody's turn, the next
+ * series begins. A yield leaves each release to others, where this worker may still release
+ * other permits. */
+static void read_series(struct wait_queue *queue, struct hand_over_series *series)
+{
+    bool is_open = is_everybodys_turn(queue);
+
+    *series = (struct hand_over_series){.is_open = is_open || wait_queue_yields(queue),
+                                        .has_gone_round = queue->here > queue->waiter_count,
+                                        .hand_overs = queue->hand_overs,
+                                        .handing_over_ns = queue->handing_over_ns,
+                                        .streak = queue->streak,
+                                        .streak_ns = queue->streak_ns};
+    if (is_open)
+        queue->hand_overs = 0;
+}
+
 struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
-                            size_t len)
+                            size_t len, struct hand_over_series *series)
 {
     struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
     struct waiter *next = NULL;
 
-    if (queue != NULL && may_hand_over(queue))
+    *series = (struct hand_over_series){.streak_ns = loop_now_ns(waiters->options.loop)};
+    if (queue != NULL)
+        read_series(queue, series);
+    if (queue != NULL && !series->is_open && may_hand_over(queue))
         next = next_of(queue);
     else if (kind == WAIT_LOCK)
         next = next_in_line(waiters, name, len);
     if (queue != NULL && next == NULL)
-        queue->taken_until_ns = 0;
+        note_released(queue);
     return next;
 }
 
-bool waiter_choose(struct waiter *waiter)
+static struct wait_queue *find_plain(const struct waiters *waiters, const char *name,
+                                     size_t len)
+{
+    return wait_queue_find(waiters, WAIT_LOCK, "", name, len);
+}
+
+void waiters_passed_on(struct waiters *waiters, const char *name, size_t len)
+{
+    struct wait_queue *queue = find_plain(waiters, name, len);
+
+    if (queue == NULL)
+        return;
+    int64_t now_ns = loop_now_ns(waiters->options.loop);
+    queue->here = queue->hand_overs = 0; /* the series is the other worker's now */
+    note_taken(queue, now_ns, now_ns + PASSED_ON_NS);
+}
+
+void waiters_missed(struct waiters *waiters, const char *name, size_t len)
+{
+    struct wait_queue *queue = find_plain(waiters, name, len);
+    struct wait_line *line = find_line(waiters, name, len);
+
+    if (queue != NULL)
+        note_released(queue);
+    if (line != NULL)
+        note_release(line);
+}
+
+bool waiters_take_over(struct waiters *waiters, const char *name, size_t len,
+                       const struct hand_over_series *series)
+{
+    struct wait_queue *queue = find_plain(waiters, name, len);
+
+    if (queue == NULL || wait_queue_yields(queue))
+        return false;
+    queue->here = 0;
+    queue->hand_overs = series->hand_overs;
+    queue->handing_over_ns = series->handing_over_ns;
+    queue->streak = series->streak;
+    queue->streak_ns = series->streak_ns;
+    return true;
+}
+
+/* How many may listen to the lock's channel without being others. */
+static unsigned own_listeners(const struct wait_queue *queue)
+{
+    unsigned count = queue->shared != NULL ? shared_lock_listeners(queue->shared) : 0;
+
+    return count > 0 ? count : 1;
+}
+
+unsigned waiter_choose(struct waiter *waiter)
 {
     struct wait_queue *queue = waiter->queue;
     int64_t now_ns = loop_now_ns(queue->owner->options.loop);
@@ -307,7 +395,8 @@ bool waiter_choose(struct waiter *waiter)
     if (others_first)
         begin_streak(queue);
     queue->streak++;
-    return others_first;
+    queue->here++;
+    return others_first ? own_listeners(queue) : 0;
 }
 
 void waiter_unchosen(struct waiter *waiter)

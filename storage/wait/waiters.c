@@ -10,6 +10,7 @@
 #include "server/base/text.h"
 #include "storage/objects/key.h"
 #include "storage/objects/lease.h"
+#include "storage/wait/neighbours.h"
 #include "storage/wait/waiters_internal.h"
 
 /* The channel of a lock that is waited for again and again stays subscribed to. */
@@ -23,6 +24,36 @@ enum { LEASE_ID_MAX = 40 };
 
 /* --- queues ------------------------------------------------------------------------------- */
 
+/* A release on another worker of the process may be passed on to a waiter of a plain lock. */
+static void join_shared(struct wait_queue *queue, const char *name, size_t len)
+{
+    const struct neighbour *neighbour = queue->owner->options.neighbour;
+
+    if (neighbour != NULL && queue->kind == WAIT_LOCK)
+        queue->shared = shared_lock_join(neighbour->all, name, len);
+}
+
+static void tell_listens(const struct wait_queue *queue, bool listens)
+{
+    if (queue->shared != NULL)
+        shared_lock_listens(queue->shared, queue->owner->options.neighbour, listens);
+}
+
+static void leave_shared(struct wait_queue *queue)
+{
+    if (queue->shared == NULL)
+        return;
+    tell_listens(queue, false);
+    shared_lock_leave(queue->owner->options.neighbour->all, queue->shared);
+}
+
+/* The first waiter of the queue is there, or the last one has left. */
+static void tell_waits(const struct wait_queue *queue, bool waits)
+{
+    if (queue->shared != NULL)
+        shared_lock_waits(queue->shared, queue->owner->options.neighbour, waits);
+}
+
 static void forget(struct wait_queue *queue)
 {
     struct waiters *waiters = queue->owner;
@@ -31,6 +62,7 @@ static void forget(struct wait_queue *queue)
     timer_cancel(loop_timers(waiters->options.loop), &queue->subscribing);
     if (queue->subscription.channel != NULL)
         topology_unsubscribe(waiters->options.topology, &queue->subscription);
+    leave_shared(queue);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, -1);
     HASH_DEL(waiters->queues, queue);
     free(queue);
@@ -54,6 +86,7 @@ static void on_ready(void *arg)
     bool may_look = queue->kind == WAIT_FAIR && !queue->was_ready;
 
     queue->was_ready = true;
+    tell_listens(queue, true);
     if (queue->waiting != NULL)
         queue->waiting->may_look = may_look && queue->waiting->next == NULL;
     wait_queue_wake(queue);
@@ -196,6 +229,7 @@ static struct wait_queue *make_queue(struct waiters *waiters, const struct waite
         .ready = on_ready, .message = on_message, .arg = queue};
     HASH_ADD(hh, waiters->queues, key, queue->len, queue);
     queue->subscribing = (struct timer){.fire = on_subscribing, .arg = queue};
+    join_shared(queue, name, len);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, 1);
     return queue;
 }
@@ -230,10 +264,13 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
         queue = make_queue(waiters, waiter, name, len);
     waiter->queue = queue;
     waiter->trying = false;
-    if (queue->waiting == NULL)
+    if (queue->waiting == NULL) {
         wait_line_join(queue, name, len);
+        tell_waits(queue, true);
+    }
     subscribe_in_time(queue, waiter, name, len);
     DL_APPEND(queue->waiting, waiter);
+    queue->waiter_count++;
     metrics_add(waiters->options.metrics, METRIC_WAITERS, 1);
     bool live = subscription_is_live(&queue->subscription);
     bool released = queue->line != NULL && queue->line->generation > generation;
@@ -304,6 +341,7 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
     waiter->chosen = false;
     waiter->trying = false;
     DL_DELETE(queue->waiting, waiter);
+    queue->waiter_count--;
     metrics_add(waiters->options.metrics, METRIC_WAITERS, -1);
     if (had_baton)
         queue->baton = NULL;
@@ -311,6 +349,7 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
         wait_queue_taken(queue, taken_ms, was_chosen);
     if (queue->waiting == NULL) {
         wait_line_leave(queue);
+        tell_waits(queue, false);
         linger(queue);
         return;
     }

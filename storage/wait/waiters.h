@@ -25,6 +25,7 @@
 #include "storage/objects/kind.h"
 #include "storage/topology/topology.h"
 
+struct neighbour;
 struct waiters;
 struct wait_queue;
 
@@ -56,6 +57,18 @@ struct waiters_options {
     struct loop *loop;
     struct metrics *metrics;
     struct topology *topology;
+    struct neighbour *neighbour; /* NULL: the only worker */
+};
+
+/* How long a plain lock has been handed over without a turn of other clients; goes with the
+ * lock from worker to worker. */
+struct hand_over_series {
+    bool is_open;        /* the release is open to all clients: it is everybody's turn */
+    bool has_gone_round; /* more hand-overs since the lock came here than there are waiters */
+    unsigned hand_overs; /* since the last release that was open to all clients */
+    int64_t handing_over_ns; /* when the first of these began */
+    unsigned streak;         /* hand-overs since other servers and clients had their turn */
+    int64_t streak_ns;       /* when the streak began */
 };
 
 struct waiters *waiters_new(const struct waiters_options *options);
@@ -92,20 +105,31 @@ bool waiters_have_queues(const struct waiters *waiters);
 void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
                    int64_t ttl_ms);
 /* Ms for which an attempt at the plain lock or at a permit would come to nothing, as far as
- * this worker knows, where a lease got it here within the last `recent_ns` and its waiters hear
- * of each release. 0: none is known. */
+ * the workers of the process know of the lock, or this worker of the permits, where a lease got
+ * it here within the last `recent_ns` and its waiters hear of each release. 0: none is known.
+ */
 int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
                                   const char *name, size_t len, int64_t recent_ns);
 /* A lease is about to be released here: of a lock, plain or fair (`kind` WAIT_LOCK), or of a
  * permit. Returns the waiter that may get the lock or permit from it: the first, if no attempt
- * is under way, and but for a fair lock if it is not everybody's turn to get it. NULL: none. */
+ * is under way, and but for a fair lock if it is not everybody's turn to get it. NULL: none.
+ * `series` is filled in. */
 struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
-                            size_t len);
+                            size_t len, struct hand_over_series *series);
+/* The release was passed on to another worker, which grants the lock to a waiter of its own. */
+void waiters_passed_on(struct waiters *waiters, const char *name, size_t len);
+/* Such a release granted the lock to no waiter. */
+void waiters_missed(struct waiters *waiters, const char *name, size_t len);
+/* A release was passed on to this worker. False: its waiters leave the lock to others. */
+bool waiters_take_over(struct waiters *waiters, const char *name, size_t len,
+                       const struct hand_over_series *series)
+    __attribute__((warn_unused_result));
 /* An attempt is made for that waiter: it has the baton. Then waiter_busy(), waiter_leave(), or
  * waiter_unchosen(): nothing came of it, and the waiter sleeps on as before, but for wake-ups
- * that came meanwhile. True: the waiter may have a plain lock or a permit only where no other
- * server or client listens, for this worker has handed it over for long enough. */
-bool waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
+ * that came meanwhile. Above 0: the waiter may have a plain lock or a permit only where no more
+ * listen than this number of workers of this process, which have handed it over for long
+ * enough. */
+unsigned waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
 /* Others do listen, and were told: the waiters of this worker leave the object to them for a
  * while. Before waiter_unchosen(). */
 void waiter_yield(struct waiter *waiter);

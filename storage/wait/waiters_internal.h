@@ -12,6 +12,7 @@ struct wait_queue {
     struct waiters *owner;
     struct subscription subscription;
     struct waiter *waiting;
+    unsigned waiter_count;
     struct waiter *baton; /* the waiter that has it, and tries; NULL: it is free */
     /* The baton goes to waiters that want less than this: an attempt that wanted as much was
      * in vain. INT64_MAX: to any. */
@@ -25,6 +26,8 @@ struct wait_queue {
     struct timer subscribing;       /* of a fair lock's waiter that is not subscribed yet */
     int64_t taken_ns;               /* when a request of this worker last got the object */
     int64_t taken_until_ns;         /* until then nothing is free; past: perhaps something is */
+    struct shared_lock *shared;     /* of a plain lock; NULL: the process has one worker */
+    unsigned here;                  /* hand-overs since the lock came to this worker */
     unsigned hand_overs;            /* since the last release that was open to all clients */
     int64_t handing_over_ns;        /* when the first of these began */
     unsigned streak;                /* hand-overs since other clients had their turn */

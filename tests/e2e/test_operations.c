@@ -285,6 +285,42 @@ static void test_two_workers(struct world *w)
     }
     assert_int_equal(left, 0);
     assert_true(front_metric(fe, "rlockd_grants_total", NULL) == CALLS + 1);
+    assert_true(front_metric(fe, "rlockd_passed_releases_total", NULL) > 0);
+}
+
+/* SIGTERM in the middle of hand-overs from worker to worker: every request is answered, and
+ * nobody is left in the lock. */
+static void test_two_workers_stop(struct world *w)
+{
+    enum { CALLS = 16, ROUNDS = 4 };
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct front *fe = front_start(w, "--redis", w->redis->url, "--workers", "2", NULL);
+        const char *holder = token_new(w), *tokens[CALLS];
+        struct call *calls[CALLS], *release;
+        const char *lock = text(w, "stopped-%d", round);
+
+        expect_status(lock_put(fe, lock, holder, "ttl_ms=60000"), 201);
+        for (int i = 0; i < CALLS; i++) {
+            tokens[i] = token_new(w);
+            calls[i] = call_put(fe, lock, tokens[i], "wait_ms=50000");
+        }
+        wait_until(waiter_count(fe, lock) == CALLS, 5000);
+        release = CALL(fe, .method = "DELETE", .path = text(w, "/v1/locks/%s", lock),
+                       .token = holder);
+        nap_ms(round);
+        front_stop(fe);
+        struct reply *r = call_await(release, 1000);
+        assert_true(r->status == 200 || r->status == 503);
+        for (int i = 0; i < CALLS; i++) {
+            r = call_await(calls[i], 1000);
+            assert_true(r->status == 201 || r->status == 503);
+            lock_release(w->a, lock, tokens[i]);
+        }
+        lock_release(w->a, lock, holder);
+        assert_false(redis_has(w->redis, lock));
+        expect_int(lock_look(w->a, lock), "waiter_count", 0);
+    }
 }
 
 static void test_port_in_use(struct world *w)
@@ -345,6 +381,7 @@ int main(void)
         E2E_TEST(test_drain),
         E2E_TEST(test_drain_with_idle_connections),
         E2E_TEST(test_two_workers),
+        E2E_TEST(test_two_workers_stop),
         E2E_TEST(test_ready_is_every_worker),
         E2E_TEST(test_port_in_use),
     };

@@ -84,7 +84,7 @@ redisReply *lock_hand_over(const char *id, const struct ask *next)
     return run(
         SCRIPT_HAND_OVER, KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
         ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next), text("%d", atoi(ttl) + 60000),
-             "86400000", or (next->unseen, ""), or (next->others_first, "")));
+             "86400000", or (next->unseen, ""), or (next->own_listeners, "0")));
 }
 
 redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place)

@@ -27,7 +27,7 @@
  * wait, with a token of the client's that comes for the first time. */
 struct ask {
     const char *id, *kind, *session, *owner, *attempt, *ttl, *wait, *mode, *registered, *lost;
-    const char *unseen, *others_first; /* of a hand-over */
+    const char *unseen, *own_listeners; /* of a hand-over */
 };
 
 #define ask(...) lock_ask(&(struct ask){__VA_ARGS__})

@@ -131,16 +131,16 @@ static void others_that_listen_are_told(void **state)
     (void)state;
     line_up("lock");
     listen_to(CHANNEL); /* the worker's */
-    reply_integer(hand_over(A, .id = B, .others_first = "1"));
+    reply_integer(hand_over(A, .id = B, .own_listeners = "1"));
     assert_null(next_message());
     line_up("lock");
     listen_beside(CHANNEL);
     reply_integer(hand_over(A, .id = B));
     assert_null(next_message());
     line_up("lock");
-    expect_released("lock", hand_over(A, .id = B, .others_first = "1"), "1");
+    expect_released("lock", hand_over(A, .id = B, .own_listeners = "1"), "1");
     line_up("fair"); /* its queue says whose turn it is */
-    reply_integer(hand_over(A, .id = B, .kind = "fair", .others_first = "1"));
+    reply_integer(hand_over(A, .id = B, .kind = "fair", .own_listeners = "1"));
 }
 
 /* The waiter hung up, was deleted, or waits by another attempt or by two. */

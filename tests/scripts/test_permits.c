@@ -25,7 +25,7 @@ static redisReply *release(const char *id)
 
 /* Who is next, and how; what is left out: with a ttl of 30 s, after an attempt that waits. */
 struct turn {
-    const char *id, *attempt, *ttl, *unseen, *others_first;
+    const char *id, *attempt, *ttl, *unseen, *own_listeners;
 };
 
 static redisReply *run_hand_over(const char *id, const struct turn *next)
@@ -39,7 +39,7 @@ static redisReply *run_hand_over(const char *id, const struct turn *next)
                ARGS(id, WINDOW, SEMAPHORE_CHANNEL, next->id, ttl,
                     text("held\n\n%s\n\n%s\nnote\n\n\n\n\npermit\n", attempt, ttl),
                     text("%d", atoi(ttl) + 60000), next->unseen != NULL ? next->unseen : "",
-                    next->others_first != NULL ? next->others_first : ""));
+                    next->own_listeners != NULL ? next->own_listeners : "0"));
 }
 
 #define give(id, ...) run_hand_over(id, &(struct turn){__VA_ARGS__})
@@ -305,13 +305,13 @@ static void others_that_listen_are_told_of_a_permit(void **state)
     (void)state;
     line_up("1");
     listen_to(SEMAPHORE_CHANNEL); /* the worker's */
-    expect(give(A, .id = B, .others_first = "1"), "[granted, *]");
+    expect(give(A, .id = B, .own_listeners = "1"), "[granted, *]");
     assert_null(next_message());
     line_up("1");
     listen_beside(SEMAPHORE_CHANNEL);
     expect(give(A, .id = B), "[granted, *]");
     line_up("1");
-    expect_released(give(A, .id = B, .others_first = "1"), "1", "1");
+    expect_released(give(A, .id = B, .own_listeners = "1"), "1", "1");
 }
 
 static void a_permit_of_a_session_is_handed_over(void **state)

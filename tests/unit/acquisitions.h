@@ -59,6 +59,7 @@ static struct lock_store store;
 static struct waiters *waiters;
 static struct wait_slots slots;
 static struct acquirer *acquirer;
+static struct neighbour *neighbour; /* of that acquirer; NULL: the only worker */
 static struct client clients[CLIENTS];
 static struct client *const a = &clients[0], *const b = &clients[1], *const c = &clients[2],
                             *const d = &clients[3];
@@ -300,14 +301,15 @@ static inline int set_up(void **state)
         snprintf(clients[i].lease.id, sizeof(clients[i].lease.id), "%zu", i);
     }
     struct waiters_options of_waiters = {
-        .loop = &loop, .metrics = &metrics, .topology = &topology};
+        .loop = &loop, .metrics = &metrics, .topology = &topology, .neighbour = neighbour};
     waiters = waiters_new(&of_waiters);
     slots = (struct wait_slots){.limit = WAITERS_MAX};
     struct acquirer_options of_acquirer = {.loop = &loop,
                                            .metrics = &metrics,
                                            .store = &store,
                                            .waiters = waiters,
-                                           .slots = &slots};
+                                           .slots = &slots,
+                                           .neighbour = neighbour};
     acquirer = acquirer_new(&of_acquirer);
     return waiters == NULL || acquirer == NULL;
 }

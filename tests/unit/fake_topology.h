@@ -1,6 +1,7 @@
 /* A loop whose clock stands still, and a topology that is only made up and has subscriptions
  * only: what storage/wait/waiters.c and acquire.c need of server/base/loop.h and
- * storage/topology/topology.h. For one test program, which is linked without the real ones. */
+ * storage/topology/topology.h; an inbox of this loop is delivered by the test. For one test
+ * program, which is linked without the real ones. */
 #ifndef RLOCKD_TESTS_UNIT_FAKE_TOPOLOGY_H
 #define RLOCKD_TESTS_UNIT_FAKE_TOPOLOGY_H
 
@@ -41,6 +42,20 @@ struct timers *loop_timers(struct loop *asked)
 int64_t loop_now_ns(const struct loop *asked)
 {
     return asked->now_ns;
+}
+
+int loop_watch_add(struct loop *asked, struct loop_watch *watch, uint32_t epoll_events)
+{
+    (void)asked;
+    (void)watch;
+    (void)epoll_events;
+    return 0;
+}
+
+void loop_watch_remove(struct loop *asked, struct loop_watch *watch)
+{
+    (void)asked;
+    (void)watch;
 }
 
 void topology_subscribe(struct topology *asked, struct subscription *subscription,

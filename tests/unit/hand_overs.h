@@ -12,7 +12,7 @@
 static struct {
     const struct lease *next;
     struct attempt attempt;
-    bool others_first;
+    unsigned own_listeners;
     hand_over_done *done; /* NULL: there is none */
     void *arg;
 } sent;
@@ -33,15 +33,15 @@ bool hand_over_serves(const struct lease *next)
 }
 
 void hand_over_send(struct lock_store *asked, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt, bool others_first,
-                    hand_over_done *done, void *arg)
+                    const struct lease *next, const struct attempt *attempt,
+                    unsigned own_listeners, hand_over_done *done, void *arg)
 {
     (void)asked;
     assert_null(sent.done);
     assert_string_equal(lease->id, holder.lease.id);
     sent.next = next;
     sent.attempt = *attempt;
-    sent.others_first = others_first;
+    sent.own_listeners = own_listeners;
     sent.done = done;
     sent.arg = arg;
 }

@@ -180,14 +180,14 @@ static void turns_are_bounded(void **state)
 static void expect_others_first(void)
 {
     assert_true(release());
-    assert_true(sent.others_first);
+    assert_int_equal(sent.own_listeners, 1);
 }
 
 static void hand_over_often(unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
         assert_true(release());
-        assert_false(sent.others_first);
+        assert_int_equal(sent.own_listeners, 0);
         answer_hand_over(NULL, NULL);
     }
 }

@@ -26,10 +26,10 @@ local function find(text, record, kind, unseen)
   return head, tail
 end
 
--- Whether a client beside this worker listens to the channel, or may.
-local function others_listen(channel)
+-- Whether more than `most` clients, those of the server itself, listen to the channel, or may.
+local function others_listen(channel, most)
   local listeners = try('pubsub', 'numsub', channel)
-  return listeners.err or listeners[2] > 1
+  return listeners.err or listeners[2] > most
 end
 
 return {held = held, find = find, others_listen = others_listen}

@@ -1,0 +1,223 @@
+/* The table of locks that workers of one process wait for, in shards with a mutex each. */
+#include "storage/wait/neighbours.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+/* A power of two. */
+enum { SHARDS = 64 };
+
+struct shared_lock {
+    UT_hash_handle hh;
+    size_t refs;            /* behind the mutex of the shard */
+    _Atomic uint64_t waits; /* one bit for each worker that has waiters */
+    _Atomic uint64_t listens;
+    _Atomic int64_t taken_ns, taken_until_ns;
+    int64_t rest_until_ns; /* behind the mutex */
+    size_t len;
+    char name[];
+};
+
+/* Workers that use different locks seldom meet at one mutex. */
+struct shard {
+    pthread_mutex_t mutex;
+    struct shared_lock *locks;
+};
+
+struct neighbours {
+    size_t count;
+    struct neighbour *each[NEIGHBOURS_MAX];
+    atomic_size_t lock_count; /* 0: no look is needed */
+    struct shard shards[SHARDS];
+};
+
+static struct shard *find_shard(struct neighbours *neighbours, const char *name, size_t len)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+    return &neighbours->shards[hash & (SHARDS - 1)];
+}
+
+/* --- workers ------------------------------------------------------------------------------ */
+
+struct neighbours *neighbours_new(void)
+{
+    struct neighbours *neighbours = calloc(1, sizeof(*neighbours));
+
+    if (neighbours == NULL)
+        return NULL;
+    for (size_t i = 0; i < SHARDS; i++)
+        pthread_mutex_init(&neighbours->shards[i].mutex, NULL);
+    return neighbours;
+}
+
+void neighbours_free(struct neighbours *neighbours)
+{
+    assert(atomic_load(&neighbours->lock_count) == 0);
+    for (size_t i = 0; i < SHARDS; i++)
+        pthread_mutex_destroy(&neighbours->shards[i].mutex);
+    free(neighbours);
+}
+
+bool neighbours_add(struct neighbours *neighbours, struct neighbour *neighbour,
+                    struct loop *loop)
+{
+    assert(neighbours->count < NEIGHBOURS_MAX);
+    neighbour->inbox = inbox_new(loop);
+    if (neighbour->inbox == NULL)
+        return false;
+    neighbour->all = neighbours;
+    neighbour->index = neighbours->count;
+    neighbours->each[neighbours->count++] = neighbour;
+    return true;
+}
+
+void neighbours_remove(struct neighbour *neighbour)
+{
+    if (neighbour->inbox != NULL)
+        inbox_free(neighbour->inbox);
+    neighbour->inbox = NULL;
+}
+
+static uint64_t bit_of(const struct neighbour *neighbour)
+{
+    return (uint64_t)1 << neighbour->index;
+}
+
+/* --- locks -------------------------------------------------------------------------------- */
+
+struct shared_lock *shared_lock_join(struct neighbours *neighbours, const char *name,
+                                     size_t len)
+{
+    struct shard *shard = find_shard(neighbours, name, len);
+    struct shared_lock *lock;
+
+    pthread_mutex_lock(&shard->mutex);
+    HASH_FIND(hh, shard->locks, name, len, lock);
+    if (lock == NULL) {
+        lock = calloc(1, sizeof(*lock) + len);
+        assert(lock != NULL);
+        lock->len = len;
+        memcpy(lock->name, name, len);
+        HASH_ADD(hh, shard->locks, name, lock->len, lock);
+        atomic_fetch_add(&neighbours->lock_count, 1);
+    }
+    lock->refs++;
+    pthread_mutex_unlock(&shard->mutex);
+    return lock;
+}
+
+void shared_lock_leave(struct neighbours *neighbours, struct shared_lock *lock)
+{
+    struct shard *shard = find_shard(neighbours, lock->name, lock->len);
+
+    pthread_mutex_lock(&shard->mutex);
+    bool is_last = --lock->refs == 0;
+    if (is_last)
+        HASH_DEL(shard->locks, lock);
+    pthread_mutex_unlock(&shard->mutex);
+    if (!is_last)
+        return;
+    atomic_fetch_sub(&neighbours->lock_count, 1);
+    free(lock);
+}
+
+static void set_bit(_Atomic uint64_t *bits, uint64_t bit, bool value)
+{
+    if (value)
+        atomic_fetch_or(bits, bit);
+    else
+        atomic_fetch_and(bits, ~bit);
+}
+
+void shared_lock_waits(struct shared_lock *lock, const struct neighbour *neighbour, bool waits)
+{
+    set_bit(&lock->waits, bit_of(neighbour), waits);
+}
+
+bool shared_lock_is_waited_for(const struct shared_lock *lock)
+{
+    return atomic_load(&lock->waits) != 0;
+}
+
+void shared_lock_listens(struct shared_lock *lock, const struct neighbour *neighbour,
+                         bool listens)
+{
+    set_bit(&lock->listens, bit_of(neighbour), listens);
+}
+
+unsigned shared_lock_listeners(const struct shared_lock *lock)
+{
+    return (unsigned)__builtin_popcountll(atomic_load(&lock->listens));
+}
+
+void shared_lock_taken(struct shared_lock *lock, int64_t taken_ns, int64_t until_ns)
+{
+    atomic_store(&lock->taken_ns, taken_ns);
+    atomic_store(&lock->taken_until_ns, until_ns);
+}
+
+void shared_lock_released(struct shared_lock *lock)
+{
+    atomic_store(&lock->taken_until_ns, 0);
+}
+
+void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,
+                            int64_t *until_ns)
+{
+    int64_t shared_ns = atomic_load(&lock->taken_ns);
+    int64_t shared_until_ns = atomic_load(&lock->taken_until_ns);
+
+    *taken_ns = shared_ns > *taken_ns ? shared_ns : *taken_ns;
+    *until_ns = shared_until_ns > *until_ns ? shared_until_ns : *until_ns;
+}
+
+/* --- the next worker ---------------------------------------------------------------------- */
+
+static uint64_t find_waits(struct neighbours *neighbours, const char *name, size_t len,
+                           int64_t now_ns)
+{
+    struct shard *shard = find_shard(neighbours, name, len);
+    const struct shared_lock *lock;
+    uint64_t waits = 0;
+
+    pthread_mutex_lock(&shard->mutex);
+    HASH_FIND(hh, shard->locks, name, len, lock);
+    if (lock != NULL && lock->rest_until_ns <= now_ns)
+        waits = atomic_load(&lock->waits);
+    pthread_mutex_unlock(&shard->mutex);
+    return waits;
+}
+
+struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, const char *name,
+                                       size_t len, int64_t now_ns)
+{
+    struct neighbours *neighbours = neighbour->all;
+
+    if (atomic_load_explicit(&neighbours->lock_count, memory_order_relaxed) == 0)
+        return NULL;
+    uint64_t waits = find_waits(neighbours, name, len, now_ns) & ~bit_of(neighbour);
+    if (waits == 0)
+        return NULL;
+    uint64_t behind = waits & ~(bit_of(neighbour) * 2 - 1);
+    return neighbours->each[__builtin_ctzll(behind != 0 ? behind : waits)];
+}
+
+void neighbours_rest(const struct neighbour *neighbour, const char *name, size_t len,
+                     int64_t until_ns)
+{
+    struct shard *shard = find_shard(neighbour->all, name, len);
+    struct shared_lock *lock;
+
+    pthread_mutex_lock(&shard->mutex);
+    HASH_FIND(hh, shard->locks, name, len, lock);
+    if (lock != NULL)
+        lock->rest_until_ns = until_ns;
+    pthread_mutex_unlock(&shard->mutex);
+}

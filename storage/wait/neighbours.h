@@ -1,0 +1,73 @@
+/* What the workers of one process know of each other's waiters, so that a release on one of
+ * them finds a waiter of another one. Only this, the inboxes and counters are shared by workers
+ * that run. A process with one worker has no neighbours. */
+#ifndef RLOCKD_STORAGE_WAIT_NEIGHBOURS_H
+#define RLOCKD_STORAGE_WAIT_NEIGHBOURS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/base/inbox.h"
+
+enum { NEIGHBOURS_MAX = 64 };
+
+struct acquirer;
+struct neighbours;
+struct shared_lock;
+
+/* One worker among the others; embedded in its owner. */
+struct neighbour {
+    struct neighbours *all;
+    size_t index;
+    struct inbox *inbox;
+    struct acquirer *acquirer;
+    size_t under_way; /* releases that this worker has passed on, or was passed */
+};
+
+/* NULL: out of memory. */
+struct neighbours *neighbours_new(void);
+/* Every worker must have been removed. */
+void neighbours_free(struct neighbours *neighbours);
+/* Adds a worker, before the workers run: at most NEIGHBOURS_MAX. False: the kernel refuses a
+ * descriptor. */
+bool neighbours_add(struct neighbours *neighbours, struct neighbour *neighbour,
+                    struct loop *loop) __attribute__((warn_unused_result));
+/* After the workers ran; before the loop is freed. Nothing is done for a worker that was not
+ * added. */
+void neighbours_remove(struct neighbour *neighbour);
+
+/* All that follows may be called on the thread of each worker. */
+
+/* What the workers know about the plain lock with this name, while some worker has a queue of
+ * waiters for it. To be given back by shared_lock_leave(). */
+struct shared_lock *shared_lock_join(struct neighbours *neighbours, const char *name,
+                                     size_t len);
+void shared_lock_leave(struct neighbours *neighbours, struct shared_lock *lock);
+/* Whether this worker has waiters. */
+void shared_lock_waits(struct shared_lock *lock, const struct neighbour *neighbour, bool waits);
+/* Whether any worker of the process has waiters. */
+bool shared_lock_is_waited_for(const struct shared_lock *lock);
+/* Whether this worker listens to the lock's channel. */
+void shared_lock_listens(struct shared_lock *lock, const struct neighbour *neighbour,
+                         bool listens);
+/* The number of workers of this process that listen. */
+unsigned shared_lock_listeners(const struct shared_lock *lock);
+
+/* A request of some worker got the lock, which lasts until then as far as the workers know.
+ */
+void shared_lock_taken(struct shared_lock *lock, int64_t taken_ns, int64_t until_ns);
+/* The lock was released. */
+void shared_lock_released(struct shared_lock *lock);
+/* Puts the last such time and end there, if they are later. */
+void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,
+                            int64_t *until_ns);
+
+/* The next worker, after this one and round, that has waiters for the lock. NULL: none. */
+struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, const char *name,
+                                       size_t len, int64_t now_ns);
+/* A release came back: until then there is no such worker. */
+void neighbours_rest(const struct neighbour *neighbour, const char *name, size_t len,
+                     int64_t until_ns);
+
+#endif

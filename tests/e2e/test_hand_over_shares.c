@@ -1,0 +1,312 @@
+/* Who gets a contested lock or permit that releases hand over: clients of both workers of a
+ * front end, of two front ends, pollers and Java clients; and never two at once. */
+#include "counters.h"
+#include "fair.h"
+#include "racers.h"
+
+enum { RECOVER_MS = 6000 };
+
+static double hand_overs(struct front *fe)
+{
+    return front_metric(fe, "rlockd_hand_overs_total", NULL);
+}
+
+static double passed_releases(struct front *fe)
+{
+    return front_metric(fe, "rlockd_passed_releases_total", NULL);
+}
+
+static const char *const contested[] = {"lock", "fair", "permit"};
+
+enum {
+    SIDE_A,
+    SIDE_B,
+    SIDE_POLLER, /* on the first front end, without waiting */
+    SIDE_JAVA,
+    SIDES,
+    RACERS = 8,
+    SECONDS = 3,
+    TURNS_MIN = 40,
+    SHARE_MIN = 5 /* per cent of the turns; on an idle machine 30 and more */
+};
+
+struct contest {
+    const char *kind;
+    bool is_permit;
+    const char *path, *query; /* of an acquire: the start of its query */
+    bool has_b, has_poller, has_java, hangs_up;
+    struct java *java; /* of each racer */
+    _Atomic int inside;
+    volatile long counter;
+    _Atomic long turns[SIDES], hung_up;
+    json_int_t last_fence;
+};
+
+/* A thread of a Java client, as RLock.lock() acts: it tries, and at each unlock message again.
+ */
+struct java {
+    redisContext *db, *listener;
+};
+
+static void enter(struct racer *racer, int side, json_int_t fence)
+{
+    struct contest *contest = racer->course;
+    int others = atomic_fetch_add(&contest->inside, 1);
+    long seen = contest->counter;
+
+    if (others != 0 || (fence != 0 && fence <= contest->last_fence))
+        racer_violation(racer, "%d others inside, fencing token %lld after %lld", others,
+                        (long long)fence, (long long)contest->last_fence);
+    if (fence != 0)
+        contest->last_fence = fence;
+    racer_dawdle(racer);
+    contest->counter = seen + 1;
+    contest->turns[side]++;
+    atomic_fetch_sub(&contest->inside, 1);
+}
+
+static void take_turn(struct racer *racer, int side)
+{
+    struct contest *contest = racer->course;
+    char path[120], header[64], token[UUID_SIZE];
+    bool is_hasty = contest->hangs_up && racer_random(racer, 4) == 0;
+    /* An answer that the kernel took counts as delivered: then the lease has to end itself. */
+    int ttl_ms = is_hasty ? 2000 : 20000;
+    int wait_ms = side == SIDE_POLLER ? 0 : 20000;
+
+    uuid_make(token);
+    snprintf(header, sizeof(header), "Lease-Token: %s", token);
+    snprintf(path, sizeof(path), "%s%swait_ms=%d&ttl_ms=%d", contest->path, contest->query,
+             wait_ms, ttl_ms);
+    long status = racer_ask(racer, "PUT", path, header,
+                            is_hasty ? 1 + racer_random(racer, 8) : racer_patience());
+    if (status == 0 && is_hasty) {
+        contest->hung_up++;
+        return;
+    }
+    if (status == 423 && side == SIDE_POLLER)
+        return;
+    if (status != 201) {
+        racer_odd(racer, "a PUT", status);
+        return;
+    }
+    enter(racer, side, contest->is_permit ? 0 : racer_answered(racer, "fencing_token"));
+    status = racer_ask(racer, "DELETE", contest->path, header, racer_patience());
+    if (status != 200)
+        racer_odd(racer, "a DELETE", status);
+}
+
+static struct redisContext *java_connect(struct racer *racer)
+{
+    redisContext *context = redisConnectUnix(racer->fe->world->redis->socket);
+
+    if (context == NULL || context->err != 0)
+        racer_odd(racer, "a connection to Redis", 0);
+    else
+        redisSetTimeout(context, (struct timeval){.tv_sec = 1});
+    return context;
+}
+
+static long long java_run(struct racer *racer, struct java *java, const char *script)
+{
+    int number = (int)(racer - racer->race->first);
+    redisReply *reply = redisCommand(java->db,
+                                     "EVAL %s 1 contested 0b7dd2f4-6d7b-4d2f-9b39-"
+                                     "4a0f9a6a2f4e:%d",
+                                     script, number);
+    long long result = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer
+                                                                           : -1;
+
+    if (result < 0)
+        racer_odd(racer, "a script of the Java client", result);
+    freeReplyObject(reply);
+    return result;
+}
+
+static void java_take_turn(struct racer *racer, struct java *java)
+{
+    static const char lock[] = "if redis.call('exists', KEYS[1]) == 1 then return 0 end "
+                               "redis.call('hincrby', KEYS[1], ARGV[1], 1) "
+                               "redis.call('pexpire', KEYS[1], 30000) return 1";
+    static const char unlock[] =
+        "redis.call('hdel', KEYS[1], ARGV[1]) "
+        "return redis.call('publish', 'redisson_lock__channel:{contested}', '0')";
+    void *message;
+
+    if (java->db == NULL) {
+        java->db = java_connect(racer);
+        java->listener = java_connect(racer);
+        freeReplyObject(
+            redisCommand(java->listener, "SUBSCRIBE redisson_lock__channel:{contested}"));
+    }
+    for (int tries = 0; java_run(racer, java, lock) == 0; tries++) {
+        if (tries > 1000 || java->listener->err != 0)
+            return;
+        if (redisGetReply(java->listener, &message) == REDIS_OK)
+            freeReplyObject(message);
+    }
+    enter(racer, SIDE_JAVA, 0);
+    java_run(racer, java, unlock);
+}
+
+/* ---- tests of shares ---- */
+
+static void take_turn_of_side(struct racer *racer)
+{
+    struct contest *contest = racer->course;
+    struct world *w = racer->fe->world;
+    int number = (int)(racer - racer->race->first);
+
+    if (contest->has_java && number % 2 == 1) {
+        java_take_turn(racer, &contest->java[number]);
+    } else if (contest->has_poller && number == 0) {
+        racer->fe = w->a;
+        take_turn(racer, SIDE_POLLER);
+    } else if (contest->has_b && number % 2 == 1) {
+        racer->fe = w->b;
+        take_turn(racer, SIDE_B);
+    } else {
+        racer->fe = w->a;
+        take_turn(racer, SIDE_A);
+    }
+}
+
+/* A semaphore of one permit, or a lock that nobody holds. */
+static void make_contested(struct world *w, struct contest *contest)
+{
+    redis_ok(w->redis, "FLUSHALL");
+    contest->is_permit = strcmp(contest->kind, "permit") == 0;
+    contest->path = contest->is_permit ? "permit-semaphores/contested/permit"
+                                       : "locks/contested";
+    contest->query = contest->is_permit ? "?" : text(w, "?kind=%s&", contest->kind);
+    if (contest->is_permit)
+        redis_ok(w->redis, "SET contested 1");
+}
+
+static bool is_free(struct world *w, const struct contest *contest)
+{
+    if (contest->is_permit)
+        return counter_value(w->redis, "contested") == 1;
+    return waiter_count(w->a, "contested") == 0 && !redis_has(w->redis, "contested");
+}
+
+static void run_contest(struct world *w, struct contest *contest)
+{
+    double before = hand_overs(w->a);
+
+    make_contested(w, contest);
+    race_run(w, RACERS, SECONDS, take_turn_of_side, contest);
+    long sum = 0;
+    for (int side = 0; side < SIDES; side++)
+        sum += contest->turns[side];
+    print_message("%s: turns: %ld on A, %ld on B, %ld of the poller, %ld of Java; %ld hung "
+                  "up; %.0f handed over\n",
+                  contest->kind, (long)contest->turns[SIDE_A], (long)contest->turns[SIDE_B],
+                  (long)contest->turns[SIDE_POLLER], (long)contest->turns[SIDE_JAVA],
+                  (long)contest->hung_up, hand_overs(w->a) - before);
+    assert_int_equal(contest->counter, sum);
+    assert_true(sum >= TURNS_MIN / patience_ms(1));
+    wait_until(is_free(w, contest), RECOVER_MS);
+    expect_no_queue(w->redis, "contested");
+}
+
+static void expect_shares(const struct contest *contest, int one, int other)
+{
+    long sum = contest->turns[one] + contest->turns[other];
+
+    assert_true(contest->turns[one] * 100 >= sum * SHARE_MIN);
+    assert_true(contest->turns[other] * 100 >= sum * SHARE_MIN);
+}
+
+/* Clients that hang up at any moment, on one front end alone. */
+static void test_hasty_clients_leave_nothing(struct world *w)
+{
+    for (size_t i = 0; i < COUNT_OF(contested); i++) {
+        struct contest contest = {.kind = contested[i], .hangs_up = true};
+        double before = hand_overs(w->a);
+
+        run_contest(w, &contest);
+        assert_true(contest.hung_up > 0);
+        assert_true(hand_overs(w->a) > before);
+    }
+}
+
+static struct front *start_two_workers(struct world *w)
+{
+    return front_start(w, "--redis", w->redis->url, "--workers", "2", NULL);
+}
+
+/* The same, and the releases of each worker find the waiters of the other one. */
+static void test_two_workers_share(struct world *w)
+{
+    struct front *one_worker = w->a;
+
+    w->a = start_two_workers(w);
+    test_hasty_clients_leave_nothing(w);
+    assert_true(passed_releases(w->a) > 0);
+    w->a = one_worker;
+}
+
+/* Whoever polls gets the lock now and then, however many wait. */
+static void test_a_poller_does_not_starve(struct world *w)
+{
+    struct contest contest = {.kind = "lock", .has_poller = true};
+
+    run_contest(w, &contest);
+    assert_true(contest.turns[SIDE_POLLER] > 0);
+}
+
+static void test_two_front_ends_share(struct world *w)
+{
+    for (size_t i = 0; i < COUNT_OF(contested); i++) {
+        struct contest contest = {.kind = contested[i], .has_b = true};
+
+        run_contest(w, &contest);
+        expect_shares(&contest, SIDE_A, SIDE_B);
+    }
+}
+
+/* However the workers of one front end pass the releases on to each other, the other front end
+ * has its turn. */
+static void test_two_workers_share_with_a_front_end(struct world *w)
+{
+    struct front *one_worker = w->a;
+
+    w->a = start_two_workers(w);
+    for (size_t i = 0; i < COUNT_OF(contested); i++) {
+        struct contest contest = {.kind = contested[i], .has_b = true};
+
+        run_contest(w, &contest);
+        expect_shares(&contest, SIDE_A, SIDE_B);
+    }
+    print_message("%.0f releases passed on\n", passed_releases(w->a));
+    w->a = one_worker;
+}
+
+static void test_java_clients_share(struct world *w)
+{
+    skip_on_masters(w); /* its Java client has a connection to one node */
+    struct java java[RACERS] = {{0}};
+    struct contest contest = {.kind = "lock", .has_java = true, .java = java};
+
+    run_contest(w, &contest);
+    for (int i = 0; i < RACERS; i++) {
+        if (java[i].db == NULL)
+            continue;
+        redisFree(java[i].db);
+        redisFree(java[i].listener);
+    }
+    expect_shares(&contest, SIDE_A, SIDE_JAVA);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_hasty_clients_leave_nothing),        E2E_TEST(test_two_workers_share),
+        E2E_TEST(test_a_poller_does_not_starve),           E2E_TEST(test_two_front_ends_share),
+        E2E_TEST(test_two_workers_share_with_a_front_end), E2E_TEST(test_java_clients_share),
+    };
+    struct e2e_plan plan = {.name = "shares of hand-overs", E2E_TESTS(tests), .front_ends = 2};
+
+    return e2e_run(&plan);
+}

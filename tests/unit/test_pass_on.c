@@ -1,0 +1,242 @@
+/* storage/wait/pass_on.c and neighbours.c: a release on one worker goes to a waiter of another
+ * worker and comes back. Both workers are in one thread; the inboxes are delivered by hand. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "storage/wait/neighbours.h"
+#include "tests/unit/hand_overs.h"
+
+/* The waiters of acquisitions.h are on the first worker, the release is on the second. */
+static struct neighbours *neighbours;
+static struct neighbour first, second;
+static struct waiters *second_waiters;
+static struct acquirer *second_acquirer;
+
+static int set_up_workers(void **state)
+{
+    first = second = (struct neighbour){0};
+    neighbours = neighbours_new();
+    if (neighbours == NULL || !neighbours_add(neighbours, &first, &loop) ||
+        !neighbours_add(neighbours, &second, &loop))
+        return 1;
+    neighbour = &first;
+    if (set_up_holder(state) != 0)
+        return 1;
+    second_waiters = waiters_new(&(struct waiters_options){
+        .loop = &loop, .metrics = &metrics, .topology = &topology, .neighbour = &second});
+    second_acquirer = acquirer_new(&(struct acquirer_options){.loop = &loop,
+                                                              .metrics = &metrics,
+                                                              .store = &store,
+                                                              .waiters = second_waiters,
+                                                              .slots = &slots,
+                                                              .neighbour = &second});
+    return second_waiters == NULL || second_acquirer == NULL;
+}
+
+static int tear_down_workers(void **state)
+{
+    bool is_left = first.under_way > 0 || second.under_way > 0;
+
+    acquirer_free(second_acquirer);
+    waiters_free(second_waiters);
+    int failed = tear_down_holder(state);
+    neighbours_remove(&first);
+    neighbours_remove(&second);
+    neighbours_free(neighbours);
+    neighbour = NULL;
+    return is_left || failed;
+}
+
+static bool release_on_second(void)
+{
+    return acquire_hand_over(second_acquirer, &holder.lease, on_released, &holder);
+}
+
+static void waiter_of_another_worker_is_granted_the_lock(void **state)
+{
+    (void)state;
+    assert_false(release_on_second());
+    start_waiting(a);
+    assert_true(release_on_second());
+    assert_null(sent.done);
+    inbox_deliver(first.inbox);
+    expect_sent_to(a);
+    assert_int_equal(sent.own_listeners, 0);
+    answer_hand_over(&released, &granted);
+    expect_done(a, ACQUIRE_GRANTED);
+    assert_int_equal(holder.done, 0);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.done, 1);
+    assert_int_equal(holder.result.outcome, LEASE_RELEASED);
+    assert_int_equal(holder.asked, 0);
+    assert_false(release_on_second());
+}
+
+/* The release goes to the head of the queue in Redis, of whatever worker. */
+static void fair_waiter_of_another_worker_is_told_by_the_release(void **state)
+{
+    (void)state;
+    a->lease.kind = KIND_FAIR;
+    start(a, WAIT_MS);
+    answer(a, ATTEMPT_BUSY);
+    ready(channel_of("redisson_lock__channel:{" LOCK "}:0:0"));
+    answer_look(TTL_MS);
+    assert_false(release_on_second());
+}
+
+/* As many turns as the worker has clients, the holder and its waiters, and then the other
+ * worker's. */
+static void workers_have_turns_by_their_clients(void **state)
+{
+    struct shared_lock *shared = shared_lock_join(neighbours, LOCK, strlen(LOCK));
+
+    (void)state;
+    shared_lock_waits(shared, &second, true);
+    start_waiting(a);
+    start_waiting(b);
+    for (int i = 0; i < 3; i++) {
+        assert_true(release());
+        expect_sent_to(a);
+        answer_hand_over(NULL, NULL);
+    }
+    assert_true(release());
+    assert_null(sent.done);
+    inbox_deliver(second.inbox); /* whose waiters have left meanwhile */
+    inbox_deliver(first.inbox);
+    expect_sent_to(a);
+    answer_hand_over(NULL, NULL);
+    shared_lock_waits(shared, &second, false);
+    shared_lock_leave(neighbours, shared);
+}
+
+/* The other worker listens, too: of a plain lock, which is passed on to that worker, it is none
+ * of the others that come first now and then. */
+static void workers_of_the_process_are_no_others(void **state)
+{
+    struct shared_lock *shared = shared_lock_join(neighbours, LOCK, strlen(LOCK));
+
+    (void)state;
+    shared_lock_listens(shared, &second, true);
+    start_waiting(a);
+    assert_true(release());
+    assert_int_equal(sent.own_listeners, 2);
+    answer_hand_over(NULL, NULL);
+    start_waiting_for_permit(b);
+    assert_true(release());
+    expect_sent_to(b);
+    assert_int_equal(sent.own_listeners, 1);
+    answer_hand_over(NULL, NULL);
+    shared_lock_listens(shared, &second, false);
+    shared_lock_leave(neighbours, shared);
+}
+
+static void release_comes_back_when_the_waiter_has_gone(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    assert_true(release_on_second());
+    cancel(a);
+    inbox_deliver(first.inbox);
+    assert_null(sent.done);
+    assert_int_equal(holder.asked, 0);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.asked, 1);
+}
+
+/* Not every time: a waiter of a sort that takes attempts would cost each release two trips. */
+static void releases_rest_when_one_came_back(void **state)
+{
+    (void)state;
+    snprintf(a->lease.owner, sizeof(a->lease.owner), "me");
+    start_waiting(a);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.asked, 1);
+    assert_false(release_on_second());
+    pass(MS);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.asked, 2);
+}
+
+static void grant_is_withdrawn_when_the_client_goes_meanwhile(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    cancel(a);
+    assert_int_equal(a->withdrawn, 1);
+    answer_hand_over(&released, &granted);
+    assert_int_equal(store.orphans_withdrawn, 1);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.done, 1);
+}
+
+static void unknown_outcome_is_told_to_both(void **state)
+{
+    static const struct lease_result unknown = {.outcome = LEASE_FAILED,
+                                                .failure = CALL_UNKNOWN};
+    static const struct attempt_result attempt = {.outcome = ATTEMPT_UNKNOWN};
+
+    (void)state;
+    start_waiting(a);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    answer_hand_over(&unknown, &attempt);
+    assert_int_equal(a->done, 0); /* it tries again */
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.done, 1);
+    assert_int_equal(holder.result.outcome, LEASE_FAILED);
+}
+
+/* The script served no such lease, or was refused. */
+static void release_that_did_nothing_comes_back(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    answer_hand_over(NULL, NULL);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.asked, 1);
+    assert_int_equal(a->done, 0);
+}
+
+static void worker_that_drains_is_passed_nothing(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    assert_true(release_on_second());
+    acquirer_drain(acquirer);
+    expect_done(a, ACQUIRE_DRAINING);
+    inbox_deliver(first.inbox);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.asked, 1);
+    assert_false(release_on_second());
+}
+
+int main(void)
+{
+#define TEST(function)                                                                         \
+    cmocka_unit_test_setup_teardown(function, set_up_workers, tear_down_workers)
+    const struct CMUnitTest tests[] = {
+        TEST(waiter_of_another_worker_is_granted_the_lock),
+        TEST(fair_waiter_of_another_worker_is_told_by_the_release),
+        TEST(workers_have_turns_by_their_clients),
+        TEST(workers_of_the_process_are_no_others),
+        TEST(release_comes_back_when_the_waiter_has_gone),
+        TEST(releases_rest_when_one_came_back),
+        TEST(grant_is_withdrawn_when_the_client_goes_meanwhile),
+        TEST(unknown_outcome_is_told_to_both),
+        TEST(release_that_did_nothing_comes_back),
+        TEST(worker_that_drains_is_passed_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
