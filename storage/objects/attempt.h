@@ -12,6 +12,7 @@ struct attempt {
     int64_t wait_ms; /* > 0: if it finds the object busy, the request is registered among the
                         waiters in Redis for so long */
     bool registered; /* the request stands there, and leaves unless it goes on to wait */
+    bool waiting;    /* the request waits on this worker, and others perhaps behind it */
     size_t blocking_index; /* of a set: which lock blocked the attempt before; 0: none did */
     char session_name[SESSION_NAME_SIZE]; /* of the lease's session; empty: none */
 };

@@ -36,6 +36,7 @@ void permit_try(struct lock_store *store, const struct lease *lease,
     call_flag(call, PERMIT_ACQUIRE_ARG_MADE, lease->token == TOKEN_RETURNED);
     call_number(call, PERMIT_ACQUIRE_ARG_WAIT_MS, attempt->wait_ms);
     call_flag(call, PERMIT_ACQUIRE_ARG_REGISTERED, attempt->registered);
+    call_flag(call, PERMIT_ACQUIRE_ARG_WAITING, attempt->waiting);
     if (lease->session_id[0] != '\0') {
         call_string(call, PERMIT_ACQUIRE_ARG_SESSION_ID, lease->session_id);
         call_string(call, PERMIT_ACQUIRE_ARG_SESSION_NAME, attempt->session_name);

@@ -2,7 +2,7 @@
 -- very lease has it, or registers the lease as a waiter.
 --
 -- KEYS semaphore timeouts record waiters
--- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [session_id] [session_name] [watchdog]
+-- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [waiting] [session_id] [session_name] [watchdog]
 -- sync yes
 --
 --   semaphore   free permits                  timeouts  zset of permit id -> end in epoch ms
@@ -11,6 +11,7 @@
 --   made        "1": the server made the token some time ago: its lease holds, or it is spent
 --   wait_ms     for which to be registered as a waiter when no permit is free; 0: not
 --   registered  "1": the request is a waiter already, and leaves when it gets a permit
+--   waiting     "1": the request has waited, registered or not, and others may wait behind it
 --   session_id  and the arguments behind it: of a lease with a session
 --   watchdog    "1": the watchdog renews the lease
 --
@@ -19,7 +20,7 @@
 --          busy, ms until a permit expires or -1, "" | reused | wrong-kind
 --          too-many: as many wait as may
 --          ended, reason, session id, kind: the last two where this call found a loss
---          ms: until a permit expires, where a waiter got the last one
+--          ms: until a permit expires, where a request that has waited got the last one
 --
 -- The first write of a grant that reclaims nothing is one that fails when memory is short.
 -- modules permit
@@ -73,7 +74,7 @@ local function grant(free)
   permits.take(semaphore, timeouts, lease_id, now + ttl_ms)
   if old and (old.attempt ~= attempt or old.detail == 'shared') then leases.publish(old) end
   if old or registered == '1' then call('zrem', waiters, lease_id) end
-  local next_ms = free == 1 and registered == '1' and next_end() or nil
+  local next_ms = free == 1 and waiting == '1' and next_end() or nil
   return {'granted', 0, tonumber(ttl_ms), '', free - 1, next_ms}
 end
 

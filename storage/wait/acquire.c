@@ -85,6 +85,7 @@ static void send_attempt(struct acquisition *acquisition, enum acquisition_state
     acquisition_enter(acquisition, state);
     acquisition->attempted = true;
     acquisition->attempt.wait_ms = wait_ms;
+    acquisition->attempt.waiting = waiter_is_waiting(&acquisition->waiter);
     acquisition->generation = waiters_generation(acquirer->options.waiters);
     acquisition->lease_generation = waiters_lease_generation(acquirer->options.waiters);
     acquisition->waiter.trying = true;

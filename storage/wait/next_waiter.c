@@ -16,8 +16,9 @@ enum { HAND_OVERS_MAX = 64 };
 /* After so many hand-overs a worker yields, if other servers or Java clients listen to the
  * lock: they have the lock to themselves for as long as the hand-overs took, but no longer than
  * a client would notice if none of them takes it. When none did, the number doubles, up to
- * HAND_OVERS_MAX. */
-enum { STREAK_MIN = 8 };
+ * STREAK_MAX: below HAND_OVERS_MAX, or no yield would come before the release that is open to
+ * all, which this worker's own waiters may win each time. */
+enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
 /* A plain lock that was passed on to another worker is taken to be held there for so long. */
 #define PASSED_ON_NS (20 * CLOCK_NS_PER_MS)
@@ -248,9 +249,7 @@ void wait_queue_yielded(struct wait_queue *queue, bool got_it)
     /* One message is that of the release by this worker. */
     bool is_wanted = !got_it || queue->messages - queue->messages_before > 1;
     unsigned most = streak_max_of(queue);
-    queue->streak_max = is_wanted                   ? STREAK_MIN
-                        : most * 2 < HAND_OVERS_MAX ? most * 2
-                                                    : HAND_OVERS_MAX;
+    queue->streak_max = is_wanted ? STREAK_MIN : most * 2 < STREAK_MAX ? most * 2 : STREAK_MAX;
 }
 
 void waiter_yield(struct waiter *waiter)

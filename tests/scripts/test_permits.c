@@ -3,6 +3,7 @@
 
 #include "lock_home.h"
 
+#define D "55555555-5555-5555-8555-555555555555"
 #define TIMEOUTS "{jobs}:timeout"
 #define SEMAPHORE_CHANNEL "redisson_sc:{jobs}"
 #define IDEMPOTENCY(key) "rlockd:idempotency:{jobs}:" key
@@ -12,7 +13,7 @@ static redisReply *acquire(const char *id, const char *attempt, const char *wait
 {
     return run(SCRIPT_PERMIT_ACQUIRE,
                KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id), WAITERS),
-               ARGS(id, "30000", WINDOW, attempt, "", wait, "", session,
+               ARGS(id, "30000", WINDOW, attempt, "", wait, "", "", session,
                     session[0] != '\0' ? "host/1" : "", session[0] != '\0' ? "1" : ""));
 }
 
@@ -76,7 +77,8 @@ static void a_permit_lives(void **state)
     expect_command("1", "GET jobs");
 }
 
-/* Waiters behind the one that got the last permit sleep until one expires. */
+/* Waiters behind the one that got the last permit sleep until one expires: it has waited, and
+ * was registered or not. */
 static void the_last_permit_tells_when_to_look_again(void **state)
 {
     (void)state;
@@ -84,12 +86,16 @@ static void the_last_permit_tells_when_to_look_again(void **state)
     expect(acquire(A, "w.1", "0", ""), "[granted, 0, 30000, , 0]");
     expect(acquire(B, "w.1", "5000", ""), "[busy, *, ]");
     expect(acquire(C, "w.1", "5000", ""), "[busy, *, ]");
-    command("INCR jobs");
-    redisReply *reply = run(SCRIPT_PERMIT_ACQUIRE,
-                            KEYS("jobs", TIMEOUTS, "rlockd:lease:{jobs}:" B, WAITERS),
-                            ARGS(B, "40000", WINDOW, "w.1", "", "5000", "1", "", "", ""));
-    expect(reply, "[granted, 0, 40000, , 0, *]");
-    assert_in_range(reply_integer(reply_at(reply, 5)), 25000, 30000); /* that of A */
+    for (int registered = 1; registered >= 0; registered--) {
+        command("INCR jobs");
+        const char *id = registered ? B : D;
+        redisReply *reply = run(
+            SCRIPT_PERMIT_ACQUIRE,
+            KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id), WAITERS),
+            ARGS(id, "40000", WINDOW, "w.1", "", "5000", registered ? "1" : "", "1"));
+        expect(reply, "[granted, 0, 40000, , 0, *]");
+        assert_in_range(reply_integer(reply_at(reply, 5)), 20000, 30000); /* that of A */
+    }
 }
 
 static void a_permit_is_lost_or_withdrawn(void **state)

@@ -18,7 +18,7 @@ enum { ATTEMPTS = 16, CLIENTS = 4, WAITERS_MAX = 3, TTL_MS = 30000, WAIT_MS = 10
 struct sent_attempt {
     const struct lease *lease;
     int64_t wait_ms;
-    bool registered;
+    bool registered, waiting;
     size_t blocking_index;
     attempt_done *done; /* NULL: answered */
     void *arg;
@@ -86,7 +86,13 @@ void attempt_send(struct lock_store *asked, const struct lease *lease,
         if (asked->attempts[i].lease == lease)
             assert_null(asked->attempts[i].done);
     asked->attempts[asked->attempt_count++] = (struct sent_attempt){
-        lease, attempt->wait_ms, attempt->registered, attempt->blocking_index, done, arg};
+        .lease = lease,
+        .wait_ms = attempt->wait_ms,
+        .registered = attempt->registered,
+        .waiting = attempt->waiting,
+        .blocking_index = attempt->blocking_index,
+        .done = done,
+        .arg = arg};
 }
 
 void lock_ttl(struct lock_store *asked, const char *name, lock_ttl_done *done, void *arg)

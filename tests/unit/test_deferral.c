@@ -94,6 +94,7 @@ static void permit_is_granted_without_an_attempt(void **state)
     c->lease.kind = KIND_PERMIT;
     start(c, WAIT_MS);
     expect_tries(c, WAIT_MS); /* nobody waits, and a permit is free */
+    assert_false(attempt_of(c)->waiting);
     answer(c, ATTEMPT_GRANTED);
     d->lease.kind = KIND_PERMIT;
     start(d, WAIT_MS);
@@ -125,6 +126,7 @@ static void attempt_follows_in_time(void **state)
     expect_deferred(b);
     pass(1);
     expect_tries(b, WAIT_MS - DEFERRAL_MS);
+    assert_true(attempt_of(b)->waiting); /* a permit tells it when to look again */
     answer(b, ATTEMPT_BUSY);
     assert_int_equal(b->suspended, 1);
     assert_true(release());

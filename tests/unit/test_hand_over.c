@@ -287,6 +287,35 @@ static void what_others_do_not_take_is_offered_less_often(void **state)
     answer_hand_over(NULL, NULL);
 }
 
+/* The yield that is the rarest still comes before the release that is open to all, which the
+ * worker's own waiters may win each time. */
+static void yields_never_end(void **state)
+{
+    const struct client *const takers[] = {a, b, c};
+    unsigned streak = STREAK;
+
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    start_waiting(c);
+    begin_streak(1);
+    for (int i = 0; i < 3; i++) {
+        expect_others_first();
+        unlocked();
+        answer_yield();
+        pass(1 * MS);
+        answer(takers[i], ATTEMPT_GRANTED);
+        if (i == 0)
+            start(d, WAIT_MS);
+        streak = streak * 2 < HAND_OVERS_MAX ? streak * 2 : HAND_OVERS_MAX - 1;
+        hand_over_often(1);
+        pass(1 * MS);
+        hand_over_often(streak - 1);
+    }
+    expect_others_first();
+    answer_yield();
+}
+
 /* ---- what goes wrong ---- */
 
 static void client_that_hung_up_is_not_chosen(void **state)
@@ -454,6 +483,7 @@ int main(void)
         TEST(others_have_the_lock_to_themselves),
         TEST(yield_is_short),
         TEST(what_others_do_not_take_is_offered_less_often),
+        TEST(yields_never_end),
         TEST(client_that_hung_up_is_not_chosen),
         TEST(client_hangs_up_meanwhile),
         TEST(client_hangs_up_where_nothing_was_done),
