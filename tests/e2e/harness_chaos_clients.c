@@ -1,7 +1,12 @@
 /* The clients of a chaos. */
 #include "session_chaos.h"
 
-enum { KEEP_ALIVE_MS = 300 };
+enum {
+    KEEP_ALIVE_MS = 300,
+    /* A renewal comes at the latest when a quarter of the timeout is left, if one front end
+     * dies; a machine that takes a part of that can make a lease lapse. */
+    LATE_PARTS = 10
+};
 
 int chaos_timeout_ms(const struct chaos *chaos)
 {
@@ -57,6 +62,47 @@ static bool may_be_lost(const struct chaos_client *c, int64_t done_ms)
     return false;
 }
 
+/* --- deadlines ---------------------------------------------------------------------------- */
+
+/* By what the last answer says of a lease. */
+static void set_deadline(struct chaos_client *c, int i, const json_t *lease)
+{
+    c->deadline_ms[i] = c->sent_ms + json_integer_value(json_object_get(lease, "remaining_ms"));
+    c->late_ms[i] = c->chaos->late_ms;
+}
+
+/* Whether a lease that is not held any more has lapsed, on a machine that was late. */
+static bool has_lapsed(struct chaos_client *c, int i)
+{
+    int64_t now = now_ms(), late_ms = c->chaos->late_ms - c->late_ms[i];
+
+    if (now < c->deadline_ms[i])
+        return false;
+    print_message("client %d: lease %d lapsed %d ms after its grant: over for %d ms, the last "
+                  "keep-alive %d ms ago, the machine late by %d ms since\n",
+                  c->number, i, (int)(now - c->granted_ms[i]), (int)(now - c->deadline_ms[i]),
+                  (int)(now - c->alive_ms), (int)late_ms);
+    if (late_ms < chaos_timeout_ms(c->chaos) / LATE_PARTS)
+        return false;
+    c->lapses++;
+    c->chaos->lapses++;
+    return true;
+}
+
+void *chaos_watch_clock(void *arg)
+{
+    enum { NAP_MS = 20 };
+    struct chaos *chaos = arg;
+
+    for (int64_t last = now_ms(); !chaos->over;) {
+        nap_ms(NAP_MS);
+        int64_t now = now_ms();
+        chaos->late_ms += now - last > NAP_MS ? now - last - NAP_MS : 0;
+        last = now;
+    }
+    return NULL;
+}
+
 /* --- one client --------------------------------------------------------------------------- */
 
 /* The first definite answer of any front end; 0 when there was none for very long. */
@@ -69,6 +115,7 @@ static int ask(struct chaos_client *c, const char *method, const char *path,
     do {
         int port = c->chaos->ports[rand_r(&c->seed) % CHAOS_FRONTS];
 
+        c->sent_ms = now_ms();
         status = rest_ask(&c->rest, port, method, path, lease_token, c->token, NULL);
         if (status != 0 && status != 503)
             return status;
@@ -92,7 +139,8 @@ static bool session_is_lost(struct chaos_client *c, int status)
     return true;
 }
 
-static bool is_in(const struct chaos_client *c, const char *list, const char *lease_id)
+/* NULL: it is not in the list. */
+static json_t *find_in(const struct chaos_client *c, const char *list, const char *lease_id)
 {
     json_t *leases = json_object_get(c->rest.json, list), *lease;
     size_t i;
@@ -100,23 +148,29 @@ static bool is_in(const struct chaos_client *c, const char *list, const char *le
     json_array_foreach(leases, i, lease) {
         const char *id = json_string_value(json_object_get(lease, "lease_id"));
         if (id != NULL && strcmp(id, lease_id) == 0)
-            return true;
+            return lease;
     }
-    return false;
+    return NULL;
 }
 
-/* A lease that the client holds is listed, or told as lost where a failover may have lost it.
- */
-static void check_lease(struct chaos_client *c, const char *lease_id, int64_t granted_ms,
-                        bool *has)
+/* A lease that the client holds is listed, or told as lost where a failover may have lost it,
+ * or after its deadline. */
+static void check_lease(struct chaos_client *c, int i, const char *lease_id, bool *has)
 {
-    bool is_told = is_in(c, "lost", lease_id);
+    json_t *lease = find_in(c, "leases", lease_id);
+    bool is_told = find_in(c, "lost", lease_id) != NULL;
 
-    if (!*has || (is_in(c, "leases", lease_id) && !is_told))
+    if (!*has)
         return;
-    if (!is_told || !may_be_lost(c, granted_ms))
-        violation(c, "client %d: lease %s, granted %d ms ago: %.350s", c->number, lease_id,
-                  (int)(now_ms() - granted_ms), c->rest.answer);
+    if (lease != NULL && !is_told) {
+        set_deadline(c, i, lease);
+        return;
+    }
+    if (!is_told || !(may_be_lost(c, c->granted_ms[i]) || has_lapsed(c, i)))
+        violation(c,
+                  "client %d: lease %s, granted %d ms ago, %d ms before its deadline: %.350s",
+                  c->number, lease_id, (int)(now_ms() - c->granted_ms[i]),
+                  (int)(c->deadline_ms[i] - now_ms()), c->rest.answer);
     *has = false;
     c->chaos->leases_lost++;
 }
@@ -127,11 +181,11 @@ static void check_leases(struct chaos_client *c)
 
     for (int i = 0; i < CHAOS_OWN_LOCKS; i++) {
         leases += c->has_own[i];
-        check_lease(c, c->own_ids[i], c->granted_ms[i], &c->has_own[i]);
+        check_lease(c, i, c->own_ids[i], &c->has_own[i]);
     }
-    check_lease(c, c->shared_id, c->granted_ms[CHAOS_OWN_LOCKS], &c->holds_shared);
+    check_lease(c, CHAOS_OWN_LOCKS, c->shared_id, &c->holds_shared);
     /* A failover may also undo a release. */
-    if (c->chaos->plan->recent_ms == 0 &&
+    if (c->chaos->plan->recent_ms == 0 && c->lapses == 0 &&
         (rest_len(&c->rest, "leases") != leases || rest_len(&c->rest, "lost") != 0))
         violation(c, "client %d: not %zu leases: %.400s", c->number, leases, c->rest.answer);
 }
@@ -168,15 +222,6 @@ static bool wants_keep_alive(const struct chaos_client *c)
     return !c->is_lost && now_ms() >= c->alive_ms + patience_ms(KEEP_ALIVE_MS);
 }
 
-/* Alive for so long. */
-static void linger(struct chaos_client *c, int ms)
-{
-    for (int64_t end = now_ms() + ms; now_ms() < end && !c->chaos->over; nap_ms(10)) {
-        if (wants_keep_alive(c))
-            stay_alive(c);
-    }
-}
-
 /* Took a session's lease: until when it may be lost counts from the answer. */
 static void take_own(struct chaos_client *c, int i)
 {
@@ -189,6 +234,7 @@ static void take_own(struct chaos_client *c, int i)
     c->chaos->confirmed += status == 200;
     snprintf(c->own_ids[i], UUID_SIZE, "%s", rest_str(&c->rest, "lease_id"));
     c->granted_ms[i] = now_ms();
+    set_deadline(c, i, c->rest.json);
     c->has_own[i] = status == 201 || status == 200;
     if (!c->has_own[i] && !session_is_lost(c, status))
         violation(c, "%s was not granted: %d %.300s", path, status, c->rest.answer);
@@ -205,6 +251,7 @@ static void be_born(struct chaos_client *c)
     int status = ask(c, "POST", path, NULL);
     c->born_ms = now_ms();
     c->is_lost = false;
+    c->lapses = 0;
     memset(c->has_own, 0, sizeof(c->has_own));
     snprintf(c->id, sizeof(c->id), "%s", rest_str(&c->rest, "session_id"));
     if (status != 201 && status != 200)
@@ -247,6 +294,17 @@ static int64_t gone_by_ms(const struct chaos *chaos)
            patience_ms(chaos->plan->slack_ms);
 }
 
+/* Leases that the session held for certain until now. */
+static int count_certain(const struct chaos_client *c)
+{
+    int64_t now = now_ms();
+    int count = 0;
+
+    for (int i = 0; i < CHAOS_OWN_LOCKS; i++)
+        count += c->has_own[i] && now < c->deadline_ms[i];
+    return count;
+}
+
 static void end_well(struct chaos_client *c)
 {
     bool may_lose = c->chaos->plan->recent_ms > 0;
@@ -256,58 +314,115 @@ static void end_well(struct chaos_client *c)
     int status = ask(c, "DELETE", path, NULL);
     if (session_is_lost(c, status))
         return;
-    if (status != 200 ||
-        (!may_lose && rest_int(&c->rest, "released") != CHAOS_OWN_LOCKS + c->holds_shared))
+    if (status != 200 || (!may_lose && rest_int(&c->rest, "released") < count_certain(c)))
         violation(c, "client %d: the end: %d %.300s", c->number, status, c->rest.answer);
     c->chaos->ends++;
     bury(c, may_lose ? gone_by_ms(c->chaos) : now_ms() + 1000, -1);
 }
 
-static void enter(struct chaos_client *c, int lock)
+/* What the shared lock protects is entered; false: it is too late for that. */
+static bool enter(struct chaos_client *c, int lock)
 {
     struct chaos_arena *arena = &c->chaos->arenas[lock];
     json_int_t fence = rest_int(&c->rest, "fencing_token");
-    int others = atomic_fetch_add(&arena->inside, 1);
 
-    if (fence <= arena->last_fence)
+    pthread_mutex_lock(&arena->mutex);
+    int64_t now = now_ms();
+    bool in_time = now < c->deadline_ms[CHAOS_OWN_LOCKS];
+    if (in_time && fence <= arena->last_fence)
         violation(c, "shared-%d: fencing token %lld after %lld", lock, (long long)fence,
                   (long long)arena->last_fence);
-    if (others != 0 && !may_be_lost(c, arena->entered_ms))
-        violation(c, "shared-%d: %d others inside", lock, others);
-    c->chaos->overlaps += others != 0;
-    arena->entered_ms = now_ms();
-    arena->last_fence = fence;
-    arena->grants++;
-    snprintf(c->shared_id, sizeof(c->shared_id), "%s", rest_str(&c->rest, "lease_id"));
-    c->granted_ms[CHAOS_OWN_LOCKS] = now_ms();
-    c->holds_shared = true;
+    if (in_time && arena->holder != NULL && now < arena->deadline_ms &&
+        !may_be_lost(c, arena->entered_ms))
+        violation(c, "shared-%d: client %d is inside for %d ms, for %d ms more", lock,
+                  arena->holder->number, (int)(now - arena->entered_ms),
+                  (int)(arena->deadline_ms - now));
+    if (in_time) {
+        c->chaos->overlaps += arena->holder != NULL;
+        arena->holder = c;
+        arena->entered_ms = now;
+        arena->deadline_ms = c->deadline_ms[CHAOS_OWN_LOCKS];
+        arena->last_fence = fence;
+    }
+    pthread_mutex_unlock(&arena->mutex);
+    return in_time;
 }
 
-/* In the middle of what a shared lock protects. True: still alive. */
-static bool critical(struct chaos_client *c, int lock, const char *token)
+/* Inside, alive, and at the latest until the deadline. True: still a holder. */
+static bool linger(struct chaos_client *c, struct chaos_arena *arena, int ms)
+{
+    for (int64_t end = now_ms() + ms; now_ms() < end && !c->chaos->over; nap_ms(10)) {
+        if (wants_keep_alive(c))
+            stay_alive(c);
+        if (!c->holds_shared || now_ms() >= c->deadline_ms[CHAOS_OWN_LOCKS])
+            return false;
+        pthread_mutex_lock(&arena->mutex);
+        if (arena->holder == c)
+            arena->deadline_ms = c->deadline_ms[CHAOS_OWN_LOCKS];
+        pthread_mutex_unlock(&arena->mutex);
+    }
+    return now_ms() < c->deadline_ms[CHAOS_OWN_LOCKS];
+}
+
+static void leave(struct chaos_client *c, struct chaos_arena *arena)
+{
+    pthread_mutex_lock(&arena->mutex);
+    if (arena->holder == c)
+        arena->holder = NULL;
+    pthread_mutex_unlock(&arena->mutex);
+}
+
+/* In the middle of what a shared lock protects. */
+static void critical(struct chaos_client *c, int lock)
 {
     struct chaos *chaos = c->chaos;
     struct chaos_arena *arena = &chaos->arenas[lock];
+
+    if (!enter(c, lock))
+        return;
+    long seen = arena->counter;
+    if (linger(c, arena,
+               rand_r(&c->seed) % 16 == 0 ? (int)patience_ms(chaos->plan->hold_ms)
+                                          : rand_r(&c->seed) % 40)) {
+        arena->counter = seen + 1;
+        arena->grants++;
+    }
+    leave(c, arena);
+}
+
+static void release(struct chaos_client *c, int lock, const char *token)
+{
+    bool is_told = !c->holds_shared; /* that the lease is lost */
     char path[96];
 
-    enter(c, lock);
-    long seen = arena->counter;
-    linger(c, rand_r(&c->seed) % 16 == 0 ? (int)patience_ms(chaos->plan->hold_ms)
-                                         : rand_r(&c->seed) % 40);
-    arena->counter = seen + 1;
-    atomic_fetch_sub(&arena->inside, 1);
     c->holds_shared = false;
+    snprintf(path, sizeof(path), "/v1/locks/shared-%d", lock);
+    int status = ask(c, "DELETE", path, token);
+    if (status != 200 &&
+        !(status == 410 && (is_told || may_be_lost(c, c->granted_ms[CHAOS_OWN_LOCKS]) ||
+                            has_lapsed(c, CHAOS_OWN_LOCKS))))
+        violation(c, "shared-%d was not there to be released: %d %.300s", lock, status,
+                  c->rest.answer);
+}
+
+/* Holds a shared lock for a while. True: still alive. */
+static bool hold(struct chaos_client *c, int lock, const char *token)
+{
+    struct chaos *chaos = c->chaos;
+
+    snprintf(c->shared_id, sizeof(c->shared_id), "%s", rest_str(&c->rest, "lease_id"));
+    c->granted_ms[CHAOS_OWN_LOCKS] = now_ms();
+    set_deadline(c, CHAOS_OWN_LOCKS, c->rest.json);
+    c->holds_shared = true;
+    critical(c, lock);
     if (rand_r(&c->seed) % chaos->plan->death_odds == 0 &&
         !chaos->over) { /* it dies, and releases nothing */
+        c->holds_shared = false;
         chaos->deaths++;
         bury(c, gone_by_ms(chaos), lock);
         return false;
     }
-    snprintf(path, sizeof(path), "/v1/locks/shared-%d", lock);
-    int status = ask(c, "DELETE", path, token);
-    if (status != 200 && !(status == 410 && may_be_lost(c, c->granted_ms[CHAOS_OWN_LOCKS])))
-        violation(c, "shared-%d was not there to be released: %d %.300s", lock, status,
-                  c->rest.answer);
+    release(c, lock, token);
     return !c->is_lost;
 }
 
@@ -315,7 +430,7 @@ static bool critical(struct chaos_client *c, int lock, const char *token)
 static bool pass_on(struct chaos_client *c)
 {
     int lock = rand_r(&c->seed) % CHAOS_SHARED_LOCKS;
-    int64_t asked_ms = now_ms();
+    int64_t asked_ms = now_ms(), late_ms = c->chaos->late_ms;
     char path[96], token[UUID_SIZE];
 
     uuid_make(token);
@@ -323,11 +438,15 @@ static bool pass_on(struct chaos_client *c)
     int status = ask(c, "PUT", path, token);
     c->chaos->confirmed += status == 200;
     if (status == 200 || status == 201)
-        return critical(c, lock, token);
+        return hold(c, lock, token);
     if (session_is_lost(c, status))
         return false;
-    /* Granted, not answered, lost and over before the request came again. */
-    if (status != 423 && !(status == 410 && may_be_lost(c, asked_ms)))
+    /* Granted, not answered, and over before the request came again. */
+    c->deadline_ms[CHAOS_OWN_LOCKS] = asked_ms + chaos_timeout_ms(c->chaos);
+    c->late_ms[CHAOS_OWN_LOCKS] = late_ms;
+    c->granted_ms[CHAOS_OWN_LOCKS] = asked_ms;
+    if (status != 423 &&
+        !(status == 410 && (may_be_lost(c, asked_ms) || has_lapsed(c, CHAOS_OWN_LOCKS))))
         violation(c, "%s: %d %.300s", path, status, c->rest.answer);
     return true;
 }

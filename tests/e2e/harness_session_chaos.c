@@ -58,10 +58,13 @@ static void report(const struct chaos *chaos, long grants)
                   chaos->kills, chaos->strikes, (long)chaos->births, (long)chaos->ends,
                   (long)chaos->deaths, grants, (long)chaos->keep_alives, (long)chaos->retries,
                   (long)chaos->confirmed);
+    print_message("%ld leases lapsed, %ld overlaps after a deadline or a failover; the machine "
+                  "was late by %ld ms\n",
+                  (long)chaos->lapses, (long)chaos->overlaps, (long)chaos->late_ms);
     if (chaos->plan->recent_ms > 0)
-        print_message("%zu failovers; told as lost: %ld leases, %ld sessions; %ld overlaps\n",
+        print_message("%zu failovers; told as lost: %ld leases, %ld sessions\n",
                       (size_t)chaos->losses_len, (long)chaos->leases_lost,
-                      (long)chaos->sessions_lost, (long)chaos->overlaps);
+                      (long)chaos->sessions_lost);
     if (chaos->violations > 0)
         FAIL("%d violations; the first: %s", chaos->violations, chaos->first_trouble);
 }
@@ -127,6 +130,8 @@ static struct chaos *chaos_new(struct world *w, const struct chaos_plan *plan,
     chaos->seed = (unsigned)number_of("CHAOS_SEED", (int)now_ms());
     print_message("CHAOS_SEED=%u\n", chaos->seed);
     pthread_mutex_init(&chaos->mutex, NULL);
+    for (int i = 0; i < CHAOS_SHARED_LOCKS; i++)
+        pthread_mutex_init(&chaos->arenas[i].mutex, NULL);
     chaos->flags[0] = "--watchdog-timeout-ms";
     chaos->flags[1] = text(w, "%d", chaos_timeout_ms(chaos));
     for (int i = 0; i < CHAOS_FRONTS; i++) {
@@ -142,6 +147,8 @@ static struct chaos *chaos_new(struct world *w, const struct chaos_plan *plan,
 struct crowd {
     struct chaos *chaos;
     struct chaos_client *clients;
+    pthread_t clock;
+    bool has_clock;
     int len;
 };
 
@@ -152,6 +159,9 @@ static void crowd_join(void *thing)
     crowd->chaos->over = true;
     for (int i = 0; i < crowd->len; i++)
         pthread_join(crowd->clients[i].thread, NULL);
+    if (crowd->has_clock)
+        pthread_join(crowd->clock, NULL);
+    crowd->has_clock = false;
     crowd->len = 0;
 }
 
@@ -166,6 +176,8 @@ static struct crowd *crowd_start(struct world *w, struct chaos *chaos)
     crowd->clients = calloc((size_t)len, sizeof(*crowd->clients));
     assert_non_null(crowd->clients);
     world_defer(w, free, crowd->clients);
+    assert_int_equal(pthread_create(&crowd->clock, NULL, chaos_watch_clock, chaos), 0);
+    crowd->has_clock = true;
     world_defer(w, crowd_join, crowd);
     for (int i = 0; i < len; i++) {
         crowd->clients[i] = (struct chaos_client){

@@ -1,6 +1,10 @@
 /* Clients with sessions hold, renew and pass on locks through whichever of three front ends
  * answers, while a test kills front ends, or what they need. No lease of a live session is
- * lost, but for what a failover of Redis lost, which is told; none of a dead session survives.
+ * lost before its client's deadline for it, but for what a failover of Redis lost, which is
+ * told; none of a dead session survives. The deadline is that of guide.md: when the request was
+ * sent, and remaining_ms of the lease in its answer. A lease lapses
+ * when it is lost after its deadline: no front end came to renew it in time. That is no defect
+ * where the machine itself was late meanwhile.
  */
 #ifndef E2E_SESSION_CHAOS_H
 #define E2E_SESSION_CHAOS_H
@@ -37,10 +41,11 @@ struct chaos_plan {
 
 /* What one shared lock protects. */
 struct chaos_arena {
-    _Atomic int inside;
-    volatile long counter;
+    pthread_mutex_t mutex;
+    const struct chaos_client *holder; /* NULL: the last one to enter has left */
+    int64_t entered_ms, deadline_ms;   /* of the holder */
     json_int_t last_fence;
-    _Atomic int64_t entered_ms;
+    volatile long counter; /* not under the mutex: the lock protects it */
     _Atomic long grants;
 };
 
@@ -68,7 +73,8 @@ struct chaos {
     struct chaos_arena arenas[CHAOS_SHARED_LOCKS];
     _Atomic bool over;
     _Atomic long keep_alives, retries, deaths, ends, births, confirmed;
-    _Atomic long leases_lost, sessions_lost, overlaps;
+    _Atomic long leases_lost, sessions_lost, overlaps, lapses;
+    _Atomic int64_t late_ms; /* by which short naps were too long, all together */
     long kills, strikes;
     _Atomic int violations;
     pthread_mutex_t mutex;
@@ -104,16 +110,21 @@ struct chaos_client {
     char token[UUID_SIZE], id[UUID_SIZE];
     char own[CHAOS_OWN_LOCKS][UUID_SIZE], own_ids[CHAOS_OWN_LOCKS][UUID_SIZE];
     bool has_own[CHAOS_OWN_LOCKS];
-    int64_t granted_ms[CHAOS_OWN_LOCKS + 1]; /* the last one of the shared lock */
+    /* The last one of the shared lock. */
+    int64_t granted_ms[CHAOS_OWN_LOCKS + 1], deadline_ms[CHAOS_OWN_LOCKS + 1];
+    int64_t late_ms[CHAOS_OWN_LOCKS + 1]; /* of the chaos, when the deadline was set */
+    long lapses;                          /* of this session */
     int64_t born_ms;
+    int64_t sent_ms;  /* the request that was answered last */
     int64_t alive_ms; /* when the last keep-alive that was answered had been sent */
     bool holds_shared;
     bool is_lost; /* a failover took the session */
     char shared_id[UUID_SIZE];
 };
 
-/* A thread's. */
+/* Threads'. */
 void *chaos_client_run(void *client);
+void *chaos_watch_clock(void *chaos);
 /* Of the watchdog: on a busy machine a renewal comes late, and a lease that is lost then is no
  * defect. */
 int chaos_timeout_ms(const struct chaos *chaos);

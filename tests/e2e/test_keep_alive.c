@@ -283,7 +283,7 @@ static void test_hanging_while_it_drains(struct world *w)
 }
 
 /* What a keep-alive has listed is the client's, also when the request for it ends as unknown;
- * what a mere look has listed is taken back. */
+ * what a mere look has listed is taken back, long before it ends by itself. */
 static void test_listed_is_not_taken_back(struct world *w)
 {
     struct proxy *proxy = proxy_start(w->redis);
@@ -298,8 +298,8 @@ static void test_listed_is_not_taken_back(struct world *w)
     /* Redis knows the scripts, so that nothing but the last answer is lost. */
     expect_status(session_put(far, &first, "listed/first", token_new(w), NULL), 201);
     proxy_set(proxy, PROXY_DELAY); /* the sessions' answers come through */
-    claimed = session_call_put(far, &s, "listed/claimed", token, NULL);
-    looked_at = session_call_put(far, &other, "listed/looked-at", token_new(w), NULL);
+    claimed = session_call_put(far, &s, "listed/claimed", token, "ttl_ms=60000");
+    looked_at = session_call_put(far, &other, "listed/looked-at", token_new(w), "ttl_ms=60000");
     wait_until(redis_has(w->redis, "listed/claimed") && redis_has(w->redis, "listed/looked-at"),
                3000);
     proxy_set(proxy, PROXY_DROP_REPLIES);
@@ -316,7 +316,7 @@ static void test_listed_is_not_taken_back(struct world *w)
     r = keep_alive(w->b, &s, NULL);
     expect_alive(r, 1);
     assert_non_null(lease_of(r, "listed/claimed"));
-    expect_status(session_put(w->b, &s, "listed/claimed", token, NULL), 200);
+    expect_status(session_put(w->b, &s, "listed/claimed", token, "ttl_ms=60000"), 200);
 }
 
 static void test_who_hangs_up_leaves_nothing(struct world *w)
