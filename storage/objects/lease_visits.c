@@ -126,7 +126,9 @@ static void fill_call(struct store_call *call, const struct visit *first,
         call_string(call, argument++, lease_id);
     }
     call_string(call, argument++, job->arguments[0]);
-    call_string(call, argument, job->arguments[1]);
+    call_string(call, argument++, job->arguments[1]);
+    if (job->is_shared)
+        call_string(call, argument, job->arguments[2]);
 }
 
 static size_t count_locks(const struct visit *first)

@@ -15,13 +15,14 @@ enum visit_line_id {
 
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
  * each lock; its ARGV the lease id and two arguments. A script that leases share has no lease
- * id; its reply is the reply to each of the leases, or an array with a reply for each lease. */
+ * id and one argument more; its reply is the reply to each of the leases, or an array with a
+ * reply for each lease. */
 struct lease_visit_job {
     enum script script;
     enum visit_line_id line;
     bool has_counter;
     bool is_shared; /* one script for several leases, each of one lock */
-    char arguments[2][24];
+    char arguments[3][24];
 };
 
 /* What the home of refs[i] replied. */

@@ -186,10 +186,11 @@ static void watch_the_rest(void *arg)
 static void on_watched_together(void *arg, size_t i, const struct redis_result *result)
 {
     struct visit_call *call = arg;
+    int64_t kind = value_integer(result->reply);
 
-    if (result->outcome != REDIS_DONE || value_integer(result->reply) != 1)
+    if (result->outcome != REDIS_DONE || (kind != 1 && kind != 2))
         return;
-    note_renewal(call, i, "lock");
+    note_renewal(call, i, kind == 1 ? "lock" : "fair");
     call->is_wanted[i] = false;
 }
 
@@ -214,12 +215,24 @@ static void take_due(struct visit_call *call, const struct redis_value *due)
     }
 }
 
-static void watch_leases(struct visit_call *call, const struct redis_value *due)
+/* Whether the TTL of a fencing counter may end before a lease that is renewed: the counter of a
+ * lease lasts --fencing-ttl-ms from the grant on, and a session is older than its leases. Half
+ * of that is left for clocks of several masters and for front ends with another setting. */
+static bool may_outlast_counters(const struct config *config, int64_t age_ms)
+{
+    int64_t keep_ms = config->watchdog_timeout_ms + config->retry_window_ms;
+
+    return config->fencing_ttl_ms > 0 && age_ms > config->fencing_ttl_ms / 2 - keep_ms;
+}
+
+static void watch_leases(struct visit_call *call, int64_t age_ms, const struct redis_value *due)
 {
     struct lease_visit_job job = make_job(call, SCRIPT_WATCH_MANY);
 
     take_due(call, due);
     job.is_shared = true;
+    if (may_outlast_counters(call->store->options.config, age_ms))
+        job.arguments[2][0] = '1';
     if (!lease_visits_start(call->store, &job, call->refs, call->count, call->is_wanted,
                             on_watched_together, watch_the_rest, call))
         watch_the_rest(call);
@@ -257,7 +270,7 @@ static void on_due(void *arg, const struct redis_result *result)
     else if (strcmp(word, "expired") == 0)
         session_end_because(call->store, call->session_id, "expired", on_ended, call);
     else if (value_count(due) >= 2) /* pairs, at least one */
-        watch_leases(call, due);
+        watch_leases(call, value_integer(value_at(result->reply, 1)), due);
     else
         finish_with(call, value_integer(value_at(result->reply, 1)));
 }

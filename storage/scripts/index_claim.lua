@@ -17,31 +17,27 @@
 local now = lib.number.epoch_ms()
 local claim, found, next_visits = now + claim_ms, {}, {}
 
--- Claims sessions of a partition.
+-- Claims sessions of a partition. Returns the ms until the next visit to the partition.
 local function claim_some(index)
-  local scores = {}
-  for _, session_id in ipairs(call('zrangebyscore', index, '-inf', now, 'limit', 0,
-    limit - #found)) do
-    scores[#scores + 1] = claim
-    scores[#scores + 1] = session_id
-    found[#found + 1] = session_id
+  local most = limit - #found
+  if most == 0 then return 0 end
+  local first, scores, next_at = try('zrange', index, 0, most, 'withscores'), {}, nil
+  for i = 1, #first, 2 do
+    local at = tonumber(first[i + 1])
+    if at > now or #scores == 2 * most then
+      next_at = at
+      break
+    end
+    scores[i], scores[i + 1] = claim, first[i]
+    found[#found + 1] = first[i]
   end
-  call('zrem', index, '')
-  call('zadd', index, unpack(scores))
+  if scores[1] then
+    call('zrem', index, '')
+    call('zadd', index, unpack(scores))
+    next_at = math.min(next_at or claim, claim)
+  end
+  return next_at and math.max(next_at - now, 0) or -1
 end
 
--- Ms until the next visit of a session of a partition.
-local function next_visit(index)
-  local first = try('zrange', index, 0, 0, 'withscores')[2]
-  return first and math.max(first - now, 0) or -1
-end
-
-for i, index in ipairs(KEYS) do
-  local left = #found < tonumber(limit) and next_visit(index) or 0
-  if left == 0 and #found < tonumber(limit) then
-    claim_some(index)
-    left = next_visit(index)
-  end
-  next_visits[i] = left
-end
+for i, index in ipairs(KEYS) do next_visits[i] = claim_some(index) end
 return {claim, found, next_visits}

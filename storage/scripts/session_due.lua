@@ -5,24 +5,25 @@
 --
 -- batch  leases to name at most
 --
--- Replies  open, 0, [ref, ms by which it is late, ...] of the leases that are due
+-- Replies  open, age of the session in ms, [ref, ms by which it is late, ...] of what is due
 --          open, ms until the session wants to be visited, []: nothing is due
 --          expired: it is to be ended, or its end is to be worked off
 --          unknown: nothing is left to do
 -- modules
 
 local now = lib.number.epoch_ms()
-local open, reason = lib.session_home.open(session, now)
-if not open then
+-- `detail`: when it was opened, or why it is not open.
+local deadline, detail = lib.session_home.deadline_of(session, now)
+if not deadline then
   local is_worked_off = call('hget', session, 'state') == 'ended' and
     call('exists', notes) == 0
-  return {(reason == 'unknown' or is_worked_off) and 'unknown' or 'expired'}
+  return {(detail == 'unknown' or is_worked_off) and 'unknown' or 'expired'}
 end
 local found = call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
 if found[1] then
   for i = 2, #found, 2 do found[i] = now - found[i] end
-  return {'open', 0, found}
+  return {'open', now - detail, found}
 end
 local first = call('zrange', due, 0, 0, 'withscores')
-local next_at = math.min(first[2] or open.deadline, open.deadline)
+local next_at = math.min(first[2] or deadline, deadline)
 return {'open', math.max(next_at - now, 0), found}

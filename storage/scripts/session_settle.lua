@@ -22,11 +22,12 @@
 local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
 
 local now = lib.number.epoch_ms()
-local open, reason = lib.session_home.open(session, now)
-if not open then return {'ended', reason} end
+local deadline, reason = lib.session_home.deadline_of(session, now)
+if not deadline then return {'ended', reason} end
 
--- Earlier by up to a tenth, so that sessions that were opened at the same time spread.
-local renewed_again = now + again_ms - math.floor(now % 97 * again_ms / 970)
+-- Earlier by up to a tenth, so that sessions that were opened at the same time spread. As text:
+-- each lease pays for a number.
+local renewed_again = lib.number.integer(now + again_ms - math.floor(now % 97 * again_ms / 970))
 local scores, has_losses = {}, false
 
 local function look_again(ref, at)
@@ -47,13 +48,6 @@ local function note_loss(ref, why, kind)
   has_losses = true
 end
 
--- The note of a lease that was renewed has " +" and its kind among the attempts.
-local function note_renewal(ref, note, kind)
-  if not string.find(note, ' +', 1, true) then
-    call('hset', notes, ref, note .. ' +' .. kind)
-  end
-end
-
 call('zrem', due, ' ')
 local refs = {}
 for i = 3, #ARGV, 2 do refs[#refs + 1] = ARGV[i] end
@@ -62,7 +56,10 @@ for i, note in ipairs(call('hmget', notes, unpack(refs))) do
   if not note then
     call('zrem', due, ref)
   elseif string.sub(verdict, 1, 8) == 'renewed ' then
-    note_renewal(ref, note, string.sub(verdict, 9))
+    -- The note of a lease that was renewed has " +" and its kind among the attempts.
+    if not string.find(note, ' +', 1, true) then
+      call('hset', notes, ref, note .. ' +' .. string.sub(verdict, 9))
+    end
     look_again(ref, renewed_again)
   elseif verdict == 'vanished' and string.find(note, ' +', 1, true) then
     note_loss(ref, 'unknown', string.match(note, ' %+(%l*)'))
@@ -80,9 +77,9 @@ for i, note in ipairs(call('hmget', notes, unpack(refs))) do
 end
 if #scores > 0 then call('zadd', due, unpack(scores)) end
 if has_losses then
-  call('pexpire', lost, open.deadline - now + window_ms)
+  call('pexpire', lost, deadline - now + window_ms)
   call('publish', 'rlockd:sessions', string.match(session, '{(.*)}'))
 end
 
 local first = call('zrange', due, 0, 0, 'withscores')
-return {'open', math.max(math.min(first[2] or open.deadline, open.deadline) - now, 0)}
+return {'open', math.max(math.min(first[2] or deadline, deadline) - now, 0)}

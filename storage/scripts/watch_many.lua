@@ -3,37 +3,40 @@
 -- changes: lease_watch.lua visits them, each on its own.
 --
 -- KEYS lock record...
--- ARGV timeout_ms window_ms
+-- ARGV timeout_ms window_ms counters
 -- sync no
 --
 --   KEYS        for each lease, at most 16 of them
 --   timeout_ms  for which the leases are renewed
 --   window_ms   for which the token of an ended lease is known
+--   counters    "1": the leases may be so old that the TTL of their fencing counters ends
 --
--- Replies  1: all are renewed, the common case
---          [1: renewed | 0, ...] of each lease
+-- Replies  1: all are renewed and of plain locks, the common case
+--          [1: renewed, a plain lock | 2: renewed, a fair lock | 0, ...] of each lease
 --
 -- No lease disturbs another: no command fails at another type of key. The first write is one
 -- that Redis allows when memory is short.
-local keep_ms, records, renewed, missing = timeout_ms + window_ms, {}, {}, false
+-- modules
+
+-- As text: each lease pays for a number.
+local keep_ms = lib.number.integer(timeout_ms + window_ms)
+local records, renewed, is_common = {}, {}, true
 for i = 2, #KEYS, 2 do records[i / 2] = KEYS[i] end
 
 for i, text in ipairs(call('mget', unpack(records))) do
   local name, key = KEYS[2 * i - 1], records[i]
   -- The record ends in watchdog, kind and an empty owner; its key ends in the lease id.
   local last = text and string.sub(text, 1, 5) == 'held\n' and string.sub(text, -8)
-  if (last == '\n1\nlock\n' or last == '\n1\nfair\n') and
-    try('hexists', name, string.sub(key, -36) .. ':0') == 1 then
+  renewed[i] = last == '\n1\nlock\n' and 1 or last == '\n1\nfair\n' and 2 or 0
+  if renewed[i] > 0 and try('hexists', name, string.sub(key, -36) .. ':0') == 1 then
     call('pexpire', name, timeout_ms)
     call('pexpire', key, keep_ms)
-    -- The lock's last fencing token is that of the lease, and lasts as long.
-    local counter = string.find(name, '{', 1, true) and 'redisson_lock_token:' .. name or
-      'redisson_lock_token:{' .. name .. '}'
-    local left = call('pttl', counter)
-    if left >= 0 and left < keep_ms then call('pexpire', counter, keep_ms) end
-    renewed[i] = 1
+    if counters == '1' then
+      lib.token.keep(lib.keys.counter_of(name), timeout_ms + window_ms)
+    end
   else
-    renewed[i], missing = 0, true
+    renewed[i] = 0
   end
+  is_common = is_common and renewed[i] == 1
 end
-return missing and renewed or 1
+return is_common and 1 or renewed

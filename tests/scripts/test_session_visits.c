@@ -27,7 +27,8 @@ static redisReply *lease_watch(void)
 
 static redisReply *watch_many(const char *lock, const char *record)
 {
-    return run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD, lock, record), ARGS("30000", "60000"));
+    return run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD, lock, record),
+               ARGS("30000", "60000", ""));
 }
 
 static redisReply *lease_claim(const char *claim)
@@ -51,10 +52,11 @@ static void hold(const char *field, const char *record)
 static void the_watchdog_renews(void **state)
 {
     (void)state;
-    const char *const kinds[] = {"lock", "fair"};
+    const char *const kinds[] = {"lock", "fair"}, *const replies[] = {"1", "[2]"};
     for (int i = 0; i < 2; i++) {
         hold(LEASE ":0", text(HELD("", "1", "%s", ""), kinds[i]));
-        expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000")), "1");
+        expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "")),
+               replies[i]);
         expect_lasts("jobs", 30000);
         expect_lasts(RECORD, 90000);
     }
@@ -72,14 +74,33 @@ static void the_watchdog_renews_several_leases_at_once(void **state)
 {
     (void)state;
     hold_two(HELD("", "1", "fair", ""));
-    command("SET redisson_lock_token:{jobs}:b 4712 PX 5000");
-    expect(watch_many("{jobs}:b", OTHER_RECORD), "1");
+    expect(watch_many("{jobs}:b", OTHER_RECORD), "[1, 2]");
     expect_lasts("jobs", 30000);
     expect_lasts(RECORD, 90000);
     expect_lasts("{jobs}:b", 30000);
     expect_lasts(OTHER_RECORD, 90000);
-    expect_lasts("redisson_lock_token:{jobs}:b", 90000);
+}
+
+/* What happens to a counter with this TTL. */
+static void watch_an_old_lease(const char *counters, const char *ttl_ms)
+{
+    hold_two(HELD("", "1", "lock", ""));
+    command("SET redisson_lock_token:{jobs}:b 4712 PX %s", ttl_ms);
+    expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD, "{jobs}:b", OTHER_RECORD),
+               ARGS("30000", "60000", counters)),
+           "1");
     expect_command("-1", "PTTL %s", COUNTER);
+}
+
+static void the_watchdog_keeps_the_counters_of_old_leases(void **state)
+{
+    (void)state;
+    watch_an_old_lease("1", "5000");
+    expect_lasts("redisson_lock_token:{jobs}:b", 90000);
+    watch_an_old_lease("1", "200000");
+    expect_lasts("redisson_lock_token:{jobs}:b", 200000);
+    watch_an_old_lease("", "50000");
+    expect_lasts("redisson_lock_token:{jobs}:b", 50000);
 }
 
 /* Nothing of the first lease changes, and the second one is renewed. */
@@ -307,7 +328,7 @@ static void visits_work_without_memory(void **state)
     hold(LEASE ":0", HELD("", "1", "lock", ""));
     command("SET rlockd:lease:{jobs}:" OTHER " %s", HELD("", "1", "lock", ""));
     memory_is_short();
-    expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000")), "1");
+    expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "1")), "1");
     expect(lease_watch(), "[renewed, lock]");
     expect(lease_claim("1"), "[held, *");
     expect(lease_end(), "1");
@@ -323,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(the_watchdog_renews),
         SCRIPT_TEST(the_watchdog_renews_several_leases_at_once),
+        SCRIPT_TEST(the_watchdog_keeps_the_counters_of_old_leases),
         SCRIPT_TEST(no_lease_disturbs_another),
         SCRIPT_TEST(the_watchdog_renews_a_hold_of_an_owner),
         SCRIPT_TEST(the_watchdog_renews_a_read_a_write_and_a_permit),

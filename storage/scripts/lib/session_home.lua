@@ -14,16 +14,31 @@
 -- While the session is open the notes and the zset have a sentinel, an empty ref: a lease that
 -- is noted finds both keys with the TTL that the session's opening or a keep-alive gave them.
 
--- The fields of a session that is open; else nil and the reason ("unknown": there is no such
--- session).
-local function open(session, now)
-  local fields = call('hmget', session, 'state', 'reason', 'deadline', 'ttl', 'name',
-    'opened')
+-- The deadline of a session that is open; else nil and the reason ("unknown": there is no such
+-- session). `fields`: the session's state, reason and deadline.
+local function check(fields, now)
   if not fields[1] then return nil, 'unknown' end
   if fields[1] == 'ended' then return nil, fields[2] end
   local deadline = tonumber(fields[3])
   if deadline <= now then return nil, 'expired' end
+  return deadline
+end
+
+-- The fields of a session that is open; else nil and the reason.
+local function open(session, now)
+  local fields = call('hmget', session, 'state', 'reason', 'deadline', 'ttl', 'name',
+    'opened')
+  local deadline, reason = check(fields, now)
+  if not deadline then return nil, reason end
   return {deadline = deadline, ttl = tonumber(fields[4]), name = fields[5], opened = fields[6]}
+end
+
+-- The deadline of a session that is open, and when the session was opened; else nil and the
+-- reason. Each visit of the watchdog pays for it.
+local function deadline_of(session, now)
+  local fields = call('hmget', session, 'state', 'reason', 'deadline', 'opened')
+  local deadline, reason = check(fields, now)
+  return deadline, reason or fields[4]
 end
 
 -- Reads a page, some hundred fields, of the hash of a session's notes or losses. Returns the
@@ -31,4 +46,4 @@ end
 -- may be in two pages.
 local function page(key, cursor) return call('hscan', key, cursor, 'count', 100) end
 
-return {open = open, page = page}
+return {open = open, deadline_of = deadline_of, page = page}
