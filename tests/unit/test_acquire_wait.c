@@ -243,8 +243,11 @@ static void waits_are_counted(void **state)
 /* `a` and `b` wait for a permit, and `a` gets one. */
 static void a_gets_a_permit(int64_t none_left_ms)
 {
-    const struct attempt_result result = {
-        .outcome = ATTEMPT_GRANTED, .remaining_ms = TTL_MS, .none_left_ms = none_left_ms};
+    const struct lease_result lease = {.remaining_ms = TTL_MS, .available = none_left_ms == 0};
+    const struct attempt_result result = {.outcome = ATTEMPT_GRANTED,
+                                          .remaining_ms = TTL_MS,
+                                          .none_left_ms = none_left_ms,
+                                          .lease = &lease};
     struct client *const both[] = {a, b};
 
     for (size_t i = 0; i < 2; i++) {
