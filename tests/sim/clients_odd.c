@@ -259,6 +259,11 @@ static void publish_nonsense(struct client *client)
     tell_redis(words);
 }
 
+static bool refuses_writes(void)
+{
+    return world.redis.is_replica || world.redis.lacks_replicas;
+}
+
 /* Something else in the place of a lock, or nothing; or a lock without an end, for a while. */
 static void spoil_lock(struct client *client)
 {
@@ -281,7 +286,9 @@ static void spoil_lock(struct client *client)
         break;
     default:
         tell_redis(keep);
-        nap(client, 100, 300);
+        do
+            nap(client, 100, 300);
+        while (refuses_writes());
         tell_redis(end);
     }
 }
