@@ -20,6 +20,7 @@ struct end_call {
     struct lease_ref *refs; /* the batch that is worked off */
     enum worked_off *worked_off;
     size_t count;
+    bool is_marked; /* as ended: no failure behind that means that nothing was done */
     bool has_failed;
     enum call_outcome failure;
 };
@@ -70,6 +71,10 @@ static void finish(struct end_call *call, struct session_view *view)
     if (view->outcome == SESSION_RELEASED && call->has_failed) {
         view->outcome = SESSION_FAILED; /* the watchdog works off the rest */
         view->failure = call->failure;
+    }
+    if (view->outcome == SESSION_FAILED) {
+        if (call->is_marked && !call_is_unknown(view->failure))
+            view->failure = CALL_UNKNOWN;
     } else if (view->outcome == SESSION_RELEASED) {
         session_index_set(call->store, call->session_id, -1, NULL, NULL, NULL);
     }
@@ -132,6 +137,7 @@ static void on_ended(void *arg, const struct redis_result *result)
 
     session_read_outcome(&view, result);
     if (view.outcome == SESSION_RELEASED) {
+        call->is_marked = true;
         const struct redis_value *refs = value_at(result->reply, 2);
         view.released = value_integer(value_at(result->reply, 1));
         if (value_count(refs) > 0 && value_count(refs) <= SESSION_BATCH && !call->has_failed) {

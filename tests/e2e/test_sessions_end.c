@@ -1,5 +1,6 @@
 /* A session's end, by its client's word or by its silence: all it held is free, all it waited
  * for is refused. */
+#include "counters.h"
 #include "multi_locks.h"
 
 enum { AT_ONCE_MS = 1000, MANY = 250 };
@@ -295,6 +296,29 @@ static void test_names_of_an_ended_lease(struct world *w)
     expect_problem(multi_ask(w->a, "PATCH", ended, NULL), 410, "lease-ended");
 }
 
+/* The session is marked as ended, and what follows is refused: the answer is not that nothing
+ * was done. */
+static void test_an_end_that_gets_half_way(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    struct session s = session_new(w->a, "ttl_ms=60000");
+
+    session_hold(w->a, &s, "half-way", NULL);
+    slow_settle(&slow);
+    proxy_set(slow.proxy, PROXY_DELAY);
+    struct call *call = CALL(slow.fe, .method = "DELETE",
+                             .path = text(w, "/v1/sessions/%s", s.id), .headers = {s.header});
+    wait_until(session_look(w->b, s.id)->status != 200, 3000);
+    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 1");
+    struct reply *r = call_await(call, 6000);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 0");
+    proxy_set(slow.proxy, PROXY_PASS);
+    expect_status(session_end(w->b, &s), 200);
+    wait_until(!redis_has(w->redis, "half-way"), 3000);
+}
+
 int main(void)
 {
     static const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -309,6 +333,7 @@ int main(void)
         E2E_TEST(test_the_end_that_nobody_hears_of),
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
         E2E_TEST(test_names_of_an_ended_lease),
+        E2E_TEST(test_an_end_that_gets_half_way),
     };
     struct e2e_plan plan = {
         .name = "sessions-end", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
