@@ -157,11 +157,14 @@ static void on_refreshed(void *arg, const struct redis_result *result)
 
 /* --- refreshing --------------------------------------------------------------------------- */
 
-static void refresh_slot_marker(struct slot_marker *slot_marker, const char *run_id)
+/* The refresh is for the process at this node alone. Where a map is old, the marker is that of
+ * another process by now, which would seem to have begun anew if this run id were written. */
+static void refresh_slot_marker(struct slot_marker *slot_marker, struct topology_node *node)
 {
+    const char *run_id = topology_node_server(node)->run_id;
     const struct process *process = process_of(slot_marker->marker, run_id);
 
-    if (slot_marker->is_asked)
+    if (run_id[0] == '\0' || slot_marker->is_asked)
         return;
     snprintf(slot_marker->asked_run_id, sizeof(slot_marker->asked_run_id), "%s", run_id);
     struct store_call *call = call_begin(slot_marker->marker->store, SCRIPT_MARKER);
@@ -170,7 +173,7 @@ static void refresh_slot_marker(struct slot_marker *slot_marker, const char *run
     if (process != NULL && process->slot != slot_marker->slot)
         call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
     slot_marker->is_asked = true;
-    call_send(call, on_refreshed, slot_marker);
+    call_send_to(call, node, on_refreshed, slot_marker);
 }
 
 static void refresh(struct marker *marker)
@@ -178,12 +181,8 @@ static void refresh(struct marker *marker)
     struct topology *topology = topology_of(marker);
 
     for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
-         node = topology_next_node(topology, node)) {
-        const char *run_id = topology_node_server(node)->run_id;
-        if (run_id[0] != '\0')
-            refresh_slot_marker(slot_marker_make(marker, topology_slot_at(topology, node)),
-                                run_id);
-    }
+         node = topology_next_node(topology, node))
+        refresh_slot_marker(slot_marker_make(marker, topology_slot_at(topology, node)), node);
 }
 
 static void forget_processes(struct marker *marker, bool all)

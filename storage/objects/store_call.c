@@ -114,6 +114,15 @@ void call_send(struct store_call *call, redis_done *done, void *arg)
     topology_script(call->store->options.topology, &script, done, arg);
 }
 
+void call_send_to(struct store_call *call, struct topology_node *node, redis_done *done,
+                  void *arg)
+{
+    const struct script_call script = script_call_make(call->script, &call->args);
+
+    call->is_open = false;
+    topology_node_script(call->store->options.topology, node, &script, done, arg);
+}
+
 const struct script_args *call_close(struct store_call *call, struct lock_store **store,
                                      enum script *script)
 {

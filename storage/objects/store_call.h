@@ -14,6 +14,7 @@
 
 struct lock_store;
 struct store_call;
+struct topology_node;
 
 /* What keys are made of: the name of an object with the operator's prefix, or an id. */
 struct key_base {
@@ -38,9 +39,12 @@ void call_string(struct store_call *call, size_t at, const char *text);
 void call_number(struct store_call *call, size_t at, int64_t number);
 /* Sets "1" for true, an empty text for false. */
 void call_flag(struct store_call *call, size_t at, bool flag);
-/* Every script of the stores is sent by this function. `done` is called exactly once, and never
- * before this returns. */
+/* Sends the script to where its keys are. `done` is called exactly once, and never before this
+ * returns. */
 void call_send(struct store_call *call, redis_done *done, void *arg);
+/* The same, but to this node of the topology alone: see topology_node_script(). */
+void call_send_to(struct store_call *call, struct topology_node *node, redis_done *done,
+                  void *arg);
 
 /* Ends the filling of a call, for look_turns.c: its KEYS and ARGV stay until the next
  * call_begin(). */

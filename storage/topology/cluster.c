@@ -244,5 +244,6 @@ const struct topology_ops topology_cluster = {.is_cluster = true,
                                               .script = cluster_script,
                                               .command = cluster_command,
                                               .node_command = cluster_node_command,
+                                              .node_script = cluster_node_script,
                                               .subscribe = cluster_subscribe,
                                               .unsubscribe = cluster_unsubscribe};

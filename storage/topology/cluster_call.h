@@ -12,7 +12,7 @@ struct cluster_call {
     redis_done *done;
     void *arg;
     int64_t asked_ns;
-    uint16_t slot; /* REDIS_SLOTS: a call for one node, whatever its slots */
+    uint16_t slot; /* REDIS_SLOTS: a call for one node, which goes nowhere else */
     uint8_t moves;
     bool is_command;
     enum script script; /* a command has none, and no keys apart from its arguments */

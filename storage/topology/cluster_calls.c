@@ -1,4 +1,5 @@
-/* Where a call goes: to the master of its slot, and from there where that master says.
+/* Where a call goes: to the master of its slot, and from there where that master says. A call
+ * for one node goes to that node, and nowhere from there.
  *
  * Calls of one slot run in the order in which they were asked for, whatever moves. A withdrawal
  * must not overtake the attempt that it takes back. One master answers in order; so while a
@@ -217,13 +218,19 @@ static void count(struct cluster *cluster, enum metric metric)
     metrics_add(cluster->topology.options.metrics, metric, 1);
 }
 
+/* The map is old. */
+static void note_move(struct cluster *cluster, uint16_t slot, const struct redis_host *to)
+{
+    count(cluster, METRIC_REDIS_MOVED);
+    cluster_scout_moved(cluster, slot, to);
+}
+
 static enum verdict follow_move(struct cluster_call *call, const struct redis_host *to)
 {
     struct cluster *cluster = call->cluster;
     struct cluster_node *node = cluster_node_at(cluster, to);
 
-    count(cluster, METRIC_REDIS_MOVED);
-    cluster_scout_moved(cluster, call->slot, to);
+    note_move(cluster, call->slot, to);
     if (node == NULL)
         return CALL_ENDS;
     cluster_slot_moved(cluster, call->slot, node);
@@ -252,6 +259,17 @@ static enum verdict follow_ask(struct cluster_call *call, const struct redis_hos
     return CALL_GOES_ON;
 }
 
+/* A call for one node ends with its redirection, which is news of the map all the same. */
+static enum verdict heed_redirection(const struct cluster_call *call, const char *error)
+{
+    struct redis_host to;
+    uint16_t slot;
+
+    if (cluster_redirection_read(error, call->node->at.host, &slot, &to) == CLUSTER_MOVED)
+        note_move(call->cluster, slot, &to);
+    return CALL_ENDS;
+}
+
 /* Whether the error says that the cluster, or this node of it, serves no calls. */
 static bool is_trouble(const char *cause)
 {
@@ -278,9 +296,10 @@ static enum verdict judge(struct cluster_call *call, const struct redis_result *
         cluster->down_ns = loop_now_ns(cluster->topology.options.loop);
         cluster_note_state(cluster);
     }
-    if (result->outcome != REDIS_REFUSED || cluster->is_stopped || is_late(call) ||
-        call->slot == REDIS_SLOTS)
+    if (result->outcome != REDIS_REFUSED || cluster->is_stopped || is_late(call))
         return CALL_ENDS;
+    if (call->slot == REDIS_SLOTS)
+        return heed_redirection(call, error);
     switch (cluster_redirection_read(error, call->node->at.host, &slot, &to)) {
     case CLUSTER_MOVED:
         return slot == call->slot && ++call->moves <= MOVES_MAX ? follow_move(call, &to)
@@ -319,8 +338,9 @@ static void on_reply(void *arg, const struct redis_result *result)
 
 /* --- the functions of the topology -------------------------------------------------------- */
 
-void cluster_script(struct topology *topology, const struct script_call *script,
-                    redis_done *done, void *arg)
+static struct cluster_call *script_new(struct topology *topology,
+                                       const struct script_call *script, redis_done *done,
+                                       void *arg)
 {
     const struct script_args *args = script->args;
     struct cluster_call *call = cluster_call_new((struct cluster *)topology, args->keys,
@@ -328,6 +348,14 @@ void cluster_script(struct topology *topology, const struct script_call *script,
                                                  arg);
 
     call->script = script->script;
+    return call;
+}
+
+void cluster_script(struct topology *topology, const struct script_call *script,
+                    redis_done *done, void *arg)
+{
+    struct cluster_call *call = script_new(topology, script, done, arg);
+
     call->slot = redis_slot_of(&script->tag);
     dispatch(call);
 }
@@ -357,16 +385,25 @@ void cluster_command(struct topology *topology, const struct redis_tag *tag,
     dispatch(call);
 }
 
-void cluster_node_command(struct topology *topology, struct topology_node *node,
-                          const struct redis_command *command, redis_done *done, void *arg)
+static void send_to_node(struct cluster_call *call, struct topology_node *node)
 {
-    struct cluster_call *call = command_new(topology, command, done, arg);
-
     call->slot = REDIS_SLOTS;
     if (call->cluster->is_stopped || node == NULL)
         cluster_call_refuse(call);
     else
         cluster_call_send(call, (struct cluster_node *)node, on_reply);
+}
+
+void cluster_node_command(struct topology *topology, struct topology_node *node,
+                          const struct redis_command *command, redis_done *done, void *arg)
+{
+    send_to_node(command_new(topology, command, done, arg), node);
+}
+
+void cluster_node_script(struct topology *topology, struct topology_node *node,
+                         const struct script_call *script, redis_done *done, void *arg)
+{
+    send_to_node(script_new(topology, script, done, arg), node);
 }
 
 void cluster_calls_init(struct cluster *cluster)

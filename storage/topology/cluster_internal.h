@@ -143,6 +143,8 @@ void cluster_command(struct topology *topology, const struct redis_tag *tag,
                      const struct redis_command *command, redis_done *done, void *arg);
 void cluster_node_command(struct topology *topology, struct topology_node *node,
                           const struct redis_command *command, redis_done *done, void *arg);
+void cluster_node_script(struct topology *topology, struct topology_node *node,
+                         const struct script_call *script, redis_done *done, void *arg);
 /* Calls of this slot that were sent must be answered before further ones go to a new owner. */
 void cluster_calls_hold(struct cluster *cluster, uint16_t slot);
 /* Ends all waiting calls; after cluster.is_stopped. */

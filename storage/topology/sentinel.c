@@ -192,5 +192,6 @@ const struct topology_ops topology_sentinel = {.start = sentinel_start,
                                                .script = single_script,
                                                .command = single_command,
                                                .node_command = single_node_command,
+                                               .node_script = single_node_script,
                                                .subscribe = single_subscribe,
                                                .unsubscribe = single_unsubscribe};

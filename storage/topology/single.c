@@ -143,6 +143,13 @@ void single_node_command(struct topology *topology, struct topology_node *node,
     redis_link_command(node->commands, command, done, arg);
 }
 
+void single_node_script(struct topology *topology, struct topology_node *node,
+                        const struct script_call *call, redis_done *done, void *arg)
+{
+    (void)topology;
+    redis_link_script(node->commands, call, done, arg);
+}
+
 void single_subscribe(struct topology *topology, struct subscription *subscription,
                       const char *channel, size_t len)
 {
@@ -165,5 +172,6 @@ const struct topology_ops topology_single = {.start = single_start,
                                              .script = single_script,
                                              .command = single_command,
                                              .node_command = single_node_command,
+                                             .node_script = single_node_script,
                                              .subscribe = single_subscribe,
                                              .unsubscribe = single_unsubscribe};

@@ -95,6 +95,12 @@ void topology_node_command(struct topology *topology, struct topology_node *node
     topology->ops->node_command(topology, node, command, done, arg);
 }
 
+void topology_node_script(struct topology *topology, struct topology_node *node,
+                          const struct script_call *call, redis_done *done, void *arg)
+{
+    topology->ops->node_script(topology, node, call, done, arg);
+}
+
 const struct redis_server *topology_node_server(const struct topology_node *node)
 {
     return redis_link_server(node->commands);

@@ -88,6 +88,10 @@ struct topology_node *topology_node_of(struct topology *topology, const struct r
  * command is refused. */
 void topology_node_command(struct topology *topology, struct topology_node *node,
                            const struct redis_command *command, redis_done *done, void *arg);
+/* A script about this very node: it runs there or nowhere. REDIS_REFUSED when its slot is no
+ * longer there. `done` and the arguments: see topology_script(). */
+void topology_node_script(struct topology *topology, struct topology_node *node,
+                          const struct script_call *call, redis_done *done, void *arg);
 /* Which Redis process serves as this node, and since when. */
 const struct redis_server *topology_node_server(const struct topology_node *node);
 

@@ -30,6 +30,8 @@ struct topology_ops {
                     const struct redis_command *command, redis_done *done, void *arg);
     void (*node_command)(struct topology *topology, struct topology_node *node,
                          const struct redis_command *command, redis_done *done, void *arg);
+    void (*node_script)(struct topology *topology, struct topology_node *node,
+                        const struct script_call *call, redis_done *done, void *arg);
     void (*subscribe)(struct topology *topology, struct subscription *subscription,
                       const char *channel, size_t len);
     void (*unsubscribe)(struct topology *topology, struct subscription *subscription);
@@ -67,6 +69,8 @@ void single_command(struct topology *topology, const struct redis_tag *tag,
                     const struct redis_command *command, redis_done *done, void *arg);
 void single_node_command(struct topology *topology, struct topology_node *node,
                          const struct redis_command *command, redis_done *done, void *arg);
+void single_node_script(struct topology *topology, struct topology_node *node,
+                        const struct script_call *call, redis_done *done, void *arg);
 void single_subscribe(struct topology *topology, struct subscription *subscription,
                       const char *channel, size_t len);
 void single_unsubscribe(struct topology *topology, struct subscription *subscription);

@@ -10,6 +10,7 @@ enum {
     RECOVER_MS = 20000,
     QUARANTINE_MS = 4000,
     SOON_MS = 10000,
+    STANDSTILL_MS = 1500, /* longer than until the next refresh, shorter than a call may take */
     MARKED_MS = 4500 /* more than one refresh of the markers, and a period of the watchdog */
 };
 
@@ -208,6 +209,25 @@ static void test_markers_that_move(struct world *w)
     assert_true(losses(fe) == 0);
 }
 
+/* A front end that does not know yet that the slot of a marker has moved leaves the marker of
+ * the new master alone. */
+static void test_marker_and_an_old_map(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start_quarantined(cluster), *late = start_quarantined(cluster);
+
+    wait_until(!is_quarantined(fe) && !is_quarantined(late), QUARANTINE_MS + 2000);
+    nap_ms(MARKED_MS);
+    child_signal(late->child, SIGSTOP);
+    move_slot(cluster, 10921, 1, 0);
+    nap_ms(STANDSTILL_MS);
+    assert_false(is_quarantined(fe));
+    child_signal(late->child, SIGCONT);
+    for (int64_t end = now_ms() + MARKED_MS; now_ms() < end; nap_ms(50))
+        assert_false(is_quarantined(fe) || is_quarantined(late));
+    assert_true(losses(fe) == 0 && losses(late) == 0);
+}
+
 /* --- replicas ----------------------------------------------------------------------------- */
 
 static void expect_not_replicated(struct reply *r)
@@ -284,7 +304,8 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_master_that_comes_back_empty), E2E_TEST(test_replica_that_lags),
         E2E_TEST(test_quarantine_is_of_one_master),  E2E_TEST(test_markers_that_move),
-        E2E_TEST(test_replica_that_stands_still),    E2E_TEST(test_requests_share_waits),
+        E2E_TEST(test_marker_and_an_old_map),        E2E_TEST(test_replica_that_stands_still),
+        E2E_TEST(test_requests_share_waits),
     };
     struct e2e_plan plan = {
         .name = "topology_cluster_data", E2E_TESTS(tests), .without_redis = true};

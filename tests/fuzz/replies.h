@@ -294,6 +294,13 @@ void topology_node_command(struct topology *asked, struct topology_node *node,
     topology_command(asked, NULL, command, done, arg);
 }
 
+void topology_node_script(struct topology *asked, struct topology_node *node,
+                          const struct script_call *call, redis_done *done, void *arg)
+{
+    (void)node;
+    topology_script(asked, call, done, arg);
+}
+
 const struct redis_server *topology_node_server(const struct topology_node *node)
 {
     (void)node;
