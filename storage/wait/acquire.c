@@ -67,21 +67,13 @@ static bool is_full(const struct acquirer *acquirer)
 
 /* --- attempts ----------------------------------------------------------------------------- */
 
-/* From here on the request waits as any other. */
-static void end_deferral(struct acquisition *acquisition)
-{
-    acquisition->deferred = false;
-    timer_arm(loop_timers(acquisition->acquirer->options.loop), &acquisition->deadline,
-              acquisition->deadline_ns);
-}
-
 static void send_attempt(struct acquisition *acquisition, enum acquisition_state state,
                          int64_t wait_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
     if (acquisition->deferred)
-        end_deferral(acquisition);
+        acquisition_end_deferral(acquisition);
     acquisition_enter(acquisition, state);
     acquisition->attempted = true;
     acquisition->attempt.wait_ms = wait_ms;
@@ -372,7 +364,7 @@ static void on_deadline(void *arg)
     struct acquisition *acquisition = arg;
 
     if (acquisition->deferred)
-        end_deferral(acquisition);
+        acquisition_end_deferral(acquisition);
     /* One more attempt, which also takes the request off the list of waiters and learns what
      * blocks it; an attempt under way is the last one. A release under way may still grant. */
     if (acquisition->state == SLEEPING)

@@ -93,6 +93,8 @@ void acquisition_sleep(struct acquisition *acquisition, int64_t remaining_ms);
 /* Waits without an attempt, if a release is likely to grant the lock to this request. False:
  * the request has to try. */
 bool acquisition_defer(struct acquisition *acquisition);
+/* From here on a deferred request waits as any other. */
+void acquisition_end_deferral(struct acquisition *acquisition);
 /* The acquisition has got its lock or permit, as the attempt says: requests that come now may
  * be put off. */
 void acquisition_note_taken(const struct acquisition *acquisition,

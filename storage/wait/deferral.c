@@ -56,6 +56,13 @@ bool acquisition_defer(struct acquisition *acquisition)
     return true;
 }
 
+void acquisition_end_deferral(struct acquisition *acquisition)
+{
+    acquisition->deferred = false;
+    timer_arm(loop_timers(acquisition->acquirer->options.loop), &acquisition->deadline,
+              acquisition->deadline_ns);
+}
+
 /* Whether what the acquisition got leaves nothing for a request that comes now. */
 static bool leaves_nothing(const struct acquisition *acquisition,
                            const struct attempt_result *attempt)
