@@ -151,3 +151,12 @@ size_t text_format_int64(char out[TEXT_INT64_SIZE], int64_t number)
     } while (left > 0);
     return len;
 }
+
+uint32_t text_hash(const char *text, size_t len)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    return hash;
+}

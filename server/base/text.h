@@ -29,6 +29,9 @@ bool text_parse_int64(const char *text, int64_t *out) __attribute__((warn_unused
 
 enum { TEXT_INT64_SIZE = 21 };
 
+/* FNV-1a, for tables of this process. */
+uint32_t text_hash(const char *text, size_t len);
+
 /* The number in decimal, with a NUL; returns its length. snprintf() takes ten times as long. */
 size_t text_format_int64(char out[TEXT_INT64_SIZE], int64_t number);
 

@@ -1,4 +1,4 @@
-/* What a handler may ask of a request and do with it: memory, headers, answers, suspension. */
+/* The functions by which handlers use a request: memory, headers, answers, suspension. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -100,6 +100,31 @@ struct order {
     unsigned own_listeners;
 };
 
+/* The ARGV that the scripts for locks and for permits have in common. */
+_Static_assert((int)PERMIT_HAND_OVER_ARG_LEASE_ID == (int)HAND_OVER_ARG_LEASE_ID &&
+                   (int)PERMIT_HAND_OVER_ARG_WINDOW_MS == (int)HAND_OVER_ARG_WINDOW_MS &&
+                   (int)PERMIT_HAND_OVER_ARG_CHANNEL == (int)HAND_OVER_ARG_CHANNEL &&
+                   (int)PERMIT_HAND_OVER_ARG_NEXT_ID == (int)HAND_OVER_ARG_NEXT_ID &&
+                   (int)PERMIT_HAND_OVER_ARG_TTL_MS == (int)HAND_OVER_ARG_TTL_MS &&
+                   (int)PERMIT_HAND_OVER_ARG_RECORD_TEXT == (int)HAND_OVER_ARG_RECORD_TEXT &&
+                   (int)PERMIT_HAND_OVER_ARG_KEEP_MS == (int)HAND_OVER_ARG_KEEP_MS,
+               "scripts that hand over take the same first ARGV");
+
+static void fill_order(struct store_call *call, const struct lock_store *store,
+                       const struct order *order, const struct lease_record_text *record,
+                       const struct key *channel)
+{
+    int64_t window_ms = store->options.config->retry_window_ms;
+
+    call_string(call, HAND_OVER_ARG_LEASE_ID, order->lease->id);
+    call_number(call, HAND_OVER_ARG_WINDOW_MS, window_ms);
+    call_text(call, HAND_OVER_ARG_CHANNEL, channel->text, channel->len);
+    call_string(call, HAND_OVER_ARG_NEXT_ID, order->next->id);
+    call_number(call, HAND_OVER_ARG_TTL_MS, order->next->ttl_ms);
+    call_text(call, HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
+    call_number(call, HAND_OVER_ARG_KEEP_MS, order->next->ttl_ms + window_ms);
+}
+
 static void fill_lock(struct store_call *call, const struct lock_store *store,
                       const struct order *order, const struct lease_record_text *record)
 {
@@ -114,14 +139,8 @@ static void fill_lock(struct store_call *call, const struct lock_store *store,
     call_key(call, HAND_OVER_KEY_NEXT_RECORD, KEY_LEASE, lock, next->id);
     call_key(call, HAND_OVER_KEY_WAITERS, KEY_WAITERS, lock, NULL);
     call_key(call, HAND_OVER_KEY_QUEUE, KEY_QUEUE, lock, NULL);
-    call_string(call, HAND_OVER_ARG_LEASE_ID, lease->id);
-    call_number(call, HAND_OVER_ARG_WINDOW_MS, store->options.config->retry_window_ms);
     key_make(&channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
-    call_text(call, HAND_OVER_ARG_CHANNEL, channel.text, channel.len);
-    call_string(call, HAND_OVER_ARG_NEXT_ID, next->id);
-    call_number(call, HAND_OVER_ARG_TTL_MS, next->ttl_ms);
-    call_text(call, HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
-    call_number(call, HAND_OVER_ARG_KEEP_MS, keep_ms);
+    fill_order(call, store, order, record, &channel);
     call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
     call_flag(call, HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
     call_number(call, HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
@@ -132,7 +151,6 @@ static void fill_permit(struct store_call *call, const struct lock_store *store,
 {
     const struct lease *lease = order->lease, *next = order->next;
     struct key_base semaphore = call_object(call, lease_name(lease));
-    int64_t window_ms = store->options.config->retry_window_ms;
     struct key channel;
 
     call_key(call, PERMIT_HAND_OVER_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
@@ -140,14 +158,8 @@ static void fill_permit(struct store_call *call, const struct lock_store *store,
     call_key(call, PERMIT_HAND_OVER_KEY_RECORD, KEY_LEASE, semaphore, lease->id);
     call_key(call, PERMIT_HAND_OVER_KEY_NEXT_RECORD, KEY_LEASE, semaphore, next->id);
     call_key(call, PERMIT_HAND_OVER_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
-    call_string(call, PERMIT_HAND_OVER_ARG_LEASE_ID, lease->id);
-    call_number(call, PERMIT_HAND_OVER_ARG_WINDOW_MS, window_ms);
     key_make(&channel, CHANNEL_SEMAPHORE, semaphore.text, semaphore.len, NULL);
-    call_text(call, PERMIT_HAND_OVER_ARG_CHANNEL, channel.text, channel.len);
-    call_string(call, PERMIT_HAND_OVER_ARG_NEXT_ID, next->id);
-    call_number(call, PERMIT_HAND_OVER_ARG_TTL_MS, next->ttl_ms);
-    call_text(call, PERMIT_HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
-    call_number(call, PERMIT_HAND_OVER_ARG_KEEP_MS, next->ttl_ms + window_ms);
+    fill_order(call, store, order, record, &channel);
     call_flag(call, PERMIT_HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
     call_number(call, PERMIT_HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
 }

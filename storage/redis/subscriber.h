@@ -41,8 +41,9 @@ void subscriber_free(struct subscriber *subscriber);
 /* The URL has changed, or names a server for the first time: connects to the server. */
 void subscriber_follow(struct subscriber *subscriber);
 
-/* The connection for commands is up again. What ended the former one may have ended this one,
- * without a sign: unless messages arrive within half a second, the subscriber connects anew. */
+/* The connection for commands is up again. The cause that ended the former connection may have
+ * ended that of the subscriber, too, without a sign: unless messages arrive within half a
+ * second, the subscriber connects anew. */
 void subscriber_check(struct subscriber *subscriber);
 
 /* Why messages do not arrive, as one phrase for operators; empty while they do, and for the

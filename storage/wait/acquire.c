@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "server/base/clock.h"
+#include "server/base/text.h"
 #include "storage/objects/key.h"
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
@@ -375,11 +376,8 @@ static void on_deadline(void *arg)
 
 static struct acquisition **list_of_session(struct acquirer *acquirer, const char *session_id)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-
-    for (const char *p = session_id; *p != '\0'; p++)
-        hash = (hash ^ (unsigned char)*p) * 16777619u;
-    return &acquirer->of_sessions[hash & (SESSION_LISTS - 1)];
+    return &acquirer
+                ->of_sessions[text_hash(session_id, strlen(session_id)) & (SESSION_LISTS - 1)];
 }
 
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,

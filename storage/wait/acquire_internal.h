@@ -6,6 +6,7 @@
 
 #include "server/base/pool.h"
 #include "storage/objects/hand_over.h"
+#include "storage/objects/key.h"
 #include "storage/objects/lease_prepare.h"
 #include "storage/objects/withdraw.h"
 #include "storage/wait/acquire.h"
@@ -71,6 +72,16 @@ struct acquisition {
     void *arg;
     struct lease *orphan; /* of ORPHANED: a copy of the lease */
 };
+
+/* Writes the name in Redis of the lock or semaphore of a lease, of a set that of its first
+ * lock. Returns its length. */
+static inline size_t acquirer_key_name(const struct acquirer *acquirer,
+                                       const struct lease *lease,
+                                       char name[static KEY_NAME_MAX + 1])
+{
+    return lock_store_key_name(acquirer->options.store, lease_name(lease), name,
+                               KEY_NAME_MAX + 1);
+}
 
 /* The state must be able to follow the acquisition's. */
 void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state);

@@ -1,15 +1,7 @@
 /* Deferral: the first attempt of a request is put off where a release by this worker is likely
  * to grant the lock or permit to the request before. */
 #include "server/base/clock.h"
-#include "storage/objects/key.h"
 #include "storage/wait/acquire_internal.h"
-
-static size_t key_name(const struct acquisition *acquisition,
-                       char name[static KEY_NAME_MAX + 1])
-{
-    return lock_store_key_name(acquisition->acquirer->options.store,
-                               lease_name(acquisition->lease), name, KEY_NAME_MAX + 1);
-}
 
 static bool is_deferred_kind(const struct lease *lease)
 {
@@ -38,7 +30,7 @@ static int64_t deferrable_ms(const struct acquisition *acquisition)
         lock_store_quarantine_ms(acquirer->options.store, lease_name(acquisition->lease)) > 0)
         return 0;
     return waiters_recently_taken_ms(acquirer->options.waiters, acquisition->waiter.kind, name,
-                                     key_name(acquisition, name),
+                                     acquirer_key_name(acquirer, acquisition->lease, name),
                                      DEFERRAL_MS * CLOCK_NS_PER_MS);
 }
 
@@ -81,6 +73,7 @@ void acquisition_note_taken(const struct acquisition *acquisition,
 
     if (leaves_nothing(acquisition, attempt) && !waiter_is_waiting(&acquisition->waiter) &&
         waiters_have_queues(waiters))
-        waiters_taken(waiters, acquisition->waiter.kind, name, key_name(acquisition, name),
+        waiters_taken(waiters, acquisition->waiter.kind, name,
+                      acquirer_key_name(acquisition->acquirer, acquisition->lease, name),
                       taken_ms);
 }

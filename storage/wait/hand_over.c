@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/objects/key.h"
 #include "storage/objects/leases.h"
 #include "storage/wait/acquire_internal.h"
 
@@ -51,8 +50,9 @@ static void on_handed_over(void *arg, const struct hand_over_result *result)
     struct passing *passing = arg;
     struct lock_store *store = passing->acquirer->options.store;
 
-    /* What the next one in line sends now comes after the release. The other worker is told
-     * first, so that its client has as good a chance for the next turn as the waiter's. */
+    /* The requests that the next waiter sends from here on come after the release. The worker
+     * that passed the release on is answered first, so that the client of that worker has as
+     * good a chance for the next turn as the client of the waiter. */
     if (passing->passed != NULL)
         passing->passed(passing->arg, result);
     else if (result->released == NULL)
@@ -88,13 +88,6 @@ static void send(struct passing passing)
                    own_listeners, on_handed_over, sent);
 }
 
-static size_t key_name(const struct acquirer *acquirer, const struct lease *lease,
-                       char name[static KEY_NAME_MAX + 1])
-{
-    return lock_store_key_name(acquirer->options.store, lease_name(lease), name,
-                               KEY_NAME_MAX + 1);
-}
-
 /* The acquisition of this worker that may get the lock, or NULL. */
 static struct acquisition *find_next(const struct acquirer *acquirer, const struct lease *lease,
                                      const char *name, size_t len,
@@ -117,7 +110,7 @@ static bool hand_over(struct acquirer *acquirer, const struct lease *lease, bool
     if ((family != FAMILY_LOCK && family != FAMILY_PERMIT) ||
         (!may_pass_on && !waiters_have_queues(acquirer->options.waiters)))
         return false;
-    size_t len = key_name(acquirer, lease, name);
+    size_t len = acquirer_key_name(acquirer, lease, name);
     struct acquisition *to = find_next(acquirer, lease, name, len, &series);
     if (may_pass_on && (to == NULL || series.has_gone_round) && !series.is_open &&
         release_pass_on(acquirer, lease, name, len, &series, done, arg))
@@ -147,7 +140,7 @@ bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lea
 {
     struct hand_over_series here;
     char name[KEY_NAME_MAX + 1];
-    size_t len = key_name(acquirer, lease, name);
+    size_t len = acquirer_key_name(acquirer, lease, name);
 
     if (acquirer->draining || !waiters_take_over(acquirer->options.waiters, name, len, series))
         return false;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "server/base/text.h"
+
 /* A power of two. */
 enum { SHARDS = 64 };
 
@@ -37,11 +39,7 @@ struct neighbours {
 
 static struct shard *find_shard(struct neighbours *neighbours, const char *name, size_t len)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    return &neighbours->shards[hash & (SHARDS - 1)];
+    return &neighbours->shards[text_hash(name, len) & (SHARDS - 1)];
 }
 
 /* --- workers ------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
-/* What the workers of one process know of each other's waiters, so that a release on one of
- * them finds a waiter of another one. Only this, the inboxes and counters are shared by workers
- * that run. A process with one worker has no neighbours. */
+/* The table by which a release on one worker of the process finds a waiter of another worker.
+ * Workers that run share this table, their inboxes and counters, and nothing else. A process
+ * with one worker has no such table. */
 #ifndef RLOCKD_STORAGE_WAIT_NEIGHBOURS_H
 #define RLOCKD_STORAGE_WAIT_NEIGHBOURS_H
 
@@ -39,8 +39,8 @@ void neighbours_remove(struct neighbour *neighbour);
 
 /* All that follows may be called on the thread of each worker. */
 
-/* What the workers know about the plain lock with this name, while some worker has a queue of
- * waiters for it. To be given back by shared_lock_leave(). */
+/* The entry of the plain lock with this name, which lasts while some worker has a queue of
+ * waiters for the lock. To be given back by shared_lock_leave(). */
 struct shared_lock *shared_lock_join(struct neighbours *neighbours, const char *name,
                                      size_t len);
 void shared_lock_leave(struct neighbours *neighbours, struct shared_lock *lock);

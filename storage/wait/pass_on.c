@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "server/base/clock.h"
-#include "storage/objects/key.h"
 #include "storage/objects/leases.h"
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
@@ -28,18 +27,12 @@ struct passed_release {
 
 /* --- back on the worker of the release ---------------------------------------------------- */
 
-static size_t key_name(const struct passed_release *passed, char name[static KEY_NAME_MAX + 1])
-{
-    return lock_store_key_name(passed->from->options.store, lease_name(&passed->lease), name,
-                               KEY_NAME_MAX + 1);
-}
-
 /* No waiter over there may have the lock now. */
 static void release_here(struct passed_release *passed)
 {
     struct acquirer *from = passed->from;
     char name[KEY_NAME_MAX + 1];
-    size_t len = key_name(passed, name);
+    size_t len = acquirer_key_name(from, &passed->lease, name);
 
     neighbours_rest(from->options.neighbour, name, len,
                     loop_now_ns(from->options.loop) + REST_NS);
@@ -53,7 +46,8 @@ static void finish(struct passed_release *passed)
     char name[KEY_NAME_MAX + 1];
 
     if (!passed->is_granted)
-        waiters_missed(passed->from->options.waiters, name, key_name(passed, name));
+        waiters_missed(passed->from->options.waiters, name,
+                       acquirer_key_name(passed->from, &passed->lease, name));
     passed->done(passed->arg, &passed->result);
 }
 
@@ -96,8 +90,8 @@ static void on_come(struct inbox_message *message)
 {
     struct passed_release *passed = (struct passed_release *)message;
 
-    /* What this worker refers to is its own: the other one may free the release as soon as it
-     * is back. */
+    /* This worker refers to names of its own: the worker of the release may free the release as
+     * soon as the release is back. */
     struct lease lease = passed->lease;
     lease.names = lock_names_of_one(lease_name(&passed->lease));
     passed->to->options.neighbour->under_way++;

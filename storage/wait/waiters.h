@@ -130,8 +130,8 @@ bool waiters_take_over(struct waiters *waiters, const char *name, size_t len,
  * listen than this number of workers of this process, which have handed it over for long
  * enough. */
 unsigned waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
-/* Others do listen, and were told: the waiters of this worker leave the object to them for a
- * while. Before waiter_unchosen(). */
+/* Other servers or clients do listen, and got the unlock message: the waiters of this worker
+ * leave the lock or semaphore to them for a while. Before waiter_unchosen(). */
 void waiter_yield(struct waiter *waiter);
 void waiter_unchosen(struct waiter *waiter);
 

@@ -361,8 +361,8 @@ struct proxy *proxy_start(struct redis *redis);
 struct proxy *proxy_start_at(struct redis *redis, const char *address);
 int proxy_port(const struct proxy *proxy);
 void proxy_set(struct proxy *proxy, enum proxy_mode mode);
-/* What was connected until now stays connected and silent for good, as behind a firewall that
- * forgot its connections; new connections work. */
+/* Connections made until now stay, and are silent for good, as behind a firewall that forgot
+ * them; new connections work. */
 void proxy_silence(struct proxy *proxy);
 /* Returns when every command was answered and none came for a while: what a front end began, a
  * subscription and the attempt after it, is over. */

@@ -320,7 +320,7 @@ static void end_well(struct chaos_client *c)
     bury(c, may_lose ? gone_by_ms(c->chaos) : now_ms() + 1000, -1);
 }
 
-/* What the shared lock protects is entered; false: it is too late for that. */
+/* Enters the section that the shared lock protects. False: the lease is too old for that. */
 static bool enter(struct chaos_client *c, int lock)
 {
     struct chaos_arena *arena = &c->chaos->arenas[lock];

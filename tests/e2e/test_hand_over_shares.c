@@ -1,5 +1,6 @@
-/* Who gets a contested lock or permit that releases hand over: clients of both workers of a
- * front end, of two front ends, pollers and Java clients; and never two at once. */
+/* The shares of a contested lock or permit that releases hand over: clients of both workers of
+ * a front end, of two front ends, pollers and Java clients have their turns, and never two at
+ * once. */
 #include "counters.h"
 #include "fair.h"
 #include "racers.h"
@@ -247,7 +248,7 @@ static void test_two_workers_share(struct world *w)
     w->a = one_worker;
 }
 
-/* Whoever polls gets the lock now and then, however many wait. */
+/* A client that polls gets the lock now and then, however many clients wait. */
 static void test_a_poller_does_not_starve(struct world *w)
 {
     struct contest contest = {.kind = "lock", .has_poller = true};

@@ -25,12 +25,18 @@ static void a_free_lock_is_granted(void **state)
     expect(lock_release(A), "[released, 0, ]");
 }
 
-static void first_come_first_served(void **state)
+/* A holds the lock, and B and C wait for it. */
+static void hold_and_let_two_wait(void)
 {
-    (void)state;
     fair(.id = A);
     fair(.id = B, .wait = "5000");
     fair(.id = C, .wait = "5000");
+}
+
+static void first_come_first_served(void **state)
+{
+    (void)state;
+    hold_and_let_two_wait();
     expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
     expect_lasts(QUEUE, 86400000);
     expect_lasts(TIMES, 86400000);
@@ -65,9 +71,7 @@ static void a_long_dead_queue_goes(void **state)
 static void a_place_outlasts_its_request(void **state)
 {
     (void)state;
-    fair(.id = A);
-    fair(.id = B, .wait = "5000");
-    fair(.id = C, .wait = "5000");
+    hold_and_let_two_wait();
     expect(lock_withdraw(B, "w.1", "1"), "0");
     expect_command("waiting\nplace\n\n*", "GET " RECORD(B));
     expect_command("[" C "]", "ZRANGE " WAITERS " 0 -1");
@@ -83,9 +87,7 @@ static void a_place_outlasts_its_request(void **state)
 static void a_place_is_over_without_requests(void **state)
 {
     (void)state;
-    fair(.id = A);
-    fair(.id = B, .wait = "5000");
-    fair(.id = C, .wait = "5000");
+    hold_and_let_two_wait();
     command("ZADD " PLACES " %s " B, from_now(-10));
     lock_release(A);
     expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
@@ -97,9 +99,7 @@ static void a_place_is_over_without_requests(void **state)
 static void a_place_is_spared_that_was_good_when_redis_was_lost(void **state)
 {
     (void)state;
-    fair(.id = A);
-    fair(.id = B, .wait = "5000");
-    fair(.id = C, .wait = "5000");
+    hold_and_let_two_wait();
     command("ZADD " PLACES " %s " B, from_now(-10000));
     lock_release(A);
     expect(fair(.id = C, .registered = "1", .lost = "60000"), "[busy, *, " B ":0, 0, ]");
@@ -150,9 +150,7 @@ static void few_waiters_behind_are_touched(void **state)
 static void only_the_last_time_follows_among_ours(void **state)
 {
     (void)state;
-    fair(.id = A);
-    fair(.id = B, .wait = "5000");
-    fair(.id = C, .wait = "5000");
+    hold_and_let_two_wait();
     fair(.id = D, .wait = "5000");
     int64_t second = reply_integer(command("ZSCORE " TIMES " " C ":0"));
     int64_t last = reply_integer(command("ZSCORE " TIMES " " D ":0"));
@@ -186,9 +184,7 @@ static void owners_of_fair_locks_are_told_apart(void **state)
 static void a_queue_is_left_without_memory(void **state)
 {
     (void)state;
-    fair(.id = A);
-    fair(.id = B, .wait = "5000");
-    fair(.id = C, .wait = "5000");
+    hold_and_let_two_wait();
     memory_is_short();
     expect(lock_withdraw(B, "w.1", "1"), "0");
     expect(lock_release(C), "[released, 0, ]");
@@ -209,9 +205,7 @@ static void expect_message(const char *beginning)
 static void the_next_learns_the_end(void **state)
 {
     (void)state;
-    fair(.id = A);
-    fair(.id = B, .wait = "5000");
-    fair(.id = C, .wait = "5000");
+    hold_and_let_two_wait();
     listen_to(CHANNEL ":" C ":0");
     lock_release(A);
     token_of(fair(.id = B, .registered = "1", .ttl = "700"));
@@ -237,9 +231,7 @@ static void the_next_learns_the_end(void **state)
 static void a_long_lease_costs_no_message(void **state)
 {
     (void)state;
-    fair(.id = A);
-    fair(.id = B, .wait = "5000");
-    fair(.id = C, .wait = "5000");
+    hold_and_let_two_wait();
     listen_to(CHANNEL ":" C ":0");
     lock_release(A);
     token_of(fair(.id = B, .registered = "1", .ttl = "6000"));

@@ -24,7 +24,8 @@ static redisReply *release(const char *id)
                ARGS(id, WINDOW));
 }
 
-/* Who is next, and how; what is left out: with a ttl of 30 s, after an attempt that waits. */
+/* The lease that is next, and its request. A field that is left out stands for a ttl of 30 s,
+ * and for an attempt that waits. */
 struct turn {
     const char *id, *attempt, *ttl, *unseen, *own_listeners;
 };

@@ -1,5 +1,5 @@
-/* What a session asks of its leases' homes: watch_many, lease_watch, lease_claim and lease_end.
- */
+/* The scripts that visit the leases of a session in the homes of their locks: watch_many,
+ * lease_watch, lease_claim and lease_end. */
 #include "session_home.h"
 
 #define LEASE "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11"
@@ -81,7 +81,7 @@ static void the_watchdog_renews_several_leases_at_once(void **state)
     expect_lasts(OTHER_RECORD, 90000);
 }
 
-/* What happens to a counter with this TTL. */
+/* Visits an old lease whose fencing counter has this TTL. */
 static void watch_an_old_lease(const char *counters, const char *ttl_ms)
 {
     hold_two(HELD("", "1", "lock", ""));
