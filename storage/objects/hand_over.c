@@ -93,11 +93,14 @@ static void on_reply(void *arg, const struct redis_result *result)
 
 /* --- sending ------------------------------------------------------------------------------ */
 
-/* A request to release a lease and to grant what it held. */
+/* A request to release a lease and to grant what it held, with the texts that its script is
+ * sent with: they have to stay until then. */
 struct order {
     const struct lease *lease, *next;
     const struct attempt *attempt; /* of `next` */
     unsigned own_listeners;
+    struct lease_record_text record; /* of `next` */
+    struct key channel;              /* of the unlock message */
 };
 
 /* The ARGV that the scripts for locks and for permits have in common. */
@@ -111,27 +114,25 @@ _Static_assert((int)PERMIT_HAND_OVER_ARG_LEASE_ID == (int)HAND_OVER_ARG_LEASE_ID
                "scripts that hand over take the same first ARGV");
 
 static void fill_order(struct store_call *call, const struct lock_store *store,
-                       const struct order *order, const struct lease_record_text *record,
-                       const struct key *channel)
+                       const struct order *order)
 {
     int64_t window_ms = store->options.config->retry_window_ms;
 
     call_string(call, HAND_OVER_ARG_LEASE_ID, order->lease->id);
     call_number(call, HAND_OVER_ARG_WINDOW_MS, window_ms);
-    call_text(call, HAND_OVER_ARG_CHANNEL, channel->text, channel->len);
+    call_text(call, HAND_OVER_ARG_CHANNEL, order->channel.text, order->channel.len);
     call_string(call, HAND_OVER_ARG_NEXT_ID, order->next->id);
     call_number(call, HAND_OVER_ARG_TTL_MS, order->next->ttl_ms);
-    call_text(call, HAND_OVER_ARG_RECORD_TEXT, record->text, record->len);
+    call_text(call, HAND_OVER_ARG_RECORD_TEXT, order->record.text, order->record.len);
     call_number(call, HAND_OVER_ARG_KEEP_MS, order->next->ttl_ms + window_ms);
 }
 
 static void fill_lock(struct store_call *call, const struct lock_store *store,
-                      const struct order *order, const struct lease_record_text *record)
+                      struct order *order)
 {
     const struct lease *lease = order->lease, *next = order->next;
     struct key_base lock = call_object(call, lease_name(lease));
     int64_t keep_ms = next->ttl_ms + store->options.config->retry_window_ms;
-    struct key channel;
 
     call_key(call, HAND_OVER_KEY_LOCK, KEY_OBJECT, lock, NULL);
     call_key(call, HAND_OVER_KEY_RECORD, KEY_LEASE, lock, lease->id);
@@ -139,27 +140,26 @@ static void fill_lock(struct store_call *call, const struct lock_store *store,
     call_key(call, HAND_OVER_KEY_NEXT_RECORD, KEY_LEASE, lock, next->id);
     call_key(call, HAND_OVER_KEY_WAITERS, KEY_WAITERS, lock, NULL);
     call_key(call, HAND_OVER_KEY_QUEUE, KEY_QUEUE, lock, NULL);
-    key_make(&channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
-    fill_order(call, store, order, record, &channel);
+    key_make(&order->channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
+    fill_order(call, store, order);
     call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
     call_flag(call, HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
     call_number(call, HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
 }
 
 static void fill_permit(struct store_call *call, const struct lock_store *store,
-                        const struct order *order, const struct lease_record_text *record)
+                        struct order *order)
 {
     const struct lease *lease = order->lease, *next = order->next;
     struct key_base semaphore = call_object(call, lease_name(lease));
-    struct key channel;
 
     call_key(call, PERMIT_HAND_OVER_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
     call_key(call, PERMIT_HAND_OVER_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
     call_key(call, PERMIT_HAND_OVER_KEY_RECORD, KEY_LEASE, semaphore, lease->id);
     call_key(call, PERMIT_HAND_OVER_KEY_NEXT_RECORD, KEY_LEASE, semaphore, next->id);
     call_key(call, PERMIT_HAND_OVER_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
-    key_make(&channel, CHANNEL_SEMAPHORE, semaphore.text, semaphore.len, NULL);
-    fill_order(call, store, order, record, &channel);
+    key_make(&order->channel, CHANNEL_SEMAPHORE, semaphore.text, semaphore.len, NULL);
+    fill_order(call, store, order);
     call_flag(call, PERMIT_HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
     call_number(call, PERMIT_HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
 }
@@ -168,23 +168,22 @@ void hand_over_send(struct lock_store *store, const struct lease *lease,
                     const struct lease *next, const struct attempt *attempt,
                     unsigned own_listeners, hand_over_done *done, void *arg)
 {
-    const struct order order = {
+    struct order order = {
         .lease = lease, .next = next, .attempt = attempt, .own_listeners = own_listeners};
     bool is_permit = next->kind == KIND_PERMIT;
     struct hand_over *hand_over = malloc(sizeof(*hand_over));
     struct store_call *call = call_begin(store, is_permit ? SCRIPT_PERMIT_HAND_OVER
                                                           : SCRIPT_HAND_OVER);
-    struct lease_record_text record;
 
     assert(hand_over != NULL && hand_over_serves(next));
     *hand_over = (struct hand_over){
         .store = store, .done = done, .arg = arg, .lease = *lease, .next = *next};
     lock_names_ref(hand_over->lease.names);
     lock_names_ref(hand_over->next.names);
-    lease_record_write(&record, next, attempt->session_name);
+    lease_record_write(&order.record, next, attempt->session_name);
     if (is_permit)
-        fill_permit(call, store, &order, &record);
+        fill_permit(call, store, &order);
     else
-        fill_lock(call, store, &order, &record);
+        fill_lock(call, store, &order);
     call_send(call, on_reply, hand_over);
 }
