@@ -23,7 +23,7 @@ struct timers {
 };
 
 void timers_init(struct timers *timers);
-/* The timers still armed are forgotten, not fired. */
+/* The timers still armed are forgotten, not fired: their owners must be there still. */
 void timers_release(struct timers *timers);
 
 /* Arms `timer`, or moves it when it is armed already; `at_ns` as in clock_ns(). Within

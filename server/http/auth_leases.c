@@ -57,6 +57,7 @@ void auth_leases_free(struct auth_leases *leases)
 
     if (leases == NULL)
         return;
+    timers_release(&leases->ends);
     HASH_ITER(hh, leases->table, lease, next_lease) {
         HASH_DEL(leases->table, lease);
         free(lease);
@@ -65,7 +66,6 @@ void auth_leases_free(struct auth_leases *leases)
         HASH_DEL(leases->sessions, session);
         free(session);
     }
-    timers_release(&leases->ends);
     pthread_mutex_destroy(&leases->mutex);
     free(leases);
 }
