@@ -164,8 +164,9 @@ static void test_expiry(struct world *w)
     expect_problem(r, 401, "unauthenticated");
     expect_detail(r, "has expired");
     expect_status(
-        as(fe, LOCK_TOKEN, "PUT", text(w, "/v1/locks/date?ttl_ms=%d", lasts_s * 2000)), 201);
-    waiting = wait_as(fe, LOCK_TOKEN, "/v1/locks/date?wait_ms=30000");
+        as(fe, LOCK_TOKEN, "PUT", text(w, "/v1/locks/date?ttl_ms=%d", lasts_s * 1000 + 3000)),
+        201);
+    waiting = wait_as(fe, LOCK_TOKEN, "/v1/locks/date?wait_ms=50000");
     wait_until(as(fe, LOCK_TOKEN, "PUT", "/v1/locks/free")->status == 401, SOON_MS);
     /* What came in time keeps its right. */
     expect_status(call_await(waiting, 20000), 201);
