@@ -49,7 +49,8 @@ static const struct header_name transfer_encoding = HEADER_NAME("Transfer-Encodi
 
 /* libmicrohttpd copies the first `Cookie` header and keeps a record of each cookie in it, which
  * takes more memory than the header itself. So a `Cookie` header without cookies is put before
- * that of the client. */
+ * that of the client. Its blank is the byte that libmicrohttpd 0.9 reads before the end of a
+ * cookie's name. */
 static const char no_cookies[] = "Cookie";
 
 struct header_scan {
@@ -64,7 +65,7 @@ struct header_scan {
 void http_skip_cookies(struct MHD_Connection *mhd)
 {
     /* Without memory for it the request is refused a little later. */
-    (void)!MHD_set_connection_value(mhd, MHD_HEADER_KIND, no_cookies, "");
+    (void)!MHD_set_connection_value(mhd, MHD_HEADER_KIND, no_cookies, " ");
 }
 
 /* RFC 9110 §5.6.2. */
