@@ -27,9 +27,15 @@ static struct reply *ask(struct front *fe, const struct request *request)
 
 #define ASK(fe, ...) ask(fe, &(struct request){__VA_ARGS__})
 
+/* A member of the newest line about a request; NULL: the line lacks it. */
 static const char *logged(struct front *fe, const char *member)
 {
-    return json_string_value(json_object_get(front_log_find(fe, "request"), member));
+    json_t *line = front_log_find(fe, "request");
+    const char *value = json_string_value(json_object_get(line, member));
+    const char *copy = value != NULL ? text(fe->world, "%s", value) : NULL;
+
+    json_decref(line);
+    return copy;
 }
 
 static void test_request_ids(struct world *w)
