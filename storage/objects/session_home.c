@@ -105,7 +105,7 @@ static void write_verdict(struct session_verdict_text *text,
 {
     switch (report->verdict) {
     case SESSION_LEASE_RENEWED:
-        snprintf(text->text, sizeof(text->text), "renewed %.16s", report->kind);
+        session_verdict_renewed(text, report->kind, false);
         return;
     case SESSION_LEASE_LATER:
         session_verdict_later(text, report->ms);
@@ -132,7 +132,7 @@ void session_settle(struct lock_store *store, const char *session_id, const stru
     if (report->verdict == SESSION_LEASE_LATER && report->ms < watchdog_period_ms(config))
         session_index_set(store, session_id, report->ms, NULL, NULL, NULL);
     write_verdict(&call->verdict, report);
-    bool is_sent = session_settle_all(store, session_id, &call->ref, &call->verdict, 1,
+    bool is_sent = session_settle_all(store, session_id, &call->ref, &call->verdict, 1, 0,
                                       on_settled, call);
     assert(is_sent);
 }

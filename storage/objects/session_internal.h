@@ -46,9 +46,14 @@ void session_unbind_ref(struct lock_store *store, const char *session_id,
 /* --- session_settle.c --------------------------------------------------------------------- */
 
 struct session_verdict_text {
-    char text[48]; /* a verdict for session_settle.lua; empty: none */
+    char text[48];  /* a verdict for session_settle.lua; empty: none */
+    bool is_marked; /* "renewed", of a lease whose score has the half of marked leases */
 };
 
+/* The watchdog renewed the lease. `is_marked`: the lease's score said that its note has the
+ * mark of renewed leases. */
+void session_verdict_renewed(struct session_verdict_text *verdict, const char *kind,
+                             bool is_marked);
 void session_verdict_later(struct session_verdict_text *verdict, int64_t ms);
 void session_verdict_lost(struct session_verdict_text *verdict, const char *reason,
                           const char *kind);
@@ -67,11 +72,13 @@ struct session_settled {
 typedef void session_settled_done(void *arg, const struct session_settled *settled);
 
 /* Settles refs[i] with verdicts[i], batch by batch; both must stay until `done`, which comes
- * once, and never before this returns. False: there is no verdict, and `done` does not come. */
+ * once, and never before this returns. `deadline_ms`: of the session, in epoch ms, as a visit
+ * was told it; 0: this is no visit. Only a visit may have verdicts on marked leases. False:
+ * there is no verdict, and `done` does not come. */
 bool session_settle_all(struct lock_store *store, const char *session_id,
                         const struct lease_ref *refs,
                         const struct session_verdict_text *verdicts, size_t count,
-                        session_settled_done *done, void *arg)
+                        int64_t deadline_ms, session_settled_done *done, void *arg)
     __attribute__((warn_unused_result));
 
 /* --- session_end.c ------------------------------------------------------------------------ */

@@ -13,9 +13,17 @@ struct settlement {
     const struct lease_ref *refs;
     const struct session_verdict_text *verdicts;
     size_t count, next;
+    int64_t deadline_ms;
     session_settled_done *done;
     void *arg;
 };
+
+void session_verdict_renewed(struct session_verdict_text *verdict, const char *kind,
+                             bool is_marked)
+{
+    snprintf(verdict->text, sizeof(verdict->text), "renewed %.16s", kind);
+    verdict->is_marked = is_marked;
+}
 
 void session_verdict_later(struct session_verdict_text *verdict, int64_t ms)
 {
@@ -58,6 +66,34 @@ static void next_batch(struct settlement *settlement, struct batch *batch)
     }
 }
 
+/* Fills in the refs of marked leases. Returns the number of the argument behind them. */
+static size_t fill_marked(struct store_call *call, const struct settlement *settlement,
+                          const struct batch *batch)
+{
+    size_t at = SESSION_SETTLE_ARG_VERDICTS;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct lease_ref *ref = &settlement->refs[batch->at[i]];
+        if (settlement->verdicts[batch->at[i]].is_marked)
+            call_text(call, at++, ref->text, ref->len);
+    }
+    call_number(call, SESSION_SETTLE_ARG_MARKED, (int64_t)(at - SESSION_SETTLE_ARG_VERDICTS));
+    return at;
+}
+
+static void fill_others(struct store_call *call, size_t at, const struct settlement *settlement,
+                        const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct lease_ref *ref = &settlement->refs[batch->at[i]];
+        const struct session_verdict_text *verdict = &settlement->verdicts[batch->at[i]];
+        if (verdict->is_marked)
+            continue;
+        call_text(call, at++, ref->text, ref->len);
+        call_string(call, at++, verdict->text);
+    }
+}
+
 static void on_settled(void *arg, const struct redis_result *result);
 
 /* False: no verdict is left. */
@@ -77,12 +113,9 @@ static bool send_batch(struct settlement *settlement)
     call_key(call, SESSION_SETTLE_KEY_LOST, KEY_SESSION_LOST, session, NULL);
     call_number(call, SESSION_SETTLE_ARG_WINDOW_MS, config->retry_window_ms);
     call_number(call, SESSION_SETTLE_ARG_AGAIN_MS, watchdog_period_ms(config));
-    for (size_t i = 0; i < batch.count; i++) {
-        const struct lease_ref *ref = &settlement->refs[batch.at[i]];
-        size_t at = SESSION_SETTLE_ARG_VERDICTS + 2 * i;
-        call_text(call, at, ref->text, ref->len);
-        call_string(call, at + 1, settlement->verdicts[batch.at[i]].text);
-    }
+    if (settlement->deadline_ms > 0)
+        call_number(call, SESSION_SETTLE_ARG_DEADLINE, settlement->deadline_ms);
+    fill_others(call, fill_marked(call, settlement, &batch), settlement, &batch);
     call_send(call, on_settled, settlement);
     return true;
 }
@@ -108,7 +141,7 @@ static void on_settled(void *arg, const struct redis_result *result)
 bool session_settle_all(struct lock_store *store, const char *session_id,
                         const struct lease_ref *refs,
                         const struct session_verdict_text *verdicts, size_t count,
-                        session_settled_done *done, void *arg)
+                        int64_t deadline_ms, session_settled_done *done, void *arg)
 {
     struct settlement *settlement = calloc(1, sizeof(*settlement));
 
@@ -118,6 +151,7 @@ bool session_settle_all(struct lock_store *store, const char *session_id,
     settlement->refs = refs;
     settlement->verdicts = verdicts;
     settlement->count = count;
+    settlement->deadline_ms = deadline_ms;
     settlement->done = done;
     settlement->arg = arg;
     if (send_batch(settlement))

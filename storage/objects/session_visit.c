@@ -21,15 +21,22 @@ enum {
     LATE_MAX_MS = 86400000 /* a later renewal is no measure of the watchdog */
 };
 
+/* What the home of a session says of a lease that is due. */
+struct due_lease {
+    int64_t late_ms;
+    bool is_marked; /* it was renewed before, and its note says so */
+};
+
 struct visit_call {
     struct lock_store *store;
     session_visit_done *done;
     void *arg;
     char session_id[SESSION_ID_SIZE];
     char claim[SESSION_CLAIM_SIZE];
+    int64_t deadline_ms;   /* of the session, in epoch ms */
     size_t batches, count; /* of leases that are due now */
     struct lease_ref *refs;
-    int64_t *late_ms;
+    struct due_lease *due;
     struct session_verdict_text *verdicts;
     bool *is_wanted; /* that a script visits the lease */
 };
@@ -39,11 +46,11 @@ static void ask_what_is_due(struct visit_call *call);
 static void drop_batch(struct visit_call *call)
 {
     lease_refs_free(call->refs, call->count);
-    free(call->late_ms);
+    free(call->due);
     free(call->verdicts);
     free(call->is_wanted);
     call->refs = NULL;
-    call->late_ms = NULL;
+    call->due = NULL;
     call->verdicts = NULL;
     call->is_wanted = NULL;
     call->count = 0;
@@ -87,7 +94,7 @@ static void settle(void *arg)
     struct visit_call *call = arg;
 
     if (!session_settle_all(call->store, call->session_id, call->refs, call->verdicts,
-                            call->count, on_settled, call))
+                            call->count, call->deadline_ms, on_settled, call))
         assert(false); /* every lease of the batch has a verdict */
 }
 
@@ -96,12 +103,13 @@ static void note_renewal(struct visit_call *call, size_t i, const char *kind)
     struct metrics *metrics = call->store->options.metrics;
     const struct config *config = call->store->options.config;
 
-    snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "renewed %.16s", kind);
+    session_verdict_renewed(&call->verdicts[i], kind, call->due[i].is_marked);
     if (lease_ref_is_set(&call->refs[i]))
         set_names_extend(call->store, &call->refs[i],
                          config->watchdog_timeout_ms + config->retry_window_ms);
     metrics_add(metrics, METRIC_WATCHDOG_RENEWALS, 1);
-    metrics_observe(metrics, HISTOGRAM_WATCHDOG_LATENESS, call->late_ms[i] * CLOCK_NS_PER_MS);
+    metrics_observe(metrics, HISTOGRAM_WATCHDOG_LATENESS,
+                    call->due[i].late_ms * CLOCK_NS_PER_MS);
 }
 
 static void note_loss(struct visit_call *call, size_t i, const struct redis_value *reply)
@@ -146,11 +154,17 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         note_loss(call, i, reply);
 }
 
-static int64_t late_ms_of(const struct redis_value *value)
+/* Of a score: epoch ms, and a half that stands for a mark. */
+static struct due_lease read_score(const struct redis_value *value, int64_t now_ms)
 {
-    int64_t ms = value_integer(value);
+    size_t len;
+    const char *text = value_text(value, &len);
+    int64_t at_ms = strtoll(text, NULL, 10);
+    struct due_lease due = {.is_marked = strchr(text, '.') != NULL};
 
-    return ms < 0 ? 0 : ms > LATE_MAX_MS ? LATE_MAX_MS : ms;
+    if (at_ms >= 0 && at_ms < now_ms)
+        due.late_ms = now_ms - at_ms < LATE_MAX_MS ? now_ms - at_ms : LATE_MAX_MS;
+    return due;
 }
 
 static struct lease_visit_job make_job(const struct visit_call *call, enum script script)
@@ -194,22 +208,22 @@ static void on_watched_together(void *arg, size_t i, const struct redis_result *
     call->is_wanted[i] = false;
 }
 
-static void take_due(struct visit_call *call, const struct redis_value *due)
+static void take_due(struct visit_call *call, const struct redis_value *due, int64_t now_ms)
 {
     size_t len;
 
     call->batches++;
     call->count = value_count(due) / 2;
     call->refs = calloc(call->count, sizeof(*call->refs));
-    call->late_ms = calloc(call->count, sizeof(*call->late_ms));
+    call->due = calloc(call->count, sizeof(*call->due));
     call->verdicts = calloc(call->count, sizeof(*call->verdicts));
     call->is_wanted = calloc(call->count, sizeof(*call->is_wanted));
-    assert(call->refs != NULL && call->late_ms != NULL && call->verdicts != NULL &&
+    assert(call->refs != NULL && call->due != NULL && call->verdicts != NULL &&
            call->is_wanted != NULL);
     for (size_t i = 0; i < call->count; i++) {
         const char *text = value_text(value_at(due, 2 * i), &len);
         lease_ref_copy(&call->refs[i], text, len);
-        call->late_ms[i] = late_ms_of(value_at(due, 2 * i + 1));
+        call->due[i] = read_score(value_at(due, 2 * i + 1), now_ms);
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
         call->is_wanted[i] = !is_of_set(&call->refs[i]);
     }
@@ -225,13 +239,15 @@ static bool may_outlast_counters(const struct config *config, int64_t age_ms)
     return config->fencing_ttl_ms > 0 && age_ms > config->fencing_ttl_ms / 2 - keep_ms;
 }
 
-static void watch_leases(struct visit_call *call, int64_t age_ms, const struct redis_value *due)
+/* `reply`: of session_due.lua. */
+static void watch_leases(struct visit_call *call, const struct redis_value *reply)
 {
     struct lease_visit_job job = make_job(call, SCRIPT_WATCH_MANY);
 
-    take_due(call, due);
+    call->deadline_ms = value_integer(value_at(reply, 4));
+    take_due(call, value_at(reply, 2), value_integer(value_at(reply, 3)));
     job.is_shared = true;
-    if (may_outlast_counters(call->store->options.config, age_ms))
+    if (may_outlast_counters(call->store->options.config, value_integer(value_at(reply, 1))))
         job.arguments[2][0] = '1';
     if (!lease_visits_start(call->store, &job, call->refs, call->count, call->is_wanted,
                             on_watched_together, watch_the_rest, call))
@@ -270,7 +286,7 @@ static void on_due(void *arg, const struct redis_result *result)
     else if (strcmp(word, "expired") == 0)
         session_end_because(call->store, call->session_id, "expired", on_ended, call);
     else if (value_count(due) >= 2) /* pairs, at least one */
-        watch_leases(call, value_integer(value_at(result->reply, 1)), due);
+        watch_leases(call, result->reply);
     else
         finish_with(call, value_integer(value_at(result->reply, 1)));
 }

@@ -15,7 +15,7 @@ enum {
     /* Sessions that are visited at a time, each with a batch of leases: a few thousand scripts
      * in Redis' queue at most. */
     VISITS_MAX = 32,
-    CLAIMS_MAX = 8, /* sessions that one call claims, of all partitions that it asks */
+    CLAIMS_MAX = 16, /* sessions that one call claims, of all partitions that it asks */
     /* Between two rounds: a session's end is noticed within a second, also with short timeouts.
      */
     ROUND_MAX_MS = 500,

@@ -32,7 +32,7 @@ local function claim_some(index)
     found[#found + 1] = first[i]
   end
   if scores[1] then
-    call('zrem', index, '')
+    if #found == #scores / 2 then call('zrem', index, '') end
     call('zadd', index, unpack(scores))
     next_at = math.min(next_at or claim, claim)
   end

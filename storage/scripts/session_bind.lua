@@ -16,7 +16,7 @@
 
 -- A client may confirm a lease again and again, and each request is an attempt that stays. A
 -- note with more bytes of them becomes "*", which stands for all requests: no request takes it
--- back, only the lease's end does.
+-- back, only the lease's end does. The mark of a renewed lease stays.
 local ATTEMPTS_BYTES = 500
 
 local fields = call('hmget', session, 'state', 'deadline', 'name', 'reason')
@@ -38,7 +38,7 @@ else
   if string.find(attempts .. ' ', ' ' .. attempt .. ' ', 1, true) then
     note = now .. attempts
   elseif #attempts + #attempt >= ATTEMPTS_BYTES then
-    note = now .. ' *'
+    note = now .. ' *' .. (string.match(attempts, ' %+%l*') or '')
   else
     note = now .. attempts .. ' ' .. attempt
   end

@@ -5,7 +5,8 @@
 --
 -- batch  leases to name at most
 --
--- Replies  open, age of the session in ms, [ref, ms by which it is late, ...] of what is due
+-- Replies  open, age of the session in ms, [ref, score, ...] of what is due, now, deadline of
+--            the session, both in epoch ms
 --          open, ms until the session wants to be visited, []: nothing is due
 --          expired: it is to be ended, or its end is to be worked off
 --          unknown: nothing is left to do
@@ -20,10 +21,7 @@ if not deadline then
   return {(detail == 'unknown' or is_worked_off) and 'unknown' or 'expired'}
 end
 local found = call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
-if found[1] then
-  for i = 2, #found, 2 do found[i] = now - found[i] end
-  return {'open', now - detail, found}
-end
+if found[1] then return {'open', now - detail, found, now, deadline} end
 local first = call('zrange', due, 0, 0, 'withscores')
 local next_at = math.min(first[2] or deadline, deadline)
-return {'open', math.max(next_at - now, 0), found}
+return {'open', math.max(math.ceil(next_at - now), 0), found}

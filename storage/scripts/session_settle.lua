@@ -1,10 +1,13 @@
 -- Writes the verdicts of the locks' homes on leases of an open session.
 -- KEYS session notes due lost
--- ARGV window_ms again_ms verdicts...
+-- ARGV window_ms again_ms deadline marked verdicts...
 -- sync no
 --
 -- again_ms  a lease that was renewed is looked at again within this time
--- verdicts  ref and verdict of each lease, at most 100 pairs:
+-- deadline  of the session, when a visit began; empty: this is no visit
+-- marked    number of refs, the first of `verdicts`, of leases that the watchdog renewed and
+--           whose scores say that their notes have the mark of renewed leases
+-- verdicts  those refs, then ref and verdict of each other lease, at most 100 of both:
 --           renewed <kind>        the watchdog renewed it
 --           later <ms>            nothing to do for so long: the lease ends then, or waits
 --           gone                  the lease neither holds nor waits; its note stays as long
@@ -15,19 +18,25 @@
 --
 -- Replies  open, ms until the session wants to be visited | ended, reason
 --
--- A lease without a note was settled before and is skipped. The first write is a command that
+-- A lease without a note was settled before and is skipped. Of a session with an end under way
+-- the reply to a visit may be "open", where all leases are marked: they are due later if they are
+-- still in the zset, and nothing else. The first write is a command that
 -- Redis allows when memory is short.
 -- modules
 
 local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
 
 local now = lib.number.epoch_ms()
-local deadline, reason = lib.session_home.deadline_of(session, now)
-if not deadline then return {'ended', reason} end
+local open_until, reason = tonumber(deadline), nil
+if not open_until or #ARGV > marked + 4 then
+  open_until, reason = lib.session_home.deadline_of(session, now)
+  if not open_until then return {'ended', reason} end
+end
 
--- Earlier by up to a tenth, so that sessions that were opened at the same time spread. As text:
--- each lease pays for a number.
-local renewed_again = lib.number.integer(now + again_ms - math.floor(now % 97 * again_ms / 970))
+-- Earlier by up to a tenth, so that sessions that were opened at the same time spread, and with
+-- the half that stands for a mark. As text: each lease pays for a number.
+local renewed_again = lib.number.integer(
+  now + again_ms - math.floor(now % 97 * again_ms / 970)) .. '.5'
 local scores, has_losses = {}, false
 
 local function look_again(ref, at)
@@ -48,15 +57,11 @@ local function note_loss(ref, why, kind)
   has_losses = true
 end
 
-call('zrem', due, ' ')
-local refs = {}
-for i = 3, #ARGV, 2 do refs[#refs + 1] = ARGV[i] end
-for i, note in ipairs(call('hmget', notes, unpack(refs))) do
-  local ref, verdict = refs[i], ARGV[2 * i + 2]
+local function settle(ref, verdict)
+  local note = call('hget', notes, ref)
   if not note then
     call('zrem', due, ref)
   elseif string.sub(verdict, 1, 8) == 'renewed ' then
-    -- The note of a lease that was renewed has " +" and its kind among the attempts.
     if not string.find(note, ' +', 1, true) then
       call('hset', notes, ref, note .. ' +' .. string.sub(verdict, 9))
     end
@@ -75,11 +80,22 @@ for i, note in ipairs(call('hmget', notes, unpack(refs))) do
     note_loss(ref, string.match(verdict, '^lost (%S*) (%S*)$'))
   end
 end
-if #scores > 0 then call('zadd', due, unpack(scores)) end
+
+call('zrem', due, ' ')
+-- The common case, which reads no note.
+for i = 1, marked do
+  scores[2 * i - 1] = renewed_again
+  scores[2 * i] = ARGV[i + 4]
+end
+if scores[1] then call('zadd', due, 'xx', unpack(scores)) end
+scores = {}
+for i = marked + 5, #ARGV, 2 do settle(ARGV[i], ARGV[i + 1]) end
+if scores[1] then call('zadd', due, unpack(scores)) end
 if has_losses then
-  call('pexpire', lost, deadline - now + window_ms)
+  call('pexpire', lost, open_until - now + window_ms)
   call('publish', 'rlockd:sessions', string.match(session, '{(.*)}'))
 end
 
 local first = call('zrange', due, 0, 0, 'withscores')
-return {'open', math.max(math.min(first[2] or deadline, deadline) - now, 0)}
+local next_at = math.min(first[2] or open_until, open_until)
+return {'open', math.max(math.ceil(next_at - now), 0)}

@@ -20,7 +20,13 @@ redisReply *session_unbind(const char *ref, const char *attempt)
 redisReply *session_settle(const char *ref, const char *verdict)
 {
     return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS(WINDOW, "10000", ref, verdict));
+               ARGS(WINDOW, "10000", "", "0", ref, verdict));
+}
+
+redisReply *session_settle_marked(const char *ref, int64_t deadline_ms)
+{
+    return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+               ARGS(WINDOW, "10000", text("%lld", (long long)deadline_ms), "1", ref));
 }
 
 redisReply *session_keep_alive(const char *age_ms)

@@ -27,6 +27,8 @@ redisReply *session_keep_alive(const char *age_ms);
 /* `forget`: a ref, or NULL. */
 redisReply *session_end(const char *reason, const char *released, const char *forget);
 redisReply *session_due(void);
+/* Settles a marked lease that was renewed, in a visit to a session with this deadline. */
+redisReply *session_settle_marked(const char *ref, int64_t deadline_ms);
 /* The session's deadline is over, and nobody has noticed. */
 void session_overdue(void);
 /* A key lasts as long as the session: until its deadline and the window after it. */

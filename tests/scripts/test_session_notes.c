@@ -1,4 +1,6 @@
 /* The notes of a session: session_bind, session_unbind, session_settle and session_due. */
+#include <string.h>
+
 #include "session_home.h"
 
 static void a_lease_is_noted_before_it_is_asked_for(void **state)
@@ -55,6 +57,10 @@ static void attempts_without_end_become_one(void **state)
     expect_command("15", "HSTRLEN %s %s", NOTES, REF); /* a time, a blank and a star */
     expect(session_unbind(REF, "worker.7"), "0");
     expect_command("2", "HLEN %s", NOTES);
+    session_settle(REF, "renewed fair");
+    for (int i = 0; i < 200; i++)
+        session_bind(REF, text("worker.%d", i), "10000");
+    expect_command("* +fair*", "HGET %s %s", NOTES, REF); /* the mark stays */
     expect(session_unbind(REF, NULL), "1");
     expect_empty_home();
 }
@@ -130,9 +136,12 @@ static void only_what_is_due_is_named(void **state)
     assert_in_range(reply_integer(reply_at(reply, 1)), 5000, 10000);
     session_bind(OTHER_REF, "w.2", "-70");
     reply = session_due();
-    expect(reply, "[open, *, [" OTHER_REF ", *]]");
+    expect(reply, "[open, *, [" OTHER_REF ", *], *, *]");
     assert_in_range(reply_integer(reply_at(reply, 1)), 0, 5000); /* since it was opened */
-    assert_in_range(reply_integer(reply_at(reply_at(reply, 2), 1)), 70, 5000);
+    int64_t now_ms = reply_integer(reply_at(reply, 3));
+    assert_in_range(now_ms, redis_now_ms() - 5000, redis_now_ms());
+    int64_t late_ms = now_ms - atoll(reply_text(reply_at(reply_at(reply, 2), 1)));
+    assert_in_range(late_ms, 70, 5000);
 }
 
 static void a_session_that_is_over_is_due_until_it_is_worked_off(void **state)
@@ -157,6 +166,64 @@ static void a_renewed_lease_is_due_again(void **state)
     expect(reply, "[open, *]");
     assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
     expect(session_due(), "[open, *, []]");
+}
+
+/* The due score of REF. */
+static const char *score_of_ref(void)
+{
+    return reply_text(command("ZSCORE %s %s", DUE, REF));
+}
+
+static void a_renewed_lease_has_a_half_in_its_score(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    assert_null(strchr(score_of_ref(), '.'));
+    session_settle(REF, "renewed lock");
+    assert_string_equal(strchr(score_of_ref(), '.'), ".5");
+    session_bind(REF, "w.2", "50000"); /* puts nothing off, so the mark stays known */
+    assert_string_equal(strchr(score_of_ref(), '.'), ".5");
+    session_settle(REF, "later 100");
+    assert_null(strchr(score_of_ref(), '.'));
+    expect_command("* w.1 +lock w.2", "HGET %s %s", NOTES, REF);
+    session_settle(REF, "renewed lock");
+    assert_string_equal(strchr(score_of_ref(), '.'), ".5");
+    expect_command("* w.1 +lock w.2", "HGET %s %s", NOTES, REF);
+}
+
+static void a_marked_lease_is_due_again(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    session_settle(REF, "renewed lock");
+    command("ZADD %s 7.5 %s", DUE, REF);
+    redisReply *reply = session_due();
+    expect(reply, "[open, *, [" REF ", 7.5], *, *]");
+    int64_t deadline_ms = reply_integer(reply_at(reply, 4));
+    assert_in_range(deadline_ms, redis_now_ms() + 25000, redis_now_ms() + 30000);
+    reply = session_settle_marked(REF, deadline_ms);
+    expect(reply, "[open, *]");
+    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
+    assert_string_equal(strchr(score_of_ref(), '.'), ".5");
+    session_unbind(REF, NULL);
+    reply = session_settle_marked(REF,
+                                  redis_now_ms() + 700); /* the lease has ended meanwhile */
+    assert_in_range(reply_integer(reply_at(reply, 1)), 1, 700);
+    expect_empty_home();
+}
+
+/* The next visit finds the lease due, also where its score ends in a half. */
+static void a_session_is_not_visited_too_early(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    int64_t at_ms = redis_now_ms() + 5;
+    command("ZADD %s %s %s", DUE, text("%lld.5", (long long)at_ms), REF);
+    while (redis_now_ms() <= at_ms)
+        assert_true(reply_integer(reply_at(session_due(), 1)) > 0);
 }
 
 static void a_lease_is_looked_at_later(void **state)
@@ -267,12 +334,15 @@ static void many_are_settled_at_once(void **state)
     session_bind(REF, "w.1", "0");
     session_bind(OTHER_REF, "w.1", "0");
     session_bind("id name", "w.1", "0");
+    session_settle("id name", "renewed lock");
+    command("ZADD %s 7.5 %s", DUE, "id name");
     expect(run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS("60000", "10000", REF, "renewed lock", OTHER_REF, "lost expired lock",
-                    "id name", "later 77")),
+               ARGS("60000", "20000", "9", "1", "id name", REF, "later 77", OTHER_REF,
+                    "lost expired lock")),
            "[open, *]");
     expect_command("[" OTHER_REF "]", "HKEYS %s", LOST);
-    expect_command("[id name, " REF ", ]", "ZRANGE %s 0 -1", DUE);
+    expect_lasts(LOST, 90000); /* by the session's own deadline */
+    expect_command("[" REF ", id name, ]", "ZRANGE %s 0 -1", DUE);
 }
 
 static void settling_works_without_memory(void **state)
@@ -283,6 +353,7 @@ static void settling_works_without_memory(void **state)
     session_bind(OTHER_REF, "w.1", "0");
     memory_is_short();
     expect(session_settle(REF, "renewed lock"), "[open, *]");
+    expect(session_settle_marked(REF, redis_now_ms() + 5000), "[open, *]");
     expect(session_settle(REF, "later 77"), "[open, *]");
     expect(session_settle(REF, "gone"), "[open, *]");
     expect(session_settle(REF, "lost expired lock"), "[open, *]");
@@ -303,6 +374,9 @@ int main(void)
         SCRIPT_TEST(only_what_is_due_is_named),
         SCRIPT_TEST(a_session_that_is_over_is_due_until_it_is_worked_off),
         SCRIPT_TEST(a_renewed_lease_is_due_again),
+        SCRIPT_TEST(a_renewed_lease_has_a_half_in_its_score),
+        SCRIPT_TEST(a_marked_lease_is_due_again),
+        SCRIPT_TEST(a_session_is_not_visited_too_early),
         SCRIPT_TEST(a_lease_is_looked_at_later),
         SCRIPT_TEST(a_lease_that_is_gone_keeps_its_note_for_a_while),
         SCRIPT_TEST(a_lease_that_was_renewed_and_vanished_is_lost),

@@ -4,9 +4,11 @@
 --                               (epoch ms), released (leases released at its end)
 -- rlockd:session-leases:{<id>}  hash, the notes: ref -> "<epoch ms> <attempt> <attempt>...":
 --                               the requests that ask for the lease or got it, and when the
---                               newest of them was noted
--- rlockd:session-due:{<id>}     zset: ref -> epoch ms when the watchdog looks at the lease; has
---                               the same members as the notes
+--                               newest of them was noted. " +" and the lease's kind among the
+--                               attempts are the mark of a lease that was renewed
+-- rlockd:session-due:{<id>}     zset: ref -> epoch ms when the watchdog looks at the lease, and
+--                               a half if the note has the mark for sure; has the same members
+--                               as the notes
 -- rlockd:session-lost:{<id>}    hash: ref -> reason and kind, a newline between, to be told
 --
 -- A ref is a lease id, a blank and the name of its lock; of several locks each name after a
