@@ -37,10 +37,12 @@ static void last(const struct fault *fault)
     pause_for(fault->least_ms, fault->most_ms);
 }
 
-/* Until the number is another one, or for so long. */
-static void await_change(const int64_t *number, int64_t from)
+/* Until the number is another one, or for so long: the time in which another fault keeps the
+ * front end from doing anything does not count. */
+static void await_change(const int64_t *number, int64_t from, const struct front *front)
 {
-    for (int i = 0; i < TOUCH_MS / 100 && *number == from; i++)
+    for (int i = 0; i < TOUCH_MS / 100 && *number == from;
+         i += front->is_alive && !front->is_paused)
         task_sleep(100 * MS * world.pace);
 }
 
@@ -214,10 +216,9 @@ static int64_t set_flag(const struct fault *fault, struct front *front)
 {
     int64_t before = *fault->refused;
 
-    (void)front;
     *fault->flag = true;
     last(fault);
-    await_change(fault->refused, before);
+    await_change(fault->refused, before, front);
     *fault->flag = false;
     return *fault->refused - before;
 }
@@ -271,7 +272,7 @@ static int64_t bring_trouble(const struct fault *fault, struct front *front, str
     last(fault);
     if (net->touched == 0)
         net->budget = 0;
-    await_change(&net->touched, 0);
+    await_change(&net->touched, 0, front);
     net->trouble = TROUBLE_NONE;
     sockets_heal(front);
     http_heal(front);
