@@ -48,6 +48,17 @@ final class RFairLockTest extends LockScenarios {
         super.javaHearsThatRestsLeaseWasShortened();
     }
 
+    /**
+     * Before 3.32 a client that asked again just before the lease ended was told a time below 0
+     * by its own script, and slept until a message came.
+     */
+    @Override
+    @RestToJava
+    void javaGetsInWhenRestsLeaseExpires() throws Exception {
+        assumeTrue(!World.isBefore(3, 32), "this Redisson may sleep past the end of the lease");
+        super.javaGetsInWhenRestsLeaseExpires();
+    }
+
     /** Before 3.52 Redisson did not map the names of the queue: the order is not kept then. */
     @Override
     @BothWays
