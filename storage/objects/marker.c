@@ -13,6 +13,9 @@
 
 /* A loss of data from the time since the last refresh is not noticed. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
+/* No master of a cluster loses its slots to a replica that lacks data, and gets the slots back,
+ * in less time. */
+#define CERTAIN_NS (3 * CLOCK_NS_PER_S)
 /* A process that does not answer for so long is forgotten, and is known again by its marker. */
 #define FORGET_NS (600 * CLOCK_NS_PER_S)
 /* The rest of the quarantine, in ms, that is assumed for a process with an unread marker. */
@@ -36,7 +39,6 @@ struct slot_marker {
 struct process {
     UT_hash_handle hh;
     char run_id[REDIS_RUN_ID_SIZE];
-    unsigned slot;     /* of the marker */
     int64_t since_ms;  /* when it began to serve, by Redis' clock */
     int64_t until_ns;  /* the end of the quarantine */
     int64_t answer_ns; /* when it last answered */
@@ -149,13 +151,25 @@ static void on_refreshed(void *arg, const struct redis_result *result)
                          since_ms + marker->store->options.config->quarantine_ms - now_ms,
                          result->sent_ns);
     }
-    process->slot = slot_marker->slot;
     process->since_ms = since_ms;
     process->answer_ns = loop_now_ns(marker->store->options.loop);
     slot_marker->seen_ms = now_ms;
 }
 
 /* --- refreshing --------------------------------------------------------------------------- */
+
+/* Whether the process serves since the time that is known here, whatever the marker in this
+ * slot says. The marker may be new, or may have been with another master: a slot that moves
+ * takes its marker along, and may come back before a refresh notices. A process that has not
+ * answered for a while may have been replaced meanwhile, and serve anew with the data of its
+ * replica. */
+static bool is_certain(const struct slot_marker *slot_marker, const struct process *process)
+{
+    int64_t now_ns = loop_now_ns(slot_marker->marker->store->options.loop);
+
+    return process != NULL && slot_marker->slot < TOPOLOGY_ALL_SLOTS &&
+           now_ns - process->answer_ns < CERTAIN_NS;
+}
 
 /* The refresh is for the process at this node alone. Where a map is old, the marker is that of
  * another process by now, which would seem to have begun anew if this run id were written. */
@@ -170,7 +184,7 @@ static void refresh_slot_marker(struct slot_marker *slot_marker, struct topology
     struct store_call *call = call_begin(slot_marker->marker->store, SCRIPT_MARKER);
     call_fixed_key(call, MARKER_KEY_MARKER, slot_marker->key);
     call_string(call, MARKER_ARG_RUN_ID, slot_marker->asked_run_id);
-    if (process != NULL && process->slot != slot_marker->slot)
+    if (is_certain(slot_marker, process))
         call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
     slot_marker->is_asked = true;
     call_send_to(call, node, on_refreshed, slot_marker);

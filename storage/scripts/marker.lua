@@ -3,8 +3,8 @@
 -- KEYS marker
 -- ARGV run_id known_since
 -- sync yes
---      known_since  since when the front end knows by another marker that this process serves:
---                   in a cluster the marker of a master is in a slot, which may move
+--      known_since  since when this process serves, as the front end knows whatever the marker
+--                   says: in a cluster the marker of a master is in a slot, which may move
 --
 -- Reply  since, kept, now, in epoch ms
 --        since  when this process was first seen with these data

@@ -176,6 +176,15 @@ static void test_quarantine_is_of_one_master(struct world *w)
     assert_true(losses(fe) == 0);
 }
 
+/* The key of the marker of this master. */
+static const char *marker_at(struct redis *node)
+{
+    const redisReply *keys = redis_do(node, "KEYS rlockd:marker:*");
+
+    assert_int_equal(keys->elements, 1);
+    return keys->element[0]->str;
+}
+
 static void move_slot(struct cluster *cluster, int slot, int from, int to)
 {
     struct redis *source = cluster->nodes[from], *target = cluster->nodes[to];
@@ -226,6 +235,42 @@ static void test_marker_and_an_old_map(struct world *w)
     for (int64_t end = now_ms() + MARKED_MS; now_ms() < end; nap_ms(50))
         assert_false(is_quarantined(fe) || is_quarantined(late));
     assert_true(losses(fe) == 0 && losses(late) == 0);
+}
+
+/* What is left in the marker of a master whose slot went to another master and came back, so
+ * soon that nobody here noticed: that another front end refreshed it there. */
+static void test_marker_that_was_away(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start_quarantined(cluster);
+    struct redis *node = cluster->nodes[1], *other = cluster->nodes[0];
+
+    wait_until(!is_quarantined(fe), QUARANTINE_MS + 2000);
+    nap_ms(MARKED_MS);
+    const char *there = redis_str(other, "HGET %s run_id", marker_at(other));
+    redis_ok(node, "HSET %s run_id %s", marker_at(node), there);
+    for (int64_t end = now_ms() + MARKED_MS; now_ms() < end; nap_ms(50))
+        assert_false(is_quarantined(fe));
+    assert_string_not_equal(redis_str(node, "HGET %s run_id", marker_at(node)), there);
+    assert_true(losses(fe) == 0);
+}
+
+/* A master is replaced, its shard loses the slot of the marker, and the same process becomes
+ * the master again, with the data of its replica: a new master. */
+static void test_master_that_is_master_again(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, true);
+    struct front *fe = start_quarantined(cluster);
+
+    wait_until(!is_quarantined(fe), QUARANTINE_MS + 2000);
+    nap_ms(MARKED_MS);
+    cluster_promote(cluster->nodes[MASTERS]);
+    wait_until(is_quarantined(fe), SOON_MS);
+    wait_until(!is_quarantined(fe), QUARANTINE_MS + 2000);
+    move_slot(cluster, 5460, MASTERS, 1);
+    cluster_await(cluster);
+    cluster_promote(cluster->nodes[0]);
+    wait_until(is_quarantined(fe), SOON_MS);
 }
 
 /* --- replicas ----------------------------------------------------------------------------- */
@@ -304,7 +349,8 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_master_that_comes_back_empty), E2E_TEST(test_replica_that_lags),
         E2E_TEST(test_quarantine_is_of_one_master),  E2E_TEST(test_markers_that_move),
-        E2E_TEST(test_marker_and_an_old_map),        E2E_TEST(test_replica_that_stands_still),
+        E2E_TEST(test_marker_and_an_old_map),        E2E_TEST(test_marker_that_was_away),
+        E2E_TEST(test_master_that_is_master_again),  E2E_TEST(test_replica_that_stands_still),
         E2E_TEST(test_requests_share_waits),
     };
     struct e2e_plan plan = {
