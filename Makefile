@@ -210,7 +210,7 @@ $(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
 # the compiler, its flags or the version do
 
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
-    $(GEN)/script_args.h
+    $(GEN)/scripts_shard.inc $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
@@ -227,6 +227,10 @@ $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 $(GEN)/scripts_cluster.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@sh storage/scripts/embed.sh cluster-rows $(SCRIPTS) > $@
+
+$(GEN)/scripts_shard.inc: $(SCRIPT_PARTS)
+	@mkdir -p $(@D)
+	@sh storage/scripts/embed.sh shard-rows $(SCRIPTS) > $@
 
 $(GEN)/slots/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)

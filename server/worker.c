@@ -187,6 +187,7 @@ static bool start_storage(struct worker *worker)
         .metrics = &worker->metrics,
         .sync = {.replicas = shared->config->sync_replicas,
                  .timeout_ms = shared->config->sync_timeout_ms},
+        .broadcasts = shared->config->redis_cluster_broadcast != 0,
         .probe = &worker->probe.probe,
         .heartbeat_channel = lock_probe_heartbeat_channel(&worker->probe),
         .up = on_redis_up,

@@ -60,6 +60,10 @@ static const struct setting settings[] = {
      FIELD(redis_tls_server_name), FITTING(0, redis_tls_server_name), "",
      "the host name or address that the certificate of Redis must be for;\n"
      "empty: the host that rlockd connects to"},
+    {"redis-cluster-broadcast", "RLOCKD_REDIS_CLUSTER_BROADCAST", "N", KIND_INT,
+     FIELD(redis_cluster_broadcast), 0, 1, "1",
+     "1: unlock messages go to all nodes of a Redis Cluster, too, where Redisson before 3.22\n"
+     "listens; 0: only to the shard of the lock"},
     {"data-dir", "RLOCKD_DATA_DIR", "DIR", KIND_TEXT, FIELD(data_dir), FITTING(1, data_dir),
      "./rlockd-data", "where the embedded Redis keeps its data and its socket"},
     {"workers", "RLOCKD_WORKERS", "N", KIND_INT, FIELD(workers), 1, 64, "1",

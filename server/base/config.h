@@ -27,6 +27,7 @@ struct config {
     char redis_sentinel_user[CONFIG_REDIS_USER_SIZE], redis_sentinel_password_file[PATH_MAX];
     char redis_tls_ca[PATH_MAX], redis_tls_cert[PATH_MAX], redis_tls_key[PATH_MAX];
     char redis_tls_server_name[CONFIG_HOST_SIZE];
+    int redis_cluster_broadcast; /* 0: messages go to the shard of the lock only */
     char data_dir[PATH_MAX];
     int workers;
     int64_t watchdog_timeout_ms;

@@ -56,7 +56,9 @@ static int send_script_as(struct redis_call *call, const char *verb, const char 
 
 static const struct script_row *row_of(const struct redis_link *link, enum script script)
 {
-    return link->options.is_cluster_node ? script_row_of_cluster(script) : script_row(script);
+    if (!link->options.is_cluster_node)
+        return script_row(script);
+    return script_row_of_cluster(script, link->options.broadcasts);
 }
 
 /* Redis has forgotten the script (a restart, SCRIPT FLUSH): nothing was executed. */

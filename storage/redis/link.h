@@ -40,6 +40,7 @@ struct redis_link_options {
      * redis_link_found() after it, at once or later. */
     void (*find)(void *arg);
     bool is_cluster_node; /* keeps a part of the keys: scripts go in their form for that */
+    bool broadcasts;      /* a cluster node: messages of scripts go to all nodes */
     void (*up)(void *arg);
     void (*down)(void *arg); /* after every pending callback */
     void *arg;

@@ -9,12 +9,16 @@ static const struct script_row cluster_rows[SCRIPT_COUNT] = {
 #include "scripts_cluster.inc"
 };
 
+static const struct script_row shard_rows[SCRIPT_COUNT] = {
+#include "scripts_shard.inc"
+};
+
 const struct script_row *script_row(enum script script)
 {
     return &rows[script];
 }
 
-const struct script_row *script_row_of_cluster(enum script script)
+const struct script_row *script_row_of_cluster(enum script script, bool broadcasts)
 {
-    return &cluster_rows[script];
+    return broadcasts ? &cluster_rows[script] : &shard_rows[script];
 }

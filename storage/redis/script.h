@@ -68,7 +68,7 @@ struct script_row {
 /* As it is sent to a Redis that keeps every key. */
 const struct script_row *script_row(enum script script);
 /* The form that is sent to a node of a cluster (storage/scripts/link.awk describes the
- * difference). */
-const struct script_row *script_row_of_cluster(enum script script);
+ * difference). `broadcasts`: messages go to all nodes, too, not to the shard only. */
+const struct script_row *script_row_of_cluster(enum script script, bool broadcasts);
 
 #endif

@@ -1,10 +1,12 @@
 #!/bin/sh
 # embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length, sync},
-# embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster
+# embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster;
+# shard-rows: to a cluster where messages go to the shard only
 # embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
-# embed.sh cluster-text FILE.lua: as it is sent to a cluster
-# embed.sh readable FILE.lua, cluster-readable: the same lines before names are shortened
+# embed.sh cluster-text FILE.lua, shard-text: as it is sent to a cluster
+# embed.sh readable FILE.lua, cluster-readable, shard-readable: the same lines before names are
+# shortened
 #
 # What is sent is the script without comments and indentation, its locals with short names
 # (shorten.awk), and this:
@@ -33,8 +35,8 @@ SIZE_MAX=16384
 
 readable() {
     [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
-    awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -f "$here/lexer.awk" \
-        -f "$here/link.awk"
+    awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -v shard="$shard" \
+        -f "$here/lexer.awk" -f "$here/link.awk"
 }
 
 # The script in the file $whole.
@@ -82,9 +84,9 @@ row() {
     printf ' , %d, %s},\n' "$size" "$sync"
 }
 
-form=${1#cluster-}
-cluster=
+form=${1#cluster-} form=${form#shard-} cluster='' shard=''
 [ "$form" = "$1" ] || cluster=1
+[ "shard-$form" != "$1" ] || shard=1
 shift
 whole=$(mktemp)
 trap 'rm -f "$whole" "$whole.readable"' EXIT

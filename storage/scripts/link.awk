@@ -247,7 +247,8 @@ function put_locals(table_name, words,   i, n, name, names, values, word) {
 # find a key gone to the other node in its midst, and end half done. Clients of Redisson listen to
 # channels of the shard or to those of the cluster, as their version is, so messages go both ways;
 # `try`, since Redis 6.2 knows no channels of a shard; the probe tells a missing permission.
-# Messages among front ends go one way.
+# Messages among front ends go one way. In the form for a shard (`shard`) messages go to the shard
+# only, where Redis knows it: every node gets, and has to read, what is published to all.
 # The listeners of a channel, of the kind that has more: rlockd is among both.
 function put_cluster_listeners() {
     print "local function listeners_of(channel)"
@@ -271,6 +272,7 @@ function put_cluster_prelude(text,   tag) {
         print "return call('spublish', channel, message)"
         print "end"
     }
+    if (shard) print "if type(reply) ~= 'table' then return reply end"
     print "return call('publish', channel, message)"
     print "end"
 }

@@ -71,6 +71,7 @@ static bool connect_node(struct cluster_node *node)
         .probe = &node->probe.probe,
         .sync = node->cluster->topology.options.sync,
         .is_cluster_node = true,
+        .broadcasts = options->broadcasts,
         .up = on_up,
         .down = on_down,
         .arg = node};

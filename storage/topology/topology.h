@@ -24,6 +24,7 @@ struct topology_options {
     struct loop *loop;
     struct metrics *metrics;
     struct redis_sync sync; /* of each connection for commands */
+    bool broadcasts;        /* in a cluster messages go to all nodes, not to the shard only */
     /* The keys and channels that each connection for commands is probed with. */
     const struct redis_probe *probe;
     const char *heartbeat_channel; /* of this worker alone */

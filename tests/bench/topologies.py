@@ -8,6 +8,7 @@ from servers import Redis, free_port, wait_for
 
 SLOTS = 16384
 MASTERS = (1, 3)
+BROADCAST = {"1": "to all nodes", "0": "to the shard"}  # where unlock messages go
 MASTER_PERCENT = 10  # of a core for each: the cores suffice for all masters and for rlockd
 CONNECTIONS = 64
 SYNCED = (1, 16, 64)  # connections
@@ -39,32 +40,40 @@ class Cluster:
         return f"redis-cluster://127.0.0.1:{self.masters[0].port}"
 
 
-def cycles_of_masters(place, count, seconds):
-    """Cycles while each of the masters gets MASTER_PERCENT of a core. OSError: such a limit is
-    not permitted."""
+def cycles_of_masters(place, count, broadcast, seconds):
+    """Cycles while each of the masters gets MASTER_PERCENT of a core. A connection has one
+    lock, and so one master. OSError: such a limit is not permitted."""
     cluster = Cluster(place, count)
-    server = place.rlockd(cluster)
+    server = place.rlockd(cluster, "--redis-cluster-broadcast", broadcast)
     try:
         with contextlib.ExitStack() as limits:
             for master in cluster.masters:
                 limits.enter_context(quota(master.pid, MASTER_PERCENT))
             figures = measure.load(place, "cycle", server, connections=CONNECTIONS,
-                                   seconds=seconds, cpu=[f"server={server.pid}"])
+                                   seconds=seconds,
+                                   cpu=[f"server={server.pid}",
+                                        *(f"master{number}={master.pid}" for number, master
+                                          in enumerate(cluster.masters))])
     finally:
         for process in (server.process, *(master.process for master in cluster.masters)):
             place.stop(process)
+    requests, used = figures["requests"], figures["cpu_us"]
+    masters_us = sum(used.values()) - used["server"]
     return {"cycles_per_s": figures["cycles_per_s"], "p50_us": figures["acquire_p50_us"],
-            "p99_us": figures["acquire_p99_us"],
-            "cpu_us": figures["cpu_us"]["server"] / figures["requests"]}
+            "p99_us": figures["acquire_p99_us"], "cpu_us": used["server"] / requests,
+            "redis_cpu_us": masters_us / requests,
+            "master_percent": masters_us * figures["cycles_per_s"] * 2 / requests / 1e4 / count}
 
 
 def run_masters(place, results, seconds):
-    for count in MASTERS:
-        try:
-            results.add(f"masters {count}", cycles_of_masters(place, count, seconds))
-        except OSError as error:
-            results.leave_out("masters with a quota", f"no cgroup is permitted: {error}")
-            return
+    for broadcast in BROADCAST:
+        for count in MASTERS:
+            try:
+                results.add(f"masters {count} {broadcast}",
+                            cycles_of_masters(place, count, broadcast, seconds))
+            except OSError as error:
+                results.leave_out("masters with a quota", f"no cgroup is permitted: {error}")
+                return
 
 
 def run_replicas(place, results, seconds):

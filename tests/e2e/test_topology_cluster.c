@@ -20,6 +20,12 @@ static struct front *start(struct cluster *cluster)
                        NULL);
 }
 
+static struct front *start_without_broadcast(struct cluster *cluster)
+{
+    return front_start(cluster->world, "--redis", cluster->url, "--redis-cluster-broadcast",
+                       "0", NULL);
+}
+
 static json_int_t grant(struct front *fe, const char *name, const char *token)
 {
     struct reply *r = lock_put(fe, name, token, "ttl_ms=60000");
@@ -177,6 +183,47 @@ static void test_we_wake_redisson(struct world *w)
     assert_string_equal(reply->element[2]->str, "0");
     freeReplyObject(reply);
     redisFree(shard);
+}
+
+static void await_listener(struct redis *node, const char *channel)
+{
+    wait_until(redis_do(node, "PUBSUB SHARDNUMSUB %s", channel)->element[1]->integer == 1,
+               MOVE_MS);
+}
+
+/* Without broadcast a waiter of rlockd hears of the release all the same, also after its slot
+ * has moved, and no other node hears anything. */
+static void test_messages_of_the_shard(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    skip_without_shards(cluster->nodes[0]);
+    struct front *fe = start_without_broadcast(cluster),
+                 *other = start_without_broadcast(cluster);
+    struct redis *from = cluster->nodes[2], *to = cluster->nodes[1];
+    const char *name = cluster_name_at(cluster, from, "shard");
+    const char *channel = text(w, "redisson_lock__channel:{%s}", name);
+    struct listener *listener = listener_start(cluster->nodes[0], channel);
+    int slot = cluster_slot(cluster, name);
+
+    for (int i = 0; i < 2; i++) {
+        const char *token = token_new(w);
+        grant(fe, name, token);
+        struct call *waiter = call_put(other, name, token_new(w), "wait_ms=30000&ttl_ms=1000");
+        await_listener(from, channel);
+        if (i == 1) {
+            slot_open(cluster, slot, from, to);
+            slot_migrate(cluster, slot, from, to);
+            slot_close(cluster, slot, from, to);
+            await_listener(to, channel);
+        }
+        double woken = front_metric(other, "rlockd_wake_messages_total", NULL);
+        expect_status(lock_release(fe, name, token), 200);
+        expect_status(call_await(waiter, MOVE_MS), 201);
+        wait_until(front_metric(other, "rlockd_wake_messages_total", NULL) > woken, 5000);
+        wait_until(!redis_has(i == 0 ? from : to, name), 5000);
+    }
+    redis_ok(cluster->nodes[0], "PUBLISH %s end", channel);
+    assert_string_equal(listener_next(listener, 5000), "end");
 }
 
 static void test_sessions_over_masters(struct world *w)
@@ -424,6 +471,7 @@ int main(void)
         E2E_TEST(test_waiters_of_all_masters),
         E2E_TEST(test_redisson_wakes_us),
         E2E_TEST(test_we_wake_redisson),
+        E2E_TEST(test_messages_of_the_shard),
         E2E_TEST(test_sessions_over_masters),
         E2E_TEST(test_slot_that_moves),
         E2E_TEST(test_slot_that_stays_open),

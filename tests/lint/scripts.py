@@ -147,7 +147,7 @@ def check_permissions():
 
 
 for script in sorted(SCRIPTS.glob("*.lua")):
-    for form in ("", "cluster-"):
+    for form in ("", "cluster-", "shard-"):
         failed, sent = run("sh", EMBED, f"{form}text", str(script))
         if failed:
             problems.append(sent.strip())

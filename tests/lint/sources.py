@@ -18,7 +18,7 @@ ROOMS = [
     (r"server/http/.*", []),
     (r"server/(main|worker|redis_settings)\.[ch]",
      [r"server/.*", r"storage/.*", r"handlers/.*"]),
-    (r"storage/redis/.*", [r"scripts(_cluster)?\.inc", r"script_args\.h"]),
+    (r"storage/redis/.*", [r"scripts(_(cluster|shard))?\.inc", r"script_args\.h"]),
     (r"storage/topology/.*", [r"storage/redis/.*"]),
     (r"storage/objects/.*", [r"storage/topology/.*", NO_LINK, r"script_args\.h"]),
     (r"storage/wait/.*", [r"storage/(objects|topology)/.*", NO_LINK]),

@@ -49,6 +49,7 @@ static void defaults_are_complete(void **state)
     assert_string_equal(config.listen_host, "127.0.0.1");
     assert_int_equal(config.listen_port, 7400);
     assert_string_equal(config.redis_url, "");
+    assert_int_equal(config.redis_cluster_broadcast, 1);
     assert_string_equal(config.data_dir, "./rlockd-data");
     assert_int_equal(config.workers, 1);
     assert_int_equal(config.watchdog_timeout_ms, 30000);
