@@ -42,6 +42,20 @@ static void isolate_and_kill(void *topology)
     kill_master(topology);
 }
 
+/* Neither Sentinels nor replicas reach the master, but rlockd does, by a user of its own. */
+static void part(void *topology)
+{
+    const struct trio *trio = topology;
+    struct redis *master = trio->server[0];
+    int made = trio_failovers(trio);
+
+    redis_ok(master, "ACL SETUSER default -psync -sync -replconf -ping -info");
+    redis_ok(master, "CLIENT KILL TYPE replica");
+    wait_until(trio_failovers(trio) > made, RESTART_MS);
+    nap_ms(1000);
+    redis_ok(master, "ACL SETUSER default +@all");
+}
+
 /* --- races -------------------------------------------------------------------------------- */
 
 static json_int_t failovers_of(struct front *fe)
@@ -55,8 +69,12 @@ static json_int_t failovers_of(struct front *fe)
 static void race(struct world *w, const struct topology_fault *fault)
 {
     struct trio trio = trio_start(w);
+    const char *hosts = strstr(trio.url, "://") + 3;
 
-    topology_race(w, trio.url, LOCKS, fault, &trio);
+    for (int i = 0; i < TRIO; i++)
+        redis_ok(trio.server[i], "ACL SETUSER app on >s3cret ~* &* +@all");
+    const char *scheme = text(w, "%.*s", (int)(hosts - trio.url), trio.url);
+    topology_race(w, text(w, "%sapp:s3cret@%s", scheme, hosts), LOCKS, fault, &trio);
     int64_t made = trio_failovers(&trio);
     assert_in_range(failovers_of(w->a), 1, made);
     assert_true(trio_master(&trio) != trio.server[0] || made > 1);
@@ -92,6 +110,19 @@ static void test_master_isolated_with_sync(struct world *w)
                                      .is_long = true,
                                      .sync = "1",
                                      .seconds = 14});
+}
+
+/* What a master granted that the others had given up is lost. */
+static void test_master_parted(struct world *w)
+{
+    race(w, &(struct topology_fault){
+                .strike = part, .loses = true, .is_long = true, .seconds = 16});
+}
+
+static void test_master_parted_with_sync(struct world *w)
+{
+    race(w, &(struct topology_fault){
+                .strike = part, .loses = true, .is_long = true, .sync = "1", .seconds = 16});
 }
 
 /* Each Sentinel and each replica goes and comes back, then the master after a failover. */
@@ -161,6 +192,8 @@ int main(void)
         E2E_TEST(test_master_paused),
         E2E_TEST(test_master_isolated),
         E2E_TEST(test_master_isolated_with_sync),
+        E2E_TEST(test_master_parted),
+        E2E_TEST(test_master_parted_with_sync),
         E2E_TEST(test_all_restarted),
         E2E_TEST(test_lying_sentinel),
     };
