@@ -29,6 +29,7 @@ struct config {
     char redis_tls_server_name[CONFIG_HOST_SIZE];
     char data_dir[PATH_MAX];
     int workers;
+    int64_t busy_poll_us; /* 0: never */
     int64_t watchdog_timeout_ms;
     int64_t max_wait_ms;
     int64_t retry_window_ms;
