@@ -295,6 +295,7 @@ struct worker *worker_new(struct worker_shared *shared, int listen_fd)
         worker_free(worker);
         return NULL;
     }
+    loop_set_busy_poll(worker->loop, shared->config->busy_poll_us * CLOCK_NS_PER_US);
     /* HTTP before Redis: in each turn answers and new requests come first, then one write takes
      * to Redis what the new requests need. */
     if (!start_http(worker, listen_fd) || !start_storage(worker) || !start_waiting(worker)) {

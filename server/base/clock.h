@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#define CLOCK_NS_PER_US 1000LL
 #define CLOCK_NS_PER_MS 1000000LL
 #define CLOCK_NS_PER_S 1000000000LL
 /* A time in fewer ms than these is a time of clock_ns(), too. */

@@ -30,6 +30,7 @@ struct config {
     int redis_cluster_broadcast; /* 0: messages go to the shard of the lock only */
     char data_dir[PATH_MAX];
     int workers;
+    int64_t busy_poll_us; /* 0: never */
     int64_t watchdog_timeout_ms;
     int64_t max_wait_ms;
     int64_t retry_window_ms;

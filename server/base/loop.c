@@ -3,16 +3,22 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "server/base/busy_poll.h"
 #include "server/base/clock.h"
 #include "server/base/loop_hooks.h"
 
 enum { EVENTS_PER_TURN = 256 };
+
+/* So long at once other threads have the processor only where it is short: those of Redis and
+ * of clients sleep before. */
+#define DISTURBED_NS (200 * CLOCK_NS_PER_US)
 
 struct loop {
     int epoll_fd;
@@ -21,8 +27,10 @@ struct loop {
     struct loop_hooks hooks;
     int64_t now_ns;
     bool again, stopping;
-    int event_count; /* the events of this turn, so that a removed watch can be taken out of it
-                      */
+    struct busy_poll busy_poll;
+    unsigned awaited; /* replies, when the turn began to wait */
+    int event_count;  /* the events of this turn, so that a removed watch can be taken out of it
+                       */
     struct epoll_event events[EVENTS_PER_TURN];
 };
 
@@ -65,6 +73,11 @@ void loop_free(struct loop *loop)
         close(loop->epoll_fd);
     timers_release(&loop->timers);
     free(loop);
+}
+
+void loop_set_busy_poll(struct loop *loop, int64_t limit_ns)
+{
+    busy_poll_init(&loop->busy_poll, limit_ns);
 }
 
 static int control(struct loop *loop, int op, struct loop_watch *watch, uint32_t epoll_events)
@@ -117,11 +130,16 @@ void loop_again(struct loop *loop)
     loop->again = true;
 }
 
+void loop_await(struct loop *loop, unsigned replies)
+{
+    loop->awaited += replies;
+}
+
 /* Milliseconds to sleep, rounded up so that a timer is never a turn early. */
-static int sleep_ms(const struct loop *loop)
+static int sleep_ms(const struct loop *loop, int64_t now_ns)
 {
     int64_t next_ns = timers_next_ns(&loop->timers);
-    int64_t left_ns = next_ns - clock_ns();
+    int64_t left_ns = next_ns - now_ns;
 
     if (loop->again || (next_ns >= 0 && left_ns <= 0))
         return 0;
@@ -131,12 +149,57 @@ static int sleep_ms(const struct loop *loop)
     return left_ms > 60000 ? 60000 : (int)left_ms;
 }
 
+static int find_events(struct loop *loop, int timeout_ms)
+{
+    return epoll_wait(loop->epoll_fd, loop->events, EVENTS_PER_TURN, timeout_ms);
+}
+
+/* The number of events; 0: the limit has passed. */
+static int poll_events(struct loop *loop, enum busy_poll_wait wait, int64_t now_ns)
+{
+    int64_t end_ns = now_ns + loop->busy_poll.limit_ns, looked_ns;
+    enum busy_poll_end end = BUSY_POLL_NOTHING;
+    int count;
+
+    do {
+        looked_ns = now_ns;
+        sched_yield(); /* Redis or a client may need this processor to cause the event */
+        count = find_events(loop, 0);
+        now_ns = clock_ns();
+    } while (count == 0 && now_ns < end_ns);
+    if (now_ns - looked_ns > DISTURBED_NS)
+        end = BUSY_POLL_DISTURBED;
+    else if (count != 0)
+        end = BUSY_POLL_FOUND;
+    busy_poll_ended(&loop->busy_poll, wait, end, now_ns);
+    return count;
+}
+
+/* Several replies come one after the other while this thread works on the first ones: a poll
+ * would save few sleeps. */
+static int await_events(struct loop *loop)
+{
+    int64_t now_ns = clock_ns();
+    int timeout_ms = sleep_ms(loop, now_ns), count;
+    enum busy_poll_wait wait = loop->awaited == 0 ? BUSY_POLL_FOR_ANYTHING
+                                                  : BUSY_POLL_FOR_REPLY;
+
+    if (timeout_ms == 0 || loop->awaited > 1)
+        return find_events(loop, timeout_ms);
+    if (busy_poll_is_on(&loop->busy_poll, wait, now_ns)) {
+        count = poll_events(loop, wait, now_ns);
+        return count != 0 ? count : find_events(loop, timeout_ms);
+    }
+    count = find_events(loop, timeout_ms);
+    busy_poll_slept(&loop->busy_poll, wait, clock_ns() - now_ns);
+    return count;
+}
+
 static void take_turn(struct loop *loop)
 {
-    int timeout_ms = sleep_ms(loop);
-
+    loop->event_count = await_events(loop);
     loop->again = false;
-    loop->event_count = epoll_wait(loop->epoll_fd, loop->events, EVENTS_PER_TURN, timeout_ms);
+    loop->awaited = 0;
     loop->now_ns = clock_ns();
     for (int i = 0; i < loop->event_count; i++) {
         struct loop_watch *watch = loop->events[i].data.ptr;

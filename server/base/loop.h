@@ -27,6 +27,9 @@ struct loop_hook {
 /* NULL when the kernel refuses a descriptor. */
 struct loop *loop_new(void);
 void loop_free(struct loop *loop);
+/* Lets the loop poll for events for up to `limit_ns` before it sleeps, while that pays; 0, as
+ * at first: never. */
+void loop_set_busy_poll(struct loop *loop, int64_t limit_ns);
 
 /* Starts watching; `epoll_events` as in epoll_ctl(2). Non-zero: errno tells why not. */
 int loop_watch_add(struct loop *loop, struct loop_watch *watch, uint32_t epoll_events)
@@ -48,6 +51,10 @@ int64_t loop_now_ns(const struct loop *loop);
 
 /* Asks for another turn at once, since work was found too late in this one. */
 void loop_again(struct loop *loop);
+
+/* From a hook: `replies` of another server are under way when this turn ends; more than 2 count
+ * as 2. */
+void loop_await(struct loop *loop, unsigned replies);
 
 /* Runs until loop_stop(). */
 void loop_run(struct loop *loop);

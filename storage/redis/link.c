@@ -164,6 +164,12 @@ static void give_up(struct redis_link *link)
     redisAsyncFree(link->context); /* runs the pending callbacks, then on_cleanup() */
 }
 
+static void await_replies(const struct redis_link *link)
+{
+    if (link->calls != NULL)
+        loop_await(link->options.loop, link->calls->next == NULL ? 1 : 2);
+}
+
 /* At the end of a turn: sends the commands that the turn has gathered in one write. */
 static void on_turn(void *arg)
 {
@@ -181,6 +187,7 @@ static void on_turn(void *arg)
         return;
     }
     redis_link_turn_sync(link);
+    await_replies(link);
     link->gathered = 0;
     if (link->tls != NULL) {
         redis_link_turn_tls(link);

@@ -29,8 +29,9 @@ def prepare(redis, server, kind, name):
         Http(server.port).ask("PUT", f"/v1/permit-semaphores/{name}?permits=1")
 
 
-def over_http(place, redis, kind, contenders, seconds, second_front_end=False):
-    fronts = [place.rlockd(redis, tcp=True) for _ in range(2 if second_front_end else 1)]
+def over_http(place, redis, kind, contenders, seconds, second_front_end=False, flags=()):
+    fronts = [place.rlockd(redis, *flags, tcp=True)
+              for _ in range(2 if second_front_end else 1)]
     prepare(redis, fronts[0], kind, "contended")
     figures = measure.load(
         place, "contend", fronts[0], second_port=fronts[-1].port, kind=kind,

@@ -16,6 +16,8 @@ HANDOFFS = ((1, False), (100, False), (900, False), (100, True))  # a lock has 1
 WAITERS = (10000, 50000)
 PARK_ROUNDS = 3  # alone, beside waiters, alone, beside, … in each round of the whole
 WORKERS = (1, 2, 4)
+BUSY_POLLS_US = (0, 50)
+POLLED_CONNECTIONS = (1, 16, 64)
 LIMIT_PERCENT = 10  # of a core for a worker: then the cores suffice for all of them
 HELD = (10, 1000, 100000)
 THREADS_MAX = 64  # of Redisson's client: its default pool has as many connections
@@ -117,6 +119,27 @@ def tls(bench):
         bench.place.stop(server.process)
 
 
+def polling(bench):
+    """What busy polling gives, and what it costs."""
+    place, redis, results = bench.place, bench.redis, bench.results
+    for us in BUSY_POLLS_US:
+        flags = ("--busy-poll-us", str(us))
+        server = place.rlockd(redis, *flags)
+        for count in POLLED_CONNECTIONS:
+            figures = measure.cycles(place, server, redis, count, SECONDS)
+            results.add(f"polling {us}, {count} connections",
+                        {"per_s": figures["cycles_per_s"], "p50_us": figures["p50_us"],
+                         "p99_us": figures["p99_us"], "cpu_us": 2 * figures["cpu_us"],
+                         "redis_cpu_us": 2 * figures["redis_cpu_us"]})
+        place.stop(server.process)
+        for count in contention.CONTENDERS:
+            figures = contention.over_http(place, redis, "plain", count, SECONDS, flags=flags)
+            results.add(f"polling {us}, {count} contenders",
+                        {"per_s": figures["turns_per_s"], "p50_us": figures["p50_us"],
+                         "p99_us": figures["p99_us"], "cpu_us": figures["client_cpu_us"],
+                         "redis_cpu_us": figures["redis_cpu_us"]})
+
+
 def limited(bench):
     """Workers that have their part of a core each."""
     for workers in WORKERS:
@@ -211,5 +234,6 @@ def beside_the_dearest(bench):
 ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contended": contended,
                "mixed": mixed, "waiting": waiting, "parked": parked, "growth": growth,
                "limited": limited, "masters": masters, "replicas": replicas,
-               "logged": logged, "tls": tls, "bystander": beside_the_dearest}
+               "logged": logged, "tls": tls, "polling": polling,
+               "bystander": beside_the_dearest}
 LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog}

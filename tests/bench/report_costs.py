@@ -1,5 +1,5 @@
-"""results.md: what TLS, a log line, a script and a replica cost; workers and masters with a
-quota."""
+"""results.md: what TLS, a log line, a script, a replica and busy polling cost; workers and
+masters with a quota."""
 from operations import WHAT
 from report_table import number, rows_of, table
 from topologies import BROADCAST
@@ -42,6 +42,12 @@ def replica_lines(rows):
              rows_of(rows, "replicas ", ("cycles_per_s", "p50_us", "p99_us", "redis_cpu_us")))]
 
 
+def polling_lines(rows):
+    return [[cells[0].replace("polling", "`--busy-poll-us`"), *cells[1:]]
+            for cells in rows_of(rows, "polling ", ("per_s", "p50_us", "p99_us", "cpu_us",
+                                                    "redis_cpu_us"))]
+
+
 def script_lines(rows):
     what = {"nothing": "`return 1`", **WHAT}
     return [[what[cells[0].split()[1]], *cells[1:]]
@@ -59,6 +65,10 @@ def sections(rows):
     out += ["## A primary with one replica", ""]
     out += table(["", "cycles/s", "p50 µs", "p99 µs", "Redis CPU µs/request"],
                  replica_lines(rows))
+    out += ["## Busy polling", "",
+            "Cycles of connections with a lock each, and turns of contenders for one lock.", ""]
+    out += table(["", "cycles or turns/s", "p50 µs", "p99 µs", "CPU µs each",
+                  "Redis CPU µs each"], polling_lines(rows))
     out += ["## Log lines, 64 connections", ""]
     out += table(HEAD, logged_lines(rows))
     out += ["## TLS, on connections that stay", ""]

@@ -52,6 +52,7 @@ static void defaults_are_complete(void **state)
     assert_int_equal(config.redis_cluster_broadcast, 1);
     assert_string_equal(config.data_dir, "./rlockd-data");
     assert_int_equal(config.workers, 1);
+    assert_int_equal(config.busy_poll_us, 50);
     assert_int_equal(config.watchdog_timeout_ms, 30000);
     assert_int_equal(config.max_wait_ms, 55000);
     assert_int_equal(config.retry_window_ms, 60000);
@@ -165,6 +166,7 @@ static void bounds_are_kept(void **state)
         const char *flag, *variable, *below, *min, *max, *above;
     } rows[] = {
         {"--workers", "RLOCKD_WORKERS", "0", "1", "64", "65"},
+        {"--busy-poll-us", "RLOCKD_BUSY_POLL_US", "-1", "0", "1000", "1001"},
         {"--watchdog-timeout-ms", "RLOCKD_WATCHDOG_TIMEOUT_MS", "299", "300", "86400000",
          "86400001"},
         {"--max-wait-ms", "RLOCKD_MAX_WAIT_MS", "999", "1000", "3600000", "3600001"},

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "server/base/clock.h"
 #include "server/base/loop.h"
 
 enum { TURNS = 3, FAR_TOO_MANY = 1000 };
@@ -77,11 +78,33 @@ static void a_timer_that_is_always_due_leaves_turns_to_others(void **state)
     assert_int_equal(ready, TURNS); /* nobody has read what is there */
 }
 
+/* With polls and without, events are found, and timers are due. */
+static void a_loop_that_polls_finds_events_and_timers(void **state)
+{
+    char byte;
+
+    (void)state;
+    loop_set_busy_poll(loop, 10 * CLOCK_NS_PER_MS);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    for (unsigned run = 1; run <= 10; run++) { /* the first sleep, the others poll */
+        turns = 0;
+        loop_run(loop);
+        assert_int_equal(ready, run * TURNS);
+    }
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    timer_arm(loop_timers(loop), &busy, clock_ns() + CLOCK_NS_PER_MS);
+    turns = 0;
+    loop_run(loop); /* one poll to the limit, then the timer */
+    assert_int_equal(fired, TURNS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_timer_that_is_always_due_leaves_turns_to_others,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_loop_that_polls_finds_events_and_timers, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

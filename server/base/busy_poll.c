@@ -1,0 +1,67 @@
+/* The judgement whether the next wait begins with a poll. */
+#include "server/base/busy_poll.h"
+
+#include "server/base/clock.h"
+
+enum {
+    CREDIT_MAX = 8,
+    CREDIT_START = 4, /* with so much, the polling begins; with none it ends */
+    CREDIT_LOSS = 2   /* by a long wait: where a third of the waits are long, polling ends */
+};
+
+/* The pause after a disturbed poll, or polls that found too little, is each time twice as long.
+ */
+#define PAUSE_MIN_NS (8 * CLOCK_NS_PER_MS)
+#define PAUSE_MAX_NS (1 * CLOCK_NS_PER_S)
+
+/* A wait with a sleep is short up to so many limits: a part of the wait is the wake-up that a
+ * poll saves. */
+enum { SHORT_SLEEP_LIMITS = 2 };
+
+void busy_poll_init(struct busy_poll *poll, int64_t limit_ns)
+{
+    *poll = (struct busy_poll){.limit_ns = limit_ns};
+}
+
+bool busy_poll_is_on(const struct busy_poll *poll, enum busy_poll_wait wait, int64_t now_ns)
+{
+    return poll->waits[wait].is_on && now_ns >= poll->waits[wait].paused_until_ns;
+}
+
+static void note(struct busy_poll *poll, enum busy_poll_wait wait, bool is_short)
+{
+    int credit = poll->waits[wait].credit + (is_short ? 1 : -CREDIT_LOSS);
+
+    poll->waits[wait].credit = credit < 0 ? 0 : credit > CREDIT_MAX ? CREDIT_MAX : credit;
+}
+
+void busy_poll_slept(struct busy_poll *poll, enum busy_poll_wait wait, int64_t slept_ns)
+{
+    if (poll->limit_ns == 0)
+        return;
+    note(poll, wait, slept_ns <= SHORT_SLEEP_LIMITS * poll->limit_ns);
+    poll->waits[wait].is_on = poll->waits[wait].credit >= CREDIT_START;
+}
+
+/* After a second without a pause the next pause is short again. */
+static void pause(struct busy_poll *poll, enum busy_poll_wait wait, int64_t now_ns)
+{
+    int64_t pause_ns = 2 * poll->waits[wait].pause_ns;
+
+    if (now_ns - poll->waits[wait].paused_until_ns > PAUSE_MAX_NS || pause_ns < PAUSE_MIN_NS)
+        pause_ns = PAUSE_MIN_NS;
+    if (pause_ns > PAUSE_MAX_NS)
+        pause_ns = PAUSE_MAX_NS;
+    poll->waits[wait].pause_ns = pause_ns;
+    poll->waits[wait].paused_until_ns = now_ns + pause_ns;
+    poll->waits[wait].credit = 0;
+    poll->waits[wait].is_on = false;
+}
+
+void busy_poll_ended(struct busy_poll *poll, enum busy_poll_wait wait, enum busy_poll_end end,
+                     int64_t now_ns)
+{
+    note(poll, wait, end == BUSY_POLL_FOUND);
+    if (end == BUSY_POLL_DISTURBED || poll->waits[wait].credit == 0)
+        pause(poll, wait, now_ns);
+}
