@@ -68,7 +68,7 @@ async def start_fronts(options, folder, redis, fronts):
         front.proxy = Proxy(front.port)
         await front.proxy.start()
         fronts.append(front)
-        await nemesis.start_first(front)
+    await asyncio.gather(*(nemesis.start_first(front) for front in fronts))
 
 
 async def watch_rate(world, redis):
