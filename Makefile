@@ -373,11 +373,11 @@ faults: ## kill, pause and cut off, and check what clients saw; MINUTES=3 SEED=1
 	    $(if $(SEED),--seed $(SEED)) $(if $(TOPOLOGY),--topology $(TOPOLOGY)) \
 	    $(if $(JAVA),--java) $(FAULTS_ARGS)
 
-mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word, ONLY=quick
+mutants: ## plant bugs one by one; the fault run must catch each; ONLY=word, ONLY=quick JOBS=2
 	@tests/packages.sh $(FAULT_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all $(CHECKER)
 	@/usr/bin/python3 tests/faults/mutants.py $(if $(ONLY),--only $(ONLY)) \
-	    $(if $(SEED),--seed $(SEED))
+	    $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
 	@tests/packages.sh $(FUZZ_PACKAGES)

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 
 from calls import Caller, Lease
+from history import PATIENCE, now
 
 PLAIN = ["plain-a", "plain-b", "plain-c"]
 FAIR = ["fair-a", "fair-b"]
@@ -20,6 +21,9 @@ LOCKS = [*RELAYED, *CROWDED, *RETURNED, *(("lock", name) for name in PLAIN + OWN
 
 # A client asks again at most so often with one token, before it leaves the lease to its end.
 TRIES = 8
+
+# A client that hung up so long before a release is gone for certain, says the checker.
+GONE_S = 0.07 * PATIENCE
 
 
 class Client(Caller):
@@ -72,12 +76,15 @@ class Client(Caller):
             await self.nap(self.random.uniform(0.02, 0.4))
         return False
 
-    async def give_back(self, lease):
+    async def give_back(self, lease, **options):
         for _ in range(TRIES):
-            answer = await lease.release()
+            answer = await lease.release(**options)
             if answer.outcome() in ("ok", "ended"):
                 return
             await self.nap(self.random.uniform(0.05, 0.5))
+
+    async def force(self, lock):
+        await self.ask("force", "POST", f"/v1/locks/{lock}/force-unlock", (), {}, {"lock": lock})
 
     async def confirm(self, lease, ttl_ms):
         answer = await lease.acquire(ttl_ms)
@@ -273,6 +280,34 @@ class Newcomer(Client):
             await self.give_back(second)
 
 
+class Leaver(Client):
+    """Is first in line for a lock that no client has asked for before, and hangs up. The release
+    that comes then is for the request behind, at the same front end; mostly the release comes
+    there, too, so that it may grant the lock."""
+
+    async def run(self):
+        number = 0
+        while not self.world.stop.is_set():
+            number += 1
+            await self.leave(f"left-{self.name}-{number}")
+            await self.nap(self.random.uniform(0, 0.05))
+        self.agent.close()
+
+    async def leave(self, lock):
+        holder, first, second = (Lease(self, "lock", [lock]) for _ in range(3))
+        front = self.pick_front()
+        if not await self.get(holder, 4000, 0):
+            return
+        left = asyncio.ensure_future(first.acquire(4000, 4000, front=front, abandon_after=0.02))
+        await asyncio.sleep(0.005)
+        request = asyncio.ensure_future(second.acquire(4000, 4000, front=front))
+        await left
+        await asyncio.sleep(GONE_S)
+        await self.give_back(holder, front=front if self.random.random() < 0.7 else None)
+        if (await request).outcome() != "ended":
+            await self.give_back(second)
+
+
 class Stranger(Client):
     """Has no right to anything, and at times the operator's."""
 
@@ -281,8 +316,7 @@ class Stranger(Client):
             kind, names = self.random.choice([("lock", PLAIN), ("write", READ_WRITE)])
             lock = self.random.choice(names)
             if self.random.random() < 0.1:
-                await self.ask("force", "POST", f"/v1/locks/{lock}/force-unlock", (), {},
-                               {"lock": lock})
+                await self.force(lock)
             elif self.random.random() < 0.5:
                 await Lease(self, kind, [lock]).renew(1000)
             else:
@@ -401,3 +435,37 @@ class Visitor(SessionClient):
                 await self.end(session)
             await self.nap(self.random.uniform(0, 0.05))
         self.agent.close()
+
+
+class ForcedClient(SessionClient):
+    """Loses a lock of its session: the lock is forced open, and another client takes it. The
+    next visit of the watchdog must leave that client's lease alone."""
+
+    async def run(self):
+        number = 0
+        while not self.world.stop.is_set():
+            number += 1
+            await asyncio.gather(*(self.lose(f"forced-{self.name}-{number}-{i}")
+                                   for i in range(3)))
+        self.agent.close()
+
+    async def lose(self, lock):
+        session, other = Session(), Lease(self, "lock", [lock])
+        session.ttl_ms = 3000
+        if not await self.open(session):
+            await self.nap(0.3)
+            return
+        kept = [Lease(self, "lock", [name], session) for name in (f"{lock}-kept", lock)]
+        for lease in kept:
+            await self.get(lease, None, 0)
+        await self.nap(self.random.uniform(0.5, 0.8))
+        await self.force(lock)
+        if await self.get(other, 4000, 0):
+            ends = now() + other.remaining_ms * 10**6
+            await self.nap(1)
+            await self.end(session)
+            await self.nap((ends - now()) / 10**9 - 0.15)
+            if await self.confirm(other, 4000) != "ended":
+                await self.give_back(other)
+        else:
+            await self.end(session)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mutants.py [--only WORD] [--seed N]: plants the bugs of mutants.table one by one in a
+"""mutants.py [--only WORD] [--seed N] [--jobs N]: plants the bugs of mutants.table one by one in a
 copy of the tree, and has the fault run find each. The tree as it is must be clean in runs of
 the same kinds. Fails when a bug is not found, or can no longer be planted. `--lint`: only
 whether all of them can be planted."""
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -189,6 +190,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="words of names, a comma between; or quick")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2, help="bugs that are hunted at a time")
     parser.add_argument("--lint", action="store_true")
     options = parser.parse_args()
     mutants = read_table(HERE / "mutants.table")
@@ -196,9 +198,11 @@ def main():
         return lint(mutants) > 0
     chosen = choose(mutants, options.only)
     kinds = sorted({tuple(mutant.run) for mutant in chosen})
-    if not all([is_sound(ROOT, list(kind), options.seed) for kind in kinds]):
-        return 1
-    lost = [m.name for m in chosen if not hunt(m, options.seed)]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        if not all(list(pool.map(lambda kind: is_sound(ROOT, kind, options.seed), kinds))):
+            return 1
+        found = list(pool.map(lambda mutant: hunt(mutant, options.seed), chosen))
+    lost = [mutant.name for mutant, is_found in zip(chosen, found) if not is_found]
     print(f"mutants: {len(chosen) - len(lost)} of {len(chosen)} caught"
           + (f"; not: {' '.join(lost)}" if lost else ""))
     return bool(lost) or not chosen

@@ -62,5 +62,6 @@ void run_meddler(struct client *client);
 void tell_redis(const char *const *words);
 /* clients_visit.c */
 void run_visited(struct client *client);
+void run_forced(struct client *client);
 
 #endif
