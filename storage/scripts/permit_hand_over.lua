@@ -40,7 +40,7 @@ end
 
 -- The semaphore keeps its number: the waiter's permit takes the place of the other one.
 local function hand_over(next_end)
-  if not lib.next.find(record_text, next_record, kind, unseen) then return nil end
+  if not lib.next.find(record_text, next_record, unseen) then return nil end
   local head, tail = string.match(record_text, '^(held\n\n[^\n]*\n)(.*)$')
   local held = head .. integer(now) .. tail
   if try('set', next_record, held, 'px', keep_ms).err then return nil end
