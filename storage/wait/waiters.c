@@ -350,6 +350,7 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
     else if (waiter->shared_ms > 0)
         wait_queue_shared(queue, was_chosen);
     if (queue->waiting == NULL) {
+        queue->woken_again = false; /* a waiter that joins compares generations */
         wait_line_leave(queue);
         tell_waits(queue, false);
         linger(queue);
