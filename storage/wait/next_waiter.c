@@ -146,6 +146,7 @@ static void begin_streak(struct wait_queue *queue)
 {
     queue->streak_ns = loop_now_ns(queue->owner->options.loop);
     queue->streak = 0;
+    queue->others_first = false;
 }
 
 /* The lock was released to all, or is about to be. */
@@ -170,7 +171,6 @@ static void count_hand_over(struct wait_queue *queue)
         queue->handing_over_ns = loop_now_ns(queue->owner->options.loop);
     if (queue->others_first)
         begin_streak(queue);
-    queue->others_first = false;
     queue->streak++;
     queue->here++;
 }
@@ -185,7 +185,9 @@ void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_o
     if (by_hand_over) {
         count_hand_over(queue);
     } else {
-        begin_streak(queue);
+        /* A lock was free for all clients. Other permits may have been handed over meanwhile. */
+        if (queue->kind != WAIT_SEMAPHORE || queue->streak == 0)
+            begin_streak(queue);
         queue->here = 0;
     }
     note_taken(queue, now_ns,
@@ -279,11 +281,13 @@ void waiter_yield(struct waiter *waiter)
     struct wait_queue *queue = waiter->queue;
     int64_t now_ns = loop_now_ns(queue->owner->options.loop), ns = now_ns - queue->streak_ns;
 
+    queue->woken_again = true; /* an attempt follows */
+    if (wait_queue_yields(queue))
+        return; /* of permits that were released at the same time */
     begin_streak(queue);
     queue->yield_until_ns = now_ns + (ns < YIELD_MAX_NS ? ns : YIELD_MAX_NS);
     queue->has_yielded = true;
     queue->hand_overs = 0;
-    queue->woken_again = true; /* an attempt follows */
 }
 
 /* Whether a lock or a permit may be handed over to a waiter of the queue. Not without a

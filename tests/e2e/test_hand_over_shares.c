@@ -327,6 +327,9 @@ static void test_several_permits_are_handed_over(struct world *w)
 
     run_contest(w, &contest);
     assert_true((hand_overs(w->a) - before) * 2 > (double)contest.turns[SIDE_A]);
+    contest = (struct contest){.kind = "permit", .permits = 3, .has_b = true};
+    run_contest(w, &contest);
+    expect_shares(&contest, SIDE_A, SIDE_B);
 }
 
 int main(void)
