@@ -18,10 +18,9 @@ struct hand_over {
 
 bool hand_over_serves(const struct lease *next)
 {
-    bool is_served = next->kind == KIND_LOCK || next->kind == KIND_FAIR ||
-                     next->kind == KIND_PERMIT;
+    enum kind_family family = kind_row(next->kind)->family;
 
-    return is_served && next->owner[0] == '\0';
+    return (family == FAMILY_LOCK || family == FAMILY_PERMIT) && next->owner[0] == '\0';
 }
 
 /* --- the reply ---------------------------------------------------------------------------- */
@@ -103,6 +102,20 @@ struct order {
     struct key channel;              /* of the unlock message */
 };
 
+/* The KEYS and ARGV that the scripts for plain, fair and read/write locks have in common. */
+_Static_assert((int)RW_HAND_OVER_KEYS == (int)HAND_OVER_KEY_QUEUE &&
+                   (int)RW_HAND_OVER_KEY_LOCK == (int)HAND_OVER_KEY_LOCK &&
+                   (int)RW_HAND_OVER_KEY_RECORD == (int)HAND_OVER_KEY_RECORD &&
+                   (int)RW_HAND_OVER_KEY_COUNTER == (int)HAND_OVER_KEY_COUNTER &&
+                   (int)RW_HAND_OVER_KEY_NEXT_RECORD == (int)HAND_OVER_KEY_NEXT_RECORD &&
+                   (int)RW_HAND_OVER_KEY_WAITERS == (int)HAND_OVER_KEY_WAITERS &&
+                   (int)RW_HAND_OVER_ARGS == (int)HAND_OVER_ARGS &&
+                   (int)RW_HAND_OVER_ARG_LEASE_ID == (int)HAND_OVER_ARG_LEASE_ID &&
+                   (int)RW_HAND_OVER_ARG_RECORD_TEXT == (int)HAND_OVER_ARG_RECORD_TEXT &&
+                   (int)RW_HAND_OVER_ARG_FENCING_TTL_MS == (int)HAND_OVER_ARG_FENCING_TTL_MS &&
+                   (int)RW_HAND_OVER_ARG_UNSEEN == (int)HAND_OVER_ARG_UNSEEN &&
+                   (int)RW_HAND_OVER_ARG_OWN_LISTENERS == (int)HAND_OVER_ARG_OWN_LISTENERS,
+               "scripts that hand locks over take the same KEYS and ARGV, but for the queue");
 /* The ARGV that the scripts for locks and for permits have in common. */
 _Static_assert((int)PERMIT_HAND_OVER_ARG_LEASE_ID == (int)HAND_OVER_ARG_LEASE_ID &&
                    (int)PERMIT_HAND_OVER_ARG_WINDOW_MS == (int)HAND_OVER_ARG_WINDOW_MS &&
@@ -133,14 +146,17 @@ static void fill_lock(struct store_call *call, const struct lock_store *store,
     const struct lease *lease = order->lease, *next = order->next;
     struct key_base lock = call_object(call, lease_name(lease));
     int64_t keep_ms = next->ttl_ms + store->options.config->retry_window_ms;
+    bool is_read_write = kind_row(next->kind)->wait == WAIT_READ_WRITE;
 
     call_key(call, HAND_OVER_KEY_LOCK, KEY_OBJECT, lock, NULL);
     call_key(call, HAND_OVER_KEY_RECORD, KEY_LEASE, lock, lease->id);
     call_key(call, HAND_OVER_KEY_COUNTER, KEY_COUNTER, lock, NULL);
     call_key(call, HAND_OVER_KEY_NEXT_RECORD, KEY_LEASE, lock, next->id);
     call_key(call, HAND_OVER_KEY_WAITERS, KEY_WAITERS, lock, NULL);
-    call_key(call, HAND_OVER_KEY_QUEUE, KEY_QUEUE, lock, NULL);
-    key_make(&order->channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
+    if (!is_read_write)
+        call_key(call, HAND_OVER_KEY_QUEUE, KEY_QUEUE, lock, NULL);
+    key_make(&order->channel, is_read_write ? CHANNEL_READ_WRITE : CHANNEL_LOCK, lock.text,
+             lock.len, NULL);
     fill_order(call, store, order);
     call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
     call_flag(call, HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
@@ -164,16 +180,22 @@ static void fill_permit(struct store_call *call, const struct lock_store *store,
     call_number(call, PERMIT_HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
 }
 
+static enum script script_of(const struct lease *next)
+{
+    if (next->kind == KIND_PERMIT)
+        return SCRIPT_PERMIT_HAND_OVER;
+    return kind_row(next->kind)->wait == WAIT_READ_WRITE ? SCRIPT_RW_HAND_OVER
+                                                         : SCRIPT_HAND_OVER;
+}
+
 void hand_over_send(struct lock_store *store, const struct lease *lease,
                     const struct lease *next, const struct attempt *attempt,
                     unsigned own_listeners, hand_over_done *done, void *arg)
 {
     struct order order = {
         .lease = lease, .next = next, .attempt = attempt, .own_listeners = own_listeners};
-    bool is_permit = next->kind == KIND_PERMIT;
     struct hand_over *hand_over = malloc(sizeof(*hand_over));
-    struct store_call *call = call_begin(store, is_permit ? SCRIPT_PERMIT_HAND_OVER
-                                                          : SCRIPT_HAND_OVER);
+    struct store_call *call = call_begin(store, script_of(next));
 
     assert(hand_over != NULL && hand_over_serves(next));
     *hand_over = (struct hand_over){
@@ -181,7 +203,7 @@ void hand_over_send(struct lock_store *store, const struct lease *lease,
     lock_names_ref(hand_over->lease.names);
     lock_names_ref(hand_over->next.names);
     lease_record_write(&order.record, next, attempt->session_name);
-    if (is_permit)
+    if (next->kind == KIND_PERMIT)
         fill_permit(call, store, &order);
     else
         fill_lock(call, store, &order);

@@ -6,8 +6,8 @@
 #include "storage/objects/lease_result.h"
 
 /* Whether the release of another lease may hand its lock or permit over to a waiter with this
- * lease. True for a lease of one plain or fair lock without an owner, and of a permit: leases
- * of one owner may share the lock, readers share it, and a set needs all its locks. */
+ * lease. True for a lease of one lock without an owner, and of a permit: leases of one owner may
+ * share the lock, and a set needs all its locks. */
 bool hand_over_serves(const struct lease *next);
 
 struct hand_over_result {

@@ -94,8 +94,7 @@ local function free_readers_and_writer()
   end
   local fields = readers.fields_of(lock)
   call('del', lock, lib.keys.sibling(lock, 'owner'))
-  readers.publish(lock, '1')
-  readers.wake(lock)
+  readers.publish_free(lock, '1')
   note_forced('*', token)
   local holder, left = '', READS_MAX
   for i = 1, #fields, 2 do

@@ -36,8 +36,9 @@ end
 -- Of a fair lock the waiter has to be the head.
 local head, tail -- of the waiter's record, before and behind its token
 local function is_next()
-  head, tail = nexts.find(record_text, next_record, kind, unseen)
-  if not head then return false end
+  local next_kind
+  head, tail, next_kind = nexts.find(record_text, next_record, unseen)
+  if next_kind ~= kind then return false end
   if kind == 'fair' then return try('lindex', queue, 0) == next_id .. ':0' end
   return call('exists', queue) == 0 -- else Java clients ask for a fair lock
 end

@@ -12,8 +12,8 @@
 --                  the server itself, listen to the channel
 --   ARGV           else those of hand_over.lua
 --
--- Replies  granted, 0, ttl, "", 0, ms: released, and granted to the waiter; ms until a permit
---            expires
+-- Replies  granted, 0, ttl, "", free permits, ms: released, and granted to the waiter; where
+--            none is free, ms until a permit expires
 --          0: released, and the waiters were told
 --          1: the same, since others listen
 --          session, granted..., 0 or 1: the same of a lease that was held in this session
@@ -29,18 +29,26 @@ local id = permit.permit_id(lease_id)
 local ends = kind == 'permit' and try('zscore', timeouts, id)
 if type(ends) ~= 'string' or tonumber(ends) <= now then return false end
 
--- The end of the other permit that expires next. Nil: other permits are free or have expired,
--- or the semaphore has less than none, so that the release has to change its number.
+-- The number of free permits. Nil: the semaphore has less than none, so that the release has to
+-- change the number.
+local function read_free()
+  local free = lib.counter.read(semaphore)
+  return free and free >= 0 and free or nil
+end
+
+-- The end of the other permit that expires next. Nil: other permits have expired.
 local function next_end_of_others()
-  if call('get', semaphore) ~= '0' then return nil end
   local first = call('zrangebyscore', timeouts, '-inf', '+inf', 'withscores', 'limit', 0, 2)
   local next_end = tonumber(first[first[1] == id and 4 or 2] or permits.FOR_EVER)
   return next_end > now and next_end or nil
 end
 
--- The semaphore keeps its number: the waiter's permit takes the place of the other one.
-local function hand_over(next_end)
-  if not lib.next.find(record_text, next_record, kind, unseen) then return nil end
+-- The semaphore keeps its number: the waiter's permit takes the place of the other one. Permits
+-- that are free meanwhile are for the waiters that were told of them.
+local function hand_over()
+  local free, next_end = read_free(), next_end_of_others()
+  if not free or not next_end then return nil end
+  if not lib.next.find(record_text, next_record, unseen) then return nil end
   local head, tail = string.match(record_text, '^(held\n\n[^\n]*\n)(.*)$')
   local held = head .. integer(now) .. tail
   if try('set', next_record, held, 'px', keep_ms).err then return nil end
@@ -50,8 +58,8 @@ local function hand_over(next_end)
   if unseen ~= '1' then call('zrem', waiters, next_id) end
   -- Waiters sleep for as long as permits were to last, and take no number below 1.
   if own_end < math.min(next_end, tonumber(ends)) then call('publish', channel, '1') end
-  next_end = math.min(next_end, own_end)
-  return {'granted', 0, tonumber(ttl_ms), '', 0, next_end - now}
+  local next_ms = free == 0 and math.min(next_end, own_end) - now or nil
+  return {'granted', 0, tonumber(ttl_ms), '', free, next_ms}
 end
 
 local reply
@@ -59,8 +67,7 @@ local most = tonumber(own_listeners)
 if most > 0 and lib.next.others_listen(channel, most) then
   reply = 1
 else
-  local next_end = next_end_of_others()
-  reply = next_end and hand_over(next_end) or 0
+  reply = hand_over() or 0
 end
 if type(reply) == 'number' then
   permit.release({id = lease_id}, semaphore)

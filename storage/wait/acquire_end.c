@@ -124,6 +124,17 @@ static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
     return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
 }
 
+/* For how long the acquisition has a lock to read, above 0; 0: it has none. */
+static int64_t shared_ms_of(const struct acquisition *acquisition, bool got_it,
+                            const struct attempt_result *attempt)
+{
+    const struct kind_row *kind = kind_of(acquisition);
+
+    if (!got_it || kind->wait != WAIT_READ_WRITE || !kind->leaves_some)
+        return 0;
+    return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
+}
+
 static void finish(struct acquisition *acquisition, const struct acquire_result *result,
                    const struct attempt_result *attempt)
 {
@@ -132,6 +143,7 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
     bool got_it = is_success(result->outcome);
     int64_t taken_ms = taken_ms_of(acquisition, got_it, attempt);
 
+    acquisition->waiter.shared_ms = shared_ms_of(acquisition, got_it, attempt);
     if (got_it)
         acquisition_note_taken(acquisition, attempt);
     else

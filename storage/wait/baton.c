@@ -93,6 +93,17 @@ void baton_pass(struct wait_queue *queue, struct waiter *behind)
         baton_give(queue);
 }
 
+void baton_share(struct wait_queue *queue, int64_t wants, int64_t shared_ms)
+{
+    struct waiter *waiter, *next;
+
+    DL_FOREACH_SAFE(queue->waiting, waiter, next) {
+        if (waiter->wants <= wants)
+            waiter_retry(waiter);
+    }
+    baton_settle(queue, shared_ms);
+}
+
 /* Makes this waiter try, with or without the baton. */
 void waiter_retry(struct waiter *waiter)
 {

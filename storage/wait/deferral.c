@@ -5,7 +5,7 @@
 
 static bool is_deferred_kind(const struct lease *lease)
 {
-    return lease->kind == KIND_LOCK || lease->kind == KIND_PERMIT;
+    return hand_over_serves(lease) && lease->kind != KIND_FAIR;
 }
 
 /* Whether a release may grant the lock or permit to this lease without an attempt before. A
@@ -13,8 +13,7 @@ static bool is_deferred_kind(const struct lease *lease)
  * its note. */
 static bool may_be_granted_unseen(const struct lease *lease)
 {
-    return is_deferred_kind(lease) && lease->owner[0] == '\0' &&
-           lease->token != TOKEN_RETURNED && !lease_needs_preparation(lease);
+    return is_deferred_kind(lease) && lease->token != TOKEN_RETURNED && !lease_needs_preparation(lease);
 }
 
 /* Ms for which, as far as this worker knows, an attempt would find the lock busy, if a release
@@ -31,6 +30,7 @@ static int64_t deferrable_ms(const struct acquisition *acquisition)
         return 0;
     return waiters_recently_taken_ms(acquirer->options.waiters, acquisition->waiter.kind, name,
                                      acquirer_key_name(acquirer, acquisition->lease, name),
+                                     acquisition->lease->kind == KIND_READ,
                                      DEFERRAL_MS * CLOCK_NS_PER_MS);
 }
 
@@ -61,7 +61,7 @@ static bool leaves_nothing(const struct acquisition *acquisition,
 {
     if (acquisition->lease->kind == KIND_PERMIT)
         return attempt->lease->available == 0;
-    return acquisition->lease->kind == KIND_LOCK;
+    return acquisition->lease->kind == KIND_LOCK || acquisition->lease->kind == KIND_WRITE;
 }
 
 void acquisition_note_taken(const struct acquisition *acquisition,

@@ -9,7 +9,7 @@
 #include "storage/wait/neighbours.h"
 #include "storage/wait/waiters_internal.h"
 
-/* After so many hand-overs of a plain lock or of permits by one worker, or after so long, one
+/* After so many hand-overs of a lock or of permits by one worker, or after so long, one
  * release is open to all clients: clients that poll have a chance, too. */
 enum { HAND_OVERS_MAX = 64 };
 #define HAND_OVERS_NS (50 * CLOCK_NS_PER_MS)
@@ -146,6 +146,7 @@ static void begin_streak(struct wait_queue *queue)
 {
     queue->streak_ns = loop_now_ns(queue->owner->options.loop);
     queue->streak = 0;
+    queue->others_first = false;
 }
 
 /* The lock was released to all, or is about to be. */
@@ -164,6 +165,16 @@ static void note_taken(struct wait_queue *queue, int64_t now_ns, int64_t until_n
         shared_lock_taken(queue->shared, now_ns, until_ns);
 }
 
+static void count_hand_over(struct wait_queue *queue)
+{
+    if (queue->hand_overs++ == 0)
+        queue->handing_over_ns = loop_now_ns(queue->owner->options.loop);
+    if (queue->others_first)
+        begin_streak(queue);
+    queue->streak++;
+    queue->here++;
+}
+
 void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over)
 {
     int64_t now_ns = loop_now_ns(queue->owner->options.loop);
@@ -171,12 +182,24 @@ void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_o
     if (queue->line != NULL)
         queue->line->handed_over_ns = now_ns;
     wait_queue_yielded(queue, true);
-    if (!by_hand_over) {
-        begin_streak(queue);
+    if (by_hand_over) {
+        count_hand_over(queue);
+    } else {
+        /* A lock was free for all clients. Other permits may have been handed over meanwhile. */
+        if (queue->kind != WAIT_SEMAPHORE || queue->streak == 0)
+            begin_streak(queue);
         queue->here = 0;
     }
     note_taken(queue, now_ns,
                taken_ms < CLOCK_MS_MAX ? now_ns + taken_ms * CLOCK_NS_PER_MS : INT64_MAX);
+}
+
+void wait_queue_shared(struct wait_queue *queue, bool by_hand_over)
+{
+    wait_queue_yielded(queue, true);
+    if (by_hand_over)
+        count_hand_over(queue);
+    note_released(queue);
 }
 
 void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
@@ -189,7 +212,8 @@ void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *nam
 }
 
 int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
-                                  const char *name, size_t len, int64_t recent_ns)
+                                  const char *name, size_t len, bool reads,
+                                  int64_t recent_ns)
 {
     const struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
 
@@ -205,7 +229,7 @@ int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind 
         return 0;
     bool is_waited_for = queue->waiting != NULL ||
                          (queue->shared != NULL && shared_lock_is_waited_for(queue->shared));
-    if (is_waited_for)
+    if (is_waited_for && !reads)
         return 1; /* the waiters come first */
     return now_ns < until_ns ? (until_ns - now_ns) / CLOCK_NS_PER_MS : 0;
 }
@@ -255,15 +279,18 @@ void wait_queue_yielded(struct wait_queue *queue, bool got_it)
 void waiter_yield(struct waiter *waiter)
 {
     struct wait_queue *queue = waiter->queue;
-    int64_t now_ns = loop_now_ns(queue->owner->options.loop), ns = queue->last_streak_ns;
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop), ns = now_ns - queue->streak_ns;
 
+    queue->woken_again = true; /* an attempt follows */
+    if (wait_queue_yields(queue))
+        return; /* of permits that were released at the same time */
+    begin_streak(queue);
     queue->yield_until_ns = now_ns + (ns < YIELD_MAX_NS ? ns : YIELD_MAX_NS);
     queue->has_yielded = true;
     queue->hand_overs = 0;
-    queue->woken_again = true; /* an attempt follows */
 }
 
-/* Whether a plain lock or a permit may be handed over to a waiter of the queue. Not without a
+/* Whether a lock or a permit may be handed over to a waiter of the queue. Not without a
  * live subscription, because the worker would miss the messages of other clients. */
 static bool may_hand_over(const struct wait_queue *queue)
 {
@@ -271,12 +298,18 @@ static bool may_hand_over(const struct wait_queue *queue)
 }
 
 /* The first waiter of the queue, if neither that waiter nor the baton's has an attempt under
- * way. */
+ * way. Several permits may be released at a time: of a semaphore the first waiter without an
+ * attempt under way. */
 static struct waiter *next_of(const struct wait_queue *queue)
 {
-    if (queue == NULL || queue->baton != NULL || queue->waiting->trying)
-        return NULL;
-    return queue->waiting;
+    struct waiter *waiter = queue != NULL ? queue->waiting : NULL;
+
+    if (waiter != NULL && queue->kind == WAIT_SEMAPHORE)
+        while (waiter != NULL && waiter->trying)
+            waiter = waiter->next;
+    else if (waiter != NULL && (queue->baton != NULL || waiter->trying))
+        waiter = NULL;
+    return waiter;
 }
 
 /* The first waiter of a fair lock of this name, as next_of() gives it. */
@@ -307,10 +340,27 @@ static void read_series(struct wait_queue *queue, struct hand_over_series *serie
         queue->hand_overs = 0;
 }
 
+/* The queue of the lock or semaphore that is released: of a plain or of a read/write lock, as
+ * nothing but its waiters tell here. */
+static struct wait_queue *find_released(const struct waiters *waiters, enum wait_kind kind,
+                                        const char *name, size_t len)
+{
+    struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
+
+    if (kind != WAIT_LOCK || (queue != NULL && queue->waiting != NULL))
+        return queue;
+    struct wait_queue *other = wait_queue_find(waiters, WAIT_READ_WRITE, "", name, len);
+    if (other == NULL)
+        return queue;
+    if (queue != NULL)
+        note_released(queue); /* perhaps */
+    return other;
+}
+
 struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
                             size_t len, struct hand_over_series *series)
 {
-    struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
+    struct wait_queue *queue = find_released(waiters, kind, name, len);
     struct waiter *next = NULL;
 
     *series = (struct hand_over_series){.streak_ns = loop_now_ns(waiters->options.loop)};
@@ -379,23 +429,17 @@ static unsigned own_listeners(const struct wait_queue *queue)
 unsigned waiter_choose(struct waiter *waiter)
 {
     struct wait_queue *queue = waiter->queue;
-    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
 
-    assert(queue->baton == NULL && !waiter->trying);
-    queue->baton = waiter;
-    queue->wants_below = INT64_MAX;
-    queue->woken_ns = now_ns;
+    assert(!waiter->trying);
+    if (queue->baton == NULL) {
+        queue->baton = waiter;
+        queue->wants_below = INT64_MAX;
+    }
+    queue->woken_ns = loop_now_ns(queue->owner->options.loop);
     waiter->trying = waiter->chosen = true;
-    if (queue->hand_overs++ == 0)
-        queue->handing_over_ns = now_ns;
     queue->messages_before = queue->messages;
-    bool others_first = is_turn_of_others(queue);
-    queue->last_streak_ns = now_ns - queue->streak_ns;
-    if (others_first)
-        begin_streak(queue);
-    queue->streak++;
-    queue->here++;
-    return others_first ? own_listeners(queue) : 0;
+    queue->others_first = is_turn_of_others(queue);
+    return queue->others_first ? own_listeners(queue) : 0;
 }
 
 void waiter_unchosen(struct waiter *waiter)
@@ -403,11 +447,11 @@ void waiter_unchosen(struct waiter *waiter)
     struct wait_queue *queue = waiter->queue;
     bool retry_wanted = waiter->retry_wanted;
 
-    assert(queue->baton == waiter);
     waiter->trying = waiter->chosen = false;
     wait_line_called(queue); /* or another waiter is the head */
-    queue->baton = NULL;
-    if (queue->woken_again)
+    if (queue->baton == waiter)
+        queue->baton = NULL;
+    if (queue->baton == NULL && queue->woken_again)
         baton_give(queue);
     waiter_follow_retry(waiter, retry_wanted);
 }

@@ -347,7 +347,10 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
         queue->baton = NULL;
     if (taken_ms >= 0)
         wait_queue_taken(queue, taken_ms, was_chosen);
+    else if (waiter->shared_ms > 0)
+        wait_queue_shared(queue, was_chosen);
     if (queue->waiting == NULL) {
+        queue->woken_again = false; /* a waiter that joins compares generations */
         wait_line_leave(queue);
         tell_waits(queue, false);
         linger(queue);
@@ -357,6 +360,8 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
         return;
     if (taken_ms >= 0)
         baton_settle(queue, taken_ms);
+    else if (had_baton && waiter->shared_ms > 0)
+        baton_share(queue, waiter->wants, waiter->shared_ms);
     else if (had_baton)
         baton_pass(queue, behind);
     else if (queue->woken_again)

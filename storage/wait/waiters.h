@@ -10,7 +10,8 @@
  *
  * One release of a semaphore may satisfy several waiters, and so may one of a read/write lock:
  * a waiter that got something passes the baton on. A waiter that wants more than there is
- * passes it to the next one that wants less. An open latch satisfies all its waiters at once.
+ * passes it to the next one that wants less. When a reader got the lock, all that wait to read
+ * try at once. An open latch satisfies all its waiters at once.
  * The queue of a fair lock is in Redis, which wakes each waiter by a channel of its own: here
  * each waiter of a fair lock has a queue of its own. */
 #ifndef RLOCKD_STORAGE_WAIT_WAITERS_H
@@ -47,6 +48,8 @@ struct waiter {
     int64_t wants; /* permits of a semaphore: waiters that want fewer may get theirs first */
     bool trying;   /* an attempt is under way; the owner sets it for attempts of its own */
     bool chosen;   /* a release under way may grant */
+    int64_t shared_ms; /* above 0: the waiter leaves with a read/write lock to read, for so long;
+                          the owner sets it */
     bool may_look; /* the wake-up is only that the subscription is there: see acquire.c */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
     struct wait_queue *queue;
@@ -101,19 +104,23 @@ bool waiter_is_waiting(const struct waiter *waiter);
 
 /* Whether anything is waited for on this worker, or was a moment ago. */
 bool waiters_have_queues(const struct waiters *waiters);
-/* A request of this worker has got the plain lock, or the last permit, for `ttl_ms`. */
+/* A request of this worker has got the plain lock, the read/write lock to write, or the last
+ * permit, for `ttl_ms`. */
 void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
                    int64_t ttl_ms);
-/* Ms for which an attempt at the plain lock or at a permit would come to nothing, as far as
- * the workers of the process know of the lock, or this worker of the permits, where a lease got
- * it here within the last `recent_ns` and its waiters hear of each release. 0: none is known.
- */
+/* Ms for which an attempt at the plain lock, at the read/write lock or at a permit would come
+ * to nothing, as far as the workers of the process know of a plain lock, or this worker of the
+ * others, where a lease got it here within the last `recent_ns` and its waiters hear of each
+ * release. 0: none is known. `reads`: an attempt to read, which only a writer refuses; every
+ * other attempt is behind the waiters. */
 int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
-                                  const char *name, size_t len, int64_t recent_ns);
-/* A lease is about to be released here: of a lock, plain or fair (`kind` WAIT_LOCK), or of a
- * permit. Returns the waiter that may get the lock or permit from it: the first, if no attempt
- * is under way, and but for a fair lock if it is not everybody's turn to get it. NULL: none.
- * `series` is filled in. */
+                                  const char *name, size_t len, bool reads,
+                                  int64_t recent_ns);
+/* A lease is about to be released here: of a lock, plain, fair or read/write (`kind`
+ * WAIT_LOCK), or of a permit. Returns the waiter that may get the lock or permit from it: the
+ * first, if no attempt is under way, of a semaphore the first without an attempt under way, and
+ * but for a fair lock if it is not everybody's turn to get it. NULL: none. `series` is filled
+ * in. */
 struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
                             size_t len, struct hand_over_series *series);
 /* The release was passed on to another worker, which grants the lock to a waiter of its own. */
@@ -124,11 +131,11 @@ void waiters_missed(struct waiters *waiters, const char *name, size_t len);
 bool waiters_take_over(struct waiters *waiters, const char *name, size_t len,
                        const struct hand_over_series *series)
     __attribute__((warn_unused_result));
-/* An attempt is made for that waiter: it has the baton. Then waiter_busy(), waiter_leave(), or
- * waiter_unchosen(): nothing came of it, and the waiter sleeps on as before, but for wake-ups
- * that came meanwhile. Above 0: the waiter may have a plain lock or a permit only where no more
- * listen than this number of workers of this process, which have handed it over for long
- * enough. */
+/* An attempt is made for that waiter: it has the baton, of a semaphore if the baton is free.
+ * Then waiter_busy(), waiter_leave(), or waiter_unchosen(): nothing came of it, and the waiter
+ * sleeps on as before, but for wake-ups that came meanwhile. Above 0: the waiter may have the
+ * lock, if it is not fair, or permit only where no more listen than this number of workers of
+ * this process, which have handed it over for long enough. */
 unsigned waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
 /* Other servers or clients do listen, and got the unlock message: the waiters of this worker
  * leave the lock or semaphore to them for a while. Before waiter_unchosen(). */

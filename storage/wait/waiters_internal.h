@@ -33,7 +33,8 @@ struct wait_queue {
     unsigned streak;                /* hand-overs since other clients had their turn */
     unsigned streak_max;            /* hand-overs before their next turn; 0: STREAK_MIN */
     int64_t streak_ns;              /* when the streak began */
-    int64_t last_streak_ns;         /* how long the streak before took */
+    bool others_first;              /* the release under way is for other clients, if there are
+                                       any: then another streak begins */
     int64_t yield_until_ns;         /* the end of the yield to other clients */
     bool has_yielded;               /* no attempt has followed the yield yet */
     uint64_t messages;              /* the number of messages that woke the queue */
@@ -78,6 +79,8 @@ void baton_give(struct wait_queue *queue);
 void baton_give_to(struct wait_queue *queue, struct waiter *waiter, int64_t wants_below);
 /* The waiter that had the baton has left, perhaps with a part of what was released. */
 void baton_pass(struct wait_queue *queue, struct waiter *behind);
+/* The waiter that had the baton has left with the lock to read, for so long. */
+void baton_share(struct wait_queue *queue, int64_t wants, int64_t shared_ms);
 /* An attempt is over and the baton is free: the baton goes round again, or the queue sleeps. */
 void baton_settle(struct wait_queue *queue, int64_t remaining_ms);
 /* The first waiter, from `waiter` on, that wants less than `wants_below` and can take the
@@ -106,8 +109,10 @@ void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
 
 /* next_waiter.c */
 
-/* A request of this worker got the object for `taken_ms`. */
+/* A request of this worker got the object for `taken_ms`, and nothing is left of it. */
 void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over);
+/* A request of this worker got a part of the object: other requests may get some, too. */
+void wait_queue_shared(struct wait_queue *queue, bool by_hand_over);
 /* The first attempt after a yield has been made: finds out whether other clients wanted the
  * lock. `got_it`: the attempt got the lock. */
 void wait_queue_yielded(struct wait_queue *queue, bool got_it);

@@ -13,6 +13,8 @@ import redis_instructions
 from servers import Http, Place, Redis
 
 CONNECTIONS, REPEATS, WAITERS, CYCLES = 64, 200, 2000, 3000
+HAND_OVERS = {"redis_calls_hand_over": "lock", "redis_calls_hand_over_write": "write",
+              "redis_calls_hand_over_permit": "permit"}
 
 
 def read_table():
@@ -25,12 +27,17 @@ def read_table():
     return rows
 
 
-def redis_calls(redis, server, method, names, tokens):
+def path_of(name, kind):
+    return f"/v1/permit-semaphores/{name}/permit" if kind == "permit" else f"/v1/locks/{name}"
+
+
+def redis_calls(redis, server, method, names, tokens, kind="lock"):
     """redis.call()s of one request, over many requests one after the other."""
     http, before = Http(server.port), redis.calls()
+    query = f"?kind={kind}" if method == "PUT" and kind != "permit" else ""
     answers = []
     for name, token in zip(names, tokens):
-        status, body = http.ask(method, f"/v1/locks/{name}",
+        status, body = http.ask(method, path_of(name, kind) + query,
                                 {"Lease-Token": token} if token else {})
         if status not in (200, 201):
             raise RuntimeError(f"{method} {name}: {status} {body}")
@@ -38,11 +45,12 @@ def redis_calls(redis, server, method, names, tokens):
     return redis.script_calls_since(before) / len(names), answers
 
 
-def park(server, names):
+def park(server, names, kind):
     """One waiter for each lock: connections whose answer is still to come, all asleep."""
     waiting = [Http(server.port) for _ in names]
+    query = "?wait_ms=50000" + ("" if kind == "permit" else f"&kind={kind}")
     for name, client in zip(names, waiting):
-        client.connection.request("PUT", f"/v1/locks/{name}?wait_ms=50000", None,
+        client.connection.request("PUT", path_of(name, kind) + query, None,
                                   {"Lease-Token": str(uuid.uuid4())})
     page = Http(server.port)
     while int(re.search(r"^rlockd_waiters (\d+)", page.ask("GET", "/metrics")[1], re.M)[1]) \
@@ -52,14 +60,16 @@ def park(server, names):
     return waiting
 
 
-def of_hand_overs(redis, server, names):
+def of_hand_overs(redis, server, names, kind):
     """redis.call()s of a release that grants to a waiter."""
     figure = 0
     for counted in (names[:1], names):  # the first use of a script sends its text
         tokens = [str(uuid.uuid4()) for _ in counted]
-        redis_calls(redis, server, "PUT", counted, tokens)
-        waiting = park(server, counted)
-        figure = redis_calls(redis, server, "DELETE", counted, tokens)[0]
+        for name in counted if kind == "permit" else ():
+            Http(server.port).ask("PUT", f"/v1/permit-semaphores/{name}?permits=1")
+        redis_calls(redis, server, "PUT", counted, tokens, kind)
+        waiting = park(server, counted, kind)
+        figure = redis_calls(redis, server, "DELETE", counted, tokens, kind)[0]
         for name, client in zip(counted, waiting):
             if client.connection.getresponse().status != 201:
                 raise RuntimeError(f"{name} was not handed over")
@@ -83,7 +93,8 @@ def all_redis_calls(place):
                "redis_calls_acquire_server_made":
                    redis_calls(redis, server, "POST", names, [None] * len(names))[0]}
     redis.command("FLUSHALL")
-    figures["redis_calls_hand_over"] = of_hand_overs(redis, server, names)
+    for name, kind in HAND_OVERS.items():
+        figures[name] = of_hand_overs(redis, server, names, kind)
     place.stop(server.process)
     place.stop(redis.process)
     return figures

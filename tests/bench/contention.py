@@ -5,7 +5,7 @@ import time
 import measure
 from servers import Http
 
-KINDS = ("plain", "fair", "mix", "permit")
+KINDS = ("plain", "fair", "write", "mix", "permit")
 CONTENDERS = (2, 16, 64)
 MIXED = (("plain", 16), ("plain", 64), ("fair", 16), ("fair", 64))
 WARM_UP_S = 0.5

@@ -11,7 +11,7 @@ struct load_options {
     uint16_t release_port; /* hand-off: the front end that releases; else `port` */
     uint16_t second_port;  /* contend: the front end of every other connection; else `port` */
     bool tls;
-    const char *kind; /* contend: plain, fair, mix or permit */
+    const char *kind; /* contend: plain, fair, write, mix or permit */
     size_t connections;
     size_t waiters;
     size_t locks; /* park: that the waiters are spread over */

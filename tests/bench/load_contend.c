@@ -91,6 +91,7 @@ static void make_requests(struct contender *contender, const char *kind_name, co
         enum load_kind first, second;
     } kinds[] = {{"plain", LOAD_LOCK, LOAD_LOCK},
                  {"fair", LOAD_FAIR, LOAD_FAIR},
+                 {"write", LOAD_WRITE, LOAD_WRITE},
                  {"mix", LOAD_READ, LOAD_WRITE},
                  {"permit", LOAD_PERMIT, LOAD_PERMIT}};
 
@@ -102,7 +103,7 @@ static void make_requests(struct contender *contender, const char *kind_name, co
         load_request_give(&contender->give, kinds[i].first, name);
         return;
     }
-    load_fail("--kind: plain, fair, mix or permit");
+    load_fail("--kind: plain, fair, write, mix or permit");
 }
 
 static struct contest *contest_new(const struct load_options *options,

@@ -11,7 +11,7 @@ VERSION = os.environ.get("REDISSON", "4.7.0").split()[0]
 BUILD_TIMEOUT_S = 600
 WARM_UP_S = float(os.environ.get("BENCH_JVM_WARMUP", "6"))  # of each kind, once
 WARM_UP_THREADS = 16
-KINDS = ("own", "plain", "fair", "mix", "permit")
+KINDS = ("own", "plain", "fair", "write", "mix", "permit")
 
 
 def build(folder):

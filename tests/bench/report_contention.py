@@ -3,8 +3,8 @@ from report_table import number, rows_of, table
 
 PARTIES = {"rlockd": "rlockd", "two-fronts": "rlockd, two front ends", "redisson": "Redisson"}
 FIGURES = ("turns_per_s", "p50_us", "p99_us", "jain", "client_cpu_us", "redis_cpu_us")
-KINDS = {"plain": "plain lock", "fair": "fair lock", "mix": "read/write lock, one turn of five "
-         "writes", "permit": "one permit"}
+KINDS = {"plain": "plain lock", "fair": "fair lock", "write": "read/write lock, only writers",
+         "mix": "read/write lock, one turn of five writes", "permit": "one permit"}
 
 
 def contended_lines(rows):

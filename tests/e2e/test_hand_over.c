@@ -5,7 +5,7 @@
 
 enum { SOON_MS = 1500, RECOVER_MS = 6000 };
 
-static const char *const kinds[] = {"lock", "fair"};
+static const char *const kinds[] = {"lock", "fair", "write"};
 
 static double hand_overs(struct front *fe)
 {
@@ -49,11 +49,17 @@ static void line_up(struct line *line, struct front *fe, const char *lock, const
     line->second_call = park(line, line->second, 2);
 }
 
+static const char *holder_field(struct line *line, const char *token)
+{
+    return text(line->w, "%s%s", fair_place(line->w->a, line->lock, token),
+                strcmp(line->kind, "write") == 0 ? ":write" : "");
+}
+
 static void expect_holder(struct line *line, const char *token)
 {
-    const char *place = fair_place(line->w->a, line->lock, token);
-
-    assert_int_equal(redis_int(line->w->redis, "HEXISTS %s %s", line->lock, place), 1);
+    assert_int_equal(redis_int(line->w->redis, "HEXISTS %s %s", line->lock,
+                               holder_field(line, token)),
+                     1);
 }
 
 static void test_the_next_waiter_gets_it(struct world *w)
@@ -114,19 +120,73 @@ static void test_sessions_know_their_leases(struct world *w)
 /* Whoever listens beside the front end has waited, too, and is told of every release. */
 static void test_others_that_listen_are_told(struct world *w)
 {
-    struct listener *java = listener_start(w->redis, "redisson_lock__channel:{told-lock}");
-    struct line line;
+    static const struct {
+        const char *kind, *channel, *message;
+    } each[] = {{"lock", "redisson_lock__channel:{told-lock}", "0"},
+                {"write", "redisson_rwlock:{told-write}", "1"}};
 
-    line_up(&line, w->a, "told", "lock");
+    for (size_t i = 0; i < COUNT_OF(each); i++) {
+        struct listener *java = listener_start(w->redis, each[i].channel);
+        bool is_write = strcmp(each[i].kind, "write") == 0; /* then a second message follows */
+        struct line line;
+
+        line_up(&line, w->a, "told", each[i].kind);
+        double before = hand_overs(w->a);
+        expect_status(lock_release(w->a, line.lock, line.holder), 200);
+        assert_string_equal(listener_next(java, SOON_MS), each[i].message);
+        assert_true(!is_write || strcmp(listener_next(java, SOON_MS), "0") == 0);
+        expect_status(call_await(line.first_call, SOON_MS), 201);
+        nap_ms(60); /* after 50 ms a release is for others first */
+        expect_status(lock_release(w->a, line.lock, line.first), 200);
+        assert_string_equal(listener_next(java, SOON_MS), each[i].message);
+        expect_status(call_await(line.second_call, SOON_MS), 201);
+        assert_true(hand_overs(w->a) == before);
+    }
+}
+
+static struct call *park_kind(struct world *w, const char *lock, const char *token,
+                              const char *kind, int position)
+{
+    struct call *call = call_put(w->a, lock, token,
+                                 text(w, "kind=%s&wait_ms=30000&ttl_ms=60000", kind));
+
+    wait_until(waiter_count(w->a, lock) == position, 5000);
+    return call;
+}
+
+/* All that wait to read come in with the first of them, and the last of them lets the writer
+ * in. */
+static void test_readers_between_writers(struct world *w)
+{
+    enum { READERS = 3 };
+    const char *lock = "between", *holder = token_new(w), *writer = token_new(w);
+    const char *readers[READERS];
+    struct call *calls[READERS], *writing;
+
+    expect_status(lock_put(w->a, lock, holder, "kind=write&ttl_ms=60000"), 201);
+    readers[0] = token_new(w);
+    calls[0] = park_kind(w, lock, readers[0], "read", 1);
+    writing = park_kind(w, lock, writer, "write", 2);
+    for (int i = 1; i < READERS; i++) {
+        readers[i] = token_new(w);
+        calls[i] = park_kind(w, lock, readers[i], "read", 2 + i);
+    }
     double before = hand_overs(w->a);
-    expect_status(lock_release(w->a, line.lock, line.holder), 200);
-    assert_string_equal(listener_next(java, SOON_MS), "0");
-    expect_status(call_await(line.first_call, SOON_MS), 201);
-    nap_ms(60); /* after 50 ms a release is for others first */
-    expect_status(lock_release(w->a, line.lock, line.first), 200);
-    assert_string_equal(listener_next(java, SOON_MS), "0");
-    expect_status(call_await(line.second_call, SOON_MS), 201);
-    assert_true(hand_overs(w->a) == before);
+    nap_ms(100);
+    expect_status(lock_release(w->a, lock, holder), 200);
+    for (int i = 0; i < READERS; i++)
+        expect_status(call_await(calls[i], SOON_MS), 201);
+    assert_true(hand_overs(w->a) == before + 1);
+    assert_int_equal(redis_int(w->redis, "HLEN %s", lock), READERS + 1);
+    for (int i = 0; i < READERS; i++) {
+        stays_true(!call_done(writing), 100);
+        assert_true(hand_overs(w->a) == before + 1);
+        expect_status(lock_release(w->a, lock, readers[i]), 200);
+    }
+    expect_status(call_await(writing, SOON_MS), 201);
+    assert_true(hand_overs(w->a) == before + 2);
+    expect_status(lock_release(w->a, lock, writer), 200);
+    assert_false(redis_has(w->redis, lock));
 }
 
 /* ---- in that very moment ---- */
@@ -137,7 +197,7 @@ static struct call *release_under_way(struct line *line, struct slow *slow, cons
                                       const char *kind)
 {
     line_up(line, slow->fe, lock, kind);
-    const char *place = fair_place(line->w->a, line->lock, line->first);
+    const char *place = holder_field(line, line->first);
     proxy_settle(slow->proxy);
     proxy_set(slow->proxy, PROXY_DELAY);
     struct call *call = CALL(slow->fe, .method = "DELETE",
@@ -240,6 +300,7 @@ int main(void)
         E2E_TEST(test_the_next_waiter_gets_it),
         E2E_TEST(test_sessions_know_their_leases),
         E2E_TEST(test_others_that_listen_are_told),
+        E2E_TEST(test_readers_between_writers),
         E2E_TEST(test_the_chosen_client_hangs_up),
         E2E_TEST(test_a_client_that_has_hung_up_is_not_chosen),
         E2E_TEST(test_the_reply_is_lost),

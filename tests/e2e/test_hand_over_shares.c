@@ -17,7 +17,7 @@ static double passed_releases(struct front *fe)
     return front_metric(fe, "rlockd_passed_releases_total", NULL);
 }
 
-static const char *const contested[] = {"lock", "fair", "permit"};
+static const char *const contested[] = {"lock", "fair", "write", "permit"};
 
 enum {
     SIDE_A,
@@ -34,6 +34,7 @@ enum {
 struct contest {
     const char *kind;
     bool is_permit;
+    int permits; /* of a semaphore; 0: one */
     const char *path, *query; /* of an acquire: the start of its query */
     bool has_b, has_poller, has_java, hangs_up;
     struct java *java; /* of each racer */
@@ -55,13 +56,14 @@ static void enter(struct racer *racer, int side, json_int_t fence)
     int others = atomic_fetch_add(&contest->inside, 1);
     long seen = contest->counter;
 
-    if (others != 0 || (fence != 0 && fence <= contest->last_fence))
+    if (others > (contest->permits > 0 ? contest->permits - 1 : 0) || (fence != 0 && fence <= contest->last_fence))
         racer_violation(racer, "%d others inside, fencing token %lld after %lld", others,
                         (long long)fence, (long long)contest->last_fence);
     if (fence != 0)
         contest->last_fence = fence;
     racer_dawdle(racer);
-    contest->counter = seen + 1;
+    if (contest->permits <= 1)
+        contest->counter = seen + 1;
     contest->turns[side]++;
     atomic_fetch_sub(&contest->inside, 1);
 }
@@ -124,30 +126,44 @@ static long long java_run(struct racer *racer, struct java *java, const char *sc
     return result;
 }
 
+/* What a Java client does to a lock of this kind. */
+static const struct java_side {
+    const char *kind, *channel, *lock, *unlock;
+} java_sides[] = {
+    {"lock", "redisson_lock__channel:{contested}",
+     "if redis.call('exists', KEYS[1]) == 1 then return 0 end "
+     "redis.call('hincrby', KEYS[1], ARGV[1], 1) "
+     "redis.call('pexpire', KEYS[1], 30000) return 1",
+     "redis.call('hdel', KEYS[1], ARGV[1]) "
+     "return redis.call('publish', 'redisson_lock__channel:{contested}', '0')"},
+    {"write", "redisson_rwlock:{contested}",
+     "if redis.call('exists', KEYS[1]) == 1 then return 0 end "
+     "redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1] .. ':write', 1) "
+     "redis.call('pexpire', KEYS[1], 30000) return 1",
+     "redis.call('del', KEYS[1]) "
+     "return redis.call('publish', 'redisson_rwlock:{contested}', '1')"},
+};
+
 static void java_take_turn(struct racer *racer, struct java *java)
 {
-    static const char lock[] = "if redis.call('exists', KEYS[1]) == 1 then return 0 end "
-                               "redis.call('hincrby', KEYS[1], ARGV[1], 1) "
-                               "redis.call('pexpire', KEYS[1], 30000) return 1";
-    static const char unlock[] =
-        "redis.call('hdel', KEYS[1], ARGV[1]) "
-        "return redis.call('publish', 'redisson_lock__channel:{contested}', '0')";
+    const struct contest *contest = racer->course;
+    bool is_write = strcmp(contest->kind, "write") == 0;
+    const struct java_side *side = &java_sides[is_write];
     void *message;
 
     if (java->db == NULL) {
         java->db = java_connect(racer);
         java->listener = java_connect(racer);
-        freeReplyObject(
-            redisCommand(java->listener, "SUBSCRIBE redisson_lock__channel:{contested}"));
+        freeReplyObject(redisCommand(java->listener, "SUBSCRIBE %s", side->channel));
     }
-    for (int tries = 0; java_run(racer, java, lock) == 0; tries++) {
+    for (int tries = 0; java_run(racer, java, side->lock) == 0; tries++) {
         if (tries > 1000 || java->listener->err != 0)
             return;
         if (redisGetReply(java->listener, &message) == REDIS_OK)
             freeReplyObject(message);
     }
     enter(racer, SIDE_JAVA, 0);
-    java_run(racer, java, unlock);
+    java_run(racer, java, side->unlock);
 }
 
 /* ---- tests of shares ---- */
@@ -181,13 +197,14 @@ static void make_contested(struct world *w, struct contest *contest)
                                        : "locks/contested";
     contest->query = contest->is_permit ? "?" : text(w, "?kind=%s&", contest->kind);
     if (contest->is_permit)
-        redis_ok(w->redis, "SET contested 1");
+        redis_ok(w->redis, "SET contested %d", contest->permits > 0 ? contest->permits : 1);
 }
 
 static bool is_free(struct world *w, const struct contest *contest)
 {
     if (contest->is_permit)
-        return counter_value(w->redis, "contested") == 1;
+        return counter_value(w->redis, "contested") ==
+               (contest->permits > 0 ? contest->permits : 1);
     return waiter_count(w->a, "contested") == 0 && !redis_has(w->redis, "contested");
 }
 
@@ -205,7 +222,7 @@ static void run_contest(struct world *w, struct contest *contest)
                   contest->kind, (long)contest->turns[SIDE_A], (long)contest->turns[SIDE_B],
                   (long)contest->turns[SIDE_POLLER], (long)contest->turns[SIDE_JAVA],
                   (long)contest->hung_up, hand_overs(w->a) - before);
-    assert_int_equal(contest->counter, sum);
+    assert_int_equal(contest->counter, contest->permits <= 1 ? sum : 0);
     assert_true(sum >= TURNS_MIN / patience_ms(1));
     wait_until(is_free(w, contest), RECOVER_MS);
     expect_no_queue(w->redis, "contested");
@@ -287,25 +304,44 @@ static void test_two_workers_share_with_a_front_end(struct world *w)
 static void test_java_clients_share(struct world *w)
 {
     skip_on_masters(w); /* its Java client has a connection to one node */
-    struct java java[RACERS] = {{0}};
-    struct contest contest = {.kind = "lock", .has_java = true, .java = java};
+    for (size_t k = 0; k < COUNT_OF(java_sides); k++) {
+        struct java java[RACERS] = {{0}};
+        struct contest contest = {.kind = java_sides[k].kind, .has_java = true, .java = java};
+
+        run_contest(w, &contest);
+        for (int i = 0; i < RACERS; i++) {
+            if (java[i].db == NULL)
+                continue;
+            redisFree(java[i].db);
+            redisFree(java[i].listener);
+        }
+        expect_shares(&contest, SIDE_A, SIDE_JAVA);
+    }
+}
+
+/* Releases that come at the same time each find a waiter of its own. */
+static void test_several_permits_are_handed_over(struct world *w)
+{
+    struct contest contest = {.kind = "permit", .permits = 3};
+    double before = hand_overs(w->a);
 
     run_contest(w, &contest);
-    for (int i = 0; i < RACERS; i++) {
-        if (java[i].db == NULL)
-            continue;
-        redisFree(java[i].db);
-        redisFree(java[i].listener);
-    }
-    expect_shares(&contest, SIDE_A, SIDE_JAVA);
+    assert_true((hand_overs(w->a) - before) * 2 > (double)contest.turns[SIDE_A]);
+    contest = (struct contest){.kind = "permit", .permits = 3, .has_b = true};
+    run_contest(w, &contest);
+    expect_shares(&contest, SIDE_A, SIDE_B);
 }
 
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_hasty_clients_leave_nothing),        E2E_TEST(test_two_workers_share),
-        E2E_TEST(test_a_poller_does_not_starve),           E2E_TEST(test_two_front_ends_share),
-        E2E_TEST(test_two_workers_share_with_a_front_end), E2E_TEST(test_java_clients_share),
+        E2E_TEST(test_hasty_clients_leave_nothing),
+        E2E_TEST(test_two_workers_share),
+        E2E_TEST(test_a_poller_does_not_starve),
+        E2E_TEST(test_two_front_ends_share),
+        E2E_TEST(test_two_workers_share_with_a_front_end),
+        E2E_TEST(test_java_clients_share),
+        E2E_TEST(test_several_permits_are_handed_over),
     };
     struct e2e_plan plan = {.name = "shares of hand-overs", E2E_TESTS(tests), .front_ends = 2};
 

@@ -7,17 +7,18 @@ enum { TURNS = 8, LOG_MAX = 4096, STRAY = 2 /* a poll, a subscription that had t
 
 struct kind {
     const char *name, *make, *path; /* below /v1/ */
-    int handed_over; /* of two turns on one front end, at least: a plain lock is everybody's
-                        after 50 ms */
+    int handed_over; /* of two turns on one front end, at least: what has no queue in Redis is
+                        everybody's after 50 ms */
 };
 
 static const struct kind kinds[] = {
     {.name = "cost-lock", .path = "locks/cost-lock?", .handed_over = 1},
     {.name = "cost-fair", .path = "locks/cost-fair?kind=fair&", .handed_over = 2},
-    {.name = "cost-write", .path = "locks/cost-write?kind=write&"},
+    {.name = "cost-write", .path = "locks/cost-write?kind=write&", .handed_over = 1},
     {.name = "cost-permit",
      .make = "permit-semaphores/cost-permit?permits=1",
-     .path = "permit-semaphores/cost-permit/permit?"},
+     .path = "permit-semaphores/cost-permit/permit?",
+     .handed_over = 1},
 };
 
 static void count_from_now(struct world *w)

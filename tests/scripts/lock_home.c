@@ -15,13 +15,16 @@ static const char *record_of(const struct ask *ask)
                 ask->session ? "1" : "", or (ask->kind, "lock"), or (ask->owner, ""));
 }
 
+static bool is_read_write(const struct ask *ask)
+{
+    return ask->kind != NULL && strcmp(ask->kind, "lock") != 0 && strcmp(ask->kind, "fair") != 0;
+}
+
 static enum script script_of(const struct ask *ask)
 {
-    const char *kind = or (ask->kind, "lock");
-
-    if (strcmp(kind, "lock") == 0)
-        return SCRIPT_ACQUIRE;
-    return strcmp(kind, "fair") == 0 ? SCRIPT_FAIR_ACQUIRE : SCRIPT_RW_ACQUIRE;
+    if (is_read_write(ask))
+        return SCRIPT_RW_ACQUIRE;
+    return strcmp(or (ask->kind, "lock"), "fair") == 0 ? SCRIPT_FAIR_ACQUIRE : SCRIPT_ACQUIRE;
 }
 
 /* An acquire script, and lease_confirm where that says so: what a front end sends. */
@@ -79,12 +82,17 @@ redisReply *lock_release(const char *id)
 
 redisReply *lock_hand_over(const char *id, const struct ask *next)
 {
-    const char *ttl = or (next->ttl, "30000");
+    const char *ttl = or (next->ttl, "30000"), *keep = text("%d", atoi(ttl) + 60000);
 
-    return run(
-        SCRIPT_HAND_OVER, KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
-        ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next), text("%d", atoi(ttl) + 60000),
-             "86400000", or (next->unseen, ""), or (next->own_listeners, "0")));
+    if (is_read_write(next))
+        return run(SCRIPT_RW_HAND_OVER,
+                   KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS),
+                   ARGS(id, WINDOW, RW_CHANNEL, next->id, ttl, record_of(next), keep,
+                        "86400000", or (next->unseen, ""), or (next->own_listeners, "0")));
+    return run(SCRIPT_HAND_OVER,
+               KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
+               ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next), keep, "86400000",
+                    or (next->unseen, ""), or (next->own_listeners, "0")));
 }
 
 redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place)

@@ -17,6 +17,7 @@
 #define FORCED "rlockd:forced:{jobs}"
 #define OWNER "rlockd:owner:{jobs}"
 #define CHANNEL "redisson_lock__channel:{jobs}"
+#define RW_CHANNEL "redisson_rwlock:{jobs}"
 #define WINDOW "60000"
 /* Two locks of one slot. */
 #define P1 "{t}:a"

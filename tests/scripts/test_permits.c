@@ -251,14 +251,27 @@ static void the_end_that_is_next_is_told(void **state)
     assert_null(next_message());
 }
 
-/* Where permits are free, have expired, or are fewer than none. */
+/* Free permits stay free: their waiters were told of them. */
+static void a_permit_is_handed_over_beside_free_ones(void **state)
+{
+    (void)state;
+    line_up("1");
+    command("SET jobs 2");
+    listen_to(SEMAPHORE_CHANNEL);
+    expect(give(A, .id = B), "[granted, 0, 30000, , 2]");
+    assert_null(next_message());
+    expect_command("2", "GET jobs");
+    expect_command("1", "ZCARD " TIMEOUTS);
+    expect_command("1", "GET " RECORD(A));
+    expect(release(B), "[released, 0, ]");
+    expect_command("3", "GET jobs");
+}
+
+/* Where permits have expired, are fewer than none, or are no permits. */
 static void other_permits_decide(void **state)
 {
     (void)state;
     listen_to(SEMAPHORE_CHANNEL);
-    line_up("1");
-    command("SET jobs 1");
-    expect_released(give(A, .id = B), "0", "2");
     line_up("1");
     command("DEL jobs");
     expect_released(give(A, .id = B), "0", "1");
@@ -394,6 +407,7 @@ int main(void)
         SCRIPT_TEST(a_semaphore_and_a_latch),
         SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),
         SCRIPT_TEST(a_permit_is_handed_over),
+        SCRIPT_TEST(a_permit_is_handed_over_beside_free_ones),
         SCRIPT_TEST(the_end_that_is_next_is_told),
         SCRIPT_TEST(other_permits_decide),
         SCRIPT_TEST(a_token_that_was_seen_gets_no_permit_unasked),

@@ -6,14 +6,14 @@ local function held(text)
   return string.match(text, '^held\n.*\n([^\n]*)\n[^\n]*\n%d*\n1?\n(%l+)\n$')
 end
 
--- Whether the waiter whose record is to become `text`, of a lease of this kind, may be granted
--- anything: the text before and behind its fencing token; nil: it may not. A waiter that hung
+-- Whether the waiter whose record is to become `text` may be granted anything: the text before
+-- and behind its fencing token, and the kind of its lease; nil: it may not. A waiter that hung
 -- up, was withdrawn, or whose session has ended is none by now; a token that was seen
 -- (`unseen`: it must not be), and two requests with one token, are granted by an attempt.
-local function find(text, record, kind, unseen)
-  local head, start, tail, next_kind =
+local function find(text, record, unseen)
+  local head, start, tail, kind =
     string.match(text, '^(held(\n\n[^\n]*\n).*\n)(\n1?\n(%l+)\n)$')
-  if next_kind ~= kind then return nil end
+  if not head then return nil end
   if unseen == '1' then
     if call('exists', record) == 1 then return nil end
   else
@@ -23,7 +23,7 @@ local function find(text, record, kind, unseen)
       return nil
     end
   end
-  return head, tail
+  return head, tail, kind
 end
 
 -- Whether more than `most` clients, those of the server itself, listen to the channel, or may.

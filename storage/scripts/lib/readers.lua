@@ -34,6 +34,13 @@ end
 
 local function wake(lock) publish(lock, '0') end
 
+-- Publishes that all readers may have the lock, or a writer: `message` is Redisson's, "1" after
+-- a writer. Redisson wakes sleeping waiters at a 1; a client that is about to sleep finds a 0.
+local function publish_free(lock, message)
+  publish(lock, message)
+  if message == '1' then wake(lock) end
+end
+
 -- Ms that the longest read of a reader has left, or the first read that has at least `enough`
 -- ms left; 0: all its reads have ended. When this call may look at no further read, the result
 -- is the lock's TTL.
@@ -162,9 +169,7 @@ local function hold_ended(lock, message, own)
   if has_writer or not is_all then return end
   if most == 0 then
     call('del', lock)
-    publish(lock, message)
-    -- Redisson wakes sleeping waiters at a 1; a client that is about to sleep finds a 0.
-    if message == '1' then wake(lock) end
+    publish_free(lock, message)
     return
   end
   call('pexpire', lock, most)
@@ -179,7 +184,7 @@ end
 
 return {
   READERS_MAX = READERS_MAX, key_of = key_of, is_writer = is_writer, is_mode = is_mode,
-  publish = publish, wake = wake, reads_left = reads_left, get_many = get_many,
+  publish_free = publish_free, wake = wake, reads_left = reads_left, get_many = get_many,
   drop_ended = drop_ended, token_of = token_of, drop_if_dead = drop_if_dead,
   fields_of = fields_of, longest = longest, some_holders = some_holders, hold_ended = hold_ended
 }

@@ -25,6 +25,8 @@ interface Turn {
                 return locking(client.getLock(name));
             case "fair":
                 return locking(client.getFairLock(name));
+            case "write":
+                return locking(client.getReadWriteLock(name).writeLock());
             case "mix":
                 return mixed(client.getReadWriteLock(name), index);
             case "permit":
