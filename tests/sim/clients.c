@@ -293,6 +293,7 @@ static const struct client_kind kinds[] = {
     {"OddClient", 2, pick_any, run_odd},
     {"Meddler", 1, pick_any, run_meddler},
     {"Visited", 1, pick_any, run_visited},
+    {"Hoarder", 1, pick_any, run_hoarder},
 };
 
 static void run_client(void *arg)

@@ -62,5 +62,7 @@ void run_meddler(struct client *client);
 void tell_redis(const char *const *words);
 /* clients_visit.c */
 void run_visited(struct client *client);
+/* clients_hoard.c */
+void run_hoarder(struct client *client);
 
 #endif
