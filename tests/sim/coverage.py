@@ -27,7 +27,7 @@ MEASURED = {
 # Not counted: assertions (the build has none), what follows an allocation that failed, the
 # inside of the macros by which uthash and utlist keep tables and lists, the way past all cases
 # of a switch that has one for each value (the compiler warns of others), and what only several
-# workers, a cluster or API tokens reach, which the simulation has not: conditions and functions.
+# workers, a cluster or API tokens reach, which the simulation has not: conditions, functions.
 ALLOCATED = re.compile(r"(\w+(?:->\w+)?) = (?:calloc|malloc)\(")
 FAILED = re.compile(r"if \((\w+(?:->\w+)?) == NULL\)")
 TABLE = re.compile(r"\b(HASH_(ADD|DEL|FIND|ITER)|DL_(DELETE|APPEND|PREPEND))\w*\(")

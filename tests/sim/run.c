@@ -1,3 +1,4 @@
+/* The making of a run's world, its settings, its history and its judgement. */
 #include "tests/sim/run.h"
 
 #include <stdarg.h>
