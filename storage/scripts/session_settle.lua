@@ -19,9 +19,9 @@
 -- Replies  open, ms until the session wants to be visited | ended, reason
 --
 -- A lease without a note was settled before and is skipped. Of a session with an end under way
--- the reply to a visit may be "open", where all leases are marked: they are due later if they are
--- still in the zset, and nothing else. The first write is a command that
--- Redis allows when memory is short.
+-- the reply to a visit may be "open", where all leases are marked: they are due later if they
+-- are still in the zset, and nothing else changes. The first write is a command that Redis
+-- allows when memory is short.
 -- modules
 
 local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000

@@ -1,3 +1,4 @@
+/* The connections of the load: answers that come in pieces are put together and timed. */
 #include "tests/bench/load_client.h"
 
 #include <arpa/inet.h>

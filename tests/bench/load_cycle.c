@@ -1,3 +1,4 @@
+/* The load of cycles: each connection acquires and releases a lock, over and over. */
 #include <stdio.h>
 #include <stdlib.h>
 

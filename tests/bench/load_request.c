@@ -1,3 +1,4 @@
+/* The texts of requests to rlockd, webdis and etcd. */
 #include "tests/bench/load_request.h"
 
 #include <inttypes.h>

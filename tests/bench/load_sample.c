@@ -1,3 +1,4 @@
+/* Percentiles of latencies, and the CPU time and memory of processes by /proc. */
 #include "tests/bench/load_sample.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The reader of a history: its lines become operations, faults, locks, leases and sessions. */
 #include "tests/checker/history.h"
 
 #include <jansson.h>

@@ -1,3 +1,4 @@
+/* The count of broken rules, and the order in which the rules are checked. */
 #include "tests/checker/check.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* The rules about fencing tokens, holders at a time and permits. */
 #include "tests/checker/check.h"
 
 #include <stdlib.h>

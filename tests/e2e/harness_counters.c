@@ -1,3 +1,4 @@
+/* Requests for semaphores, permits and latches, and Redisson's operations on their keys. */
 #include "counters.h"
 
 struct reply *counter_send(struct front *fe, const char *method, const char *path,

@@ -1,3 +1,4 @@
+/* Requests for fair locks, their queues in Redis, and Java clients in these queues. */
 #include "fair.h"
 
 #include <time.h>

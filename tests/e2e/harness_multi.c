@@ -1,3 +1,4 @@
+/* Requests for several locks at once. */
 #include "multi_locks.h"
 
 #define PATH "/v1/multi-locks"

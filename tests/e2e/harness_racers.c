@@ -1,3 +1,4 @@
+/* Clients that race for locks, each on a thread, and the report of what went wrong. */
 #include <pthread.h>
 #include <sched.h>
 

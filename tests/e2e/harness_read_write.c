@@ -1,3 +1,4 @@
+/* Requests for read/write locks, their keys in Redis, and Java clients beside them. */
 #include "read_write.h"
 
 /* ---- requests ---- */

@@ -1,3 +1,4 @@
+/* Requests of sessions and of leases in sessions, and a client for threads. */
 #include "harness_session.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* A race for locks while the servers of a topology fail over or move slots. */
 #include "topology_race.h"
 
 enum {

@@ -127,6 +127,14 @@ def check_sizes(path, lines):
         print(f"warning: {path}: {len(lines)} lines, wants splitting (over {FILE_LINES_WARN})")
 
 
+def check_opening(path, text):
+    """Each file but headers says first what the file is about."""
+    opening = {".c": r"/\* \S", ".lua": r"-- \S", ".sh": r"(#!.*\n)?# \S",
+               ".py": r'(#!.*\n)?"""\S'}.get(Path(path).suffix)
+    if opening and not re.match(opening, text):
+        complain(path, 1, "no opening sentence about the file")
+
+
 def sources():
     suffixes = {".c", ".h", ".lua", ".sh", ".py"}
     for top in ("server", "storage", "handlers", "tests"):
@@ -137,6 +145,7 @@ for source in sources():
     content = source.read_text(encoding="utf-8")
     name = source.as_posix()
     check_sizes(name, content.splitlines())
+    check_opening(name, content)
     if content and not content.endswith("\n"):
         complain(name, content.count("\n") + 1, "no newline at the end")
     if source.suffix in (".c", ".h"):

@@ -1,3 +1,4 @@
+/* The private Redis of a script's test, its replies, texts and messages. */
 #include "harness.h"
 
 #include <signal.h>

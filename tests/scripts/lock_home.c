@@ -1,3 +1,4 @@
+/* Calls of the scripts of a lock's home, with the KEYS and ARGV that the stores give them. */
 #include "lock_home.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Calls of the scripts of a session's home, for one session. */
 #include "session_home.h"
 
 #define WINDOW "60000"

@@ -1,3 +1,4 @@
+/* The sending of a request, the judgement of its answer, and its line in the history. */
 #include "tests/sim/ask.h"
 
 #include <string.h>

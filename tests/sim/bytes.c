@@ -1,3 +1,4 @@
+/* Operations on texts of any bytes, and the buffer that grows. */
 #include "tests/sim/bytes.h"
 
 #include <errno.h>

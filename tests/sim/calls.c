@@ -1,3 +1,4 @@
+/* The requests for leases, sessions and other objects, as paths, queries and headers. */
 #include "tests/sim/calls.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The generator of random numbers, and the seeds of its streams. */
 #include "tests/sim/chance.h"
 
 #include <string.h>

@@ -65,15 +65,30 @@ void give_back(struct client *client, struct lease *lease)
     }
 }
 
-/* Whether it was granted. Asks with the same token until the outcome is known. */
+/* Whether a token may be sent again for which a request without a known outcome was sent at
+ * that time; 0: there was none. That request may have been granted, the new request may wait in
+ * a front end that is paused, and until then the token must be remembered. */
+static bool may_repeat(int64_t unknown_ns)
+{
+    return unknown_ns == 0 ||
+           now_ns() - unknown_ns < (RETRY_WINDOW_MS * world.pace - PAUSE_MAX_MS) * MS;
+}
+
+/* Whether it was granted. Asks with the same token until the outcome is known, as long as the
+ * token is remembered. */
 bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms)
 {
     const struct how how = {.ttl_ms = ttl_ms, .wait_ms = wait_ms};
 
-    for (int i = 0; i < TRIES; i++) {
+    int64_t unknown_ns = 0;
+
+    for (int i = 0; i < TRIES && may_repeat(unknown_ns); i++) {
+        int64_t began_ns = now_ns();
         enum result result = ask_acquire(lease, &how);
         if (result == RESULT_OK)
             return true;
+        if (result == RESULT_UNKNOWN && unknown_ns == 0)
+            unknown_ns = began_ns;
         if (result == RESULT_ENDED || world.is_stopping)
             return false;
         if (result == RESULT_NOT_DONE && lease->status == 423 && likely(client, 70)) {
@@ -294,6 +309,7 @@ static const struct client_kind kinds[] = {
     {"Meddler", 1, pick_any, run_meddler},
     {"Visited", 1, pick_any, run_visited},
     {"Forced", 1, pick_any, run_forced},
+    {"Hoarder", 1, pick_any, run_hoarder},
 };
 
 static void run_client(void *arg)

@@ -1,3 +1,4 @@
+/* The table of faults: what each fault does, and how it is healed. */
 #include "tests/sim/faults.h"
 
 #include "tests/sim/calls.h"
@@ -302,7 +303,7 @@ static int64_t trouble_clients(const struct fault *fault, struct front *front)
 const struct fault faults[] = {
     {"F1 front end killed", kill_front, OF_FRONT, LASTS(0, 0)},
     {"F2 front end paused", pause_front, OF_FRONT, LASTS(500, 4000)},
-    {"F2 front end paused for long", pause_front, OF_FRONT, LASTS(5500, 8000)},
+    {"F2 front end paused for long", pause_front, OF_FRONT, LASTS(5500, PAUSE_MAX_MS)},
     {"F3 Redis killed, data kept", restart_redis, AT(PLACE_PROCESS), LASTS(200, 2000)},
     {"F4 Redis killed, data lost", empty_redis, LOSES_DATA(PLACE_PROCESS), LASTS(100, 1500)},
     {"F5 failover to a replica that lags, data lost", fail_over, LOSES_DATA(PLACE_PROCESS),

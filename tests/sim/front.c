@@ -1,3 +1,4 @@
+/* The life of a front end: its start, turns, clock, pause and end. */
 #include "tests/sim/front.h"
 
 #include <stdio.h>

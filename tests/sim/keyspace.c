@@ -1,3 +1,4 @@
+/* The keys of the simulated Redis, their values and their ends. */
 #include "tests/sim/keyspace.h"
 
 #include <stdlib.h>

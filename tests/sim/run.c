@@ -1,3 +1,4 @@
+/* The making of a run's world, its settings, its history and its judgement. */
 #include "tests/sim/run.h"
 
 #include <stdarg.h>
@@ -14,13 +15,17 @@
 #include "tests/sim/world.h"
 
 /* Runs with settings of their own: few connections, so that not every request may wait; a
- * quarantine, shorter than what is excused after a fault. */
+ * quarantine, shorter than what is excused after a fault; fencing counters that end while their
+ * leases are renewed, were the watchdog to leave them alone. */
 enum {
     FEW_EVERY = 5,
     FEW_CONNECTIONS = 20,
     MANY_CONNECTIONS = 10000,
     QUARANTINE_EVERY = 7,
-    QUARANTINE_MS = 1500
+    QUARANTINE_MS = 1500,
+    SHORT_COUNTERS_EVERY = 9,
+    SHORT_COUNTER_MS = 2 * (WATCHDOG_MS + RETRY_WINDOW_MS) + 1000,
+    COUNTER_MS = 86400000
 };
 
 #define EPOCH_US 1763800000000000LL
@@ -120,8 +125,9 @@ static void see_request(const struct call *call, const char *reply, size_t len)
 static void load_config(struct config *config)
 {
     static char *const no_environment[] = {NULL};
-    char texts[5][48], error[256];
-    char *const argv[] = {"sim", texts[0], texts[1], texts[2], texts[3], texts[4], NULL};
+    char texts[6][48], error[256];
+    char *const argv[] = {"sim",    texts[0], texts[1], texts[2],
+                          texts[3], texts[4], texts[5], NULL};
 
     snprintf(texts[0], sizeof(texts[0]), "--watchdog-timeout-ms=%lld",
              (long long)(WATCHDOG_MS * world.pace));
@@ -133,7 +139,10 @@ static void load_config(struct config *config)
              world.seed % FEW_EVERY == 0 ? FEW_CONNECTIONS : MANY_CONNECTIONS);
     snprintf(texts[4], sizeof(texts[4]), "--quarantine-ms=%d",
              world.seed % QUARANTINE_EVERY == 0 ? QUARANTINE_MS : 0);
-    if (config_load(config, 6, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+    snprintf(texts[5], sizeof(texts[5]), "--fencing-ttl-ms=%lld",
+             world.seed % SHORT_COUNTERS_EVERY == 0 ? (long long)(SHORT_COUNTER_MS * world.pace)
+                                                    : (long long)COUNTER_MS);
+    if (config_load(config, 7, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
         return;
     fprintf(stderr, "sim: %s\n", error);
     abort();

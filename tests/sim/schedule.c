@@ -1,3 +1,4 @@
+/* The queue of virtual time, and the stacks of tasks. */
 #include "tests/sim/schedule.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The simulated network between front ends and Redis, and its troubles. */
 #include "tests/sim/wire.h"
 
 #include <stdlib.h>

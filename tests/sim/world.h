@@ -18,6 +18,7 @@ enum {
     PLACE_MS = 15000,
     SESSION_TTL_MAX_MS = 3000,
     LEASE_TTL_MAX_MS = 4000,
+    PAUSE_MAX_MS = 8000, /* of a front end, in any run */
     LOCKS_OF_A_SET = 3,
     LOCK_COUNT = 11
 };
