@@ -6,8 +6,8 @@
 #include "storage/objects/lease_result.h"
 
 /* Whether the release of another lease may hand its lock or permit over to a waiter with this
- * lease. True for a lease of one lock without an owner, and of a permit: leases of one owner may
- * share the lock, and a set needs all its locks. */
+ * lease. True for a lease of one lock without an owner, and of a permit: leases of one owner
+ * may share the lock, and a set needs all its locks. */
 bool hand_over_serves(const struct lease *next);
 
 struct hand_over_result {
@@ -24,8 +24,8 @@ typedef void hand_over_done(void *arg, const struct hand_over_result *result);
 /* Releases the lease, of the object that `next` waits for, and grants the lock or permit to
  * `next`, whose attempt before has registered it as a waiter, or which has made none
  * (`attempt->registered`). `own_listeners` above 0: but not if more than so many listen to the
- * channel of a plain lock or a semaphore. `done` comes exactly once, never before this returns;
- * the leases are copied. */
+ * channel of a lock that is not fair or of a semaphore. `done` comes exactly once, never before
+ * this returns; the leases are copied. */
 void hand_over_send(struct lock_store *store, const struct lease *lease,
                     const struct lease *next, const struct attempt *attempt,
                     unsigned own_listeners, hand_over_done *done, void *arg);

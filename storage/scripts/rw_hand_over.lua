@@ -10,7 +10,7 @@
 --
 -- Replies  token: released, and granted to the waiter
 --          0: released; if the lock is free, the waiters were told
---          1: released, the lock is free, and the waiters were told, since others listen
+--          1: the same of a lock that is free, since others listen
 --          session, token, 0 or 1: the same of a lease that was held in this session
 --          nil: nothing was done, for it is none of the common cases: a lease of kind read or
 --          write, without an owner, that holds the lock
@@ -27,7 +27,8 @@ if kind == 'write' then
 else
   read = readers.key_of(lock, field, 1)
 end
-if call('hexists', lock, field) == 0 or (read and call('exists', read) == 0) then return false end
+if call('hexists', lock, field) == 0 then return false end
+if read and call('exists', read) == 0 then return false end
 local is_alone = call('hlen', lock) == 2 -- with the mode
 if not read and not is_alone then return false end
 

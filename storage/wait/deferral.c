@@ -13,7 +13,8 @@ static bool is_deferred_kind(const struct lease *lease)
  * its note. */
 static bool may_be_granted_unseen(const struct lease *lease)
 {
-    return is_deferred_kind(lease) && lease->token != TOKEN_RETURNED && !lease_needs_preparation(lease);
+    return is_deferred_kind(lease) && lease->token != TOKEN_RETURNED &&
+           !lease_needs_preparation(lease);
 }
 
 /* Ms for which, as far as this worker knows, an attempt would find the lock busy, if a release

@@ -185,7 +185,8 @@ void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_o
     if (by_hand_over) {
         count_hand_over(queue);
     } else {
-        /* A lock was free for all clients. Other permits may have been handed over meanwhile. */
+        /* A lock was free for all clients. Other permits may have been handed over meanwhile.
+         */
         if (queue->kind != WAIT_SEMAPHORE || queue->streak == 0)
             begin_streak(queue);
         queue->here = 0;
@@ -212,8 +213,7 @@ void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *nam
 }
 
 int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
-                                  const char *name, size_t len, bool reads,
-                                  int64_t recent_ns)
+                                  const char *name, size_t len, bool reads, int64_t recent_ns)
 {
     const struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
 

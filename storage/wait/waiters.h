@@ -48,9 +48,9 @@ struct waiter {
     int64_t wants; /* permits of a semaphore: waiters that want fewer may get theirs first */
     bool trying;   /* an attempt is under way; the owner sets it for attempts of its own */
     bool chosen;   /* a release under way may grant */
-    int64_t shared_ms; /* above 0: the waiter leaves with a read/write lock to read, for so long;
-                          the owner sets it */
-    bool may_look; /* the wake-up is only that the subscription is there: see acquire.c */
+    int64_t shared_ms; /* above 0: the waiter leaves with a read/write lock to read, for so
+                          long; the owner sets it */
+    bool may_look;     /* the wake-up is only that the subscription is there: see acquire.c */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
     struct wait_queue *queue;
     struct waiter *prev, *next;
@@ -114,8 +114,7 @@ void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *nam
  * release. 0: none is known. `reads`: an attempt to read, which only a writer refuses; every
  * other attempt is behind the waiters. */
 int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
-                                  const char *name, size_t len, bool reads,
-                                  int64_t recent_ns);
+                                  const char *name, size_t len, bool reads, int64_t recent_ns);
 /* A lease is about to be released here: of a lock, plain, fair or read/write (`kind`
  * WAIT_LOCK), or of a permit. Returns the waiter that may get the lock or permit from it: the
  * first, if no attempt is under way, of a semaphore the first without an attempt under way, and

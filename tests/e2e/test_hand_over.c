@@ -57,9 +57,8 @@ static const char *holder_field(struct line *line, const char *token)
 
 static void expect_holder(struct line *line, const char *token)
 {
-    assert_int_equal(redis_int(line->w->redis, "HEXISTS %s %s", line->lock,
-                               holder_field(line, token)),
-                     1);
+    assert_int_equal(
+        redis_int(line->w->redis, "HEXISTS %s %s", line->lock, holder_field(line, token)), 1);
 }
 
 static void test_the_next_waiter_gets_it(struct world *w)

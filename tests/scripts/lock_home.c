@@ -18,7 +18,8 @@ static const char *record_of(const struct ask *ask)
 
 static bool is_read_write(const struct ask *ask)
 {
-    return ask->kind != NULL && strcmp(ask->kind, "lock") != 0 && strcmp(ask->kind, "fair") != 0;
+    return ask->kind != NULL && strcmp(ask->kind, "lock") != 0 &&
+           strcmp(ask->kind, "fair") != 0;
 }
 
 static enum script script_of(const struct ask *ask)

@@ -57,9 +57,9 @@ static void a_writer_gets_the_lock(void **state)
         expect_command(WRITER(B), "HGETALL jobs");
         expect_lasts("jobs", 40000);
         expect_lasts(COUNTER, 86400000);
-        expect_command(text("held\n\nw.1\n\n40000\nnote\n\n\n%lld\n\nwrite\n",
-                            (long long)token),
-                       "GET " RECORD(B));
+        expect_command(
+            text("held\n\nw.1\n\n40000\nnote\n\n\n%lld\n\nwrite\n", (long long)token),
+            "GET " RECORD(B));
         expect_lasts(RECORD(B), 100000);
         expect_command("1", "GET " RECORD(A));
         expect_lasts(RECORD(A), 60000);
@@ -67,8 +67,7 @@ static void a_writer_gets_the_lock(void **state)
         expect_command("[" C "]", "ZRANGE " WAITERS " 0 -1");
         assert_null(next_message());
         /* As after any grant: it is confirmed to the attempt, and withdrawn. */
-        expect(ask(.id = B, .kind = "write"),
-               text("[granted, %lld, *, 1]", (long long)token));
+        expect(ask(.id = B, .kind = "write"), text("[granted, %lld, *, 1]", (long long)token));
         expect(lock_withdraw(B, "w.1", ""), "1");
         expect_command("0", "EXISTS jobs " RECORD(B));
         expect(lock_release(A), "[released, 0, ]");
@@ -175,8 +174,8 @@ static void others_that_listen_are_told(void **state)
         reply_integer(hand_over(A, .id = B, .kind = "write"));
         line_up(kinds[i]);
         assert_null(next_message());
-        expect_released(kinds[i],
-                        hand_over(A, .id = B, .kind = "write", .own_listeners = "1"), "1");
+        expect_released(kinds[i], hand_over(A, .id = B, .kind = "write", .own_listeners = "1"),
+                        "1");
     }
 }
 
