@@ -16,13 +16,6 @@ struct hand_over {
     struct lease lease, next; /* their names are referred to */
 };
 
-bool hand_over_serves(const struct lease *next)
-{
-    enum kind_family family = kind_row(next->kind)->family;
-
-    return (family == FAMILY_LOCK || family == FAMILY_PERMIT) && next->owner[0] == '\0';
-}
-
 /* --- the reply ---------------------------------------------------------------------------- */
 
 static void finish(struct hand_over *call, const struct hand_over_result *result)

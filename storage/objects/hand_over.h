@@ -3,12 +3,19 @@
 #define RLOCKD_STORAGE_OBJECTS_HAND_OVER_H
 
 #include "storage/objects/attempt.h"
+#include "storage/objects/kind.h"
+#include "storage/objects/lease.h"
 #include "storage/objects/lease_result.h"
 
 /* Whether the release of another lease may hand its lock or permit over to a waiter with this
  * lease. True for a lease of one lock without an owner, and of a permit: leases of one owner
  * may share the lock, and a set needs all its locks. */
-bool hand_over_serves(const struct lease *next);
+static inline bool hand_over_serves(const struct lease *next)
+{
+    enum kind_family family = kind_row(next->kind)->family;
+
+    return (family == FAMILY_LOCK || family == FAMILY_PERMIT) && next->owner[0] == '\0';
+}
 
 struct hand_over_result {
     /* The result of the release. NULL: the script changed nothing; the lease is still to be

@@ -24,14 +24,6 @@ static struct {
     struct lease_result result;
 } holder;
 
-bool hand_over_serves(const struct lease *next)
-{
-    bool is_served = next->kind == KIND_LOCK || next->kind == KIND_FAIR ||
-                     next->kind == KIND_PERMIT;
-
-    return is_served && next->owner[0] == '\0';
-}
-
 void hand_over_send(struct lock_store *asked, const struct lease *lease,
                     const struct lease *next, const struct attempt *attempt,
                     unsigned own_listeners, hand_over_done *done, void *arg)
