@@ -56,7 +56,6 @@ def arguments():
     parser.add_argument("--keep", action="store_true", help="keep the history of a good run")
     parser.add_argument("--java", action="store_true", help="Redisson's clients, too")
     parser.add_argument("--no-drain", action="store_true", help="without sweep and leak check")
-    parser.add_argument("--no-rounds", action="store_true", help="without identical rounds")
     return parser.parse_args()
 
 
@@ -168,8 +167,7 @@ def kept_s_of(options):
 async def drain(options, phases, world, redis):
     """All is free again, and nothing stays behind."""
     await phases.take("sweep", leaks.sweep(world, SWEEP_S))
-    if not options.no_rounds:
-        await phases.take("rounds", leaks.cycles(world, redis, ROUNDS))
+    await phases.take("rounds", leaks.cycles(world, redis, ROUNDS))
     await phases.take("leaks of the front ends", leaks.check_fronts(world))
     await phases.take("leaks in Redis", leaks.check_redis(world, redis, kept_s_of(options)))
 
@@ -178,10 +176,8 @@ def phases_of(options):
     """Bounds: of requests that are answered late rather than never, on a busy machine."""
     bounds_s = {"start": 20 * PATIENCE, "load": options.minutes * 60 + 30 + 10 * PATIENCE}
     if not options.no_drain:
-        bounds_s["sweep"] = SWEEP_S + 10 * PATIENCE
-        if not options.no_rounds:
-            bounds_s["rounds"] = 12 * ROUNDS * PATIENCE
-        bounds_s.update({"leaks of the front ends": 20 * PATIENCE,
+        bounds_s.update({"sweep": SWEEP_S + 10 * PATIENCE, "rounds": 12 * ROUNDS * PATIENCE,
+                         "leaks of the front ends": 20 * PATIENCE,
                          "leaks in Redis": kept_s_of(options) + 10 * PATIENCE})
     return Phases({**bounds_s, "checker": 20 * PATIENCE + 10 * options.minutes})
 
