@@ -9,10 +9,13 @@ enum {
     CREDIT_LOSS = 2   /* by a long wait: where a third of the waits are long, polling ends */
 };
 
-/* The pause after a disturbed poll, or polls that found too little, is each time twice as long.
- */
-#define PAUSE_MIN_NS (8 * CLOCK_NS_PER_MS)
-#define PAUSE_MAX_NS (1 * CLOCK_NS_PER_S)
+/* Other threads have the processor for so long only where it is short: those of Redis and of
+ * clients sleep before. */
+#define DISTURBED_NS (200 * CLOCK_NS_PER_US)
+
+/* A pause is so many times as long as what the polls before it have lost: at most 2 % of the
+ * time is lost. */
+enum { PAUSE_TIMES = 50 };
 
 /* A wait with a sleep is short up to so many limits: a part of the wait is the wake-up that a
  * poll saves. */
@@ -43,25 +46,20 @@ void busy_poll_slept(struct busy_poll *poll, enum busy_poll_wait wait, int64_t s
     poll->waits[wait].is_on = poll->waits[wait].credit >= CREDIT_START;
 }
 
-/* After a second without a pause the next pause is short again. */
-static void pause(struct busy_poll *poll, enum busy_poll_wait wait, int64_t now_ns)
+static void pause(struct busy_poll *poll, enum busy_poll_wait wait, int64_t lost_ns,
+                  int64_t now_ns)
 {
-    int64_t pause_ns = 2 * poll->waits[wait].pause_ns;
-
-    if (now_ns - poll->waits[wait].paused_until_ns > PAUSE_MAX_NS || pause_ns < PAUSE_MIN_NS)
-        pause_ns = PAUSE_MIN_NS;
-    if (pause_ns > PAUSE_MAX_NS)
-        pause_ns = PAUSE_MAX_NS;
-    poll->waits[wait].pause_ns = pause_ns;
-    poll->waits[wait].paused_until_ns = now_ns + pause_ns;
+    poll->waits[wait].paused_until_ns = now_ns + PAUSE_TIMES * lost_ns;
     poll->waits[wait].credit = 0;
     poll->waits[wait].is_on = false;
 }
 
-void busy_poll_ended(struct busy_poll *poll, enum busy_poll_wait wait, enum busy_poll_end end,
-                     int64_t now_ns)
+void busy_poll_ended(struct busy_poll *poll, enum busy_poll_wait wait, bool has_found,
+                     int64_t away_ns, int64_t now_ns)
 {
-    note(poll, wait, end == BUSY_POLL_FOUND);
-    if (end == BUSY_POLL_DISTURBED || poll->waits[wait].credit == 0)
-        pause(poll, wait, now_ns);
+    note(poll, wait, has_found);
+    if (away_ns > DISTURBED_NS)
+        pause(poll, wait, away_ns, now_ns);
+    else if (poll->waits[wait].credit == 0)
+        pause(poll, wait, CREDIT_MAX / CREDIT_LOSS * poll->limit_ns, now_ns);
 }

@@ -14,18 +14,12 @@ enum busy_poll_wait {
     BUSY_POLL_WAITS
 };
 
-enum busy_poll_end {
-    BUSY_POLL_FOUND,    /* an event */
-    BUSY_POLL_NOTHING,  /* came before the limit */
-    BUSY_POLL_DISTURBED /* another thread had the processor for long, event or not */
-};
-
 struct busy_poll {
     int64_t limit_ns; /* of one poll; 0: never */
     struct {
         int credit; /* grows with waits that were short, shrinks with long ones */
         bool is_on;
-        int64_t pause_ns, paused_until_ns; /* the last pause */
+        int64_t paused_until_ns;
     } waits[BUSY_POLL_WAITS];
 };
 
@@ -34,8 +28,9 @@ void busy_poll_init(struct busy_poll *poll, int64_t limit_ns);
 bool busy_poll_is_on(const struct busy_poll *poll, enum busy_poll_wait wait, int64_t now_ns);
 /* A wait without a poll is over after `slept_ns`. */
 void busy_poll_slept(struct busy_poll *poll, enum busy_poll_wait wait, int64_t slept_ns);
-/* A poll is over. */
-void busy_poll_ended(struct busy_poll *poll, enum busy_poll_wait wait, enum busy_poll_end end,
-                     int64_t now_ns);
+/* A poll is over. `has_found`: an event; `away_ns`: for how long another thread had the
+ * processor before the last look. */
+void busy_poll_ended(struct busy_poll *poll, enum busy_poll_wait wait, bool has_found,
+                     int64_t away_ns, int64_t now_ns);
 
 #endif

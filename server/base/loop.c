@@ -16,10 +16,6 @@
 
 enum { EVENTS_PER_TURN = 256 };
 
-/* So long at once other threads have the processor only where it is short: those of Redis and
- * of clients sleep before. */
-#define DISTURBED_NS (200 * CLOCK_NS_PER_US)
-
 struct loop {
     int epoll_fd;
     struct loop_watch waker;
@@ -158,7 +154,6 @@ static int find_events(struct loop *loop, int timeout_ms)
 static int poll_events(struct loop *loop, enum busy_poll_wait wait, int64_t now_ns)
 {
     int64_t end_ns = now_ns + loop->busy_poll.limit_ns, looked_ns;
-    enum busy_poll_end end = BUSY_POLL_NOTHING;
     int count;
 
     do {
@@ -167,11 +162,7 @@ static int poll_events(struct loop *loop, enum busy_poll_wait wait, int64_t now_
         count = find_events(loop, 0);
         now_ns = clock_ns();
     } while (count == 0 && now_ns < end_ns);
-    if (now_ns - looked_ns > DISTURBED_NS)
-        end = BUSY_POLL_DISTURBED;
-    else if (count != 0)
-        end = BUSY_POLL_FOUND;
-    busy_poll_ended(&loop->busy_poll, wait, end, now_ns);
+    busy_poll_ended(&loop->busy_poll, wait, count != 0, now_ns - looked_ns, now_ns);
     return count;
 }
 

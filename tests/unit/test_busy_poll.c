@@ -67,31 +67,42 @@ static void each_kind_of_wait_is_judged_alone(void **state)
     assert_false(is_on(BUSY_POLL_FOR_ANYTHING));
 }
 
+static void end_poll(bool has_found, int64_t away_ns)
+{
+    busy_poll_ended(&poll, BUSY_POLL_FOR_REPLY, has_found, away_ns, now_ns);
+}
+
 static void polls_that_find_events_go_on(void **state)
 {
     (void)state;
     sleep_often(BUSY_POLL_FOR_REPLY, LIMIT_NS);
     for (int i = 0; i < MANY; i++) {
-        busy_poll_ended(&poll, BUSY_POLL_FOR_REPLY,
-                        i % 4 == 0 ? BUSY_POLL_NOTHING : BUSY_POLL_FOUND, now_ns);
+        end_poll(i % 4 != 0, 0);
         assert_true(is_on(BUSY_POLL_FOR_REPLY));
     }
 }
 
-/* Polls in vain until the polling ends. Returns their number. */
-static int poll_in_vain(void)
+/* Waits that are short when they sleep, and last longer than each poll. */
+static void polls_in_vain_take_little_time(void **state)
 {
-    int polls = 0;
+    int64_t end_ns = now_ns + CLOCK_NS_PER_S, polled_ns = 0;
 
-    while (is_on(BUSY_POLL_FOR_REPLY)) {
-        busy_poll_ended(&poll, BUSY_POLL_FOR_REPLY, BUSY_POLL_NOTHING, now_ns);
-        if (++polls > MANY)
-            fail_msg("polls in vain without end");
+    (void)state;
+    while (now_ns < end_ns) {
+        bool polls = is_on(BUSY_POLL_FOR_REPLY);
+        now_ns += LIMIT_NS;
+        if (polls) {
+            end_poll(false, 0);
+            polled_ns += LIMIT_NS;
+        } else {
+            busy_poll_slept(&poll, BUSY_POLL_FOR_REPLY, LIMIT_NS);
+        }
     }
-    return polls;
+    assert_true(polled_ns > 0);
+    assert_true(polled_ns < CLOCK_NS_PER_S / 20);
 }
 
-/* The pause before short sleeps begin the polling again. */
+/* The time until short sleeps begin the polling again. */
 static int64_t pause_ns(void)
 {
     int64_t began_ns = now_ns;
@@ -101,45 +112,18 @@ static int64_t pause_ns(void)
     return now_ns - began_ns;
 }
 
-static void polls_in_vain_are_fewer_and_fewer(void **state)
+static void a_disturbed_poll_ends_the_polling_for_many_times_as_long(void **state)
 {
     (void)state;
     pause_ns();
-    assert_in_range(poll_in_vain(), 1, 8);
-    int64_t first_ns = pause_ns(), last_ns = 0;
-    for (int i = 0; i < 16; i++) {
-        poll_in_vain();
-        last_ns = pause_ns();
-    }
-    assert_true(last_ns >= 100 * first_ns);
-    assert_true(last_ns <= 2 * CLOCK_NS_PER_S);
-}
-
-static void after_a_second_of_polls_the_next_pause_is_short(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 16; i++) {
-        pause_ns();
-        poll_in_vain();
-    }
-    pause_ns();
-    for (int i = 0; i < MANY; i++) {
-        now_ns += 2 * CLOCK_NS_PER_S / MANY;
-        busy_poll_ended(&poll, BUSY_POLL_FOR_REPLY, BUSY_POLL_FOUND, now_ns);
-    }
-    poll_in_vain();
-    assert_true(pause_ns() <= 10 * CLOCK_NS_PER_MS);
-}
-
-static void one_disturbed_poll_ends_the_polling(void **state)
-{
-    (void)state;
-    sleep_often(BUSY_POLL_FOR_REPLY, LIMIT_NS);
-    for (int i = 0; i < MANY; i++)
-        busy_poll_ended(&poll, BUSY_POLL_FOR_REPLY, BUSY_POLL_FOUND, now_ns);
-    busy_poll_ended(&poll, BUSY_POLL_FOR_REPLY, BUSY_POLL_DISTURBED, now_ns);
+    end_poll(true, LIMIT_NS); /* a script of Redis */
+    assert_true(is_on(BUSY_POLL_FOR_REPLY));
+    end_poll(true, CLOCK_NS_PER_MS);
     assert_false(is_on(BUSY_POLL_FOR_REPLY));
-    assert_true(pause_ns() >= CLOCK_NS_PER_MS);
+    int64_t short_ns = pause_ns();
+    assert_true(short_ns >= 20 * CLOCK_NS_PER_MS);
+    end_poll(true, 4 * CLOCK_NS_PER_MS);
+    assert_true(pause_ns() >= 3 * short_ns);
 }
 
 int main(void)
@@ -150,9 +134,9 @@ int main(void)
         cmocka_unit_test_setup(a_limit_of_zero_allows_no_poll, set_up),
         cmocka_unit_test_setup(each_kind_of_wait_is_judged_alone, set_up),
         cmocka_unit_test_setup(polls_that_find_events_go_on, set_up),
-        cmocka_unit_test_setup(polls_in_vain_are_fewer_and_fewer, set_up),
-        cmocka_unit_test_setup(after_a_second_of_polls_the_next_pause_is_short, set_up),
-        cmocka_unit_test_setup(one_disturbed_poll_ends_the_polling, set_up),
+        cmocka_unit_test_setup(polls_in_vain_take_little_time, set_up),
+        cmocka_unit_test_setup(a_disturbed_poll_ends_the_polling_for_many_times_as_long,
+                               set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
