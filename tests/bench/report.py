@@ -53,7 +53,8 @@ def markdown(document):
            f"On {document['machine']}: load, server and Redis share these cores. Medians of "
            f"{document['rounds']} rounds, {document['seconds']:g} s a row; every server in the "
            f"same run, in turns. Other processes took {document['others_percent']} % of a core "
-           "meanwhile. [Where the time goes](../../docs/architecture.md#where-the-time-goes).",
+           "meanwhile. "
+           "[Where the time goes](../../docs/architecture.md#where-the-time-goes).",
            "", "![](results.svg)", ""]
     out += targets_table(document["targets"])
     out += ["## Acquire and release, uncontended", ""]

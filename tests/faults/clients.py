@@ -84,7 +84,8 @@ class Client(Caller):
             await self.nap(self.random.uniform(0.05, 0.5))
 
     async def force(self, lock):
-        await self.ask("force", "POST", f"/v1/locks/{lock}/force-unlock", (), {}, {"lock": lock})
+        path = f"/v1/locks/{lock}/force-unlock"
+        await self.ask("force", "POST", path, (), {}, {"lock": lock})
 
     async def confirm(self, lease, ttl_ms):
         answer = await lease.acquire(ttl_ms)
@@ -281,9 +282,9 @@ class Newcomer(Client):
 
 
 class Leaver(Client):
-    """Is first in line for a lock that no client has asked for before, and hangs up. The release
-    that comes then is for the request behind, at the same front end; mostly the release comes
-    there, too, so that it may grant the lock."""
+    """Is first in line for a lock that no client has asked for before, and hangs up. The
+    release that comes then is for the request behind, at the same front end; mostly the release
+    comes there, too, so that it may grant the lock."""
 
     async def run(self):
         number = 0

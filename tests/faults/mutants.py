@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""mutants.py [--only WORD] [--seed N] [--jobs N]: plants the bugs of mutants.table one by one in a
-copy of the tree, and has the fault run find each. The tree as it is must be clean in runs of
-the same kinds. Fails when a bug is not found, or can no longer be planted. `--lint`: only
+"""mutants.py [--only WORD] [--seed N] [--jobs N]: plants the bugs of mutants.table one by one
+in a copy of the tree, and has the fault run find each. The tree as it is must be clean in runs
+of the same kinds. Fails when a bug is not found, or can no longer be planted. `--lint`: only
 whether all of them can be planted."""
 import argparse
 import re
