@@ -43,6 +43,8 @@ static void test_locks_of_other_kinds(struct world *w)
     }
     /* Whoever waits for it makes it a fair lock, also while it is free. */
     fair_put(w->a, "held-fair", token_new(w), "wait_ms=50");
+    /* The waiter leaves after its answer, and its place stays. */
+    wait_until(!redis_has(w->redis, "rlockd:waiters:{held-fair}"), SOON_MS);
     expect_status(lock_release(w->a, "held-fair", fair), 200);
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         refused(lock_put(w->b, "held-fair", token_new(w),
