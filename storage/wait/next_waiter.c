@@ -28,7 +28,7 @@ enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 
 bool waiters_have_queues(const struct waiters *waiters)
 {
-    return waiters->queues != NULL;
+    return waiters->queues != NULL || waiters->lines != NULL;
 }
 
 /* The other clients have had their turn, or have it now. */
