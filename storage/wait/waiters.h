@@ -46,9 +46,9 @@ struct waiter {
     void *arg;
     enum wait_kind kind;
     int64_t asked_ns; /* when its first attempt was sent, as clock_ns() */
-    int64_t wants; /* permits of a semaphore: waiters that want fewer may get theirs first */
-    bool trying;   /* an attempt is under way; the owner sets it for attempts of its own */
-    bool chosen;   /* a release under way may grant */
+    int64_t wants;    /* permits of a semaphore: waiters that want fewer may get theirs first */
+    bool trying;      /* an attempt is under way; the owner sets it for attempts of its own */
+    bool chosen;      /* a release under way may grant */
     int64_t shared_ms; /* above 0: the waiter leaves with a read/write lock to read, for so
                           long; the owner sets it */
     bool may_look;     /* the wake-up is only that the subscription is there: see acquire.c */

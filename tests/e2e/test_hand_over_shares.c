@@ -238,7 +238,8 @@ static void expect_shares(const struct contest *contest, int one, int other)
 }
 
 /* Clients that hang up at any moment, on one front end alone. */
-static void run_hasty_contests(struct world *w, double (*count)(struct front *fe))
+/* `count` of the front end grows in each contest, of a read/write lock if `writes`. */
+static void run_hasty_contests(struct world *w, double (*count)(struct front *fe), bool writes)
 {
     for (size_t i = 0; i < COUNT_OF(contested); i++) {
         struct contest contest = {.kind = contested[i], .hangs_up = true};
@@ -246,13 +247,13 @@ static void run_hasty_contests(struct world *w, double (*count)(struct front *fe
 
         run_contest(w, &contest);
         assert_true(contest.hung_up > 0);
-        assert_true(count(w->a) > before);
+        assert_true(count(w->a) > before || (!writes && strcmp(contested[i], "write") == 0));
     }
 }
 
 static void test_hasty_clients_leave_nothing(struct world *w)
 {
-    run_hasty_contests(w, hand_overs);
+    run_hasty_contests(w, hand_overs, true);
 }
 
 static struct front *start_two_workers(struct world *w)
@@ -266,7 +267,7 @@ static void test_two_workers_share(struct world *w)
     struct front *one_worker = w->a;
 
     w->a = start_two_workers(w);
-    run_hasty_contests(w, passed_releases);
+    run_hasty_contests(w, passed_releases, false);
     w->a = one_worker;
 }
 

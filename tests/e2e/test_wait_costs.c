@@ -107,8 +107,8 @@ static void test_a_wait_costs_two_scripts(struct world *w)
     }
 }
 
-/* A reader behind a writer, and a waiter for two locks, of which one is held. The names of a set
- * are kept by a script of their own, whether the request waits or not. */
+/* A reader behind a writer, and a waiter for two locks, of which one is held. The names of a
+ * set are kept by a script of their own, whether the request waits or not. */
 static struct call *read_or_take_both(struct front *fe, bool reads, const char *token)
 {
     if (reads)
