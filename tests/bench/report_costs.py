@@ -66,9 +66,9 @@ def sections(rows):
     out = ["## Workers with a tenth of a core each, 64 connections", ""]
     out += table(HEAD, limited_lines(rows))
     out += ["## Contenders for one lock, workers with a tenth of a core each", "",
-            "What is held constant is a worker's tenth of a core: rlockd as a whole gets as many "
-            "tenths as it has workers, every 10 ms, and any of its workers may use them. Load "
-            "and Redis have no limit. Each row takes 1 s. Two contenders are on different "
+            "What is held constant is a worker's tenth of a core: rlockd as a whole gets as "
+            "many tenths as it has workers, every 10 ms, and any of its workers may use them. "
+            "Load and Redis have no limit. Each row takes 1 s. Two contenders are on different "
             "workers, where there are several. The turns of one lock come one after the other, "
             "so that a second worker adds CPU but no turns beside each other.", ""]
     out += table(["", "turns/s", "wait p50 µs", "wait p99 µs", "Jain", "CPU µs/turn",
