@@ -23,7 +23,9 @@ enum channel_state {
     CHANNEL_WANTED,  /* to be subscribed when the connection is up */
     CHANNEL_PENDING, /* SUBSCRIBE is under way */
     CHANNEL_LIVE,
-    CHANNEL_LEAVING /* UNSUBSCRIBE is under way; a new SUBSCRIBE must not overtake its answer */
+    /* UNSUBSCRIBE is under way, perhaps behind a SUBSCRIBE; a new SUBSCRIBE must not overtake
+     * the answer to UNSUBSCRIBE. */
+    CHANNEL_LEAVING
 };
 
 struct subscriber_channel {
@@ -31,7 +33,7 @@ struct subscriber_channel {
     enum channel_state state;
     struct subscription *owner; /* NULL: its owner has left */
     size_t len;
-    bool is_acknowledged, is_shard_acknowledged; /* while it is pending */
+    bool is_acknowledged, is_shard_acknowledged; /* since the last SUBSCRIBE */
     char name[];
 };
 
@@ -231,7 +233,11 @@ static bool awaits(void *arg, const char *name, size_t len)
     struct subscriber_channel *channel;
 
     HASH_FIND(hh, subscriber->channels, name, len, channel);
-    return channel != NULL && channel->state == CHANNEL_PENDING;
+    if (channel == NULL)
+        return false;
+    bool is_acknowledged = channel->is_acknowledged && channel->is_shard_acknowledged;
+    return channel->state == CHANNEL_PENDING ||
+           (channel->state == CHANNEL_LEAVING && !is_acknowledged);
 }
 
 /* --- heartbeat ---------------------------------------------------------------------------- */

@@ -82,6 +82,8 @@ static void send_attempt(struct acquisition *acquisition, enum acquisition_state
     acquisition->generation = waiters_generation(acquirer->options.waiters);
     acquisition->lease_generation = waiters_lease_generation(acquirer->options.waiters);
     acquisition->waiter.trying = true;
+    if (acquisition->waiter.asked_ns == 0)
+        acquisition->waiter.asked_ns = loop_now_ns(acquirer->options.loop);
     attempt_send(acquirer->options.store, acquisition->lease, &acquisition->attempt, on_tried,
                  acquisition);
 }

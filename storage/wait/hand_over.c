@@ -106,7 +106,6 @@ static bool hand_over(struct acquirer *acquirer, const struct lease *lease, bool
     struct hand_over_series series;
     char name[KEY_NAME_MAX + 1];
 
-    may_pass_on = may_pass_on && family == FAMILY_LOCK;
     if ((family != FAMILY_LOCK && family != FAMILY_PERMIT) ||
         (!may_pass_on && !waiters_have_queues(acquirer->options.waiters)))
         return false;
@@ -138,11 +137,13 @@ bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lea
                               const struct hand_over_series *series, hand_over_done *done,
                               void *arg)
 {
+    struct waiters *waiters = acquirer->options.waiters;
+    enum wait_kind kind = kind_row(lease->kind)->wait;
     struct hand_over_series here;
     char name[KEY_NAME_MAX + 1];
     size_t len = acquirer_key_name(acquirer, lease, name);
 
-    if (acquirer->draining || !waiters_take_over(acquirer->options.waiters, name, len, series))
+    if (acquirer->draining || !waiters_take_over(waiters, kind, name, len, series))
         return false;
     struct acquisition *to = find_next(acquirer, lease, name, len, &here);
     if (to == NULL)

@@ -1,4 +1,4 @@
-/* The table of locks that workers of one process wait for, in shards with a mutex each. */
+/* The table of objects that workers of one process wait for, in shards with a mutex each. */
 #include "storage/wait/neighbours.h"
 
 #include <assert.h>
@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "server/base/text.h"
+#include "storage/objects/key.h"
 
 /* A power of two. */
 enum { SHARDS = 64 };
@@ -21,7 +22,9 @@ struct shared_lock {
     _Atomic int64_t taken_ns, taken_until_ns;
     int64_t rest_until_ns; /* behind the mutex */
     size_t len;
-    char name[];
+    const char *key; /* a struct table_key's, behind the last of the following */
+    /* Of a fair lock: when the first waiter of each worker asked for its place; 0: none. */
+    _Atomic int64_t asked_ns[];
 };
 
 /* Workers that use different locks seldom meet at one mutex. */
@@ -37,9 +40,23 @@ struct neighbours {
     struct shard shards[SHARDS];
 };
 
-static struct shard *find_shard(struct neighbours *neighbours, const char *name, size_t len)
+/* The kind tells the name of a lock from that of a semaphore. */
+struct table_key {
+    size_t len;
+    char text[1 + KEY_NAME_MAX + 1];
+};
+
+static void make_key(struct table_key *key, enum wait_kind kind, const char *name, size_t len)
 {
-    return &neighbours->shards[text_hash(name, len) & (SHARDS - 1)];
+    assert(len <= KEY_NAME_MAX);
+    key->text[0] = (char)kind;
+    memcpy(key->text + 1, name, len);
+    key->len = 1 + len;
+}
+
+static struct shard *find_shard(struct neighbours *neighbours, const char *key, size_t len)
+{
+    return &neighbours->shards[text_hash(key, len) & (SHARDS - 1)];
 }
 
 /* --- workers ------------------------------------------------------------------------------ */
@@ -90,20 +107,31 @@ static uint64_t bit_of(const struct neighbour *neighbour)
 
 /* --- locks -------------------------------------------------------------------------------- */
 
-struct shared_lock *shared_lock_join(struct neighbours *neighbours, const char *name,
-                                     size_t len)
+static struct shared_lock *make_lock(const struct neighbours *neighbours,
+                                     const struct table_key *key)
 {
-    struct shard *shard = find_shard(neighbours, name, len);
-    struct shared_lock *lock;
+    size_t before_key = sizeof(struct shared_lock) + neighbours->count * sizeof(int64_t);
+    struct shared_lock *lock = calloc(1, before_key + key->len);
 
+    assert(lock != NULL);
+    lock->len = key->len;
+    lock->key = memcpy((char *)lock + before_key, key->text, key->len);
+    return lock;
+}
+
+struct shared_lock *shared_lock_join(struct neighbours *neighbours, enum wait_kind kind,
+                                     const char *name, size_t len)
+{
+    struct table_key key;
+
+    make_key(&key, kind, name, len);
+    struct shard *shard = find_shard(neighbours, key.text, key.len);
+    struct shared_lock *lock;
     pthread_mutex_lock(&shard->mutex);
-    HASH_FIND(hh, shard->locks, name, len, lock);
+    HASH_FIND(hh, shard->locks, key.text, key.len, lock);
     if (lock == NULL) {
-        lock = calloc(1, sizeof(*lock) + len);
-        assert(lock != NULL);
-        lock->len = len;
-        memcpy(lock->name, name, len);
-        HASH_ADD(hh, shard->locks, name, lock->len, lock);
+        lock = make_lock(neighbours, &key);
+        HASH_ADD_KEYPTR(hh, shard->locks, lock->key, lock->len, lock);
         atomic_fetch_add(&neighbours->lock_count, 1);
     }
     lock->refs++;
@@ -113,7 +141,7 @@ struct shared_lock *shared_lock_join(struct neighbours *neighbours, const char *
 
 void shared_lock_leave(struct neighbours *neighbours, struct shared_lock *lock)
 {
-    struct shard *shard = find_shard(neighbours, lock->name, lock->len);
+    struct shard *shard = find_shard(neighbours, lock->key, lock->len);
 
     pthread_mutex_lock(&shard->mutex);
     bool is_last = --lock->refs == 0;
@@ -124,6 +152,16 @@ void shared_lock_leave(struct neighbours *neighbours, struct shared_lock *lock)
         return;
     atomic_fetch_sub(&neighbours->lock_count, 1);
     free(lock);
+}
+
+bool shared_lock_is_shared(struct neighbours *neighbours, const struct shared_lock *lock)
+{
+    struct shard *shard = find_shard(neighbours, lock->key, lock->len);
+
+    pthread_mutex_lock(&shard->mutex);
+    bool is_shared = lock->refs > 1;
+    pthread_mutex_unlock(&shard->mutex);
+    return is_shared;
 }
 
 static void set_bit(_Atomic uint64_t *bits, uint64_t bit, bool value)
@@ -155,6 +193,12 @@ unsigned shared_lock_listeners(const struct shared_lock *lock)
     return (unsigned)__builtin_popcountll(atomic_load(&lock->listens));
 }
 
+void shared_lock_asked(struct shared_lock *lock, const struct neighbour *neighbour,
+                       int64_t asked_ns)
+{
+    atomic_store(&lock->asked_ns[neighbour->index], asked_ns);
+}
+
 void shared_lock_taken(struct shared_lock *lock, int64_t taken_ns, int64_t until_ns)
 {
     atomic_store(&lock->taken_ns, taken_ns);
@@ -178,43 +222,67 @@ void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,
 
 /* --- the next worker ---------------------------------------------------------------------- */
 
-static uint64_t find_waits(struct neighbours *neighbours, const char *name, size_t len,
-                           int64_t now_ns)
+/* The next worker, after this one and round, with waiters of a plain lock or of permits. */
+static struct neighbour *next_in_turn(const struct shared_lock *lock,
+                                      const struct neighbour *neighbour)
 {
-    struct shard *shard = find_shard(neighbours, name, len);
-    const struct shared_lock *lock;
-    uint64_t waits = 0;
+    uint64_t waits = atomic_load(&lock->waits) & ~bit_of(neighbour);
+    uint64_t behind = waits & ~(bit_of(neighbour) * 2 - 1);
 
-    pthread_mutex_lock(&shard->mutex);
-    HASH_FIND(hh, shard->locks, name, len, lock);
-    if (lock != NULL && lock->rest_until_ns <= now_ns)
-        waits = atomic_load(&lock->waits);
-    pthread_mutex_unlock(&shard->mutex);
-    return waits;
+    if (waits == 0)
+        return NULL;
+    return neighbour->all->each[__builtin_ctzll(behind != 0 ? behind : waits)];
 }
 
-struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, const char *name,
-                                       size_t len, int64_t now_ns)
+/* The worker whose waiter of a fair lock asked first. */
+static struct neighbour *first_that_asked(const struct shared_lock *lock,
+                                          const struct neighbours *neighbours)
+{
+    struct neighbour *first = NULL;
+    int64_t first_ns = INT64_MAX;
+
+    for (size_t i = 0; i < neighbours->count; i++) {
+        int64_t asked_ns = atomic_load(&lock->asked_ns[i]);
+        if (asked_ns == 0 || asked_ns >= first_ns)
+            continue;
+        first_ns = asked_ns;
+        first = neighbours->each[i];
+    }
+    return first;
+}
+
+struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, enum wait_kind kind,
+                                       const char *name, size_t len, int64_t now_ns)
 {
     struct neighbours *neighbours = neighbour->all;
+    struct neighbour *found = NULL;
+    const struct shared_lock *lock;
+    struct table_key key;
 
     if (atomic_load_explicit(&neighbours->lock_count, memory_order_relaxed) == 0)
         return NULL;
-    uint64_t waits = find_waits(neighbours, name, len, now_ns) & ~bit_of(neighbour);
-    if (waits == 0)
-        return NULL;
-    uint64_t behind = waits & ~(bit_of(neighbour) * 2 - 1);
-    return neighbours->each[__builtin_ctzll(behind != 0 ? behind : waits)];
+    make_key(&key, kind, name, len);
+    struct shard *shard = find_shard(neighbours, key.text, key.len);
+    pthread_mutex_lock(&shard->mutex);
+    HASH_FIND(hh, shard->locks, key.text, key.len, lock);
+    if (lock != NULL && lock->rest_until_ns <= now_ns)
+        found = first_that_asked(lock, neighbours);
+    if (lock != NULL && lock->rest_until_ns <= now_ns && found == NULL)
+        found = next_in_turn(lock, neighbour);
+    pthread_mutex_unlock(&shard->mutex);
+    return found != neighbour ? found : NULL;
 }
 
-void neighbours_rest(const struct neighbour *neighbour, const char *name, size_t len,
-                     int64_t until_ns)
+void neighbours_rest(const struct neighbour *neighbour, enum wait_kind kind, const char *name,
+                     size_t len, int64_t until_ns)
 {
-    struct shard *shard = find_shard(neighbour->all, name, len);
-    struct shared_lock *lock;
+    struct table_key key;
 
+    make_key(&key, kind, name, len);
+    struct shard *shard = find_shard(neighbour->all, key.text, key.len);
+    struct shared_lock *lock;
     pthread_mutex_lock(&shard->mutex);
-    HASH_FIND(hh, shard->locks, name, len, lock);
+    HASH_FIND(hh, shard->locks, key.text, key.len, lock);
     if (lock != NULL)
         lock->rest_until_ns = until_ns;
     pthread_mutex_unlock(&shard->mutex);

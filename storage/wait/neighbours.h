@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "server/base/inbox.h"
+#include "storage/objects/kind.h"
 
 enum { NEIGHBOURS_MAX = 64 };
 
@@ -39,35 +40,45 @@ void neighbours_remove(struct neighbour *neighbour);
 
 /* All that follows may be called on the thread of each worker. */
 
-/* The entry of the plain lock with this name, which lasts while some worker has a queue of
- * waiters for the lock. To be given back by shared_lock_leave(). */
-struct shared_lock *shared_lock_join(struct neighbours *neighbours, const char *name,
-                                     size_t len);
+/* The entry of the lock (`kind` WAIT_LOCK) or the semaphore (WAIT_SEMAPHORE) with this name,
+ * which lasts while some worker has a queue of waiters for the plain lock or the permits, or a
+ * line of waiters for the fair lock. To be given back by shared_lock_leave(). */
+struct shared_lock *shared_lock_join(struct neighbours *neighbours, enum wait_kind kind,
+                                     const char *name, size_t len);
 void shared_lock_leave(struct neighbours *neighbours, struct shared_lock *lock);
-/* Whether this worker has waiters. */
+/* Whether another worker has such a queue or line, too. */
+bool shared_lock_is_shared(struct neighbours *neighbours, const struct shared_lock *lock);
+/* Whether this worker has waiters of the plain lock or of permits. */
 void shared_lock_waits(struct shared_lock *lock, const struct neighbour *neighbour, bool waits);
-/* Whether any worker of the process has waiters. */
+/* When the first waiter of this worker asked for its place in the queue of the fair lock, as
+ * clock_ns(); 0: the worker has none. */
+void shared_lock_asked(struct shared_lock *lock, const struct neighbour *neighbour,
+                       int64_t asked_ns);
+/* Whether any worker of the process has waiters of the plain lock or of permits. */
 bool shared_lock_is_waited_for(const struct shared_lock *lock);
-/* Whether this worker listens to the lock's channel. */
+/* Whether this worker listens to the channel of the lock or semaphore. */
 void shared_lock_listens(struct shared_lock *lock, const struct neighbour *neighbour,
                          bool listens);
 /* The number of workers of this process that listen. */
 unsigned shared_lock_listeners(const struct shared_lock *lock);
 
-/* A request of some worker got the lock, which lasts until then as far as the workers know.
- */
+/* A request of some worker got the lock, or the last permit: nothing is free until then, as
+ * far as the workers know. */
 void shared_lock_taken(struct shared_lock *lock, int64_t taken_ns, int64_t until_ns);
-/* The lock was released. */
+/* The lock, or a permit, was released. */
 void shared_lock_released(struct shared_lock *lock);
 /* Puts the last such time and end there, if they are later. */
 void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,
                             int64_t *until_ns);
 
-/* The next worker, after this one and round, that has waiters for the lock. NULL: none. */
-struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, const char *name,
-                                       size_t len, int64_t now_ns);
+/* The other worker whose waiter is next: of a plain lock and of permits the next worker, after
+ * this one and round, that has waiters; of a fair lock the worker whose first waiter asked
+ * before those of all others, as far as the workers know. NULL: none, or that waiter is this
+ * worker's. */
+struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, enum wait_kind kind,
+                                       const char *name, size_t len, int64_t now_ns);
 /* A release came back: until then there is no such worker. */
-void neighbours_rest(const struct neighbour *neighbour, const char *name, size_t len,
-                     int64_t until_ns);
+void neighbours_rest(const struct neighbour *neighbour, enum wait_kind kind, const char *name,
+                     size_t len, int64_t until_ns);
 
 #endif

@@ -20,125 +20,15 @@ enum { HAND_OVERS_MAX = 64 };
  * all, which this worker's own waiters may win each time. */
 enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
-/* A plain lock that was passed on to another worker is taken to be held there for so long. */
+/* What was passed on to another worker is taken to be held there for so long. */
 #define PASSED_ON_NS (20 * CLOCK_NS_PER_MS)
-
-/* --- fair locks --------------------------------------------------------------------------- */
-
-/* How long a line without waiters is remembered, and how long a call of a waiter is. */
-#define LINE_LINGER_NS (250 * CLOCK_NS_PER_MS)
-/* A message that comes so soon after a release by this worker is taken for that release's. */
-#define OWN_CALL_NS (2 * CLOCK_NS_PER_MS)
-/* A line hands over again and again when it did so within this time. */
-#define LINE_HANDS_OVER_NS (20 * CLOCK_NS_PER_MS)
-
-static struct wait_line *find_line(const struct waiters *waiters, const char *name, size_t len)
-{
-    struct wait_line *line;
-
-    HASH_FIND(hh, waiters->lines, name, len, line);
-    return line;
-}
-
-static void free_line(void *arg)
-{
-    struct wait_line *line = arg;
-
-    assert(line->queues == NULL);
-    timer_cancel(loop_timers(line->owner->options.loop), &line->end);
-    HASH_DEL(line->owner->lines, line);
-    free(line);
-}
-
-static struct wait_line *make_line(struct waiters *waiters, const char *name, size_t len)
-{
-    struct wait_line *line = calloc(1, sizeof(*line) + len);
-
-    assert(line != NULL);
-    memcpy(line->name, name, len);
-    line->len = len;
-    line->owner = waiters;
-    line->end = (struct timer){.fire = free_line, .arg = line};
-    HASH_ADD(hh, waiters->lines, name, line->len, line);
-    return line;
-}
-
-void wait_line_join(struct wait_queue *queue, const char *name, size_t len)
-{
-    struct waiters *waiters = queue->owner;
-
-    if (queue->kind != WAIT_FAIR)
-        return;
-    struct wait_line *line = find_line(waiters, name, len);
-    if (line == NULL)
-        line = make_line(waiters, name, len);
-    timer_cancel(loop_timers(waiters->options.loop), &line->end);
-    queue->line = line;
-    DL_APPEND(line->queues, queue);
-}
-
-void wait_line_leave(struct wait_queue *queue)
-{
-    struct wait_line *line = queue->line;
-
-    if (line == NULL)
-        return;
-    struct loop *loop = queue->owner->options.loop;
-    DL_DELETE(line->queues, queue);
-    queue->line = NULL;
-    if (line->queues == NULL)
-        timer_arm(loop_timers(loop), &line->end, loop_now_ns(loop) + LINE_LINGER_NS);
-}
-
-void wait_lines_free(struct waiters *waiters)
-{
-    struct wait_line *line, *next;
-
-    HASH_ITER(hh, waiters->lines, line, next) {
-        free_line(line);
-    }
-}
-
-void wait_line_called(struct wait_queue *queue)
-{
-    if (queue->line != NULL)
-        queue->line->called_ns = loop_now_ns(queue->owner->options.loop);
-}
-
-void wait_line_notified(struct wait_queue *queue)
-{
-    const struct wait_line *line = queue->line;
-    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
-
-    if (line != NULL && now_ns - line->released_ns > OWN_CALL_NS)
-        wait_line_called(queue);
-}
-
-/* A release by this worker granted the lock to no waiter of the line. An attempt that was sent
- * before the release may still be under way. */
-static void note_release(struct wait_line *line)
-{
-    line->generation = ++line->owner->generation;
-    line->released_ns = loop_now_ns(line->owner->options.loop);
-}
-
-bool wait_line_hands_over(const struct wait_queue *queue)
-{
-    const struct wait_line *line = queue->line;
-
-    if (line == NULL || line->handed_over_ns == 0)
-        return false;
-    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
-    return now_ns - line->handed_over_ns <= LINE_HANDS_OVER_NS &&
-           (line->called_ns == 0 || now_ns - line->called_ns > LINE_LINGER_NS);
-}
 
 /* --- whether a lock is held, whether a permit is free --------------------------------------
  */
 
 bool waiters_have_queues(const struct waiters *waiters)
 {
-    return waiters->queues != NULL;
+    return waiters->queues != NULL || waiters->lines != NULL;
 }
 
 /* The other clients have had their turn, or have it now. */
@@ -315,11 +205,14 @@ static struct waiter *next_of(const struct wait_queue *queue)
 /* The first waiter of a fair lock of this name, as next_of() gives it. */
 static struct waiter *next_in_line(const struct waiters *waiters, const char *name, size_t len)
 {
-    struct wait_line *line = find_line(waiters, name, len);
+    struct wait_line *line = wait_line_find(waiters, name, len);
+
+    if (line != NULL && wait_line_is_behind(line))
+        return NULL;
     struct waiter *next = next_of(line != NULL ? line->queues : NULL);
 
     if (line != NULL && next == NULL)
-        note_release(line);
+        wait_line_released(line);
     return next;
 }
 
@@ -375,42 +268,50 @@ struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const 
     return next;
 }
 
-static struct wait_queue *find_plain(const struct waiters *waiters, const char *name,
-                                     size_t len)
+/* The line of a fair lock; NULL: there is none, or the object is a semaphore. */
+static struct wait_line *find_line_of(const struct waiters *waiters, enum wait_kind kind,
+                                      const char *name, size_t len)
 {
-    return wait_queue_find(waiters, WAIT_LOCK, "", name, len);
+    return kind == WAIT_LOCK ? wait_line_find(waiters, name, len) : NULL;
 }
 
-void waiters_passed_on(struct waiters *waiters, const char *name, size_t len)
+void waiters_passed_on(struct waiters *waiters, enum wait_kind kind, const char *name,
+                       size_t len)
 {
-    struct wait_queue *queue = find_plain(waiters, name, len);
+    struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
 
     if (queue == NULL)
         return;
     int64_t now_ns = loop_now_ns(waiters->options.loop);
-    queue->here = queue->hand_overs = 0; /* the series is the other worker's now */
+    queue->here = 0;
+    if (kind != WAIT_SEMAPHORE)
+        queue->hand_overs = 0; /* the series is the other worker's now */
     note_taken(queue, now_ns, now_ns + PASSED_ON_NS);
 }
 
-void waiters_missed(struct waiters *waiters, const char *name, size_t len)
+void waiters_missed(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len)
 {
-    struct wait_queue *queue = find_plain(waiters, name, len);
-    struct wait_line *line = find_line(waiters, name, len);
+    struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
+    struct wait_line *line = find_line_of(waiters, kind, name, len);
 
     if (queue != NULL)
         note_released(queue);
     if (line != NULL)
-        note_release(line);
+        wait_line_released(line);
 }
 
-bool waiters_take_over(struct waiters *waiters, const char *name, size_t len,
-                       const struct hand_over_series *series)
+bool waiters_take_over(struct waiters *waiters, enum wait_kind kind, const char *name,
+                       size_t len, const struct hand_over_series *series)
 {
-    struct wait_queue *queue = find_plain(waiters, name, len);
+    struct wait_queue *queue = wait_queue_find(waiters, kind, "", name, len);
 
-    if (queue == NULL || wait_queue_yields(queue))
+    if (queue == NULL)
+        return find_line_of(waiters, kind, name, len) != NULL;
+    if (wait_queue_yields(queue))
         return false;
     queue->here = 0;
+    if (kind == WAIT_SEMAPHORE) /* this worker may hand over other permits meanwhile */
+        return true;
     queue->hand_overs = series->hand_overs;
     queue->handing_over_ns = series->handing_over_ns;
     queue->streak = series->streak;

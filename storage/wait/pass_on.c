@@ -27,16 +27,22 @@ struct passed_release {
 
 /* --- back on the worker of the release ---------------------------------------------------- */
 
-/* No waiter over there may have the lock now. */
+static enum wait_kind kind_of(const struct lease *lease)
+{
+    return kind_row(lease->kind)->wait;
+}
+
+/* No waiter over there may have the lock or permit now. */
 static void release_here(struct passed_release *passed)
 {
     struct acquirer *from = passed->from;
+    enum wait_kind kind = kind_of(&passed->lease);
     char name[KEY_NAME_MAX + 1];
     size_t len = acquirer_key_name(from, &passed->lease, name);
 
-    neighbours_rest(from->options.neighbour, name, len,
+    neighbours_rest(from->options.neighbour, kind, name, len,
                     loop_now_ns(from->options.loop) + REST_NS);
-    waiters_missed(from->options.waiters, name, len);
+    waiters_missed(from->options.waiters, kind, name, len);
     if (!acquire_hand_over_here(from, &passed->lease, passed->done, passed->arg))
         lease_release(from->options.store, &passed->lease, passed->done, passed->arg);
 }
@@ -46,7 +52,7 @@ static void finish(struct passed_release *passed)
     char name[KEY_NAME_MAX + 1];
 
     if (!passed->is_granted)
-        waiters_missed(passed->from->options.waiters, name,
+        waiters_missed(passed->from->options.waiters, kind_of(&passed->lease), name,
                        acquirer_key_name(passed->from, &passed->lease, name));
     passed->done(passed->arg, &passed->result);
 }
@@ -107,7 +113,7 @@ bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const
                      void *arg)
 {
     struct neighbour *own = acquirer->options.neighbour;
-    struct neighbour *other = neighbour_that_waits(own, name, len,
+    struct neighbour *other = neighbour_that_waits(own, kind_of(lease), name, len,
                                                    loop_now_ns(acquirer->options.loop));
     struct passed_release *passed;
 
@@ -129,7 +135,7 @@ bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const
         return false;
     }
     own->under_way++;
-    waiters_passed_on(acquirer->options.waiters, name, len);
+    waiters_passed_on(acquirer->options.waiters, kind_of(lease), name, len);
     metrics_add(acquirer->options.metrics, METRIC_PASSED_RELEASES, 1);
     return true;
 }

@@ -24,13 +24,14 @@ enum { LEASE_ID_MAX = 40 };
 
 /* --- queues ------------------------------------------------------------------------------- */
 
-/* A release on another worker of the process may be passed on to a waiter of a plain lock. */
+/* A release on another worker of the process may be passed on to a waiter of a plain lock or of
+ * a permit. */
 static void join_shared(struct wait_queue *queue, const char *name, size_t len)
 {
     const struct neighbour *neighbour = queue->owner->options.neighbour;
 
-    if (neighbour != NULL && queue->kind == WAIT_LOCK)
-        queue->shared = shared_lock_join(neighbour->all, name, len);
+    if (neighbour != NULL && (queue->kind == WAIT_LOCK || queue->kind == WAIT_SEMAPHORE))
+        queue->shared = shared_lock_join(neighbour->all, queue->kind, name, len);
 }
 
 static void tell_listens(const struct wait_queue *queue, bool listens)
@@ -265,7 +266,7 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
     waiter->queue = queue;
     waiter->trying = false;
     if (queue->waiting == NULL) {
-        wait_line_join(queue, name, len);
+        wait_line_join(queue, waiter, name, len);
         tell_waits(queue, true);
     }
     subscribe_in_time(queue, waiter, name, len);
@@ -321,11 +322,13 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
     waiter_follow_retry(waiter, waiter->retry_wanted);
 }
 
-/* The last waiter has left. */
-static void linger(struct wait_queue *queue)
+/* The last waiter has left; `got_it`: with the object. Nobody waits again for a lease of a fair
+ * lock that was granted. */
+static void linger(struct wait_queue *queue, bool got_it)
 {
     struct loop *loop = queue->owner->options.loop;
-    int64_t ns = queue->subscription.channel != NULL ? LINGER_NS : 0;
+    bool is_over = queue->subscription.channel == NULL || (queue->kind == WAIT_FAIR && got_it);
+    int64_t ns = is_over ? 0 : LINGER_NS;
 
     timer_cancel(loop_timers(loop), &queue->subscribing);
     timer_arm(loop_timers(loop), &queue->timer, loop_now_ns(loop) + ns);
@@ -353,7 +356,7 @@ void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_
         queue->woken_again = false; /* a waiter that joins compares generations */
         wait_line_leave(queue);
         tell_waits(queue, false);
-        linger(queue);
+        linger(queue, taken_ms >= 0);
         return;
     }
     if (queue->baton != NULL)

@@ -45,9 +45,10 @@ struct waiter {
     void (*try_now)(void *arg);
     void *arg;
     enum wait_kind kind;
-    int64_t wants; /* permits of a semaphore: waiters that want fewer may get theirs first */
-    bool trying;   /* an attempt is under way; the owner sets it for attempts of its own */
-    bool chosen;   /* a release under way may grant */
+    int64_t asked_ns; /* when its first attempt was sent, as clock_ns() */
+    int64_t wants;    /* permits of a semaphore: waiters that want fewer may get theirs first */
+    bool trying;      /* an attempt is under way; the owner sets it for attempts of its own */
+    bool chosen;      /* a release under way may grant */
     int64_t shared_ms; /* above 0: the waiter leaves with a read/write lock to read, for so
                           long; the owner sets it */
     bool may_look;     /* the wake-up is only that the subscription is there: see acquire.c */
@@ -63,12 +64,12 @@ struct waiters_options {
     struct neighbour *neighbour; /* NULL: the only worker */
 };
 
-/* How long a plain lock has been handed over without a turn of other clients; goes with the
- * lock from worker to worker. */
+/* How long a plain lock or permits have been handed over without a turn of other clients; of a
+ * plain lock it goes with the lock from worker to worker. */
 struct hand_over_series {
-    bool is_open;        /* the release is open to all clients: it is everybody's turn */
-    bool has_gone_round; /* more hand-overs since the lock came here than there are waiters */
-    unsigned hand_overs; /* since the last release that was open to all clients */
+    bool is_open;            /* the release is open to all clients: it is everybody's turn */
+    bool has_gone_round;     /* more hand-overs since it came here than there are waiters */
+    unsigned hand_overs;     /* since the last release that was open to all clients */
     int64_t handing_over_ns; /* when the first of these began */
     unsigned streak;         /* hand-overs since other servers and clients had their turn */
     int64_t streak_ns;       /* when the streak began */
@@ -109,10 +110,10 @@ bool waiters_have_queues(const struct waiters *waiters);
 void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
                    int64_t ttl_ms);
 /* Ms for which an attempt at the plain lock, at the read/write lock or at a permit would come
- * to nothing, as far as the workers of the process know of a plain lock, or this worker of the
- * others, where a lease got it here within the last `recent_ns` and its waiters hear of each
- * release. 0: none is known. `reads`: an attempt to read, which only a writer refuses; every
- * other attempt is behind the waiters. */
+ * to nothing, as far as the workers of the process know of a plain lock and of permits, or this
+ * worker of a read/write lock, where a lease got it on one of these within the last `recent_ns`
+ * and its waiters hear of each release. 0: none is known. `reads`: an attempt to read, which
+ * only a writer refuses; every other attempt is behind the waiters. */
 int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
                                   const char *name, size_t len, bool reads, int64_t recent_ns);
 /* A lease is about to be released here: of a lock, plain, fair or read/write (`kind`
@@ -122,13 +123,16 @@ int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind 
  * in. */
 struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
                             size_t len, struct hand_over_series *series);
-/* The release was passed on to another worker, which grants the lock to a waiter of its own. */
-void waiters_passed_on(struct waiters *waiters, const char *name, size_t len);
-/* Such a release granted the lock to no waiter. */
-void waiters_missed(struct waiters *waiters, const char *name, size_t len);
-/* A release was passed on to this worker. False: its waiters leave the lock to others. */
-bool waiters_take_over(struct waiters *waiters, const char *name, size_t len,
-                       const struct hand_over_series *series)
+/* The release was passed on to another worker, which grants what it frees to a waiter of its
+ * own. `kind` as above. */
+void waiters_passed_on(struct waiters *waiters, enum wait_kind kind, const char *name,
+                       size_t len);
+/* Such a release granted to no waiter. */
+void waiters_missed(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len);
+/* A release was passed on to this worker. False: its waiters leave the lock or permit to
+ * others. */
+bool waiters_take_over(struct waiters *waiters, enum wait_kind kind, const char *name,
+                       size_t len, const struct hand_over_series *series)
     __attribute__((warn_unused_result));
 /* An attempt is made for that waiter: it has the baton, of a semaphore if the baton is free.
  * Then waiter_busy(), waiter_leave(), or waiter_unchosen(): nothing came of it, and the waiter

@@ -26,7 +26,7 @@ struct wait_queue {
     struct timer subscribing;       /* of a fair lock's waiter that is not subscribed yet */
     int64_t taken_ns;               /* when a request of this worker last got the object */
     int64_t taken_until_ns;         /* until then nothing is free; past: perhaps something is */
-    struct shared_lock *shared;     /* of a plain lock; NULL: the process has one worker */
+    struct shared_lock *shared;     /* of a plain lock, of permits; NULL: one worker */
     unsigned here;                  /* hand-overs since the lock came to this worker */
     unsigned hand_overs;            /* since the last release that was open to all clients */
     int64_t handing_over_ns;        /* when the first of these began */
@@ -41,6 +41,7 @@ struct wait_queue {
     uint64_t messages_before;       /* that number before the last hand-over */
     struct wait_line *line;         /* of a fair lock, while there are waiters; else NULL */
     struct wait_queue *prev, *next; /* in the line */
+    int64_t asked_ns;               /* when its first waiter asked for the place in the line */
     enum wait_kind kind;
     size_t len;
     char key[]; /* struct queue_key */
@@ -53,6 +54,7 @@ struct wait_line {
     UT_hash_handle hh;
     struct waiters *owner;
     struct wait_queue *queues;
+    struct shared_lock *shared; /* NULL: the process has one worker */
     struct timer end;
     int64_t handed_over_ns; /* the last release by this worker to a waiter of the line */
     uint64_t generation;    /* as of queues, at the last release by this worker to no waiter */
@@ -118,17 +120,27 @@ void wait_queue_shared(struct wait_queue *queue, bool by_hand_over);
 void wait_queue_yielded(struct wait_queue *queue, bool got_it);
 bool wait_queue_yields(const struct wait_queue *queue);
 
+/* line.c */
+
 /* The first waiter joins the queue, the last one has left. Nothing is done but for fair locks.
  */
-void wait_line_join(struct wait_queue *queue, const char *name, size_t len);
+void wait_line_join(struct wait_queue *queue, const struct waiter *waiter, const char *name,
+                    size_t len);
 void wait_line_leave(struct wait_queue *queue);
 void wait_lines_free(struct waiters *waiters);
 /* A waiter of the fair lock was called, or might have been. */
 void wait_line_called(struct wait_queue *queue);
 /* The same, by a message, which may be that of a release by this worker. */
 void wait_line_notified(struct wait_queue *queue);
-/* The lock is handed over again and again on this worker, and no waiter is called: a waiter
- * that joins now will hardly be. */
+/* The lock is handed over again and again on this worker, no other worker of the process has
+ * waiters, and no waiter is called: a waiter that joins now will hardly be. */
 bool wait_line_hands_over(const struct wait_queue *queue);
+/* NULL: no waiter waits for the fair lock here, nor did a moment ago. */
+struct wait_line *wait_line_find(const struct waiters *waiters, const char *name, size_t len);
+/* A release by this process granted the lock to no waiter of the line. An attempt that was sent
+ * before the release may still be under way. */
+void wait_line_released(struct wait_line *line);
+/* Whether a waiter of another worker stands before the line in the queue of the fair lock. */
+bool wait_line_is_behind(const struct wait_line *line);
 
 #endif

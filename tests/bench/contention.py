@@ -1,13 +1,18 @@
 """Contenders for one lock: over HTTP on one front end and on two, as threads of Redisson's
 client, and half and half. All of them reach the same Redis over TCP."""
+import re
 import time
 
 import measure
+from quota import quota
 from servers import Http
 
 KINDS = ("plain", "fair", "write", "mix", "permit")
 CONTENDERS = (2, 16, 64)
 MIXED = (("plain", 16), ("plain", 64), ("fair", 16), ("fair", 64))
+LIMITED = (("plain", 2), ("plain", 16), ("fair", 2), ("fair", 16))
+LIMITED_S = 1
+SPREAD_TRIES = 12
 WARM_UP_S = 0.5
 JUDGED = ("plain", "fair")  # shares of the turns are judged over a longer window
 JUDGED_TIMES = 5
@@ -43,6 +48,40 @@ def over_http(place, redis, kind, contenders, seconds, second_front_end=False, f
     turns, used = max(figures["turns"], 1), figures["cpu_us"]
     return {**waits(figures), "redis_cpu_us": used["redis"] / turns,
             "client_cpu_us": sum(us for name, us in used.items() if name != "redis") / turns}
+
+
+def counted(server, redis):
+    """Releases, releases that were passed on to another worker, scripts."""
+    page = Http(server.port).ask("GET", "/metrics")[1]
+    return [int(re.search(rf"^rlockd_{name}_total (\d+)", page, re.M)[1])
+            for name in ("releases", "passed_releases")] + [redis.script_us()[0]]
+
+
+def with_workers(place, redis, kind, contenders, workers, percent):
+    """Contenders for one lock on so many workers, each of which gets `percent` of a core.
+    OSError: such a limit is not permitted. The kernel chooses the worker of a connection, so
+    two contenders may meet on one worker: the row is one in which they did not."""
+    server = place.rlockd(redis, "--workers", str(workers), tcp=True)
+    try:
+        for _ in range(SPREAD_TRIES):
+            prepare(redis, server, kind, "contended")
+            before = counted(server, redis)
+            with quota(server.pid, percent * workers):
+                figures = measure.load(
+                    place, "contend", server, second_port=server.port, kind=kind,
+                    connections=contenders, seconds=LIMITED_S, warmup=WARM_UP_S,
+                    name="contended", cpu=[f"server={server.pid}", f"redis={redis.pid}"])
+            releases, passed, scripts = (
+                now - then for now, then in zip(counted(server, redis), before))
+            if workers == 1 or passed > 0:
+                break
+    finally:
+        place.stop(server.process)
+    turns = max(figures["turns"], 1)
+    return {**waits(figures), "client_cpu_us": figures["cpu_us"]["server"] / turns,
+            "redis_cpu_us": figures["cpu_us"]["redis"] / turns,
+            "scripts": scripts / max(releases, 1),
+            "passed_percent": 100 * passed / max(releases, 1)}
 
 
 def with_redisson(redisson, kind, threads, seconds):

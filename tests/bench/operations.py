@@ -3,7 +3,7 @@ counted whatever keys and arguments the scripts take."""
 import re
 import time
 
-from servers import Http
+from servers import Http, wait_for
 
 FEW_LEASES = 8  # a session
 WATCHDOG_TIMEOUT_MS = 3000  # each watched lease is renewed every third of it
@@ -17,7 +17,22 @@ PHASES = {
     "grant": ONCE_HELD, "release": (*ONCE_HELD, "grant"), "refusal": (*ONCE_HELD, "grant"),
     "renewal": (*ONCE_HELD, "grant"), "read": ONCE_HELD, "write": ONCE_HELD,
     "fair": ONCE_HELD, "session_bound": ONCE_HELD,
+    "fair_release": (*ONCE_HELD, "fair"), "fair_release_long": (*ONCE_HELD, "fair"),
+    "wait": (*ONCE_HELD, "grant"), "fair_wait": (*ONCE_HELD, "fair"),
 }
+# Places in the queue of the fair lock, of requests that another front end has.
+QUEUED = {"fair_release": 1, "fair_release_long": 900, "fair_wait": 1}
+WAITING = ("wait", "fair_wait")
+# KEYS list, times, places, waiters; ARGV number of places, epoch ms.
+QUEUE_UP = """
+for n = 1, ARGV[1] do
+  local id = string.format('%08x-4444-5444-8444-444444444444', n)
+  redis.call('rpush', KEYS[1], id .. ':0')
+  redis.call('zadd', KEYS[2], ARGV[2] + n * 300000, id .. ':0')
+  redis.call('zadd', KEYS[3], ARGV[2], id)
+  redis.call('zadd', KEYS[4], ARGV[2], id)
+end
+for _, key in ipairs(KEYS) do redis.call('pexpire', key, 86400000) end"""
 WHAT = {
     "grant": "grant of a free lock", "release": "release",
     "refusal": "refusal of a held lock (423)", "renewal": "renewal",
@@ -25,6 +40,10 @@ WHAT = {
     "watchdog_few": f"the same, {FEW_LEASES} leases a session",
     "read": "grant to read", "write": "grant to write", "fair": "grant of a fair lock",
     "session_bound": "grant of a lease of a session",
+    "fair_release": "release of a fair lock with a waiter",
+    "fair_release_long": f"the same with {QUEUED['fair_release_long']} waiters",
+    "wait": "wait for a lock, with its subscription",
+    "fair_wait": "wait for a fair lock behind another waiter, with its subscription",
 }
 
 
@@ -32,8 +51,10 @@ class Operations:
     """One connection to a front end; operation number `i` is about lock number `i`."""
 
     def __init__(self, server):
+        self.port = server.port
         self.http = Http(server.port)
         self.session = None
+        self.waiting = []
 
     def open_session(self):
         """A new one: Redis may have been emptied."""
@@ -55,6 +76,11 @@ class Operations:
             "write": ("PUT", lock + timed + "&kind=write", token, 201),
             "fair": ("PUT", lock + timed + "&kind=fair", token, 201),
             "session_bound": ("PUT", lock, {**token, "Session-Token": self.session}, 201),
+            "fair_release": ("DELETE", lock, token, 200),
+            "fair_release_long": ("DELETE", lock, token, 200),
+            "wait": ("PUT", lock + timed + "&wait_ms=600000", {"Lease-Token": OTHER % i}, 201),
+            "fair_wait": ("PUT", lock + timed + "&kind=fair&wait_ms=600000",
+                          {"Lease-Token": OTHER % i}, 201),
         }[kind]
 
     def run_one(self, kind, i):
@@ -65,7 +91,38 @@ class Operations:
 
     def run(self, kind, count):
         for i in range(count):
-            self.run_one(kind, i)
+            if kind in WAITING:
+                self.begin_wait(kind, i)
+            else:
+                self.run_one(kind, i)
+        if kind in WAITING:
+            self.await_waiters(count)
+            time.sleep(0.5)  # what follows a subscription
+
+    def begin_wait(self, kind, i):
+        """On a connection of its own, whose answer never comes."""
+        method, target, headers, _ = self.request(kind, i)
+        self.waiting.append(Http(self.port))
+        self.waiting[-1].connection.request(method, target, None, headers)
+
+    def end_waits(self):
+        for client in self.waiting:
+            client.connection.close()
+        self.waiting = []
+        self.await_waiters(0)
+
+    def await_waiters(self, count):
+        wait_for(f"{count} waiters", lambda: self.metric("waiters") == count)
+
+    @staticmethod
+    def queue_up(redis, count, length):
+        """So many places in the queue of each lock."""
+        far_ms = str(int(time.time() * 1000) + 3600000)
+        for i in range(count):
+            name = f"{{bench-{i}}}"
+            redis.command("EVAL", QUEUE_UP, "4", f"redisson_lock_queue:{name}",
+                          f"redisson_lock_timeout:{name}", f"rlockd:places:{name}",
+                          f"rlockd:waiters:{name}", str(length), far_ms)
 
     def hold_leases(self, redis, count, per_session):
         """Leases of sessions, for the watchdog."""
@@ -76,15 +133,21 @@ class Operations:
             self.run_one("session_bound", i)
 
     def prepare(self, redis, kind, count):
+        self.end_waits()
         redis.command("FLUSHALL")
         self.open_session()
         for before in PHASES[kind]:
             self.run(before, count)
+        if kind in QUEUED:
+            self.queue_up(redis, count, QUEUED[kind])
+
+    def metric(self, name):
+        page = self.http.ask("GET", "/metrics")[1]
+        return int(re.search(rf"^rlockd_{name} (\d+)", page, re.M)[1])
 
     def renewals(self):
         """By the watchdog, so far."""
-        page = self.http.ask("GET", "/metrics")[1]
-        return int(re.search(r"^rlockd_watchdog_renewals_total (\d+)", page, re.M)[1])
+        return self.metric("watchdog_renewals_total")
 
     def await_renewals(self, count):
         """Returns when there were `count` more than now, and how many more there were."""

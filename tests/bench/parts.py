@@ -150,6 +150,11 @@ def limited(bench):
             bench.results.leave_out("workers with a quota", f"no cgroup is permitted: {error}")
             return
         bench.results.add(f"limited {workers}", figures)
+    for kind, contenders in contention.LIMITED:
+        for workers in WORKERS:
+            bench.results.add(f"limited-contended {kind} {contenders} {workers}",
+                              contention.with_workers(bench.place, bench.redis, kind, contenders,
+                                                      workers, LIMIT_PERCENT))
 
 
 def masters(bench):

@@ -4,10 +4,12 @@ import re
 import subprocess
 import time
 
-from operations import FEW_LEASES, PHASES, WATCHDOG_TIMEOUT_MS, Operations
+from operations import (FEW_LEASES, PHASES, QUEUED, WAITING, WATCHDOG_TIMEOUT_MS,
+                        Operations)
 from servers import Redis
 
 REQUESTS = 200
+FEW = 40  # of those that need long queues, or wait at the same time
 IDLE_S = 3
 ORDER_TIMEOUT_S = 60
 QUIET = ("--hz", "1", "--dynamic-hz", "no", "--activerehashing", "no")
@@ -59,10 +61,11 @@ class Counted:
 
 
 def of_requests(counted, ops, kind):
-    ops.prepare(counted.redis, kind, REQUESTS)
+    count = FEW if kind in QUEUED or kind in WAITING else REQUESTS
+    ops.prepare(counted.redis, kind, count)
     counted.begin()
-    ops.run(kind, REQUESTS)
-    return counted.end() / REQUESTS
+    ops.run(kind, count)
+    return counted.end() / count
 
 
 def of_renewals(counted, ops, per_session):
@@ -85,6 +88,7 @@ def measure(place):
     if not counted.measure_idle():
         return {}
     figures = {kind: of_requests(counted, ops, kind) for kind in PHASES}
+    ops.end_waits()
     place.stop(server.process)
     server = place.rlockd(counted.redis, "--watchdog-timeout-ms",
                           str(WATCHDOG_TIMEOUT_MS))

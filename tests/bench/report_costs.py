@@ -1,6 +1,7 @@
 """results.md: what TLS, a log line, a script, a replica and busy polling cost; workers and
 masters with a quota."""
 from operations import WHAT
+from report_contention import FIGURES, KINDS
 from report_table import number, rows_of, table
 from topologies import BROADCAST
 
@@ -24,6 +25,13 @@ def tls_lines(rows):
 def limited_lines(rows):
     return [[cells[0].replace("limited", "workers"), *cells[1:]]
             for cells in rows_of(rows, "limited ", CYCLES)]
+
+
+def contended_lines(rows):
+    return [["{}, {}: workers {}".format(KINDS[cells[0].split()[1]], *cells[0].split()[2:]),
+             *cells[1:]]
+            for cells in rows_of(rows, "limited-contended ", (*FIGURES, "scripts",
+                                                              "passed_percent"))]
 
 
 def master_lines(rows):
@@ -57,6 +65,14 @@ def script_lines(rows):
 def sections(rows):
     out = ["## Workers with a tenth of a core each, 64 connections", ""]
     out += table(HEAD, limited_lines(rows))
+    out += ["## Contenders for one lock, workers with a tenth of a core each", "",
+            "What is held constant is a worker's tenth of a core: rlockd as a whole gets as "
+            "many tenths as it has workers, every 10 ms, and any of its workers may use them. "
+            "Load and Redis have no limit. Each row takes 1 s. Two contenders are on different "
+            "workers, where there are several. The turns of one lock come one after the other, "
+            "so that a second worker adds CPU but no turns beside each other.", ""]
+    out += table(["", "turns/s", "wait p50 µs", "wait p99 µs", "Jain", "CPU µs/turn",
+                  "Redis CPU µs/turn", "scripts/turn", "passed on, %"], contended_lines(rows))
     out += ["## Masters of a cluster with a tenth of a core each, 64 connections", ""]
     out += ["Each connection has one lock, and so one master; of every 10 ms each master "
             "gets 1 ms. Messages to all nodes cost every other master a part of that.", ""]

@@ -97,6 +97,32 @@ static void test_the_next_waiter_gets_it(struct world *w)
     }
 }
 
+/* The queue in Redis is that of both workers, and each release goes to its head. */
+static void test_workers_keep_the_order_of_a_fair_lock(struct world *w)
+{
+    enum { CROWD = 16 };
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--workers", "2", NULL);
+    const char *holder = fair_hold(fe, "order", NULL), *tokens[CROWD];
+    struct call *calls[CROWD];
+
+    for (int i = 0; i < CROWD; i++) {
+        tokens[i] = token_new(w);
+        calls[i] = fair_park(fe, "order", tokens[i], "ttl_ms=60000&wait_ms=30000");
+    }
+    nap_ms(100);
+    for (int i = 0; i < CROWD; i++) {
+        expect_status(lock_release(fe, "order", holder), 200);
+        expect_status(call_await(calls[i], SOON_MS), 201);
+        if (i + 1 < CROWD)
+            assert_false(call_done(calls[i + 1]));
+        holder = tokens[i];
+    }
+    expect_status(lock_release(fe, "order", holder), 200);
+    assert_true(front_metric(fe, "rlockd_passed_releases_total", NULL) > 0);
+    assert_true(hand_overs(fe) > CROWD / 2); /* a waiter may be in an attempt of its own */
+    expect_no_queue(w->redis, "order");
+}
+
 /* The session of the lease that is released forgets it, and that of the waiter has it. */
 static void test_sessions_know_their_leases(struct world *w)
 {
@@ -300,6 +326,7 @@ int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_the_next_waiter_gets_it),
+        E2E_TEST(test_workers_keep_the_order_of_a_fair_lock),
         E2E_TEST(test_sessions_know_their_leases),
         E2E_TEST(test_others_that_listen_are_told),
         E2E_TEST(test_readers_between_writers),

@@ -238,16 +238,22 @@ static void expect_shares(const struct contest *contest, int one, int other)
 }
 
 /* Clients that hang up at any moment, on one front end alone. */
-static void test_hasty_clients_leave_nothing(struct world *w)
+/* `count` of the front end grows in each contest, of a read/write lock if `writes`. */
+static void run_hasty_contests(struct world *w, double (*count)(struct front *fe), bool writes)
 {
     for (size_t i = 0; i < COUNT_OF(contested); i++) {
         struct contest contest = {.kind = contested[i], .hangs_up = true};
-        double before = hand_overs(w->a);
+        double before = count(w->a);
 
         run_contest(w, &contest);
         assert_true(contest.hung_up > 0);
-        assert_true(hand_overs(w->a) > before);
+        assert_true(count(w->a) > before || (!writes && strcmp(contested[i], "write") == 0));
     }
+}
+
+static void test_hasty_clients_leave_nothing(struct world *w)
+{
+    run_hasty_contests(w, hand_overs, true);
 }
 
 static struct front *start_two_workers(struct world *w)
@@ -261,8 +267,7 @@ static void test_two_workers_share(struct world *w)
     struct front *one_worker = w->a;
 
     w->a = start_two_workers(w);
-    test_hasty_clients_leave_nothing(w);
-    assert_true(passed_releases(w->a) > 0);
+    run_hasty_contests(w, passed_releases, false);
     w->a = one_worker;
 }
 

@@ -2,6 +2,7 @@
  * which may be the release before. Counted by Redis' slow log, which notes every command. */
 #include "counters.h"
 #include "fair.h"
+#include "multi_locks.h"
 
 enum { TURNS = 8, LOG_MAX = 4096, STRAY = 2 /* a poll, a subscription that had to be new */ };
 
@@ -106,6 +107,84 @@ static void test_a_wait_costs_two_scripts(struct world *w)
     }
 }
 
+/* A reader behind a writer, and a waiter for two locks, of which one is held. The names of a
+ * set are kept by a script of their own, whether the request waits or not. */
+static struct call *read_or_take_both(struct front *fe, bool reads, const char *token)
+{
+    if (reads)
+        return call_put(fe, "cost-{read}", token, "kind=read&wait_ms=30000&ttl_ms=60000");
+    return multi_call(fe, NULL, token, "cost-{set} other-{set}", ", \"wait_ms\": 30000");
+}
+
+static void test_a_wait_to_read_or_for_two_locks_costs_two_scripts(struct world *w)
+{
+    skip_on_masters(w);
+    for (int reads = 0; reads <= 1; reads++) {
+        const char *lock = reads ? "cost-{read}" : "cost-{set}";
+        int scripts = 0;
+
+        for (int i = 0; i < TURNS; i++) {
+            const char *holder = token_new(w), *token = token_new(w);
+            const char *query = reads ? "kind=write&ttl_ms=60000" : "ttl_ms=60000";
+
+            expect_status(lock_put(w->b, lock, holder, query), 201);
+            count_from_now(w);
+            struct call *call = read_or_take_both(w->a, reads, token);
+            wait_until(redis_int(w->redis, "ZCARD rlockd:waiters:{%s}", lock) == 1 ||
+                           redis_int(w->redis, "ZCARD rlockd:waiters:%s", lock) == 1,
+                       5000);
+            nap_ms(30); /* its subscription is there, too */
+            expect_status(lock_release(w->b, lock, holder), 200);
+            expect_status(call_await(call, 5000), 201);
+            int of_turn = scripts_about(w, lock);
+            scripts += of_turn;
+            if (reads)
+                expect_status(lock_release(w->a, lock, token), 200);
+            else
+                expect_status(multi_ask(w->a, "DELETE", token, NULL), 200);
+        }
+        print_message("%s: %d scripts for %d turns\n", lock, scripts, TURNS);
+        /* The attempt that registers, the release, the grant. After a new subscription the
+         * waiter tries once more. */
+        assert_in_range(scripts, 3 * TURNS, 3 * TURNS + 1 + STRAY);
+    }
+}
+
+/* Waiters of a lock that is held for long: of a plain lock one of them looks now and then, of a
+ * fair lock each, which keeps its place by that. */
+static void test_waiters_of_a_held_lock_poll_seldom(struct world *w)
+{
+    enum { KINDS = 2, CROWD = 8, SECONDS = 13 };
+    const char *holders[KINDS];
+    struct call *calls[KINDS][CROWD];
+
+    skip_on_masters(w);
+    for (int i = 0; i < KINDS; i++) {
+        holders[i] = token_new(w);
+        expect_status(call_await(take(w->a, &kinds[i], holders[i]), 5000), 201);
+        for (int j = 0; j < CROWD; j++)
+            calls[i][j] = take(w->a, &kinds[i], token_new(w));
+        wait_until(waiter_count(w->a, kinds[i].name) == CROWD, 5000);
+    }
+    nap_ms(500); /* their subscriptions are there, too */
+    int64_t begun_ms = now_ms();
+    count_from_now(w);
+    nap_ms(SECONDS * 1000);
+    for (int i = 0; i < KINDS; i++) {
+        int polls = scripts_about(w, kinds[i].name);
+        int most = (int)((now_ms() - begun_ms) / 4000 + 1) * (i == 0 ? 1 : CROWD);
+
+        print_message("%s: %d polls by %d waiters\n", kinds[i].name, polls, CROWD);
+        assert_in_range(polls, 1, most);
+    }
+    for (int i = 0; i < KINDS; i++) {
+        for (int j = 0; j < CROWD; j++)
+            call_hang_up(calls[i][j]);
+        wait_until(waiter_count(w->a, kinds[i].name) == 0, 5000);
+        give(w->a, &kinds[i], holders[i]);
+    }
+}
+
 /* A release wakes one waiter of each front end that has one. */
 static void test_a_release_wakes_few(struct world *w)
 {
@@ -134,6 +213,8 @@ int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_a_wait_costs_two_scripts),
+        E2E_TEST(test_a_wait_to_read_or_for_two_locks_costs_two_scripts),
+        E2E_TEST(test_waiters_of_a_held_lock_poll_seldom),
         E2E_TEST(test_a_release_wakes_few),
     };
     struct e2e_plan plan = {.name = "wait-costs", E2E_TESTS(tests), .front_ends = 2};

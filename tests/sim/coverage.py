@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 BOUND_PERCENT = 95
 MEASURED = {
-    "waiters": ["storage/wait/waiters.c", "storage/wait/baton.c", "storage/wait/next_waiter.c",
-                "storage/wait/session_watch.c"],
+    "waiters": ["storage/wait/waiters.c", "storage/wait/baton.c", "storage/wait/line.c",
+                "storage/wait/next_waiter.c", "storage/wait/session_watch.c"],
     "acquisitions": ["storage/wait/acquire.c", "storage/wait/acquire_end.c"],
     "hand-overs": ["storage/wait/hand_over.c", "storage/wait/deferral.c",
                    "storage/objects/hand_over.c"],

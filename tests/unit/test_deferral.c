@@ -304,6 +304,22 @@ static void who_may_not_wait_tries(void **state)
     slots.used = 0;
 }
 
+/* Nothing is waited for when the lock is released; a waiter is on the way. */
+static void fair_waiter_tries_after_a_release_meanwhile(void **state)
+{
+    (void)state;
+    a->lease.kind = b->lease.kind = KIND_FAIR;
+    start(a, WAIT_MS);
+    answer(a, ATTEMPT_BUSY);
+    assert_true(release());
+    answer_hand_over(&released, &granted);
+    pass(MS); /* the queue of that waiter is forgotten */
+    start(b, WAIT_MS);
+    assert_false(release());
+    answer(b, ATTEMPT_BUSY);
+    assert_non_null(attempt_of(b));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_holder, tear_down_holder)
 
 int main(void)
@@ -327,6 +343,7 @@ int main(void)
         TEST(short_waits_are_not_deferred),
         TEST(some_leases_are_not_deferred),
         TEST(who_may_not_wait_tries),
+        TEST(fair_waiter_tries_after_a_release_meanwhile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,23 +75,118 @@ static void waiter_of_another_worker_is_granted_the_lock(void **state)
     assert_false(release_on_second());
 }
 
-/* The release goes to the head of the queue in Redis, of whatever worker. */
-static void fair_waiter_of_another_worker_is_told_by_the_release(void **state)
+/* --- fair locks --------------------------------------------------------------------------- */
+
+static void start_waiting_fairly(struct client *client)
+{
+    client->lease.kind = KIND_FAIR;
+    start(client, WAIT_MS);
+    answer(client, ATTEMPT_BUSY);
+}
+
+static void fair_waiter_of_another_worker_is_granted_the_lock(void **state)
 {
     (void)state;
-    a->lease.kind = KIND_FAIR;
-    start(a, WAIT_MS);
-    answer(a, ATTEMPT_BUSY);
-    ready(channel_of("redisson_lock__channel:{" LOCK "}:0:0"));
-    answer_look(TTL_MS);
+    start_waiting_fairly(a);
+    start_waiting_fairly(b);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    expect_sent_to(a);
+    answer_hand_over(&released, &granted);
+    expect_done(a, ACQUIRE_GRANTED);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.done, 1);
+    assert_true(release_on_second());
+    cancel(b);
+    inbox_deliver(first.inbox);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.asked, 1);
     assert_false(release_on_second());
 }
+
+/* Whose waiter asked first, of whatever worker: that one is the head in Redis. */
+static void fair_waiters_of_workers_are_next_in_their_order(void **state)
+{
+    struct shared_lock *shared = shared_lock_join(neighbours, WAIT_LOCK, LOCK, strlen(LOCK));
+
+    (void)state;
+    start_waiting_fairly(a);
+    shared_lock_asked(shared, &second, loop.now_ns + MS);
+    assert_true(release());
+    expect_sent_to(a);
+    answer_hand_over(NULL, NULL);
+    shared_lock_asked(shared, &second, loop.now_ns - MS);
+    assert_true(release());
+    assert_null(sent.done);
+    inbox_deliver(second.inbox); /* whose waiter has left meanwhile */
+    inbox_deliver(first.inbox);
+    expect_sent_to(a);
+    answer_hand_over(NULL, NULL);
+    shared_lock_asked(shared, &second, 0);
+    pass(MS);
+    assert_true(release());
+    expect_sent_to(a);
+    answer_hand_over(NULL, NULL);
+    shared_lock_leave(neighbours, shared);
+}
+
+/* A Java client is the head. The release was told to all, and whoever asked meanwhile asks
+ * again. */
+static void fair_release_that_granted_to_none_is_told(void **state)
+{
+    (void)state;
+    start_waiting_fairly(a);
+    start(b, WAIT_MS);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    answer_hand_over(&released, NULL);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.done, 1);
+    assert_int_equal(holder.asked, 0);
+    assert_int_equal(a->done, 0);
+    answer(b, ATTEMPT_GRANTED);
+}
+
+/* The other worker may release the lock by a message, which a waiter without a subscription
+ * would miss. */
+static void fair_waiters_of_two_workers_subscribe_at_once(void **state)
+{
+    (void)state;
+    start_waiting_fairly(a);
+    assert_true(release());
+    answer_hand_over(&released, &granted);
+    start_waiting_fairly(b);
+    assert_null(channel_of("redisson_lock__channel:{" LOCK "}:1:0"));
+    struct shared_lock *shared = shared_lock_join(neighbours, WAIT_LOCK, LOCK, strlen(LOCK));
+    start_waiting_fairly(c);
+    assert_non_null(channel_of("redisson_lock__channel:{" LOCK "}:2:0"));
+    shared_lock_leave(neighbours, shared);
+}
+
+/* --- permits ------------------------------------------------------------------------------ */
+
+static void waiter_of_another_worker_is_granted_the_permit(void **state)
+{
+    (void)state;
+    start_waiting_for_permit(a);
+    assert_true(release_on_second());
+    inbox_deliver(first.inbox);
+    expect_sent_to(a);
+    grant_permit(0);
+    expect_done(a, ACQUIRE_GRANTED);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.done, 1);
+    start_waiting(b); /* for a lock of that name */
+    assert_false(release_on_second());
+}
+
+/* --- turns -------------------------------------------------------------------------------- */
 
 /* As many turns as the worker has clients, the holder and its waiters, and then the other
  * worker's. */
 static void workers_have_turns_by_their_clients(void **state)
 {
-    struct shared_lock *shared = shared_lock_join(neighbours, LOCK, strlen(LOCK));
+    struct shared_lock *shared = shared_lock_join(neighbours, WAIT_LOCK, LOCK, strlen(LOCK));
 
     (void)state;
     shared_lock_waits(shared, &second, true);
@@ -112,11 +207,10 @@ static void workers_have_turns_by_their_clients(void **state)
     shared_lock_leave(neighbours, shared);
 }
 
-/* The other worker listens, too: of a plain lock, which is passed on to that worker, it is none
- * of the others that come first now and then. */
+/* The other worker listens, too: it is none of the others that come first now and then. */
 static void workers_of_the_process_are_no_others(void **state)
 {
-    struct shared_lock *shared = shared_lock_join(neighbours, LOCK, strlen(LOCK));
+    struct shared_lock *shared = shared_lock_join(neighbours, WAIT_LOCK, LOCK, strlen(LOCK));
 
     (void)state;
     shared_lock_listens(shared, &second, true);
@@ -124,10 +218,14 @@ static void workers_of_the_process_are_no_others(void **state)
     assert_true(release());
     assert_int_equal(sent.own_listeners, 2);
     answer_hand_over(NULL, NULL);
+    shared_lock_listens(shared, &second, false);
+    shared_lock_leave(neighbours, shared);
+    shared = shared_lock_join(neighbours, WAIT_SEMAPHORE, LOCK, strlen(LOCK));
+    shared_lock_listens(shared, &second, true);
     start_waiting_for_permit(b);
     assert_true(release());
     expect_sent_to(b);
-    assert_int_equal(sent.own_listeners, 1);
+    assert_int_equal(sent.own_listeners, 2);
     answer_hand_over(NULL, NULL);
     shared_lock_listens(shared, &second, false);
     shared_lock_leave(neighbours, shared);
@@ -227,7 +325,11 @@ int main(void)
     cmocka_unit_test_setup_teardown(function, set_up_workers, tear_down_workers)
     const struct CMUnitTest tests[] = {
         TEST(waiter_of_another_worker_is_granted_the_lock),
-        TEST(fair_waiter_of_another_worker_is_told_by_the_release),
+        TEST(fair_waiter_of_another_worker_is_granted_the_lock),
+        TEST(fair_waiters_of_workers_are_next_in_their_order),
+        TEST(fair_release_that_granted_to_none_is_told),
+        TEST(fair_waiters_of_two_workers_subscribe_at_once),
+        TEST(waiter_of_another_worker_is_granted_the_permit),
         TEST(workers_have_turns_by_their_clients),
         TEST(workers_of_the_process_are_no_others),
         TEST(release_comes_back_when_the_waiter_has_gone),

@@ -235,11 +235,92 @@ static void messages_of_a_wrong_form_end_the_connection(void **state)
             fail_msg("was not refused: %s", messages[i]);
 }
 
+/* --- a channel that is left before it is subscribed to ------------------------------------ */
+
+struct listening {
+    struct loop *loop;
+    struct subscriber *subscriber;
+    struct subscription stays, leaves;
+    bool is_told;
+};
+
+static void on_ready_leave(void *arg)
+{
+    struct listening *listening = arg;
+
+    subscriber_remove(listening->subscriber, &listening->leaves);
+}
+
+static void on_told(void *arg, const char *payload, size_t len)
+{
+    struct listening *listening = arg;
+
+    (void)payload;
+    (void)len;
+    listening->is_told = true;
+    loop_stop(listening->loop);
+}
+
+static void run_listening(struct listening *listening, struct meeting *meeting)
+{
+    const struct redis_link_options commands = {.url = &meeting->url,
+                                                .loop = meeting->loop,
+                                                .metrics = &meeting->metrics,
+                                                .up = on_up,
+                                                .down = on_down,
+                                                .arg = meeting};
+    struct redis_link *link = redis_link_new(&commands);
+
+    redis_link_stop(link);
+    *listening = (struct listening){
+        .loop = meeting->loop,
+        .subscriber = subscriber_new(
+            &(struct subscriber_options){.url = &meeting->url,
+                                         .loop = meeting->loop,
+                                         .metrics = &meeting->metrics,
+                                         .commands = link,
+                                         .heartbeat_channel = "heart"}),
+        .stays = {.ready = on_ready_leave, .message = on_told, .arg = listening}};
+    subscriber_add(listening->subscriber, &listening->stays, "stays", 5);
+    subscriber_add(listening->subscriber, &listening->leaves, "leaves", 6);
+    loop_run(meeting->loop);
+    subscriber_stop(listening->subscriber);
+    subscriber_remove(listening->subscriber, &listening->stays);
+    subscriber_free(listening->subscriber);
+    redis_link_free(link);
+}
+
+static void confirmation_may_come_when_the_channel_was_left(void **state)
+{
+    char path[64];
+    struct listening listening;
+    struct meeting meeting;
+    pthread_t thread;
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/rlockd-liar-%d", (int)getpid());
+    struct liar liar = {.path = path,
+                        .after = "leaves\r\n",
+                        .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
+                                "*3\r\n$9\r\nsubscribe\r\n$6\r\nleaves\r\n:2\r\n"
+                                "*3\r\n$11\r\nunsubscribe\r\n$6\r\nleaves\r\n:1\r\n"
+                                "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
+    liar_start(&liar, &thread);
+    meet(&meeting, path);
+    run_listening(&listening, &meeting);
+    part(&meeting);
+    pthread_join(thread, NULL);
+    close(liar.listener);
+    unlink(path);
+    assert_true(listening.is_told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_to_nothing_end_the_connection),
         cmocka_unit_test(messages_of_a_wrong_form_end_the_connection),
+        cmocka_unit_test(confirmation_may_come_when_the_channel_was_left),
     };
 
     signal(SIGPIPE, SIG_IGN);

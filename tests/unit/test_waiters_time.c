@@ -182,6 +182,20 @@ static void fair_waiter_is_told_of_the_end(void **state)
     assert_int_equal(next_timer_ns(), 3000 * MS + EXPIRY_SLACK_NS);
 }
 
+/* The channel is that of the lease, which nobody waits for again once it was granted. */
+static void fair_lease_that_was_granted_is_forgotten_at_once(void **state)
+{
+    (void)state;
+    struct subscriber_channel *channel = fair_sleeper();
+    leave(a, -1);
+    pass(LINGER_NS - 1);
+    assert_ptr_equal(channel_of("redisson_lock__channel:{" LOCK "}:" ID_A ":0"), channel);
+    join(a);
+    leave(a, 30000);
+    pass(0);
+    assert_null(channel_of("redisson_lock__channel:{" LOCK "}:" ID_A ":0"));
+}
+
 static void words_that_tell_no_end(void **state)
 {
     static const char *const words[] = {"held",   "held ",      "held -5",
@@ -210,6 +224,7 @@ int main(void)
         TEST(lock_that_is_wanted_again_stays_subscribed),
         TEST(waking_message_is_remembered),
         TEST(fair_waiter_is_told_of_the_end),
+        TEST(fair_lease_that_was_granted_is_forgotten_at_once),
         TEST(words_that_tell_no_end),
     };
 
