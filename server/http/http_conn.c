@@ -133,8 +133,26 @@ void http_conn_close(struct http_conns *conns, struct http_conn *conn)
     free(conn);
 }
 
+/* The end of a stream that comes together with a request is lost on libmicrohttpd, which reads
+ * only the request and hears of nothing after it: the connection would stay idle. So each
+ * connection that has become idle since the last sweep is looked at once. */
+static void close_ended(struct http_conns *conns, int64_t now_ns)
+{
+    struct http_conn *first = conns->lists[HTTP_CONN_IDLE];
+    struct http_conn *conn = first != NULL ? first->prev : NULL; /* the last */
+    char byte;
+
+    while (conn != NULL && conn->since_ns >= conns->swept_ns) {
+        if (recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+            shutdown(conn->fd, SHUT_RDWR);
+        conn = conn != first ? conn->prev : NULL;
+    }
+    conns->swept_ns = now_ns;
+}
+
 int64_t http_conns_sweep(struct http_conns *conns, int64_t now_ns)
 {
+    close_ended(conns, now_ns);
     for (int state = 0; state < HTTP_CONN_STATES; state++) {
         int64_t limit_ns = states[state].limit_s * CLOCK_NS_PER_S;
         if (limit_ns == 0)

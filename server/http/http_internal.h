@@ -36,6 +36,7 @@ struct http_conn {
 struct http_conns {
     struct http_conn *lists[HTTP_CONN_STATES];
     size_t count, fresh_count, limit;
+    int64_t swept_ns; /* the last sweep */
     struct addresses *addresses; /* NULL: no limit for an address */
     struct metrics *metrics;
 };
@@ -49,8 +50,8 @@ struct http_conn *http_conn_open(struct http_conns *conns, struct MHD_Connection
 void http_conn_move(struct http_conns *conns, struct http_conn *conn,
                     enum http_conn_state state, int64_t now_ns);
 void http_conn_close(struct http_conns *conns, struct http_conn *conn);
-/* Closes connections that have been in their state for too long. Returns when to call this
- * again, in ns of clock_ns(). */
+/* Closes connections that have been in their state for too long, and idle connections whose
+ * client has hung up. Returns when to call this again, in ns of clock_ns(). */
 int64_t http_conns_sweep(struct http_conns *conns, int64_t now_ns);
 
 enum http_stage {

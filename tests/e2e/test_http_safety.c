@@ -1,4 +1,6 @@
 /* Bytes that no decent client sends: refused with a definite answer, never misread. */
+#include <signal.h>
+
 #include "harness.h"
 
 enum { ANSWER_MS = 5000, CUT_OFF_MS = 20000, BODY_MAX = 16 * 1024 };
@@ -208,6 +210,26 @@ static void test_connection_is_kept(struct world *w)
     assert_true(raw_closed(raw, ANSWER_MS));
 }
 
+/* The end of the stream comes in one piece with a request: the connection does not stay idle. */
+static void test_hang_up_right_behind_a_request(struct world *w)
+{
+    static const char *const targets[] = {"GET /livez", "GET /v1/locks/hasty",
+                                          "DELETE /v1/locks/hasty"};
+
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        struct raw *raw = raw_open(w->a);
+        raw_text(raw, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+        expect_status(raw_reply(raw, ANSWER_MS), 200);
+        child_signal(w->a->child, SIGSTOP);
+        raw_text(raw, "%s HTTP/1.1\r\nHost: x\r\nLease-Token: %s\r\n\r\n", targets[i],
+                 token_new(w));
+        raw_shut_write(raw);
+        child_signal(w->a->child, SIGCONT);
+        if (!raw_closed(raw, ANSWER_MS))
+            FAIL("%s: its connection is still open", targets[i]);
+    }
+}
+
 static void test_head(struct world *w)
 {
     static const char *const paths[] = {"/livez", "/v1/locks/head", "/v1/locks", "/version"};
@@ -271,6 +293,7 @@ int main(void)
         E2E_TEST(test_pipelined_requests),
         E2E_TEST(test_pipelined_behind_a_waiter),
         E2E_TEST(test_connection_is_kept),
+        E2E_TEST(test_hang_up_right_behind_a_request),
         E2E_TEST(test_head),
         E2E_TEST(test_deep_and_wide_json),
         E2E_TEST(test_nothing_is_echoed_raw),

@@ -101,12 +101,15 @@ async def watch_life(world, front):
 
 async def make_permits(world):
     caller = clients.Client(world, "setup")
-    for name, count in clients.PERMITS.items():
-        answer = await caller.agent.ask(world.fronts[0].port, "PUT",
-                                        f"/v1/permit-semaphores/{name}", [("permits", count)])
-        if answer.status not in (200, 201):
-            raise RuntimeError(f"no permits: {answer.status} {answer.body}")
-    caller.agent.close()
+    try:
+        for name, count in clients.PERMITS.items():
+            answer = await caller.agent.ask(world.fronts[0].port, "PUT",
+                                            f"/v1/permit-semaphores/{name}",
+                                            [("permits", count)])
+            if answer.status not in (200, 201):
+                raise RuntimeError(f"no permits: {answer.status} {answer.body}")
+    finally:
+        caller.agent.close()
 
 
 async def keep_permits(world, redis):
