@@ -122,6 +122,24 @@ static inline void expect_sent_to(const struct client *client)
     assert_ptr_equal(sent.next, &client->lease);
 }
 
+/* The hand-over under way grants the lock to its waiter, who has it, and then waits for it
+ * again, behind the others. (A token that came back is not put off.) */
+static inline void grant_and_rejoin(void)
+{
+    struct client *client = NULL;
+
+    for (size_t i = 0; i < CLIENTS; i++)
+        if (sent.next == &clients[i].lease)
+            client = &clients[i];
+    assert_non_null(client);
+    answer_hand_over(&released, &granted);
+    expect_done(client, ACQUIRE_GRANTED);
+    client->done = client->suspended = holder.done = 0;
+    client->lease.token = TOKEN_RETURNED;
+    store.attempt_count = 0;
+    start_waiting(client);
+}
+
 static inline int set_up_holder(void **state)
 {
     memset(&sent, 0, sizeof(sent));

@@ -165,15 +165,25 @@ static void turns_are_bounded(void **state)
     start_waiting(a);
     for (int i = 0; i < HAND_OVERS_MAX; i++) {
         assert_true(release());
-        answer_hand_over(NULL, NULL);
+        grant_and_rejoin();
     }
     assert_false(release());
     assert_true(release());
-    answer_hand_over(NULL, NULL);
+    grant_and_rejoin();
     pass((HAND_OVERS_MS + 1) * MS);
     assert_false(release());
     assert_true(release());
-    answer_hand_over(NULL, NULL);
+    grant_and_rejoin();
+}
+
+static void release_that_grants_nothing_is_no_turn(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    for (int i = 0; i <= HAND_OVERS_MAX; i++) {
+        assert_true(release());
+        answer_hand_over(NULL, NULL);
+    }
 }
 
 /* Others have not had a turn for so many hand-overs, or for so long; now it is theirs. */
@@ -188,7 +198,7 @@ static void hand_over_often(unsigned times)
     for (unsigned i = 0; i < times; i++) {
         assert_true(release());
         assert_int_equal(sent.own_listeners, 0);
-        answer_hand_over(NULL, NULL);
+        grant_and_rejoin();
     }
 }
 
@@ -196,7 +206,7 @@ static void hand_over_often(unsigned times)
 static void begin_streak(int64_t ms)
 {
     expect_others_first();
-    answer_hand_over(NULL, NULL);
+    grant_and_rejoin();
     pass(ms * MS);
     hand_over_often(STREAK - 1);
 }
@@ -208,12 +218,12 @@ static void others_come_first_now_and_then(void **state)
     begin_streak(0); /* they may have waited while nobody waited here */
     begin_streak(0);
     expect_others_first();
-    answer_hand_over(NULL, NULL);
+    grant_and_rejoin();
     hand_over_often(1);
     pass((HAND_OVERS_MS + 1) * MS);
     assert_false(release()); /* everybody's turn */
     expect_others_first();
-    answer_hand_over(NULL, NULL);
+    grant_and_rejoin();
 }
 
 /* The worker's waiters leave the lock to others for as long as its hand-overs took. */
@@ -245,7 +255,7 @@ static void others_have_the_lock_to_themselves(void **state)
     expect_done(a, ACQUIRE_GRANTED);
     hand_over_often(STREAK);
     expect_others_first();
-    answer_hand_over(NULL, NULL);
+    grant_and_rejoin();
 }
 
 static void yield_is_short(void **state)
@@ -284,14 +294,28 @@ static void what_others_do_not_take_is_offered_less_often(void **state)
     start(c, WAIT_MS);
     hand_over_often(STREAK);
     expect_others_first();
-    answer_hand_over(NULL, NULL);
+    grant_and_rejoin();
+}
+
+/* The only client with an attempt under way. */
+static const struct client *trying_client(void)
+{
+    const struct client *trying = NULL;
+
+    for (size_t i = 0; i < CLIENTS; i++) {
+        if (attempt_of(&clients[i]) != NULL) {
+            assert_null(trying);
+            trying = &clients[i];
+        }
+    }
+    assert_non_null(trying);
+    return trying;
 }
 
 /* The yield that is the rarest still comes before the release that is open to all, which the
  * worker's own waiters may win each time. */
 static void yields_never_end(void **state)
 {
-    const struct client *const takers[] = {a, b, c};
     unsigned streak = STREAK;
 
     (void)state;
@@ -304,7 +328,7 @@ static void yields_never_end(void **state)
         unlocked();
         answer_yield();
         pass(1 * MS);
-        answer(takers[i], ATTEMPT_GRANTED);
+        answer(trying_client(), ATTEMPT_GRANTED);
         if (i == 0)
             start(d, WAIT_MS);
         streak = streak * 2 < HAND_OVERS_MAX ? streak * 2 : HAND_OVERS_MAX - 1;
@@ -479,6 +503,7 @@ int main(void)
         TEST(release_of_a_lock_grants_no_permit),
         TEST(fair_waiters_are_next_in_their_order),
         TEST(turns_are_bounded),
+        TEST(release_that_grants_nothing_is_no_turn),
         TEST(others_come_first_now_and_then),
         TEST(others_have_the_lock_to_themselves),
         TEST(yield_is_short),
