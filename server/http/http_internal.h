@@ -36,7 +36,7 @@ struct http_conn {
 struct http_conns {
     struct http_conn *lists[HTTP_CONN_STATES];
     size_t count, fresh_count, limit;
-    int64_t swept_ns; /* the last sweep */
+    int64_t swept_ns;            /* the last sweep */
     struct addresses *addresses; /* NULL: no limit for an address */
     struct metrics *metrics;
 };

@@ -210,7 +210,7 @@ static void test_connection_is_kept(struct world *w)
     assert_true(raw_closed(raw, ANSWER_MS));
 }
 
-/* The end of the stream comes in one piece with a request: the connection does not stay idle. */
+/* The end of the stream comes together with a request: the connection does not stay idle. */
 static void test_hang_up_right_behind_a_request(struct world *w)
 {
     static const char *const targets[] = {"GET /livez", "GET /v1/locks/hasty",
