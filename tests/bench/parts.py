@@ -152,9 +152,9 @@ def limited(bench):
         bench.results.add(f"limited {workers}", figures)
     for kind, contenders in contention.LIMITED:
         for workers in WORKERS:
-            bench.results.add(f"limited-contended {kind} {contenders} {workers}",
-                              contention.with_workers(bench.place, bench.redis, kind, contenders,
-                                                      workers, LIMIT_PERCENT))
+            row = contention.with_workers(bench.place, bench.redis, kind, contenders, workers,
+                                          LIMIT_PERCENT)
+            bench.results.add(f"limited-contended {kind} {contenders} {workers}", row)
 
 
 def masters(bench):
