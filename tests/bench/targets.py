@@ -66,8 +66,8 @@ TARGETS = [
      lambda rows: rows["parked 10000"]["p99_ratio"], "{:.2f}"),
     ("× Redisson's uncontended cycles/s, 64 connections, 64 threads", 3, True,
      lambda rows: ratio(rows, "tcp-rlockd 64", "redisson 64", "cycles_per_s"), "{:.2f}"),
-    ("× one master's cycles/s, 64 connections, three masters with a tenth of a core each, "
-     "messages to the shard", 2.5, True,
+    ("× one master's cycles/s, three masters with a tenth of a core each, messages to the "
+     "shard", 2.5, True,
      lambda rows: ratio(rows, "masters 3 0", "masters 1 0", "cycles_per_s"), "{:.2f}"),
     *contended_targets(),
     ("× its p99 beside ordinary clients, a bystander of the dearest requests, the worst",
