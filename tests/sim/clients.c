@@ -65,13 +65,13 @@ void give_back(struct client *client, struct lease *lease)
     }
 }
 
-/* Whether a token may be sent again for which a request without a known outcome was sent at
- * that time; 0: there was none. That request may have been granted, the new request may wait in
+/* Whether a token may be sent again with which a request was sent at that time; 0: there was
+ * none. That request may have been granted or have ended the lease, the new request may wait in
  * a front end that is paused, and until then the token must be remembered. */
-static bool may_repeat(int64_t unknown_ns)
+static bool may_repeat(int64_t sent_ns)
 {
-    return unknown_ns == 0 ||
-           now_ns() - unknown_ns < (RETRY_WINDOW_MS * world.pace - PAUSE_MAX_MS) * MS;
+    return sent_ns == 0 ||
+           now_ns() - sent_ns < (RETRY_WINDOW_MS * world.pace - PAUSE_MAX_MS) * MS;
 }
 
 /* Whether it was granted. Asks with the same token until the outcome is known, as long as the
@@ -133,12 +133,13 @@ void work(struct client *client, struct lease *lease, int64_t ttl_ms)
     lease_use(lease);
     if (renew_at_times(client, lease, ttl_ms) || likely(client, 5)) /* dies */
         return;
+    int64_t end_ns = now_ns(); /* from here on the lease may end */
     if (likely(client, 6))
         overstay(client, lease, ttl_ms);
     give_back(client, lease);
     if (likely(client, 25))
         ask_release(lease);
-    if (likely(client, 25)) { /* a duplicate that was late on its way */
+    if (likely(client, 25) && may_repeat(end_ns)) { /* a duplicate that was late on its way */
         again.wait_ms = likely(client, 50) ? 300 * world.pace : 0;
         ask_acquire(lease, &again);
     }
