@@ -15,7 +15,9 @@ jobs=${JOBS:-$(($(nproc) * 3))}
 case $jobs in
     '' | 0* | *[!0-9]*) echo "run.sh: JOBS is no number above 0: $jobs" >&2 && exit 1 ;;
 esac
-timeout_s=${RLOCKD_TEST_TIMEOUT_S:-300}
+patience=${E2E_PATIENCE:-1}
+patience=${patience%%.*}
+timeout_s=${RLOCKD_TEST_TIMEOUT_S:-$((240 + 60 * ${patience:-1}))}
 outputs=$(mktemp -d)
 started=0
 # Of the programs that run, by process id.
