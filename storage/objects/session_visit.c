@@ -21,7 +21,7 @@ enum {
     LATE_MAX_MS = 86400000 /* a later renewal is no measure of the watchdog */
 };
 
-/* What the home of a session says of a lease that is due. */
+/* The entry of a lease that is due, as the home of its session keeps the entry. */
 struct due_lease {
     int64_t late_ms;
     bool is_marked; /* it was renewed before, and its note says so */

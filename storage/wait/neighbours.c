@@ -265,10 +265,11 @@ struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, enum w
     struct shard *shard = find_shard(neighbours, key.text, key.len);
     pthread_mutex_lock(&shard->mutex);
     HASH_FIND(hh, shard->locks, key.text, key.len, lock);
-    if (lock != NULL && lock->rest_until_ns <= now_ns)
+    if (lock != NULL && lock->rest_until_ns <= now_ns) {
         found = first_that_asked(lock, neighbours);
-    if (lock != NULL && lock->rest_until_ns <= now_ns && found == NULL)
-        found = next_in_turn(lock, neighbour);
+        if (found == NULL)
+            found = next_in_turn(lock, neighbour);
+    }
     pthread_mutex_unlock(&shard->mutex);
     return found != neighbour ? found : NULL;
 }

@@ -20,7 +20,7 @@ enum { HAND_OVERS_MAX = 64 };
  * all, which this worker's own waiters may win each time. */
 enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
-/* What was passed on to another worker is taken to be held there for so long. */
+/* A lock or permit that was passed on to another worker counts as held there for so long. */
 #define PASSED_ON_NS (20 * CLOCK_NS_PER_MS)
 
 /* --- whether a lock is held, whether a permit is free --------------------------------------

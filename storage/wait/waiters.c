@@ -322,8 +322,8 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
     waiter_follow_retry(waiter, waiter->retry_wanted);
 }
 
-/* The last waiter has left; `got_it`: with the object. Nobody waits again for a lease of a fair
- * lock that was granted. */
+/* The last waiter has left the queue; `got_it`: with the lock or permit. A fair lock's queue is
+ * that of one lease, and no request waits again for a lease that was granted. */
 static void linger(struct wait_queue *queue, bool got_it)
 {
     struct loop *loop = queue->owner->options.loop;

@@ -127,7 +127,7 @@ static long long java_run(struct racer *racer, struct java *java, const char *sc
     return result;
 }
 
-/* What a Java client does to a lock of this kind. */
+/* The commands of a Java client for a lock of this kind. */
 static const struct java_side {
     const char *kind, *channel, *lock, *unlock;
 } java_sides[] = {

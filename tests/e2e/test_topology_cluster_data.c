@@ -237,8 +237,8 @@ static void test_marker_and_an_old_map(struct world *w)
     assert_true(losses(fe) == 0 && losses(late) == 0);
 }
 
-/* What is left in the marker of a master whose slot went to another master and came back, so
- * soon that nobody here noticed: that another front end refreshed it there. */
+/* A slot went to another master and came back, so soon that this front end did not notice. Its
+ * marker has the refresh by another front end at the other master. */
 static void test_marker_that_was_away(struct world *w)
 {
     struct cluster *cluster = cluster_start(w, MASTERS, false);

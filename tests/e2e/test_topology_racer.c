@@ -112,7 +112,7 @@ static void test_master_isolated_with_sync(struct world *w)
                                      .seconds = 14});
 }
 
-/* What a master granted that the others had given up is lost. */
+/* Leases that a master granted after the other servers had given the master up are lost. */
 static void test_master_parted(struct world *w)
 {
     race(w, &(struct topology_fault){

@@ -257,19 +257,25 @@ class Returner(Client):
         await self.give_back(lease)
 
 
-class Newcomer(Client):
-    """Takes a lock that no client has asked for before, and releases it just when a request
-    begins to wait: the release may come before the front end listens."""
+class FreshLocks(Client):
+    """Works on locks that no client has asked for before, one after the other."""
 
     async def run(self):
         number = 0
         while not self.world.stop.is_set():
             number += 1
-            await self.come(f"new-{self.name}-{number}")
-            await self.nap(self.random.uniform(0, 0.1))
+            await self.meet(f"{self.prefix}-{self.name}-{number}")
+            await self.nap(self.random.uniform(0, self.pause_s))
         self.agent.close()
 
-    async def come(self, lock):
+
+class Newcomer(FreshLocks):
+    """Takes a lock that no client has asked for before, and releases it just when a request
+    begins to wait: the release may come before the front end listens."""
+
+    prefix, pause_s = "new", 0.1
+
+    async def meet(self, lock):
         kind = self.random.choice(["lock", "lock", "write", "fair"])
         holder, second = Lease(self, kind, [lock]), Lease(self, kind, [lock])
         if not await self.get(holder, 4000, 0):
@@ -281,20 +287,14 @@ class Newcomer(Client):
             await self.give_back(second)
 
 
-class Leaver(Client):
+class Leaver(FreshLocks):
     """Is first in line for a lock that no client has asked for before, and hangs up. The
     release that comes then is for the request behind, at the same front end; mostly the release
     comes there, too, so that it may grant the lock."""
 
-    async def run(self):
-        number = 0
-        while not self.world.stop.is_set():
-            number += 1
-            await self.leave(f"left-{self.name}-{number}")
-            await self.nap(self.random.uniform(0, 0.05))
-        self.agent.close()
+    prefix, pause_s = "left", 0.05
 
-    async def leave(self, lock):
+    async def meet(self, lock):
         holder, first, second = (Lease(self, "lock", [lock]) for _ in range(3))
         front = self.pick_front()
         if not await self.get(holder, 4000, 0):

@@ -20,7 +20,7 @@ static void line_up(const char *kind)
     expect(ask(.id = B, .kind = "write", .wait = "5000"), "[busy, *]");
 }
 
-/* What is published from now on. */
+/* Subscribes to the channel of the lock, and drops the messages that were published before. */
 static void listen_anew(void)
 {
     listen_to(RW_CHANNEL);

@@ -39,7 +39,7 @@ static void release_that_grants_nothing_is_no_turn(void **state)
     }
 }
 
-/* Others have not had a turn for so many hand-overs, or for so long; now it is theirs. */
+/* The release under way is offered to other clients first, after a whole streak. */
 static void expect_others_first(void)
 {
     assert_true(release());
@@ -123,7 +123,7 @@ static void yield_is_short(void **state)
     assert_non_null(attempt_of(a));
 }
 
-/* Others may listen and want nothing: a front end whose waiters have left. */
+/* Other clients may listen and want no lock: a front end whose waiters have left. */
 static void what_others_do_not_take_is_offered_less_often(void **state)
 {
     (void)state;
