@@ -12,7 +12,7 @@ import measure
 import redis_instructions
 from servers import Http, Place, Redis
 
-CONNECTIONS, REPEATS, WAITERS, CYCLES = 64, 200, 2000, 3000
+CONNECTIONS, REPEATS, WAITERS, CYCLES = 64, 200, 8000, 3000
 HAND_OVERS = {"redis_calls_hand_over": "lock", "redis_calls_hand_over_write": "write",
               "redis_calls_hand_over_permit": "permit"}
 
