@@ -101,7 +101,7 @@ def with_redisson(redisson, kind, threads, seconds):
             "redis_cpu_us": 1e6 * (used[1] - before[1]) / turns,
             "redis_calls": calls / turns,
             "release_p50_us": figures["release_p50_us"],
-            "release_p99_us": figures["release_p99_us"]}
+            "release_p99_us": figures["release_p99_us"], "stuck": figures["stuck"]}
 
 
 def uncontended(redisson, threads, seconds):

@@ -38,8 +38,13 @@ public final class Contend {
         RedissonClient client = Redisson.create(config);
         System.out.println("ready");
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
-        for (String line; (line = commands.readLine()) != null;) {
-            System.out.println(run(client, line.split(" ")));
+        try {
+            for (String line; (line = commands.readLine()) != null;) {
+                System.out.println(run(client, line.split(" ")));
+            }
+        } catch (Exception e) { // the client's threads would keep the process alive
+            e.printStackTrace();
+            System.exit(1);
         }
         client.shutdown();
     }

@@ -22,6 +22,8 @@ final class Contender extends Thread {
             while (contest.phase != Contest.Phase.STOPPED) {
                 takeTurn();
             }
+        } catch (InterruptedException e) {
+            failure = contest.phase == Contest.Phase.STOPPED ? null : e;
         } catch (Exception e) {
             failure = e;
         }

@@ -6,7 +6,9 @@ import org.redisson.api.RedissonClient;
 
 /** Threads that take turns at one lock, or each at a lock of its own. */
 final class Contest {
-    private static final long END_TIMEOUT_MS = 30_000;
+    /** Redisson may lose a wake-up: then its threads sleep until a lease of 30 s would have ended. */
+    private static final long END_TIMEOUT_MS = 10_000;
+    private static final long INTERRUPTED_TIMEOUT_MS = 5_000;
 
     /** A turn outside the window is not counted. */
     enum Phase { WARM_UP, WINDOW, STOPPED }
@@ -35,20 +37,33 @@ final class Contest {
         long endedNs = System.nanoTime();
         long[] unfinished = Arrays.stream(contenders).mapToLong(c -> c.askedNs)
             .filter(asked -> asked != 0).map(asked -> endedNs - asked).toArray();
+        int stuck = join(END_TIMEOUT_MS);
+        if (stuck > 0) {
+            Arrays.stream(contenders).forEach(Thread::interrupt);
+            join(INTERRUPTED_TIMEOUT_MS);
+        }
         for (Contender contender : contenders) {
-            contender.join(END_TIMEOUT_MS);
             if (contender.isAlive() || contender.failure != null) {
                 throw new IllegalStateException("a contender failed", contender.failure);
             }
         }
-        return json((endedNs - startedNs) / 1e9, unfinished);
+        return json((endedNs - startedNs) / 1e9, unfinished, stuck);
+    }
+
+    /** Waits for all contenders together; how many have not ended. */
+    private int join(long timeoutMs) throws InterruptedException {
+        long endNs = System.nanoTime() + timeoutMs * 1_000_000;
+        for (Contender contender : contenders) {
+            contender.join(Math.max(1, (endNs - System.nanoTime()) / 1_000_000));
+        }
+        return (int) Arrays.stream(contenders).filter(Thread::isAlive).count();
     }
 
     /**
      * The same figures as those of `load contend`. A wait that is not over counts with its length
-     * so far.
+     * so far. Stuck: contenders that had to be interrupted long after the window.
      */
-    private String json(double tookS, long[] unfinished) {
+    private String json(double tookS, long[] unfinished, int stuck) {
         Samples waits = new Samples();
         Samples releases = new Samples();
         Arrays.stream(unfinished).forEach(waits::add);
@@ -63,7 +78,7 @@ final class Contest {
         }
         double jain = squares > 0 ? sum * sum / (contenders.length * squares) : 0;
         return String.format(Locale.ROOT,
-            "{\"turns\": %.0f, \"turns_per_s\": %.1f, \"jain\": %.4f, %s, %s}",
-            sum, sum / tookS, jain, waits.json("wait"), releases.json("release"));
+            "{\"turns\": %.0f, \"turns_per_s\": %.1f, \"jain\": %.4f, \"stuck\": %d, %s, %s}",
+            sum, sum / tookS, jain, stuck, waits.json("wait"), releases.json("release"));
     }
 }

@@ -41,8 +41,8 @@ interface Turn {
     private static Turn locking(RLock lock) {
         return new Turn() {
             @Override
-            public void take() {
-                lock.lock();
+            public void take() throws InterruptedException {
+                lock.lockInterruptibly();
             }
 
             @Override
@@ -58,9 +58,9 @@ interface Turn {
             private RLock held;
 
             @Override
-            public void take() {
+            public void take() throws InterruptedException {
                 held = turns++ % WRITE_EVERY == 0 ? lock.writeLock() : lock.readLock();
-                held.lock();
+                held.lockInterruptibly();
             }
 
             @Override
