@@ -55,6 +55,11 @@ static void look(struct keep_alive *keep_alive, const struct session_keep_alive 
     session_look(context->store, keep_alive->session_id, details, on_looked, keep_alive);
 }
 
+static void look_again(struct keep_alive *keep_alive)
+{
+    look(keep_alive, &(struct session_keep_alive){.is_repeated = true});
+}
+
 static void on_notified(void *arg)
 {
     struct keep_alive *keep_alive = arg;
@@ -62,7 +67,7 @@ static void on_notified(void *arg)
     if (keep_alive->looking)
         keep_alive->notified = true; /* the look may have missed the loss */
     else
-        look(keep_alive, NULL);
+        look_again(keep_alive);
 }
 
 static json_t *losses_json(struct keep_alive *keep_alive, const struct session_view *view)
@@ -168,7 +173,7 @@ static void on_looked(void *arg, const struct session_view *view)
     /* Without a place to hang it is answered at once. */
     if (!keep_alive->gone && !is_over && http_suspend(keep_alive->request)) {
         if (keep_alive->notified || !hang(keep_alive, view))
-            look(keep_alive, NULL);
+            look_again(keep_alive);
         return;
     }
     session_watcher_stop(&keep_alive->watcher);

@@ -28,6 +28,7 @@ struct look_call {
     void *arg;
     char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
     bool is_keep_alive, says_held, has_failed;
+    bool claims;       /* each lease that it lists */
     size_t held_count; /* the lease ids in `held` of the request */
     char (*held)[LEASE_ID_SIZE];
     struct session_view view;
@@ -360,7 +361,7 @@ static void start_visits(struct look_call *call)
         .script = SCRIPT_LEASE_CLAIM, .line = VISIT_LOOKS, .has_counter = true};
 
     text_format_int64(job.arguments[0], call->store->options.config->retry_window_ms);
-    memcpy(job.arguments[1], "1", call->is_keep_alive ? 2 : 0);
+    memcpy(job.arguments[1], "1", call->claims ? 2 : 0);
     if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
                             on_all_visited, call))
         finish(call);
@@ -386,8 +387,7 @@ static void take_losses(struct look_call *call)
     }
 }
 
-/* In a cluster the index is at another master than the session, and may be lost alone: nobody
- * would renew the session's leases any more, nor end the session. */
+/* In a cluster the index may be lost alone: then nobody would visit the session any more. */
 static void stay_indexed(const struct look_call *call)
 {
     if (topology_is_cluster(call->store->options.topology))
@@ -446,7 +446,8 @@ static struct look_call *look_call_new(struct lock_store *store, const char *ses
     assert(call != NULL);
     call->store = store;
     snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
-    if (keep_alive == NULL)
+    call->claims = keep_alive != NULL;
+    if (keep_alive == NULL || keep_alive->is_repeated)
         return call;
     call->is_keep_alive = true;
     call->says_held = keep_alive->says_held;
@@ -493,7 +494,7 @@ void session_look(struct lock_store *store, const char *session_id,
 
     look->done = done;
     look->arg = arg;
-    if (keep_alive != NULL)
+    if (look->is_keep_alive)
         send_keep_alive(look, keep_alive);
     else
         send_get(look);

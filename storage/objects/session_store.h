@@ -64,6 +64,7 @@ void session_open(struct lock_store *store, const char *session_id, bool made, i
 
 /* What a keep-alive says, besides that it lives. */
 struct session_keep_alive {
+    bool is_repeated;    /* it hangs, and looks again: nothing else is said */
     int64_t received_ns; /* its ttl counts from here */
     int64_t wait_ms;     /* at most half of the ttl, else SESSION_WAIT_TOO_LONG */
     bool says_held;      /* `held` is all that its client knows of */

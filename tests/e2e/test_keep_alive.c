@@ -282,25 +282,30 @@ static void test_hanging_while_it_drains(struct world *w)
     expect_alive(keep_alive(w->a, &s, NULL), 1);
 }
 
-/* What a keep-alive has listed is the client's, also when the request for it ends as unknown;
- * what a mere look has listed is taken back, long before it ends by itself. */
+/* What a keep-alive has listed, at once or after it hung, is the client's, also when the
+ * request for it ends as unknown; what a mere look has listed is taken back, long before it
+ * ends by itself. */
 static void test_listed_is_not_taken_back(struct world *w)
 {
     struct proxy *proxy = proxy_start(w->redis);
     struct front *far = front_start(w, "--redis", proxy_url(proxy, "", ""), WATCHDOG_FLAGS,
                                     NULL);
     struct session s = session_new(w->a, NULL), other = session_new(w->a, NULL),
-                   first = session_new(w->a, NULL);
+                   first = session_new(w->a, NULL), hung = session_new(w->a, NULL);
     const char *token = token_new(w);
-    struct call *claimed, *looked_at;
+    struct call *claimed, *looked_at, *late, *hanging;
     struct reply *r;
 
     /* Redis knows the scripts, so that nothing but the last answer is lost. */
     expect_status(session_put(far, &first, "listed/first", token_new(w), NULL), 201);
     proxy_set(proxy, PROXY_DELAY); /* the sessions' answers come through */
+    hanging = keep_alive_hang(w->a, &hung, 3000);
+    late = session_call_put(far, &hung, "listed/late", token_new(w), "ttl_ms=60000");
     claimed = session_call_put(far, &s, "listed/claimed", token, "ttl_ms=60000");
     looked_at = session_call_put(far, &other, "listed/looked-at", token_new(w), "ttl_ms=60000");
-    wait_until(redis_has(w->redis, "listed/claimed") && redis_has(w->redis, "listed/looked-at"),
+    wait_until(redis_has(w->redis, "listed/claimed") &&
+                   redis_has(w->redis, "listed/looked-at") &&
+                   redis_has(w->redis, "listed/late"),
                3000);
     proxy_set(proxy, PROXY_DROP_REPLIES);
     assert_false(call_done(claimed) || call_done(looked_at));
@@ -310,9 +315,12 @@ static void test_listed_is_not_taken_back(struct world *w)
     expect_problem(r, 503, "redis-unavailable");
     expect_str(r, "outcome", "unknown");
     expect_status(call_await(looked_at, 1000), 503);
+    expect_status(call_await(late, 1000), 503);
+    expect_alive(call_await(hanging, 4000), 1);
     proxy_set(proxy, PROXY_PASS);
     wait_until(!redis_has(w->redis, "listed/looked-at"), 6000);
-    stays_true(redis_has(w->redis, "listed/claimed"), 1000);
+    stays_true(redis_has(w->redis, "listed/claimed") && redis_has(w->redis, "listed/late"),
+               1000);
     r = keep_alive(w->b, &s, NULL);
     expect_alive(r, 1);
     assert_non_null(lease_of(r, "listed/claimed"));
