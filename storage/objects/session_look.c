@@ -249,8 +249,10 @@ static void on_all_released(void *arg)
     settle_losses(look);
 }
 
-static void release_unclaimed(struct look_call *look)
+/* After all visits. */
+static void release_unclaimed(void *arg)
 {
+    struct look_call *look = arg;
     struct lease_visit_job job = {
         .script = SCRIPT_LEASE_END, .line = VISIT_LOOKS, .arguments = {"released"}};
     struct release_call *call = calloc(1, sizeof(*call));
@@ -331,11 +333,6 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
         lose(call, i, result->reply);
 }
 
-static void on_all_visited(void *arg)
-{
-    release_unclaimed(arg);
-}
-
 /* --- the session's home ------------------------------------------------------------------- */
 
 static void take_notes(struct look_call *call)
@@ -363,7 +360,7 @@ static void start_visits(struct look_call *call)
     text_format_int64(job.arguments[0], call->store->options.config->retry_window_ms);
     memcpy(job.arguments[1], "1", call->claims ? 2 : 0);
     if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
-                            on_all_visited, call))
+                            release_unclaimed, call))
         finish(call);
 }
 

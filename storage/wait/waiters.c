@@ -125,6 +125,17 @@ static bool read_held(const struct wait_queue *queue, const char *payload, size_
     return text_parse_int64(number, ms) && *ms >= 0;
 }
 
+/* Whether another message was read in the same turn of the loop: a script tells the waiters of
+ * a free read/write lock twice (lib/readers.lua). The attempt upon the first message comes
+ * after both messages. */
+static bool is_repeated(struct wait_queue *queue)
+{
+    int64_t before_ns = queue->message_ns;
+
+    queue->message_ns = loop_now_ns(queue->owner->options.loop);
+    return queue->kind == WAIT_READ_WRITE && queue->message_ns == before_ns;
+}
+
 static void on_message(void *arg, const char *payload, size_t len)
 {
     struct wait_queue *queue = arg;
@@ -132,7 +143,7 @@ static void on_message(void *arg, const char *payload, size_t len)
 
     if (read_held(queue, payload, len, &held_ms))
         wait_queue_sleep_until_free(queue, held_ms);
-    if (!wakes(queue->kind, payload, len))
+    if (!wakes(queue->kind, payload, len) || is_repeated(queue))
         return;
     metrics_add(queue->owner->options.metrics, METRIC_WAKE_MESSAGES, 1);
     queue->woken_ns = loop_now_ns(queue->owner->options.loop);

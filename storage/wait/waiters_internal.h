@@ -21,6 +21,7 @@ struct wait_queue {
     bool was_ready;                 /* the subscription has been there */
     uint64_t generation;            /* that of all queues, at the last wake-up */
     int64_t woken_ns;               /* when the last message came that wakes */
+    int64_t message_ns;             /* the turn of the loop that read this message */
     int64_t held_until_ns;          /* the end of the hold, as a message told; 0: none did */
     struct timer timer;             /* the next poll; without waiters the end of the queue */
     struct timer subscribing;       /* of a fair lock's waiter that is not subscribed yet */

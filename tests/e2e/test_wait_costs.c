@@ -1,64 +1,93 @@
 /* How many scripts a wait costs Redis: the attempt that registers the waiter, and the grant,
- * which may be the release before. Counted by Redis' slow log, which notes every command. */
+ * which may be the release before; and which workers a release wakes. Counted by Redis' slow
+ * log, which notes every command. */
 #include "counters.h"
 #include "fair.h"
 #include "multi_locks.h"
+#include "sentinel.h"
 
 enum { TURNS = 8, LOG_MAX = 4096, STRAY = 2 /* a poll, a subscription that had to be new */ };
 
+/* An object of a kind that is waited for: /v1/FOLDER/NAME and the rest. */
 struct kind {
-    const char *name, *make, *path; /* below /v1/ */
+    const char *name, *folder, *rest;
     int handed_over; /* of two turns on one front end, at least: what has no queue in Redis is
                         everybody's after 50 ms */
 };
 
 static const struct kind kinds[] = {
-    {.name = "cost-lock", .path = "locks/cost-lock?", .handed_over = 1},
-    {.name = "cost-fair", .path = "locks/cost-fair?kind=fair&", .handed_over = 2},
-    {.name = "cost-write", .path = "locks/cost-write?kind=write&", .handed_over = 1},
-    {.name = "cost-permit",
-     .make = "permit-semaphores/cost-permit?permits=1",
-     .path = "permit-semaphores/cost-permit/permit?",
-     .handed_over = 1},
+    {"cost-lock", "locks", "?", 1},
+    {"cost-fair", "locks", "?kind=fair&", 2},
+    {"cost-write", "locks", "?kind=write&", 1},
+    {"cost-permit", "permit-semaphores", "/permit?", 1},
 };
 
-static void count_from_now(struct world *w)
+/* A semaphore of one permit; locks need nothing. */
+static void make(struct front *fe, const struct kind *kind)
 {
-    redis_ok(w->redis, "CONFIG SET slowlog-max-len %d", LOG_MAX);
-    redis_ok(w->redis, "CONFIG SET slowlog-log-slower-than 0");
-    redis_ok(w->redis, "SLOWLOG RESET");
+    if (strcmp(kind->folder, "locks") != 0)
+        expect_status(counter_send(fe, "PUT",
+                                   text(fe->world, "%s/%s?permits=1", kind->folder, kind->name),
+                                   NULL),
+                      201);
 }
 
-/* Scripts since then whose first key is this. */
-static int scripts_about(struct world *w, const char *key)
+static const char *take_path(struct world *w, const struct kind *kind)
 {
-    redisReply *log = redis_do(w->redis, "SLOWLOG GET %d", LOG_MAX);
+    return text(w, "/v1/%s/%s%swait_ms=30000&ttl_ms=60000", kind->folder, kind->name,
+                kind->rest);
+}
+
+static const char *give_path(struct world *w, const struct kind *kind)
+{
+    return text(w, "/v1/%s/%s%.*s", kind->folder, kind->name, (int)strcspn(kind->rest, "?"),
+                kind->rest);
+}
+
+static void count_from_now(struct redis *redis)
+{
+    redis_ok(redis, "CONFIG SET slowlog-max-len %d", LOG_MAX);
+    redis_ok(redis, "CONFIG SET slowlog-log-slower-than 0");
+    redis_ok(redis, "SLOWLOG RESET");
+}
+
+/* Scripts since then whose first key is this, of the client of Redis with this address; NULL:
+ * of all clients. `last`: the address of the client of the last one; may be NULL. */
+static int scripts_of(struct redis *redis, const char *address, const char *key,
+                      const char **last)
+{
+    redisReply *log = redis_do(redis, "SLOWLOG GET %d", LOG_MAX); /* the last one first */
     int count = 0;
 
     for (size_t i = 0; i < log->elements; i++) {
         const redisReply *entry = log->element[i];
         const redisReply *words = entry->elements > 3 ? entry->element[3] : NULL;
-        if (words != NULL && words->elements > 3 &&
-            strcasecmp(words->element[0]->str, "evalsha") == 0 &&
-            strcmp(words->element[3]->str, key) == 0)
-            count++;
+        if (words == NULL || words->elements <= 3 ||
+            strcasecmp(words->element[0]->str, "evalsha") != 0 ||
+            strcmp(words->element[3]->str, key) != 0)
+            continue;
+        const char *client = entry->element[4]->str;
+        if (last != NULL && count == 0)
+            *last = client;
+        count += address == NULL || strcmp(client, address) == 0;
     }
     return count;
 }
 
+static int scripts_about(struct world *w, const char *key)
+{
+    return scripts_of(w->redis, NULL, key, NULL);
+}
+
 static struct call *take(struct front *fe, const struct kind *kind, const char *token)
 {
-    return CALL(fe, .method = "PUT",
-                .path = text(fe->world, "/v1/%swait_ms=30000&ttl_ms=60000", kind->path),
-                .token = token, .timeout_ms = 40000);
+    return CALL(fe, .method = "PUT", .path = take_path(fe->world, kind), .token = token,
+                .timeout_ms = 40000);
 }
 
 static void give(struct front *fe, const struct kind *kind, const char *token)
 {
-    const char *path = text(fe->world, "/v1/%s", kind->path);
-    size_t len = strcspn(path, "?");
-
-    expect_status(http(fe, "DELETE", text(fe->world, "%.*s", (int)len, path), token), 200);
+    expect_status(http(fe, "DELETE", give_path(fe->world, kind), token), 200);
 }
 
 static bool is_listed(struct world *w, const struct kind *kind)
@@ -83,7 +112,7 @@ static int chain(struct front *waits, struct front *releases, const struct kind 
         expect_status(call_await(call, 5000), 201);
         holder = next;
         if (i == 0)
-            count_from_now(w); /* the channel of the object is subscribed to */
+            count_from_now(w->redis); /* the channel of the object is subscribed to */
     }
     int scripts = scripts_about(w, kind->name);
     give(waits, kind, holder);
@@ -96,8 +125,7 @@ static void test_a_wait_costs_two_scripts(struct world *w)
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         const struct kind *kind = &kinds[i];
 
-        if (kind->make != NULL)
-            expect_status(counter_send(w->a, "PUT", kind->make, NULL), 201);
+        make(w->a, kind);
         int apart = chain(w->a, w->b, kind), together = chain(w->a, w->a, kind);
         print_message("%s: %d scripts for %d turns; on one front end %d\n", kind->name, apart,
                       TURNS, together);
@@ -128,7 +156,7 @@ static void test_a_wait_to_read_or_for_two_locks_costs_two_scripts(struct world 
             const char *query = reads ? "kind=write&ttl_ms=60000" : "ttl_ms=60000";
 
             expect_status(lock_put(w->b, lock, holder, query), 201);
-            count_from_now(w);
+            count_from_now(w->redis);
             struct call *call = read_or_take_both(w->a, reads, token);
             wait_until(redis_int(w->redis, "ZCARD rlockd:waiters:{%s}", lock) == 1 ||
                            redis_int(w->redis, "ZCARD rlockd:waiters:%s", lock) == 1,
@@ -168,7 +196,7 @@ static void test_waiters_of_a_held_lock_poll_seldom(struct world *w)
     }
     nap_ms(500); /* their subscriptions are there, too */
     int64_t begun_ms = now_ms();
-    count_from_now(w);
+    count_from_now(w->redis);
     nap_ms(SECONDS * 1000);
     for (int i = 0; i < KINDS; i++) {
         int polls = scripts_about(w, kinds[i].name);
@@ -201,12 +229,244 @@ static void test_a_release_wakes_few(struct world *w)
         take(w->a, kind, token_new(w));
     wait_until(waiter_count(w->a, kind->name) == CROWD, 5000);
     nap_ms(100);
-    count_from_now(w);
+    count_from_now(w->redis);
     expect_status(lock_release(w->b, kind->name, holder), 200);
     wait_until(redis_has(w->redis, kind->name), 5000);
     nap_ms(300);
     /* The look of redis_has() is no script; a poll may have come in between. */
     assert_in_range(scripts_about(w, kind->name), 2, 2 + STRAY);
+}
+
+/* ---- which workers a release wakes ---- */
+
+enum {
+    WORKERS_MAX = 4,
+    EACH = 2,        /* waiters on each worker that has any: those of the first half */
+    SPARE_MAX = 100, /* connections to one worker that no client uses yet */
+    ROUND_MS = 1900, /* the channel of a waiter that has gone is listened to for 2 s */
+    ROUNDS_MAX = 20,
+};
+
+/* The workers of one front end, told from each other by their connections to Redis. */
+struct workers {
+    struct world *w;
+    struct redis *redis;
+    struct front *fe, *other; /* `other`: another front end */
+    int count, found;
+    char address[WORKERS_MAX][64];
+    struct raw *spare[WORKERS_MAX][SPARE_MAX];
+    int spares[WORKERS_MAX];
+};
+
+enum releaser { BY_FRONT_END, BY_WORKER_WITH_WAITERS, BY_WORKER_WITHOUT, RELEASERS };
+
+static const char *const releasers[] = {"another front end", "a worker with waiters",
+                                        "a worker without"};
+
+/* The clients that wait in a round, and the scripts that the release cost. */
+struct round {
+    struct workers *workers;
+    struct kind kind;
+    enum releaser by;
+    const char *holder;
+    struct raw *clients[WORKERS_MAX * EACH];
+    int len, all, each[WORKERS_MAX];
+    bool is_handed_over;
+};
+
+static void ask(struct raw *client, const char *method, const char *path, const char *token)
+{
+    raw_text(client,
+             "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
+             "Lease-Token: %s\r\n\r\n",
+             method, path, token);
+}
+
+/* Opens a connection, and asks its worker for something that needs a script. */
+static void open_spare(struct workers *workers)
+{
+    struct raw *client = raw_open(workers->fe);
+    const char *address = NULL;
+    int i = 0;
+
+    count_from_now(workers->redis);
+    raw_text(client, "GET /v1/locks/cost-whose HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(raw_reply(client, 5000)->status, 200);
+    assert_int_equal(scripts_of(workers->redis, NULL, "cost-whose", &address), 1);
+    while (i < workers->found && strcmp(workers->address[i], address) != 0)
+        i++;
+    if (i == workers->found) {
+        assert_true(i < workers->count);
+        snprintf(workers->address[workers->found++], sizeof(workers->address[0]), "%s",
+                 address);
+    }
+    assert_true(workers->spares[i] < SPARE_MAX);
+    workers->spare[i][workers->spares[i]++] = client;
+}
+
+static struct raw *connect_to(struct workers *workers, int worker)
+{
+    while (workers->spares[worker] == 0)
+        open_spare(workers);
+    return workers->spare[worker][--workers->spares[worker]];
+}
+
+static void await_waiters(const struct round *round, int count)
+{
+    wait_until(redis_int(round->workers->redis, "ZCARD rlockd:waiters:{%s}",
+                         round->kind.name) == count,
+               5000);
+}
+
+static struct raw *wait_at(struct round *round, int worker, int position)
+{
+    struct workers *workers = round->workers;
+    struct raw *client = connect_to(workers, worker);
+
+    ask(client, "PUT", take_path(workers->w, &round->kind), token_new(workers->w));
+    await_waiters(round, position);
+    return client;
+}
+
+/* Until the waiters' subscriptions are there, and the attempts that follow are over. */
+static void settle(const struct round *round)
+{
+    struct redis *redis = round->workers->redis;
+    int before = -1, now = 0;
+
+    while (before != now) {
+        before = now;
+        nap_ms(150);
+        now = scripts_of(redis, NULL, round->kind.name, NULL);
+    }
+}
+
+static void release(struct round *round)
+{
+    struct workers *workers = round->workers;
+    const struct kind *kind = &round->kind;
+    bool has_waiters = round->by == BY_WORKER_WITH_WAITERS;
+
+    if (round->by == BY_FRONT_END) {
+        count_from_now(workers->redis);
+        give(workers->other, kind, round->holder);
+        return;
+    }
+    struct raw *client = connect_to(workers, has_waiters ? 0 : workers->count - 1);
+    count_from_now(workers->redis);
+    ask(client, "DELETE", give_path(workers->w, kind), round->holder);
+    assert_int_equal(raw_reply(client, 5000)->status, 200);
+}
+
+static void count_scripts(struct round *round)
+{
+    struct workers *workers = round->workers;
+
+    round->all = scripts_of(workers->redis, NULL, round->kind.name, NULL);
+    for (int i = 0; i < workers->count; i++)
+        round->each[i] = scripts_of(workers->redis, workers->address[i], round->kind.name,
+                                    NULL);
+}
+
+/* Half of the workers have waiters, and the last worker still listens to the channel of a
+ * waiter that has gone. False: the round took so long that it counts for nothing. */
+static bool run_round(struct round *round)
+{
+    struct workers *workers = round->workers;
+    int64_t begun_ms = now_ms();
+    double handed_over = front_metric(workers->fe, "rlockd_hand_overs_total", NULL);
+
+    round->holder = token_new(workers->w);
+    expect_status(call_await(take(workers->other, &round->kind, round->holder), 5000), 201);
+    raw_reset(wait_at(round, workers->count - 1, 1));
+    await_waiters(round, 0);
+    for (round->len = 0; round->len < workers->count / 2 * EACH; round->len++) {
+        int i = round->len;
+
+        round->clients[i] = wait_at(round, i % (workers->count / 2), i + 1);
+    }
+    settle(round);
+    release(round);
+    await_waiters(round, round->len - 1);
+    nap_ms(200);
+    count_scripts(round);
+    bool is_quick = now_ms() - begun_ms < ROUND_MS;
+    round->is_handed_over = front_metric(workers->fe, "rlockd_hand_overs_total", NULL) >
+                            handed_over;
+    for (int i = 0; i < round->len; i++)
+        raw_reset(round->clients[i]);
+    await_waiters(round, 0);
+    return is_quick;
+}
+
+/* At most one waiter of each worker that has waiters tries, and none elsewhere: of a fair lock
+ * the head alone. A release that hands over is the only script, the waiter's worker's. */
+static void check_round(const struct round *round)
+{
+    const struct workers *workers = round->workers;
+    int with_waiters = workers->count / 2, woken = 0;
+
+    for (int i = 0; i < workers->count; i++)
+        print_message(" %d", round->each[i]);
+    print_message(" of %d scripts of %d workers: %s, released by %s%s\n", round->all,
+                  workers->count, round->kind.name, releasers[round->by],
+                  round->is_handed_over ? ", handed over" : "");
+    for (int i = 0; i < workers->count; i++) {
+        bool releases = !round->is_handed_over &&
+                        ((round->by == BY_WORKER_WITH_WAITERS && i == 0) ||
+                         (round->by == BY_WORKER_WITHOUT && i == workers->count - 1));
+        int attempts = round->each[i] - releases;
+
+        assert_in_range(attempts, 0, i < with_waiters);
+        woken += attempts;
+    }
+    assert_in_range(woken, 1, with_waiters);
+    assert_int_equal(round->all, woken + !round->is_handed_over);
+    if (round->is_handed_over || strcmp(round->kind.rest, "?kind=fair&") == 0)
+        assert_int_equal(woken, 1);
+    if (round->by == BY_WORKER_WITH_WAITERS && round->is_handed_over)
+        assert_int_equal(round->each[0], 1);
+    assert_true(round->by != BY_FRONT_END || !round->is_handed_over);
+    /* What workers do not tell each other of is everybody's when other workers listen. */
+    if (round->by != BY_FRONT_END && strcmp(round->kind.rest, "?kind=write&") != 0)
+        assert_true(round->is_handed_over);
+}
+
+static void check_workers(struct world *w, struct redis *redis, const char *url, int count)
+{
+    struct workers *workers = calloc(1, sizeof(*workers));
+
+    assert_non_null(workers);
+    world_defer(w, free, workers);
+    *workers = (struct workers){.w = w, .redis = redis, .count = count};
+    workers->fe = front_start(w, "--redis", url, "--workers", text(w, "%d", count), NULL);
+    workers->other = front_start(w, "--redis", url, NULL);
+    for (size_t i = 0; i < COUNT_OF(kinds) * RELEASERS; i++) {
+        struct round round = {.workers = workers, .by = i % RELEASERS};
+        bool counts = false;
+
+        for (int tries = 0; !counts && tries < ROUNDS_MAX; tries++) {
+            round.kind = kinds[i / RELEASERS];
+            round.kind.name = text(w, "%s-%d-%zu-%d", round.kind.name, count, i, tries);
+            make(workers->other, &round.kind);
+            counts = run_round(&round);
+        }
+        if (counts)
+            check_round(&round);
+        else
+            print_message("%s: the machine is too slow to tell\n", round.kind.name);
+    }
+}
+
+static void test_a_release_wakes_one_waiter_of_a_worker(struct world *w)
+{
+    skip_on_masters(w); /* a Redis of its own, by TCP, where clients have addresses */
+    struct redis *redis = redis_start_tcp(w, NULL);
+    const char *url = redis->tls_port != 0 ? redis->url
+                                           : text(w, "redis://%s:%d", redis->host, redis->port);
+
+    for (int count = 2; count <= WORKERS_MAX; count += 2)
+        check_workers(w, redis, url, count);
 }
 
 int main(void)
@@ -216,6 +476,7 @@ int main(void)
         E2E_TEST(test_a_wait_to_read_or_for_two_locks_costs_two_scripts),
         E2E_TEST(test_waiters_of_a_held_lock_poll_seldom),
         E2E_TEST(test_a_release_wakes_few),
+        E2E_TEST(test_a_release_wakes_one_waiter_of_a_worker),
     };
     struct e2e_plan plan = {.name = "wait-costs", E2E_TESTS(tests), .front_ends = 2};
 

@@ -90,12 +90,19 @@ static void readers_behind_a_writer(void)
     a->waiter.wants = 2;
 }
 
+/* In another turn of the loop than all messages before. */
+static void tell_free(const char *payload)
+{
+    pass(1);
+    publish(READ_WRITE, payload);
+}
+
 /* The head is not asked again after each of them. */
 static void readers_pass_a_busy_writer_one_after_the_other(void **state)
 {
     (void)state;
     readers_behind_a_writer();
-    publish(READ_WRITE, "1");
+    tell_free("1");
     expect_turns(1, 0, 0, 0);
     busy(a);
     expect_turns(0, 1, 0, 0);
@@ -109,7 +116,7 @@ static void readers_pass_a_busy_writer_one_after_the_other(void **state)
     expect_turns(1, 0, 0, 0);
     busy(a);
     expect_turns(0, 0, 0, 0);
-    publish(READ_WRITE, "0");
+    tell_free("0");
     expect_turns(1, 0, 0, 0);
 }
 
@@ -117,10 +124,10 @@ static void what_happens_among_readers_is_for_the_head(void **state)
 {
     (void)state;
     readers_behind_a_writer();
-    publish(READ_WRITE, "1");
+    tell_free("1");
     busy(a);
     expect_turns(1, 1, 0, 0);
-    publish(READ_WRITE, "0");
+    tell_free("0");
     leave(b, -1);
     expect_turns(1, 0, 0, 0);
     busy(a);
@@ -137,11 +144,11 @@ static void the_next_turn_begins_at_the_head(void **state)
     (void)state;
     readers_behind_a_writer();
     b->waiter.wants = 2;
-    publish(READ_WRITE, "1");
+    tell_free("1");
     busy(a);
     expect_turns(1, 0, 1, 0);
     busy(c);
-    publish(READ_WRITE, "1");
+    tell_free("1");
     leave(a, -1);
     expect_turns(1, 1, 0, 0);
     leave(b, 1000);
@@ -152,6 +159,20 @@ static void the_next_turn_begins_at_the_head(void **state)
     expect_turns(0, 0, 0, 1);
 }
 
+/* An attempt that begins upon the first of two messages comes after both. */
+static void messages_of_one_turn_wake_once(void **state)
+{
+    (void)state;
+    readers_behind_a_writer();
+    tell_free("1");
+    publish(READ_WRITE, "0");
+    expect_turns(1, 0, 0, 0);
+    leave(a, 1000);
+    expect_turns(0, 0, 0, 0);
+    tell_free("1");
+    expect_turns(0, 1, 0, 0);
+}
+
 /* What it finds out may be older than what happened. */
 static void who_tries_meanwhile_tries_again(void **state)
 {
@@ -159,7 +180,7 @@ static void who_tries_meanwhile_tries_again(void **state)
     readers_behind_a_writer();
     waiters_retry_lease(waiters, LOCK, strlen(LOCK), c->waiter.lease_id);
     expect_turns(0, 0, 1, 0);
-    publish(READ_WRITE, "1");
+    tell_free("1");
     busy(a);
     leave(b, -1);
     expect_turns(1, 1, 0, 1);
@@ -172,7 +193,7 @@ static void who_tries_meanwhile_tries_again(void **state)
     expect_turns(0, 0, 0, 0);
     /* The same of one before the first that can have the turn. */
     waiters_retry_lease(waiters, LOCK, strlen(LOCK), a->waiter.lease_id);
-    publish(READ_WRITE, "1");
+    tell_free("1");
     expect_turns(1, 0, 1, 0);
     busy(c);
     busy(a);
@@ -225,7 +246,7 @@ static void all_that_try_meanwhile_try_again_once(void **state)
     waiters_retry_lease(waiters, LOCK, strlen(LOCK), a->waiter.lease_id);
     waiters_retry_lease(waiters, LOCK, strlen(LOCK), b->waiter.lease_id);
     expect_turns(1, 1, 0, 0);
-    publish(READ_WRITE, "0");
+    tell_free("0");
     busy(b);
     busy(a);
     expect_turns(1, 1, 0, 0);
@@ -277,6 +298,7 @@ int main(void)
         TEST(readers_pass_a_busy_writer_one_after_the_other),
         TEST(what_happens_among_readers_is_for_the_head),
         TEST(the_next_turn_begins_at_the_head),
+        TEST(messages_of_one_turn_wake_once),
         TEST(who_tries_meanwhile_tries_again),
         TEST(events_are_tried_for_once),
         TEST(all_that_try_meanwhile_try_again_once),
