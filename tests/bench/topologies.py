@@ -11,7 +11,7 @@ MASTERS = (1, 3)
 BROADCAST = {"1": "to all nodes", "0": "to the shard"}  # where unlock messages go
 MASTER_PERCENT = 10  # of a core for each: the cores suffice for all masters and for rlockd
 QUOTA_TIMES = 5  # longer rows: a quota comes in slices, and a window of a second is noise
-CONNECTIONS = 64  # for each master: with fewer, a batch of commands is smaller and costs more
+CONNECTIONS = 64  # for each master: smaller batches of commands cost more
 SYNCED = (1, 16, 64)  # connections
 
 
@@ -50,7 +50,8 @@ def cycles_of_masters(place, count, broadcast, seconds):
         with contextlib.ExitStack() as limits:
             for master in cluster.masters:
                 limits.enter_context(quota(master.pid, MASTER_PERCENT))
-            figures = measure.load(place, "cycle", server, connections=CONNECTIONS * count, seconds=seconds,
+            figures = measure.load(place, "cycle", server, connections=CONNECTIONS * count,
+                                   seconds=seconds,
                                    cpu=[f"server={server.pid}",
                                         *(f"master{number}={master.pid}" for number, master
                                           in enumerate(cluster.masters))])
