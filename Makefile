@@ -349,10 +349,10 @@ test-proxies: ## the recipes of examples/proxies before real front ends; RESTART
 	@$(MAKE) $(SUBMAKE) all
 	@/usr/bin/python3 tests/proxies/run.py $(BUILD)/rlockd $(if $(RESTARTS),--restarts $(RESTARTS))
 
-schemathesis: ## requests that openapi.yaml permits and forbids, answers against it; SEED=7
+schemathesis: ## requests made up from openapi.yaml, answers against it; SEED=7 EXAMPLES=25
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
-	@tests/clients/schemathesis/run.sh $(BUILD)/rlockd $(SEED)
+	@tests/clients/schemathesis/run.sh $(BUILD)/rlockd $(or $(SEED),1) $(EXAMPLES)
 
 bench: ## measure; BENCH_SECONDS=2 a row, BENCH_ROUNDS=3, BENCH_PARTS=; writes tests/bench/results.md
 	@tests/packages.sh $(BENCH_PACKAGES)

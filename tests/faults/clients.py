@@ -83,6 +83,14 @@ class Client(Caller):
                 return
             await self.nap(self.random.uniform(0.05, 0.5))
 
+    def have(self, lease, wait_ms=4000, **options):
+        """Waits for the lock and gives it back."""
+        async def wait():
+            answer = await lease.acquire(4000, wait_ms, **options)
+            if answer.outcome() not in ("ended", "abandoned"):
+                await self.give_back(lease)
+        return asyncio.ensure_future(wait())
+
     async def force(self, lock):
         path = f"/v1/locks/{lock}/force-unlock"
         await self.ask("force", "POST", path, (), {}, {"lock": lock})
@@ -186,14 +194,6 @@ class Relay(Client):
         await asyncio.sleep(gone_after - 0.01 - self.random.uniform(-0.001, 0.006))
         await self.give_back(holder)
         await asyncio.gather(*waits)
-
-    def have(self, lease, **options):
-        """Takes the lock and gives it back."""
-        async def wait():
-            answer = await lease.acquire(4000, 4000, **options)
-            if answer.outcome() not in ("ended", "abandoned"):
-                await self.give_back(lease)
-        return asyncio.ensure_future(wait())
 
 
 class Crowd(Client):
@@ -307,6 +307,32 @@ class Leaver(FreshLocks):
         await self.give_back(holder, front=front if self.random.random() < 0.7 else None)
         if (await request).outcome() != "ended":
             await self.give_back(second)
+
+
+class Mover(FreshLocks):
+    """Two requests wait for one lock at one front end, and the lock is released at another. The
+    first request wants one lock more, which is still held: it goes on to wait there, and leaves
+    the released lock to the request behind. No message tells so: the baton is passed on."""
+
+    prefix, pause_s = "moved", 0.05
+
+    async def meet(self, lock):
+        locks = [f"{lock}-a", f"{lock}-b"]
+        holders = [Lease(self, "lock", [name]) for name in locks]
+        both, behind = Lease(self, "lock", locks), Lease(self, "lock", locks[:1])
+        front = self.pick_front()
+        if not all([await self.get(holder, 4000, 0) for holder in holders]):
+            return
+        # Over before the leases are: then the request certainly held neither lock meanwhile.
+        mover = self.have(both, 2000, front=front)
+        await asyncio.sleep(0.02)
+        follower = self.have(behind, front=front)
+        await asyncio.sleep(self.random.uniform(0.02, 0.05))
+        others = [other for other in self.world.fronts if other is not front]
+        await self.give_back(holders[0], front=self.random.choice(others or [front]))
+        await follower
+        await self.give_back(holders[1])
+        await mover
 
 
 class Stranger(Client):

@@ -39,8 +39,8 @@ FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAI
 MIX = [(clients.Client, 5), (clients.FairClient, 3), (clients.ReadWriteClient, 6),
        (clients.PermitClient, 3), (clients.MultiClient, 2), (clients.ImpatientClient, 4),
        (clients.Relay, 3), (clients.Crowd, 1), (clients.Returner, 1), (clients.Newcomer, 2),
-       (clients.Leaver, 2), (clients.SessionClient, 4), (clients.Visitor, 3),
-       (clients.ForcedClient, 2), (clients.Stranger, 1)]
+       (clients.Leaver, 2), (clients.Mover, 3), (clients.SessionClient, 4),
+       (clients.Visitor, 3), (clients.ForcedClient, 2), (clients.Stranger, 1)]
 
 
 def arguments():
