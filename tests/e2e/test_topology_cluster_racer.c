@@ -21,6 +21,7 @@ struct ground {
     struct bus *bus;
     int slots[LOCKS], moved;
     struct parting parting;
+    bool is_synced; /* replicas are waited for */
 };
 
 /* --- slots that move ---------------------------------------------------------------------- */
@@ -147,6 +148,17 @@ static bool runs_scripts(struct redis *node)
     return strstr(redis_str(node, "INFO commandstats"), "cmdstat_evalsha:") != NULL;
 }
 
+/* A lock that was free at the cut: the old master grants it, and its successor once more. */
+static void expect_second_grant(struct front *fe, const char *lock, const char *token,
+                                json_int_t fence)
+{
+    struct world *w = fe->world;
+
+    wait_until(lock_put(fe, lock, token_new(w), "ttl_ms=60000")->status == 201, RESTART_MS);
+    assert_true(fence_of(fe, lock) > fence);
+    expect_problem(lock_renew(fe, lock, token, "ttl_ms=60000"), 410, "lease-ended");
+}
+
 /* The bus and its replica lose the master; rlockd reaches it. */
 static void part(void *topology)
 {
@@ -155,15 +167,22 @@ static void part(void *topology)
     struct redis *master = cluster->nodes[0], *replica = cluster->nodes[MASTERS];
     struct parting *parting = &ground->parting;
     const char *key = cluster_name_at(cluster, master, "probe");
+    const char *lock = cluster_name_at(cluster, master, "free");
+    const char *token = token_new(cluster->world);
+    struct front *fe = cluster->world->a;
 
     bus_part(ground->bus);
     parting->cut_ms = now_ms();
+    struct reply *r = lock_put(fe, lock, token, "ttl_ms=60000");
+    expect_status(r, ground->is_synced ? 503 : 201);
     wait_until(!takes_changes(master, key), RESTART_MS);
     parting->refused_ms = now_ms();
     wait_until(cluster_is_master(replica), RESTART_MS);
     parting->promoted_ms = now_ms();
     wait_until(runs_scripts(replica), RESTART_MS);
     parting->followed_ms = now_ms();
+    if (!ground->is_synced)
+        expect_second_grant(fe, lock, token, reply_int(r, "fencing_token"));
     bus_rejoin(ground->bus);
     wait_until(!cluster_is_master(master), RESTART_MS);
     parting->rejoined_ms = now_ms();
@@ -310,6 +329,7 @@ static void part_and_race(struct world *w, const char *sync)
     const struct parting *parting = &ground->parting;
 
     skip_without_source_address(ground->cluster->nodes[0]);
+    ground->is_synced = sync != NULL;
     ground->bus = cluster_bus(ground->cluster, ground->cluster->nodes[0]);
     const struct topology_race *over = race(
         w, ground,
