@@ -176,12 +176,23 @@ static uint16_t cluster_slot_at(const struct topology_node *node)
 
 /* --- life --------------------------------------------------------------------------------- */
 
+/* No event of a connection ends the time for which a CLUSTERDOWN counts: the worker that was
+ * told that the cluster is not ready is told of the end. */
+static void end_down(struct cluster *cluster)
+{
+    if (cluster->down_ns == 0 || says_down(cluster))
+        return;
+    cluster->down_ns = 0;
+    cluster_report_up(cluster);
+}
+
 static void take_round(void *arg)
 {
     struct cluster *cluster = arg;
     struct loop *loop = cluster->topology.options.loop;
 
     timer_arm(loop_timers(loop), &cluster->round, loop_now_ns(loop) + ROUND_NS);
+    end_down(cluster);
     cluster_nodes_round(cluster);
     cluster_scout_round(cluster);
 }

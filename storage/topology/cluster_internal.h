@@ -73,6 +73,10 @@ struct cluster_scout {
     uint16_t moved_slot;
     struct redis_host moved_to;
     bool has_moved;
+    /* The last master that answered CLUSTERDOWN since the last map, and one of its slots. */
+    uint16_t down_slot;
+    struct redis_host down_at;
+    bool has_down;
     size_t contradictions;
 };
 
@@ -118,6 +122,8 @@ void cluster_scout_free(struct cluster *cluster);
 /* The map may be old: asks for a new map soon, but limits how often. */
 void cluster_scout_ask(struct cluster *cluster);
 void cluster_scout_moved(struct cluster *cluster, uint16_t slot, const struct redis_host *to);
+/* The master of this slot answered CLUSTERDOWN: asks whether the slot has another master. */
+void cluster_scout_down(struct cluster *cluster, uint16_t slot, const struct redis_host *at);
 /* To be called now and then. */
 void cluster_scout_round(struct cluster *cluster);
 

@@ -72,17 +72,29 @@ static void give_up(struct cluster *cluster, const char *reason)
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-/* Nodes that have an old map would have each call go to the wrong node first. */
+/* Whether the map gives the slot to the node at this address. */
+static bool map_names(const struct cluster *cluster, uint16_t slot, const struct redis_host *at)
+{
+    const struct cluster_node *owner = cluster->owners[slot];
+
+    return owner != NULL && owner->at.port == at->port && strcmp(owner->at.host, at->host) == 0;
+}
+
+/* Nodes that have an old map would have each call go to the wrong node first. A master that is
+ * cut off from the cluster answers CLUSTERDOWN, and names itself for as long as the cut lasts,
+ * as do replicas on its side: the other nodes may know its successor. */
 static void check_for_contradiction(struct cluster *cluster)
 {
     struct cluster_scout *scout = &cluster->scout;
-    const struct cluster_node *owner = cluster->owners[scout->moved_slot];
+    bool is_old = (scout->has_moved &&
+                   !map_names(cluster, scout->moved_slot, &scout->moved_to)) ||
+                  (scout->has_down && map_names(cluster, scout->down_slot, &scout->down_at));
 
-    if (!scout->has_moved)
+    if (!scout->has_moved && !scout->has_down)
         return;
     scout->has_moved = false;
-    if (owner != NULL && owner->at.port == scout->moved_to.port &&
-        strcmp(owner->at.host, scout->moved_to.host) == 0) {
+    scout->has_down = false;
+    if (!is_old) {
         scout->contradictions = 0;
     } else if (++scout->contradictions == CONTRADICTIONS_MAX) {
         scout->contradictions = 0;
@@ -161,6 +173,16 @@ void cluster_scout_moved(struct cluster *cluster, uint16_t slot, const struct re
     scout->moved_slot = slot;
     scout->moved_to = *to;
     scout->has_moved = true;
+    cluster_scout_ask(cluster);
+}
+
+void cluster_scout_down(struct cluster *cluster, uint16_t slot, const struct redis_host *at)
+{
+    struct cluster_scout *scout = &cluster->scout;
+
+    scout->down_slot = slot;
+    scout->down_at = *at;
+    scout->has_down = true;
     cluster_scout_ask(cluster);
 }
 

@@ -31,6 +31,13 @@ struct redis *cluster_add(struct cluster *cluster);
 /* What rlockd and a replica say to this node goes through a proxy from now on; what the other
  * nodes say does not. */
 struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node);
+/* Each node hears of the others through a proxy before the port of its bus from now on, so that
+ * `node` can be parted from them. */
+struct bus *cluster_bus(struct cluster *cluster, struct redis *node);
+/* No message of the bus reaches the node or comes from it, and its replica gets nothing more;
+ * clients reach the node. The end of the same. */
+void bus_part(struct bus *bus);
+void bus_rejoin(struct bus *bus);
 /* Waits until every living node says that the cluster is well, and all of them name the same
  * masters; fails the test with what each node says. */
 void cluster_await(struct cluster *cluster);

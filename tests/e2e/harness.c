@@ -156,6 +156,11 @@ void skip_without_shards(struct redis *redis)
                redis_do(redis, "PUBSUB SHARDCHANNELS")->type == REDIS_REPLY_ERROR);
 }
 
+void skip_without_source_address(struct redis *redis)
+{
+    skip_where(redis->world, redis_do(redis, "CONFIG GET bind-source-addr")->elements == 0);
+}
+
 void skip_with_slots(struct world *w)
 {
     skip_where(w, getenv("E2E_SCRIPT_SLOTS") != NULL);

@@ -67,6 +67,9 @@ void skip_on_masters(struct world *w);
 void skip_without_tls(struct redis *redis);
 /* Leaves a test of channels of a shard, which Redis 6.2 does not know. */
 void skip_without_shards(struct redis *redis);
+/* Leaves a test of a server that connects from an address of its own, which Redis 6.2 cannot do
+ * beside its listening address. */
+void skip_without_source_address(struct redis *redis);
 /* Leaves a test of a Redis without memory where scripts begin with `#!lua` (make test-cluster):
  * such a script Redis refuses as a whole, and not only its first write. */
 void skip_with_slots(struct world *w);
@@ -344,11 +347,14 @@ void raw_reset(struct raw *raw); /* closes with RST */
 
 /* ---- a bad network between rlockd and Redis: harness_proxy.c ---- */
 
+#define PARTED_ADDRESS "127.0.0.2"
+
 enum proxy_mode {
     PROXY_PASS,
     PROXY_BLACKHOLE,      /* connections stay, nothing comes through */
     PROXY_CUT,            /* the next answer of a connection comes by half, and ends it */
     PROXY_RESET,          /* every connection is reset, the new ones too */
+    PROXY_PART,           /* the same for connections from PARTED_ADDRESS; the others pass */
     PROXY_DROP_REPLIES,   /* Redis gets the commands, its answers are lost */
     PROXY_DELAY,          /* answers come 300 ms late */
     PROXY_DELAY_COMMANDS, /* the same, but messages of subscriptions come at once */
@@ -359,6 +365,8 @@ struct proxy;
 struct proxy *proxy_start(struct redis *redis);
 /* The same at this address, also before a node of a cluster. */
 struct proxy *proxy_start_at(struct redis *redis, const char *address);
+/* The same before this port of the server; 0: before its socket. */
+struct proxy *proxy_start_before(struct redis *redis, const char *address, int server_port);
 int proxy_port(const struct proxy *proxy);
 void proxy_set(struct proxy *proxy, enum proxy_mode mode);
 /* Connections made until now stay, and are silent for good, as behind a firewall that forgot

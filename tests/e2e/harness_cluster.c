@@ -253,6 +253,64 @@ struct proxy *cluster_behind_proxy(struct cluster *cluster, struct redis *node)
     return proxy;
 }
 
+/* --- a bus that can be cut ---------------------------------------------------------------- */
+
+struct bus {
+    struct redis *node;
+    struct proxy *before_node, *others[CLUSTER_NODES_MAX];
+    int others_len;
+};
+
+static bool all_name_each(struct cluster *cluster, const int *ports)
+{
+    for (int i = 0; i < cluster->len; i++)
+        if (!all_name(cluster, text(cluster->world, "@%d", ports[i])))
+            return false;
+    return true;
+}
+
+/* What the node sends to the others comes from an address of its own. */
+struct bus *cluster_bus(struct cluster *cluster, struct redis *node)
+{
+    struct bus *bus = world_alloc(cluster->world, sizeof(*bus));
+    int ports[CLUSTER_NODES_MAX];
+
+    bus->node = node;
+    redis_ok(node, "CONFIG SET bind-source-addr " PARTED_ADDRESS);
+    for (int i = 0; i < cluster->len; i++) {
+        struct redis *other = cluster->nodes[i];
+        struct proxy *proxy = proxy_start_before(other, other->host, other->port + BUS_PORT);
+
+        ports[i] = proxy_port(proxy);
+        if (other == node)
+            bus->before_node = proxy;
+        else
+            bus->others[bus->others_len++] = proxy;
+        redis_ok(other, "CONFIG SET cluster-announce-bus-port %d", ports[i]);
+    }
+    wait_until(all_name_each(cluster, ports), NODE_START_MS);
+    cluster_await(cluster);
+    return bus;
+}
+
+void bus_part(struct bus *bus)
+{
+    redis_ok(bus->node, "ACL SETUSER default -psync -sync -replconf");
+    redis_ok(bus->node, "CLIENT KILL TYPE replica");
+    for (int i = 0; i < bus->others_len; i++)
+        proxy_set(bus->others[i], PROXY_PART);
+    proxy_set(bus->before_node, PROXY_RESET);
+}
+
+void bus_rejoin(struct bus *bus)
+{
+    proxy_set(bus->before_node, PROXY_PASS);
+    for (int i = 0; i < bus->others_len; i++)
+        proxy_set(bus->others[i], PROXY_PASS);
+    redis_ok(bus->node, "ACL SETUSER default +@all");
+    redis_ok(bus->node, "CONFIG SET bind-source-addr %s", "");
+}
+
 /* --- as one Redis ------------------------------------------------------------------------- */
 
 static void redis_undo(void *thing)

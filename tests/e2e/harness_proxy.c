@@ -36,6 +36,7 @@ struct pair {
     bool asks;       /* no answer came after its last command */
     bool torn;       /* answers of it are lost: TCP never delivers what comes after a gap */
     bool silent;     /* nothing passes any more, not even an end */
+    bool is_parted;  /* comes from PARTED_ADDRESS */
     struct chunk *first, **last;
 };
 
@@ -43,7 +44,8 @@ struct proxy {
     struct world *world;
     struct redis *redis;
     pthread_t thread;
-    const char *tls_address;
+    const char *server_address;
+    int server_port; /* 0: the socket of the server */
     int listen_fd, port;
     _Atomic int mode;
     _Atomic bool stop, silences;
@@ -103,11 +105,11 @@ static int server_by_socket(const struct redis *redis)
     return -1;
 }
 
-static int server_by_tls_port(const struct proxy *proxy)
+static int server_by_port(const struct proxy *proxy)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)proxy->redis->tls_port),
-                             .sin_addr.s_addr = inet_addr(proxy->tls_address)};
+                             .sin_port = htons((uint16_t)proxy->server_port),
+                             .sin_addr.s_addr = inet_addr(proxy->server_address)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
@@ -116,24 +118,32 @@ static int server_by_tls_port(const struct proxy *proxy)
     return -1;
 }
 
+static bool is_cut(const struct proxy *proxy, bool is_parted)
+{
+    return proxy->mode == PROXY_RESET || (proxy->mode == PROXY_PART && is_parted);
+}
+
 static void pair_open(struct proxy *proxy)
 {
-    int client = accept(proxy->listen_fd, NULL, NULL);
+    struct sockaddr_in from = {0};
+    socklen_t from_len = sizeof(from);
+    int client = accept(proxy->listen_fd, (struct sockaddr *)&from, &from_len);
+    bool is_parted = from.sin_addr.s_addr == inet_addr(PARTED_ADDRESS);
     int server;
 
     if (client < 0)
         return;
-    if (proxy->mode == PROXY_RESET || proxy->pairs_len == PAIRS_MAX) {
+    if (is_cut(proxy, is_parted) || proxy->pairs_len == PAIRS_MAX) {
         fd_reset(client);
         return;
     }
-    server = proxy->redis->tls_port != 0 ? server_by_tls_port(proxy)
-                                         : server_by_socket(proxy->redis);
+    server = proxy->server_port != 0 ? server_by_port(proxy) : server_by_socket(proxy->redis);
     if (server < 0) {
         fd_reset(client);
         return;
     }
-    proxy->pairs[proxy->pairs_len] = (struct pair){.client = client, .server = server};
+    proxy->pairs[proxy->pairs_len] = (struct pair){
+        .client = client, .server = server, .is_parted = is_parted};
     proxy->pairs[proxy->pairs_len].last = &proxy->pairs[proxy->pairs_len].first;
     proxy->pairs_len++;
 }
@@ -276,7 +286,7 @@ static void proxy_turn(struct proxy *proxy)
         return;
     for (size_t i = len; i-- > 0;) {
         struct pair *pair = &proxy->pairs[i];
-        bool ok = proxy->mode != PROXY_RESET;
+        bool ok = !is_cut(proxy, pair->is_parted);
 
         if (ok && want != 0 && fds[1 + 2 * i].revents != 0)
             ok = pass_command(proxy, pair);
@@ -285,7 +295,7 @@ static void proxy_turn(struct proxy *proxy)
         if (ok && want != 0)
             ok = pass_answers(proxy, pair);
         if (!ok)
-            pair_close(proxy, i, proxy->mode == PROXY_RESET);
+            pair_close(proxy, i, is_cut(proxy, pair->is_parted));
     }
     proxy->moves = any_moves(proxy);
     if (fds[0].revents != 0)
@@ -323,6 +333,11 @@ struct proxy *proxy_start(struct redis *redis)
 
 struct proxy *proxy_start_at(struct redis *redis, const char *address)
 {
+    return proxy_start_before(redis, address, redis->tls_port);
+}
+
+struct proxy *proxy_start_before(struct redis *redis, const char *address, int server_port)
+{
     struct proxy *proxy = calloc(1, sizeof(*proxy));
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(address)};
     socklen_t at_len = sizeof(at);
@@ -331,7 +346,8 @@ struct proxy *proxy_start_at(struct redis *redis, const char *address)
         abort();
     proxy->world = redis->world;
     proxy->redis = redis;
-    proxy->tls_address = redis_address(redis->world);
+    proxy->server_address = redis_address(redis->world);
+    proxy->server_port = server_port;
     proxy->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(proxy->listen_fd, (struct sockaddr *)&at, at_len) != 0 ||
         listen(proxy->listen_fd, 64) != 0 ||

@@ -33,7 +33,9 @@ static void critical(struct racer *racer, struct arena *arena, json_int_t fence_
     while (last < fence && !atomic_compare_exchange_weak(&arena->last_fence, &last, fence)) {
     }
     if (atomic_fetch_add(&arena->inside, 1) != 0) {
-        race->overlaps++;
+        race->last_overlap_ms = now_ms();
+        if (race->overlaps++ == 0)
+            race->first_overlap_ms = now_ms();
         if (!may_overlap(race))
             racer_violation(racer, "%s: two inside", arena->lock);
     }

@@ -7,12 +7,21 @@
 
 enum { LOCKS = 9, MASTERS = 3, RESTART_MS = 15000, SLOTS_OF_A_RESHARD = 300 };
 
+/* When a master was cut off, when the master refused changes, when its replica was a master,
+ * when a front end used the new master, and when the old master was back as a replica. */
+struct parting {
+    int64_t cut_ms, refused_ms, promoted_ms, followed_ms, rejoined_ms;
+};
+
 /* What the faults are about. */
 struct ground {
     struct cluster *cluster;
     struct redis *added;
     struct proxy *proxy;
+    struct bus *bus;
     int slots[LOCKS], moved;
+    struct parting parting;
+    bool is_synced; /* replicas are waited for */
 };
 
 /* --- slots that move ---------------------------------------------------------------------- */
@@ -126,6 +135,57 @@ static void cut_off(void *topology)
     proxy_set(ground->proxy, PROXY_RESET);
     nap_ms(4000);
     proxy_set(ground->proxy, PROXY_PASS);
+}
+
+static bool takes_changes(struct redis *master, const char *key)
+{
+    return redis_do(master, "SET %s 1 PX 60000", key)->type == REDIS_REPLY_STATUS;
+}
+
+/* A front end runs its scripts at this node; what a replica gets are no scripts. */
+static bool runs_scripts(struct redis *node)
+{
+    return strstr(redis_str(node, "INFO commandstats"), "cmdstat_evalsha:") != NULL;
+}
+
+/* A lock that was free at the cut: the old master grants it, and its successor once more. */
+static void expect_second_grant(struct front *fe, const char *lock, const char *token,
+                                json_int_t fence)
+{
+    struct world *w = fe->world;
+
+    wait_until(lock_put(fe, lock, token_new(w), "ttl_ms=60000")->status == 201, RESTART_MS);
+    assert_true(fence_of(fe, lock) > fence);
+    expect_problem(lock_renew(fe, lock, token, "ttl_ms=60000"), 410, "lease-ended");
+}
+
+/* The bus and its replica lose the master; rlockd reaches it. */
+static void part(void *topology)
+{
+    struct ground *ground = topology;
+    struct cluster *cluster = ground->cluster;
+    struct redis *master = cluster->nodes[0], *replica = cluster->nodes[MASTERS];
+    struct parting *parting = &ground->parting;
+    const char *key = cluster_name_at(cluster, master, "probe");
+    const char *lock = cluster_name_at(cluster, master, "free");
+    const char *token = token_new(cluster->world);
+    struct front *fe = cluster->world->a;
+
+    bus_part(ground->bus);
+    parting->cut_ms = now_ms();
+    struct reply *r = lock_put(fe, lock, token, "ttl_ms=60000");
+    expect_status(r, ground->is_synced ? 503 : 201);
+    wait_until(!takes_changes(master, key), RESTART_MS);
+    parting->refused_ms = now_ms();
+    wait_until(cluster_is_master(replica), RESTART_MS);
+    parting->promoted_ms = now_ms();
+    wait_until(runs_scripts(replica), RESTART_MS);
+    parting->followed_ms = now_ms();
+    if (!ground->is_synced)
+        expect_second_grant(fe, lock, token, reply_int(r, "fencing_token"));
+    bus_rejoin(ground->bus);
+    wait_until(!cluster_is_master(master), RESTART_MS);
+    parting->rejoined_ms = now_ms();
 }
 
 static void restart(struct cluster *cluster, struct redis *node)
@@ -260,6 +320,45 @@ static void test_master_cut_off(struct world *w)
     assert_true(cluster_is_master(master));
 }
 
+/* The last lease of the old master outlasts the refusal of changes by its length: until then
+ * clients may overlap. Nobody was told of what the replica did not get, where replicas are
+ * waited for. */
+static void part_and_race(struct world *w, const char *sync)
+{
+    struct ground *ground = ground_start(w, true);
+    const struct parting *parting = &ground->parting;
+
+    skip_without_source_address(ground->cluster->nodes[0]);
+    ground->is_synced = sync != NULL;
+    ground->bus = cluster_bus(ground->cluster, ground->cluster->nodes[0]);
+    const struct topology_race *over = race(
+        w, ground,
+        &(struct topology_fault){
+            .strike = part, .loses = true, .is_long = true, .sync = sync, .seconds = 18});
+    print_message(
+        "ms after the cut: %lld the master refuses, %lld its replica is a master, %lld "
+        "rlockd uses the new master, %lld the old one is a replica; overlaps from %lld "
+        "to %lld\n",
+        (long long)(parting->refused_ms - parting->cut_ms),
+        (long long)(parting->promoted_ms - parting->cut_ms),
+        (long long)(parting->followed_ms - parting->cut_ms),
+        (long long)(parting->rejoined_ms - parting->cut_ms),
+        (long long)(over->overlaps > 0 ? over->first_overlap_ms - parting->cut_ms : 0),
+        (long long)(over->overlaps > 0 ? over->last_overlap_ms - parting->cut_ms : 0));
+    assert_true(over->last_overlap_ms <= parting->refused_ms + over->ttl_ms);
+    assert_true(cluster_is_master(ground->cluster->nodes[MASTERS]));
+}
+
+static void test_master_parted(struct world *w)
+{
+    part_and_race(w, NULL);
+}
+
+static void test_master_parted_with_sync(struct world *w)
+{
+    part_and_race(w, "1");
+}
+
 static void test_all_restarted(struct world *w)
 {
     struct ground *ground = ground_start(w, true);
@@ -272,11 +371,18 @@ static void test_all_restarted(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_slots_move),      E2E_TEST(test_slots_are_resharded),
-        E2E_TEST(test_node_is_added),   E2E_TEST(test_replica_promoted_by_hand),
-        E2E_TEST(test_master_killed),   E2E_TEST(test_master_paused),
-        E2E_TEST(test_master_isolated), E2E_TEST(test_master_isolated_with_sync),
-        E2E_TEST(test_master_cut_off),  E2E_TEST(test_all_restarted),
+        E2E_TEST(test_slots_move),
+        E2E_TEST(test_slots_are_resharded),
+        E2E_TEST(test_node_is_added),
+        E2E_TEST(test_replica_promoted_by_hand),
+        E2E_TEST(test_master_killed),
+        E2E_TEST(test_master_paused),
+        E2E_TEST(test_master_isolated),
+        E2E_TEST(test_master_isolated_with_sync),
+        E2E_TEST(test_master_cut_off),
+        E2E_TEST(test_master_parted),
+        E2E_TEST(test_master_parted_with_sync),
+        E2E_TEST(test_all_restarted),
     };
     struct e2e_plan plan = {
         .name = "topology_cluster_racer", E2E_TESTS(tests), .without_redis = true};

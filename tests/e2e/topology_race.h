@@ -35,6 +35,7 @@ struct topology_race {
     int locks, ttl_ms;
     int64_t began_ms;
     _Atomic int64_t fault_ms, struck_ms; /* its begin, its end; 0: still to come */
+    _Atomic int64_t first_overlap_ms, last_overlap_ms; /* 0: there was none */
     struct arena arenas[RACE_LOCKS_MAX];
     _Atomic long refused, overlaps, later_grants, late;
 };
