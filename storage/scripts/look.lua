@@ -146,6 +146,7 @@ local function lease_state()
   if not lease then
     return call('hexists', lock, lease_id .. ':0') == 1 and 'held' or '', ''
   end
+  if record.mismatch(lease, false) then return '', '' end
   if lease.state ~= 'held' then return lease.state, lease.detail end
   if not lib.lease.holds_of(lease) then return 'ended', lib.lease.loss_reason(lease) end
   lib.lease.claim(lease)

@@ -51,7 +51,7 @@ end
 -- The reply of the lease's record, or nil.
 local function answer_of_record(free)
   if not old then return made == '1' and {'ended', 'unknown', '', ''} or nil end
-  local reply = permits.mismatch(old)
+  local reply = record_of.mismatch(old, true)
   if reply then return reply end
   if old.state == 'ended' then return leases.ended_reply(old) end
   if old.session ~= (session_id or '') then return {'reused'} end

@@ -22,7 +22,7 @@ if not lease then
   leases.spend({record}, 'unknown', window_ms)
   return {'ended', 'unknown', '', ''}
 end
-local reply = permits.mismatch(lease)
+local reply = lib.record.mismatch(lease, true)
 if reply then return reply end
 if lease.state == 'ended' then
   if lease.detail == 'released' then return {'released', 0, ''} end

@@ -19,7 +19,7 @@ local free = counter.read(semaphore)
 if free == false then return {'wrong-kind'} end
 local lease = lib.record.read(lease_id, 3, 3)
 if not lease then return {'unknown'} end
-local reply = permits.mismatch(lease)
+local reply = lib.record.mismatch(lease, true)
 if reply then return reply end
 if lease.state == 'ended' then return lib.lease.ended_reply(lease) end
 if lease.state == 'waiting' then return {'busy', -1, ''} end

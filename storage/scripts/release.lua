@@ -13,6 +13,7 @@
 -- Replies  0: released, no holds left; the common case, of a lease without a session
 --          released, holds left, session id: the session where it held or waited until now
 --          ended, reason, session id, kind: the last two where this call found a loss
+--          reused: the token is that of a permit
 --
 -- A release is 3 commands. Its first write is one that Redis allows when memory is short.
 local record, text = KEYS[2], nil
@@ -39,6 +40,8 @@ local leases, lease = lib.lease, nil
 
 if text then -- the rest is another kind's
   lease = lib.record.with_key(lib.record.parse(text), lease_id, lock, record)
+  -- The lease held the lock, whatever another client of Redis wrote into its record.
+  if lease.state == 'ended' or lease.kind == 'permit' then lease.kind = 'lock' end
   if lib[lease.kind].field_removed(lease, lock) then return {'released', 0, lease.session} end
   return leases.lost_reply(lease, window_ms)
 end
@@ -48,6 +51,8 @@ if not lease then
   leases.spend(unseen.keys, 'unknown', window_ms)
   return {'ended', 'unknown', '', ''}
 end
+local mismatch = lib.record.mismatch(lease, false)
+if mismatch then return mismatch end
 if lease.state == 'ended' then
   if lease.detail == 'released' then return {'released', lease.left, ''} end
   return leases.ended_reply(lease)

@@ -13,6 +13,7 @@
 --          busy and the values of lib/holder.lua: the lease only waits
 --          ended, reason, session id, kind: the last two where this call found a loss
 --          unknown: there is no such lease
+--          reused: the token is that of a permit
 --
 -- Every first write is one that Redis allows when memory is short.
 -- The common case: a plain lock, no owner, and a lock that lasts no longer than it is to.
@@ -45,6 +46,8 @@ if not lease then
   lib.token.keep(counter, keep_ms)
   return {'held', call('get', counter) or '0', ttl_ms, '', holds}
 end
+local mismatch = lib.record.mismatch(lease, false)
+if mismatch then return mismatch end
 if lease.state == 'ended' then return leases.ended_reply(lease) end
 if lease.state == 'waiting' then return lib.holder.busy_all(lease) end
 

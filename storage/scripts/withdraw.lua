@@ -21,7 +21,7 @@ if not lease then
   lib.lock.release(lib.record.plain(lease_id, lock, KEYS[2]), lock)
   return 1
 end
-if lease.state == 'ended' then return 0 end
+if lib.record.mismatch(lease, false) or lease.state == 'ended' then return 0 end
 if lease.state == 'waiting' then
   lib.waiting.withdraw(lease, attempt, keep_place == '1' and window_ms)
   return 0

@@ -288,6 +288,44 @@ static void test_token_of_another_lock(struct world *w)
     expect_status(lock_put(w->a, "mine", token, NULL), 200);
 }
 
+/* A lock and a permit semaphore of one name have one home, and so one record for a token. */
+static void test_token_of_a_permit(struct world *w)
+{
+    const char *token = token_new(w);
+
+    expect_status(HTTP(w->a, .method = "PUT", .path = "/v1/permit-semaphores/both?permits=1"),
+                  201);
+    expect_status(HTTP(w->a, .method = "PUT", .path = "/v1/permit-semaphores/both/permit",
+                       .token = token),
+                  201);
+    expect_problem(lock_renew(w->a, "both", token, NULL), 422, "token-reused");
+    expect_problem(lock_release(w->a, "both", token), 409, "wrong-kind");
+    expect_status(HTTP(w->a, .method = "PATCH", .path = "/v1/permit-semaphores/both/permit",
+                       .token = token),
+                  200);
+    expect_status(HTTP(w->a, .method = "DELETE", .path = "/v1/permit-semaphores/both"), 200);
+    expect_problem(lock_renew(w->a, "both", token, NULL), 422, "token-reused");
+    expect_problem(lock_release(w->a, "both", token), 422, "token-reused");
+    expect_status(HTTP(w->a, .method = "GET", .path = "/v1/locks/both", .token = token), 200);
+    expect_problem(lock_put(w->a, "both", token, NULL), 422, "token-reused");
+}
+
+/* Any client of Redis may have written what stands in the place of a record. */
+static void test_record_of_no_kind(struct world *w)
+{
+    const char *token = token_new(w);
+    struct reply *r = lock_put(w->a, "odd", token, NULL);
+
+    expect_status(r, 201);
+    redis_ok(w->redis, "SET rlockd:lease:{odd}:%s %s EX 60", reply_str(r, "lease_id"),
+             "held\n\n\n\n1000\n\n\n\n\n\nrecord\n");
+    expect_problem(lock_renew(w->a, "odd", token, NULL), 410, "lease-ended");
+    expect_status(HTTP(w->a, .method = "GET", .path = "/v1/locks/odd", .token = token), 200);
+    expect_problem(lock_put(w->a, "odd", token, NULL), 410, "lease-ended");
+    expect_status(lock_release(w->a, "odd", token), 200);
+    assert_false(redis_has(w->redis, "odd"));
+}
+
 static void test_media_types(struct world *w)
 {
     static const char *const wrong[] = {"text/plain", "application/x-www-form-urlencoded",
@@ -313,7 +351,8 @@ int main(void)
         E2E_TEST(test_wrong_tokens),          E2E_TEST(test_fields_where_there_are_none),
         E2E_TEST(test_no_such_route),         E2E_TEST(test_details_that_help),
         E2E_TEST(test_wrong_method),          E2E_TEST(test_wrong_kind),
-        E2E_TEST(test_token_of_another_lock), E2E_TEST(test_media_types),
+        E2E_TEST(test_token_of_another_lock), E2E_TEST(test_token_of_a_permit),
+        E2E_TEST(test_record_of_no_kind),     E2E_TEST(test_media_types),
     };
     struct e2e_plan plan = {.name = "errors", E2E_TESTS(tests), .front_ends = 1};
 

@@ -24,10 +24,4 @@ local function take(semaphore, timeouts, lease_id, ends)
   if semaphore_left > 0 then call('pexpire', timeouts, semaphore_left) end
 end
 
--- The reply if the lease's record is not that of a permit; or nil.
-local function mismatch(lease)
-  if lease.state ~= 'ended' and lease.kind ~= 'permit' then return {'reused'} end
-  return nil
-end
-
-return {FOR_EVER = FOR_EVER, reclaim = reclaim, take = take, mismatch = mismatch}
+return {FOR_EVER = FOR_EVER, reclaim = reclaim, take = take}

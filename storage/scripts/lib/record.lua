@@ -36,6 +36,7 @@
 local LINE = '([^\n]*)\n'
 local PATTERN = '^' .. string.rep(LINE, 11) .. '([^\n]*)$'
 
+local KINDS = {lock = 1, fair = 1, read = 1, write = 1, permit = 1}
 local REASONS = {'released', 'expired', 'forced', 'session-ended', 'unknown'}
 
 -- The record of an ended lease. `left`: nil or false is 0.
@@ -53,7 +54,7 @@ local function parse(text)
   local state, detail, attempt, since, ttl, note, session, session_name, token, watchdog, kind,
     owner = string.match(text, PATTERN)
   local left = 0
-  if not state then
+  if not KINDS[kind] then
     local number = string.find(text, '^%d+$') and tonumber(text) or 0
     state, detail, left = 'ended', REASONS[number % 10] or 'unknown', math.floor(number / 10)
     attempt, since, ttl, note, session, session_name = '', '', '', '', '', ''
@@ -128,6 +129,13 @@ local function is_other(lease, request)
   return lease.owner ~= request.owner or lease.session ~= request.session
 end
 
+-- The reply if a token that is used for a lock is that of a permit, or the other way round
+-- (`is_permit`); or nil.
+local function mismatch(lease, is_permit)
+  if lease.state ~= 'ended' and (lease.kind == 'permit') ~= is_permit then return {'reused'} end
+  return nil
+end
+
 -- The holder field of the lease. That of a set differs from that of a lease of one lock with
 -- the same id.
 local function holder_of(lease)
@@ -140,5 +148,5 @@ end
 return {
   parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
   read = read, plain = plain, find = find, is_other = is_other,
-  holder_of = holder_of
+  mismatch = mismatch, holder_of = holder_of
 }
