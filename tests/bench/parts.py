@@ -1,6 +1,7 @@
 """The parts of the bench: which rows each adds. run.py runs them, in rounds."""
 import os
 import resource
+import time
 
 import bystander
 import contention
@@ -12,6 +13,7 @@ from servers import Redis
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
 CONNECTIONS = (16, 64, 256)
+ETCD_GOES_ON_S = 1  # with its log, after its row: the next row is another server's
 HANDOFFS = ((1, False), (100, False), (900, False), (100, True))  # a lock has 1,000 at most
 WAITERS = (10000, 50000)
 PARK_ROUNDS = 3  # alone, beside waiters, alone, beside, … in each round of the whole
@@ -69,6 +71,8 @@ def uncontended(bench):
                 continue  # past its best, and it takes the machine with it
             results.add(f"{each.dialect} {connections}",
                         measure.cycles(place, each, redis, connections, SECONDS))
+            if each.dialect == "etcd":
+                time.sleep(ETCD_GOES_ON_S)
     place.stop(server.process)
 
 

@@ -73,7 +73,7 @@ def sections(rows):
             "so that a second worker adds CPU but no turns beside each other.", ""]
     out += table(["", "turns/s", "wait p50 µs", "wait p99 µs", "Jain", "CPU µs/turn",
                   "Redis CPU µs/turn", "scripts/turn", "passed on, %"], contended_lines(rows))
-    out += ["## Masters of a cluster with a tenth of a core each, 64 connections", ""]
+    out += ["## Masters of a cluster with a tenth of a core each, 64 connections for each", ""]
     out += ["Each connection has one lock, and so one master; of every 10 ms each master "
             "gets 1 ms. Messages to all nodes cost every other master a part of that.", ""]
     out += table(["", "cycles/s", "p50 µs", "p99 µs", "CPU µs/request", "Redis CPU µs/request",
