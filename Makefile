@@ -1,6 +1,6 @@
 # rlockd: `make help` lists what can be made.
 #
-# CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize
+# CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize; SANITIZE=thread
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
 # JOBS=1: one test program after the other instead of three for each processor
 # MINUTES=60 SEED=7: how long `faults` runs, and which run it is; JAVA=1: with Redisson's clients
@@ -55,7 +55,7 @@ TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
 comma := ,
 
 GEN   := build/gen
-BUILD := build$(if $(FUZZING),/fuzz,$(if $(COVERAGE),/coverage,$(if $(SANITIZE),/sanitize)))
+BUILD := build$(if $(FUZZING),/fuzz,$(if $(COVERAGE),/coverage,$(if $(SANITIZE),/sanitize$(patsubst %,-%,$(filter thread,$(SANITIZE))))))
 
 # ---- what is compiled, and how
 
@@ -70,7 +70,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wer
 LDLIBS   := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null) -lpthread
 TEST_LDLIBS := $(shell pkg-config --libs $(TEST_LIBRARIES) 2>/dev/null) -lpthread
 ifdef SANITIZE
-SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all \
+SANITIZERS := $(if $(filter thread,$(SANITIZE)),-O1 -fsanitize=thread,\
+                  -fsanitize=address$(comma)undefined -fno-sanitize-recover=all) \
               -fno-omit-frame-pointer -DSANITIZED
 endif
 ifdef FUZZING

@@ -105,7 +105,7 @@ def lint(mutants):
 def copy_tree(names, left_out):
     """What is built is copied, too, and with its times: make compiles only what changes."""
     tree = Path(tempfile.mkdtemp(prefix="rlockd-mutant-"))
-    ignore = shutil.ignore_patterns("sanitize", "coverage", "fuzz", "clients", *left_out)
+    ignore = shutil.ignore_patterns("sanitize*", "coverage", "fuzz", "clients", *left_out)
     for name in names:
         source = ROOT / name
         if source.is_dir():
