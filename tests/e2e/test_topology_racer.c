@@ -42,6 +42,12 @@ static void isolate_and_kill(void *topology)
     kill_master(topology);
 }
 
+/* That of rlockd; a server that restarts has forgotten it. */
+static void make_user(struct redis *redis)
+{
+    redis_ok(redis, "ACL SETUSER app on >s3cret ~* &* +@all");
+}
+
 /* Neither Sentinels nor replicas reach the master, but rlockd does, by a user of its own. */
 static void part(void *topology)
 {
@@ -72,7 +78,7 @@ static void race(struct world *w, const struct topology_fault *fault)
     const char *hosts = strstr(trio.url, "://") + 3;
 
     for (int i = 0; i < TRIO; i++)
-        redis_ok(trio.server[i], "ACL SETUSER app on >s3cret ~* &* +@all");
+        make_user(trio.server[i]);
     const char *scheme = text(w, "%.*s", (int)(hosts - trio.url), trio.url);
     topology_race(w, text(w, "%sapp:s3cret@%s", scheme, hosts), LOCKS, fault, &trio);
     int64_t made = trio_failovers(&trio);
@@ -125,6 +131,13 @@ static void test_master_parted_with_sync(struct world *w)
                 .strike = part, .loses = true, .is_long = true, .sync = "1", .seconds = 16});
 }
 
+static void restart(const struct trio *trio, int server)
+{
+    redis_kill(trio->server[server]);
+    trio_return(trio, server);
+    make_user(trio->server[server]);
+}
+
 /* Each Sentinel and each replica goes and comes back, then the master after a failover. */
 static void restart_all(void *topology)
 {
@@ -134,15 +147,12 @@ static void restart_all(void *topology)
         sentinel_kill(trio->sentinel[i]);
         sentinel_return(trio->sentinel[i]);
     }
-    for (int i = 1; i < TRIO; i++) {
-        redis_kill(trio->server[i]);
-        trio_return(trio, i);
-    }
+    for (int i = 1; i < TRIO; i++)
+        restart(trio, i);
     /* Until it knows that the replicas are back. */
     wait_until(trio_fail_over(trio), RESTART_MS);
     wait_until(trio_master(trio) != trio->server[0], RESTART_MS);
-    redis_kill(trio->server[0]);
-    trio_return(trio, 0);
+    restart(trio, 0);
 }
 
 static void test_all_restarted(struct world *w)
