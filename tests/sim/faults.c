@@ -343,8 +343,8 @@ const struct fault faults[] = {
      .refused = &world.redis.counts.unknown_scripts},
     {"F20 Redis stopped", stop_redis_for_a_while, AT(PLACE_PROCESS), LASTS(500, 3500)},
     {"F24 graceful stop", stop_front, OF_FRONT, LASTS(0, 0)},
-    {"F24 graceful stop, Redis slow", stop_slow_front, PLACE_NET, true, false, LASTS(50, 500),
-     TROUBLE_DELAY},
+    {"F24 graceful stop, Redis slow", stop_slow_front, OF_FRONT, LASTS(50, 500), TROUBLE_DELAY,
+     .slows_redis = true},
 };
 
 const size_t fault_count = sizeof(faults) / sizeof(faults[0]);

@@ -95,7 +95,9 @@ static void hurt_some(const struct fault *first)
     struct hurt two = {second, &world.fronts[chance_below(&chance, FRONTS)]};
     int over = 0, count = 1;
     bool conflicts = first->place == second->place || first->place == PLACE_PROCESS ||
-                     second->place == PLACE_PROCESS;
+                     second->place == PLACE_PROCESS ||
+                     (first->slows_redis && second->place == PLACE_NET) ||
+                     (second->slows_redis && first->place == PLACE_NET);
 
     task_start(hurt, &one, &over);
     if (!conflicts && chance_percent(&chance, 35)) {
