@@ -22,7 +22,7 @@ struct fault {
     int64_t (*run)(const struct fault *fault, struct front *front);
     enum place place;
     bool of_front, loses_data;
-    bool slows_redis; /* in PLACE_NET, besides its own place */
+    bool slows_redis;          /* in PLACE_NET, besides its own place */
     int64_t least_ms, most_ms; /* how long it lasts */
     enum trouble trouble;
     bool *flag;                             /* of the simulated Redis */
