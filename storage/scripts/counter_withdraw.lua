@@ -16,5 +16,7 @@ local past = lib.counter.recall(idempotency)
 if not past or past.attempt ~= attempt then return 0 end
 call('del', idempotency)
 if past.answer == '' or past.taken == '0' then return 0 end
+-- A semaphore that is gone gets nothing back: it would come again, and without an end.
+if call('exists', semaphore) == 0 then return 0 end
 lib.permit.add_free(semaphore, past.taken)
 return 1

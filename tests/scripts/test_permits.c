@@ -156,6 +156,29 @@ static void a_semaphore_and_a_latch(void **state)
            "[busy, 2, 1]");
 }
 
+static void take_two(void)
+{
+    expect(run(SCRIPT_SEMAPHORE_ACQUIRE, KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k")),
+               ARGS("w.1", WINDOW, "0", "", "2", "k")),
+           "[granted, *");
+}
+
+/* The permits of an attempt go back to their semaphore, and not to one that is gone. */
+static void a_semaphore_that_is_gone_stays_gone(void **state)
+{
+    const char *const *keys = KEYS("jobs", IDEMPOTENCY("k"), WAITERS);
+
+    (void)state;
+    command("SET jobs 3");
+    take_two();
+    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("k", "w.1")), "1");
+    expect_command("3", "GET jobs");
+    take_two();
+    command("DEL jobs");
+    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("k", "w.1")), "0");
+    expect_command("0", "EXISTS jobs");
+}
+
 static void a_semaphore_and_a_latch_have_so_many_waiters(void **state)
 {
     (void)state;
@@ -405,6 +428,7 @@ int main(void)
         SCRIPT_TEST(a_permit_is_lost_or_withdrawn),
         SCRIPT_TEST(a_permit_is_watched_from_its_session),
         SCRIPT_TEST(a_semaphore_and_a_latch),
+        SCRIPT_TEST(a_semaphore_that_is_gone_stays_gone),
         SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),
         SCRIPT_TEST(a_permit_is_handed_over),
         SCRIPT_TEST(a_permit_is_handed_over_beside_free_ones),
