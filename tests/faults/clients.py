@@ -1,12 +1,14 @@
 """The clients of a run. Each loops until the run is over; what it does next is chance from the
 run's seed and its own name."""
 import asyncio
+import urllib.parse
 import uuid
 
 from calls import Caller, Lease
 from history import PATIENCE, now
 
-PLAIN = ["plain-a", "plain-b", "plain-c"]
+# Names with a tag: of a Redis Cluster all locks of a set have to be in one slot.
+PLAIN = ["{plain}-a", "{plain}-b", "{plain}-c"]
 FAIR = ["fair-a", "fair-b"]
 READ_WRITE = ["rw-a", "rw-b"]
 OWNED = ["owned-a", "owned-b"]
@@ -92,7 +94,7 @@ class Client(Caller):
         return asyncio.ensure_future(wait())
 
     async def force(self, lock):
-        path = f"/v1/locks/{lock}/force-unlock"
+        path = f"/v1/locks/{urllib.parse.quote(lock, safe='')}/force-unlock"
         await self.ask("force", "POST", path, (), {}, {"lock": lock})
 
     async def confirm(self, lease, ttl_ms):
@@ -317,7 +319,7 @@ class Mover(FreshLocks):
     prefix, pause_s = "moved", 0.05
 
     async def meet(self, lock):
-        locks = [f"{lock}-a", f"{lock}-b"]
+        locks = ["{" + lock + "}-a", "{" + lock + "}-b"]
         holders = [Lease(self, "lock", [name]) for name in locks]
         both, behind = Lease(self, "lock", locks), Lease(self, "lock", locks[:1])
         front = self.pick_front()

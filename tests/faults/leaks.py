@@ -7,7 +7,7 @@ from clients import LOCKS, PERMITS, Client, Session, SessionClient
 from history import now
 
 # What stays: fencing counters, and the marker, which every front end refreshes.
-KEPT = re.compile(rb"redisson_lock_token:.*|rlockd:marker")
+KEPT = re.compile(rb"redisson_lock_token:.*|rlockd:marker(:.*)?")
 
 # Descriptors of a front end for what asks it whether it lives.
 WATCHED = 1

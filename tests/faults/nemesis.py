@@ -252,11 +252,10 @@ class Nemesis:
 
 class Fault:
     """`scope`: front (of one front end, or between its clients and it) or redis. `place`: no
-    two faults of one place at a time. `topologies`: that have it, of processes.TOPOLOGIES."""
+    two faults of one place at a time."""
 
-    def __init__(self, run, scope, place, loses_data=False, topologies=("single",)):
+    def __init__(self, run, scope, place, loses_data=False):
         self.run, self.scope, self.place, self.loses_data = run, scope, place, loses_data
-        self.topologies = topologies
 
 
 FAULTS = {
@@ -290,10 +289,6 @@ FAULTS = {
     "F20 Redis asleep": Fault(Nemesis.debug_sleep, "redis", "redis-time"),
     "F24 graceful stop": Fault(Nemesis.stop_front, "front", "front"),
 }
-
-
-def faults_of(topology):
-    return [name for name, fault in FAULTS.items() if topology in fault.topologies]
 
 
 async def is_ready(front):

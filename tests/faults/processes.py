@@ -49,20 +49,32 @@ class Redis:
     async def start(self):
         if not self.keeps_data:
             shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
-                   "--save", "", "--dir", str(self.folder), "--appendfsync", "always",
-                   "--appendonly", "yes" if self.keeps_data else "no",
-                   "--enable-debug-command", "local", "--loglevel", "warning"]
-        with open(self.folder / "redis.log", "ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log)
+        self.process = self.launch("redis", [
+            "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+            "--save", "", "--dir", str(self.folder), "--appendfsync", "always",
+            "--appendonly", "yes" if self.keeps_data else "no",
+            "--enable-debug-command", "local", "--loglevel", "warning", *self.flags()])
+        await self.wait_for(self.is_up)
+
+    def launch(self, name, command):
+        with open(self.folder / f"{name}.log", "ab") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    @staticmethod
+    async def wait_for(condition):
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
         while asyncio.get_running_loop().time() < deadline:
             with contextlib.suppress(OSError, RedisError, asyncio.IncompleteReadError):
-                if await self.command("PING") == b"PONG":
+                if await condition():
                     return
             await asyncio.sleep(0.02)
         raise RuntimeError("redis-server did not start")
+
+    def flags(self):
+        return []
+
+    async def is_up(self):
+        return await self.command("PING") == b"PONG"
 
     async def command(self, *words, timeout=10):
         """One command; again, where a fault of the run cut off the connection."""
@@ -113,9 +125,82 @@ class Redis:
         self.process.kill()
         self.process.wait()
 
+    def end(self):
+        """After the run."""
+        if self.process:
+            self.kill()
+
+
+class Announced(Redis):
+    """A Redis that other servers announce, by the address of a proxy that all front ends share:
+    what they are told leads them through it again."""
+
+    scheme = None
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.proxy = Proxy(self.port)
+
+    async def start(self):
+        if self.proxy.port is None:
+            await self.proxy.start()
+        await super().start()
+
+    async def give_way_to(self, front):
+        front.redis_proxy = self.proxy
+        front.redis_url = self.url()
+
+
+class Cluster(Announced):
+    """A Redis Cluster of one server, which owns all slots."""
+
+    def flags(self):
+        return ["--cluster-enabled", "yes", "--cluster-port", str(self.bus),
+                "--cluster-announce-port", str(self.proxy.port)]
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.bus = free_port()
+
+    def url(self):
+        return f"redis-cluster://127.0.0.1:{self.proxy.port}"
+
+    async def is_up(self):
+        info = (await self.command("CLUSTER", "INFO")).decode()
+        if "cluster_slots_assigned:0" in info:
+            await self.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        return "cluster_state:ok" in info
+
+
+class Sentinel(Announced):
+    """A master with one Sentinel, which knows no replica and so never replaces the master."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.sentinel_port, self.sentinel = free_port(), None
+
+    def url(self):
+        return f"redis-sentinel://127.0.0.1:{self.sentinel_port}/mymaster"
+
+    async def start(self):
+        await super().start()
+        if self.sentinel is not None:
+            return
+        config = self.folder / "sentinel.conf"
+        config.write_text(f"port {self.sentinel_port}\nbind 127.0.0.1\ndir {self.folder}\n"
+                          f"sentinel monitor mymaster 127.0.0.1 {self.proxy.port} 1\n"
+                          "sentinel down-after-milliseconds mymaster 600000\n")
+        self.sentinel = self.launch("sentinel", ["redis-server", str(config), "--sentinel"])
+
+    def end(self):
+        super().end()
+        if self.sentinel is not None:
+            self.sentinel.kill()
+            self.sentinel.wait()
+
 
 # What a run may have instead of one Redis: classes with the functions of Redis.
-TOPOLOGIES = {"single": Redis}
+TOPOLOGIES = {"single": Redis, "cluster": Cluster, "sentinel": Sentinel}
 
 
 class Front:

@@ -136,7 +136,7 @@ async def load(options, world, redis, watches, others):
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
              for kind, count in MIX for i in range(count)]
     tasks += [asyncio.ensure_future(other.run()) for other in others]
-    faults = [name for name in nemesis.faults_of(options.topology)
+    faults = [name for name in nemesis.FAULTS
               if not options.only or options.only in name]
     if not options.calm:
         tasks.append(asyncio.ensure_future(
@@ -201,9 +201,10 @@ async def run(options, folder, phases, others):
         if not options.no_drain:
             await drain(options, phases, world, redis)
     finally:
-        for process in [*others, *fronts, redis]:
+        for process in [*others, *fronts]:
             if process.process:
                 process.kill()
+        redis.end()
         await end_all(asyncio.all_tasks() - {asyncio.current_task()})
         history.close()
 
@@ -229,7 +230,8 @@ def main():
     phases = phases_of(options)
     others = ([java.RedissonClients(options.build, folder, options.minutes)] if options.java
               else [])
-    print(f"faults: seed {options.seed}, {options.minutes:g} minutes", flush=True)
+    print(f"faults: seed {options.seed}, {options.minutes:g} minutes, {options.topology}",
+          flush=True)
     phases.announce()
     try:
         asyncio.run(run(options, folder, phases, others))
