@@ -142,7 +142,7 @@ end
 
 local function lease_state()
   if lease_id == '' then return '', '' end
-  local lease = record.find(lock, lease_id)
+  local lease = record.known(record.find(lock, lease_id))
   if not lease then
     return call('hexists', lock, lease_id .. ':0') == 1 and 'held' or '', ''
   end

@@ -39,13 +39,13 @@ end
 local leases, lease = lib.lease, nil
 
 if text then -- the rest is another kind's
-  lease = lib.record.with_key(lib.record.parse(text), lease_id, lock, record)
+  lease = lib.record.with_key(lib.record.known(lib.record.parse(text)), lease_id, lock, record)
   -- The lease held the lock, whatever another client of Redis wrote into its record.
   if lease.state == 'ended' or lease.kind == 'permit' then lease.kind = 'lock' end
   if lib[lease.kind].field_removed(lease, lock) then return {'released', 0, lease.session} end
   return leases.lost_reply(lease, window_ms)
 end
-lease = lib.record.read(lease_id, 2, 2)
+lease = lib.record.known(lib.record.read(lease_id, 2, 2))
 if not lease then
   local unseen = lib.record.with_keys({token = ''}, lease_id, 2, 2)
   leases.spend(unseen.keys, 'unknown', window_ms)

@@ -321,7 +321,7 @@ static void test_record_of_no_kind(struct world *w)
              "held\n\n\n\n1000\n\n\n\n\n\nrecord\n");
     expect_problem(lock_renew(w->a, "odd", token, NULL), 410, "lease-ended");
     expect_status(HTTP(w->a, .method = "GET", .path = "/v1/locks/odd", .token = token), 200);
-    expect_problem(lock_put(w->a, "odd", token, NULL), 410, "lease-ended");
+    expect_problem(lock_put(w->a, "odd", token, NULL), 422, "token-reused");
     expect_status(lock_release(w->a, "odd", token), 200);
     assert_false(redis_has(w->redis, "odd"));
 }

@@ -54,7 +54,7 @@ local function parse(text)
   local state, detail, attempt, since, ttl, note, session, session_name, token, watchdog, kind,
     owner = string.match(text, PATTERN)
   local left = 0
-  if not KINDS[kind] then
+  if not state then
     local number = string.find(text, '^%d+$') and tonumber(text) or 0
     state, detail, left = 'ended', REASONS[number % 10] or 'unknown', math.floor(number / 10)
     attempt, since, ttl, note, session, session_name = '', '', '', '', '', ''
@@ -129,6 +129,15 @@ local function is_other(lease, request)
   return lease.owner ~= request.owner or lease.session ~= request.session
 end
 
+-- The lease, which counts as that of a spent token if its kind is none: any client of Redis may
+-- write a record. Nil: there is no record.
+local function known(lease)
+  if lease and lease.state ~= 'ended' and not KINDS[lease.kind] then
+    lease.state, lease.detail = 'ended', 'unknown'
+  end
+  return lease
+end
+
 -- The reply if a token that is used for a lock is that of a permit, or the other way round
 -- (`is_permit`); or nil.
 local function mismatch(lease, is_permit)
@@ -148,5 +157,5 @@ end
 return {
   parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
   read = read, plain = plain, find = find, is_other = is_other,
-  mismatch = mismatch, holder_of = holder_of
+  known = known, mismatch = mismatch, holder_of = holder_of
 }
