@@ -16,7 +16,7 @@
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit
-local lease = lib.record.known(lib.record.read(lease_id, 3, 2))
+local lease = lib.record.read(lease_id, 3, 2)
 local reply, holds, left = lib.held.answer(lease, window_ms)
 if reply then return reply end
 local text = lib.record.format(lease, 1)

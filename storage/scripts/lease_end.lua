@@ -14,7 +14,7 @@
 -- At a session's end a repetition gets the same reply within the window, for the first reply
 -- may have been lost. The first write is a command that Redis allows when memory is short.
 -- modules lock fair read write permit
-local leases, lease = lib.lease, lib.record.known(lib.record.read(lease_id, 2, 2))
+local leases, lease = lib.lease, lib.record.read(lease_id, 2, 2)
 if lease and lease.state == 'ended' then
   return lease.detail == reason and lease.left > 0 and 1 or 0
 end

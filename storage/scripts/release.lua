@@ -45,7 +45,7 @@ if text then -- the rest is another kind's
   if lib[lease.kind].field_removed(lease, lock) then return {'released', 0, lease.session} end
   return leases.lost_reply(lease, window_ms)
 end
-lease = lib.record.known(lib.record.read(lease_id, 2, 2))
+lease = lib.record.read(lease_id, 2, 2)
 if not lease then
   local unseen = lib.record.with_keys({token = ''}, lease_id, 2, 2)
   leases.spend(unseen.keys, 'unknown', window_ms)

@@ -37,7 +37,7 @@ end
 -- modules lock fair read write
 local counter = KEYS[3]
 local leases, keep_ms = lib.lease, ttl_ms + window_ms
-local lease = lib.record.known(lib.record.read(lease_id, 3, 2))
+local lease = lib.record.read(lease_id, 3, 2)
 if not lease then
   local holds = #KEYS == 3 and string.byte(record, -1) ~= 109 and
     call('hget', lock, lease_id .. ':0')

@@ -15,7 +15,7 @@
 -- Reply  1: a grant was undone; 0: the attempt had none
 --        2: the lease holds by another request, or its client was told that it holds
 -- modules lock fair read write
-local lease = lib.record.known(lib.record.read(lease_id, 2, 2))
+local lease = lib.record.read(lease_id, 2, 2)
 if not lease then
   if unrepeatable ~= '1' or call('hexists', lock, lease_id .. ':0') == 0 then return 0 end
   lib.lock.release(lib.record.plain(lease_id, lock, KEYS[2]), lock)

@@ -66,7 +66,7 @@ def sections(rows):
     out = ["## Workers with a tenth of a core each, 64 connections", ""]
     out += table(HEAD, limited_lines(rows))
     out += ["## Contenders for one lock, workers with a tenth of a core each", "",
-            "What is held constant is a worker's tenth of a core: rlockd as a whole gets as "
+            "Each worker adds a tenth of a core: rlockd as a whole gets as "
             "many tenths as it has workers, every 10 ms, and any of its workers may use them. "
             "Load and Redis have no limit. Each row takes 1 s. Two contenders are on different "
             "workers, where there are several. The turns of one lock come one after the other, "

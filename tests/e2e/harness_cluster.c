@@ -269,7 +269,7 @@ static bool all_name_each(struct cluster *cluster, const int *ports)
     return true;
 }
 
-/* What the node sends to the others comes from an address of its own. */
+/* The node connects to the other nodes from PARTED_ADDRESS, by which their proxies know it. */
 struct bus *cluster_bus(struct cluster *cluster, struct redis *node)
 {
     struct bus *bus = world_alloc(cluster->world, sizeof(*bus));

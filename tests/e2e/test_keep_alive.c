@@ -282,9 +282,9 @@ static void test_hanging_while_it_drains(struct world *w)
     expect_alive(keep_alive(w->a, &s, NULL), 1);
 }
 
-/* What a keep-alive has listed, at once or after it hung, is the client's, also when the
- * request for it ends as unknown; what a mere look has listed is taken back, long before it
- * ends by itself. */
+/* A lease that a keep-alive has listed, at once or after it hung, stays with the client, also
+ * when the request for the lease ends as unknown; a lease that a mere look has listed is taken
+ * back, long before the lease ends by itself. */
 static void test_listed_is_not_taken_back(struct world *w)
 {
     struct proxy *proxy = proxy_start(w->redis);

@@ -321,8 +321,8 @@ static void test_master_cut_off(struct world *w)
 }
 
 /* The last lease of the old master outlasts the refusal of changes by its length: until then
- * clients may overlap. Nobody was told of what the replica did not get, where replicas are
- * waited for. */
+ * clients may overlap. Where replicas are waited for, no client was told of a grant that the
+ * replica did not get. */
 static void part_and_race(struct world *w, const char *sync)
 {
     struct ground *ground = ground_start(w, true);

@@ -427,7 +427,8 @@ static void check_round(const struct round *round)
     if (round->by == BY_WORKER_WITH_WAITERS && round->is_handed_over)
         assert_int_equal(round->each[0], 1);
     assert_true(round->by != BY_FRONT_END || !round->is_handed_over);
-    /* What workers do not tell each other of is everybody's when other workers listen. */
+    /* Workers do not tell each other of waiters of read/write locks: while other workers
+     * listen, the release is published to all. */
     if (round->by != BY_FRONT_END && strcmp(round->kind.rest, "?kind=write&") != 0)
         assert_true(round->is_handed_over);
 }

@@ -135,8 +135,6 @@ class Announced(Redis):
     """A Redis that other servers announce, by the address of a proxy that all front ends share:
     what they are told leads them through it again."""
 
-    scheme = None
-
     def __init__(self, folder):
         super().__init__(folder)
         self.proxy = Proxy(self.port)

@@ -95,8 +95,9 @@ local function with_keys(lease, id, stride, at)
   return lease
 end
 
--- The lease whose records are in KEYS as above; nil: there is no record.
-local function read(id, stride, at)
+-- The lease whose records are in KEYS as above; nil: there is no record. Its kind may be any
+-- text: an acquire compares the kind with its own.
+local function stored(id, stride, at)
   local lease = parse(call('get', KEYS[at]))
   if not lease then return nil end
   with_keys(lease, id, stride, at)
@@ -106,6 +107,18 @@ local function read(id, stride, at)
   end
   return lease
 end
+
+-- The lease, which counts as that of a spent token if its kind is none: any client of Redis may
+-- write a record. Nil: there is no record.
+local function known(lease)
+  if lease and lease.state ~= 'ended' and not KINDS[lease.kind] then
+    lease.state, lease.detail = 'ended', 'unknown'
+  end
+  return lease
+end
+
+-- The same as stored(), for scripts that go by the kind of the lease.
+local function read(id, stride, at) return known(stored(id, stride, at)) end
 
 -- A lease without a record: of a plain lock, with a token that the server made.
 local function plain(id, lock, key)
@@ -129,15 +142,6 @@ local function is_other(lease, request)
   return lease.owner ~= request.owner or lease.session ~= request.session
 end
 
--- The lease, which counts as that of a spent token if its kind is none: any client of Redis may
--- write a record. Nil: there is no record.
-local function known(lease)
-  if lease and lease.state ~= 'ended' and not KINDS[lease.kind] then
-    lease.state, lease.detail = 'ended', 'unknown'
-  end
-  return lease
-end
-
 -- The reply if a token that is used for a lock is that of a permit, or the other way round
 -- (`is_permit`); or nil.
 local function mismatch(lease, is_permit)
@@ -156,6 +160,6 @@ end
 
 return {
   parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
-  read = read, plain = plain, find = find, is_other = is_other,
+  stored = stored, read = read, plain = plain, find = find, is_other = is_other,
   known = known, mismatch = mismatch, holder_of = holder_of
 }

@@ -29,7 +29,7 @@ local function read(lease_id, ttl, text, keep, fencing_ttl, wait, mode, register
   request.fencing_ttl, request.wait = fencing_ttl, wait ~= '' and wait or '0'
   request.mode = mode ~= '' and mode or 'record'
   request.is_registered = registered == '1'
-  request.old = record.read(lease_id, STRIDE, AT)
+  request.old = record.stored(lease_id, STRIDE, AT)
   return request
 end
 
