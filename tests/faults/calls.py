@@ -102,11 +102,13 @@ class Lease:
                 self.caller.world.resource.write(lock, self.id, token)
 
 
-def tokens_of(body, count):
-    if "locks" in body and count > 1:
-        return [part.get("fencing_token", 0) for part in body["locks"]
-                if isinstance(part, dict)]
-    return [body.get("fencing_token", 0)]
+def tokens_of(body, locks):
+    """The fencing token of each lock; an answer names several locks in an order of its own."""
+    if len(locks) < 2:
+        return [body.get("fencing_token", 0)]
+    tokens = {part.get("lock"): part.get("fencing_token", 0)
+              for part in body.get("locks", []) if isinstance(part, dict)}
+    return [tokens.get(lock, 0) for lock in locks]
 
 
 class Caller:
@@ -138,9 +140,9 @@ class Caller:
         if must_work and answer.status == 503 and was_short and world.only_out_of_memory:
             problem = f"{verb} was refused when only memory was short"
         if outcome == "ok" and verb in ("acquire", "renew") and lease_id:
-            count = len(fields.get("locks", ()))
-            tokens = tokens_of(body, count)
-            fields = {**fields, **({"tokens": tokens} if count else {"token": tokens[0]})}
+            locks = fields.get("locks", ())
+            tokens = tokens_of(body, locks)
+            fields = {**fields, **({"tokens": tokens} if locks else {"token": tokens[0]})}
         if outcome == "ok" and verb == "keep-alive":
             fields = {**fields, "listed": [
                 {"lease": one.get("lease_id"), "remaining_ms": one.get("remaining_ms")}

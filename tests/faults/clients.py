@@ -4,7 +4,7 @@ import asyncio
 import urllib.parse
 import uuid
 
-from calls import Caller, Lease
+from calls import Caller, Lease, tokens_of
 from history import PATIENCE, now
 
 # Names with a tag: of a Redis Cluster all locks of a set have to be in one slot.
@@ -55,10 +55,7 @@ class Client(Caller):
     def note(self, lease, answer):
         body = answer.body
         lease.remaining_ms = body.get("remaining_ms", 0)
-        if len(lease.locks) > 1:
-            lease.tokens = [part["fencing_token"] for part in body.get("locks", [])]
-        else:
-            lease.tokens = [body.get("fencing_token", 0)]
+        lease.tokens = tokens_of(body, lease.locks)
 
     async def get(self, lease, ttl_ms, wait_ms=None):
         """Whether it was granted. Asks with the same token until the outcome is known."""

@@ -20,6 +20,19 @@ int64_t number_in(const struct answer *answer, const char *name)
     return json_integer_value(json_object_get(answer->body, name));
 }
 
+int64_t fencing_token_of(const struct answer *answer, const char *lock)
+{
+    json_t *parts = json_object_get(answer->body, "locks"), *part;
+    size_t i;
+
+    json_array_foreach(parts, i, part) {
+        const char *name = json_string_value(json_object_get(part, "lock"));
+        if (name != NULL && strcmp(name, lock) == 0)
+            return json_integer_value(json_object_get(part, "fencing_token"));
+    }
+    return 0;
+}
+
 static bool has(const struct answer *answer, const char *name)
 {
     return json_object_get(answer->body, name) != NULL;
@@ -85,7 +98,6 @@ static void add_lease(struct buffer *line, const struct asking *asking, enum res
 {
     const struct lease *lease = asking->lease;
     bool tells_tokens = result == RESULT_OK && strcmp(asking->verb, "release") != 0;
-    json_t *parts = json_object_get(asking->answer.body, "locks");
 
     add_text(line, "lease", lease->id);
     add_text(line, "kind", lease->kind);
@@ -103,10 +115,9 @@ static void add_lease(struct buffer *line, const struct asking *asking, enum res
     if (!tells_tokens)
         return;
     buffer_format(line, ",\"tokens\":[");
-    for (size_t i = 0; i < json_array_size(parts); i++)
+    for (size_t i = 0; i < lease->lock_count; i++)
         buffer_format(line, "%s%lld", i > 0 ? "," : "",
-                      (long long)json_integer_value(
-                          json_object_get(json_array_get(parts, i), "fencing_token")));
+                      (long long)fencing_token_of(&asking->answer, lease->locks[i]));
     buffer_format(line, "]");
 }
 

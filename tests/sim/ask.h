@@ -27,5 +27,7 @@ struct asking {
 enum result ask(struct asking *asking);
 /* A member of the answer; 0: there is none. */
 int64_t number_in(const struct answer *answer, const char *name);
+/* That of one of several locks: an answer names them in an order of its own. 0: none. */
+int64_t fencing_token_of(const struct answer *answer, const char *lock);
 
 #endif

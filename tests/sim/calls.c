@@ -56,7 +56,6 @@ static void write_target(const struct lease *lease, struct request *request, con
 
 static void learn(struct lease *lease, const struct asking *asking, enum result result)
 {
-    json_t *parts = json_object_get(asking->answer.body, "locks");
     bool releases = strcmp(asking->verb, "release") == 0;
 
     lease->status = asking->answer.status;
@@ -68,8 +67,7 @@ static void learn(struct lease *lease, const struct asking *asking, enum result 
     lease->held_until_ns = asking->began_ns + lease->remaining_ms * CLOCK_NS_PER_MS;
     lease->fencing[0] = number_in(&asking->answer, "fencing_token");
     for (size_t i = 0; lease->lock_count > 1 && i < lease->lock_count; i++)
-        lease->fencing[i] = json_integer_value(
-            json_object_get(json_array_get(parts, i), "fencing_token"));
+        lease->fencing[i] = fencing_token_of(&asking->answer, lease->locks[i]);
 }
 
 static enum result ask_for_lease(struct lease *lease, struct asking *asking, const char *query)

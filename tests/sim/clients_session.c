@@ -84,19 +84,23 @@ static void work_in(void *arg)
     }
 }
 
-/* Whether it is known to have ended. */
-static bool end_session(struct client *client, struct session *session)
+/* RESULT_ENDED: the session was over by its time or by an earlier request. */
+static enum result end_session(struct client *client, struct session *session)
 {
+    enum result result = RESULT_UNKNOWN;
+
     for (int i = 0; i < TRIES; i++) {
-        enum result result = ask_session_end(&client->caller, session);
+        result = ask_session_end(&client->caller, session);
         if (result == RESULT_OK || result == RESULT_ENDED)
-            return true;
+            break;
         nap(client, 50, 400);
     }
-    return false;
+    return result;
 }
 
-/* A token that an ended session has spent is good in no other session. */
+/* A token that an ended session has spent is good in no other session. A session that is over
+ * by its time keeps its tokens until the watchdog's next visit, and the answer is 422 so long.
+ */
 static void change_session(struct client *client, struct session *session)
 {
     static const struct how again = {.ttl_ms = -1};
@@ -105,8 +109,8 @@ static void change_session(struct client *client, struct session *session)
 
     make_token(chance_of(client), other.token);
     bool held = get(client, &lease, -1, 1000 * world.pace);
-    bool has_ended = end_session(client, session);
-    if (!held || !has_ended || world.has_lost_data ||
+    enum result end = end_session(client, session);
+    if (!held || end != RESULT_OK || world.has_lost_data ||
         ask_session_open(&client->caller, &other) != RESULT_OK)
         return;
     lease.session = &other;
