@@ -12,13 +12,16 @@ enum { PATH_SIZE = 128, COUNT_MAX = 3 };
 static int64_t permits_held;
 static bool is_in_doubt; /* the outcome of some request was never known */
 
-/* Asks with the same key until the outcome is known. */
+/* Asks with the same key until the outcome is known. What the first requests did is told for
+ * the retry window only. */
 static enum result ask_for_certain(struct client *client, struct plain *plain)
 {
+    int64_t known_until_ns = now_ns() + RETRY_WINDOW_MS * world.pace * MS;
     enum result result = RESULT_UNKNOWN;
 
     make_token(chance_of(client), plain->idempotency_key);
     for (int i = 0; i < TRIES; i++) {
+        is_in_doubt = is_in_doubt || now_ns() > known_until_ns;
         result = ask_plain(&client->caller, plain);
         if (result == RESULT_ABANDONED)
             plain->how.abandon_ns = 0;
