@@ -97,6 +97,8 @@ static bool set_integer(const struct reading *reading, const struct field *field
 {
     struct field_integer *integer = value_of(reading, field);
 
+    if (value < field->min && field->max == INT64_MAX) /* the settings have the other bound */
+        return REFUSE(reading->request, "%s: less than %" PRId64, field->name, field->min);
     if (value < field->min || value > field->max)
         return REFUSE(reading->request, "%s: not a number from %" PRId64 " to %" PRId64 "%s",
                       field->name, field->min, field->max,
@@ -146,7 +148,7 @@ static bool add_id(const struct reading *reading, const struct field *field, con
     memcpy(copy, text, len);
     copy[len] = '\0';
     if (!token_parse(copy, ids->ids[ids->count]))
-        return REFUSE(reading->request, "%s: holds what is not an id", field->name);
+        return REFUSE(reading->request, "%s: an entry is not an id", field->name);
     ids->count++;
     return true;
 }
@@ -163,7 +165,7 @@ static bool add_name(const struct reading *reading, const struct field *field, c
     if (len < 1 || len > HTTP_NAME_MAX || !text_is_utf8(text, len) ||
         text_has_control(text, len))
         return REFUSE(reading->request,
-                      "%s: holds what is not 1 to %d bytes of UTF-8 without control characters",
+                      "%s: an entry is not 1 to %d bytes of UTF-8 without control characters",
                       field->name, HTTP_NAME_MAX);
     memcpy(names->names[names->count], text, len);
     names->names[names->count++][len] = '\0';
@@ -171,6 +173,19 @@ static bool add_name(const struct reading *reading, const struct field *field, c
 }
 
 /* --- query -------------------------------------------------------------------------------- */
+
+/* A whole number, also with a fraction of zeros: 30000.0, as languages write a number that is
+ * floating-point to them. Cuts the fraction off. */
+static bool read_whole_number(char *text, size_t len, int64_t *number)
+{
+    char *dot = memchr(text, '.', len);
+
+    if (strlen(text) != len)
+        return false;
+    if (dot != NULL && dot[1] != '\0' && dot[1 + strspn(dot + 1, "0")] == '\0')
+        *dot = '\0';
+    return text_parse_int64(text, number);
+}
 
 /* Ids with commas between them; none is a list, too. */
 static bool add_ids(const struct reading *reading, const struct field *field, const char *text)
@@ -217,7 +232,7 @@ static bool read_pair(const struct reading *reading, const char *pair, size_t pa
             return REFUSE(reading->request, "%s: not true or false", field->name);
         return set_boolean(reading, field, value[0] == 't');
     }
-    if (strlen(value) != len || !text_parse_int64(value, &number))
+    if (!read_whole_number(value, len, &number))
         return REFUSE(reading->request, "%s: not a whole number", field->name);
     return set_integer(reading, field, number);
 }
@@ -262,7 +277,7 @@ static bool read_array(const struct reading *reading, const struct field *field,
     *(bool *)value_of(reading, field) = true;
     json_array_foreach(array, i, item) {
         if (!json_is_string(item))
-            return REFUSE(reading->request, "%s: holds what is not a string", field->name);
+            return REFUSE(reading->request, "%s: an entry is not a string", field->name);
         if (!add(reading, field, json_string_value(item), json_string_length(item)))
             return false;
     }
