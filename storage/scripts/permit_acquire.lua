@@ -54,7 +54,8 @@ local function answer_of_record(free)
   local reply = record_of.mismatch(old, true)
   if reply then return reply end
   if old.state == 'ended' then return leases.ended_reply(old) end
-  if old.session ~= (session_id or '') then return {'reused'} end
+  local asked = {kind = 'permit', owner = '', session = session_id or ''}
+  if record_of.is_other(old, asked) then return {'reused'} end
   if old.state ~= 'held' then return nil end
   local left = lib.permit.remaining(old, semaphore, now)
   if left then return confirm(left, free) end

@@ -36,6 +36,10 @@ local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_tt
   mode, registered)
 
 local reply = requests.answer(request) or requests.refusal(request)
+if reply and mode == 'made' and not request.old and
+  try('hexists', lock, lease_id .. ':0') == 1 then
+  reply = {'reused'} -- the token of a lease of kind "lock", which may hold without a record
+end
 if reply then return reply end
 
 local found

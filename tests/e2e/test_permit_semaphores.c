@@ -339,6 +339,8 @@ static void test_sessions(struct world *w)
     assert_int_equal(json_array_size(reply_get(r, "leases")), 2);
     expect_str(r, "leases.0.permit_semaphore", "session");
     expect_str(r, "leases.0.kind", "permit");
+    expect_status(permit_send(w->b, "PUT", "permit-semaphores/session/permit", watched, NULL),
+                  200);
     /* The watchdog keeps the one; the other one ends, and the session is told. */
     wait_until(free_in(w, "session") == 1, 5000);
     stays_true(held_in(w, "session") == 1 && free_in(w, "session") == 1, WATCHDOG_MS + 500);

@@ -96,6 +96,18 @@ static void an_unseen_token_is_spent(void **state)
     expect(ask(.id = B, .mode = "made"), "[ended, unknown, , ]");
 }
 
+/* A lease whose token the server made may have no record. */
+static void the_token_of_a_plain_lease_asks_for_another_kind(void **state)
+{
+    (void)state;
+    token_of(ask(.id = A, .mode = "new"));
+    expect_command("0", "EXISTS " RECORD(A));
+    expect(ask(.id = A, .mode = "made", .kind = "read"), "[reused]");
+    expect(ask(.id = A, .mode = "made", .kind = "write"), "[reused]");
+    expect(ask(.id = A, .mode = "made"), "[held, *]");
+    expect(ask(.id = B, .mode = "made", .kind = "read"), "[ended, unknown, , ]");
+}
+
 static void held_lock_is_refused(void **state)
 {
     (void)state;
@@ -406,6 +418,7 @@ int main(void)
         SCRIPT_TEST(an_owner_is_marked_and_comes_in_again),
         SCRIPT_TEST(release_frees_the_lock),
         SCRIPT_TEST(an_unseen_token_is_spent),
+        SCRIPT_TEST(the_token_of_a_plain_lease_asks_for_another_kind),
         SCRIPT_TEST(held_lock_is_refused),
         SCRIPT_TEST(a_waiter_stands_in_line),
         SCRIPT_TEST(a_spent_token_is_small),
