@@ -230,7 +230,7 @@ static void reload_tls(void)
     if (tls_reload(error, sizeof(error)))
         log_write(LOG_LEVEL_INFO, "certificate reloaded", NULL);
     else
-        log_write(LOG_LEVEL_ERROR, "certificate not reloaded: the old one stays",
+        log_write(LOG_LEVEL_ERROR, "certificate not reloaded: the old certificate stays",
                   json_pack("{s:s*}", "reason", error));
 }
 
@@ -246,7 +246,7 @@ static void reload_tokens(const struct rlockd *rlockd)
     }
     struct auth *auth = auth_load(path, error, sizeof(error));
     if (auth == NULL) {
-        log_write(LOG_LEVEL_ERROR, "API tokens not reloaded: the old ones stay",
+        log_write(LOG_LEVEL_ERROR, "API tokens not reloaded: the old tokens stay",
                   json_pack("{s:s*}", "error", error));
         return;
     }
@@ -314,12 +314,13 @@ static void warn_if_open(const struct rlockd *rlockd, bool is_local)
     bool knows_callers = rlockd->auth != NULL || rlockd->config.tls_client_ca[0] != '\0';
 
     if (!is_local && !knows_callers)
-        log_write(LOG_LEVEL_WARN,
-                  tls_is_on()
-                      ? "whoever reaches this address may use every lock: set --api-tokens"
-                      : "whoever reaches this address may use every lock, and tokens cross the "
-                        "network in the clear: set --api-tokens and --tls-cert",
-                  json_pack("{s:s}", "listen", rlockd->where));
+        log_write(
+            LOG_LEVEL_WARN,
+            tls_is_on()
+                ? "every client that reaches this address may use every lock: set --api-tokens"
+                : "every client that reaches this address may use every lock, and tokens "
+                  "cross the network in the clear: set --api-tokens and --tls-cert",
+            json_pack("{s:s}", "listen", rlockd->where));
 }
 
 static int hash_token(const char *name)

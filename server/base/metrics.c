@@ -26,13 +26,13 @@ struct metric_row {
 static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_GRANTS] = {"rlockd_grants_total", "counter", "Leases granted."},
     [METRIC_CONFIRMATIONS] = {"rlockd_confirmations_total", "counter",
-                              "Repeated requests that were told their lease is still held."},
+                              "Repeated requests answered: the lease is still held."},
     [METRIC_RENEWALS] = {"rlockd_renewals_total", "counter", "Leases renewed by PATCH."},
     [METRIC_RELEASES] = {"rlockd_releases_total", "counter", "Leases released by DELETE."},
     [METRIC_FORCED] = {"rlockd_forced_unlocks_total", "counter",
                        "Locks freed by force-unlock."},
-    [METRIC_UNDONE] = {"rlockd_undone_grants_total", "counter",
-                       "Grants taken back because their requester had gone."},
+    [METRIC_WITHDRAWN_GRANTS] = {"rlockd_withdrawn_grants_total", "counter",
+                                 "Grants withdrawn because their client had gone."},
     [METRIC_WAITS_STARTED] = {"rlockd_waits_started_total", "counter",
                               "Requests that had to wait for a lock."},
     [METRIC_WAITS_GRANTED] = {"rlockd_waits_granted_total", "counter",
@@ -50,22 +50,22 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_REFUSED_LARGE] = {"rlockd_refused_large_answers_total", "counter",
                               "Listings and other large answers refused with 429."},
     [METRIC_SEMAPHORE_ACQUIRES] = {"rlockd_semaphore_acquires_total", "counter",
-                                   "Requests that took permits of a semaphore."},
+                                   "Requests that acquired permits of a semaphore."},
     [METRIC_SEMAPHORE_RELEASES] = {"rlockd_semaphore_releases_total", "counter",
-                                   "Requests that gave permits to a semaphore."},
+                                   "Requests that released permits of a semaphore."},
     [METRIC_COUNT_DOWNS] = {"rlockd_count_downs_total", "counter",
                             "Requests that counted a latch down."},
     [METRIC_REPLAYS] = {"rlockd_replays_total", "counter",
                         "Repeated idempotency keys that got the first answer again."},
     [METRIC_SESSIONS_OPENED] = {"rlockd_sessions_opened_total", "counter", "Sessions opened."},
     [METRIC_SESSIONS_EXPIRED] = {"rlockd_sessions_expired_total", "counter",
-                                 "Sessions ended because nobody kept them alive."},
+                                 "Sessions ended because no keep-alive came."},
     [METRIC_WATCHDOG_RENEWALS] = {"rlockd_watchdog_renewals_total", "counter",
                                   "Leases renewed because their session lives."},
     [METRIC_WATCHDOG_LOSSES] = {"rlockd_watchdog_losses_total", "counter",
                                 "Leases of live sessions found expired, forced or taken."},
-    [METRIC_WAKE_MESSAGES] = {"rlockd_wake_messages_total", "counter",
-                              "Unlock messages received for waited locks."},
+    [METRIC_UNLOCK_MESSAGES] = {"rlockd_unlock_messages_total", "counter",
+                                "Unlock messages received for waited locks."},
     [METRIC_REDIS_COMMANDS] = {"rlockd_redis_commands_total", "counter",
                                "Commands sent to Redis."},
     [METRIC_REDIS_CONNECTS] = {"rlockd_redis_connects_total", "counter",
@@ -73,7 +73,7 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_REDIS_NOT_EXECUTED] = {"rlockd_redis_not_executed_total", "counter",
                                    "Commands that Redis refused or never got."},
     [METRIC_REDIS_UNKNOWN] = {"rlockd_redis_unknown_total", "counter",
-                              "Commands whose outcome nobody can know."},
+                              "Commands of unknown outcome."},
     [METRIC_REDIS_FAILOVERS] = {"rlockd_redis_failovers_total", "counter",
                                 "Times that another server was found to be the master."},
     [METRIC_REDIS_MOVED] = REDIRECTION,
@@ -83,8 +83,7 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                              "Maps of a Redis Cluster's slots that were read."},
     [METRIC_REDIS_DATA_LOSSES] =
         {"rlockd_redis_data_losses_total", "counter",
-         "Times that Redis came back without data that it had, as each "
-         "worker saw it."},
+         "Times that a worker found Redis without data that Redis had before."},
     [METRIC_REDIS_NOT_REPLICATED] = {"rlockd_redis_not_replicated_total", "counter",
                                      "Scripts that too few replicas confirmed in time."},
     [METRIC_CUT_OFF_SILENT] = CUT_OFF,
@@ -96,7 +95,7 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_CONNECTIONS] = {"rlockd_connections", "gauge", "Open HTTP connections."},
     [METRIC_WAITERS] = {"rlockd_waiters", "gauge", "Requests waiting for a lock now."},
     [METRIC_WAITED_LOCKS] = {"rlockd_waited_locks", "gauge",
-                             "Locks that are subscribed to because someone waits or just did."},
+                             "Locks with a subscription: requests wait or just waited."},
     [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
                                     "Acquisitions of unknown outcome still to be resolved."},
     [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
@@ -129,8 +128,8 @@ static const struct metric_row histogram_rows[HISTOGRAM_COUNT] = {
                            "From a whole request to its answer, waiting included."},
     [HISTOGRAM_WAIT] = {"rlockd_wait_duration_seconds", "histogram",
                         "How long a request waited for its lock, however it ended."},
-    [HISTOGRAM_HAND_OFF] = {"rlockd_hand_off_seconds", "histogram",
-                            "From the unlock message to the waiter's grant."},
+    [HISTOGRAM_UNLOCK_TO_GRANT] = {"rlockd_unlock_to_grant_seconds", "histogram",
+                                   "From the unlock message to the waiter's grant."},
     [HISTOGRAM_REDIS_ROUND_TRIP] = {"rlockd_redis_round_trip_seconds", "histogram",
                                     "From queueing a command to its reply."},
     [HISTOGRAM_WATCHDOG_LATENESS] = {"rlockd_watchdog_lateness_seconds", "histogram",
@@ -142,9 +141,9 @@ static const int64_t bucket_bounds_us[HISTOGRAM_BUCKETS] = {
     50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 60000000};
 
 /* Every status that rlockd or the HTTP library answers with; the last slot is for any other. */
-static const int statuses[METRIC_STATUSES - 1] = {200, 201, 400, 401, 403, 404, 405,
-                                                  409, 410, 411, 412, 413, 414, 415,
-                                                  422, 423, 429, 431, 499, 500, 503};
+static const int statuses[METRIC_STATUSES - 1] = {200, 201, 204, 400, 401, 403, 404, 405,
+                                                  409, 410, 411, 412, 413, 414, 415, 422,
+                                                  423, 429, 431, 499, 500, 503};
 
 int metrics_init(struct metrics *metrics, size_t route_count)
 {
@@ -255,7 +254,7 @@ static void print_requests(FILE *out, struct metrics *const *sets, size_t set_co
 {
     static const struct metric_row row = {"rlockd_requests_total", "counter",
                                           "Requests answered, by route and status; 499: the "
-                                          "client went away first."};
+                                          "client hung up before the answer."};
     size_t route_count = sets[0]->route_count;
 
     print_head(out, &row);

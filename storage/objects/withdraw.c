@@ -48,7 +48,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (result->outcome == REDIS_DONE) {
         int64_t reply = value_integer(result->reply);
         if (reply == WITHDRAWN_GRANT)
-            metrics_add(store->options.metrics, METRIC_UNDONE, 1);
+            metrics_add(store->options.metrics, METRIC_WITHDRAWN_GRANTS, 1);
         /* A lease that was confirmed by its token alone has no other note in its session. */
         if (reply != WITHDRAWN_NOT)
             lease_unprepare(store, &withdrawal->lease);

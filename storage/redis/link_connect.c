@@ -78,7 +78,7 @@ static void on_cleanup(void *arg)
     if (strncmp(error, "MOVED", 5) == 0)
         redis_link_note_reason(link, "the slot of a channel has moved to another node");
     if (link->guard.refused)
-        redis_link_note_reason(link, "Redis sends what nobody asked for, or in a wrong form");
+        redis_link_note_reason(link, "Redis sends unexpected or malformed replies");
     if (is_mute(link))
         redis_link_note_reason(link,
                                "Redis ends the connection before it answers: does it want "

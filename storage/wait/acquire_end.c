@@ -24,7 +24,7 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
     metrics_observe(metrics, HISTOGRAM_WAIT, now_ns - acquisition->wait_began_ns);
     int64_t woken_ns = waiter_woken_ns(&acquisition->waiter);
     if (got_it && woken_ns > acquisition->wait_began_ns)
-        metrics_observe(metrics, HISTOGRAM_HAND_OFF, now_ns - woken_ns);
+        metrics_observe(metrics, HISTOGRAM_UNLOCK_TO_GRANT, now_ns - woken_ns);
 }
 
 /* The attempt under way goes on alone. Redis may run it after the withdrawal that was sent

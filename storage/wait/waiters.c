@@ -145,7 +145,7 @@ static void on_message(void *arg, const char *payload, size_t len)
         wait_queue_sleep_until_free(queue, held_ms);
     if (!wakes(queue->kind, payload, len) || is_repeated(queue))
         return;
-    metrics_add(queue->owner->options.metrics, METRIC_WAKE_MESSAGES, 1);
+    metrics_add(queue->owner->options.metrics, METRIC_UNLOCK_MESSAGES, 1);
     queue->woken_ns = loop_now_ns(queue->owner->options.loop);
     queue->messages++;
     wait_line_notified(queue);

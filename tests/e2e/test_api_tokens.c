@@ -186,7 +186,7 @@ static void test_sighup_drops_no_waiter(struct world *w)
 
     tokens_write(w, "tokens", "ci lock " OTHER_TOKEN " *\n");
     child_signal(fe->child, SIGHUP);
-    wait_until(has_logged(fe, "API tokens not reloaded: the old ones stay"), SOON_MS);
+    wait_until(has_logged(fe, "API tokens not reloaded: the old tokens stay"), SOON_MS);
     expect_status(as(fe, LOCK_TOKEN, "PUT", "/v1/locks/b"), 201);
 
     tokens_write(w, "tokens", "ci {" OTHER_TOKEN "} lock=* operate=*\n");

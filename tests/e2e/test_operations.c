@@ -34,9 +34,9 @@ static void test_metrics_families(struct world *w)
 {
     static const char *const families[] = {
         "rlockd_requests_total",      "rlockd_grants_total",
-        "rlockd_releases_total",      "rlockd_undone_grants_total",
+        "rlockd_releases_total",      "rlockd_withdrawn_grants_total",
         "rlockd_waits_granted_total", "rlockd_wait_duration_seconds",
-        "rlockd_hand_off_seconds",    "rlockd_redis_round_trip_seconds",
+        "rlockd_unlock_to_grant_seconds",    "rlockd_redis_round_trip_seconds",
         "rlockd_connections",         "rlockd_waiters",
     };
     struct reply *r;
@@ -63,7 +63,7 @@ static void test_metrics_move(struct world *w)
     double grants = front_metric(w->a, "rlockd_grants_total", NULL);
     double releases = front_metric(w->a, "rlockd_releases_total", NULL);
     double waits = front_metric(w->a, "rlockd_wait_duration_seconds_count", NULL);
-    double hand_offs = front_metric(w->a, "rlockd_hand_off_seconds_count", NULL);
+    double hand_offs = front_metric(w->a, "rlockd_unlock_to_grant_seconds_count", NULL);
     struct call *call;
 
     expect_status(lock_put(w->a, "move", holder, NULL), 201);
@@ -86,7 +86,7 @@ static void test_metrics_move(struct world *w)
     assert_true(front_metric(w->a, "rlockd_grants_total", NULL) == grants + 2);
     assert_true(front_metric(w->a, "rlockd_releases_total", NULL) == releases + 1);
     assert_true(front_metric(w->a, "rlockd_wait_duration_seconds_count", NULL) >= waits + 1);
-    assert_true(front_metric(w->a, "rlockd_hand_off_seconds_count", NULL) >= hand_offs + 1);
+    assert_true(front_metric(w->a, "rlockd_unlock_to_grant_seconds_count", NULL) >= hand_offs + 1);
     assert_true(front_metric(w->a, "rlockd_redis_round_trip_seconds_count", NULL) > 0);
 }
 

@@ -220,8 +220,8 @@ static double hand_off_ms(struct world *w)
     double sum = 0, count = 0;
 
     for (int i = 0; i < 2; i++) {
-        sum += front_metric(fronts[i], "rlockd_hand_off_seconds_sum", NULL);
-        count += front_metric(fronts[i], "rlockd_hand_off_seconds_count", NULL);
+        sum += front_metric(fronts[i], "rlockd_unlock_to_grant_seconds_sum", NULL);
+        count += front_metric(fronts[i], "rlockd_unlock_to_grant_seconds_count", NULL);
     }
     assert_true(count > 0);
     return 1000 * sum / count;

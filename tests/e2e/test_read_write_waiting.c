@@ -129,7 +129,7 @@ static int grants_kept(struct world *w)
 
     for (int i = 0; i < 2; i++)
         kept += front_metric(fronts[i], "rlockd_grants_total", NULL) -
-                front_metric(fronts[i], "rlockd_undone_grants_total", NULL);
+                front_metric(fronts[i], "rlockd_withdrawn_grants_total", NULL);
     return (int)kept;
 }
 

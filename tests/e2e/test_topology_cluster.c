@@ -89,7 +89,7 @@ static void test_waiters_of_all_masters(struct world *w)
     for (int i = 0; i < MASTERS; i++) {
         const char *name = cluster_name_at(cluster, cluster->nodes[i], "wait");
         const char *token = token_new(w);
-        double woken = front_metric(other, "rlockd_wake_messages_total", NULL);
+        double woken = front_metric(other, "rlockd_unlock_messages_total", NULL);
         json_int_t fence = grant(fe, name, token);
         struct call *waiter = call_put(other, name, token_new(w), "wait_ms=20000");
 
@@ -99,7 +99,7 @@ static void test_waiters_of_all_masters(struct world *w)
         struct reply *r = call_await(waiter, 10000);
         expect_status(r, 201);
         expect_true(r, reply_int(r, "fencing_token") > fence);
-        wait_until(front_metric(other, "rlockd_wake_messages_total", NULL) > woken, 5000);
+        wait_until(front_metric(other, "rlockd_unlock_messages_total", NULL) > woken, 5000);
     }
 }
 
@@ -140,12 +140,12 @@ static void wake_as_redisson(struct cluster *cluster, struct front *fe, const ch
                    5000);
     else
         wait_until(redis_do(node, "PUBSUB NUMSUB %s", channel)->element[1]->integer == 1, 5000);
-    double woken = front_metric(fe, "rlockd_wake_messages_total", NULL);
+    double woken = front_metric(fe, "rlockd_unlock_messages_total", NULL);
     redis_ok(node, "DEL %s", name);
     redis_ok(node, "%s %s 0", command, channel);
     expect_status(call_await(waiter, 10000), 201);
     /* The attempt that follows the subscription may have got the lock before the message. */
-    wait_until(front_metric(fe, "rlockd_wake_messages_total", NULL) > woken, 5000);
+    wait_until(front_metric(fe, "rlockd_unlock_messages_total", NULL) > woken, 5000);
 }
 
 static void test_redisson_wakes_us(struct world *w)
@@ -216,10 +216,10 @@ static void test_messages_of_the_shard(struct world *w)
             slot_close(cluster, slot, from, to);
             await_listener(to, channel);
         }
-        double woken = front_metric(other, "rlockd_wake_messages_total", NULL);
+        double woken = front_metric(other, "rlockd_unlock_messages_total", NULL);
         expect_status(lock_release(fe, name, token), 200);
         expect_status(call_await(waiter, MOVE_MS), 201);
-        wait_until(front_metric(other, "rlockd_wake_messages_total", NULL) > woken, 5000);
+        wait_until(front_metric(other, "rlockd_unlock_messages_total", NULL) > woken, 5000);
         wait_until(!redis_has(i == 0 ? from : to, name), 5000);
     }
     redis_ok(cluster->nodes[0], "PUBLISH %s end", channel);

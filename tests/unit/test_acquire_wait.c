@@ -235,7 +235,7 @@ static void waits_are_counted(void **state)
     assert_int_equal(metrics.values[METRIC_WAITERS_GONE], 1);
     assert_int_equal(metrics.values[METRIC_WAITERS], 0);
     assert_int_equal(observed(HISTOGRAM_WAIT), 3);
-    assert_int_equal(observed(HISTOGRAM_HAND_OFF), 1);
+    assert_int_equal(observed(HISTOGRAM_UNLOCK_TO_GRANT), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

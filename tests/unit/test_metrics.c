@@ -199,9 +199,9 @@ static void histogram_is_cumulative(void **state)
     expect("rlockd_wait_duration_seconds_count", 9);
     expect("rlockd_wait_duration_seconds_sum", 121.003350003);
     /* The others saw nothing. */
-    expect("rlockd_hand_off_seconds_bucket{le=\"+Inf\"}", 0);
-    expect("rlockd_hand_off_seconds_count", 0);
-    expect("rlockd_hand_off_seconds_sum", 0);
+    expect("rlockd_unlock_to_grant_seconds_bucket{le=\"+Inf\"}", 0);
+    expect("rlockd_unlock_to_grant_seconds_count", 0);
+    expect("rlockd_unlock_to_grant_seconds_sum", 0);
 }
 
 static void bounds_rise_and_end_with_the_count(void **state)

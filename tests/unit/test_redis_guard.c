@@ -182,7 +182,8 @@ static bool is_refused(const char *after, const char *then)
     subscribing.link = redis_link_new(&options);
     redis_link_on_push(subscribing.link, on_no_push, awaits_heart, NULL);
     loop_run(meeting->loop);
-    bool is_told = strstr(redis_link_down_reason(subscribing.link), "nobody asked") != NULL;
+    bool is_told = strstr(redis_link_down_reason(subscribing.link),
+                          "unexpected or malformed") != NULL;
     redis_link_free(subscribing.link);
     part(meeting);
     pthread_join(thread, NULL);

@@ -44,7 +44,7 @@ static void message_gives_one_turn(void **state)
     /* Who found it busy keeps its place. */
     publish(CHANNEL_OF(LOCK), "1");
     expect_turns(1, 0, 0, 0);
-    assert_int_equal(metrics.values[METRIC_WAKE_MESSAGES], 2);
+    assert_int_equal(metrics.values[METRIC_UNLOCK_MESSAGES], 2);
 }
 
 static void other_messages_give_none(void **state)
@@ -58,7 +58,7 @@ static void other_messages_give_none(void **state)
         publish(CHANNEL_OF(LOCK), payloads[i]);
     expect_turns(0, 0, 0, 0);
     assert_int_equal(generation(), before);
-    assert_int_equal(metrics.values[METRIC_WAKE_MESSAGES], 0);
+    assert_int_equal(metrics.values[METRIC_UNLOCK_MESSAGES], 0);
 }
 
 static void messages_during_a_turn_give_one_more(void **state)
