@@ -192,7 +192,7 @@ static enum MHD_Result share(const struct http_request *request, struct MHD_Resp
     ok &= MHD_add_response_header(response, "Access-Control-Allow-Origin", allowed);
     return ok & MHD_add_response_header(response, "Access-Control-Expose-Headers",
                                         "Allow, Lease-Token, Preference-Applied, Retry-After, "
-                                        "X-Request-Id");
+                                        "Session-Token, X-Request-Id");
 }
 
 static enum MHD_Result queue_reply(struct http_request *request)

@@ -142,6 +142,7 @@ static void test_pages_of_named_origins(struct world *w)
     struct reply *r = preflight(fe, "/v1/locks/page", "http://b.example:8080");
 
     expect_status(r, 204);
+    assert_true(front_metric(fe, "rlockd_requests_total", "status=\"204\"") == 1);
     assert_string_equal(reply_header(w, r, "Access-Control-Allow-Origin"),
                         "http://b.example:8080");
     assert_non_null(strstr(reply_header(w, r, "Access-Control-Allow-Methods"), "PUT"));
@@ -152,7 +153,10 @@ static void test_pages_of_named_origins(struct world *w)
             .headers = {"Origin: https://a.example"});
     expect_problem(r, 400, "malformed-request");
     assert_string_equal(reply_header(w, r, "Access-Control-Allow-Origin"), "https://a.example");
-    assert_non_null(strstr(reply_header(w, r, "Access-Control-Expose-Headers"), "Retry-After"));
+    const char *exposed = reply_header(w, r, "Access-Control-Expose-Headers");
+    assert_non_null(strstr(exposed, "Retry-After"));
+    assert_non_null(strstr(exposed, "Lease-Token"));
+    assert_non_null(strstr(exposed, "Session-Token"));
     r = preflight(fe, "/v1/locks/page", "https://evil.example");
     expect_problem(r, 405, "method-not-allowed");
     assert_null(reply_header(w, r, "Access-Control-Allow-Origin"));
