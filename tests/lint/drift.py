@@ -4,6 +4,8 @@
 usage: drift.py BINARY
 routes    handlers/routes.c     <-> paths and methods of openapi.yaml
 problems  server/http/problem.c <-> urn:rlockd:problem:<code> in openapi.yaml, with their status
+details   `detail` of openapi.yaml's examples -> the texts of handlers/ and server/http/
+metrics   server/base/metrics.c <-> docs/operations.md
 settings  BINARY --help         <-> README.md; variables also in docs/
 version   Makefile              <-> openapi.yaml
 recipes   examples/proxies      <-> docs/operations.md, word for word
@@ -19,6 +21,8 @@ from pathlib import Path
 import yaml
 
 METHODS = {"get", "put", "post", "patch", "delete", "options", "trace"}
+
+DETAIL_MIN = 12  # characters of a text that a detail may come from
 
 problems = []
 
@@ -85,6 +89,38 @@ def check_problems(document, document_text):
                             f" {status} in openapi.yaml")
 
 
+def details_of(node, name):
+    """The `detail` of every example of a problem, with the name of the example."""
+    if isinstance(node, dict):
+        if isinstance(node.get("detail"), str) and str(node.get("type")).startswith("urn:"):
+            yield name, node["detail"]
+        for key, child in node.items():
+            yield from details_of(child, name if key == "value" else key)
+
+
+def texts_in_code():
+    """Patterns of the texts in the sources, where a conversion of printf() stands for any text.
+    Left out is what would match nearly everything."""
+    literal = r'"((?:[^"\\]|\\.)*)"'
+    for folder in ("handlers", "server/http"):
+        for path in sorted(Path(folder).glob("*.[ch]")):
+            source = path.read_text(encoding="utf-8")
+            source = re.sub(r"\bPRI[du]64\b", '"d"', source)
+            source = re.sub(r'(?<=")\s+[A-Z]+_[A-Z_]+(?=\s)', ' "%s"', source)
+            for match in re.finditer(rf"{literal}(?:\s*{literal})*", source):
+                text = "".join(re.findall(literal, match[0]))
+                pattern = ".*".join(re.escape(part) for part in re.split(r"%l?[a-z]", text))
+                if len(pattern) >= DETAIL_MIN:
+                    yield re.compile(pattern)
+
+
+def check_details(document):
+    patterns = list(texts_in_code())
+    for name, detail in sorted(details_of(document, "")):
+        if not any(pattern.fullmatch(detail) for pattern in patterns):
+            problems.append(f"openapi.yaml: {name}: no source says {detail!r}")
+
+
 def check_version(document, makefile):
     version = re.search(r"^VERSION\s*:?=\s*(\S+)", makefile, re.M)[1]
     if document["info"]["version"] != version:
@@ -129,6 +165,18 @@ def check_variables(binary_help, path):
     named = set(re.findall(r"\bRLOCKD_[A-Z0-9_]+", path.read_text(encoding="utf-8")))
     for name in sorted(named - known):
         problems.append(f"setting {name}: in {path} but not in --help")
+
+
+def check_metrics(path):
+    """Tables of the document name every metric, and the document names no other."""
+    source = Path("server/base/metrics.c").read_text(encoding="utf-8")
+    page = Path(path).read_text(encoding="utf-8")
+    section = re.search(r"^## Metrics$(.*?)^## ", page, re.M | re.S)[1]
+    names = set(re.findall(r'"rlockd_(\w+)"', source))
+    rows = "".join(re.findall(r"^\|.*$", section, re.M))
+    told = {name for name in re.findall(r"`([a-z_]+)[`{]", rows)
+            if "_" in name or name in names}
+    compare("metric", names, told, "server/base/metrics.c", path)
 
 
 def anchors(path):
@@ -195,6 +243,8 @@ def main():
         sys.exit("openapi.yaml is not YAML")
     check_routes(document)
     check_problems(document, document_text)
+    check_details(document)
+    check_metrics("docs/operations.md")
     check_version(document, Path("Makefile").read_text(encoding="utf-8"))
     check_settings(sys.argv[1], Path("README.md").read_text(encoding="utf-8"))
     tests = tests_in_code()
