@@ -33,11 +33,16 @@ static void test_openapi_is_served(struct world *w)
 static void test_metrics_families(struct world *w)
 {
     static const char *const families[] = {
-        "rlockd_requests_total",      "rlockd_grants_total",
-        "rlockd_releases_total",      "rlockd_withdrawn_grants_total",
-        "rlockd_waits_granted_total", "rlockd_wait_duration_seconds",
-        "rlockd_unlock_to_grant_seconds",    "rlockd_redis_round_trip_seconds",
-        "rlockd_connections",         "rlockd_waiters",
+        "rlockd_requests_total",
+        "rlockd_grants_total",
+        "rlockd_releases_total",
+        "rlockd_withdrawn_grants_total",
+        "rlockd_waits_granted_total",
+        "rlockd_wait_duration_seconds",
+        "rlockd_unlock_to_grant_seconds",
+        "rlockd_redis_round_trip_seconds",
+        "rlockd_connections",
+        "rlockd_waiters",
     };
     struct reply *r;
 
@@ -86,7 +91,8 @@ static void test_metrics_move(struct world *w)
     assert_true(front_metric(w->a, "rlockd_grants_total", NULL) == grants + 2);
     assert_true(front_metric(w->a, "rlockd_releases_total", NULL) == releases + 1);
     assert_true(front_metric(w->a, "rlockd_wait_duration_seconds_count", NULL) >= waits + 1);
-    assert_true(front_metric(w->a, "rlockd_unlock_to_grant_seconds_count", NULL) >= hand_offs + 1);
+    assert_true(front_metric(w->a, "rlockd_unlock_to_grant_seconds_count", NULL) >=
+                hand_offs + 1);
     assert_true(front_metric(w->a, "rlockd_redis_round_trip_seconds_count", NULL) > 0);
 }
 
