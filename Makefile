@@ -316,7 +316,7 @@ valgrind: ## the end-to-end tests with the server under valgrind
 	@$(TEST_ENVIRONMENT) RLOCKD_TEST_TIMEOUT_S=1800 RLOCKD_WRAP='$(VALGRIND)' \
 	    JOBS=$(or $(JOBS),1) tests/run.sh $(call chosen,$(E2E_TESTS))
 
-interop: ## real Redisson clients and REST clients on the same locks; TOPOLOGY=cluster, sentinel
+interop: ## real Redisson clients and HTTP clients on the same locks; TOPOLOGY=cluster, sentinel
 	@tests/packages.sh $(INTEROP_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
 	@$(TEST_ENVIRONMENT) INTEROP_TOPOLOGY=$(TOPOLOGY) tests/interop/run.sh $(REDISSON)
@@ -421,7 +421,7 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
 
 bench-programs: all $(BENCH_PROGRAMS)
 

@@ -1,4 +1,4 @@
-/* A JSON object, written directly as text, for the most frequent answers and for large ones.
+/* A JSON object, written directly as text, for the most frequent and for large answers.
  * All other answers use a tree of jansson's values, which costs ten times as much. */
 #ifndef RLOCKD_SERVER_BASE_JSON_TEXT_H
 #define RLOCKD_SERVER_BASE_JSON_TEXT_H

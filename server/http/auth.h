@@ -1,5 +1,5 @@
-/* API tokens: who may do what, to which names, and how much of it, from a file that the
- * operator keeps. The file has hashes of tokens and no token.
+/* API tokens: the rights of each caller, the names that they are for, and the limits, from a
+ * file that the operator keeps. The file has hashes of tokens and no token.
  *
  * A line is `<caller> sha256:<hash of the token> <word>...`, separated by blanks; `#` at the
  * start of a line or after a blank begins a comment. The words: `read=`, `lock=` and `operate=`

@@ -14,8 +14,8 @@
 
 struct auth_leases;
 
-/* A digest of what identifies a lease: whoever could choose two leases with one key could hold
- * two and count one. */
+/* A digest of what identifies a lease. A caller that could choose two leases with one key would
+ * hold two leases and count one. */
 struct auth_lease_key {
     unsigned char bytes[AUTH_HASH_LEN];
 };

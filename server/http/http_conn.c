@@ -1,4 +1,4 @@
-/* The list of a worker's connections: which ones are idle, and which are closed first. */
+/* A worker's connections: which of them are idle, and which are closed first. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <utlist.h>
@@ -43,7 +43,7 @@ static void cut_off(struct http_conns *conns, struct http_conn *conn, enum metri
     metrics_add(conns->metrics, reason, 1);
 }
 
-/* So few places are left that some are to be taken back, before new clients find none. */
+/* So few connections are left that some have to be closed before new clients find none. */
 static bool is_crowded(const struct http_conns *conns)
 {
     return conns->count > conns->limit - conns->limit / 8;

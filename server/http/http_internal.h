@@ -60,7 +60,7 @@ enum http_stage {
     HTTP_STAGE_HANDLED,  /* with a handler */
     HTTP_STAGE_ANSWERED, /* http_reply…() was called */
     HTTP_STAGE_QUEUED,   /* the answer was given to libmicrohttpd */
-    HTTP_STAGE_DROPPED   /* http_drop() was called, or a reply that nobody is there to take */
+    HTTP_STAGE_DROPPED   /* http_drop() was called, or the client has gone before the reply */
 };
 
 /* A header of an answer beyond its Content-Type. Most answers have none. */

@@ -9,7 +9,7 @@
 #include "storage/objects/lease.h"
 
 struct lease_ref {
-    char *text; /* ends in a NUL; whoever has the ref frees it by lease_ref_release() */
+    char *text; /* ends in a NUL; the owner of the ref frees it by lease_ref_release() */
     size_t len;
     size_t lock_count; /* 0: the text is no ref, and must not be asked for more */
 };

@@ -1,7 +1,7 @@
 /* Turns for scripts that read many keys, and take Redis up to a millisecond each: a worker has
- * one of these scripts under way, with a pause behind it if it took long, and further ones wait
- * for their turn. So a script that acquires, renews or releases waits for one of them at most,
- * however many clients look. */
+ * one of these scripts under way, with a pause behind it if it took long, and further scripts
+ * wait for their turn. So a script that acquires, renews or releases waits for one of them at
+ * most, however many clients look. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LOOK_TURNS_H
 #define RLOCKD_STORAGE_OBJECTS_LOOK_TURNS_H
 

@@ -384,7 +384,7 @@ static void take_losses(struct look_call *call)
     }
 }
 
-/* In a cluster the index may be lost alone: then nobody would visit the session any more. */
+/* In a cluster the index may be lost alone: then the watchdog would not visit the session. */
 static void stay_indexed(const struct look_call *call)
 {
     if (topology_is_cluster(call->store->options.topology))

@@ -5,7 +5,7 @@
 -- sync yes
 --
 --   timeouts   the ends of permits, which only a permit semaphore has
---   message    that it is there, published on the channel
+--   message    published on the channel: the semaphore or latch exists
 --   is_permit  "1": a permit semaphore
 --
 -- Replies  created, number | exists, number | wrong-kind

@@ -1,5 +1,5 @@
--- Deletes a semaphore or a latch, permits and all. Its waiters go on waiting for a new
--- semaphore; for a latch that means that it is at zero.
+-- Deletes a semaphore or a latch, permits and all. Waiters of the semaphore go on
+-- waiting for a new semaphore; waiters of the latch find it at zero.
 --
 -- KEYS counter timeouts
 -- ARGV is_permit channel message

@@ -3,7 +3,7 @@
 -- KEYS counter timeouts waiters
 -- sync no
 --
---   timeouts  the ends of permits, which it must not have
+--   timeouts  the ends of permits: a plain semaphore has no such key
 --
 -- Replies  looked, number, waiters | missing | wrong-kind
 -- modules

@@ -6,7 +6,7 @@
 --
 --   forced        holder and token of the last force-unlock; `*`: all holders
 --   window_ms     for which that is noted
---   asked_token   of the only grant to free, "*" for any grant, or "": whatever there is
+--   asked_token   of the only grant to free; "*": any grant; "": any grant, or no grant
 --   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it
 --
 -- Replies  unlocked, holder | free | stale: another grant, or none | wrong-kind

@@ -18,10 +18,10 @@
 --
 -- Replies  token: released, and granted to the waiter
 --          0: released, and the waiters were told
---          1: the same, since others listen
+--          1: the same, because other clients listen to the channel
 --          session, token, 0 or 1: the same of a lease that was held in this session
---          nil: nothing was done, for it is none of the common cases: a lease of kind lock or
---          fair, without an owner, that holds the lock
+--          nil: nothing was done, because the lease is not of kind lock or fair, has an owner,
+--          or does not hold the lock
 --
 -- The grant's first write is one that fails when memory is short: then the lease is released.
 -- modules lock fair

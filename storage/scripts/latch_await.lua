@@ -1,12 +1,12 @@
--- Looks whether a latch is at zero, and registers a waiter if it is not. A latch that is not
--- there is at zero.
+-- Looks whether a latch is at zero, and registers a waiter if it is not. A latch that does
+-- not exist is at zero.
 --
 -- KEYS latch timeouts waiters
 -- ARGV attempt window_ms wait_ms registered
 -- sync no
 --
 --   latch       its count
---   timeouts    the ends of permits, which it must not have
+--   timeouts    the ends of permits: a latch has no such key
 --   window_ms   the retry window
 --   wait_ms     for which to be registered as a waiter; 0: not
 --   registered  "1": the request is a waiter already, and leaves when the latch is at zero

@@ -1,5 +1,5 @@
--- Looks at a lock: its holders, for how long, its waiters. A lease that is named and holds is
--- told so, and the attempt that was granted must not be withdrawn any more.
+-- Looks at a lock: its holders, for how long, its waiters. If `lease_id`
+-- names a lease that holds, the reply says so, and its attempt must not be withdrawn any more.
 --
 -- KEYS lock counter waiters
 -- ARGV waiters_max holders_max lease_id asked_token
@@ -37,7 +37,7 @@ local in_queue = call('exists', queue) == 1 and
 local fields = call('hrandfield', lock, mode and holders_max + 1 or 2, 'withvalues')
 if mode and not readers.some_holders(lock, mode) then return {'wrong-kind'} end
 
--- A holder of ours has a record, or is an owner of a session.
+-- A holder of rlockd has a record, or is an owner of a session.
 local function describe(field, count, left)
   local is_writer = readers.is_writer(field)
   local own_mode = mode and (is_writer and 'write' or 'read')

@@ -1,5 +1,5 @@
--- Takes one permit of a semaphore whose permits expire, for one lease, or confirms that this
--- very lease has it, or registers the lease as a waiter.
+-- Acquires one permit of a permit semaphore for one lease, or confirms that this very lease has
+-- the permit, or registers the lease as a waiter.
 --
 -- KEYS semaphore timeouts record waiters
 -- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [waiting] [session_id] [session_name] [watchdog]

@@ -1,4 +1,4 @@
--- Looks at a semaphore whose permits expire. Changes no key: an expired permit counts as free.
+-- Looks at a permit semaphore. Changes no key: an expired permit counts as free.
 --
 -- KEYS semaphore timeouts waiters
 -- ARGV permits_max

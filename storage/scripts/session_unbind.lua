@@ -12,7 +12,7 @@ if attempt then
   local note = call('hget', notes, ref)
   if not note then return 0 end
   local since, attempts = string.match(note, '^(%d+)( .*)$')
-  if not since then return 0 end -- no note of ours
+  if not since then return 0 end -- not a note of rlockd
   local first, last = string.find(attempts .. ' ', ' ' .. attempt .. ' ', 1, true)
   if not first then return 0 end
   local others = string.sub(attempts, 1, first - 1) .. string.sub(attempts, last)

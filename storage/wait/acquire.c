@@ -338,8 +338,8 @@ static void on_looked(void *arg, int64_t ttl_ms)
         acquisition_try(acquisition);
 }
 
-/* Where the lock is held, whoever holds it, an attempt would come to nothing; the place in the
- * queue is fresh. One command tells, and for how long to sleep. */
+/* While any holder has the lock, an attempt would be refused, and the place in the queue is
+ * fresh. So one command asks how long the lock is held, which is how long to sleep. */
 static void look(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;

@@ -1,5 +1,5 @@
 /* Acquiring something, with waiting: attempts, the place in the queue, the deadline, and what
- * becomes of an acquisition whose client has gone or whose outcome nobody can know. */
+ * becomes of an acquisition whose client has gone or whose outcome is unknown. */
 #ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_H
 #define RLOCKD_STORAGE_WAIT_ACQUIRE_H
 
@@ -36,7 +36,7 @@ enum acquire_outcome {
     ACQUIRE_MAY_NOT_WAIT, /* the client has as many waiters as it may */
     ACQUIRE_DRAINING,
     ACQUIRE_NOT_EXECUTED, /* Redis could not be asked */
-    ACQUIRE_UNKNOWN       /* nobody can know: ask again with the same token */
+    ACQUIRE_UNKNOWN       /* repeat the request with the same token */
 };
 
 struct acquire_result {
@@ -65,8 +65,8 @@ void acquire_cancel(struct acquisition *acquisition);
 
 /* Releases a lease of one lock and grants the lock to the acquisition of this worker that waits
  * for it and is next, in one script; or passes the release on to another worker of the process,
- * which does the same. False: there is none that may have it, or it is
- * everybody's turn; nothing was done, and `done` does not come. Else `done` comes as after
+ * which does the same. False: no acquisition may have the lock, or the release is open to all
+ * clients; nothing was done, and `done` does not come. Else `done` comes as after
  * lease_release(). */
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
                        void *arg) __attribute__((warn_unused_result));

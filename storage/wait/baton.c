@@ -58,10 +58,10 @@ void baton_give(struct wait_queue *queue)
     }
     if (waiter == NULL) {
         /* Every waiter has an attempt under way that may have begun before the wake-up. Where
-         * one release satisfies one waiter, the first whose attempt ends gets the baton. Where
-         * it may satisfy several, each of them was told to try once more, and that is enough:
-         * with the baton on top, each further attempt would be too early for the baton that
-         * another one waits for, without end. */
+         * one release satisfies one waiter, the waiter whose attempt ends first gets the baton.
+         * Where one release may satisfy several waiters, each of them has to make another
+         * attempt anyway. The baton on top would not end: each further attempt would be too
+         * early for the baton that another waiter waits for. */
         queue->woken_again = queue->waiting != NULL && !serves_several(queue);
         return;
     }

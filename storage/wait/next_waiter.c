@@ -126,7 +126,7 @@ int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind 
 
 /* --- the next waiter ---------------------------------------------------------------------- */
 
-static bool is_everybodys_turn(const struct wait_queue *queue)
+static bool is_open_to_all(const struct wait_queue *queue)
 {
     int64_t now_ns = loop_now_ns(queue->owner->options.loop);
 
@@ -216,12 +216,12 @@ static struct waiter *next_in_line(const struct waiters *waiters, const char *na
     return next;
 }
 
-/* Fills in the series of a plain lock or of permits. When it is everybody's turn, the next
- * series begins. A yield leaves each release to others, where this worker may still release
- * other permits. */
+/* Fills in the series of a plain lock or of permits. With a release that is open to all clients
+ * the next series begins. In a yield each release is open to all clients; this worker may still
+ * release other permits. */
 static void read_series(struct wait_queue *queue, struct hand_over_series *series)
 {
-    bool is_open = is_everybodys_turn(queue);
+    bool is_open = is_open_to_all(queue);
 
     *series = (struct hand_over_series){.is_open = is_open || wait_queue_yields(queue),
                                         .has_gone_round = queue->here > queue->waiter_count,

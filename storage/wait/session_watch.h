@@ -1,6 +1,6 @@
 /* Requests that have to know when something happens to a session: keep-alives that wait, and
- * acquisitions whose session may end. They are notified that something happened, not of what:
- * session_look() tells. */
+ * acquisitions whose session may end. The notification does not say what happened:
+ * session_look() finds out. */
 #ifndef RLOCKD_STORAGE_WAIT_SESSION_WATCH_H
 #define RLOCKD_STORAGE_WAIT_SESSION_WATCH_H
 

@@ -449,7 +449,7 @@ static void on_lease_message(void *arg, const char *payload, size_t len)
 
     if (len < sizeof(lease_id) || len > sizeof(lease_id) + KEY_NAME_MAX ||
         payload[sizeof(lease_id) - 1] != ' ')
-        return; /* not from a front end: anybody may publish */
+        return; /* not from a front end: any client of Redis may publish */
     memcpy(lease_id, payload, sizeof(lease_id) - 1);
     lease_id[sizeof(lease_id) - 1] = '\0';
     waiters_lease_changed(waiters);

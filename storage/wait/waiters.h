@@ -67,7 +67,7 @@ struct waiters_options {
 /* How long a plain lock or permits have been handed over without a turn of other clients; of a
  * plain lock it goes with the lock from worker to worker. */
 struct hand_over_series {
-    bool is_open;            /* the release is open to all clients: it is everybody's turn */
+    bool is_open;            /* the release is open to all clients */
     bool has_gone_round;     /* more hand-overs since it came here than there are waiters */
     unsigned hand_overs;     /* since the last release that was open to all clients */
     int64_t handing_over_ns; /* when the first of these began */
@@ -119,7 +119,7 @@ int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind 
 /* A lease is about to be released here: of a lock, plain, fair or read/write (`kind`
  * WAIT_LOCK), or of a permit. Returns the waiter that may get the lock or permit from it: the
  * first, if no attempt is under way, of a semaphore the first without an attempt under way, and
- * but for a fair lock if it is not everybody's turn to get it. NULL: none. `series` is filled
+ * but for a fair lock if the release is not open to all clients. NULL: none. `series` is filled
  * in. */
 struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
                             size_t len, struct hand_over_series *series);

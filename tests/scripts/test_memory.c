@@ -61,7 +61,7 @@ static void finished_cycles(void **state)
     print_message("bytes a finished cycle: %d with a name that is used again, for the retry "
                   "window\n%d with a new name; %d of them stay after the retry window\n",
                   (int)used_again, (int)with_new_names, (int)counter);
-    print_message("MEMORY USAGE: mark %s, fencing counter %s\n",
+    print_message("MEMORY USAGE: record %s, fencing counter %s\n",
                   reply_text(command("MEMORY USAGE rlockd:lease:{jobs/00007}:"
                                      "00000007-1111-5111-8111-111111111111")),
                   reply_text(command("MEMORY USAGE redisson_lock_token:{jobs/00007}")));

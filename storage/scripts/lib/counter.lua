@@ -10,7 +10,7 @@ local function read(key)
   return tonumber(text)
 end
 
--- The same; false also for a semaphore whose permits expire.
+-- The same; false also for a permit semaphore.
 local function read_plain(key, timeouts)
   if call('exists', timeouts) == 1 then return false end
   return read(key)

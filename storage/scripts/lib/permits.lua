@@ -1,4 +1,4 @@
--- Semaphores whose permits expire.
+-- Permit semaphores.
 local keys, number = lib.keys, lib.number
 
 -- The end of a permit that Redisson acquires for ever: 2^63 ns, in ms.
