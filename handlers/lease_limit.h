@@ -1,5 +1,5 @@
-/* The limit of leases of an API token: which leases of its caller count, and what is learnt of
- * their ends. Without API tokens, and for a caller without the limit, nothing is counted and
+/* The limit of leases of an API token: which leases of its caller count, and how their ends are
+ * noticed. Without API tokens, and for a caller without the limit, nothing is counted and
  * nothing is refused. */
 #ifndef RLOCKD_HANDLERS_LEASE_LIMIT_H
 #define RLOCKD_HANDLERS_LEASE_LIMIT_H

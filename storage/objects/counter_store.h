@@ -2,8 +2,8 @@
  * and RCountDownLatch share. To acquire permits or to await a latch: attempt.h.
  *
  * Every asynchronous call takes a callback that comes exactly once, never before the call
- * returns. In the requests that change something `id` is their idempotency key, under which
- * Redis keeps what they did; where it is empty, nothing is kept. */
+ * returns. Of a request that changes a number `id` is the idempotency key, under which Redis
+ * keeps the request's effect; with an empty key no effect is kept. */
 #ifndef RLOCKD_STORAGE_OBJECTS_COUNTER_STORE_H
 #define RLOCKD_STORAGE_OBJECTS_COUNTER_STORE_H
 

@@ -1,6 +1,6 @@
-/* A session's home: which leases the session has asked for, and what became of them. Whoever
- * asks for a lease with a session keeps this order, so that no lock stays held for a session
- * that has ended, and no lease is forgotten that a client was told of:
+/* A session's home: the leases that the session has asked for, and their states. A request
+ * for a lease with a session keeps this order, so that no lock stays held for a session that
+ * has ended, and no lease is forgotten that an answer named:
  *
  *   session_bind() -> SESSION_BOUND -> the lock's home is asked -> the client is answered
  *

@@ -4,9 +4,9 @@
 -- sync no
 --
 -- in_ms  ms until the visit; empty: the session leaves the index
--- claim  that of index_claim.lua: nothing changes unless the session's time is still what that
---        claim made it; without claim the visit comes earlier than it was to come, never later;
---        "-": nothing changes unless the index has lost the session
+-- claim  that of index_claim.lua: nothing changes unless the session still has the time that
+--        the claim gave it; without claim the visit comes earlier than it was to come, never
+--        later; "-": nothing changes unless the index has lost the session
 --
 -- Reply  1 | 0: another front end has claimed it, or it is to be visited earlier
 --

@@ -5,8 +5,8 @@
 --
 -- batch  leases to name at most
 --
--- Replies  open, age of the session in ms, [ref, score, ...] of what is due, now, deadline of
---            the session, both in epoch ms
+-- Replies  open, age of the session in ms, [ref, score, ...] of the leases that are due, now,
+--            deadline of the session, both in epoch ms
 --          open, ms until the session wants to be visited, []: nothing is due
 --          expired: it is to be ended, or its end is to be worked off
 --          unknown: nothing is left to do

@@ -4,8 +4,8 @@
 -- sync no
 --
 -- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
---            [cursor, [ref, note, ...]], [cursor, [ref, reason and kind, ...]] of what was lost
---            and not told yet: the first page of each, see session_page.lua
+--            [cursor, [ref, note, ...]], [cursor, [ref, reason and kind, ...]] of the losses
+--            that no answer has named yet: the first page of each, see session_page.lua
 --          ended, reason
 -- modules
 

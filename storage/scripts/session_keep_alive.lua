@@ -8,8 +8,8 @@
 --
 -- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
 --            [cursor, [ref, note, ...]] with the sentinel, an empty ref,
---            [cursor, [ref, reason and kind, ...]] of what was lost and not told yet: the first
---            page of each, see session_page.lua
+--            [cursor, [ref, reason and kind, ...]] of the losses that no answer has named yet:
+--            the first page of each, see session_page.lua
 --          ended, reason | wait-too-long, ttl
 --
 -- The first write is one that Redis allows when memory is short.

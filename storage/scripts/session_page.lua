@@ -1,4 +1,4 @@
--- A page of a session's notes, or of what it lost and was not told of yet.
+-- A page of a session's notes, or of its losses that no answer has named yet.
 -- KEYS hash
 -- ARGV cursor
 -- sync no

@@ -1,5 +1,6 @@
-/* Acquiring something, with waiting: attempts, the place in the queue, the deadline, and what
- * becomes of an acquisition whose client has gone or whose outcome is unknown. */
+/* Acquisitions of locks, permits and zeros of latches, with waiting: attempts, the place in the
+ * queue, the deadline, and the withdrawal when the client has gone or the outcome is unknown.
+ */
 #ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_H
 #define RLOCKD_STORAGE_WAIT_ACQUIRE_H
 
@@ -41,8 +42,8 @@ enum acquire_outcome {
 
 struct acquire_result {
     enum acquire_outcome outcome;
-    /* What Redis said to the attempt that decided, by the kind's family; both are NULL when no
-     * attempt did. Gone when the callback returns. */
+    /* The result of the attempt that decided, by the kind's family; both are NULL when no
+     * attempt decided. Valid until the callback returns. */
     const struct lease_result *lease;
     const struct counter_result *counter;
 };

@@ -55,7 +55,7 @@ struct acquisition {
     struct attempt attempt; /* the last one that was sent */
     bool attempted;         /* an attempt was sent, or a release that may grant */
     bool deferred;          /* it waits, and its first attempt is still to come */
-    bool uncertain;         /* what some attempt did is unknown */
+    bool uncertain;         /* the outcome of an attempt is unknown */
     bool prepared;          /* the attempt is noted, if the lease has a session */
     bool is_note_in_doubt;  /* Redis was away since then, and may have lost its data */
     bool session_is_asked;  /* whether it has ended: the lock's home says so */
@@ -88,9 +88,9 @@ void acquisition_enter(struct acquisition *acquisition, enum acquisition_state s
 
 /* An attempt has ended, or a release that may have granted the lock. */
 void acquisition_tried(struct acquisition *acquisition, const struct attempt_result *result);
-/* Tries, after what has to be done before. */
+/* Makes the next attempt, or the preparation that acquisition_must_prepare() asks for. */
 void acquisition_try(struct acquisition *acquisition);
-/* Whether something is to be done before an attempt. */
+/* Whether an attempt needs a preparation first, such as a note in the session. */
 bool acquisition_must_prepare(const struct acquisition *acquisition);
 /* Before the deadline; negative: it has passed. */
 int64_t acquisition_left_ms(const struct acquisition *acquisition);
@@ -117,7 +117,7 @@ void acquisition_note_taken(const struct acquisition *acquisition,
 bool acquire_hand_over_here(struct acquirer *acquirer, const struct lease *lease,
                             lease_done *done, void *arg) __attribute__((warn_unused_result));
 /* As acquire_hand_over(), of a release that was passed on to this worker: `done` comes with
- * what the script did. */
+ * the result of the script. */
 bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lease,
                               const struct hand_over_series *series, hand_over_done *done,
                               void *arg) __attribute__((warn_unused_result));
@@ -125,7 +125,7 @@ bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lea
 /* pass_on.c */
 
 /* Passes a release on to another worker of the process with a waiter for the lock. The name is
- * that in Redis. False: there is none, or its inbox is full; nothing was done. Else `done`
+ * that in Redis. False: no such worker, or its inbox is full; nothing was done. Else `done`
  * comes as after lease_release(). */
 bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const char *name,
                      size_t len, const struct hand_over_series *series, lease_done *done,
@@ -133,18 +133,18 @@ bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const
 
 /* acquire_end.c. Each of these ends the acquisition and, but for the last two, answers. */
 
-/* With what an attempt came to. */
+/* With the result of an attempt. */
 void acquisition_finish_with(struct acquisition *acquisition,
                              const struct attempt_result *attempt);
-/* For a reason of its own. */
+/* With an outcome that no attempt decided. */
 void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome);
 void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
                                 const struct lease_result *lease);
-/* Out of the queue and of the timers; what is left is freed now, or by the call under way.
- * `taken_ms`: see waiter_leave(). */
+/* Leaves the queue and stops the timers; the acquisition is freed now, or by the call under
+ * way. `taken_ms`: see waiter_leave(). */
 void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms);
-/* The call that was under way when the acquisition ended has been answered. `granted`: an
- * attempt was or may have been; else it was a preparation, or nothing came of it. */
+/* The call that was under way when the acquisition ended has been answered. `granted`: the call
+ * was an attempt that was or may have been granted; else a preparation or a refused attempt. */
 void acquisition_end_orphan(struct acquisition *acquisition, bool granted);
 
 #endif

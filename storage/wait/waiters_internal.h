@@ -80,7 +80,7 @@ struct waiters {
 /* Gives the baton to the first waiter that can take it, when the baton is free. */
 void baton_give(struct wait_queue *queue);
 void baton_give_to(struct wait_queue *queue, struct waiter *waiter, int64_t wants_below);
-/* The waiter that had the baton has left, perhaps with a part of what was released. */
+/* The waiter that had the baton has left, perhaps with some of the released permits. */
 void baton_pass(struct wait_queue *queue, struct waiter *behind);
 /* The waiter that had the baton has left with the lock to read, for so long. */
 void baton_share(struct wait_queue *queue, int64_t wants, int64_t shared_ms);

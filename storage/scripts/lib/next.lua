@@ -1,4 +1,4 @@
--- The next holder of what a release frees: a waiter of the same worker.
+-- The next holder of a lock or permit that a release frees: a waiter of the same worker.
 
 -- The session and the kind of a lease that holds and has no owner, from its record; nil:
 -- another lease.

@@ -1,4 +1,4 @@
--- One request for a lease: what its record says to it, and how it is granted or waits.
+-- One request for a lease: the reply that the lease's record decides, the grant, the wait.
 --
 -- A request is a table with the fields of the lease that it asks for (lib/record.lua) and
 --   text           the record that C made of them
@@ -38,7 +38,7 @@ local function refuse(request, reply)
   return reply
 end
 
--- What the record says against a grant: a reply, or nil.
+-- The reply of a request that the record refuses; nil: it does not.
 local function refusal(request)
   local old = request.old
   if not old then return request.mode == 'made' and {'ended', 'unknown', '', ''} or nil end
