@@ -1,4 +1,4 @@
-/* Turns for dear work: a worker has a few pieces of one kind of work under way. The other
+/* Turns for expensive work: a worker has a few pieces of one kind of work under way. The other
  * pieces wait, first come, first served, for 2 s at most: as long as Redis may take for an
  * answer. */
 #ifndef RLOCKD_STORAGE_OBJECTS_TURNS_H

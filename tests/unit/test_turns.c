@@ -1,4 +1,4 @@
-/* storage/objects/turns.c: pieces of dear work, a few at a time. */
+/* storage/objects/turns.c: pieces of expensive work, a few at a time. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
