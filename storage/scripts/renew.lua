@@ -17,30 +17,30 @@
 --
 -- Every first write is one that Redis allows when memory is short.
 -- The common case: a plain lock, no owner, and a lock that lasts no longer than it is to.
-if #KEYS == 3 then
-  local values = call('mget', KEYS[3], record)
+local counter = KEYS[3]
+local is_one = #KEYS == 3 and string.byte(record, -1) ~= 109 -- "m": the record of a set
+if is_one then
+  local values = call('mget', counter, record)
   local rest, session = string.match(values[2] or '',
     '^held\n\n[^\n]*\n\n[^\n]*(\n[^\n]*\n([^\n]*)\n[^\n]*\n\n)1?\nlock\n$')
-  local holds = rest and string.byte(record, -1) ~= 109 and try('hget', lock, lease_id .. ':0')
+  local holds = rest and try('hget', lock, lease_id .. ':0')
   if type(holds) == 'string' and values[1] and call('pttl', lock) <= tonumber(ttl_ms) then
     local keep_ms = ttl_ms + window_ms
     local text = 'held\n\n\n\n' .. ttl_ms .. rest ..
       (session ~= '' and watchdog or '') .. '\nlock\n'
     call('pexpire', lock, ttl_ms)
-    local left = call('pttl', KEYS[3])
-    if left >= 0 and left < keep_ms then call('pexpire', KEYS[3], keep_ms) end
+    local left = call('pttl', counter)
+    if left >= 0 and left < keep_ms then call('pexpire', counter, keep_ms) end
     call('set', record, text, 'px', keep_ms)
     return {'held', values[1], ttl_ms, text, holds}
   end
 end
 
 -- modules lock fair read write
-local counter = KEYS[3]
 local leases, keep_ms = lib.lease, ttl_ms + window_ms
 local lease = lib.record.read(lease_id, 3, 2)
 if not lease then
-  local holds = #KEYS == 3 and string.byte(record, -1) ~= 109 and
-    call('hget', lock, lease_id .. ':0')
+  local holds = is_one and call('hget', lock, lease_id .. ':0')
   if not holds then return {'unknown'} end
   lib.lock.set_ttl(lib.record.plain(lease_id, lock, record), lock, ttl_ms, holds)
   lib.token.keep(counter, keep_ms)

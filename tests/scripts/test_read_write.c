@@ -1,5 +1,6 @@
 /* rw_acquire.lua, and what the other scripts do with a read/write lock. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock_home.h"
 
@@ -143,6 +144,36 @@ static void an_owner_has_so_many_reads(void **state)
     token_of(reads(.id = C, .session = SID, .owner = "me"));
 }
 
+/* How often Redis has run these commands since CONFIG RESETSTAT. */
+static int64_t calls_of(const char *name)
+{
+    const char *field = text("cmdstat_%s:calls=", name);
+    const char *found = strstr(reply_text(command("INFO commandstats")), field);
+
+    return found != NULL ? strtoll(found + strlen(field), NULL, 10) : 0;
+}
+
+/* Any client of Redis may write a number of reads. */
+static void a_script_looks_at_so_many_reads(void **state)
+{
+    (void)state;
+    enum { FOREIGN = 200000, MOST = 5000 };
+    token_of(reads(.id = A, .session = SID, .owner = "me"));
+    token_of(reads(.id = B, .session = SID, .owner = "me"));
+    command("HSET jobs " SID ":me %d", FOREIGN);
+    command("CONFIG RESETSTAT");
+    expect(lock_renew(A, "40000"), "[held, *]");
+    expect(reads(.id = C, .session = SID, .owner = "me"), "[granted, *, 30000, , 3]");
+    command("HSET jobs " SID ":me %d", FOREIGN);
+    expect(lock_release(B), "[released, 2, " SID "]");
+    expect_command("2", "HGET jobs " SID ":me");
+    expect(lock_release(A), "[released, 1, " SID "]");
+    expect(lock_release(C), "[released, 0, " SID "]");
+    expect_command("0", "EXISTS jobs");
+    assert_in_range(calls_of("exists"), 1, MOST);
+    assert_in_range(calls_of("pttl"), 1, MOST);
+}
+
 static void dead_readers_do_not_block(void **state)
 {
     (void)state;
@@ -220,6 +251,7 @@ int main(void)
         SCRIPT_TEST(a_grant_is_found_among_many_readers),
         SCRIPT_TEST(nothing_is_found_where_nobody_reads),
         SCRIPT_TEST(an_owner_has_so_many_reads),
+        SCRIPT_TEST(a_script_looks_at_so_many_reads),
         SCRIPT_TEST(dead_readers_do_not_block),
         SCRIPT_TEST(many_readers_come_and_go),
         SCRIPT_TEST(a_look_describes_holders_and_waiters),

@@ -19,7 +19,7 @@ end
 -- The same for one reader: one read, or the reads of an owner.
 local function reads_of(lock, token, holder)
   local holders, read_keys = {}, {}
-  for number = 1, math.min(tonumber(call('hget', lock, holder)) or 0, READS_MAX) do
+  for number = 1, math.min(readers.count_of(lock, holder), READS_MAX) do
     holders[number] = holder
     read_keys[number] = readers.key_of(lock, holder, number)
   end

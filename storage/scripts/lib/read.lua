@@ -11,8 +11,7 @@ local function reads_of(lock, holder)
   local name = lock .. '\n' .. holder
   local known = known_reads[name]
   if known then return known end
-  known = {refs = {}, numbers = {}, alive = 0}
-  known.count = tonumber(call('hget', lock, holder)) or 0
+  known = {refs = {}, numbers = {}, alive = 0, count = readers.count_of(lock, holder)}
   local read_keys = {}
   for at = 1, known.count do read_keys[at] = readers.key_of(lock, holder, at) end
   for at, ref in ipairs(readers.get_many(read_keys)) do

@@ -66,13 +66,17 @@ local function get_many(names)
   return values
 end
 
+-- The number of reads of a reader of rlockd by the lock's hash, but no more than a call looks
+-- at: an owner has far fewer, and any client of Redis may write the number.
+local function count_of(lock, holder)
+  return math.min(tonumber(call('hget', lock, holder)) or 0, READS_MAX)
+end
+
 -- Removes the ended reads of a reader of rlockd from its count, and renumbers its other reads
 -- from 1 to the count. Returns the count. Writes only if a read has ended, because a first
--- write would let later writes pass when memory is short. A reader has no more reads than its
--- session may have leases.
+-- write would let later writes pass when memory is short.
 local function drop_ended(lock, holder)
-  local count = tonumber(call('hget', lock, holder)) or 0
-  local alive = 0
+  local count, alive = count_of(lock, holder), 0
   for number = 1, count do
     local key = key_of(lock, holder, number)
     if call('exists', key) == 1 then
@@ -83,14 +87,14 @@ local function drop_ended(lock, holder)
   if alive == 0 and count > 0 then
     call('hdel', lock, holder)
   elseif alive < count then
-    call('hincrby', lock, holder, alive - count)
+    call('hset', lock, holder, alive)
   end
   return alive
 end
 
 -- The fencing token that the reads of an owner share; nil: not known.
 local function token_of(lock, holder)
-  for number = 1, math.min(tonumber(call('hget', lock, holder)) or 0, READERS_MAX) do
+  for number = 1, math.min(count_of(lock, holder), READERS_MAX) do
     local ref = call('get', key_of(lock, holder, number))
     local lease = ref and lib.record.find(lock, ref)
     local token = lease and lease.tokens[1] or ''
@@ -185,6 +189,7 @@ end
 return {
   READERS_MAX = READERS_MAX, key_of = key_of, is_writer = is_writer, is_mode = is_mode,
   publish_free = publish_free, wake = wake, reads_left = reads_left, get_many = get_many,
-  drop_ended = drop_ended, token_of = token_of, drop_if_dead = drop_if_dead,
-  fields_of = fields_of, longest = longest, some_holders = some_holders, hold_ended = hold_ended
+  count_of = count_of, drop_ended = drop_ended, token_of = token_of,
+  drop_if_dead = drop_if_dead, fields_of = fields_of, longest = longest,
+  some_holders = some_holders, hold_ended = hold_ended
 }
