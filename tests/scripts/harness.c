@@ -228,6 +228,20 @@ int64_t redis_now_ms(void)
     return reply_integer(reply_at(time, 0)) * 1000 + reply_integer(reply_at(time, 1)) / 1000;
 }
 
+void let_end_now(const char *key)
+{
+    int64_t left_ms = 1;
+
+    command("PEXPIRE %s 1", key);
+    while (left_ms == 1) {
+        redisReply *reply = redisCommand(redis.db, "PTTL %s", key);
+
+        assert_non_null(reply);
+        left_ms = reply->integer;
+        freeReplyObject(reply);
+    }
+}
+
 void wait_until_gone(const char *key)
 {
     for (int waited_ms = 0; waited_ms < 10000; waited_ms += 5, nap()) {

@@ -60,6 +60,8 @@ void expect_at(const redisReply *reply, const char *pattern, const char *file, i
 const char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Redis' clock in epoch ms. */
 int64_t redis_now_ms(void);
+/* Ends the TTL of a key: with a TTL of 0 the key is there for up to a millisecond more. */
+void let_end_now(const char *key);
 /* Waits until a key is gone, for at most ten seconds. */
 void wait_until_gone(const char *key);
 

@@ -220,6 +220,19 @@ static void a_record_may_change_before_it_is_confirmed(void **state)
     expect(run(SCRIPT_LEASE_CONFIRM, confirm_keys, as_it_was), "[ended, released, , ]");
 }
 
+/* Nothing that is written once more stays for ever. */
+static void what_ends_just_now_is_not_kept(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        command("FLUSHALL");
+        ask(.id = A, .owner = "me", .session = SID);
+        let_end_now(RECORD(A));
+        ask(.id = A, .owner = "me", .session = SID, .attempt = "w.2");
+        assert_int_not_equal(reply_integer(command("PTTL " RECORD(A))), -1);
+    }
+}
+
 static void withdrawals(void **state)
 {
     (void)state;
@@ -427,6 +440,7 @@ int main(void)
         SCRIPT_TEST(a_first_attempt_that_needs_the_long_way),
         SCRIPT_TEST(the_same_request_is_confirmed),
         SCRIPT_TEST(a_record_may_change_before_it_is_confirmed),
+        SCRIPT_TEST(what_ends_just_now_is_not_kept),
         SCRIPT_TEST(withdrawals),
         SCRIPT_TEST(renewal_and_loss),
         SCRIPT_TEST(a_forced_unlock_leaves_no_marker),

@@ -163,6 +163,21 @@ static void take_two(void)
            "[granted, *");
 }
 
+static void an_effect_that_ends_just_now_is_not_kept(void **state)
+{
+    const char *const *keys = KEYS("jobs", TIMEOUTS, WAITERS, IDEMPOTENCY("k"));
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        command("FLUSHALL");
+        command("SET jobs 3");
+        take_two();
+        let_end_now(IDEMPOTENCY("k"));
+        run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("w.2", WINDOW, "0", "", "2", "k"));
+        assert_int_not_equal(reply_integer(command("PTTL " IDEMPOTENCY("k"))), -1);
+    }
+}
+
 /* The permits of an attempt go back to their semaphore, and not to one that is gone. */
 static void a_semaphore_that_is_gone_stays_gone(void **state)
 {
@@ -428,6 +443,7 @@ int main(void)
         SCRIPT_TEST(a_permit_is_lost_or_withdrawn),
         SCRIPT_TEST(a_permit_is_watched_from_its_session),
         SCRIPT_TEST(a_semaphore_and_a_latch),
+        SCRIPT_TEST(an_effect_that_ends_just_now_is_not_kept),
         SCRIPT_TEST(a_semaphore_that_is_gone_stays_gone),
         SCRIPT_TEST(a_semaphore_and_a_latch_have_so_many_waiters),
         SCRIPT_TEST(a_permit_is_handed_over),

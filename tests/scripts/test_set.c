@@ -75,6 +75,19 @@ static void a_loss_of_one_ends_the_set(void **state)
     expect(set_release(A), "[ended, expired, , ]");
 }
 
+/* A record that an operator deleted does not come back, and without a TTL. */
+static void a_record_that_is_gone_stays_gone(void **state)
+{
+    (void)state;
+    ask_set(.id = A, .session = SID);
+    command("DEL " SET_RECORD(P2, A));
+    expect(set_claim(A), "[held, *, 1 1]");
+    expect_command("0", "EXISTS " SET_RECORD(P2, A));
+    expect_lasts(SET_RECORD(P1, A), 90000);
+    expect(set_release(A), "[released, 0, " SID "]");
+    expect_command("0", "EXISTS " P1 " " P2);
+}
+
 static void it_is_renewed_confirmed_and_withdrawn(void **state)
 {
     (void)state;
@@ -131,6 +144,7 @@ int main(void)
         SCRIPT_TEST(one_token_has_a_set_and_a_lock_beside_it),
         SCRIPT_TEST(a_set_waits),
         SCRIPT_TEST(a_loss_of_one_ends_the_set),
+        SCRIPT_TEST(a_record_that_is_gone_stays_gone),
         SCRIPT_TEST(it_is_renewed_confirmed_and_withdrawn),
         SCRIPT_TEST(the_names_are_noted),
     };

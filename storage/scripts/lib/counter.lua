@@ -46,10 +46,8 @@ local function replay(key, past, asked, attempt)
     return {'granted', tonumber(past.answer), tonumber(past.taken)}
   end
   if past.attempt ~= '' then
-    -- From here on the attempt is not withdrawn. PEXPIRE comes first: Redis allows it when
-    -- memory is short, and then also the writes that follow.
-    call('pexpire', key, call('pttl', key))
-    call('set', key, table.concat({past.asked, '', past.taken, past.answer}, '\n'), 'keepttl')
+    -- From here on the attempt is not withdrawn.
+    lib.same_ttl.write(key, table.concat({past.asked, '', past.taken, past.answer}, '\n'))
   end
   return {'replayed', tonumber(past.answer), tonumber(past.taken)}
 end

@@ -43,10 +43,7 @@ end
 -- Writes the lease's records, which keep their TTL. The first write is a command that Redis
 -- allows when memory is short.
 local function rewrite(lease)
-  for i, key in ipairs(lease.keys) do
-    call('pexpire', key, call('pttl', key))
-    call('set', key, record.format(lease, i), 'keepttl')
-  end
+  for i, key in ipairs(lease.keys) do lib.same_ttl.write(key, record.format(lease, i)) end
 end
 
 -- Claims the lease, because the client is answered `held`: from here on the granted attempt is
