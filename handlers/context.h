@@ -26,6 +26,8 @@ struct handler_context {
     bool leaving;  /* /readyz says so, all else goes on */
     bool draining; /* no request may begin to wait */
     /* Of the whole process. */
+    const struct route *routes;
+    size_t route_count;
     struct metrics *const *all_metrics;
     size_t worker_count;
     const atomic_size_t *ready_workers; /* those that reach some keys at least */

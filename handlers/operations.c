@@ -90,9 +90,9 @@ void operations_metrics(struct http_request *request)
 
     if (!request_no_fields(request))
         return;
-    struct metrics_route *routes = http_memory(request, routes_count() * sizeof(*routes));
-    for (size_t i = 0; i < routes_count(); i++)
-        routes[i] = (struct metrics_route){routes_table()[i].method, routes_table()[i].path};
+    struct metrics_route *routes = http_memory(request, context->route_count * sizeof(*routes));
+    for (size_t i = 0; i < context->route_count; i++)
+        routes[i] = (struct metrics_route){context->routes[i].method, context->routes[i].path};
     char *page = metrics_page(context->all_metrics, context->worker_count, routes, &len);
     if (page == NULL) {
         http_reply_json(request, 500, NULL);

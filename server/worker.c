@@ -253,6 +253,8 @@ static void fill_context(struct worker *worker)
                                                .store = worker->store,
                                                .acquirer = worker->acquirer,
                                                .session_watch = worker->session_watch,
+                                               .routes = routes_table(),
+                                               .route_count = routes_count(),
                                                .all_metrics = worker->shared->metrics,
                                                .worker_count = worker->shared->worker_count,
                                                .ready_workers = &worker->shared->ready_workers};

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/objects/lease_families.h"
 #include "storage/objects/session_home.h"
 #include "storage/objects/set_names.h"
 
@@ -17,6 +16,7 @@ struct lease_call {
     bool is_renewal;
     struct lease lease;     /* that was asked for; its names are referred to */
     struct attempt attempt; /* of `tried` */
+    const struct lease_step *steps;
 };
 
 /* --- results for a request that waits ----------------------------------------------------- */
@@ -153,19 +153,15 @@ static void report_to_session(struct lease_call *call, const struct lease_readin
  * reply is the result of the attempt. */
 static family_try *next_step(const struct lease_call *call, const struct redis_result *result)
 {
-    static const struct {
-        const char *word;
-        family_try *step;
-    } steps[] = {{"recorded", lock_confirm}, {"again", lock_try}};
+    const struct lease_step *step = call->steps;
     size_t len;
 
-    if (call->tried == NULL || result->outcome != REDIS_DONE)
+    if (step == NULL || result->outcome != REDIS_DONE)
         return NULL;
     const char *word = value_text(value_at(result->reply, 0), &len);
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        if (strcmp(steps[i].word, word) == 0)
-            return steps[i].step;
-    return NULL;
+    while (step->word != NULL && strcmp(step->word, word) != 0)
+        step++;
+    return step->try;
 }
 
 static void on_reply(void *arg, const struct redis_result *result)
@@ -232,12 +228,12 @@ void lease_renewal_send(struct lock_store *store, struct store_call *call,
 }
 
 void lease_attempt_send(struct lock_store *store, struct store_call *call,
-                        const struct lease *lease, const struct attempt *attempt,
-                        attempt_done *done, void *arg)
+                        const struct lease_try *asked)
 {
-    struct lease_call *lease_call = call_new(store, lease, arg);
+    struct lease_call *lease_call = call_new(store, asked->lease, asked->arg);
 
-    lease_call->tried = done;
-    lease_call->attempt = *attempt;
+    lease_call->tried = asked->done;
+    lease_call->attempt = *asked->attempt;
+    lease_call->steps = asked->steps;
     call_send(call, on_reply, lease_call);
 }

@@ -3,6 +3,7 @@
 #define RLOCKD_STORAGE_OBJECTS_LEASE_CALL_H
 
 #include "storage/objects/attempt.h"
+#include "storage/objects/lease_families.h"
 #include "storage/objects/lock_store_internal.h"
 
 /* What a lock store keeps its calls in. */
@@ -23,11 +24,25 @@ void lease_call_send(struct lock_store *store, struct store_call *call,
  * session holds only if its session is open. */
 void lease_renewal_send(struct lock_store *store, struct store_call *call,
                         const struct lease *lease, lease_done *done, void *arg);
-/* The same for an attempt to get the lease. A reply that only says what to ask next is not
- * handed on: the attempt goes on with that. */
+/* What an attempt does when Redis replies with this word alone: another script follows. */
+struct lease_step {
+    const char *word;
+    family_try *try;
+};
+
+/* An attempt to get a lease. What outlives the call is copied, but for the steps. */
+struct lease_try {
+    const struct lease *lease;
+    const struct attempt *attempt;
+    const struct lease_step *steps; /* the last one has no word; NULL: there are none */
+    attempt_done *done;
+    void *arg;
+};
+
+/* The same for an attempt. A reply that names a step is not handed on: the attempt goes on with
+ * that step. */
 void lease_attempt_send(struct lock_store *store, struct store_call *call,
-                        const struct lease *lease, const struct attempt *attempt,
-                        attempt_done *done, void *arg);
+                        const struct lease_try *asked);
 
 /* lease_reply.c. `lease`: that was asked for; `is_attempt`: and not renewed. */
 void lease_reading_read(struct lease_reading *reading, const struct lock_store *store,

@@ -16,10 +16,6 @@ family_try lock_try, permit_try, semaphore_try, latch_try;
 family_change lock_renew, permit_renew;
 family_change lock_release, permit_release;
 family_change lock_claim; /* see lease_get_set() */
-/* The second step of an attempt, where lock_try() finds a record that the lease holds: a
- * request that is repeated. */
-family_try lock_confirm;
-
 /* For how long a lock's fencing token is known after a grant whose record is kept for
  * `keep_ms`; 0: for ever. */
 int64_t lock_fencing_ttl_ms(const struct lock_store *store, int64_t keep_ms);

@@ -1,6 +1,5 @@
 /* Leases of locks, plain, fair, read or write: of one lock, or of a set of them. */
 #include "storage/objects/lease_call.h"
-#include "storage/objects/lease_families.h"
 
 /* Every script that acquires has the KEYS and ARGV of acquire.lua, and some have one more. */
 #define IS_LIKE_ACQUIRE(script)                                                                \
@@ -73,6 +72,23 @@ static void fill_lost_ms(struct store_call *call, size_t at, const struct lease 
         call_number(call, at, lost_ms);
 }
 
+static family_try lock_confirm;
+
+/* A request that is repeated takes two steps: lock_confirm() finds out about the lease that the
+ * record says holds; if the record changed meanwhile, the first step follows again. */
+static const struct lease_step steps[] = {
+    {"recorded", lock_confirm}, {"again", lock_try}, {NULL, NULL}};
+
+static void send_attempt(struct lock_store *store, struct store_call *call,
+                         const struct lease *lease, const struct attempt *attempt,
+                         attempt_done *done, void *arg)
+{
+    lease_attempt_send(
+        store, call,
+        &(struct lease_try){
+            .lease = lease, .attempt = attempt, .steps = steps, .done = done, .arg = arg});
+}
+
 void lock_try(struct lock_store *store, const struct lease *lease,
               const struct attempt *attempt, attempt_done *done, void *arg)
 {
@@ -86,7 +102,7 @@ void lock_try(struct lock_store *store, const struct lease *lease,
         fill_lost_ms(call, FAIR_ACQUIRE_ARG_LOST_MS, lease);
     if (is_set(lease) && attempt->blocking_index > 0)
         call_number(call, SET_ACQUIRE_ARG_BLOCKING, (int64_t)attempt->blocking_index);
-    lease_attempt_send(store, call, lease, attempt, done, arg);
+    send_attempt(store, call, lease, attempt, done, arg);
 }
 
 /* --- confirm, renew, release, look -------------------------------------------------------- */
@@ -104,8 +120,8 @@ static void fill_keys(struct store_call *call, const struct lease *lease, size_t
     }
 }
 
-void lock_confirm(struct lock_store *store, const struct lease *lease,
-                  const struct attempt *attempt, attempt_done *done, void *arg)
+static void lock_confirm(struct lock_store *store, const struct lease *lease,
+                         const struct attempt *attempt, attempt_done *done, void *arg)
 {
     struct store_call *call = call_begin(store, SCRIPT_LEASE_CONFIRM);
 
@@ -118,7 +134,7 @@ void lock_confirm(struct lock_store *store, const struct lease *lease,
     call_string(call, LEASE_CONFIRM_ARG_SESSION, lease->session_id);
     call_string(call, LEASE_CONFIRM_ARG_ATTEMPT, lease->attempt);
     call_flag(call, LEASE_CONFIRM_ARG_REGISTERED, attempt->registered);
-    lease_attempt_send(store, call, lease, attempt, done, arg);
+    send_attempt(store, call, lease, attempt, done, arg);
 }
 
 void lock_renew(struct lock_store *store, const struct lease *lease, lease_done *done,

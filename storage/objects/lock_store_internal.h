@@ -12,7 +12,6 @@
 
 struct withdrawal;
 struct unbinding;
-struct watchdog;
 struct held_back;
 
 /* Sessions with leases that are still to be visited: lease_visits.c. */
@@ -34,7 +33,9 @@ struct lock_store {
     struct timer retry_withdrawals;
     struct unbinding *unbindings; /* the same */
     struct timer retry_unbindings;
-    struct watchdog *watchdog; /* NULL: it does not run */
+    /* Told of visits to sessions that are to come, by partition. NULL: no watchdog runs. */
+    void (*expect_visit)(void *arg, size_t partition, int64_t in_ms);
+    void *expect_arg;
     struct marker *marker;
     struct held_back *held_back; /* attempts that are refused for a quarantine */
     struct timer refuse_held_back;

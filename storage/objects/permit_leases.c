@@ -1,6 +1,5 @@
 /* Leases of one permit of a semaphore: Redisson's RPermitExpirableSemaphore. */
 #include "storage/objects/lease_call.h"
-#include "storage/objects/lease_families.h"
 
 _Static_assert((int)PERMIT_RENEW_KEY_RECORD == (int)PERMIT_ACQUIRE_KEY_RECORD &&
                    (int)PERMIT_RELEASE_KEY_WAITERS == (int)PERMIT_ACQUIRE_KEY_WAITERS,
@@ -42,7 +41,9 @@ void permit_try(struct lock_store *store, const struct lease *lease,
         call_string(call, PERMIT_ACQUIRE_ARG_SESSION_NAME, attempt->session_name);
         call_flag(call, PERMIT_ACQUIRE_ARG_WATCHDOG, lease->watchdog);
     }
-    lease_attempt_send(store, call, lease, attempt, done, arg);
+    lease_attempt_send(
+        store, call,
+        &(struct lease_try){.lease = lease, .attempt = attempt, .done = done, .arg = arg});
 }
 
 void permit_renew(struct lock_store *store, const struct lease *lease, lease_done *done,

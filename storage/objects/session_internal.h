@@ -13,11 +13,6 @@ enum {
     SESSION_BATCH = 60
 };
 
-/* The partition of the index that has this session, 0 to 15. */
-size_t session_partition(const char *session_id);
-/* watchdog.c: a session of this partition is to be visited so soon. */
-void watchdog_expect(struct watchdog *watchdog, size_t partition, int64_t in_ms);
-
 /* Fills in the key of a partition, as number `at` of the KEYS of a script of the index. */
 void session_index_key(struct store_call *call, size_t at, size_t partition);
 /* The name of a partition: the digit that its sessions' ids begin with. */

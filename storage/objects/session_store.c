@@ -15,7 +15,8 @@
 static const char partition_names[SESSION_PARTITIONS][2] = {
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"};
 
-size_t session_partition(const char *session_id)
+/* The partition of the index that has this session. */
+static size_t partition_of(const char *session_id)
 {
     for (size_t i = 0; i < SESSION_PARTITIONS; i++)
         if (partition_names[i][0] == session_id[0])
@@ -74,9 +75,9 @@ void session_index_set(struct lock_store *store, const char *session_id, int64_t
 {
     struct store_call *call = call_begin(store, SCRIPT_INDEX_SET);
 
-    if (in_ms >= 0 && store->watchdog != NULL)
-        watchdog_expect(store->watchdog, session_partition(session_id), in_ms);
-    session_index_key(call, INDEX_SET_KEY_INDEX, session_partition(session_id));
+    if (in_ms >= 0 && store->expect_visit != NULL)
+        store->expect_visit(store->expect_arg, partition_of(session_id), in_ms);
+    session_index_key(call, INDEX_SET_KEY_INDEX, partition_of(session_id));
     call_string(call, INDEX_SET_ARG_SESSION_ID, session_id);
     if (in_ms >= 0)
         call_number(call, INDEX_SET_ARG_IN_MS, in_ms);

@@ -154,8 +154,10 @@ static void take_round(void *arg)
     claim_sessions(watchdog);
 }
 
-void watchdog_expect(struct watchdog *watchdog, size_t number, int64_t in_ms)
+/* A session of this partition is to be visited so soon. */
+static void expect_visit(void *arg, size_t number, int64_t in_ms)
 {
+    struct watchdog *watchdog = arg;
     struct partition *partition = &watchdog->partitions[number];
     struct loop *loop = watchdog->store->options.loop;
     int64_t at_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
@@ -177,7 +179,8 @@ struct watchdog *watchdog_new(struct lock_store *store)
     watchdog->look_ms = store->options.config->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
     if (watchdog->look_ms > LOOK_MAX_MS)
         watchdog->look_ms = LOOK_MAX_MS;
-    store->watchdog = watchdog;
+    store->expect_visit = expect_visit;
+    store->expect_arg = watchdog;
     watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
     take_round(watchdog);
     return watchdog;
@@ -186,6 +189,6 @@ struct watchdog *watchdog_new(struct lock_store *store)
 void watchdog_free(struct watchdog *watchdog)
 {
     timer_cancel(loop_timers(watchdog->store->options.loop), &watchdog->round);
-    watchdog->store->watchdog = NULL;
+    watchdog->store->expect_visit = NULL;
     free(watchdog);
 }

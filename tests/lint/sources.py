@@ -42,8 +42,12 @@ BANNED = """strcpy strcat stpcpy sprintf vsprintf gets strtok atoi atol atoll at
             alloca system popen tmpnam mktemp rand srand gmtime localtime ctime asctime
             gethostbyname vfork""".split()
 
+# Rooms in which no two files may call each other, however far around.
+LAYERED_ROOMS = ("storage/objects/", "handlers/")
+
 problems = []
 included = defaultdict(set)
+defined, named = {}, defaultdict(set)  # functions by their file, words by file
 
 
 def complain(path, line, text):
@@ -82,17 +86,42 @@ def check_includes(path, text):
                 complain(path, number, f"may not include {name}: its home is {home}")
 
 
+def reached(start, arrows):
+    """All that the arrows lead to from there."""
+    seen, todo = set(), list(arrows.get(start, ()))
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(arrows.get(name, ()))
+    return seen
+
+
 def check_circles():
     """No header includes itself, however far around."""
     for start in sorted(included):
-        seen, todo = set(), list(included[start])
-        while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                todo.extend(included.get(name, ()))
-        if start in seen:
+        if start in reached(start, included):
             complain(start, 1, "includes itself through other files")
+
+
+def note_functions(path, code):
+    """Which functions a C file has for other files, and which words it uses."""
+    if path.endswith(".c") and room_of(path) in LAYERED_ROOMS:
+        for function in re.finditer(r"^(?!static\b)[a-z][\w ]*?[ *](\w+)\([^;{}]*\)\n\{", code,
+                                    re.M):
+            defined[function[1]] = path
+        named[path] = set(re.findall(r"\w+", code))
+
+
+def check_units():
+    """No file of these rooms needs a function of another that needs this one."""
+    for room in LAYERED_ROOMS:
+        needs = {path: {defined[word] for word in words & set(defined)
+                        if defined[word] != path and room_of(defined[word]) == room}
+                 for path, words in named.items() if room_of(path) == room}
+        for start in sorted(needs):
+            if start in reached(start, needs):
+                complain(start, 1, "needs functions of a file that needs this one's")
 
 
 def check_calls(path, code):
@@ -151,10 +180,12 @@ for source in sources():
     if source.suffix in (".c", ".h"):
         blanked = without_comments_and_strings(content)
         check_includes(name, content)
+        note_functions(name, blanked)
         if not name.startswith("tests/"):
             check_calls(name, blanked)
             check_functions(name, blanked)
 
 check_circles()
+check_units()
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(bool(problems))
