@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "handlers/multi_locks.h"
+#include "server/base/text.h"
 #include "server/http/problem.h"
 #include "storage/objects/session_home.h"
 
@@ -100,9 +101,9 @@ static void show_token(struct lease_request *request)
         http_reply_header(request->http, "Lease-Token", request->token);
 }
 
-static void write_text(struct json_text *body, const char *name, const char *text)
+void reply_write_text(struct json_text *body, const char *name, const char *text)
 {
-    if (text[0] != '\0')
+    if (text[0] != '\0' && text_is_utf8(text, strlen(text)))
         json_text_string(body, name, text);
 }
 
@@ -116,7 +117,7 @@ static void reply_hold_of_one(struct lease_request *request, int status,
     json_text_begin(&body);
     json_text_string(&body, kind_of(request)->member, lease_name(&request->lease));
     if (!is_permit)
-        json_text_string(&body, "kind", shown.kind);
+        reply_write_text(&body, "kind", shown.kind);
     json_text_string(&body, "state", "held");
     json_text_string(&body, "lease_id", request->lease.id);
     if (!is_permit) {
@@ -128,9 +129,9 @@ static void reply_hold_of_one(struct lease_request *request, int status,
     json_text_boolean(&body, "watchdog", shown.watchdog);
     if (result->ttl_ms > 0)
         json_text_integer(&body, "ttl_ms", result->ttl_ms);
-    write_text(&body, "session_id", shown.session_id);
-    write_text(&body, "owner", shown.owner);
-    write_text(&body, "note", shown.note);
+    reply_write_text(&body, "session_id", shown.session_id);
+    reply_write_text(&body, "owner", shown.owner);
+    reply_write_text(&body, "note", shown.note);
     if (is_permit)
         json_text_integer(&body, "available", result->available);
     if (request->show_token)

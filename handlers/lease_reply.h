@@ -30,6 +30,10 @@ void reply_unavailable(struct http_request *http, enum call_outcome failure);
  * object may be free; negative: unknown. */
 void reply_retry_after(struct http_request *http, json_t *members, int64_t remaining_ms);
 
+/* Adds a text from Redis, if there is one and it is UTF-8: a key in Redis may hold any bytes.
+ */
+void reply_write_text(struct json_text *body, const char *name, const char *text);
+
 /* {"lease_id": …} or {"redisson_holder": …}, with session, owner, note, hold_count and kind
  * where there are any. */
 json_t *holder_json(const struct lock_holder *holder);

@@ -227,6 +227,22 @@ static void test_lease_ids_do_not_depend_on_the_server(struct world *w)
                reply_str(r, "lease_id"));
 }
 
+/* Any client of Redis may write a record: its bytes do not spoil an answer. */
+static void test_an_answer_is_utf8(struct world *w)
+{
+    static const char record[] = "held\n\nw.1\n\n30000\n\xff\n\n\n\n\nlock\n";
+    const char *token = token_new(w);
+    struct reply *r = lock_put(w->a, "odd", token, "note=n");
+
+    expect_status(r, 201);
+    redis_ok(w->redis, "SET rlockd:lease:{odd}:%s %s PX 60000", reply_str(r, "lease_id"),
+             record);
+    r = lock_put(w->a, "odd", token, "note=n");
+    expect_status(r, 200);
+    expect_str(r, "state", "held");
+    expect_absent(r, "note");
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -240,6 +256,7 @@ int main(void)
         E2E_TEST(test_a_lock_without_ttl_is_not_taken_over),
         E2E_TEST(test_waiters_leave_nothing_without_ttl),
         E2E_TEST(test_lease_ids_do_not_depend_on_the_server),
+        E2E_TEST(test_an_answer_is_utf8),
     };
     struct e2e_plan plan = {.name = "redis-layout", E2E_TESTS(tests), .front_ends = 1};
 
