@@ -1,5 +1,4 @@
 /* GET /v1/locks/{name}, GET /v1/locks, GET /v1/locks/{name}/fencing-tokens/{n}. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,14 +215,12 @@ static void on_listed(void *arg, const struct lock_list *list)
             json_text_raw(&listing->body, "next_cursor", "null", 4);
         http_reply_written(listing->request, 200, &listing->body);
     }
-    free(listing);
 }
 
 static struct listing *listing_new(struct http_request *request)
 {
-    struct listing *listing = malloc(sizeof(*listing));
+    struct listing *listing = http_memory(request, sizeof(*listing));
 
-    assert(listing != NULL);
     listing->request = request;
     json_text_begin(&listing->body);
     json_text_open_array(&listing->body, "locks");
@@ -247,9 +244,7 @@ void locks_list(struct http_request *request)
     }
     struct listing *listing = listing_new(request);
     if (lock_list(context->store, fields.prefix.text, (size_t)fields.limit.value,
-                  fields.cursor.text, on_found, on_listed, listing) != 0) {
-        free(listing);
+                  fields.cursor.text, on_found, on_listed, listing) != 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "cursor: not a next_cursor of this listing");
-    }
 }

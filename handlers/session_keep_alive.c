@@ -33,7 +33,7 @@ struct keep_alive {
     int64_t deadline_ns, looked_ns; /* looked_ns: when the look began; clock_ns() */
     bool looking, notified, gone, has_kept_alive;
     size_t answered_loss_count; /* losses in the answer */
-    char **answered_losses;
+    char **answered_losses;     /* their refs */
     char session_id[SESSION_ID_SIZE];
 };
 
@@ -70,17 +70,26 @@ static void on_notified(void *arg)
         look_again(keep_alive);
 }
 
-static json_t *losses_json(struct keep_alive *keep_alive, const struct session_view *view)
+/* Remembers which losses the answer names. */
+static void note_losses(struct keep_alive *keep_alive, const struct session_view *view)
+{
+    struct http_request *request = keep_alive->request;
+    char **refs = http_memory(request, (view->loss_count + 1) * sizeof(*refs));
+
+    for (size_t i = 0; i < view->loss_count; i++) {
+        size_t size = strlen(view->losses[i].ref) + 1;
+        refs[i] = memcpy(http_memory(request, size), view->losses[i].ref, size);
+    }
+    keep_alive->answered_losses = refs;
+    keep_alive->answered_loss_count = view->loss_count;
+}
+
+static json_t *losses_json(const struct session_view *view)
 {
     json_t *lost = json_array();
 
-    keep_alive->answered_losses = calloc(view->loss_count + 1,
-                                         sizeof(*keep_alive->answered_losses));
-    assert(keep_alive->answered_losses != NULL);
     for (size_t i = 0; i < view->loss_count; i++) {
         const struct session_loss_view *loss = &view->losses[i];
-        keep_alive->answered_losses[i] = strdup(loss->ref);
-        assert(keep_alive->answered_losses[i] != NULL);
         json_t *json = json_object();
         if (loss->locks != NULL)
             json_object_set_new(json, "locks", multi_locks_names_json(loss->locks));
@@ -90,7 +99,6 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
         json_object_set_new(json, "reason", json_string(loss->reason));
         json_array_append_new(lost, json);
     }
-    keep_alive->answered_loss_count = view->loss_count;
     for (size_t i = 0; i < view->unknown_count; i++)
         json_array_append_new(
             lost, json_pack("{s:s, s:s}", "lease_id", view->unknown[i], "reason", "unknown"));
@@ -99,11 +107,12 @@ static json_t *losses_json(struct keep_alive *keep_alive, const struct session_v
 
 static void reply(struct keep_alive *keep_alive, const struct session_view *view)
 {
-    json_t *lost = losses_json(keep_alive, view);
+    json_t *lost = losses_json(view);
     char *lost_text = json_dumps(lost, JSON_COMPACT);
     struct json_text body;
 
     assert(lost_text != NULL);
+    note_losses(keep_alive, view);
     sessions_write_view(&body, keep_alive->session_id, view, NULL);
     json_text_boolean(&body, "draining", keep_alive->context->draining);
     json_text_raw(&body, "lost", lost_text, strlen(lost_text));
@@ -204,10 +213,6 @@ static void on_end(void *arg, bool delivered)
     if (delivered && keep_alive->answered_loss_count > 0)
         session_forget_losses(keep_alive->context->store, keep_alive->session_id,
                               keep_alive->answered_losses, keep_alive->answered_loss_count);
-    for (size_t i = 0; i < keep_alive->answered_loss_count; i++)
-        free(keep_alive->answered_losses[i]);
-    free(keep_alive->answered_losses);
-    free(keep_alive);
 }
 
 void sessions_keep_alive(struct http_request *request)
@@ -219,8 +224,7 @@ void sessions_keep_alive(struct http_request *request)
     if (!sessions_read_id(request, true, session_id) ||
         !request_fields(request, keep_alive_fields, 2, &fields))
         return;
-    struct keep_alive *keep_alive = calloc(1, sizeof(*keep_alive));
-    assert(keep_alive != NULL);
+    struct keep_alive *keep_alive = http_memory(request, sizeof(*keep_alive));
     keep_alive->context = context;
     keep_alive->request = request;
     memcpy(keep_alive->session_id, session_id, sizeof(session_id));

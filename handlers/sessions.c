@@ -1,8 +1,6 @@
 /* POST /v1/sessions, GET and DELETE /v1/sessions/{session_id}, GET /v1/sessions. */
 #include "handlers/sessions.h"
 
-#include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "handlers/lease_limit.h"
@@ -18,9 +16,8 @@ enum { DEFAULT_TTL_MS = 30000 };
 
 static struct session_request *session_request_new(struct http_request *request)
 {
-    struct session_request *session = calloc(1, sizeof(*session));
+    struct session_request *session = http_memory(request, sizeof(*session));
 
-    assert(session != NULL);
     session->context = http_context(request);
     session->request = request;
     return session;
@@ -107,7 +104,6 @@ static void on_opened(void *arg, const struct session_view *view)
 
     if (view->outcome != SESSION_OPENED && view->outcome != SESSION_OPEN) {
         sessions_reply_failure(session->request, view);
-        free(open);
         return;
     }
     lease_limit_session_open(session->request, session->session_id, view);
@@ -122,7 +118,6 @@ static void on_opened(void *arg, const struct session_view *view)
     if (view->outcome == SESSION_OPENED)
         metrics_add(session->context->metrics, METRIC_SESSIONS_OPENED, 1);
     http_reply_json(session->request, view->outcome == SESSION_OPENED ? 201 : 200, body);
-    free(open);
 }
 
 void sessions_post(struct http_request *request)
@@ -134,8 +129,7 @@ void sessions_post(struct http_request *request)
     if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", false, token) ||
         !request_fields(request, open_fields, 2, &fields))
         return;
-    struct open_request *open = calloc(1, sizeof(*open));
-    assert(open != NULL);
+    struct open_request *open = http_memory(request, sizeof(*open));
     open->base.context = context;
     open->base.request = request;
     open->ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value : DEFAULT_TTL_MS;
@@ -151,20 +145,13 @@ void sessions_post(struct http_request *request)
 
 /* --- look --------------------------------------------------------------------------------- */
 
-/* Adds a text from Redis, if it is UTF-8: a key in Redis may hold any bytes. */
-static void write_text(struct json_text *body, const char *name, const char *text)
-{
-    if (text[0] != '\0' && text_is_utf8(text, strlen(text)))
-        json_text_string(body, name, text);
-}
-
 /* Several locks, each with its fencing token. */
 static void write_locks(struct json_text *body, const struct session_lease_view *lease)
 {
     json_text_open_array(body, "locks");
     for (size_t i = 0; i < lease->locks->count; i++) {
         json_text_open_object(body);
-        write_text(body, "lock", lease->locks->name[i]);
+        reply_write_text(body, "lock", lease->locks->name[i]);
         json_text_integer(body, "fencing_token", lease->fencing_tokens[i]);
         json_text_close_object(body);
     }
@@ -177,17 +164,17 @@ static void write_lease(struct json_text *body, const struct session_lease_view 
     if (lease->locks != NULL)
         write_locks(body, lease);
     else
-        write_text(body, kind_row_of(lease->kind)->member, lease->lock);
-    write_text(body, "kind", lease->kind);
-    write_text(body, "lease_id", lease->lease_id);
+        reply_write_text(body, kind_row_of(lease->kind)->member, lease->lock);
+    reply_write_text(body, "kind", lease->kind);
+    reply_write_text(body, "lease_id", lease->lease_id);
     json_text_integer(body, "ttl_ms", lease->ttl_ms);
     json_text_boolean(body, "watchdog", lease->watchdog);
     if (lease->locks == NULL && lease->fencing_token > 0)
         json_text_integer(body, "fencing_token", lease->fencing_token);
     if (lease->remaining_ms >= 0)
         json_text_integer(body, "remaining_ms", lease->remaining_ms);
-    write_text(body, "owner", lease->owner);
-    write_text(body, "note", lease->note);
+    reply_write_text(body, "owner", lease->owner);
+    reply_write_text(body, "note", lease->note);
     json_text_close_object(body);
 }
 
@@ -221,8 +208,8 @@ static void on_looked(void *arg, const struct session_view *view)
     if (view->outcome == SESSION_OPEN) {
         struct json_text body;
         sessions_write_view(&body, session->session_id, view, http_caller(session->request));
-        if (text_is_utf8(view->name, strlen(view->name)))
-            json_text_string(&body, "name", view->name);
+        bool is_text = text_is_utf8(view->name, strlen(view->name));
+        json_text_string(&body, "name", is_text ? view->name : "");
         json_text_integer(&body, "age_ms", view->age_ms);
         http_reply_written(session->request, 200, &body);
     } else if (view->outcome == SESSION_ENDED) {
@@ -230,7 +217,6 @@ static void on_looked(void *arg, const struct session_view *view)
     } else {
         sessions_reply_failure(session->request, view);
     }
-    free(session);
 }
 
 void sessions_get(struct http_request *request)
@@ -307,7 +293,6 @@ static void on_ended(void *arg, const struct session_view *view)
                                   (json_int_t)view->released));
     else
         sessions_reply_failure(session->request, view);
-    free(session);
 }
 
 void sessions_delete(struct http_request *request)
