@@ -3,11 +3,10 @@
 -- nothing when a later request with the key was answered with these permits.
 --
 -- KEYS semaphore idempotency waiters
--- ARGV unused attempt
+-- ARGV attempt
 -- sync no
 --
 --   idempotency  the effect of the request's idempotency key
---   unused       the idempotency key, where withdraw.lua has a lease id
 --
 -- Reply  1: permits were released; 0: the attempt had acquired none
 -- modules

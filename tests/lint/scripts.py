@@ -102,7 +102,7 @@ def check_arguments(path):
     for word in " ".join(declared).split():
         name = word.strip("[]")
         is_used = re.search(rf"\b{name}\b", code)
-        if not is_used and name != "unused" and not name.endswith("..."):
+        if not is_used and not name.endswith("..."):
             problems.append(f"{path}: argument {name} is not used")
     if re.search(r"\b(KEYS|ARGV)\[", code) and "..." not in source:
         problems.append(f"{path}: KEYS and ARGV have names: use them")
@@ -140,6 +140,8 @@ def check_permissions():
     tried = commands_of("call|try", probe)
     for command in sorted(commands_of("call", *scripts) - tried):
         problems.append(f"{probe}: does not try {command}")
+    for command in sorted(tried - used):
+        problems.append(f"{probe}: tries {command}, which no script needs")
     for command in sorted((used | tried) - permitted):
         problems.append(f"docs/rlockd.acl: {command} is not permitted")
     for command in sorted(permitted - used - tried - OTHER_COMMANDS):

@@ -143,7 +143,7 @@ static void a_semaphore_and_a_latch(void **state)
            "[replayed, 1, 2]");
     expect_lasts(IDEMPOTENCY("k"), 60000);
     expect(
-        run(SCRIPT_COUNTER_WITHDRAW, KEYS("jobs", IDEMPOTENCY("k"), WAITERS), ARGS("k", "w.1")),
+        run(SCRIPT_COUNTER_WITHDRAW, KEYS("jobs", IDEMPOTENCY("k"), WAITERS), ARGS("w.1")),
         "0");
     expect(run(SCRIPT_SEMAPHORE_RELEASE, KEYS("jobs", TIMEOUTS, WAITERS),
                ARGS("2", "channel", WINDOW, "100")),
@@ -186,11 +186,11 @@ static void a_semaphore_that_is_gone_stays_gone(void **state)
     (void)state;
     command("SET jobs 3");
     take_two();
-    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("k", "w.1")), "1");
+    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("w.1")), "1");
     expect_command("3", "GET jobs");
     take_two();
     command("DEL jobs");
-    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("k", "w.1")), "0");
+    expect(run(SCRIPT_COUNTER_WITHDRAW, keys, ARGS("w.1")), "0");
     expect_command("0", "EXISTS jobs");
 }
 
