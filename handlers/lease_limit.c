@@ -39,7 +39,7 @@ static struct auth_lease_key key_of_request(const struct lease_request *request)
 {
     const struct kind_row *kind = kind_row(request->lease.kind);
 
-    if (kind->family == FAMILY_SET)
+    if (lease_is_set(&request->lease))
         return key_of_set(request->lease.id);
     return key_of(kind->member, lease_name(&request->lease), request->lease.id);
 }

@@ -25,18 +25,13 @@ static const struct kind_row *kind_of(const struct lease_request *request)
     return kind_row(request->lease.kind);
 }
 
-static bool is_set(const struct lease_request *request)
-{
-    return kind_of(request)->family == FAMILY_SET;
-}
-
 /* {"lock": name} or {"locks": […]}; empty as long as the names of a set are not known. */
 static json_t *names_member(const struct lease_request *request)
 {
     const struct lock_names *names = request->lease.names;
     json_t *json = json_object();
 
-    if (names != NULL && is_set(request))
+    if (names != NULL && lease_is_set(&request->lease))
         json_object_set_new(json, kind_of(request)->member, multi_locks_names_json(names));
     else if (names != NULL)
         json_object_set_new(json, kind_of(request)->member, json_string(names->name[0]));
@@ -178,7 +173,7 @@ static void reply_hold_of_set(struct lease_request *request, int status,
 void lease_reply_hold(struct lease_request *request, int status,
                       const struct lease_result *result)
 {
-    if (is_set(request))
+    if (lease_is_set(&request->lease))
         reply_hold_of_set(request, status, result);
     else
         reply_hold_of_one(request, status, result);
@@ -215,7 +210,7 @@ void lease_reply_released(struct lease_request *request, const struct lease_resu
         return;
     }
     json_t *body = state_json(request, "released");
-    if (is_set(request))
+    if (lease_is_set(&request->lease))
         json_object_set_new(body, "hold_count", json_integer(result->holds_left));
     http_reply_json(request->http, 200, body);
 }
@@ -370,7 +365,8 @@ static void reply_ended(struct lease_request *request, const struct lease_result
 static json_t *blocking_member(const struct lease_request *request,
                                const struct lease_result *result)
 {
-    if (!is_set(request) || request->lease.names == NULL || result->blocking_index == 0)
+    if (!lease_is_set(&request->lease) || request->lease.names == NULL ||
+        result->blocking_index == 0)
         return NULL;
     return json_pack("{s:s}", "lock", lease_blocking_name(&request->lease, result));
 }

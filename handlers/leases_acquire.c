@@ -49,7 +49,7 @@ static void need_record(struct lease *lease)
 /* The kind that is asked for: of the lock, or of all locks of the set. False: refused. */
 static bool read_kind(struct lease_request *request, const struct field_text *given)
 {
-    bool is_set = kind_row(request->lease.kind)->family == FAMILY_SET;
+    bool is_set = lease_is_set(&request->lease);
     enum object_kind kind = given->given ? kind_find(given->text) : KIND_LOCK;
 
     if (kind == KIND_NONE || kind_row(kind)->family != FAMILY_LOCK) {
@@ -137,7 +137,7 @@ static void acquire(struct http_request *http, bool token_required)
 {
     struct lease_request *request = lease_request_new(http, http_subject(http));
 
-    if (kind_row(request->lease.kind)->family == FAMILY_SET)
+    if (lease_is_set(&request->lease))
         acquire_set(request, token_required);
     else
         acquire_lock(request, token_required);

@@ -48,7 +48,7 @@ static void start(struct lease_request *request, bool spend,
                   void (*send)(struct lease_request *request))
 {
     request->send = send;
-    if (kind_row(request->lease.kind)->family == FAMILY_SET)
+    if (lease_is_set(&request->lease))
         set_names_find(request->context->store, request->lease.id, spend, on_named, request);
     else
         send(request);
@@ -59,7 +59,7 @@ static struct lease_request *read_lease(struct http_request *http)
 {
     struct lease_request *request = lease_request_new(http, http_subject(http));
 
-    if (kind_row(request->lease.kind)->family != FAMILY_SET && !lease_request_name(request))
+    if (!lease_is_set(&request->lease) && !lease_request_name(request))
         return NULL;
     return lease_request_token(request, true) ? request : NULL;
 }

@@ -179,7 +179,7 @@ struct list_fields {
 static const struct field list_fields[] = {
     {"prefix", FIELD_TEXT, offsetof(struct list_fields, prefix), 0, HTTP_NAME_MAX},
     {"limit", FIELD_INTEGER, offsetof(struct list_fields, limit), 1, 1000},
-    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, 63},
+    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, LIST_CURSOR_SIZE - 1},
 };
 
 /* A listing under way: the answer grows with each lock that is found. */

@@ -239,7 +239,7 @@ struct list_fields {
 
 static const struct field list_fields[] = {
     {"limit", FIELD_INTEGER, offsetof(struct list_fields, limit), 1, 1000},
-    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, 63},
+    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, LIST_CURSOR_SIZE - 1},
 };
 
 static void on_listed(void *arg, const struct session_list *list)

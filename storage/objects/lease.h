@@ -18,7 +18,8 @@ enum {
     SESSION_ID_SIZE = TOKEN_TEXT_SIZE,
     SESSION_NAME_SIZE = 129,
     ATTEMPT_ID_SIZE = 40,
-    KIND_NAME_SIZE = 8 /* of the kinds of leases on one object */
+    KIND_NAME_SIZE = 8,    /* of the kinds of leases on one object */
+    LEASE_REASON_SIZE = 16 /* why a lease or a session has ended */
 };
 
 enum token_origin {
@@ -44,6 +45,12 @@ struct lease {
     int64_t ttl_ms;
     int64_t permits; /* of a semaphore */
 };
+
+/* Whether the lease is of several locks. */
+static inline bool lease_is_set(const struct lease *lease)
+{
+    return kind_row(lease->kind)->family == FAMILY_SET;
+}
 
 /* The name of the object; of a set that of its first lock. */
 static inline const char *lease_name(const struct lease *lease)

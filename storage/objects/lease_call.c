@@ -177,8 +177,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     }
     lease_reading_read(&reading, call->store, &call->lease, call->tried != NULL, result);
     report_to_session(call, &reading);
-    if (reading.result.outcome == LEASE_RELEASED &&
-        kind_row(call->lease.kind)->family == FAMILY_SET)
+    if (reading.result.outcome == LEASE_RELEASED && lease_is_set(&call->lease))
         set_names_end(call->store, call->lease.id);
     if (needs_check(call, &reading))
         check_session(call, &reading);

@@ -16,11 +16,6 @@ struct prepare_call {
     struct lease lease;
 };
 
-static bool is_set(const struct lease *lease)
-{
-    return kind_row(lease->kind)->family == FAMILY_SET;
-}
-
 static bool has_session(const struct lease *lease)
 {
     return lease->session_id[0] != '\0';
@@ -28,7 +23,7 @@ static bool has_session(const struct lease *lease)
 
 bool lease_needs_preparation(const struct lease *lease)
 {
-    return is_set(lease) || has_session(lease);
+    return lease_is_set(lease) || has_session(lease);
 }
 
 static void finish(struct prepare_call *call, const struct preparation *preparation)
@@ -139,7 +134,7 @@ void lease_prepare(struct lock_store *store, const struct lease *lease, int64_t 
     assert(call != NULL);
     *call = (struct prepare_call){.store = store, .done = done, .arg = arg, .lease = *lease};
     lock_names_ref(call->lease.names);
-    if (is_set(lease))
+    if (lease_is_set(lease))
         set_names_keep(store, lease,
                        lease->ttl_ms + wait_ms + store->options.config->retry_window_ms,
                        on_names, call);

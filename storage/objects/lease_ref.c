@@ -42,10 +42,9 @@ void lease_ref_copy(struct lease_ref *ref, const char *text, size_t len)
 
 void lease_ref_make(struct lease_ref *ref, const char *key_prefix, const struct lease *lease)
 {
-    bool is_set = kind_row(lease->kind)->family == FAMILY_SET;
     size_t names_len;
     char *names = lock_names_join(lease->names, key_prefix, &names_len);
-    size_t skip = is_set ? 0 : 1; /* the newline before a name */
+    size_t skip = lease_is_set(lease) ? 0 : 1; /* the newline before a name */
 
     ref->len = ID_LEN + 1 + names_len - skip;
     ref->text = malloc(ref->len + 1);

@@ -26,8 +26,6 @@ enum lease_outcome {
     LEASE_FAILED         /* `failure` */
 };
 
-enum { LEASE_REASON_SIZE = 16 };
-
 /* One lock that a lease holds. */
 struct lease_hold {
     int64_t fencing_token; /* 0: none was ever issued */

@@ -21,8 +21,8 @@ struct lease_visit_job {
     enum script script;
     enum visit_line_id line;
     bool has_counter;
-    bool is_shared; /* one script for several leases, each of one lock */
-    char arguments[3][24];
+    bool is_shared;                     /* one script for several leases, each of one lock */
+    char arguments[3][TEXT_INT64_SIZE]; /* numbers, or short words */
 };
 
 /* What the home of refs[i] replied. */

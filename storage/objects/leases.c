@@ -40,7 +40,7 @@ void lease_renew(struct lock_store *store, const struct lease *lease, lease_done
                  void *arg)
 {
     assert(family_of(lease)->renew != NULL);
-    if (kind_row(lease->kind)->family == FAMILY_SET)
+    if (lease_is_set(lease))
         set_names_keep(store, lease, lease->ttl_ms + store->options.config->retry_window_ms,
                        NULL, NULL);
     family_of(lease)->renew(store, lease, done, arg);
@@ -56,6 +56,6 @@ void lease_release(struct lock_store *store, const struct lease *lease, lease_do
 void lease_get_set(struct lock_store *store, const struct lease *lease, lease_done *done,
                    void *arg)
 {
-    assert(kind_row(lease->kind)->family == FAMILY_SET);
+    assert(lease_is_set(lease));
     lock_claim(store, lease, done, arg);
 }

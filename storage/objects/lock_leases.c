@@ -11,11 +11,6 @@ _Static_assert(IS_LIKE_ACQUIRE(FAIR_ACQUIRE) && IS_LIKE_ACQUIRE(RW_ACQUIRE) &&
                    IS_LIKE_ACQUIRE(SET_ACQUIRE),
                "scripts that acquire take the same KEYS and ARGV");
 
-static bool is_set(const struct lease *lease)
-{
-    return kind_row(lease->kind)->family == FAMILY_SET;
-}
-
 /* --- acquire ------------------------------------------------------------------------------ */
 
 int64_t lock_fencing_ttl_ms(const struct lock_store *store, int64_t keep_ms)
@@ -98,9 +93,9 @@ void lock_try(struct lock_store *store, const struct lease *lease,
     lease_record_write(&record, lease, attempt->session_name);
     fill_acquire_keys(call, lease);
     fill_request(call, store, lease, &record, attempt);
-    if (lease->kind == KIND_FAIR)
+    if (kind_row(lease->kind)->keeps_place)
         fill_lost_ms(call, FAIR_ACQUIRE_ARG_LOST_MS, lease);
-    if (is_set(lease) && attempt->blocking_index > 0)
+    if (lease_is_set(lease) && attempt->blocking_index > 0)
         call_number(call, SET_ACQUIRE_ARG_BLOCKING, (int64_t)attempt->blocking_index);
     send_attempt(store, call, lease, attempt, done, arg);
 }

@@ -15,8 +15,8 @@ struct lock_names {
 /* Copies the names, 1 to LOCKS_MAX. The caller owns one reference. */
 struct lock_names *lock_names_new(const char *const *names, size_t count);
 struct lock_names *lock_names_of_one(const char *name);
-/* Reads a text with a newline before each name (lib/record.lua's names_of()); each name begins
- * with a key prefix of `prefix_len` bytes. NULL: the text has no name, too many names, or a
+/* Reads a text with a newline before each name (set_names.lua keeps it); each name begins with
+ * a key prefix of `prefix_len` bytes. NULL: the text has no name, too many names, or a
  * name that is too long. */
 struct lock_names *lock_names_parse(const char *text, size_t prefix_len);
 /* One more reference; NULL stays NULL. */

@@ -78,8 +78,8 @@ typedef void lock_force_done(void *arg, const struct force_result *result);
 void lock_force(struct lock_store *store, const char *name, const char *only,
                 lock_force_done *done, void *arg);
 
-/* The reply of PTTL: ms for which the lock is held; or one of these. */
-enum { LOCK_TTL_NONE = -1, LOCK_TTL_FREE = -2, LOCK_TTL_UNKNOWN = -3 };
+/* The reply of PTTL: ms for which the lock is held, -1: without a TTL; or one of these. */
+enum { LOCK_TTL_FREE = -2, LOCK_TTL_UNKNOWN = -3 };
 
 typedef void lock_ttl_done(void *arg, int64_t ttl_ms);
 
@@ -118,8 +118,8 @@ struct lock_view {
     size_t waiter_count; /* all of them */
     size_t waiters_shown;
     struct lock_waiter_view *waiters;
-    enum lease_state lease_state; /* of the lease that asked */
-    char reason[16];              /* of LEASE_STATE_ENDED */
+    enum lease_state lease_state;   /* of the lease that asked */
+    char reason[LEASE_REASON_SIZE]; /* of LEASE_STATE_ENDED */
 };
 
 typedef void lock_get_done(void *arg, const struct lock_view *view);
@@ -137,15 +137,18 @@ void lock_get(struct lock_store *store, const char *name, const struct lock_quer
 
 /* --- listing ------------------------------------------------------------------------------ */
 
-enum { LIST_HOLDERS_SHOWN = 4 };
+enum {
+    LIST_HOLDERS_SHOWN = 4,
+    LIST_CURSOR_SIZE = 64 /* of the listing of sessions, too */
+};
 
 /* A lock of a page: `name` as clients say it. The view names no waiters, and is gone when this
  * returns. */
 typedef void lock_listed(void *arg, const char *name, const struct lock_view *view);
 
 struct lock_list {
-    enum call_outcome outcome; /* CALL_DONE, or why not */
-    char next_cursor[64];      /* empty: this was the last page */
+    enum call_outcome outcome;          /* CALL_DONE, or why not */
+    char next_cursor[LIST_CURSOR_SIZE]; /* empty: this was the last page */
 };
 
 typedef void lock_list_done(void *arg, const struct lock_list *list);

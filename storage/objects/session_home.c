@@ -110,9 +110,6 @@ static void write_verdict(struct session_verdict_text *text,
     case SESSION_LEASE_LATER:
         session_verdict_later(text, report->ms);
         return;
-    case SESSION_LEASE_GONE:
-        snprintf(text->text, sizeof(text->text), "gone");
-        return;
     case SESSION_LEASE_LOST:
         session_verdict_lost(text, report->reason, report->kind);
         return;

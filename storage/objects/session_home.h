@@ -13,8 +13,8 @@
 
 #include "storage/objects/lock_store.h"
 
-/* The limit of leases: a keep-alive reads all notes of its session in one script, in less than
- * a millisecond of Redis' thread, and its answer with all leases is below half a megabyte. */
+/* The limit of leases: the answer to a keep-alive, with all leases, is below half a megabyte.
+ */
 enum { SESSION_LEASES_MAX = 1000 };
 
 enum session_bind_outcome {
@@ -27,13 +27,13 @@ enum session_bind_outcome {
 struct session_binding {
     enum session_bind_outcome outcome;
     enum call_outcome failure;
-    char reason[16];
+    char reason[LEASE_REASON_SIZE];
     const char *session_name; /* gone after the callback */
 };
 
 typedef void session_bind_done(void *arg, const struct session_binding *binding);
 
-/* Notes the attempt  of a lease that has a session_id, in that session. Reads of the
+/* Notes the attempt of a lease that has a session_id, in that session. Reads of the
  * lease: kind, names, session_id, id, attempt, watchdog, ttl_ms; copies what outlives the call.
  * `done` comes exactly once, never before the call returns. */
 void session_bind(struct lock_store *store, const struct lease *lease, session_bind_done *done,
@@ -48,7 +48,6 @@ void session_unbind(struct lock_store *store, const char *session_id, const stru
 enum session_verdict {
     SESSION_LEASE_RENEWED, /* and the watchdog renews it again */
     SESSION_LEASE_LATER,   /* ends by itself after `ms`, or waits so long */
-    SESSION_LEASE_GONE,    /* neither holds nor waits, and never held for all the lock knows */
     SESSION_LEASE_LOST     /* a lost lease: the next keep-alive tells its `reason` and `kind` */
 };
 

@@ -7,7 +7,6 @@
 #include "storage/objects/session_store.h"
 
 enum {
-    SESSION_REASON_SIZE = 16,
     SESSION_PARTITIONS = 16,
     /* Leases that one call names: some tenths of a millisecond of Redis' thread. */
     SESSION_BATCH = 60
@@ -60,7 +59,7 @@ void session_copy_word(const struct redis_value *value, char *out, size_t out_si
 struct session_settled {
     enum session_outcome outcome; /* SESSION_OPEN, SESSION_ENDED or SESSION_FAILED */
     enum call_outcome failure;
-    char reason[SESSION_REASON_SIZE];
+    char reason[LEASE_REASON_SIZE];
     int64_t next_ms; /* of an open session: until it wants to be visited */
 };
 

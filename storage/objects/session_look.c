@@ -185,7 +185,7 @@ static void settle_losses(struct look_call *call)
 
 static void lose(struct look_call *call, size_t i, const struct redis_value *reply)
 {
-    char reason[SESSION_REASON_SIZE], kind[KIND_NAME_SIZE];
+    char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
 
     session_copy_word(value_at(reply, 1), reason, sizeof(reason), "expired");
     session_copy_word(value_at(reply, 2), kind, sizeof(kind), "lock");
@@ -375,7 +375,7 @@ static void take_losses(struct look_call *call)
     for (size_t i = 0; i < lost->count; i++) {
         const char *text = lost->notes[i].value;
         size_t reason_len = strcspn(text, "\n");
-        char reason[SESSION_REASON_SIZE];
+        char reason[LEASE_REASON_SIZE];
         snprintf(reason, sizeof(reason), "%.*s", (int)reason_len, text);
         call->lost[i] = lost->notes[i].ref;
         if (call->lost[i].lock_count > 0)

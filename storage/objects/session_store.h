@@ -37,13 +37,13 @@ struct session_loss_view {
     char lease_id[LEASE_ID_SIZE];
     const char *lock;
     struct lock_names *locks; /* as above */
-    char reason[16], kind[16];
+    char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
 };
 
 struct session_view {
     enum session_outcome outcome;
     enum call_outcome failure;
-    char reason[16];
+    char reason[LEASE_REASON_SIZE];
     const char *name;
     int64_t remaining_ms, ttl_ms, age_ms;
     int64_t released; /* leases that its end released */
@@ -95,7 +95,7 @@ struct session_list {
     enum call_outcome outcome; /* CALL_DONE, or why not */
     size_t count;
     const struct session_list_entry *entries;
-    char next_cursor[64]; /* empty: this was the last page */
+    char next_cursor[LIST_CURSOR_SIZE]; /* empty: this was the last page */
 };
 
 typedef void session_list_done(void *arg, const struct session_list *list);

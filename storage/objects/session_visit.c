@@ -114,7 +114,7 @@ static void note_renewal(struct visit_call *call, size_t i, const char *kind)
 
 static void note_loss(struct visit_call *call, size_t i, const struct redis_value *reply)
 {
-    char reason[SESSION_REASON_SIZE], kind[KIND_NAME_SIZE];
+    char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
 
     session_copy_word(value_at(reply, 1), reason, sizeof(reason), "expired");
     session_copy_word(value_at(reply, 2), kind, sizeof(kind), "lock");

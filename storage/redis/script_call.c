@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "server/base/text.h"
-
 void args_init(struct script_args *args)
 {
     args->key_count = 0; /* the rest is written before it is read */

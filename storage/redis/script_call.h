@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/base/text.h"
 #include "storage/redis/script.h"
 
 enum {
@@ -27,7 +28,7 @@ struct script_args {
     size_t number_count;
     struct script_text keys[SCRIPT_KEYS_MAX];
     struct script_text args[SCRIPT_ARGS_MAX];
-    char numbers[SCRIPT_NUMBERS_MAX][24];
+    char numbers[SCRIPT_NUMBERS_MAX][TEXT_INT64_SIZE];
 };
 
 void args_init(struct script_args *args);

@@ -7,7 +7,7 @@
 -- deadline  of the session, when a visit began; empty: this is no visit
 -- marked    number of refs, the first of `verdicts`, of leases that the watchdog renewed and
 --           whose scores say that their notes have the mark of renewed leases
--- verdicts  those refs, then ref and verdict of each other lease, at most 100 of both:
+-- verdicts  those refs, then ref and verdict of each other lease, at most 60 of both:
 --           renewed <kind>        the watchdog renewed it
 --           later <ms>            nothing to do for so long: the lease ends then, or waits
 --           gone                  the lease neither holds nor waits; its note stays as long

@@ -299,13 +299,12 @@ void waiter_follow_retry(struct waiter *waiter, bool retry_wanted)
         waiter_retry(waiter);
 }
 
-void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaining_ms)
+void waiter_busy(struct waiter *waiter, int64_t remaining_ms)
 {
     struct wait_queue *queue = waiter->queue;
     struct waiter *smaller = NULL;
     bool retry_wanted = waiter->retry_wanted;
 
-    (void)waiters;
     waiter->trying = false;
     waiter->chosen = false;
     wait_queue_yielded(queue, false);
@@ -325,7 +324,7 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
                  uint64_t generation, int64_t remaining_ms)
 {
     if (wait_queue_find(waiters, waiter->kind, waiter->lease_id, name, len) == waiter->queue) {
-        waiter_busy(waiters, waiter, remaining_ms);
+        waiter_busy(waiter, remaining_ms);
         return;
     }
     waiter_leave(waiters, waiter, -1);

@@ -90,7 +90,7 @@ void waiter_join(struct waiters *waiters, struct waiter *waiter, const char *nam
                  uint64_t generation, int64_t remaining_ms);
 /* The attempt found the object busy, or could not be made: the waiter stays in the queue and
  * sleeps. */
-void waiter_busy(struct waiters *waiters, struct waiter *waiter, int64_t remaining_ms);
+void waiter_busy(struct waiter *waiter, int64_t remaining_ms);
 /* The same, and `name` is the object that blocked the attempt. A waiter for a set of locks goes
  * to the queue of that lock; the lock whose queue it leaves is free, so the baton of that queue
  * is passed on. */

@@ -61,7 +61,7 @@ static void poll_comes_within_six_seconds(void **state)
     }
     /* A long lease is not slept through. */
     unlocked();
-    waiter_busy(waiters, &a->waiter, 86400000);
+    waiter_busy(&a->waiter, 86400000);
     assert_in_range(next_timer_ns(), POLL_MIN_NS, POLL_MAX_NS);
     expect_turns(1, 0, 0, 0);
     pass(POLL_MAX_NS);
@@ -84,12 +84,12 @@ static void end_of_the_lease_is_tried_for(void **state)
     assert_int_equal(next_timer_ns(), 250 * MS + EXPIRY_SLACK_NS);
     pass(250 * MS + EXPIRY_SLACK_NS);
     expect_turns(1, 0, 0, 0);
-    waiter_busy(waiters, &a->waiter, 0);
+    waiter_busy(&a->waiter, 0);
     assert_int_equal(next_timer_ns(), EXPIRY_SLACK_NS);
     pass(EXPIRY_SLACK_NS);
     expect_turns(1, 0, 0, 0);
     /* The timer during a turn: another one follows. */
-    waiter_busy(waiters, &a->waiter, 100);
+    waiter_busy(&a->waiter, 100);
     ready(CHANNEL_OF(LOCK));
     expect_turns(1, 0, 0, 0);
     pass(POLL_MAX_NS);
@@ -174,11 +174,11 @@ static void fair_waiter_is_told_of_the_end(void **state)
     expect_turns(1, 0, 0, 0);
     /* What a message told during an attempt is newer than what the attempt found. */
     publish(channel, "held 400");
-    waiter_busy(waiters, &a->waiter, 3000);
+    waiter_busy(&a->waiter, 3000);
     assert_int_equal(next_timer_ns(), 400 * MS + EXPIRY_SLACK_NS);
     pass(next_timer_ns());
     expect_turns(1, 0, 0, 0);
-    waiter_busy(waiters, &a->waiter, 3000);
+    waiter_busy(&a->waiter, 3000);
     assert_int_equal(next_timer_ns(), 3000 * MS + EXPIRY_SLACK_NS);
 }
 

@@ -86,7 +86,7 @@ static inline void move(struct visitor *visitor, const char *lock, uint64_t as_o
 
 static inline void busy(struct visitor *visitor)
 {
-    waiter_busy(waiters, &visitor->waiter, -1);
+    waiter_busy(&visitor->waiter, -1);
 }
 
 static inline void leave(struct visitor *visitor, int64_t taken_ms)
