@@ -45,6 +45,13 @@ _Static_assert((int)LEASE_CLAIM_KEY_RECORD == (int)LEASE_WATCH_KEY_RECORD &&
                    (int)WATCH_MANY_KEY_RECORD == (int)LEASE_WATCH_KEY_RECORD &&
                    (int)WATCH_MANY_KEYS == (int)LEASE_WATCH_KEYS,
                "scripts that visit a lease take the same KEYS");
+_Static_assert((int)LEASE_CLAIM_ARG_LEASE_ID == (int)LEASE_WATCH_ARG_LEASE_ID &&
+                   (int)LEASE_END_ARG_LEASE_ID == (int)LEASE_WATCH_ARG_LEASE_ID &&
+                   (int)LEASE_CLAIM_ARGS == LEASE_VISIT_ARGS &&
+                   (int)LEASE_END_ARGS == LEASE_VISIT_ARGS &&
+                   (int)LEASE_WATCH_ARGS == LEASE_VISIT_ARGS &&
+                   (int)WATCH_MANY_ARGS == LEASE_VISIT_ARGS,
+               "scripts that visit a lease take the same number of ARGV");
 
 /* The KEYS of a lease, from number `at` on. Returns the number of the KEYS behind them. */
 static size_t fill_keys(struct store_call *call, size_t at, const struct lease_ref *ref,
@@ -117,18 +124,16 @@ static size_t gather_next(struct lease_visits *visits)
 static void fill_call(struct store_call *call, const struct visit *first,
                       const struct lease_visit_job *job, char lease_id[LEASE_ID_SIZE])
 {
-    size_t key = 0, argument = 0;
+    size_t key = 0;
 
     for (size_t i = 0; i < first->count; i++)
         key = fill_keys(call, key, ref_of(&first[i]), job->has_counter);
-    if (!job->is_shared) {
-        lease_ref_id(ref_of(first), lease_id);
-        call_string(call, argument++, lease_id);
-    }
-    call_string(call, argument++, job->arguments[0]);
-    call_string(call, argument++, job->arguments[1]);
+    for (size_t i = 0; i < LEASE_VISIT_ARGS; i++)
+        call_string(call, i, job->arguments[i]);
     if (job->is_shared)
-        call_string(call, argument, job->arguments[2]);
+        return;
+    lease_ref_id(ref_of(first), lease_id);
+    call_string(call, LEASE_WATCH_ARG_LEASE_ID, lease_id);
 }
 
 static size_t count_locks(const struct visit *first)

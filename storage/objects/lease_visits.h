@@ -13,16 +13,19 @@ enum visit_line_id {
     VISIT_LINES
 };
 
+enum { LEASE_VISIT_ARGS = 3 };
+
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
- * each lock; its ARGV the lease id and two arguments. A script that leases share has no lease
- * id and one argument more; its reply is the reply to each of the leases, or an array with a
+ * each lock; its ARGV the lease id and `arguments`. A script that leases share has no lease id;
+ * its reply is the reply to each of the leases, or an array with a
  * reply for each lease. */
 struct lease_visit_job {
     enum script script;
     enum visit_line_id line;
     bool has_counter;
-    bool is_shared;                     /* one script for several leases, each of one lock */
-    char arguments[3][TEXT_INT64_SIZE]; /* numbers, or short words */
+    bool is_shared; /* one script for several leases, each of one lock */
+    /* Numbers and short words, by the position of each argument; the lease id is put in. */
+    char arguments[LEASE_VISIT_ARGS][TEXT_INT64_SIZE];
 };
 
 /* What the home of refs[i] replied. */

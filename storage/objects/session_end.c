@@ -110,11 +110,13 @@ static void on_all_visited(void *arg)
 
 static void work_off(struct end_call *call, const struct redis_value *refs)
 {
-    struct lease_visit_job job = {
-        .script = SCRIPT_LEASE_END, .line = VISIT_DUTIES, .arguments = {"session-ended"}};
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
+                                  .line = VISIT_DUTIES,
+                                  .arguments = {[LEASE_END_ARG_REASON] = "session-ended"}};
     size_t len;
 
-    text_format_int64(job.arguments[1], call->store->options.config->retry_window_ms);
+    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
+                      call->store->options.config->retry_window_ms);
     call->count = value_count(refs);
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->worked_off = calloc(call->count, sizeof(*call->worked_off));

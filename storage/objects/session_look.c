@@ -253,12 +253,14 @@ static void on_all_released(void *arg)
 static void release_unclaimed(void *arg)
 {
     struct look_call *look = arg;
-    struct lease_visit_job job = {
-        .script = SCRIPT_LEASE_END, .line = VISIT_LOOKS, .arguments = {"released"}};
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
+                                  .line = VISIT_LOOKS,
+                                  .arguments = {[LEASE_END_ARG_REASON] = "released"}};
     struct release_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
-    text_format_int64(job.arguments[1], look->store->options.config->retry_window_ms);
+    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
+                      look->store->options.config->retry_window_ms);
     call->look = look;
     call->at = calloc(look->count, sizeof(*call->at));
     call->refs = calloc(look->count, sizeof(*call->refs));
@@ -294,8 +296,6 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
     size_t len;
 
     read_tokens(value_at(result->reply, 1), found->tokens);
-    if (value_is_integer(value_at(result->reply, 1)))
-        found->tokens[0] = value_integer(value_at(result->reply, 1));
     found->remaining_ms = lock_ms_left(call->store, value_integer(value_at(result->reply, 2)),
                                        result->sent_ns);
     const char *text = value_text(value_at(result->reply, 3), &len);
@@ -357,8 +357,9 @@ static void start_visits(struct look_call *call)
     struct lease_visit_job job = {
         .script = SCRIPT_LEASE_CLAIM, .line = VISIT_LOOKS, .has_counter = true};
 
-    text_format_int64(job.arguments[0], call->store->options.config->retry_window_ms);
-    memcpy(job.arguments[1], "1", call->claims ? 2 : 0);
+    text_format_int64(job.arguments[LEASE_CLAIM_ARG_WINDOW_MS],
+                      call->store->options.config->retry_window_ms);
+    memcpy(job.arguments[LEASE_CLAIM_ARG_CLAIM], "1", call->claims ? 2 : 0);
     if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
                             release_unclaimed, call))
         finish(call);

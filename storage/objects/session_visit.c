@@ -167,16 +167,6 @@ static struct due_lease read_score(const struct redis_value *value, int64_t now_
     return due;
 }
 
-static struct lease_visit_job make_job(const struct visit_call *call, enum script script)
-{
-    const struct config *config = call->store->options.config;
-    struct lease_visit_job job = {.script = script, .line = VISIT_DUTIES};
-
-    text_format_int64(job.arguments[0], config->watchdog_timeout_ms);
-    text_format_int64(job.arguments[1], config->retry_window_ms);
-    return job;
-}
-
 static bool is_of_set(const struct lease_ref *ref)
 {
     return ref->lock_count > 0 && lease_ref_is_set(ref);
@@ -187,8 +177,11 @@ static bool is_of_set(const struct lease_ref *ref)
 static void watch_the_rest(void *arg)
 {
     struct visit_call *call = arg;
-    const struct lease_visit_job job = make_job(call, SCRIPT_LEASE_WATCH);
+    const struct config *config = call->store->options.config;
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES};
 
+    text_format_int64(job.arguments[LEASE_WATCH_ARG_TIMEOUT_MS], config->watchdog_timeout_ms);
+    text_format_int64(job.arguments[LEASE_WATCH_ARG_WINDOW_MS], config->retry_window_ms);
     for (size_t i = 0; i < call->count; i++)
         if (is_of_set(&call->refs[i]))
             call->is_wanted[i] = true;
@@ -242,13 +235,16 @@ static bool may_outlast_counters(const struct config *config, int64_t age_ms)
 /* `reply`: of session_due.lua. */
 static void watch_leases(struct visit_call *call, const struct redis_value *reply)
 {
-    struct lease_visit_job job = make_job(call, SCRIPT_WATCH_MANY);
+    const struct config *config = call->store->options.config;
+    struct lease_visit_job job = {
+        .script = SCRIPT_WATCH_MANY, .line = VISIT_DUTIES, .is_shared = true};
 
+    text_format_int64(job.arguments[WATCH_MANY_ARG_TIMEOUT_MS], config->watchdog_timeout_ms);
+    text_format_int64(job.arguments[WATCH_MANY_ARG_WINDOW_MS], config->retry_window_ms);
     call->deadline_ms = value_integer(value_at(reply, 4));
     take_due(call, value_at(reply, 2), value_integer(value_at(reply, 3)));
-    job.is_shared = true;
-    if (may_outlast_counters(call->store->options.config, value_integer(value_at(reply, 1))))
-        job.arguments[2][0] = '1';
+    if (may_outlast_counters(config, value_integer(value_at(reply, 1))))
+        job.arguments[WATCH_MANY_ARG_COUNTERS][0] = '1';
     if (!lease_visits_start(call->store, &job, call->refs, call->count, call->is_wanted,
                             on_watched_together, watch_the_rest, call))
         watch_the_rest(call);

@@ -16,6 +16,8 @@
 #   then              a local for each name in the lines `-- KEYS name...`, `-- ARGV name...`.
 #                     [name]: may be missing. `name...`, the last of KEYS: it gets no local; the
 #                     keys up to it come once or more
+#                     KEY_NAME and ARG_NAME are the positions of these names, KEY_COUNT the
+#                     number of those of KEYS
 #   `-- modules`      the modules lib/NAME.lua that are used as `lib.NAME` below this line or by
 #                     a module: see link.awk. A module runs when it is first used, and returns
 #                     a table. `-- modules NAME...`: and those that are used as `lib[name]`

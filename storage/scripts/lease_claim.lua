@@ -16,11 +16,9 @@
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit
-local lease = lib.record.read(lease_id, 3, 2)
+local lease = lib.record.load(lease_id)
 local reply, holds, left = lib.held.answer(lease, window_ms)
 if reply then return reply end
 local text = lib.record.format(lease, 1)
 if claim == '1' then lib.lease.claim(lease) end
-local counters = {}
-for i = 3, #KEYS, 3 do counters[i / 3] = KEYS[i] end
-return {'held', lib.lease.tokens_of(lease, counters), left, text, table.concat(holds, ' ')}
+return {'held', lib.lease.tokens_of(lease), left, text, table.concat(holds, ' ')}

@@ -19,10 +19,10 @@
 -- modules lock fair read write
 local leases, records = lib.lease, lib.record
 local request = records.with_keys(
-  {kind = kind, owner = owner, session = session, token = ''}, lease_id, 3, 2)
+  {kind = kind, owner = owner, session = session, token = ''}, lease_id)
 if registered == '1' then leases.unregister(request) end
 
-local lease = records.read(lease_id, 3, 2)
+local lease = records.load(lease_id)
 if not lease or lease.state == 'waiting' then return {'again'} end
 if lease.state == 'ended' then return leases.ended_reply(lease) end
 if records.is_other(lease, request) then return {'reused'} end
@@ -33,7 +33,5 @@ if not holds then return leases.lost_reply(lease, window_ms) end
 -- one.
 local is_own = lease.attempt == attempt
 if not is_own then leases.claim(lease) end
-local counters = {}
-for i = 3, #KEYS, 3 do counters[i / 3] = KEYS[i] end
-return {is_own and 'granted' or 'held', leases.tokens_of(lease, counters),
+return {is_own and 'granted' or 'held', leases.tokens_of(lease),
   leases.time_left(lease, window_ms), records.format(lease, 1), table.concat(holds, ' ')}

@@ -14,15 +14,15 @@
 -- At a session's end a repetition gets the same reply within the window, for the first reply
 -- may have been lost. The first write is a command that Redis allows when memory is short.
 -- modules lock fair read write permit
-local leases, lease = lib.lease, lib.record.read(lease_id, 2, 2)
+local leases, lease = lib.lease, lib.record.load(lease_id)
 if lease and lease.state == 'ended' then
   return lease.detail == reason and lease.left > 0 and 1 or 0
 end
-call('pexpire', KEYS[2], window_ms)
+call('pexpire', KEYS[KEY_RECORD], window_ms)
 local has_held = lease and lease.state == 'held' and leases.release(lease)
 local is_waiting = lease and lease.state == 'waiting'
 if is_waiting then leases.unregister(lease) end
-local spent = lease or lib.record.with_keys({token = ''}, lease_id, 2, 2)
+local spent = lease or lib.record.with_keys({token = ''}, lease_id)
 leases.spend(spent.keys, reason, window_ms, has_held and reason == 'session-ended' and 1)
 if is_waiting then leases.publish(lease) end
 return has_held and 1 or 0

@@ -16,7 +16,7 @@
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit
-local lease = lib.record.read(lease_id, 2, 2)
+local lease = lib.record.load(lease_id)
 local reply, _, left = lib.held.answer(lease, window_ms)
 if reply then return reply end
 

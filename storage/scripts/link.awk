@@ -8,6 +8,10 @@
 #   lib.NAME, alias    in any other place: the whole module
 #   name               a function or a local of the module itself
 #
+# KEY_NAME and ARG_NAME are the positions of the names in the script's lines `-- KEYS` and
+# `-- ARGV`, KEY_COUNT is the number of names in the first: in modules, too, which so are for
+# scripts with such names.
+#
 # A module is written for that. It has functions, `local function name(` and its `end` at the
 # beginning of a line, or all on one line; locals, whose further lines are indented; and at its
 # end `return {` and `}`, with entries `name = value` separated by commas.
@@ -242,6 +246,31 @@ function put_locals(table_name, words,   i, n, name, names, values, word) {
     if (names != "") print "local " names " = " values
 }
 
+# Notes the positions of names.
+function note_positions(what, words,   i, n, name, word) {
+    n = split(words, word, " ")
+    for (i = 1; i <= n; i++) {
+        name = word[i]
+        gsub(/[][.]/, "", name)
+        position[what "_" toupper(name)] = i
+    }
+    position[what "_COUNT"] = n
+}
+
+# The text with numbers instead of the names of positions.
+function with_positions(code,   name, out) {
+    while (match(code, /(^|[^A-Za-z0-9_])(KEY|ARG)_[A-Z_]+/)) {
+        name = substr(code, RSTART, RLENGTH)
+        out = out substr(code, 1, RSTART - 1)
+        if (name !~ /^[KA]/) out = out substr(name, 1, 1)
+        code = substr(code, RSTART + RLENGTH)
+        sub(/^[^KA]/, "", name)
+        if (!(name in position)) fail("no name for " name)
+        out = out position[name]
+    }
+    return out code
+}
+
 # In a cluster a script opens with a command that a node refuses while it sends or receives the
 # slot of the keys key by key: it asks for two keys that no node has. Otherwise a script might
 # find a key gone to the other node in its midst, and end half done. Clients of Redisson listen to
@@ -297,8 +326,13 @@ BEGIN {
         }
     }
     if (got < 0) fail("cannot be read")
+    note_positions("KEY", keys)
+    note_positions("ARG", args)
     for (i = 1; i <= given_count; i++) load(given[i])
     reach_text("", after)
+    before = with_positions(before)
+    after = with_positions(after)
+    for (i = 1; i <= chunks; i++) if (i in reached) text[i] = with_positions(text[i])
     if (cluster) {
         before = for_cluster(before)
         after = for_cluster(after)

@@ -26,7 +26,7 @@
 -- modules permit
 local counter, number, record_of, permits = lib.counter, lib.number, lib.record, lib.permits
 local leases, now = lib.lease, number.epoch_ms()
-local old = record_of.stored(lease_id, 4, 3)
+local old = record_of.stored(lease_id)
 
 local function leave(reply)
   if registered == '1' then call('zrem', waiters, lease_id) end

@@ -17,7 +17,7 @@
 -- modules permit
 local leases, permits, now = lib.lease, lib.permits, lib.number.epoch_ms()
 if lib.counter.read(semaphore) == false then return {'wrong-kind'} end
-local lease = lib.record.read(lease_id, 4, 3)
+local lease = lib.record.load(lease_id)
 if not lease then
   leases.spend({record}, 'unknown', window_ms)
   return {'ended', 'unknown', '', ''}

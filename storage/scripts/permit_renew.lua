@@ -17,7 +17,7 @@ local counter, permits, number = lib.counter, lib.permits, lib.number
 local now = number.epoch_ms()
 local free = counter.read(semaphore)
 if free == false then return {'wrong-kind'} end
-local lease = lib.record.read(lease_id, 3, 3)
+local lease = lib.record.load(lease_id)
 if not lease then return {'unknown'} end
 local reply = lib.record.mismatch(lease, true)
 if reply then return reply end

@@ -6,7 +6,7 @@
 --
 -- Reply  those of withdraw.lua
 -- modules permit
-local lease = lib.record.read(lease_id, 2, 2)
+local lease = lib.record.load(lease_id)
 if not lease or lib.record.mismatch(lease, true) or lease.state == 'ended' then return 0 end
 if lease.state == 'waiting' then
   lib.waiting.withdraw(lease, attempt)

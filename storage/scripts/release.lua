@@ -16,11 +16,11 @@
 --          reused: the token is that of a permit
 --
 -- A release is 3 commands. Its first write is one that Redis allows when memory is short.
-local record, text = KEYS[2], nil
+local record, text = KEYS[KEY_RECORD], nil
 
 -- The common case: a holder of this lease alone. The last field takes the key with it. The
 -- record of a set ends in "m"; 1 is that of a lease that was released (lib/record.lua).
-if #KEYS == 2 and string.byte(record, -1) ~= 109 and
+if #KEYS == KEY_COUNT and string.byte(record, -1) ~= 109 and
   call('hdel', lock, lease_id .. ':0') == 1 then
   text = call('set', record, '1', 'px', window_ms, 'get')
   -- A lock without session, token and owner, and most leases have no record at all.
@@ -45,9 +45,9 @@ if text then -- the rest is another kind's
   if lib[lease.kind].field_removed(lease, lock) then return {'released', 0, lease.session} end
   return leases.lost_reply(lease, window_ms)
 end
-lease = lib.record.read(lease_id, 2, 2)
+lease = lib.record.load(lease_id)
 if not lease then
-  local unseen = lib.record.with_keys({token = ''}, lease_id, 2, 2)
+  local unseen = lib.record.with_keys({token = ''}, lease_id)
   leases.spend(unseen.keys, 'unknown', window_ms)
   return {'ended', 'unknown', '', ''}
 end

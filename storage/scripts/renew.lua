@@ -17,8 +17,8 @@
 --
 -- Every first write is one that Redis allows when memory is short.
 -- The common case: a plain lock, no owner, and a lock that lasts no longer than it is to.
-local counter = KEYS[3]
-local is_one = #KEYS == 3 and string.byte(record, -1) ~= 109 -- "m": the record of a set
+local counter = KEYS[KEY_COUNTER]
+local is_one = #KEYS == KEY_COUNT and string.byte(record, -1) ~= 109 -- "m": the record of a set
 if is_one then
   local values = call('mget', counter, record)
   local rest, session = string.match(values[2] or '',
@@ -38,7 +38,7 @@ end
 
 -- modules lock fair read write
 local leases, keep_ms = lib.lease, ttl_ms + window_ms
-local lease = lib.record.read(lease_id, 3, 2)
+local lease = lib.record.load(lease_id)
 if not lease then
   local holds = is_one and call('hget', lock, lease_id .. ':0')
   if not holds then return {'unknown'} end
@@ -57,12 +57,10 @@ if lease.session ~= '' then lease.watchdog = watchdog or '' end
 -- The lease is claimed, because the client is answered `held`: the granted attempt is not
 -- withdrawn any more.
 lease.attempt, lease.ttl = '', ttl_ms
-local counters = {}
 for i, name in ipairs(lease.locks) do
   lib[lease.kind].set_ttl(lease, name, ttl_ms, holds[i])
-  counters[i] = KEYS[3 * i]
-  lib.token.keep(counters[i], keep_ms)
+  lib.token.keep(lib.keys.given(i, KEY_COUNTER), keep_ms)
   call('set', lease.keys[i], lib.record.format(lease, i), 'px', keep_ms)
 end
-return {'held', leases.tokens_of(lease, counters), ttl_ms, lib.record.format(lease, 1),
+return {'held', leases.tokens_of(lease), ttl_ms, lib.record.format(lease, 1),
   table.concat(holds, ' ')}

@@ -33,8 +33,8 @@ end
 call('hdel', notes, '') -- the sentinels
 call('zrem', due, '')
 local released = 0
-for i = 5, #ARGV do
-  local is_counted = call('hdel', notes, ARGV[i]) == 1 and i - 4 <= tonumber(held)
+for i = ARG_FORGET, #ARGV do
+  local is_counted = call('hdel', notes, ARGV[i]) == 1 and i - ARG_FORGET < tonumber(held)
   if is_counted then released = released + 1 end
   call('zrem', due, ARGV[i])
 end

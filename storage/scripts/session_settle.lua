@@ -28,7 +28,7 @@ local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
 
 local now = lib.number.epoch_ms()
 local open_until, reason = tonumber(deadline), nil
-if not open_until or #ARGV > marked + 4 then
+if not open_until or #ARGV >= ARG_VERDICTS + marked then
   open_until, reason = lib.session_home.deadline_of(session, now)
   if not open_until then return {'ended', reason} end
 end
@@ -85,11 +85,11 @@ call('zrem', due, ' ')
 -- The common case, which reads no note.
 for i = 1, marked do
   scores[2 * i - 1] = renewed_again
-  scores[2 * i] = ARGV[i + 4]
+  scores[2 * i] = ARGV[i + (ARG_VERDICTS - 1)]
 end
 if scores[1] then call('zadd', due, 'xx', unpack(scores)) end
 scores = {}
-for i = marked + 5, #ARGV, 2 do settle(ARGV[i], ARGV[i + 1]) end
+for i = ARG_VERDICTS + marked, #ARGV, 2 do settle(ARGV[i], ARGV[i + 1]) end
 if scores[1] then call('zadd', due, unpack(scores)) end
 if has_losses then
   call('pexpire', lost, open_until - now + window_ms)

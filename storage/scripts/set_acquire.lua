@@ -36,7 +36,7 @@ function plain.refusal(_, lock, number)
   if field ~= record_of.holder_of(request) then
     return lib.holder.busy(remaining, field, holds, text, number)
   end
-  return nil, {token = call('get', keys.counter_of(lock)) or '0'}
+  return nil, {token = call('get', keys.given(number, KEY_COUNTER)) or '0'}
 end
 
 function plain.take(_, lock)
@@ -52,9 +52,11 @@ local family = request.kind == 'lock' and plain or lib.read_write_request
 -- A fencing token of each lock, before any lock is taken: this may fail. Nil and a reply.
 local function make_tokens(found)
   local tokens = {}
-  for i, lock in ipairs(locks) do
+  for i = 1, #locks do
     local token, err = found[i].token, nil
-    if not token then token, err = lib.token.make(keys.counter_of(lock), fencing_ttl_ms) end
+    if not token then
+      token, err = lib.token.make(keys.given(i, KEY_COUNTER), fencing_ttl_ms)
+    end
     if not token then
       return nil, string.find(err.err, 'WRONGTYPE', 1, true) and {'wrong-kind', i} or err
     end
@@ -69,7 +71,7 @@ local function grant(found)
   requests.attach(request, tokens)
   local counts = {}
   for i, lock in ipairs(locks) do
-    if found[i].token then lib.token.keep(keys.counter_of(lock), tonumber(keep_ms)) end
+    if found[i].token then lib.token.keep(keys.given(i, KEY_COUNTER), tonumber(keep_ms)) end
     counts[i] = family.take(request, lock, found[i])
   end
   return requests.granted(request, table.concat(counts, ' '))

@@ -21,10 +21,11 @@
 -- As text: each lease pays for a number.
 local keep_ms = lib.number.integer(timeout_ms + window_ms)
 local records, renewed, is_common = {}, {}, true
-for i = 2, #KEYS, 2 do records[i / 2] = KEYS[i] end
+-- The record is the last key of each lease.
+for i = KEY_RECORD, #KEYS, KEY_COUNT do records[i / KEY_COUNT] = KEYS[i] end
 
 for i, text in ipairs(call('mget', unpack(records))) do
-  local name, key = KEYS[2 * i - 1], records[i]
+  local name, key = KEYS[KEY_COUNT * i + (KEY_LOCK - KEY_COUNT)], records[i]
   -- The record ends in watchdog, kind and an empty owner; its key ends in the lease id.
   local last = text and string.sub(text, 1, 5) == 'held\n' and string.sub(text, -8)
   renewed[i] = last == '\n1\nlock\n' and 1 or last == '\n1\nfair\n' and 2 or 0

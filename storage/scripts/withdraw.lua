@@ -15,10 +15,10 @@
 -- Reply  1: a grant was undone; 0: the attempt had none
 --        2: the lease holds by another request, or its client was told that it holds
 -- modules lock fair read write
-local lease = lib.record.read(lease_id, 2, 2)
+local lease = lib.record.load(lease_id)
 if not lease then
   if unrepeatable ~= '1' or call('hexists', lock, lease_id .. ':0') == 0 then return 0 end
-  lib.lock.release(lib.record.plain(lease_id, lock, KEYS[2]), lock)
+  lib.lock.release(lib.record.plain(lease_id, lock, KEYS[KEY_RECORD]), lock)
   return 1
 end
 if lib.record.mismatch(lease, false) or lease.state == 'ended' then return 0 end

@@ -106,6 +106,8 @@ def check_arguments(path):
             problems.append(f"{path}: argument {name} is not used")
     if re.search(r"\b(KEYS|ARGV)\[", code) and "..." not in source:
         problems.append(f"{path}: KEYS and ARGV have names: use them")
+    if path.name != "probe.lua" and re.search(r"\b(KEYS|ARGV)(\[\d| *[=<>~]+ *\d)", code):
+        problems.append(f"{path}: positions have names: KEY_NAME, ARG_NAME")
 
 
 def check_keys():

@@ -142,9 +142,8 @@ static void a_semaphore_and_a_latch(void **state)
     expect(run(SCRIPT_SEMAPHORE_ACQUIRE, keys, ARGS("w.2", WINDOW, "0", "", "2", "k")),
            "[replayed, 1, 2]");
     expect_lasts(IDEMPOTENCY("k"), 60000);
-    expect(
-        run(SCRIPT_COUNTER_WITHDRAW, KEYS("jobs", IDEMPOTENCY("k"), WAITERS), ARGS("w.1")),
-        "0");
+    expect(run(SCRIPT_COUNTER_WITHDRAW, KEYS("jobs", IDEMPOTENCY("k"), WAITERS), ARGS("w.1")),
+           "0");
     expect(run(SCRIPT_SEMAPHORE_RELEASE, KEYS("jobs", TIMEOUTS, WAITERS),
                ARGS("2", "channel", WINDOW, "100")),
            "[released, 3, 2]");

@@ -20,6 +20,7 @@ struct store_call {
     size_t keys;
     char locks[KEYS_MAX][KEY_MAX];
     size_t arguments;
+    bool has_id;
     redis_done *done;
     void *arg;
 };
@@ -39,6 +40,7 @@ struct store_call *call_begin(struct lock_store *store, enum script script)
     (void)store;
     (void)script;
     assert_true(call_count < CALLS_MAX);
+    calls[call_count] = (struct store_call){0};
     return &calls[call_count++];
 }
 
@@ -53,8 +55,10 @@ void call_key(struct store_call *call, size_t at, enum key_kind kind, struct key
 
 void call_string(struct store_call *call, size_t at, const char *text)
 {
-    (void)text;
-    call->arguments = at + 1;
+    if (at == LEASE_WATCH_ARG_LEASE_ID)
+        call->has_id = strcmp(text, ID) == 0;
+    if (at >= call->arguments)
+        call->arguments = at + 1;
 }
 
 void call_send(struct store_call *call, redis_done *done, void *arg)
@@ -140,6 +144,7 @@ static void a_single_server_takes_them_in_their_order(void **state)
     start(tagged, 7, NULL, true);
     assert_int_equal(call_count, 1);
     expect_call(0, tagged, 7);
+    assert_false(calls[0].has_id);
     assert_int_equal(calls[0].arguments, 3);
     finish(7, NULL);
 }
@@ -196,6 +201,7 @@ static void a_script_for_one_lease_has_its_id(void **state)
     assert_int_equal(call_count, 2);
     expect_call(0, tagged, 1);
     expect_call(1, tagged + 1, 1);
+    assert_true(calls[0].has_id);
     assert_int_equal(calls[0].arguments, 3);
     finish(2, NULL);
 }

@@ -15,6 +15,10 @@ local function counter_of(lock) return companion('redisson_lock_token', lock) en
 
 local function queue_of(lock) return companion('redisson_lock_queue', lock) end
 
+-- The key of a lock that C gave to the script, of the groups in KEYS the one with this number:
+-- KEY_COUNTER for its counter.
+local function given(number, position) return KEYS[KEY_COUNT * (number - 1) + position] end
+
 -- A key of rlockd's beside a lock: `waiters`, `places`, `forced`, `owner`, and with the ref of
 -- a lease (lib/record.lua) `lease`.
 local function sibling(lock, what, ref)
@@ -24,5 +28,5 @@ end
 
 return {
   companion = companion, suffixed = suffixed, counter_of = counter_of, queue_of = queue_of,
-  sibling = sibling
+  given = given, sibling = sibling
 }

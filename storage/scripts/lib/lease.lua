@@ -55,11 +55,11 @@ local function claim(lease)
 end
 
 -- The fencing tokens as one text, with blanks between them; a token that the record does not
--- have is read from `counters`.
-local function tokens_of(lease, counters)
+-- have is read from the lock's counter.
+local function tokens_of(lease)
   local tokens = {}
   for i, token in ipairs(lease.tokens) do
-    tokens[i] = token ~= '' and token or call('get', counters[i]) or '0'
+    tokens[i] = token ~= '' and token or call('get', keys.given(i, KEY_COUNTER)) or '0'
   end
   return table.concat(tokens, ' ')
 end

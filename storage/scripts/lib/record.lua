@@ -83,24 +83,22 @@ local function with_key(lease, id, lock, key)
   return lease
 end
 
--- The same for all locks in KEYS: groups of `stride` keys, of which the first is the lock and
--- number `at` its record.
-local function with_keys(lease, id, stride, at)
-  with_key(lease, id, KEYS[1], KEYS[at])
-  for i = stride + 1, #KEYS, stride do
+-- The same for all locks in KEYS: groups of keys, of which the first is the lock.
+local function with_keys(lease, id)
+  with_key(lease, id, KEYS[1], KEYS[KEY_RECORD])
+  for i = KEY_COUNT, #KEYS - 1, KEY_COUNT do
     local n = #lease.locks + 1
-    lease.locks[n], lease.keys[n] = KEYS[i], KEYS[i + at - 1]
-    lease.tokens[n] = ''
+    lease.locks[n], lease.keys[n], lease.tokens[n] = KEYS[i + 1], KEYS[i + KEY_RECORD], ''
   end
   return lease
 end
 
--- The lease whose records are in KEYS as above; nil: there is no record. Its kind may be any
--- text: an acquire compares the kind with its own.
-local function stored(id, stride, at)
-  local lease = parse(call('get', KEYS[at]))
+-- The lease whose records are in KEYS; nil: there is no record. Its kind may be any text: an
+-- acquire compares the kind with its own.
+local function stored(id)
+  local lease = parse(call('get', KEYS[KEY_RECORD]))
   if not lease then return nil end
-  with_keys(lease, id, stride, at)
+  with_keys(lease, id)
   for i = 2, #lease.locks do
     local other = parse(call('get', lease.keys[i]))
     lease.tokens[i] = other and other.token or ''
@@ -118,7 +116,7 @@ local function known(lease)
 end
 
 -- The same as stored(), for scripts that go by the kind of the lease.
-local function read(id, stride, at) return known(stored(id, stride, at)) end
+local function load(id) return known(stored(id)) end
 
 -- A lease without a record: of a plain lock, with a token that the server made.
 local function plain(id, lock, key)
@@ -160,6 +158,6 @@ end
 
 return {
   parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
-  stored = stored, read = read, plain = plain, find = find, is_other = is_other,
+  stored = stored, load = load, plain = plain, find = find, is_other = is_other,
   known = known, mismatch = mismatch, holder_of = holder_of
 }

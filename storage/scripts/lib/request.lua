@@ -18,18 +18,15 @@
 -- of a fair lock of that name, the lease's record.
 local record, leases, keys = lib.record, lib.lease, lib.keys
 
--- What a script looks for in KEYS: of each lock four keys, the last one the record.
-local STRIDE, AT = 4, 4
-
 local WAITERS_MAX = lib.first.WAITERS_MAX
 
 local function read(lease_id, ttl, text, keep, fencing_ttl, wait, mode, registered)
-  local request = record.with_keys(record.parse(text), lease_id, STRIDE, AT)
+  local request = record.with_keys(record.parse(text), lease_id)
   request.text, request.keep, request.window = text, keep, keep - ttl
   request.fencing_ttl, request.wait = fencing_ttl, wait ~= '' and wait or '0'
   request.mode = mode ~= '' and mode or 'record'
   request.is_registered = registered == '1'
-  request.old = record.stored(lease_id, STRIDE, AT)
+  request.old = record.stored(lease_id)
   return request
 end
 
