@@ -80,6 +80,23 @@ static void the_reads_of_one_grant_are_forced_out(void **state)
     expect(lock_renew(B, "30000"), "[ended, forced, , read]");
 }
 
+/* Any client of Redis may write a record. */
+static void a_record_of_another_kind_is_no_read(void **state)
+{
+    static const char *const kinds[] = {"permit", "odd", "lock"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const char *token = token_of(reads(.id = A));
+        command("SET " RECORD(A) " %s PX 60000",
+                text("held\n\nw.1\n\n30000\nnote\n\n\n%s\n\n%s\n", token, kinds[i]));
+        expect(lock_force_read(token, A ":0"), "[stale]");
+        expect_command("0", "EXISTS " FORCED);
+        expect(lock_force(""), "[unlocked, " A ":0]");
+        command("DEL " RECORD(A) " " FORCED);
+    }
+}
+
 static redisReply *find(const char *token, const char *state)
 {
     return run(SCRIPT_GRANT_FIND, KEYS("jobs"), ARGS(token, state));
@@ -248,6 +265,7 @@ int main(void)
         SCRIPT_TEST(an_owner_that_writes_may_read),
         SCRIPT_TEST(reads_of_an_owner),
         SCRIPT_TEST(the_reads_of_one_grant_are_forced_out),
+        SCRIPT_TEST(a_record_of_another_kind_is_no_read),
         SCRIPT_TEST(a_grant_is_found_among_many_readers),
         SCRIPT_TEST(nothing_is_found_where_nobody_reads),
         SCRIPT_TEST(an_owner_has_so_many_reads),

@@ -5,13 +5,15 @@ local readers, record = lib.readers, lib.record
 local READS_MAX = 200
 
 -- The reads of rlockd at `read_keys`, of `holders`, that have the fencing token: each as
--- {holder field, lease}.
+-- {holder field, lease}. Any client of Redis may write the record of another kind of lease.
 local function with_token(lock, token, holders, read_keys)
   local refs, record_keys, found = readers.get_many(read_keys), {}, {}
   for i, ref in ipairs(refs) do record_keys[i] = lib.keys.sibling(lock, 'lease', ref or '') end
   for i, text in ipairs(readers.get_many(record_keys)) do
     local lease = text and string.find(text, token, 1, true) and record.find(lock, refs[i])
-    if lease and lease.tokens[1] == token then found[#found + 1] = {holders[i], lease} end
+    if lease and lease.kind == 'read' and lease.tokens[1] == token then
+      found[#found + 1] = {holders[i], lease}
+    end
   end
   return found
 end
