@@ -173,14 +173,6 @@ static void fill_permit(struct store_call *call, const struct lock_store *store,
     call_number(call, PERMIT_HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
 }
 
-static enum script script_of(const struct lease *next)
-{
-    if (next->kind == KIND_PERMIT)
-        return SCRIPT_PERMIT_HAND_OVER;
-    return kind_row(next->kind)->wait == WAIT_READ_WRITE ? SCRIPT_RW_HAND_OVER
-                                                         : SCRIPT_HAND_OVER;
-}
-
 void hand_over_send(struct lock_store *store, const struct lease *lease,
                     const struct lease *next, const struct attempt *attempt,
                     unsigned own_listeners, hand_over_done *done, void *arg)
@@ -188,7 +180,7 @@ void hand_over_send(struct lock_store *store, const struct lease *lease,
     struct order order = {
         .lease = lease, .next = next, .attempt = attempt, .own_listeners = own_listeners};
     struct hand_over *hand_over = malloc(sizeof(*hand_over));
-    struct store_call *call = call_begin(store, script_of(next));
+    struct store_call *call = call_begin(store, kind_row(next->kind)->hand_over);
 
     assert(hand_over != NULL && hand_over_serves(next));
     *hand_over = (struct hand_over){
@@ -196,7 +188,7 @@ void hand_over_send(struct lock_store *store, const struct lease *lease,
     lock_names_ref(hand_over->lease.names);
     lock_names_ref(hand_over->next.names);
     lease_record_write(&order.record, next, attempt->session_name);
-    if (next->kind == KIND_PERMIT)
+    if (kind_row(next->kind)->family == FAMILY_PERMIT)
         fill_permit(call, store, &order);
     else
         fill_lock(call, store, &order);

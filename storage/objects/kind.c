@@ -15,20 +15,22 @@
     .member = "locks", .family = FAMILY_SET, .record = KEY_MEMBER, .try = SCRIPT_SET_ACQUIRE,  \
     LEASE_OF_LOCKS
 #define PLAIN .name = "lock", .single = KIND_LOCK, .wait = WAIT_LOCK
+#define BY_READ_WRITE .try = SCRIPT_RW_ACQUIRE, .hand_over = SCRIPT_RW_HAND_OVER
 /* Where a writer has to wait, a reader may get in: it wants less. */
 #define READING                                                                                \
     .name = "read", .single = KIND_READ, .wait = WAIT_READ_WRITE, .wants = 1,                  \
-    .leaves_some = true, .shares_holder = true
+    .leaves_some = true, .reads = true, .shares_holder = true
 #define WRITING                                                                                \
     .name = "write", .single = KIND_WRITE, .wait = WAIT_READ_WRITE, .wants = 2,                \
     .shares_holder = true
 
 static const struct kind_row rows[KIND_COUNT] = {
-    [KIND_LOCK] = {ONE_LOCK, PLAIN, .set = KIND_SET_LOCK, .try = SCRIPT_ACQUIRE},
+    [KIND_LOCK] = {ONE_LOCK, PLAIN, .set = KIND_SET_LOCK, .try = SCRIPT_ACQUIRE,
+                   .hand_over = SCRIPT_HAND_OVER},
     [KIND_FAIR] = {ONE_LOCK, .name = "fair", .single = KIND_FAIR, .try = SCRIPT_FAIR_ACQUIRE,
-                   .wait = WAIT_FAIR, .keeps_place = true},
-    [KIND_READ] = {ONE_LOCK, READING, .set = KIND_SET_READ, .try = SCRIPT_RW_ACQUIRE},
-    [KIND_WRITE] = {ONE_LOCK, WRITING, .set = KIND_SET_WRITE, .try = SCRIPT_RW_ACQUIRE},
+                   .hand_over = SCRIPT_HAND_OVER, .wait = WAIT_FAIR, .keeps_place = true},
+    [KIND_READ] = {ONE_LOCK, READING, .set = KIND_SET_READ, BY_READ_WRITE},
+    [KIND_WRITE] = {ONE_LOCK, WRITING, .set = KIND_SET_WRITE, BY_READ_WRITE},
     [KIND_SET_LOCK] = {SET_OF_LOCKS, PLAIN},
     [KIND_SET_READ] = {SET_OF_LOCKS, READING},
     [KIND_SET_WRITE] = {SET_OF_LOCKS, WRITING},
@@ -40,6 +42,7 @@ static const struct kind_row rows[KIND_COUNT] = {
                      .withdraw = SCRIPT_PERMIT_WITHDRAW,
                      .renew = SCRIPT_PERMIT_RENEW,
                      .release = SCRIPT_PERMIT_RELEASE,
+                     .hand_over = SCRIPT_PERMIT_HAND_OVER,
                      .record = KEY_LEASE,
                      .wait = WAIT_SEMAPHORE,
                      .wants = 1,

@@ -45,10 +45,12 @@ struct kind_row {
     enum object_kind single; /* of a set: the kind of its locks; else the kind itself */
     enum script try, withdraw;
     enum script renew, release; /* of leases only */
+    enum script hand_over;      /* releases and grants; of leases on one object only */
     enum key_kind record;       /* the key that records the effect of a request */
     enum wait_kind wait;
     int64_t wants;      /* see struct waiter; 0: as many as the request's permits */
     bool leaves_some;   /* after a grant the next waiter may be granted, too */
+    bool reads;         /* several leases of this kind hold the lock together */
     bool keeps_place;   /* a waiter's place in Redis can outlive its request */
     bool shares_holder; /* holders are several, each with a token and a TTL of its own */
 };

@@ -197,7 +197,7 @@ static void on_watched_together(void *arg, size_t i, const struct redis_result *
 
     if (result->outcome != REDIS_DONE || (kind != 1 && kind != 2))
         return;
-    note_renewal(call, i, kind == 1 ? "lock" : "fair");
+    note_renewal(call, i, kind_row(kind == 1 ? KIND_LOCK : KIND_FAIR)->name);
     call->is_wanted[i] = false;
 }
 

@@ -128,9 +128,7 @@ static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
 static int64_t shared_ms_of(const struct acquisition *acquisition, bool got_it,
                             const struct attempt_result *attempt)
 {
-    const struct kind_row *kind = kind_of(acquisition);
-
-    if (!got_it || kind->wait != WAIT_READ_WRITE || !kind->leaves_some)
+    if (!got_it || !kind_of(acquisition)->reads)
         return 0;
     return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
 }

@@ -5,7 +5,7 @@
 
 static bool is_deferred_kind(const struct lease *lease)
 {
-    return hand_over_serves(lease) && lease->kind != KIND_FAIR;
+    return hand_over_serves(lease) && !kind_row(lease->kind)->keeps_place;
 }
 
 /* Whether a release may grant the lock or permit to this lease without an attempt before. A
@@ -31,7 +31,7 @@ static int64_t deferrable_ms(const struct acquisition *acquisition)
         return 0;
     return waiters_recently_taken_ms(acquirer->options.waiters, acquisition->waiter.kind, name,
                                      acquirer_key_name(acquirer, acquisition->lease, name),
-                                     acquisition->lease->kind == KIND_READ,
+                                     kind_row(acquisition->lease->kind)->reads,
                                      DEFERRAL_MS * CLOCK_NS_PER_MS);
 }
 
@@ -60,9 +60,11 @@ void acquisition_end_deferral(struct acquisition *acquisition)
 static bool leaves_nothing(const struct acquisition *acquisition,
                            const struct attempt_result *attempt)
 {
-    if (acquisition->lease->kind == KIND_PERMIT)
+    const struct kind_row *kind = kind_row(acquisition->lease->kind);
+
+    if (kind->family == FAMILY_PERMIT)
         return attempt->lease->available == 0;
-    return acquisition->lease->kind == KIND_LOCK || acquisition->lease->kind == KIND_WRITE;
+    return kind->family == FAMILY_LOCK && !kind->leaves_some && !kind->keeps_place;
 }
 
 void acquisition_note_taken(const struct acquisition *acquisition,

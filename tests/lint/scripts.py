@@ -119,6 +119,9 @@ def check_keys():
         for name in re.findall(r"'((?:rlockd:|redisson_)[\w:-]+)'", code):
             if name.rstrip(":") not in known:
                 problems.append(f"{path}: key {name} is not in key.c")
+        for name in re.findall(r"\bsibling\(\w+, '(\w+)'", code):
+            if "rlockd:" + name not in known:
+                problems.append(f"{path}: key rlockd:{name} is not in key.c")
 
 
 def commands_of(how, *paths):

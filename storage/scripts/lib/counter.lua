@@ -52,16 +52,14 @@ local function replay(key, past, asked, attempt)
   return {'replayed', tonumber(past.answer), tonumber(past.taken)}
 end
 
--- The largest number of waiters of a semaphore or latch.
-local WAITERS_MAX = 1000
-
 local function count_waiters(waiters)
   return call('zcount', waiters, '(' .. number.integer(number.epoch_ms()), '+inf')
 end
 
--- Whether no other waiter may come.
+-- Whether no other waiter may come: as many as a lock may have are there.
 local function is_crowded(waiters)
-  return call('zcard', waiters) >= WAITERS_MAX and count_waiters(waiters) >= WAITERS_MAX
+  local most = lib.first.WAITERS_MAX
+  return call('zcard', waiters) >= most and count_waiters(waiters) >= most
 end
 
 -- Registers `member` among the waiters, a zset of member -> deadline in epoch ms, for `wait`
