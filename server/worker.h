@@ -5,6 +5,7 @@
 #define RLOCKD_SERVER_WORKER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct addresses;
@@ -27,6 +28,7 @@ struct worker_shared {
     struct metrics **metrics;
     size_t worker_count;
     atomic_size_t ready_workers; /* those that reach some keys at least */
+    atomic_bool has_old_keys;    /* Redis has keys of an older version: a log line said so */
 };
 
 /* Makes the worker without its thread. Takes ownership of `listen_fd`. NULL after one log

@@ -62,9 +62,8 @@ static void on_old_key(void *arg, const struct redis_result *result)
     struct lock_store *store = arg;
 
     if (result->outcome != REDIS_DONE || value_integer(result->reply) == 0 ||
-        store->has_old_keys)
+        atomic_exchange(store->options.has_old_keys, true))
         return;
-    store->has_old_keys = true;
     log_write(LOG_LEVEL_WARN,
               "redis: has leases of rlockd 0.1, which this version does not know: they end by "
               "their TTLs",
