@@ -80,7 +80,7 @@ static void on_probe(void *arg, const struct redis_result *result)
     else if (link->writes_refused)
         redis_link_reconnect(link, REDIS_REFUSES_WRITES);
     else if (strncmp(value_error(result->reply), "CLUSTERDOWN", 11) == 0)
-        redis_link_reconnect(link, "the cluster is down, as Redis says");
+        redis_link_reconnect(link, REDIS_CLUSTER_IS_DOWN);
     else
         redis_link_reconnect(link, "Redis did not run the probe script");
 }
