@@ -17,7 +17,8 @@ static struct cluster *cluster_of(struct topology *topology)
 
 /* --- state -------------------------------------------------------------------------------- */
 
-/* Slots whose master serves, of `nodes` masters; `lost` is one of the other masters, or NULL. */
+/* Slots whose master serves, of `nodes` masters; `lost` is one of the other masters, or NULL.
+ */
 static size_t count_slots(const struct cluster *cluster, size_t *nodes,
                           const struct cluster_node **lost)
 {
@@ -55,8 +56,7 @@ static void explain(struct cluster *cluster, size_t covered, const struct cluste
                  why_not[0] != '\0' ? why_not : "the map of the cluster is not known yet");
     else if (covered < REDIS_SLOTS)
         snprintf(cluster->why_not, size, "%zu of the cluster's %d slots have no master%s%s",
-                 REDIS_SLOTS - covered, REDIS_SLOTS,
-                 lost != NULL ? " that serves: " : "",
+                 REDIS_SLOTS - covered, REDIS_SLOTS, lost != NULL ? " that serves: " : "",
                  lost != NULL ? why_lost(lost) : "");
 }
 

@@ -1,5 +1,5 @@
-/* /readyz of a front end whose keys are in a Redis Cluster: 200 while some master serves, for all
- * front ends see the same masters. */
+/* /readyz of a front end whose keys are in a Redis Cluster: 200 while some master serves,
+ * because all front ends see the same masters. */
 #include <signal.h>
 
 #include "cluster.h"
@@ -154,8 +154,7 @@ int main(void)
         E2E_TEST(test_master_that_fails_over),
         E2E_TEST(test_slots_that_are_lost),
     };
-    struct e2e_plan plan = {
-        .name = "topology_readyz", E2E_TESTS(tests), .without_redis = true};
+    struct e2e_plan plan = {.name = "topology_readyz", E2E_TESTS(tests), .without_redis = true};
 
     return e2e_run(&plan);
 }
