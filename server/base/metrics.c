@@ -106,7 +106,7 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_CLUSTER_NODES] = {"rlockd_redis_cluster_nodes", "gauge",
                               "Masters of the Redis Cluster that have slots, for each worker."},
     [METRIC_CLUSTER_SLOTS] = {"rlockd_redis_cluster_slots", "gauge",
-                              "Slots of the Redis Cluster whose master can be reached, of "
+                              "Slots of the Redis Cluster whose master serves, of "
                               "16384 for each worker."},
 };
 

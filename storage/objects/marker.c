@@ -13,9 +13,6 @@
 
 /* A loss of data from the time since the last refresh is not noticed. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
-/* No master of a cluster loses its slots to a replica that lacks data, and gets the slots back,
- * in less time. */
-#define CERTAIN_NS (3 * CLOCK_NS_PER_S)
 /* A process that does not answer for so long is forgotten, and is known again by its marker. */
 #define FORGET_NS (600 * CLOCK_NS_PER_S)
 /* The rest of the quarantine, in ms, that is assumed for a process with an unread marker. */
@@ -39,9 +36,10 @@ struct slot_marker {
 struct process {
     UT_hash_handle hh;
     char run_id[REDIS_RUN_ID_SIZE];
-    int64_t since_ms;  /* when it began to serve, by Redis' clock */
-    int64_t until_ns;  /* the end of the quarantine */
-    int64_t answer_ns; /* when it last answered */
+    char promotion[REDIS_RUN_ID_SIZE]; /* its last one, as marker.lua says; empty: none */
+    int64_t since_ms;                  /* when it began to serve, by Redis' clock */
+    int64_t until_ns;                  /* the end of the quarantine */
+    int64_t answer_ns;                 /* when it last answered */
 };
 
 struct marker {
@@ -133,14 +131,16 @@ static void on_refreshed(void *arg, const struct redis_result *result)
 {
     struct slot_marker *slot_marker = arg;
     struct marker *marker = slot_marker->marker;
+    size_t len;
 
     slot_marker->is_asked = false;
-    if (result->outcome != REDIS_DONE || value_count(result->reply) != 3 ||
+    if (result->outcome != REDIS_DONE || value_count(result->reply) != 4 ||
         strcmp(result->server->run_id, slot_marker->asked_run_id) != 0)
         return; /* the next refresh asks again */
     int64_t since_ms = value_integer(value_at(result->reply, 0));
     int64_t kept_ms = value_integer(value_at(result->reply, 1));
     int64_t now_ms = value_integer(value_at(result->reply, 2));
+    const char *promotion = value_text(value_at(result->reply, 3), &len);
     if (!is_time(since_ms) || !is_time(kept_ms) || !is_time(now_ms))
         return; /* no reply of marker.lua */
     struct process *process = process_make(marker, slot_marker->asked_run_id);
@@ -152,23 +152,23 @@ static void on_refreshed(void *arg, const struct redis_result *result)
                          result->sent_ns);
     }
     process->since_ms = since_ms;
+    snprintf(process->promotion, sizeof(process->promotion), "%s", promotion);
     process->answer_ns = loop_now_ns(marker->store->options.loop);
     slot_marker->seen_ms = now_ms;
 }
 
 /* --- refreshing --------------------------------------------------------------------------- */
 
-/* Whether the process serves since the time that is known here, whatever the marker in this
- * slot says. The marker may be new, or may have been with another master: a slot that moves
- * takes its marker along, and may come back before a refresh notices. A process that has not
- * answered for a while may have been replaced meanwhile, and serve anew with the data of its
- * replica. */
-static bool is_certain(const struct slot_marker *slot_marker, const struct process *process)
+/* What is known of the process counts, whatever the marker in this slot says, unless the
+ * process has been promoted since. The marker may be new, or may have been with another master:
+ * a slot that moves takes its marker along, and may come back before a refresh notices. */
+static void tell_what_is_known(struct store_call *call, const struct slot_marker *slot_marker,
+                               const struct process *process)
 {
-    int64_t now_ns = loop_now_ns(slot_marker->marker->store->options.loop);
-
-    return process != NULL && slot_marker->slot < TOPOLOGY_ALL_SLOTS &&
-           now_ns - process->answer_ns < CERTAIN_NS;
+    if (process == NULL || slot_marker->slot == TOPOLOGY_ALL_SLOTS)
+        return;
+    call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
+    call_string(call, MARKER_ARG_KNOWN_PROMOTION, process->promotion);
 }
 
 /* The refresh is for the process at this node alone. Where a map is old, the marker is that of
@@ -184,8 +184,7 @@ static void refresh_slot_marker(struct slot_marker *slot_marker, struct topology
     struct store_call *call = call_begin(slot_marker->marker->store, SCRIPT_MARKER);
     call_fixed_key(call, MARKER_KEY_MARKER, slot_marker->key);
     call_string(call, MARKER_ARG_RUN_ID, slot_marker->asked_run_id);
-    if (is_certain(slot_marker, process))
-        call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
+    tell_what_is_known(call, slot_marker, process);
     slot_marker->is_asked = true;
     call_send_to(call, node, on_refreshed, slot_marker);
 }
@@ -231,14 +230,23 @@ void marker_redis_is_up(struct marker *marker)
 
 /* --- quarantine --------------------------------------------------------------------------- */
 
+/* Whether a marker was read since the process began to serve, as far as the connection tells: a
+ * promotion that leaves the connection open is noticed by the next refresh. */
+static bool is_read(const struct process *process, const struct redis_server *server)
+{
+    return process->answer_ns >= server->up_since_ns || server->promotion[0] == '\0' ||
+           strcmp(process->promotion, server->promotion) == 0;
+}
+
 static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node)
 {
     int64_t now_ns = loop_now_ns(marker->store->options.loop);
-    const struct process *process = node != NULL
-                                        ? process_of(marker, topology_node_server(node)->run_id)
-                                        : NULL;
 
-    if (process == NULL)
+    if (node == NULL)
+        return UNREAD_MS;
+    const struct redis_server *server = topology_node_server(node);
+    const struct process *process = process_of(marker, server->run_id);
+    if (process == NULL || !is_read(process, server))
         return UNREAD_MS;
     if (process->until_ns <= now_ns)
         return 0;

@@ -14,10 +14,13 @@ enum {
 
 /* The Redis process at the other end of a connection. */
 struct redis_server {
-    char run_id[REDIS_RUN_ID_SIZE]; /* id of the Redis process; another id: data may be lost.
-                                       Empty: never connected */
-    int64_t up_since_ns;            /* when the connection became usable last */
-    int64_t lost_ns;                /* since when, before that, commands may have been lost */
+    char run_id[REDIS_RUN_ID_SIZE];    /* id of the Redis process; another id: data may be lost.
+                                          Empty: never connected */
+    char promotion[REDIS_RUN_ID_SIZE]; /* the last one of the process before the connection was
+                                          made: the id of the replication that it left. Empty:
+                                          none, or Redis has forgotten it */
+    int64_t up_since_ns;               /* when the connection became usable last */
+    int64_t lost_ns; /* since when, before that, commands may have been lost */
     bool is_cluster; /* a cluster, or a node of one: all keys of a script share a slot */
     bool has_shard_channels; /* knows SSUBSCRIBE: Redis 7 */
 };

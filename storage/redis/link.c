@@ -101,6 +101,7 @@ void redis_link_became_up(struct redis_link *link)
     link->is_explained = false;
     link->client_id = link->new_client_id;
     memcpy(link->server.run_id, link->new_run_id, sizeof(link->server.run_id));
+    memcpy(link->server.promotion, link->new_promotion, sizeof(link->server.promotion));
     link->server.up_since_ns = loop_now_ns(link->options.loop);
     link->was_up = true;
     redis_link_watch_deadline(link);

@@ -19,6 +19,7 @@
 struct redis_link;
 
 #define REDIS_LACKS_REPLICAS "too few replicas confirm what is written"
+#define REDIS_CLUSTER_IS_DOWN "the cluster is down, as Redis says"
 #define REDIS_REFUSES_WRITES "Redis refuses writes since it cannot save them: is its disk full?"
 
 enum {

@@ -80,7 +80,7 @@ static void on_probe(void *arg, const struct redis_result *result)
     else if (link->writes_refused)
         redis_link_reconnect(link, REDIS_REFUSES_WRITES);
     else if (strncmp(value_error(result->reply), "CLUSTERDOWN", 11) == 0)
-        redis_link_reconnect(link, "the cluster is down, as Redis says");
+        redis_link_reconnect(link, REDIS_CLUSTER_IS_DOWN);
     else
         redis_link_reconnect(link, "Redis did not run the probe script");
 }
@@ -187,6 +187,9 @@ static void on_info(redisAsyncContext *context, void *raw, void *arg)
         return;
     }
     info_value(reply->str, "run_id", link->new_run_id, sizeof(link->new_run_id));
+    info_value(reply->str, "master_replid2", link->new_promotion, sizeof(link->new_promotion));
+    if (link->new_promotion[strspn(link->new_promotion, "0")] == '\0')
+        link->new_promotion[0] = '\0';
     if (link->server.run_id[0] != '\0' && strcmp(link->server.run_id, link->new_run_id) != 0 &&
         link->options.probe != NULL)
         log_write(LOG_LEVEL_WARN, "redis: another process answers now; data may be lost",

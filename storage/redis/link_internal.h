@@ -81,7 +81,7 @@ struct redis_link {
      */
     struct redis_server server;
     bool was_up; /* since redis_link_went_down() */
-    char new_run_id[REDIS_RUN_ID_SIZE];
+    char new_run_id[REDIS_RUN_ID_SIZE], new_promotion[REDIS_RUN_ID_SIZE];
     size_t probed; /* slots of the probe that were asked for */
     int64_t client_id, new_client_id;
     redis_link_pushed *pushed;

@@ -1,30 +1,46 @@
 -- Refreshes the marker: which Redis process serves these data, since when, and how old the data
 -- were that the process began with. So front ends learn that Redis may have lost data.
 -- KEYS marker
--- ARGV run_id known_since
+-- ARGV run_id [known_since] [known_promotion]
 -- sync yes
---      known_since  since when this process serves, as the front end knows whatever the marker
---                   says: in a cluster the marker of a master is in a slot, which may move
 --
--- Reply  since, kept, now, in epoch ms
---        since  when this process was first seen with these data
---        kept   the last refresh of the marker by the process before; 0: these data had none
+--   known_since      since when this process serves, as the front end knows whatever the marker
+--                    says: in a cluster the marker of a master is in a slot, which may move
+--   known_promotion  the promotion that the front end knew then
+--
+-- A process that is demoted and promoted again has the data of another process, as a new
+-- process has. Each promotion changes master_replid2, the id of the replication that the
+-- process left. Redis forgets that id, and is the same master, when it has had no replica for
+-- an hour.
+--
+-- Reply  since, kept, now, promotion
+--        since      when this process was first seen with these data, in epoch ms
+--        kept       the last refresh of the marker before, in epoch ms; 0: these data had none
+--        now        Redis' clock in epoch ms
+--        promotion  the last promotion of this process; empty: none
 -- modules
 
 local MARKER_MS = 30 * 86400000 -- of front ends that never come back
 
-local now = lib.number.epoch_ms()
-local known = tonumber(known_since)
-local fields = call('hmget', marker, 'run_id', 'since', 'kept', 'at')
-local since, kept = tonumber(fields[2]), tonumber(fields[3])
+local function last_promotion()
+  local id = string.match(call('info', 'replication'), 'master_replid2:(%x+)')
+  return id and string.find(id, '[^0]') and id or ''
+end
 
-if fields[1] ~= run_id then
+local now = lib.number.epoch_ms()
+local fields = call('hmget', marker, 'run_id', 'since', 'kept', 'at', 'promotion')
+local since, kept = tonumber(fields[2]), tonumber(fields[3])
+local promotion = last_promotion()
+local known = (promotion == '' or promotion == known_promotion) and tonumber(known_since)
+
+if promotion == '' and fields[1] == run_id then promotion = fields[5] or '' end
+if fields[1] ~= run_id or fields[5] and fields[5] ~= promotion then
   since, kept = known or now, tonumber(fields[4]) or 0
   call('hset', marker, 'run_id', run_id, 'since', since, 'kept', kept)
 elseif known and known < since then
   since = known
   call('hset', marker, 'since', since)
 end
-call('hset', marker, 'at', now)
+call('hset', marker, 'at', now, 'promotion', promotion)
 call('pexpire', marker, MARKER_MS)
-return {since, kept, now}
+return {since, kept, now, promotion}

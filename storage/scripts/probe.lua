@@ -48,6 +48,7 @@ for i = 2, #KEYS do
 end
 call('scan', 0, 'count', 1, 'type', 'hash')
 call('time')
+call('info', 'replication')
 try('pubsub', 'numsub', ARGV[1]) -- without it no plain lock or permit is handed over
 for i = 1, #ARGV do call('publish', ARGV[i], '0') end
 return 1

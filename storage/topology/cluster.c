@@ -9,8 +9,6 @@
 #define ROUND_NS (250 * CLOCK_NS_PER_MS)
 /* Waiters try again when slots have moved: at most this often, also while many slots move. */
 #define REPORT_SPACING_NS (100 * CLOCK_NS_PER_MS)
-/* The cluster may be up again by then. */
-#define DOWN_FOR_NS (1 * CLOCK_NS_PER_S)
 
 static struct cluster *cluster_of(struct topology *topology)
 {
@@ -19,7 +17,7 @@ static struct cluster *cluster_of(struct topology *topology)
 
 /* --- state -------------------------------------------------------------------------------- */
 
-/* Slots whose master can be reached, of `nodes` masters; `lost` is one of the others, or NULL.
+/* Slots whose master serves, of `nodes` masters; `lost` is one of the other masters, or NULL.
  */
 static size_t count_slots(const struct cluster *cluster, size_t *nodes,
                           const struct cluster_node **lost)
@@ -33,12 +31,18 @@ static size_t count_slots(const struct cluster *cluster, size_t *nodes,
         if (node->slot_count == 0)
             continue;
         ++*nodes;
-        if (cluster_node_is_up(node))
+        if (cluster_node_is_up(node) && node->down_ns == 0)
             count += node->slot_count;
         else
             *lost = node;
     }
     return count;
+}
+
+static const char *why_lost(const struct cluster_node *node)
+{
+    return cluster_node_is_up(node) ? REDIS_CLUSTER_IS_DOWN
+                                    : redis_link_down_reason(node->node.commands);
 }
 
 static void explain(struct cluster *cluster, size_t covered, const struct cluster_node *lost)
@@ -52,9 +56,8 @@ static void explain(struct cluster *cluster, size_t covered, const struct cluste
                  why_not[0] != '\0' ? why_not : "the map of the cluster is not known yet");
     else if (covered < REDIS_SLOTS)
         snprintf(cluster->why_not, size, "%zu of the cluster's %d slots have no master%s%s",
-                 REDIS_SLOTS - covered, REDIS_SLOTS,
-                 lost != NULL ? " that can be reached: " : "",
-                 lost != NULL ? redis_link_down_reason(lost->node.commands) : "");
+                 REDIS_SLOTS - covered, REDIS_SLOTS, lost != NULL ? " that serves: " : "",
+                 lost != NULL ? why_lost(lost) : "");
 }
 
 void cluster_note_state(struct cluster *cluster)
@@ -93,22 +96,13 @@ void cluster_report_up(struct cluster *cluster)
                   cluster->reported_up_ns + REPORT_SPACING_NS);
 }
 
-static bool says_down(const struct cluster *cluster)
-{
-    return cluster->down_ns != 0 &&
-           loop_now_ns(cluster->topology.options.loop) - cluster->down_ns < DOWN_FOR_NS;
-}
-
 static bool cluster_is_ready(const struct topology *topology, const char **why_not)
 {
     const struct cluster *cluster = (const struct cluster *)topology;
-    const char *reason = cluster->why_not;
 
-    if (reason[0] == '\0' && says_down(cluster))
-        reason = "the cluster is down, as Redis says";
     if (why_not != NULL)
-        *why_not = reason;
-    return reason[0] == '\0';
+        *why_not = cluster->why_not;
+    return cluster->why_not[0] == '\0';
 }
 
 static bool cluster_reaches_some(const struct topology *topology)
@@ -117,7 +111,7 @@ static bool cluster_reaches_some(const struct topology *topology)
     const struct cluster_node *lost;
     size_t nodes;
 
-    return cluster->has_map && !says_down(cluster) && count_slots(cluster, &nodes, &lost) > 0;
+    return cluster->has_map && count_slots(cluster, &nodes, &lost) > 0;
 }
 
 static const char *node_trouble(const struct cluster_node *node)
@@ -137,7 +131,7 @@ static const char *cluster_trouble(const struct topology *topology, bool *is_eve
     const char *found = "";
 
     DL_FOREACH(cluster->nodes, node) {
-        if (node->slot_count == 0 || !cluster_node_is_up(node))
+        if (node->slot_count == 0 || !cluster_node_is_up(node) || node->down_ns != 0)
             continue;
         const char *trouble = node_trouble(node);
         if (trouble[0] == '\0')
@@ -176,23 +170,12 @@ static uint16_t cluster_slot_at(const struct topology_node *node)
 
 /* --- life --------------------------------------------------------------------------------- */
 
-/* No event of a connection ends the time for which a CLUSTERDOWN counts: the worker that was
- * told that the cluster is not ready is told of the end. */
-static void end_down(struct cluster *cluster)
-{
-    if (cluster->down_ns == 0 || says_down(cluster))
-        return;
-    cluster->down_ns = 0;
-    cluster_report_up(cluster);
-}
-
 static void take_round(void *arg)
 {
     struct cluster *cluster = arg;
     struct loop *loop = cluster->topology.options.loop;
 
     timer_arm(loop_timers(loop), &cluster->round, loop_now_ns(loop) + ROUND_NS);
-    end_down(cluster);
     cluster_nodes_round(cluster);
     cluster_scout_round(cluster);
 }

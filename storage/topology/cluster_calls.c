@@ -293,11 +293,10 @@ static enum verdict judge(struct cluster_call *call, const struct redis_result *
     if (error[0] == '\0' || is_trouble(cause))
         cluster_scout_ask(cluster);
     if (strncmp(cause, "CLUSTERDOWN", 11) == 0) {
-        cluster->down_ns = loop_now_ns(cluster->topology.options.loop);
+        cluster_node_says_down(call->node);
         cluster_scout_down(cluster,
                            call->slot < REDIS_SLOTS ? call->slot : call->node->last_slot,
                            &call->node->at);
-        cluster_note_state(cluster);
     }
     if (result->outcome != REDIS_REFUSED || cluster->is_stopped || is_late(call))
         return CALL_ENDS;

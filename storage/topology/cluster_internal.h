@@ -46,6 +46,7 @@ struct cluster_node {
     uint16_t last_slot; /* the highest of them */
     size_t in_flight;   /* calls that were sent and not answered */
     int64_t idle_ns;    /* since when it has no slots and no calls */
+    int64_t down_ns;    /* when it said last that the cluster is down; 0: not of late */
     bool was_master;    /* in the last map */
     bool is_stopped; /* for good; the struct stays valid for listings that still point to it */
 };
@@ -105,7 +106,6 @@ struct cluster {
     struct cluster_subscription *subscriptions;
     struct timer round, report_up;
     int64_t reported_up_ns;
-    int64_t down_ns; /* when Redis said last that the cluster is down; 0: never */
     char why_not[CLUSTER_REASON_SIZE];
 };
 
@@ -131,6 +131,8 @@ void cluster_scout_round(struct cluster *cluster);
 /* The node at this address, made if need be. NULL: out of memory, or too many. */
 struct cluster_node *cluster_node_at(struct cluster *cluster, const struct redis_host *at);
 bool cluster_node_is_up(const struct cluster_node *node);
+/* The node answered CLUSTERDOWN: for a while its slots count as slots without a master. */
+void cluster_node_says_down(struct cluster_node *node);
 void cluster_map_apply(struct cluster *cluster);
 /* One slot has another owner now. */
 void cluster_slot_moved(struct cluster *cluster, uint16_t slot, struct cluster_node *owner);

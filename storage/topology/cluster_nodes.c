@@ -13,6 +13,10 @@
 /* Longer than a listing needs for a page: only listings keep pointers to a node. */
 #define FORGET_NS (60 * CLOCK_NS_PER_S)
 
+/* The cluster may be up again by then. Longer than the pause between two refreshes of a marker:
+ * a node without other calls is asked in time whether the cluster is still down. */
+#define DOWN_FOR_NS (1500 * CLOCK_NS_PER_MS)
+
 enum { NODES_MAX = 2 * CLUSTER_MASTERS_MAX };
 
 bool cluster_node_is_up(const struct cluster_node *node)
@@ -20,10 +24,34 @@ bool cluster_node_is_up(const struct cluster_node *node)
     return redis_link_is_up(node->node.commands);
 }
 
+void cluster_node_says_down(struct cluster_node *node)
+{
+    struct cluster *cluster = node->cluster;
+    bool is_news = node->down_ns == 0;
+
+    node->down_ns = loop_now_ns(cluster->topology.options.loop);
+    if (!is_news)
+        return;
+    cluster_note_state(cluster);
+    cluster->topology.options.down(cluster->topology.options.arg);
+}
+
+/* No event of a connection ends the time for which a CLUSTERDOWN counts: the worker that was
+ * told that the cluster is not ready is told of the end. */
+static void end_down(struct cluster_node *node, int64_t now_ns)
+{
+    if (node->down_ns == 0 || now_ns - node->down_ns < DOWN_FOR_NS)
+        return;
+    node->down_ns = 0;
+    cluster_note_state(node->cluster);
+    cluster_report_up(node->cluster);
+}
+
 static void on_up(void *arg)
 {
     struct cluster_node *node = arg;
 
+    node->down_ns = 0; /* a script ran there */
     subscriber_check(node->node.subscriber);
     cluster_note_state(node->cluster);
     cluster_report_up(node->cluster);
@@ -248,6 +276,7 @@ void cluster_nodes_round(struct cluster *cluster)
     struct cluster_node *node, *next;
 
     DL_FOREACH_SAFE(cluster->nodes, node, next) {
+        end_down(node, now_ns);
         if (node->slot_count > 0 || node->in_flight > 0)
             node->idle_ns = now_ns;
         if (!node->is_stopped && now_ns - node->idle_ns > IDLE_NS)

@@ -31,7 +31,8 @@ struct topology_options {
     /* Commands that were refused or lost may be asked again: some Redis came back, or a part of
      * the keys has moved. */
     void (*up)(void *arg);
-    /* Some commands are refused from now on. Comes after every callback that was pending. */
+    /* Some commands are refused from now on. Where a connection was lost, this comes after
+     * every callback that was pending on it. */
     void (*down)(void *arg);
     void *arg;
 };
@@ -44,15 +45,15 @@ void topology_stop(struct topology *topology);
 /* Every subscription must have been removed. */
 void topology_free(struct topology *topology);
 
-/* Whether every key can be reached. If not, `*why_not` (unless NULL) is one phrase for
+/* Whether every key is served. If not, `*why_not` (unless NULL) is one phrase for
  * operators; never a raw error of Redis. */
 bool topology_is_ready(const struct topology *topology, const char **why_not);
 
-/* Whether some keys can be reached: requests are worth taking, if not all of them. */
+/* Whether some keys are served: requests are worth taking, if not all of them. */
 bool topology_reaches_some(const struct topology *topology);
 
-/* A problem although keys can be reached, as one phrase for operators; empty: there is none.
- * `*is_everywhere`: the problem concerns all keys that can be reached. */
+/* A problem although keys are served, as one phrase for operators; empty: there is none.
+ * `*is_everywhere`: the problem concerns all keys that are served. */
 const char *topology_trouble(const struct topology *topology, bool *is_everywhere);
 
 /* The state of a topology, for operators. */
@@ -61,7 +62,7 @@ struct topology_state {
     size_t sentinels;  /* known; 0: there are none */
     int64_t failovers; /* seen since the start */
     size_t masters;    /* of a Redis Cluster, those that have slots; 0: there is none */
-    size_t slots;      /* of a Redis Cluster, those whose master can be reached */
+    size_t slots;      /* of a Redis Cluster, those whose master serves */
 };
 
 void topology_describe(const struct topology *topology, struct topology_state *state);

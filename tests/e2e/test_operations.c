@@ -357,7 +357,7 @@ static long long newest_client(struct redis *redis)
 /* One of two workers finds no Redis: a client may get that one. */
 static void test_ready_is_every_worker(struct world *w)
 {
-    skip_on_masters(w); /* ready while some master can be reached */
+    skip_on_masters(w); /* ready while some master serves */
     struct redis *redis = redis_start(w, NULL);
     struct front *fe = front_start(w, "--redis", redis->url, "--workers", "2", NULL);
 

@@ -57,7 +57,7 @@ static void test_lost_subscriber(struct world *w)
 /* As with a full disk: Redis takes no writes that it cannot save. */
 static void test_redis_that_cannot_save(struct world *w)
 {
-    skip_on_masters(w); /* ready while some master can be reached */
+    skip_on_masters(w); /* ready while some master serves */
     struct redis *redis = redis_start(w, NULL);
     const char *obstacle = text(w, "%s/dump.rdb", redis->dir);
     struct front *fe = front_start(w, "--redis", redis->url, NULL);

@@ -346,41 +346,6 @@ static void test_node_that_is_added(struct world *w)
 
 /* --- what is lost ------------------------------------------------------------------------- */
 
-static void test_slots_that_are_lost(struct world *w)
-{
-    struct cluster *cluster = cluster_start(w, MASTERS, false);
-    struct front *fe = start(cluster);
-    const char *lost = cluster_name_at(cluster, cluster->nodes[2], "lost");
-    const char *kept = cluster_name_at(cluster, cluster->nodes[1], "kept");
-    const char *token = token_new(w);
-
-    grant(fe, lost, token);
-    cluster_kill(cluster->nodes[2]);
-    wait_until(!front_ready(fe), MOVE_MS);
-    struct reply *r = http(fe, "GET", "/readyz", NULL);
-    expect_status(r, 200);
-    expect_true(r, strstr(reply_str(r, "redis.detail"), "slots") != NULL);
-    expect_between(r, "redis.slots", CLUSTER_SLOTS / 2, CLUSTER_SLOTS - 1);
-    r = lock_put(fe, lost, token_new(w), NULL);
-    expect_problem(r, 503, "redis-unavailable");
-    expect_detail(r, "slots");
-    for (int i = 0; i < 20; i++) {
-        const char *own = token_new(w);
-        grant(fe, kept, own);
-        expect_status(lock_release(fe, kept, own), 200);
-    }
-    assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) < CLUSTER_SLOTS);
-    assert_true(front_metric(fe, "rlockd_redis_up", NULL) == 0);
-    /* Nobody is sent here when no slot is left. */
-    cluster_kill(cluster->nodes[0]);
-    cluster_kill(cluster->nodes[1]);
-    wait_until(http(fe, "GET", "/readyz", NULL)->status == 503, MOVE_MS);
-    for (int i = 0; i < MASTERS; i++)
-        cluster_return(cluster->nodes[i]);
-    wait_until(front_ready(fe), FAILOVER_MS);
-    expect_status(lock_release(fe, lost, token), 200);
-}
-
 static void test_master_that_is_replaced(struct world *w)
 {
     struct cluster *cluster = cluster_start(w, MASTERS, true);
@@ -477,7 +442,6 @@ int main(void)
         E2E_TEST(test_slot_that_stays_open),
         E2E_TEST(test_masters_that_contradict_each_other),
         E2E_TEST(test_node_that_is_added),
-        E2E_TEST(test_slots_that_are_lost),
         E2E_TEST(test_master_that_is_replaced),
         E2E_TEST(test_permissions_of_a_cluster),
     };

@@ -273,6 +273,36 @@ static void test_master_that_is_master_again(struct world *w)
     wait_until(is_quarantined(fe), SOON_MS);
 }
 
+static void take_over(struct redis *replica)
+{
+    redis_ok(replica, "CLUSTER FAILOVER TAKEOVER");
+    wait_until(cluster_is_master(replica), SOON_MS);
+}
+
+/* The same so soon that the front end sees nothing of it: no connection is lost, and the
+ * process answered a moment ago. */
+static void test_master_that_is_master_again_at_once(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, true);
+    struct front *fe = start_quarantined(cluster);
+    struct redis *master = cluster->nodes[0], *replica = cluster->nodes[MASTERS];
+    const char *here = cluster_name_at(cluster, master, "here");
+
+    wait_until(!is_quarantined(fe), QUARANTINE_MS + 2000);
+    nap_ms(MARKED_MS);
+    child_signal(fe->child, SIGSTOP);
+    take_over(replica);
+    wait_until(!cluster_is_master(master), SOON_MS);
+    take_over(master);
+    child_signal(fe->child, SIGCONT);
+    wait_until(is_quarantined(fe), SOON_MS);
+    expect_quarantine(lock_put(fe, here, token_new(w), NULL));
+    wait_until(!is_quarantined(fe), QUARANTINE_MS + 2000);
+    nap_ms(MARKED_MS);
+    assert_false(is_quarantined(fe)); /* it begins once */
+    expect_status(lock_put(fe, here, token_new(w), NULL), 201);
+}
+
 /* --- replicas ----------------------------------------------------------------------------- */
 
 static void expect_not_replicated(struct reply *r)
@@ -347,10 +377,15 @@ static void test_requests_share_waits(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_master_that_comes_back_empty), E2E_TEST(test_replica_that_lags),
-        E2E_TEST(test_quarantine_is_of_one_master),  E2E_TEST(test_markers_that_move),
-        E2E_TEST(test_marker_and_an_old_map),        E2E_TEST(test_marker_that_was_away),
-        E2E_TEST(test_master_that_is_master_again),  E2E_TEST(test_replica_that_stands_still),
+        E2E_TEST(test_master_that_comes_back_empty),
+        E2E_TEST(test_replica_that_lags),
+        E2E_TEST(test_quarantine_is_of_one_master),
+        E2E_TEST(test_markers_that_move),
+        E2E_TEST(test_marker_and_an_old_map),
+        E2E_TEST(test_marker_that_was_away),
+        E2E_TEST(test_master_that_is_master_again),
+        E2E_TEST(test_master_that_is_master_again_at_once),
+        E2E_TEST(test_replica_that_stands_still),
         E2E_TEST(test_requests_share_waits),
     };
     struct e2e_plan plan = {

@@ -226,6 +226,52 @@ static void test_replicas_that_lag(struct world *w)
     wait_until(lock_put(fe, "lag/lost", token_new(w), NULL)->status == 201, 8000);
 }
 
+static bool is_quarantined(struct front *fe)
+{
+    return reply_int(http(fe, "GET", "/readyz", NULL), "redis.quarantine_ms") > 0;
+}
+
+/* The server follows the other one, and has its data. */
+static void follow(struct redis *server, const struct redis *other)
+{
+    redis_ok(server, "REPLICAOF %s %d", other->host, other->port);
+    wait_until(strstr(redis_str(server, "INFO replication"), "master_link_status:up") != NULL,
+               FAILOVER_MS);
+}
+
+/* The master takes over the data of a server that was the master for a moment and lost a lock,
+ * so soon that the front end, the Sentinel and the run id tell nothing of it. */
+static void test_master_that_was_a_replica(struct world *w)
+{
+    struct redis *master = redis_start_tcp(w, NULL), *interim = redis_start_tcp(w, NULL);
+    struct sentinel *sentinel = sentinel_start(master, 1, 600000);
+    struct front *fe = front_start(w, "--redis", sentinel_url(&sentinel, 1), "--quarantine-ms",
+                                   "4000", NULL);
+
+    for (int i = 0; i < 2; i++) {
+        const char *name = text(w, "again-%d", i);
+        follow(interim, master);
+        wait_until(lock_put(fe, name, token_new(w), "ttl_ms=600000")->status == 201, 8000);
+        struct call *waiter = call_put(fe, name, token_new(w), "wait_ms=50000");
+        wait_until(waiter_count(fe, name) == 1, 5000);
+        nap_ms(1500); /* more than one refresh of the marker */
+        child_signal(fe->child, SIGSTOP);
+        redis_ok(interim, "REPLICAOF NO ONE");
+        redis_ok(interim, "DEL %s", name);
+        follow(master, interim);
+        redis_ok(master, "REPLICAOF NO ONE");
+        if (i == 1) /* or the front end connects anew, and the waiter tries at once */
+            redis_ok(master, "CLIENT KILL TYPE normal SKIPME yes");
+        child_signal(fe->child, SIGCONT);
+        wait_until(is_quarantined(fe), 8000);
+        assert_false(call_done(waiter));
+        struct reply *r = lock_put(fe, name, token_new(w), NULL);
+        expect_problem(r, 503, "redis-unavailable");
+        expect_str(r, "reason", "quarantine");
+        expect_status(call_await(waiter, 8000), 201);
+    }
+}
+
 /* Sentinels that want a login, with the least that rlockd needs. */
 static void test_sentinel_login(struct world *w)
 {
@@ -262,6 +308,7 @@ int main(void)
         E2E_TEST(test_no_sentinel_lives),
         E2E_TEST(test_lying_sentinels),
         E2E_TEST(test_replicas_that_lag),
+        E2E_TEST(test_master_that_was_a_replica),
         E2E_TEST(test_sentinel_login),
     };
     struct e2e_plan plan = {

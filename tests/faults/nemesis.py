@@ -6,7 +6,8 @@ import random
 import signal
 
 from history import PATIENCE, now
-from processes import RedisError
+from leaks import metric
+from processes import RedisError, wait_for
 
 # A front end is ready again by then, once nothing hurts it any more.
 READY_S = 6 * PATIENCE
@@ -14,15 +15,18 @@ STOP_S = 6 * PATIENCE
 
 
 class Nemesis:
-    def __init__(self, world, redis, seed, faults=None):
+    def __init__(self, world, redis, seed, faults):
         self.world, self.redis = world, redis
         self.random = random.Random(f"{seed} nemesis")
-        self.active, self.faults = [], faults or list(FAULTS)
+        self.active, self.faults = [], faults
+        self.undone_until = None  # of the last failover; None: it undid nothing
         self.log = []
 
     async def run(self):
-        """Every fault once, in a random order, and then pairs and single ones again."""
+        """Every fault once, in a random order, and then pairs and single ones again. Failovers
+        come first: a short run has them, too."""
         order = self.random.sample(self.faults, len(self.faults))
+        order.sort(key=lambda fault: FAULTS[fault].needs_replica)
         await self.calm()
         while not self.world.stop.is_set():
             first = order.pop() if order else self.random.choice(self.faults)
@@ -54,6 +58,7 @@ class Nemesis:
         self.active.append(name)
         self.world.only_out_of_memory = self.active == ["F14 out of memory"]
         began, hard = now(), (history.hard, dict(history.hard_of))
+        self.undone_until = None
         touched = await fault.run(self, front)
         ended = now()
         self.active.remove(name)
@@ -64,7 +69,8 @@ class Nemesis:
                 if fault.scope == "front" else history.hard - hard[0]
         history.write("fault", kind=name, scope=fault.scope, t_begin=began, t_end=ended,
                       front=front.number if fault.scope == "front" else None, effect=touched,
-                      loses_data=fault.loses_data or None)
+                      undoes_until=self.undone_until,
+                      loses_data=fault.loses_data or self.undone_until is not None or None)
         self.log.append((name, front.number, began, ended, touched))
 
     async def see_to_front_ends(self):
@@ -125,6 +131,33 @@ class Nemesis:
         await self.redis.start()
         await self.redis.keep_data(True)
 
+    async def failovers(self):
+        """How many the front ends have counted."""
+        return [await metric(front, "redis_failovers_total") for front in self.world.fronts]
+
+    async def replace_master(self, how):
+        """What was done before the fault is with the replica by then."""
+        before = await self.failovers()
+        await self.redis.settle()
+        self.undone_until = await how()
+
+        async def is_noticed():
+            return all(seen > old for seen, old in zip(await self.failovers(), before))
+        await wait_for(is_noticed, "the front ends follow the new master")
+        return sum(await self.failovers()) - sum(before)
+
+    async def kill_master(self, _front):
+        return await self.replace_master(
+            lambda: self.redis.lose_master(0, self.random.uniform(0, 2)))
+
+    async def kill_master_before_its_replica_has_all(self, _front):
+        return await self.replace_master(
+            lambda: self.redis.lose_master(self.random.uniform(0.1, 0.5),
+                                           self.random.uniform(0, 2)))
+
+    async def fail_over(self, _front):
+        return await self.replace_master(self.redis.fail_over)
+
     async def stop_redis_for_a_while(self, _front):
         self.redis.signal(signal.SIGSTOP)
         await self.pause(0.5, 3.5)
@@ -141,6 +174,15 @@ class Nemesis:
 
     # ---- what Redis can be told to do
 
+    async def errors_since(self, word, before):
+        """How many; a fault that touches nothing is none, so the first is waited for, also
+        while another fault holds back all that the front ends ask."""
+        for _ in range(50):
+            if await self.redis.errors(word) > before:
+                break
+            await asyncio.sleep(0.1)
+        return await self.redis.errors(word) - before
+
     async def client_pause(self, _front):
         ms = self.random.randint(500, 3500)
         await self.redis.command("CLIENT", "PAUSE", ms)
@@ -151,21 +193,24 @@ class Nemesis:
         for _ in range(20):
             await self.redis.command("SCRIPT", "FLUSH")
             await asyncio.sleep(0.1)
-        return await self.redis.errors("NOSCRIPT") - before
+        return await self.errors_since("NOSCRIPT", before)
 
     async def out_of_memory(self, _front):
         before = await self.redis.errors("OOM")
         await self.redis.command("CONFIG", "SET", "maxmemory", 1)
         await self.pause(1, 3)
+        touched = await self.errors_since("OOM", before)
         await self.redis.command("CONFIG", "SET", "maxmemory", 0)
-        return await self.redis.errors("OOM") - before
+        return touched
 
     async def no_replicas(self, _front):
         before = await self.redis.errors("NOREPLICAS")
-        await self.redis.command("CONFIG", "SET", "min-replicas-to-write", 1)
+        await self.redis.command("CONFIG", "SET", "min-replicas-to-write",
+                                 self.redis.replicas + 1)
         await self.pause(0.5, 3)
+        touched = await self.errors_since("NOREPLICAS", before)
         await self.redis.command("CONFIG", "SET", "min-replicas-to-write", 0)
-        return await self.redis.errors("NOREPLICAS") - before
+        return touched
 
     async def kill_clients(self, _front):
         killed = 0
@@ -252,10 +297,12 @@ class Nemesis:
 
 class Fault:
     """`scope`: front (of one front end, or between its clients and it) or redis. `place`: no
-    two faults of one place at a time."""
+    two faults of one place at a time. `loses_data`: always; a failover says itself whether it
+    undid something."""
 
-    def __init__(self, run, scope, place, loses_data=False):
+    def __init__(self, run, scope, place, loses_data=False, needs_replica=False):
         self.run, self.scope, self.place, self.loses_data = run, scope, place, loses_data
+        self.needs_replica = needs_replica
 
 
 FAULTS = {
@@ -264,6 +311,13 @@ FAULTS = {
     "F3 Redis killed, data kept": Fault(Nemesis.kill_redis, "redis", "redis-process"),
     "F4 Redis killed, data lost":
         Fault(Nemesis.kill_redis_with_its_data, "redis", "redis-process", loses_data=True),
+    "F5 master killed, its replica promoted":
+        Fault(Nemesis.kill_master, "redis", "redis-process", needs_replica=True),
+    "F5 master killed, its replica that lags promoted":
+        Fault(Nemesis.kill_master_before_its_replica_has_all, "redis", "redis-process",
+              needs_replica=True),
+    "F5 master replaced by hand":
+        Fault(Nemesis.fail_over, "redis", "redis-process", needs_replica=True),
     "F7 Redis in a black hole": Fault(Nemesis.redis_blackhole, "redis", "redis-net"),
     "F7 Redis held": Fault(Nemesis.redis_hold, "redis", "redis-net"),
     "F7 Redis delayed": Fault(Nemesis.redis_delay, "redis", "redis-net"),

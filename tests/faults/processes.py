@@ -1,5 +1,5 @@
-"""The processes of a run: a private redis-server and front ends, all on loopback and on free
-ports. Nothing here touches a service that was there before."""
+"""The processes of a run: a private redis-server (pairs.py has two) and front ends, all on
+loopback and on free ports. Nothing here touches a service that was there before."""
 import asyncio
 import contextlib
 import os
@@ -18,6 +18,23 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def launch(folder, name, command):
+    """A process whose output goes to a log in the folder."""
+    with open(folder / f"{name}.log", "ab") as log:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+async def wait_for(condition, what):
+    """Until the condition holds; a server that does not answer does not meet it."""
+    deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
+    while asyncio.get_running_loop().time() < deadline:
+        with contextlib.suppress(OSError, RedisError, asyncio.IncompleteReadError):
+            if await condition():
+                return
+        await asyncio.sleep(0.02)
+    raise RuntimeError(f"{what}: not within {START_TIMEOUT_S} s")
 
 
 class RedisError(Exception):
@@ -41,6 +58,7 @@ async def read_reply(reader):
 class Redis:
     """One redis-server with an append-only file that is synced before each answer, so that a
     kill loses nothing that was acknowledged; with `keep_data(False)` a kill loses all of it."""
+    replicas = 0
 
     def __init__(self, folder):
         self.folder, self.port = folder, free_port()
@@ -49,26 +67,12 @@ class Redis:
     async def start(self):
         if not self.keeps_data:
             shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
-        self.process = self.launch("redis", [
+        self.process = launch(self.folder, "redis", [
             "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
             "--save", "", "--dir", str(self.folder), "--appendfsync", "always",
             "--appendonly", "yes" if self.keeps_data else "no",
             "--enable-debug-command", "local", "--loglevel", "warning", *self.flags()])
-        await self.wait_for(self.is_up)
-
-    def launch(self, name, command):
-        with open(self.folder / f"{name}.log", "ab") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    @staticmethod
-    async def wait_for(condition):
-        deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
-        while asyncio.get_running_loop().time() < deadline:
-            with contextlib.suppress(OSError, RedisError, asyncio.IncompleteReadError):
-                if await condition():
-                    return
-            await asyncio.sleep(0.02)
-        raise RuntimeError("redis-server did not start")
+        await wait_for(self.is_up, "redis-server starts")
 
     def flags(self):
         return []
@@ -131,76 +135,6 @@ class Redis:
             self.kill()
 
 
-class Announced(Redis):
-    """A Redis that other servers announce, by the address of a proxy that all front ends share:
-    what they are told leads them through it again."""
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.proxy = Proxy(self.port)
-
-    async def start(self):
-        if self.proxy.port is None:
-            await self.proxy.start()
-        await super().start()
-
-    async def give_way_to(self, front):
-        front.redis_proxy = self.proxy
-        front.redis_url = self.url()
-
-
-class Cluster(Announced):
-    """A Redis Cluster of one server, which owns all slots."""
-
-    def flags(self):
-        return ["--cluster-enabled", "yes", "--cluster-port", str(self.bus),
-                "--cluster-announce-port", str(self.proxy.port)]
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.bus = free_port()
-
-    def url(self):
-        return f"redis-cluster://127.0.0.1:{self.proxy.port}"
-
-    async def is_up(self):
-        info = (await self.command("CLUSTER", "INFO")).decode()
-        if "cluster_slots_assigned:0" in info:
-            await self.command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        return "cluster_state:ok" in info
-
-
-class Sentinel(Announced):
-    """A master with one Sentinel, which knows no replica and so never replaces the master."""
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.sentinel_port, self.sentinel = free_port(), None
-
-    def url(self):
-        return f"redis-sentinel://127.0.0.1:{self.sentinel_port}/mymaster"
-
-    async def start(self):
-        await super().start()
-        if self.sentinel is not None:
-            return
-        config = self.folder / "sentinel.conf"
-        config.write_text(f"port {self.sentinel_port}\nbind 127.0.0.1\ndir {self.folder}\n"
-                          f"sentinel monitor mymaster 127.0.0.1 {self.proxy.port} 1\n"
-                          "sentinel down-after-milliseconds mymaster 600000\n")
-        self.sentinel = self.launch("sentinel", ["redis-server", str(config), "--sentinel"])
-
-    def end(self):
-        super().end()
-        if self.sentinel is not None:
-            self.sentinel.kill()
-            self.sentinel.wait()
-
-
-# What a run may have instead of one Redis: classes with the functions of Redis.
-TOPOLOGIES = {"single": Redis, "cluster": Cluster, "sentinel": Sentinel}
-
-
 class Front:
     """One rlockd. Clients reach it by `proxy`, it reaches Redis by `redis_proxy`."""
 
@@ -213,9 +147,7 @@ class Front:
     def start(self):
         command = [self.binary, "--listen", f"127.0.0.1:{self.port}", "--redis",
                    self.redis_url, *self.flags]
-        with open(self.folder / f"front-{self.number}.log", "ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log)
+        self.process = launch(self.folder, f"front-{self.number}", command)
 
     def is_alive(self):
         return self.process is not None and self.process.poll() is None

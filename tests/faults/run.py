@@ -17,8 +17,9 @@ import leaks
 import nemesis
 from calls import World
 from history import PATIENCE, History, now, watch_lag
+from pairs import TOPOLOGIES
 from phases import Phases
-from processes import TOPOLOGIES, Front, RedisError
+from processes import Front, RedisError
 from proxy import Proxy
 from web import Agent
 
@@ -56,7 +57,10 @@ def arguments():
     parser.add_argument("--keep", action="store_true", help="keep the history of a good run")
     parser.add_argument("--java", action="store_true", help="Redisson's clients, too")
     parser.add_argument("--no-drain", action="store_true", help="without sweep and leak check")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.java and options.topology != "single":
+        parser.error("Redisson's clients of --java know one Redis only")
+    return options
 
 
 async def start_fronts(options, folder, redis, fronts):
@@ -136,8 +140,9 @@ async def load(options, world, redis, watches, others):
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
              for kind, count in MIX for i in range(count)]
     tasks += [asyncio.ensure_future(other.run()) for other in others]
-    faults = [name for name in nemesis.FAULTS
-              if not options.only or options.only in name]
+    faults = [name for name, fault in nemesis.FAULTS.items()
+              if (not options.only or options.only in name)
+              and redis.replicas >= fault.needs_replica]
     if not options.calm:
         tasks.append(asyncio.ensure_future(
             nemesis.Nemesis(world, redis, options.seed, faults).run()))

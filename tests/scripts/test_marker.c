@@ -65,6 +65,69 @@ static void the_earliest_beginning_stays(void **state)
     assert_int_equal(number(refresh("one"), 0), 1000);
 }
 
+/* Redis forgets the promotion when it has had no replica for an hour. This test comes before
+ * those that promote. */
+static void a_promotion_that_is_forgotten_changes_nothing(void **state)
+{
+    (void)state;
+    expect(reply_at(refresh("one"), 3), "");
+    command("HSET %s since 1000 promotion before", MARKER);
+    redisReply *again = refresh("one");
+    assert_int_equal(number(again, 0), 1000);
+    expect(reply_at(again, 3), "before");
+    expect(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "500", "before")), "[500, *, *, ]");
+}
+
+/* The process becomes a replica, and the master again. */
+static void promote_again(void)
+{
+    command("REPLICAOF 127.0.0.1 1");
+    command("REPLICAOF NO ONE");
+}
+
+static void a_promotion_begins_anew(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        int64_t last = number(refresh("one"), 2);
+        command("HSET %s since 1000 kept 900", MARKER);
+        promote_again();
+        redisReply *anew = refresh("one");
+        assert_true(number(anew, 0) >= last);
+        assert_int_equal(number(anew, 1), last);
+        redisReply *again = refresh("one");
+        assert_int_equal(number(again, 0), number(anew, 0));
+        assert_int_equal(number(again, 1), last);
+    }
+}
+
+/* What a front end knew before the promotion does not count. */
+static void a_process_that_is_known_begins_anew_when_promoted(void **state)
+{
+    (void)state;
+    promote_again();
+    const char *promotion = reply_text(reply_at(refresh("one"), 3));
+    redisReply *known = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1000", promotion));
+    assert_int_equal(number(known, 0), 1000);
+    promote_again();
+    int64_t now = redis_now_ms();
+    redisReply *anew = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1000", promotion));
+    assert_true(number(anew, 0) >= now);
+}
+
+/* A front end before the promotion was in the marker. */
+static void a_marker_without_a_promotion_stays(void **state)
+{
+    (void)state;
+    promote_again();
+    refresh("one");
+    command("HSET %s since 1000", MARKER);
+    command("HDEL %s promotion", MARKER);
+    assert_int_equal(number(refresh("one"), 0), 1000);
+    promote_again();
+    assert_true(number(refresh("one"), 0) > 1000);
+}
+
 static void lost_data_begin_anew(void **state)
 {
     (void)state;
@@ -81,6 +144,10 @@ int main(void)
         SCRIPT_TEST(another_process_begins_with_the_last_refresh),
         SCRIPT_TEST(a_process_that_is_known_does_not_begin_anew),
         SCRIPT_TEST(the_earliest_beginning_stays),
+        SCRIPT_TEST(a_promotion_that_is_forgotten_changes_nothing),
+        SCRIPT_TEST(a_promotion_begins_anew),
+        SCRIPT_TEST(a_process_that_is_known_begins_anew_when_promoted),
+        SCRIPT_TEST(a_marker_without_a_promotion_stays),
         SCRIPT_TEST(lost_data_begin_anew),
     };
 

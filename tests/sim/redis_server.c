@@ -140,10 +140,10 @@ static void run_info(struct call *call)
     buffer_format(&text,
                   "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n# Memory\r\n"
                   "maxmemory:%d\r\nmaxmemory_policy:noeviction\r\n# Persistence\r\n"
-                  "loading:0\r\n# Replication\r\nrole:%s\r\n# Cluster\r\n"
-                  "cluster_enabled:0\r\n",
+                  "loading:0\r\n# Replication\r\nrole:%s\r\nmaster_replid2:%040d\r\n"
+                  "# Cluster\r\ncluster_enabled:0\r\n",
                   call->redis->run_id, call->redis->is_out_of_memory,
-                  call->redis->is_replica ? "slave" : "master");
+                  call->redis->is_replica ? "slave" : "master", 0);
     reply_bytes(call, (struct bytes){text.text, text.len});
     buffer_release(&text);
 }
@@ -185,7 +185,7 @@ const struct command server_commands[] = {
     {"subscribe", -2, COMMAND_NOT_IN_SCRIPT, run_subscribe},
     {"unsubscribe", -2, COMMAND_NOT_IN_SCRIPT, run_unsubscribe},
     {"ping", 1, COMMAND_NOT_IN_SCRIPT, run_ping},
-    {"info", -1, COMMAND_NOT_IN_SCRIPT, run_info},
+    {"info", -1, 0, run_info},
     {"client", -2, COMMAND_NOT_IN_SCRIPT, run_client},
     {0}};
 
