@@ -49,8 +49,8 @@ elseif is_usual then
 end
 
 local requests = lib.request
-local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
-  mode, registered)
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, mode,
+  registered)
 
 local function grant()
   local token, err = lib.token.make(counter, fencing_ttl_ms)

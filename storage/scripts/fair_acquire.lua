@@ -29,103 +29,90 @@ if keys_there == 0 then
   end
 end
 
--- The next common case: another lease of this sort holds the lock, and this one waits. A lock
--- that is free has no holder.
+local queues = lib.fair_queue
+
+-- The next common case: another lease of this sort holds the lock, and this one, which has no
+-- place, waits behind others of rlockd. A lock that is free has no holder. Expired places are
+-- left for the attempts that come later.
 local function wait_behind()
   local fields = try('hrandfield', lock, 2, 'withvalues')
-  local first, brief, fair_place = lib.first, lib.brief, lib.fair_place
-  local wait, window = tonumber(wait_ms), keep_ms - ttl_ms
-  local text = #fields == 2 and brief.record_of_holder(fields[1], record, lease_id, '\nfair\n')
+  local text = #fields == 2 and
+    lib.brief.record_of_holder(fields[1], record, lease_id, '\nfair\n')
   if not text then return nil end
-  local now, left, length = lib.number.epoch_ms(), call('pttl', lock), 0
-  if keys_there > 1 then
-    lib.fair_queue.set_lost_ms(lost_ms)
-    length = lib.fair_queue.length_behind(lock, lease_id, now, left)
-    if not length then return nil end
-  end
-  if not first.register(record, record_text, wait + fair_place.PLACE_MS + window,
-    lib.keys.sibling(lock, 'waiters'), lease_id, now, wait, window) then
+  local wait, window = tonumber(wait_ms), keep_ms - ttl_ms
+  local now, left = lib.number.epoch_ms(), call('pttl', lock)
+  local others, places = keys_there == 1 and 0 or queues.length(lock), queues.places_of(lock)
+  if not others or others >= lib.first.WAITERS_MAX or
+    (others > 0 and (call('zcard', places) ~= others or call('zscore', places, lease_id))) or
+    not lib.first.register(record, record_text, wait + queues.PLACE_MS + window,
+      lib.keys.sibling(lock, 'waiters'), lease_id, now, wait, window) then
     return nil
   end
-  fair_place.take(lock, lease_id, now, left, length, keys_there == 1)
+  queues.take(lock, lease_id, now, left, others)
   return {'busy', left, fields[1], tonumber(fields[2]), text}
 end
 
 local reply = is_usual and (tonumber(wait_ms) or 0) > 0 and wait_behind()
 if reply then return reply end
 
-local requests, queues = lib.request, lib.fair_queue
-local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
-  mode, registered)
-local place, old = lease_id .. ':0', request.old
-local now
-queues.set_lost_ms(lost_ms)
+local requests = lib.request
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, mode,
+  registered)
+local old, now, remaining = request.old, lib.number.epoch_ms(), call('pttl', lock)
 
 -- `is_head`: the lease has a place, also where nothing else is left of its requests.
+local function leave_queue(is_head)
+  if is_head or old or request.is_registered then queues.leave(lock, lease_id) end
+end
+
 local function grant(is_head)
   local token, err = lib.token.make(counter, fencing_ttl_ms)
   if not token then return requests.refuse(request, err) end
-  if is_head or old or request.is_registered then queues.leave(lock, lease_id) end
-  requests.attach(request, {token})
-  call('hset', lock, lib.record.holder_of(request), '1')
-  call('pexpire', lock, ttl_ms)
-  lib.owner.write(request, lock, ttl_ms)
-  local reply = requests.granted(request, 1)
-  if now then queues.publish_end(lock, tonumber(ttl_ms)) end -- else there was no queue
-  return reply
-end
-
--- The place stays for the next request with the token.
-local function keep_place(remaining)
-  local keep = math.max(lib.fair_place.PLACE_MS + request.window, call('pttl', record))
-  call('pexpire', record, lib.number.integer(keep))
-  queues.join(lock, lease_id, now, remaining)
+  leave_queue(is_head)
+  if is_head then queues.publish_end(lock, tonumber(ttl_ms)) end
+  return requests.take(request, lock, counter, token, remaining)
 end
 
 -- Waits, or keeps the place that the lease has, where the request has a token to ask again. A
--- reply, where it must not; or nil.
-local function wait_or_keep_place(remaining)
+-- lease keeps its place also when memory is short: the first write is one that is allowed.
+local function busy(ms, field, holds, text)
   local is_waiting = tonumber(request.wait) > 0
-  if not is_waiting and (not old or request.wait == '-1') then return nil end
-  if queues.length(lock) >= lib.first.WAITERS_MAX and not queues.position(lock, lease_id) then
+  if is_waiting and not old and queues.length(lock) >= lib.first.WAITERS_MAX then
     return requests.refuse(request, {'too-many'})
   end
-  -- A lease keeps its place also when memory is short: the first write is one that is allowed.
-  if old then call('hdel', lock, '') end
-  if not is_waiting then return keep_place(remaining) end
-  local reply = requests.register_waiter(request)
-  if not reply then queues.join(lock, lease_id, now, remaining) end
-  return reply
+  if is_waiting or (old and request.wait ~= '-1') then
+    if old then call('hdel', lock, '') end
+    if is_waiting then
+      requests.register(request, now)
+    else
+      call('pexpire', record, math.max(queues.PLACE_MS + request.window, call('pttl', record)))
+    end
+    queues.join(lock, lease_id, now, remaining)
+  end
+  return lib.holder.busy(ms, field, holds, text)
 end
 
 reply = requests.answer(request) or requests.refusal(request)
 if reply then return reply end
+if not queues.length(lock) then return requests.refuse(request, {'wrong-kind'}) end
 
-if not old and call('exists', lock, queue, times) == 0 then
-  return grant(false)
-end
-if not queues.is_sound(lock) then return requests.refuse(request, {'wrong-kind'}) end
-
-now = lib.number.epoch_ms()
-local remaining = call('pttl', lock)
+local spared = tonumber(lost_ms) or 0
 if remaining == -2 then
-  local head, is_new = queues.head_of(lock, now, true)
-  if not head or head == place then return grant(head == place) end
+  local head, is_new = queues.head_of(lock, now, true, spared)
+  if not head or head == lease_id .. ':0' then return grant(head) end
   -- The head has been called, or is dead: no other waiter gets in before its time is over.
   if is_new then queues.call_waiter(lock, head, now) end
   -- How often to look again: the head may be dead.
-  local ms = math.max(queues.place_left(lock, head, now), 100)
-  return wait_or_keep_place(0) or lib.holder.busy(ms, head, 0, '')
+  return busy(math.max(queues.place_left(lock, head, now), 100), head, 0, '')
 end
 
 local field, holds, kind, text = lib.holder.only(lock)
 if not field then return requests.refuse(request, holds) end
-if (kind or request.kind) ~= request.kind then
-  return requests.refuse(request, {'wrong-kind'})
-end
+if kind and kind ~= 'fair' then return requests.refuse(request, {'wrong-kind'}) end
 if field == lib.record.holder_of(request) then
-  if old or request.is_registered then queues.leave(lock, lease_id) end
+  leave_queue()
   return requests.reenter(request, lock, counter, remaining)
 end
-queues.tidy(lock, now, remaining)
-return wait_or_keep_place(remaining) or lib.holder.busy(remaining, field, holds, text)
+local _, is_new = queues.head_of(lock, now, false, spared)
+if is_new then queues.publish_end(lock, remaining) end
+return busy(remaining, field, holds, text)

@@ -50,7 +50,7 @@ if most > 0 and kind == 'lock' and nexts.others_listen(channel, most) then
 elseif is_next() then
   token = lib.token.make(counter, fencing_ttl_ms)
   if token and kind == 'fair' then
-    waiters_left = lib.fair_place.give_up_head(lock, next_id)
+    waiters_left = lib.fair_queue.give_up_head(lock, next_id)
     token = waiters_left and token
   end
 end

@@ -32,8 +32,8 @@ if head and registered ~= '1' and mode ~= 'made' and call('exists', lock, queue)
 end
 
 local requests = lib.request
-local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
-  mode, registered)
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, mode,
+  registered)
 
 local reply = requests.answer(request) or requests.refusal(request)
 if reply and mode == 'made' and not request.old and

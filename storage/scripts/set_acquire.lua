@@ -19,8 +19,8 @@
 --          its token; number: of the lock, from 1
 -- modules lock read write
 local requests, record_of, keys = lib.request, lib.record, lib.keys
-local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, fencing_ttl_ms, wait_ms,
-  mode, registered)
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, mode,
+  registered)
 local locks = request.locks
 
 -- For a plain lock the same as refusal() and take() of lib/read_write_request.lua.

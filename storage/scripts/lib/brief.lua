@@ -8,9 +8,7 @@ local function record_of_holder(field, record, lease_id, tail)
   local id = string.match(field, '^(%x+%-%x+%-5[^:]*):0$')
   if not id or id == lease_id then return nil end
   local text = try('get', string.sub(record, 1, -#lease_id - 1) .. id)
-  local is_held = type(text) == 'string' and string.sub(text, 1, 5) == 'held\n' and
-    string.sub(text, -#tail) == tail
-  return is_held and text or nil
+  return type(text) == 'string' and string.match(text, '^held\n.*' .. tail .. '$') or nil
 end
 
 return {record_of_holder = record_of_holder}

@@ -16,5 +16,5 @@ return {
   is_held = lock_kind.is_held, release = lock_kind.release,
   field_removed = lock_kind.field_removed, extend = lock_kind.extend,
   set_ttl = lock_kind.set_ttl, left = lock_kind.left, wake = wake, leave_queue = leave_queue,
-  place_ms = lib.fair_place.PLACE_MS, field_end = ''
+  place_ms = lib.fair_queue.PLACE_MS, field_end = ''
 }

@@ -3,8 +3,22 @@
 -- list once it is the head: the waiter's time. The entry of a waiter of rlockd, its place, is
 -- `<lease id>:0`, also with an owner; `rlockd:places:{<lock>}`, a zset of lease id -> epoch ms,
 -- has the time until which the place is kept without a request.
-local keys, integer, fair_place = lib.keys, lib.number.integer, lib.fair_place
-local FAIR_WAIT_MS, PLACE_MS = fair_place.FAIR_WAIT_MS, fair_place.PLACE_MS
+local keys, integer = lib.keys, lib.number.integer
+local queue_of = keys.queue_of
+
+-- Redisson's fairLockWaitTimeout: a waiter has the time of the waiter before it plus this; when
+-- a waiter leaves, the times of the waiters behind it go down by this.
+local FAIR_WAIT_MS = 300000
+
+-- For how long a place lasts after the last request that asked for it.
+local PLACE_MS = 15000
+
+-- The TTL of a queue's keys, so that no queue stays for ever. As text: to print a number costs
+-- Redis as much as a short command.
+local DAY_MS = '86400000'
+
+-- Waiters whose times are lowered when a waiter leaves, at most.
+local FOLLOW_MAX = 100
 
 -- Limits of one call: expired waiters that it removes; waiters behind the head that it looks
 -- at.
@@ -13,21 +27,69 @@ local DEAD_MAX, BEHIND_MAX = 100, 10
 -- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
 local POLL_MS = 6000
 
--- Ms since this front end lost Redis, where it has not been able to use Redis for long again;
--- nil: it has.
-local lost_ms = nil
+local function times_of(lock) return keys.companion('redisson_lock_timeout', lock) end
 
-local queue_of = keys.queue_of
-local times_of, places_of = fair_place.times_of, fair_place.places_of
+local function places_of(lock) return keys.sibling(lock, 'places') end
 
--- No request could ask for its place: a place that was good when Redis was lost is not over
--- yet. `ms`: as lost_ms, or empty.
-local function set_lost_ms(ms) lost_ms = tonumber(ms) end
+-- The number of waiters. Nil: the list or the zset of times is another type of key, so that no
+-- client can queue.
+local function length(lock)
+  local count = try('llen', queue_of(lock))
+  local is_sound = type(count) == 'number' and type(try('zcard', times_of(lock))) == 'number'
+  return is_sound and count or nil
+end
 
--- False: the list or the zset is another type of key, so that no client can queue.
-local function is_sound(lock)
-  return type(try('llen', queue_of(lock))) == 'number' and
-    type(try('zcard', times_of(lock))) == 'number'
+-- Gives the keys of a queue a TTL of a day, if the queue is new, or the key of its places has
+-- no TTL or a short one.
+local function extend_keys(lock, is_new)
+  local places = places_of(lock)
+  if not is_new and call('pttl', places) >= DAY_MS / 2 then return end
+  call('pexpire', queue_of(lock), DAY_MS)
+  call('pexpire', times_of(lock), DAY_MS)
+  call('pexpire', places, DAY_MS)
+end
+
+-- The time of a waiter behind so many others, as if all of them had come just now, behind a
+-- lease that lasts `remaining` ms.
+local function time_behind(others, now, remaining)
+  return now + math.max(remaining, 0) + (others + 1) * FAIR_WAIT_MS
+end
+
+-- Takes a place at the end of a queue of this length, for PLACE_MS.
+local function take(lock, lease_id, now, remaining, others)
+  local place = lease_id .. ':0'
+  call('zadd', times_of(lock), integer(time_behind(others, now, remaining)), place)
+  call('rpush', queue_of(lock), place)
+  call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
+  extend_keys(lock, others == 0)
+end
+
+-- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
+-- waiters behind it, where Java clients, which go by these times, are in the queue. A waiter of
+-- rlockd sets its time right with each request.
+local function lower_times(lock, at)
+  local times = times_of(lock)
+  if call('zcard', times) == call('zcard', places_of(lock)) then return end
+  for _, behind in ipairs(call('lrange', queue_of(lock), at, at + FOLLOW_MAX - 1)) do
+    call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
+  end
+end
+
+-- Gives up the place of a lease that is the head of the queue, and returns how many waiters are
+-- left. Nil: the zset of times is another type of key; nothing was done. The first write is a
+-- command that Redis allows when memory is short.
+local function give_up_head(lock, lease_id)
+  local queue, times, places = queue_of(lock), times_of(lock), places_of(lock)
+  if type(try('zrem', times, lease_id .. ':0')) ~= 'number' then return nil end
+  local left = call('llen', queue) - 1
+  if left == 0 then
+    call('del', queue, times, places)
+  else
+    call('zrem', places, lease_id)
+    call('lpop', queue)
+    lower_times(lock, 0)
+  end
+  return left
 end
 
 -- The lease of a place; nil: the waiter is a Java client.
@@ -42,11 +104,10 @@ local function kept_until(lock, place)
   return lease_id and tonumber(call('zscore', places_of(lock), lease_id) or 0)
 end
 
--- Sets a waiter's time to `ms` from now. The first write is a command that Redis allows when
--- memory is short.
-local function set_time(lock, place, ms, now)
+-- Sets a waiter's time. The first write is a command that Redis allows when memory is short.
+local function set_time(lock, place, time)
   call('zrem', times_of(lock), place)
-  call('zadd', times_of(lock), integer(now + ms), place)
+  call('zadd', times_of(lock), integer(time), place)
 end
 
 local function drop_head(lock, place)
@@ -58,14 +119,14 @@ end
 
 -- Removes expired waiters from the queue, from the head on, as every client does. Returns the
 -- head, and whether it has become the head in this call. `is_free`: the lock is free, so the
--- new head is told to try, and its time is shortened to that of one waiter. `keeps_places`: no
--- place has expired.
+-- new head is told to try, and its time is shortened to that of one waiter. `spared`: ms for
+-- which a place stays that has expired.
 --
 -- Redisson's clients may lower the time of a waiter that lives, and a waiter without a time
 -- blocks them for ever. So a place of rlockd stays as long as requests ask for it, and any
 -- other waiter without a time gets one. An expired waiter that is left for the next call gets
 -- no time.
-local function head_of(lock, now, is_free, keeps_places)
+local function head_of(lock, now, is_free, spared)
   local queue, times = queue_of(lock), times_of(lock)
   for dead = 0, DEAD_MAX do
     local head = call('lindex', queue, 0)
@@ -74,11 +135,11 @@ local function head_of(lock, now, is_free, keeps_places)
     local kept = kept_until(lock, head)
     local is_over = time and tonumber(time) <= now
     local is_dead = is_over
-    if kept then is_dead = kept <= now - (lost_ms or 0) and not keeps_places end
+    if kept then is_dead = kept <= now - spared end
     if not is_dead or dead == DEAD_MAX then
       local is_long = is_free and time and tonumber(time) > now + FAIR_WAIT_MS
       if not is_dead and (is_over or not time or is_long) then
-        set_time(lock, head, FAIR_WAIT_MS, now)
+        set_time(lock, head, now + FAIR_WAIT_MS)
       end
       return head, dead > 0
     end
@@ -89,8 +150,8 @@ end
 -- Whether no client waits in a queue of that name. Places whose requests may be on their way
 -- back to a Redis that was away are not touched.
 local function is_empty(lock)
-  if call('exists', queue_of(lock)) == 0 then return true end
-  return is_sound(lock) and not head_of(lock, lib.number.epoch_ms() - PLACE_MS)
+  local count, now = length(lock), lib.number.epoch_ms()
+  return count == 0 or count and not head_of(lock, now - PLACE_MS, false, 0)
 end
 
 -- Ms after which a dead waiter is taken out of the queue.
@@ -107,19 +168,24 @@ local function is_awaited(lock, place, now)
   return deadline and tonumber(deadline) > now
 end
 
-local function wake_place(lock, place)
-  call('publish', keys.companion('redisson_lock__channel', lock) .. ':' .. place, '0')
+-- The first near waiter whose request waits.
+local function first_awaited(lock, now)
+  for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
+    if is_awaited(lock, place, now) then return place end
+  end
+end
+
+local function tell(lock, place, message)
+  call('publish', keys.companion('redisson_lock__channel', lock) .. ':' .. place, message)
 end
 
 -- Publishes to the head of the queue that the lock is free. If no request waits with the head's
 -- place, the message also goes to the first living waiter behind it, which then learns until
 -- when the place is kept.
 local function call_waiter(lock, head, now)
-  wake_place(lock, head)
-  if is_awaited(lock, head, now) then return end
-  for _, place in ipairs(call('lrange', queue_of(lock), 1, BEHIND_MAX)) do
-    if is_awaited(lock, place, now) then return wake_place(lock, place) end
-  end
+  tell(lock, head, '0')
+  local first = first_awaited(lock, now)
+  if first and first ~= head then tell(lock, first, '0') end
 end
 
 -- Publishes to the first waiting request how long the lock is held, if that may be shorter than
@@ -127,62 +193,32 @@ end
 -- has computed its sleep from the lease times of the waiters before it.
 local function publish_end(lock, ms)
   if ms < 0 or ms >= POLL_MS then return end
-  local now = lib.number.epoch_ms()
-  for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
-    if is_awaited(lock, place, now) then
-      if lease_of(place) then
-        local channel = keys.companion('redisson_lock__channel', lock) .. ':' .. place
-        call('publish', channel, 'held ' .. integer(ms))
-      end
-      return
-    end
-  end
+  local first = first_awaited(lock, lib.number.epoch_ms())
+  if first and lease_of(first) then tell(lock, first, 'held ' .. integer(ms)) end
 end
 
 -- Calls the head of the queue at the end of a lease, without removing places: only requests for
 -- the lock do that, because they know whether Redis was away.
 local function call_head(lock, now)
-  if call('exists', queue_of(lock)) == 0 or not is_sound(lock) then return end
-  local head = head_of(lock, now, true, true)
+  local head = length(lock) and head_of(lock, now, true, math.huge)
   if not head then return end
-  fair_place.extend_keys(lock)
+  extend_keys(lock)
   call_waiter(lock, head, now)
 end
 
-local function position(lock, lease_id)
-  return call('lpos', queue_of(lock), lease_id .. ':0')
-end
-
-local function length(lock) return call('llen', queue_of(lock)) end
-
--- Removes expired waiters from the queue of a lock that is held for `remaining` ms.
-local function tidy(lock, now, remaining)
-  local _, is_new = head_of(lock, now)
-  if is_new then publish_end(lock, remaining) end
-end
-
--- The length of the queue, without expired waiters, for a lease that has no place in it. Nil:
--- the lease has one, or the queue is full, or empty, so that nothing tells whether the zset of
--- times is one.
-local function length_behind(lock, lease_id, now, remaining)
-  if call('zscore', places_of(lock), lease_id) then return nil end
-  tidy(lock, now, remaining)
-  local count = length(lock)
-  return count > 0 and count < lib.first.WAITERS_MAX and count or nil
-end
-
--- Adds a waiter to the queue, or keeps its place for PLACE_MS more. The time of a waiter with
--- further requests is never so short that it would expire before the waiters ahead have left.
--- The list decides which waiters there are, for an operator may have deleted the zset.
+-- Adds a waiter to the queue, or keeps its place for PLACE_MS more, and sets its time right,
+-- which waiters that have left may have made too long, and Java clients too short. The list
+-- decides which waiters there are, for an operator may have deleted the zset.
 local function join(lock, lease_id, now, remaining)
-  local place, at = lease_id .. ':0', position(lock, lease_id)
-  if not at then return fair_place.take(lock, lease_id, now, remaining, length(lock)) end
-  local time = tonumber(call('zscore', times_of(lock), place) or 0)
-  if time < now + at * FAIR_WAIT_MS + FAIR_WAIT_MS / 2 then
-    set_time(lock, place, (at + 1) * FAIR_WAIT_MS, now)
+  local place = lease_id .. ':0'
+  local at = call('lpos', queue_of(lock), place)
+  if not at then return take(lock, lease_id, now, remaining, length(lock)) end
+  local time = time_behind(at, now, remaining)
+  if math.abs(time - (call('zscore', times_of(lock), place) or 0)) > FAIR_WAIT_MS / 2 then
+    set_time(lock, place, time)
   end
   call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
-  fair_place.extend_keys(lock)
+  extend_keys(lock)
 end
 
 -- Removes a waiter from the queue. A new head that is told to try gets at most the time of one
@@ -190,19 +226,19 @@ end
 -- when memory is short.
 local function leave(lock, lease_id)
   call('zrem', places_of(lock), lease_id)
-  if not is_sound(lock) then return false end
-  local place, at = lease_id .. ':0', position(lock, lease_id)
+  if not length(lock) then return false end
+  local place = lease_id .. ':0'
+  local at = call('lpos', queue_of(lock), place)
   call('zrem', times_of(lock), place)
   if not at then return false end
   call('lrem', queue_of(lock), 1, place)
-  if at < length(lock) then fair_place.lower_times(lock, at) end
+  lower_times(lock, at)
   return at == 0
 end
 
 return {
-  set_lost_ms = set_lost_ms,
-  is_sound = is_sound, head_of = head_of, is_empty = is_empty, place_left = place_left,
-  call_waiter = call_waiter, call_head = call_head, publish_end = publish_end,
-  position = position, length = length, tidy = tidy, length_behind = length_behind,
-  join = join, leave = leave
+  PLACE_MS = PLACE_MS, places_of = places_of, length = length, extend_keys = extend_keys,
+  take = take, give_up_head = give_up_head, head_of = head_of, is_empty = is_empty,
+  place_left = place_left, call_waiter = call_waiter, call_head = call_head,
+  publish_end = publish_end, join = join, leave = leave
 }

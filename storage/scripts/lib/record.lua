@@ -53,17 +53,17 @@ local function parse(text)
   if not text then return nil end
   local state, detail, attempt, since, ttl, note, session, session_name, token, watchdog, kind,
     owner = string.match(text, PATTERN)
-  local left = 0
   if not state then
     local number = string.find(text, '^%d+$') and tonumber(text) or 0
-    state, detail, left = 'ended', REASONS[number % 10] or 'unknown', math.floor(number / 10)
-    attempt, since, ttl, note, session, session_name = '', '', '', '', '', ''
-    token, watchdog, kind, owner = '', '', '', ''
+    local reason = REASONS[number % 10] or 'unknown'
+    local lease = parse('ended\n' .. reason .. string.rep('\n', 10))
+    lease.left = math.floor(number / 10)
+    return lease
   end
   return {
     state = state, detail = detail, attempt = attempt, since = since, ttl = ttl, note = note,
     session = session, session_name = session_name, token = token, watchdog = watchdog,
-    kind = kind, owner = owner, left = left
+    kind = kind, owner = owner
   }
 end
 

@@ -1,9 +1,7 @@
 -- One request for a lease: the reply that the lease's record decides, the grant, the wait.
 --
 -- A request is a table with the fields of the lease that it asks for (lib/record.lua) and
---   text           the record that C made of them
 --   window, keep   ms: the retry window, and ttl and retry window
---   fencing_ttl    ms for which a lock's last fencing token is known; "0": for ever
 --   wait           ms for which to be registered as a waiter when the lock is busy; "0": not;
 --                  "-1": not, and no client has the token to ask again
 --   mode           "new": the server made the token for this request: no record exists or is
@@ -20,10 +18,10 @@ local record, leases, keys = lib.record, lib.lease, lib.keys
 
 local WAITERS_MAX = lib.first.WAITERS_MAX
 
-local function read(lease_id, ttl, text, keep, fencing_ttl, wait, mode, registered)
+local function read(lease_id, ttl, text, keep, wait, mode, registered)
   local request = record.with_keys(record.parse(text), lease_id)
-  request.text, request.keep, request.window = text, keep, keep - ttl
-  request.fencing_ttl, request.wait = fencing_ttl, wait ~= '' and wait or '0'
+  request.keep, request.window = keep, keep - ttl
+  request.wait = wait ~= '' and wait or '0'
   request.mode = mode ~= '' and mode or 'record'
   request.is_registered = registered == '1'
   request.old = record.stored(lease_id)
@@ -83,9 +81,8 @@ local function granted(request, counts)
   return {'granted', table.concat(request.tokens, ' '), request.ttl, '', counts}
 end
 
--- Takes the lock, which its owner holds already: its leases share the lock and its token.
-local function reenter(request, lock, counter, remaining)
-  local token = call('get', counter) or '0'
+-- Takes the lock, which is free or has `remaining` ms left for the same owner.
+local function take(request, lock, counter, token, remaining)
   attach(request, {token})
   local count = call('hincrby', lock, record.holder_of(request), 1)
   if tonumber(request.ttl) > remaining then
@@ -95,6 +92,11 @@ local function reenter(request, lock, counter, remaining)
   lib.token.keep(counter, tonumber(request.keep))
   lib.owner.write(request, lock, lib.number.integer(remaining))
   return granted(request, count)
+end
+
+-- Takes the lock, which its owner holds already: its leases share the lock and its token.
+local function reenter(request, lock, counter, remaining)
+  return take(request, lock, counter, call('get', counter) or '0', remaining)
 end
 
 -- The records of a lease that waits, unless they are there already.
@@ -132,26 +134,30 @@ local function crowded(request, now)
   return nil
 end
 
--- Registers the lease as a waiter for `wait` ms from now on, if the request waits. A reply,
--- where it must not; or nil.
-local function register_waiter(request)
+-- Registers the lease as a waiter for `wait` ms from now on.
+local function register(request, now)
+  if not write_waiting(request, now) then return end
   local wait = tonumber(request.wait)
-  if wait <= 0 then return nil end
-  local now = lib.number.epoch_ms()
-  local number = crowded(request, now)
-  if number then return {'too-many', request.is_set and number or nil} end
-  if not write_waiting(request, now) then return nil end
   for _, lock in ipairs(request.locks) do
     local waiters, keep = keys.sibling(lock, 'waiters'), wait + request.window
     call('zremrangebyscore', waiters, '-inf', now)
     call('zadd', waiters, 'gt', now + wait, request.ref)
     if call('pttl', waiters) < keep then call('pexpire', waiters, keep) end
   end
-  return nil
+end
+
+-- The same, if the request waits, and there is no queue that limits the waiters. A reply, where
+-- the request must not wait; or nil.
+local function register_waiter(request)
+  if tonumber(request.wait) <= 0 then return nil end
+  local now = lib.number.epoch_ms()
+  local number = crowded(request, now)
+  if number then return {'too-many', request.is_set and number or nil} end
+  return register(request, now)
 end
 
 return {
   read = read, refuse = refuse, refusal = refusal,
-  answer = answer, attach = attach, granted = granted, reenter = reenter,
-  register_waiter = register_waiter
+  answer = answer, attach = attach, granted = granted, take = take, reenter = reenter,
+  register = register, register_waiter = register_waiter
 }

@@ -4,14 +4,14 @@ local record, number = lib.record, lib.number
 -- Keeps the place in a queue without a request, for the next request with the token.
 local function keep_place(lease, place_ms, window)
   local lock, key = lease.locks[1], lease.keys[1]
-  local fair_place = lib.fair_place
+  local queues = lib.fair_queue
   call('zrem', lib.keys.sibling(lock, 'waiters'), lease.ref)
   lease.detail, lease.attempt = 'place', ''
   local keep = math.max(place_ms + window, call('pttl', key))
   call('set', key, record.format(lease, 1), 'px', number.integer(keep))
-  call('zadd', fair_place.places_of(lock), number.epoch_ms() + place_ms, lease.id)
-  fair_place.extend_keys(lock)
-  lib.fair_queue.publish_end(lock, call('pttl', lock))
+  call('zadd', queues.places_of(lock), number.epoch_ms() + place_ms, lease.id)
+  queues.extend_keys(lock)
+  queues.publish_end(lock, call('pttl', lock))
 end
 
 -- The request of `attempt` waits no more with the lease's token. The last request takes the
