@@ -54,6 +54,18 @@ static void first_come_first_served(void **state)
                     before - 200000);
 }
 
+/* B waits alone, and a Java client has lowered its time: C's attempt gives B a new one. */
+static void a_new_time_keeps_the_ttl(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    fair(.id = B, .wait = "5000");
+    command("ZADD " TIMES " 1 " B ":0");
+    expect(fair(.id = C), "[busy, *]");
+    assert_true(reply_integer(command("ZSCORE " TIMES " " B ":0")) > redis_now_ms());
+    expect_lasts(TIMES, 86400000);
+}
+
 /* Java clients that died: each call takes out some, and none of them is given time. */
 static void a_long_dead_queue_goes(void **state)
 {
@@ -250,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_free_lock_is_granted),
         SCRIPT_TEST(first_come_first_served),
+        SCRIPT_TEST(a_new_time_keeps_the_ttl),
         SCRIPT_TEST(a_long_dead_queue_goes),
         SCRIPT_TEST(a_place_outlasts_its_request),
         SCRIPT_TEST(a_place_is_over_without_requests),

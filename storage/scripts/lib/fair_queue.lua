@@ -106,8 +106,9 @@ end
 
 -- Sets a waiter's time. The first write is a command that Redis allows when memory is short.
 local function set_time(lock, place, time)
-  call('zrem', times_of(lock), place)
-  call('zadd', times_of(lock), integer(time), place)
+  local times = times_of(lock)
+  call('pexpire', times, DAY_MS)
+  if call('zadd', times, integer(time), place) == 1 then call('pexpire', times, DAY_MS) end
 end
 
 local function drop_head(lock, place)
