@@ -36,10 +36,6 @@ local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, m
   registered)
 
 local reply = requests.answer(request) or requests.refusal(request)
-if reply and mode == 'made' and not request.old and
-  try('hexists', lock, lease_id .. ':0') == 1 then
-  reply = {'reused'} -- the token of a lease of kind "lock", which may hold without a record
-end
 if reply then return reply end
 
 local found

@@ -104,6 +104,7 @@ static void the_token_of_a_plain_lease_asks_for_another_kind(void **state)
     expect_command("0", "EXISTS " RECORD(A));
     expect(ask(.id = A, .mode = "made", .kind = "read"), "[reused]");
     expect(ask(.id = A, .mode = "made", .kind = "write"), "[reused]");
+    expect(ask(.id = A, .mode = "made", .kind = "fair"), "[reused]");
     expect(ask(.id = A, .mode = "made"), "[held, *]");
     expect(ask(.id = B, .mode = "made", .kind = "read"), "[ended, unknown, , ]");
 }

@@ -33,11 +33,17 @@ local function refuse(request, reply)
   return reply
 end
 
--- The reply of a request that the record refuses; nil: it does not.
+-- The reply of a request that the record refuses, or that has no record though its token was
+-- given out before; nil: the record allows a grant. A lease of kind "lock" may hold without a
+-- record.
 local function refusal(request)
   local old = request.old
-  if not old then return request.mode == 'made' and {'ended', 'unknown', '', ''} or nil end
-  return old.state == 'ended' and leases.ended_reply(old) or nil
+  if old then return old.state == 'ended' and leases.ended_reply(old) or nil end
+  if request.mode ~= 'made' then return nil end
+  if not request.is_set and try('hexists', request.locks[1], request.id .. ':0') == 1 then
+    return {'reused'}
+  end
+  return {'ended', 'unknown', '', ''}
 end
 
 -- The reply that the lease's record alone decides, before the lock is read; nil: the record
