@@ -43,7 +43,7 @@ static void last(const struct fault *fault)
 static void await_change(const int64_t *number, int64_t from, const struct front *front)
 {
     for (int i = 0; i < TOUCH_MS / 100 && *number == from;
-         i += front->is_alive && !front->is_paused)
+         i += front->is_alive && !front_is_paused(front))
         task_sleep(100 * MS * world.pace);
 }
 
