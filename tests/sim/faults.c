@@ -86,6 +86,35 @@ static int64_t kill_front(const struct fault *fault, struct front *front)
     return 1;
 }
 
+/* While a message is on its way from one worker to another, or has just come. */
+static int64_t await_message(struct front *front)
+{
+    if (!threads_await_message(front, TOUCH_MS * MS * world.pace))
+        return 0;
+    task_sleep(between(0, 300) * CLOCK_NS_PER_US);
+    return 1;
+}
+
+static int64_t kill_front_amid_message(const struct fault *fault, struct front *front)
+{
+    (void)fault;
+    int64_t touched = await_message(front);
+    front_restart(front);
+    return touched;
+}
+
+/* A kernel that lets one thread wait for long. */
+static int64_t pause_worker(const struct fault *fault, struct front *front)
+{
+    struct thread *thread = &front->threads[between(0, front->worker_count - 1)];
+
+    thread_pause(thread, true);
+    last(fault);
+    thread_pause(thread, false);
+    task_sleep(300 * MS);
+    return 1;
+}
+
 static int64_t pause_front(const struct fault *fault, struct front *front)
 {
     front_pause(front, true);
@@ -115,6 +144,14 @@ static int64_t stop_front(const struct fault *fault, struct front *front)
     front_start(front);
     front_becomes_ready(front);
     return 1;
+}
+
+static int64_t stop_front_amid_message(const struct fault *fault, struct front *front)
+{
+    int64_t touched = await_message(front);
+
+    stop_front(fault, front);
+    return touched;
 }
 
 /* Its replies from Redis come late, so that attempts are under way when it stops. */
@@ -345,6 +382,13 @@ const struct fault faults[] = {
     {"F24 graceful stop", stop_front, OF_FRONT, LASTS(0, 0)},
     {"F24 graceful stop, Redis slow", stop_slow_front, OF_FRONT, LASTS(50, 500), TROUBLE_DELAY,
      .slows_redis = true},
+    {"F1 front end killed amid a message", kill_front_amid_message, OF_FRONT, LASTS(0, 0),
+     .needs_workers = true},
+    {"F2 worker paused", pause_worker, OF_FRONT, LASTS(5, 300), .needs_workers = true},
+    {"F2 worker paused for long", pause_worker, OF_FRONT, LASTS(500, 4000),
+     .needs_workers = true},
+    {"F24 graceful stop amid a message", stop_front_amid_message, OF_FRONT, LASTS(0, 0),
+     .needs_workers = true},
 };
 
 const size_t fault_count = sizeof(faults) / sizeof(faults[0]);
