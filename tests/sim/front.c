@@ -121,10 +121,13 @@ void front_kill(struct front *front)
 
 void front_stop(struct front *front)
 {
-    running_front = front;
-    for (int i = 0; i < front->worker_count; i++)
+    for (int i = 0; i < front->worker_count; i++) {
+        running_front = front;
         worker_drain(front->threads[i].worker);
-    running_front = NULL;
+        running_front = NULL;
+        if (front->worker_count > 1) /* the main thread has to wait for a processor, too */
+            task_sleep(chance_between(&front->plan.chance, 0, 100) * CLOCK_NS_PER_US);
+    }
 }
 
 void front_pause(struct front *front, bool is_paused)

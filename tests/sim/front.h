@@ -52,7 +52,7 @@ void front_init(struct front *front, int number, uint64_t seed, const struct con
 void front_start(struct front *front);
 /* As SIGKILL does. */
 void front_kill(struct front *front);
-/* As SIGTERM does; `has_ended` says when it has. */
+/* Of a task: as SIGTERM does; `has_ended` says when it has. */
 void front_stop(struct front *front);
 void front_pause(struct front *front, bool is_paused);
 bool front_is_paused(const struct front *front);
