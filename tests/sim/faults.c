@@ -86,21 +86,18 @@ static int64_t kill_front(const struct fault *fault, struct front *front)
     return 1;
 }
 
-/* While a message is on its way from one worker to another, or has just come. */
-static int64_t await_message(struct front *front)
+/* While a message is on its way from one worker to another, or has just come; but not for ever.
+ */
+static void await_message(struct front *front)
 {
-    if (!threads_await_message(front, TOUCH_MS * MS * world.pace))
-        return 0;
+    threads_await_message(front, TOUCH_MS * MS * world.pace);
     task_sleep(between(0, 300) * CLOCK_NS_PER_US);
-    return 1;
 }
 
 static int64_t kill_front_amid_message(const struct fault *fault, struct front *front)
 {
-    (void)fault;
-    int64_t touched = await_message(front);
-    front_restart(front);
-    return touched;
+    await_message(front);
+    return kill_front(fault, front);
 }
 
 /* A kernel that lets one thread wait for long. */
@@ -150,10 +147,10 @@ static int64_t stop_front(const struct fault *fault, struct front *front)
 static int64_t stop_front_amid_message(const struct fault *fault, struct front *front)
 {
     unsigned before = front->plan.yield_percent;
-    int64_t touched = await_message(front);
 
+    await_message(front);
     front->plan.yield_percent = YIELD_PERCENT_BUSY;
-    stop_front(fault, front);
+    int64_t touched = stop_front(fault, front);
     front->plan.yield_percent = before;
     return touched;
 }

@@ -34,7 +34,6 @@ struct threads_plan {
     struct chance chance;
     unsigned yield_percent;   /* of the places where a turn may stop half way */
     unsigned refusal_percent; /* of the messages to another worker, as of a full inbox */
-    int64_t passed;           /* messages that one worker has sent to another */
     struct task *listener;    /* is woken by the next one */
 };
 
@@ -53,9 +52,9 @@ void thread_poke(struct thread *thread);
 /* In the code of a thread: other threads may run here. Not while it holds a mutex. */
 void thread_may_yield(void);
 
-/* Of a task: until a worker of the front end sends a message to another worker, or for so long:
- * false. */
-bool threads_await_message(struct front *front, int64_t most_ns);
+/* Of a task: until a worker of the front end sends a message to another worker, or for so long.
+ */
+void threads_await_message(struct front *front, int64_t most_ns);
 
 /* front.c: the loop of the thread has ended. */
 void front_thread_ended(struct thread *thread);
