@@ -399,10 +399,10 @@ sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100
 	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) \
 	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY)) $(if $(NOTE),--note)
 
-sim-coverage: ## which branches of the code that waits the simulation takes; SEEDS=60 SEED=1
+sim-coverage: ## which branches of the code that waits the simulation takes; SEEDS=100 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES) python3
 	@$(MAKE) $(SUBMAKE) COVERAGE=1 build/coverage/tests/sim/sim
-	@/usr/bin/python3 tests/sim/coverage.py build/coverage --seeds $(or $(SEEDS),60) \
+	@/usr/bin/python3 tests/sim/coverage.py build/coverage --seeds $(or $(SEEDS),100) \
 	    --seed $(or $(SEED),1) --jobs $(or $(JOBS),$(shell nproc))
 
 sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7
