@@ -192,10 +192,12 @@ $(BUILD)/slots/script.o: storage/redis/script.c $(GEN)/slots/scripts.inc $(BUILD
 	@$(COMPILE) -I$(GEN)/slots $(CPPFLAGS) -c -o $@ $<
 
 
-# The product's own hiredis calls, clock and random bytes come to tests/sim/wraps.c; what
+# The product's own hiredis calls, eventfds, mutexes, clock and random bytes come to
+# tests/sim/wraps.c, messages between workers to tests/sim/threads.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
 # in can be led elsewhere.
-SIM_WRAPS := socket connect read write close fcntl getsockopt clock_gettime getrandom
+SIM_WRAPS := socket connect read write close fcntl getsockopt eventfd clock_gettime getrandom \
+             pthread_mutex_lock pthread_mutex_unlock inbox_post
 $(SIM): $(SIM_OBJECTS) $(CHECKER_RULES) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $(SIM_WRAPS:%=-Wl$(comma)--wrap=%) $^ -llua5.1 -lm \
@@ -397,10 +399,10 @@ sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100
 	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) \
 	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY)) $(if $(NOTE),--note)
 
-sim-coverage: ## which branches of the code that waits the simulation takes; SEEDS=60 SEED=1
+sim-coverage: ## which branches of the code that waits the simulation takes; SEEDS=100 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES) python3
 	@$(MAKE) $(SUBMAKE) COVERAGE=1 build/coverage/tests/sim/sim
-	@/usr/bin/python3 tests/sim/coverage.py build/coverage --seeds $(or $(SEEDS),60) \
+	@/usr/bin/python3 tests/sim/coverage.py build/coverage --seeds $(or $(SEEDS),100) \
 	    --seed $(or $(SEED),1) --jobs $(or $(JOBS),$(shell nproc))
 
 sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7

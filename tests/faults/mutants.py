@@ -25,6 +25,7 @@ COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build",
 class Mutant:
     def __init__(self, name, *marks):
         self.name, self.is_quick, self.about = name, "quick" in marks, ""
+        self.is_of_sim = "sim" in marks
         self.rules, self.run, self.seed = [], CALM, 0
         self.hunks = []  # glob, old lines, new lines
 
@@ -180,6 +181,7 @@ def hunt(mutant, seed):
 
 
 def choose(mutants, only):
+    mutants = [mutant for mutant in mutants if not mutant.is_of_sim]
     if only == "quick":
         return [mutant for mutant in mutants if mutant.is_quick]
     return [mutant for mutant in mutants

@@ -75,6 +75,8 @@ static enum result ask_for_lease(struct lease *lease, struct asking *asking, con
     asking->caller = lease->caller;
     asking->lease = lease;
     asking->session = lease->session;
+    if (asking->how.front == NULL)
+        asking->how.front = lease->front;
     write_target(lease, &asking->request, query);
     memcpy(asking->request.lease_token, lease->token, sizeof(lease->token));
     enum result result = ask(asking);

@@ -29,7 +29,8 @@ struct lease {
     char token[TOKEN_TEXT_SIZE], id[TOKEN_TEXT_SIZE];
     int64_t fencing[LOCKS_OF_A_SET];
     int64_t remaining_ms, held_until_ns;
-    int status; /* of the last answer */
+    struct front *front; /* that requests without one of their own go to; NULL: any */
+    int status;          /* of the last answer */
 };
 
 /* How one request is made. -1: the field is not sent. */

@@ -311,6 +311,7 @@ static const struct client_kind kinds[] = {
     {"Visited", 1, pick_any, run_visited},
     {"Forced", 1, pick_any, run_forced},
     {"Hoarder", 1, pick_any, run_hoarder},
+    {"Throng", 1, pick_any, run_throng},
 };
 
 static void run_client(void *arg)

@@ -63,6 +63,8 @@ void tell_redis(const char *const *words);
 /* clients_visit.c */
 void run_visited(struct client *client);
 void run_forced(struct client *client);
+/* clients_throng.c */
+void run_throng(struct client *client);
 /* clients_hoard.c */
 void run_hoarder(struct client *client);
 

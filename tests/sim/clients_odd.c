@@ -154,6 +154,9 @@ static const char *const odd_paths[] = {
     "locks/" ODD "?wait_ms=300",
 };
 
+/* Of a name that may be a lock: a text. */
+static const char *const text_instead[] = {"SET", ODD, "x", "PX", "400", NULL};
+
 void run_odd(struct client *client)
 {
     while (!world.is_stopping) {
@@ -177,10 +180,13 @@ void run_odd(struct client *client)
         }
         if (likely(client, 30))
             put.how.abandon_ns = chance_between(chance_of(client), 1, 600) * MS;
-        if (ask_plain(&client->caller, &put) == RESULT_OK && likely(client, 50)) {
+        enum result result = ask_plain(&client->caller, &put);
+        if (result == RESULT_OK && likely(client, 50)) {
             nap(client, 0, 300);
             ask_plain(&client->caller, &put);
         }
+        if (result == RESULT_ABANDONED && likely(client, 50))
+            tell_redis(text_instead); /* before what was asked for is withdrawn */
         if (put.lease_token != NULL && likely(client, 80))
             ask_plain(&client->caller, &drop);
         nap(client, 0, 300);
@@ -267,7 +273,6 @@ static bool refuses_writes(void)
 /* Something else in the place of a lock, or nothing; or a lock without an end, for a while. */
 static void spoil_lock(struct client *client)
 {
-    static const char *const spoil[] = {"SET", ODD, "x", "PX", "400", NULL};
     static const char *const count[] = {"SET", ODD, "3", "PX", "400", NULL};
     static const char *const drop[] = {"DEL", ODD, NULL};
     static const char *const keep[] = {"PERSIST", ODD, NULL};
@@ -276,7 +281,7 @@ static void spoil_lock(struct client *client)
     switch (chance_below(chance_of(client), 5)) {
     case 0:
     case 1:
-        tell_redis(spoil);
+        tell_redis(text_instead);
         break;
     case 2:
         tell_redis(count);

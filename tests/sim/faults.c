@@ -8,7 +8,7 @@
 /* A front end is ready again by then, once nothing hurts it any more. */
 #define READY_NS (6 * CLOCK_NS_PER_S)
 /* A fault that touches nothing is none: so long it waits for something to touch. */
-enum { TOUCH_MS = 5000 };
+enum { TOUCH_MS = 5000, YIELD_PERCENT_BUSY = 60 };
 
 static struct chance chance;
 static int64_t undone_until_ns;
@@ -43,7 +43,7 @@ static void last(const struct fault *fault)
 static void await_change(const int64_t *number, int64_t from, const struct front *front)
 {
     for (int i = 0; i < TOUCH_MS / 100 && *number == from;
-         i += front->is_alive && !front->is_paused)
+         i += front->is_alive && !front_is_paused(front))
         task_sleep(100 * MS * world.pace);
 }
 
@@ -86,6 +86,32 @@ static int64_t kill_front(const struct fault *fault, struct front *front)
     return 1;
 }
 
+/* While a message is on its way from one worker to another, or has just come; but not for ever.
+ */
+static void await_message(struct front *front)
+{
+    threads_await_message(front, TOUCH_MS * MS * world.pace);
+    task_sleep(between(0, 300) * CLOCK_NS_PER_US);
+}
+
+static int64_t kill_front_amid_message(const struct fault *fault, struct front *front)
+{
+    await_message(front);
+    return kill_front(fault, front);
+}
+
+/* A kernel that lets one thread wait for long. */
+static int64_t pause_worker(const struct fault *fault, struct front *front)
+{
+    struct thread *thread = &front->threads[between(0, front->worker_count - 1)];
+
+    thread_pause(thread, true);
+    last(fault);
+    thread_pause(thread, false);
+    task_sleep(300 * MS);
+    return 1;
+}
+
 static int64_t pause_front(const struct fault *fault, struct front *front)
 {
     front_pause(front, true);
@@ -115,6 +141,18 @@ static int64_t stop_front(const struct fault *fault, struct front *front)
     front_start(front);
     front_becomes_ready(front);
     return 1;
+}
+
+/* Its threads seldom come to the end of a turn at one go. */
+static int64_t stop_front_amid_message(const struct fault *fault, struct front *front)
+{
+    unsigned before = front->plan.yield_percent;
+
+    await_message(front);
+    front->plan.yield_percent = YIELD_PERCENT_BUSY;
+    int64_t touched = stop_front(fault, front);
+    front->plan.yield_percent = before;
+    return touched;
 }
 
 /* Its replies from Redis come late, so that attempts are under way when it stops. */
@@ -345,6 +383,13 @@ const struct fault faults[] = {
     {"F24 graceful stop", stop_front, OF_FRONT, LASTS(0, 0)},
     {"F24 graceful stop, Redis slow", stop_slow_front, OF_FRONT, LASTS(50, 500), TROUBLE_DELAY,
      .slows_redis = true},
+    {"F1 front end killed amid a message", kill_front_amid_message, OF_FRONT, LASTS(0, 0),
+     .needs_workers = true},
+    {"F2 worker paused", pause_worker, OF_FRONT, LASTS(5, 300), .needs_workers = true},
+    {"F2 worker paused for long", pause_worker, OF_FRONT, LASTS(500, 4000),
+     .needs_workers = true},
+    {"F24 graceful stop amid a message", stop_front_amid_message, OF_FRONT, LASTS(0, 0),
+     .needs_workers = true},
 };
 
 const size_t fault_count = sizeof(faults) / sizeof(faults[0]);

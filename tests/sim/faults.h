@@ -23,6 +23,7 @@ struct fault {
     enum place place;
     bool of_front, loses_data;
     bool slows_redis;          /* in PLACE_NET, besides its own place */
+    bool needs_workers;        /* in front ends with several workers */
     int64_t least_ms, most_ms; /* how long it lasts */
     enum trouble trouble;
     bool *flag;                             /* of the simulated Redis */

@@ -1,25 +1,25 @@
-/* The life of a front end: its start, turns, clock, pause and end. */
+/* The life of a front end: its start, clock, pause and end. */
 #include "tests/sim/front.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/wait/neighbours.h"
 #include "tests/sim/http.h"
 #include "tests/sim/sockets.h"
 
 struct front *running_front;
-
-static void on_turn(void *arg);
 
 void front_init(struct front *front, int number, uint64_t seed, const struct config *config)
 {
     char name[16], error[256];
 
     snprintf(name, sizeof(name), "front %d", number);
-    *front = (struct front){.number = number, .config = *config};
+    *front = (struct front){
+        .number = number, .config = *config, .worker_count = config->workers};
     front->chance = chance_make(seed, name);
-    front->turn = (struct timer){.fire = on_turn, .arg = front};
+    threads_init(front, seed);
     front->clock_from_ns = now_ns();
     front->clock_ns = (500 + 100 * number) * CLOCK_NS_PER_S;
     if (redis_url_parse(&front->redis_url, "unix:///simulated", error, sizeof(error)) != 0)
@@ -27,7 +27,7 @@ void front_init(struct front *front, int number, uint64_t seed, const struct con
     front->shared = (struct worker_shared){.config = &front->config,
                                            .redis_url = &front->redis_url,
                                            .metrics = front->metrics,
-                                           .worker_count = 1};
+                                           .worker_count = (size_t)front->worker_count};
 }
 
 /* --- its clock
@@ -47,73 +47,69 @@ void front_set_drift(struct front *front, int64_t ppm)
     front->clock_ppm = ppm;
 }
 
-/* --- its turns
+/* --- its life
  * ---------------------------------------------------------------------------------- */
-
-static void turn_in(struct front *front, int64_t in_ns)
-{
-    int64_t at_ns = now_ns() + in_ns;
-
-    if (!front->is_alive || front->is_paused ||
-        (timer_is_armed(&front->turn) && front->turn.at_ns <= at_ns))
-        return;
-    schedule_at(&front->turn, at_ns);
-}
-
-void front_poke(struct front *front)
-{
-    turn_in(front, chance_between(&front->chance, 5, 60) * 1000);
-}
-
-static void await_turn(struct front *front)
-{
-    int64_t next_ns = loop_next_ns(front->loop);
-    int64_t left_ns = next_ns - front_clock_ns(front);
-
-    if (next_ns < 0)
-        return;
-    if (left_ns <= 0)
-        front_poke(front);
-    else /* rounded up as epoll_wait() does */
-        turn_in(front, (left_ns / CLOCK_NS_PER_MS + 1) * CLOCK_NS_PER_MS);
-}
 
 static void leave(struct front *front)
 {
     front->is_alive = false;
-    schedule_cancel(&front->turn);
+    for (int i = 0; i < front->worker_count; i++)
+        thread_lose(&front->threads[i]);
 }
 
-static void on_turn(void *arg)
+/* What server/main.c does when the threads have ended. */
+static void end(struct front *front)
 {
-    struct front *front = arg;
+    struct worker *workers[WORKERS_MAX];
 
-    running_front = front;
-    loop_turn(front->loop);
-    if (loop_is_stopped(front->loop)) {
-        worker_free(front->worker);
-        leave(front);
-        front->has_ended = true;
-        sockets_close_all(front);
-    } else {
-        await_turn(front);
+    for (int i = 0; i < front->worker_count; i++)
+        workers[i] = front->threads[i].worker;
+    workers_free(workers, (size_t)front->worker_count);
+    if (front->shared.neighbours != NULL)
+        neighbours_free(front->shared.neighbours);
+    leave(front);
+    front->has_ended = true;
+    sockets_close_all(front);
+}
+
+void front_thread_ended(struct thread *thread)
+{
+    struct front *front = thread->front;
+
+    thread->has_ended = true;
+    for (int i = 0; i < front->worker_count; i++)
+        if (!front->threads[i].has_ended)
+            return;
+    end(front);
+}
+
+/* What server/main.c does before it starts the threads. */
+static void make_workers(struct front *front)
+{
+    front->shared.neighbours = front->worker_count > 1 ? neighbours_new() : NULL;
+    for (int i = 0; i < front->worker_count; i++) {
+        struct thread *thread = &front->threads[i];
+        thread_begin(thread);
+        running_thread = thread; /* its sockets and its loop are the thread's */
+        thread->worker = worker_new(&front->shared, -1);
+        running_thread = NULL;
+        if (thread->worker == NULL)
+            abort();
+        front->metrics[i] = worker_metrics(thread->worker);
     }
-    running_front = NULL;
 }
 
 void front_start(struct front *front)
 {
     front->is_alive = true;
-    front->is_paused = front->has_ended = front->is_closed = false;
+    front->has_ended = false;
     front->lives++;
     atomic_store(&front->shared.ready_workers, 0);
     running_front = front;
-    front->worker = worker_new(&front->shared, -1);
-    if (front->worker == NULL)
-        abort();
-    front->metrics[0] = worker_metrics(front->worker);
+    make_workers(front);
     running_front = NULL;
-    front_poke(front);
+    for (int i = 0; i < front->worker_count; i++)
+        thread_poke(&front->threads[i]);
 }
 
 void front_kill(struct front *front)
@@ -125,16 +121,22 @@ void front_kill(struct front *front)
 
 void front_stop(struct front *front)
 {
-    running_front = front;
-    worker_drain(front->worker);
-    running_front = NULL;
+    for (int i = 0; i < front->worker_count; i++) {
+        running_front = front;
+        worker_drain(front->threads[i].worker);
+        running_front = NULL;
+        if (front->worker_count > 1) /* the main thread has to wait for a processor, too */
+            task_sleep(chance_between(&front->plan.chance, 0, 100) * CLOCK_NS_PER_US);
+    }
 }
 
 void front_pause(struct front *front, bool is_paused)
 {
-    front->is_paused = is_paused;
-    if (is_paused)
-        schedule_cancel(&front->turn);
-    else
-        front_poke(front);
+    for (int i = 0; i < front->worker_count; i++)
+        thread_pause(&front->threads[i], is_paused);
+}
+
+bool front_is_paused(const struct front *front)
+{
+    return front->threads[0].is_paused;
 }

@@ -1,5 +1,5 @@
-/* The front ends: whole workers of the product, each with its own clock, run by the schedule.
- */
+/* The front ends: processes with whole workers of the product, each process with its own clock,
+ * each worker with its own thread, run by the schedule. */
 #ifndef RLOCKD_TESTS_SIM_FRONT_H
 #define RLOCKD_TESTS_SIM_FRONT_H
 
@@ -8,8 +8,9 @@
 #include "storage/redis/url.h"
 #include "tests/sim/chance.h"
 #include "tests/sim/schedule.h"
+#include "tests/sim/threads.h"
 
-enum { FRONTS_MAX = 8 };
+enum { FRONTS_MAX = 8, WORKERS_MAX = 3 };
 
 /* What becomes of messages on the way, in both directions unless said otherwise. */
 enum trouble {
@@ -27,21 +28,18 @@ struct net {
     int64_t delay_ns, budget, touched;
 };
 
-struct loop;
-
 struct front {
     int number;
-    bool is_alive, is_paused, has_ended;
-    bool is_closed; /* takes no new connections */
-    int64_t lives;  /* how often it was started */
-    struct timer turn;
-    struct loop *loop;
-    struct worker *worker;
+    bool is_alive, has_ended;
+    int64_t lives; /* how often it was started */
+    int worker_count;
+    struct thread threads[WORKERS_MAX];
     struct worker_shared shared;
     struct config config;
     struct redis_url redis_url;
-    struct metrics *metrics[1];
+    struct metrics *metrics[WORKERS_MAX];
     struct chance chance;
+    struct threads_plan plan;
     struct net to_redis, to_clients;
     int64_t clock_from_ns, clock_ns, clock_ppm; /* runs so much faster */
 };
@@ -49,22 +47,16 @@ struct front {
 /* The one whose code runs now; NULL: none. */
 extern struct front *running_front;
 
+/* With as many workers as `config` says: at most WORKERS_MAX. */
 void front_init(struct front *front, int number, uint64_t seed, const struct config *config);
 void front_start(struct front *front);
 /* As SIGKILL does. */
 void front_kill(struct front *front);
-/* As SIGTERM does; `has_ended` says when it has. */
+/* Of a task: as SIGTERM does; `has_ended` says when it has. */
 void front_stop(struct front *front);
 void front_pause(struct front *front, bool is_paused);
-/* Something came for it: its next turn is soon. */
-void front_poke(struct front *front);
+bool front_is_paused(const struct front *front);
 int64_t front_clock_ns(const struct front *front);
 void front_set_drift(struct front *front, int64_t ppm);
-
-/* loop.c */
-void loop_turn(struct loop *loop);
-/* When it has something to do, by its own clock; -1: never. */
-int64_t loop_next_ns(struct loop *loop);
-bool loop_is_stopped(const struct loop *loop);
 
 #endif

@@ -27,11 +27,13 @@ struct way {
 struct exchange {
     struct exchange *prev, *next; /* of those of its front end */
     struct front *front;
-    int64_t life; /* of the front end that has it */
+    struct thread *thread; /* of the front end, that took the connection; NULL: none yet */
+    int64_t life;          /* of the front end that has it */
     struct request request;
     struct task *asker; /* NULL: nobody waits for the answer any more */
     struct http_request *handled;
     bool has_come, is_answered, has_hung_up, is_closed, is_lost;
+    bool is_served; /* right now: the turn of the thread may have stopped half way */
     struct way ways[MESSAGES];
     struct answer *answer;
     int status;
@@ -39,17 +41,18 @@ struct exchange {
     char *text;
 };
 
-static struct chance chance;
+static struct chance chance, spread;
 static struct exchange *exchanges;
 
 void http_init(uint64_t seed)
 {
     chance = chance_make(seed, "http");
+    spread = chance_make(seed, "connections");
 }
 
 static void drop_if_over(struct exchange *exchange)
 {
-    if (exchange->asker != NULL || exchange->handled != NULL)
+    if (exchange->asker != NULL || exchange->handled != NULL || exchange->is_served)
         return;
     for (int i = 0; i < MESSAGES; i++)
         if (timer_is_armed(&exchange->ways[i].timer) || exchange->ways[i].is_held)
@@ -102,7 +105,7 @@ static void reset(struct exchange *exchange)
     exchange->has_hung_up = true;
     exchange->is_lost |= !exchange->has_come;
     if (is_there(exchange))
-        front_poke(exchange->front);
+        thread_poke(exchange->thread);
     tell_asker(exchange, 0);
 }
 
@@ -138,11 +141,26 @@ static bool passes(struct way *way, enum message message)
     return false;
 }
 
+/* The kernel gives a connection to one of the listeners that the workers share a port by
+ * (SO_REUSEPORT), by a hash of the connection's addresses: the client's port is another one for
+ * each connection. NULL: nobody listens. */
+static struct thread *accept_at(struct front *front)
+{
+    struct thread *open[WORKERS_MAX];
+    size_t count = 0;
+
+    for (int i = 0; front->is_alive && i < front->worker_count; i++)
+        if (!front->threads[i].is_closed)
+            open[count++] = &front->threads[i];
+    return count > 0 ? open[chance_below(&spread, count)] : NULL;
+}
+
 static void come(struct exchange *exchange, enum message message)
 {
     switch (message) {
     case MESSAGE_REQUEST:
-        if (!exchange->front->is_alive || exchange->front->is_closed) {
+        exchange->thread = accept_at(exchange->front);
+        if (exchange->thread == NULL) {
             if (exchange->answer != NULL && exchange->asker != NULL)
                 exchange->answer->is_sent = false;
             tell_asker(exchange, 0);
@@ -150,12 +168,12 @@ static void come(struct exchange *exchange, enum message message)
         }
         exchange->life = exchange->front->lives;
         exchange->has_come = true;
-        front_poke(exchange->front);
+        thread_poke(exchange->thread);
         return;
     case MESSAGE_HANG_UP:
         exchange->has_hung_up = true;
         if (is_there(exchange))
-            front_poke(exchange->front);
+            thread_poke(exchange->thread);
         return;
     case MESSAGE_ANSWER:
         tell_asker(exchange, exchange->status);
@@ -239,19 +257,26 @@ void http_heal(struct front *front)
     }
 }
 
-void http_lose_all(struct front *front)
+static void lose_all(const struct thread *thread)
 {
     struct exchange *exchange, *next;
 
     DL_FOREACH_SAFE(exchanges, exchange, next) {
-        if (exchange->front != front || !exchange->has_come || exchange->is_closed)
+        if (exchange->thread != thread)
             continue;
+        exchange->is_served = false;
         exchange->handled = NULL;
-        exchange->is_closed = true;
-        if (!exchange->is_answered && !exchange->is_lost)
+        if (!exchange->is_closed && !exchange->is_answered && !exchange->is_lost)
             send_message(exchange, MESSAGE_RESET);
+        exchange->is_closed = true;
         drop_if_over(exchange);
     }
+}
+
+void http_lose_all(struct front *front)
+{
+    for (int i = 0; i < front->worker_count; i++)
+        lose_all(&front->threads[i]);
 }
 
 /* --- the front end's end: what server/http/http.c gives the others
@@ -381,15 +406,20 @@ static void serve(struct http_server *server, struct exchange *exchange)
 static void on_turn(void *arg)
 {
     struct http_server *server = arg;
+    const struct thread *thread = loop_thread(server->options.loop);
     struct exchange *exchange, *next;
 
     if (!server->is_open)
         return;
-    DL_FOREACH_SAFE(exchanges, exchange, next) {
-        if (exchange->front != running_front || !exchange->has_come || exchange->is_closed)
-            continue;
-        serve(server, exchange);
-        drop_if_over(exchange);
+    for (exchange = exchanges; exchange != NULL; exchange = next) {
+        bool is_ours = exchange->thread == thread && !exchange->is_closed;
+        exchange->is_served = is_ours;
+        if (is_ours)
+            serve(server, exchange);
+        next = exchange->next;
+        exchange->is_served = false;
+        if (is_ours)
+            drop_if_over(exchange);
     }
 }
 
@@ -412,8 +442,7 @@ void http_open(struct http_server *server)
 
 void http_close_door(struct http_server *server)
 {
-    (void)server;
-    running_front->is_closed = true;
+    loop_thread(server->options.loop)->is_closed = true;
 }
 
 void http_drain(struct http_server *server)
@@ -430,7 +459,7 @@ void http_stop(struct http_server *server)
 {
     server->stopping = true;
     on_turn(server);
-    http_lose_all(running_front);
+    lose_all(loop_thread(server->options.loop));
     loop_hook_remove(server->options.loop, &server->turn);
     http_pools_release(server);
     free(server);

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "server/base/loop_hooks.h"
+#include "tests/sim/bells.h"
 #include "tests/sim/bytes.h"
 #include "tests/sim/front.h"
 #include "tests/sim/sockets.h"
@@ -13,7 +14,7 @@
 enum { WATCHES_MAX = 64 };
 
 struct loop {
-    struct front *front;
+    struct thread *thread;
     struct timers timers;
     struct loop_hooks hooks;
     int64_t now_ns;
@@ -27,8 +28,8 @@ struct loop *loop_new(void)
 {
     struct loop *loop = zalloc(sizeof(*loop));
 
-    loop->front = running_front;
-    loop->front->loop = loop;
+    loop->thread = running_thread;
+    loop->thread->loop = loop;
     loop_hooks_init(&loop->hooks);
     loop->now_ns = clock_ns();
     timers_init(&loop->timers);
@@ -123,7 +124,7 @@ void loop_run(struct loop *loop)
 
 void loop_wake(struct loop *loop)
 {
-    front_poke(loop->front);
+    thread_poke(loop->thread);
 }
 
 void loop_stop(struct loop *loop)
@@ -136,9 +137,17 @@ bool loop_is_stopped(const struct loop *loop)
     return loop->stopping;
 }
 
+struct thread *loop_thread(const struct loop *loop)
+{
+    return loop->thread;
+}
+
 static uint32_t ready_events(const struct loop *loop, size_t at)
 {
-    return socket_events(loop->watches[at]->fd) & (loop->wanted[at] | EPOLLERR | EPOLLHUP);
+    int fd = loop->watches[at]->fd;
+    uint32_t events = bell_of(fd) != NULL ? bell_events(bell_of(fd)) : socket_events(fd);
+
+    return events & (loop->wanted[at] | EPOLLERR | EPOLLHUP);
 }
 
 int64_t loop_next_ns(struct loop *loop)
@@ -159,8 +168,11 @@ void loop_turn(struct loop *loop)
     loop->again = false;
     for (size_t i = 0; i < loop->watch_count; i++) {
         events[count] = ready_events(loop, i);
-        if (events[count] != 0)
-            ready[count++] = loop->watches[i];
+        if (events[count] == 0)
+            continue;
+        if (bell_of(loop->watches[i]->fd) != NULL)
+            bell_heard(bell_of(loop->watches[i]->fd));
+        ready[count++] = loop->watches[i];
     }
     loop->now_ns = clock_ns();
     for (size_t i = 0; i < count; i++)

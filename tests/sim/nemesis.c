@@ -21,7 +21,8 @@ size_t nemesis_choose(uint64_t seed, const char *word)
     faults_init(seed);
     chosen_count = 0;
     for (size_t i = 0; i < fault_count; i++)
-        if (strstr(faults[i].name, word) != NULL)
+        if (strstr(faults[i].name, word) != NULL &&
+            (world.fronts[0].worker_count > 1 || !faults[i].needs_workers))
             chosen[chosen_count++] = &faults[i];
     return chosen_count;
 }

@@ -8,8 +8,8 @@ void log_output_open(void)
 
 void log_output_write(const char *text, size_t len)
 {
-    trace("log of %d: %.*s", running_front != NULL ? running_front->number : -1, (int)len - 1,
-          text);
+    trace("log of %d/%d: %.*s", running_front != NULL ? running_front->number : -1,
+          running_thread != NULL ? running_thread->number : -1, (int)len - 1, text);
 }
 
 void log_output_retry(void)

@@ -28,6 +28,9 @@ enum {
     COUNTER_MS = 86400000
 };
 
+/* Every fourth pair of seeds, a brisk run and a slow one: front ends with several workers. */
+enum { SEVERAL_EVERY = 4, SEVERAL_AT = 3 };
+
 #define EPOCH_US 1763800000000000LL
 
 struct world world;
@@ -122,12 +125,19 @@ static void see_request(const struct call *call, const char *reply, size_t len)
         visits_see(script, call->argv[3]);
 }
 
-static void load_config(struct config *config)
+static int workers_of(struct chance *chance)
+{
+    bool has_several = world.seed / 2 % SEVERAL_EVERY == SEVERAL_AT;
+
+    return has_several ? (int)chance_between(chance, 2, WORKERS_MAX) : 1;
+}
+
+static void load_config(struct config *config, int workers)
 {
     static char *const no_environment[] = {NULL};
-    char texts[6][48], error[256];
-    char *const argv[] = {"sim",    texts[0], texts[1], texts[2],
-                          texts[3], texts[4], texts[5], NULL};
+    char texts[7][48], error[256];
+    char *const argv[] = {"sim",    texts[0], texts[1], texts[2], texts[3],
+                          texts[4], texts[5], texts[6], NULL};
 
     snprintf(texts[0], sizeof(texts[0]), "--watchdog-timeout-ms=%lld",
              (long long)(WATCHDOG_MS * world.pace));
@@ -136,13 +146,14 @@ static void load_config(struct config *config)
     snprintf(texts[2], sizeof(texts[2]), "--retry-window-ms=%lld",
              (long long)(RETRY_WINDOW_MS * world.pace));
     snprintf(texts[3], sizeof(texts[3]), "--max-connections=%d",
-             world.seed % FEW_EVERY == 0 ? FEW_CONNECTIONS : MANY_CONNECTIONS);
+             world.seed % FEW_EVERY == 0 ? FEW_CONNECTIONS * workers : MANY_CONNECTIONS);
     snprintf(texts[4], sizeof(texts[4]), "--quarantine-ms=%d",
              world.seed % QUARANTINE_EVERY == 0 ? QUARANTINE_MS : 0);
     snprintf(texts[5], sizeof(texts[5]), "--fencing-ttl-ms=%lld",
              world.seed % SHORT_COUNTERS_EVERY == 0 ? (long long)(SHORT_COUNTER_MS * world.pace)
                                                     : (long long)COUNTER_MS);
-    if (config_load(config, 7, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+    snprintf(texts[6], sizeof(texts[6]), "--workers=%d", workers);
+    if (config_load(config, 8, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
         return;
     fprintf(stderr, "sim: %s\n", error);
     abort();
@@ -151,18 +162,19 @@ static void load_config(struct config *config)
 static void make_world(void)
 {
     struct config config;
+    struct chance chance = chance_make(the_options->seed, "workers");
 
     world.seed = the_options->seed;
     world.pace = world.seed % 2 == 0 ? PACE_SLOW : 1;
     world.prints = the_options->prints;
     log_set_level(world.prints ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     json_object_seed(1);
-    load_config(&config);
     redis_init(&world.redis, chance_make(world.seed, "redis"), redis_clock_us, NULL);
     world.redis.observer = see_request;
     sockets_init(&world.redis, world.seed);
     http_init(world.seed);
     for (int i = 0; i < FRONTS; i++) {
+        load_config(&config, workers_of(&chance));
         front_init(&world.fronts[i], i, world.seed, &config);
         front_start(&world.fronts[i]);
     }
@@ -271,6 +283,7 @@ static void sum_up(struct run_result *result)
     result->faults = world.faults;
     result->scripts = world.redis.counts.scripts;
     result->commands = world.redis.counts.commands;
+    result->passed = world.passed;
 }
 
 static void keep_history(void)

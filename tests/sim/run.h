@@ -19,7 +19,7 @@ struct run_options {
 
 struct run_result {
     bool is_over, is_clean;
-    int64_t simulated_ms, requests, grants, faults, scripts, commands;
+    int64_t simulated_ms, requests, grants, faults, scripts, commands, passed;
     uint64_t history_hash;
     char rules[128]; /* that were broken */
     char report[REPORT_SIZE];

@@ -28,6 +28,7 @@ struct job {
 
 struct sums {
     int64_t runs, broken, differ, simulated_ms, requests, grants, faults, scripts, commands;
+    int64_t passed;
 };
 
 static struct run_options options = {.seed = 1, .seconds = 40, .faults = "", .drains = true};
@@ -118,6 +119,7 @@ static void count(const struct job *job)
     sums.faults += result->faults;
     sums.scripts += result->scripts;
     sums.commands += result->commands;
+    sums.passed += result->passed;
     if (!result->is_over || !result->is_clean) {
         sums.broken++;
         complain(job);
@@ -224,13 +226,14 @@ int main(int argc, char **argv)
     run_many();
     int64_t ms = real_ms() - began_ms;
     printf("sim: %lld runs, seeds %llu to %llu: %lld simulated s in %lld s (%lld x), %lld "
-           "requests, %lld grants, %lld faults, %lld scripts, %lld commands of Redis\n",
+           "requests, %lld grants, %lld faults, %lld scripts, %lld commands of Redis, "
+           "%lld releases passed on\n",
            (long long)sums.runs, (unsigned long long)options.seed,
            (unsigned long long)options.seed + (unsigned long long)seeds - 1,
            (long long)sums.simulated_ms / 1000, (long long)ms / 1000,
            (long long)(sums.simulated_ms / (ms > 0 ? ms : 1)), (long long)sums.requests,
            (long long)sums.grants, (long long)sums.faults, (long long)sums.scripts,
-           (long long)sums.commands);
+           (long long)sums.commands, (long long)sums.passed);
     printf("sim: %lld runs broke a rule, %lld seeds gave two histories\n",
            (long long)sums.broken, (long long)sums.differ);
     return sums.broken > 0 || sums.differ > 0;

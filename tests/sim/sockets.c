@@ -92,7 +92,7 @@ static void reset_front_end(struct wire *wire)
     wire->inbox.len = 0;
     wire->state = WIRE_RESET;
     if (wire->front != NULL)
-        front_poke(wire->front);
+        thread_poke(wire->thread);
 }
 
 static void close_redis_end(struct wire *wire)
@@ -181,7 +181,7 @@ static void come_to_front(struct wire *wire, const struct chunk *chunk, size_t l
         wire->state = WIRE_ENDED;
     else if (chunk->sign == SIGN_RESET && !wire->to_front.is_lost)
         reset_front_end(wire);
-    front_poke(wire->front);
+    thread_poke(wire->thread);
 }
 
 static void on_chunk(void *arg)
@@ -286,7 +286,7 @@ static void on_connect(void *arg)
         wire->state = WIRE_UP;
         wire->client = redis_connect(the_redis, on_output, wire);
     }
-    front_poke(wire->front);
+    thread_poke(wire->thread);
 }
 
 int64_t sockets_kill(bool subscribers)
@@ -347,9 +347,10 @@ struct wire *wire_new(void)
 {
     struct wire *wire = zalloc(sizeof(*wire));
 
-    if (fd_count == WIRES_MAX)
+    if (fd_count == WIRES_MAX || running_thread == NULL)
         abort();
     wire->front = running_front;
+    wire->thread = running_thread;
     wire->net = &running_front->to_redis;
     wire->fd = FD_FIRST + fd_count;
     by_fd[fd_count++] = wire;

@@ -114,7 +114,11 @@ void note_leak(const char *subject, int number, int64_t now, const char *detail)
 
 static int64_t metric_of(const struct front *front, enum metric metric)
 {
-    return metrics_value(front->metrics[0], metric);
+    int64_t sum = 0;
+
+    for (int i = 0; i < front->worker_count; i++)
+        sum += metrics_value(front->metrics[i], metric);
+    return sum;
 }
 
 static void check_fronts(void)

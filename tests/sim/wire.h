@@ -32,6 +32,7 @@ struct wire {
     struct wire *prev, *next;
     int fd;
     struct front *front; /* NULL: it has closed its end */
+    struct thread *thread;
     struct net *net;
     enum wire_state state;
     struct redis_client *client; /* NULL: Redis has closed its end */
@@ -42,7 +43,7 @@ struct wire {
 
 /* NULL: the descriptor is the kernel's. */
 struct wire *wire_of(int fd);
-/* Of the front end that runs now. */
+/* Of the thread that runs now. */
 struct wire *wire_new(void);
 void wire_connect(struct wire *wire);
 void wire_send(struct pipe *pipe, enum sign sign, const char *text, size_t len);

@@ -37,6 +37,7 @@ struct world {
     int doubled; /* requests that something has sent again, and that go on */
     struct buffer history;
     int64_t requests, grants, faults, lines;
+    int64_t passed;        /* releases that a worker passed on to another one */
     int64_t redis_jump_us; /* of Redis' clock */
 };
 

@@ -1,6 +1,7 @@
-/* The system calls of the product that the linker leads here, by its --wrap: sockets, the
- * clock, and the source of random bytes. */
+/* The calls of the product that the linker leads here, by its --wrap: sockets, eventfds, the
+ * clock, the source of random bytes, and mutexes, at which a turn may stop half way. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "tests/sim/bells.h"
 #include "tests/sim/wire.h"
 
 int __real_socket(int domain, int type, int protocol);
@@ -17,6 +19,8 @@ ssize_t __real_write(int fd, const void *text, size_t len);
 int __real_close(int fd);
 int __real_fcntl(int fd, int command, ...);
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
@@ -25,6 +29,9 @@ ssize_t __wrap_write(int fd, const void *text, size_t len);
 int __wrap_close(int fd);
 int __wrap_fcntl(int fd, int command, ...);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __wrap_eventfd(unsigned count, int flags);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags);
 
@@ -96,6 +103,11 @@ ssize_t __wrap_write(int fd, const void *text, size_t len)
 {
     struct wire *wire = wire_of(fd);
 
+    if (bell_of(fd) != NULL) {
+        bell_ring(bell_of(fd));
+        thread_may_yield();
+        return (ssize_t)len;
+    }
     if (wire == NULL)
         return __real_write(fd, text, len);
     if (wire->state != WIRE_UP && wire->state != WIRE_ENDED) {
@@ -111,10 +123,40 @@ int __wrap_close(int fd)
 {
     struct wire *wire = wire_of(fd);
 
+    if (bell_of(fd) != NULL) {
+        bell_close(bell_of(fd));
+        return 0;
+    }
     if (wire == NULL)
         return __real_close(fd);
     wire_close(wire);
     return 0;
+}
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+    (void)count;
+    (void)flags;
+    return bell_fd(bell_new());
+}
+
+/* No thread stops while it holds a mutex, so no other one has to wait for that. */
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    thread_may_yield();
+    if (running_thread != NULL)
+        running_thread->mutexes++;
+    return __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    int status = __real_pthread_mutex_unlock(mutex);
+
+    if (running_thread != NULL)
+        running_thread->mutexes--;
+    thread_may_yield();
+    return status;
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
