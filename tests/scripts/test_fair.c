@@ -98,6 +98,25 @@ static void a_place_outlasts_its_request(void **state)
     token_of(fair(.id = B, .attempt = "w.2"));
 }
 
+/* However many places without a request are before it: the first waiter is told. */
+static void the_first_waiter_behind_many_places_is_told(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    for (int i = 0; i < 250; i++) {
+        const char *id = text("%08x-4444-5444-8444-444444444444", (unsigned)i);
+        command("RPUSH " QUEUE " %s:0", id);
+        command("ZADD " TIMES " %s %s:0", from_now(900000), id);
+        command("ZADD " PLACES " %s %s", from_now(9000), id);
+    }
+    fair(.id = C, .wait = "5000");
+    listen_to(CHANNEL ":" C ":0");
+    lock_release(A);
+    const char *message = next_message();
+    assert_non_null(message);
+    assert_string_equal(message, CHANNEL ":" C ":0 0");
+}
+
 static void a_place_is_over_without_requests(void **state)
 {
     (void)state;
@@ -265,6 +284,7 @@ int main(void)
         SCRIPT_TEST(a_new_time_keeps_the_ttl),
         SCRIPT_TEST(a_long_dead_queue_goes),
         SCRIPT_TEST(a_place_outlasts_its_request),
+        SCRIPT_TEST(the_first_waiter_behind_many_places_is_told),
         SCRIPT_TEST(a_place_is_over_without_requests),
         SCRIPT_TEST(a_place_is_spared_that_was_good_when_redis_was_lost),
         SCRIPT_TEST(a_waiter_gives_up),

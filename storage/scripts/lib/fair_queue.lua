@@ -20,9 +20,9 @@ local DAY_MS = '86400000'
 -- Waiters whose times are lowered when a waiter leaves, at most.
 local FOLLOW_MAX = 100
 
--- Limits of one call: expired waiters that it removes; waiters behind the head that it looks
--- at.
-local DEAD_MAX, BEHIND_MAX = 100, 10
+-- Limits of one call: expired waiters that it removes; waiters that it looks at first and then
+-- at a time, to find one that is awaited.
+local DEAD_MAX, FEW, MANY = 100, 10, 100
 
 -- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
 local POLL_MS = 6000
@@ -169,10 +169,16 @@ local function is_awaited(lock, place, now)
   return deadline and tonumber(deadline) > now
 end
 
--- The first near waiter whose request waits.
+-- The first waiter whose request waits. Places of requests that are gone may be before it.
 local function first_awaited(lock, now)
-  for _, place in ipairs(call('lrange', queue_of(lock), 0, BEHIND_MAX)) do
-    if is_awaited(lock, place, now) then return place end
+  local from, count = 0, FEW
+  while from < lib.first.WAITERS_MAX do
+    local places = call('lrange', queue_of(lock), from, from + count - 1)
+    for _, place in ipairs(places) do
+      if is_awaited(lock, place, now) then return place end
+    end
+    if #places < count then return nil end
+    from, count = from + count, MANY
   end
 end
 
