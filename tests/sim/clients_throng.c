@@ -1,8 +1,6 @@
 /* Many clients of one front end that want the same few objects, each for no longer than a
  * message takes: what one worker of the front end passes on to another meets waiters that come,
  * hang up and give back. */
-#include <string.h>
-
 #include "tests/sim/clients.h"
 
 enum { GUESTS = 12, TURNS = 15 };
@@ -43,8 +41,7 @@ static void take_turn(struct guest *guest)
     }
     if (chance_percent(chance, 90))
         lease.front = guest->front;
-    bool keeps_place = result == RESULT_NOT_DONE && strcmp(name->kind, "fair") == 0;
-    if (result != RESULT_NOT_DONE || keeps_place || chance_percent(chance, 20))
+    if (result != RESULT_NOT_DONE || chance_percent(chance, 20))
         give_back(guest->client, &lease);
 }
 
