@@ -52,6 +52,18 @@ static int compare_token(const void *a, const void *b)
     return left->token < right->token ? -1 : left->token > right->token;
 }
 
+/* Whether the lease shares the token of `other`, a lease of the same owner. A lease whose
+ * answer was lost may have any token, so long as it possibly holds. */
+static bool may_share(const struct lock *lock, const struct lease *lease,
+                      const struct lease *other, int64_t token)
+{
+    int64_t others = token_of(other, lock->name);
+
+    if (others)
+        return others == token;
+    return other->maybe_from <= lease->told_from && other->maybe_to >= lease->asked_from;
+}
+
 /* Leases of an owner share the token of the first of them, and its grant. */
 static int64_t granted_from(const struct lock *lock, const struct lease *lease, int64_t token)
 {
@@ -60,7 +72,7 @@ static int64_t granted_from(const struct lock *lock, const struct lease *lease, 
     for (size_t i = 0; lease->first->owner && i < lock->leases.count; i++) {
         const struct lease *other = lock->leases.at[i];
         if (other->asked_from < from && is_same_group(other, lease) &&
-            token_of(other, lock->name) == token)
+            may_share(lock, lease, other, token))
             from = other->asked_from;
     }
     return from;

@@ -31,6 +31,8 @@
     OP("acquire", lease, from, to, "ok",                                                       \
        ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
        "\"session\":\"S\",\"owner\":\"o\",\"token\":7,\"hold_count\":" #holds)
+#define OF_OWNER(kind)                                                                         \
+    ",\"kind\":\"" kind "\",\"ttl_ms\":1000,\"session\":\"S\",\"owner\":\"o\""
 /* Of Redisson's client. */
 #define JAVA(verb, lease, from, to, outcome)                                                   \
     "{\"type\":\"op\",\"op\":\"" verb "\",\"lock\":\"L\",\"lease\":\"" lease                   \
@@ -71,6 +73,12 @@ static const struct {
     {"an owner again", NULL,
      SESSION("session-open", 0, 1, "ok") MINE("a", 2, 5, 1) MINE("b", 10, 15, 2)
          RELEASE("a", 20, 25) MINE("c", 30, 35, 2)},
+    {"an owner again, whose first lease got no answer", NULL,
+     FAULT("F9", 0, 50, 1) SESSION("session-open", 0, 1, "ok")
+         OP("acquire", "a", 2, 40, "unknown", OF_OWNER("read")) LISTING("a", 6, 9, 1000)
+             READ("r", 10, 15, 8) OP("acquire", "b", 20, 25, "ok",
+                                     OF_OWNER("read") ",\"status\":201,\"remaining_ms\":900,"
+                                                      "\"hold_count\":2,\"token\":7")},
     {"two owners after Redis lost its data", NULL,
      LOCK("a", 0, 5, 1) FAULT("F4", 50, 90, 1, ",\"loses_data\":true") LOCK("b", 100, 105, 2)},
     {"a wait that the release ended", NULL,
@@ -126,6 +134,12 @@ static const struct {
              RELEASE("a", 100, 105) SESSION("session-end", 4000, 4005, "ok")
                  WAIT("lock", "b", 130, 4010, 2)},
     /* ---- S1 */
+    {"tokens fall for an owner that held nothing", "S1",
+     SESSION("session-open", 0, 1, "ok")
+         OP("acquire", "a", 2, 5, "not-done", OF_OWNER("read") ",\"status\":423")
+             READ("r", 10, 15, 8) OP("acquire", "b", 20, 25, "ok",
+                                     OF_OWNER("read") ",\"status\":201,\"remaining_ms\":900,"
+                                                      "\"hold_count\":1,\"token\":7")},
     {"tokens fall", "S1", LOCK("a", 0, 5, 2) RELEASE("a", 10, 15) LOCK("b", 20, 25, 1)},
     {"tokens fall after Redis lost its data", "S1",
      LOCK("a", 0, 5, 9) FAULT("F4", 50, 90, 1, ",\"loses_data\":true")
