@@ -104,9 +104,11 @@ def lint(mutants):
 
 
 def copy_tree(names, left_out):
-    """What is built is copied, too, and with its times: make compiles only what changes."""
+    """What is built is copied, too, with its times: make compiles only what changes. Other
+    servers for the tests, with device files among them, are not."""
     tree = Path(tempfile.mkdtemp(prefix="rlockd-mutant-"))
-    ignore = shutil.ignore_patterns("sanitize*", "coverage", "fuzz", "clients", *left_out)
+    ignore = shutil.ignore_patterns("sanitize*", "coverage", "fuzz", "clients", "servers",
+                                    *left_out)
     for name in names:
         source = ROOT / name
         if source.is_dir():
