@@ -24,17 +24,19 @@ void lease_call_send(struct lock_store *store, struct store_call *call,
  * session holds only if its session is open. */
 void lease_renewal_send(struct lock_store *store, struct store_call *call,
                         const struct lease *lease, lease_done *done, void *arg);
-/* What an attempt does when Redis replies with this word alone: another script follows. */
+/* A further script of an attempt, which follows when the reply of Redis begins with this word.
+ */
 struct lease_step {
     const char *word;
     family_try *try;
 };
 
-/* An attempt to get a lease. What outlives the call is copied, but for the steps. */
+/* The parameters of lease_attempt_send(), which copies the lease and the attempt; `steps` must
+ * outlive the call. */
 struct lease_try {
     const struct lease *lease;
     const struct attempt *attempt;
-    const struct lease_step *steps; /* the last one has no word; NULL: there are none */
+    const struct lease_step *steps; /* ends with a step without a word; NULL: no steps */
     attempt_done *done;
     void *arg;
 };

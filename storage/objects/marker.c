@@ -159,9 +159,10 @@ static void on_refreshed(void *arg, const struct redis_result *result)
 
 /* --- refreshing --------------------------------------------------------------------------- */
 
-/* What is known of the process counts, whatever the marker in this slot says, unless the
- * process has been promoted since. The marker may be new, or may have been with another master:
- * a slot that moves takes its marker along, and may come back before a refresh notices. */
+/* Tells the script since when the process serves, as far as this worker knows. That time counts
+ * instead of the time in the marker of this slot, unless the process was promoted meanwhile.
+ * The marker may be new, or may have been with another master: a slot that moves takes its
+ * marker along, and may come back before a refresh notices. */
 static void tell_what_is_known(struct store_call *call, const struct slot_marker *slot_marker,
                                const struct process *process)
 {

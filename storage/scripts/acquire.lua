@@ -55,11 +55,7 @@ local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, m
 local function grant()
   local token, err = lib.token.make(counter, fencing_ttl_ms)
   if not token then return requests.refuse(request, err) end
-  requests.attach(request, {request.owner ~= '' and token or ''})
-  call('hset', lock, lib.record.holder_of(request), '1')
-  call('pexpire', lock, ttl_ms)
-  lib.owner.write(request, lock, ttl_ms)
-  local reply = requests.granted(request, 1)
+  local reply = requests.take(request, lock, request.owner ~= '' and token or '', -2)
   reply[2] = token
   return reply
 end

@@ -70,7 +70,7 @@ local function grant(is_head)
   if not token then return requests.refuse(request, err) end
   leave_queue(is_head)
   if is_head then queues.publish_end(lock, tonumber(ttl_ms)) end
-  return requests.take(request, lock, counter, token, remaining)
+  return requests.take(request, lock, token, remaining)
 end
 
 -- Waits, or keeps the place that the lease has, where the request has a token to ask again. A

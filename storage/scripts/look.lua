@@ -1,5 +1,5 @@
--- Looks at a lock: its holders, for how long, its waiters. If `lease_id`
--- names a lease that holds, the reply says so, and its attempt must not be withdrawn any more.
+-- Looks at a lock: its holders, for how long, its waiters. If `lease_id` names a lease that
+-- holds, the reply says so, and the lease's attempt must not be withdrawn any more.
 --
 -- KEYS lock counter waiters
 -- ARGV waiters_max holders_max lease_id asked_token

@@ -136,7 +136,7 @@ static void test_slots_that_are_lost(struct world *w)
     }
     assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) < CLUSTER_SLOTS);
     assert_true(front_metric(fe, "rlockd_redis_up", NULL) == 0);
-    /* Nobody is sent here when no slot is left. */
+    /* Without a slot that is served, /readyz takes the front end out of a load balancer. */
     cluster_kill(cluster->nodes[0]);
     cluster_kill(cluster->nodes[1]);
     wait_until(http(fe, "GET", "/readyz", NULL)->status == 503, SOON_MS);

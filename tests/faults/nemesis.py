@@ -175,13 +175,14 @@ class Nemesis:
     # ---- what Redis can be told to do
 
     async def errors_since(self, word, before):
-        """How many; a fault that touches nothing is none, so the first is waited for, also
-        while another fault holds back all that the front ends ask."""
+        """The number of these errors. A fault has to touch something, so this waits for the
+        first error, also while another fault holds the requests of the front ends back."""
         for _ in range(50):
-            if await self.redis.errors(word) > before:
+            touched = await self.redis.errors(word) - before
+            if touched > 0:
                 break
             await asyncio.sleep(0.1)
-        return await self.redis.errors(word) - before
+        return touched
 
     async def client_pause(self, _front):
         ms = self.random.randint(500, 3500)

@@ -33,16 +33,21 @@ static void the_beginning_stays(void **state)
     assert_true(number(again, 2) >= since);
 }
 
+/* With the next refresh, and for the refresh after it, too. */
+static void assert_begins_anew(const char *run_id, int64_t last_refresh)
+{
+    redisReply *anew = refresh(run_id);
+    assert_true(number(anew, 0) >= last_refresh);
+    assert_int_equal(number(anew, 1), last_refresh);
+    redisReply *again = refresh(run_id);
+    assert_int_equal(number(again, 0), number(anew, 0));
+    assert_int_equal(number(again, 1), last_refresh);
+}
+
 static void another_process_begins_with_the_last_refresh(void **state)
 {
     (void)state;
-    int64_t last = number(refresh("one"), 2);
-    redisReply *other = refresh("two");
-    assert_true(number(other, 0) >= last);
-    assert_int_equal(number(other, 1), last);
-    redisReply *again = refresh("two");
-    assert_int_equal(number(again, 0), number(other, 0));
-    assert_int_equal(number(again, 1), last);
+    assert_begins_anew("two", number(refresh("one"), 2));
 }
 
 /* In a cluster: what serves is known by a marker in another slot. */
@@ -92,16 +97,11 @@ static void a_promotion_begins_anew(void **state)
         int64_t last = number(refresh("one"), 2);
         command("HSET %s since 1000 kept 900", MARKER);
         promote_again();
-        redisReply *anew = refresh("one");
-        assert_true(number(anew, 0) >= last);
-        assert_int_equal(number(anew, 1), last);
-        redisReply *again = refresh("one");
-        assert_int_equal(number(again, 0), number(anew, 0));
-        assert_int_equal(number(again, 1), last);
+        assert_begins_anew("one", last);
     }
 }
 
-/* What a front end knew before the promotion does not count. */
+/* The start of service that a front end knew before the promotion does not count. */
 static void a_process_that_is_known_begins_anew_when_promoted(void **state)
 {
     (void)state;

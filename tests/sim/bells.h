@@ -15,7 +15,8 @@ struct bell *bell_of(int fd);
 void bell_ring(struct bell *bell);
 void bell_close(struct bell *bell);
 
-/* What epoll would say, of an edge: nothing any more after bell_heard(). */
+/* The events that epoll would report for the eventfd, edge-triggered: none after bell_heard(),
+ * until the next ring. */
 uint32_t bell_events(const struct bell *bell);
 void bell_heard(struct bell *bell);
 

@@ -12,8 +12,8 @@ enum { PATH_SIZE = 128, COUNT_MAX = 3 };
 static int64_t permits_held;
 static bool is_in_doubt; /* the outcome of some request was never known */
 
-/* Asks with the same key until the outcome is known. What the first requests did is told for
- * the retry window only. */
+/* Asks with the same key until the outcome is known. Redis knows the effect of a key for the
+ * retry window only. */
 static enum result ask_for_certain(struct client *client, struct plain *plain)
 {
     int64_t known_until_ns = now_ns() + RETRY_WINDOW_MS * world.pace * MS;

@@ -57,7 +57,7 @@ static void leave(struct front *front)
         thread_lose(&front->threads[i]);
 }
 
-/* What server/main.c does when the threads have ended. */
+/* Frees the workers, as server/main.c does when their threads have ended. */
 static void end(struct front *front)
 {
     struct worker *workers[WORKERS_MAX];
@@ -83,7 +83,7 @@ void front_thread_ended(struct thread *thread)
     end(front);
 }
 
-/* What server/main.c does before it starts the threads. */
+/* Makes the workers, as server/main.c does before it starts their threads. */
 static void make_workers(struct front *front)
 {
     front->shared.neighbours = front->worker_count > 1 ? neighbours_new() : NULL;

@@ -7,7 +7,7 @@
 #include "tests/sim/front.h"
 #include "tests/sim/redis.h"
 
-/* What epoll would say; an unknown descriptor is never ready. */
+/* The events that epoll would report; an unknown descriptor has none. */
 uint32_t socket_events(int fd);
 
 /* The Redis that connections lead to. */

@@ -219,7 +219,9 @@ end
 local function join(lock, lease_id, now, remaining)
   local place = lease_id .. ':0'
   local at = call('lpos', queue_of(lock), place)
-  if not at then return take(lock, lease_id, now, remaining, length(lock)) end
+  if not at then
+    return take(lock, lease_id, now, remaining, call('llen', queue_of(lock)))
+  end
   local time = time_behind(at, now, remaining)
   if math.abs(time - (call('zscore', times_of(lock), place) or 0)) > FAIR_WAIT_MS / 2 then
     set_time(lock, place, time)

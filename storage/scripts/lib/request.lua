@@ -87,22 +87,24 @@ local function granted(request, counts)
   return {'granted', table.concat(request.tokens, ' '), request.ttl, '', counts}
 end
 
--- Takes the lock, which is free or has `remaining` ms left for the same owner.
-local function take(request, lock, counter, token, remaining)
+-- Takes the lock, which is free (`remaining` is negative) or has `remaining` ms left for the
+-- same owner. `token`: for the record.
+local function take(request, lock, token, remaining)
   attach(request, {token})
   local count = call('hincrby', lock, record.holder_of(request), 1)
   if tonumber(request.ttl) > remaining then
     call('pexpire', lock, request.ttl)
     remaining = tonumber(request.ttl)
   end
-  lib.token.keep(counter, tonumber(request.keep))
   lib.owner.write(request, lock, lib.number.integer(remaining))
   return granted(request, count)
 end
 
 -- Takes the lock, which its owner holds already: its leases share the lock and its token.
 local function reenter(request, lock, counter, remaining)
-  return take(request, lock, counter, call('get', counter) or '0', remaining)
+  local reply = take(request, lock, call('get', counter) or '0', remaining)
+  lib.token.keep(counter, tonumber(request.keep))
+  return reply
 end
 
 -- The records of a lease that waits, unless they are there already.
