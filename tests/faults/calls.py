@@ -29,8 +29,8 @@ class Resource:
 class World:
     """What all clients share."""
 
-    def __init__(self, history, fronts, seed):
-        self.history, self.fronts, self.seed = history, fronts, seed
+    def __init__(self, history, redis, fronts, seed):
+        self.history, self.redis, self.fronts, self.seed = history, redis, fronts, seed
         self.resource, self.stop, self.waiting = Resource(history), asyncio.Event(), 0
         self.only_out_of_memory = False  # no other fault than that is there
 

@@ -3,8 +3,9 @@ import asyncio
 import re
 
 from calls import Lease
-from clients import LOCKS, PERMITS, Client, Session, SessionClient
+from clients import LOCKS, PERMITS, Client
 from history import now
+from session_clients import Session, SessionClient
 
 # What stays: fencing counters, and the marker, which every front end refreshes.
 KEPT = re.compile(rb"redisson_lock_token:.*|rlockd:marker(:.*)?")

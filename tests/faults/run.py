@@ -15,6 +15,7 @@ import clients
 import java
 import leaks
 import nemesis
+import session_clients
 from calls import World
 from history import PATIENCE, History, now, watch_lag
 from pairs import TOPOLOGIES
@@ -40,8 +41,9 @@ FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAI
 MIX = [(clients.Client, 5), (clients.FairClient, 3), (clients.ReadWriteClient, 6),
        (clients.PermitClient, 3), (clients.MultiClient, 2), (clients.ImpatientClient, 4),
        (clients.Relay, 3), (clients.Crowd, 1), (clients.Returner, 1), (clients.Newcomer, 2),
-       (clients.Leaver, 2), (clients.Mover, 3), (clients.SessionClient, 4),
-       (clients.Visitor, 3), (clients.ForcedClient, 2), (clients.Stranger, 1)]
+       (clients.Leaver, 2), (clients.Mover, 3), (session_clients.SessionClient, 4),
+       (session_clients.Visitor, 3), (session_clients.Publisher, 1),
+       (session_clients.ForcedClient, 2), (clients.Stranger, 1)]
 
 
 def arguments():
@@ -161,7 +163,7 @@ async def start(options, folder, redis, history, fronts, others):
     `others`: clients with processes of their own."""
     await redis.start()
     await start_fronts(options, folder, redis, fronts)
-    world = World(history, fronts, options.seed)
+    world = World(history, redis, fronts, options.seed)
     await make_permits(world)
     for other in others:
         await other.start(world, redis)
