@@ -1,6 +1,6 @@
 #!/bin/sh
 # packages.sh PACKAGE...: installs those Debian packages that are missing and says which.
-# Nothing missing: silent.
+# Nothing missing: silent. A download that fails is asked for again.
 set -eu
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
@@ -19,8 +19,10 @@ if [ -z "$missing" ]; then
     exit 0
 fi
 
-# --no-remove: never trade a package of this machine for one of ours.
-command="apt-get install -y --no-install-recommends --no-remove$missing"
+# --no-remove: never trade a package of this machine for one of ours. The lock may be another
+# apt's.
+options="-o Acquire::Retries=5 -o DPkg::Lock::Timeout=300"
+command="apt-get install $options -y --no-install-recommends --no-remove$missing"
 if [ "$(id -u)" -eq 0 ]; then
     become_root=
 elif command -v sudo > /dev/null; then
@@ -36,6 +38,17 @@ case $missing in
     *redis-server*) echo "(Debian also starts a Redis on port 6379; rlockd leaves it alone)" ;;
     *nginx*) echo "(Debian also starts an nginx on port 80; the tests leave it alone)" ;;
 esac
-$become_root apt-get update -q || echo "note: apt-get update failed, trying without it" >&2
-# shellcheck disable=SC2086 # two lists of words
-$become_root env DEBIAN_FRONTEND=noninteractive $command < /dev/null
+# The package lists may be older than what the mirror has: so they are asked for again, too.
+for pause_s in 10 30 0; do
+    # shellcheck disable=SC2086 # lists of words
+    $become_root apt-get update -q $options || echo "note: apt-get update failed" >&2
+    # shellcheck disable=SC2086
+    if $become_root env DEBIAN_FRONTEND=noninteractive $command < /dev/null; then
+        exit 0
+    fi
+    # shellcheck disable=SC2086
+    $become_root $command -s > /dev/null 2>&1 < /dev/null || break # no such package
+    sleep "$pause_s"
+done
+echo "Debian packages cannot be installed:$missing; does this machine reach a mirror?" >&2
+exit 1

@@ -13,14 +13,28 @@ output=$(realpath -m "../../build/interop${INTEROP_TOPOLOGY:+/$INTEROP_TOPOLOGY}
 patience=${INTEROP_PATIENCE:-1}
 failed=0 summary=()
 
+# run_suite VERSION DIR LOG: up to three times where a download failed; Maven keeps the rest.
+run_suite() {
+    local version=$1 dir=$2 log=$3 pause_s
+    for pause_s in 10 30 0; do
+        ! mvn --batch-mode --no-transfer-progress -Dmaven.wagon.http.retryHandler.count=5 \
+            -Dtest.seconds=$((120 * patience)) -Dsuite.seconds=$((900 * patience)) \
+            -Dredisson.version="$version" -Doutput.dir="$dir" test > "$log" 2>&1 < /dev/null ||
+            return 0
+        grep -qE 'Could not (transfer|find) artifact' "$log" || return 1
+        grep -m 1 -oE 'Could not (transfer|find) artifact .*' "$log"
+        sleep "$pause_s"
+    done
+    echo "Maven failed three times: does this machine reach repo.maven.apache.org?"
+    return 1
+}
+
 for version in "${versions[@]}"; do
     dir=$output/$version log=$dir/maven.log
     rm -rf "$dir"
     mkdir -p "$dir"
     echo "Redisson $version ..."
-    if ! mvn --batch-mode --no-transfer-progress -Dmaven.wagon.http.retryHandler.count=5 \
-        -Dtest.seconds=$((120 * patience)) -Dsuite.seconds=$((900 * patience)) \
-        -Dredisson.version="$version" -Doutput.dir="$dir" test > "$log" 2>&1 < /dev/null; then
+    if ! run_suite "$version" "$dir" "$log"; then
         failed=1
         grep -vE '^\[INFO\]|^\sat (java\.base|org\.junit|org\.apache)' "$log"
     fi
