@@ -139,7 +139,7 @@ def main():
     for name, (bound, what) in budgets.items():
         figure = figures.get(name)
         if figure is None:
-            print(f"left out  {what}: no permission to trace")
+            print(f"left out  {what}: no permission to trace, or too busy a machine")
             continue
         # Background work (a heartbeat) may fall into a count of calls.
         met = figure <= bound + (0.05 if name.startswith("redis_calls") else 0)

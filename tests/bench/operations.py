@@ -47,6 +47,11 @@ WHAT = {
 }
 
 
+class TooSlow(RuntimeError):
+    """The machine is so busy that a round counts for nothing: a Redis under callgrind answered
+    too late for a front end, or waiters asked again by themselves."""
+
+
 class Operations:
     """One connection to a front end; operation number `i` is about lock number `i`."""
 
@@ -86,6 +91,8 @@ class Operations:
     def run_one(self, kind, i):
         method, target, headers, good = self.request(kind, i)
         status, body = self.http.ask(method, target, headers)
+        if status == 503:
+            raise TooSlow(f"{kind}: {body}")
         if status != good:
             raise RuntimeError(f"{kind}: {status} {body}")
 
@@ -125,12 +132,13 @@ class Operations:
                           f"rlockd:waiters:{name}", str(length), far_ms)
 
     def hold_leases(self, redis, count, per_session):
-        """Leases of sessions, for the watchdog."""
+        """Leases of sessions, for the watchdog; returns how many."""
         redis.command("FLUSHALL")
         for i in range(count):
             if i % per_session == 0:
                 self.open_session()
             self.run_one("session_bound", i)
+        return count
 
     def prepare(self, redis, kind, count):
         self.end_waits()

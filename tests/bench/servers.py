@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-START_TIMEOUT_S = 20
+START_TIMEOUT_S = 60
 HERE = Path(__file__).parent
 
 
