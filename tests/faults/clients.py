@@ -1,10 +1,12 @@
 """The clients of a run; those with sessions are in session_clients.py. Each loops until the run
 is over; what it does next is chance from the run's seed and its own name."""
 import asyncio
+import contextlib
 import urllib.parse
 
 from calls import Caller, Lease, tokens_of
-from history import PATIENCE
+from history import PATIENCE, now
+from processes import RedisError
 
 # Names with a tag: of a Redis Cluster all locks of a set have to be in one slot.
 PLAIN = ["{plain}-a", "{plain}-b", "{plain}-c"]
@@ -16,15 +18,21 @@ RELAYED = [("lock", "relay-a"), ("write", "relay-b"), ("lock", "relay-c")]
 CROWDED = [("write", "crowd-a")]
 RETURNED = [("fair", "return-a")]
 PERMITS = {"permits-a": 2}
+INHERITED = "inherited-a"  # permits of an heir alone
+ALL_PERMITS = {**PERMITS, INHERITED: 1}
 LOCKS = [*RELAYED, *CROWDED, *RETURNED, *(("lock", name) for name in PLAIN + OWNED),
          *(("fair", name) for name in FAIR), *(("write", name) for name in READ_WRITE),
-         *(("permit", name) for name in PERMITS)]
+         *(("permit", name) for name in ALL_PERMITS)]
 
 # A client asks again at most so often with one token, before it leaves the lease to its end.
 TRIES = 8
 
 # A client that hung up so long before a release is gone for certain, says the checker.
 GONE_S = 0.07 * PATIENCE
+
+# How long a client looks whether its request waits, in s, before it goes on all the same:
+# during a fault the request may never wait.
+WAITS_S = 1
 
 
 class Client(Caller):
@@ -88,6 +96,26 @@ class Client(Caller):
             if answer.outcome() not in ("ended", "abandoned"):
                 await self.give_back(lease)
         return asyncio.ensure_future(wait())
+
+    def pick_other(self, front):
+        return self.random.choice([other for other in self.world.fronts if other is not front]
+                                  or [front])
+
+    async def waits(self, lease):
+        """Returns when Redis knows that the lease waits and that a front end listens for it:
+        then the front end has it in its queue."""
+        name = lease.locks[0]
+        lock = name if "{" in name else "{" + name + "}"
+        record = f"rlockd:lease:{lock}:{lease.id}{':m' if len(lease.locks) > 1 else ''}"
+        deadline = now() + WAITS_S * 10**9
+        while now() < deadline and not self.world.stop.is_set():
+            with contextlib.suppress(OSError, RedisError, asyncio.TimeoutError,
+                                     asyncio.IncompleteReadError):
+                if await self.world.redis.command("EXISTS", record, timeout=WAITS_S) and \
+                        await self.world.redis.command("PUBSUB", "CHANNELS", f"*{lock}*",
+                                                       timeout=WAITS_S):
+                    return
+            await asyncio.sleep(0.005)
 
     async def force(self, lock):
         path = f"/v1/locks/{urllib.parse.quote(lock, safe='')}/force-unlock"
@@ -268,19 +296,23 @@ class FreshLocks(Client):
 
 
 class Newcomer(FreshLocks):
-    """Takes a lock that no client has asked for before, and releases it just when a request
-    begins to wait: the release may come before the front end listens."""
+    """Takes a lock that no client has asked for before, and releases it, mostly at another
+    front end, when a request has tried in vain and its front end is about to listen: the proxy
+    holds the subscription back until the lock is released."""
 
     prefix, pause_s = "new", 0.1
 
     async def meet(self, lock):
         kind = self.random.choice(["lock", "lock", "write", "fair"])
         holder, second = Lease(self, kind, [lock]), Lease(self, kind, [lock])
+        front = self.pick_front()
         if not await self.get(holder, 4000, 0):
             return
-        request = asyncio.ensure_future(second.acquire(4000, 4000))
-        await asyncio.sleep(self.random.uniform(0, 0.006))
-        await self.give_back(holder)
+        with front.redis_proxy.gate(b"SUBSCRIBE", lock.encode()) as gate:
+            request = asyncio.ensure_future(second.acquire(4000, 4000, front=front))
+            await gate.reached()
+            await self.give_back(
+                holder, front=self.pick_other(front) if self.random.random() < 0.8 else front)
         if (await request).outcome() != "ended":
             await self.give_back(second)
 
@@ -297,8 +329,9 @@ class Leaver(FreshLocks):
         front = self.pick_front()
         if not await self.get(holder, 4000, 0):
             return
-        left = asyncio.ensure_future(first.acquire(4000, 4000, front=front, abandon_after=0.02))
-        await asyncio.sleep(0.005)
+        left = asyncio.ensure_future(
+            first.acquire(4000, 4000, front=front, abandon_after=0.02 * PATIENCE))
+        await self.waits(first)
         request = asyncio.ensure_future(second.acquire(4000, 4000, front=front))
         await left
         await asyncio.sleep(GONE_S)
@@ -323,14 +356,57 @@ class Mover(FreshLocks):
             return
         # Over before the leases are: then the request certainly held neither lock meanwhile.
         mover = self.have(both, 2000, front=front)
-        await asyncio.sleep(0.02)
+        await self.waits(both)
         follower = self.have(behind, front=front)
-        await asyncio.sleep(self.random.uniform(0.02, 0.05))
-        others = [other for other in self.world.fronts if other is not front]
-        await self.give_back(holders[0], front=self.random.choice(others or [front]))
+        await self.waits(behind)
+        await self.give_back(holders[0], front=self.pick_other(front))
         await follower
         await self.give_back(holders[1])
         await mover
+
+
+class Queuer(FreshLocks):
+    """Two requests wait for a fair lock, each at a front end of its own. The lock is released
+    where the second request waits, and is the first request's."""
+
+    prefix, pause_s = "queue", 0.1
+
+    async def meet(self, lock):
+        holder, first, second = (Lease(self, "fair", [lock]) for _ in range(3))
+        front = self.pick_front()
+        if not await self.get(holder, 4000, 0):
+            return
+        waits = [self.have(first, front=self.pick_other(front))]
+        await self.waits(first)
+        waits.append(self.have(second, front=front))
+        await self.waits(second)
+        await self.give_back(holder, front=front)
+        await asyncio.gather(*waits)
+
+
+class Heir(Client):
+    """Waits for the only permit of a semaphore where the permit is released, so that the
+    release hands the permit over; a third request, which comes then, has to go without."""
+
+    async def run(self):
+        while not self.world.stop.is_set():
+            await self.inherit()
+            await self.nap(self.random.uniform(0, 0.1))
+        self.agent.close()
+
+    async def inherit(self):
+        holder, heir, late = (Lease(self, "permit", [INHERITED]) for _ in range(3))
+        front = self.pick_front()
+        if not await self.get(holder, 4000, 1000):
+            return
+        request = asyncio.ensure_future(heir.acquire(4000, 4000, front=front))
+        await self.waits(heir)
+        await self.give_back(holder, front=front)
+        outcome = (await request).outcome()
+        if (await late.acquire(4000, 0)).outcome() != "ended":
+            await self.give_back(late)
+        if outcome != "ended":
+            await self.give_back(heir)
 
 
 class Stranger(Client):

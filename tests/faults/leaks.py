@@ -3,7 +3,7 @@ import asyncio
 import re
 
 from calls import Lease
-from clients import LOCKS, PERMITS, Client
+from clients import ALL_PERMITS, LOCKS, Client
 from history import now
 from session_clients import Session, SessionClient
 
@@ -36,7 +36,7 @@ async def keys_left(redis):
     while True:
         cursor, keys = await redis.command("SCAN", cursor.decode(), "COUNT", 1000)
         left += [key for key in keys if not KEPT.fullmatch(key)
-                 and key.decode(errors="replace") not in PERMITS]
+                 and key.decode(errors="replace") not in ALL_PERMITS]
         if cursor == b"0":
             return left
 

@@ -14,10 +14,17 @@ from proxy import Proxy
 START_TIMEOUT_S = 15 * PATIENCE
 
 
+RESERVED = []
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that stays this run's own, also while nobody listens on it: no other process is
+    given the port, for it stays bound."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    RESERVED.append(reserved)
+    return reserved.getsockname()[1]
 
 
 def launch(folder, name, command):

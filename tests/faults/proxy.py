@@ -23,6 +23,27 @@ class Link:
         self.is_torn = False  # bytes of it were dropped: it is of no more use
 
 
+class Gate:
+    """Holds back what goes up to the server and has all of these words, until the gate is open,
+    for a second at most."""
+
+    def __init__(self, *words):
+        self.words, self._reached, self._opened = words, asyncio.Event(), asyncio.Event()
+
+    async def reached(self):
+        """Returns when something is held back, or nothing has come for a second."""
+        await asyncio.wait({asyncio.ensure_future(self._reached.wait())}, timeout=1)
+
+    def open(self):
+        self._reached.set()
+        self._opened.set()
+
+    async def pass_on(self, data):
+        if all(word in data for word in self.words):
+            self._reached.set()
+            await asyncio.wait({asyncio.ensure_future(self._opened.wait())}, timeout=1)
+
+
 class Proxy:
     """`mode` is pass, delay, hold, blackhole, drop-replies, cut or refuse."""
 
@@ -30,6 +51,7 @@ class Proxy:
         self.target_port, self.port, self.server = target_port, None, None
         self.mode, self.delay_s, self.budget = "pass", 0, 0
         self.links, self.touched, self.changed = set(), 0, asyncio.Event()
+        self.gates = set()
 
     async def start(self):
         self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -40,6 +62,17 @@ class Proxy:
         self.touched = 0
         self.changed.set()
         self.changed = asyncio.Event()
+
+    @contextlib.contextmanager
+    def gate(self, *words):
+        """A gate that is there for a while, and open in the end."""
+        gate = Gate(*words)
+        self.gates.add(gate)
+        try:
+            yield gate
+        finally:
+            self.gates.discard(gate)
+            gate.open()
 
     def heal(self):
         """Lets everything pass again. Links that lost bytes are reset, and a link that was held
@@ -92,6 +125,8 @@ class Proxy:
     async def _pump(self, link, reader, writer, is_reply):
         try:
             while data := await reader.read(CHUNK):
+                for gate in () if is_reply else tuple(self.gates):
+                    await gate.pass_on(data)
                 if await self._let_pass(link, data, is_reply):
                     writer.write(data)
                     await writer.drain()

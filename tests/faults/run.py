@@ -41,7 +41,8 @@ FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAI
 MIX = [(clients.Client, 5), (clients.FairClient, 3), (clients.ReadWriteClient, 6),
        (clients.PermitClient, 3), (clients.MultiClient, 2), (clients.ImpatientClient, 4),
        (clients.Relay, 3), (clients.Crowd, 1), (clients.Returner, 1), (clients.Newcomer, 2),
-       (clients.Leaver, 2), (clients.Mover, 3), (session_clients.SessionClient, 4),
+       (clients.Leaver, 2), (clients.Mover, 3),
+       (clients.Queuer, 1), (clients.Heir, 1), (session_clients.SessionClient, 4),
        (session_clients.Visitor, 3), (session_clients.Publisher, 1),
        (session_clients.ForcedClient, 2), (clients.Stranger, 1)]
 
@@ -108,7 +109,7 @@ async def watch_life(world, front):
 async def make_permits(world):
     caller = clients.Client(world, "setup")
     try:
-        for name, count in clients.PERMITS.items():
+        for name, count in clients.ALL_PERMITS.items():
             answer = await caller.agent.ask(world.fronts[0].port, "PUT",
                                             f"/v1/permit-semaphores/{name}",
                                             [("permits", count)])
@@ -123,7 +124,7 @@ async def keep_permits(world, redis):
     while True:
         with contextlib.suppress(OSError, RedisError, RuntimeError, asyncio.TimeoutError,
                                  asyncio.IncompleteReadError):
-            for name in clients.PERMITS:
+            for name in clients.ALL_PERMITS:
                 if not await redis.command("EXISTS", name):
                     await make_permits(world)
         await asyncio.sleep(0.5)
@@ -196,7 +197,7 @@ async def run(options, folder, phases, others):
     history = History(folder / "history.jsonl")
     history.write("run", seed=options.seed, retry_window_ms=RETRY_WINDOW_MS,
                   watchdog_ms=WATCHDOG_MS, max_ttl_ms=LEASE_TTL_MAX_MS + WATCHDOG_MS,
-                  place_ms=PLACE_MS, permits=clients.PERMITS)
+                  place_ms=PLACE_MS, permits=clients.ALL_PERMITS)
     redis, fronts = TOPOLOGIES[options.topology](folder), []
     try:
         world = await phases.take(
