@@ -269,7 +269,8 @@ static void test_settings_are_checked(struct world *w)
         {{"--redis", "redis://h", "--redis-tls-ca", "/etc/hostname"},
          "only with a URL for TLS"},
         {{"--redis", "rediss://h", "--redis-tls-ca", "/nonexistent"}, "/nonexistent: "},
-        {{"--redis", "rediss://h", "--redis-tls-ca", "/dev/null"}, "--redis-tls-ca: /dev/null: "},
+        {{"--redis", "rediss://h", "--redis-tls-ca", "/dev/null"},
+         "--redis-tls-ca: /dev/null: "},
         {{"--redis", "rediss://h", "--redis-tls-cert", "/x"}, "one needs the other"},
         {{"--redis", "rediss://h", "--redis-tls-key", "/x"}, "one needs the other"},
     };
