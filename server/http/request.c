@@ -454,7 +454,7 @@ bool request_token(struct http_request *request, enum http_header header,
                           ? "a UUID that you make, e.g. from uuidgen"
                           : "the token that the session was opened with");
     if (!token_parse(text, canonical))
-        return REFUSE(request, "%s: not a UUID in its canonical text form, or nil",
+        return REFUSE(request, "%s: must be a UUID, as 36 characters of text, and not nil",
                       header_name);
     return true;
 }
