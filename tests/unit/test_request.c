@@ -152,7 +152,7 @@ static void token_headers_are_read(void **state)
     assert_int_equal(request.replies, 0);
     request.headers[HTTP_LEASE_TOKEN] = "secret";
     assert_false(request_token(&request, HTTP_LEASE_TOKEN, "Lease-Token", false, canonical));
-    expect_problem(400, "Lease-Token: not a UUID");
+    expect_problem(400, "Lease-Token: must be a UUID");
     assert_null(strstr(detail(), "secret"));
 }
 
