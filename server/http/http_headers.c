@@ -183,7 +183,14 @@ static bool is_whole_method(const struct http_request *request)
 /* RFC 9110 §7.2: a host and a port, or nothing. */
 static bool is_host(const char *host)
 {
-    return host[strcspn(host, " \t\"#,/<>?@\\")] == '\0';
+    static const bool foreign[256] = {
+        [' '] = true, ['\t'] = true, ['#'] = true, [','] = true, ['/'] = true,
+        ['<'] = true, ['>'] = true,  ['?'] = true, ['@'] = true, ['\\'] = true,
+    };
+
+    while (*host != '\0' && !foreign[(unsigned char)*host])
+        host++;
+    return *host == '\0';
 }
 
 /* Two lengths, a length and a transfer coding, or a coding that a proxy may read otherwise: by
