@@ -38,9 +38,11 @@ EXPOSE 7400
 ENV RLOCKD_LISTEN=0.0.0.0:7400 RLOCKD_DATA_DIR=/data
 STOPSIGNAL SIGTERM
 
-# Ready: Redis answers and nobody has asked for the end. bash speaks HTTP well enough to ask.
+# Ready: Redis answers and nobody has asked for the end. bash speaks HTTP well enough to ask, but
+# no TLS: with a certificate the check is that the port is open.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=15s --retries=3 CMD bash -c '\
-    exec 3<>/dev/tcp/127.0.0.1/${RLOCKD_LISTEN##*:} \
-    && printf "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" >&3 \
+    exec 3<>/dev/tcp/127.0.0.1/${RLOCKD_LISTEN##*:} || exit 1; \
+    [ -z "$RLOCKD_TLS_CERT" ] || exit 0; \
+    printf "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" >&3 \
     && read -r _ status _ <&3 && [ "$status" = 200 ]'
 ENTRYPOINT ["/usr/bin/rlockd"]

@@ -323,12 +323,21 @@ static void warn_if_open(const struct rlockd *rlockd, bool is_local)
             json_pack("{s:s}", "listen", rlockd->where));
 }
 
+/* The exit status after something was printed: a full disk must not look like success. */
+static int end_of_output(void)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return EXIT_SUCCESS;
+    refuse("standard output cannot be written");
+    return EXIT_CANNOT_START;
+}
+
 static int hash_token(const char *name)
 {
     char error[ERROR_SIZE];
 
     if (auth_print_line(name, error, sizeof(error)))
-        return EXIT_SUCCESS;
+        return end_of_output();
     refuse(error);
     return EXIT_USAGE;
 }
@@ -344,12 +353,12 @@ int main(int argc, char **argv)
     log_flush_at_abort();
     switch (config_load(&rlockd.config, argc, argv, environ, error, sizeof(error))) {
     case CONFIG_EXIT_OK:
-        return EXIT_SUCCESS;
+        return end_of_output();
     case CONFIG_HASH_TOKEN:
         return hash_token(argc > 2 ? argv[2] : "caller");
     case CONFIG_MAKE_TOKEN:
         auth_print_token();
-        return EXIT_SUCCESS;
+        return end_of_output();
     case CONFIG_ERROR:
         refuse(error);
         return EXIT_USAGE;

@@ -78,7 +78,7 @@ static int add_tls(struct redis_url *url, const struct config *config)
     url->tls_files = files;
     struct redis_trust *trust = redis_trust_load(&files, error, sizeof(error));
     if (trust == NULL)
-        return refuse("TLS to Redis: %s", error);
+        return refuse("%s", error);
     redis_trust_free(trust); /* loaded again at each connect */
     return 0;
 }

@@ -154,7 +154,8 @@ void log_buffer_flush(struct log_buffer *buffer)
         log_output_retry();
     buffer->len = 0;
     if (log_output_resumed(&dropped))
-        log_write(LOG_LEVEL_WARN, "log lines were dropped: they were not read in time",
+        log_write(LOG_LEVEL_WARN,
+                  "log lines were dropped: they were not read in time, or not writable",
                   json_pack("{s:I}", "lines", (json_int_t)dropped));
 }
 

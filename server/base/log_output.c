@@ -30,7 +30,8 @@ static struct {
     enum manner manner;
     int fd;
     size_t kept_len;
-    uint64_t dropped_since; /* the last write took all text */
+    bool is_failing;        /* the last write failed: no reader is left, or the disk is full */
+    uint64_t dropped_since; /* since a write last took all text */
     atomic_bool is_keeping; /* kept_len > 0 */
     atomic_uint_fast64_t dropped;
     char kept[KEPT_SIZE];
@@ -96,8 +97,8 @@ static void drop(const char *text, size_t len)
     atomic_fetch_add(&output.dropped, lines);
 }
 
-/* How many bytes of the text need no further write: written, or dropped because no reader is
- * left. */
+/* How many bytes of the text need no further write: written, or dropped because the write
+ * failed. */
 static size_t write_some(const char *text, size_t len)
 {
     size_t done = 0;
@@ -106,10 +107,12 @@ static size_t write_some(const char *text, size_t len)
         ssize_t written = write_once(text + done, len - done);
         if (written >= 0) {
             done += (size_t)written;
+            output.is_failing = false;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return done;
         } else if (errno != EINTR) {
             drop(text + done, len - done);
+            output.is_failing = true;
             return len;
         }
     }
@@ -170,7 +173,7 @@ bool log_output_resumed(uint64_t *dropped)
     if (atomic_load_explicit(&output.dropped, memory_order_relaxed) == 0)
         return false;
     pthread_mutex_lock(&output.mutex);
-    *dropped = output.kept_len == 0 ? output.dropped_since : 0;
+    *dropped = output.kept_len == 0 && !output.is_failing ? output.dropped_since : 0;
     if (*dropped > 0)
         output.dropped_since = 0;
     pthread_mutex_unlock(&output.mutex);

@@ -16,7 +16,7 @@ void log_output_open(void);
 void log_output_write(const char *text, size_t len);
 /* Tries once more to write the kept text; cheap when there is none. */
 void log_output_retry(void);
-/* True, once, when lines were dropped and the reader has taken all that was kept since. */
+/* True, once, when lines were dropped and a later write has succeeded and left nothing kept. */
 bool log_output_resumed(uint64_t *dropped);
 /* Lines dropped since the start. */
 uint64_t log_output_dropped(void);

@@ -77,11 +77,13 @@ static int read_lines(struct auth *auth, FILE *file, const struct refusal *refus
         number++;
         wrong = read_line(auth, line, number);
     }
-    free(line);
-    if (wrong == NULL && ferror(file))
-        wrong = "cannot be read";
+    if (wrong == NULL && ferror(file)) {
+        number++;
+        wrong = strerror(errno);
+    }
     if (wrong != NULL)
         refuse(refusal, number, wrong);
+    free(line);
     return wrong != NULL;
 }
 

@@ -123,6 +123,7 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
         return MHD_YES;
     scan->count++;
     if (!is_token(name, name_len) || value == NULL || is_near_framing(name, name_len) ||
+        memchr(value, '\r', value_len) != NULL ||
         !is_next_header(scan, name, value, value_len)) {
         scan->malformed = true;
         return MHD_YES;
@@ -168,6 +169,30 @@ static bool is_whole_target(const struct http_request *request, const char *vers
     return true;
 }
 
+/* A method that has a NUL in it, or two spaces behind it, does not end right before the target;
+ * from version 1.0 on libmicrohttpd looks for both itself. */
+static bool is_whole_method(const struct http_request *request)
+{
+    size_t len = strlen(request->method);
+    const char *target = request->target_end - strlen(request->uri);
+
+    return is_token(request->method, len) &&
+           (request->method + len + 1 == target || MHD_VERSION >= 0x01000000);
+}
+
+/* RFC 9110 §7.2: a host and a port, or nothing. */
+static bool is_host(const char *host)
+{
+    static const bool foreign[256] = {
+        [' '] = true, ['\t'] = true, ['#'] = true, [','] = true, ['/'] = true,
+        ['<'] = true, ['>'] = true,  ['?'] = true, ['@'] = true, ['\\'] = true,
+    };
+
+    while (*host != '\0' && !foreign[(unsigned char)*host])
+        host++;
+    return *host == '\0';
+}
+
 /* Two lengths, a length and a transfer coding, or a coding that a proxy may read otherwise: by
  * such requests other requests are smuggled past a proxy. */
 static bool refuse_framing(struct http_request *request, const struct header_scan *scan,
@@ -209,6 +234,9 @@ static bool refuse_head(struct http_request *request, const struct header_scan *
     else if (!is_whole_target(request, version))
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "the target of the request has a space or a control character in it");
+    else if (!is_whole_method(request))
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "the method of the request is not one word and a space");
     else if (scan->malformed)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "one of the headers is not well-formed");
@@ -218,6 +246,9 @@ static bool refuse_head(struct http_request *request, const struct header_scan *
     else if (request->headers[HTTP_HOST] == NULL && strcmp(version, "HTTP/1.0") != 0)
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
                       "Host: this request needs the header");
+    else if (request->headers[HTTP_HOST] != NULL && !is_host(request->headers[HTTP_HOST]))
+        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                      "Host: not a host with an optional port");
     else
         return refuse_framing(request, scan, version);
     return true;
@@ -225,19 +256,28 @@ static bool refuse_head(struct http_request *request, const struct header_scan *
 
 /* --- for the log -------------------------------------------------------------------------- */
 
-/* Never a token of the request: tokens are in no log. */
+/* Whether a token of the request is a part of the text. */
+static bool has_token(const struct http_request *request, const char *text)
+{
+    const char *api_token = request->headers[HTTP_AUTHORIZATION];
+
+    for (enum http_header i = HTTP_LEASE_TOKEN; i <= HTTP_IDEMPOTENCY_KEY; i++)
+        if (request->headers[i] != NULL && strcasestr(text, request->headers[i]) != NULL)
+            return true;
+    if (api_token == NULL)
+        return false;
+    const char *space = strrchr(api_token, ' ');
+    return strstr(text, space != NULL ? space + 1 : api_token) != NULL;
+}
+
+/* Tokens are in no log. */
 static bool is_request_id(const struct http_request *request, const char *id)
 {
     static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                "-._~:/+=@";
     size_t len = strspn(id, safe);
 
-    if (len < 1 || len > REQUEST_ID_MAX || id[len] != '\0')
-        return false;
-    for (enum http_header i = HTTP_LEASE_TOKEN; i <= HTTP_IDEMPOTENCY_KEY; i++)
-        if (request->headers[i] != NULL && strcasecmp(request->headers[i], id) == 0)
-            return false;
-    return true;
+    return len >= 1 && len <= REQUEST_ID_MAX && id[len] == '\0' && !has_token(request, id);
 }
 
 /* W3C Trace Context: version, trace id, parent id and flags. */

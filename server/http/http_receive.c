@@ -49,18 +49,21 @@ bool http_take_body(struct http_request *request, const char *data, size_t *len)
 
 /* Cuts the target at its query. The absolute form, which RFC 9112 §3.2.2 has every server
  * accept, loses its scheme and authority. */
-static char *split_target(struct http_request *request)
+static const char *split_target(struct http_request *request)
 {
+    static const char *const schemes[] = {"http://", "https://"};
     char *path = request->uri;
     char *query = strchr(path, '?');
 
     request->query = query ? query + 1 : path + strlen(path);
     if (query != NULL)
         *query = '\0';
-    if (strncasecmp(path, "http://", 7) == 0) {
-        path = strchr(path + 7, '/');
-        if (path == NULL)
-            path = request->uri + strlen(request->uri);
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t len = strlen(schemes[i]);
+        if (strncasecmp(path, schemes[i], len) == 0) {
+            const char *behind_authority = strchr(path + len, '/');
+            return behind_authority != NULL ? behind_authority : "/";
+        }
     }
     return path;
 }

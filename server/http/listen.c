@@ -110,7 +110,8 @@ int listen_open(const char *host, uint16_t port, int *fds, int count,
     memcpy(&address, found->ai_addr, len);
     freeaddrinfo(found);
     if (open_all(&address, &len, fds, count) != 0) {
-        snprintf(error, error_size, "--listen: %s:%u: %s", host, port, strerror(errno));
+        snprintf(error, error_size, "--listen: %s:%u: %s%s", host, port, strerror(errno),
+                 errno == EADDRINUSE ? " by another process: choose another port" : "");
         return -1;
     }
     describe(&address, len, where);

@@ -176,12 +176,10 @@ static bool add_name(const struct reading *reading, const struct field *field, c
 
 /* A whole number, also with a fraction of zeros: 30000.0, as languages write a number that is
  * floating-point to them. Cuts the fraction off. */
-static bool read_whole_number(char *text, size_t len, int64_t *number)
+static bool read_whole_number(char *text, int64_t *number)
 {
-    char *dot = memchr(text, '.', len);
+    char *dot = strchr(text, '.');
 
-    if (strlen(text) != len)
-        return false;
     if (dot != NULL && dot[1] != '\0' && dot[1 + strspn(dot + 1, "0")] == '\0')
         *dot = '\0';
     return text_parse_int64(text, number);
@@ -221,6 +219,8 @@ static bool read_pair(const struct reading *reading, const char *pair, size_t pa
         return REFUSE(reading->request, "%s: given more than once", name);
     if (text_query_decode(raw_value, raw_value_len, value, sizeof(value), &len) != 0)
         return REFUSE(reading->request, "%s: not percent-encoded, or too long", field->name);
+    if (strlen(value) != len)
+        return REFUSE(reading->request, "%s: has a NUL in it", field->name);
     if (field->type == FIELD_TEXT)
         return set_text(reading, field, value, len);
     if (field->type == FIELD_IDS)
@@ -232,7 +232,7 @@ static bool read_pair(const struct reading *reading, const char *pair, size_t pa
             return REFUSE(reading->request, "%s: not true or false", field->name);
         return set_boolean(reading, field, value[0] == 't');
     }
-    if (!read_whole_number(value, len, &number))
+    if (!read_whole_number(value, &number))
         return REFUSE(reading->request, "%s: not a whole number", field->name);
     return set_integer(reading, field, number);
 }
@@ -454,7 +454,7 @@ bool request_token(struct http_request *request, enum http_header header,
                           ? "a UUID that you make, e.g. from uuidgen"
                           : "the token that the session was opened with");
     if (!token_parse(text, canonical))
-        return REFUSE(request, "%s: not a UUID in its canonical text form, or nil",
+        return REFUSE(request, "%s: must be a UUID, as 36 characters of text, and not nil",
                       header_name);
     return true;
 }

@@ -27,9 +27,10 @@ static struct {
     _Atomic(struct identity *) identity;
 } tls;
 
-static bool fail(char *error, size_t error_size, const char *file, const char *why)
+static bool fail(char *error, size_t error_size, const char *flag, const char *file,
+                 const char *why)
 {
-    snprintf(error, error_size, "%s: %s", file, why);
+    snprintf(error, error_size, "%s: %s: %s", flag, file, why);
     return false;
 }
 
@@ -56,7 +57,7 @@ static bool load_chain(struct identity *identity, char *error, size_t error_size
         gnutls_free(pem.data);
     }
     if (code != GNUTLS_E_SUCCESS)
-        return fail(error, error_size, tls.cert_file, gnutls_strerror(code));
+        return fail(error, error_size, "--tls-cert", tls.cert_file, gnutls_strerror(code));
     identity->chain_len = count;
     return true;
 }
@@ -75,7 +76,9 @@ static bool load_key(struct identity *identity, char *error, size_t error_size)
         gnutls_free(pem.data);
     }
     return code == GNUTLS_E_SUCCESS ||
-           fail(error, error_size, tls.key_file, gnutls_strerror(code));
+           fail(error, error_size, "--tls-key", tls.key_file,
+                code == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ? "no private key was found"
+                                                              : gnutls_strerror(code));
 }
 
 /* Is the key that of the certificate? */
@@ -99,10 +102,11 @@ bool tls_reload(char *error, size_t error_size)
     struct identity *identity = calloc(1, sizeof(*identity));
 
     if (identity == NULL)
-        return fail(error, error_size, tls.cert_file, "out of memory");
+        return fail(error, error_size, "--tls-cert", tls.cert_file, "out of memory");
     bool ok = load_chain(identity, error, error_size) && load_key(identity, error, error_size);
     if (ok && !is_pair(identity))
-        ok = fail(error, error_size, tls.key_file, "is not the key of the certificate");
+        ok = fail(error, error_size, "--tls-key", tls.key_file,
+                  "is not the key of the certificate of --tls-cert");
     if (!ok) {
         identity_free(identity);
         return false;
@@ -120,9 +124,10 @@ bool tls_start(const char *cert_file, const char *key_file, const char *client_c
     if (client_ca_file[0] != '\0') {
         int code = gnutls_load_file(client_ca_file, &tls.client_authorities);
         if (code != GNUTLS_E_SUCCESS)
-            return fail(error, error_size, client_ca_file, gnutls_strerror(code));
+            return fail(error, error_size, "--tls-client-ca", client_ca_file,
+                        gnutls_strerror(code));
         if (strstr((char *)tls.client_authorities.data, "-----BEGIN") == NULL)
-            return fail(error, error_size, client_ca_file, "is no PEM file");
+            return fail(error, error_size, "--tls-client-ca", client_ca_file, "is no PEM file");
     }
     return tls_reload(error, error_size);
 }

@@ -90,7 +90,7 @@ static int check_directory(const char *directory, char *error, size_t error_size
         }
     }
     if (fault != NULL)
-        snprintf(error, error_size, "data directory %s: %s%s%s", directory, link,
+        snprintf(error, error_size, "--data-dir: %s: %s%s%s", directory, link,
                  link[0] != '\0' ? " " : "", fault);
     if (stream != NULL)
         closedir(stream);
@@ -108,12 +108,12 @@ static int prepare(struct redis_embedded *redis, const char *data_dir, char *err
         snprintf(
             error, error_size,
             "the embedded Redis needs redis-server (or valkey-server) on the PATH: install "
-            "the package redis-server, or give the URL of a Redis that runs");
+            "the package redis-server, or name a Redis that runs with --redis");
         return -1;
     }
     if ((mkdir(data_dir, 0700) != 0 && errno != EEXIST) ||
         realpath(data_dir, directory) == NULL) {
-        snprintf(error, error_size, "data directory %s: %s", data_dir, strerror(errno));
+        snprintf(error, error_size, "--data-dir: %s: %s", data_dir, strerror(errno));
         return -1;
     }
     if (check_directory(directory, error, error_size) != 0)
@@ -121,7 +121,7 @@ static int prepare(struct redis_embedded *redis, const char *data_dir, char *err
     size_t len = strlen(directory);
     if (len + strlen("/redis.sock") >= sizeof(child->socket_path)) {
         snprintf(error, error_size,
-                 "data directory %s: a unix socket's path has at most %zu bytes, and that of "
+                 "--data-dir: %s: a unix socket's path has at most %zu bytes, and that of "
                  "redis.sock in it would have %zu",
                  data_dir, sizeof(child->socket_path) - 1, len + strlen("/redis.sock"));
         return -1;
@@ -153,8 +153,9 @@ static int take_own_lock(struct redis_embedded *redis, char *error, size_t error
         return -1;
     if (flock(redis->own_lock_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
-    snprintf(error, error_size, "data directory %s: %s", redis->child.directory,
-             errno == EWOULDBLOCK ? "another rlockd uses it" : strerror(errno));
+    snprintf(error, error_size, "--data-dir: %s: %s", redis->child.directory,
+             errno == EWOULDBLOCK ? "another rlockd uses it: name another directory"
+                                  : strerror(errno));
     return -1;
 }
 
@@ -177,7 +178,7 @@ static int take_child_lock(struct redis_embedded *redis, char *error, size_t err
         else if (now_ms() >= deadline)
             fault = "the redis-server of an earlier rlockd still runs on it";
         if (fault != NULL) {
-            snprintf(error, error_size, "data directory %s: %s", directory, fault);
+            snprintf(error, error_size, "--data-dir: %s: %s", directory, fault);
             return -1;
         }
         nap();

@@ -12,6 +12,8 @@ enum {
     REDIS_WITH_SHARD_CHANNELS = 70000
 };
 
+#define PASSWORD_FLAGS "(--redis-password-file; of a Sentinel: --redis-sentinel-password-file)"
+
 /* The value of a line of INFO, cut to `size`; empty when there is none. */
 static void info_value(const char *info, const char *name, char *value, size_t size)
 {
@@ -164,6 +166,17 @@ static void on_cluster_info(redisAsyncContext *context, void *raw, void *arg)
         redis_link_reconnect(link, "Redis is a part of a cluster: its URL is redis-cluster://");
 }
 
+static const char *why_no_info(const redisReply *reply)
+{
+    const char *error = reply->type == REDIS_REPLY_ERROR ? reply->str : "";
+
+    if (strncmp(error, "NOAUTH", 6) == 0)
+        return "Redis wants a password " PASSWORD_FLAGS;
+    if (strncmp(error, "NOPERM", 6) == 0)
+        return "the Redis user lacks a permission (INFO)";
+    return "Redis does not answer INFO";
+}
+
 static void on_info(redisAsyncContext *context, void *raw, void *arg)
 {
     struct redis_link *link = arg;
@@ -174,11 +187,7 @@ static void on_info(redisAsyncContext *context, void *raw, void *arg)
     if (reply == NULL || link->state != LINK_CONNECTING || link->give_up)
         return;
     if (reply->type != REDIS_REPLY_STRING) {
-        bool unknown_user = reply->type == REDIS_REPLY_ERROR &&
-                            (strncmp(reply->str, "NOAUTH", 6) == 0 ||
-                             strncmp(reply->str, "NOPERM", 6) == 0);
-        redis_link_reconnect(link, unknown_user ? "the Redis user lacks a permission (INFO)"
-                                                : "Redis does not answer INFO");
+        redis_link_reconnect(link, why_no_info(reply));
         return;
     }
     const char *unfit = link->options.probe ? unfit_for_locks(reply->str) : NULL;
@@ -208,17 +217,24 @@ static void on_info(redisAsyncContext *context, void *raw, void *arg)
         begin_probe(link);
 }
 
-static void on_login(redisAsyncContext *context, void *raw, void *arg)
+static void refuse_login(struct redis_link *link, const redisReply *reply, const char *reason)
 {
-    struct redis_link *link = arg;
-    const redisReply *reply = raw;
+    if (reply == NULL || reply->type != REDIS_REPLY_ERROR || link->give_up)
+        return;
+    bool is_loading = strncmp(reply->str, "LOADING", 7) == 0;
+    redis_link_reconnect(link, is_loading ? "Redis is loading its data" : reason);
+}
 
+static void on_auth(redisAsyncContext *context, void *raw, void *arg)
+{
     (void)context;
-    if (reply != NULL && reply->type == REDIS_REPLY_ERROR && !link->give_up)
-        redis_link_reconnect(link,
-                             strncmp(reply->str, "LOADING", 7) == 0
-                                 ? "Redis is loading its data"
-                                 : "Redis refused the user, the password or the database");
+    refuse_login(arg, raw, "Redis refused the user or the password " PASSWORD_FLAGS);
+}
+
+static void on_select(redisAsyncContext *context, void *raw, void *arg)
+{
+    (void)context;
+    refuse_login(arg, raw, "Redis refused the database that --redis names");
 }
 
 static void on_wait_tried(redisAsyncContext *context, void *raw, void *arg)
@@ -242,11 +258,11 @@ void redis_link_check(struct redis_link *link)
     int database = link->options.url->database;
 
     if (login->has_user)
-        redisAsyncCommand(context, on_login, link, "AUTH %s %s", login->user, password);
+        redisAsyncCommand(context, on_auth, link, "AUTH %s %s", login->user, password);
     else if (login->has_password)
-        redisAsyncCommand(context, on_login, link, "AUTH %s", password);
+        redisAsyncCommand(context, on_auth, link, "AUTH %s", password);
     if (database != 0)
-        redisAsyncCommand(context, on_login, link, "SELECT %d", database);
+        redisAsyncCommand(context, on_select, link, "SELECT %d", database);
     redisAsyncCommand(context, on_ignored, link, "CLIENT SETNAME rlockd");
     redisAsyncCommand(context, on_client_id, link, "CLIENT ID");
     if (link->options.sync.replicas > 0)

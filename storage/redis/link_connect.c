@@ -91,7 +91,7 @@ static void on_connect(const redisAsyncContext *context, int status)
     struct redis_link *link = context->data;
 
     if (status != REDIS_OK) {
-        redis_link_note_reason(link, "Redis cannot be reached");
+        redis_link_note_detail(link, "Redis cannot be reached", context->c.errstr);
         return; /* hiredis frees the context after this */
     }
     link->is_open = true;

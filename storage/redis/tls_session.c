@@ -52,9 +52,10 @@ static bool is_given(const char *path)
     return path != NULL && path[0] != '\0';
 }
 
-static bool fail(char *error, size_t error_size, const char *what, const char *why)
+static bool fail(char *error, size_t error_size, const char *flag, const char *what,
+                 const char *why)
 {
-    snprintf(error, error_size, "%s: %s", what, why);
+    snprintf(error, error_size, "%s: %s: %s", flag, what, why);
     return false;
 }
 
@@ -67,8 +68,8 @@ static bool trust_authorities(struct redis_trust *trust, const char *path, char 
                                      trust->credentials, path, GNUTLS_X509_FMT_PEM)
                                : gnutls_certificate_set_x509_system_trust(trust->credentials);
 
-    return count > 0 ||
-           fail(error, error_size, what, count == 0 ? none : gnutls_strerror(count));
+    return count > 0 || fail(error, error_size, "--redis-tls-ca", what,
+                             count == 0 ? none : gnutls_strerror(count));
 }
 
 static bool use_certificate(struct redis_trust *trust, const struct redis_tls_files *files,
@@ -78,7 +79,8 @@ static bool use_certificate(struct redis_trust *trust, const struct redis_tls_fi
         return true;
     int code = gnutls_certificate_set_x509_key_file(trust->credentials, files->cert, files->key,
                                                     GNUTLS_X509_FMT_PEM);
-    return code >= 0 || fail(error, error_size, files->cert, gnutls_strerror(code));
+    return code >= 0 || fail(error, error_size, "--redis-tls-cert and --redis-tls-key",
+                             files->cert, gnutls_strerror(code));
 }
 
 struct redis_trust *redis_trust_load(const struct redis_tls_files *files, char *error,
@@ -87,7 +89,7 @@ struct redis_trust *redis_trust_load(const struct redis_tls_files *files, char *
     struct redis_trust *trust = calloc(1, sizeof(*trust));
 
     if (trust == NULL || gnutls_certificate_allocate_credentials(&trust->credentials) != 0) {
-        fail(error, error_size, "certificates", "out of memory");
+        snprintf(error, error_size, "certificates for Redis: out of memory");
         free(trust);
         return NULL;
     }

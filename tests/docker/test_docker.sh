@@ -11,6 +11,7 @@ docker=(docker)
 build_args=()
 private_engine=
 lease_token=
+scheme=http
 url= # of the server under test, set by start()
 
 skip() {
@@ -122,8 +123,8 @@ start() {
         port=$("${docker[@]}" port "$name" 7400/tcp)
         port=${port##*:}
     fi
-    url=http://127.0.0.1:$port
-    wait_until 30 "$name is ready" curl -fsS --max-time 2 "$url/readyz"
+    url=$scheme://127.0.0.1:$port
+    wait_until 30 "$name is ready" curl -kfsS --max-time 2 "$url/readyz"
 }
 
 state() {
@@ -193,6 +194,17 @@ new_token
 expect "a hardened container grants" 201 "$(request PUT /v1/locks/third)"
 wait_until 60 "a hardened container becomes healthy" health_is hardened healthy
 stop_cleanly hardened
+
+# The check of health speaks no TLS.
+mkdir "$work/tls"
+openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost \
+    -keyout "$work/tls/key.pem" -out "$work/tls/cert.pem" 2> /dev/null
+chmod -R a+rX "$work/tls"
+scheme=https
+start tls -v "$work/tls:/tls:ro" -e RLOCKD_TLS_CERT=/tls/cert.pem -e RLOCKD_TLS_KEY=/tls/key.pem
+scheme=http
+wait_until 60 "with TLS it becomes healthy" health_is tls healthy
+stop_cleanly tls
 
 # An external Redis, here of the same image and on a unix socket in a shared volume.
 "${docker[@]}" run -d --name "$tag-redis" --network none -v "$tag-redis:/data" \

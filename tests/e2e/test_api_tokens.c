@@ -387,6 +387,23 @@ static void test_weak_tokens_are_refused(struct world *w)
     }
 }
 
+/* A script must not go on with an empty file of tokens. */
+static void test_output_that_cannot_be_written(struct world *w)
+{
+    static const char *const commands[] = {
+        "\"$0\" --make-token > /dev/full",
+        "printf 'aaaaaaaaaaaaaaaaaaaa' | \"$0\" --hash-token ci > /dev/full",
+        "\"$0\" --help > /dev/full",
+        "\"$0\" --version > /dev/full",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(commands); i++) {
+        struct child *child = rlockd_shell(w, text(w, "%s; echo $? >&2", commands[i]));
+        assert_string_equal(child_stderr(child),
+                            "rlockd: standard output cannot be written\n1\n");
+    }
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -400,6 +417,7 @@ int main(void)
         E2E_TEST(test_requests_a_second),
         E2E_TEST(test_tokens_are_made_and_hashed),
         E2E_TEST(test_weak_tokens_are_refused),
+        E2E_TEST(test_output_that_cannot_be_written),
     };
     struct e2e_plan plan = {.name = "api_tokens", E2E_TESTS(tests), .front_ends = 1};
 

@@ -46,6 +46,25 @@ static void test_wrong_fields(struct world *w)
     assert_false(redis_has(w->redis, "fields"));
 }
 
+/* What stands behind a NUL would be lost: a list of `held` that is cut releases leases. */
+static void test_nul_in_a_value(struct world *w)
+{
+    const char *session = text(w, "Session-Token: %s", token_new(w));
+    struct reply *r = HTTP(w->a, .method = "POST", .path = "/v1/sessions",
+                           .headers = {session});
+    const char *id = reply_str(r, "session_id");
+    const char *path = text(w, "/v1/sessions/%s/keep-alive?held=%%00,%s", id, id);
+
+    expect_status(r, 201);
+    r = HTTP(w->a, .method = "POST", .path = path, .headers = {session});
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "held");
+    r = http(w->a, "POST", "/v1/semaphores/nul/release?permits=1&create=true%00x", NULL);
+    expect_problem(r, 400, "malformed-request");
+    expect_detail(r, "create");
+    assert_false(redis_has(w->redis, "nul"));
+}
+
 static void test_limits_are_inclusive(struct world *w)
 {
     char note[257];
@@ -346,13 +365,21 @@ static void test_media_types(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_wrong_fields),          E2E_TEST(test_limits_are_inclusive),
-        E2E_TEST(test_wrong_bodies),          E2E_TEST(test_bodies_of_generators),
-        E2E_TEST(test_wrong_tokens),          E2E_TEST(test_fields_where_there_are_none),
-        E2E_TEST(test_no_such_route),         E2E_TEST(test_details_that_help),
-        E2E_TEST(test_wrong_method),          E2E_TEST(test_wrong_kind),
-        E2E_TEST(test_token_of_another_lock), E2E_TEST(test_token_of_a_permit),
-        E2E_TEST(test_record_of_no_kind),     E2E_TEST(test_media_types),
+        E2E_TEST(test_wrong_fields),
+        E2E_TEST(test_nul_in_a_value),
+        E2E_TEST(test_limits_are_inclusive),
+        E2E_TEST(test_wrong_bodies),
+        E2E_TEST(test_bodies_of_generators),
+        E2E_TEST(test_wrong_tokens),
+        E2E_TEST(test_fields_where_there_are_none),
+        E2E_TEST(test_no_such_route),
+        E2E_TEST(test_details_that_help),
+        E2E_TEST(test_wrong_method),
+        E2E_TEST(test_wrong_kind),
+        E2E_TEST(test_token_of_another_lock),
+        E2E_TEST(test_token_of_a_permit),
+        E2E_TEST(test_record_of_no_kind),
+        E2E_TEST(test_media_types),
     };
     struct e2e_plan plan = {.name = "errors", E2E_TESTS(tests), .front_ends = 1};
 

@@ -1,7 +1,7 @@
 /* Request lines and headers: how much of them is served, and what is refused. */
 #include "harness.h"
 
-enum { ANSWER_MS = 5000, CUT_OFF_MS = 20000, NULS_IN_TARGET = 3 };
+enum { ANSWER_MS = 5000, CUT_OFF_MS = 20000, NULS_IN_REQUEST_LINE = 5 };
 
 /* Sends a request line and headers as they are; the token of the world's choice is added. */
 static struct reply *ask(struct world *w, const char *method, const char *target,
@@ -157,6 +157,12 @@ static void test_what_is_read_in_two_ways(struct world *w)
         BYTES("GET /livez\0x HTTP/1.1\r\nHost: x\r\n\r\n"),
         BYTES("GET /livez\0 HTTP/1.1\r\nHost: x\r\n\r\n"),
         BYTES("GET /livez?a\0 HTTP/1.1\r\nHost: x\r\n\r\n"),
+        BYTES("GET\0 /livez HTTP/1.1\r\nHost: x\r\n\r\n"),
+        BYTES("GET\0X /livez HTTP/1.1\r\nHost: x\r\n\r\n"),
+        BYTES("\rGET /livez HTTP/1.1\r\nHost: x\r\n\r\n"),
+        BYTES("GE\x01T /livez HTTP/1.1\r\nHost: x\r\n\r\n"),
+        BYTES("(GET) /livez HTTP/1.1\r\nHost: x\r\n\r\n"),
+        BYTES("GET  /livez HTTP/1.1\r\nHost: x\r\n\r\n"),
         BYTES("GET /livez x HTTP/1.1\r\nHost: x\r\n\r\n"),
         BYTES("GET /livez\x01 HTTP/1.1\r\nHost: x\r\n\r\n"),
         BYTES("GET /livez HTTP/1.1\r\nHost: x\0y\r\n\r\n"),
@@ -174,6 +180,11 @@ static void test_what_is_read_in_two_ways(struct world *w)
         BYTES("GET /livez HTTP/1.1\r\nHost: x\r\n y\r\n\r\n"),
         BYTES("GET /livez HTTP/1.1\r\nHost: x\r\nX-A: b\r\n\tc\r\n\r\n"),
         BYTES("GET /livez HTTP/1.1\r\nHost: x\r\nX-A : b\r\n\r\n"),
+        BYTES("GET /livez HTTP/1.1\r\nHost: x\r\nX-A: b\rX-B: c\r\n\r\n"),
+        BYTES("GET /livez HTTP/1.1\r\nHost: x\r\nX-A: b\r Transfer-Encoding: chunked\r\n\r\n"),
+        BYTES("GET /livez HTTP/1.1\r\nHost: x y\r\n\r\n"),
+        BYTES("GET /livez HTTP/1.1\r\nHost: x, y\r\n\r\n"),
+        BYTES("GET /livez HTTP/1.1\r\nHost: x/y\r\n\r\n"),
         BYTES("GET /livez HTTP/1.1\r\nHost: x\nX-A: b\r\n\r\n"),
         BYTES("GET /livez HTTP/1.1\r\nHost: x\r\n\n"),
         BYTES("GET /livez HTTP/1.1\nHost: x\r\n\r\n"),
@@ -188,12 +199,41 @@ static void test_what_is_read_in_two_ways(struct world *w)
         raw_text(raw, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n");
         struct reply *r = raw_reply(raw, ANSWER_MS);
         /* From 1.0 on libmicrohttpd closes at once at a NUL in the request line. */
-        if (r->status != 400 && !(i < NULS_IN_TARGET && r->status == 0))
+        if (r->status != 400 && !(i < NULS_IN_REQUEST_LINE && r->status == 0))
             FAIL("head %zu: %d", i, r->status);
         assert_int_equal(raw_reply(raw, 200)->status, 0);
         assert_true(raw_closed(raw, ANSWER_MS));
     }
     expect_status(http(w->a, "GET", "/livez", NULL), 200);
+}
+
+static void test_absolute_targets(struct world *w)
+{
+    static const struct {
+        const char *target, *name;
+    } rows[] = {
+        {"http://x/v1/locks/absolute", "absolute"},
+        {"HTTPS://x:7400/v1/locks/absolute", "absolute"},
+        {"http://x/v1/locks/http:%2F%2Fx", "http://x"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        expect_str(ask(w, "GET", rows[i].target, "", ""), "lock", rows[i].name);
+    expect_str(ask(w, "GET", "http://x", "", ""), "documentation", "/openapi.yaml");
+    expect_detail(ask(w, "GET", "http://x?a=1", "", ""), "a: there is no such field");
+    expect_status(ask(w, "GET", "ftp://x/v1/locks/absolute", "", ""), 404);
+}
+
+static void test_hosts(struct world *w)
+{
+    static const char *const hosts[] = {"", "x", "x:7400", "[::1]:7400", "a_b.example", "x."};
+
+    for (size_t i = 0; i < COUNT_OF(hosts); i++) {
+        struct raw *raw = raw_open(w->a);
+
+        raw_text(raw, "GET /livez HTTP/1.1\r\nHost: %s\r\n\r\n", hosts[i]);
+        expect_status(raw_reply(raw, ANSWER_MS), 200);
+    }
 }
 
 /* libmicrohttpd before 1.0 sends the head of these answers twice, the second time as their
@@ -223,6 +263,8 @@ int main(void)
         E2E_TEST(test_long_queries_without_headers),
         E2E_TEST(test_no_host_and_odd_versions),
         E2E_TEST(test_what_is_read_in_two_ways),
+        E2E_TEST(test_absolute_targets),
+        E2E_TEST(test_hosts),
         E2E_TEST(test_a_length_that_libmicrohttpd_refuses),
     };
     struct e2e_plan plan = {.name = "http-headers", E2E_TESTS(tests), .front_ends = 1};

@@ -123,37 +123,65 @@ static int port_in(const char *log)
     return listen != NULL ? atoi(listen + strlen("\"listen\":\"127.0.0.1:")) : 0;
 }
 
-/* A pager that was stopped, a log driver that hangs: requests and the end go on. */
-static void test_log_that_nobody_reads(struct world *w)
+/* Starts `fe` with a pipe for its log; returns the end to read, to be closed. */
+static int start_with_log_in_a_pipe(struct world *w, struct front *fe)
 {
-    enum { PIPE_BYTES = 64 * 1024, REQUESTS = 12000 };
+    enum { START_BYTES = 64 * 1024 };
     const char *path = text(w, "%s/log", w->dir);
-    static char log[PIPE_BYTES + 1];
+    static char log[START_BYTES + 1];
     size_t len = 0;
-    struct front fe = {.world = w};
 
+    unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);
-    fe.child = start_by_shell(
+    memset(log, 0, sizeof(log));
+    *fe = (struct front){.world = w};
+    fe->child = start_by_shell(
         w, text(w, "exec \"$0\" --listen 127.0.0.1:0 --redis %s 2> %s", w->redis->url, path));
     struct patience patience = patience_of(SOON_MS);
     while (port_in(log) == 0 && !patience_ends(&patience)) {
-        ssize_t got = read(reader, log + len, PIPE_BYTES - len);
+        ssize_t got = read(reader, log + len, START_BYTES - len);
         len += got > 0 ? (size_t)got : 0;
         nap_ms(5);
     }
-    fe.port = port_in(log);
-    assert_true(fe.port > 0);
+    fe->port = port_in(log);
+    assert_true(fe->port > 0);
+    return reader;
+}
+
+static void expect_drops_and_an_end(struct front *fe)
+{
+    assert_true(front_metric(fe, "rlockd_log_dropped_total", NULL) > 0);
+    child_signal(fe->child, SIGTERM);
+    assert_int_equal(child_wait(fe->child, SOON_MS), 0);
+}
+
+/* A pager that was stopped, a log driver that hangs: requests and the end go on. */
+static void test_log_that_nobody_reads(struct world *w)
+{
+    enum { REQUESTS = 12000 };
+    struct front fe;
+    int reader = start_with_log_in_a_pipe(w, &fe);
+
     struct raw *raw = raw_open(&fe);
     for (int i = 0; i < REQUESTS; i++) {
         raw_text(raw, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
         expect_status(raw_reply(raw, SOON_MS), 200);
     }
-    assert_true(front_metric(&fe, "rlockd_log_dropped_total", NULL) > 0);
-    child_signal(fe.child, SIGTERM);
-    assert_int_equal(child_wait(fe.child, SOON_MS), 0);
+    expect_drops_and_an_end(&fe);
     close(reader);
+}
+
+/* A pager that was left, a log collector that died. */
+static void test_log_whose_reader_has_gone(struct world *w)
+{
+    struct front fe;
+
+    close(start_with_log_in_a_pipe(w, &fe));
+    for (int i = 0; i < 10; i++)
+        expect_status(http(&fe, "GET", "/livez", NULL), 200);
+    expect_drops_and_an_end(&fe);
 }
 
 /* The first requests of a server whose connection to Redis takes a moment. */
@@ -238,6 +266,7 @@ int main(void)
         E2E_TEST(test_the_first_requests_wait_for_redis),
         E2E_TEST(test_without_redis_it_answers),
         E2E_TEST(test_log_that_nobody_reads),
+        E2E_TEST(test_log_whose_reader_has_gone),
     };
     struct e2e_plan plan = {.name = "process", E2E_TESTS(tests)};
 

@@ -48,7 +48,6 @@ static void test_request_ids(struct world *w)
     static const char *const good[] = {"a", "4f1c-x_1.2~3:/+=@",
                                        "6f1c2a0e-7b1d-4e3f-9a51-0c2d4e6f8a01"};
     static const char *const bad[] = {"", "a b", "a\"b", "<a>", "a,b", "\xc3\xbc", "{}"};
-    const char *token = token_new(w);
     struct reply *r;
 
     for (size_t i = 0; i < COUNT_OF(good); i++) {
@@ -72,11 +71,29 @@ static void test_request_ids(struct world *w)
             .headers = {text(w, "X-Request-Id: %0128d", 0)});
     expect_problem(r, 404, "not-found");
     assert_non_null(reply_header(w, r, "X-Request-Id"));
-    /* A token that lands there by mistake is in no log. */
-    r = ASK(w->a, .method = "PUT", .path = "/v1/locks/id", .token = token,
-            .headers = {text(w, "X-Request-Id: %s", token)});
-    expect_status(r, 201);
-    assert_null(logged(w->a, "request_id"));
+}
+
+/* A token that lands in an id by mistake is in no log. */
+static void test_request_ids_of_tokens(struct world *w)
+{
+    static const char api_token[] = "rlockd_of-somebody-0123456789";
+    const char *token = token_new(w);
+    const char *const forms[] = {"X-Request-Id: %s", "X-Request-Id: deploy-%s-7"};
+
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        struct reply *r = ASK(w->a, .method = "PUT", .path = "/v1/locks/id", .token = token,
+                              .headers = {text(w, forms[i], token)});
+        expect_status(r, i == 0 ? 201 : 200);
+        assert_null(logged(w->a, "request_id"));
+        r = ASK(w->a, .method = "GET", .path = "/v1/locks/id",
+                .headers = {text(w, "Authorization: Bearer %s", api_token),
+                            text(w, forms[i], api_token)});
+        expect_status(r, 200);
+        assert_null(logged(w->a, "request_id"));
+        assert_null(reply_header(w, r, "X-Request-Id"));
+    }
+    assert_null(strstr(front_log(w->a), token));
+    assert_null(strstr(front_log(w->a), api_token));
 }
 
 static void test_trace_parents(struct world *w)
@@ -196,6 +213,7 @@ int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_request_ids),
+        E2E_TEST(test_request_ids_of_tokens),
         E2E_TEST(test_trace_parents),
         E2E_TEST(test_addresses_behind_proxies),
         E2E_TEST(test_no_pages_by_default),

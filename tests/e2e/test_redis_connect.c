@@ -45,10 +45,15 @@ static void test_password(struct world *w)
     expect_status(lock_put(fe, "password", token_new(w), NULL), 201);
     assert_null(strstr(front_log(fe), "s3cret"));
     fe = front_launch(w, "--redis", proxy_url(proxy, ":wr0ng@", ""), NULL);
-    expect_refused(fe, "\"warn\"");
+    expect_refused(fe, "refused the user or the password (--redis-password-file");
     assert_null(strstr(front_log(fe), "wr0ng"));
     fe = front_launch(w, "--redis", proxy_url(proxy, "", ""), NULL);
-    expect_refused(fe, "\"warn\"");
+    expect_refused(fe, "wants a password (--redis-password-file");
+    fe = front_launch(w, "--redis", proxy_url(proxy, ":s3cret%20p%40ss%2Fw%3Ard@", "/9999"),
+                      NULL);
+    expect_refused(fe, "refused the database that --redis names");
+    fe = front_launch(w, "--redis", "redis://127.0.0.1:1", NULL);
+    expect_refused(fe, "\"detail\":\"Connection refused\"");
 }
 
 static void test_user_and_password(struct world *w)

@@ -139,7 +139,7 @@ static void test_password_files(struct world *w)
     /* A new password: rlockd takes it at its next connect. */
     redis_ok(redis, "ACL SETUSER app resetpass >second");
     redis_ok(redis, "CLIENT KILL TYPE normal SKIPME yes");
-    expect_refused(fe, "refused the user, the password");
+    expect_refused(fe, "refused the user or the password");
     shell_run(w, NULL, "printf second > password");
     expect_serves(fe);
     shell_run(w, NULL, "rm password");
@@ -269,7 +269,8 @@ static void test_settings_are_checked(struct world *w)
         {{"--redis", "redis://h", "--redis-tls-ca", "/etc/hostname"},
          "only with a URL for TLS"},
         {{"--redis", "rediss://h", "--redis-tls-ca", "/nonexistent"}, "/nonexistent: "},
-        {{"--redis", "rediss://h", "--redis-tls-ca", "/dev/null"}, "TLS to Redis: /dev/null: "},
+        {{"--redis", "rediss://h", "--redis-tls-ca", "/dev/null"},
+         "--redis-tls-ca: /dev/null: "},
         {{"--redis", "rediss://h", "--redis-tls-cert", "/x"}, "one needs the other"},
         {{"--redis", "rediss://h", "--redis-tls-key", "/x"}, "one needs the other"},
     };

@@ -200,6 +200,38 @@ static void test_wrong_token_files(struct world *w)
     }
 }
 
+/* The files, directories and ports that the settings name. */
+static void test_what_flags_name_is_unusable(struct world *w)
+{
+    struct front *fe = front_start(w, "--redis", redis_start(w, NULL)->url, NULL);
+    const char *taken = text(w, "127.0.0.1:%d", fe->port);
+    const struct {
+        const char *args[7], *names;
+    } rows[] = {
+        {{"--tls-cert", "/nonexistent", "--tls-key", "/dev/null"},
+         "--tls-cert: /nonexistent: "},
+        {{"--tls-cert", "/dev/null", "--tls-key", "/dev/null"}, "--tls-cert: /dev/null: "},
+        {{"--tls-cert", "/x", "--tls-key", "/x", "--tls-client-ca", "/dev/null"},
+         "--tls-client-ca: /dev/null: is no PEM file"},
+        {{"--tls-cert", "/x"}, "--tls-key"},
+        {{"--redis", "rediss://h", "--redis-tls-ca", "/dev/null"},
+         "--redis-tls-ca: /dev/null: "},
+        {{"--data-dir", "/dev/null"}, "--data-dir: /dev/null: Not a directory"},
+        {{"--api-tokens", "/"}, "--api-tokens (RLOCKD_API_TOKENS): / line 1: Is a directory"},
+        {{"--redis", "redis://h", "--listen", taken}, "choose another port"},
+        {{"--redis", "redis://h", "--listen", "no-host.invalid:80"},
+         "--listen: no-host.invalid"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct outcome refused = run(w, rows[i].args, NULL);
+
+        if ((refused.code != 1 && refused.code != 2) || lines_len(refused.err) != 1 ||
+            strstr(refused.err, rows[i].names) == NULL)
+            FAIL("row %zu: exit code %d and these words: %s", i, refused.code, refused.err);
+    }
+}
+
 static void test_environment_works_and_flags_win(struct world *w)
 {
     struct redis *redis = redis_start(w, NULL);
@@ -254,6 +286,7 @@ int main(void)
         E2E_TEST(test_wrong_usage),
         E2E_TEST(test_wrong_environment),
         E2E_TEST(test_wrong_token_files),
+        E2E_TEST(test_what_flags_name_is_unusable),
         E2E_TEST(test_environment_works_and_flags_win),
         E2E_TEST(test_retry_window),
     };

@@ -279,6 +279,43 @@ static void unread_lines_are_kept_then_dropped(void **state)
     log_buffer_release(&buffer);
 }
 
+/* `fd` in place of standard error fails every write: its lines are dropped, and counted in the
+ * first line that a later standard error takes. */
+static void expect_dropped_by(int fd)
+{
+    int pipe_end = dup(STDERR_FILENO);
+    uint64_t before = log_output_dropped();
+
+    assert_true(fd >= 0 && pipe_end >= 0);
+    dup2(fd, STDERR_FILENO);
+    log_output_open();
+    log_write(LOG_LEVEL_INFO, "lost", NULL);
+    log_write(LOG_LEVEL_INFO, "lost, too", NULL);
+    uint64_t dropped = log_output_dropped() - before;
+    dup2(pipe_end, STDERR_FILENO);
+    log_output_open();
+    close(pipe_end);
+    close(fd);
+    assert_int_equal(dropped, 2);
+    log_write(LOG_LEVEL_INFO, "again", NULL);
+    written();
+    assert_null(strstr(text, "lost"));
+    assert_int_equal(lines_of(text, "\"again\""), 1);
+    assert_int_equal(lines_of(text, "\"lines\":2}"), 1);
+}
+
+static void failed_writes_drop_lines(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    signal(SIGPIPE, SIG_IGN); /* as in main() */
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[0]);
+    expect_dropped_by(ends[1]); /* a pipe whose reader has gone */
+    expect_dropped_by(open("/dev/full", O_WRONLY | O_CLOEXEC)); /* a full disk */
+}
+
 static void abort_writes_what_was_gathered(void **state)
 {
     int status;
@@ -339,6 +376,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(buffer_waits_for_the_flush, set_up, tear_down),
         cmocka_unit_test_setup_teardown(full_buffer_is_written_by_itself, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unread_lines_are_kept_then_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(failed_writes_drop_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(abort_writes_what_was_gathered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cheap_lines_look_like_the_others, set_up, tear_down),
     };

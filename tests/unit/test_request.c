@@ -59,7 +59,7 @@ static void bad_queries_are_refused(void **state)
         {"ttl=1e3", "ttl: not a whole number"},
         {"ttl=+300", "ttl: not a whole number"},
         {"ttl=0300", "ttl: not a whole number"},
-        {"ttl=300%00", "ttl: not a whole number"},
+        {"ttl=300%00", "ttl: has a NUL in it"},
         {"ttl=9223372036854775808", "ttl: not a whole number"},
         {"ttl=99", "ttl: not a number from 100 to 86400000"},
         {"ttl=86400001", "ttl: not a number from 100 to 86400000"},
@@ -73,7 +73,7 @@ static void bad_queries_are_refused(void **state)
         {"note=%4", "note: not percent-encoded"},
         {"note=%zz", "note: not percent-encoded"},
         {"note=%FF", "note: not 0 to 512 bytes of UTF-8"},
-        {"note=a%00b", "note: not 0 to 512 bytes of UTF-8"},
+        {"note=a%00b", "note: has a NUL in it"},
         {"note=a%0Ab", "note: not 0 to 512 bytes of UTF-8"},
         {"name=a", "name: not 2 to 4 bytes"},
         {"name=abcde", "name: not 2 to 4 bytes"},
@@ -152,7 +152,7 @@ static void token_headers_are_read(void **state)
     assert_int_equal(request.replies, 0);
     request.headers[HTTP_LEASE_TOKEN] = "secret";
     assert_false(request_token(&request, HTTP_LEASE_TOKEN, "Lease-Token", false, canonical));
-    expect_problem(400, "Lease-Token: not a UUID");
+    expect_problem(400, "Lease-Token: must be a UUID");
     assert_null(strstr(detail(), "secret"));
 }
 
