@@ -5,6 +5,7 @@
 
 #include "server/base/text.h"
 #include "storage/objects/lease_call.h"
+#include "storage/objects/lease_replies.h"
 #include "storage/objects/reply_word.h"
 
 static const struct reply_word reply_words[] = {
@@ -69,26 +70,28 @@ static void read_hold(const struct reader *reader)
     bool is_as_asked = out->outcome == LEASE_GRANTED ||
                        (!reader->is_attempt && lease->ttl_ms > 0);
     size_t len;
-    const char *text = value_text(value_at(reply, 3), &len);
+    const char *text = value_text(value_at(reply, HOLD_REPLY_RECORD), &len);
 
     lease_record_parse(&reading->record, text, len);
     if (out->outcome != LEASE_GRANTED)
         out->record = &reading->record;
-    out->remaining_ms = ms_left(reader, value_integer(value_at(reply, 2)));
+    out->remaining_ms = ms_left(reader,
+                                value_integer(value_at(reply, HOLD_REPLY_REMAINING_MS)));
     out->ttl_ms = is_as_asked ? lease->ttl_ms : reading->record.ttl_ms;
     out->holds = reading->holds;
     out->hold_count = lease->names->count;
     switch (kind_row(lease->kind)->family) {
     case FAMILY_LOCK:
-        reading->holds[0].fencing_token = value_integer(value_at(reply, 1));
-        reading->holds[0].hold_count = value_integer(value_at(reply, 4));
+        reading->holds[0].fencing_token = value_integer(value_at(reply, HOLD_REPLY_TOKEN));
+        reading->holds[0].hold_count = value_integer(value_at(reply, HOLD_REPLY_HOLDS));
         return;
     case FAMILY_SET:
-        read_holds(reading, value_at(reply, 1), value_at(reply, 4), out->hold_count);
+        read_holds(reading, value_at(reply, HOLD_REPLY_TOKEN),
+                   value_at(reply, HOLD_REPLY_HOLDS), out->hold_count);
         return;
     case FAMILY_PERMIT:
-        out->available = value_integer(value_at(reply, 4));
-        out->next_end_ms = value_integer(value_at(reply, 5));
+        out->available = value_integer(value_at(reply, HOLD_REPLY_FREE_PERMITS));
+        out->next_end_ms = value_integer(value_at(reply, HOLD_REPLY_NEXT_END_MS));
         return;
     case FAMILY_SEMAPHORE:
     case FAMILY_LATCH:
@@ -113,13 +116,14 @@ static void read_busy(const struct reader *reader)
     struct lock_holder *holder = &reader->out->holder;
     const struct redis_value *reply = reader->from->reply;
     size_t len;
-    const char *text = value_text(value_at(reply, 4), &len);
+    const char *text = value_text(value_at(reply, BUSY_REPLY_TEXT), &len);
 
-    out->remaining_ms = ms_left(reader, value_integer(value_at(reply, 1)));
-    out->blocking_index = (size_t)value_integer(value_at(reply, 5));
+    out->remaining_ms = ms_left(reader,
+                                value_integer(value_at(reply, BUSY_REPLY_REMAINING_MS)));
+    out->blocking_index = (size_t)value_integer(value_at(reply, BUSY_REPLY_NUMBER));
     memset(holder, 0, sizeof(*holder));
-    lock_copy_text(value_at(reply, 2), holder->field, sizeof(holder->field));
-    holder->hold_count = value_integer(value_at(reply, 3));
+    lock_copy_text(value_at(reply, BUSY_REPLY_FIELD), holder->field, sizeof(holder->field));
+    holder->hold_count = value_integer(value_at(reply, BUSY_REPLY_HOLDS));
     lock_holder_parse(holder, text, len);
     if (holder->kind[0] == '\0')
         read_kind(holder, reader->lease->kind);
@@ -160,9 +164,10 @@ static void read_end(const struct reader *reader)
     struct lease_result *out = &reader->out->result;
     const struct redis_value *reply = reader->from->reply;
 
-    lock_copy_text(value_at(reply, 1), out->reason, sizeof(out->reason));
-    lock_copy_text(value_at(reply, 2), out->session_id, sizeof(out->session_id));
-    lock_copy_text(value_at(reply, 3), reader->out->record.kind,
+    lock_copy_text(value_at(reply, ENDED_REPLY_REASON), out->reason, sizeof(out->reason));
+    lock_copy_text(value_at(reply, ENDED_REPLY_SESSION_ID), out->session_id,
+                   sizeof(out->session_id));
+    lock_copy_text(value_at(reply, ENDED_REPLY_KIND), reader->out->record.kind,
                    sizeof(reader->out->record.kind));
     if (strlen(out->session_id) != SESSION_ID_SIZE - 1) /* the kind, of lease_claim.lua */
         out->session_id[0] = '\0';
@@ -184,8 +189,9 @@ static void read_details(const struct reader *reader)
         read_busy(reader);
         return;
     case LEASE_RELEASED:
-        out->holds_left = value_integer(value_at(reply, 1));
-        lock_copy_text(value_at(reply, 2), out->session_id, sizeof(out->session_id));
+        out->holds_left = value_integer(value_at(reply, RELEASED_REPLY_HOLDS_LEFT));
+        lock_copy_text(value_at(reply, RELEASED_REPLY_SESSION_ID), out->session_id,
+                       sizeof(out->session_id));
         return;
     case LEASE_ENDED:
         read_end(reader);
@@ -194,7 +200,7 @@ static void read_details(const struct reader *reader)
     case LEASE_UPGRADE:
     case LEASE_TOO_MANY:
     case LEASE_MANY_READS:
-        out->blocking_index = (size_t)value_integer(value_at(reply, 1));
+        out->blocking_index = (size_t)value_integer(value_at(reply, REFUSED_REPLY_NUMBER));
         return;
     case LEASE_SESSION_ENDED:
     case LEASE_SESSION_FULL:

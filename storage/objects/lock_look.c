@@ -23,8 +23,44 @@ struct look {
     struct lock_holder holders[];     /* holders_max of them */
 };
 
-/* Values of a holder and of a waiter in the reply of look.lua. */
-enum { HOLDER_VALUES = 10, WAITER_VALUES = 5 };
+/* Where the values stand in the reply of look.lua, in the order of its header. */
+enum {
+    LOOK_REPLY_REMAINING_MS,
+    LOOK_REPLY_FENCING_TOKEN,
+    LOOK_REPLY_KIND,
+    LOOK_REPLY_HOLDER_COUNT,
+    LOOK_REPLY_HOLDERS,
+    LOOK_REPLY_WAITER_COUNT,
+    LOOK_REPLY_WAITERS,
+    LOOK_REPLY_LEASE_STATE,
+    LOOK_REPLY_LEASE_REASON,
+    LOOK_REPLY_IS_CURRENT
+};
+
+/* The values of each holder there. */
+enum {
+    HOLDER_FIELD,
+    HOLDER_HOLDS,
+    HOLDER_NOTE,
+    HOLDER_SESSION_ID,
+    HOLDER_SESSION_NAME,
+    HOLDER_OWNER,
+    HOLDER_WATCHDOG,
+    HOLDER_KIND,
+    HOLDER_FENCING_TOKEN,
+    HOLDER_REMAINING_MS,
+    HOLDER_VALUES
+};
+
+/* The values of each waiter there. */
+enum {
+    WAITER_LEASE_ID,
+    WAITER_REMAINING_MS,
+    WAITER_WAITED_MS,
+    WAITER_NOTE,
+    WAITER_FIELD,
+    WAITER_VALUES
+};
 
 static void finish(struct look *look)
 {
@@ -35,11 +71,12 @@ static void finish(struct look *look)
 static void read_waiter(struct lock_waiter_view *waiter, const struct redis_value *reply,
                         size_t at)
 {
-    lock_copy_text(value_at(reply, at), waiter->lease_id, sizeof(waiter->lease_id));
-    waiter->remaining_ms = value_integer(value_at(reply, at + 1));
-    waiter->waited_ms = value_integer(value_at(reply, at + 2));
-    lock_copy_text(value_at(reply, at + 3), waiter->note, sizeof(waiter->note));
-    lock_copy_text(value_at(reply, at + 4), waiter->field, sizeof(waiter->field));
+    lock_copy_text(value_at(reply, at + WAITER_LEASE_ID), waiter->lease_id,
+                   sizeof(waiter->lease_id));
+    waiter->remaining_ms = value_integer(value_at(reply, at + WAITER_REMAINING_MS));
+    waiter->waited_ms = value_integer(value_at(reply, at + WAITER_WAITED_MS));
+    lock_copy_text(value_at(reply, at + WAITER_NOTE), waiter->note, sizeof(waiter->note));
+    lock_copy_text(value_at(reply, at + WAITER_FIELD), waiter->field, sizeof(waiter->field));
 }
 
 static void read_waiters(struct look *look, const struct redis_value *reply)
@@ -74,18 +111,20 @@ static void read_holder(struct lock_holder *holder, const struct redis_value *re
 {
     char watchdog[4];
 
-    lock_copy_text(value_at(reply, at), holder->field, sizeof(holder->field));
-    holder->hold_count = value_integer(value_at(reply, at + 1));
-    lock_copy_text(value_at(reply, at + 2), holder->note, sizeof(holder->note));
-    lock_copy_text(value_at(reply, at + 3), holder->session_id, sizeof(holder->session_id));
-    lock_copy_text(value_at(reply, at + 4), holder->session_name, sizeof(holder->session_name));
-    lock_copy_text(value_at(reply, at + 5), holder->owner, sizeof(holder->owner));
-    lock_copy_text(value_at(reply, at + 6), watchdog, sizeof(watchdog));
+    lock_copy_text(value_at(reply, at + HOLDER_FIELD), holder->field, sizeof(holder->field));
+    holder->hold_count = value_integer(value_at(reply, at + HOLDER_HOLDS));
+    lock_copy_text(value_at(reply, at + HOLDER_NOTE), holder->note, sizeof(holder->note));
+    lock_copy_text(value_at(reply, at + HOLDER_SESSION_ID), holder->session_id,
+                   sizeof(holder->session_id));
+    lock_copy_text(value_at(reply, at + HOLDER_SESSION_NAME), holder->session_name,
+                   sizeof(holder->session_name));
+    lock_copy_text(value_at(reply, at + HOLDER_OWNER), holder->owner, sizeof(holder->owner));
+    lock_copy_text(value_at(reply, at + HOLDER_WATCHDOG), watchdog, sizeof(watchdog));
     holder->watchdog = watchdog[0] == '1';
-    lock_copy_text(value_at(reply, at + 7), holder->kind, sizeof(holder->kind));
-    holder->fencing_token = value_integer(value_at(reply, at + 8));
-    holder->remaining_ms = lock_ms_left(look->store, value_integer(value_at(reply, at + 9)),
-                                        sent_ns);
+    lock_copy_text(value_at(reply, at + HOLDER_KIND), holder->kind, sizeof(holder->kind));
+    holder->fencing_token = value_integer(value_at(reply, at + HOLDER_FENCING_TOKEN));
+    holder->remaining_ms = lock_ms_left(
+        look->store, value_integer(value_at(reply, at + HOLDER_REMAINING_MS)), sent_ns);
 }
 
 static void read_holders(struct look *look, const struct redis_value *reply, int64_t sent_ns)
@@ -103,24 +142,26 @@ static void read_view(struct look *look, const struct redis_result *result)
     struct lock_view *view = &look->view;
     const struct redis_value *reply = result->reply;
 
-    view->remaining_ms = lock_ms_left(look->store, value_integer(value_at(reply, 0)),
-                                      result->sent_ns);
-    view->fencing_token = value_integer(value_at(reply, 1));
-    lock_copy_text(value_at(reply, 2), view->kind, sizeof(view->kind));
-    view->holder_count = (size_t)value_integer(value_at(reply, 3));
+    view->remaining_ms = lock_ms_left(
+        look->store, value_integer(value_at(reply, LOOK_REPLY_REMAINING_MS)), result->sent_ns);
+    view->fencing_token = value_integer(value_at(reply, LOOK_REPLY_FENCING_TOKEN));
+    lock_copy_text(value_at(reply, LOOK_REPLY_KIND), view->kind, sizeof(view->kind));
+    view->holder_count = (size_t)value_integer(value_at(reply, LOOK_REPLY_HOLDER_COUNT));
     view->locked = view->holder_count > 0;
-    read_holders(look, value_at(reply, 4), result->sent_ns);
-    view->waiter_count = (size_t)value_integer(value_at(reply, 5));
-    read_waiters(look, value_at(reply, 6));
+    read_holders(look, value_at(reply, LOOK_REPLY_HOLDERS), result->sent_ns);
+    view->waiter_count = (size_t)value_integer(value_at(reply, LOOK_REPLY_WAITER_COUNT));
+    read_waiters(look, value_at(reply, LOOK_REPLY_WAITERS));
     if (look->asks_for_lease)
-        read_lease(view, value_at(reply, 7), value_at(reply, 8));
-    view->is_current = value_integer(value_at(reply, 9)) == 1;
+        read_lease(view, value_at(reply, LOOK_REPLY_LEASE_STATE),
+                   value_at(reply, LOOK_REPLY_LEASE_REASON));
+    view->is_current = value_integer(value_at(reply, LOOK_REPLY_IS_CURRENT)) == 1;
 }
 
 /* Another reader than those that the look has seen may have the fencing token. */
 static bool may_be_another(const struct look *look, const struct redis_result *result)
 {
-    return look->token[0] != '\0' && value_integer(value_at(result->reply, 9)) == -1;
+    return look->token[0] != '\0' &&
+           value_integer(value_at(result->reply, LOOK_REPLY_IS_CURRENT)) == -1;
 }
 
 static void on_found(void *arg, const struct grant_found *found)

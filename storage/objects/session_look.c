@@ -1,5 +1,4 @@
-/* Looking at a session, and keeping it alive: its home names its leases, and the home of each
- * lease says whether it holds. */
+/* A look at a session, and a keep-alive: the home of each lease says whether it holds. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
+#include "storage/objects/lease_replies.h"
 #include "storage/objects/lease_visits.h"
 #include "storage/objects/look_turns.h"
 #include "storage/objects/session_home.h"
@@ -187,8 +187,8 @@ static void lose(struct look_call *call, size_t i, const struct redis_value *rep
 {
     char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
 
-    session_copy_word(value_at(reply, 1), reason, sizeof(reason), "expired");
-    session_copy_word(value_at(reply, 2), kind, sizeof(kind), "lock");
+    session_copy_word(value_at(reply, LOST_REPLY_REASON), reason, sizeof(reason), "expired");
+    session_copy_word(value_at(reply, LOST_REPLY_KIND), kind, sizeof(kind), "lock");
     session_verdict_lost(&call->verdicts[i], reason, kind);
     add_loss(call, &call->refs[i], reason, kind);
 }
@@ -293,12 +293,12 @@ static void read_tokens(const struct redis_value *value, int64_t tokens[LOCKS_MA
 static void read_held(struct look_call *call, size_t i, const struct redis_result *result)
 {
     struct found_lease *found = &call->found[i];
+    int64_t left_ms = value_integer(value_at(result->reply, HOLD_REPLY_REMAINING_MS));
     size_t len;
 
-    read_tokens(value_at(result->reply, 1), found->tokens);
-    found->remaining_ms = lock_ms_left(call->store, value_integer(value_at(result->reply, 2)),
-                                       result->sent_ns);
-    const char *text = value_text(value_at(result->reply, 3), &len);
+    read_tokens(value_at(result->reply, HOLD_REPLY_TOKEN), found->tokens);
+    found->remaining_ms = lock_ms_left(call->store, left_ms, result->sent_ns);
+    const char *text = value_text(value_at(result->reply, HOLD_REPLY_RECORD), &len);
     lease_record_parse(&found->record, text, len);
     /* Otherwise the note is of a request that was or will be refused. */
     found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
@@ -322,8 +322,8 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
         note_failure(call, call_outcome_of(result));
         return;
     }
-    const char *word = value_text(value_at(result->reply, 0), &len);
-    const char *reason = value_text(value_at(result->reply, 1), &len);
+    const char *word = value_text(value_at(result->reply, LEASE_REPLY_WORD), &len);
+    const char *reason = value_text(value_at(result->reply, ENDED_REPLY_REASON), &len);
     if (strcmp(word, "held") == 0)
         read_held(call, i, result);
     else if (strcmp(word, "gone") == 0)
@@ -416,24 +416,25 @@ static void on_looked(void *arg, const struct redis_result *result)
 
     session_read_outcome(view, result);
     if (result->outcome == REDIS_DONE)
-        view->ttl_ms = value_integer(value_at(reply, 1)); /* of a wait that is too long */
+        view->ttl_ms = value_integer(value_at(reply, TOO_LONG_REPLY_TTL_MS));
     if (view->outcome != SESSION_OPEN) {
         finish(call);
         return;
     }
-    call->remaining_ms = view->ttl_ms;
+    call->remaining_ms = value_integer(value_at(reply, OPEN_REPLY_REMAINING_MS));
     call->sent_ns = result->sent_ns;
-    view->ttl_ms = value_integer(value_at(reply, 2));
-    view->age_ms = value_integer(value_at(reply, 3));
-    lock_copy_text(value_at(reply, 4), call->name, sizeof(call->name));
-    call->now_ms = value_integer(value_at(reply, 5));
+    view->ttl_ms = value_integer(value_at(reply, OPEN_REPLY_TTL_MS));
+    view->age_ms = value_integer(value_at(reply, OPEN_REPLY_AGE_MS));
+    lock_copy_text(value_at(reply, OPEN_REPLY_NAME), call->name, sizeof(call->name));
+    call->now_ms = value_integer(value_at(reply, OPEN_REPLY_NOW_MS));
     if (call->is_keep_alive)
         stay_indexed(call);
     call->reading.store = call->store;
     call->reading.session_id = call->session_id;
     call->reading.done = on_read;
     call->reading.arg = call;
-    session_notes_read(&call->reading, value_at(reply, 6), value_at(reply, 7));
+    session_notes_read(&call->reading, value_at(reply, OPEN_REPLY_NOTES),
+                       value_at(reply, OPEN_REPLY_LOST));
 }
 
 static struct look_call *look_call_new(struct lock_store *store, const char *session_id,

@@ -8,6 +8,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
+#include "storage/objects/lease_replies.h"
 #include "storage/objects/lease_visits.h"
 #include "storage/objects/session_internal.h"
 #include "storage/objects/set_names.h"
@@ -116,8 +117,8 @@ static void note_loss(struct visit_call *call, size_t i, const struct redis_valu
 {
     char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
 
-    session_copy_word(value_at(reply, 1), reason, sizeof(reason), "expired");
-    session_copy_word(value_at(reply, 2), kind, sizeof(kind), "lock");
+    session_copy_word(value_at(reply, LOST_REPLY_REASON), reason, sizeof(reason), "expired");
+    session_copy_word(value_at(reply, LOST_REPLY_KIND), kind, sizeof(kind), "lock");
     session_verdict_lost(&call->verdicts[i], reason, kind);
     metrics_add(call->store->options.metrics, METRIC_WATCHDOG_LOSSES, 1);
 }
@@ -137,11 +138,11 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         session_verdict_later(&call->verdicts[i], period_ms < RETRY_MS ? period_ms : RETRY_MS);
         return;
     }
-    const char *word = value_text(value_at(reply, 0), &len);
-    const char *reason = value_text(value_at(reply, 1), &len);
+    const char *word = value_text(value_at(reply, LEASE_REPLY_WORD), &len);
+    const char *reason = value_text(value_at(reply, ENDED_REPLY_REASON), &len);
     if (strcmp(word, "renewed") == 0) {
         char kind[KIND_NAME_SIZE];
-        session_copy_word(value_at(reply, 1), kind, sizeof(kind), "lock");
+        session_copy_word(value_at(reply, RENEWED_REPLY_KIND), kind, sizeof(kind), "lock");
         note_renewal(call, i, kind);
     } else if (strcmp(word, "gone") == 0)
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "vanished");
