@@ -1,5 +1,6 @@
 /* The notes of a session: session_bind, session_unbind, session_settle and session_due. */
 #include <string.h>
+#include <time.h>
 
 #include "session_home.h"
 
@@ -157,10 +158,6 @@ static void a_session_that_is_over_is_due_until_it_is_worked_off(void **state)
     expect(session_due(), "[unknown]");
 }
 
-/* 10 s and the half of the mark, as whole ms: seen where no part of the time is taken off,
- * which depends on the clock. */
-#define ROUNDED_UP_MS 10001
-
 static void a_renewed_lease_is_due_again(void **state)
 {
     (void)state;
@@ -168,8 +165,23 @@ static void a_renewed_lease_is_due_again(void **state)
     session_bind(REF, "w.1", "0");
     redisReply *reply = session_settle(REF, "renewed lock");
     expect(reply, "[open, *]");
-    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, ROUNDED_UP_MS);
+    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
     expect(session_due(), "[open, *, []]");
+}
+
+/* The part of the time that is taken off depends on the clock, and repeats after 97 ms. */
+static void a_renewed_lease_is_due_in_time_at_each_ms(void **state)
+{
+    const struct timespec step = {.tv_nsec = 200 * 1000};
+
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    for (int i = 0; i < 500; i++) {
+        redisReply *reply = session_settle(REF, "renewed lock");
+        assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
+        nanosleep(&step, NULL);
+    }
 }
 
 /* The due score of REF. */
@@ -209,7 +221,7 @@ static void a_marked_lease_is_due_again(void **state)
     assert_in_range(deadline_ms, redis_now_ms() + 25000, redis_now_ms() + 30000);
     reply = session_settle_marked(REF, deadline_ms);
     expect(reply, "[open, *]");
-    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, ROUNDED_UP_MS);
+    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
     assert_string_equal(strchr(score_of_ref(), '.'), ".5");
     session_unbind(REF, NULL);
     reply = session_settle_marked(REF,
@@ -378,6 +390,7 @@ int main(void)
         SCRIPT_TEST(only_what_is_due_is_named),
         SCRIPT_TEST(a_session_that_is_over_is_due_until_it_is_worked_off),
         SCRIPT_TEST(a_renewed_lease_is_due_again),
+        SCRIPT_TEST(a_renewed_lease_is_due_in_time_at_each_ms),
         SCRIPT_TEST(a_renewed_lease_has_a_half_in_its_score),
         SCRIPT_TEST(a_marked_lease_is_due_again),
         SCRIPT_TEST(a_session_is_not_visited_too_early),
