@@ -132,13 +132,12 @@ class Operations:
                           f"rlockd:waiters:{name}", str(length), far_ms)
 
     def hold_leases(self, redis, count, per_session):
-        """Leases of sessions, for the watchdog; returns how many."""
+        """Leases of sessions, for the watchdog."""
         redis.command("FLUSHALL")
         for i in range(count):
             if i % per_session == 0:
                 self.open_session()
             self.run_one("session_bound", i)
-        return count
 
     def prepare(self, redis, kind, count):
         self.end_waits()

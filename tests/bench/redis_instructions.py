@@ -87,12 +87,13 @@ def of_requests(counted, ops, kind):
 
 def of_renewals(counted, ops, per_session):
     """By the watchdog, whose batches have a share of their session's visit."""
-    if again_if_slow(lambda: ops.hold_leases(counted.redis, REQUESTS, per_session)) is None:
-        return None
-    ops.await_renewals(REQUESTS)  # from here on batches have their size
-    counted.begin()
-    renewed = ops.await_renewals(REQUESTS)
-    return counted.end() / renewed
+    def count_once():
+        ops.hold_leases(counted.redis, REQUESTS, per_session)
+        ops.await_renewals(REQUESTS)  # from here on batches have their size
+        counted.begin()
+        renewed = ops.await_renewals(REQUESTS)
+        return counted.end() / renewed
+    return again_if_slow(count_once)
 
 
 def measure(place):

@@ -3,7 +3,7 @@ import asyncio
 import uuid
 
 from calls import Caller, Lease
-from clients import FAIR, OWNED, PERMITS, PLAIN, READ_WRITE, TRIES, Client
+from clients import FAIR, OWNED, PERMITS, PLAIN, READ_WRITE, TRIES, Client, FreshLocks
 from history import now
 
 
@@ -119,26 +119,21 @@ class Visitor(SessionClient):
         self.agent.close()
 
 
-class Publisher(SessionClient):
+class Publisher(FreshLocks, SessionClient):
     """Publishes, as any client of Redis may, that a session changed and that a lock is free,
     both at once. A request of that session waits for the lock, which stays held: the front end
     tries twice for the request, and not on and on."""
 
-    async def run(self):
-        number = 0
-        while not self.world.stop.is_set():
-            number += 1
-            await self.call_in_vain(f"called-{self.name}-{number}")
-            await self.nap(self.random.uniform(0, 0.5))
-        self.agent.close()
+    prefix, pause_s = "called", 0.5
 
-    async def call_in_vain(self, lock):
+    async def meet(self, lock):
         session, holder = Session(), Lease(self, "write", [lock])
         session.ttl_ms = 3000
         if not await self.open(session) or not await self.get(holder, 4000, 0):
             return
-        waiting = self.have(Lease(self, "write", [lock], session), 2000)
-        await asyncio.sleep(0.2)
+        waiter = Lease(self, "write", [lock], session)
+        waiting = self.have(waiter, 2000)
+        await self.waits(waiter)
         await self.world.redis.publish(("rlockd:sessions", session.public),
                                        (f"redisson_rwlock:{{{lock}}}", "0"))
         await self.nap(1.5)
