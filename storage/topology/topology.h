@@ -31,8 +31,8 @@ struct topology_options {
     /* Commands that were refused or lost may be asked again: some Redis came back, or a part of
      * the keys has moved. */
     void (*up)(void *arg);
-    /* Some commands are refused from now on. After the loss of a connection, down() comes
-     * behind every callback that was pending on that connection. */
+    /* The topology refuses some commands from now on. Where it lost a connection, it first
+     * calls back for every command that was pending there, and then calls down(). */
     void (*down)(void *arg);
     void *arg;
 };

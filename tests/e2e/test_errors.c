@@ -46,7 +46,8 @@ static void test_wrong_fields(struct world *w)
     assert_false(redis_has(w->redis, "fields"));
 }
 
-/* What stands behind a NUL would be lost: a list of `held` that is cut releases leases. */
+/* A value that is cut at a NUL is refused: of the leases that `held` of a keep-alive does not
+ * list, some are released. */
 static void test_nul_in_a_value(struct world *w)
 {
     const char *session = text(w, "Session-Token: %s", token_new(w));
