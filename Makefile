@@ -220,8 +220,8 @@ $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c
 # The directories themselves: a script that was removed makes the list stale, too.
 SCRIPTS      := $(wildcard storage/scripts/*.lua)
 SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts/embed.sh \
-                storage/scripts/lexer.awk storage/scripts/link.awk storage/scripts/shorten.awk \
-                storage/scripts storage/scripts/lib
+                storage/scripts/lexer.awk storage/scripts/link.awk storage/scripts \
+                storage/scripts/lib
 
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)

@@ -5,11 +5,8 @@
 # embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
 # embed.sh cluster-text FILE.lua, shard-text: as it is sent to a cluster
-# embed.sh readable FILE.lua, cluster-readable, shard-readable: the same lines before names are
-# shortened
 #
-# What is sent is the script without comments and indentation, its locals with short names
-# (shorten.awk), and this:
+# What is sent is the script without comments and indentation, and this:
 #
 #   first             the line $SCRIPT_HEAD, if that is set
 #   then              local call, try = redis.call, redis.pcall
@@ -33,18 +30,15 @@ export LC_ALL
 
 here=$(dirname "$0")
 
-SIZE_MAX=16384
-
-readable() {
-    [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
-    awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -v shard="$shard" \
-        -f "$here/lexer.awk" -f "$here/link.awk"
-}
+SIZE_MAX=32768
 
 # The script in the file $whole.
 expand() {
-    readable "$1" > "$whole.readable"
-    awk -f "$here/lexer.awk" -f "$here/shorten.awk" "$whole.readable" > "$whole"
+    {
+        [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
+        awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -v shard="$shard" \
+            -f "$here/lexer.awk" -f "$here/link.awk"
+    } > "$whole"
     size=$(wc -c < "$whole")
     [ "$size" -le "$SIZE_MAX" ] || {
         echo "$1: $size bytes as sent (at most $SIZE_MAX)" >&2
@@ -91,13 +85,12 @@ form=${1#cluster-} form=${form#shard-} cluster='' shard=''
 [ "shard-$form" != "$1" ] || shard=1
 shift
 whole=$(mktemp)
-trap 'rm -f "$whole" "$whole.readable"' EXIT
+trap 'rm -f "$whole"' EXIT
 [ "$form" != enums ] || echo "/* Positions of KEYS and ARGV, from the scripts' first lines. */"
 for file in "$@"; do
     case $form in
         rows) row "$file" ;;
         enums) enums "$file" ;;
         text) expand "$file" && cat "$whole" ;;
-        readable) readable "$file" ;;
     esac
 done

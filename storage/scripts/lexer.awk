@@ -1,5 +1,5 @@
-# lexer.awk: the tokens of a line of Lua, for link.awk and shorten.awk. Strings of several lines
-# and comments of several lines are refused.
+# lexer.awk: the tokens of a line of Lua, for link.awk. Strings of several lines and comments of
+# several lines are refused.
 
 # Fills word[1..n] and sort[1..n], "name", "number", "string" or "sign", and returns n. A comment
 # is no token. lex_end: the length of the line up to its last token. Fails on what Lua does not

@@ -12,23 +12,6 @@ GLOBALS = """KEYS ARGV redis string table math ipairs pairs pcall tonumber tostr
              setmetatable""".split()
 LOCALS_MAX = 100
 
-# What shorten.awk must keep as it is, and what it must refuse.
-SHORTENED = r"""
-local first, second = {first = 1, [2] = 'a -- b', second = {first = 3}}, "a' \" -- '"
-local function sum(first, ...) -- a comment: 'not closed
-  local second, rest = - -first, {...}
-  for i, first in ipairs(rest) do second = second + first * 2 ^ i end
-  repeat local first = second - 1; second = first until first < 0x1F
-  return {first = first, second, sum = sum, f = function(second) local a, b = second, 1
-    b = a return b end}, second..first..1 ..'' , #rest, not rest
-end
-first.second.first = sum(first.first, second == nil)
-if first ~= second and type(second) == 'string' then return (sum(1, 2)) end
-return first['second'].first >= 1e-3, function() return sum end
-"""
-REFUSED = ["local string = 1\nreturn string", "local text = [[\n]]", "--[[ of\nlines ]]",
-           "local a = {}\nfunction a:b() end", "return 'not closed", "if a then", "return $"]
-
 # What rlockd asks for outside of scripts.
 OTHER_COMMANDS = set("client|id client|kill client|setname cluster|info eval evalsha info ping "
                      "select subscribe unsubscribe".split())
@@ -57,42 +40,6 @@ def check_text(path, text):
     most = max(int(n) for n in re.findall(r"(\d+) locals?,", listing))
     if most >= LOCALS_MAX:
         problems.append(f"{path}: a function of {most} locals (fewer than {LOCALS_MAX})")
-
-
-def bytes_of(text):
-    """What Lua makes of a text, without the names of its locals."""
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file, \
-            tempfile.NamedTemporaryFile("rb", suffix=".luac") as out:
-        file.write(text)
-        file.flush()
-        status, problem = run("luac5.1", "-s", "-o", out.name, file.name)
-        return problem if status else out.read()
-
-
-def check_names(path, form, sent):
-    """Short names of locals are all that tells what is sent from the readable text."""
-    _, readable = run("sh", EMBED, f"{form}readable", str(path))
-    if bytes_of(readable) != bytes_of(sent):
-        problems.append(f"{path}: short names change what the {form or 'plain '}script does")
-
-
-def shorten(text):
-    done = subprocess.run(["awk", "-f", SCRIPTS / "lexer.awk", "-f", SCRIPTS / "shorten.awk"],
-                          input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          check=False)
-    return done.returncode, done.stdout
-
-
-def check_shortening():
-    status, short = shorten(SHORTENED)
-    code = bytes_of(short)
-    if status or code != bytes_of(SHORTENED) or not isinstance(code, bytes):
-        problems.append(f"shorten.awk changes what a script does:\n{short}")
-    if short.count("\n") != SHORTENED.count("\n"):
-        problems.append("shorten.awk changes the number of lines")
-    for text in REFUSED:
-        if shorten(text)[0] == 0:
-            problems.append(f"shorten.awk takes: {text!r}")
 
 
 def check_arguments(path):
@@ -160,9 +107,7 @@ for script in sorted(SCRIPTS.glob("*.lua")):
             problems.append(sent.strip())
             continue
         check_text(script, sent)
-        check_names(script, form, sent)
     check_arguments(script)
-check_shortening()
 check_keys()
 check_permissions()
 
