@@ -197,13 +197,11 @@ static bool start_storage(struct worker *worker)
     worker->topology = topology_new(&topology_options);
     if (worker->topology == NULL)
         return false;
-    const struct lock_store_options store_options = {
-        .config = shared->config,
-        .loop = worker->loop,
-        .metrics = &worker->metrics,
-        .topology = worker->topology,
-        .worker_id = worker->worker_id,
-        .has_old_keys = &worker->shared->has_old_keys};
+    const struct lock_store_options store_options = {.config = shared->config,
+                                                     .loop = worker->loop,
+                                                     .metrics = &worker->metrics,
+                                                     .topology = worker->topology,
+                                                     .worker_id = worker->worker_id};
     worker->store = lock_store_new(&store_options);
     if (worker->store == NULL)
         return false;

@@ -28,7 +28,6 @@ struct worker_shared {
     struct metrics **metrics;
     size_t worker_count;
     atomic_size_t ready_workers; /* those that reach some keys at least */
-    atomic_bool has_old_keys;    /* Redis has keys of an older version: a log line said so */
 };
 
 /* Makes the worker without its thread. Takes ownership of `listen_fd`. NULL after one log

@@ -55,41 +55,9 @@ int64_t lock_store_quarantine_ms(const struct lock_store *store, const char *nam
     return marker_quarantine_ms(store->marker, &tag);
 }
 
-/* --- keys of an older version ------------------------------------------------------------- */
-
-static void on_old_key(void *arg, const struct redis_result *result)
-{
-    struct lock_store *store = arg;
-
-    if (result->outcome != REDIS_DONE || value_integer(result->reply) == 0 ||
-        atomic_exchange(store->options.has_old_keys, true))
-        return;
-    log_write(LOG_LEVEL_WARN,
-              "redis: has leases of rlockd 0.1, which this version does not know: they end by "
-              "their TTLs",
-              NULL);
-}
-
-/* Version 0.1 had one zset of all sessions, and one of all leases that were due. */
-static void look_for_old_keys(struct lock_store *store)
-{
-    static const char *const names[] = {"rlockd:due", "rlockd:sessions"};
-
-    store->looked_for_old_keys = true;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *argv[] = {"EXISTS", names[i]};
-        const size_t lens[] = {6, strlen(names[i])};
-        const struct redis_command command = {.argc = 2, .argv = argv, .lens = lens};
-        const struct redis_tag tag = redis_tag_of(names[i], lens[1]);
-        topology_command(store->options.topology, &tag, &command, on_old_key, store);
-    }
-}
-
 void lock_store_redis_is_up(struct lock_store *store)
 {
     marker_redis_is_up(store->marker);
-    if (!store->looked_for_old_keys)
-        look_for_old_keys(store);
     withdrawals_retry(store);
     unbindings_retry(store);
 }

@@ -6,7 +6,6 @@
 #ifndef RLOCKD_STORAGE_OBJECTS_LOCK_STORE_H
 #define RLOCKD_STORAGE_OBJECTS_LOCK_STORE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,8 +27,6 @@ struct lock_store_options {
     struct metrics *metrics;
     struct topology *topology;
     const char *worker_id; /* unique among all front ends */
-    /* Of the whole process: Redis has keys of an older version, as a log line has said. */
-    atomic_bool *has_old_keys;
 };
 
 struct lock_store;

@@ -23,7 +23,6 @@ struct visit_line {
 struct lock_store {
     struct lock_store_options options;
     uint64_t attempt_count;
-    bool looked_for_old_keys;
     struct store_call *call; /* that is being filled */
     struct pool calls;       /* struct lease_call */
     struct turns looks;      /* look_turns.c */

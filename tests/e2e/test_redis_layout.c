@@ -243,30 +243,6 @@ static void test_an_answer_is_utf8(struct world *w)
     expect_absent(r, "note");
 }
 
-static size_t lines_about_old_keys(struct front *fe)
-{
-    size_t count = 0;
-
-    for (const char *at = front_log(fe); (at = strstr(at, "leases of rlockd 0.1")) != NULL;
-         at++)
-        count++;
-    return count;
-}
-
-/* A server with several workers says it once, too. */
-static void test_keys_of_an_older_version_are_one_line(struct world *w)
-{
-    struct front *fe;
-
-    redis_ok(w->redis, "FLUSHALL");
-    redis_do(w->redis, "ZADD rlockd:due 1 a");
-    redis_do(w->redis, "ZADD rlockd:sessions 1 a");
-    fe = front_start(w, "--redis", w->redis->url, "--workers", "4", NULL);
-    wait_until(lines_about_old_keys(fe) > 0, 5000);
-    stays_true(lines_about_old_keys(fe) == 1, 300);
-    assert_int_equal(lines_about_old_keys(w->a), 0);
-}
-
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -281,7 +257,6 @@ int main(void)
         E2E_TEST(test_waiters_leave_nothing_without_ttl),
         E2E_TEST(test_lease_ids_do_not_depend_on_the_server),
         E2E_TEST(test_an_answer_is_utf8),
-        E2E_TEST(test_keys_of_an_older_version_are_one_line),
     };
     struct e2e_plan plan = {.name = "redis-layout", E2E_TESTS(tests), .front_ends = 1};
 

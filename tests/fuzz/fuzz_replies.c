@@ -348,14 +348,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .retry_window_ms = 60000,
                                          .fencing_ttl_ms = 86400000};
     static struct metrics metrics;
-    static atomic_bool has_old_keys;
     struct fuzz_input input = {data, size};
     const struct lock_store_options options = {.config = &config,
                                                .loop = &loop,
                                                .metrics = &metrics,
                                                .topology = &topology,
-                                               .worker_id = "abcd",
-                                               .has_old_keys = &has_old_keys};
+                                               .worker_id = "abcd"};
 
     log_set_level(LOG_LEVEL_ERROR + 1);
     memset(&metrics, 0, sizeof(metrics));
