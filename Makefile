@@ -41,6 +41,7 @@ BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 DOCS_PACKAGES     := $(RUN_PACKAGES) jq python3
 PROXIES           := nginx-light haproxy caddy
+WEB_PACKAGES      := $(RUN_PACKAGES) python3 chromium
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3 $(if $(JAVA),default-jdk-headless maven)
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
 SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
@@ -129,8 +130,8 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(T
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-proxies test-docs test-programs interop valgrind lint format docker-test \
-        install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
+        test-versions test-proxies test-web test-docs test-programs interop valgrind lint format \
+        docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
         faults mutants sim sim-mutants sim-compare sim-coverage \
         fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
@@ -351,6 +352,11 @@ test-proxies: ## the recipes of examples/proxies before real front ends; RESTART
 	    tests/packages.sh $$proxy || echo "note: $$proxy cannot be installed"; done
 	@$(MAKE) $(SUBMAKE) all
 	@/usr/bin/python3 tests/proxies/run.py $(BUILD)/rlockd $(if $(RESTARTS),--restarts $(RESTARTS))
+
+test-web: ## web pages in Chromium: those of other origins change and read nothing
+	@tests/packages.sh $(WEB_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@/usr/bin/python3 tests/web/run.py $(BUILD)/rlockd
 
 schemathesis: ## requests made up from openapi.yaml, answers against it; SEED=7 EXAMPLES=25
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)

@@ -1,12 +1,13 @@
 /* Reads requests about leases, semaphores and latches, and lets them wait. */
 #include "handlers/lease_request.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "handlers/lease_limit.h"
 #include "server/base/clock.h"
 #include "server/base/token.h"
+#include "server/http/auth.h"
 #include "server/http/problem.h"
 #include "storage/objects/key.h"
 #include "storage/objects/withdraw.h"
@@ -30,11 +31,8 @@ static void on_end(void *arg, bool delivered)
 {
     struct lease_request *request = arg;
 
-    lease_limit_acquired(request, NULL);
-    if (request->granted && (request->gone || !delivered)) {
+    if (request->granted && (request->gone || !delivered))
         lease_withdraw(request->context->store, &request->lease, WITHDRAW_PLACE);
-        lease_limit_withdrawn(request);
-    }
     lock_names_unref(request->lease.names);
 }
 
@@ -174,12 +172,26 @@ bool lease_request_fields(struct lease_request *request, enum lease_field first,
                                 request->context->config->max_wait_ms);
 }
 
-void lease_request_set_ttl(struct lease_request *request, const struct field_integer *ttl_ms,
+bool lease_request_check_ttl(struct http_request *http, int64_t ttl_ms)
+{
+    const struct auth_caller *caller = http_caller(http);
+    int64_t max_ms = caller != NULL ? auth_max_ttl_ms(caller) : INT64_MAX;
+
+    if (ttl_ms <= max_ms)
+        return true;
+    problem_reply(http, PROBLEM_FORBIDDEN, json_pack("{s:I}", "limit", (json_int_t)max_ms),
+                  "ttl_ms: %" PRId64 " is more than max-ttl-ms of this API token, %" PRId64,
+                  ttl_ms, max_ms);
+    return false;
+}
+
+bool lease_request_set_ttl(struct lease_request *request, const struct field_integer *ttl_ms,
                            bool watchdog)
 {
     request->lease.watchdog = watchdog && !ttl_ms->given;
     request->lease.ttl_ms = ttl_ms->given ? ttl_ms->value
                                           : request->context->config->watchdog_timeout_ms;
+    return lease_request_check_ttl(request->http, request->lease.ttl_ms);
 }
 
 /* --- acquiring ---------------------------------------------------------------------------- */
@@ -211,7 +223,6 @@ static void on_acquired(void *arg, const struct acquire_result *result)
 
     request->acquisition = NULL;
     request->granted = result->outcome == ACQUIRE_GRANTED;
-    lease_limit_acquired(request, result);
     request->acquired(request, result);
 }
 
@@ -227,7 +238,7 @@ void lease_request_acquire(struct lease_request *request, const struct field_int
     request->acquired = acquired;
     if (context->draining)
         acquired(request, &draining);
-    else if (lease_limit_begin(request))
+    else
         request->acquisition = acquire_start(context->acquirer, &request->lease, deadline_ns,
                                              on_busy, on_acquired, request);
 }

@@ -17,10 +17,8 @@ struct lease_request {
     struct acquisition *acquisition; /* NULL: none is under way */
     void (*acquired)(struct lease_request *request, const struct acquire_result *result);
     void (*send)(struct lease_request *request); /* once the names of a set are known */
-    bool granted;    /* to be withdrawn if the client does not get the answer */
-    bool counts;     /* an attempt is under way that lease_limit.c counts */
-    int64_t held_ns; /* when the grant was counted; clock_ns() */
-    bool gone;       /* the client hung up before it was answered */
+    bool granted; /* to be withdrawn if the client does not get the answer */
+    bool gone;    /* the client hung up before it was answered */
     bool show_token;
     char token[TOKEN_TEXT_SIZE];
     struct lease lease;
@@ -76,10 +74,13 @@ enum lease_field {
 bool lease_request_fields(struct lease_request *request, enum lease_field first,
                           enum lease_field last, struct lease_fields *fields)
     __attribute__((warn_unused_result));
-/* The TTL, or that of the watchdog. `watchdog`: whether a lease without a TTL of its own is
- * renewed by it. */
-void lease_request_set_ttl(struct lease_request *request, const struct field_integer *ttl_ms,
-                           bool watchdog);
+/* Refuses (403) a lease or session that is longer than the caller's API token allows. */
+bool lease_request_check_ttl(struct http_request *http, int64_t ttl_ms)
+    __attribute__((warn_unused_result));
+/* The TTL, or that of the watchdog, if the caller may ask for so long a lease. `watchdog`:
+ * whether a lease without a TTL of its own is renewed by it. False: the request was refused. */
+bool lease_request_set_ttl(struct lease_request *request, const struct field_integer *ttl_ms,
+                           bool watchdog) __attribute__((warn_unused_result));
 
 /* Acquires the object, and waits up to `wait_ms`, or without that field for the `wait` of the
  * client's Prefer header (RFC 7240), at most --max-wait-ms. `acquired` answers the request. */

@@ -108,8 +108,8 @@ static bool read_lease(struct lease_request *request, bool token_required,
         !read_kind(request, &fields->kind) || !read_owner(request, &fields->owner))
         return false;
     read_note(request, &fields->note);
-    lease_request_set_ttl(request, &fields->ttl_ms, request->lease.session_id[0] != '\0');
-    return true;
+    return lease_request_set_ttl(request, &fields->ttl_ms,
+                                 request->lease.session_id[0] != '\0');
 }
 
 static void acquire_lock(struct lease_request *request, bool token_required)
@@ -183,8 +183,8 @@ void permits_put(struct http_request *http)
     request->lease.permits = 1;
     if (!lease_request_name(request) || !lease_request_token(request, true) ||
         !lease_request_session(request) ||
-        !lease_request_fields(request, LEASE_FIELD_WAIT, LEASE_FIELD_TTL, &fields))
+        !lease_request_fields(request, LEASE_FIELD_WAIT, LEASE_FIELD_TTL, &fields) ||
+        !lease_request_set_ttl(request, &fields.ttl_ms, request->lease.session_id[0] != '\0'))
         return;
-    lease_request_set_ttl(request, &fields.ttl_ms, request->lease.session_id[0] != '\0');
     lease_request_acquire(request, &fields.wait_ms, on_permit_acquired);
 }

@@ -1,6 +1,5 @@
 /* PATCH and DELETE of a lease: renew it, release it. Of locks, sets of locks and permits; and
  * GET of a set. */
-#include "handlers/lease_limit.h"
 #include "handlers/lease_reply.h"
 #include "handlers/lease_request.h"
 #include "handlers/multi_locks.h"
@@ -15,7 +14,6 @@ static void reply_names_unknown(struct lease_request *request)
     static const struct lease_result unknown = {
         .outcome = LEASE_ENDED, .remaining_ms = -1, .reason = "unknown"};
 
-    lease_limit_changed(request, &unknown);
     lease_reply_failure(request, &unknown);
 }
 
@@ -70,7 +68,6 @@ static void on_renewed(void *arg, const struct lease_result *result)
 {
     struct lease_request *request = arg;
 
-    lease_limit_changed(request, result);
     if (result->outcome == LEASE_HELD) {
         metrics_add(request->context->metrics, METRIC_RENEWALS, 1);
         lease_reply_hold(request, 200, result);
@@ -92,8 +89,9 @@ void leases_patch(struct http_request *http)
     if (request == NULL ||
         !lease_request_fields(request, LEASE_FIELD_TTL, LEASE_FIELD_TTL, &fields))
         return;
-    lease_request_set_ttl(request, &fields.ttl_ms, true); /* if it has a session */
-    start(request, false, send_renew);
+    /* The watchdog renews the lease from now on, if it has a session. */
+    if (lease_request_set_ttl(request, &fields.ttl_ms, true))
+        start(request, false, send_renew);
 }
 
 /* --- release ------------------------------------------------------------------------------ */
@@ -102,7 +100,6 @@ static void on_released(void *arg, const struct lease_result *result)
 {
     struct lease_request *request = arg;
 
-    lease_limit_changed(request, result);
     if (result->outcome == LEASE_RELEASED)
         lease_reply_released(request, result);
     else

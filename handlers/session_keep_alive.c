@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "handlers/lease_limit.h"
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "handlers/sessions.h"
@@ -30,7 +29,7 @@ struct keep_alive {
     struct handler_context *context;
     struct http_request *request;
     struct session_watcher watcher;
-    int64_t deadline_ns, looked_ns; /* looked_ns: when the look began; clock_ns() */
+    int64_t deadline_ns;
     bool looking, notified, gone, has_kept_alive;
     size_t answered_loss_count; /* losses in the answer */
     char **answered_losses;     /* their refs */
@@ -45,7 +44,6 @@ static void look(struct keep_alive *keep_alive, const struct session_keep_alive 
     struct handler_context *context = keep_alive->context;
 
     keep_alive->looking = true;
-    keep_alive->looked_ns = loop_now_ns(context->loop);
     keep_alive->notified = false;
     session_watcher_stop(&keep_alive->watcher);
     if (keep_alive->deadline_ns > loop_now_ns(context->loop) &&
@@ -159,15 +157,6 @@ static bool hang(struct keep_alive *keep_alive, const struct session_view *view)
                                  next_end_ns(keep_alive, view));
 }
 
-static void note_leases(struct keep_alive *keep_alive, const struct session_view *view)
-{
-    if (view->outcome == SESSION_OPEN)
-        lease_limit_session_holds(keep_alive->request, keep_alive->session_id, view,
-                                  keep_alive->looked_ns);
-    else if (view->outcome == SESSION_ENDED)
-        lease_limit_session_ended(keep_alive->request, keep_alive->session_id);
-}
-
 static void on_looked(void *arg, const struct session_view *view)
 {
     struct keep_alive *keep_alive = arg;
@@ -177,7 +166,6 @@ static void on_looked(void *arg, const struct session_view *view)
                    loop_now_ns(context->loop) >= keep_alive->deadline_ns;
 
     keep_alive->looking = false;
-    note_leases(keep_alive, view);
     keep_alive->has_kept_alive |= view->outcome == SESSION_OPEN;
     /* Without a place to hang it is answered at once. */
     if (!keep_alive->gone && !is_over && http_suspend(keep_alive->request)) {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "handlers/lease_limit.h"
 #include "handlers/lease_reply.h"
+#include "handlers/lease_request.h"
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "server/http/problem.h"
@@ -106,7 +106,6 @@ static void on_opened(void *arg, const struct session_view *view)
         sessions_reply_failure(session->request, view);
         return;
     }
-    lease_limit_session_open(session->request, session->session_id, view);
     json_t *body = json_pack("{s:s, s:I, s:I, s:I}", "session_id", session->session_id,
                              "ttl_ms", (json_int_t)open->ttl_ms, "keep_alive_ms",
                              (json_int_t)sessions_keep_alive_ms(open->ttl_ms), "remaining_ms",
@@ -133,6 +132,8 @@ void sessions_post(struct http_request *request)
     open->base.context = context;
     open->base.request = request;
     open->ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value : DEFAULT_TTL_MS;
+    if (!lease_request_check_ttl(request, open->ttl_ms))
+        return;
     bool came_back = token[0] != '\0' && token_is_server_made(token);
     if (token[0] == '\0') {
         token_make(open->base.token);
@@ -285,8 +286,6 @@ static void on_ended(void *arg, const struct session_view *view)
 {
     struct session_request *session = arg;
 
-    if (view->outcome == SESSION_RELEASED || view->outcome == SESSION_ENDED)
-        lease_limit_session_ended(session->request, session->session_id);
     if (view->outcome == SESSION_RELEASED)
         http_reply_json(session->request, 200,
                         json_pack("{s:s, s:I}", "session_id", session->session_id, "released",

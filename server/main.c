@@ -18,6 +18,7 @@
 #include "server/base/config.h"
 #include "server/http/cors.h"
 #include "server/http/listen.h"
+#include "server/http/origin.h"
 #include "server/http/proxies.h"
 #include "server/http/tls.h"
 #include "server/base/log.h"
@@ -45,6 +46,7 @@ struct rlockd {
     struct auth_source *auth;        /* NULL: no API tokens */
     struct addresses *addresses;     /* NULL: no limit for an address */
     struct proxies *trusted_proxies;
+    struct origin_rules origins;
     int signal_fd;
     int listen_fds[WORKERS_MAX];
     char where[LISTEN_TEXT_SIZE];
@@ -124,6 +126,11 @@ static int check_lists(struct rlockd *rlockd)
                         "with commas between them, or *\n");
         return -1;
     }
+    if (!origin_names_are_valid(rlockd->config.server_names)) {
+        fprintf(stderr, "rlockd: --server-names: must be host names such as locks.example.com, "
+                        "without ports, with commas between them\n");
+        return -1;
+    }
     rlockd->trusted_proxies = proxies_parse(rlockd->config.trusted_proxies, error,
                                             sizeof(error));
     if (rlockd->trusted_proxies == NULL)
@@ -201,6 +208,7 @@ static int start_workers(struct rlockd *rlockd)
                                             .redis_url = &rlockd->redis_url,
                                             .auth = rlockd->auth,
                                             .trusted_proxies = rlockd->trusted_proxies,
+                                            .origins = &rlockd->origins,
                                             .addresses = rlockd->addresses,
                                             .metrics = rlockd->metrics,
                                             .worker_count = (size_t)count};
@@ -305,15 +313,20 @@ static int prepare(struct rlockd *rlockd)
     if (listen_open(rlockd->config.listen_host, rlockd->config.listen_port, rlockd->listen_fds,
                     rlockd->config.workers, rlockd->where, error, sizeof(error)) != 0)
         return refuse(error);
+    rlockd->origins = (struct origin_rules){.cors_origins = rlockd->config.cors_origins,
+                                            .server_names = rlockd->config.server_names,
+                                            .listen_host = rlockd->config.listen_host,
+                                            .is_local = listen_is_local(rlockd->listen_fds[0]),
+                                            .has_tls = tls_is_on()};
     return start_redis(rlockd);
 }
 
 /* Warns when the network reaches the server and clients need no API token. */
-static void warn_if_open(const struct rlockd *rlockd, bool is_local)
+static void warn_if_open(const struct rlockd *rlockd)
 {
     bool knows_callers = rlockd->auth != NULL || rlockd->config.tls_client_ca[0] != '\0';
 
-    if (!is_local && !knows_callers)
+    if (!rlockd->origins.is_local && !knows_callers)
         log_write(
             LOG_LEVEL_WARN,
             tls_is_on()
@@ -374,7 +387,6 @@ int main(int argc, char **argv)
         redis_embedded_stop(rlockd.embedded);
         return EXIT_CANNOT_START;
     }
-    bool is_local = listen_is_local(rlockd.listen_fds[0]); /* the workers take them over */
     if (start_workers(&rlockd) != 0) {
         redis_embedded_stop(rlockd.embedded);
         return EXIT_CANNOT_START;
@@ -382,7 +394,7 @@ int main(int argc, char **argv)
     log_write(LOG_LEVEL_INFO, "listening",
               json_pack("{s:s, s:s, s:i}", "listen", rlockd.where, "version", RLOCKD_VERSION,
                         "workers", rlockd.config.workers));
-    warn_if_open(&rlockd, is_local);
+    warn_if_open(&rlockd);
     supervise(&rlockd);
     log_write(LOG_LEVEL_INFO, "draining", NULL);
     stop_workers(&rlockd);

@@ -272,7 +272,7 @@ static bool start_http(struct worker *worker, int listen_fd)
                                    .context = &worker->context,
                                    .auth = shared->auth,
                                    .trusted_proxies = shared->trusted_proxies,
-                                   .cors_origins = shared->config->cors_origins,
+                                   .origins = shared->origins,
                                    .loop = worker->loop,
                                    .metrics = &worker->metrics,
                                    .log = &worker->log};

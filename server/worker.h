@@ -14,6 +14,7 @@ struct proxies;
 struct config;
 struct metrics;
 struct neighbours;
+struct origin_rules;
 struct redis_url;
 struct worker;
 
@@ -24,7 +25,8 @@ struct worker_shared {
     struct auth_source *auth;              /* NULL: no API tokens */
     struct addresses *addresses;           /* NULL: no limit for an address */
     const struct proxies *trusted_proxies; /* NULL: none */
-    struct neighbours *neighbours;         /* NULL: one worker */
+    const struct origin_rules *origins;
+    struct neighbours *neighbours; /* NULL: one worker */
     struct metrics **metrics;
     size_t worker_count;
     atomic_size_t ready_workers; /* those that reach some keys at least */

@@ -120,6 +120,11 @@ static const struct setting settings[] = {
      FITTING(0, cors_origins), "",
      "web pages that may use the API: origins such as https://example.com, with commas\n"
      "between them, or *; empty: none"},
+    {"server-names", "RLOCKD_SERVER_NAMES", "LIST", KIND_TEXT, FIELD(server_names),
+     FITTING(0, server_names), "",
+     "host names under which clients reach the server besides localhost and the host of\n"
+     "--listen, with commas between them: requests to other names are refused; empty: refused\n"
+     "to everybody where --listen is a loopback address, else only to web pages"},
     {"drain-delay-ms", "RLOCKD_DRAIN_DELAY_MS", "N", KIND_INT64, FIELD(drain_delay_ms), 0,
      600000, "0", "how long requests are still served after SIGTERM, while /readyz is 503"},
     {"log-level", "RLOCKD_LOG_LEVEL", "LEVEL", KIND_LEVEL, FIELD(log_level), 0, 0, "info",

@@ -46,6 +46,7 @@ struct config {
     char tls_client_ca[PATH_MAX];               /* a file; empty: clients need no certificate */
     char trusted_proxies[CONFIG_LIST_SIZE];     /* unchecked; empty: none */
     char cors_origins[CONFIG_LIST_SIZE];        /* unchecked; empty: none */
+    char server_names[CONFIG_LIST_SIZE];        /* the same */
     int64_t drain_delay_ms;
     enum log_level log_level;
 };

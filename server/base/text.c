@@ -1,6 +1,8 @@
 /* Checks and conversions of numbers, names, UTF-8 and percent encoding. */
 #include "server/base/text.h"
 
+#include <string.h>
+
 /* The length of the well-formed UTF-8 sequence at `p`, 0 if there is none. */
 static size_t utf8_sequence(const unsigned char *p, size_t left)
 {
@@ -149,6 +151,21 @@ size_t text_format_int64(char out[TEXT_INT64_SIZE], int64_t number)
         *--digit = (char)('0' + left % 10);
         left /= 10;
     } while (left > 0);
+    return len;
+}
+
+size_t text_next_entry(const char **list, const char **entry)
+{
+    size_t len = strcspn(*list, ",");
+
+    *entry = *list;
+    *list += len + ((*list)[len] == ',');
+    while (len > 0 && **entry == ' ') {
+        (*entry)++;
+        len--;
+    }
+    while (len > 0 && (*entry)[len - 1] == ' ')
+        len--;
     return len;
 }
 

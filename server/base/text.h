@@ -27,6 +27,10 @@ int text_query_decode(const char *in, size_t in_len, char *out, size_t out_size,
  * False, with *out untouched, for anything else or what int64_t cannot hold. */
 bool text_parse_int64(const char *text, int64_t *out) __attribute__((warn_unused_result));
 
+/* Steps over an entry of a list with commas between its entries: `*entry` is its begin. Returns
+ * its length without the spaces around it, which may be 0. */
+size_t text_next_entry(const char **list, const char **entry);
+
 enum { TEXT_INT64_SIZE = 21 };
 
 /* FNV-1a, for tables of this process. */

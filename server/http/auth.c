@@ -47,14 +47,14 @@ static int add_caller(struct auth *auth, struct auth_caller *caller)
 }
 
 /* What is wrong with the line, or NULL. */
-static const char *read_line(struct auth *auth, char *line, int number)
+static const char *read_line(struct auth *auth, char *line, size_t len, int number)
 {
     struct auth_caller caller = {.line = number,
                                  .expires_s = INT64_MAX,
+                                 .max_ttl_ms = INT64_MAX,
                                  .max_waiters = AUTH_NO_LIMIT,
-                                 .max_leases = AUTH_NO_LIMIT,
                                  .max_requests_per_second = AUTH_NO_LIMIT};
-    const char *wrong = auth_read_line(line, &caller);
+    const char *wrong = auth_read_line(line, len, &caller);
 
     if (wrong == NULL && caller.name[0] == '\0')
         return NULL;
@@ -70,12 +70,13 @@ static int read_lines(struct auth *auth, FILE *file, const struct refusal *refus
 {
     char *line = NULL;
     size_t size = 0;
+    ssize_t len;
     const char *wrong = NULL;
     int number = 0;
 
-    while (wrong == NULL && getline(&line, &size, file) >= 0) {
+    while (wrong == NULL && (len = getline(&line, &size, file)) >= 0) {
         number++;
-        wrong = read_line(auth, line, number);
+        wrong = read_line(auth, line, (size_t)len, number);
     }
     if (wrong == NULL && ferror(file)) {
         number++;
@@ -245,14 +246,9 @@ void auth_end_wait(const struct auth_caller *caller)
     auth_usage_end_wait(caller->usage);
 }
 
-struct auth_leases *auth_leases(const struct auth_caller *caller)
+int64_t auth_max_ttl_ms(const struct auth_caller *caller)
 {
-    return caller->max_leases == AUTH_NO_LIMIT ? NULL : auth_usage_leases(caller->usage);
-}
-
-int64_t auth_max_leases(const struct auth_caller *caller)
-{
-    return caller->max_leases;
+    return caller->max_ttl_ms;
 }
 
 bool auth_count_request(const struct auth_caller *caller, int64_t now_ns)

@@ -2,9 +2,10 @@
  * file that the operator keeps. The file has hashes of tokens and no token.
  *
  * A line is `<caller> sha256:<hash of the token> <word>...`, separated by blanks; `#` at the
- * start of a line or after a blank begins a comment. The words: `read=`, `lock=` and `operate=`
- * with a prefix of names, `*` for every name; `expires=` with a date (RFC 3339);
- * `max-waiters=`, `max-leases=` and `max-requests-per-second=` with a number. */
+ * start of a line or after a blank begins a comment. Every line ends with a newline, so that a
+ * file that was cut is refused. The words: `read=`, `lock=` and `operate=` with a prefix of
+ * names, or `*` for every name; once each `expires=` with a date (RFC 3339), `max-ttl-ms=`,
+ * `max-waiters=` and `max-requests-per-second=` with a number. */
 #ifndef RLOCKD_SERVER_HTTP_AUTH_H
 #define RLOCKD_SERVER_HTTP_AUTH_H
 
@@ -12,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/http/auth_leases.h"
 #include "server/http/route.h"
 
 /* A caller's name with its NUL. */
@@ -43,10 +43,8 @@ const char *auth_verb_name(enum route_access verb);
  * auth_end_wait(). */
 bool auth_begin_wait(const struct auth_caller *caller) __attribute__((warn_unused_result));
 void auth_end_wait(const struct auth_caller *caller);
-/* The counted leases of the caller; NULL: the caller may have any number of leases. */
-struct auth_leases *auth_leases(const struct auth_caller *caller);
-/* How many leases the caller may have, if auth_leases() is not NULL. */
-int64_t auth_max_leases(const struct auth_caller *caller);
+/* The longest lease or session that the caller may ask for; INT64_MAX: any. */
+int64_t auth_max_ttl_ms(const struct auth_caller *caller);
 /* False: the caller asks more often than it may. `now_ns` as clock_ns(). */
 bool auth_count_request(const struct auth_caller *caller, int64_t now_ns)
     __attribute__((warn_unused_result));

@@ -23,7 +23,7 @@ struct auth_caller {
     size_t right_count;
     struct auth_right *rights;
     int64_t expires_s; /* since 1970; INT64_MAX: never */
-    int64_t max_waiters, max_leases, max_requests_per_second;
+    int64_t max_ttl_ms, max_waiters, max_requests_per_second;
     struct auth_usage *usage;
 };
 
@@ -42,8 +42,9 @@ const struct auth_caller **auth_slot(const struct auth *auth,
                                      const unsigned char hash[AUTH_HASH_LEN]);
 
 /* auth_line.c */
-/* Reads a line of the file, cut into words in place. What is wrong with it, or NULL; the line
- * has no caller when `caller` has no name. What it points to is the set's afterwards. */
-const char *auth_read_line(char *line, struct auth_caller *caller);
+/* Reads a line of the file, of `len` bytes with its newline; it is cut into words in place.
+ * What is wrong with it, or NULL; the line has no caller when `caller` has no name. What it
+ * points to is the set's afterwards. */
+const char *auth_read_line(char *line, size_t len, struct auth_caller *caller);
 
 #endif

@@ -10,7 +10,6 @@
 struct auth_usage {
     atomic_size_t refs; /* sets of tokens that have the caller: its limits outlive a reload */
     _Atomic int64_t waiters;
-    struct auth_leases *leases;
     _Atomic int64_t filled_ns; /* when the requests so far have filled their share of time */
 };
 
@@ -21,11 +20,7 @@ struct auth_usage *auth_usage_new(void)
     if (usage == NULL)
         return NULL;
     atomic_init(&usage->refs, 1);
-    usage->leases = auth_leases_new();
-    if (usage->leases != NULL)
-        return usage;
-    free(usage);
-    return NULL;
+    return usage;
 }
 
 struct auth_usage *auth_usage_keep(struct auth_usage *usage)
@@ -37,10 +32,8 @@ struct auth_usage *auth_usage_keep(struct auth_usage *usage)
 
 void auth_usage_drop(struct auth_usage *usage)
 {
-    if (usage == NULL || atomic_fetch_sub(&usage->refs, 1) > 1)
-        return;
-    auth_leases_free(usage->leases);
-    free(usage);
+    if (usage != NULL && atomic_fetch_sub(&usage->refs, 1) == 1)
+        free(usage);
 }
 
 bool auth_usage_begin_wait(struct auth_usage *usage, int64_t max)
@@ -60,11 +53,6 @@ void auth_usage_end_wait(struct auth_usage *usage)
 
     assert(waiters > 0);
     (void)waiters;
-}
-
-struct auth_leases *auth_usage_leases(struct auth_usage *usage)
-{
-    return usage->leases;
 }
 
 /* The bucket that leaks: each request fills a part of a second, which runs off with time. */

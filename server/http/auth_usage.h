@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/http/auth_leases.h"
-
 struct auth_usage;
 
 /* NULL: out of memory. */
@@ -20,9 +18,6 @@ void auth_usage_drop(struct auth_usage *usage);
 bool auth_usage_begin_wait(struct auth_usage *usage, int64_t max)
     __attribute__((warn_unused_result));
 void auth_usage_end_wait(struct auth_usage *usage);
-
-/* The counted leases of the caller; they live as long as the usage. */
-struct auth_leases *auth_usage_leases(struct auth_usage *usage);
 
 /* One more request at `now_ns` (clock_ns()), unless the last second had `per_second`. After a
  * pause that many may come at once. */

@@ -1,9 +1,42 @@
-/* What a caller with an API token may do, and how much of it. */
+/* Which web pages are served; what a caller with an API token may do, and how much of it. */
 #include <assert.h>
+#include <string.h>
 
 #include "server/http/auth_source.h"
 #include "server/http/http_internal.h"
+#include "server/http/origin.h"
 #include "server/http/problem.h"
+
+bool http_check_origin(struct http_request *request, const struct route *route)
+{
+    const struct origin_headers headers = {
+        .host = request->headers[HTTP_HOST],
+        .origin = request->headers[HTTP_ORIGIN],
+        .sec_fetch_site = request->headers[HTTP_SEC_FETCH_SITE],
+        .sec_fetch_dest = request->headers[HTTP_SEC_FETCH_DEST]};
+    bool opens_page = route->access == ROUTE_OPEN && strcmp(route->method, "GET") == 0;
+
+    switch (origin_check(request->server->options.origins, &headers, opens_page)) {
+    case ORIGIN_SERVED:
+        return true;
+    case ORIGIN_WRONG_HOST:
+        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
+                      "Host: this server answers only to addresses, localhost, the host of "
+                      "--listen and the names in --server-names");
+        return false;
+    case ORIGIN_REBINDABLE:
+        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
+                      "Origin: a web page of this server may use the server only under an "
+                      "address, localhost, the host of --listen or a name in --server-names");
+        return false;
+    case ORIGIN_FOREIGN:
+        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
+                      "Origin: web pages of other origins may use this server only from an "
+                      "origin in --cors-origins");
+        return false;
+    }
+    return false;
+}
 
 static void refuse_token(struct http_request *request, const char *challenge,
                          const char *detail)

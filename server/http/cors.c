@@ -3,27 +3,12 @@
 
 #include <string.h>
 
+#include "server/base/text.h"
 #include "server/http/http.h"
 
 static const char request_headers[] =
     "Authorization, Content-Type, Idempotency-Key, If-Match, Lease-Token, Prefer, "
     "Session-Token, X-Request-Id, traceparent";
-
-/* Steps over one entry of the list; its length without the spaces around it. */
-static size_t next_entry(const char **list, const char **entry)
-{
-    size_t len = strcspn(*list, ",");
-
-    *entry = *list;
-    *list += len + ((*list)[len] == ',');
-    while (len > 0 && **entry == ' ') {
-        (*entry)++;
-        len--;
-    }
-    while (len > 0 && (*entry)[len - 1] == ' ')
-        len--;
-    return len;
-}
 
 static bool is_origin(const char *entry, size_t len)
 {
@@ -42,7 +27,7 @@ bool cors_list_is_valid(const char *list)
     const char *entry;
 
     while (*list != '\0') {
-        size_t len = next_entry(&list, &entry);
+        size_t len = text_next_entry(&list, &entry);
         if (!is_origin(entry, len))
             return false;
     }
@@ -54,7 +39,7 @@ const char *cors_allowed_origin(const char *list, const char *origin)
     const char *entry;
 
     while (*list != '\0') {
-        size_t len = next_entry(&list, &entry);
+        size_t len = text_next_entry(&list, &entry);
         if (len == 1 && *entry == '*')
             return "*";
         if (strlen(origin) == len && memcmp(origin, entry, len) == 0)

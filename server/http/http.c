@@ -14,6 +14,7 @@
 #include "server/base/clock.h"
 #include "server/http/cors.h"
 #include "server/http/http_internal.h"
+#include "server/http/origin.h"
 #include "server/http/tls.h"
 
 /* libmicrohttpd's memory for one connection: the largest headers that are served, its records
@@ -182,9 +183,8 @@ void http_drop(struct http_request *request)
 static enum MHD_Result share(const struct http_request *request, struct MHD_Response *response)
 {
     const char *origin = request->headers[HTTP_ORIGIN];
-    const char *allowed = origin ? cors_allowed_origin(request->server->options.cors_origins,
-                                                       origin)
-                                 : NULL;
+    const char *origins = request->server->options.origins->cors_origins;
+    const char *allowed = origin ? cors_allowed_origin(origins, origin) : NULL;
     enum MHD_Result ok = MHD_add_response_header(response, "Vary", "Origin");
 
     if (allowed == NULL)
@@ -193,6 +193,14 @@ static enum MHD_Result share(const struct http_request *request, struct MHD_Resp
     return ok & MHD_add_response_header(response, "Access-Control-Expose-Headers",
                                         "Allow, Lease-Token, Preference-Applied, Retry-After, "
                                         "Session-Token, X-Request-Id");
+}
+
+/* GET or HEAD, which a page of another origin may send without telling its origin: as an image
+ * or a script. Their answers have Cross-Origin-Resource-Policy, so that the browser hides from
+ * the page even whether there was an answer. */
+static bool is_look(const struct http_request *request)
+{
+    return request->method[0] == 'G' || request->method[0] == 'H';
 }
 
 static enum MHD_Result queue_reply(struct http_request *request)
@@ -211,8 +219,10 @@ static enum MHD_Result queue_reply(struct http_request *request)
     if (request->headers[HTTP_REQUEST_ID] != NULL)
         ok &= MHD_add_response_header(response, "X-Request-Id",
                                       request->headers[HTTP_REQUEST_ID]);
-    if (server->options.cors_origins[0] != '\0')
+    if (server->options.origins->cors_origins[0] != '\0')
         ok &= share(request, response);
+    if (is_look(request))
+        ok &= MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
     LL_FOREACH(reply->headers, header)
         ok &= MHD_add_response_header(response, header->name, header->value);
     if (request->close_after || server->draining)

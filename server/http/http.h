@@ -20,6 +20,7 @@
 
 struct addresses;
 struct auth_source;
+struct origin_rules;
 struct proxies;
 struct auth_caller;
 struct http_server;
@@ -38,8 +39,8 @@ struct http_options {
     size_t route_count;
     void *context;                         /* the value of http_context() for the handlers */
     const struct proxies *trusted_proxies; /* NULL: none */
-    const char *cors_origins;              /* see cors.h */
-    struct auth_source *auth;              /* NULL: no API tokens */
+    const struct origin_rules *origins;
+    struct auth_source *auth; /* NULL: no API tokens */
     struct loop *loop;
     struct metrics *metrics;
     struct log_buffer *log;
@@ -75,6 +76,8 @@ enum http_header {
     HTTP_REQUEST_ID,
     HTTP_TRACEPARENT,
     HTTP_ORIGIN,
+    HTTP_SEC_FETCH_SITE,
+    HTTP_SEC_FETCH_DEST,
     HTTP_X_FORWARDED_FOR,
     HTTP_FORWARDED,
     HTTP_HEADER_COUNT

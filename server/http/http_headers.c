@@ -39,6 +39,8 @@ static const struct header_name header_names[HTTP_HEADER_COUNT] = {
     [HTTP_REQUEST_ID] = HEADER_NAME("X-Request-Id"),
     [HTTP_TRACEPARENT] = HEADER_NAME("traceparent"),
     [HTTP_ORIGIN] = HEADER_NAME("Origin"),
+    [HTTP_SEC_FETCH_SITE] = HEADER_NAME("Sec-Fetch-Site"),
+    [HTTP_SEC_FETCH_DEST] = HEADER_NAME("Sec-Fetch-Dest"),
     [HTTP_X_FORWARDED_FOR] = HEADER_NAME("X-Forwarded-For"),
     [HTTP_FORWARDED] = HEADER_NAME("Forwarded"),
 };

@@ -177,6 +177,9 @@ void http_large_end(struct http_request *request);
 void http_large_trim(struct http_large *large, int64_t now_ns);
 
 /* authorize.c */
+/* False: a web page has sent the request that may not, or the request names another host, and
+ * the request is answered. */
+bool http_check_origin(struct http_request *request, const struct route *route);
 /* False: the request was answered, for its API token is missing, unknown or expired, or its
  * caller sends too many requests a second. */
 bool http_authenticate(struct http_request *request, const struct route *route);

@@ -7,6 +7,7 @@
 #include "server/base/clock.h"
 #include "server/http/cors.h"
 #include "server/http/http_internal.h"
+#include "server/http/origin.h"
 #include "server/http/problem.h"
 #include "server/base/text.h"
 
@@ -95,7 +96,7 @@ static bool is_preflight(const struct http_request *request)
     const char *origin = request->headers[HTTP_ORIGIN];
 
     return strcmp(request->method, "OPTIONS") == 0 && origin != NULL &&
-           cors_allowed_origin(request->server->options.cors_origins, origin) != NULL;
+           cors_allowed_origin(request->server->options.origins->cors_origins, origin) != NULL;
 }
 
 /* What was probably meant. */
@@ -150,8 +151,8 @@ void http_dispatch(struct http_request *request)
     }
     const struct route *route = &options->routes[match.index];
     request->route = match.index;
-    if (!http_authenticate(request, route) || !take_params(request, &match) ||
-        !http_authorize(request, route))
+    if (!http_check_origin(request, route) || !http_authenticate(request, route) ||
+        !take_params(request, &match) || !http_authorize(request, route))
         return;
     if (request->server->stopping) {
         problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),

@@ -55,18 +55,19 @@ static void make_rlockd(struct load_request *request, const struct load_peer *pe
                         enum load_step step, const char *name)
 {
     if (step == STEP_ACQUIRE && peer->session != NULL)
-        format(request, 201,
-               "PUT /v1/locks/%s HTTP/1.1\r\nHost: bench\r\nSession-Token: %s\r\n" TOKEN_HEADER
-                   TOKEN_PLACE "\r\n\r\n",
-               name, peer->session);
+        format(
+            request, 201,
+            "PUT /v1/locks/%s HTTP/1.1\r\nHost: localhost\r\nSession-Token: %s\r\n" TOKEN_HEADER
+                TOKEN_PLACE "\r\n\r\n",
+            name, peer->session);
     else if (step == STEP_ACQUIRE)
         format(request, 201,
-               "PUT /v1/locks/%s?ttl_ms=%d HTTP/1.1\r\nHost: bench\r\n" TOKEN_HEADER TOKEN_PLACE
-               "\r\n\r\n",
+               "PUT /v1/locks/%s?ttl_ms=%d HTTP/1.1\r\nHost: localhost\r\n" TOKEN_HEADER
+                   TOKEN_PLACE "\r\n\r\n",
                name, TTL_MS);
     else
         format(request, 200,
-               "DELETE /v1/locks/%s HTTP/1.1\r\nHost: bench\r\n" TOKEN_HEADER TOKEN_PLACE
+               "DELETE /v1/locks/%s HTTP/1.1\r\nHost: localhost\r\n" TOKEN_HEADER TOKEN_PLACE
                "\r\n\r\n",
                name);
 }
@@ -77,12 +78,12 @@ static void make_webdis(struct load_request *request, const struct load_peer *pe
     if (step == STEP_ACQUIRE)
         format(request, 200,
                "GET /EVALSHA/%s/2/%s/redisson_lock_token:{%s}/%s:0/%d HTTP/1.1\r\n"
-               "Host: bench\r\n\r\n",
+               "Host: localhost\r\n\r\n",
                peer->acquire_sha, name, name, TOKEN_PLACE, TTL_MS);
     else
         format(request, 200,
                "GET /EVALSHA/%s/2/%s/redisson_lock__channel:{%s}/%s:0 HTTP/1.1\r\n"
-               "Host: bench\r\n\r\n",
+               "Host: localhost\r\n\r\n",
                peer->release_sha, name, name, TOKEN_PLACE);
 }
 
@@ -121,7 +122,7 @@ static void make_etcd(struct load_request *request, const struct load_peer *peer
     else
         snprintf(body, sizeof(body), "{\"key\":\"%s\"}", encoded);
     format(request, 200,
-           "POST /v3/lock/%s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+           "POST /v3/lock/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
            "Content-Length: %zu\r\n\r\n%s",
            step == STEP_ACQUIRE ? "lock" : "unlock", strlen(body), body);
 }
@@ -149,7 +150,7 @@ void load_request_wait(struct load_request *request, const char *name, long wait
 {
     format(request, 201,
            "PUT /v1/locks/%s?ttl_ms=%d&wait_ms=%ld HTTP/1.1\r\n"
-           "Host: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
+           "Host: localhost\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
            name, TTL_MS, wait_ms);
 }
 
@@ -162,29 +163,31 @@ void load_request_take(struct load_request *request, enum load_kind kind, const 
     if (kind == LOAD_PERMIT)
         format(request, 201,
                "PUT /v1/permit-semaphores/%s/permit?ttl_ms=%d&wait_ms=%ld HTTP/1.1\r\n"
-               "Host: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
+               "Host: localhost\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
                name, TTL_MS, wait_ms);
     else
         format(request, 201,
                "PUT /v1/locks/%s?kind=%s&ttl_ms=%d&wait_ms=%ld HTTP/1.1\r\n"
-               "Host: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
+               "Host: localhost\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
                name, kind_names[kind], TTL_MS, wait_ms);
 }
 
 void load_request_give(struct load_request *request, enum load_kind kind, const char *name)
 {
     format(request, 200,
-           "DELETE /v1/%s/%s%s HTTP/1.1\r\nHost: bench\r\n" TOKEN_HEADER TOKEN_PLACE "\r\n\r\n",
+           "DELETE /v1/%s/%s%s HTTP/1.1\r\nHost: localhost\r\n" TOKEN_HEADER TOKEN_PLACE
+           "\r\n\r\n",
            kind == LOAD_PERMIT ? "permit-semaphores" : "locks", name,
            kind == LOAD_PERMIT ? "/permit" : "");
 }
 
 void load_request_open(struct load_request *request)
 {
-    format(request, 201,
-           "POST /v1/sessions?ttl_ms=%d HTTP/1.1\r\nHost: bench\r\n" SESSION_HEADER TOKEN_PLACE
-           "\r\n\r\n",
-           TTL_MS);
+    format(
+        request, 201,
+        "POST /v1/sessions?ttl_ms=%d HTTP/1.1\r\nHost: localhost\r\n" SESSION_HEADER TOKEN_PLACE
+        "\r\n\r\n",
+        TTL_MS);
     request->token = strstr(request->text, SESSION_HEADER) + strlen(SESSION_HEADER);
 }
 
@@ -192,14 +195,14 @@ void load_request_keep_alive(struct load_request *request, const char *session_i
                              const char *session_token)
 {
     format(request, 200,
-           "POST /v1/sessions/%s/keep-alive HTTP/1.1\r\nHost: bench\r\n" SESSION_HEADER
+           "POST /v1/sessions/%s/keep-alive HTTP/1.1\r\nHost: localhost\r\n" SESSION_HEADER
            "%s\r\n\r\n",
            session_id, session_token);
 }
 
 void load_request_get(struct load_request *request, const char *target)
 {
-    format(request, 200, "GET %s HTTP/1.1\r\nHost: bench\r\n\r\n", target);
+    format(request, 200, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", target);
 }
 
 /* --- tokens and answers ------------------------------------------------------------------- */

@@ -154,8 +154,9 @@ struct front {
     size_t log_checked_len;
 };
 
-/* Starts rlockd on a port of 127.0.0.1 that stays its own until the test ends, with these flags
- * (NULL at the end). `launch` returns when it listens, `start` when /readyz says ready. */
+/* Starts rlockd on a port of 127.0.0.1 that stays its own until the test ends, with the name
+ * `x` for Host, and with these flags (NULL at the end). `launch` returns when it listens,
+ * `start` when /readyz says ready. */
 struct front *front_launch(struct world *w, ...) __attribute__((sentinel));
 /* Where it listens, by its log; 0: not yet. */
 int front_port(struct front *fe);

@@ -71,8 +71,9 @@ static struct front *front_launch_list(struct world *w, const char *const *flags
 {
     struct front *fe = calloc(1, sizeof(*fe));
     struct world_inside *in = w->inside;
-    const char *args[FLAGS_MAX] = {"--listen"};
-    size_t len = 1;
+    /* Raw requests of the tests say `Host: x`. */
+    const char *args[FLAGS_MAX] = {"--server-names", "x", "--listen"};
+    size_t len = 3;
 
     if (fe == NULL)
         abort();

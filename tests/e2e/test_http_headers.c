@@ -227,9 +227,11 @@ static void test_absolute_targets(struct world *w)
 static void test_hosts(struct world *w)
 {
     static const char *const hosts[] = {"", "x", "x:7400", "[::1]:7400", "a_b.example", "x."};
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--server-names",
+                                   "x, a_b.example, x.", NULL);
 
     for (size_t i = 0; i < COUNT_OF(hosts); i++) {
-        struct raw *raw = raw_open(w->a);
+        struct raw *raw = raw_open(fe);
 
         raw_text(raw, "GET /livez HTTP/1.1\r\nHost: %s\r\n\r\n", hosts[i]);
         expect_status(raw_reply(raw, ANSWER_MS), 200);

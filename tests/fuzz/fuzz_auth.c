@@ -46,6 +46,7 @@ static void check_caller(const struct auth_caller *caller, const char *file,
         if (auth_allows(caller, verbs[i], name))
             CHECK(auth_allows_some(caller, verbs[i]));
     (void)auth_is_expired(caller);
+    CHECK(auth_max_ttl_ms(caller) >= 100);
     if (auth_begin_wait(caller))
         auth_end_wait(caller);
     (void)auth_count_request(caller, 1);
@@ -61,7 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct auth *auth = auth_load(file_with(file, len), error, sizeof(error));
     if (auth != NULL) {
         const struct auth_caller *caller = auth_find(auth, authorization);
-        if (caller != NULL && memchr(file, '\0', len) == NULL)
+        CHECK(memchr(file, '\0', len) == NULL && file[len - 1] == '\n');
+        if (caller != NULL)
             check_caller(caller, file, authorization, name);
         CHECK(auth_find(auth, NULL) == NULL && auth_find(auth, "Bearer ") == NULL);
         auth_free(auth);

@@ -1,9 +1,11 @@
-/* server/http/proxies.c and cors.c: lists of the settings, and headers of requests. The input
- * is six lines: trusted proxies, the peer's address, X-Forwarded-For, Forwarded, CORS origins
- * and an Origin. An empty header is one that is missing. */
+/* server/http/proxies.c, cors.c and origin.c: lists of the settings, and headers of requests.
+ * The input is ten lines: trusted proxies, the peer's address, X-Forwarded-For, Forwarded, CORS
+ * origins, an Origin, server names, Host, Sec-Fetch-Site and Sec-Fetch-Dest. An empty header is
+ * one that is missing. */
 #include <arpa/inet.h>
 
 #include "server/http/cors.h"
+#include "server/http/origin.h"
 #include "server/http/proxies.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -50,21 +52,50 @@ static void check_origin(const char *origins, const char *origin)
         CHECK(strcmp(allowed, "*") == 0 || strcmp(allowed, origin) == 0);
 }
 
+static const char *header_of(const char *line)
+{
+    return line[0] != '\0' ? line : NULL;
+}
+
+/* `lines`: CORS origins, Origin, server names, Host, Sec-Fetch-Site, Sec-Fetch-Dest. */
+static void check_page(char *const lines[6])
+{
+    const struct origin_headers headers = {.origin = header_of(lines[1]),
+                                           .host = header_of(lines[3]),
+                                           .sec_fetch_site = header_of(lines[4]),
+                                           .sec_fetch_dest = header_of(lines[5])};
+    const struct origin_headers program = {.host = headers.host};
+    struct origin_rules rules = {
+        .cors_origins = lines[0], .server_names = lines[2], .listen_host = "::"};
+    bool everywhere = origin_check(&rules, &headers, false) == ORIGIN_SERVED;
+
+    (void)origin_names_are_valid(lines[2]);
+    if (lines[2][0] == '\0')
+        CHECK(origin_check(&rules, &program, false) == ORIGIN_SERVED);
+    rules.is_local = true; /* stricter in all */
+    if (origin_check(&rules, &headers, false) == ORIGIN_SERVED) {
+        CHECK(everywhere);
+        CHECK(origin_check(&rules, &headers, true) == ORIGIN_SERVED);
+        CHECK(origin_check(&rules, &program, false) == ORIGIN_SERVED);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
-    char *lines[6], error[200] = "";
+    char *lines[10], error[200] = "";
 
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < 10; i++)
         lines[i] = fuzz_line(&input);
     struct proxies *proxies = proxies_parse(lines[0], error, sizeof(error));
     CHECK((proxies == NULL) == (error[0] != '\0'));
     check_client(proxies, lines[1], lines[2], lines[3]);
     check_client(NULL, lines[1], lines[2], lines[3]);
     check_origin(lines[4], lines[5]);
+    check_page(lines + 4);
     if (proxies != NULL)
         proxies_free(proxies);
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < 10; i++)
         free(lines[i]);
     return 0;
 }

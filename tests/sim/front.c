@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/http/origin.h"
 #include "storage/wait/neighbours.h"
 #include "tests/sim/http.h"
 #include "tests/sim/sockets.h"
@@ -13,6 +14,8 @@ struct front *running_front;
 
 void front_init(struct front *front, int number, uint64_t seed, const struct config *config)
 {
+    static const struct origin_rules origins = {
+        .cors_origins = "", .server_names = "", .listen_host = ""};
     char name[16], error[256];
 
     snprintf(name, sizeof(name), "front %d", number);
@@ -26,6 +29,7 @@ void front_init(struct front *front, int number, uint64_t seed, const struct con
         abort();
     front->shared = (struct worker_shared){.config = &front->config,
                                            .redis_url = &front->redis_url,
+                                           .origins = &origins,
                                            .metrics = front->metrics,
                                            .worker_count = (size_t)front->worker_count};
 }

@@ -61,6 +61,7 @@ static void defaults_are_complete(void **state)
     assert_string_equal(config.api_tokens, "");
     assert_string_equal(config.trusted_proxies, "");
     assert_string_equal(config.cors_origins, "");
+    assert_string_equal(config.server_names, "");
     assert_int_equal(config.drain_delay_ms, 0);
     assert_int_equal(config.log_level, LOG_LEVEL_INFO);
 }
