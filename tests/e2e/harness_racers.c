@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "cluster.h"
 #include "racers.h"
 
 static void trouble(struct race *race, const char *format, va_list args)
@@ -191,18 +192,29 @@ void race_run_with(struct world *w, int racers, int seconds, void (*round)(struc
     race_end(race);
 }
 
-void race_check_remains(struct world *w, const char *stays, long long ttl_max_ms)
+/* Asks the node that has the keys, so that no command is redirected. */
+static void check_keys_of(struct redis *node, const char *stays, long long ttl_max_ms)
 {
-    json_t *keys = redis_keys(w->redis, ""), *key;
+    json_t *keys = redis_keys(node, ""), *key;
     size_t i;
 
     json_array_foreach(keys, i, key) {
         const char *name = json_string_value(key);
-        long long ttl_ms = redis_int(w->redis, "PTTL %s", name);
 
         if (strncmp(name, stays, strlen(stays)) == 0)
             continue;
+        long long ttl_ms = redis_int(node, "PTTL %s", name);
         if (strncmp(name, "rlockd:", 7) != 0 || ttl_ms == -1 || ttl_ms > ttl_max_ms)
             FAIL("left behind: %s with a TTL of %lld ms", name, ttl_ms);
     }
+}
+
+void race_check_remains(struct world *w, const char *stays, long long ttl_max_ms)
+{
+    const struct cluster *cluster = w->redis->cluster;
+
+    if (cluster == NULL)
+        check_keys_of(w->redis, stays, ttl_max_ms);
+    for (int i = 0; cluster != NULL && i < cluster->len; i++)
+        check_keys_of(cluster->nodes[i], stays, ttl_max_ms);
 }

@@ -1,133 +1,222 @@
-/* The lock-racer: 64 connections on two front ends fight for 8 locks. What a lock protects is
- * never seen by two, its fencing tokens grow, and nothing is left at the end. */
-#include "racers.h"
+/* The racer: clients on two front ends fight for a few objects of each kind, in every manner of
+ * asking. Never are more inside an object than it admits, what it protects is never seen half
+ * done, its fencing tokens grow, each client gets its turn, and nothing is left at the end. */
+#include "contest.h"
+#include "counters.h"
+#include "fair.h"
 
 enum {
-    RACERS = 64,
-    LOCKS = 8,
-    SECONDS = 6,
-    WAIT_MS = 20000, /* far more than a turn takes: nobody has to go without */
-    HASTY_MS = 3,
-    TTL_MS = 20000,
-    WINDOW_MS = 60000,
-    GRANTS_MIN = 500,
-    WAITS_MIN = 100
+    SECONDS = 4,
+    WINDOW_MS = 60000, /* --retry-window-ms */
+    STUCK_MS = 3500,   /* a waiter that loses its wake-up sleeps longer: until the next poll */
+    HAND_OFF_MS = 50,
+    ENTRIES_MIN = 200
 };
 
-/* What a lock protects. The counter is plain on purpose: without the lock it would go wrong. */
-struct arena {
-    _Atomic int inside;
-    volatile long counter;
-    json_int_t last_fence;
-    _Atomic long grants;
+static const struct contest contests[] = {
+    {.name = "plain",
+     .kind = "locks",
+     .objects = 8,
+     .most = 1,
+     .capacity = 1,
+     .ways = {{"", 1, 1, CAN(TRIES) | CAN(HURRIES) | CAN(HANGS_UP) | CAN(REPEATS)}}},
+    {.name = "fair",
+     .kind = "locks",
+     .objects = 2,
+     .most = 1,
+     .capacity = 1,
+     .is_fair = true,
+     .ways = {{"&kind=fair", 1, 1, CAN(LEAVES) | CAN(RETURNS)}}},
+    /* More writers than readers would never see two readers together. */
+    {.name = "read-write",
+     .kind = "locks",
+     .objects = 4,
+     .most = 1,
+     .capacity = CONTEST_RACERS,
+     .has_sessions = true,
+     .ways = {{"&kind=read", 1, 4, CAN(HANGS_UP)},
+              {"&kind=write", CONTEST_RACERS, 3, CAN(HANGS_UP)},
+              {"&kind=write&owner=me", CONTEST_RACERS, 1, CAN(DOWNGRADES)}}},
+    {.name = "{set}",
+     .kind = "locks",
+     .objects = 5,
+     .most = 4,
+     .capacity = 1,
+     .ways = {{"", 1, 1, CAN(HURRIES)}}},
+    {.name = "permits",
+     .kind = "permit-semaphores",
+     .part = "/permit",
+     .objects = 1,
+     .most = 1,
+     .capacity = 5,
+     .ways = {{"", 1, 1, CAN(HANGS_UP) | CAN(REPEATS)}}},
+    {.name = "semaphore",
+     .kind = "semaphores",
+     .part = "/acquire",
+     .objects = 1,
+     .most = 1,
+     .capacity = 5,
+     .is_counter = true,
+     .ways = {{"&permits=1", 1, 1, CAN(HURRIES) | CAN(HANGS_UP)},
+              {"&permits=2", 2, 1, CAN(REPEATS)}}},
 };
 
-struct course {
-    struct arena arenas[LOCKS];
-    _Atomic long waits, refusals, confirmations;
-};
-
-static long ask(struct racer *racer, const char *method, int lock, const char *query,
-                const char *token)
+static void meanwhile(void *arg)
 {
-    char path[100], header[64];
+    struct course *course = arg;
 
-    snprintf(path, sizeof(path), "locks/race-%d%s", lock, query);
-    snprintf(header, sizeof(header), "Lease-Token: %s", token);
-    return racer_ask(racer, method, path, header, racer_patience());
+    nap_ms(course->contest->is_fair ? 1 : 20);
+    for (int i = 0; i < course->contest->objects && course->contest->is_fair; i++)
+        fair_watch_look(course->queues[i]);
 }
 
-/* Inside the lock: nobody else may be here, and the plain counter must not lose a count. */
-static void critical(struct racer *racer, int lock, const char *token)
+/* --- afterwards --------------------------------------------------------------------------- */
+
+static double hand_off_ms(struct world *w)
 {
-    struct course *course = racer->course;
-    struct arena *arena = &course->arenas[lock];
-    json_int_t fence = racer_answered(racer, "fencing_token");
-    int others = atomic_fetch_add(&arena->inside, 1);
-    long seen = arena->counter;
+    struct front *const fronts[] = {w->a, w->b};
+    double sum = 0, count = 0;
 
-    if (others != 0 || fence <= arena->last_fence)
-        racer_violation(racer, "lock %d: %d others inside, fencing token %lld after %lld", lock,
-                        others, (long long)fence, (long long)arena->last_fence);
-    arena->last_fence = fence;
-    arena->grants++;
-    if (racer_random(racer, 8) == 0) {
-        long status = ask(racer, "PUT", lock, "", token);
-
-        course->confirmations++;
-        if (status != 200 || racer_answered(racer, "fencing_token") != fence)
-            racer_odd(racer, "a repeated PUT", status);
+    for (int i = 0; i < 2; i++) {
+        sum += front_metric(fronts[i], "rlockd_unlock_to_grant_seconds_sum", NULL);
+        count += front_metric(fronts[i], "rlockd_unlock_to_grant_seconds_count", NULL);
     }
-    racer_dawdle(racer);
-    arena->counter = seen + 1;
-    atomic_fetch_sub(&arena->inside, 1);
+    assert_true(count > 0);
+    return 1000 * sum / count;
 }
 
-static void race_for_a_lock(struct racer *racer)
+static void end_sessions(struct world *w, struct course *course)
 {
-    struct course *course = racer->course;
-    int lock = racer_random(racer, LOCKS);
-    bool hasty = racer_random(racer, 16) == 0;
-    char token[UUID_SIZE], query[64];
-    long status;
+    for (int i = 0; i < course->session_count; i++) {
+        const char *header = text(w, "Session-Token: %s", course->sessions[i]);
+        struct reply *r = HTTP(w->a, .method = "POST", .path = "/v1/sessions?ttl_ms=600000",
+                               .headers = {header});
+        const char *path = text(w, "/v1/sessions/%s", reply_str(r, "session_id"));
 
-    uuid_make(token);
-    snprintf(query, sizeof(query), "?ttl_ms=%d", TTL_MS);
-    status = ask(racer, "PUT", lock, query, token);
-    if (status == 423) {
-        snprintf(query, sizeof(query), "?ttl_ms=%d&wait_ms=%d", TTL_MS,
-                 hasty ? HASTY_MS : WAIT_MS);
-        status = ask(racer, "PUT", lock, query, token);
-        course->waits += status == 201;
+        r = HTTP(w->b, .method = "DELETE", .path = path, .headers = {header});
+        expect_status(r, 200);
+        expect_int(r, "released", 0);
     }
-    if (status == 423 && hasty) {
-        course->refusals++;
-        return;
-    }
-    if (status != 201) {
-        racer_odd(racer, "a PUT", status);
-        return;
-    }
-    critical(racer, lock, token);
-    status = ask(racer, "DELETE", lock, "", token);
-    if (status != 200)
-        racer_odd(racer, "a DELETE", status);
 }
 
-static void test_race(struct world *w)
+/* Nobody is inside or waits, and no count is lost. */
+static void expect_left(struct world *w, struct course *course)
+{
+    const struct contest *contest = course->contest;
+    bool is_lock = strcmp(contest->kind, "locks") == 0;
+
+    for (int i = 0; i < contest->objects; i++) {
+        struct arena *arena = &course->arenas[i];
+        const char *name = text(w, "%s%d", contest->name, i);
+
+        assert_int_equal(arena->taken, 0);
+        assert_int_equal(arena->first, arena->alone);
+        if (is_lock) {
+            wait_until(waiter_count(w->a, name) == 0, 2000);
+            expect_bool(lock_look(w->a, name), "locked", false);
+            if (!contest->has_sessions) /* readers' tokens count, too */
+                expect_int(lock_look(w->b, name), "fencing_token", arena->last_fence);
+        } else {
+            wait_until(counter_value(w->redis, name) == contest->capacity, 5000);
+            wait_until(counter_waiters(w->a, text(w, "%s/%s", contest->kind, name)) == 0, 2000);
+            assert_false(redis_has(w->redis, text(w, "{%s}:timeout", name)));
+            redis_ok(w->redis, "DEL %s", name);
+        }
+        if (contest->is_fair)
+            expect_no_queue(w->redis, name);
+    }
+    end_sessions(w, course);
+    race_check_remains(w, "redisson_lock_token:", CONTEST_TTL_MS + WINDOW_MS);
+}
+
+/* A race that nobody ran proves nothing. */
+static void expect_raced(struct course *course)
+{
+    const struct contest *contest = course->contest;
+    unsigned manners = 0;
+    long ordered = 0;
+
+    for (int i = 0; i < CONTEST_WAYS_MAX; i++)
+        manners |= contest->ways[i].manners;
+    for (int i = 0; i < MANNERS; i++)
+        assert_true(!(manners & CAN(i)) || course->manners[i] > 0);
+    for (int i = 0; i < contest->objects && contest->is_fair; i++)
+        ordered += fair_watch_ordered(course->queues[i]);
+    print_message("%s: %ld entries, %ld beside others, %ld of several, %ld in order, %ld "
+                  "refused, at most %ld ms\n",
+                  contest->name, (long)course->entries, (long)course->together,
+                  (long)course->several, ordered, (long)course->refusals,
+                  (long)course->longest_ms);
+    assert_true(course->entries >= ENTRIES_MIN / patience_ms(1));
+    assert_true(contest->capacity == 1 || course->together > 0);
+    assert_true(contest->most == 1 || course->several > 0);
+    /* Who waits is seen at one node only. */
+    assert_true(!contest->is_fair || ordered > 0 || redis_has_masters());
+    assert_true(course->longest_ms < patience_ms(STUCK_MS));
+}
+
+static void race(struct world *w, const struct contest *contest)
 {
     struct course *course = calloc(1, sizeof(*course));
-    long grants = 0;
 
     assert_non_null(course);
     world_defer(w, free, course);
-    race_run(w, RACERS, SECONDS, race_for_a_lock, course);
-    for (int i = 0; i < LOCKS; i++) {
-        grants += course->arenas[i].grants;
-        if (course->arenas[i].counter != course->arenas[i].grants)
-            FAIL("lock %d: counted %ld of %ld", i, course->arenas[i].counter,
-                 (long)course->arenas[i].grants);
-    }
-    print_message("%ld grants, %ld after a wait, %ld refused, %ld confirmed\n", grants,
-                  (long)course->waits, (long)course->refusals, (long)course->confirmations);
-    /* Anti-vacuity: a race that nobody ran proves nothing. */
-    assert_true(grants >= GRANTS_MIN / patience_ms(1));
-    assert_true(course->waits >= WAITS_MIN / patience_ms(1));
-    assert_true(course->confirmations > 0);
-    for (int i = 0; i < LOCKS; i++) {
-        struct reply *r = lock_look(w->a, text(w, "race-%d", i));
+    course->contest = contest;
+    for (int i = 0; i < contest->objects; i++) {
+        const char *name = text(w, "%s%d", contest->name, i);
 
-        expect_bool(r, "locked", false);
-        expect_int(r, "waiter_count", 0);
-        expect_int(r, "fencing_token", course->arenas[i].last_fence);
+        if (contest->is_fair)
+            course->queues[i] = fair_watch_new(w, name);
+        if (strcmp(contest->kind, "locks") != 0)
+            expect_status(counter_send(w->a, "PUT",
+                                       text(w, "%s/%s?permits=%d", contest->kind, name,
+                                            contest->capacity),
+                                       NULL),
+                          201);
     }
-    race_check_remains(w, "redisson_lock_token:{race-", TTL_MS + WINDOW_MS);
+    race_run_with(w, CONTEST_RACERS, SECONDS, contest_round, course, meanwhile);
+    expect_raced(course);
+    expect_left(w, course);
+    assert_true(hand_off_ms(w) <= (double)patience_ms(HAND_OFF_MS));
+}
+
+static void test_plain(struct world *w)
+{
+    race(w, &contests[0]);
+}
+
+static void test_fair(struct world *w)
+{
+    race(w, &contests[1]);
+}
+
+static void test_read_write(struct world *w)
+{
+    race(w, &contests[2]);
+}
+
+static void test_sets(struct world *w)
+{
+    race(w, &contests[3]);
+}
+
+static void test_permits(struct world *w)
+{
+    race(w, &contests[4]);
+}
+
+static void test_semaphore(struct world *w)
+{
+    race(w, &contests[5]);
 }
 
 int main(void)
 {
     static const char *const flags[] = {"--workers", "2", NULL};
-    static const struct e2e_test tests[] = {E2E_TEST(test_race)};
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_plain), E2E_TEST(test_fair),    E2E_TEST(test_read_write),
+        E2E_TEST(test_sets),  E2E_TEST(test_permits), E2E_TEST(test_semaphore),
+    };
     struct e2e_plan plan = {.name = "racer", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
 
     return e2e_run(&plan);
