@@ -388,8 +388,8 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
         return;
     case LEASE_SESSION_FULL:
         problem_reply(http, PROBLEM_LIMIT_REACHED,
-                      json_pack("{s:i}", "limit", SESSION_LEASES_MAX),
-                      "this session has as many leases as it may have");
+                      json_pack("{s:i}", "limit", SESSION_LOCKS_MAX),
+                      "the leases of this session have as many locks as they may have");
         return;
     case LEASE_TOO_MANY:
         problem_reply(http, PROBLEM_TOO_MANY_WAITERS, blocking_member(request, result),

@@ -66,17 +66,58 @@ static void attempts_without_end_become_one(void **state)
     expect_empty_home();
 }
 
-static void a_session_has_so_many_leases(void **state)
+/* The limit is 3. */
+static void a_session_has_so_many_locks(void **state)
 {
     (void)state;
     session_open("30000");
     session_bind(REF, "w.1", "10000");
-    session_bind(OTHER_REF, "w.2", "10000");
-    session_bind("id name", "w.3", "10000");
-    expect(session_bind("id other", "w.4", "10000"), "[full]");
-    expect(session_bind(REF, "w.5", "10000"), "host/1");
+    session_bind(OTHER_REF, "w.2", "10000"); /* two locks */
+    expect(session_bind("id name", "w.3", "10000"), "[full]");
+    expect(session_bind(REF, "w.4", "10000"), "host/1");
+    expect(session_bind(OTHER_REF, "w.4", "10000"), "host/1");
     session_unbind(REF, NULL);
-    expect(session_bind("id other", "w.4", "10000"), "host/1");
+    expect(session_bind("id name", "w.3", "10000"), "host/1");
+    session_unbind("id name", NULL);
+    expect(session_bind("id \na\nb", "w.3", "10000"), "[full]");
+    expect(session_bind("id \na", "w.3", "10000"), "host/1");
+    session_unbind(OTHER_REF, NULL);
+    expect(session_bind("id name", "w.3", "10000"), "host/1");
+    expect(session_bind("id other", "w.3", "10000"), "host/1");
+    expect(session_bind("id third", "w.3", "10000"), "[full]");
+}
+
+static void each_end_of_a_lease_counts_its_locks_off(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(OTHER_REF, "w.1", "10000");
+    expect_command("1", "HGET %s %s", NOTES, ""); /* further locks */
+    session_unbind(OTHER_REF, "w.1");
+    expect(session_unbind(OTHER_REF, NULL), "0"); /* a repetition */
+    expect_command("0", "HGET %s %s", NOTES, "");
+    session_bind(OTHER_REF, "w.2", "10000");
+    session_settle(OTHER_REF, "lost expired lock");
+    expect_command("0", "HGET %s %s", NOTES, "");
+    session_bind(OTHER_REF, "w.3", "10000");
+    session_end("released", "0", NULL);
+    session_unbind(OTHER_REF, "w.3");
+    expect_command("0", "EXISTS %s", NOTES); /* no sentinel without a TTL */
+}
+
+/* A session that an earlier version opened, with an empty sentinel: not less than 0. */
+static void a_lease_that_was_not_counted_is_not_counted_off(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(OTHER_REF, "w.1", "10000");
+    command("HSET %s %s %s", NOTES, "", "");
+    session_unbind(OTHER_REF, NULL);
+    expect_command("", "HGET %s %s", NOTES, "");
+    session_bind(OTHER_REF, "w.1", "10000");
+    command("HSET %s %s 0", NOTES, "");
+    session_unbind(OTHER_REF, NULL);
+    expect_command("0", "HGET %s %s", NOTES, "");
 }
 
 static void nothing_is_bound_without_a_session_or_memory(void **state)
@@ -385,7 +426,9 @@ int main(void)
         SCRIPT_TEST(a_note_is_as_young_as_its_newest_attempt),
         SCRIPT_TEST(another_attempt_does_not_put_off_the_watchdog),
         SCRIPT_TEST(attempts_without_end_become_one),
-        SCRIPT_TEST(a_session_has_so_many_leases),
+        SCRIPT_TEST(a_session_has_so_many_locks),
+        SCRIPT_TEST(each_end_of_a_lease_counts_its_locks_off),
+        SCRIPT_TEST(a_lease_that_was_not_counted_is_not_counted_off),
         SCRIPT_TEST(an_attempt_forgets_itself_only),
         SCRIPT_TEST(only_what_is_due_is_named),
         SCRIPT_TEST(a_session_that_is_over_is_due_until_it_is_worked_off),
