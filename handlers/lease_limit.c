@@ -156,6 +156,16 @@ static struct auth_lease_hold hold_of_view(const struct session_lease_view *leas
     return hold;
 }
 
+/* Whether the session may have further leases that hold. */
+static bool is_partial(const struct session_view *view)
+{
+    bool is_partial = view->has_no_leases;
+
+    for (size_t i = 0; i < view->lease_count; i++)
+        is_partial |= view->leases[i].is_unknown;
+    return is_partial;
+}
+
 void lease_limit_session_holds(struct http_request *http, const char *session_id,
                                const struct session_view *view, int64_t asked_ns)
 {
@@ -164,11 +174,13 @@ void lease_limit_session_holds(struct http_request *http, const char *session_id
 
     if (leases == NULL)
         return;
+    lease_limit_session_open(http, session_id, view);
+    if (is_partial(view))
+        return;
     struct auth_lease_hold *holds = calloc(view->lease_count + 1, sizeof(*holds));
     assert(holds != NULL);
     for (size_t i = 0; i < view->lease_count; i++)
         holds[i] = hold_of_view(&view->leases[i]);
-    lease_limit_session_open(http, session_id, view);
     auth_leases_session_holds(leases, session_id, holds, view->lease_count, asked_ns,
                               loop_now_ns(context->loop));
     free(holds);

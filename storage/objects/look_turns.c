@@ -71,7 +71,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     struct look *look = arg;
     struct turns *turns = &look->store->looks;
 
-    turn_end(turns);
+    turn_end(turns, &look->turn);
     if (loop_now_ns(turns->loop) - result->sent_ns > LONG_LOOK_NS)
         turns_pause(turns, PAUSE_NS);
     look->done(look->arg, result);
