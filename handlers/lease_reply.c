@@ -8,6 +8,7 @@
 #include "handlers/multi_locks.h"
 #include "server/base/text.h"
 #include "server/http/problem.h"
+#include "storage/objects/grant_find.h"
 #include "storage/objects/session_home.h"
 
 /* Bounds of retry_after_ms in a 423: how long the client should pause before the next
@@ -249,6 +250,12 @@ static void reply_refused(struct http_request *http)
     else
         problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s",
                       why_not);
+}
+
+void reply_many_readers(struct http_request *http)
+{
+    problem_reply(http, PROBLEM_LIMIT_REACHED, json_pack("{s:i}", "limit", GRANT_READERS_MAX),
+                  "the lock has more readers than a search for a fencing token looks at");
 }
 
 void reply_unavailable(struct http_request *http, enum call_outcome failure)

@@ -158,7 +158,8 @@ static int64_t next_end_ns(const struct keep_alive *keep_alive, const struct ses
 
     for (size_t i = 0; i < view->lease_count; i++) {
         const struct session_lease_view *lease = &view->leases[i];
-        if (!lease->is_unknown && !lease->watchdog && lease->remaining_ms >= 0 && lease->remaining_ms < next_ms)
+        if (!lease->is_unknown && !lease->watchdog && lease->remaining_ms >= 0 &&
+            lease->remaining_ms < next_ms)
             next_ms = lease->remaining_ms;
     }
     if (next_ms > keep_alive->deadline_ns / CLOCK_NS_PER_MS)

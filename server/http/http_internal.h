@@ -130,12 +130,12 @@ struct http_turn;
 /* The listings and large answers of a worker: http_large.c. */
 struct http_large {
     struct loop *loop;
-    struct http_share *shares;  /* uthash: of callers that have any */
-    struct http_turn *waiting;  /* utlist, oldest first: listings that wait for their turn */
-    struct timer go_on;         /* for them */
-    size_t listings;       /* under way */
-    size_t answers, bytes; /* not sent yet */
-    bool trim_wanted;      /* memory was freed that malloc() keeps */
+    struct http_share *shares; /* uthash: of callers that have any */
+    struct http_turn *waiting; /* utlist, oldest first: listings that wait for their turn */
+    struct timer go_on;        /* for them */
+    size_t listings;           /* under way */
+    size_t answers, bytes;     /* not sent yet */
+    bool trim_wanted;          /* memory was freed that malloc() keeps */
     int64_t trimmed_ns;
 };
 

@@ -1,7 +1,7 @@
 /* Listings and other large answers: how many a caller may have, and how much of them may wait
- * for clients that do not read. Each caller uses up its own share; beyond the share its requests
- * wait or are refused. So no crowd of clients decides how much memory the server has, and no
- * caller takes the listings of others. */
+ * for clients that do not read. Each caller uses up its own share; beyond the share its
+ * requests wait or are refused. So no crowd of clients decides how much memory the server has,
+ * and no caller takes the listings of others. */
 #include <assert.h>
 #include <malloc.h>
 #include <microhttpd.h>
@@ -22,7 +22,8 @@ enum {
     WAITING_MAX = 8,
     ANSWERS_MAX = 8, /* not sent yet */
     ANSWER_BYTES_MAX = 4 * 1024 * 1024,
-    /* Of all callers of a worker. Each listing under way has a page and the looks of a batch. */
+    /* Of all callers of a worker. Each listing under way has a page and the looks of a batch.
+     */
     ALL_LISTINGS_MAX = 16,
     /* Beyond these only callers without a large answer get one, up to BYTES_MAX. */
     ALL_ANSWERS_MAX = 32,
@@ -68,7 +69,8 @@ static struct http_share *find_or_add(struct http_large *large, const char *key)
     return share;
 }
 
-/* The share of the request's caller. NULL: the client has gone, and its address is not known. */
+/* The share of the request's caller. NULL: the client has gone, and its address is not known.
+ */
 static struct http_share *share_of(struct http_request *request)
 {
     char address[HTTP_CLIENT_SIZE];
@@ -177,7 +179,7 @@ static void on_go_on(void *arg)
     struct http_turn *turn;
 
     while ((turn = find_next(large, now_ns)) != NULL) {
-        void (*handle)(struct http_request *request) = turn->handle;
+        void (*handle)(struct http_request * request) = turn->handle;
         struct http_request *request = leave_line(large, turn);
         if (!may_begin(large, request->share)) {
             refuse(request, 1, "listings: another listing of this caller is under way");

@@ -16,8 +16,9 @@ struct held_back;
 
 /* Sessions with leases that are still to be visited: lease_visits.c. */
 struct visit_line {
-    struct lease_visits *waiting;  /* utlist: of each session at most one */
-    struct lease_visits *sessions; /* uthash: the same, and one whose last script is sent next */
+    struct lease_visits *waiting; /* utlist: of each session at most one */
+    struct lease_visits
+        *sessions; /* uthash: the same, and one whose last script is sent next */
     size_t under_way;
 };
 

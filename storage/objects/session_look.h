@@ -39,9 +39,9 @@ struct look_call {
     void *arg;
     char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
     bool is_keep_alive, says_held, has_failed;
-    bool claims;       /* each lease that it lists: for a keep-alive, its repeated looks too */
+    bool claims; /* each lease that it lists: for a keep-alive, its repeated looks too */
     struct session_cursor page; /* of a look that is not for a keep-alive */
-    size_t held_count; /* the lease ids in `held` of the request */
+    size_t held_count;          /* the lease ids in `held` of the request */
     char (*held)[LEASE_ID_SIZE];
     struct session_view view;
     int64_t now_ms;       /* by Redis' clock */

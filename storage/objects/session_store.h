@@ -47,7 +47,7 @@ struct session_view {
     char reason[LEASE_REASON_SIZE];
     const char *name;
     int64_t remaining_ms, ttl_ms, age_ms;
-    int64_t released; /* leases that its end released */
+    int64_t released;   /* leases that its end released */
     bool has_no_leases; /* a keep-alive: alive, but `leases` and `losses` could not be read */
     char next_cursor[LIST_CURSOR_SIZE]; /* of a look; empty: the last page of `leases` */
     size_t lease_count, loss_count;

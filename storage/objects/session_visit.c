@@ -179,9 +179,8 @@ static void watch_the_rest(void *arg)
 {
     struct visit_call *call = arg;
     const struct config *config = call->store->options.config;
-    struct lease_visit_job job = {.script = SCRIPT_LEASE_WATCH,
-                                  .line = VISIT_DUTIES,
-                                  .session_id = call->session_id};
+    struct lease_visit_job job = {
+        .script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES, .session_id = call->session_id};
 
     text_format_int64(job.arguments[LEASE_WATCH_ARG_TIMEOUT_MS], config->watchdog_timeout_ms);
     text_format_int64(job.arguments[LEASE_WATCH_ARG_WINDOW_MS], config->retry_window_ms);

@@ -231,9 +231,9 @@ static void test_a_session_with_leases_of_many_locks(struct world *w)
     const char *lot = names_of(w, "over", NAMES), *token = token_new(w);
 
     for (int i = 0; i < LEASES / NAMES; i++)
-        expect_status(multi_put(w->a, &s, token_new(w),
-                                names_of(w, text(w, "lot-%d", i), NAMES), NULL),
-                      201);
+        expect_status(
+            multi_put(w->a, &s, token_new(w), names_of(w, text(w, "lot-%d", i), NAMES), NULL),
+            201);
     for (int i = 1; i < LEASES % NAMES; i++)
         session_hold(w->a, &s, text(w, "single-%d", i), NULL);
     struct reply *r = multi_put(w->a, &s, token_new(w), lot, NULL);
@@ -281,6 +281,22 @@ static void test_many_readers(struct world *w)
     expect_status(http(w->a, "GET", "/v1/locks/readers/fencing-tokens/2500", NULL), 409);
     ONCE(w, 200, .method = "POST", .path = "/v1/locks/readers/force-unlock");
     assert_false(redis_has(w->redis, "readers"));
+}
+
+/* The work of a search for a fencing token, and of a force-unlock, has an end. */
+static void test_very_many_readers(struct world *w)
+{
+    const char *token = "/v1/locks/crowd/fencing-tokens/77777";
+
+    fill_readers(w, "crowd", 2 * READERS);
+    wait_until(front_ready(w->a), 5000); /* after a script of some length */
+    struct reply *r = http(w->a, "GET", token, NULL);
+    expect_problem(r, 429, "limit-reached");
+    expect_int(r, "limit", READERS);
+    ONCE(w, 429, .method = "POST", .path = "/v1/locks/crowd/force-unlock",
+         .headers = {"If-Match: \"77777\""});
+    ONCE(w, 200, .method = "POST", .path = "/v1/locks/crowd/force-unlock");
+    assert_false(redis_has(w->redis, "crowd"));
 }
 
 static void test_reads_of_one_owner(struct world *w)
@@ -457,6 +473,7 @@ int main(void)
         E2E_TEST(test_a_session_with_many_leases),
         E2E_TEST(test_a_session_with_leases_of_many_locks),
         E2E_TEST(test_many_readers),
+        E2E_TEST(test_very_many_readers),
         E2E_TEST(test_reads_of_one_owner),
         E2E_TEST(test_a_full_queue),
         E2E_TEST(test_many_waiters),

@@ -103,10 +103,10 @@ static void make_refs(const char *const *locks, size_t count)
 
 static void start(const char *const *locks, size_t count, const bool *is_wanted, bool is_shared)
 {
-    const struct lease_visit_job job = {
-        .script = is_shared ? SCRIPT_WATCH_MANY : SCRIPT_LEASE_WATCH,
-        .session_id = "one",
-        .is_shared = is_shared};
+    const struct lease_visit_job job = {.script = is_shared ? SCRIPT_WATCH_MANY
+                                                            : SCRIPT_LEASE_WATCH,
+                                        .session_id = "one",
+                                        .is_shared = is_shared};
 
     make_refs(locks, count);
     assert_true(
@@ -219,8 +219,8 @@ static void look_at(const char *session_id, size_t from, size_t count)
     const struct lease_visit_job job = {
         .script = SCRIPT_LEASE_CLAIM, .line = VISIT_LOOKS, .session_id = session_id};
 
-    assert_true(lease_visits_start(&store, &job, refs + from, count, NULL, on_visited, on_done,
-                                   NULL));
+    assert_true(
+        lease_visits_start(&store, &job, refs + from, count, NULL, on_visited, on_done, NULL));
 }
 
 static void answer(size_t i)
