@@ -402,6 +402,30 @@ static void many_are_settled_at_once(void **state)
     expect_command("[" REF ", id name, ]", "ZRANGE %s 0 -1", DUE);
 }
 
+/* As many as one script of the watchdog renews. */
+static void all_of_many_marked_leases_are_due_again(void **state)
+{
+    enum { MANY = 16 };
+    const char *refs[MANY];
+
+    (void)state;
+    session_open("30000");
+    for (int i = 0; i < MANY; i++) {
+        refs[i] = text("id name-%d", i);
+        command("HSET %s %s %s", NOTES, refs[i], "1 w.1 +lock");
+        command("ZADD %s 7.5 %s", DUE, refs[i]);
+    }
+    redisReply *reply = run(
+        SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+        ARGS("60000", "10000", text("%lld", (long long)redis_now_ms() + 20000), "16", refs[0],
+             refs[1], refs[2], refs[3], refs[4], refs[5], refs[6], refs[7], refs[8], refs[9],
+             refs[10], refs[11], refs[12], refs[13], refs[14], refs[15]));
+    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
+    for (int i = 0; i < MANY; i++)
+        assert_in_range(atoll(reply_text(command("ZSCORE %s %s", DUE, refs[i]))),
+                        redis_now_ms() + 5000, redis_now_ms() + 10000);
+}
+
 static void settling_works_without_memory(void **state)
 {
     (void)state;
@@ -446,6 +470,7 @@ int main(void)
         SCRIPT_TEST(what_has_no_note_is_not_due),
         SCRIPT_TEST(a_note_of_other_hands_is_forgotten),
         SCRIPT_TEST(many_are_settled_at_once),
+        SCRIPT_TEST(all_of_many_marked_leases_are_due_again),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(nothing_is_bound_without_a_session_or_memory),
