@@ -28,6 +28,12 @@ keep_alive() {
             200)
                 jq -e ".lost == [] and (.leases | length) >= $held" "$files/alive" \
                     > "$files/null" || return
+                if jq -e 'any(.leases[]; .state == "unknown")' "$files/alive" > "$files/null"
+                then # Redis could not be asked: the lock is safe for as long as before
+                    wait_s=0
+                    sleep 1
+                    continue
+                fi
                 # Nothing was lost in all of wait_s, unless the server drained and answered early.
                 safe_until=$(jq "$sent + (if .draining then 0 else $wait_s end) - 5 +
                     ([.remaining_ms, .leases[].remaining_ms] | min / 1000 | floor)" \

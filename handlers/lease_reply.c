@@ -8,6 +8,7 @@
 #include "handlers/multi_locks.h"
 #include "server/base/text.h"
 #include "server/http/problem.h"
+#include "storage/objects/grant_find.h"
 #include "storage/objects/session_home.h"
 
 /* Bounds of retry_after_ms in a 423: how long the client should pause before the next
@@ -251,6 +252,12 @@ static void reply_refused(struct http_request *http)
                       why_not);
 }
 
+void reply_many_readers(struct http_request *http)
+{
+    problem_reply(http, PROBLEM_LIMIT_REACHED, json_pack("{s:i}", "limit", GRANT_READERS_MAX),
+                  "the lock has more readers than a search for a fencing token looks at");
+}
+
 void reply_unavailable(struct http_request *http, enum call_outcome failure)
 {
     switch (failure) {
@@ -388,8 +395,8 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
         return;
     case LEASE_SESSION_FULL:
         problem_reply(http, PROBLEM_LIMIT_REACHED,
-                      json_pack("{s:i}", "limit", SESSION_LEASES_MAX),
-                      "this session has as many leases as it may have");
+                      json_pack("{s:i}", "limit", SESSION_LOCKS_MAX),
+                      "the leases of this session have as many locks as they may have");
         return;
     case LEASE_TOO_MANY:
         problem_reply(http, PROBLEM_TOO_MANY_WAITERS, blocking_member(request, result),

@@ -25,6 +25,8 @@ void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcom
 
 /* The same for any request. `failure`: why Redis did not do it. */
 void reply_unavailable(struct http_request *http, enum call_outcome failure);
+/* The lock has more readers than a search for a fencing token looks at. */
+void reply_many_readers(struct http_request *http);
 
 /* Of a busy object: the header Retry-After and its twin in `members`. `remaining_ms`: until the
  * object may be free; negative: unknown. */

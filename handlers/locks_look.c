@@ -139,6 +139,10 @@ static void on_checked(void *arg, const struct lock_view *view)
         reply_not_read(http, view);
         return;
     }
+    if (view->has_more_readers) {
+        reply_many_readers(http);
+        return;
+    }
     json_t *body = json_pack("{s:s, s:I, s:b}", "lock", lease_name(&check->request->lease),
                              "fencing_token", (json_int_t)check->fencing_token, "current",
                              view->is_current);

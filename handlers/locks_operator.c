@@ -46,6 +46,9 @@ static void on_forced(void *arg, const struct force_result *result)
         problem_reply(request->http, PROBLEM_WRONG_KIND, NULL,
                       "this name is in use in Redis as another kind of object");
         return;
+    case FORCE_MANY_READERS:
+        reply_many_readers(request->http);
+        return;
     case FORCE_FAILED:
         reply_unavailable(request->http, result->failure);
         return;

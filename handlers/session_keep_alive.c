@@ -50,7 +50,7 @@ static void look(struct keep_alive *keep_alive, const struct session_keep_alive 
         !session_watcher_start(context->session_watch, &keep_alive->watcher,
                                keep_alive->deadline_ns))
         keep_alive->deadline_ns = 0; /* no place to hang: answered at once */
-    session_look(context->store, keep_alive->session_id, details, on_looked, keep_alive);
+    session_keep_alive(context->store, keep_alive->session_id, details, on_looked, keep_alive);
 }
 
 static void look_again(struct keep_alive *keep_alive)
@@ -103,20 +103,38 @@ static json_t *losses_json(const struct session_view *view)
     return lost;
 }
 
-static void reply(struct keep_alive *keep_alive, const struct session_view *view)
+static void write_answer(struct json_text *body, const struct keep_alive *keep_alive,
+                         const struct session_view *view)
 {
+    sessions_write_view(body, keep_alive->session_id, view, NULL);
+    json_text_boolean(body, "draining", keep_alive->context->draining);
+    if (view->has_no_leases)
+        return;
     json_t *lost = losses_json(view);
     char *lost_text = json_dumps(lost, JSON_COMPACT);
-    struct json_text body;
-
     assert(lost_text != NULL);
-    note_losses(keep_alive, view);
-    sessions_write_view(&body, keep_alive->session_id, view, NULL);
-    json_text_boolean(&body, "draining", keep_alive->context->draining);
-    json_text_raw(&body, "lost", lost_text, strlen(lost_text));
-    http_reply_written(keep_alive->request, 200, &body);
+    json_text_raw(body, "lost", lost_text, strlen(lost_text));
     free(lost_text);
     json_decref(lost);
+}
+
+/* The session lives on, so the answer is never refused. If the answer is large, and its client
+ * does not read such answers, the answer goes without leases and losses: the next answer names
+ * them. */
+static void reply(struct keep_alive *keep_alive, const struct session_view *view)
+{
+    struct session_view brief = *view;
+    struct json_text body;
+
+    write_answer(&body, keep_alive, view);
+    if (!http_may_answer(keep_alive->request, body.len)) {
+        json_text_drop(&body);
+        brief.has_no_leases = true;
+        brief.loss_count = 0;
+        write_answer(&body, keep_alive, &brief);
+    }
+    note_losses(keep_alive, &brief);
+    http_reply_written(keep_alive->request, 200, &body);
 }
 
 /* Answers a failed look. Once the request has kept the session alive, the outcome is "unknown"
@@ -138,7 +156,8 @@ static int64_t next_end_ns(const struct keep_alive *keep_alive, const struct ses
 
     for (size_t i = 0; i < view->lease_count; i++) {
         const struct session_lease_view *lease = &view->leases[i];
-        if (!lease->watchdog && lease->remaining_ms >= 0 && lease->remaining_ms < next_ms)
+        if (!lease->is_unknown && !lease->watchdog && lease->remaining_ms >= 0 &&
+            lease->remaining_ms < next_ms)
             next_ms = lease->remaining_ms;
     }
     if (next_ms > keep_alive->deadline_ns / CLOCK_NS_PER_MS)

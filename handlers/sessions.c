@@ -144,30 +144,45 @@ void sessions_post(struct http_request *request)
                  fields.name.text, on_opened, open);
 }
 
+/* --- pages -------------------------------------------------------------------------------- */
+
+enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000 };
+
+struct page_fields {
+    struct field_integer limit;
+    struct field_text cursor;
+};
+
+static const struct field page_fields[] = {
+    {"limit", FIELD_INTEGER, offsetof(struct page_fields, limit), 1, PAGE_MAX},
+    {"cursor", FIELD_TEXT, offsetof(struct page_fields, cursor), 0, LIST_CURSOR_SIZE - 1},
+};
+
+static void refuse_cursor(struct http_request *request)
+{
+    problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                  "cursor: not a next_cursor of this listing");
+}
+
 /* --- look --------------------------------------------------------------------------------- */
 
-/* Several locks, each with its fencing token. */
+/* Several locks, each with its fencing token if the lease holds. */
 static void write_locks(struct json_text *body, const struct session_lease_view *lease)
 {
     json_text_open_array(body, "locks");
     for (size_t i = 0; i < lease->locks->count; i++) {
         json_text_open_object(body);
         reply_write_text(body, "lock", lease->locks->name[i]);
-        json_text_integer(body, "fencing_token", lease->fencing_tokens[i]);
+        if (!lease->is_unknown)
+            json_text_integer(body, "fencing_token", lease->fencing_tokens[i]);
         json_text_close_object(body);
     }
     json_text_close_array(body);
 }
 
-static void write_lease(struct json_text *body, const struct session_lease_view *lease)
+static void write_held(struct json_text *body, const struct session_lease_view *lease)
 {
-    json_text_open_object(body);
-    if (lease->locks != NULL)
-        write_locks(body, lease);
-    else
-        reply_write_text(body, kind_row_of(lease->kind)->member, lease->lock);
     reply_write_text(body, "kind", lease->kind);
-    reply_write_text(body, "lease_id", lease->lease_id);
     json_text_integer(body, "ttl_ms", lease->ttl_ms);
     json_text_boolean(body, "watchdog", lease->watchdog);
     if (lease->locks == NULL && lease->fencing_token > 0)
@@ -176,6 +191,21 @@ static void write_lease(struct json_text *body, const struct session_lease_view 
         json_text_integer(body, "remaining_ms", lease->remaining_ms);
     reply_write_text(body, "owner", lease->owner);
     reply_write_text(body, "note", lease->note);
+}
+
+static void write_lease(struct json_text *body, const struct session_lease_view *lease)
+{
+    const char *kind = lease->is_unknown ? kind_row(KIND_LOCK)->name : lease->kind;
+
+    json_text_open_object(body);
+    if (lease->locks != NULL)
+        write_locks(body, lease);
+    else
+        reply_write_text(body, kind_row_of(kind)->member, lease->lock);
+    json_text_string(body, "lease_id", lease->lease_id);
+    json_text_string(body, "state", lease->is_unknown ? "unknown" : "held");
+    if (!lease->is_unknown)
+        write_held(body, lease);
     json_text_close_object(body);
 }
 
@@ -195,11 +225,21 @@ void sessions_write_view(struct json_text *body, const char *session_id,
     json_text_integer(body, "ttl_ms", view->ttl_ms);
     json_text_integer(body, "remaining_ms", view->remaining_ms);
     json_text_integer(body, "keep_alive_ms", sessions_keep_alive_ms(view->ttl_ms));
+    if (view->has_no_leases)
+        return;
     json_text_open_array(body, "leases");
     for (size_t i = 0; i < view->lease_count; i++)
         if (caller == NULL || may_see(caller, &view->leases[i]))
             write_lease(body, &view->leases[i]);
     json_text_close_array(body);
+}
+
+static void write_cursor(struct json_text *body, const char *cursor)
+{
+    if (cursor[0] != '\0')
+        json_text_string(body, "next_cursor", cursor);
+    else
+        json_text_raw(body, "next_cursor", "null", 4);
 }
 
 static void on_looked(void *arg, const struct session_view *view)
@@ -212,6 +252,7 @@ static void on_looked(void *arg, const struct session_view *view)
         bool is_text = text_is_utf8(view->name, strlen(view->name));
         json_text_string(&body, "name", is_text ? view->name : "");
         json_text_integer(&body, "age_ms", view->age_ms);
+        write_cursor(&body, view->next_cursor);
         http_reply_written(session->request, 200, &body);
     } else if (view->outcome == SESSION_ENDED) {
         problem_reply(session->request, PROBLEM_NOT_FOUND, NULL, "there is no such session");
@@ -223,25 +264,19 @@ static void on_looked(void *arg, const struct session_view *view)
 void sessions_get(struct http_request *request)
 {
     char session_id[SESSION_ID_SIZE];
+    struct page_fields fields = {.limit = {.value = PAGE_DEFAULT}};
 
-    if (!sessions_read_id(request, false, session_id) || !request_no_fields(request))
+    if (!sessions_read_id(request, false, session_id) ||
+        !request_fields(request, page_fields, 2, &fields))
         return;
     struct session_request *session = session_request_new(request);
     memcpy(session->session_id, session_id, sizeof(session_id));
-    session_look(session->context->store, session_id, NULL, on_looked, session);
+    if (session_look(session->context->store, session_id, (size_t)fields.limit.value,
+                     fields.cursor.text, on_looked, session) != 0)
+        refuse_cursor(request);
 }
 
 /* --- list --------------------------------------------------------------------------------- */
-
-struct list_fields {
-    struct field_integer limit;
-    struct field_text cursor;
-};
-
-static const struct field list_fields[] = {
-    {"limit", FIELD_INTEGER, offsetof(struct list_fields, limit), 1, 1000},
-    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, LIST_CURSOR_SIZE - 1},
-};
 
 static void on_listed(void *arg, const struct session_list *list)
 {
@@ -269,15 +304,13 @@ static void on_listed(void *arg, const struct session_list *list)
 void sessions_list(struct http_request *request)
 {
     struct handler_context *context = http_context(request);
-    struct list_fields fields = {0};
+    struct page_fields fields = {.limit = {.value = PAGE_DEFAULT}};
 
-    fields.limit.value = 100;
-    if (!request_fields(request, list_fields, 2, &fields))
+    if (!request_fields(request, page_fields, 2, &fields))
         return;
     if (session_list(context->store, (size_t)fields.limit.value, fields.cursor.text, on_listed,
                      request) != 0)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "cursor: not a next_cursor of this listing");
+        refuse_cursor(request);
 }
 
 /* --- end ---------------------------------------------------------------------------------- */

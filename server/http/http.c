@@ -459,6 +459,7 @@ struct http_server *http_start(const struct http_options *options)
     server->options = *options;
     http_conns_init(&server->conns, options);
     http_pools_init(server);
+    http_large_init(&server->large, options->loop);
     server->sweep = (struct timer){.fire = on_sweep, .arg = server};
     server->tick = (struct timer){.fire = on_tick, .arg = server};
     server->turn = (struct loop_hook){.run = on_turn, .arg = server};

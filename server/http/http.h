@@ -111,6 +111,10 @@ void *http_memory(struct http_request *request, size_t size);
 /* Every request that was handed to a handler is ended by exactly one http_reply…() or
  * http_drop(). Its answer is dropped silently when the client has gone. */
 
+/* Whether an answer of so many bytes may be given now: a few large answers may wait for their
+ * clients to read them. */
+bool http_may_answer(struct http_request *request, size_t len);
+
 /* `body` is ended, and its text taken over. */
 void http_reply_written(struct http_request *request, int status, struct json_text *body);
 /* `body` is taken over. */

@@ -100,6 +100,7 @@ struct http_request {
     size_t route;     /* route_count: none */
     bool is_listing;  /* and not answered yet */
     size_t large_len; /* bytes of a large answer that is not read yet; 0: no large answer */
+    struct http_share *share; /* of its caller; NULL: not asked for */
     struct loop_watch hang_up;
     const char *headers[HTTP_HEADER_COUNT];
     const char *method;     /* libmicrohttpd's; gone with the connection */
@@ -123,11 +124,18 @@ struct http_request {
     max_align_t room[]; /* for `uri` and http_memory() */
 };
 
-/* The large answers of a worker: http_large.c. */
+struct http_share;
+struct http_turn;
+
+/* The listings and large answers of a worker: http_large.c. */
 struct http_large {
-    size_t listings;       /* under way */
-    size_t answers, bytes; /* not sent yet */
-    bool trim_wanted;      /* memory was freed that malloc() keeps */
+    struct loop *loop;
+    struct http_share *shares; /* uthash: of callers that have any */
+    struct http_turn *waiting; /* utlist, oldest first: listings that wait for their turn */
+    struct timer go_on;        /* for them */
+    size_t listings;           /* under way */
+    size_t answers, bytes;     /* not sent yet */
+    bool trim_wanted;          /* memory was freed that malloc() keeps */
     int64_t trimmed_ns;
 };
 
@@ -164,9 +172,18 @@ void http_log_request(struct http_request *request, bool delivered);
 /* For MHD_OPTION_EXTERNAL_LOGGER. */
 void http_log_library(void *arg, const char *format, va_list args);
 
+/* The client's address, of IPv6 its first 64 bits: the rest is the client's to choose. */
+enum { HTTP_CLIENT_SIZE = 46 };
+void http_client_network(const struct http_request *request, char client[HTTP_CLIENT_SIZE]);
+
 /* http_large.c */
-/* False: there are too many listings, and the request is answered. */
-bool http_large_begin_listing(struct http_request *request);
+void http_large_init(struct http_large *large, struct loop *loop);
+/* After all requests. */
+void http_large_release(struct http_large *large);
+/* Calls the handler, now or when another listing of the caller is answered; or refuses the
+ * request, if too many listings or large answers of the caller are under way. */
+void http_large_begin_listing(struct http_request *request,
+                              void (*handle)(struct http_request *request));
 /* The request is about to be answered with so many bytes. False: with
  * http_large_refuse_answer() instead. */
 bool http_large_may_answer(struct http_request *request, size_t len);

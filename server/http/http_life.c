@@ -51,6 +51,7 @@ void http_stop(struct http_server *server)
     MHD_stop_daemon(server->daemon);
     loop_hook_remove(server->options.loop, &server->turn);
     log_buffer_flush(server->options.log);
+    http_large_release(&server->large);
     http_pools_release(server);
     free(server);
 }

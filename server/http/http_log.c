@@ -1,4 +1,5 @@
 /* The log line and the metrics of each request. */
+#include <arpa/inet.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -20,6 +21,17 @@ static void find_client(const struct http_request *request, char client[INET6_AD
         proxies_client(request->server->options.trusted_proxies, info->client_addr,
                        request->headers[HTTP_X_FORWARDED_FOR], request->headers[HTTP_FORWARDED],
                        client);
+}
+
+void http_client_network(const struct http_request *request, char client[HTTP_CLIENT_SIZE])
+{
+    struct in6_addr address;
+
+    find_client(request, client);
+    if (inet_pton(AF_INET6, client, &address) != 1)
+        return;
+    memset(address.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &address, client, HTTP_CLIENT_SIZE);
 }
 
 static void add_locks(struct json_text *line, const struct http_request *request)

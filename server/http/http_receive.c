@@ -159,8 +159,9 @@ void http_dispatch(struct http_request *request)
                       "this server is shutting down");
         return;
     }
-    if (route->is_listing && !http_large_begin_listing(request))
-        return;
     http_set_stage(request, HTTP_STAGE_HANDLED);
-    route->handle(request);
+    if (route->is_listing)
+        http_large_begin_listing(request, route->handle);
+    else
+        route->handle(request);
 }

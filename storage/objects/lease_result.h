@@ -17,7 +17,7 @@ enum lease_outcome {
     LEASE_RELEASED,
     LEASE_ENDED,         /* the lease is spent: `reason` */
     LEASE_SESSION_ENDED, /* `reason` */
-    LEASE_SESSION_FULL,  /* the session has as many leases as it may */
+    LEASE_SESSION_FULL,  /* the leases of the session have as many locks as they may */
     LEASE_REUSED,        /* the token belongs to another object, kind or owner */
     LEASE_WRONG_KIND,    /* the name is that of another kind of object */
     LEASE_UPGRADE,       /* its owner reads under the lock, and would wait for itself */

@@ -5,15 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uthash.h>
 #include <utlist.h>
 
 #include "storage/objects/lock_store_internal.h"
 
 /* Scripts under way for all sessions of a worker, a script for several locks counted as many.
  * Of the watchdog and of sessions that end: enough to fill a round trip, and no more than a
- * millisecond or so of Redis' thread that the scripts of others wait for. Of looks, which any
- * client may ask for as often as it likes: a fraction of that. */
-static const size_t under_way_max[VISIT_LINES] = {[VISIT_DUTIES] = 32, [VISIT_LOOKS] = 8};
+ * millisecond or so of Redis' thread that the scripts of others wait for. Of looks and
+ * keep-alives, which any client may ask for as often as it likes: a fraction of that. */
+static const size_t under_way_max[VISIT_LINES] = {
+    [VISIT_DUTIES] = 32, [VISIT_KEEP_ALIVES] = 8, [VISIT_LOOKS] = 8};
 
 /* Leases of one script: about a tenth of a millisecond of Redis' thread. */
 enum { SHARED_MAX = 16 };
@@ -33,7 +35,10 @@ struct lease_visits {
     lease_visited *visited;
     lease_visits_done *done;
     void *arg;
-    struct lease_visits *prev, *next_in_line; /* utlist: while there is more to send */
+    struct lease_visits *prev, *next_in_line; /* utlist: in the line, or in a `behind` */
+    /* Of the visits of a session that are in the line: further visits of that session. */
+    struct lease_visits *behind;
+    UT_hash_handle hh; /* of the sessions in the line */
     struct visit visit[];
 };
 
@@ -158,6 +163,36 @@ static void send_next(struct lease_visits *visits)
     call_send(call, on_reply, first);
 }
 
+/* --- the line ----------------------------------------------------------------------------- */
+
+static void enter(struct visit_line *line, struct lease_visits *visits)
+{
+    const char *session_id = visits->job.session_id;
+    struct lease_visits *first;
+
+    HASH_FIND_STR(line->sessions, session_id, first);
+    if (first != NULL) {
+        DL_APPEND2(first->behind, visits, prev, next_in_line);
+        return;
+    }
+    HASH_ADD_KEYPTR(hh, line->sessions, session_id, strlen(session_id), visits);
+    DL_APPEND2(line->waiting, visits, prev, next_in_line);
+}
+
+/* All scripts of the visits, which have left the line, are sent: the next visits of the session
+ * come last in the line. */
+static void leave(struct visit_line *line, struct lease_visits *visits)
+{
+    struct lease_visits *next = visits->behind;
+
+    HASH_DEL(line->sessions, visits);
+    if (next == NULL)
+        return;
+    DL_DELETE2(visits->behind, next, prev, next_in_line);
+    next->behind = visits->behind;
+    enter(line, next);
+}
+
 /* In turns, one script for each of the sessions that are visited. */
 static void send_some(struct visit_line *line, size_t max)
 {
@@ -171,6 +206,8 @@ static void send_some(struct visit_line *line, size_t max)
         send_next(visits);
         if (visits->next < visits->count)
             DL_APPEND2(line->waiting, visits, prev, next_in_line);
+        else
+            leave(line, visits);
     }
 }
 
@@ -230,7 +267,7 @@ bool lease_visits_start(struct lock_store *store, const struct lease_visit_job *
         return false;
     }
     struct visit_line *line = line_of(visits);
-    DL_APPEND2(line->waiting, visits, prev, next_in_line);
+    enter(line, visits);
     send_some(line, under_way_max[job->line]);
     return true;
 }

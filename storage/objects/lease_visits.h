@@ -1,14 +1,17 @@
 /* Runs one script at the home of each lease of a session, or one for several leases: a few at a
- * time, in no order, and the sessions that are visited take turns. */
+ * time, in no order. The sessions that are visited take turns, and the visits to one session
+ * follow each other, so that no session gets more turns by more requests. */
 #ifndef RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
 #define RLOCKD_STORAGE_OBJECTS_LEASE_VISITS_H
 
 #include "storage/objects/lease_ref.h"
 #include "storage/objects/lock_store.h"
 
-/* The two lines of visits. A worker bounds the scripts under way of each line on its own. */
+/* The lines of visits. A worker bounds the scripts under way of each line on its own, so that
+ * keep-alives do not wait for those that only look. */
 enum visit_line_id {
     VISIT_DUTIES, /* the watchdog's, and ends of sessions */
+    VISIT_KEEP_ALIVES,
     VISIT_LOOKS,
     VISIT_LINES
 };
@@ -22,6 +25,7 @@ enum { LEASE_VISIT_ARGS = 3 };
 struct lease_visit_job {
     enum script script;
     enum visit_line_id line;
+    const char *session_id; /* whose leases they are; must stay valid until `done` */
     bool has_counter;
     bool is_shared; /* one script for several leases, each of one lock */
     /* Numbers and short words, by the position of each argument; the lease id is put in. */

@@ -81,6 +81,8 @@ static void on_found(void *arg, const struct grant_found *found)
 
     if (found->outcome == CALL_DONE && found->holder[0] != '\0')
         send_force(force, found->holder);
+    else if (found->has_more_readers)
+        finish(force, FORCE_MANY_READERS, CALL_DONE);
     else
         finish(force, found->outcome == CALL_DONE ? FORCE_STALE : FORCE_FAILED, found->outcome);
 }

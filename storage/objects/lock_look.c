@@ -170,6 +170,7 @@ static void on_found(void *arg, const struct grant_found *found)
 
     look->view.outcome = found->outcome;
     look->view.is_current = found->holder[0] != '\0';
+    look->view.has_more_readers = found->has_more_readers;
     finish(look);
 }
 

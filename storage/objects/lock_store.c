@@ -96,6 +96,7 @@ void lock_store_free(struct lock_store *store)
         marker_free(store->marker);
     timer_cancel(loop_timers(store->options.loop), &store->refuse_held_back);
     turns_release(&store->looks);
+    turns_release(&store->large_keep_alives);
     turns_release(&store->large_looks);
     held_back_refuse(store);
     withdrawals_release(store);

@@ -63,7 +63,8 @@ enum force_outcome {
     FORCE_FREE,
     FORCE_STALE, /* the named grant is not the current one */
     FORCE_WRONG_KIND,
-    FORCE_FAILED /* `failure` */
+    FORCE_MANY_READERS, /* the named grant may be of a reader beyond GRANT_READERS_MAX */
+    FORCE_FAILED        /* `failure` */
 };
 
 struct force_result {
@@ -115,7 +116,8 @@ struct lock_view {
     int64_t remaining_ms; /* negative: unknown */
     int64_t fencing_token;
     bool is_current; /* the fencing token that was asked for is that of a grant that holds */
-    size_t waiter_count; /* all of them */
+    bool has_more_readers; /* it may be the token of a reader beyond GRANT_READERS_MAX */
+    size_t waiter_count;   /* all of them */
     size_t waiters_shown;
     struct lock_waiter_view *waiters;
     enum lease_state lease_state;   /* of the lease that asked */

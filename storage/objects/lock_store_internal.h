@@ -16,7 +16,9 @@ struct held_back;
 
 /* Sessions with leases that are still to be visited: lease_visits.c. */
 struct visit_line {
-    struct lease_visits *waiting; /* utlist */
+    struct lease_visits *waiting; /* utlist: of each session at most one */
+    struct lease_visits
+        *sessions; /* uthash: the same, and one whose last script is sent next */
     size_t under_way;
 };
 
@@ -27,7 +29,8 @@ struct lock_store {
     struct pool calls;       /* struct lease_call */
     struct turns looks;      /* look_turns.c */
     struct visit_line visit_lines[VISIT_LINES];
-    struct turns large_looks;       /* at sessions: session_notes.c */
+    /* Of sessions with many notes: session_notes.c. */
+    struct turns large_keep_alives, large_looks;
     struct withdrawal *withdrawals; /* not confirmed by Redis yet */
     struct timer retry_withdrawals;
     struct unbinding *unbindings; /* the same */

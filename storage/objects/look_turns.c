@@ -32,6 +32,25 @@ struct look {
     void *arg;
 };
 
+void look_turn_start(struct lock_store *store, struct turn *turn)
+{
+    turn_start(&store->looks, turn);
+}
+
+void look_turn_end(struct lock_store *store, struct turn *turn, int64_t sent_ns)
+{
+    struct turns *turns = &store->looks;
+
+    turn_end(turns, turn);
+    if (loop_now_ns(turns->loop) - sent_ns > LONG_LOOK_NS)
+        turns_pause(turns, PAUSE_NS);
+}
+
+void look_turns_go_on(struct lock_store *store)
+{
+    turns_go_on(&store->looks);
+}
+
 static size_t texts_len(const struct script_args *args)
 {
     size_t len = 0;
@@ -69,14 +88,12 @@ static void copy_args(struct look *look)
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct look *look = arg;
-    struct turns *turns = &look->store->looks;
+    struct lock_store *store = look->store;
 
-    turn_end(turns);
-    if (loop_now_ns(turns->loop) - result->sent_ns > LONG_LOOK_NS)
-        turns_pause(turns, PAUSE_NS);
+    look_turn_end(store, &look->turn, result->sent_ns);
     look->done(look->arg, result);
     free(look);
-    turns_go_on(turns);
+    look_turns_go_on(store);
 }
 
 static void refuse(struct look *look)

@@ -112,6 +112,7 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
 {
     struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
                                   .line = VISIT_DUTIES,
+                                  .session_id = call->session_id,
                                   .arguments = {[LEASE_END_ARG_REASON] = "session-ended"}};
     size_t len;
 

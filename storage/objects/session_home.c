@@ -65,7 +65,7 @@ void session_bind(struct lock_store *store, const struct lease *lease, session_b
     call_text(call, SESSION_BIND_ARG_REF, ref.text, ref.len);
     call_string(call, SESSION_BIND_ARG_ATTEMPT, lease->attempt);
     call_number(call, SESSION_BIND_ARG_DUE_MS, due_ms);
-    call_number(call, SESSION_BIND_ARG_LIMIT, SESSION_LEASES_MAX);
+    call_number(call, SESSION_BIND_ARG_LIMIT, SESSION_LOCKS_MAX);
     call_send(call, on_bound, bind);
     lease_ref_release(&ref);
     /* Sessions are visited once in a period at least. A lease of an owner that is over sooner

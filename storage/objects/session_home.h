@@ -13,14 +13,14 @@
 
 #include "storage/objects/lock_store.h"
 
-/* The limit of leases: the answer to a keep-alive, with all leases, is below half a megabyte.
- */
-enum { SESSION_LEASES_MAX = 1000 };
+/* Locks of the leases of a session, leases that wait included. A lease of several locks counts
+ * each of them, because a visit to the lease costs as much. */
+enum { SESSION_LOCKS_MAX = 1000 };
 
 enum session_bind_outcome {
     SESSION_BOUND,
     SESSION_BIND_ENDED, /* the session is not open: `reason` */
-    SESSION_BIND_FULL,  /* the session has SESSION_LEASES_MAX leases */
+    SESSION_BIND_FULL,  /* with this lease it would have more than SESSION_LOCKS_MAX locks */
     SESSION_BIND_FAILED /* `failure` */
 };
 

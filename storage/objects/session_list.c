@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/objects/look_turns.h"
 #include "storage/objects/session_internal.h"
 
 enum {
     SCAN_COUNT = 100, /* members that Redis visits in one script */
-    SCANS_MAX = 64    /* a page is bounded work: it may hold few sessions or none */
+    SCANS_MAX = 64,   /* a page is bounded work: it may hold few sessions or none */
+    BRIEFS_MAX = 10   /* sessions that one turn asks for: some tenths of a millisecond */
 };
 
 /* The cursor that clients get: partition, the cursor of ZSCAN there, and the last session of
@@ -21,10 +23,14 @@ struct list_call {
     struct lock_store *store;
     session_list_done *done;
     void *arg;
+    struct turn turn; /* for a scan, or for a batch of briefs */
     size_t limit, scans, under_way;
+    int64_t sent_ns; /* the commands of this turn */
     size_t partition;
     uint64_t cursor;
-    char after[SESSION_ID_SIZE]; /* empty: no session of the reply is dealt with */
+    char after[SESSION_ID_SIZE];    /* empty: no session of the reply is dealt with */
+    char (*found)[SESSION_ID_SIZE]; /* whose homes are to be asked */
+    size_t found_count, found_next;
     struct session_list list;
     struct session_list_entry entries[]; /* `limit` of them */
 };
@@ -35,8 +41,6 @@ struct brief_call {
     char session_id[SESSION_ID_SIZE];
 };
 
-static void scan(struct list_call *page);
-
 static void finish(struct list_call *page)
 {
     if (page->list.outcome == CALL_DONE && page->partition < SESSION_PARTITIONS)
@@ -44,18 +48,31 @@ static void finish(struct list_call *page)
                  page->partition, page->cursor, page->after);
     page->list.entries = page->entries;
     page->done(page->arg, &page->list);
+    free(page->found);
     free(page);
 }
 
+/* Another turn, or the end of the page. */
 static void go_on(struct list_call *page)
 {
-    if (page->under_way > 0)
-        return;
-    if (page->list.outcome == CALL_DONE && page->list.count < page->limit &&
-        page->partition < SESSION_PARTITIONS && page->scans < SCANS_MAX)
-        scan(page);
+    bool may_scan = page->list.count < page->limit && page->partition < SESSION_PARTITIONS &&
+                    page->scans < SCANS_MAX;
+
+    if (page->list.outcome == CALL_DONE && (page->found_next < page->found_count || may_scan))
+        look_turn_start(page->store, &page->turn);
     else
         finish(page);
+}
+
+static void on_replied(struct list_call *page)
+{
+    struct lock_store *store = page->store;
+
+    if (--page->under_way > 0)
+        return;
+    look_turn_end(store, &page->turn, page->sent_ns);
+    go_on(page);
+    look_turns_go_on(store);
 }
 
 static void on_brief(void *arg, const struct redis_result *result)
@@ -64,7 +81,7 @@ static void on_brief(void *arg, const struct redis_result *result)
     struct list_call *page = brief->page;
     const struct redis_value *reply = result->reply;
 
-    page->under_way--;
+    page->sent_ns = result->sent_ns;
     if (result->outcome != REDIS_DONE && result->refusal != REDIS_REFUSED_WRONG_TYPE) {
         page->list.outcome = call_outcome_of(result);
     } else if (result->outcome == REDIS_DONE && value_count(reply) > 0) {
@@ -77,7 +94,7 @@ static void on_brief(void *arg, const struct redis_result *result)
         entry->lease_count = value_integer(value_at(reply, 4));
     }
     free(brief);
-    go_on(page);
+    on_replied(page);
 }
 
 static void ask_for_brief(struct list_call *page, const char session_id[SESSION_ID_SIZE])
@@ -95,13 +112,19 @@ static void ask_for_brief(struct list_call *page, const char session_id[SESSION_
     call_send(call, on_brief, brief);
 }
 
+static void ask_for_briefs(struct list_call *page)
+{
+    for (int i = 0; i < BRIEFS_MAX && page->found_next < page->found_count; i++)
+        ask_for_brief(page, page->found[page->found_next++]);
+}
+
 static int by_text(const void *left, const void *right)
 {
     return strcmp(left, right);
 }
 
-/* Asks for the sessions of one reply of ZSCAN, as many as the page has room for. False: for
- * some there was no room. */
+/* Takes the sessions of one reply of ZSCAN, as many as the page has room for. False: for some
+ * there was no room. */
 static bool take_found(struct list_call *page, const struct redis_value *found)
 {
     size_t count = value_count(found) / 2, room = page->limit - page->list.count;
@@ -111,18 +134,18 @@ static bool take_found(struct list_call *page, const struct redis_value *found)
     for (size_t i = 0; i < count; i++)
         lock_copy_text(value_at(found, 2 * i), ids[i], sizeof(ids[i]));
     qsort(ids, count, sizeof(ids[0]), by_text);
+    free(page->found);
+    page->found = ids;
+    page->found_count = 0;
+    page->found_next = 0;
     for (size_t i = 0; i < count; i++) {
         if (strcmp(ids[i], page->after) <= 0)
             continue;
-        if (room == 0) {
-            free(ids);
+        if (page->found_count == room)
             return false;
-        }
-        room--;
-        memcpy(page->after, ids[i], sizeof(page->after));
-        ask_for_brief(page, ids[i]);
+        memmove(ids[page->found_count++], ids[i], sizeof(ids[i]));
+        memcpy(page->after, ids[page->found_count - 1], sizeof(page->after));
     }
-    free(ids);
     return true;
 }
 
@@ -132,18 +155,15 @@ static void on_scanned(void *arg, const struct redis_result *result)
     struct list_call *page = arg;
     size_t len;
 
-    page->under_way--;
+    page->sent_ns = result->sent_ns;
     if (result->outcome != REDIS_DONE) {
         page->list.outcome = call_outcome_of(result);
-        finish(page);
-        return;
-    }
-    if (take_found(page, value_at(result->reply, 1))) {
+    } else if (take_found(page, value_at(result->reply, 1))) {
         page->after[0] = '\0';
         page->cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
         page->partition += page->cursor == 0;
     }
-    go_on(page);
+    on_replied(page);
 }
 
 static void scan(struct list_call *page)
@@ -163,6 +183,20 @@ static void scan(struct list_call *page)
     page->scans++;
     page->under_way++;
     topology_command(page->store->options.topology, &tag, &command, on_scanned, page);
+}
+
+static void on_turn(void *arg, bool may)
+{
+    struct list_call *page = arg;
+
+    if (!may) {
+        page->list.outcome = CALL_NOT_EXECUTED;
+        finish(page);
+    } else if (page->found_next < page->found_count) {
+        ask_for_briefs(page);
+    } else {
+        scan(page);
+    }
 }
 
 /* Reads a cursor of finish(); "" is the start. Non-zero: it is neither. */
@@ -198,11 +232,12 @@ int session_list(struct lock_store *store, size_t limit, const char *cursor,
     page->done = done;
     page->arg = arg;
     page->limit = limit;
+    page->turn = (struct turn){.begin = on_turn, .arg = page};
     page->list.outcome = CALL_DONE;
     if (find_start(page, cursor) != 0) {
         free(page);
         return -1;
     }
-    scan(page);
+    look_turn_start(store, &page->turn);
     return 0;
 }

@@ -6,127 +6,10 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "storage/objects/lease_replies.h"
 #include "storage/objects/lease_visits.h"
 #include "storage/objects/look_turns.h"
 #include "storage/objects/session_home.h"
-#include "storage/objects/session_internal.h"
-#include "storage/objects/session_notes.h"
-
-/* A lease that holds, as its lock's home says. */
-struct found_lease {
-    struct lease_record record;
-    int64_t tokens[LOCKS_MAX];
-    int64_t remaining_ms;
-    bool is_held;
-    bool has_no_record; /* at the lock's home */
-};
-
-struct look_call {
-    struct lock_store *store;
-    session_done *done;
-    void *arg;
-    char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
-    bool is_keep_alive, says_held, has_failed;
-    bool claims;       /* each lease that it lists */
-    size_t held_count; /* the lease ids in `held` of the request */
-    char (*held)[LEASE_ID_SIZE];
-    struct session_view view;
-    int64_t now_ms;       /* by Redis' clock */
-    int64_t remaining_ms; /* of the session, since `sent_ns` */
-    int64_t sent_ns;
-    struct session_reading reading;
-    size_t count, loss_count; /* of notes, of losses */
-    struct lease_ref *refs;   /* of the notes; their texts are those that were read */
-    int64_t *noted_ms;
-    struct found_lease *found;
-    struct session_verdict_text *verdicts;
-    size_t lost_count; /* losses that were found before, not yet named by a delivered answer */
-    struct lease_ref *lost;           /* their texts are those that were read */
-    struct session_loss_view *losses; /* these losses, and the losses that this look finds */
-};
-
-/* --- the answer --------------------------------------------------------------------------- */
-
-/* A lock as clients say it, without the operator's prefix, or several of them. */
-static const char *read_names(const struct lock_store *store, const struct lease_ref *ref,
-                              struct lock_names **locks)
-{
-    size_t prefix_len = strlen(store->options.config->key_prefix);
-    const char *names = ref->text + LEASE_ID_SIZE;
-
-    *locks = lease_ref_is_set(ref) ? lock_names_parse(names, prefix_len) : NULL;
-    return strlen(names) >= prefix_len ? names + prefix_len : "";
-}
-
-static void show_lease(const struct look_call *call, size_t i, struct session_lease_view *out)
-{
-    const struct found_lease *found = &call->found[i];
-    const struct lease_record *record = &found->record;
-
-    lease_ref_id(&call->refs[i], out->lease_id);
-    out->lock = read_names(call->store, &call->refs[i], &out->locks);
-    memcpy(out->fencing_tokens, found->tokens, sizeof(out->fencing_tokens));
-    out->fencing_token = found->tokens[0];
-    out->remaining_ms = found->remaining_ms;
-    out->owner = record->owner;
-    out->ttl_ms = record->ttl_ms;
-    out->watchdog = record->watchdog;
-    out->note = record->note;
-    out->kind = record->kind;
-}
-
-static bool has_ref(const struct lease_ref *refs, size_t count, const char *lease_id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (refs[i].lock_count > 0 && memcmp(refs[i].text, lease_id, LEASE_ID_SIZE - 1) == 0)
-            return true;
-    return false;
-}
-
-/* Whether the session has a note of this lease, and the lock's home knows the lease. */
-static bool has_lease(const struct look_call *call, const char *lease_id)
-{
-    for (size_t i = 0; i < call->count; i++)
-        if (!call->found[i].has_no_record && has_ref(&call->refs[i], 1, lease_id))
-            return true;
-    return false;
-}
-
-/* Moves the ids of which the session has no lease to the front of `held`. */
-static void find_unknown(struct look_call *call)
-{
-    for (size_t i = 0; i < call->held_count; i++) {
-        if (has_lease(call, call->held[i]) ||
-            has_ref(call->lost, call->lost_count, call->held[i]))
-            continue;
-        if (i != call->view.unknown_count)
-            memcpy(call->held[call->view.unknown_count], call->held[i], LEASE_ID_SIZE);
-        call->view.unknown_count++;
-    }
-    call->view.unknown = (const char(*)[LEASE_ID_SIZE])call->held;
-}
-
-static void show(struct look_call *call)
-{
-    struct session_lease_view *leases = calloc(call->count + 1, sizeof(*leases));
-    struct session_view *view = &call->view;
-
-    assert(leases != NULL);
-    for (size_t i = 0; i < call->count; i++)
-        if (call->found[i].is_held)
-            show_lease(call, i, &leases[view->lease_count++]);
-    view->remaining_ms = lock_ms_left(call->store, call->remaining_ms, call->sent_ns);
-    view->leases = leases;
-    view->losses = call->losses;
-    view->loss_count = call->loss_count;
-    view->name = call->name;
-    find_unknown(call);
-    call->done(call->arg, view);
-    for (size_t i = 0; i < view->lease_count; i++)
-        lock_names_unref(leases[i].locks);
-    free(leases);
-}
+#include "storage/objects/session_look.h"
 
 static void look_call_free(struct look_call *call)
 {
@@ -149,7 +32,7 @@ static void finish(struct look_call *call)
         call->view = (struct session_view){.outcome = SESSION_FAILED,
                                            .failure = call->view.failure};
     if (call->view.outcome == SESSION_OPEN)
-        show(call);
+        session_look_show(call);
     else
         call->done(call->arg, &call->view);
     look_call_free(call);
@@ -164,7 +47,7 @@ static void add_loss(struct look_call *call, const struct lease_ref *ref, const 
 
     loss->ref = ref->text;
     lease_ref_id(ref, loss->lease_id);
-    loss->lock = read_names(call->store, ref, &loss->locks);
+    loss->lock = session_look_names(call->store, ref, &loss->locks);
     snprintf(loss->reason, sizeof(loss->reason), "%s", reason);
     snprintf(loss->kind, sizeof(loss->kind), "%s", kind);
 }
@@ -254,7 +137,8 @@ static void release_unclaimed(void *arg)
 {
     struct look_call *look = arg;
     struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
-                                  .line = VISIT_LOOKS,
+                                  .line = VISIT_KEEP_ALIVES,
+                                  .session_id = look->session_id,
                                   .arguments = {[LEASE_END_ARG_REASON] = "released"}};
     struct release_call *call = calloc(1, sizeof(*call));
 
@@ -304,13 +188,6 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
     found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
 }
 
-/* By then a keep-alive has kept the session alive, and is not "not executed". */
-static void note_failure(struct look_call *call, enum call_outcome outcome)
-{
-    call->has_failed = true;
-    call->view.failure = call->is_keep_alive ? CALL_UNKNOWN : outcome;
-}
-
 static void on_visited(void *arg, size_t i, const struct redis_result *result)
 {
     struct look_call *call = arg;
@@ -319,7 +196,7 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
         return; /* the watchdog forgets it */
     if (result->outcome != REDIS_DONE) {
-        note_failure(call, call_outcome_of(result));
+        call->found[i].is_unknown = true;
         return;
     }
     const char *word = value_text(value_at(result->reply, LEASE_REPLY_WORD), &len);
@@ -337,9 +214,11 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
 
 static void take_notes(struct look_call *call)
 {
-    const struct session_notes *notes = &call->reading.hashes[SESSION_HASH_NOTES];
+    struct session_notes *notes = &call->reading.hashes[SESSION_HASH_NOTES];
 
-    call->count = notes->count;
+    call->count = call->claims
+                      ? notes->count
+                      : session_page_choose(&call->page, notes, call->view.next_cursor);
     call->refs = calloc(call->count + 1, sizeof(*call->refs));
     call->noted_ms = calloc(call->count + 1, sizeof(*call->noted_ms));
     call->found = calloc(call->count + 1, sizeof(*call->found));
@@ -354,8 +233,10 @@ static void take_notes(struct look_call *call)
 
 static void start_visits(struct look_call *call)
 {
-    struct lease_visit_job job = {
-        .script = SCRIPT_LEASE_CLAIM, .line = VISIT_LOOKS, .has_counter = true};
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_CLAIM,
+                                  .line = call->claims ? VISIT_KEEP_ALIVES : VISIT_LOOKS,
+                                  .session_id = call->session_id,
+                                  .has_counter = true};
 
     text_format_int64(job.arguments[LEASE_CLAIM_ARG_WINDOW_MS],
                       call->store->options.config->retry_window_ms);
@@ -394,13 +275,21 @@ static void stay_indexed(const struct look_call *call)
                           NULL, NULL);
 }
 
+/* The keep-alive has reached the session, so its answer tells that. */
+static void on_not_read(struct look_call *call, enum call_outcome outcome)
+{
+    call->view.has_no_leases = call->claims;
+    call->has_failed = !call->claims;
+    call->view.failure = outcome;
+    finish(call);
+}
+
 static void on_read(void *arg, enum call_outcome outcome)
 {
     struct look_call *call = arg;
 
     if (outcome != CALL_DONE) {
-        note_failure(call, outcome);
-        finish(call);
+        on_not_read(call, outcome);
         return;
     }
     take_notes(call);
@@ -431,6 +320,8 @@ static void on_looked(void *arg, const struct redis_result *result)
         stay_indexed(call);
     call->reading.store = call->store;
     call->reading.session_id = call->session_id;
+    call->reading.turns = call->claims ? &call->store->large_keep_alives
+                                       : &call->store->large_looks;
     call->reading.done = on_read;
     call->reading.arg = call;
     session_notes_read(&call->reading, value_at(reply, OPEN_REPLY_NOTES),
@@ -438,24 +329,26 @@ static void on_looked(void *arg, const struct redis_result *result)
 }
 
 static struct look_call *look_call_new(struct lock_store *store, const char *session_id,
-                                       const struct session_keep_alive *keep_alive)
+                                       session_done *done, void *arg)
 {
     struct look_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
     call->store = store;
+    call->done = done;
+    call->arg = arg;
     snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
-    call->claims = keep_alive != NULL;
-    if (keep_alive == NULL || keep_alive->is_repeated)
-        return call;
-    call->is_keep_alive = true;
+    return call;
+}
+
+static void take_held(struct look_call *call, const struct session_keep_alive *keep_alive)
+{
     call->says_held = keep_alive->says_held;
     call->held_count = keep_alive->held_count;
     call->held = calloc(keep_alive->held_count + 1, sizeof(*call->held));
     assert(call->held != NULL);
     if (keep_alive->held_count > 0)
         memcpy(call->held, keep_alive->held, keep_alive->held_count * sizeof(*call->held));
-    return call;
 }
 
 static void send_keep_alive(struct look_call *look, const struct session_keep_alive *keep_alive)
@@ -486,15 +379,31 @@ static void send_get(struct look_call *look)
     call_send_in_turn(call, on_looked, look);
 }
 
-void session_look(struct lock_store *store, const char *session_id,
-                  const struct session_keep_alive *keep_alive, session_done *done, void *arg)
+void session_keep_alive(struct lock_store *store, const char *session_id,
+                        const struct session_keep_alive *keep_alive, session_done *done,
+                        void *arg)
 {
-    struct look_call *look = look_call_new(store, session_id, keep_alive);
+    struct look_call *look = look_call_new(store, session_id, done, arg);
 
-    look->done = done;
-    look->arg = arg;
-    if (look->is_keep_alive)
-        send_keep_alive(look, keep_alive);
-    else
+    look->claims = true;
+    if (keep_alive->is_repeated) {
         send_get(look);
+        return;
+    }
+    look->is_keep_alive = true;
+    take_held(look, keep_alive);
+    send_keep_alive(look, keep_alive);
+}
+
+int session_look(struct lock_store *store, const char *session_id, size_t limit,
+                 const char *cursor, session_done *done, void *arg)
+{
+    struct session_cursor page = {.limit = limit};
+
+    if (session_cursor_parse(&page, cursor) != 0)
+        return -1;
+    struct look_call *look = look_call_new(store, session_id, done, arg);
+    look->page = page;
+    send_get(look);
+    return 0;
 }

@@ -140,8 +140,9 @@ void session_notes_read(struct session_reading *reading, const struct redis_valu
 {
     if (!is_last(notes) || !is_last(lost)) {
         /* The first page is read again later, so that a look that waits keeps no reply. */
-        reading->turn = (struct turn){.begin = on_turn, .arg = reading};
-        turn_start(&reading->store->large_looks, &reading->turn);
+        reading->turn = (struct turn){
+            .begin = on_turn, .arg = reading, .owner = reading->session_id};
+        turn_start(reading->turns, &reading->turn);
         return;
     }
     add_page(&reading->hashes[SESSION_HASH_NOTES], value_at(notes, 1));
@@ -159,11 +160,12 @@ void session_notes_release(struct session_reading *reading)
     }
     if (!reading->is_large)
         return;
-    turn_end(&reading->store->large_looks);
-    turns_go_on(&reading->store->large_looks);
+    turn_end(reading->turns, &reading->turn);
+    turns_go_on(reading->turns);
 }
 
 void large_looks_init(struct lock_store *store)
 {
+    turns_init(&store->large_keep_alives, store->options.loop, LARGE_LOOKS_MAX);
     turns_init(&store->large_looks, store->options.loop, LARGE_LOOKS_MAX);
 }

@@ -12,6 +12,7 @@ enum { SESSION_NOTE_SIZE = 40, SESSION_CURSOR_SIZE = 24 };
 
 struct session_note {
     struct lease_ref ref;
+    uint32_t hash;                 /* of the ref: session_page_choose() */
     char value[SESSION_NOTE_SIZE]; /* cut off if it is longer */
 };
 
@@ -27,6 +28,7 @@ typedef void session_notes_done(void *arg, enum call_outcome outcome);
 
 struct session_reading {
     struct lock_store *store;
+    struct turns *turns; /* of a session with many notes */
     const char *session_id;
     session_notes_done *done;
     void *arg;
@@ -39,10 +41,11 @@ struct session_reading {
 };
 
 /* Looks at sessions with many leases take megabytes of memory each, and about a thousand
- * scripts: a worker has a few of these large looks under way. */
+ * scripts: a worker has a few of these large looks under way, of one session one at a time, and
+ * the same number of large keep-alives. */
 void large_looks_init(struct lock_store *store);
 
-/* Reads both hashes into `reading`, of which the caller has filled in the first four members,
+/* Reads both hashes into `reading`, of which the caller has filled in the first five members,
  * the rest cleared. `notes` and `lost`: the first page of each, with its cursor. A session with
  * more pages waits for its turn as a large look. `done` may be called at once. */
 void session_notes_read(struct session_reading *reading, const struct redis_value *notes,

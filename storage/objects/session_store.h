@@ -30,6 +30,7 @@ struct session_lease_view {
     const char *kind;
     int64_t remaining_ms, ttl_ms, fencing_token;
     bool watchdog;
+    bool is_unknown; /* Redis did not answer: only the lease id and the names are known */
 };
 
 struct session_loss_view {
@@ -46,7 +47,9 @@ struct session_view {
     char reason[LEASE_REASON_SIZE];
     const char *name;
     int64_t remaining_ms, ttl_ms, age_ms;
-    int64_t released; /* leases that its end released */
+    int64_t released;   /* leases that its end released */
+    bool has_no_leases; /* a keep-alive: alive, but `leases` and `losses` could not be read */
+    char next_cursor[LIST_CURSOR_SIZE]; /* of a look; empty: the last page of `leases` */
     size_t lease_count, loss_count;
     const struct session_lease_view *leases;
     const struct session_loss_view *losses; /* that no delivered answer has named */
@@ -74,11 +77,18 @@ struct session_keep_alive {
 
 enum { SESSION_HELD_MAX = 400 }; /* as many lease ids as a body has room for */
 
-/* `keep_alive`: NULL for a look. Asks the home of each lease of the session. A lease that a
+/* Asks the home of each lease of the session. When the session's home has answered, the
+ * outcome is SESSION_OPEN, and a lease whose home does not answer is unknown. A lease that a
  * keep-alive lists as held is not withdrawn any more; the losses that it finds are kept until
  * an answer with them was delivered. */
-void session_look(struct lock_store *store, const char *session_id,
-                  const struct session_keep_alive *keep_alive, session_done *done, void *arg);
+void session_keep_alive(struct lock_store *store, const char *session_id,
+                        const struct session_keep_alive *keep_alive, session_done *done,
+                        void *arg);
+/* The same for a client that only looks: at most `limit` leases, behind `cursor`; "": the first
+ * leases. Non-zero: that is no cursor, and `done` does not come. */
+int session_look(struct lock_store *store, const char *session_id, size_t limit,
+                 const char *cursor, session_done *done, void *arg)
+    __attribute__((warn_unused_result));
 /* These losses have reached the client. */
 void session_forget_losses(struct lock_store *store, const char *session_id, char *const *refs,
                            size_t count);

@@ -179,7 +179,8 @@ static void watch_the_rest(void *arg)
 {
     struct visit_call *call = arg;
     const struct config *config = call->store->options.config;
-    struct lease_visit_job job = {.script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES};
+    struct lease_visit_job job = {
+        .script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES, .session_id = call->session_id};
 
     text_format_int64(job.arguments[LEASE_WATCH_ARG_TIMEOUT_MS], config->watchdog_timeout_ms);
     text_format_int64(job.arguments[LEASE_WATCH_ARG_WINDOW_MS], config->retry_window_ms);
@@ -237,8 +238,10 @@ static bool may_outlast_counters(const struct config *config, int64_t age_ms)
 static void watch_leases(struct visit_call *call, const struct redis_value *reply)
 {
     const struct config *config = call->store->options.config;
-    struct lease_visit_job job = {
-        .script = SCRIPT_WATCH_MANY, .line = VISIT_DUTIES, .is_shared = true};
+    struct lease_visit_job job = {.script = SCRIPT_WATCH_MANY,
+                                  .line = VISIT_DUTIES,
+                                  .session_id = call->session_id,
+                                  .is_shared = true};
 
     text_format_int64(job.arguments[WATCH_MANY_ARG_TIMEOUT_MS], config->watchdog_timeout_ms);
     text_format_int64(job.arguments[WATCH_MANY_ARG_WINDOW_MS], config->retry_window_ms);

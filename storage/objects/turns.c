@@ -1,6 +1,8 @@
 /* The queue of pieces of work that wait for their turn, and its limit of time. */
 #include "storage/objects/turns.h"
 
+#include <string.h>
+
 #include <utlist.h>
 
 #include "server/base/clock.h"
@@ -35,38 +37,62 @@ bool turns_are_free(const struct turns *turns)
     return may_begin(turns) && turns->waiting == NULL;
 }
 
+static bool has_running_piece(const struct turns *turns, const char *owner)
+{
+    const struct turn *turn;
+
+    DL_FOREACH(turns->running, turn) {
+        if (owner != NULL && turn->owner != NULL && strcmp(turn->owner, owner) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void begin(struct turns *turns, struct turn *turn)
 {
     turns->under_way++;
+    DL_APPEND(turns->running, turn);
     turn->begin(turn->arg, true);
 }
 
-static struct turn *take_oldest(struct turns *turns)
+static void leave(struct turns *turns, struct turn *turn)
 {
-    struct turn *oldest = turns->waiting;
-
-    DL_DELETE(turns->waiting, oldest);
+    DL_DELETE(turns->waiting, turn);
     turns->waiting_count--;
-    return oldest;
+}
+
+/* The oldest piece that may begin now, or has waited too long; NULL: there is none. */
+static struct turn *find_next(const struct turns *turns, int64_t now_ns)
+{
+    struct turn *turn;
+
+    DL_FOREACH(turns->waiting, turn) {
+        if (!has_running_piece(turns, turn->owner) || now_ns - turn->since_ns > WAIT_MAX_NS)
+            return turn;
+    }
+    return NULL;
 }
 
 void turn_start(struct turns *turns, struct turn *turn)
 {
     turn->since_ns = loop_now_ns(turns->loop);
-    if (turns_are_free(turns)) {
+    if (may_begin(turns) && find_next(turns, turn->since_ns) == NULL &&
+        !has_running_piece(turns, turn->owner)) {
         begin(turns, turn);
         return;
     }
     DL_APPEND(turns->waiting, turn);
     /* The oldest has waited long: with so many behind it, its turn would come too late. */
     if (++turns->waiting_count > WAITING_MAX) {
-        struct turn *oldest = take_oldest(turns);
+        struct turn *oldest = turns->waiting;
+        leave(turns, oldest);
         oldest->begin(oldest->arg, false);
     }
 }
 
-void turn_end(struct turns *turns)
+void turn_end(struct turns *turns, struct turn *turn)
 {
+    DL_DELETE(turns->running, turn);
     turns->under_way--;
 }
 
@@ -78,9 +104,10 @@ void turns_pause(struct turns *turns, int64_t ns)
 void turns_go_on(struct turns *turns)
 {
     int64_t now_ns = loop_now_ns(turns->loop);
+    struct turn *turn;
 
-    while (may_begin(turns) && turns->waiting != NULL) {
-        struct turn *turn = take_oldest(turns);
+    while (may_begin(turns) && (turn = find_next(turns, now_ns)) != NULL) {
+        leave(turns, turn);
         if (now_ns - turn->since_ns > WAIT_MAX_NS)
             turn->begin(turn->arg, false);
         else

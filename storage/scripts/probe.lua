@@ -45,6 +45,7 @@ for i = 2, #KEYS do
   call('exists', KEYS[i])
   call('pttl', KEYS[i])
   call('del', KEYS[i])
+  call('unlink', KEYS[i])
 end
 call('scan', 0, 'count', 1, 'type', 'hash')
 call('time')

@@ -4,7 +4,7 @@
 -- sync no
 --
 -- due_ms  ms until the watchdog looks at the lease; never later than noted before
--- limit   leases that a session may have
+-- limit   locks that a session may have: a lease of several locks counts each of them
 --
 -- Replies  name of the session: the attempt is noted | ended, reason
 --          full: the limit is reached
@@ -13,6 +13,7 @@
 -- that it stands for has been answered by the lock's home or is lost.
 --
 -- Every lease of a session pays for this script: epoch ms stay text where that does.
+-- modules
 
 -- A client may confirm a lease again and again, and each request is an attempt that stays. A
 -- note with more bytes of them becomes "*", which stands for all requests: no request takes it
@@ -27,9 +28,14 @@ local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 -- Numbers with the same count of digits compare as text.
 if fields[2] <= now then return {'ended', 'expired'} end
 
-local note = call('hget', notes, ref)
+local found = call('hmget', notes, ref, '')
+local note = found[1]
 if not note then
-  if call('hlen', notes) > tonumber(limit) then return {'full'} end -- and the sentinel
+  local is_set, further = string.find(ref, '\n', 1, true), tonumber(found[2]) or 0
+  if is_set then further = further + lib.session_home.further_locks(ref) end
+  -- The sentinel counts for the first lock of this lease.
+  if call('hlen', notes) + further > tonumber(limit) then return {'full'} end
+  if is_set then call('hset', notes, '', further) end
   note = now .. ' ' .. attempt
 elseif string.sub(note, 15) == attempt or string.sub(note, 14) == ' *' then
   note = now .. string.sub(note, 14)

@@ -46,7 +46,7 @@ end
 
 local function forget(ref)
   call('zrem', due, ref)
-  call('hdel', notes, ref)
+  lib.session_home.forget(notes, ref)
 end
 
 local function note_loss(ref, why, kind)

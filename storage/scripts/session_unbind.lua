@@ -7,6 +7,7 @@
 -- Reply  1: the note of the lease is gone by this call | 0: it stays, or there was none
 --
 -- The script's first write is one that Redis allows when memory is short.
+-- modules
 
 if attempt then
   local note = call('hget', notes, ref)
@@ -23,4 +24,5 @@ if attempt then
   end
 end
 call('zrem', due, ref)
-return call('hdel', notes, ref)
+if string.find(ref, '\n', 1, true) then return lib.session_home.forget(notes, ref) end
+return call('hdel', notes, ref) -- the common case

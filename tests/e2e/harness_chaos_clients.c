@@ -163,8 +163,9 @@ static void check_lease(struct chaos_client *c, int i, const char *lease_id, boo
     if (!*has)
         return;
     if (lease != NULL && !is_told) {
-        set_deadline(c, i, lease);
-        return;
+        if (json_object_get(lease, "remaining_ms") != NULL)
+            set_deadline(c, i, lease);
+        return; /* or its state is unknown */
     }
     if (!is_told || !(may_be_lost(c, c->granted_ms[i]) || has_lapsed(c, i)))
         violation(c,
@@ -179,6 +180,8 @@ static void check_leases(struct chaos_client *c)
 {
     size_t leases = c->holds_shared;
 
+    if (json_object_get(c->rest.json, "leases") == NULL)
+        return; /* they could not be read */
     for (int i = 0; i < CHAOS_OWN_LOCKS; i++) {
         leases += c->has_own[i];
         check_lease(c, i, c->own_ids[i], &c->has_own[i]);

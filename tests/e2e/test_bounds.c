@@ -16,7 +16,7 @@ enum {
     ROUNDS = 6,
     ROUNDS_MAX = 100,  /* while the best one takes too long */
     PAUSE_MS = 50,     /* before each of them */
-    LEASES = 1000,     /* of one session, half of them of one owner on one lock */
+    LEASES = 1000,     /* locks of one session */
     OWNER_READS = 100, /* of one lock */
     READERS = 5000,    /* of one lock */
     WAITERS = 1000,    /* of one lock, semaphore or latch; places in a queue */
@@ -175,6 +175,7 @@ static const char *session_path(struct world *w, const struct session *s, const 
     return text(w, "/v1/sessions/%s%s", s->id, rest);
 }
 
+/* Half of the leases are of one owner on one lock. */
 static void hold_until_full(struct world *w, const struct session *s)
 {
     char path[64], token[UUID_SIZE];
@@ -200,7 +201,7 @@ static void test_a_session_with_many_leases(struct world *w)
 
     hold_until_full(w, &s);
     expect_problem(session_put(w->a, &s, "one-more", token, NULL), 429, "limit-reached");
-    REPEAT(w, 200, .method = "GET", .path = session_path(w, &s, ""));
+    REPEAT(w, 200, .method = "GET", .path = session_path(w, &s, "?limit=1000"));
     REPEAT(w, 200, .method = "GET", .path = "/v1/sessions");
     REPEAT(w, 200, .method = "POST", .path = session_path(w, &s, "/keep-alive"),
            .headers = {s.header});
@@ -211,6 +212,43 @@ static void test_a_session_with_many_leases(struct world *w)
     expect_status(session_end(w->a, &s), 200);
     wait_until(!redis_has(w->redis, "own"), 10000);
     check("the end of the session", monitor_end(w, monitor), 0);
+}
+
+/* Names for one lease, with a comma between: "<prefix>-0" and so on. */
+static const char *names_of(struct world *w, const char *prefix, int count)
+{
+    const char *names = "";
+
+    for (int i = 0; i < count; i++)
+        names = text(w, "%s%s%s-%d", names, i > 0 ? " " : "", prefix, i);
+    return names;
+}
+
+/* The limit counts locks: 31 leases of 32 locks, and 8 of one lock. */
+static void test_a_session_with_leases_of_many_locks(struct world *w)
+{
+    struct session s = session_new(w->a, "ttl_ms=600000");
+    const char *lot = names_of(w, "over", NAMES), *token = token_new(w);
+
+    for (int i = 0; i < LEASES / NAMES; i++)
+        expect_status(
+            multi_put(w->a, &s, token_new(w), names_of(w, text(w, "lot-%d", i), NAMES), NULL),
+            201);
+    for (int i = 1; i < LEASES % NAMES; i++)
+        session_hold(w->a, &s, text(w, "single-%d", i), NULL);
+    struct reply *r = multi_put(w->a, &s, token_new(w), lot, NULL);
+    expect_problem(r, 429, "limit-reached");
+    expect_int(r, "limit", LEASES);
+    expect_problem(multi_put(w->a, &s, token_new(w), "over-0 over-1", NULL), 429,
+                   "limit-reached");
+    expect_status(session_put(w->a, &s, "single", token, NULL), 201);
+    expect_problem(session_put(w->a, &s, "one-more", token_new(w), NULL), 429, "limit-reached");
+    REPEAT(w, 200, .method = "GET", .path = session_path(w, &s, "?limit=1000"));
+    REPEAT(w, 200, .method = "POST", .path = session_path(w, &s, "/keep-alive"),
+           .headers = {s.header});
+    expect_status(lock_release(w->a, "single", token), 200);
+    wait_until(session_put(w->a, &s, "one-more", token_new(w), NULL)->status == 201, 5000);
+    expect_status(session_end(w->a, &s), 200);
 }
 
 static void fill_readers(struct world *w, const char *lock, int count)
@@ -243,6 +281,22 @@ static void test_many_readers(struct world *w)
     expect_status(http(w->a, "GET", "/v1/locks/readers/fencing-tokens/2500", NULL), 409);
     ONCE(w, 200, .method = "POST", .path = "/v1/locks/readers/force-unlock");
     assert_false(redis_has(w->redis, "readers"));
+}
+
+/* The work of a search for a fencing token, and of a force-unlock, has an end. */
+static void test_very_many_readers(struct world *w)
+{
+    const char *token = "/v1/locks/crowd/fencing-tokens/77777";
+
+    fill_readers(w, "crowd", 2 * READERS);
+    wait_until(front_ready(w->a), 5000); /* after a script of some length */
+    struct reply *r = http(w->a, "GET", token, NULL);
+    expect_problem(r, 429, "limit-reached");
+    expect_int(r, "limit", READERS);
+    ONCE(w, 429, .method = "POST", .path = "/v1/locks/crowd/force-unlock",
+         .headers = {"If-Match: \"77777\""});
+    ONCE(w, 200, .method = "POST", .path = "/v1/locks/crowd/force-unlock");
+    assert_false(redis_has(w->redis, "crowd"));
 }
 
 static void test_reads_of_one_owner(struct world *w)
@@ -417,7 +471,9 @@ int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_a_session_with_many_leases),
+        E2E_TEST(test_a_session_with_leases_of_many_locks),
         E2E_TEST(test_many_readers),
+        E2E_TEST(test_very_many_readers),
         E2E_TEST(test_reads_of_one_owner),
         E2E_TEST(test_a_full_queue),
         E2E_TEST(test_many_waiters),

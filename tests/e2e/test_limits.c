@@ -4,6 +4,9 @@
 #include <limits.h>
 #include <unistd.h>
 
+#define CROWD_TOKEN "crowd-secret-aaaaaaaa"
+#define OTHER_TOKEN "other-secret-bbbbbbbb"
+
 enum {
     SOON_MS = 5000,
     LOCKS = 1000,
@@ -119,7 +122,8 @@ static void test_descriptions_that_nobody_reads(struct world *w)
         raw_reset(readers[i]);
 }
 
-/* The refusal is one that clients can act on. */
+/* One listing of a client is under way, a few wait for their turn, and those that are refused
+ * learn of the limit. */
 static void test_refused_listing(struct world *w)
 {
     struct call *calls[40];
@@ -133,11 +137,76 @@ static void test_refused_listing(struct world *w)
 
         if (r->status != 200) {
             expect_problem(r, 429, "limit-reached");
+            expect_detail(r, "caller");
+            expect_between(r, "limit", 1, 100);
             refused++;
         }
     }
     assert_in_range(refused, 1, COUNT_OF(calls) - 4);
     expect_status(http(w->a, "GET", "/v1/locks?limit=1000", NULL), 200);
+}
+
+static struct call *list_as(struct front *fe, const char *token, const char *prefix)
+{
+    struct world *w = fe->world;
+
+    return CALL(fe, .method = "GET", .path = text(w, "/v1/locks?limit=1000&prefix=%s", prefix),
+                .headers = {bearer(w, token)});
+}
+
+/* Each caller uses up its own share: what one has under way is no other caller's limit. */
+static void test_listings_of_two_callers(struct world *w)
+{
+    enum { CROWD = 34, ROUNDS = 25 };
+    static struct call *crowd[CROWD];
+    const char *tokens = tokens_write(w, "tokens",
+                                      "crowd {" CROWD_TOKEN "} read=many/\n"
+                                      "other {" OTHER_TOKEN "} read=own\n");
+    struct front *fe = front_start(w, "--redis", w->redis->url, "--api-tokens", tokens, NULL);
+    int refused = 0;
+
+    hold_many(w);
+    redis_ok(w->redis, "HSET own %s 1", JAVA_HOLDER);
+    redis_ok(w->redis, "PEXPIRE own 600000");
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = list_as(fe, CROWD_TOKEN, "many/");
+    for (int round = 0; round < ROUNDS; round++) {
+        struct call *other = list_as(fe, OTHER_TOKEN, "own");
+        expect_status(call_await(other, SOON_MS), 200);
+        for (int i = 0; i < CROWD; i++) {
+            if (!call_done(crowd[i]))
+                continue;
+            refused += call_await(crowd[i], SOON_MS)->status == 429;
+            crowd[i] = list_as(fe, CROWD_TOKEN, "many/");
+        }
+    }
+    assert_true(refused > 0);
+    for (int i = 0; i < CROWD; i++)
+        call_await(crowd[i], SOON_MS);
+}
+
+/* As many leases as the session may have. */
+static void hold_leases(struct front *fe, const struct session *s)
+{
+    char path[NAME_LEN + 64], token[UUID_SIZE];
+    struct rest rest;
+
+    rest_init(&rest);
+    for (int i = 0; i < LOCKS; i++) {
+        uuid_make(token);
+        snprintf(path, sizeof(path), "/v1/locks/%0*d?ttl_ms=600000", NAME_LEN - 100, i);
+        assert_int_equal(rest_ask(&rest, fe->port, "PUT", path, token, s->token, NULL), 201);
+    }
+    rest_free(&rest);
+}
+
+/* Whether the session lives, and the answer tells nothing of its leases and losses. */
+static bool has_no_leases(struct reply *r)
+{
+    expect_status(r, 200);
+    expect_between(r, "remaining_ms", 500000, 600000);
+    return json_object_get(r->json, "leases") == NULL &&
+           json_object_get(r->json, "lost") == NULL;
 }
 
 /* A session with as many leases as it may have, looked at by a crowd: memory for a few of the
@@ -147,20 +216,13 @@ static void test_looks_at_a_large_session(struct world *w)
     static struct call *calls[LOOKS];
     struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
     struct session s = session_new(fe, "ttl_ms=600000");
-    char path[NAME_LEN + 64], token[UUID_SIZE];
     int answered = 0;
-    struct rest rest;
 
-    rest_init(&rest);
-    for (int i = 0; i < LOCKS; i++) {
-        uuid_make(token);
-        snprintf(path, sizeof(path), "/v1/locks/%0*d?ttl_ms=600000", NAME_LEN - 100, i);
-        assert_int_equal(rest_ask(&rest, fe->port, "PUT", path, token, s.token, NULL), 201);
-    }
-    rest_free(&rest);
+    hold_leases(fe, &s);
     long before = rss_kib(fe);
     for (size_t i = 0; i < COUNT_OF(calls); i++)
-        calls[i] = CALL(fe, .method = "GET", .path = text(w, "/v1/sessions/%s", s.id));
+        calls[i] = CALL(fe, .method = "GET",
+                        .path = text(w, "/v1/sessions/%s?limit=1000", s.id));
     long peak = peak_kib(fe, 3000);
     check_growth("looks at a session with 1,000 leases", before, peak);
     expect_status(lock_put(fe, "beside-looks", token_new(w), NULL), 201);
@@ -171,8 +233,35 @@ static void test_looks_at_a_large_session(struct world *w)
             expect_problem(r, 503, "redis-unavailable");
     }
     assert_true(answered > 0);
-    struct reply *r = http(fe, "GET", text(w, "/v1/sessions/%s", s.id), NULL);
+    struct reply *r = http(fe, "GET", text(w, "/v1/sessions/%s?limit=1000", s.id), NULL);
     assert_int_equal(json_array_size(json_object_get(r->json, "leases")), LOCKS);
+    expect_status(session_end(fe, &s), 200);
+}
+
+/* Clients that send keep-alives of a large session and never read the answers: the session
+ * lives on, and an answer that would not be read has no leases. */
+static void test_keep_alives_that_nobody_reads(struct world *w)
+{
+    static struct raw *readers[READERS];
+    struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
+    struct session s = session_new(fe, "ttl_ms=600000");
+    long before;
+
+    hold_leases(fe, &s);
+    before = rss_kib(fe);
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = raw_open(fe);
+        raw_text(readers[i],
+                 text(w,
+                      "POST /v1/sessions/%s/keep-alive HTTP/1.1\r\nHost: x\r\n%s\r\n"
+                      "Content-Length: 0\r\n\r\n",
+                      s.id, s.header));
+    }
+    check_growth("keep-alives that nobody reads", before, peak_kib(fe, 5000));
+    assert_true(has_no_leases(raw_reply(readers[READERS - 1], SOON_MS)));
+    for (int i = 0; i < READERS; i++)
+        raw_reset(readers[i]);
+    wait_until(leases_len(keep_alive(fe, &s, NULL)) == LOCKS, SOON_MS);
 }
 
 /* Looks take turns: all of many are answered, also when Redis stands still meanwhile, and none
@@ -251,8 +340,10 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_listings_that_nobody_reads),
         E2E_TEST(test_refused_listing),
+        E2E_TEST(test_listings_of_two_callers),
         E2E_TEST(test_descriptions_that_nobody_reads),
         E2E_TEST(test_looks_at_a_large_session),
+        E2E_TEST(test_keep_alives_that_nobody_reads),
         E2E_TEST(test_many_looks),
         E2E_TEST(test_silent_connections),
         E2E_TEST(test_connections_of_one_address),

@@ -274,6 +274,52 @@ static void test_list_in_pages(struct world *w)
     expect_detail(http(w->a, "GET", "/v1/sessions?prefix=x", NULL), "prefix");
 }
 
+static struct reply *look_page(struct front *fe, const char *id, const char *query)
+{
+    return http(fe, "GET", text(fe->world, "/v1/sessions/%s?%s", id, query), NULL);
+}
+
+/* Each lease that stays is in exactly one page, whatever other leases come and go, and leases
+ * with one token on many locks are many leases. */
+static void test_leases_in_pages(struct world *w)
+{
+    enum { LEASES = 30, PAGE = 7, PAGES_MAX = 40 };
+    struct session s = session_new(w->a, NULL);
+    const char *token = token_new(w), *cursor = "", *key;
+    json_t *seen = json_object(), *lease, *count;
+    int pages = 0;
+    size_t i;
+
+    for (int n = 0; n < LEASES; n++)
+        expect_status(session_put(w->a, &s, text(w, "page-%d", n),
+                                  n % 2 == 0 ? token : token_new(w), NULL),
+                      201);
+    do {
+        struct reply *r = look_page(w->b, s.id, text(w, "limit=%d&cursor=%s", PAGE, cursor));
+        expect_status(r, 200);
+        assert_true(leases_len(r) <= PAGE);
+        json_array_foreach(reply_get(r, "leases"), i, lease) {
+            key = json_string_value(json_object_get(lease, "lock"));
+            assert_string_equal(json_string_value(json_object_get(lease, "state")), "held");
+            json_object_set_new(
+                seen, key, json_integer(json_integer_value(json_object_get(seen, key)) + 1));
+        }
+        cursor = reply_str(r, "next_cursor");
+        expect_true(r, cursor != NULL || json_is_null(reply_get(r, "next_cursor")));
+        session_hold(w->a, &s, text(w, "comes-%d", pages), NULL);
+    } while (cursor != NULL && ++pages < PAGES_MAX);
+    for (int n = 0; n < LEASES; n++) {
+        count = json_object_get(seen, text(w, "page-%d", n));
+        assert_int_equal(json_integer_value(count), 1);
+    }
+    json_decref(seen);
+    expect_alive(keep_alive(w->a, &s, NULL), (size_t)(LEASES + pages + 1)); /* all of them */
+    expect_detail(look_page(w->a, s.id, "limit=1001"), "limit");
+    expect_detail(look_page(w->a, s.id, "cursor=nonsense"), "cursor");
+    expect_detail(look_page(w->a, s.id, text(w, "cursor=%s", s.id)), "cursor");
+    expect_detail(look_page(w->a, s.id, "prefix=x"), "prefix");
+}
+
 static void test_only_its_token_may(struct world *w)
 {
     struct session s = session_new(w->a, NULL), other = session_new(w->a, NULL);
@@ -405,6 +451,7 @@ int main(void)
         E2E_TEST(test_cursors_of_nobody),
         E2E_TEST(test_list_in_pages),
         E2E_TEST(test_pages_while_scores_change),
+        E2E_TEST(test_leases_in_pages),
         E2E_TEST(test_only_its_token_may),
         E2E_TEST(test_nobody_knows_it),
         E2E_TEST(test_spent_tokens),

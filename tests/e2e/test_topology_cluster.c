@@ -246,6 +246,47 @@ static void test_sessions_over_masters(struct world *w)
 /* --- what moves --------------------------------------------------------------------------- */
 
 /* A held lock, a waiter for it, and a request that comes in the midst of the move. */
+static bool is_lease_in_state(const struct reply *r, const char *lock, const char *state)
+{
+    const char *found = json_string_value(json_object_get(lease_of(r, lock), "state"));
+
+    return found != NULL && strcmp(found, state) == 0;
+}
+
+/* The session's home and one of its leases are at living masters: the session is kept alive,
+ * and the lease at the master that stands still is listed as one of which nothing is known. */
+static void test_a_session_with_a_lease_at_a_dead_master(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = start(cluster);
+    struct session s = session_new(fe, "ttl_ms=30000");
+    const char *tag = text(w, "{%s}", s.id);
+    struct redis *home = cluster_owner(cluster, cluster_slot(cluster, tag)), *dead;
+
+    dead = home == cluster->nodes[0] ? cluster->nodes[1] : cluster->nodes[0];
+    const char *living_lock = cluster_name_at(cluster, home, "living"),
+               *dead_lock = cluster_name_at(cluster, dead, "dead");
+    const char *dead_token = token_new(w);
+    session_hold(fe, &s, living_lock, NULL);
+    struct reply *r = session_put(fe, &s, dead_lock, dead_token, "ttl_ms=600000");
+    expect_status(r, 201);
+    const char *held = text(w, "{\"held\": [\"%s\"]}", reply_str(r, "lease_id"));
+    redis_freeze(dead);
+    for (int i = 0; i < 3; i++) {
+        r = i == 1 ? keep_alive_body(fe, &s, held) : keep_alive(fe, &s, NULL);
+        expect_alive(r, 2); /* and nothing is lost */
+        assert_true(is_lease_in_state(r, living_lock, "held"));
+        assert_true(is_lease_in_state(r, dead_lock, "unknown"));
+        expect_between(r, "remaining_ms", 20000, 30000);
+    }
+    r = session_look(fe, s.id);
+    expect_status(r, 200);
+    assert_true(is_lease_in_state(r, dead_lock, "unknown"));
+    redis_thaw(dead);
+    wait_until(is_lease_in_state(keep_alive(fe, &s, NULL), dead_lock, "held"), FAILOVER_MS);
+    expect_status(lock_release(fe, dead_lock, dead_token), 200);
+}
+
 static void test_slot_that_moves(struct world *w)
 {
     struct cluster *cluster = cluster_start(w, MASTERS, false);
@@ -438,6 +479,7 @@ int main(void)
         E2E_TEST(test_we_wake_redisson),
         E2E_TEST(test_messages_of_the_shard),
         E2E_TEST(test_sessions_over_masters),
+        E2E_TEST(test_a_session_with_a_lease_at_a_dead_master),
         E2E_TEST(test_slot_that_moves),
         E2E_TEST(test_slot_that_stays_open),
         E2E_TEST(test_masters_that_contradict_each_other),

@@ -146,7 +146,7 @@ class Caller:
         if outcome == "ok" and verb == "keep-alive":
             fields = {**fields, "listed": [
                 {"lease": one.get("lease_id"), "remaining_ms": one.get("remaining_ms")}
-                for one in body.get("leases", [])]}
+                for one in body.get("leases", []) if one.get("state") == "held"]}
         world.history.op(
             client=self.name, op=verb, front=front.number, t_inv=began, t_ret=now(),
             status=answer.status, outcome=outcome, wait_ms=wait_ms, ttl_ms=ttl_ms,

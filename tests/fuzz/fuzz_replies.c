@@ -241,10 +241,11 @@ static void ask_about_session(struct lock_store *store, uint8_t which)
         session_open(store, LEASE_ID, which & 1, 3000, "name", on_session, NULL);
         break;
     case 0x10:
-        session_look(store, LEASE_ID, &keep_alive, on_session, NULL);
+        session_keep_alive(store, LEASE_ID, &keep_alive, on_session, NULL);
         break;
     case 0x20:
-        session_look(store, LEASE_ID, NULL, on_session, NULL);
+        if (session_look(store, LEASE_ID, 3, "", on_session, NULL) != 0)
+            answered++;
         break;
     case 0x30:
         session_end(store, LEASE_ID, on_session, NULL);

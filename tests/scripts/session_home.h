@@ -15,6 +15,7 @@
     do {                                                                                       \
         expect_command("3", "EXISTS %s %s %s", SESSION, NOTES, DUE);                           \
         expect_command("[]", "HKEYS %s", NOTES);                                               \
+        expect_command("[]", "ZRANGE %s 0 -1", DUE);                                           \
     } while (0)
 #define REF "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11 orders/42"
 #define OTHER_REF "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c22 \norders/1\norders/2"

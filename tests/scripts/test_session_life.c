@@ -62,7 +62,7 @@ static void a_keep_alive_prolongs_all_keys(void **state)
     const char *const keys[] = {SESSION, NOTES, DUE, LOST};
     for (int i = 0; i < 4; i++)
         command("PEXPIRE %s 9000", keys[i]);
-    expect(session_keep_alive("0"), "[open, 30000, 30000, *, host/1, *, [0, [, , " OTHER_REF
+    expect(session_keep_alive("0"), "[open, 30000, 30000, *, host/1, *, [0, [, 1, " OTHER_REF
                                     ", * w.2]], [0, [" REF ", expired\nlock]]]");
     for (int i = 0; i < 4; i++)
         expect_lasts(keys[i], 90000);

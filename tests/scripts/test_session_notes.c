@@ -66,17 +66,58 @@ static void attempts_without_end_become_one(void **state)
     expect_empty_home();
 }
 
-static void a_session_has_so_many_leases(void **state)
+/* The limit is 3. */
+static void a_session_has_so_many_locks(void **state)
 {
     (void)state;
     session_open("30000");
     session_bind(REF, "w.1", "10000");
-    session_bind(OTHER_REF, "w.2", "10000");
-    session_bind("id name", "w.3", "10000");
-    expect(session_bind("id other", "w.4", "10000"), "[full]");
-    expect(session_bind(REF, "w.5", "10000"), "host/1");
+    session_bind(OTHER_REF, "w.2", "10000"); /* two locks */
+    expect(session_bind("id name", "w.3", "10000"), "[full]");
+    expect(session_bind(REF, "w.4", "10000"), "host/1");
+    expect(session_bind(OTHER_REF, "w.4", "10000"), "host/1");
     session_unbind(REF, NULL);
-    expect(session_bind("id other", "w.4", "10000"), "host/1");
+    expect(session_bind("id name", "w.3", "10000"), "host/1");
+    session_unbind("id name", NULL);
+    expect(session_bind("id \na\nb", "w.3", "10000"), "[full]");
+    expect(session_bind("id \na", "w.3", "10000"), "host/1");
+    session_unbind(OTHER_REF, NULL);
+    expect(session_bind("id name", "w.3", "10000"), "host/1");
+    expect(session_bind("id other", "w.3", "10000"), "host/1");
+    expect(session_bind("id third", "w.3", "10000"), "[full]");
+}
+
+static void each_end_of_a_lease_counts_its_locks_off(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(OTHER_REF, "w.1", "10000");
+    expect_command("1", "HGET %s %s", NOTES, ""); /* further locks */
+    session_unbind(OTHER_REF, "w.1");
+    expect(session_unbind(OTHER_REF, NULL), "0"); /* a repetition */
+    expect_command("0", "HGET %s %s", NOTES, "");
+    session_bind(OTHER_REF, "w.2", "10000");
+    session_settle(OTHER_REF, "lost expired lock");
+    expect_command("0", "HGET %s %s", NOTES, "");
+    session_bind(OTHER_REF, "w.3", "10000");
+    session_end("released", "0", NULL);
+    session_unbind(OTHER_REF, "w.3");
+    expect_command("0", "EXISTS %s", NOTES); /* no sentinel without a TTL */
+}
+
+/* A session that an earlier version opened, with an empty sentinel: not less than 0. */
+static void a_lease_that_was_not_counted_is_not_counted_off(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(OTHER_REF, "w.1", "10000");
+    command("HSET %s %s %s", NOTES, "", "");
+    session_unbind(OTHER_REF, NULL);
+    expect_command("", "HGET %s %s", NOTES, "");
+    session_bind(OTHER_REF, "w.1", "10000");
+    command("HSET %s %s 0", NOTES, "");
+    session_unbind(OTHER_REF, NULL);
+    expect_command("0", "HGET %s %s", NOTES, "");
 }
 
 static void nothing_is_bound_without_a_session_or_memory(void **state)
@@ -361,6 +402,30 @@ static void many_are_settled_at_once(void **state)
     expect_command("[" REF ", id name, ]", "ZRANGE %s 0 -1", DUE);
 }
 
+/* As many as one script of the watchdog renews. */
+static void all_of_many_marked_leases_are_due_again(void **state)
+{
+    enum { MANY = 16 };
+    const char *refs[MANY];
+
+    (void)state;
+    session_open("30000");
+    for (int i = 0; i < MANY; i++) {
+        refs[i] = text("id name-%d", i);
+        command("HSET %s %s %s", NOTES, refs[i], "1 w.1 +lock");
+        command("ZADD %s 7.5 %s", DUE, refs[i]);
+    }
+    redisReply *reply = run(
+        SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+        ARGS("60000", "10000", text("%lld", (long long)redis_now_ms() + 20000), "16", refs[0],
+             refs[1], refs[2], refs[3], refs[4], refs[5], refs[6], refs[7], refs[8], refs[9],
+             refs[10], refs[11], refs[12], refs[13], refs[14], refs[15]));
+    assert_in_range(reply_integer(reply_at(reply, 1)), 8900, 10000);
+    for (int i = 0; i < MANY; i++)
+        assert_in_range(atoll(reply_text(command("ZSCORE %s %s", DUE, refs[i]))),
+                        redis_now_ms() + 5000, redis_now_ms() + 10000);
+}
+
 static void settling_works_without_memory(void **state)
 {
     (void)state;
@@ -385,7 +450,9 @@ int main(void)
         SCRIPT_TEST(a_note_is_as_young_as_its_newest_attempt),
         SCRIPT_TEST(another_attempt_does_not_put_off_the_watchdog),
         SCRIPT_TEST(attempts_without_end_become_one),
-        SCRIPT_TEST(a_session_has_so_many_leases),
+        SCRIPT_TEST(a_session_has_so_many_locks),
+        SCRIPT_TEST(each_end_of_a_lease_counts_its_locks_off),
+        SCRIPT_TEST(a_lease_that_was_not_counted_is_not_counted_off),
         SCRIPT_TEST(an_attempt_forgets_itself_only),
         SCRIPT_TEST(only_what_is_due_is_named),
         SCRIPT_TEST(a_session_that_is_over_is_due_until_it_is_worked_off),
@@ -403,6 +470,7 @@ int main(void)
         SCRIPT_TEST(what_has_no_note_is_not_due),
         SCRIPT_TEST(a_note_of_other_hands_is_forgotten),
         SCRIPT_TEST(many_are_settled_at_once),
+        SCRIPT_TEST(all_of_many_marked_leases_are_due_again),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(nothing_is_bound_without_a_session_or_memory),

@@ -81,6 +81,35 @@ static void the_watchdog_renews_several_leases_at_once(void **state)
     expect_lasts(OTHER_RECORD, 90000);
 }
 
+/* As many leases as a script has at most. */
+static void the_watchdog_renews_each_of_sixteen_leases(void **state)
+{
+    enum { MANY = 16 };
+    const char *locks[MANY], *records[MANY];
+
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        const char *id = text("0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c%02d", i + 10);
+        locks[i] = text("{jobs}:%d", i);
+        records[i] = text("rlockd:lease:%s:%s", locks[i], id);
+        command("HSET %s %s:0 1", locks[i], id);
+        command("PEXPIRE %s 9000", locks[i]);
+        command("SET %s %s PX 69000", records[i], HELD("", "1", "lock", ""));
+    }
+#define BOTH(i) locks[i], records[i]
+    expect(
+        run(SCRIPT_WATCH_MANY,
+            KEYS(BOTH(0), BOTH(1), BOTH(2), BOTH(3), BOTH(4), BOTH(5), BOTH(6), BOTH(7),
+                 BOTH(8), BOTH(9), BOTH(10), BOTH(11), BOTH(12), BOTH(13), BOTH(14), BOTH(15)),
+            ARGS("30000", "60000", "")),
+        "1");
+#undef BOTH
+    for (int i = 0; i < MANY; i++) {
+        expect_lasts(locks[i], 30000);
+        expect_lasts(records[i], 90000);
+    }
+}
+
 /* Visits an old lease whose fencing counter has this TTL. */
 static void watch_an_old_lease(const char *counters, const char *ttl_ms)
 {
@@ -344,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(the_watchdog_renews),
         SCRIPT_TEST(the_watchdog_renews_several_leases_at_once),
+        SCRIPT_TEST(the_watchdog_renews_each_of_sixteen_leases),
         SCRIPT_TEST(the_watchdog_keeps_the_counters_of_old_leases),
         SCRIPT_TEST(no_lease_disturbs_another),
         SCRIPT_TEST(the_watchdog_renews_a_hold_of_an_owner),

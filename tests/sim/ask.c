@@ -121,16 +121,22 @@ static void add_lease(struct buffer *line, const struct asking *asking, enum res
     buffer_format(line, "]");
 }
 
+/* The leases that the answer says to hold; of a lease in the state "unknown" it says nothing.
+ */
 static void add_listed(struct buffer *line, const struct asking *asking)
 {
     json_t *leases = json_object_get(asking->answer.body, "leases"), *lease;
+    const char *comma = "";
     size_t i;
 
     buffer_format(line, ",\"listed\":[");
     json_array_foreach(leases, i, lease) {
-        buffer_format(line, "%s{\"lease\":\"%s\",\"remaining_ms\":%lld}", i > 0 ? "," : "",
+        if (strcmp(json_string_value(json_object_get(lease, "state")), "held") != 0)
+            continue;
+        buffer_format(line, "%s{\"lease\":\"%s\",\"remaining_ms\":%lld}", comma,
                       json_string_value(json_object_get(lease, "lease_id")),
                       (long long)json_integer_value(json_object_get(lease, "remaining_ms")));
+        comma = ",";
     }
     buffer_format(line, "]");
 }

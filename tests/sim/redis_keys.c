@@ -150,6 +150,7 @@ static void run_flushall(struct call *call)
 }
 
 const struct command key_commands[] = {{"del", -2, COMMAND_WRITES, run_del},
+                                       {"unlink", -2, COMMAND_WRITES, run_del},
                                        {"exists", -2, 0, run_exists},
                                        {"pexpire", 3, COMMAND_WRITES, run_pexpire},
                                        {"persist", 2, COMMAND_WRITES, run_persist},

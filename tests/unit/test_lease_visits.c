@@ -90,19 +90,25 @@ static void answer_all(void)
 }
 
 static struct lease_ref refs[LEASES_MAX];
+static struct lock_store store;
 
-static void start(const char *const *locks, size_t count, const bool *is_wanted, bool is_shared)
+static void make_refs(const char *const *locks, size_t count)
 {
-    static struct lock_store store;
-    const struct lease_visit_job job = {
-        .script = is_shared ? SCRIPT_WATCH_MANY : SCRIPT_LEASE_WATCH, .is_shared = is_shared};
-
-    store = (struct lock_store){0};
     for (size_t i = 0; i < count; i++) {
         char text[2 * KEY_MAX];
         int len = snprintf(text, sizeof(text), "%s %s", ID, locks[i]);
         lease_ref_copy(&refs[i], text, (size_t)len);
     }
+}
+
+static void start(const char *const *locks, size_t count, const bool *is_wanted, bool is_shared)
+{
+    const struct lease_visit_job job = {.script = is_shared ? SCRIPT_WATCH_MANY
+                                                            : SCRIPT_LEASE_WATCH,
+                                        .session_id = "one",
+                                        .is_shared = is_shared};
+
+    make_refs(locks, count);
     assert_true(
         lease_visits_start(&store, &job, refs, count, is_wanted, on_visited, on_done, NULL));
 }
@@ -133,6 +139,7 @@ static int set_up(void **state)
     memset(visited, 0, sizeof(visited));
     call_count = done_count = 0;
     is_cluster = false;
+    store = (struct lock_store){0};
     return 0;
 }
 
@@ -206,6 +213,51 @@ static void a_script_for_one_lease_has_its_id(void **state)
     finish(2, NULL);
 }
 
+/* Visits the leases from number `from` on. */
+static void look_at(const char *session_id, size_t from, size_t count)
+{
+    const struct lease_visit_job job = {
+        .script = SCRIPT_LEASE_CLAIM, .line = VISIT_LOOKS, .session_id = session_id};
+
+    assert_true(
+        lease_visits_start(&store, &job, refs + from, count, NULL, on_visited, on_done, NULL));
+}
+
+static void answer(size_t i)
+{
+    const struct redis_result result = {.outcome = REDIS_DONE};
+
+    calls[i].done(calls[i].arg, &result);
+}
+
+/* However many requests look at one session, its visits are one in the line. */
+static void a_session_gets_no_more_turns_by_more_requests(void **state)
+{
+    enum { UNDER_WAY = 8, MANY = 30 };
+    const char *locks[LEASES_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < MANY; i++)
+        locks[i] = "of-the-crowd";
+    locks[MANY] = "bystander";
+    make_refs(locks, MANY + 1);
+    for (size_t i = 0; i < 3; i++)
+        look_at("crowd", i * MANY / 3, MANY / 3);
+    look_at("other", MANY, 1);
+    assert_int_equal(call_count, UNDER_WAY);
+    answer(0);
+    answer(1);
+    assert_int_equal(call_count, UNDER_WAY + 2);
+    assert_string_equal(calls[UNDER_WAY].locks[0], "of-the-crowd");
+    assert_string_equal(calls[UNDER_WAY + 1].locks[0], "bystander");
+    for (size_t i = 2; i < call_count; i++)
+        answer(i);
+    assert_int_equal(call_count, MANY + 1);
+    assert_int_equal(done_count, 4);
+    for (size_t i = 0; i <= MANY; i++)
+        lease_ref_release(&refs[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup(a_lease_that_is_not_wanted_is_in_no_script, set_up),
         cmocka_unit_test_setup(a_script_has_sixteen_leases_at_most, set_up),
         cmocka_unit_test_setup(a_script_for_one_lease_has_its_id, set_up),
+        cmocka_unit_test_setup(a_session_gets_no_more_turns_by_more_requests, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@ struct piece {
 };
 
 static struct piece pieces[PIECES];
+static const char *owner; /* of the pieces that start */
 
 static void on_turn(void *arg, bool may)
 {
@@ -27,7 +28,8 @@ static void on_turn(void *arg, bool may)
 static void start(struct turns *turns, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
-        pieces[i] = (struct piece){.turn = {.begin = on_turn, .arg = &pieces[i]}};
+        pieces[i] = (struct piece){
+            .turn = {.begin = on_turn, .arg = &pieces[i], .owner = owner}};
         turn_start(turns, &pieces[i].turn);
     }
 }
@@ -43,6 +45,7 @@ static int set_up(void **state)
     static struct turns turns;
     struct loop *loop = loop_new();
 
+    owner = NULL;
     turns_init(&turns, loop, MOST);
     *state = &turns;
     return loop != NULL ? 0 : -1;
@@ -66,13 +69,13 @@ static void test_the_first_come_first(void **state)
     assert_false(turns_are_free(turns));
     expect_began(0, 2, 1);
     expect_began(2, 5, 0);
-    turn_end(turns);
+    turn_end(turns, &pieces[0].turn);
     expect_began(2, 5, 0);
     turns_go_on(turns);
     expect_began(2, 3, 1);
     expect_began(3, 5, 0);
-    turn_end(turns);
-    turn_end(turns);
+    turn_end(turns, &pieces[1].turn);
+    turn_end(turns, &pieces[2].turn);
     turns_go_on(turns);
     expect_began(3, 5, 1);
 }
@@ -104,10 +107,33 @@ static void test_the_oldest_of_too_many_is_refused(void **state)
     expect_began(MOST, PIECES, 0);
 }
 
+static void test_owners_do_not_delay_each_other(void **state)
+{
+    struct turns *turns = *state;
+
+    owner = "one";
+    start(turns, 0, 3);
+    owner = "other";
+    start(turns, 3, 5);
+    expect_began(0, 1, 1);
+    expect_began(1, 3, 0); /* though there is room for two pieces */
+    expect_began(3, 4, 1);
+    expect_began(4, 5, 0);
+    turn_end(turns, &pieces[3].turn);
+    turns_go_on(turns);
+    expect_began(1, 3, 0);
+    expect_began(4, 5, 1);
+    turn_end(turns, &pieces[0].turn);
+    turns_go_on(turns);
+    expect_began(1, 2, 1);
+    expect_began(2, 3, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_first_come_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_owners_do_not_delay_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pause, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_oldest_of_too_many_is_refused, set_up,
                                         tear_down),

@@ -15,6 +15,9 @@
 -- newline. All four keys last until the session's deadline and the retry window after it.
 -- While the session is open the notes and the zset have a sentinel, an empty ref: a lease that
 -- is noted finds both keys with the TTL that the session's opening or a keep-alive gave them.
+-- The value of the notes' sentinel is the number of further locks: of each lease of several
+-- locks, all locks but the first. Empty: 0. So the locks of a session are its leases and the
+-- further locks.
 
 -- The deadline of a session that is open; else nil and the reason ("unknown": there is no such
 -- session). `fields`: the session's state, reason and deadline.
@@ -48,4 +51,24 @@ end
 -- may be in two pages.
 local function page(key, cursor) return call('hscan', key, cursor, 'count', 100) end
 
-return {open = open, deadline_of = deadline_of, page = page}
+-- The number of locks of a lease beyond its first lock.
+local function further_locks(ref)
+  local _, names = string.gsub(ref, '\n', '')
+  return math.max(names - 1, 0)
+end
+
+-- Removes the note of a lease. Returns how many notes were removed, 0 or 1.
+local function forget(notes, ref)
+  local count = call('hdel', notes, ref)
+  if count == 0 or not string.find(ref, '\n', 1, true) then return count end
+  local further = further_locks(ref)
+  -- A session that has ended has no sentinel, and must not get one without a TTL.
+  local counted = further > 0 and tonumber(call('hget', notes, ''))
+  if counted then call('hset', notes, '', math.max(counted - further, 0)) end
+  return count
+end
+
+return {
+  open = open, deadline_of = deadline_of, page = page, further_locks = further_locks,
+  forget = forget
+}
