@@ -326,6 +326,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 
 /* --- the server --------------------------------------------------------------------------- */
 
+static void arm_sweep(struct http_server *server)
+{
+    timer_arm(loop_timers(server->options.loop), &server->sweep,
+              http_crowd_next_sweep_ns(&server->conns));
+}
+
 static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -336,8 +342,10 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
             mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
         int fd = info->connect_fd;
         info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-        *context = http_conn_open(&server->conns, mhd, fd, info ? info->client_addr : NULL,
+        *context = http_conn_open(&server->conns, mhd, fd, info->client_addr,
                                   loop_now_ns(server->options.loop));
+        if (http_crowd_next_sweep_ns(&server->conns) < server->sweep.at_ns)
+            arm_sweep(server);
     } else if (*context != NULL) {
         http_conn_close(&server->conns, *context);
         *context = NULL;
@@ -406,8 +414,8 @@ static void on_sweep(void *arg)
     int64_t now_ns = loop_now_ns(server->options.loop);
 
     http_large_trim(&server->large, now_ns);
-    timer_arm(loop_timers(server->options.loop), &server->sweep,
-              http_conns_sweep(&server->conns, now_ns));
+    http_crowd_sweep(&server->conns, now_ns);
+    arm_sweep(server);
 }
 
 static struct MHD_Daemon *start_daemon(struct http_server *server)
