@@ -8,6 +8,7 @@
 #include "server/base/clock.h"
 #include "server/http/addresses.h"
 #include "server/http/http.h"
+#include "server/http/tls.h"
 
 /* How long a connection may stay in a state, in seconds (0: as long as the handlers need), and
  * the reason that is counted when the connection is closed for staying longer. The idle time is
@@ -111,6 +112,7 @@ void http_conn_close(struct http_conns *conns, struct http_conn *conn)
 {
     leave_state(conns, conn);
     leave_address(conns, conn);
+    tls_conn_free(conn->tls);
     if (conns->next_look == conn)
         conns->next_look = conn->all_next;
     DL_DELETE2(conns->all, conn, all_prev, all_next);

@@ -14,6 +14,7 @@ struct address;
 struct addresses;
 struct http_options;
 struct sockaddr;
+struct tls_conn;
 
 /* Where a connection stands, which decides how long it may stay there. */
 enum http_conn_state {
@@ -30,6 +31,7 @@ struct http_conn {
     struct http_conn *prev, *next;         /* the list of its state, oldest first */
     struct http_conn *all_prev, *all_next; /* the list of all connections */
     struct MHD_Connection *mhd;
+    struct tls_conn *tls;    /* NULL: no TLS */
     struct address *address; /* NULL while LEAVING */
     int64_t since_ns;
     int64_t read_ns;    /* the last look at which the client had gone on reading */

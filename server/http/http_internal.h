@@ -3,15 +3,14 @@
 #ifndef RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
 #define RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
 
+#include <microhttpd.h>
 #include <stdarg.h>
 
 #include "server/base/pool.h"
 #include "server/base/token.h"
 #include "server/http/http.h"
 #include "server/http/http_conn.h"
-
-struct MHD_Connection;
-struct MHD_Daemon;
+#include "server/http/tls.h"
 
 enum http_stage {
     HTTP_STAGE_HEADERS, /* the headers are about to come */
@@ -98,6 +97,7 @@ struct http_server {
     struct loop_hook turn;
     struct timer sweep, tick;
     struct http_conns conns;
+    struct tls_gate tls_gate;
     struct pool requests, texts;
     struct http_large large;
     size_t busy;          /* requests in HANDLED, ANSWERED or QUEUED */
@@ -109,6 +109,13 @@ struct http_server {
 void http_set_stage(struct http_request *request, enum http_stage stage);
 /* Called by http_request.c when a request was answered. */
 void http_answered(struct http_request *request);
+
+/* http_life.c */
+/* For MHD_OPTION_NOTIFY_CONNECTION. */
+void http_on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                        enum MHD_ConnectionNotificationCode code);
+/* Of the timer `sweep`; arms it again. */
+void http_sweep(void *arg);
 
 /* http_request.c */
 void http_pools_init(struct http_server *server);

@@ -181,6 +181,9 @@ const char *shell_run(struct world *w, int *code, const char *command);
 void authority_make(struct world *w, const char *name);
 void certificate_make(struct world *w, const char *name, const char *authority,
                       const char *names);
+/* `key`: for `openssl req -newkey`; `purpose`: as openssl's extendedKeyUsage, or NULL. */
+void certificate_make_as(struct world *w, const char *name, const char *authority,
+                         const char *names, const char *key, const char *purpose);
 /* Copies both to AS.pem and AS.key. */
 void certificate_use(struct world *w, const char *name, const char *as);
 
