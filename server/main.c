@@ -44,7 +44,7 @@ struct rlockd {
     struct redis_url redis_url;
     struct redis_embedded *embedded; /* NULL: an external Redis */
     struct auth_source *auth;        /* NULL: no API tokens */
-    struct addresses *addresses;     /* NULL: no limit for an address */
+    struct addresses *addresses;
     struct proxies *trusted_proxies;
     struct origin_rules origins;
     int signal_fd;
@@ -167,11 +167,9 @@ static int check_settings(struct rlockd *rlockd)
     }
     if (redis_settings_read(&rlockd->redis_url, config) != 0)
         return -1;
-    if (config->max_connections_per_address > 0) {
-        rlockd->addresses = addresses_new(config->max_connections_per_address);
-        if (rlockd->addresses == NULL)
-            return refuse("out of memory");
-    }
+    rlockd->addresses = addresses_new(config->max_connections_per_address);
+    if (rlockd->addresses == NULL)
+        return refuse("out of memory");
     if (config->api_tokens[0] == '\0')
         return 0;
     struct auth *auth = auth_load(config->api_tokens, error, sizeof(error));
@@ -401,8 +399,7 @@ int main(int argc, char **argv)
     redis_embedded_stop(rlockd.embedded);
     if (rlockd.auth != NULL)
         auth_source_free(rlockd.auth);
-    if (rlockd.addresses != NULL)
-        addresses_free(rlockd.addresses);
+    addresses_free(rlockd.addresses);
     proxies_free(rlockd.trusted_proxies);
     tls_stop();
     close(rlockd.signal_fd);

@@ -22,8 +22,8 @@ struct worker;
 struct worker_shared {
     const struct config *config;
     const struct redis_url *redis_url;
-    struct auth_source *auth;              /* NULL: no API tokens */
-    struct addresses *addresses;           /* NULL: no limit for an address */
+    struct auth_source *auth; /* NULL: no API tokens */
+    struct addresses *addresses;
     const struct proxies *trusted_proxies; /* NULL: none */
     const struct origin_rules *origins;
     struct neighbours *neighbours; /* NULL: one worker */

@@ -49,6 +49,8 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                                 "Requests answered 429 because too many wait."},
     [METRIC_REFUSED_LARGE] = {"rlockd_refused_large_answers_total", "counter",
                               "Listings and other large answers refused with 429."},
+    [METRIC_REFUSED_CERTIFICATES] = {"rlockd_refused_certificates_total", "counter",
+                                     "Client certificates refused, missing ones included."},
     [METRIC_SEMAPHORE_ACQUIRES] = {"rlockd_semaphore_acquires_total", "counter",
                                    "Requests that acquired permits of a semaphore."},
     [METRIC_SEMAPHORE_RELEASES] = {"rlockd_semaphore_releases_total", "counter",

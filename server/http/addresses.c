@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -11,7 +12,7 @@ enum { IPV4_SIZE = 4, IPV6_NETWORK_SIZE = 8 };
 
 struct address {
     UT_hash_handle hh;
-    int connections;
+    atomic_int connections;                   /* changed under the mutex, read without */
     unsigned char key[1 + IPV6_NETWORK_SIZE]; /* length of the part that counts, and the part */
 };
 
@@ -83,12 +84,18 @@ struct address *addresses_enter(struct addresses *addresses, const struct sockad
 {
     pthread_mutex_lock(&addresses->mutex);
     struct address *address = find_or_add(addresses, client);
-    if (address != NULL && address->connections >= addresses->connections_max)
+    if (address != NULL && addresses->connections_max > 0 &&
+        address->connections >= addresses->connections_max)
         address = NULL;
     if (address != NULL)
         address->connections++;
     pthread_mutex_unlock(&addresses->mutex);
     return address;
+}
+
+int address_connections(const struct address *address)
+{
+    return atomic_load_explicit(&address->connections, memory_order_relaxed);
 }
 
 void addresses_leave(struct addresses *addresses, struct address *address)

@@ -30,10 +30,13 @@ enum { STRICT = MHD_VERSION < 0x01000000 ? 0 : 1 };
  * turns do not ask for it and its hang-up is seen. */
 #define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
 
-/* While a request is on the fast path, libmicrohttpd does not tell whether other connections
- * have input that it has not read (see has_unread_input()): it is run this often, so that none
- * of them waits for the answer to a request that takes long. */
+/* While a request is on the fast path, or a TLS handshake is under way, libmicrohttpd does not
+ * tell whether other connections have input that it has not read (see has_unread_input()): it
+ * is run this often, so that none of them waits for that request or handshake. */
 #define TICK_NS (1 * CLOCK_NS_PER_MS)
+/* A run asks each handshake under way to go on, in about a microsecond: with every so many more
+ * handshakes the ticks are TICK_NS further apart. */
+enum { HANDSHAKES_PER_TICK = 64 };
 
 /* Runs of libmicrohttpd in one turn: the second run sends the answers of handlers of the first
  * run; more runs are for requests that are longer than one read. */
@@ -146,7 +149,7 @@ static bool has_hung_up(const struct http_request *request)
     char byte;
 
     return recv(request->conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ||
-           (tls_is_on() && tls_says_goodbye(request->conn->fd));
+           (tls_is_on() && tls_conn_says_goodbye(request->conn->tls));
 }
 
 void http_answered(struct http_request *request)
@@ -243,7 +246,7 @@ static void on_hang_up(void *arg, uint32_t epoll_events)
 {
     struct http_request *request = arg;
 
-    if (epoll_events == EPOLLIN && !tls_says_goodbye(request->conn->fd)) {
+    if (epoll_events == EPOLLIN && !tls_conn_says_goodbye(request->conn->tls)) {
         /* The next request of the connection, which is read when this request is answered. */
         loop_watch_remove(request->server->options.loop, &request->hang_up);
         if (loop_watch_add(request->server->options.loop, &request->hang_up, EPOLLRDHUP) == 0)
@@ -336,26 +339,6 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
 
 /* --- the server --------------------------------------------------------------------------- */
 
-static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
-                          enum MHD_ConnectionNotificationCode code)
-{
-    struct http_server *server = arg;
-
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-            mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-        int fd = info->connect_fd;
-        info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-        *context = http_conn_open(&server->conns, mhd, fd, info ? info->client_addr : NULL,
-                                  loop_now_ns(server->options.loop));
-    } else if (*context != NULL) {
-        http_conn_close(&server->conns, *context);
-        *context = NULL;
-        /* At its limit libmicrohttpd stops listening, and begins again only in a later run. */
-        server->run_wanted = true;
-    }
-}
-
 /* Keeps libmicrohttpd from decoding the target: see on_request_line(). */
 static size_t leave_escaped(void *arg, struct MHD_Connection *mhd, char *text)
 {
@@ -372,14 +355,27 @@ static void on_readable(void *arg, uint32_t epoll_events)
     server->readable = true;
 }
 
-/* MHD_get_timeout() says zero while any unsuspended request waits for its answer, so it tells
- * of unread input only when there is none; those are suspended within UNPARKED_NS. */
+/* Does MHD_get_timeout() say zero anyway? It does while any unsuspended request waits for its
+ * answer, which ends within UNPARKED_NS, and while any TLS handshake waits for its client. */
+static bool is_always_ready(const struct http_server *server)
+{
+    return server->not_suspended > 0 || server->tls_gate.under_way > 0;
+}
+
 static bool has_unread_input(struct http_server *server)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms;
 
-    return server->not_suspended == 0 &&
+    return !is_always_ready(server) &&
            MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
+}
+
+static int64_t tick_interval_ns(const struct http_server *server)
+{
+    const struct tls_gate *gate = &server->tls_gate;
+    bool has_work = server->not_suspended > 0 || gate->is_holding;
+
+    return has_work ? TICK_NS : TICK_NS * (1 + (int64_t)gate->under_way / HANDSHAKES_PER_TICK);
 }
 
 static void on_turn(void *arg)
@@ -387,6 +383,7 @@ static void on_turn(void *arg)
     struct http_server *server = arg;
     bool more = server->readable || server->run_wanted;
 
+    tls_gate_open(&server->tls_gate);
     for (int i = 0; more && i < RUNS_PER_TURN; i++) {
         server->readable = false;
         server->run_wanted = false;
@@ -397,9 +394,9 @@ static void on_turn(void *arg)
         server->run_wanted = true;
         loop_again(server->options.loop);
     }
-    if (server->not_suspended > 0 && !timer_is_armed(&server->tick))
+    if (is_always_ready(server) && !timer_is_armed(&server->tick))
         timer_arm(loop_timers(server->options.loop), &server->tick,
-                  loop_now_ns(server->options.loop) + TICK_NS);
+                  loop_now_ns(server->options.loop) + tick_interval_ns(server));
     log_buffer_flush(server->options.log);
 }
 
@@ -408,16 +405,6 @@ static void on_tick(void *arg)
     struct http_server *server = arg;
 
     server->run_wanted = true;
-}
-
-static void on_sweep(void *arg)
-{
-    struct http_server *server = arg;
-    int64_t now_ns = loop_now_ns(server->options.loop);
-
-    http_large_trim(&server->large, now_ns);
-    timer_arm(loop_timers(server->options.loop), &server->sweep,
-              http_conns_sweep(&server->conns, now_ns));
 }
 
 static struct MHD_Daemon *start_daemon(struct http_server *server)
@@ -446,7 +433,7 @@ static struct MHD_Daemon *start_daemon(struct http_server *server)
         (size_t)POOL_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, (int)STRICT,
         MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_URI_LOG_CALLBACK,
         on_request_line, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
+        http_on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
         MHD_OPTION_END);
 }
 
@@ -458,9 +445,10 @@ struct http_server *http_start(const struct http_options *options)
         return NULL;
     server->options = *options;
     http_conns_init(&server->conns, options);
+    server->tls_gate.metrics = options->metrics;
     http_pools_init(server);
     http_large_init(&server->large, options->loop);
-    server->sweep = (struct timer){.fire = on_sweep, .arg = server};
+    server->sweep = (struct timer){.fire = http_sweep, .arg = server};
     server->tick = (struct timer){.fire = on_tick, .arg = server};
     server->turn = (struct loop_hook){.run = on_turn, .arg = server};
     server->daemon = start_daemon(server);
@@ -474,6 +462,6 @@ struct http_server *http_start(const struct http_options *options)
     server->epoll = (struct loop_watch){
         .fd = info->epoll_fd, .ready = on_readable, .arg = server};
     loop_hook_add(options->loop, &server->turn);
-    on_sweep(server);
+    http_sweep(server);
     return server;
 }

@@ -34,7 +34,7 @@ enum {
 struct http_options {
     int listen_fd; /* listening, non-blocking; taken over */
     int max_connections;
-    struct addresses *addresses; /* NULL: an address may have as many as all together */
+    struct addresses *addresses;
     const struct route *routes;
     size_t route_count;
     void *context;                         /* the value of http_context() for the handlers */

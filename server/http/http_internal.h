@@ -1,58 +1,16 @@
 /* What the files of the HTTP module share: http.c speaks to libmicrohttpd, http_request.c is
- * what handlers see of a request, http_conn.c keeps the connections within their limits. */
+ * what handlers see of a request. */
 #ifndef RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
 #define RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
 
+#include <microhttpd.h>
 #include <stdarg.h>
 
 #include "server/base/pool.h"
 #include "server/base/token.h"
-#include "server/http/addresses.h"
 #include "server/http/http.h"
-
-struct MHD_Connection;
-struct MHD_Daemon;
-
-/* Where a connection stands, which decides how long it may stay there. */
-enum http_conn_state {
-    HTTP_CONN_FRESH,     /* open, no request line yet */
-    HTTP_CONN_IDLE,      /* kept alive after an answer */
-    HTTP_CONN_RECEIVING, /* a request line came, the rest is on its way */
-    HTTP_CONN_BUSY,      /* the handler has to answer, within a deadline of its own */
-    HTTP_CONN_REPLYING,  /* the answer is on its way */
-    HTTP_CONN_STATES
-};
-
-struct http_conn {
-    struct http_conn *prev, *next; /* the list of its state, oldest first */
-    struct MHD_Connection *mhd;
-    struct address *address; /* NULL: not counted */
-    int64_t since_ns;
-    int fd;
-    enum http_conn_state state;
-};
-
-/* Connections by state. */
-struct http_conns {
-    struct http_conn *lists[HTTP_CONN_STATES];
-    size_t count, fresh_count, limit;
-    int64_t swept_ns;            /* the last sweep */
-    struct addresses *addresses; /* NULL: no limit for an address */
-    struct metrics *metrics;
-};
-
-void http_conns_init(struct http_conns *conns, const struct http_options *options);
-/* Also closes another connection when connections run short, so that new requests, releases
- * among them, find one; and this connection itself when its address has too many. NULL: out of
- * memory. */
-struct http_conn *http_conn_open(struct http_conns *conns, struct MHD_Connection *mhd, int fd,
-                                 const struct sockaddr *client, int64_t now_ns);
-void http_conn_move(struct http_conns *conns, struct http_conn *conn,
-                    enum http_conn_state state, int64_t now_ns);
-void http_conn_close(struct http_conns *conns, struct http_conn *conn);
-/* Closes connections that have been in their state for too long, and idle connections whose
- * client has hung up. Returns when to call this again, in ns of clock_ns(). */
-int64_t http_conns_sweep(struct http_conns *conns, int64_t now_ns);
+#include "server/http/http_conn.h"
+#include "server/http/tls.h"
 
 enum http_stage {
     HTTP_STAGE_HEADERS, /* the headers are about to come */
@@ -147,6 +105,7 @@ struct http_server {
     struct loop_hook turn;
     struct timer sweep, tick;
     struct http_conns conns;
+    struct tls_gate tls_gate;
     struct pool requests, texts;
     struct http_large large;
     size_t busy;          /* requests in HANDLED, ANSWERED or QUEUED */
@@ -158,6 +117,13 @@ struct http_server {
 void http_set_stage(struct http_request *request, enum http_stage stage);
 /* Called by http_request.c when a request was answered. */
 void http_answered(struct http_request *request);
+
+/* http_life.c */
+/* For MHD_OPTION_NOTIFY_CONNECTION. */
+void http_on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                        enum MHD_ConnectionNotificationCode code);
+/* Of the timer `sweep`; arms it again. */
+void http_sweep(void *arg);
 
 /* http_request.c */
 void http_pools_init(struct http_server *server);

@@ -1,4 +1,5 @@
-/* When a server begins to accept connections, and how it ends. */
+/* When a server begins to accept connections, their beginning and end, and how the server
+ * ends. */
 #include <assert.h>
 #include <microhttpd.h>
 #include <stdlib.h>
@@ -16,6 +17,59 @@ void http_open(struct http_server *server)
     assert(failed == 0);
     (void)failed;
     server->run_wanted = true;
+}
+
+static void arm_sweep(struct http_server *server)
+{
+    timer_arm(loop_timers(server->options.loop), &server->sweep,
+              http_crowd_next_sweep_ns(&server->conns));
+}
+
+static void open_connection(struct http_server *server, struct MHD_Connection *mhd,
+                            void **context)
+{
+    int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    const struct sockaddr *client =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    int64_t now_ns = loop_now_ns(server->options.loop);
+    struct http_conn *conn = http_conn_open(&server->conns, mhd, fd, client, now_ns);
+
+    *context = conn;
+    if (tls_is_on()) {
+        void *session =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+        if (conn != NULL)
+            conn->tls = tls_conn_new(&server->tls_gate, session, fd);
+        else
+            tls_conn_bar(session);
+    }
+    if (http_crowd_next_sweep_ns(&server->conns) < server->sweep.at_ns)
+        arm_sweep(server);
+}
+
+void http_on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                        enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = arg;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        open_connection(server, mhd, context);
+    } else if (*context != NULL) {
+        http_conn_close(&server->conns, *context);
+        *context = NULL;
+        /* At its limit libmicrohttpd stops listening, and begins again only in a later run. */
+        server->run_wanted = true;
+    }
+}
+
+void http_sweep(void *arg)
+{
+    struct http_server *server = arg;
+    int64_t now_ns = loop_now_ns(server->options.loop);
+
+    http_large_trim(&server->large, now_ns);
+    http_crowd_sweep(&server->conns, now_ns);
+    arm_sweep(server);
 }
 
 void http_drain(struct http_server *server)

@@ -1,31 +1,19 @@
 /* The server's certificate and authority: reading, checks and replacement. */
-#include "server/http/tls.h"
-
-#include <gnutls/abstract.h>
-#include <gnutls/gnutls.h>
 #include <limits.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-enum { CHAIN_MAX = 16 };
-
-/* A certificate with its chain, and its key. Those before stay until the end: a handshake of
- * another thread may use them. */
-struct identity {
-    struct identity *before;
-    gnutls_pcert_st chain[CHAIN_MAX];
-    unsigned chain_len;
-    gnutls_privkey_t key;
-};
+#include "server/http/tls_internal.h"
 
 static struct {
     char cert_file[PATH_MAX], key_file[PATH_MAX];
     gnutls_datum_t client_authorities; /* PEM, ended by a NUL; NULL: none */
-    _Atomic(struct identity *) identity;
-} tls;
+    bool is_on;                        /* does not change while there are threads */
+    pthread_mutex_t mutex;             /* of `identity` and the numbers of users */
+    struct tls_identity *identity;
+} tls = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static bool fail(char *error, size_t error_size, const char *flag, const char *file,
                  const char *why)
@@ -34,9 +22,7 @@ static bool fail(char *error, size_t error_size, const char *flag, const char *f
     return false;
 }
 
-/* --- the files ---------------------------------------------------------------------------- */
-
-static void identity_free(struct identity *identity)
+static void identity_free(struct tls_identity *identity)
 {
     while (identity->chain_len > 0)
         gnutls_pcert_deinit(&identity->chain[--identity->chain_len]);
@@ -45,10 +31,10 @@ static void identity_free(struct identity *identity)
     free(identity);
 }
 
-static bool load_chain(struct identity *identity, char *error, size_t error_size)
+static bool load_chain(struct tls_identity *identity, char *error, size_t error_size)
 {
     gnutls_datum_t pem;
-    unsigned count = CHAIN_MAX;
+    unsigned count = TLS_CHAIN_MAX;
     int code = gnutls_load_file(tls.cert_file, &pem);
 
     if (code == GNUTLS_E_SUCCESS) {
@@ -62,7 +48,7 @@ static bool load_chain(struct identity *identity, char *error, size_t error_size
     return true;
 }
 
-static bool load_key(struct identity *identity, char *error, size_t error_size)
+static bool load_key(struct tls_identity *identity, char *error, size_t error_size)
 {
     gnutls_datum_t pem;
     int code = gnutls_load_file(tls.key_file, &pem);
@@ -82,7 +68,7 @@ static bool load_key(struct identity *identity, char *error, size_t error_size)
 }
 
 /* Is the key that of the certificate? */
-static bool is_pair(const struct identity *identity)
+static bool is_pair(const struct tls_identity *identity)
 {
     unsigned char of_cert[64], of_key[64];
     size_t cert_len = sizeof(of_cert), key_len = sizeof(of_key);
@@ -97,9 +83,38 @@ static bool is_pair(const struct identity *identity)
     return ok && cert_len == key_len && memcmp(of_cert, of_key, cert_len) == 0;
 }
 
+struct tls_identity *tls_identity_take(void)
+{
+    pthread_mutex_lock(&tls.mutex);
+    struct tls_identity *identity = tls.identity;
+    identity->users++;
+    pthread_mutex_unlock(&tls.mutex);
+    return identity;
+}
+
+void tls_identity_drop(struct tls_identity *identity)
+{
+    pthread_mutex_lock(&tls.mutex);
+    bool is_unused = --identity->users == 0;
+    pthread_mutex_unlock(&tls.mutex);
+    if (is_unused)
+        identity_free(identity);
+}
+
+/* NULL: none from now on. */
+static void replace_identity(struct tls_identity *identity)
+{
+    pthread_mutex_lock(&tls.mutex);
+    struct tls_identity *before = tls.identity;
+    tls.identity = identity;
+    pthread_mutex_unlock(&tls.mutex);
+    if (before != NULL)
+        tls_identity_drop(before);
+}
+
 bool tls_reload(char *error, size_t error_size)
 {
-    struct identity *identity = calloc(1, sizeof(*identity));
+    struct tls_identity *identity = calloc(1, sizeof(*identity));
 
     if (identity == NULL)
         return fail(error, error_size, "--tls-cert", tls.cert_file, "out of memory");
@@ -111,8 +126,8 @@ bool tls_reload(char *error, size_t error_size)
         identity_free(identity);
         return false;
     }
-    identity->before = atomic_load(&tls.identity);
-    atomic_store(&tls.identity, identity);
+    identity->users = 1;
+    replace_identity(identity);
     return true;
 }
 
@@ -129,71 +144,23 @@ bool tls_start(const char *cert_file, const char *key_file, const char *client_c
         if (strstr((char *)tls.client_authorities.data, "-----BEGIN") == NULL)
             return fail(error, error_size, "--tls-client-ca", client_ca_file, "is no PEM file");
     }
-    return tls_reload(error, error_size);
+    tls.is_on = tls_reload(error, error_size);
+    return tls.is_on;
 }
 
 void tls_stop(void)
 {
-    struct identity *identity = atomic_exchange(&tls.identity, NULL);
-
-    while (identity != NULL) {
-        struct identity *before = identity->before;
-        identity_free(identity);
-        identity = before;
-    }
+    tls.is_on = false;
+    replace_identity(NULL);
     gnutls_free(tls.client_authorities.data);
 }
 
-/* --- callbacks of libmicrohttpd and GnuTLS ------------------------------------------------ */
-
 bool tls_is_on(void)
 {
-    return atomic_load(&tls.identity) != NULL;
+    return tls.is_on;
 }
 
 const char *tls_client_authorities(void)
 {
     return (const char *)tls.client_authorities.data;
-}
-
-/* In a handshake, before the client is asked for its certificate: libmicrohttpd alone would ask
- * for a certificate, and accept any. */
-static int retrieve(gnutls_session_t session, const gnutls_datum_t *authorities,
-                    int authorities_len, const gnutls_pk_algorithm_t *algorithms,
-                    int algorithms_len, gnutls_pcert_st **chain, unsigned *chain_len,
-                    gnutls_privkey_t *key)
-{
-    struct identity *identity = atomic_load(&tls.identity);
-
-    (void)authorities;
-    (void)authorities_len;
-    (void)algorithms;
-    (void)algorithms_len;
-    if (tls.client_authorities.data != NULL) {
-        gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
-        gnutls_session_set_verify_cert(session, NULL, 0);
-    }
-    *chain = identity->chain;
-    *chain_len = identity->chain_len;
-    *key = identity->key;
-    return 0;
-}
-
-void *tls_certificate_callback(void)
-{
-    return (void *)retrieve;
-}
-
-bool tls_says_goodbye(int fd)
-{
-    enum { HEADER = 5, ALERT = 21, APPLICATION_DATA = 23 };
-    /* TLS 1.3 sends alerts as application data: two bytes, their type and a tag of 16 bytes. No
-     * request is so short. */
-    enum { HIDDEN_ALERT_LEN = 2 + 1 + 16 };
-    unsigned char header[HEADER];
-
-    if (recv(fd, header, HEADER, MSG_PEEK | MSG_DONTWAIT) != HEADER)
-        return false;
-    return header[0] == ALERT ||
-           (header[0] == APPLICATION_DATA && (header[3] << 8 | header[4]) == HIDDEN_ALERT_LEN);
 }

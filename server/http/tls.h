@@ -5,10 +5,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* For MHD_OPTION_HTTPS_PRIORITIES: TLS 1.2 and 1.3, with the algorithms that GnuTLS considers
- * secure. */
-#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
+struct metrics;
+
+/* For MHD_OPTION_HTTPS_PRIORITIES: TLS 1.2 and 1.3, with forward secrecy and authenticated
+ * encryption alone. Diffie-Hellman is that of elliptic curves: the finite fields, of which the
+ * client would choose the size, cost up to a hundred times as much. The profile is for clients'
+ * certificates: RSA from 2048 bits on. */
+#define TLS_PRIORITIES                                                                         \
+    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-DHE-RSA:-GROUP-DH-ALL:"                  \
+    "-AES-128-CBC:-AES-256-CBC:-AES-128-CCM:-AES-256-CCM:%SERVER_PRECEDENCE:%PROFILE_MEDIUM"
 
 /* Reads the PEM files: a certificate with its chain, its key, and the authorities of client
  * certificates ("": none). The process has one set, because GnuTLS' callback for a certificate
@@ -27,8 +34,33 @@ const char *tls_client_authorities(void);
 /* For MHD_OPTION_HTTPS_CERT_CALLBACK: a gnutls_certificate_retrieve_function2. */
 void *tls_certificate_callback(void);
 
+/* The handshakes of one worker. */
+struct tls_gate {
+    unsigned costly;   /* steps of this turn that cost a millisecond or so */
+    size_t under_way;  /* handshakes that have begun */
+    bool is_holding;   /* further handshakes wait for the next turn */
+    unsigned refused;  /* clients' certificates since the last line in the log */
+    int64_t logged_ns; /* when that was; clock_ns() */
+    struct metrics *metrics;
+};
+
+/* A turn of the worker begins: two costly steps of handshakes may follow. Further handshakes
+ * get to read nothing until the next turn. */
+void tls_gate_open(struct tls_gate *gate);
+
+/* The worker's part of a session. */
+struct tls_conn;
+
+/* `session`: a gnutls_session_t before its handshake, whose reads are taken over. NULL: out of
+ * memory, and the session is barred. */
+struct tls_conn *tls_conn_new(struct tls_gate *gate, void *session, int fd);
+/* The session reads nothing, so that its handshake fails: there is no memory for it. */
+void tls_conn_bar(void *session);
+/* When the session is not used any more. NULL is no error. */
+void tls_conn_free(struct tls_conn *conn);
+
 /* Is the next record of this connection its end (close_notify)? A client may send that and
- * leave the TCP connection open. Looks at the record from outside: only GnuTLS can read it. */
-bool tls_says_goodbye(int fd);
+ * leave the TCP connection open. The record is not taken. */
+bool tls_conn_says_goodbye(const struct tls_conn *conn);
 
 #endif

@@ -182,6 +182,9 @@ const char *shell_run(struct world *w, int *code, const char *command);
 void authority_make(struct world *w, const char *name);
 void certificate_make(struct world *w, const char *name, const char *authority,
                       const char *names);
+/* `key`: for `openssl req -newkey`; `purpose`: as openssl's extendedKeyUsage, or NULL. */
+void certificate_make_as(struct world *w, const char *name, const char *authority,
+                         const char *names, const char *key, const char *purpose);
 /* Copies both to AS.pem and AS.key. */
 void certificate_use(struct world *w, const char *name, const char *as);
 
@@ -337,6 +340,8 @@ const char *bearer(struct world *w, const char *token);
 
 struct raw;
 struct raw *raw_open(struct front *fe);
+/* `from`: a local address; NULL: any. `receive_buffer`: bytes; 0: the system's default. */
+struct raw *raw_open_as(struct front *fe, const char *from, int receive_buffer);
 void raw_send(struct raw *raw, const char *bytes, size_t len);
 void raw_text(struct raw *raw, const char *format, ...) PRINTF_LIKE(2, 3);
 /* The next answer; status 0 when the server closed without one. */
@@ -344,6 +349,7 @@ struct reply *raw_reply(struct raw *raw, int64_t ms);
 /* Has the server closed within `ms` (scaled)? */
 bool raw_closed(struct raw *raw, int64_t ms);
 void raw_shut_write(struct raw *raw);
+void raw_close(struct raw *raw);
 void raw_reset(struct raw *raw); /* closes with RST */
 
 /* ---- a bad network between rlockd and Redis: harness_proxy.c ---- */

@@ -31,17 +31,23 @@ void authority_make(struct world *w, const char *name)
 void certificate_make(struct world *w, const char *name, const char *authority,
                       const char *names)
 {
+    certificate_make_as(w, name, authority, names, "ec -pkeyopt ec_paramgen_curve:prime256v1",
+                        NULL);
+}
+
+void certificate_make_as(struct world *w, const char *name, const char *authority,
+                         const char *names, const char *key, const char *purpose)
+{
     shell_run(w, NULL,
-              text(w,
-                   "openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
-                   "-keyout %s.key -out %s.csr -subj /CN=%s",
-                   name, name, name));
+              text(w, "openssl req -newkey %s -nodes -keyout %s.key -out %s.csr -subj /CN=%s",
+                   key, name, name, name));
     /* Python 3.13 wants all that RFC 5280 wants. */
-    shell_run(w, NULL,
-              text(w,
-                   "sh -c 'printf \"subjectAltName=%s\\nauthorityKeyIdentifier=keyid\\n\" "
-                   "> extensions'",
-                   names));
+    shell_run(
+        w, NULL,
+        text(w,
+             "sh -c 'printf \"subjectAltName=%s\\nauthorityKeyIdentifier=keyid\\n%s%s\\n\" "
+             "> extensions'",
+             names, purpose ? "extendedKeyUsage=" : "", purpose ? purpose : ""));
     shell_run(
         w, NULL,
         text(w,

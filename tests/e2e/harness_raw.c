@@ -1,4 +1,5 @@
 /* Bytes on a socket, for what no decent HTTP client would send. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -28,9 +29,10 @@ static void raw_undo(void *thing)
     free(raw);
 }
 
-struct raw *raw_open(struct front *fe)
+struct raw *raw_open_as(struct front *fe, const char *from, int receive_buffer)
 {
     struct raw *raw = calloc(1, sizeof(*raw));
+    struct sockaddr_in here = {.sin_family = AF_INET};
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)fe->port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -41,9 +43,19 @@ struct raw *raw_open(struct front *fe)
     raw->got = calloc(1, RAW_MAX + 1);
     raw->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     world_defer(fe->world, raw_undo, raw);
+    if (from != NULL && (inet_pton(AF_INET, from, &here.sin_addr) != 1 ||
+                         bind(raw->fd, (struct sockaddr *)&here, sizeof(here)) != 0))
+        FAIL("cannot bind to %s: %s", from, strerror(errno));
+    if (receive_buffer > 0)
+        setsockopt(raw->fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
     if (raw->got == NULL || connect(raw->fd, (struct sockaddr *)&to, sizeof(to)) != 0)
         FAIL("cannot connect to port %d: %s", fe->port, strerror(errno));
     return raw;
+}
+
+struct raw *raw_open(struct front *fe)
+{
+    return raw_open_as(fe, NULL, 0);
 }
 
 void raw_send(struct raw *raw, const char *bytes, size_t len)
@@ -145,11 +157,16 @@ void raw_shut_write(struct raw *raw)
     shutdown(raw->fd, SHUT_WR);
 }
 
+void raw_close(struct raw *raw)
+{
+    close(raw->fd);
+    raw->fd = -1;
+}
+
 void raw_reset(struct raw *raw)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
 
     setsockopt(raw->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-    close(raw->fd);
-    raw->fd = -1;
+    raw_close(raw);
 }

@@ -71,6 +71,15 @@ static void test_versions(struct world *w)
                "alive"));
 }
 
+static bool has_logged(struct front *fe, const char *msg)
+{
+    json_t *line = front_log_find(fe, msg);
+    bool is_there = line != NULL;
+
+    json_decref(line);
+    return is_there;
+}
+
 static void test_clients_need_certificates(struct world *w)
 {
     struct front *fe = front_with_tls(w, "ca.pem");
@@ -91,13 +100,80 @@ static void test_clients_need_certificates(struct world *w)
     }
 }
 
-static bool has_logged(struct front *fe, const char *msg)
+/* The words of openssl on the alert that it got, or an empty text. */
+static const char *alert(struct front *fe, const char *flags, const char *version)
 {
-    json_t *line = front_log_find(fe, msg);
-    bool is_there = line != NULL;
+    return shell_run(
+        fe->world, NULL,
+        text(
+            fe->world,
+            "sh -c '{ echo; sleep 1; } | openssl s_client -connect 127.0.0.1:%d -CAfile ca.pem "
+            "-cipher DEFAULT:@SECLEVEL=0 -%s %s 2>&1 | grep -o \"alert .*:SSL\" || true'",
+            fe->port, version, flags));
+}
 
-    json_decref(line);
-    return is_there;
+/* A certificate is one for clients, or names no purpose, and its key is a strong one. Refused
+ * clients are told why, and so is the operator. */
+static void test_checks_of_client_certificates(struct world *w)
+{
+    static const struct {
+        const char *name, *key, *purpose, *alert;
+    } rows[] = {
+        {"plain", "ec -pkeyopt ec_paramgen_curve:prime256v1", NULL, NULL},
+        {"client", "rsa:2048", "clientAuth", NULL},
+        {"both", "rsa:2048", "serverAuth,clientAuth", NULL},
+        {"server", "rsa:2048", "serverAuth", "unsupported certificate"},
+        {"weak", "rsa:1024", "clientAuth", "bad certificate"},
+    };
+    static const char *const versions[] = {"tls1_2", "tls1_3"};
+    struct front *fe = front_with_tls(w, "ca.pem");
+    int code;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *name = rows[i].name;
+
+        certificate_make_as(w, name, "ca", "IP:127.0.0.1", rows[i].key, rows[i].purpose);
+        if (rows[i].alert == NULL) {
+            curl(fe, &code, text(w, "--cert %s.pem --key %s.key", name, name), "/version");
+            assert_int_equal(code, 0);
+            continue;
+        }
+        for (size_t k = 0; k < COUNT_OF(versions); k++) {
+            const char *words = alert(fe, text(w, "-cert %s.pem -key %s.key", name, name),
+                                      versions[k]);
+            if (strstr(words, rows[i].alert) == NULL)
+                FAIL("%s, %s: %s", name, versions[k], words);
+        }
+    }
+    assert_non_null(strstr(alert(fe, "", "tls1_3"), "certificate required"));
+    wait_until(has_logged(fe, "client certificate refused"), SOON_MS);
+    const char *page = curl(fe, NULL, "--cert client.pem --key client.key", "/metrics");
+    /* Of two clients in two versions of TLS, and of the client without a certificate. */
+    assert_non_null(strstr(page, "\nrlockd_refused_certificates_total 5\n"));
+}
+
+/* Does every thread of rlockd sleep? */
+static bool sleeps(struct front *fe)
+{
+    const char *states = shell_run(
+        fe->world, NULL,
+        text(fe->world, "sh -c 'cat /proc/%d/task/*/stat | grep -vc \") S \" || true'",
+             child_pid(fe->child)));
+
+    return atoi(states) == 0;
+}
+
+/* A client that begins a handshake and says no more costs the server no time. */
+static void test_half_a_handshake(struct world *w)
+{
+    struct front *fe = front_with_tls(w, NULL);
+
+    raw_send(raw_open(fe), "\x16\x03\x01", 3);
+    assert_non_null(strstr(curl(fe, NULL, "", "/version"), "rlockd"));
+    for (int i = 0; i < 3; i++)
+        wait_until(sleeps(fe), SOON_MS);
+    assert_non_null(strstr(curl(fe, NULL, "", "/metrics"),
+                           "rlockd_http_cut_off_total{reason=\"silent\"} 0\n"));
 }
 
 static void test_new_certificates(struct world *w)
@@ -215,9 +291,14 @@ static void test_wrong_settings(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_versions),          E2E_TEST(test_clients_need_certificates),
-        E2E_TEST(test_new_certificates),  E2E_TEST(test_hang_ups_are_seen),
-        E2E_TEST(test_goodbyes_are_seen), E2E_TEST(test_wrong_settings),
+        E2E_TEST(test_versions),
+        E2E_TEST(test_clients_need_certificates),
+        E2E_TEST(test_checks_of_client_certificates),
+        E2E_TEST(test_half_a_handshake),
+        E2E_TEST(test_new_certificates),
+        E2E_TEST(test_hang_ups_are_seen),
+        E2E_TEST(test_goodbyes_are_seen),
+        E2E_TEST(test_wrong_settings),
     };
     struct e2e_plan plan = {.name = "tls", E2E_TESTS(tests), .front_ends = 1};
 

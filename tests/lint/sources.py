@@ -30,7 +30,9 @@ ROOMS = [
 # Each foreign library has one home (tests may use all of them).
 LIBRARIES = [
     (r"microhttpd\.h", r"server/http/http\w*\.[ch]"),
-    (r"gnutls/.*", r"server/http/(tls|auth_hash)\.c|storage/redis/tls_session\.c"),
+    (r"gnutls/.*",
+     r"server/http/(tls\.c|tls_conn\.c|tls_internal\.h|auth_hash\.c)|"
+     r"storage/redis/tls_session\.c"),
     (r"hiredis/.*", r"storage/redis/.*"),
     (r"jansson\.h", r"server/.*|handlers/.*"),
     (r"uuid/.*|uuid\.h", r"server/base/token\.c"),

@@ -21,66 +21,11 @@
 
 #include "storage/redis/tls_session.h"
 #include "storage/redis/url.h"
+#include "tests/unit/certificate.h"
 
-#define NAME "redis.test"
+#define NAME CERTIFICATE_NAME
 
 enum { PATIENCE_MS = 20000, SENT_LEN = 6 * 1000 * 1000, ANSWER_LEN = 4 * 1000 * 1000 };
-
-static char cert_path[] = "/tmp/rlockd-cert-XXXXXX", key_path[] = "/tmp/rlockd-key-XXXXXX";
-
-/* --- a certificate that is its own authority ------------------------------------------------
- */
-
-static void write_file(char *path, const gnutls_datum_t *data)
-{
-    int fd = mkstemp(path);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, data->data, data->size), data->size);
-    close(fd);
-}
-
-/* `days`: how long it is valid from now on. */
-static void make_certificate(int days)
-{
-    gnutls_x509_privkey_t key;
-    gnutls_x509_crt_t cert;
-    gnutls_datum_t pem;
-    time_t now = time(NULL);
-
-    gnutls_x509_privkey_init(&key);
-    gnutls_x509_crt_init(&cert);
-    assert_int_equal(
-        gnutls_x509_privkey_generate(key, GNUTLS_PK_ECDSA,
-                                     GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-        0);
-    gnutls_x509_crt_set_key(cert, key);
-    gnutls_x509_crt_set_version(cert, 3);
-    gnutls_x509_crt_set_serial(cert, "\1", 1);
-    gnutls_x509_crt_set_dn(cert, "CN=test", NULL);
-    gnutls_x509_crt_set_ca_status(cert, 1);
-    gnutls_x509_crt_set_subject_alt_name(cert, GNUTLS_SAN_DNSNAME, NAME, strlen(NAME),
-                                         GNUTLS_FSAN_SET);
-    gnutls_x509_crt_set_activation_time(cert, now - 10 * 86400);
-    gnutls_x509_crt_set_expiration_time(cert, now + days * 86400);
-    assert_int_equal(gnutls_x509_crt_sign2(cert, cert, key, GNUTLS_DIG_SHA256, 0), 0);
-    memcpy(cert_path + strlen(cert_path) - 6, "XXXXXX", 6);
-    memcpy(key_path + strlen(key_path) - 6, "XXXXXX", 6);
-    gnutls_x509_crt_export2(cert, GNUTLS_X509_FMT_PEM, &pem);
-    write_file(cert_path, &pem);
-    gnutls_free(pem.data);
-    gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &pem);
-    write_file(key_path, &pem);
-    gnutls_free(pem.data);
-    gnutls_x509_crt_deinit(cert);
-    gnutls_x509_privkey_deinit(key);
-}
-
-static void remove_certificate(void)
-{
-    unlink(cert_path);
-    unlink(key_path);
-}
 
 /* --- the server -----------------------------------------------------------------------------
  */
@@ -127,7 +72,8 @@ static void *serve(void *arg)
     gnutls_session_t session;
 
     gnutls_certificate_allocate_credentials(&credentials);
-    gnutls_certificate_set_x509_key_file(credentials, cert_path, key_path, GNUTLS_X509_FMT_PEM);
+    gnutls_certificate_set_x509_key_file(credentials, certificate_path, certificate_key_path,
+                                         GNUTLS_X509_FMT_PEM);
     gnutls_init(&session, GNUTLS_SERVER | GNUTLS_NO_SIGNAL);
     gnutls_priority_set_direct(session, server->priorities, NULL);
     gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials);
@@ -155,7 +101,7 @@ struct client {
 
 static struct client meet(struct server *server, const char *server_name)
 {
-    const struct redis_tls_files files = {.ca = cert_path};
+    const struct redis_tls_files files = {.ca = certificate_path};
     struct client client;
     char error[200];
     int fds[2];
@@ -254,12 +200,12 @@ static void expect_all_to_arrive(const char *priorities, bool cuts)
 static void everything_arrives(void **state)
 {
     (void)state;
-    make_certificate(1);
+    certificate_write(1, NULL);
     expect_all_to_arrive("NORMAL:-VERS-ALL:+VERS-TLS1.3", false);
     expect_all_to_arrive("NORMAL:-VERS-ALL:+VERS-TLS1.3", true);
     expect_all_to_arrive("NORMAL:-VERS-ALL:+VERS-TLS1.2", false);
     expect_all_to_arrive("NORMAL:-VERS-ALL:+VERS-TLS1.2", true);
-    remove_certificate();
+    certificate_remove();
 }
 
 static void expect_fault(const char *priorities, const char *name, const char *word)
@@ -277,14 +223,27 @@ static void expect_fault(const char *priorities, const char *name, const char *w
 static void faults_are_named(void **state)
 {
     (void)state;
-    make_certificate(1);
+    certificate_write(1, NULL);
     expect_fault("NORMAL", "other.test", "for another name");
     expect_fault("NORMAL", "127.0.0.1", "for another name");
     expect_fault("NORMAL:-VERS-ALL:+VERS-TLS1.1", NAME, "TLS handshake failed: ");
-    remove_certificate();
-    make_certificate(-1);
+    certificate_remove();
+    certificate_write(-1, NULL);
     expect_fault("NORMAL", NAME, "has expired");
-    remove_certificate();
+    certificate_remove();
+}
+
+/* An authority may give certificates to clients, too: none of them speaks for Redis. */
+static void a_certificate_of_a_client_is_refused(void **state)
+{
+    (void)state;
+    certificate_write(1, GNUTLS_KP_TLS_WWW_CLIENT);
+    expect_fault("NORMAL:-VERS-ALL:+VERS-TLS1.3", NAME, "is not one for servers");
+    expect_fault("NORMAL:-VERS-ALL:+VERS-TLS1.2", NAME, "is not one for servers");
+    certificate_remove();
+    certificate_write(1, GNUTLS_KP_TLS_WWW_SERVER);
+    expect_all_to_arrive("NORMAL", false);
+    certificate_remove();
 }
 
 static void plain_answers_are_named(void **state)
@@ -294,7 +253,7 @@ static void plain_answers_are_named(void **state)
     int fds[2];
 
     (void)state;
-    make_certificate(1);
+    certificate_write(1, NULL);
     client = meet(&server, NAME);
     part(&client, &server);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
@@ -305,7 +264,7 @@ static void plain_answers_are_named(void **state)
     assert_non_null(strstr(tls_session_fault(client.session), "does not speak TLS"));
     tls_session_free(client.session);
     close(fds[1]);
-    remove_certificate();
+    certificate_remove();
 }
 
 int main(void)
@@ -313,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_arrives),
         cmocka_unit_test(faults_are_named),
+        cmocka_unit_test(a_certificate_of_a_client_is_refused),
         cmocka_unit_test(plain_answers_are_named),
     };
 

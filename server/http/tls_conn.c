@@ -1,0 +1,286 @@
+/* The sessions of clients: how many handshakes a turn takes, the checks of clients'
+ * certificates, and the end of a session that nobody reads. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <gnutls/crypto.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/base/metrics.h"
+#include "server/http/tls_internal.h"
+
+/* In a turn of a worker: signatures for clients, and checks of their certificates. */
+enum { COSTLY_STEPS_MAX = 2 };
+
+#define LOG_EVERY_NS (1 * CLOCK_NS_PER_S)
+
+struct tls_conn {
+    struct tls_gate *gate;
+    gnutls_session_t session;
+    struct tls_identity *identity; /* NULL: no handshake has come so far */
+    int fd;
+    bool is_under_way, is_established;
+};
+
+/* --- handshakes in turn ------------------------------------------------------------------- */
+
+void tls_gate_open(struct tls_gate *gate)
+{
+    gate->costly = 0;
+    gate->is_holding = false;
+}
+
+static void set_under_way(struct tls_conn *conn, bool is_under_way)
+{
+    conn->gate->under_way += (size_t)is_under_way - (size_t)conn->is_under_way;
+    conn->is_under_way = is_under_way;
+}
+
+/* Will the next bytes of the client cause a costly step? */
+static bool is_costly(const struct tls_conn *conn)
+{
+    return !conn->is_established &&
+           (conn->identity == NULL || tls_client_authorities() != NULL);
+}
+
+static ssize_t pull(gnutls_transport_ptr_t arg, void *data, size_t size)
+{
+    struct tls_conn *conn = arg;
+    bool is_held = is_costly(conn) && conn->gate->costly >= COSTLY_STEPS_MAX;
+    ssize_t n = is_held ? -1 : recv(conn->fd, data, size, 0);
+
+    conn->gate->is_holding |= is_held;
+    if (n < 0)
+        gnutls_transport_set_errno(conn->session, is_held ? EAGAIN : errno);
+    if (!conn->is_established && (is_held || n > 0))
+        set_under_way(conn, true);
+    return n;
+}
+
+static struct tls_conn *conn_of(gnutls_session_t session)
+{
+    gnutls_transport_ptr_t receive, send;
+
+    gnutls_transport_get_ptr2(session, &receive, &send);
+    return receive;
+}
+
+/* --- clients' certificates ---------------------------------------------------------------- */
+
+static void log_refusal(struct tls_conn *conn, const char *why)
+{
+    struct tls_gate *gate = conn->gate;
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+    char remote[NI_MAXHOST] = "";
+    int64_t now_ns = clock_ns();
+
+    gate->refused++;
+    if (gate->logged_ns != 0 && now_ns - gate->logged_ns < LOG_EVERY_NS)
+        return;
+    if (getpeername(conn->fd, (struct sockaddr *)&address, &size) == 0)
+        getnameinfo((struct sockaddr *)&address, size, remote, sizeof(remote), NULL, 0,
+                    NI_NUMERICHOST);
+    log_write(LOG_LEVEL_INFO, "client certificate refused",
+              json_pack("{s:s,s:s,s:i}", "remote", remote, "reason", why, "count",
+                        (int)gate->refused));
+    gate->refused = 0;
+    gate->logged_ns = now_ns;
+}
+
+/* libmicrohttpd sends no alert when a handshake fails. */
+static void refuse(struct tls_conn *conn, gnutls_alert_description_t alert, const char *why)
+{
+    metrics_add(conn->gate->metrics, METRIC_REFUSED_CERTIFICATES, 1);
+    log_refusal(conn, why);
+    gnutls_alert_send(conn->session, GNUTLS_AL_FATAL, alert);
+}
+
+static gnutls_alert_description_t alert_of(unsigned status)
+{
+    if ((status & GNUTLS_CERT_SIGNER_NOT_FOUND) != 0)
+        return GNUTLS_A_UNKNOWN_CA;
+    if ((status & GNUTLS_CERT_EXPIRED) != 0)
+        return GNUTLS_A_CERTIFICATE_EXPIRED;
+    if ((status & GNUTLS_CERT_PURPOSE_MISMATCH) != 0)
+        return GNUTLS_A_UNSUPPORTED_CERTIFICATE;
+    return GNUTLS_A_BAD_CERTIFICATE;
+}
+
+static int verify_client(gnutls_session_t session)
+{
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
+                                     .data = (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT};
+    struct tls_conn *conn = conn_of(session);
+    gnutls_datum_t why = {NULL, 0};
+    unsigned status = 0;
+
+    conn->gate->costly++;
+    if (gnutls_certificate_verify_peers(session, &purpose, 1, &status) != 0)
+        status |= GNUTLS_CERT_INVALID;
+    if (status == 0)
+        return 0;
+    gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &why, 0);
+    refuse(conn, alert_of(status), why.data != NULL ? (char *)why.data : "out of memory");
+    gnutls_free(why.data);
+    return GNUTLS_E_CERTIFICATE_ERROR;
+}
+
+/* --- callbacks of GnuTLS ------------------------------------------------------------------ */
+
+/* In a handshake, before this server signs it, and before the client is asked for its
+ * certificate: libmicrohttpd alone would ask for a certificate, and accept any. */
+static int retrieve(gnutls_session_t session, const gnutls_datum_t *authorities,
+                    int authorities_len, const gnutls_pk_algorithm_t *algorithms,
+                    int algorithms_len, gnutls_pcert_st **chain, unsigned *chain_len,
+                    gnutls_privkey_t *key)
+{
+    struct tls_conn *conn = conn_of(session);
+
+    (void)authorities;
+    (void)authorities_len;
+    (void)algorithms;
+    (void)algorithms_len;
+    conn->gate->costly++;
+    if (conn->identity == NULL)
+        conn->identity = tls_identity_take();
+    if (tls_client_authorities() != NULL) {
+        gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+        gnutls_session_set_verify_function(session, verify_client);
+    }
+    *chain = conn->identity->chain;
+    *chain_len = conn->identity->chain_len;
+    *key = conn->identity->key;
+    return 0;
+}
+
+void *tls_certificate_callback(void)
+{
+    return (void *)retrieve;
+}
+
+/* An empty list of certificates: RFC 8446 §4.4.2, RFC 5246 §7.4.6. */
+static bool is_no_certificate(const gnutls_datum_t *message)
+{
+    static const unsigned char empty[4];
+
+    return message->size <= sizeof(empty) && memcmp(message->data, empty, message->size) == 0;
+}
+
+static int on_message(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                      const gnutls_datum_t *message)
+{
+    struct tls_conn *conn = conn_of(session);
+
+    (void)when;
+    if (!incoming)
+        return 0;
+    if (type == GNUTLS_HANDSHAKE_CERTIFICATE_PKT && is_no_certificate(message))
+        refuse(conn, GNUTLS_A_CERTIFICATE_REQUIRED, "The client has sent no certificate.");
+    if (type == GNUTLS_HANDSHAKE_FINISHED) {
+        conn->is_established = true;
+        set_under_way(conn, false);
+    }
+    return 0;
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+static ssize_t pull_nothing(gnutls_transport_ptr_t arg, void *data, size_t size)
+{
+    (void)arg;
+    (void)data;
+    (void)size;
+    errno = ECONNRESET;
+    return -1;
+}
+
+void tls_conn_bar(void *session)
+{
+    gnutls_transport_set_pull_function(session, pull_nothing);
+}
+
+struct tls_conn *tls_conn_new(struct tls_gate *gate, void *session, int fd)
+{
+    struct tls_conn *conn = calloc(1, sizeof(*conn));
+    gnutls_transport_ptr_t receive, send;
+
+    if (conn == NULL) {
+        tls_conn_bar(session);
+        return NULL;
+    }
+    conn->gate = gate;
+    conn->session = session;
+    conn->fd = fd;
+    gnutls_transport_get_ptr2(session, &receive, &send);
+    gnutls_transport_set_ptr2(session, conn, send);
+    gnutls_transport_set_pull_function(session, pull);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_POST,
+                                       on_message);
+    return conn;
+}
+
+void tls_conn_free(struct tls_conn *conn)
+{
+    if (conn == NULL)
+        return;
+    set_under_way(conn, false);
+    if (conn->identity != NULL)
+        tls_identity_drop(conn->identity);
+    free(conn);
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+enum {
+    RECORD_HEAD = 5,
+    RECORD_ALERT = 21,
+    RECORD_APPLICATION_DATA = 23,
+    TAG_LEN = 16,
+    NONCE_LEN = 12, /* of each cipher of TLS 1.3 */
+    /* Two bytes and the type. */
+    HIDDEN_ALERT_LEN = 2 + 1,
+    HIDDEN_RECORD_LEN = RECORD_HEAD + HIDDEN_ALERT_LEN + TAG_LEN
+};
+
+/* TLS 1.3 sends alerts as application data, with the type encrypted: RFC 8446 §5.2. */
+static bool is_hidden_alert(gnutls_session_t session, const unsigned char *record)
+{
+    unsigned char number[8], nonce[NONCE_LEN], plain[HIDDEN_ALERT_LEN + TAG_LEN];
+    size_t plain_len = sizeof(plain);
+    gnutls_datum_t mac, iv, key;
+    gnutls_aead_cipher_hd_t cipher;
+
+    if (gnutls_protocol_get_version(session) != GNUTLS_TLS1_3 ||
+        gnutls_record_get_state(session, 1, &mac, &iv, &key, number) != 0 ||
+        iv.size != NONCE_LEN ||
+        gnutls_aead_cipher_init(&cipher, gnutls_cipher_get(session), &key) != 0)
+        return false;
+    memcpy(nonce, iv.data, NONCE_LEN);
+    for (size_t i = 0; i < sizeof(number); i++)
+        nonce[NONCE_LEN - sizeof(number) + i] ^= number[i];
+    int failed = gnutls_aead_cipher_decrypt(cipher, nonce, NONCE_LEN, record, RECORD_HEAD,
+                                            TAG_LEN, record + RECORD_HEAD,
+                                            HIDDEN_RECORD_LEN - RECORD_HEAD, plain, &plain_len);
+    gnutls_aead_cipher_deinit(cipher);
+    return failed == 0 && plain_len == HIDDEN_ALERT_LEN &&
+           plain[HIDDEN_ALERT_LEN - 1] == RECORD_ALERT;
+}
+
+bool tls_conn_says_goodbye(const struct tls_conn *conn)
+{
+    unsigned char record[HIDDEN_RECORD_LEN];
+    ssize_t n = recv(conn->fd, record, sizeof(record), MSG_PEEK | MSG_DONTWAIT);
+
+    if (n < RECORD_HEAD)
+        return false;
+    if (record[0] == RECORD_ALERT)
+        return true;
+    return record[0] == RECORD_APPLICATION_DATA && n == HIDDEN_RECORD_LEN &&
+           (record[3] << 8 | record[4]) == HIDDEN_RECORD_LEN - RECORD_HEAD &&
+           is_hidden_alert(conn->session, record);
+}

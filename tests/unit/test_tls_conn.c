@@ -1,0 +1,300 @@
+/* server/http/tls.c and tls_conn.c: sessions with clients of GnuTLS, in one thread. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/base/metrics.h"
+#include "server/http/tls.h"
+#include "tests/unit/certificate.h"
+
+enum {
+    COUNT = 6,
+    TURNS_MAX = 50,
+    RELOADS = 300,
+    /* A certificate with its key has 8 KiB, so all of them 2 MiB. */
+    RELOADS_GROWTH_MAX = 256 * 1024
+};
+
+struct pair {
+    int fds[2]; /* the client's, and the server's */
+    gnutls_session_t client, server;
+    struct tls_conn *conn;
+    bool client_is_done, server_is_done;
+};
+
+static struct metrics metrics;
+static gnutls_certificate_credentials_t server_credentials, client_credentials;
+
+static int set_up(void **state)
+{
+    char error[256];
+
+    (void)state;
+    certificate_write(1, NULL);
+    assert_int_equal(metrics_init(&metrics, 0), 0);
+    assert_true(tls_start(certificate_path, certificate_key_path, "", error, sizeof(error)));
+    gnutls_certificate_allocate_credentials(&client_credentials);
+    gnutls_certificate_allocate_credentials(&server_credentials);
+    gnutls_certificate_set_retrieve_function2(
+        server_credentials,
+        (gnutls_certificate_retrieve_function2 *)tls_certificate_callback());
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    gnutls_certificate_free_credentials(client_credentials);
+    gnutls_certificate_free_credentials(server_credentials);
+    tls_stop();
+    metrics_release(&metrics);
+    certificate_remove();
+    return 0;
+}
+
+static gnutls_session_t new_session(unsigned flags, const char *priorities,
+                                    gnutls_certificate_credentials_t credentials, int fd)
+{
+    gnutls_session_t session;
+
+    assert_int_equal(gnutls_init(&session, flags | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL), 0);
+    assert_int_equal(gnutls_priority_set_direct(session, priorities, NULL), 0);
+    gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials);
+    gnutls_transport_set_int(session, fd);
+    return session;
+}
+
+static struct pair pair_open(struct tls_gate *gate, const char *priorities)
+{
+    struct pair pair = {.conn = NULL};
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.fds), 0);
+    pair.client = new_session(GNUTLS_CLIENT, priorities, client_credentials, pair.fds[0]);
+    pair.server = new_session(GNUTLS_SERVER, TLS_PRIORITIES, server_credentials, pair.fds[1]);
+    pair.conn = tls_conn_new(gate, pair.server, pair.fds[1]);
+    return pair;
+}
+
+static void pair_close(struct pair *pair)
+{
+    tls_conn_free(pair->conn);
+    gnutls_deinit(pair->client);
+    gnutls_deinit(pair->server);
+    close(pair->fds[0]);
+    close(pair->fds[1]);
+}
+
+static void go_on(gnutls_session_t session, bool *is_done)
+{
+    if (*is_done)
+        return;
+    int code = gnutls_handshake(session);
+    if (code < 0 && gnutls_error_is_fatal(code))
+        fail_msg("%s", gnutls_strerror(code));
+    *is_done = code == 0;
+}
+
+/* Both sides go on as far as they can. True: both are done. */
+static bool shake_hands(struct pair *pair)
+{
+    go_on(pair->client, &pair->client_is_done);
+    go_on(pair->server, &pair->server_is_done);
+    return pair->client_is_done && pair->server_is_done;
+}
+
+static void shake_hands_alone(struct tls_gate *gate, struct pair *pair)
+{
+    for (int turn = 0; !shake_hands(pair); turn++) {
+        assert_true(turn < TURNS_MAX);
+        tls_gate_open(gate);
+    }
+}
+
+static int unread(int fd)
+{
+    int len = 0;
+
+    ioctl(fd, FIONREAD, &len);
+    return len;
+}
+
+/* To how many clients has the server answered anything? */
+static int answered(const struct pair *pairs)
+{
+    int count = 0;
+
+    for (int i = 0; i < COUNT; i++)
+        count += unread(pairs[i].fds[0]) > 0;
+    return count;
+}
+
+static void two_handshakes_a_turn(void **state)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pairs[COUNT];
+    int done = 0;
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        pairs[i] = pair_open(&gate, "NORMAL");
+        assert_int_equal(gnutls_handshake(pairs[i].client), GNUTLS_E_AGAIN);
+    }
+    tls_gate_open(&gate);
+    for (int run = 0; run < 3; run++)
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(gnutls_handshake(pairs[i].server), GNUTLS_E_AGAIN);
+    assert_int_equal(answered(pairs), 2);
+    assert_int_equal(gate.under_way, COUNT);
+    tls_gate_open(&gate);
+    for (int i = COUNT - 1; i >= 0; i--)
+        gnutls_handshake(pairs[i].server);
+    assert_int_equal(answered(pairs), 4);
+    for (int turn = 0; done < COUNT; turn++) {
+        assert_true(turn < TURNS_MAX);
+        tls_gate_open(&gate);
+        done = 0;
+        for (int i = 0; i < COUNT; i++)
+            done += shake_hands(&pairs[i]);
+    }
+    assert_int_equal(gate.under_way, 0);
+    for (int i = 0; i < COUNT; i++)
+        pair_close(&pairs[i]);
+}
+
+/* Established sessions read on, whatever handshakes come. */
+static void handshakes_hold_nobody_else(void **state)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair old = pair_open(&gate, "NORMAL"), pairs[COUNT];
+    char bytes[16];
+
+    (void)state;
+    shake_hands_alone(&gate, &old);
+    tls_gate_open(&gate);
+    for (int i = 0; i < COUNT; i++) {
+        pairs[i] = pair_open(&gate, "NORMAL");
+        shake_hands(&pairs[i]);
+    }
+    assert_int_equal(gnutls_record_send(old.client, "GET /", 5), 5);
+    assert_int_equal(gnutls_record_recv(old.server, bytes, sizeof(bytes)), 5);
+    for (int i = 0; i < COUNT; i++)
+        pair_close(&pairs[i]);
+    assert_int_equal(gate.under_way, 0);
+    pair_close(&old);
+}
+
+static void expect_goodbye_alone(const char *priorities)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pair = pair_open(&gate, priorities);
+    char bytes[16];
+
+    shake_hands_alone(&gate, &pair);
+    assert_false(tls_conn_says_goodbye(pair.conn));
+    for (size_t len = 1; len <= 4; len++) {
+        assert_int_equal(gnutls_record_send(pair.client, "GET ", len), len);
+        assert_false(tls_conn_says_goodbye(pair.conn));
+        assert_int_equal(gnutls_record_recv(pair.server, bytes, sizeof(bytes)), len);
+    }
+    assert_int_equal(gnutls_bye(pair.client, GNUTLS_SHUT_WR), 0);
+    assert_true(tls_conn_says_goodbye(pair.conn));
+    /* The record is there still. */
+    assert_int_equal(gnutls_record_recv(pair.server, bytes, sizeof(bytes)), 0);
+    pair_close(&pair);
+}
+
+/* Records of a few bytes are as long as that of an end. */
+static void only_an_end_is_an_end(void **state)
+{
+    (void)state;
+    expect_goodbye_alone("NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM");
+    expect_goodbye_alone("NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-256-GCM");
+    expect_goodbye_alone("NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+CHACHA20-POLY1305");
+    expect_goodbye_alone("NORMAL:-VERS-ALL:+VERS-TLS1.2:-CIPHER-ALL:+AES-128-GCM");
+    expect_goodbye_alone("NORMAL:-VERS-ALL:+VERS-TLS1.2:-CIPHER-ALL:+CHACHA20-POLY1305");
+}
+
+static void reload(int times)
+{
+    char error[256];
+
+    for (int i = 0; i < times; i++)
+        assert_true(tls_reload(error, sizeof(error)));
+}
+
+/* A handshake under way keeps the certificate with which it began; nothing else does. */
+static void old_certificates_go(void **state)
+{
+    struct tls_gate gate = {.metrics = &metrics};
+    struct pair pair = pair_open(&gate, "NORMAL");
+
+    (void)state;
+    assert_false(shake_hands(&pair));
+    reload(10);
+    size_t before = mallinfo2().uordblks;
+    reload(RELOADS);
+#ifndef SANITIZED
+    assert_true(mallinfo2().uordblks < before + RELOADS_GROWTH_MAX);
+#endif
+    (void)before;
+    shake_hands_alone(&gate, &pair);
+    pair_close(&pair);
+}
+
+static void only_forward_secrecy_and_aead(void **state)
+{
+    static const gnutls_cipher_algorithm_t aead[] = {
+        GNUTLS_CIPHER_AES_128_GCM, GNUTLS_CIPHER_AES_256_GCM, GNUTLS_CIPHER_CHACHA20_POLY1305};
+    gnutls_priority_t priorities;
+    const unsigned *groups;
+    unsigned id;
+    int suites = 0;
+
+    (void)state;
+    assert_int_equal(gnutls_priority_init(&priorities, TLS_PRIORITIES, NULL), 0);
+    for (unsigned i = 0; gnutls_priority_get_cipher_suite_index(priorities, i, &id) !=
+                         GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE;
+         i++) {
+        gnutls_kx_algorithm_t exchange;
+        gnutls_cipher_algorithm_t cipher;
+        const char *name = gnutls_cipher_suite_info(id, NULL, &exchange, &cipher, NULL, NULL);
+        bool is_aead = false;
+        if (name == NULL)
+            continue;
+        suites++;
+        for (size_t k = 0; k < sizeof(aead) / sizeof(aead[0]); k++)
+            is_aead |= cipher == aead[k];
+        if (!is_aead || exchange == GNUTLS_KX_RSA || exchange == GNUTLS_KX_DHE_RSA)
+            fail_msg("%s", name);
+    }
+    assert_true(suites > 0);
+    int count = gnutls_priority_group_list(priorities, &groups);
+    for (int i = 0; i < count; i++)
+        if (groups[i] >= GNUTLS_GROUP_FFDHE2048)
+            fail_msg("%s", gnutls_group_get_name(groups[i]));
+    gnutls_priority_deinit(priorities);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_handshakes_a_turn),
+        cmocka_unit_test(handshakes_hold_nobody_else),
+        cmocka_unit_test(only_an_end_is_an_end),
+        cmocka_unit_test(old_certificates_go),
+        cmocka_unit_test(only_forward_secrecy_and_aead),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
