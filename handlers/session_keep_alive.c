@@ -113,6 +113,9 @@ static void reply(struct keep_alive *keep_alive, const struct session_view *view
 
     assert(lost_text != NULL);
     note_losses(keep_alive, view);
+    sessions_log_name(keep_alive->request, view->name);
+    if (json_array_size(lost) > 0)
+        http_log_integer(keep_alive->request, "lost", (int64_t)json_array_size(lost));
     sessions_write_view(&body, keep_alive->session_id, view, NULL);
     json_text_boolean(&body, "draining", keep_alive->context->draining);
     json_text_raw(&body, "lost", lost_text, strlen(lost_text));
@@ -231,6 +234,8 @@ void sessions_keep_alive(struct http_request *request)
     memcpy(keep_alive->watcher.session_id, session_id, sizeof(session_id));
     keep_alive->watcher.notified = on_notified;
     keep_alive->watcher.arg = keep_alive;
+    if (fields.wait_ms.value > 0)
+        http_log_integer(request, "wait_ms", fields.wait_ms.value);
     if (fields.wait_ms.value > 0)
         keep_alive->deadline_ns = http_received_ns(request) +
                                   fields.wait_ms.value * CLOCK_NS_PER_MS;
