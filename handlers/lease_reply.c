@@ -184,6 +184,8 @@ static void log_hold(const struct lease_request *request, const struct lease_res
 {
     const char *session_id = shown_of(request, result).session_id;
 
+    if (!log_is_on(LOG_LEVEL_INFO))
+        return;
     if (session_id[0] != '\0' && request->lease.session_id[0] == '\0')
         http_log_text(request->http, "session_id", session_id);
     if (lease_is_set(&request->lease))

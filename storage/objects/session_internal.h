@@ -90,8 +90,8 @@ bool session_settle_all(struct lock_store *store, const char *session_id,
 
 /* --- session_log.c ---------------------------------------------------------------------- */
 
-/* Log lines for operators, once for each event over all front ends, unless a front end or its
- * connection dies before it has learned that it was the one. */
+/* Log lines for operators: one for each event, over all front ends; none if the front end that
+ * settles the event, or its connection to Redis, dies in that moment. */
 
 /* The session's time was over. `name`: any text; `lease_count`: leases that were released. */
 void session_log_expiry(const char *session_id, const char *name, int64_t lease_count);
