@@ -4,16 +4,19 @@
 # in $FENCING_TOKEN. Waits for the lock for about 10 minutes.
 # Exit status: COMMAND's (124: stopped after 9 minutes); 1 when the lock was not granted, or was
 # lost while COMMAND ran.
-# Environment: RLOCKD (localhost:7400), LOCK (deploy; percent-encoded, a slash is %2F).
+# Environment: RLOCKD (localhost:7400; with TLS https://...), LOCK (deploy; percent-encoded, a slash
+# is %2F), RLOCKD_TOKEN (an API token), RLOCKD_CURL (further options of curl: --cacert ca.pem).
 set -u
 lock=${RLOCKD:-localhost:7400}/v1/locks/${LOCK:-deploy}
 token=$(uuidgen)
 answer=$(mktemp) || exit 1
 
 # ask METHOD [QUERY]: repeats a request with the same token until its outcome is known.
+# shellcheck disable=SC2086 # RLOCKD_CURL is several words
 ask() {
     for _ in 1 2 3 4 5 6 7 8 9 10; do
-        status=$(curl -s -m 65 -o "$answer" -w '%{http_code}' \
+        status=$(curl -sS -m 65 -o "$answer" -w '%{http_code}' ${RLOCKD_CURL:-} \
+                      ${RLOCKD_TOKEN:+-H "Authorization: Bearer $RLOCKD_TOKEN"} \
                       -X "$1" -H "Lease-Token: $token" "$lock${2:-}")
         case $status in
             200 | 201) return 0 ;;

@@ -3,16 +3,19 @@
 # takes, while a session holds the lock. Stops COMMAND when the lock is lost, or could be lost
 # within 5 s. COMMAND finds the grant's fencing token in $FENCING_TOKEN.
 # Exit status: COMMAND's; 1 when the lock was not granted, or was lost while COMMAND ran.
-# Environment: RLOCKD (localhost:7400), LOCK (worker; percent-encoded, a slash is %2F).
+# Environment: RLOCKD (localhost:7400; with TLS https://...), LOCK (worker; percent-encoded, a slash
+# is %2F), RLOCKD_TOKEN (an API token), RLOCKD_CURL (further options of curl: --cacert ca.pem).
 set -u
 server=${RLOCKD:-localhost:7400} lock=${LOCK:-worker}
 session=$(uuidgen) token=$(uuidgen) # a lease token and a session token
 files=$(mktemp -d) || exit 1
 
 # ask NAME SECONDS METHOD PATH: prints the status, 000 without an answer; the body is in $files.
+# shellcheck disable=SC2086 # RLOCKD_CURL is several words
 ask() {
-    curl -s -m "$2" -X "$3" -o "$files/$1" -w '%{http_code}' "http://$server/v1/$4" \
-         -H "Session-Token: $session" -H "Lease-Token: $token"
+    curl -sS -m "$2" -X "$3" -o "$files/$1" -w '%{http_code}' ${RLOCKD_CURL:-} \
+         ${RLOCKD_TOKEN:+-H "Authorization: Bearer $RLOCKD_TOKEN"} \
+         "$server/v1/$4" -H "Session-Token: $session" -H "Lease-Token: $token"
 }
 
 # Sends keep-alives. Returns when the lock is lost, or when no keep-alive came through for so long

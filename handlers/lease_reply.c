@@ -171,9 +171,34 @@ static void reply_hold_of_set(struct lease_request *request, int status,
     http_reply_json(request->http, status, body);
 }
 
+static json_t *fencing_tokens_json(const struct lease_result *result)
+{
+    json_t *json = json_array();
+
+    for (size_t i = 0; i < result->hold_count; i++)
+        json_array_append_new(json, json_integer(result->holds[i].fencing_token));
+    return json;
+}
+
+/* Also the session of a renewal, which needs no Session-Token. */
+static void log_hold(const struct lease_request *request, const struct lease_result *result)
+{
+    const char *session_id = shown_of(request, result).session_id;
+
+    if (!log_is_on(LOG_LEVEL_INFO))
+        return;
+    if (session_id[0] != '\0' && request->lease.session_id[0] == '\0')
+        http_log_text(request->http, "session_id", session_id);
+    if (lease_is_set(&request->lease))
+        http_log_json(request->http, "fencing_tokens", fencing_tokens_json(result));
+    else if (kind_of(request)->family != FAMILY_PERMIT)
+        http_log_integer(request->http, "fencing_token", result->holds[0].fencing_token);
+}
+
 void lease_reply_hold(struct lease_request *request, int status,
                       const struct lease_result *result)
 {
+    log_hold(request, result);
     if (lease_is_set(&request->lease))
         reply_hold_of_set(request, status, result);
     else

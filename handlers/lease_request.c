@@ -115,7 +115,7 @@ bool lease_request_token(struct lease_request *request, bool required)
     }
     token_lease_id(token, lease->id);
     lock_store_attempt_id(request->context->store, lease->attempt);
-    http_log_lease(request->http, lease->id);
+    http_log_text(request->http, "lease_id", lease->id);
     return true;
 }
 
@@ -129,6 +129,7 @@ bool lease_request_session(struct lease_request *request)
     if (token[0] == '\0')
         return true;
     token_session_id(token, lease->session_id);
+    http_log_text(request->http, "session_id", lease->session_id);
     if (lease->token == TOKEN_FRESH)
         lease->token = TOKEN_RECORDED; /* that is where the session finds it */
     return true;
@@ -236,6 +237,8 @@ void lease_request_acquire(struct lease_request *request, const struct field_int
     int64_t deadline_ns = ms > 0 ? http_received_ns(request->http) + ms * CLOCK_NS_PER_MS : 0;
 
     request->acquired = acquired;
+    if (ms > 0)
+        http_log_integer(request->http, "wait_ms", ms);
     if (context->draining)
         acquired(request, &draining);
     else

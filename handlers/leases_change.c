@@ -25,7 +25,7 @@ static void on_named(void *arg, const struct set_names *found)
     switch (found->outcome) {
     case SET_NAMES_KEPT:
         lease->names = lock_names_ref(found->names);
-        http_log_locks(request->http, multi_locks_names_json(lease->names));
+        http_log_json(request->http, "locks", multi_locks_names_json(lease->names));
         if (multi_locks_check_right(request->http, lease->names))
             request->send(request);
         return;

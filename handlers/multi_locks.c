@@ -39,7 +39,7 @@ bool multi_locks_read(struct lease_request *request, const struct field_names *g
             return false;
     }
     request->lease.names = lock_names_new(names, given->count);
-    http_log_locks(http, multi_locks_names_json(request->lease.names));
+    http_log_json(http, "locks", multi_locks_names_json(request->lease.names));
     if (lock_names_duplicate(request->lease.names) != NULL) {
         problem_reply(http, PROBLEM_MALFORMED_REQUEST, NULL,
                       "locks: a name occurs more than once");

@@ -6,6 +6,7 @@
 #include "handlers/context.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
+#include "storage/objects/key.h"
 
 static const char openapi[] =
 #include "openapi.inc"
@@ -112,5 +113,6 @@ void operations_version(struct http_request *request)
 {
     if (request_no_fields(request))
         http_reply_json(request, 200,
-                        json_pack("{s:s, s:s}", "name", "rlockd", "version", RLOCKD_VERSION));
+                        json_pack("{s:s, s:s, s:[i]}", "name", "rlockd", "version",
+                                  RLOCKD_VERSION, "layouts", KEY_LAYOUT));
 }

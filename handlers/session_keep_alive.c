@@ -134,6 +134,10 @@ static void reply(struct keep_alive *keep_alive, const struct session_view *view
         write_answer(&body, keep_alive, &brief);
     }
     note_losses(keep_alive, &brief);
+    sessions_log_name(keep_alive->request, view->name);
+    if (!brief.has_no_leases && view->loss_count + view->unknown_count > 0)
+        http_log_integer(keep_alive->request, "lost",
+                         (int64_t)(view->loss_count + view->unknown_count));
     http_reply_written(keep_alive->request, 200, &body);
 }
 
@@ -238,6 +242,8 @@ void sessions_keep_alive(struct http_request *request)
     memcpy(keep_alive->watcher.session_id, session_id, sizeof(session_id));
     keep_alive->watcher.notified = on_notified;
     keep_alive->watcher.arg = keep_alive;
+    if (fields.wait_ms.value > 0)
+        http_log_integer(request, "wait_ms", fields.wait_ms.value);
     if (fields.wait_ms.value > 0)
         keep_alive->deadline_ns = http_received_ns(request) +
                                   fields.wait_ms.value * CLOCK_NS_PER_MS;

@@ -32,6 +32,8 @@ bool sessions_read_id(struct http_request *request, bool with_token,
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL, "session_id: not a UUID");
         return false;
     }
+    if (token_is_public_id(session_id)) /* not a token in its place */
+        http_log_text(request, "session_id", session_id);
     if (!with_token)
         return true;
     if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", true, token))
@@ -45,6 +47,12 @@ bool sessions_read_id(struct http_request *request, bool with_token,
                       ? ", but its session_id: the token is the UUID that opened the session"
                       : "");
     return false;
+}
+
+void sessions_log_name(struct http_request *request, const char *name)
+{
+    if (name[0] != '\0')
+        http_log_text(request, "session_name", name);
 }
 
 int64_t sessions_keep_alive_ms(int64_t ttl_ms)
@@ -140,6 +148,8 @@ void sessions_post(struct http_request *request)
         memcpy(token, open->base.token, sizeof(token));
     }
     token_session_id(token, open->base.session_id);
+    http_log_text(request, "session_id", open->base.session_id);
+    sessions_log_name(request, fields.name.text);
     session_open(context->store, open->base.session_id, came_back, open->ttl_ms,
                  fields.name.text, on_opened, open);
 }
@@ -253,6 +263,7 @@ static void on_looked(void *arg, const struct session_view *view)
         json_text_string(&body, "name", is_text ? view->name : "");
         json_text_integer(&body, "age_ms", view->age_ms);
         write_cursor(&body, view->next_cursor);
+        sessions_log_name(session->request, view->name);
         http_reply_written(session->request, 200, &body);
     } else if (view->outcome == SESSION_ENDED) {
         problem_reply(session->request, PROBLEM_NOT_FOUND, NULL, "there is no such session");

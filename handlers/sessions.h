@@ -18,6 +18,9 @@ struct session_request {
 bool sessions_read_id(struct http_request *request, bool with_token,
                       char session_id[SESSION_ID_SIZE]) __attribute__((warn_unused_result));
 
+/* Adds the session's name to the log line of the request. */
+void sessions_log_name(struct http_request *request, const char *name);
+
 /* How often a client had best keep a session alive: three tries before it ends. */
 int64_t sessions_keep_alive_ms(int64_t ttl_ms);
 

@@ -390,8 +390,9 @@ int main(int argc, char **argv)
         return EXIT_CANNOT_START;
     }
     log_write(LOG_LEVEL_INFO, "listening",
-              json_pack("{s:s, s:s, s:i}", "listen", rlockd.where, "version", RLOCKD_VERSION,
-                        "workers", rlockd.config.workers));
+              json_pack("{s:s, s:s, s:i, s:i}", "listen", rlockd.where, "version",
+                        RLOCKD_VERSION, "layout", KEY_LAYOUT, "workers",
+                        rlockd.config.workers));
     warn_if_open(&rlockd);
     supervise(&rlockd);
     log_write(LOG_LEVEL_INFO, "draining", NULL);

@@ -69,8 +69,8 @@ static const struct setting settings[] = {
     {"workers", "RLOCKD_WORKERS", "N", KIND_INT, FIELD(workers), 1, 64, "1",
      "threads that serve requests"},
     {"busy-poll-us", "RLOCKD_BUSY_POLL_US", "N", KIND_INT64, FIELD(busy_poll_us), 0, 1000, "50",
-     "how long a worker may poll for the next event before it sleeps, while polls find\n"
-     "events; 0: never"},
+     "for how long a worker without work goes on looking for events before it sleeps;\n"
+     "it does so only as long as looking finds events; 0: never"},
     {"watchdog-timeout-ms", "RLOCKD_WATCHDOG_TIMEOUT_MS", "N", KIND_INT64,
      FIELD(watchdog_timeout_ms), 300, 86400000, "30000",
      "how long a lease without ttl_ms lasts (Redisson's lockWatchdogTimeout)"},

@@ -145,9 +145,11 @@ void http_forbid(struct http_request *request, enum route_access verb, const cha
 void http_watch(struct http_request *request, void (*gone)(void *arg),
                 void (*end)(void *arg, bool delivered), void *arg);
 
-/* For the request's log line: the public id of the lease that it is about; copied. */
-void http_log_lease(struct http_request *request, const char *lease_id);
-/* The same of the locks, where the path does not say which: an array of names, taken over. */
-void http_log_locks(struct http_request *request, json_t *names);
+/* Add a member to the request's log line, instead of an earlier member of that name. They do
+ * nothing where requests are not logged. `name` is a literal that needs no escapes; `value` is
+ * copied, or taken over, and is never a token. */
+void http_log_text(struct http_request *request, const char *name, const char *value);
+void http_log_integer(struct http_request *request, const char *name, int64_t value);
+void http_log_json(struct http_request *request, const char *name, json_t *value);
 
 #endif

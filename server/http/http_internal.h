@@ -43,6 +43,14 @@ struct http_reply {
  * with every waiting request, so it is small. */
 enum { HTTP_REQUEST_BLOCK = 1536 };
 
+/* A member of a request's log line: of a text the text, else JSON. */
+struct http_log_member {
+    struct http_log_member *next;
+    const char *name;
+    bool is_text;
+    char value[];
+};
+
 struct http_memory; /* memory that did not fit into the request's block */
 
 struct http_request {
@@ -74,9 +82,9 @@ struct http_request {
     void (*gone)(void *arg);
     void (*end)(void *arg, bool delivered);
     void *arg;
-    json_t *locks; /* for the log; NULL: as the path says */
-    char lease_id[TOKEN_TEXT_SIZE];
-    char *uri; /* path and query, cut and decoded in place */
+    struct http_log_member *log_members; /* in http_memory(); in the order of the line */
+    int64_t waits_since_ns;              /* 0: it has not waited */
+    char *uri;                           /* path and query, cut and decoded in place */
     struct http_memory *more_memory;
     size_t room_used;
     max_align_t room[]; /* for `uri` and http_memory() */

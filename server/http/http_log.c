@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "server/base/clock.h"
+#include "server/base/text.h"
 #include "server/http/auth.h"
 #include "server/http/http_internal.h"
 #include "server/http/proxies.h"
@@ -34,22 +36,63 @@ void http_client_network(const struct http_request *request, char client[HTTP_CL
     inet_ntop(AF_INET6, &address, client, HTTP_CLIENT_SIZE);
 }
 
-static void add_locks(struct json_text *line, const struct http_request *request)
-{
-    const struct http_options *options = &request->server->options;
-    bool routed = request->route < options->route_count;
-    char *locks;
+/* --- members that handlers add ------------------------------------------------------------ */
 
-    if (routed && route_has_name(&options->routes[request->route]) &&
-        request->params[0] != NULL)
-        json_text_ascii(line, "lock", request->params[0]);
-    if (request->locks == NULL)
-        return;
-    locks = json_dumps(request->locks, JSON_COMPACT | JSON_ENSURE_ASCII);
-    if (locks != NULL)
-        json_text_raw(line, "locks", locks, strlen(locks));
-    free(locks);
+static void add_member(struct http_request *request, const char *name, const char *value,
+                       bool is_text)
+{
+    size_t value_size = strlen(value) + 1;
+    struct http_log_member *member = http_memory(request, sizeof(*member) + value_size), *old;
+
+    LL_SEARCH_SCALAR(request->log_members, old, name, name);
+    if (old != NULL)
+        LL_DELETE(request->log_members, old);
+    member->name = name;
+    member->is_text = is_text;
+    memcpy(member->value, value, value_size);
+    LL_APPEND(request->log_members, member);
 }
+
+void http_log_text(struct http_request *request, const char *name, const char *value)
+{
+    if (log_is_on(LOG_LEVEL_INFO))
+        add_member(request, name, value, true);
+}
+
+void http_log_integer(struct http_request *request, const char *name, int64_t value)
+{
+    char text[TEXT_INT64_SIZE];
+
+    if (!log_is_on(LOG_LEVEL_INFO))
+        return;
+    text_format_int64(text, value);
+    add_member(request, name, text, false);
+}
+
+void http_log_json(struct http_request *request, const char *name, json_t *value)
+{
+    char *text = log_is_on(LOG_LEVEL_INFO)
+                     ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY)
+                     : NULL;
+
+    if (text != NULL)
+        add_member(request, name, text, false);
+    free(text);
+    json_decref(value);
+}
+
+static void write_members(struct json_text *line, const struct http_request *request)
+{
+    const struct http_log_member *member;
+
+    LL_FOREACH(request->log_members, member)
+        if (member->is_text)
+            json_text_ascii(line, member->name, member->value);
+        else
+            json_text_raw(line, member->name, member->value, strlen(member->value));
+}
+
+/* --- the line ----------------------------------------------------------------------------- */
 
 static void add_header(struct json_text *line, const char *name, const char *value)
 {
@@ -57,21 +100,42 @@ static void add_header(struct json_text *line, const char *name, const char *val
         json_text_ascii(line, name, value);
 }
 
-static void write_log_line(struct http_request *request, int status, int64_t duration_ns)
+/* NULL: no route. */
+static const struct route *route_of(const struct http_request *request)
 {
     const struct http_options *options = &request->server->options;
-    bool routed = request->route < options->route_count;
+
+    return request->route < options->route_count ? &options->routes[request->route] : NULL;
+}
+
+/* A check of health or metrics comes every second or so, and is of interest when it fails. */
+static enum log_level level_of(const struct http_request *request, int status)
+{
+    const struct route *route = route_of(request);
+
+    return route != NULL && route->access == ROUTE_OPEN && status < 400 ? LOG_LEVEL_DEBUG
+                                                                        : LOG_LEVEL_INFO;
+}
+
+static void write_log_line(const struct http_request *request, enum log_level level, int status,
+                           int64_t duration_ns)
+{
+    const struct http_options *options = &request->server->options;
+    const struct route *route = route_of(request);
     char client[INET6_ADDRSTRLEN];
     struct json_text line;
 
-    log_line_begin(&line, LOG_LEVEL_INFO, "request");
+    log_line_begin(&line, level, "request");
     json_text_ascii(&line, "method", request->method);
-    json_text_ascii(&line, "route", routed ? options->routes[request->route].path : "");
+    json_text_ascii(&line, "route", route != NULL ? route->path : "");
     json_text_integer(&line, "status", status);
     json_text_milliseconds(&line, "duration_ms", duration_ns);
-    add_locks(&line, request);
-    if (request->lease_id[0] != '\0')
-        json_text_ascii(&line, "lease_id", request->lease_id);
+    if (route != NULL && route->object != NULL && request->params[0] != NULL)
+        json_text_ascii(&line, route->object, request->params[0]);
+    write_members(&line, request);
+    if (request->waits_since_ns != 0)
+        json_text_integer(&line, "waited_ms",
+                          (clock_ns() - request->waits_since_ns) / CLOCK_NS_PER_MS);
     if (request->caller != NULL)
         json_text_ascii(&line, "caller", auth_caller_name(request->caller));
     find_client(request, client);
@@ -90,9 +154,9 @@ void http_log_request(struct http_request *request, bool delivered)
 
     metrics_request(options->metrics, request->route, status);
     metrics_observe(options->metrics, HISTOGRAM_REQUEST, duration_ns);
-    if (!log_is_on(LOG_LEVEL_INFO))
-        return;
-    write_log_line(request, status, duration_ns);
+    enum log_level level = level_of(request, status);
+    if (log_is_on(level))
+        write_log_line(request, level, status, duration_ns);
 }
 
 /* Of requests that libmicrohttpd refuses before we see them this is the only trace. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "server/base/clock.h"
 #include "server/http/auth_source.h"
 #include "server/http/http_internal.h"
 
@@ -92,7 +93,6 @@ void http_request_free(struct http_request *request)
     free_text(request->server, request->reply.text, request->reply.text_owner);
     auth_snapshot_drop(request->auth);
     free(request->body);
-    json_decref(request->locks);
     while ((memory = request->more_memory) != NULL) {
         request->more_memory = memory->next;
         free(memory);
@@ -237,6 +237,8 @@ bool http_suspend(struct http_request *request)
 {
     if (!http_begin_wait(request))
         return false;
+    if (request->waits_since_ns == 0)
+        request->waits_since_ns = clock_ns();
     request->suspend_wanted = true;
     request->server->run_wanted = true;
     return true;
@@ -248,18 +250,4 @@ void http_watch(struct http_request *request, void (*gone)(void *arg),
     request->gone = gone;
     request->end = end;
     request->arg = arg;
-}
-
-void http_log_lease(struct http_request *request, const char *lease_id)
-{
-    size_t len = strlen(lease_id);
-
-    assert(len < sizeof(request->lease_id));
-    memcpy(request->lease_id, lease_id, len + 1);
-}
-
-void http_log_locks(struct http_request *request, json_t *names)
-{
-    json_decref(request->locks);
-    request->locks = names;
 }

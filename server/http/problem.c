@@ -35,6 +35,19 @@ static const struct problem_row problem_rows[PROBLEM_COUNT] = {
     [PROBLEM_DRAINING] = {503, "draining", "Shutting down", "1"},
 };
 
+/* The codes of a problem, for the log. */
+static void log_codes(struct http_request *request, const char *code, const json_t *members)
+{
+    static const char *const names[] = {"reason", "outcome"};
+
+    http_log_text(request, "problem", code);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = json_string_value(json_object_get(members, names[i]));
+        if (value != NULL)
+            http_log_text(request, names[i], value);
+    }
+}
+
 void problem_reply(struct http_request *request, enum problem problem, json_t *members,
                    const char *detail, ...)
 {
@@ -53,6 +66,7 @@ void problem_reply(struct http_request *request, enum problem problem, json_t *m
         if (members != NULL)
             json_object_update(body, members);
     }
+    log_codes(request, row->code, members);
     json_decref(members);
     if (row->retry_after != NULL && !http_reply_has_header(request, "Retry-After"))
         http_reply_header(request, "Retry-After", row->retry_after);

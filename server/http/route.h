@@ -28,8 +28,9 @@ struct route {
     const char *method, *path;
     enum route_access access;
     void (*handle)(struct http_request *request);
-    int subject;     /* the value of http_subject(), for a handler of several routes */
-    bool is_listing; /* its answers may be large: only a few are made at a time */
+    const char *object; /* what `{name}` is the name of, as the log calls it */
+    int subject;        /* the value of http_subject(), for a handler of several routes */
+    bool is_listing;    /* its answers may be large: only a few are made at a time */
 };
 
 /* A part of the raw path, still percent-encoded. */

@@ -44,6 +44,11 @@ enum key_kind {
     KEY_KINDS
 };
 
+/* The number of the layout of all keys and values, in each marker. A change of the layout that
+ * another version would misread needs another number: front ends with different numbers never
+ * share a Redis. */
+enum { KEY_LAYOUT = 1 };
+
 /* A key and channels that have one name each. */
 #define KEY_MARKER "rlockd:marker"
 #define CHANNEL_LEASES "rlockd:leases"

@@ -37,7 +37,9 @@ void lock_probe_make(struct lock_probe *probe, const char *key_prefix, const cha
     probe->probe = (struct redis_probe){.keys = probe->homes,
                                         .slot_count = LOCK_PROBE_HOMES,
                                         .channels = probe->channel_names,
-                                        .channel_count = channels};
+                                        .channel_count = channels,
+                                        .layout_key = KEY_MARKER,
+                                        .layout = KEY_LAYOUT};
 }
 
 const char *lock_probe_heartbeat_channel(const struct lock_probe *probe)

@@ -1,4 +1,5 @@
-/* The refresh of the markers, and the detection of lost data by their replies. */
+/* The refresh of the markers, and the detection of lost data, and of data of another layout, by
+ * their replies. */
 #include "storage/objects/marker.h"
 
 #include <assert.h>
@@ -13,7 +14,8 @@
 
 /* A loss of data from the time since the last refresh is not noticed. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
-/* A process that does not answer for so long is forgotten, and is known again by its marker. */
+/* A process that does not answer for so long is forgotten, unless it was the last to be asked:
+ * if it comes back, it must not seem to be a new process. */
 #define FORGET_NS (600 * CLOCK_NS_PER_S)
 /* The rest of the quarantine, in ms, that is assumed for a process with an unread marker. */
 enum { UNREAD_MS = 1000 };
@@ -27,6 +29,7 @@ struct slot_marker {
     struct marker *marker;
     unsigned slot; /* TOPOLOGY_ALL_SLOTS: there is one Redis */
     bool is_asked;
+    struct topology_node *asked_node;
     char asked_run_id[REDIS_RUN_ID_SIZE]; /* of the process that the last refresh was for */
     int64_t seen_ms;                      /* the last refresh, by Redis' clock; 0: none yet */
     char key[MARK_KEY_SIZE];
@@ -134,6 +137,11 @@ static void on_refreshed(void *arg, const struct redis_result *result)
     size_t len;
 
     slot_marker->is_asked = false;
+    if (result->outcome == REDIS_DONE && value_count(result->reply) == 1) {
+        /* The check of the new connection says which layout. */
+        topology_node_check(slot_marker->asked_node, "the data in Redis have another layout");
+        return;
+    }
     if (result->outcome != REDIS_DONE || value_count(result->reply) != 4 ||
         strcmp(result->server->run_id, slot_marker->asked_run_id) != 0)
         return; /* the next refresh asks again */
@@ -185,8 +193,10 @@ static void refresh_slot_marker(struct slot_marker *slot_marker, struct topology
     struct store_call *call = call_begin(slot_marker->marker->store, SCRIPT_MARKER);
     call_fixed_key(call, MARKER_KEY_MARKER, slot_marker->key);
     call_string(call, MARKER_ARG_RUN_ID, slot_marker->asked_run_id);
+    call_number(call, MARKER_ARG_LAYOUT, KEY_LAYOUT);
     tell_what_is_known(call, slot_marker, process);
     slot_marker->is_asked = true;
+    slot_marker->asked_node = node;
     call_send_to(call, node, on_refreshed, slot_marker);
 }
 
@@ -199,13 +209,23 @@ static void refresh(struct marker *marker)
         refresh_slot_marker(slot_marker_make(marker, topology_slot_at(topology, node)), node);
 }
 
+static bool was_asked_last(const struct marker *marker, const struct process *process)
+{
+    for (const struct slot_marker *at = marker->slot_markers; at != NULL; at = at->hh.next)
+        if (strcmp(at->asked_run_id, process->run_id) == 0)
+            return true;
+    return false;
+}
+
 static void forget_processes(struct marker *marker, bool all)
 {
     int64_t now_ns = loop_now_ns(marker->store->options.loop);
     struct process *process, *next;
 
     HASH_ITER(hh, marker->processes, process, next) {
-        if (!all && now_ns - process->answer_ns < FORGET_NS)
+        bool is_gone = now_ns - process->answer_ns >= FORGET_NS &&
+                       !was_asked_last(marker, process);
+        if (!all && !is_gone)
             continue;
         HASH_DEL(marker->processes, process);
         free(process);

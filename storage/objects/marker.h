@@ -1,6 +1,6 @@
 /* Markers: a key at each Redis that has keys of locks. Each worker refreshes the markers every
  * second. By a marker a worker notices that its Redis came back without its data, and learns
- * how long the quarantine lasts. */
+ * how long the quarantine lasts. A Redis whose marker names another layout is not used. */
 #ifndef RLOCKD_STORAGE_OBJECTS_MARKER_H
 #define RLOCKD_STORAGE_OBJECTS_MARKER_H
 

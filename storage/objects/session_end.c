@@ -21,6 +21,7 @@ struct end_call {
     enum worked_off *worked_off;
     size_t count;
     bool is_marked; /* as ended: no failure behind that means that nothing was done */
+    bool logs_losses;
     bool has_failed;
     enum call_outcome failure;
 };
@@ -82,16 +83,32 @@ static void finish(struct end_call *call, struct session_view *view)
     free(call);
 }
 
+/* `kind`: the lease held until now. */
+static void log_loss(const struct end_call *call, size_t i, const struct redis_value *kind)
+{
+    char word[KIND_NAME_SIZE];
+
+    if (!call->logs_losses)
+        return;
+    session_copy_word(kind, word, sizeof(word), "lock");
+    session_log_loss(call->store, call->session_id, &call->refs[i], "session-ended", word);
+}
+
 static void on_visited(void *arg, size_t i, const struct redis_result *result)
 {
     struct end_call *call = arg;
     char lease_id[LEASE_ID_SIZE];
+    size_t kind_len;
 
     if (result->outcome == REDIS_DONE && lease_ref_is_set(&call->refs[i])) {
         lease_ref_id(&call->refs[i], lease_id);
         set_names_end(call->store, lease_id);
     }
-    if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1) {
+    value_text(result->reply, &kind_len);
+    if (result->outcome == REDIS_DONE && kind_len > 0) {
+        call->worked_off[i] = WORKED_OFF_HELD;
+        log_loss(call, i, result->reply);
+    } else if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1) {
         call->worked_off[i] = WORKED_OFF_HELD;
     } else if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE) {
         /* Also when another type of key is in place of the lease's record: then there is no
@@ -151,8 +168,8 @@ static void on_ended(void *arg, const struct redis_result *result)
     finish(call, &view);
 }
 
-void session_end_because(struct lock_store *store, const char *session_id, const char *reason,
-                         session_done *done, void *arg)
+static void start(struct lock_store *store, const char *session_id, const char *reason,
+                  bool logs_losses, session_done *done, void *arg)
 {
     struct end_call *call = calloc(1, sizeof(*call));
 
@@ -161,12 +178,19 @@ void session_end_because(struct lock_store *store, const char *session_id, const
     call->done = done;
     call->arg = arg;
     call->reason = reason;
+    call->logs_losses = logs_losses;
     snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
     send_end(call);
+}
+
+void session_end_expired(struct lock_store *store, const char *session_id, bool logs_losses,
+                         session_done *done, void *arg)
+{
+    start(store, session_id, "expired", logs_losses, done, arg);
 }
 
 void session_end(struct lock_store *store, const char *session_id, session_done *done,
                  void *arg)
 {
-    session_end_because(store, session_id, "released", done, arg);
+    start(store, session_id, "released", false, done, arg);
 }

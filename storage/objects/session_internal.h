@@ -88,10 +88,22 @@ bool session_settle_all(struct lock_store *store, const char *session_id,
                         int64_t deadline_ms, session_settled_done *done, void *arg)
     __attribute__((warn_unused_result));
 
+/* --- session_log.c ---------------------------------------------------------------------- */
+
+/* Log lines for operators: one for each event, over all front ends; none if the front end that
+ * settles the event, or its connection to Redis, dies in that moment. */
+
+/* The session's time was over. `name`: any text; `lease_count`: leases that were released. */
+void session_log_expiry(const char *session_id, const char *name, int64_t lease_count);
+/* The session had the lease until this `reason` ended it. `ref` is one of a lease. */
+void session_log_loss(const struct lock_store *store, const char *session_id,
+                      const struct lease_ref *ref, const char *reason, const char *kind);
+
 /* --- session_end.c ------------------------------------------------------------------------ */
 
-/* session_end() for a reason of session_end.lua. */
-void session_end_because(struct lock_store *store, const char *session_id, const char *reason,
+/* session_end() by the watchdog, if the session's time is over or its end is to be worked off.
+ * `logs_losses`: the client did not want the end. */
+void session_end_expired(struct lock_store *store, const char *session_id, bool logs_losses,
                          session_done *done, void *arg);
 
 #endif

@@ -120,6 +120,24 @@ static bool send_batch(struct settlement *settlement)
     return true;
 }
 
+/* `losses`: ref, reason and kind of each. */
+static void log_losses(const struct settlement *settlement, const struct redis_value *losses)
+{
+    char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
+    struct lease_ref ref;
+    size_t len;
+
+    for (size_t i = 0; i + 2 < value_count(losses); i += 3) {
+        const char *text = value_text(value_at(losses, i), &len);
+        session_copy_word(value_at(losses, i + 1), reason, sizeof(reason), "unknown");
+        session_copy_word(value_at(losses, i + 2), kind, sizeof(kind), "lock");
+        lease_ref_copy(&ref, text, len);
+        if (ref.lock_count > 0)
+            session_log_loss(settlement->store, settlement->session_id, &ref, reason, kind);
+        lease_ref_release(&ref);
+    }
+}
+
 static void on_settled(void *arg, const struct redis_result *result)
 {
     struct settlement *settlement = arg;
@@ -127,6 +145,7 @@ static void on_settled(void *arg, const struct redis_result *result)
     struct session_view view;
 
     session_read_outcome(&view, result);
+    log_losses(settlement, value_at(result->reply, 2));
     if (view.outcome == SESSION_OPEN && send_batch(settlement))
         return;
     settled.outcome = view.outcome;

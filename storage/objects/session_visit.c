@@ -40,6 +40,9 @@ struct visit_call {
     struct due_lease *due;
     struct session_verdict_text *verdicts;
     bool *is_wanted; /* that a script visits the lease */
+    /* The session's time was over; not so if the client ended it. */
+    bool has_expired;
+    char name[SESSION_NAME_SIZE]; /* of a session that has */
 };
 
 static void ask_what_is_due(struct visit_call *call);
@@ -260,14 +263,27 @@ static void on_ended(void *arg, const struct session_view *view)
 {
     struct visit_call *call = arg;
 
-    if (view->outcome == SESSION_RELEASED) /* worked off, and out of the index */
+    if (view->outcome == SESSION_RELEASED) { /* worked off, and out of the index */
         metrics_add(call->store->options.metrics, METRIC_SESSIONS_EXPIRED, 1);
+        if (call->has_expired)
+            session_log_expiry(call->session_id, call->name, view->released);
+    }
     if (view->outcome == SESSION_OPEN) /* a keep-alive came first */
         finish_with(call, 0);
     else if (view->outcome == SESSION_ENDED) /* the session is gone */
         finish_with(call, -1);
     else
         finish(call);
+}
+
+/* `reply`: of session_due.lua. */
+static void end_session(struct visit_call *call, const struct redis_value *reply)
+{
+    size_t len;
+
+    call->has_expired = strcmp(value_text(value_at(reply, 1), &len), "expired") == 0;
+    lock_copy_text(value_at(reply, 2), call->name, sizeof(call->name));
+    session_end_expired(call->store, call->session_id, call->has_expired, on_ended, call);
 }
 
 static void on_due(void *arg, const struct redis_result *result)
@@ -284,7 +300,7 @@ static void on_due(void *arg, const struct redis_result *result)
     else if (strcmp(word, "unknown") == 0)
         finish_with(call, -1);
     else if (strcmp(word, "expired") == 0)
-        session_end_because(call->store, call->session_id, "expired", on_ended, call);
+        end_session(call, result->reply);
     else if (value_count(due) >= 2) /* pairs, at least one */
         watch_leases(call, result->reply);
     else

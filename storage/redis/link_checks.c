@@ -1,10 +1,11 @@
-/* The checks of a new connection: which server answers, whether it may keep locks, and whether
- * the scripts run. */
+/* The checks of a new connection: which server answers, whether it may keep locks, whether this
+ * version can read the data, and whether the scripts run. */
 #include <stdio.h>
 #include <string.h>
 
 #include "script_args.h"
 #include "server/base/log.h"
+#include "server/base/text.h"
 #include "storage/redis/link_internal.h"
 
 enum {
@@ -144,6 +145,39 @@ static void begin_probe(struct redis_link *link)
     send_probe(link);
 }
 
+static void on_layout(redisAsyncContext *context, void *raw, void *arg)
+{
+    struct redis_link *link = arg;
+    const redisReply *reply = raw;
+    const struct redis_probe *probe = link->options.probe;
+    char own[16], reason[REDIS_REASON_SIZE];
+    int64_t found;
+
+    (void)context;
+    if (reply == NULL || link->state != LINK_CONNECTING || link->give_up)
+        return;
+    snprintf(own, sizeof(own), "%d", probe->layout);
+    /* An error is no layout: the probe finds out more. */
+    if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, own) == 0) {
+        begin_probe(link);
+        return;
+    }
+    snprintf(reason, sizeof(reason), "the data in Redis have layout %s, this rlockd reads %s",
+             text_parse_int64(reply->str, &found) ? reply->str : "?", own);
+    redis_link_reconnect(link, reason);
+}
+
+/* The data in Redis may be those of another version of rlockd, which it may be using now. */
+static void check_layout(struct redis_link *link)
+{
+    const struct redis_probe *probe = link->options.probe;
+
+    if (probe == NULL || probe->layout_key == NULL)
+        begin_probe(link);
+    else
+        redisAsyncCommand(link->context, on_layout, link, "HGET %s layout", probe->layout_key);
+}
+
 /* A server with `cluster-enabled` that has every slot serves like a single server. */
 static void on_cluster_info(redisAsyncContext *context, void *raw, void *arg)
 {
@@ -161,7 +195,7 @@ static void on_cluster_info(redisAsyncContext *context, void *raw, void *arg)
     info_value(reply->str, "cluster_slots_assigned", slots, sizeof(slots));
     info_value(reply->str, "cluster_known_nodes", nodes, sizeof(nodes));
     if (strcmp(slots, "16384") == 0 && strcmp(nodes, "1") == 0)
-        begin_probe(link);
+        check_layout(link);
     else
         redis_link_reconnect(link, "Redis is a part of a cluster: its URL is redis-cluster://");
 }
@@ -214,7 +248,7 @@ static void on_info(redisAsyncContext *context, void *raw, void *arg)
              !link->options.is_cluster_node)
         redisAsyncCommand(link->context, on_cluster_info, link, "CLUSTER INFO");
     else
-        begin_probe(link);
+        check_layout(link);
 }
 
 static void refuse_login(struct redis_link *link, const redisReply *reply, const char *reason)

@@ -1,4 +1,5 @@
-/* The keys and channels that a new connection tries, to check the permissions of its user. */
+/* What a new connection tries, to check the permissions of its user and the layout of the
+ * data. */
 #ifndef RLOCKD_STORAGE_REDIS_PROBE_H
 #define RLOCKD_STORAGE_REDIS_PROBE_H
 
@@ -17,6 +18,10 @@ struct redis_probe {
     size_t slot_count;
     const char *const *channels;
     size_t channel_count;
+    /* A hash. If it has a field `layout`, no connection is made where that is not `layout`.
+     * NULL: it is not known yet. */
+    const char *layout_key;
+    int layout;
 };
 
 #endif

@@ -9,10 +9,11 @@
 --   reason     why: session-ended or released
 --   window_ms  for which the token of an ended lease is known
 --
--- Replies  1: the lease held | 0
+-- Replies  the kind of the lease: it held | 1: it held, this is a repetition | 0
 --
--- At a session's end a repetition gets the same reply within the window, for the first reply
--- may have been lost. The first write is a command that Redis allows when memory is short.
+-- At a session's end a repetition is told within the window that the lease held, for the first
+-- reply may have been lost. The first write is a command that Redis allows when memory is
+-- short.
 -- modules lock fair read write permit
 local leases, lease = lib.lease, lib.record.load(lease_id)
 if lease and lease.state == 'ended' then
@@ -25,4 +26,4 @@ if is_waiting then leases.unregister(lease) end
 local spent = lease or lib.record.with_keys({token = ''}, lease_id)
 leases.spend(spent.keys, reason, window_ms, has_held and reason == 'session-ended' and 1)
 if is_waiting then leases.publish(lease) end
-return has_held and 1 or 0
+return has_held and lease.kind or 0

@@ -1,9 +1,11 @@
 -- Refreshes the marker: which Redis process serves these data, since when, and how old the data
 -- were that the process began with. So front ends learn that Redis may have lost data.
 -- KEYS marker
--- ARGV run_id [known_since] [known_promotion]
+-- ARGV run_id layout [known_since] [known_promotion]
 -- sync yes
 --
+--   layout           the layout of the front end's keys. A marker without this field is of
+--                    layout 1: of front ends that knew no number, and leave the field alone
 --   known_since      since when this process serves, as the front end knows whatever the marker
 --                    says: in a cluster the marker of a master is in a slot, which may move
 --   known_promotion  the promotion that the front end knew then
@@ -13,7 +15,9 @@
 -- process left. Redis forgets that id, and is the same master, when it has had no replica for
 -- an hour.
 --
--- Reply  since, kept, now, promotion
+-- Replies  since, kept, now, promotion
+--          layout: the data have this one, and nothing is changed
+--
 --        since      when this process was first seen with these data, in epoch ms
 --        kept       the last refresh of the marker before, in epoch ms; 0: these data had none
 --        now        Redis' clock in epoch ms
@@ -28,7 +32,9 @@ local function last_promotion()
 end
 
 local now = lib.number.epoch_ms()
-local fields = call('hmget', marker, 'run_id', 'since', 'kept', 'at', 'promotion')
+local fields = call('hmget', marker, 'run_id', 'since', 'kept', 'at', 'promotion', 'layout')
+local found = fields[6] or fields[1] and '1'
+if found and found ~= layout then return {found} end
 local since, kept = tonumber(fields[2]), tonumber(fields[3])
 local promotion = last_promotion()
 local known = (promotion == '' or promotion == known_promotion) and tonumber(known_since)
@@ -41,6 +47,6 @@ elseif known and known < since then
   since = known
   call('hset', marker, 'since', since)
 end
-call('hset', marker, 'at', now, 'promotion', promotion)
+call('hset', marker, 'at', now, 'promotion', promotion, 'layout', layout)
 call('pexpire', marker, MARKER_MS)
 return {since, kept, now, promotion}

@@ -8,7 +8,7 @@
 -- Replies  open, age of the session in ms, [ref, score, ...] of the leases that are due, now,
 --            deadline of the session, both in epoch ms
 --          open, ms until the session wants to be visited, []: nothing is due
---          expired: it is to be ended, or its end is to be worked off
+--          expired, reason, name: it is to be ended, or its end is to be worked off
 --          unknown: nothing is left to do
 -- modules
 
@@ -18,7 +18,8 @@ local deadline, detail = lib.session_home.deadline_of(session, now)
 if not deadline then
   local is_worked_off = call('hget', session, 'state') == 'ended' and
     call('exists', notes) == 0
-  return {(detail == 'unknown' or is_worked_off) and 'unknown' or 'expired'}
+  if detail == 'unknown' or is_worked_off then return {'unknown'} end
+  return {'expired', detail, call('hget', session, 'name')}
 end
 local found = call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, batch)
 if found[1] then return {'open', now - detail, found, now, deadline} end

@@ -16,7 +16,9 @@
 --                                 before, Redis lost it, and the next keep-alive names it
 --           lost <reason> <kind>  the lease held and is over: the next keep-alive tells it
 --
--- Replies  open, ms until the session wants to be visited | ended, reason
+-- Replies  open, ms until the session wants to be visited, [ref, reason, kind, ...] of the
+--            leases that are lost now, if there are any
+--          ended, reason
 --
 -- A lease without a note was settled before and is skipped. Of a session with an end under way
 -- the reply to a visit may be "open", where all leases are marked: they are due later if they
@@ -37,7 +39,7 @@ end
 -- the ms that the half, which stands for a mark, begins. As text: each lease pays for a number.
 local renewed_again = lib.number.integer(
   now + again_ms - 1 - math.floor(now % 97 * again_ms / 970)) .. '.5'
-local scores, has_losses = {}, false
+local scores, losses = {}, nil
 
 local function look_again(ref, at)
   scores[#scores + 1] = at
@@ -54,7 +56,9 @@ local function note_loss(ref, why, kind)
   if call('hlen', lost) < LOSSES_MAX then
     call('hset', lost, ref, why .. '\n' .. kind)
   end
-  has_losses = true
+  losses = losses or {}
+  local n = #losses
+  losses[n + 1], losses[n + 2], losses[n + 3] = ref, why, kind
 end
 
 local function settle(ref, verdict)
@@ -91,11 +95,11 @@ if scores[1] then call('zadd', due, 'xx', unpack(scores)) end
 scores = {}
 for i = ARG_VERDICTS + marked, #ARGV, 2 do settle(ARGV[i], ARGV[i + 1]) end
 if scores[1] then call('zadd', due, unpack(scores)) end
-if has_losses then
+if losses then
   call('pexpire', lost, open_until - now + window_ms)
   call('publish', 'rlockd:sessions', string.match(session, '{(.*)}'))
 end
 
 local first = call('zrange', due, 0, 0, 'withscores')
 local next_at = math.min(first[2] or open_until, open_until)
-return {'open', math.max(math.ceil(next_at - now), 0)}
+return {'open', math.max(math.ceil(next_at - now), 0), losses}

@@ -32,6 +32,7 @@ struct cluster_probe {
     char keys[CLUSTER_PROBE_KEYS][CLUSTER_PROBE_KEY_SIZE];
     const char *names[CLUSTER_PROBE_KEYS];
     struct redis_probe_keys homes[CLUSTER_PROBE_HOMES];
+    char layout_key[CLUSTER_PROBE_KEY_SIZE];
     struct redis_probe probe;
 };
 

@@ -72,6 +72,17 @@ static size_t write_home(struct cluster_node *node, const struct redis_probe_key
     return keys->count;
 }
 
+/* In a cluster each master has a key of its own, in the slot of topology_slot_at(). */
+static void write_layout_key(struct cluster_node *node, const char *name)
+{
+    struct cluster_probe *probe = &node->probe;
+    char tag[REDIS_SLOT_TAG_SIZE];
+
+    redis_slot_tag(node->last_slot, tag);
+    snprintf(probe->layout_key, sizeof(probe->layout_key), "%s:{%s}", name, tag);
+    probe->probe.layout_key = probe->layout_key;
+}
+
 void cluster_probe_make(struct cluster_node *node)
 {
     const struct redis_probe *wanted = node->cluster->topology.options.probe;
@@ -80,9 +91,11 @@ void cluster_probe_make(struct cluster_node *node)
 
     probe->probe = (struct redis_probe){.keys = probe->homes,
                                         .channels = wanted->channels,
-                                        .channel_count = wanted->channel_count};
+                                        .channel_count = wanted->channel_count,
+                                        .layout = wanted->layout};
     if (node->slot_count == 0)
         return;
+    write_layout_key(node, wanted->layout_key);
     for (size_t i = 0; i < wanted->slot_count && i < CLUSTER_PROBE_HOMES; i++) {
         size_t count = write_home(node, &wanted->keys[i], used);
         if (count == 0)

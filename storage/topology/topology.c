@@ -101,6 +101,11 @@ void topology_node_script(struct topology *topology, struct topology_node *node,
     topology->ops->node_script(topology, node, call, done, arg);
 }
 
+void topology_node_check(struct topology_node *node, const char *reason)
+{
+    redis_link_reconnect(node->commands, reason);
+}
+
 const struct redis_server *topology_node_server(const struct topology_node *node)
 {
     return redis_link_server(node->commands);

@@ -94,6 +94,9 @@ void topology_node_command(struct topology *topology, struct topology_node *node
  * longer there. `done` and the arguments: see topology_script(). */
 void topology_node_script(struct topology *topology, struct topology_node *node,
                           const struct script_call *call, redis_done *done, void *arg);
+/* The node must not be used as it is: its connection is made, and checked, again. `reason`: as
+ * topology_is_ready(). */
+void topology_node_check(struct topology_node *node, const char *reason);
 /* Which Redis process serves as this node, and since when. */
 const struct redis_server *topology_node_server(const struct topology_node *node);
 

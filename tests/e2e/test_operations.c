@@ -1,5 +1,5 @@
-/* What an operator sees: health, metrics, log, the end. */
-#include "multi_locks.h"
+/* What an operator sees: health, metrics, the end. The log: test_log.c. */
+#include "harness.h"
 
 #include <signal.h>
 
@@ -106,113 +106,6 @@ static void test_metrics_hold_no_names(struct world *w)
     r = http(w->a, "GET", "/metrics", NULL);
     expect_true(r, strstr(r->text, "secret") == NULL);
     expect_true(r, strcasestr(r->text, token) == NULL);
-}
-
-/* The last line about a request with this member; NULL when there is none. */
-static json_t *request_logged(struct front *fe, const char *member, const char *value)
-{
-    char *log = strdup(front_log(fe)), *save = NULL;
-    json_t *found = NULL;
-
-    for (char *line = strtok_r(log, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        json_t *entry = json_loads(line, 0, NULL);
-        const char *msg = json_string_value(json_object_get(entry, "msg"));
-        const char *has = json_string_value(json_object_get(entry, member));
-
-        if (msg == NULL || strcmp(msg, "request") != 0 || !has || strcmp(has, value) != 0) {
-            json_decref(entry);
-            continue;
-        }
-        json_decref(found);
-        found = entry;
-    }
-    free(log);
-    return found;
-}
-
-static void undo_json(void *thing)
-{
-    json_decref(thing);
-}
-
-static void test_one_log_line_a_request(struct world *w)
-{
-    const char *token = token_new(w);
-    struct reply *r = lock_put(w->a, "logged\"\xe2\x82\xac", token, NULL);
-    json_t *line = NULL;
-
-    wait_until((line = request_logged(w->a, "lock", "logged\"\xe2\x82\xac")) != NULL, 2000);
-    world_defer(w, undo_json, line);
-    assert_string_equal(json_string_value(json_object_get(line, "level")), "info");
-    assert_string_equal(json_string_value(json_object_get(line, "method")), "PUT");
-    assert_string_equal(json_string_value(json_object_get(line, "route")), "/v1/locks/{name}");
-    assert_int_equal(json_integer_value(json_object_get(line, "status")), 201);
-    assert_true(json_is_number(json_object_get(line, "duration_ms")));
-    assert_string_equal(json_string_value(json_object_get(line, "lease_id")),
-                        reply_str(r, "lease_id"));
-    assert_non_null(strstr(json_string_value(json_object_get(line, "remote")), "127.0.0.1"));
-    assert_true(json_is_string(json_object_get(line, "time")));
-}
-
-/* Whether the lease's last line is one of `method` and names these locks. */
-static bool locks_logged(struct front *fe, const char *lease_id, const char *method,
-                         const char *names)
-{
-    json_t *line = request_logged(fe, "lease_id", lease_id);
-    const char *last = json_string_value(json_object_get(line, "method"));
-    json_t *expected = json_loads(names, 0, NULL);
-    bool ok = last != NULL && strcmp(last, method) == 0 &&
-              json_equal(json_object_get(line, "locks"), expected);
-
-    json_decref(expected);
-    json_decref(line);
-    return ok;
-}
-
-/* Who took what is told of several locks, too, also where only their token was sent. */
-static void test_several_locks_are_logged(struct world *w)
-{
-    static const char *const methods[] = {"GET", "PATCH", "DELETE"};
-    const char *token = token_new(w);
-    struct reply *r = multi_put(w->a, NULL, token, "log/b log/a", NULL);
-    const char *id = reply_str(r, "lease_id");
-
-    skip_on_cluster(w); /* the names are in several slots */
-    expect_status(r, 201);
-    wait_until(locks_logged(w->a, id, "PUT", "[\"log/a\", \"log/b\"]"), 2000);
-    for (int i = 0; i < 3; i++) {
-        expect_status(multi_ask(w->a, methods[i], token, NULL), 200);
-        wait_until(locks_logged(w->a, id, methods[i], "[\"log/a\", \"log/b\"]"), 2000);
-    }
-    expect_problem(multi_put(w->a, NULL, token, "log/b log/a", NULL), 410, "lease-ended");
-    wait_until(locks_logged(w->a, id, "PUT", "[\"log/a\", \"log/b\"]"), 2000);
-}
-
-/* The server-made token is a secret, too; the harness knows only of the client's. */
-static void test_made_tokens_are_not_logged(struct world *w)
-{
-    struct reply *r = http(w->a, "POST", "/v1/locks/made", NULL);
-    json_t *line = NULL;
-
-    expect_status(r, 201);
-    wait_until((line = request_logged(w->a, "lock", "made")) != NULL, 2000);
-    json_decref(line);
-    assert_null(strcasestr(front_log(w->a), reply_str(r, "lease_token")));
-}
-
-static void test_log_level(struct world *w)
-{
-    struct front *quiet = front_launch(w, "--redis", w->redis->url, "--log-level", "info",
-                                       NULL);
-    const char *const args[] = {"--listen",    "127.0.0.1:0", "--redis", w->redis->url,
-                                "--log-level", "error",       NULL};
-    struct child *silent = rlockd_start(w, args, NULL);
-
-    wait_until(front_ready(quiet), 5000);
-    assert_int_equal(child_wait(silent, 300), -1);
-    assert_string_equal(child_stderr(silent), "");
-    child_signal(silent, SIGTERM);
-    assert_int_equal(child_wait(silent, 8000), 0);
 }
 
 static void check_drain(struct world *w, int signo)
@@ -380,10 +273,6 @@ int main(void)
         E2E_TEST(test_metrics_families),
         E2E_TEST(test_metrics_move),
         E2E_TEST(test_metrics_hold_no_names),
-        E2E_TEST(test_one_log_line_a_request),
-        E2E_TEST(test_several_locks_are_logged),
-        E2E_TEST(test_made_tokens_are_not_logged),
-        E2E_TEST(test_log_level),
         E2E_TEST(test_drain),
         E2E_TEST(test_drain_with_idle_connections),
         E2E_TEST(test_two_workers),

@@ -255,6 +255,30 @@ static void test_marker_that_was_away(struct world *w)
     assert_true(losses(fe) == 0);
 }
 
+/* Each master has its own marker, so a part of the data may be of another layout. */
+static void test_another_layout_at_one_master(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct front *fe = front_start(w, "--redis", cluster->url, NULL);
+    struct redis *node = cluster->nodes[1];
+    const char *away = cluster_name_at(cluster, node, "away");
+    const char *near = cluster_name_at(cluster, cluster->nodes[0], "near");
+
+    nap_ms(MARKED_MS);
+    redis_do(node, "HSET %s layout 2", marker_at(node));
+    struct reply *r = NULL;
+    wait_until((r = http(fe, "GET", "/readyz", NULL), reply_str(r, "redis.detail") != NULL),
+               SOON_MS);
+    expect_status(r, 200);
+    expect_problem(lock_put(fe, away, token_new(w), NULL), 503, "redis-unavailable");
+    assert_false(redis_has(node, away));
+    expect_status(lock_put(fe, near, token_new(w), NULL), 201);
+    stays_true(reply_str(http(fe, "GET", "/readyz", NULL), "redis.detail") != NULL, 1500);
+    redis_do(node, "HDEL %s layout", marker_at(node));
+    wait_until(lock_put(fe, away, token_new(w), NULL)->status == 201, SOON_MS);
+    assert_true(losses(fe) == 0);
+}
+
 /* A master is replaced, its shard loses the slot of the marker, and the same process becomes
  * the master again, with the data of its replica: a new master. */
 static void test_master_that_is_master_again(struct world *w)
@@ -383,6 +407,7 @@ int main(void)
         E2E_TEST(test_markers_that_move),
         E2E_TEST(test_marker_and_an_old_map),
         E2E_TEST(test_marker_that_was_away),
+        E2E_TEST(test_another_layout_at_one_master),
         E2E_TEST(test_master_that_is_master_again),
         E2E_TEST(test_master_that_is_master_again_at_once),
         E2E_TEST(test_replica_that_stands_still),

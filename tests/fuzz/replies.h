@@ -287,6 +287,12 @@ void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
     tag[0] = '\0';
 }
 
+void topology_node_check(struct topology_node *node, const char *reason)
+{
+    (void)node;
+    (void)reason;
+}
+
 void topology_node_command(struct topology *asked, struct topology_node *node,
                            const struct redis_command *command, redis_done *done, void *arg)
 {

@@ -5,7 +5,7 @@
 
 static redisReply *refresh(const char *run_id)
 {
-    return run(SCRIPT_MARKER, KEYS(MARKER), ARGS(run_id));
+    return run(SCRIPT_MARKER, KEYS(MARKER), ARGS(run_id, "1"));
 }
 
 static int64_t number(redisReply *reply, size_t at)
@@ -55,7 +55,7 @@ static void a_process_that_is_known_does_not_begin_anew(void **state)
 {
     (void)state;
     int64_t last = number(refresh("one"), 2);
-    redisReply *moved = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1000"));
+    redisReply *moved = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1", "1000"));
     assert_int_equal(number(moved, 0), 1000);
     assert_int_equal(number(moved, 1), last);
     assert_int_equal(number(refresh("two"), 0), 1000);
@@ -66,7 +66,8 @@ static void the_earliest_beginning_stays(void **state)
 {
     (void)state;
     refresh("one");
-    assert_int_equal(number(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "1000")), 0), 1000);
+    assert_int_equal(number(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "1", "1000")), 0),
+                     1000);
     assert_int_equal(number(refresh("one"), 0), 1000);
 }
 
@@ -80,7 +81,8 @@ static void a_promotion_that_is_forgotten_changes_nothing(void **state)
     redisReply *again = refresh("one");
     assert_int_equal(number(again, 0), 1000);
     expect(reply_at(again, 3), "before");
-    expect(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "500", "before")), "[500, *, *, ]");
+    expect(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1", "500", "before")),
+           "[500, *, *, ]");
 }
 
 /* The process becomes a replica, and the master again. */
@@ -107,11 +109,11 @@ static void a_process_that_is_known_begins_anew_when_promoted(void **state)
     (void)state;
     promote_again();
     const char *promotion = reply_text(reply_at(refresh("one"), 3));
-    redisReply *known = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1000", promotion));
+    redisReply *known = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1", "1000", promotion));
     assert_int_equal(number(known, 0), 1000);
     promote_again();
     int64_t now = redis_now_ms();
-    redisReply *anew = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1000", promotion));
+    redisReply *anew = run(SCRIPT_MARKER, KEYS(MARKER), ARGS("two", "1", "1000", promotion));
     assert_true(number(anew, 0) >= now);
 }
 
@@ -136,6 +138,30 @@ static void lost_data_begin_anew(void **state)
     assert_int_equal(number(refresh("one"), 1), 0);
 }
 
+/* Front ends before the number wrote all other fields, and leave this field alone. */
+static void a_marker_without_a_layout_is_of_this_one(void **state)
+{
+    (void)state;
+    int64_t since = number(refresh("one"), 0);
+    expect_command("1", "HGET %s layout", MARKER);
+    command("HDEL %s layout", MARKER);
+    assert_int_equal(number(refresh("one"), 0), since);
+    expect_command("1", "HGET %s layout", MARKER);
+}
+
+static void another_layout_is_left_alone(void **state)
+{
+    (void)state;
+    refresh("one");
+    command("HSET %s layout 2 at 77", MARKER);
+    expect(refresh("one"), "[2]");
+    expect(refresh("two"), "[2]");
+    expect_command("77", "HGET %s at", MARKER);
+    expect_command("one", "HGET %s run_id", MARKER);
+    command("HDEL %s layout", MARKER);
+    expect(run(SCRIPT_MARKER, KEYS(MARKER), ARGS("one", "2")), "[1]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +175,8 @@ int main(void)
         SCRIPT_TEST(a_process_that_is_known_begins_anew_when_promoted),
         SCRIPT_TEST(a_marker_without_a_promotion_stays),
         SCRIPT_TEST(lost_data_begin_anew),
+        SCRIPT_TEST(a_marker_without_a_layout_is_of_this_one),
+        SCRIPT_TEST(another_layout_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, redis_set_up, redis_tear_down);

@@ -127,7 +127,7 @@ static void a_permit_is_watched_from_its_session(void **state)
     expect(run(SCRIPT_LEASE_CLAIM, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, WINDOW, "1")),
            "[held, *, held\n*, 1]");
     expect(run(SCRIPT_LEASE_END, KEYS("jobs", RECORD(A)), ARGS(A, "session-ended", WINDOW)),
-           "1");
+           "permit");
     expect_command("2", "GET jobs");
 }
 

@@ -192,9 +192,9 @@ static void a_session_that_is_over_is_due_until_it_is_worked_off(void **state)
     session_open("30000");
     session_bind(REF, "w.1", "10000");
     session_overdue();
-    expect(session_due(), "[expired]");
+    expect(session_due(), "[expired, expired, host/1]");
     session_end("expired", "0", NULL);
-    expect(session_due(), "[expired]");
+    expect(session_due(), "[expired, expired, host/1]");
     session_end("expired", "0", REF);
     expect(session_due(), "[unknown]");
 }
@@ -317,7 +317,7 @@ static void a_lease_that_was_renewed_and_vanished_is_lost(void **state)
     session_settle(REF, "renewed permit");
     session_settle(REF, "renewed permit");
     session_bind(REF, "w.2", "0"); /* its request comes again */
-    expect(session_settle(REF, "vanished"), "[open, *]");
+    expect(session_settle(REF, "vanished"), "[open, *, [" REF ", unknown, permit]]");
     expect_command("unknown\npermit", "HGET %s %s", LOST, REF);
     expect_command("1", "HLEN %s", NOTES);
 }
@@ -340,7 +340,7 @@ static void a_loss_is_told_once(void **state)
     listen_to("rlockd:sessions");
     session_open("30000");
     session_bind(REF, "w.1", "0");
-    expect(session_settle(REF, "lost forced fair"), "[open, *]");
+    expect(session_settle(REF, "lost forced fair"), "[open, *, [" REF ", forced, fair]]");
     expect_command("[" REF ", forced\nfair]", "HGETALL %s", LOST);
     expect_lasts(LOST, 90000);
     assert_string_equal(next_message(), "rlockd:sessions " SID);

@@ -274,7 +274,7 @@ static void an_end_releases_and_spends(void **state)
     (void)state;
     listen_to("redisson_lock__channel:{jobs}");
     hold(LEASE ":0", HELD("", "1", "lock", ""));
-    expect(lease_end(), "1");
+    expect(lease_end(), "lock");
     assert_string_equal(next_message(), "redisson_lock__channel:{jobs} 0");
     expect_command("0", "EXISTS jobs");
     expect_command("14", "GET %s", RECORD);
@@ -335,7 +335,7 @@ static void several_locks_are_one_lease(void **state)
     expect_command("held\n\n\n\n*\n72\n1\nlock\n", "GET %s", B_RECORD);
     expect(run(SCRIPT_LEASE_END, KEYS(A, A_RECORD, B, B_RECORD),
                ARGS(LEASE, "session-ended", "60000")),
-           "1");
+           "lock");
     expect_command("0", "EXISTS %s %s", A, B);
     expect_command("14", "GET %s", B_RECORD);
 }
@@ -360,7 +360,7 @@ static void visits_work_without_memory(void **state)
     expect(run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD), ARGS("30000", "60000", "1")), "1");
     expect(lease_watch(), "[renewed, lock]");
     expect(lease_claim("1"), "[held, *");
-    expect(lease_end(), "1");
+    expect(lease_end(), "lock");
     expect_command("14", "GET %s", RECORD);
     expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", "rlockd:lease:{jobs}:" OTHER),
                ARGS(OTHER, "30000", "60000")),

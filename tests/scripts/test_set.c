@@ -31,7 +31,7 @@ static void of_any_kind_without_a_queue(void **state)
     expect(set_watch(A), "[ends, *]");
     expect(set_release(A), "[released, 0, ]");
     expect(ask_set(.id = B, .kind = "write"), "[granted, * *, 30000, , 1 1]");
-    expect(set_end(B), "1");
+    expect(set_end(B), "write");
     expect_command("14", "GET " SET_RECORD(P2, B));
     expect(ask_set(.id = B, .kind = "write"), "[ended, session-ended, , ]");
 }

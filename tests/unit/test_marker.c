@@ -1,0 +1,228 @@
+/* storage/objects/marker.c: which markers tell of lost data. Redis and the time are made up. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+
+#include "server/base/clock.h"
+#include "storage/objects/lock_store_internal.h"
+#include "storage/objects/marker.h"
+#include "storage/topology/topology.h"
+
+struct loop {
+    struct timers timers;
+    int64_t now_ns;
+};
+
+static struct loop loop;
+static const struct redis_server server = {.run_id = "one", .up_since_ns = 1};
+static struct config config;
+static struct metrics metrics;
+static struct lock_store store;
+static redis_done *refreshed; /* of the refresh under way; NULL: none is */
+static void *refreshed_arg;
+
+struct timers *loop_timers(struct loop *asked)
+{
+    return &asked->timers;
+}
+
+int64_t loop_now_ns(const struct loop *asked)
+{
+    return asked->now_ns;
+}
+
+struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node)
+{
+    return node == NULL ? (struct topology_node *)topology : NULL;
+}
+
+struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag)
+{
+    (void)tag;
+    return (struct topology_node *)topology;
+}
+
+const struct redis_server *topology_node_server(const struct topology_node *node)
+{
+    (void)node;
+    return &server;
+}
+
+uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node)
+{
+    (void)topology;
+    (void)node;
+    return TOPOLOGY_ALL_SLOTS;
+}
+
+void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
+{
+    (void)slot;
+    (void)tag;
+}
+
+void topology_node_check(struct topology_node *node, const char *reason)
+{
+    (void)node;
+    function_called();
+    assert_non_null(reason);
+}
+
+struct store_call *call_begin(struct lock_store *asked, enum script script)
+{
+    assert_int_equal(script, SCRIPT_MARKER);
+    return (struct store_call *)asked;
+}
+
+void call_fixed_key(struct store_call *call, size_t at, const char *key)
+{
+    (void)call;
+    (void)at;
+    (void)key;
+}
+
+void call_string(struct store_call *call, size_t at, const char *text)
+{
+    (void)call;
+    (void)at;
+    (void)text;
+}
+
+void call_number(struct store_call *call, size_t at, int64_t number)
+{
+    (void)call;
+    (void)at;
+    (void)number;
+}
+
+void call_send_to(struct store_call *call, struct topology_node *node, redis_done *done,
+                  void *arg)
+{
+    (void)call;
+    (void)node;
+    refreshed = done;
+    refreshed_arg = arg;
+}
+
+/* --- what Redis says ---------------------------------------------------------------------- */
+
+/* Time passes until the next refresh, and beyond it without an answer. */
+static void pass(int64_t ms)
+{
+    loop.now_ns += ms * CLOCK_NS_PER_MS;
+    timers_run(&loop.timers, loop.now_ns);
+}
+
+static void answer(const struct redis_result *result)
+{
+    redis_done *done = refreshed;
+
+    assert_non_null(done);
+    refreshed = NULL;
+    done(refreshed_arg, result);
+}
+
+static void redis_says(int64_t since_ms, int64_t kept_ms, int64_t now_ms)
+{
+    redisReply numbers[] = {{.type = REDIS_REPLY_INTEGER, .integer = since_ms},
+                            {.type = REDIS_REPLY_INTEGER, .integer = kept_ms},
+                            {.type = REDIS_REPLY_INTEGER, .integer = now_ms},
+                            {.type = REDIS_REPLY_STRING, .str = "", .len = 0}};
+    redisReply *elements[] = {&numbers[0], &numbers[1], &numbers[2], &numbers[3]};
+    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 4, .element = elements};
+
+    answer(&(struct redis_result){
+        .outcome = REDIS_DONE, .reply = (const struct redis_value *)&reply, .server = &server});
+}
+
+static void redis_is_away(void)
+{
+    answer(&(struct redis_result){.outcome = REDIS_REFUSED, .server = &server});
+}
+
+static int64_t losses(void)
+{
+    return metrics_value(&metrics, METRIC_REDIS_DATA_LOSSES);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    loop.now_ns = CLOCK_NS_PER_S;
+    timers_init(&loop.timers);
+    refreshed = NULL;
+    store.options = (struct lock_store_options){.config = &config,
+                                                .loop = &loop,
+                                                .metrics = &metrics,
+                                                .topology = (struct topology *)&loop};
+    if (metrics_init(&metrics, 1) != 0)
+        return -1;
+    store.marker = marker_new(&store);
+    return store.marker != NULL ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    marker_free(store.marker);
+    metrics_release(&metrics);
+    timers_release(&loop.timers);
+    return 0;
+}
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+static void a_process_with_older_data_lost_some(void **state)
+{
+    (void)state;
+    redis_says(1000, 900, 5000);
+    pass(1000);
+    redis_says(6000, 5000, 6000); /* another begin, with all data */
+    assert_int_equal(losses(), 0);
+    pass(1000);
+    redis_says(7000, 5000, 7000);
+    assert_int_equal(losses(), 1);
+}
+
+/* The same process, which has served all the time, also other front ends. */
+static void a_long_time_without_redis_is_no_loss(void **state)
+{
+    (void)state;
+    redis_says(1000, 900, 5000);
+    for (int i = 0; i < 700; i++) {
+        pass(1000);
+        redis_is_away();
+    }
+    pass(1000);
+    redis_says(1000, 900, 706000);
+    assert_int_equal(losses(), 0);
+}
+
+static void another_layout_ends_the_connection(void **state)
+{
+    redisReply layout = {.type = REDIS_REPLY_STRING, .str = "2", .len = 1};
+    redisReply *elements[] = {&layout};
+    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = 1, .element = elements};
+
+    (void)state;
+    expect_function_call(topology_node_check);
+    answer(&(struct redis_result){
+        .outcome = REDIS_DONE, .reply = (const struct redis_value *)&reply, .server = &server});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_process_with_older_data_lost_some, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_long_time_without_redis_is_no_loss, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(another_layout_ends_the_connection, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
