@@ -326,6 +326,33 @@ static void a_waiter_behind_dead_front_ends_is_told(void **state)
     assert_null(next_message());
 }
 
+/* However many there are: each message in vain costs Redis something. */
+static void few_places_are_told_in_vain(void **state)
+{
+    static const int heard_at[] = {10, 11};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        command("FLUSHALL");
+        fair(.id = A);
+        for (int n = 0; n < 200; n++) {
+            const char *id = text("%08x-4444-5444-8444-444444444444", (unsigned)n);
+            command("RPUSH " QUEUE " %s:0", id);
+            command("ZADD " TIMES " %s %s:0", from_now(14000), id);
+            command("ZADD " PLACES " %s %s", from_now(9000), id);
+            command("ZADD " WAITERS " %s %s", from_now(9000), id);
+        }
+        java_joins(JAVA, 314000);
+        listen_to(text(CHANNEL ":%08x-4444-5444-8444-444444444444:0", (unsigned)heard_at[i]));
+        listen_to(CHANNEL ":" JAVA);
+        lock_release(A);
+        const char *message = next_message();
+        assert_non_null(message);
+        assert_int_equal(strcmp(message, CHANNEL ":" JAVA " 0") == 0, i == 1);
+        replies_free(NULL);
+    }
+}
+
 /* A Java client that lives comes back. */
 static void a_removed_java_client_is_told(void **state)
 {
@@ -441,6 +468,7 @@ int main(void)
         SCRIPT_TEST(a_request_removes_dead_places_behind_it),
         SCRIPT_TEST(few_waiters_behind_are_touched),
         SCRIPT_TEST(a_waiter_behind_dead_front_ends_is_told),
+        SCRIPT_TEST(few_places_are_told_in_vain),
         SCRIPT_TEST(a_removed_java_client_is_told),
         SCRIPT_TEST(a_lock_has_so_many_places),
         SCRIPT_TEST(owners_of_fair_locks_are_told_apart),

@@ -31,7 +31,8 @@ local DAY_MS = '86400000'
 local NEAR_MAX = 100
 
 -- Limits of one call: expired waiters that it removes; waiters that it looks at first and then
--- at a time, to find one that is awaited.
+-- at a time, to find one that is awaited; FEW is also the number of places that it tells in
+-- vain.
 local DEAD_MAX, FEW, MANY = 100, 10, 100
 
 -- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
@@ -194,12 +195,16 @@ end
 
 -- Publishes to the head of the queue that the lock is free. If no request waits with the head's
 -- place, or no front end listens any more to the place's channel, the message also goes to the
--- first living waiter behind it, which then learns until when the place is kept.
+-- first living waiter behind it, which then learns until when the place is kept. Behind many
+-- places that nobody listens for, this is the first Java client: waiters of rlockd poll.
 local function call_waiter(lock, head, now)
   local heard = tell(lock, head, '0')
   if is_awaited(lock, head, now) and (heard > 0 or not lease_of(head)) then return end
+  local unheard = 0
   first_awaited(lock, now, function(place)
-    return place ~= head and (tell(lock, place, '0') > 0 or not lease_of(place))
+    if place == head or (unheard == FEW and lease_of(place)) then return false end
+    unheard = unheard + 1
+    return tell(lock, place, '0') > 0 or not lease_of(place)
   end)
 end
 
