@@ -49,7 +49,7 @@ void baton_give(struct wait_queue *queue)
     queue->woken_again = false;
     if (wait_queue_yields(queue)) {
         timer_arm(loop_timers(queue->owner->options.loop), &queue->timer,
-                  queue->yield_until_ns);
+                  wait_queue_yield_end_ns(queue));
         return;
     }
     DL_FOREACH(queue->waiting, waiter) {
@@ -146,8 +146,8 @@ void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms)
     /* A message may have come during the attempt, and be newer than what the attempt found. */
     if (queue->held_until_ns > now_ns && queue->held_until_ns < now_ns + sleep_ns)
         sleep_ns = queue->held_until_ns - now_ns;
-    if (wait_queue_yields(queue) && queue->yield_until_ns < now_ns + sleep_ns)
-        sleep_ns = queue->yield_until_ns - now_ns;
+    if (wait_queue_yields(queue) && wait_queue_yield_end_ns(queue) < now_ns + sleep_ns)
+        sleep_ns = wait_queue_yield_end_ns(queue) - now_ns;
     timer_arm(loop_timers(loop), &queue->timer, now_ns + sleep_ns);
 }
 

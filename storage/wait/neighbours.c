@@ -20,7 +20,9 @@ struct shared_lock {
     _Atomic uint64_t waits; /* one bit for each worker that has waiters */
     _Atomic uint64_t listens;
     _Atomic int64_t taken_ns, taken_until_ns;
-    int64_t rest_until_ns; /* behind the mutex */
+    _Atomic int64_t yield_until_ns;
+    _Atomic size_t yielding; /* the index of the worker that began this yield */
+    int64_t rest_until_ns;   /* behind the mutex */
     size_t len;
     const char *key; /* a struct table_key's, behind the last of the following */
     /* Of a fair lock: when the first waiter of each worker asked for its place; 0: none. */
@@ -208,6 +210,23 @@ void shared_lock_taken(struct shared_lock *lock, int64_t taken_ns, int64_t until
 void shared_lock_released(struct shared_lock *lock)
 {
     atomic_store(&lock->taken_until_ns, 0);
+}
+
+void shared_lock_yields(struct shared_lock *lock, const struct neighbour *neighbour,
+                        int64_t until_ns)
+{
+    if (until_ns == 0 && atomic_load(&lock->yielding) != neighbour->index)
+        return;
+    atomic_store(&lock->yielding, neighbour->index);
+    atomic_store(&lock->yield_until_ns, until_ns);
+}
+
+int64_t shared_lock_yield_of_others(const struct shared_lock *lock,
+                                    const struct neighbour *neighbour)
+{
+    int64_t until_ns = atomic_load(&lock->yield_until_ns);
+
+    return atomic_load(&lock->yielding) != neighbour->index ? until_ns : 0;
 }
 
 void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,

@@ -67,6 +67,14 @@ unsigned shared_lock_listeners(const struct shared_lock *lock);
 void shared_lock_taken(struct shared_lock *lock, int64_t taken_ns, int64_t until_ns);
 /* The lock, or a permit, was released. */
 void shared_lock_released(struct shared_lock *lock);
+/* The waiters of this worker leave the lock or permits to clients of other servers until then,
+ * and so are the waiters of the other workers to. 0: no longer, if the last yield is its own.
+ */
+void shared_lock_yields(struct shared_lock *lock, const struct neighbour *neighbour,
+                        int64_t until_ns);
+/* The end of the yield that another worker began last; it may be over. */
+int64_t shared_lock_yield_of_others(const struct shared_lock *lock,
+                                    const struct neighbour *neighbour);
 /* Puts the last such time and end there, if they are later. */
 void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,
                             int64_t *until_ns);

@@ -20,6 +20,9 @@ enum { HAND_OVERS_MAX = 64 };
  * all, which this worker's own waiters may win each time. */
 enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
+/* After a yield the worker that began it tries first, and finds out whether other clients
+ * wanted the lock; the other workers of the process try so much later. */
+#define YIELD_SLACK_NS (1 * CLOCK_NS_PER_MS)
 /* A lock or permit that was passed on to another worker counts as held there for so long. */
 #define PASSED_ON_NS (20 * CLOCK_NS_PER_MS)
 
@@ -31,9 +34,27 @@ bool waiters_have_queues(const struct waiters *waiters)
     return waiters->queues != NULL || waiters->lines != NULL;
 }
 
+/* Tells the other workers of the process until when other clients have the lock to themselves.
+ */
+static void share_yield(struct wait_queue *queue, int64_t until_ns)
+{
+    if (queue->shared != NULL)
+        shared_lock_yields(queue->shared, queue->owner->options.neighbour, until_ns);
+}
+
+/* For how long this worker yields: as long as it has kept the lock from other clients. */
+static int64_t yield_end_ns(const struct wait_queue *queue)
+{
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop), ns = now_ns - queue->streak_ns;
+
+    return now_ns + (ns < YIELD_MAX_NS ? ns : YIELD_MAX_NS);
+}
+
 /* The other clients have had their turn, or have it now. */
 static void begin_streak(struct wait_queue *queue)
 {
+    if (queue->others_first)
+        share_yield(queue, 0);
     queue->streak_ns = loop_now_ns(queue->owner->options.loop);
     queue->streak = 0;
     queue->others_first = false;
@@ -148,9 +169,20 @@ static bool is_turn_of_others(const struct wait_queue *queue)
     return queue->streak >= streak_max_of(queue) || now_ns - queue->streak_ns > HAND_OVERS_NS;
 }
 
+int64_t wait_queue_yield_end_ns(const struct wait_queue *queue)
+{
+    int64_t end_ns = queue->yield_until_ns, others_ns = 0;
+
+    if (queue->shared != NULL)
+        others_ns = shared_lock_yield_of_others(queue->shared, queue->owner->options.neighbour);
+    if (others_ns != 0 && others_ns + YIELD_SLACK_NS > end_ns)
+        end_ns = others_ns + YIELD_SLACK_NS;
+    return end_ns;
+}
+
 bool wait_queue_yields(const struct wait_queue *queue)
 {
-    return queue->yield_until_ns > loop_now_ns(queue->owner->options.loop);
+    return wait_queue_yield_end_ns(queue) > loop_now_ns(queue->owner->options.loop);
 }
 
 /* While other clients listen to a lock and do not want it, the lock lies idle in each yield: so
@@ -169,13 +201,14 @@ void wait_queue_yielded(struct wait_queue *queue, bool got_it)
 void waiter_yield(struct waiter *waiter)
 {
     struct wait_queue *queue = waiter->queue;
-    int64_t now_ns = loop_now_ns(queue->owner->options.loop), ns = now_ns - queue->streak_ns;
+    int64_t end_ns = yield_end_ns(queue);
 
     queue->woken_again = true; /* an attempt follows */
     if (wait_queue_yields(queue))
         return; /* of permits that were released at the same time */
     begin_streak(queue);
-    queue->yield_until_ns = now_ns + (ns < YIELD_MAX_NS ? ns : YIELD_MAX_NS);
+    queue->yield_until_ns = end_ns;
+    share_yield(queue, end_ns);
     queue->has_yielded = true;
     queue->hand_overs = 0;
 }
@@ -340,6 +373,10 @@ unsigned waiter_choose(struct waiter *waiter)
     waiter->trying = waiter->chosen = true;
     queue->messages_before = queue->messages;
     queue->others_first = is_turn_of_others(queue);
+    /* The message of the release may reach the other workers before this worker has its answer.
+     */
+    if (queue->others_first)
+        share_yield(queue, yield_end_ns(queue));
     return queue->others_first ? own_listeners(queue) : 0;
 }
 
@@ -349,6 +386,8 @@ void waiter_unchosen(struct waiter *waiter)
     bool retry_wanted = waiter->retry_wanted;
 
     waiter->trying = waiter->chosen = false;
+    if (queue->others_first)
+        share_yield(queue, 0);
     wait_line_called(queue); /* or another waiter is the head */
     if (queue->baton == waiter)
         queue->baton = NULL;

@@ -36,7 +36,7 @@ struct wait_queue {
     int64_t streak_ns;              /* when the streak began */
     bool others_first;              /* the release under way is for other clients, if there are
                                        any: then another streak begins */
-    int64_t yield_until_ns;         /* the end of the yield to other clients */
+    int64_t yield_until_ns;         /* the end of this worker's yield to other clients */
     bool has_yielded;               /* no attempt has followed the yield yet */
     uint64_t messages;              /* the number of messages that woke the queue */
     uint64_t messages_before;       /* that number before the last hand-over */
@@ -120,6 +120,8 @@ void wait_queue_shared(struct wait_queue *queue, bool by_hand_over);
  * lock. `got_it`: the attempt got the lock. */
 void wait_queue_yielded(struct wait_queue *queue, bool got_it);
 bool wait_queue_yields(const struct wait_queue *queue);
+/* When the waiters may try again: the end of the last yield, which may be over. */
+int64_t wait_queue_yield_end_ns(const struct wait_queue *queue);
 
 /* line.c */
 

@@ -5,6 +5,8 @@
 #include "fair.h"
 #include "racers.h"
 
+#include <unistd.h>
+
 enum { RECOVER_MS = 6000 };
 
 static double hand_overs(struct front *fe)
@@ -37,6 +39,7 @@ struct contest {
     int permits;              /* of a semaphore; 0: one */
     const char *path, *query; /* of an acquire: the start of its query */
     bool has_b, has_poller, has_java, hangs_up;
+    int java_wakes_us; /* from the unlock message to the attempt of a Java client */
     struct java *java; /* of each racer */
     _Atomic int inside;
     volatile long counter;
@@ -162,6 +165,7 @@ static void java_take_turn(struct racer *racer, struct java *java)
             return;
         if (redisGetReply(java->listener, &message) == REDIS_OK)
             freeReplyObject(message);
+        usleep((useconds_t)contest->java_wakes_us);
     }
     enter(racer, SIDE_JAVA, 0);
     java_run(racer, java, side->unlock);
@@ -256,9 +260,9 @@ static void test_hasty_clients_leave_nothing(struct world *w)
     run_hasty_contests(w, hand_overs, true);
 }
 
-static struct front *start_two_workers(struct world *w)
+static struct front *start_workers(struct world *w, const char *count)
 {
-    return front_start(w, "--redis", w->redis->url, "--workers", "2", NULL);
+    return front_start(w, "--redis", w->redis->url, "--workers", count, NULL);
 }
 
 /* The same, and the releases of each worker find the waiters of the other one. */
@@ -266,7 +270,7 @@ static void test_two_workers_share(struct world *w)
 {
     struct front *one_worker = w->a;
 
-    w->a = start_two_workers(w);
+    w->a = start_workers(w, "2");
     run_hasty_contests(w, passed_releases, false);
     w->a = one_worker;
 }
@@ -296,7 +300,7 @@ static void test_two_workers_share_with_a_front_end(struct world *w)
 {
     struct front *one_worker = w->a;
 
-    w->a = start_two_workers(w);
+    w->a = start_workers(w, "2");
     for (size_t i = 0; i < COUNT_OF(contested); i++) {
         struct contest contest = {.kind = contested[i], .has_b = true};
 
@@ -307,22 +311,43 @@ static void test_two_workers_share_with_a_front_end(struct world *w)
     w->a = one_worker;
 }
 
+/* Java clients have at least so many per cent of the turns. */
+static void share_with_java(struct world *w, const char *kind, int wakes_us, int percent)
+{
+    struct java java[RACERS] = {{0}};
+    struct contest contest = {
+        .kind = kind, .has_java = true, .java = java, .java_wakes_us = wakes_us};
+
+    run_contest(w, &contest);
+    for (int i = 0; i < RACERS; i++) {
+        if (java[i].db == NULL)
+            continue;
+        redisFree(java[i].db);
+        redisFree(java[i].listener);
+    }
+    expect_shares(&contest, SIDE_A, SIDE_JAVA);
+    long sum = contest.turns[SIDE_A] + contest.turns[SIDE_JAVA];
+    assert_true(contest.turns[SIDE_JAVA] * 100 >= sum * percent);
+}
+
 static void test_java_clients_share(struct world *w)
 {
     skip_on_masters(w); /* its Java client has a connection to one node */
-    for (size_t k = 0; k < COUNT_OF(java_sides); k++) {
-        struct java java[RACERS] = {{0}};
-        struct contest contest = {.kind = java_sides[k].kind, .has_java = true, .java = java};
+    for (size_t k = 0; k < COUNT_OF(java_sides); k++)
+        share_with_java(w, java_sides[k].kind, 0, SHARE_MIN);
+}
 
-        run_contest(w, &contest);
-        for (int i = 0; i < RACERS; i++) {
-            if (java[i].db == NULL)
-                continue;
-            redisFree(java[i].db);
-            redisFree(java[i].listener);
-        }
-        expect_shares(&contest, SIDE_A, SIDE_JAVA);
-    }
+/* A worker that yields the lock to Java clients does not yield to the other workers, which are
+ * quicker than a Java client. */
+static void test_java_clients_share_with_workers(struct world *w)
+{
+    enum { WAKES_US = 300, PERCENT = 25 };
+    struct front *one_worker = w->a;
+
+    skip_on_masters(w);
+    w->a = start_workers(w, "3");
+    share_with_java(w, "lock", WAKES_US, PERCENT);
+    w->a = one_worker;
 }
 
 /* Releases that come at the same time each find a waiter of its own. */
@@ -341,9 +366,13 @@ static void test_several_permits_are_handed_over(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_hasty_clients_leave_nothing),        E2E_TEST(test_two_workers_share),
-        E2E_TEST(test_a_poller_does_not_starve),           E2E_TEST(test_two_front_ends_share),
-        E2E_TEST(test_two_workers_share_with_a_front_end), E2E_TEST(test_java_clients_share),
+        E2E_TEST(test_hasty_clients_leave_nothing),
+        E2E_TEST(test_two_workers_share),
+        E2E_TEST(test_a_poller_does_not_starve),
+        E2E_TEST(test_two_front_ends_share),
+        E2E_TEST(test_two_workers_share_with_a_front_end),
+        E2E_TEST(test_java_clients_share),
+        E2E_TEST(test_java_clients_share_with_workers),
         E2E_TEST(test_several_permits_are_handed_over),
     };
     struct e2e_plan plan = {.name = "shares of hand-overs", E2E_TESTS(tests), .front_ends = 2};

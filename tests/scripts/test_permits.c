@@ -384,6 +384,21 @@ static void a_permit_of_a_session_is_handed_over(void **state)
     expect(give(A, .id = B), "[" SID ", 0]");
 }
 
+/* The client was told that its permit would last until then. */
+static void an_expired_permit_is_not_handed_over(void **state)
+{
+    static const char expire[] =
+        "redis.call('zadd', KEYS[1], redis.call('time')[1] * 1000 - 9, "
+        "redis.call('zrange', KEYS[1], 0, 0)[1])";
+
+    (void)state;
+    line_up("1");
+    command("EVAL %s 1 " TIMEOUTS, expire);
+    expect(give(A, .id = B), "nil");
+    expect_command("1", "ZCARD " TIMEOUTS);
+    expect_command("waiting\n*", "GET " RECORD(B));
+}
+
 /* Nothing is done, and nothing has changed: permit_release.lua finds out. */
 static void a_lease_without_a_permit_hands_nothing_over(void **state)
 {
@@ -453,6 +468,7 @@ int main(void)
         SCRIPT_TEST(a_waiter_that_waits_no_more_gets_no_permit),
         SCRIPT_TEST(others_that_listen_are_told_of_a_permit),
         SCRIPT_TEST(a_permit_of_a_session_is_handed_over),
+        SCRIPT_TEST(an_expired_permit_is_not_handed_over),
         SCRIPT_TEST(a_lease_without_a_permit_hands_nothing_over),
     };
     const struct CMUnitTest memory_tests[] = {

@@ -40,6 +40,10 @@ static int tear_down_workers(void **state)
 {
     bool is_left = first.under_way > 0 || second.under_way > 0;
 
+    if (c->acquisition != NULL) /* the client that may be on the second worker */
+        cancel(c);
+    while (attempt_of(c) != NULL)
+        answer(c, ATTEMPT_BUSY);
     acquirer_free(second_acquirer);
     waiters_free(second_waiters);
     int failed = tear_down_holder(state);
@@ -231,6 +235,95 @@ static void workers_of_the_process_are_no_others(void **state)
     shared_lock_leave(neighbours, shared);
 }
 
+/* The client waits on the second worker, whose channel is returned. */
+static struct subscriber_channel *start_waiting_on_second(struct client *client)
+{
+    struct subscriber_channel *channel = topology.channels;
+    struct acquirer *own = acquirer;
+
+    acquirer = second_acquirer;
+    start(client, WAIT_MS);
+    acquirer = own;
+    answer(client, ATTEMPT_BUSY);
+    while (channel->owner == NULL || channel->live ||
+           strcmp(channel->name, CHANNEL_OF(LOCK)->name) != 0)
+        assert_true(++channel < topology.channels + CHANNELS);
+    ready(channel);
+    answer(client, ATTEMPT_BUSY);
+    assert_null(attempt_of(client));
+    return channel;
+}
+
+/* Clients of other servers would have the lock to themselves for no time if the other workers
+ * took it, which may hear of the release before the worker that releases has its answer. */
+static void a_yield_is_that_of_all_workers(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    struct subscriber_channel *seconds = start_waiting_on_second(c);
+    assert_true(release());
+    assert_int_equal(sent.own_listeners, 2);
+    publish(seconds, "0");
+    assert_null(attempt_of(c));
+    answer_yield();
+    publish(seconds, "0"); /* of another client's release */
+    assert_false(release_on_second());
+    start(b, WAIT_MS);
+    assert_null(attempt_of(b));
+    pass(5 * MS);
+    assert_non_null(attempt_of(a));
+    assert_null(attempt_of(c));
+    answer(a, ATTEMPT_BUSY);
+    pass(MS);
+    answer(c, ATTEMPT_GRANTED);
+    expect_done(c, ACQUIRE_GRANTED);
+}
+
+/* Nobody else listened. */
+static void a_release_that_is_handed_over_holds_no_worker_back(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    struct subscriber_channel *seconds = start_waiting_on_second(c);
+    assert_true(release());
+    assert_int_equal(sent.own_listeners, 2);
+    answer_hand_over(&released, &granted);
+    expect_done(a, ACQUIRE_GRANTED);
+    publish(seconds, "0"); /* the lease has ended elsewhere */
+    answer(c, ATTEMPT_BUSY);
+    pass(60 * MS);
+    assert_false(release()); /* everybody's turn */
+    assert_true(release());
+    assert_int_equal(sent.own_listeners, 2);
+    answer_hand_over(&released, NULL); /* it could not be handed over */
+    publish(seconds, "0");
+    answer(c, ATTEMPT_GRANTED);
+}
+
+/* However the lock goes from worker to worker, one release in so many is open to all. */
+static void a_series_goes_on_with_the_lock(void **state)
+{
+    static const struct {
+        unsigned hand_overs;
+        int64_t age_ms;
+        bool is_open;
+    } cases[] = {{64, 0, true}, {63, 0, false}, {1, 60, true}, {1, 0, false}, {0, 60, false}};
+
+    (void)state;
+    start_waiting(a);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t began_ns = loop.now_ns - cases[i].age_ms * MS;
+        const struct hand_over_series series = {.hand_overs = cases[i].hand_overs,
+                                                .handing_over_ns = began_ns,
+                                                .streak_ns = loop.now_ns};
+        assert_true(waiters_take_over(waiters, WAIT_LOCK, LOCK, strlen(LOCK), &series));
+        assert_int_equal(release(), !cases[i].is_open);
+        if (!cases[i].is_open)
+            grant_and_rejoin();
+    }
+}
+
 static void release_comes_back_when_the_waiter_has_gone(void **state)
 {
     (void)state;
@@ -332,6 +425,9 @@ int main(void)
         TEST(waiter_of_another_worker_is_granted_the_permit),
         TEST(workers_have_turns_by_their_clients),
         TEST(workers_of_the_process_are_no_others),
+        TEST(a_yield_is_that_of_all_workers),
+        TEST(a_release_that_is_handed_over_holds_no_worker_back),
+        TEST(a_series_goes_on_with_the_lock),
         TEST(release_comes_back_when_the_waiter_has_gone),
         TEST(releases_rest_when_one_came_back),
         TEST(grant_is_withdrawn_when_the_client_goes_meanwhile),
