@@ -117,7 +117,7 @@ enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refus
             return REDIS_REFUSED;
         }
     }
-    if (redis_is_wait_of_replica(cause)) {
+    if (redis_is_wait_of_replica(cause) || strncmp(cause, "ERR No such master", 18) == 0) {
         *refusal = REDIS_REFUSED_UNAVAILABLE;
         return REDIS_REFUSED;
     }

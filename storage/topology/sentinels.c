@@ -193,6 +193,10 @@ static void hear(struct sentinel_conn *conn, int64_t epoch)
     int64_t before = sentinels->epoch;
     bool is_other = !is_same(&conn->named, &sentinels->reported);
 
+    if (!is_other) {
+        sentinels->suspect.host[0] = '\0';
+        sentinels->former_ns = 0;
+    }
     if (is_other && is_former(sentinels, epoch)) {
         leave(conn, "the Sentinel names a former master: the next one is asked");
         return;
@@ -212,10 +216,11 @@ static void hear(struct sentinel_conn *conn, int64_t epoch)
 static void on_epoch(void *arg, const struct redis_result *result)
 {
     struct sentinel_conn *conn = arg;
-    bool is_lost = result->outcome == REDIS_UNKNOWN && result->reply == NULL;
 
+    if (!conn->is_asked)
+        return; /* the Sentinel named no master */
     conn->is_asked = false;
-    if (!conn->sentinels->stopped && !is_lost)
+    if (!conn->sentinels->stopped && (result->outcome != REDIS_UNKNOWN || result->reply))
         hear(conn, result->outcome == REDIS_DONE ? sentinel_read_epoch(result->reply)
                                                  : SENTINEL_NO_EPOCH);
 }
@@ -225,23 +230,23 @@ static void on_master(void *arg, const struct redis_result *result)
     struct sentinel_conn *conn = arg;
     struct sentinels *sentinels = conn->sentinels;
 
-    conn->is_asked = false;
-    if (sentinels->stopped)
-        return;
-    if (result->outcome != REDIS_DONE || !sentinel_read_master(result->reply, &conn->named)) {
-        leave(conn, "the Sentinel does not know the master");
+    if (sentinels->stopped || result->outcome != REDIS_DONE ||
+        !sentinel_read_master(result->reply, &conn->named)) {
+        conn->is_asked = false;
+        if (!sentinels->stopped)
+            leave(conn, "the Sentinel does not know the master");
         return;
     }
+    if (conn != &sentinels->asker)
+        return; /* the epoch was asked for, too */
+    /* Not with each poll: a Sentinel whose user lacks the permission notes every refusal in its
+     * ACL LOG. */
     if (sentinels->is_wanted || !is_same(&conn->named, &sentinels->reported)) {
-        conn->is_asked = true;
-        /* Not with each poll: a Sentinel whose user lacks the permission notes every refusal in
-         * its ACL LOG. */
         send_sentinel(conn, "MASTER", on_epoch);
         return;
     }
-    sentinels->suspect.host[0] = '\0';
-    sentinels->former_ns = 0;
-    end_question(conn);
+    conn->is_asked = false;
+    hear(conn, SENTINEL_NO_EPOCH);
 }
 
 static void ask_master(struct sentinel_conn *conn)
@@ -250,6 +255,8 @@ static void ask_master(struct sentinel_conn *conn)
         return;
     conn->is_asked = true;
     send_sentinel(conn, "GET-MASTER-ADDR-BY-NAME", on_master);
+    if (conn != &conn->sentinels->asker)
+        send_sentinel(conn, "MASTER", on_epoch); /* nothing may be asked after SUBSCRIBE */
 }
 
 static void on_poll(void *arg)

@@ -174,7 +174,8 @@ static void test_sentinel_that_missed_a_failover(struct world *w)
     struct sentinel *sentinels[] = {trio.sentinel[0], sentinel_start(former, 1, 600000)};
 
     sentinel_ok(trio.sentinel[0], "SENTINEL FAILOVER mymaster");
-    wait_until(!sentinel_names(trio.sentinel[0], trio.server[0]), FAILOVER_MS);
+    for (int i = 0; i < TRIO; i++)
+        wait_until(!sentinel_names(trio.sentinel[i], trio.server[0]), FAILOVER_MS);
     struct redis *master = trio_master(&trio);
     struct front *fe = front_start(w, "--redis", sentinel_url(sentinels, 2), NULL);
     wait_until(reply_int(http(fe, "GET", "/readyz", NULL), "redis.sentinels") == TRIO + 1,
@@ -187,6 +188,11 @@ static void test_sentinel_that_missed_a_failover(struct world *w)
     assert_int_equal(failovers(fe), 0);
     expect_it_serves(w, fe, "missed/2");
     assert_true(has(master, "missed/2"));
+    /* It was passed over, and not lost by what it was asked. */
+    const char *lost = text(w, "%s:%d\",\"reason\":\"the connection was lost",
+                            sentinels[1]->host, sentinels[1]->port);
+    if (strstr(front_log(fe), lost) != NULL)
+        FAIL("the Sentinel ended the connection");
 }
 
 /* A master that is made a replica behind the Sentinels' backs answers READONLY: it is left at

@@ -51,6 +51,7 @@ static const struct {
     {"CROSSSLOT", " Keys in request don't hash to the same slot", REDIS_REFUSED_UNAVAILABLE},
     {"UNBLOCKED", " force unblock from blocking operation, instance state changed",
      REDIS_REFUSED_UNAVAILABLE},
+    {"ERR No such master with that name", "", REDIS_REFUSED_UNAVAILABLE},
     {"ERR WAIT cannot be used with replica instances.",
      " Please also note that since Redis 4.0", REDIS_REFUSED_UNAVAILABLE},
 };
