@@ -47,6 +47,7 @@ struct sentinels {
     struct redis_host reported; /* the master that the owner was told last; empty: none */
     int64_t epoch; /* of its configuration, at least; SENTINEL_NO_EPOCH: not known */
     struct sentinel_conn *reported_by;
+    bool is_distrusted;        /* `reported` was no usable master */
     struct redis_host suspect; /* another master, named by one Sentinel only; empty: none */
     size_t suspect_by;
     int64_t former_ns; /* since when Sentinels name former masters only; 0: they do not */
@@ -138,6 +139,7 @@ static void report(struct sentinels *sentinels, struct sentinel_conn *by,
     sentinels->reported_by = by;
     sentinels->suspect.host[0] = '\0';
     sentinels->former_ns = 0;
+    sentinels->is_distrusted = false;
     if (sentinels->is_wanted) {
         sentinels->is_wanted = false;
         sentinels->options.found(sentinels->options.arg, master, NULL);
@@ -203,7 +205,8 @@ static void hear(struct sentinel_conn *conn, int64_t epoch)
     }
     if (is_other && !sentinels->is_wanted &&
         (before == SENTINEL_NO_EPOCH || epoch == SENTINEL_NO_EPOCH || epoch == before)) {
-        suspect(conn);
+        if (!sentinels->is_distrusted) /* else the next sentinels_find() gets this answer */
+            suspect(conn);
     } else {
         if (is_other ? epoch != SENTINEL_NO_EPOCH : epoch > before)
             sentinels->epoch = epoch;
@@ -276,6 +279,7 @@ void sentinels_find(struct sentinels *sentinels)
 
 void sentinels_distrust(struct sentinels *sentinels)
 {
+    sentinels->is_distrusted = true;
     if (sentinels->reported_by != NULL)
         leave(sentinels->reported_by, "the server that the Sentinel named is no usable master");
 }
