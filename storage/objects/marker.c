@@ -92,7 +92,7 @@ static struct slot_marker *slot_marker_make(struct marker *marker, unsigned slot
     slot_marker->slot = slot;
     snprintf(slot_marker->key, sizeof(slot_marker->key), "%s", KEY_MARKER);
     if (slot < TOPOLOGY_ALL_SLOTS) {
-        topology_slot_tag((uint16_t)slot, tag);
+        topology_slot_tag(topology_of(marker), (uint16_t)slot, tag);
         snprintf(slot_marker->key, sizeof(slot_marker->key), "%s:{%s}", KEY_MARKER, tag);
     }
     HASH_ADD(hh, marker->slot_markers, slot, sizeof(slot_marker->slot), slot_marker);

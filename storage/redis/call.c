@@ -84,7 +84,7 @@ static bool is_wrong_server(const char *error)
 {
     error = redis_error_cause(error);
     return strncmp(error, "READONLY", 8) == 0 || strncmp(error, "MASTERDOWN", 10) == 0 ||
-           strncmp(error, "NOAUTH", 6) == 0;
+           strncmp(error, "NOAUTH", 6) == 0 || redis_is_wait_of_replica(error);
 }
 
 /* The beginning of an error, as printable ASCII: the error of a script may repeat its

@@ -64,6 +64,8 @@ void redis_link_reconnect(struct redis_link *link, const char *reason)
 {
     redis_link_note_reason(link, reason);
     link->give_up = link->context != NULL || link->preparation != NULL;
+    if (link->state == LINK_UP)
+        link->state = LINK_LEAVING;
     loop_again(link->options.loop);
 }
 
@@ -245,6 +247,8 @@ void redis_link_renew(struct redis_link *link, const char *reason)
         return;
     link->backoff_ms = BACKOFF_FIRST_MS;
     if (link->state != LINK_DISCONNECTED) {
+        if (link->options.find != NULL && link->context != NULL)
+            link->tried = SIZE_MAX; /* further addresses are of the former server */
         redis_link_reconnect(link, reason);
         return;
     }

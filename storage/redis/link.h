@@ -40,6 +40,9 @@ struct redis_link_options {
     /* NULL, or finds out which server `url` is to name: comes before every connect, and
      * redis_link_found() after it, at once or later. */
     void (*find)(void *arg);
+    /* NULL, or asks whether the server is still the one to use: comes when a new connection has
+     * passed all checks, and redis_link_confirmed() or redis_link_renew() after it. */
+    void (*confirm)(void *arg);
     bool is_cluster_node; /* keeps a part of the keys: scripts go in their form for that */
     bool broadcasts;      /* a cluster node: messages of scripts go to all nodes */
     void (*up)(void *arg);
@@ -79,6 +82,8 @@ void redis_link_stop(struct redis_link *link);
 /* Ends what `find` began. `why_not`: no server was found; the connection is tried again later.
  */
 void redis_link_found(struct redis_link *link, const char *why_not);
+/* Ends what `confirm` began: the connection is up, unless it was lost meanwhile. */
+void redis_link_confirmed(struct redis_link *link);
 /* Notes that a subscriber's connection works: if it fails later, the next attempt comes
  * soon. */
 void redis_link_proven(struct redis_link *link);

@@ -60,6 +60,23 @@ static const char *unfit_for_locks(const char *info)
     return NULL;
 }
 
+static void pass(struct redis_link *link)
+{
+    if (link->options.confirm == NULL) {
+        redis_link_became_up(link);
+        return;
+    }
+    link->is_unconfirmed = true;
+    redis_link_arm_deadline(link);
+    link->options.confirm(link->options.arg);
+}
+
+void redis_link_confirmed(struct redis_link *link)
+{
+    if (link->state == LINK_CONNECTING && link->is_unconfirmed && !link->give_up)
+        redis_link_became_up(link);
+}
+
 static void send_probe(struct redis_link *link);
 
 static void on_probe(void *arg, const struct redis_result *result)
@@ -88,14 +105,14 @@ static void on_probe(void *arg, const struct redis_result *result)
         redis_link_reconnect(link, "Redis did not run the probe script");
 }
 
-/* Tries the keys of the next slot; after the last slot the connection is up. */
+/* Tries the keys of the next slot; after the last slot all checks have passed. */
 static void send_probe(struct redis_link *link)
 {
     const struct redis_probe *probe = link->options.probe;
     struct script_args args;
 
     if (probe == NULL || link->probed == probe->slot_count) {
-        redis_link_became_up(link);
+        pass(link);
         return;
     }
     const struct redis_probe_keys *keys = &probe->keys[link->probed];

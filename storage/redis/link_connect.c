@@ -23,7 +23,7 @@ void redis_link_forget_prepared(struct redis_link *link)
     link->tried = 0;
 }
 
-static void arm_deadline(struct redis_link *link)
+void redis_link_arm_deadline(struct redis_link *link)
 {
     timer_arm(loop_timers(link->options.loop), &link->deadline,
               clock_ns() + REDIS_DEADLINE_MS * CLOCK_NS_PER_MS);
@@ -145,8 +145,9 @@ static void connect_to(struct redis_link *link, const char *address)
     link->give_up = false; /* it was for an earlier connection */
     link->is_explained = false;
     link->is_open = false;
+    link->is_unconfirmed = false;
     link->new_client_id = 0;
-    arm_deadline(link);
+    redis_link_arm_deadline(link);
     if (context != NULL && context->err == 0 && attach(link, context) == 0)
         return;
     if (context != NULL)
@@ -184,14 +185,14 @@ void redis_link_connect(struct redis_link *link)
     if (link->preparation != NULL && !redis_prepares_for(link->preparation, url))
         redis_link_forget_prepared(link);
     if (link->preparation == NULL) {
-        arm_deadline(link);
+        redis_link_arm_deadline(link);
         link->preparation = redis_prepare(url, link->options.loop, on_prepared, link);
         if (link->preparation == NULL)
             fail(link, "there is no thread or descriptor for a connection to Redis");
     } else if (redis_prepared(link->preparation) != NULL)
         use_prepared(link);
     else /* the preparation of an earlier attempt is still under way */
-        arm_deadline(link);
+        redis_link_arm_deadline(link);
 }
 
 const char *redis_link_late_reason(const struct redis_link *link)
@@ -200,5 +201,7 @@ const char *redis_link_late_reason(const struct redis_link *link)
         return "the host name of Redis was not resolved in time";
     if (link->tls != NULL && !link->is_secure)
         return "Redis does not answer the TLS handshake: does it speak TLS on this port?";
+    if (link->state == LINK_CONNECTING && link->is_unconfirmed)
+        return "no Sentinel confirms the master in time";
     return link->calls != NULL ? "Redis does not answer" : "Redis cannot be reached";
 }

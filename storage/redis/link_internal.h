@@ -73,8 +73,9 @@ struct redis_link {
     bool lacks_replicas;        /* the last WAIT was answered with too few replicas */
     struct redis_call *refused; /* could not be sent: `refuse` tells them so */
     struct timer refuse;
-    bool is_open;      /* the socket is, or was, connected in this attempt */
-    bool is_explained; /* the end of this attempt or connection: `reason` says why */
+    bool is_open;        /* the socket is, or was, connected in this attempt */
+    bool is_unconfirmed; /* all checks have passed, and options.confirm was called */
+    bool is_explained;   /* the end of this attempt or connection: `reason` says why */
     char reason[REDIS_REASON_SIZE];
     /* The last connection that was up, and may have carried commands: Redis' process and the
      * connection's id there (0: none yet). The new ones become these when the connection is up.
@@ -108,6 +109,8 @@ void redis_link_connect(struct redis_link *link);
  * name. */
 bool redis_link_has_more_addresses(const struct redis_link *link);
 void redis_link_forget_prepared(struct redis_link *link);
+/* Gives the step of the attempt that begins now its time. */
+void redis_link_arm_deadline(struct redis_link *link);
 /* What it was that did not come before the deadline. */
 const char *redis_link_late_reason(const struct redis_link *link);
 

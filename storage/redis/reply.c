@@ -97,6 +97,14 @@ const char *redis_error_cause(const char *error)
     return error + strspn(error, "-");
 }
 
+bool redis_is_wait_of_replica(const char *error)
+{
+    static const char beginning[] = "ERR WAIT cannot be used with replica";
+
+    return strncmp(error, beginning, sizeof(beginning) - 1) == 0 ||
+           strncmp(error, "UNBLOCKED", 9) == 0;
+}
+
 enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refusal)
 {
     const char *cause = redis_error_cause(error);
@@ -108,6 +116,10 @@ enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refus
             *refusal = error_rows[i].refusal;
             return REDIS_REFUSED;
         }
+    }
+    if (redis_is_wait_of_replica(cause) || strncmp(cause, "ERR No such master", 18) == 0) {
+        *refusal = REDIS_REFUSED_UNAVAILABLE;
+        return REDIS_REFUSED;
     }
     /* A script lacks a permission after its first write, in Redis 7 and 8: its earlier writes
      * are done. */

@@ -47,6 +47,9 @@ enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refus
  * command was refused. */
 bool redis_is_moving(const char *error);
 
+/* Whether a server has refused or ended a WAIT because it has become a replica. */
+bool redis_is_wait_of_replica(const char *error);
+
 /* The part of an error that begins with its word, also where Redis 6.2 wraps a script's error.
  */
 const char *redis_error_cause(const char *error);

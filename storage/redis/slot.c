@@ -1,6 +1,7 @@
 /* The tag of a key, and the CRC16 that maps the tag to a slot. */
 #include "storage/redis/slot.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* CRC-16 of XMODEM (polynomial 0x1021, initial value 0): the remainder of each half byte. */
@@ -13,24 +14,81 @@ static uint16_t add_half(uint16_t crc, unsigned half)
     return (uint16_t)(crc << 4) ^ half_bytes[(crc >> 12 ^ half) & 0xf];
 }
 
-uint16_t redis_slot_of(const struct redis_tag *tag)
+static uint16_t add_byte(uint16_t crc, unsigned byte)
+{
+    return add_half(add_half(crc, byte >> 4), byte & 0xf);
+}
+
+static uint16_t crc_of(const struct redis_tag *tag)
 {
     uint16_t crc = 0;
 
-    for (size_t i = 0; i < tag->len; i++) {
-        unsigned byte = (unsigned char)tag->text[i];
-        crc = add_half(add_half(crc, byte >> 4), byte & 0xf);
-    }
-    return crc % REDIS_SLOTS;
+    for (size_t i = 0; i < tag->len; i++)
+        crc = add_byte(crc, (unsigned char)tag->text[i]);
+    return crc;
 }
 
-/* Numbers below 200,000 have every slot among them. */
-void redis_slot_tag(uint16_t slot, char tag[REDIS_SLOT_TAG_SIZE])
+uint16_t redis_slot_of(const struct redis_tag *tag)
 {
-    struct redis_tag numbered = {.text = tag};
-    unsigned number = 0;
+    return crc_of(tag) % REDIS_SLOTS;
+}
 
-    do {
-        numbered.len = (size_t)snprintf(tag, REDIS_SLOT_TAG_SIZE, "%u", number++ % 1000000);
-    } while (redis_slot_of(&numbered) != slot);
+static uint16_t add_number(uint16_t crc, unsigned number)
+{
+    return add_byte(number > 9 ? add_number(crc, number / 10) : crc, '0' + number % 10);
+}
+
+bool redis_slot_walk(const struct redis_tag *text, unsigned count,
+                     bool (*visit)(void *arg, unsigned number, uint16_t slot), void *arg)
+{
+    uint16_t begin = crc_of(text), crc = begin; /* of all but the last digit */
+
+    for (unsigned number = 0; number < count; number++) {
+        if (number > 9 && number % 10 == 0)
+            crc = add_number(begin, number / 10);
+        if (visit(arg, number, add_byte(crc, '0' + number % 10) % REDIS_SLOTS))
+            return true;
+    }
+    return false;
+}
+
+/* --- tags of slots ------------------------------------------------------------------------ */
+
+enum {
+    NUMBERS = 200000, /* have every slot among them */
+    NO_NUMBER = NUMBERS
+};
+
+struct search {
+    struct redis_slot_tags *tags;
+    size_t missing;
+};
+
+static bool note_number(void *arg, unsigned number, uint16_t slot)
+{
+    struct search *search = arg;
+    uint32_t *smallest = &search->tags->numbers[slot];
+
+    if (*smallest == NO_NUMBER) {
+        *smallest = number;
+        search->missing--;
+    }
+    return search->missing == 0;
+}
+
+void redis_slot_tags_make(struct redis_slot_tags *tags)
+{
+    static const struct redis_tag nothing = {.text = ""};
+    struct search search = {.tags = tags, .missing = REDIS_SLOTS};
+
+    for (size_t slot = 0; slot < REDIS_SLOTS; slot++)
+        tags->numbers[slot] = NO_NUMBER;
+    bool has_all = redis_slot_walk(&nothing, NUMBERS, note_number, &search);
+    assert(has_all);
+}
+
+void redis_slot_tag(const struct redis_slot_tags *tags, uint16_t slot,
+                    char tag[REDIS_SLOT_TAG_SIZE])
+{
+    snprintf(tag, REDIS_SLOT_TAG_SIZE, "%u", tags->numbers[slot] % NUMBERS);
 }

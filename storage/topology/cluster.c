@@ -168,6 +168,12 @@ static uint16_t cluster_slot_at(const struct topology_node *node)
     return ((const struct cluster_node *)node)->last_slot;
 }
 
+static void cluster_slot_tag(const struct topology *topology, uint16_t slot,
+                             char tag[TOPOLOGY_TAG_SIZE])
+{
+    redis_slot_tag(&((const struct cluster *)topology)->slot_tags, slot, tag);
+}
+
 /* --- life --------------------------------------------------------------------------------- */
 
 static void take_round(void *arg)
@@ -214,6 +220,7 @@ static struct topology *cluster_start(const struct topology_options *options)
     cluster->slots = calloc(1, sizeof(*cluster->slots));
     cluster->report_up = (struct timer){.fire = report_up_now, .arg = cluster};
     cluster->round = (struct timer){.fire = take_round, .arg = cluster};
+    redis_slot_tags_make(&cluster->slot_tags);
     cluster_calls_init(cluster);
     if (cluster->slots == NULL || !cluster_scout_start(cluster)) {
         cluster_free(&cluster->topology);
@@ -235,6 +242,7 @@ const struct topology_ops topology_cluster = {.is_cluster = true,
                                               .node_of = cluster_node_of,
                                               .next_node = cluster_next_node,
                                               .slot_at = cluster_slot_at,
+                                              .slot_tag = cluster_slot_tag,
                                               .script = cluster_script,
                                               .command = cluster_command,
                                               .node_command = cluster_node_command,

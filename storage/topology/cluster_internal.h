@@ -45,6 +45,7 @@ struct cluster_node {
     struct cluster_probe probe;
     size_t slot_count;  /* of the map; 0: keys are perhaps on their way to this node */
     uint16_t last_slot; /* the highest of them */
+    bool has_new_slots; /* its slots have changed since `probe` was made */
     size_t in_flight;   /* calls that were sent and not answered */
     int64_t idle_ns;    /* since when it has no slots and no calls */
     int64_t down_ns;    /* when it said last that the cluster is down; 0: not of late */
@@ -98,6 +99,7 @@ struct cluster {
     struct cluster_slots *slots; /* the last map */
     struct cluster_node *nodes;
     struct cluster_node *owners[REDIS_SLOTS];
+    struct redis_slot_tags slot_tags;
     uint32_t in_flight[REDIS_SLOTS];
     struct slot_hold *holds;
     size_t held; /* calls in them */
@@ -142,6 +144,8 @@ void cluster_nodes_stop(struct cluster *cluster);
 void cluster_nodes_free(struct cluster *cluster);
 
 /* cluster_probe.c */
+/* Makes the keys anew if the node's slots have changed: not for each of many nodes that cannot
+ * be reached, at each attempt. */
 void cluster_probe_make(struct cluster_node *node);
 
 /* cluster_calls.c */

@@ -84,7 +84,7 @@ static bool write_shard_channel(void *arg, char channel[SUBSCRIBER_CHANNEL_SIZE]
 
     if (node->slot_count == 0)
         return false;
-    redis_slot_tag(node->last_slot, tag);
+    redis_slot_tag(&node->cluster->slot_tags, node->last_slot, tag);
     snprintf(channel, SUBSCRIBER_CHANNEL_SIZE, "rlockd:probe:{%s}", tag);
     return true;
 }
@@ -140,6 +140,7 @@ static struct cluster_node *node_new(struct cluster *cluster, const struct redis
     node->cluster = cluster;
     node->at = *at;
     node->idle_ns = loop_now_ns(cluster->topology.options.loop);
+    node->has_new_slots = true;
     cluster_probe_make(node);
     if (redis_url_of_server(&node->url, cluster->topology.options.url, at->host, at->port) !=
             0 ||
@@ -170,6 +171,7 @@ struct cluster_node *cluster_node_at(struct cluster *cluster, const struct redis
 /* One of its slots has another owner by now. */
 static void lose_slot(struct cluster *cluster, struct cluster_node *node)
 {
+    node->has_new_slots = true;
     if (--node->slot_count == 0)
         node->idle_ns = loop_now_ns(cluster->topology.options.loop);
     while (node->slot_count > 0 && cluster->owners[node->last_slot] != node)
@@ -186,7 +188,10 @@ static bool set_owner(struct cluster *cluster, uint16_t slot, struct cluster_nod
     cluster->owners[slot] = owner;
     if (before != NULL)
         lose_slot(cluster, before);
-    if (owner != NULL && (owner->slot_count++ == 0 || owner->last_slot < slot))
+    if (owner == NULL)
+        return true;
+    owner->has_new_slots = true;
+    if (owner->slot_count++ == 0 || owner->last_slot < slot)
         owner->last_slot = slot;
     return true;
 }

@@ -7,18 +7,17 @@
 
 #include "storage/topology/cluster_internal.h"
 
-/* Each try is some hundred nanoseconds, and the chance of each that of a slot. */
+/* Each try is some nanoseconds, and the chance of each that of a slot. */
 enum { TRIES_PER_SLOT = 8 };
 
 /* Writes `name` with ":<number>" at the end of its tag. */
-static struct redis_tag write_tagged(char *out, const char *name, unsigned number)
+static void write_tagged(char *out, const char *name, unsigned number)
 {
     struct redis_tag tag = redis_tag_of(name, strlen(name));
     size_t before = (size_t)(tag.text - name) + tag.len;
-    int len = snprintf(out, CLUSTER_PROBE_KEY_SIZE, "%.*s:%u%s", (int)before, name, number,
-                       name + before);
 
-    return redis_tag_of(out, (size_t)len);
+    snprintf(out, CLUSTER_PROBE_KEY_SIZE, "%.*s:%u%s", (int)before, name, number,
+             name + before);
 }
 
 /* Whether the tag is a part of the key prefix. All other tags end in the worker's id, as the
@@ -36,17 +35,33 @@ static bool owns(const struct cluster_node *node, const struct redis_tag *tag)
     return node->cluster->owners[redis_slot_of(tag)] == node;
 }
 
-/* A number that gives the keys a slot of this node. False: none was found. */
-static bool find_number(const struct cluster_node *node, const char *name, unsigned *number)
-{
-    char out[CLUSTER_PROBE_KEY_SIZE];
+struct number_search {
+    const struct cluster_node *node;
+    unsigned number;
+};
 
-    for (*number = 0; *number < TRIES_PER_SLOT * REDIS_SLOTS; ++*number) {
-        const struct redis_tag tag = write_tagged(out, name, *number);
-        if (owns(node, &tag))
-            return true;
-    }
-    return false;
+static bool try_number(void *arg, unsigned number, uint16_t slot)
+{
+    struct number_search *search = arg;
+
+    search->number = number;
+    return search->node->cluster->owners[slot] == search->node;
+}
+
+/* A number that gives the keys with this tag a slot of this node. False: none was found. */
+static bool find_number(const struct cluster_node *node, const struct redis_tag *tag,
+                        unsigned *number)
+{
+    struct number_search search = {.node = node};
+    char text[CLUSTER_PROBE_KEY_SIZE];
+    int len = snprintf(text, sizeof(text), "%.*s:", (int)tag->len, tag->text);
+    const struct redis_tag before = {.text = text, .len = (size_t)len};
+
+    if (before.len >= sizeof(text) ||
+        !redis_slot_walk(&before, TRIES_PER_SLOT * REDIS_SLOTS, try_number, &search))
+        return false;
+    *number = search.number;
+    return true;
 }
 
 /* Writes the keys of one home to the places from `used` on. Returns their number. */
@@ -59,7 +74,7 @@ static size_t write_home(struct cluster_node *node, const struct redis_probe_key
     unsigned number;
 
     if (used + keys->count > CLUSTER_PROBE_KEYS || (fixed && !owns(node, &tag)) ||
-        (!fixed && !find_number(node, keys->names[0], &number)))
+        (!fixed && !find_number(node, &tag, &number)))
         return 0;
     for (size_t i = 0; i < keys->count; i++) {
         char *out = probe->keys[used + i];
@@ -89,6 +104,9 @@ void cluster_probe_make(struct cluster_node *node)
     struct cluster_probe *probe = &node->probe;
     size_t used = 0;
 
+    if (!node->has_new_slots)
+        return;
+    node->has_new_slots = false;
     probe->probe = (struct redis_probe){.keys = probe->homes,
                                         .channels = wanted->channels,
                                         .channel_count = wanted->channel_count,

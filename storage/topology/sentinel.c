@@ -17,6 +17,7 @@ struct sentinel {
     struct redis_host announced; /* the new master, not tried yet; empty: none */
     struct redis_host served;    /* the master that was usable last; empty: none */
     bool is_tried;               /* the named server has not yet been checked */
+    bool is_confirming;          /* it has, and a Sentinel is asked for the master once more */
     int64_t failovers;
 };
 
@@ -53,14 +54,9 @@ static void on_find(void *arg)
         sentinels_find(sentinel->sentinels);
 }
 
-static void on_found(void *arg, const struct redis_host *master, const char *why_not)
+static bool is_another(const struct redis_host *a, const struct redis_host *b)
 {
-    struct sentinel *sentinel = arg;
-
-    if (master != NULL)
-        connect_to(sentinel, master);
-    else
-        redis_link_found(commands_of(sentinel), why_not);
+    return a->port != b->port || strcmp(a->host, b->host) != 0;
 }
 
 static void on_switched(void *arg, const struct redis_host *master)
@@ -71,12 +67,36 @@ static void on_switched(void *arg, const struct redis_host *master)
     redis_link_renew(commands_of(sentinel), switched_reason);
 }
 
-/* --- the connection to the master --------------------------------------------------------- */
-
-static bool is_another(const struct redis_host *a, const struct redis_host *b)
+/* The server is a master that meets the requirements. It may have been replaced while it was
+ * connected to, above all when it stood still. */
+static void on_confirm(void *arg)
 {
-    return a->port != b->port || strcmp(a->host, b->host) != 0;
+    struct sentinel *sentinel = arg;
+
+    sentinel->is_tried = false;
+    sentinel->is_confirming = true;
+    sentinels_find(sentinel->sentinels);
 }
+
+static void on_found(void *arg, const struct redis_host *master, const char *why_not)
+{
+    struct sentinel *sentinel = arg;
+    bool is_confirming = sentinel->is_confirming;
+
+    sentinel->is_confirming = false;
+    if (is_confirming && master == NULL)
+        redis_link_reconnect(commands_of(sentinel), why_not);
+    else if (is_confirming && is_another(master, &sentinel->master.hosts[0]))
+        on_switched(sentinel, master);
+    else if (is_confirming)
+        redis_link_confirmed(commands_of(sentinel));
+    else if (master != NULL)
+        connect_to(sentinel, master);
+    else
+        redis_link_found(commands_of(sentinel), why_not);
+}
+
+/* --- the connection to the master --------------------------------------------------------- */
 
 static void on_up(void *arg)
 {
@@ -84,12 +104,6 @@ static void on_up(void *arg)
     const struct redis_host *master = &sentinel->master.hosts[0];
     const struct topology_options *options = options_of(sentinel);
 
-    sentinel->is_tried = false;
-    /* Announced while this connection was on its way. */
-    if (sentinel->announced.host[0] != '\0' && is_another(master, &sentinel->announced)) {
-        redis_link_reconnect(commands_of(sentinel), switched_reason);
-        return;
-    }
     if (is_another(master, &sentinel->served)) {
         if (sentinel->served.host[0] != '\0') {
             sentinel->failovers++;
@@ -110,6 +124,7 @@ static void on_down(void *arg)
     if (sentinel->is_tried)
         sentinels_distrust(sentinel->sentinels);
     sentinel->is_tried = false;
+    sentinel->is_confirming = false;
     options->down(options->arg);
 }
 
@@ -150,6 +165,7 @@ static bool start(struct sentinel *sentinel)
                                                 .probe = options->probe,
                                                 .sync = options->sync,
                                                 .find = on_find,
+                                                .confirm = on_confirm,
                                                 .up = on_up,
                                                 .down = on_down,
                                                 .arg = sentinel};

@@ -51,19 +51,35 @@ bool sentinel_read_master(const struct redis_value *reply, struct redis_host *ma
     return read_host(master, host, host_len, port, port_len);
 }
 
+/* The text behind a name, of names and values in turns; empty: the name is not there. */
+static const char *text_of(const struct redis_value *pairs, const char *name, size_t *len)
+{
+    for (size_t i = 0; i + 1 < value_count(pairs); i += 2)
+        if (strcmp(value_text(value_at(pairs, i), len), name) == 0)
+            return value_text(value_at(pairs, i + 1), len);
+    *len = 0;
+    return "";
+}
+
 bool sentinel_read_sentinel(const struct redis_value *element, struct redis_host *sentinel)
 {
-    const char *host = "", *port = "";
-    size_t host_len = 0, port_len = 0, len;
+    size_t host_len, port_len;
+    const char *host = text_of(element, "ip", &host_len);
+    const char *port = text_of(element, "port", &port_len);
 
-    for (size_t i = 0; i + 1 < value_count(element); i += 2) {
-        const char *name = value_text(value_at(element, i), &len);
-        if (strcmp(name, "ip") == 0)
-            host = value_text(value_at(element, i + 1), &host_len);
-        else if (strcmp(name, "port") == 0)
-            port = value_text(value_at(element, i + 1), &port_len);
-    }
     return read_host(sentinel, host, host_len, port, port_len);
+}
+
+int64_t sentinel_read_epoch(const struct redis_value *reply)
+{
+    int64_t epoch;
+    size_t len;
+    const char *text = text_of(reply, "config-epoch", &len);
+
+    if (strlen(text) != len || !text_parse_int64(text, &epoch) || epoch < 0 ||
+        epoch > INT64_MAX / 2 /* it is counted on */)
+        return SENTINEL_NO_EPOCH;
+    return epoch;
 }
 
 bool sentinel_read_switch(const char *message, size_t len, const char *name,

@@ -1,6 +1,9 @@
-/* Two connections to Sentinels, if possible to different Sentinels: one asks, one receives
- * messages. When a Sentinel does not answer, or gave a wrong answer, the next Sentinel is
- * tried. */
+/* Three connections to Sentinels: one asks, and two receive messages, if possible from
+ * different Sentinels, so that no message is missed while one of them connects. When a Sentinel
+ * does not answer, or gave a wrong answer, the next Sentinel is tried.
+ *
+ * The configuration epoch of a master, which each failover raises, tells a new name of the
+ * master from a former one, which a Sentinel that was paused or is cut off still has. */
 #include "storage/topology/sentinels.h"
 
 #include <stdlib.h>
@@ -10,7 +13,7 @@
 #include "server/base/log.h"
 #include "storage/redis/link.h"
 
-enum { LEARNT_MAX = 16, KNOWN_MAX = REDIS_URL_HOSTS_MAX + LEARNT_MAX };
+enum { LEARNT_MAX = 16, KNOWN_MAX = REDIS_URL_HOSTS_MAX + LEARNT_MAX, LISTENERS = 2 };
 
 /* A message of a failover may be lost with its connection: the master is asked for as often,
  * which also shows whether the Sentinel still answers. */
@@ -20,6 +23,9 @@ enum { LEARNT_MAX = 16, KNOWN_MAX = REDIS_URL_HOSTS_MAX + LEARNT_MAX };
 /* Messages of failovers that come sooner after another are left to the next poll: a Sentinel
  * that sends many must not keep the connection from being used. */
 #define SWITCH_EVERY_NS (1 * CLOCK_NS_PER_S)
+/* Sentinels that were set up anew count epochs from 0 again. They are believed when no Sentinel
+ * has named the last master or a later one for so long. */
+#define FORMER_LIMIT_NS (10 * CLOCK_NS_PER_S)
 
 static const char switch_channel[] = "+switch-master";
 
@@ -28,21 +34,25 @@ struct sentinel_conn {
     struct sentinels *sentinels;
     struct redis_link *link;
     struct redis_url url;
-    size_t at; /* in `known` */
+    size_t at;               /* in `known` */
+    bool is_asked;           /* a question for the master is under way */
+    struct redis_host named; /* its answer, while the epoch is asked for */
 };
 
 struct sentinels {
     struct sentinels_options options;
     struct redis_host known[KNOWN_MAX]; /* those of the URL first */
     size_t count, oldest_learnt; /* the learnt Sentinel that the next new Sentinel replaces */
-    struct sentinel_conn asker, listener;
+    struct sentinel_conn asker, listeners[LISTENERS];
     struct redis_host reported; /* the master that the owner was told last; empty: none */
+    int64_t epoch; /* of its configuration, at least; SENTINEL_NO_EPOCH: not known */
     struct sentinel_conn *reported_by;
+    bool is_distrusted;        /* `reported` was no usable master */
     struct redis_host suspect; /* another master, named by one Sentinel only; empty: none */
     size_t suspect_by;
-    bool is_wanted; /* `found` is to come */
-    bool is_asked;  /* the question for the master is under way */
-    size_t failed;  /* Sentinels in a row that gave no answer */
+    int64_t former_ns; /* since when Sentinels name former masters only; 0: they do not */
+    bool is_wanted;    /* `found` is to come */
+    size_t failed;     /* Sentinels in a row that gave no answer */
     int64_t switched_ns;
     unsigned polls;
     struct timer poll;
@@ -90,19 +100,20 @@ static void learn(struct sentinels *sentinels, const struct redis_host *host)
 
 /* --- asking ------------------------------------------------------------------------------- */
 
-static void send_sentinel(struct sentinels *sentinels, const char *what, redis_done *done)
+static void send_sentinel(struct sentinel_conn *conn, const char *what, redis_done *done)
 {
-    const char *name = sentinels->options.url->master_name;
+    const char *name = conn->sentinels->options.url->master_name;
     const char *argv[] = {"SENTINEL", what, name};
     const size_t lens[] = {8, strlen(what), strlen(name)};
     const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
 
-    redis_link_command(sentinels->asker.link, &command, done, sentinels);
+    redis_link_command(conn->link, &command, done, conn);
 }
 
 static void on_others(void *arg, const struct redis_result *result)
 {
-    struct sentinels *sentinels = arg;
+    struct sentinel_conn *conn = arg;
+    struct sentinels *sentinels = conn->sentinels;
     struct redis_host host;
 
     if (sentinels->stopped || result->outcome != REDIS_DONE)
@@ -111,79 +122,144 @@ static void on_others(void *arg, const struct redis_result *result)
     for (size_t i = 0; i < count && i < LEARNT_MAX; i++)
         if (sentinel_read_sentinel(value_at(result->reply, i), &host))
             learn(sentinels, &host);
-    if (sentinels->count > 1 && sentinels->listener.at == sentinels->asker.at)
-        leave(&sentinels->listener, "there are other Sentinels to listen to");
+    if (sentinels->count > 1 && sentinels->listeners[0].at == sentinels->listeners[1].at)
+        leave(&sentinels->listeners[1], "there are other Sentinels to listen to");
 }
 
 static void learn_others(struct sentinels *sentinels)
 {
     if (sentinels->polls++ % LEARN_EVERY_POLLS == 0 && redis_link_is_up(sentinels->asker.link))
-        send_sentinel(sentinels, "SENTINELS", on_others);
+        send_sentinel(&sentinels->asker, "SENTINELS", on_others);
 }
 
-static void report_found(struct sentinels *sentinels, struct sentinel_conn *by,
-                         const struct redis_host *master)
-{
-    sentinels->is_wanted = false;
-    sentinels->reported = *master;
-    sentinels->reported_by = by;
-    sentinels->suspect.host[0] = '\0';
-    sentinels->options.found(sentinels->options.arg, master, NULL);
-}
-
-static void report_switched(struct sentinels *sentinels, struct sentinel_conn *by,
-                            const struct redis_host *master)
+static void report(struct sentinels *sentinels, struct sentinel_conn *by,
+                   const struct redis_host *master)
 {
     sentinels->reported = *master;
     sentinels->reported_by = by;
     sentinels->suspect.host[0] = '\0';
-    sentinels->options.switched(sentinels->options.arg, master);
+    sentinels->former_ns = 0;
+    sentinels->is_distrusted = false;
+    if (sentinels->is_wanted) {
+        sentinels->is_wanted = false;
+        sentinels->options.found(sentinels->options.arg, master, NULL);
+    } else {
+        sentinels->options.switched(sentinels->options.arg, master);
+    }
 }
 
-/* A Sentinel that was paused or is cut off may name a former master: a working master is left
- * only when a second Sentinel names the same other master. */
-static void suspect(struct sentinels *sentinels, const struct redis_host *master)
+static void ask_master(struct sentinel_conn *conn);
+
+/* Another master, and no epochs that tell which of the two is the former one: a working master
+ * is left only when a second Sentinel names the same other master. */
+static void suspect(struct sentinel_conn *conn)
 {
-    struct sentinel_conn *asker = &sentinels->asker;
+    struct sentinels *sentinels = conn->sentinels;
 
     if (sentinels->count == 1 ||
-        (is_same(master, &sentinels->suspect) && sentinels->suspect_by != asker->at)) {
-        report_switched(sentinels, asker, master);
+        (is_same(&conn->named, &sentinels->suspect) && sentinels->suspect_by != conn->at)) {
+        report(sentinels, conn, &conn->named);
         return;
     }
-    sentinels->suspect = *master;
-    sentinels->suspect_by = asker->at;
-    leave(asker, "the Sentinel names another master: the next one is asked");
+    sentinels->suspect = conn->named;
+    sentinels->suspect_by = conn->at;
+    if (conn == &sentinels->asker)
+        leave(conn, "the Sentinel names another master: the next one is asked");
+    else
+        ask_master(&sentinels->asker);
+}
+
+/* Whether the Sentinel has missed a failover. */
+static bool is_former(struct sentinels *sentinels, int64_t epoch)
+{
+    int64_t now_ns = loop_now_ns(sentinels->options.loop);
+
+    if (epoch == SENTINEL_NO_EPOCH || epoch >= sentinels->epoch)
+        return false;
+    if (sentinels->former_ns == 0)
+        sentinels->former_ns = now_ns;
+    return now_ns - sentinels->former_ns < FORMER_LIMIT_NS;
+}
+
+/* A Sentinel named a master that is no former one. */
+static void end_question(struct sentinel_conn *conn)
+{
+    conn->sentinels->failed = 0;
+    if (conn == &conn->sentinels->asker)
+        learn_others(conn->sentinels);
+}
+
+static void hear(struct sentinel_conn *conn, int64_t epoch)
+{
+    struct sentinels *sentinels = conn->sentinels;
+    int64_t before = sentinels->epoch;
+    bool is_other = !is_same(&conn->named, &sentinels->reported);
+
+    if (!is_other) {
+        sentinels->suspect.host[0] = '\0';
+        sentinels->former_ns = 0;
+    }
+    if (is_other && is_former(sentinels, epoch)) {
+        leave(conn, "the Sentinel names a former master: the next one is asked");
+        return;
+    }
+    if (is_other && !sentinels->is_wanted &&
+        (before == SENTINEL_NO_EPOCH || epoch == SENTINEL_NO_EPOCH || epoch == before)) {
+        if (!sentinels->is_distrusted) /* else the next sentinels_find() gets this answer */
+            suspect(conn);
+    } else {
+        if (is_other ? epoch != SENTINEL_NO_EPOCH : epoch > before)
+            sentinels->epoch = epoch;
+        if (is_other || sentinels->is_wanted)
+            report(sentinels, conn, &conn->named);
+    }
+    end_question(conn);
+}
+
+static void on_epoch(void *arg, const struct redis_result *result)
+{
+    struct sentinel_conn *conn = arg;
+
+    if (!conn->is_asked)
+        return; /* the Sentinel named no master */
+    conn->is_asked = false;
+    if (!conn->sentinels->stopped && (result->outcome != REDIS_UNKNOWN || result->reply))
+        hear(conn, result->outcome == REDIS_DONE ? sentinel_read_epoch(result->reply)
+                                                 : SENTINEL_NO_EPOCH);
 }
 
 static void on_master(void *arg, const struct redis_result *result)
 {
-    struct sentinels *sentinels = arg;
-    struct redis_host master;
+    struct sentinel_conn *conn = arg;
+    struct sentinels *sentinels = conn->sentinels;
 
-    sentinels->is_asked = false;
-    if (sentinels->stopped)
-        return;
-    if (result->outcome != REDIS_DONE || !sentinel_read_master(result->reply, &master)) {
-        leave(&sentinels->asker, "the Sentinel does not know the master");
+    if (sentinels->stopped || result->outcome != REDIS_DONE ||
+        !sentinel_read_master(result->reply, &conn->named)) {
+        conn->is_asked = false;
+        if (!sentinels->stopped)
+            leave(conn, "the Sentinel does not know the master");
         return;
     }
-    sentinels->failed = 0;
-    if (sentinels->is_wanted)
-        report_found(sentinels, &sentinels->asker, &master);
-    else if (is_same(&master, &sentinels->reported))
-        sentinels->suspect.host[0] = '\0';
-    else
-        suspect(sentinels, &master);
-    learn_others(sentinels);
+    if (conn != &sentinels->asker)
+        return; /* the epoch was asked for, too */
+    /* Not with each poll: a Sentinel whose user lacks the permission notes every refusal in its
+     * ACL LOG. */
+    if (sentinels->is_wanted || !is_same(&conn->named, &sentinels->reported)) {
+        send_sentinel(conn, "MASTER", on_epoch);
+        return;
+    }
+    conn->is_asked = false;
+    hear(conn, SENTINEL_NO_EPOCH);
 }
 
-static void ask_master(struct sentinels *sentinels)
+static void ask_master(struct sentinel_conn *conn)
 {
-    if (sentinels->is_asked || !redis_link_is_up(sentinels->asker.link))
+    if (conn->is_asked || !redis_link_is_up(conn->link))
         return;
-    sentinels->is_asked = true;
-    send_sentinel(sentinels, "GET-MASTER-ADDR-BY-NAME", on_master);
+    conn->is_asked = true;
+    send_sentinel(conn, "GET-MASTER-ADDR-BY-NAME", on_master);
+    if (conn != &conn->sentinels->asker)
+        send_sentinel(conn, "MASTER", on_epoch); /* nothing may be asked after SUBSCRIBE */
 }
 
 static void on_poll(void *arg)
@@ -192,17 +268,18 @@ static void on_poll(void *arg)
     struct loop *loop = sentinels->options.loop;
 
     timer_arm(loop_timers(loop), &sentinels->poll, loop_now_ns(loop) + POLL_EVERY_NS);
-    ask_master(sentinels);
+    ask_master(&sentinels->asker);
 }
 
 void sentinels_find(struct sentinels *sentinels)
 {
     sentinels->is_wanted = true;
-    ask_master(sentinels);
+    ask_master(&sentinels->asker);
 }
 
 void sentinels_distrust(struct sentinels *sentinels)
 {
+    sentinels->is_distrusted = true;
     if (sentinels->reported_by != NULL)
         leave(sentinels->reported_by, "the server that the Sentinel named is no usable master");
 }
@@ -233,19 +310,26 @@ static void on_asker_down(void *arg)
 
 /* --- the connection that listens ---------------------------------------------------------- */
 
+/* A message may have been missed before the subscription: the master is asked for, too. */
 static void on_listener_up(void *arg)
 {
     struct sentinel_conn *conn = arg;
 
+    ask_master(conn);
     if (redis_link_subscribe(conn->link, switch_channel, strlen(switch_channel)) != 0)
         leave(conn, "the Sentinel does not take a subscription");
 }
 
+/* Points to the next Sentinel that the other listener does not listen to. */
 static void on_listener_down(void *arg)
 {
     struct sentinel_conn *conn = arg;
+    const struct sentinel_conn *listeners = conn->sentinels->listeners;
+    const struct sentinel_conn *other = &listeners[conn == &listeners[0] ? 1 : 0];
 
     point(conn, conn->at + 1);
+    if (conn->at == other->at)
+        point(conn, conn->at + 1);
 }
 
 static void on_push(void *arg, enum link_push push, const char *channel, size_t channel_len,
@@ -267,10 +351,9 @@ static void on_push(void *arg, enum link_push push, const char *channel, size_t 
         is_same(&master, &sentinels->reported))
         return;
     sentinels->switched_ns = now_ns;
-    if (sentinels->is_wanted)
-        report_found(sentinels, conn, &master);
-    else
-        report_switched(sentinels, conn, &master);
+    if (sentinels->epoch != SENTINEL_NO_EPOCH)
+        sentinels->epoch++;
+    report(sentinels, conn, &master);
 }
 
 static bool awaits(void *arg, const char *channel, size_t len)
@@ -298,6 +381,18 @@ static bool start_conn(struct sentinel_conn *conn, struct sentinels *sentinels, 
     return conn->link != NULL;
 }
 
+static bool start_listeners(struct sentinels *sentinels)
+{
+    for (size_t i = 0; i < LISTENERS; i++) {
+        struct sentinel_conn *conn = &sentinels->listeners[i];
+
+        if (!start_conn(conn, sentinels, i + 1, on_listener_up, on_listener_down))
+            return false;
+        redis_link_on_push(conn->link, on_push, awaits, conn);
+    }
+    return true;
+}
+
 struct sentinels *sentinels_new(const struct sentinels_options *options)
 {
     struct sentinels *sentinels = calloc(1, sizeof(*sentinels));
@@ -305,16 +400,16 @@ struct sentinels *sentinels_new(const struct sentinels_options *options)
     if (sentinels == NULL)
         return NULL;
     sentinels->options = *options;
+    sentinels->epoch = SENTINEL_NO_EPOCH;
     sentinels->count = options->url->host_count;
     memcpy(sentinels->known, options->url->hosts, sentinels->count * sizeof(struct redis_host));
     metrics_set(options->metrics, METRIC_SENTINELS, (int64_t)sentinels->count);
     sentinels->poll = (struct timer){.fire = on_poll, .arg = sentinels};
     if (!start_conn(&sentinels->asker, sentinels, 0, on_asker_up, on_asker_down) ||
-        !start_conn(&sentinels->listener, sentinels, 1, on_listener_up, on_listener_down)) {
+        !start_listeners(sentinels)) {
         sentinels_free(sentinels);
         return NULL;
     }
-    redis_link_on_push(sentinels->listener.link, on_push, awaits, &sentinels->listener);
     return sentinels;
 }
 
@@ -324,8 +419,9 @@ void sentinels_stop(struct sentinels *sentinels)
     timer_cancel(loop_timers(sentinels->options.loop), &sentinels->poll);
     if (sentinels->asker.link != NULL)
         redis_link_stop(sentinels->asker.link);
-    if (sentinels->listener.link != NULL)
-        redis_link_stop(sentinels->listener.link);
+    for (size_t i = 0; i < LISTENERS; i++)
+        if (sentinels->listeners[i].link != NULL)
+            redis_link_stop(sentinels->listeners[i].link);
 }
 
 void sentinels_free(struct sentinels *sentinels)
@@ -333,8 +429,9 @@ void sentinels_free(struct sentinels *sentinels)
     sentinels_stop(sentinels);
     if (sentinels->asker.link != NULL)
         redis_link_free(sentinels->asker.link);
-    if (sentinels->listener.link != NULL)
-        redis_link_free(sentinels->listener.link);
+    for (size_t i = 0; i < LISTENERS; i++)
+        if (sentinels->listeners[i].link != NULL)
+            redis_link_free(sentinels->listeners[i].link);
     free(sentinels);
 }
 

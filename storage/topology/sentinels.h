@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "server/base/loop.h"
 #include "server/base/metrics.h"
@@ -32,8 +33,8 @@ struct sentinels *sentinels_new(const struct sentinels_options *options);
 void sentinels_stop(struct sentinels *sentinels);
 void sentinels_free(struct sentinels *sentinels);
 
-/* Asks for the master. `found` is called once, at once or later, in bounded time; a second call
- * before that changes nothing. */
+/* Asks for the master, also to have the last answer confirmed. `found` is called once, at once
+ * or later, in bounded time; a second call before that changes nothing. */
 void sentinels_find(struct sentinels *sentinels);
 /* The server that was named last is no usable master: the next question goes to another
  * Sentinel. */
@@ -49,6 +50,10 @@ bool sentinels_answer(const struct sentinels *sentinels);
 
 /* The reply to SENTINEL GET-MASTER-ADDR-BY-NAME: host, port. */
 bool sentinel_read_master(const struct redis_value *reply, struct redis_host *master);
+/* The configuration epoch in the reply to SENTINEL MASTER: the number of the failover that made
+ * this server the master, 0 before the first failover. SENTINEL_NO_EPOCH: there is none. */
+#define SENTINEL_NO_EPOCH ((int64_t)-1)
+int64_t sentinel_read_epoch(const struct redis_value *reply);
 /* One element of the reply to SENTINEL SENTINELS: names and values in turns. */
 bool sentinel_read_sentinel(const struct redis_value *element, struct redis_host *sentinel);
 /* The message of +switch-master, "name old-host old-port new-host new-port". False also for

@@ -74,9 +74,10 @@ _Static_assert((int)TOPOLOGY_ALL_SLOTS == (int)REDIS_SLOTS &&
                    (int)TOPOLOGY_TAG_SIZE == (int)REDIS_SLOT_TAG_SIZE,
                "the numbers of storage/redis/slot.h");
 
-void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
+void topology_slot_tag(const struct topology *topology, uint16_t slot,
+                       char tag[TOPOLOGY_TAG_SIZE])
 {
-    redis_slot_tag(slot, tag);
+    topology->ops->slot_tag(topology, slot, tag);
 }
 
 uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node)

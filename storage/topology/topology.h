@@ -82,8 +82,9 @@ enum { TOPOLOGY_ALL_SLOTS = 16384, TOPOLOGY_TAG_SIZE = 8 };
 /* A slot of this node of topology_next_node(), the same slot for all workers that know the same
  * map; TOPOLOGY_ALL_SLOTS: the node has all slots. */
 uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node);
-/* Writes a tag of this slot, always the same tag. */
-void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE]);
+/* Writes a tag of a slot that topology_slot_at() gave, always the same tag. */
+void topology_slot_tag(const struct topology *topology, uint16_t slot,
+                       char tag[TOPOLOGY_TAG_SIZE]);
 /* The node that has this tag now; NULL: none is known. */
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag);
 /* A command about all keys of this node, such as SCAN. With `node` NULL (no node is known) the

@@ -24,6 +24,8 @@ struct topology_ops {
     struct topology_node *(*node_of)(struct topology *topology, const struct redis_tag *tag);
     struct topology_node *(*next_node)(struct topology *topology, struct topology_node *node);
     uint16_t (*slot_at)(const struct topology_node *node); /* NULL: one node has all slots */
+    void (*slot_tag)(const struct topology *topology, uint16_t slot,
+                     char tag[TOPOLOGY_TAG_SIZE]);
     void (*script)(struct topology *topology, const struct script_call *call, redis_done *done,
                    void *arg);
     void (*command)(struct topology *topology, const struct redis_tag *tag,

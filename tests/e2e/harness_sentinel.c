@@ -60,6 +60,14 @@ void sentinel_ok(struct sentinel *sentinel, const char *format, ...)
         FAIL("%s: %s", format, reply != NULL ? reply->str : "no answer");
 }
 
+bool sentinel_names(struct sentinel *sentinel, const struct redis *redis)
+{
+    redisReply *reply = sentinel_do(sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster");
+
+    return reply != NULL && reply->type == REDIS_REPLY_ARRAY &&
+           atoi(reply->element[1]->str) == redis->port;
+}
+
 /* Where it listens. */
 static void write_configuration(struct sentinel *sentinel, int number, FILE *file)
 {
@@ -188,20 +196,14 @@ struct trio trio_start(struct world *w)
 
 struct redis *trio_master(const struct trio *trio)
 {
-    for (int i = 0; i < TRIO; i++) {
-        redisReply *reply = NULL;
-
-        if (trio->sentinel[i]->db != NULL)
-            reply = sentinel_do(trio->sentinel[i], "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster");
-        if (reply == NULL || reply->type != REDIS_REPLY_ARRAY)
-            continue;
+    for (int i = 0; i < TRIO; i++)
         for (int n = 0; n < TRIO; n++)
-            if (atoi(reply->element[1]->str) == trio->server[n]->port) {
+            if (trio->sentinel[i]->db != NULL &&
+                sentinel_names(trio->sentinel[i], trio->server[n])) {
                 /* Sentinels cut off every client of a server that changes its role. */
                 redis_connect(trio->server[n]);
                 return trio->server[n];
             }
-    }
     FAIL("no Sentinel names the master");
 }
 

@@ -24,6 +24,8 @@ void sentinel_kill(struct sentinel *sentinel);
 void sentinel_return(struct sentinel *sentinel);
 /* redis-sentinel://host:port,…/mymaster of the first `count`, rediss-sentinel:// with TLS */
 const char *sentinel_url(struct sentinel *const *sentinels, int count);
+/* Whether this Redis is the master of `mymaster`, as the Sentinel says. */
+bool sentinel_names(struct sentinel *sentinel, const struct redis *redis);
 /* A command; an error fails the test. */
 void sentinel_ok(struct sentinel *sentinel, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -11,6 +11,7 @@ enum {
     LOCKS_EACH = 100,
     LOCKS_EACH_SLOW = 5, /* under valgrind */
     THREADS = 4,
+    LATE_TRIES = 3, /* on a machine that is late */
     WATCH_MS = 10000
 };
 
@@ -62,6 +63,14 @@ static void set_up(struct crowd *crowd, struct rest *rest, int number)
     }
 }
 
+static int keep_alive_at(struct crowd *crowd, struct rest *rest, int port, int number)
+{
+    char path[96];
+
+    snprintf(path, sizeof(path), "/v1/sessions/%s/keep-alive", crowd->ids[number]);
+    return rest_ask(rest, port, "POST", path, NULL, crowd->tokens[number], NULL);
+}
+
 static void *set_up_run(void *arg)
 {
     struct hand *hand = arg;
@@ -79,7 +88,7 @@ static void *busy_run(void *arg)
 {
     struct hand *hand = arg;
     struct crowd *crowd = hand->crowd;
-    char path[96], alive[96], token[UUID_SIZE];
+    char path[96], token[UUID_SIZE];
     struct rest rest;
 
     rest_init(&rest);
@@ -96,8 +105,7 @@ static void *busy_run(void *arg)
         if (status != 200)
             odd(crowd, &rest, "a DELETE", status);
         if (i % 20 == 0) {
-            snprintf(alive, sizeof(alive), "/v1/sessions/%s/keep-alive", crowd->ids[number]);
-            status = rest_ask(&rest, port, "POST", alive, NULL, crowd->tokens[number], NULL);
+            status = keep_alive_at(crowd, &rest, port, number);
             if (status != 200 || rest_len(&rest, "lost") != 0)
                 odd(crowd, &rest, "a keep-alive", status);
         }
@@ -160,16 +168,12 @@ static double renewals(struct world *w)
 /* Every session holds all that it took, and lost nothing. */
 static void check_sessions(struct crowd *crowd)
 {
-    char path[96];
     struct rest rest;
 
     rest_init(&rest);
     for (int i = 0; i < SESSIONS; i++) {
-        int status;
+        int status = keep_alive_at(crowd, &rest, crowd->ports[i % 2], i);
 
-        snprintf(path, sizeof(path), "/v1/sessions/%s/keep-alive", crowd->ids[i]);
-        status = rest_ask(&rest, crowd->ports[i % 2], "POST", path, NULL, crowd->tokens[i],
-                          NULL);
         if (status != 200 || rest_len(&rest, "lost") != 0 ||
             rest_len(&rest, "leases") != (size_t)crowd->locks_each)
             odd(crowd, &rest, "the last keep-alive", status);
@@ -195,21 +199,28 @@ static void end_sessions(struct crowd *crowd)
     rest_free(&rest);
 }
 
-static void test_no_lapse(struct world *w)
+static struct crowd *crowd_new(struct world *w)
 {
-    skip_on_masters(w); /* surveys all keys in one script */
     struct crowd *crowd = calloc(1, sizeof(*crowd));
-    struct hand hands[THREADS];
-    int64_t begin_ms = now_ms(), end_ms;
-    long long least_ms = TIMEOUT_MS;
-    struct survey first, now;
-    double before;
 
     assert_non_null(crowd);
     world_defer(w, free, crowd);
     pthread_mutex_init(&crowd->mutex, NULL);
     crowd->ports[0] = w->a->port;
     crowd->ports[1] = w->b->port;
+    return crowd;
+}
+
+static void test_no_lapse(struct world *w)
+{
+    skip_on_masters(w); /* surveys all keys in one script */
+    struct crowd *crowd = crowd_new(w);
+    struct hand hands[THREADS];
+    int64_t begin_ms = now_ms(), end_ms;
+    long long least_ms = TIMEOUT_MS;
+    struct survey first, now;
+    double before;
+
     crowd->ttl_ms = 600000;
     crowd->locks_each = getenv("RLOCKD_WRAP") != NULL ? LOCKS_EACH_SLOW : LOCKS_EACH;
     int count = SESSIONS * crowd->locks_each;
@@ -247,35 +258,43 @@ static void test_no_lapse(struct world *w)
         FAIL("%d odd answers; the first: %s", crowd->odd, crowd->first_trouble);
 }
 
-/* A host with all its sessions falls silent: what they held is free within a second. */
+static void await_silence(struct world *w, const struct crowd *crowd)
+{
+    wait_until(survey(w->redis, SESSIONS * crowd->locks_each, "").held == 0,
+               crowd->ttl_ms + 1000);
+    wait_until(json_array_size(redis_keys(w->redis, "rlockd:sessions:")) == 0, 1000);
+}
+
+/* Sets up sessions that all live until about the same time. False: the machine needed so long
+ * for it that leases lapsed. */
+static bool set_up_short(struct crowd *crowd)
+{
+    struct hand hands[THREADS];
+    int64_t begin_ms = now_ms();
+
+    crowd->locks_each = LOCKS_EACH_SLOW * 5;
+    crowd->ttl_ms = (int)patience_ms(TIMEOUT_MS);
+    hands_start(crowd, hands, set_up_run);
+    hands_join(hands);
+    check_sessions(crowd);
+    if (crowd->odd > 0 && now_ms() - begin_ms < TIMEOUT_MS)
+        FAIL("%d odd answers; the first: %s", crowd->odd, crowd->first_trouble);
+    return crowd->odd == 0;
+}
+
+/* A host with all its sessions falls silent: all end, and what they held is free. */
 static void test_silence_of_all(struct world *w)
 {
     skip_on_masters(w);
-    struct crowd *crowd = calloc(1, sizeof(*crowd));
-    struct hand hands[THREADS];
-    int64_t end_ms;
+    struct crowd *crowd = crowd_new(w);
 
-    assert_non_null(crowd);
-    world_defer(w, free, crowd);
-    pthread_mutex_init(&crowd->mutex, NULL);
-    crowd->ports[0] = w->a->port;
-    crowd->ports[1] = w->b->port;
-    crowd->locks_each = LOCKS_EACH_SLOW * 5;
-    crowd->ttl_ms = (int)patience_ms(3000);
-    hands_start(crowd, hands, set_up_run);
-    hands_join(hands);
-    check_sessions(crowd); /* all alive until about the same time */
-    end_ms = now_ms() + crowd->ttl_ms;
-    while (survey(w->redis, SESSIONS * crowd->locks_each, "").held > 0) {
-        if (now_ms() > end_ms + patience_ms(1000))
-            FAIL("%lld locks are still held",
-                 survey(w->redis, SESSIONS * crowd->locks_each, "").held);
-        nap_ms(20);
+    for (int tries = 1; !set_up_short(crowd); tries++) {
+        if (tries == LATE_TRIES)
+            FAIL("the machine is late: a second's work takes more than %d ms", TIMEOUT_MS);
+        await_silence(w, crowd);
+        crowd = crowd_new(w);
     }
-    print_message("free %d ms after the last one's end\n", (int)(now_ms() - end_ms));
-    wait_until(json_array_size(redis_keys(w->redis, "rlockd:sessions:")) == 0, 1000);
-    if (crowd->odd > 0)
-        FAIL("%d odd answers; the first: %s", crowd->odd, crowd->first_trouble);
+    await_silence(w, crowd);
 }
 
 int main(void)

@@ -15,7 +15,7 @@ static const char CLUSTER_RIGHTS[] = "+cluster|slots +asking";
 static const char SHARD_RIGHTS[] = "+ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub";
 #define SENTINEL_RIGHTS                                                                        \
     "+auth +client|setname +client|id +info +subscribe +sentinel|get-master-addr-by-name "     \
-    "+sentinel|sentinels &+switch-master"
+    "+sentinel|master +sentinel|sentinels &+switch-master"
 
 /* The command of docs/rlockd.acl, on one line. */
 static const char *documented_user(struct world *w)

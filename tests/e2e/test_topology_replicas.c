@@ -97,6 +97,38 @@ static void test_as_many_as_asked_for(struct world *w)
     thaw(&g, 2);
 }
 
+static void test_fewer_than_asked_for(struct world *w)
+{
+    struct group g = group_start(w, "2");
+
+    freeze(&g, 1);
+    expect_not_replicated(lock_put(g.fe, "both", token_new(w), "ttl_ms=60000"));
+    thaw(&g, 1);
+    expect_status(lock_put(g.fe, "both/2", token_new(w), "ttl_ms=60000"), 201);
+}
+
+/* A master that becomes a replica ends the WAIT that is under way, and refuses further scripts
+ * and their WAIT: that is what a failover brings, and no error of rlockd. */
+static void test_master_becomes_replica(struct world *w)
+{
+    struct group g = group_start(w, "2");
+
+    freeze(&g, 1);
+    struct call *call = call_put(g.fe, "former", token_new(w), "ttl_ms=60000");
+    wait_until(redis_has(g.master, "former"), 3000);
+    redis_ok(g.master, "REPLICAOF %s %d", g.replica[1]->host, g.replica[1]->port);
+    struct reply *r = call_await(call, 3000);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    r = lock_put(g.fe, "former/2", token_new(w), "ttl_ms=60000");
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "not-executed");
+    wait_until(!front_ready(g.fe), 3000);
+    if (front_log_find(g.fe, "redis: unexpected error") != NULL)
+        FAIL("%s", front_log(g.fe));
+    redis_thaw(g.replica[0]);
+}
+
 static void test_grant_is_withdrawn(struct world *w)
 {
     struct group g = group_start(w, "1");
@@ -186,6 +218,8 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_told_when_replicas_have_it),
         E2E_TEST(test_as_many_as_asked_for),
+        E2E_TEST(test_fewer_than_asked_for),
+        E2E_TEST(test_master_becomes_replica),
         E2E_TEST(test_grant_is_withdrawn),
         E2E_TEST(test_renewals_and_releases_are_unknown),
         E2E_TEST(test_waiters_wait_on),

@@ -121,6 +121,80 @@ static void test_master_paused(struct world *w)
     assert_int_equal(failovers(fe), 1);
 }
 
+static bool has(struct redis *redis, const char *name)
+{
+    return redis_int(redis, "EXISTS redisson_lock_token:{%s}", name) == 1;
+}
+
+/* Asks for new locks until one is granted: none is granted by this server. */
+static void expect_no_grant_by(struct world *w, struct front *fe, struct redis *server)
+{
+    int64_t give_up_ms = now_ms() + patience_ms(FAILOVER_MS);
+    bool is_granted = false;
+
+    for (int i = 0; !is_granted; i++) {
+        const char *name = text(w, "again/%d", i);
+        is_granted = lock_put(fe, name, token_new(w), "ttl_ms=60000")->status == 201;
+        if (has(server, name))
+            FAIL("%s was granted by a former master", name);
+        if (now_ms() > give_up_ms)
+            FAIL("nothing is granted");
+        nap_ms(5);
+    }
+}
+
+/* A former master wakes as soon as the Sentinels have replaced it, while the front end connects
+ * to it, and the Sentinel that the front end listens to stands still. */
+static void test_master_wakes_while_it_is_connected_to(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct front *fe = front_start(w, "--redis", trio.url, NULL);
+
+    expect_it_serves(w, fe, "wakes");
+    trio_sync(&trio);
+    child_signal(trio.sentinel[1]->child, SIGSTOP);
+    redis_freeze(trio.server[0]);
+    struct call *call = call_put(fe, "wakes", token_new(w), "ttl_ms=60000");
+    wait_until(!front_ready(fe) || failovers(fe) == 1, 5000);
+    expect_str(call_await(call, 5000), "outcome", "unknown");
+    wait_until(!sentinel_names(trio.sentinel[0], trio.server[0]) &&
+                   !sentinel_names(trio.sentinel[2], trio.server[0]),
+               FAILOVER_MS);
+    redis_thaw(trio.server[0]);
+    expect_no_grant_by(w, fe, trio.server[0]);
+    assert_int_equal(failovers(fe), 1);
+}
+
+/* A Sentinel that knows of no failover names another master than the Sentinels that have made
+ * one. */
+static void test_sentinel_that_missed_a_failover(struct world *w)
+{
+    struct trio trio = trio_start(w);
+    struct redis *former = redis_start_tcp(w, NULL);
+    struct sentinel *sentinels[] = {trio.sentinel[0], sentinel_start(former, 1, 600000)};
+
+    sentinel_ok(trio.sentinel[0], "SENTINEL FAILOVER mymaster");
+    for (int i = 0; i < TRIO; i++)
+        wait_until(!sentinel_names(trio.sentinel[i], trio.server[0]), FAILOVER_MS);
+    struct redis *master = trio_master(&trio);
+    struct front *fe = front_start(w, "--redis", sentinel_url(sentinels, 2), NULL);
+    wait_until(reply_int(http(fe, "GET", "/readyz", NULL), "redis.sentinels") == TRIO + 1,
+               15000);
+    expect_it_serves(w, fe, "missed");
+    /* The next Sentinel to be asked is that of the former master. */
+    child_signal(trio.sentinel[0]->child, SIGSTOP);
+    redis_ok(master, "CLIENT KILL TYPE normal SKIPME yes");
+    expect_no_grant_by(w, fe, former);
+    assert_int_equal(failovers(fe), 0);
+    expect_it_serves(w, fe, "missed/2");
+    assert_true(has(master, "missed/2"));
+    /* It was passed over, and not lost by what it was asked. */
+    const char *lost = text(w, "%s:%d\",\"reason\":\"the connection was lost",
+                            sentinels[1]->host, sentinels[1]->port);
+    if (strstr(front_log(fe), lost) != NULL)
+        FAIL("the Sentinel ended the connection");
+}
+
 /* A master that is made a replica behind the Sentinels' backs answers READONLY: it is left at
  * once, and the Sentinels put things right. */
 static void test_master_becomes_replica(struct world *w)
@@ -149,6 +223,10 @@ static void test_only_a_learnt_sentinel_lives(struct world *w)
     wait_until(reply_int(http(fe, "GET", "/readyz", NULL), "redis.sentinels") == TRIO, 15000);
     sentinel_ok(trio.sentinel[1], "SENTINEL FAILOVER mymaster");
     wait_until(failovers(fe) == 1, FAILOVER_MS);
+    for (int i = 0; i < TRIO; i++) /* or the last one would undo the failover */
+        wait_until(!sentinel_names(trio.sentinel[i], trio.server[0]), FAILOVER_MS);
+    /* The first Sentinel to name it does so before the failover is over. */
+    wait_until(lock_put(fe, "learnt/2", token_new(w), NULL)->status == 201, FAILOVER_MS);
     sentinel_kill(trio.sentinel[0]);
     sentinel_kill(trio.sentinel[1]);
     expect_it_serves(w, fe, "learnt");
@@ -285,7 +363,7 @@ static void test_sentinel_login(struct world *w)
     fclose(file);
     sentinel_ok(sentinel, "ACL SETUSER app on >s3cret &+switch-master +client|setname "
                           "+client|id +info +subscribe +sentinel|get-master-addr-by-name "
-                          "+sentinel|sentinels");
+                          "+sentinel|master +sentinel|sentinels");
     sentinel_ok(sentinel, "ACL SETUSER default resetkeys nocommands +acl +ping");
     struct front *fe = front_launch(w, "--redis", url, NULL);
     wait_until(strcmp(reply_str(http(fe, "GET", "/readyz", NULL), "detail"),
@@ -303,6 +381,8 @@ int main(void)
         E2E_TEST(test_master_killed),
         E2E_TEST(test_failover_by_hand),
         E2E_TEST(test_master_paused),
+        E2E_TEST(test_master_wakes_while_it_is_connected_to),
+        E2E_TEST(test_sentinel_that_missed_a_failover),
         E2E_TEST(test_master_becomes_replica),
         E2E_TEST(test_only_a_learnt_sentinel_lives),
         E2E_TEST(test_no_sentinel_lives),

@@ -281,8 +281,9 @@ uint16_t topology_slot_at(const struct topology *asked, const struct topology_no
     return TOPOLOGY_ALL_SLOTS;
 }
 
-void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
+void topology_slot_tag(const struct topology *asked, uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
 {
+    (void)asked;
     (void)slot;
     tag[0] = '\0';
 }

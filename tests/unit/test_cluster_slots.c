@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <hiredis/hiredis.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "storage/topology/cluster_slots.h"
@@ -58,6 +59,59 @@ static void slots_of_tags_are_those_of_redis(void **state)
         const struct redis_tag tag = redis_tag_of(known[i].key, strlen(known[i].key));
         assert_int_equal(redis_slot_of(&tag), known[i].slot);
     }
+}
+
+static void every_slot_has_the_tag_that_it_had_before(void **state)
+{
+    static const struct {
+        uint16_t slot;
+        const char *tag; /* the smallest number, as CLUSTER KEYSLOT says of each */
+    } known[] = {{0, "3560"},     {1, "22179"},    {1469, "109757"}, {5460, "41402"},
+                 {10922, "5405"}, {12345, "1770"}, {16383, "39296"}};
+    static struct redis_slot_tags tags;
+    char text[REDIS_SLOT_TAG_SIZE];
+
+    (void)state;
+    redis_slot_tags_make(&tags);
+    for (unsigned slot = 0; slot < REDIS_SLOTS; slot++) {
+        redis_slot_tag(&tags, (uint16_t)slot, text);
+        const struct redis_tag tag = {text, strlen(text)};
+        assert_int_equal(redis_slot_of(&tag), slot);
+    }
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        redis_slot_tag(&tags, known[i].slot, text);
+        assert_string_equal(text, known[i].tag);
+    }
+}
+
+struct walk {
+    const char *text;
+    unsigned next, last;
+};
+
+static bool check_slot(void *arg, unsigned number, uint16_t slot)
+{
+    struct walk *walk = arg;
+    char text[64];
+
+    assert_int_equal(number, walk->next++);
+    snprintf(text, sizeof(text), "%s%u", walk->text, number);
+    const struct redis_tag tag = {text, strlen(text)};
+    assert_int_equal(slot, redis_slot_of(&tag));
+    return number == walk->last;
+}
+
+static void a_walk_gives_the_slot_of_each_number(void **state)
+{
+    struct walk walk = {.text = "worker:", .last = 123456};
+    const struct redis_tag text = {walk.text, strlen(walk.text)};
+
+    (void)state;
+    assert_true(redis_slot_walk(&text, 200000, check_slot, &walk));
+    assert_int_equal(walk.next, 123457);
+    walk.next = 0;
+    assert_false(redis_slot_walk(&text, 1000, check_slot, &walk));
+    assert_int_equal(walk.next, 1000);
 }
 
 static void ranges_are_read(void **state)
@@ -176,6 +230,8 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_of_tags_are_those_of_redis),
+        cmocka_unit_test(every_slot_has_the_tag_that_it_had_before),
+        cmocka_unit_test(a_walk_gives_the_slot_of_each_number),
         cmocka_unit_test(ranges_are_read),
         cmocka_unit_test(hosts_may_be_unknown),
         cmocka_unit_test(garbage_is_no_map),

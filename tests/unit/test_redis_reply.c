@@ -49,6 +49,11 @@ static const struct {
     {"TRYAGAIN", " Multiple keys request during rehashing of slot", REDIS_REFUSED_UNAVAILABLE},
     {"CLUSTERDOWN", " The cluster is down", REDIS_REFUSED_UNAVAILABLE},
     {"CROSSSLOT", " Keys in request don't hash to the same slot", REDIS_REFUSED_UNAVAILABLE},
+    {"UNBLOCKED", " force unblock from blocking operation, instance state changed",
+     REDIS_REFUSED_UNAVAILABLE},
+    {"ERR No such master with that name", "", REDIS_REFUSED_UNAVAILABLE},
+    {"ERR WAIT cannot be used with replica instances.",
+     " Please also note that since Redis 4.0", REDIS_REFUSED_UNAVAILABLE},
 };
 
 enum { ERROR_COUNT = sizeof(errors) / sizeof(errors[0]) };

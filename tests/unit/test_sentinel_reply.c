@@ -121,6 +121,39 @@ static void test_sentinel(void **state)
     assert_false(reads_sentinel("+OK\r\n", &host));
 }
 
+static int64_t epoch_of(const char *bytes)
+{
+    redisReply *reply = reply_of(bytes);
+    int64_t epoch = sentinel_read_epoch((const struct redis_value *)reply);
+
+    freeReplyObject(reply);
+    return epoch;
+}
+
+#define EPOCH "$12\r\nconfig-epoch\r\n"
+
+static void test_epoch(void **state)
+{
+    static const char *const others[] = {
+        "*0\r\n",
+        "-ERR No such master with that name\r\n",
+        "*2\r\n$4\r\nport\r\n$1\r\n1\r\n",
+        "*1\r\n" EPOCH,
+        "*2\r\n" EPOCH "$0\r\n\r\n",
+        "*2\r\n" EPOCH "$2\r\n-1\r\n",
+        "*2\r\n" EPOCH "$2\r\n7x\r\n",
+        "*2\r\n" EPOCH "*1\r\n$1\r\n7\r\n",
+        "*2\r\n" EPOCH "$19\r\n9223372036854775807\r\n",
+        "*2\r\n" EPOCH "$20\r\n18446744073709551615\r\n",
+    };
+
+    (void)state;
+    assert_int_equal(epoch_of("*2\r\n" EPOCH "$1\r\n0\r\n"), 0);
+    assert_int_equal(epoch_of("*4\r\n$2\r\nip\r\n$7\r\n1.2.3.4\r\n" EPOCH "$2\r\n17\r\n"), 17);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(epoch_of(others[i]), SENTINEL_NO_EPOCH);
+}
+
 static bool reads_switch(const char *message, struct redis_host *master)
 {
     return sentinel_read_switch(message, strlen(message), "mymaster", master);
@@ -155,7 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_master),    cmocka_unit_test(test_no_master),
         cmocka_unit_test(test_long_host), cmocka_unit_test(test_sentinel),
-        cmocka_unit_test(test_switch),
+        cmocka_unit_test(test_epoch),     cmocka_unit_test(test_switch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

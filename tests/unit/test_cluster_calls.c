@@ -1,0 +1,301 @@
+/* storage/topology/cluster_calls.c: the order of the calls of a slot that moves from one master
+ * to another. The masters are made up: each notes what it is sent, and answers when the test
+ * says so. For one test program, which is linked without the real connections and loop. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/topology/cluster_internal.h"
+
+enum { MASTERS = 2, SENT_MAX = 16, FIRST_PORT = 7000 };
+
+struct loop {
+    struct timers timers;
+    int64_t now_ns;
+};
+
+struct redis_link {
+    int number; /* of its master */
+};
+
+struct sent {
+    struct redis_link *link;
+    char word[16];
+    redis_done *done;
+    void *arg;
+};
+
+static struct loop loop;
+static struct metrics metrics;
+static struct cluster cluster;
+static struct cluster_node masters[MASTERS];
+static struct redis_link links[MASTERS];
+static struct sent sent[SENT_MAX];
+static size_t sent_count;
+static char ended[64]; /* the words of the calls that have ended */
+static const struct redis_server server;
+
+/* --- what the calls need ------------------------------------------------------------------ */
+
+struct timers *loop_timers(struct loop *asked)
+{
+    return &asked->timers;
+}
+
+int64_t loop_now_ns(const struct loop *asked)
+{
+    return asked->now_ns;
+}
+
+void redis_link_command(struct redis_link *link, const struct redis_command *command,
+                        redis_done *done, void *arg)
+{
+    assert_true(sent_count < SENT_MAX);
+    sent[sent_count] = (struct sent){.link = link, .done = done, .arg = arg};
+    snprintf(sent[sent_count++].word, sizeof(sent[0].word), "%.*s", (int)command->lens[0],
+             command->argv[0]);
+}
+
+void redis_link_script(struct redis_link *link, const struct script_call *call,
+                       redis_done *done, void *arg)
+{
+    (void)link;
+    (void)call;
+    (void)done;
+    (void)arg;
+    fail();
+}
+
+const struct redis_server *redis_link_server(const struct redis_link *link)
+{
+    (void)link;
+    return &server;
+}
+
+void cluster_scout_ask(struct cluster *asked)
+{
+    (void)asked;
+}
+
+void cluster_scout_moved(struct cluster *asked, uint16_t slot, const struct redis_host *to)
+{
+    (void)asked;
+    (void)slot;
+    (void)to;
+}
+
+void cluster_scout_down(struct cluster *asked, uint16_t slot, const struct redis_host *at)
+{
+    (void)asked;
+    (void)slot;
+    (void)at;
+}
+
+void cluster_node_says_down(struct cluster_node *node)
+{
+    (void)node;
+}
+
+bool cluster_node_is_up(const struct cluster_node *node)
+{
+    (void)node;
+    return true;
+}
+
+struct cluster_node *cluster_node_at(struct cluster *asked, const struct redis_host *at)
+{
+    (void)asked;
+    return &masters[at->port - FIRST_PORT];
+}
+
+void cluster_slot_moved(struct cluster *asked, uint16_t slot, struct cluster_node *owner)
+{
+    if (asked->owners[slot] != owner)
+        cluster_calls_hold(asked, slot);
+    asked->owners[slot] = owner;
+}
+
+/* --- the tests ---------------------------------------------------------------------------- */
+
+static const struct redis_tag tag = {"lock", 4};
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&cluster, 0, sizeof(cluster));
+    memset(masters, 0, sizeof(masters));
+    timers_init(&loop.timers);
+    loop.now_ns = clock_ns();
+    cluster.topology.options.loop = &loop;
+    cluster.topology.options.metrics = &metrics;
+    cluster_calls_init(&cluster);
+    for (int i = 0; i < MASTERS; i++) {
+        links[i].number = i;
+        masters[i].cluster = &cluster;
+        masters[i].node.commands = &links[i];
+        masters[i].at.port = (uint16_t)(FIRST_PORT + i);
+    }
+    cluster.owners[redis_slot_of(&tag)] = &masters[0];
+    sent_count = 0;
+    ended[0] = '\0';
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cluster.is_stopped = true;
+    cluster_calls_stop(&cluster);
+    timers_release(&loop.timers);
+    return 0;
+}
+
+static void on_end(void *arg, const struct redis_result *result)
+{
+    snprintf(ended + strlen(ended), sizeof(ended) - strlen(ended), "%s%s ",
+             result->outcome == REDIS_DONE ? "" : "no ", (const char *)arg);
+}
+
+/* The call of this word asks the cluster. */
+static void ask(const char *word)
+{
+    const size_t len = strlen(word);
+    const struct redis_command command = {.argc = 1, .argv = &word, .lens = &len};
+
+    cluster_command(&cluster.topology, &tag, &command, on_end, (void *)word);
+}
+
+/* The call that was sent as this one of all is answered. `error` NULL: it is done. */
+static void answer(size_t i, const char *error)
+{
+    char text[128] = "OK";
+    redisReply reply = {.type = REDIS_REPLY_STATUS, .str = text, .len = 2};
+    struct redis_result result = {.reply = (const struct redis_value *)&reply,
+                                  .server = &server};
+
+    assert_true(i < sent_count);
+    if (error != NULL) {
+        reply.type = REDIS_REPLY_ERROR;
+        reply.len = (size_t)snprintf(text, sizeof(text), "%s", error);
+        result.outcome = redis_sort_error(text, &result.refusal);
+    }
+    sent[i].done(sent[i].arg, &result);
+}
+
+/* The slot is at the second master by now. */
+static void answer_moved(size_t i)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "MOVED %u h:%d", (unsigned)redis_slot_of(&tag),
+             FIRST_PORT + 1);
+    answer(i, text);
+}
+
+/* Until the calls that wait are tried again. */
+static void pass_time(void)
+{
+    for (int i = 0; i < 10; i++) {
+        loop.now_ns += 10 * CLOCK_NS_PER_MS;
+        timers_run(&loop.timers, loop.now_ns);
+    }
+}
+
+static void expect_sent(size_t i, int master, const char *word)
+{
+    assert_int_equal(sent_count, i + 1);
+    assert_int_equal(sent[i].link->number, master);
+    assert_string_equal(sent[i].word, word);
+}
+
+static void calls_of_a_slot_at_rest_are_sent_at_once(void **state)
+{
+    (void)state;
+    ask("attempt");
+    ask("withdraw");
+    expect_sent(1, 0, "withdraw");
+    answer(0, NULL);
+    answer(1, NULL);
+    assert_string_equal(ended, "attempt withdraw ");
+}
+
+/* A withdrawal that is asked for while its attempt tries the new master must not overtake the
+ * attempt, which the new master may refuse once more. */
+static void later_calls_wait_while_the_first_tries_the_new_master(void **state)
+{
+    (void)state;
+    ask("attempt");
+    answer_moved(0);
+    expect_sent(1, 1, "attempt");
+    ask("withdraw");
+    expect_sent(1, 1, "attempt");
+    answer(1, "TRYAGAIN Multiple keys request during rehashing of slot");
+    pass_time();
+    expect_sent(2, 1, "attempt");
+    answer(2, NULL);
+    expect_sent(3, 1, "withdraw");
+    answer(3, NULL);
+    assert_string_equal(ended, "attempt withdraw ");
+}
+
+/* Both were sent to the former master. The attempt tries the new master alone, and comes back
+ * to the place before its withdrawal. */
+static void the_first_call_stays_the_first_when_it_is_refused_again(void **state)
+{
+    (void)state;
+    ask("attempt");
+    ask("withdraw");
+    answer_moved(0);
+    answer_moved(1);
+    expect_sent(2, 1, "attempt");
+    answer(2, "TRYAGAIN Multiple keys request during rehashing of slot");
+    pass_time();
+    expect_sent(3, 1, "attempt");
+    answer(3, NULL);
+    expect_sent(4, 1, "withdraw");
+    answer(4, NULL);
+    assert_string_equal(ended, "attempt withdraw ");
+}
+
+/* What was sent before the slot moved comes before what was asked for after that. */
+static void redirected_calls_come_before_later_calls(void **state)
+{
+    (void)state;
+    ask("attempt");
+    ask("withdraw");
+    answer_moved(0);
+    ask("later");
+    answer_moved(1);
+    expect_sent(2, 1, "attempt");
+    answer(2, NULL);
+    assert_int_equal(sent_count, 5);
+    assert_string_equal(sent[3].word, "withdraw");
+    assert_string_equal(sent[4].word, "later");
+    answer(3, NULL);
+    answer(4, NULL);
+    assert_string_equal(ended, "attempt withdraw later ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(calls_of_a_slot_at_rest_are_sent_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(later_calls_wait_while_the_first_tries_the_new_master,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_first_call_stays_the_first_when_it_is_refused_again,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(redirected_calls_come_before_later_calls, set_up,
+                                        tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
