@@ -60,8 +60,10 @@ uint16_t topology_slot_at(const struct topology *topology, const struct topology
     return TOPOLOGY_ALL_SLOTS;
 }
 
-void topology_slot_tag(uint16_t slot, char tag[TOPOLOGY_TAG_SIZE])
+void topology_slot_tag(const struct topology *topology, uint16_t slot,
+                       char tag[TOPOLOGY_TAG_SIZE])
 {
+    (void)topology;
     (void)slot;
     (void)tag;
 }
