@@ -47,7 +47,7 @@ static void test_a_dead_session(struct world *w)
     /* The session dies after 1 s, and within another one all of it is gone. */
     struct reply *r = call_await(reader, 5000);
     expect_status(r, 201);
-    assert_true(r->done_ms - since <= patience_ms(2500));
+    assert_true(r->done_ms - since <= allowed_ms(2500));
     wait_until(rw_count(w->redis, "rws-dead", text(w, "%s:me", s.id)) == -1, 2000);
     stays_true(!call_done(writer), 300);
     expect_int(session_end(w->a, &live), "released", 1);
