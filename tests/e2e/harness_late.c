@@ -48,7 +48,8 @@ static int64_t thread_waited_ns(pid_t pid, const char *thread)
     return waited_ns;
 }
 
-/* Of the thread that waited longest: those of one process wait side by side. -1: it has ended. */
+/* Of the thread that waited longest: those of one process wait side by side. -1: it has ended.
+ */
 static int64_t process_waited_ns(pid_t pid)
 {
     char path[32];

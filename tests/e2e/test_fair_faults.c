@@ -333,10 +333,12 @@ static void test_places_end(struct world *w)
     }
     struct reply *r = call_await(behind_idle, LATE_MS);
     expect_status(r, 201);
-    assert_true(r->done_ms >= began + PLACE_MS - 200 && r->done_ms <= began + PLACE_MS + allowed_ms(LATE_MS));
+    assert_true(r->done_ms >= began + PLACE_MS - 200 &&
+                r->done_ms <= began + PLACE_MS + allowed_ms(LATE_MS));
     r = call_await(behind_dead, LATE_MS);
     expect_status(r, 201);
-    assert_true(r->done_ms >= began + PLACE_MS - 6200 && r->done_ms <= began + PLACE_MS + allowed_ms(LATE_MS));
+    assert_true(r->done_ms >= began + PLACE_MS - 6200 &&
+                r->done_ms <= began + PLACE_MS + allowed_ms(LATE_MS));
     assert_false(call_done(behind_kept));
     redis_ok(w->redis, "DEL kept");
     expect_status(fair_put(w->a, "kept", kept, NULL), 201);

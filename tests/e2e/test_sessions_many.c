@@ -6,12 +6,12 @@
 #include "harness_session.h"
 
 enum {
-    TIMEOUT_MS = 3000,
+    TIMEOUT_MS = 9000,
     SESSIONS = 100,
     LOCKS_EACH = 100,
     LOCKS_EACH_SLOW = 5, /* under valgrind */
     THREADS = 4,
-    WATCH_MS = 10000
+    WATCH_MS = 15000
 };
 
 struct crowd {
@@ -281,7 +281,7 @@ static void test_silence_of_all(struct world *w)
 
 int main(void)
 {
-    static const char *const flags[] = {"--watchdog-timeout-ms", "3000", NULL};
+    static const char *const flags[] = {"--watchdog-timeout-ms", "9000", NULL};
     static const struct e2e_test tests[] = {E2E_TEST(test_no_lapse),
                                             E2E_TEST(test_silence_of_all)};
     struct e2e_plan plan = {
