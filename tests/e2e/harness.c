@@ -54,7 +54,7 @@ bool patience_ends(struct patience *patience)
     patience->left_ms -= passed_ms < LOOK_MS ? passed_ms : LOOK_MS;
     patience->looked_ms = now;
     if (patience->left_ms < 0) {
-        int64_t excused_ms = late_ms();
+        int64_t excused_ms = late_ms() < EXCUSED_MAX_MS ? late_ms() : EXCUSED_MAX_MS;
 
         patience->left_ms += excused_ms - patience->excused_ms;
         patience->excused_ms = excused_ms;

@@ -84,7 +84,7 @@ void nap_ms(int ms);
 int64_t patience_ms(int64_t ms);
 /* By how many ms the machine was late since the running test began, any thread may ask: by how
  * much naps of 20 ms were too long, and how long the test and each process that it started were
- * ready to run and had no processor, all added up. */
+ * ready to run and had no processor; all added up, but at most the time that passed. */
 int64_t late_ms(void);
 /* The most that may have passed where an idle machine takes `ms`: with late_ms(). */
 int64_t allowed_ms(int64_t ms);
@@ -93,14 +93,14 @@ void fail_at(const char *file, int line, const char *format, ...) PRINTF_LIKE(3,
 
 #define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
 
-/* How long a test still waits, in ms, and late_ms() on top. Between two looks at what the test
- * waits for, at most LOOK_MS of the time count: a machine, a disk or a Redis that stands still
- * for seconds stops the test and what it waits for alike. */
+/* How long a test still waits, in ms; late_ms() comes on top, up to EXCUSED_MAX_MS. Between two
+ * looks at what the test waits for, at most LOOK_MS of the time count: a machine, a disk or a
+ * Redis that stands still for seconds stops the test and what it waits for alike. */
 struct patience {
     int64_t left_ms, looked_ms, excused_ms;
 };
 
-enum { LOOK_MS = 250 };
+enum { LOOK_MS = 250, EXCUSED_MAX_MS = 20000 };
 
 struct patience patience_of(int64_t ms); /* scaled */
 /* To be called after each look in vain. */

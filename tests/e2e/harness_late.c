@@ -11,7 +11,7 @@
 
 enum {
     NAP_MS = 20,
-    READ_AGAIN_MS = 20, /* a sum of all processes is good for so long */
+    READ_AGAIN_MS = 20, /* for so long a sum of all processes is good */
     PROCESSES_MAX = 256,
     TELL_MS = 250, /* a test that fails says so from here on */
     NS_PER_MS = 1000000
@@ -26,12 +26,14 @@ static struct {
     pthread_mutex_t mutex;
     pthread_t thread;
     _Atomic bool over;
-    _Atomic int64_t naps_ms;
+    _Atomic int64_t naps_ms; /* by which naps were too long */
     struct process processes[PROCESSES_MAX];
     size_t processes_len;
-    int64_t ended_ns, waited_ns; /* of processes that have ended; of all */
-    int64_t read_ms;             /* when that was summed up */
-    int64_t begun_ms;            /* what the sum was when the running test began */
+    int64_t ended_ns;  /* what processes waited that have ended */
+    int64_t waited_ms; /* naps and processes, when that was summed up last */
+    int64_t read_ms;   /* the time then */
+    int64_t sum_ms;    /* of what came in between, but never more than the time that passed */
+    int64_t begun_ms;  /* sum_ms when the running test began */
 } late = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* proc(5), /proc/PID/schedstat: time on the processor, time waited for it, in ns. */
@@ -69,7 +71,7 @@ static int64_t process_waited_ns(pid_t pid)
     return longest_ns;
 }
 
-static void sum_up(void)
+static int64_t all_waited_ms(void)
 {
     size_t kept = 0;
     int64_t sum_ns = 0;
@@ -87,8 +89,18 @@ static void sum_up(void)
         late.processes[kept++] = process;
     }
     late.processes_len = kept;
-    late.waited_ns = late.ended_ns + sum_ns;
-    late.read_ms = now_ms();
+    return late.naps_ms + (late.ended_ns + sum_ns) / NS_PER_MS;
+}
+
+/* Processes that wait side by side delay a test once. */
+static void sum_up(void)
+{
+    int64_t now = now_ms(), waited_ms = all_waited_ms();
+    int64_t passed_ms = now - late.read_ms, more_ms = waited_ms - late.waited_ms;
+
+    late.sum_ms += more_ms < passed_ms ? more_ms : passed_ms;
+    late.waited_ms = waited_ms;
+    late.read_ms = now;
 }
 
 static int64_t machine_late_ms(void)
@@ -96,7 +108,7 @@ static int64_t machine_late_ms(void)
     pthread_mutex_lock(&late.mutex);
     if (now_ms() >= late.read_ms + READ_AGAIN_MS)
         sum_up();
-    int64_t sum_ms = late.naps_ms + late.waited_ns / NS_PER_MS;
+    int64_t sum_ms = late.sum_ms;
     pthread_mutex_unlock(&late.mutex);
     return sum_ms;
 }
@@ -129,7 +141,7 @@ void late_watch(pid_t pid)
 {
     pthread_mutex_lock(&late.mutex);
     if (late.processes_len == PROCESSES_MAX)
-        sum_up(); /* leaves out those that have ended */
+        sum_up(); /* which drops those that have ended */
     if (late.processes_len < PROCESSES_MAX)
         late.processes[late.processes_len++] = (struct process){.pid = pid};
     pthread_mutex_unlock(&late.mutex);
@@ -153,6 +165,7 @@ void late_start(void)
 {
     sigset_t all, before;
 
+    late.read_ms = now_ms();
     late_watch(getpid());
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

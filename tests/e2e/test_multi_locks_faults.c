@@ -66,7 +66,7 @@ static void test_the_watchdog_keeps_all(struct world *w)
 /* More locks than one run of a script deals with. */
 static void test_many_leases_of_many_locks(struct world *w)
 {
-    enum { LEASES = 30, LOCKS = 32 };
+    enum { LEASES = 20, LOCKS = 32 };
 
     for (int expires = 0; expires < 2; expires++) {
         struct session s = session_new(w->a, expires ? "ttl_ms=2000" : "ttl_ms=30000");
