@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "server/base/gnutls_error.h"
+
 enum { CHAIN_MAX = 16 };
 
 /* A certificate with its chain, and its key. Those before stay until the end: a handshake of
@@ -57,7 +59,7 @@ static bool load_chain(struct identity *identity, char *error, size_t error_size
         gnutls_free(pem.data);
     }
     if (code != GNUTLS_E_SUCCESS)
-        return fail(error, error_size, "--tls-cert", tls.cert_file, gnutls_strerror(code));
+        return fail(error, error_size, "--tls-cert", tls.cert_file, gnutls_error_text(code));
     identity->chain_len = count;
     return true;
 }
@@ -78,7 +80,7 @@ static bool load_key(struct identity *identity, char *error, size_t error_size)
     return code == GNUTLS_E_SUCCESS ||
            fail(error, error_size, "--tls-key", tls.key_file,
                 code == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ? "no private key was found"
-                                                              : gnutls_strerror(code));
+                                                              : gnutls_error_text(code));
 }
 
 /* Is the key that of the certificate? */
@@ -125,7 +127,7 @@ bool tls_start(const char *cert_file, const char *key_file, const char *client_c
         int code = gnutls_load_file(client_ca_file, &tls.client_authorities);
         if (code != GNUTLS_E_SUCCESS)
             return fail(error, error_size, "--tls-client-ca", client_ca_file,
-                        gnutls_strerror(code));
+                        gnutls_error_text(code));
         if (strstr((char *)tls.client_authorities.data, "-----BEGIN") == NULL)
             return fail(error, error_size, "--tls-client-ca", client_ca_file, "is no PEM file");
     }

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "server/base/gnutls_error.h"
 #include "storage/redis/url.h"
 
 /* TLS 1.2 and 1.3, with the algorithms that GnuTLS and the system's policy consider secure. */
@@ -69,7 +70,7 @@ static bool trust_authorities(struct redis_trust *trust, const char *path, char 
                                : gnutls_certificate_set_x509_system_trust(trust->credentials);
 
     return count > 0 || fail(error, error_size, "--redis-tls-ca", what,
-                             count == 0 ? none : gnutls_strerror(count));
+                             count == 0 ? none : gnutls_error_text(count));
 }
 
 static bool use_certificate(struct redis_trust *trust, const struct redis_tls_files *files,
@@ -80,7 +81,7 @@ static bool use_certificate(struct redis_trust *trust, const struct redis_tls_fi
     int code = gnutls_certificate_set_x509_key_file(trust->credentials, files->cert, files->key,
                                                     GNUTLS_X509_FMT_PEM);
     return code >= 0 || fail(error, error_size, "--redis-tls-cert and --redis-tls-key",
-                             files->cert, gnutls_strerror(code));
+                             files->cert, gnutls_error_text(code));
 }
 
 struct redis_trust *redis_trust_load(const struct redis_tls_files *files, char *error,
