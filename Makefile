@@ -131,8 +131,8 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(T
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-proxies test-debian test-docs test-programs interop valgrind lint format docker-test \
-        install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
+        test-versions test-proxies test-debian test-docs test-programs interop valgrind lint \
+        format docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
         faults mutants sim sim-mutants sim-compare sim-coverage \
         fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
