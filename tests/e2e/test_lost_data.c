@@ -7,7 +7,7 @@ enum { RECOVER_MS = 8000, LONG_QUARANTINE_MS = 60000 };
 /* What a test does in a quarantine takes longer on a busy machine. */
 static int quarantine_ms(void)
 {
-    return (int)patience_ms(4000);
+    return (int)patience_ms(8000);
 }
 
 static double losses(struct front *fe)
@@ -138,7 +138,7 @@ static void test_first_start(struct world *w)
     struct front *fe = start_quarantined(w, redis, quarantine_ms());
 
     expect_quarantine(w, lock_put(fe, "first", token_new(w), NULL));
-    wait_until(!is_quarantined(fe), 5000);
+    wait_until(!is_quarantined(fe), 9000);
     expect_status(lock_put(fe, "first", token_new(w), NULL), 201);
     /* The next front end finds the marker. */
     struct front *other = start_quarantined(w, redis, quarantine_ms());
@@ -152,7 +152,7 @@ static void test_grants_are_held_back(struct world *w)
     struct front *fe = start_quarantined(w, redis, quarantine_ms());
     const char *held = token_new(w), *other = token_new(w);
 
-    wait_until(!is_quarantined(fe), 5000);
+    wait_until(!is_quarantined(fe), 9000);
     expect_status(lock_put(fe, "q/held", held, "ttl_ms=60000"), 201);
     expect_status(lock_put(fe, "q/other", other, "ttl_ms=60000"), 201);
     struct call *call = call_put(fe, "q/held", token_new(w), "wait_ms=50000&ttl_ms=60000");
@@ -166,7 +166,7 @@ static void test_grants_are_held_back(struct world *w)
     struct front *late = start_quarantined(w, redis, quarantine_ms());
     assert_true(is_quarantined(late));
     assert_false(call_done(call));
-    wait_until(!is_quarantined(fe), 5000);
+    wait_until(!is_quarantined(fe), 9000);
     expect_status(call_await(call, 4000), 201);
     expect_status(lock_put(fe, "q/new", token_new(w), NULL), 201);
     expect_status(lock_renew(fe, "q/other", other, NULL), 200);
