@@ -53,12 +53,17 @@ bool patience_ends(struct patience *patience)
 
     patience->left_ms -= passed_ms < LOOK_MS ? passed_ms : LOOK_MS;
     patience->looked_ms = now;
-    if (patience->left_ms < 0) {
-        int64_t excused_ms = late_ms() < EXCUSED_MAX_MS ? late_ms() : EXCUSED_MAX_MS;
+    return patience->left_ms < 0;
+}
 
-        patience->left_ms += excused_ms - patience->excused_ms;
-        patience->excused_ms = excused_ms;
-    }
+bool patience_fails(struct patience *patience)
+{
+    if (!patience_ends(patience))
+        return false;
+    int64_t late = late_ms(), excused_ms = late < EXCUSED_MAX_MS ? late : EXCUSED_MAX_MS;
+
+    patience->left_ms += excused_ms - patience->excused_ms;
+    patience->excused_ms = excused_ms;
     return patience->left_ms < 0;
 }
 

@@ -93,9 +93,9 @@ void fail_at(const char *file, int line, const char *format, ...) PRINTF_LIKE(3,
 
 #define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
 
-/* How long a test still waits, in ms; late_ms() comes on top, up to EXCUSED_MAX_MS. Between two
- * looks at what the test waits for, at most LOOK_MS of the time count: a machine, a disk or a
- * Redis that stands still for seconds stops the test and what it waits for alike. */
+/* How long a test still waits, in ms. Between two looks at what the test waits for, at most
+ * LOOK_MS of the time count: a machine, a disk or a Redis that stands still for seconds stops
+ * the test and what it waits for alike. */
 struct patience {
     int64_t left_ms, looked_ms, excused_ms;
 };
@@ -103,15 +103,17 @@ struct patience {
 enum { LOOK_MS = 250, EXCUSED_MAX_MS = 20000 };
 
 struct patience patience_of(int64_t ms); /* scaled */
-/* To be called after each look in vain. */
+/* To be called after each look in vain. `fails`: where the end fails the test, late_ms() comes
+ * on top, up to EXCUSED_MAX_MS. */
 bool patience_ends(struct patience *patience);
+bool patience_fails(struct patience *patience);
 
 /* Waits for a condition; the test fails when it does not come true within `ms` (scaled). */
 #define wait_until(condition, ms)                                                              \
     do {                                                                                       \
         struct patience patience_ = patience_of(ms);                                           \
         while (!(condition)) {                                                                 \
-            if (patience_ends(&patience_))                                                     \
+            if (patience_fails(&patience_))                                                    \
                 FAIL("waited %d ms in vain for: %s", (int)patience_ms(ms), #condition);        \
             nap_ms(5);                                                                         \
         }                                                                                      \

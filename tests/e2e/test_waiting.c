@@ -288,7 +288,7 @@ static void test_many_are_served_one_by_one(struct world *w)
         for (struct patience patience = patience_of(SOON_MS); granted < 0; nap_ms(1)) {
             for (int i = 0; i < WAITERS; i++)
                 granted = !served[i] && call_done(calls[i]) ? i : granted;
-            if (granted < 0 && patience_ends(&patience))
+            if (granted < 0 && patience_fails(&patience))
                 FAIL("nobody was granted the lock, %d are left", left);
         }
         r = call_await(calls[granted], SOON_MS);
