@@ -12,8 +12,8 @@ enum {
     SECONDS = 5,
     WAIT_MS = 20000, /* far more than a turn takes: nobody has to go without */
     HASTY_MS = 5,
-    GRANTS_MIN = 300,
-    WAITS_MIN = 100,
+    GRANTS_MIN = 100,
+    WAITS_MIN = 50,
     STUCK_MS = 3500 /* whose wake-up was lost sleeps longer: until the next poll */
 };
 

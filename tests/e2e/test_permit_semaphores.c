@@ -251,7 +251,7 @@ static void test_the_next_waiter_gets_the_permit(struct world *w)
     expect_status(take(w->a, "next", holder, "ttl_ms=60000"), 201);
     struct call *first_call = park(w, w->a, "next", first);
     struct call *second_call = park(w, w->a, "next", second);
-    nap_ms(100); /* each may be just now in an attempt of its own */
+    nap_ms((int)allowed_ms(100)); /* each may be just now in an attempt of its own */
     expect_status(give(w->a, "next", holder), 200);
     struct reply *r = call_await(first_call, SOON_MS);
     expect_status(r, 201);
