@@ -1,6 +1,7 @@
 /* The server's certificate and authority: reading, checks and replacement. */
 #include "server/http/tls.h"
 
+#include <errno.h>
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <limits.h>
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-
-#include "server/base/gnutls_error.h"
 
 enum { CHAIN_MAX = 16 };
 
@@ -36,6 +35,12 @@ static bool fail(char *error, size_t error_size, const char *flag, const char *f
     return false;
 }
 
+/* Of a call that failed just now. */
+static const char *why_of(int code)
+{
+    return code == GNUTLS_E_FILE_ERROR && errno != 0 ? strerror(errno) : gnutls_strerror(code);
+}
+
 /* --- the files ---------------------------------------------------------------------------- */
 
 static void identity_free(struct identity *identity)
@@ -59,7 +64,7 @@ static bool load_chain(struct identity *identity, char *error, size_t error_size
         gnutls_free(pem.data);
     }
     if (code != GNUTLS_E_SUCCESS)
-        return fail(error, error_size, "--tls-cert", tls.cert_file, gnutls_error_text(code));
+        return fail(error, error_size, "--tls-cert", tls.cert_file, why_of(code));
     identity->chain_len = count;
     return true;
 }
@@ -80,7 +85,7 @@ static bool load_key(struct identity *identity, char *error, size_t error_size)
     return code == GNUTLS_E_SUCCESS ||
            fail(error, error_size, "--tls-key", tls.key_file,
                 code == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ? "no private key was found"
-                                                              : gnutls_error_text(code));
+                                                              : why_of(code));
 }
 
 /* Is the key that of the certificate? */
@@ -126,8 +131,7 @@ bool tls_start(const char *cert_file, const char *key_file, const char *client_c
     if (client_ca_file[0] != '\0') {
         int code = gnutls_load_file(client_ca_file, &tls.client_authorities);
         if (code != GNUTLS_E_SUCCESS)
-            return fail(error, error_size, "--tls-client-ca", client_ca_file,
-                        gnutls_error_text(code));
+            return fail(error, error_size, "--tls-client-ca", client_ca_file, why_of(code));
         if (strstr((char *)tls.client_authorities.data, "-----BEGIN") == NULL)
             return fail(error, error_size, "--tls-client-ca", client_ca_file, "is no PEM file");
     }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# run.sh RELEASE: README's first steps on a fresh Debian, as root: a minimal system of that release
-# (trixie, bookworm), the packages that README names, a clean checkout of what is committed,
-# `make run` until the server is ready, one lock, the stop, and `make test`.
+# run.sh RELEASE: README's first steps on a fresh Debian, as root: a minimal system of that
+# release (trixie, bookworm), the packages that README names, a clean checkout of what is
+# committed, `make run` until the server is ready, one lock, the stop, and `make test`.
 #
 # The system is a chroot in namespaces of its own, so no mount and no process outlives the run.
-# The network is the machine's. DEBIAN_CACHE=DIR keeps the minimal system and the packages there,
-# for the next run, instead of build/debian. ONLY and E2E_PATIENCE are those of `make test`.
+# The network is the machine's. DEBIAN_CACHE=DIR keeps the minimal system and the packages there
+# for the next run, instead of in build/debian. `make test` gets ONLY and E2E_PATIENCE.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -24,18 +24,20 @@ prepare() {
     mkdir -p "$cache/$release-packages/partial"
     cache=$(realpath "$cache")
     if [ ! -f "$cache/$release.tar" ]; then
-        mmdebstrap --quiet --variant=minbase "$release" "$cache/$release.tar.new"
+        mmdebstrap --quiet --variant=minbase --format=tar "$release" "$cache/$release.tar.new"
         mv "$cache/$release.tar.new" "$cache/$release.tar"
     fi
     chroot=$(mktemp -d "${TMPDIR:-/tmp}/rlockd-debian.XXXXXX")
     trap 'rm -rf --one-file-system "$chroot"' EXIT
-    trap 'exit 130' INT TERM
+    trap 'kill "${namespaces:-}" 2> /dev/null; exit 130' INT TERM
     tar -C "$chroot" -xf "$cache/$release.tar"
     git clone --quiet --no-hardlinks . "$chroot/rlockd"
+    # In the background, so that a signal is answered at once.
     unshare --mount --pid --fork --kill-child "$0" --inside "$chroot" \
-        "$cache/$release-packages"
+        "$cache/$release-packages" &
+    namespaces=$!
+    wait "$namespaces"
 }
-
 
 in_chroot() {
     exec chroot "$chroot" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
