@@ -7,6 +7,7 @@
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
+# RELEASE=bookworm: the Debian of `test-debian`; DEBIAN_CACHE=DIR: where its packages are kept
 # SERVERS="redis-6.2 redis-8.0 valkey-8.1": what `test-versions` runs with, or paths
 # CLIENT_TOOLS=DIR: where the generators of clients are kept, instead of build/clients/tools
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
@@ -14,6 +15,7 @@
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
 VERSION  := 0.1.0
+RELEASE  := trixie
 # The newest, and one from before 3.44, when much of its locks was rewritten.
 REDISSON := 4.7.0 3.43.0
 PREFIX   := /usr/local
@@ -130,8 +132,9 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(T
 FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-proxies test-web test-docs test-programs interop valgrind lint format \
-        docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
+        test-versions test-proxies test-debian test-web test-docs test-programs interop valgrind \
+        lint format docker-test install clients clients-fast lint-openapi schemathesis bench \
+        bench-programs budgets \
         faults mutants sim sim-mutants sim-compare sim-coverage \
         fuzz fuzz-programs clean always
 .SECONDARY: $(TEST_OBJECTS)
@@ -307,6 +310,9 @@ test-versions: ## the script and end-to-end tests with other servers; SERVERS="v
 	    $(TEST_ENVIRONMENT) PATH="$$path:$$PATH" \
 	        tests/run.sh $(call chosen,$(SCRIPT_TESTS) $(E2E_TESTS)) || exit 1; \
 	done
+
+test-debian: ## README's first steps and `test` on a fresh Debian in a chroot, as root; RELEASE=trixie
+	@tests/debian/run.sh $(RELEASE)
 
 test-masters: ## the end-to-end tests on a Redis Cluster of three masters
 	@tests/packages.sh $(TEST_PACKAGES)

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 enum kind { KIND_LISTEN, KIND_TEXT, KIND_INT, KIND_INT64, KIND_LEVEL };
 
@@ -131,7 +132,10 @@ static const struct setting settings[] = {
      "the lowest level that is logged: debug, info, warn or error"},
 };
 
-enum { SETTING_COUNT = sizeof(settings) / sizeof(settings[0]) };
+enum {
+    SETTING_COUNT = sizeof(settings) / sizeof(settings[0]),
+    VALUE_SHOWN_MAX = 40 /* a longer value is none that was mistyped */
+};
 
 struct failure {
     char *text;
@@ -178,13 +182,27 @@ static bool set_text(const struct setting *setting, char *field, const char *val
     return true;
 }
 
+/* `must` says what the value has to be. The error repeats a short value that can be printed. */
+static bool refuse_value(const struct source *source, const char *value, const char *must)
+{
+    size_t len = strlen(value);
+
+    if (len > 0 && len <= VALUE_SHOWN_MAX && text_is_utf8(value, len) &&
+        !text_has_control(value, len))
+        return refuse(source, "%s, not '%s'", must, value);
+    return refuse(source, "%s", must);
+}
+
 static bool set_number(const struct setting *setting, int64_t *number, const char *value,
                        const struct source *source)
 {
-    if (!text_parse_int64(value, number) || *number < setting->min || *number > setting->max)
-        return refuse(source, "must be a whole number from %lld to %lld",
-                      (long long)setting->min, (long long)setting->max);
-    return true;
+    char must[96];
+
+    if (text_parse_int64(value, number) && *number >= setting->min && *number <= setting->max)
+        return true;
+    snprintf(must, sizeof(must), "must be a whole number from %lld to %lld",
+             (long long)setting->min, (long long)setting->max);
+    return refuse_value(source, value, must);
 }
 
 static bool set_level(enum log_level *level, const char *value, const struct source *source)
@@ -195,7 +213,7 @@ static bool set_level(enum log_level *level, const char *value, const struct sou
             return true;
         }
     }
-    return refuse(source, "must be debug, info, warn or error");
+    return refuse_value(source, value, "must be debug, info, warn or error");
 }
 
 static bool set_listen(const struct setting *setting, struct config *config, const char *value,
@@ -299,7 +317,7 @@ static enum config_outcome read_flags(int argc, char *const argv[],
             config_help(stdout);
             return CONFIG_EXIT_OK;
         }
-        if (strcmp(flag, "--version") == 0 || strcmp(flag, "-V") == 0) {
+        if (strcmp(flag, "--version") == 0 || strcasecmp(flag, "-v") == 0) {
             puts("rlockd " RLOCKD_VERSION);
             return CONFIG_EXIT_OK;
         }
@@ -399,7 +417,7 @@ void config_help(FILE *out)
         "      print a fresh API token and exit\n"
         "  -h, --help\n"
         "      print this and exit\n"
-        "  -V, --version\n"
+        "  -v, -V, --version\n"
         "      print the version and exit\n",
         out);
 }

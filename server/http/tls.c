@@ -1,4 +1,5 @@
 /* The server's certificate and authority: reading, checks and replacement. */
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,6 +23,12 @@ static bool fail(char *error, size_t error_size, const char *flag, const char *f
     return false;
 }
 
+/* Of a call that failed just now. */
+static const char *why_of(int code)
+{
+    return code == GNUTLS_E_FILE_ERROR && errno != 0 ? strerror(errno) : gnutls_strerror(code);
+}
+
 static void identity_free(struct tls_identity *identity)
 {
     while (identity->chain_len > 0)
@@ -43,7 +50,7 @@ static bool load_chain(struct tls_identity *identity, char *error, size_t error_
         gnutls_free(pem.data);
     }
     if (code != GNUTLS_E_SUCCESS)
-        return fail(error, error_size, "--tls-cert", tls.cert_file, gnutls_strerror(code));
+        return fail(error, error_size, "--tls-cert", tls.cert_file, why_of(code));
     identity->chain_len = count;
     return true;
 }
@@ -64,7 +71,7 @@ static bool load_key(struct tls_identity *identity, char *error, size_t error_si
     return code == GNUTLS_E_SUCCESS ||
            fail(error, error_size, "--tls-key", tls.key_file,
                 code == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE ? "no private key was found"
-                                                              : gnutls_strerror(code));
+                                                              : why_of(code));
 }
 
 /* Is the key that of the certificate? */
@@ -139,8 +146,7 @@ bool tls_start(const char *cert_file, const char *key_file, const char *client_c
     if (client_ca_file[0] != '\0') {
         int code = gnutls_load_file(client_ca_file, &tls.client_authorities);
         if (code != GNUTLS_E_SUCCESS)
-            return fail(error, error_size, "--tls-client-ca", client_ca_file,
-                        gnutls_strerror(code));
+            return fail(error, error_size, "--tls-client-ca", client_ca_file, why_of(code));
         if (strstr((char *)tls.client_authorities.data, "-----BEGIN") == NULL)
             return fail(error, error_size, "--tls-client-ca", client_ca_file, "is no PEM file");
     }

@@ -59,6 +59,12 @@ static bool fail(char *error, size_t error_size, const char *flag, const char *w
     return false;
 }
 
+/* Of a call that failed just now. */
+static const char *why_of(int code)
+{
+    return code == GNUTLS_E_FILE_ERROR && errno != 0 ? strerror(errno) : gnutls_strerror(code);
+}
+
 static bool trust_authorities(struct redis_trust *trust, const char *path, char *error,
                               size_t error_size)
 {
@@ -68,8 +74,8 @@ static bool trust_authorities(struct redis_trust *trust, const char *path, char 
                                      trust->credentials, path, GNUTLS_X509_FMT_PEM)
                                : gnutls_certificate_set_x509_system_trust(trust->credentials);
 
-    return count > 0 || fail(error, error_size, "--redis-tls-ca", what,
-                             count == 0 ? none : gnutls_strerror(count));
+    return count > 0 ||
+           fail(error, error_size, "--redis-tls-ca", what, count == 0 ? none : why_of(count));
 }
 
 static bool use_certificate(struct redis_trust *trust, const struct redis_tls_files *files,
@@ -80,7 +86,7 @@ static bool use_certificate(struct redis_trust *trust, const struct redis_tls_fi
     int code = gnutls_certificate_set_x509_key_file(trust->credentials, files->cert, files->key,
                                                     GNUTLS_X509_FMT_PEM);
     return code >= 0 || fail(error, error_size, "--redis-tls-cert and --redis-tls-key",
-                             files->cert, gnutls_strerror(code));
+                             files->cert, why_of(code));
 }
 
 struct redis_trust *redis_trust_load(const struct redis_tls_files *files, char *error,

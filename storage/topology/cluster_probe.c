@@ -93,7 +93,7 @@ static void write_layout_key(struct cluster_node *node, const char *name)
     struct cluster_probe *probe = &node->probe;
     char tag[REDIS_SLOT_TAG_SIZE];
 
-    redis_slot_tag(node->last_slot, tag);
+    redis_slot_tag(&node->cluster->slot_tags, node->last_slot, tag);
     snprintf(probe->layout_key, sizeof(probe->layout_key), "%s:{%s}", name, tag);
     probe->probe.layout_key = probe->layout_key;
 }

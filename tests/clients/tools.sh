@@ -21,8 +21,8 @@ with_patience() {
         sleep "$pause_s"
     done
     "$@" || {
-        echo "the download failed three times: does this machine reach pypi.org," \
-            "registry.npmjs.org, proxy.golang.org and repo.maven.apache.org?" >&2
+        echo "the download failed three times: does this machine reach the package" \
+            "registries of pip, npm, Go and Maven?" >&2
         return 1
     }
 }

@@ -56,6 +56,17 @@ bool patience_ends(struct patience *patience)
     return patience->left_ms < 0;
 }
 
+bool patience_fails(struct patience *patience)
+{
+    if (!patience_ends(patience))
+        return false;
+    int64_t late = late_ms(), excused_ms = late < EXCUSED_MAX_MS ? late : EXCUSED_MAX_MS;
+
+    patience->left_ms += excused_ms - patience->excused_ms;
+    patience->excused_ms = excused_ms;
+    return patience->left_ms < 0;
+}
+
 void fail_at(const char *file, int line, const char *format, ...)
 {
     char message[4096];
@@ -227,6 +238,7 @@ static int test_begin(void **state)
 
     run->mark = run->world->inside->undos_len;
     run->world->inside->skipped = false;
+    late_test_begins();
     return 0;
 }
 
@@ -238,8 +250,10 @@ static int test_end(void **state)
     if (!in->started)
         return 0;
     world_check_logs(run->world);
-    if ((!run->passed && !in->skipped) || in->complaints > 0)
+    if ((!run->passed && !in->skipped) || in->complaints > 0) {
         world_show_logs(run->world);
+        late_tell();
+    }
     world_unwind(run->world, run->mark);
     if (in->complaints == 0)
         return 0;
@@ -271,6 +285,7 @@ static int servers_started(void **state)
     if (run->passed)
         return 0;
     world_show_logs(run->world);
+    late_tell();
     run->world->inside->started = false;
     return -1;
 }
@@ -302,6 +317,7 @@ int e2e_run(const struct e2e_plan *plan)
         abort();
     signal(SIGPIPE, SIG_IGN);
     world_new(&world, plan);
+    late_start();
     tests[len++] = (struct CMUnitTest){"servers_start", servers_start, NULL, servers_started,
                                        &runs[0]};
     for (size_t i = 0; i < plan->tests_len; i++) {
@@ -319,6 +335,7 @@ int e2e_run(const struct e2e_plan *plan)
     for (size_t i = 0; i < len; i++)
         runs[i].world = &world;
     failed = _cmocka_run_group_tests(plan->name, tests, len, NULL, NULL);
+    late_stop();
     world_free(&world);
     free(tests);
     free(runs);

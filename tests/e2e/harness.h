@@ -82,6 +82,12 @@ int64_t now_ms(void);
 void nap_ms(int ms);
 /* A deadline as the machine at hand needs it: E2E_PATIENCE times `ms`. */
 int64_t patience_ms(int64_t ms);
+/* By how many ms the machine was late since the running test began, any thread may ask: by how
+ * much naps of 20 ms were too long, and how long the test and each process that it started were
+ * ready to run and had no processor; all added up, but at most the time that passed. */
+int64_t late_ms(void);
+/* The most that may have passed where an idle machine takes `ms`: with late_ms(). */
+int64_t allowed_ms(int64_t ms);
 void fail_at(const char *file, int line, const char *format, ...) PRINTF_LIKE(3, 4)
     __attribute__((noreturn));
 
@@ -91,21 +97,23 @@ void fail_at(const char *file, int line, const char *format, ...) PRINTF_LIKE(3,
  * LOOK_MS of the time count: a machine, a disk or a Redis that stands still for seconds stops
  * the test and what it waits for alike. */
 struct patience {
-    int64_t left_ms, looked_ms;
+    int64_t left_ms, looked_ms, excused_ms;
 };
 
-enum { LOOK_MS = 250 };
+enum { LOOK_MS = 250, EXCUSED_MAX_MS = 20000 };
 
 struct patience patience_of(int64_t ms); /* scaled */
-/* To be called after each look in vain. */
+/* To be called after each look in vain. `fails`: where the end fails the test, late_ms() comes
+ * on top, up to EXCUSED_MAX_MS. */
 bool patience_ends(struct patience *patience);
+bool patience_fails(struct patience *patience);
 
 /* Waits for a condition; the test fails when it does not come true within `ms` (scaled). */
 #define wait_until(condition, ms)                                                              \
     do {                                                                                       \
         struct patience patience_ = patience_of(ms);                                           \
         while (!(condition)) {                                                                 \
-            if (patience_ends(&patience_))                                                     \
+            if (patience_fails(&patience_))                                                    \
                 FAIL("waited %d ms in vain for: %s", (int)patience_ms(ms), #condition);        \
             nap_ms(5);                                                                         \
         }                                                                                      \

@@ -68,39 +68,25 @@ static bool may_be_lost(const struct chaos_client *c, int64_t done_ms)
 static void set_deadline(struct chaos_client *c, int i, const json_t *lease)
 {
     c->deadline_ms[i] = c->sent_ms + json_integer_value(json_object_get(lease, "remaining_ms"));
-    c->late_ms[i] = c->chaos->late_ms;
+    c->late_ms[i] = late_ms();
 }
 
 /* Whether a lease that is not held any more has lapsed, on a machine that was late. */
 static bool has_lapsed(struct chaos_client *c, int i)
 {
-    int64_t now = now_ms(), late_ms = c->chaos->late_ms - c->late_ms[i];
+    int64_t now = now_ms(), late = late_ms() - c->late_ms[i];
 
     if (now < c->deadline_ms[i])
         return false;
     print_message("client %d: lease %d lapsed %d ms after its grant: over for %d ms, the last "
                   "keep-alive %d ms ago, the machine late by %d ms since\n",
                   c->number, i, (int)(now - c->granted_ms[i]), (int)(now - c->deadline_ms[i]),
-                  (int)(now - c->alive_ms), (int)late_ms);
-    if (late_ms < chaos_timeout_ms(c->chaos) / LATE_PARTS)
+                  (int)(now - c->alive_ms), (int)late);
+    if (late < chaos_timeout_ms(c->chaos) / LATE_PARTS)
         return false;
     c->lapses++;
     c->chaos->lapses++;
     return true;
-}
-
-void *chaos_watch_clock(void *arg)
-{
-    enum { NAP_MS = 20 };
-    struct chaos *chaos = arg;
-
-    for (int64_t last = now_ms(); !chaos->over;) {
-        nap_ms(NAP_MS);
-        int64_t now = now_ms();
-        chaos->late_ms += now - last > NAP_MS ? now - last - NAP_MS : 0;
-        last = now;
-    }
-    return NULL;
 }
 
 /* --- one client --------------------------------------------------------------------------- */
@@ -433,7 +419,7 @@ static bool hold(struct chaos_client *c, int lock, const char *token)
 static bool pass_on(struct chaos_client *c)
 {
     int lock = rand_r(&c->seed) % CHAOS_SHARED_LOCKS;
-    int64_t asked_ms = now_ms(), late_ms = c->chaos->late_ms;
+    int64_t asked_ms = now_ms(), late = late_ms();
     char path[96], token[UUID_SIZE];
 
     uuid_make(token);
@@ -446,7 +432,7 @@ static bool pass_on(struct chaos_client *c)
         return false;
     /* Granted, not answered, and over before the request came again. */
     c->deadline_ms[CHAOS_OWN_LOCKS] = asked_ms + chaos_timeout_ms(c->chaos);
-    c->late_ms[CHAOS_OWN_LOCKS] = late_ms;
+    c->late_ms[CHAOS_OWN_LOCKS] = late;
     c->granted_ms[CHAOS_OWN_LOCKS] = asked_ms;
     if (status != 423 &&
         !(status == 410 && (may_be_lost(c, asked_ms) || has_lapsed(c, CHAOS_OWN_LOCKS))))

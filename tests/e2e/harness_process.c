@@ -118,6 +118,7 @@ struct child *child_start(struct world *w, const char *name, const char *const *
         FAIL("fork: %s", strerror(errno));
     if (child->pid == 0)
         child_become(child, argv, child_env, parent);
+    late_watch(child->pid);
     world_defer(w, child_undo, child);
     return child;
 }

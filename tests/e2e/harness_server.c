@@ -90,7 +90,7 @@ static struct front *front_launch_list(struct world *w, const char *const *flags
     for (struct patience patience = patience_of(START_MS); fe->port == 0;) {
         if (child_wait(fe->child, 0) >= 0)
             FAIL("rlockd ended at once with %d:\n%s", child_wait(fe->child, 0), front_log(fe));
-        if (patience_ends(&patience))
+        if (patience_fails(&patience))
             FAIL("rlockd does not say where it listens:\n%s", front_log(fe));
         nap_ms(5);
         fe->port = front_port(fe);

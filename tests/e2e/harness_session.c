@@ -6,6 +6,19 @@
 
 #include "harness_world.h"
 
+int watchdog_ms(void)
+{
+    return (int)patience_ms(600);
+}
+
+const char *watchdog_text(void)
+{
+    static char digits[16];
+
+    snprintf(digits, sizeof(digits), "%d", watchdog_ms());
+    return digits;
+}
+
 /* ---- sessions ---- */
 
 static const char *with_query(struct world *w, const char *path, const char *query)

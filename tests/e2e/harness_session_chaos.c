@@ -60,7 +60,7 @@ static void report(const struct chaos *chaos, long grants)
                   (long)chaos->confirmed);
     print_message("%ld leases lapsed, %ld overlaps after a deadline or a failover; the machine "
                   "was late by %ld ms\n",
-                  (long)chaos->lapses, (long)chaos->overlaps, (long)chaos->late_ms);
+                  (long)chaos->lapses, (long)chaos->overlaps, (long)late_ms());
     if (chaos->plan->recent_ms > 0)
         print_message("%zu failovers; told as lost: %ld leases, %ld sessions\n",
                       (size_t)chaos->losses_len, (long)chaos->leases_lost,
@@ -147,8 +147,6 @@ static struct chaos *chaos_new(struct world *w, const struct chaos_plan *plan,
 struct crowd {
     struct chaos *chaos;
     struct chaos_client *clients;
-    pthread_t clock;
-    bool has_clock;
     int len;
 };
 
@@ -159,9 +157,6 @@ static void crowd_join(void *thing)
     crowd->chaos->over = true;
     for (int i = 0; i < crowd->len; i++)
         pthread_join(crowd->clients[i].thread, NULL);
-    if (crowd->has_clock)
-        pthread_join(crowd->clock, NULL);
-    crowd->has_clock = false;
     crowd->len = 0;
 }
 
@@ -176,8 +171,6 @@ static struct crowd *crowd_start(struct world *w, struct chaos *chaos)
     crowd->clients = calloc((size_t)len, sizeof(*crowd->clients));
     assert_non_null(crowd->clients);
     world_defer(w, free, crowd->clients);
-    assert_int_equal(pthread_create(&crowd->clock, NULL, chaos_watch_clock, chaos), 0);
-    crowd->has_clock = true;
     world_defer(w, crowd_join, crowd);
     for (int i = 0; i < len; i++) {
         crowd->clients[i] = (struct chaos_client){

@@ -2,6 +2,8 @@
 #ifndef E2E_HARNESS_WORLD_H
 #define E2E_HARNESS_WORLD_H
 
+#include <sys/types.h>
+
 #include "harness.h"
 
 enum { FRONTS_MAX = 64 };
@@ -36,6 +38,14 @@ struct front *front_start_plan(struct world *w, const char *const *flags);
 void world_show_logs(struct world *w);
 /* Complains of a log line that is not JSON, or holds a token. */
 void world_check_logs(struct world *w);
+
+/* Around all tests of a program; when a test begins; where it failed: says how late the machine
+ * was. What a child waits for a processor counts from late_watch() on. */
+void late_start(void);
+void late_stop(void);
+void late_test_begins(void);
+void late_tell(void);
+void late_watch(pid_t pid);
 
 void dir_remove(const char *dir);
 /* A text file as a whole, "" when it cannot be read; to be freed. */

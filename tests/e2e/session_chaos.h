@@ -4,7 +4,7 @@
  * told; none of a dead session survives. The deadline is that of guide.md: when the request was
  * sent, and remaining_ms of the lease in its answer. A lease lapses
  * when it is lost after its deadline: no front end came to renew it in time. That is no defect
- * where the machine itself was late meanwhile.
+ * where the machine itself was late meanwhile (late_ms() of harness.h).
  */
 #ifndef E2E_SESSION_CHAOS_H
 #define E2E_SESSION_CHAOS_H
@@ -74,7 +74,6 @@ struct chaos {
     _Atomic bool over;
     _Atomic long keep_alives, retries, deaths, ends, births, confirmed;
     _Atomic long leases_lost, sessions_lost, overlaps, lapses;
-    _Atomic int64_t late_ms; /* by which short naps were too long, all together */
     long kills, strikes;
     _Atomic int violations;
     pthread_mutex_t mutex;
@@ -112,7 +111,7 @@ struct chaos_client {
     bool has_own[CHAOS_OWN_LOCKS];
     /* The last one of the shared lock. */
     int64_t granted_ms[CHAOS_OWN_LOCKS + 1], deadline_ms[CHAOS_OWN_LOCKS + 1];
-    int64_t late_ms[CHAOS_OWN_LOCKS + 1]; /* of the chaos, when the deadline was set */
+    int64_t late_ms[CHAOS_OWN_LOCKS + 1]; /* late_ms() when the deadline was set */
     long lapses;                          /* of this session */
     int64_t born_ms;
     int64_t sent_ms;  /* the request that was answered last */
@@ -122,9 +121,8 @@ struct chaos_client {
     char shared_id[UUID_SIZE];
 };
 
-/* Threads'. */
+/* A thread's. */
 void *chaos_client_run(void *client);
-void *chaos_watch_clock(void *chaos);
 /* Of the watchdog: on a busy machine a renewal comes late, and a lease that is lost then is no
  * defect. */
 int chaos_timeout_ms(const struct chaos *chaos);

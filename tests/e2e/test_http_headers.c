@@ -1,7 +1,7 @@
 /* Request lines and headers: how much of them is served, and what is refused. */
 #include "harness.h"
 
-enum { ANSWER_MS = 5000, CUT_OFF_MS = 20000, NULS_IN_REQUEST_LINE = 5 };
+enum { ANSWER_MS = 5000, CUT_OFF_MS = 20000, CLOSED_UNANSWERED = 6 };
 
 /* Sends a request line and headers as they are; the token of the world's choice is added. */
 static struct reply *ask(struct world *w, const char *method, const char *target,
@@ -198,8 +198,9 @@ static void test_what_is_read_in_two_ways(struct world *w)
         raw_send(raw, heads[i].bytes, heads[i].len);
         raw_text(raw, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n");
         struct reply *r = raw_reply(raw, ANSWER_MS);
-        /* From 1.0 on libmicrohttpd closes at once at a NUL in the request line. */
-        if (r->status != 400 && !(i < NULS_IN_REQUEST_LINE && r->status == 0))
+        /* From 1.0 on libmicrohttpd closes at once, without an answer, at a NUL in the request
+         * line and at a bare CR before it. */
+        if (r->status != 400 && !(i < CLOSED_UNANSWERED && r->status == 0))
             FAIL("head %zu: %d", i, r->status);
         assert_int_equal(raw_reply(raw, 200)->status, 0);
         assert_true(raw_closed(raw, ANSWER_MS));

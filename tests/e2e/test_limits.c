@@ -117,7 +117,9 @@ static void test_descriptions_that_nobody_reads(struct world *w)
     }
     peak = peak_kib(fe, 1000);
     check_growth("descriptions that nobody reads", before, peak);
-    expect_status(lock_put(fe, "read-nothing", token_new(w), NULL), 201);
+    /* A front end that is busy with all that may take Redis for silent, and answer 503. */
+    const char *token = token_new(w);
+    wait_until(lock_put(fe, "read-nothing", token, NULL)->status / 100 == 2, SOON_MS);
     for (int i = 0; i < READERS; i++)
         raw_reset(readers[i]);
 }
@@ -303,7 +305,7 @@ static void test_silent_connections(struct world *w)
         struct reply *r = http(fe, "GET", "/livez", NULL);
 
         expect_status(r, 200);
-        if (r->done_ms - r->sent_ms > patience_ms(2500))
+        if (r->done_ms - r->sent_ms > allowed_ms(2500))
             FAIL("a new client waited for %d ms", (int)(r->done_ms - r->sent_ms));
         raw_text(good, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
         expect_status(raw_reply(good, SOON_MS), 200);

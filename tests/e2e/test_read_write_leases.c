@@ -155,7 +155,7 @@ static void test_shortened_leases_wake(struct world *w)
         expect_status(lock_renew(w->a, lock, token, "ttl_ms=300"), 200);
         struct reply *r = call_await(call, 10000);
         expect_status(r, 201);
-        assert_in_range(r->done_ms - since, 250, patience_ms(1300));
+        assert_in_range(r->done_ms - since, 250, allowed_ms(1300));
     }
 }
 
@@ -171,7 +171,7 @@ static void test_a_release_that_shortens_wakes(struct world *w)
     expect_status(lock_release(w->a, lock, longest), 200);
     struct reply *r = call_await(call, 10000);
     expect_status(r, 201);
-    assert_in_range(r->done_ms - since, 1000, patience_ms(2500));
+    assert_in_range(r->done_ms - since, 1000, allowed_ms(2500));
 }
 
 /* A lock that an operator made persistent goes on; no renewal and no release deletes it. */

@@ -22,7 +22,7 @@ static void check_hash(struct world *w, const struct layout *layout, const char 
     assert_int_equal(hash->elements, 2);
     assert_string_equal(hash->element[0]->str, text(w, "%s:0", lease_id));
     assert_string_equal(hash->element[1]->str, "1");
-    assert_in_range(redis_int(w->redis, "PTTL %s", layout->key), ttl_ms - patience_ms(2000),
+    assert_in_range(redis_int(w->redis, "PTTL %s", layout->key), ttl_ms - allowed_ms(2000),
                     ttl_ms);
 }
 

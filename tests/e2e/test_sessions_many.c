@@ -1,4 +1,4 @@
-/* Ten thousand locks of a hundred sessions are renewed without one lapse while requests go on.
+/* Five thousand locks of a hundred sessions are renewed without one lapse while requests go on.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -6,14 +6,19 @@
 #include "harness_session.h"
 
 enum {
-    TIMEOUT_MS = 3000,
     SESSIONS = 100,
-    LOCKS_EACH = 100,
+    LOCKS_EACH = 50,
     LOCKS_EACH_SLOW = 5, /* under valgrind */
     THREADS = 4,
     LATE_TRIES = 3, /* on a machine that is late */
-    WATCH_MS = 10000
+    SILENT_TTL_MS = 3000
 };
+
+/* Two processors that others use, too, renew 5,000 locks in a third of that. */
+static int timeout_ms(void)
+{
+    return (int)patience_ms(9000);
+}
 
 struct crowd {
     int ports[2];
@@ -217,7 +222,7 @@ static void test_no_lapse(struct world *w)
     struct crowd *crowd = crowd_new(w);
     struct hand hands[THREADS];
     int64_t begin_ms = now_ms(), end_ms;
-    long long least_ms = TIMEOUT_MS;
+    long long least_ms = timeout_ms();
     struct survey first, now;
     double before;
 
@@ -237,7 +242,7 @@ static void test_no_lapse(struct world *w)
         least_ms = now.least_ms < least_ms ? now.least_ms : least_ms;
         nap_ms(200);
         end_ms = now_ms();
-    } while (now.held == count && end_ms < begin_ms + WATCH_MS && crowd->odd == 0);
+    } while (now.held == count && end_ms < begin_ms + timeout_ms() * 5 / 3 && crowd->odd == 0);
     before = renewals(w) - before;
     crowd->over = true;
     hands_join(hands);
@@ -248,10 +253,11 @@ static void test_no_lapse(struct world *w)
     assert_string_equal(now.digest, first.digest);
     check_sessions(crowd);
     /* Each third of the timeout, none later than half of it, and none twice. */
-    assert_true(before <= count * ((double)(end_ms - begin_ms) / (TIMEOUT_MS / 3.0) + 1));
-    assert_true(before >= count * ((double)(end_ms - begin_ms) / (TIMEOUT_MS / 2.0) - 1));
-    assert_true(least_ms >= TIMEOUT_MS / 2 / patience_ms(1) - 100);
-    assert_true(crowd->requests > 1000 / patience_ms(1));
+    assert_true(before <= count * ((double)(end_ms - begin_ms) / (timeout_ms() / 3.0) + 1));
+    assert_true(before >=
+                count * ((double)(end_ms - begin_ms - late_ms()) / (timeout_ms() / 2.0) - 1));
+    assert_true(least_ms + late_ms() >= timeout_ms() / 2 - 100);
+    assert_true(crowd->requests > 200 / patience_ms(1));
     end_sessions(crowd);
     assert_int_equal(survey(w->redis, count, "").held, 0);
     if (crowd->odd > 0)
@@ -273,11 +279,11 @@ static bool set_up_short(struct crowd *crowd)
     int64_t begin_ms = now_ms();
 
     crowd->locks_each = LOCKS_EACH_SLOW * 5;
-    crowd->ttl_ms = (int)patience_ms(TIMEOUT_MS);
+    crowd->ttl_ms = (int)patience_ms(SILENT_TTL_MS);
     hands_start(crowd, hands, set_up_run);
     hands_join(hands);
     check_sessions(crowd);
-    if (crowd->odd > 0 && now_ms() - begin_ms < TIMEOUT_MS)
+    if (crowd->odd > 0 && now_ms() - begin_ms < SILENT_TTL_MS)
         FAIL("%d odd answers; the first: %s", crowd->odd, crowd->first_trouble);
     return crowd->odd == 0;
 }
@@ -290,7 +296,7 @@ static void test_silence_of_all(struct world *w)
 
     for (int tries = 1; !set_up_short(crowd); tries++) {
         if (tries == LATE_TRIES)
-            FAIL("the machine is late: a second's work takes more than %d ms", TIMEOUT_MS);
+            FAIL("the machine is late: a second's work takes more than %d ms", SILENT_TTL_MS);
         await_silence(w, crowd);
         crowd = crowd_new(w);
     }
@@ -299,11 +305,13 @@ static void test_silence_of_all(struct world *w)
 
 int main(void)
 {
-    static const char *const flags[] = {"--watchdog-timeout-ms", "3000", NULL};
+    char digits[16];
+    const char *const flags[] = {"--watchdog-timeout-ms", digits, NULL};
     static const struct e2e_test tests[] = {E2E_TEST(test_no_lapse),
                                             E2E_TEST(test_silence_of_all)};
     struct e2e_plan plan = {
         .name = "sessions-many", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
 
+    snprintf(digits, sizeof(digits), "%d", timeout_ms());
     return e2e_run(&plan);
 }

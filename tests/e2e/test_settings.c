@@ -250,7 +250,7 @@ static void test_environment_works_and_flags_win(struct world *w)
 
         fe.port = listen != NULL ? atoi(strrchr(listen, ':') + 1) : 0;
         json_decref(line);
-        if (patience_ends(&patience))
+        if (patience_fails(&patience))
             FAIL("does not listen: %s", child_stderr(child));
     }
     wait_until(front_ready(&fe), 5000);

@@ -1,6 +1,7 @@
 /* The deadlines of the tests themselves on a machine that stands still for a while: the disk is
  * busy, or the processor is somebody else's. rlockd, Redis and the test all stand still, and no
  * deadline of the test may run out meanwhile. */
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,11 +59,41 @@ static void test_redis_stands_still(struct world *w)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
+static void run_on(int processor)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+/* Another process takes the test's processor: the machine is late by what the test waits for.
+ */
+static void test_a_processor_is_somebody_elses(struct world *w)
+{
+    const char *const argv[] = {"sh", "-c", "while :; do :; done", NULL};
+    int64_t end_ms = now_ms() + 20000;
+    cpu_set_t before;
+
+    if (access("/proc/self/schedstat", R_OK) != 0)
+        skip();
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    run_on(sched_getcpu());
+    child_start(w, "busy", argv, NULL);
+    while (late_ms() < STAND_MS / 10 && now_ms() < end_ms)
+        ;
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    assert_in_range(late_ms(), STAND_MS / 10, now_ms() - end_ms + 20000);
+    assert_true(allowed_ms(WAIT_MS) >= patience_ms(WAIT_MS) + STAND_MS / 10);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_everything_stands_still),
         E2E_TEST(test_redis_stands_still),
+        E2E_TEST(test_a_processor_is_somebody_elses),
     };
     struct e2e_plan plan = {.name = "standstill", E2E_TESTS(tests), .front_ends = 1};
 

@@ -272,19 +272,25 @@ static void test_wrong_settings(struct world *w)
 
     authority_make(w, "first");
     authority_make(w, "other");
-    const char *const rows[][7] = {
-        {"--tls-cert", cert, NULL},
-        {"--tls-key", key, NULL},
-        {"--tls-client-ca", cert, NULL},
-        {"--tls-cert", "/nothing", "--tls-key", key, NULL},
-        {"--tls-cert", key, "--tls-key", key, NULL},
-        {"--tls-cert", cert, "--tls-key", other, NULL},
-        {"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", "/nothing", NULL},
+    const struct {
+        const char *args[7], *error;
+    } rows[] = {
+        {{"--tls-cert", cert}, "--tls-key"},
+        {{"--tls-key", key}, "--tls-cert"},
+        {{"--tls-client-ca", cert}, "--tls-cert"},
+        {{"--tls-cert", "/nothing", "--tls-key", key}, "/nothing: No such file or directory"},
+        {{"--tls-cert", cert, "--tls-key", "/nothing"}, "/nothing: No such file or directory"},
+        {{"--tls-cert", key, "--tls-key", key}, "--tls-cert"},
+        {{"--tls-cert", cert, "--tls-key", other}, "--tls-key"},
+        {{"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", "/nothing"},
+         "/nothing: No such file or directory"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct child *child = rlockd_start(w, rows[i], NULL);
+        struct child *child = rlockd_start(w, rows[i].args, NULL);
         assert_int_equal(child_wait(child, SOON_MS), 2);
-        assert_non_null(strstr(child_stderr(child), "rlockd: "));
+        const char *error = child_stderr(child);
+        if (strncmp(error, "rlockd: ", 8) != 0 || strstr(error, rows[i].error) == NULL)
+            FAIL("row %zu: %s", i, error);
     }
 }
 

@@ -23,7 +23,7 @@ static struct call *park(struct front *fe, const char *lock, const char *token,
 static void expect_soon(struct reply *r, int64_t since)
 {
     expect_status(r, 201);
-    if (r->done_ms - since > patience_ms(SOON_MS))
+    if (r->done_ms - since > allowed_ms(SOON_MS))
         FAIL("granted only after %lld ms", (long long)(r->done_ms - since));
 }
 
@@ -46,7 +46,7 @@ static void test_release_hands_over(struct world *w)
         expect_soon(r, freed);
         /* The lease begins with the grant, not with the request. */
         expect_int(r, "ttl_ms", 9000);
-        expect_true(r, redis_int(w->redis, "PTTL %s", lock) > 9000 - patience_ms(SOON_MS));
+        expect_true(r, redis_int(w->redis, "PTTL %s", lock) > 9000 - allowed_ms(SOON_MS));
     }
 }
 
@@ -110,7 +110,7 @@ static void test_expiry_wakes(struct world *w)
         expect_status(r, 201);
         assert_true(r->done_ms - began >= 1100);
         /* L2: the TTL and a second. */
-        assert_true(r->done_ms - began <= 1200 + patience_ms(SOON_MS));
+        assert_true(r->done_ms - began <= 1200 + allowed_ms(SOON_MS));
     }
 }
 
@@ -124,7 +124,7 @@ static void test_silent_deletion_is_noticed(struct world *w)
     freed = now_ms();
     redis_ok(w->redis, "DEL wake-poll");
     expect_status(call_await(call, POLL_CAP_MS), 201);
-    assert_true(now_ms() - freed <= patience_ms(POLL_CAP_MS));
+    assert_true(now_ms() - freed <= allowed_ms(POLL_CAP_MS));
 }
 
 static void test_shorter_renewal_wakes(struct world *w)
@@ -162,7 +162,7 @@ static void test_wait_ends(struct world *w)
     expect_str(r, "holder.note", "mine");
     expect_between(r, "remaining_ms", 1, 60000);
     assert_true(r->done_ms - r->sent_ms >= 780);
-    assert_true(r->done_ms - r->sent_ms <= 800 + patience_ms(SOON_MS));
+    assert_true(r->done_ms - r->sent_ms <= 800 + allowed_ms(SOON_MS));
     assert_int_equal(waiter_count(w->a, "timeout"), 0);
     /* The token is not spent by a wait in vain. */
     expect_problem(lock_put(w->a, "timeout", token, "wait_ms=100"), 423, "locked");
@@ -288,7 +288,7 @@ static void test_many_are_served_one_by_one(struct world *w)
         for (struct patience patience = patience_of(SOON_MS); granted < 0; nap_ms(1)) {
             for (int i = 0; i < WAITERS; i++)
                 granted = !served[i] && call_done(calls[i]) ? i : granted;
-            if (granted < 0 && patience_ends(&patience))
+            if (granted < 0 && patience_fails(&patience))
                 FAIL("nobody was granted the lock, %d are left", left);
         }
         r = call_await(calls[granted], SOON_MS);
@@ -301,7 +301,7 @@ static void test_many_are_served_one_by_one(struct world *w)
         expect_status(lock_release(granted % 3 == 0 ? w->a : w->b, "queue", tokens[granted]),
                       200);
     }
-    assert_true(now_ms() - began < patience_ms(15000));
+    assert_true(now_ms() - began < allowed_ms(15000));
     assert_int_equal(waiter_count(w->a, "queue"), 0);
 }
 

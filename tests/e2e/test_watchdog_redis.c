@@ -69,13 +69,13 @@ static void test_a_long_stall_is_a_loss(struct world *w)
 
     session_hold(fe, &s, "long-stall", NULL);
     redis_freeze(redis);
-    nap_ms(3 * WATCHDOG_MS);
+    nap_ms(3 * watchdog_ms());
     redis_thaw(redis);
-    stays_true(!redis_has(redis, "long-stall"), 2 * WATCHDOG_MS);
+    stays_true(!redis_has(redis, "long-stall"), 2 * watchdog_ms());
     wait_until((r = keep_alive(fe, &s, NULL))->status == 200, RECOVER_MS);
     expect_loss(r, "long-stall", "expired");
     session_hold(fe, &s, "long-stall", NULL);
-    stays_true(redis_has(redis, "long-stall"), 2 * WATCHDOG_MS);
+    stays_true(redis_has(redis, "long-stall"), 2 * watchdog_ms());
 }
 
 /* Everything is gone: no session, no lease, and nobody is told otherwise. */
@@ -140,7 +140,7 @@ static void test_no_memory_left(struct world *w)
     session_hold(fe, &s, "oom/4", "ttl_ms=60000");
     session_hold(fe, &silent, "oom/5", "ttl_ms=60000");
     redis_ok(redis, "CONFIG SET maxmemory 1");
-    stays_true(redis_has(redis, "oom/1") && redis_has(redis, "oom/2"), 3 * WATCHDOG_MS);
+    stays_true(redis_has(redis, "oom/1") && redis_has(redis, "oom/2"), 3 * watchdog_ms());
     wait_until(!redis_has(redis, "oom/5"), 2000); /* its session fell silent */
     expect_alive(keep_alive(fe, &s, NULL), 5);
     redis_ok(redis, "DEL oom/3");

@@ -25,7 +25,7 @@ run_suite() {
         grep -m 1 -oE 'Could not (transfer|find) artifact .*' "$log"
         sleep "$pause_s"
     done
-    echo "Maven failed three times: does this machine reach repo.maven.apache.org?"
+    echo "Maven failed three times: does this machine reach Maven's repository?"
     return 1
 }
 

@@ -1,4 +1,5 @@
 /* rw_acquire.lua, and what the other scripts do with a read/write lock. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

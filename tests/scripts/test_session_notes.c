@@ -1,4 +1,5 @@
 /* The notes of a session: session_bind, session_unbind, session_settle and session_due. */
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -177,7 +177,7 @@ static void bounds_are_kept(void **state)
     };
     static const char *const no_numbers[] = {
         "x", "1.5", "1e3", "-1", " 64", "64 ", "0x40", "010", "99999999999999999999"};
-    char bounds[64], assignment[64];
+    char bounds[64], assignment[64], shown[64];
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -187,6 +187,8 @@ static void bounds_are_kept(void **state)
         assert_int_equal(load(LIST(rows[i].flag, rows[i].max), NONE), CONFIG_RUN);
         expect_error(LIST(rows[i].flag, rows[i].below), NONE, rows[i].flag, bounds);
         expect_error(LIST(rows[i].flag, rows[i].above), NONE, rows[i].flag, bounds);
+        snprintf(shown, sizeof(shown), ", not '%s'", rows[i].above);
+        expect_error(LIST(rows[i].flag, rows[i].above), NONE, rows[i].flag, shown);
         expect_error(LIST(rows[i].flag, ""), NONE, rows[i].flag, bounds);
         snprintf(assignment, sizeof(assignment), "%s=%s", rows[i].variable, rows[i].above);
         expect_error(NONE, LIST(assignment), rows[i].variable, bounds);
@@ -332,6 +334,9 @@ static void version_is_printed(void **state)
     char *text = printed_by(LIST("--version"), NONE);
     assert_string_equal(text, "rlockd " RLOCKD_VERSION "\n");
     char *same = printed_by(LIST("-V"), NONE);
+    assert_string_equal(same, text);
+    free(same);
+    same = printed_by(LIST("-v"), NONE);
     assert_string_equal(same, text);
     free(same);
     free(text);
