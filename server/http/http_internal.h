@@ -8,6 +8,7 @@
 #include "server/base/pool.h"
 #include "server/base/token.h"
 #include "server/http/addresses.h"
+#include "server/http/budget.h"
 #include "server/http/http.h"
 
 struct MHD_Connection;
@@ -30,6 +31,7 @@ struct http_conn {
     int64_t since_ns;
     int fd;
     enum http_conn_state state;
+    uint64_t round; /* see budget.h */
 };
 
 /* Connections by state. */
@@ -57,6 +59,7 @@ int64_t http_conns_sweep(struct http_conns *conns, int64_t now_ns);
 enum http_stage {
     HTTP_STAGE_HEADERS, /* the headers are about to come */
     HTTP_STAGE_BODY,
+    HTTP_STAGE_ARRIVED,  /* the whole request is there, and no handler has it yet */
     HTTP_STAGE_HANDLED,  /* with a handler */
     HTTP_STAGE_ANSWERED, /* http_reply…() was called */
     HTTP_STAGE_QUEUED,   /* the answer was given to libmicrohttpd */
@@ -141,7 +144,8 @@ struct http_server {
     struct http_conns conns;
     struct pool requests, texts;
     struct http_large large;
-    size_t busy;          /* requests in HANDLED, ANSWERED or QUEUED */
+    struct budget budget;
+    size_t busy;          /* requests in ARRIVED, HANDLED, ANSWERED or QUEUED */
     size_t not_suspended; /* requests under way whose connection is not suspended */
     bool is_open, readable, run_wanted, draining, stopping;
 };
@@ -150,6 +154,10 @@ struct http_server {
 void http_set_stage(struct http_request *request, enum http_stage stage);
 /* Called by http_request.c when a request was answered. */
 void http_answered(struct http_request *request);
+
+/* http_turn.c */
+/* The daemon has been started: the loop runs it from its next turn on. */
+void http_turns_init(struct http_server *server);
 
 /* http_request.c */
 void http_pools_init(struct http_server *server);

@@ -335,6 +335,7 @@ static void take_request(struct http_server *server, struct exchange *exchange)
     request->mhd = (struct MHD_Connection *)exchange;
     request->method = exchange->request.method;
     request->stage = HTTP_STAGE_BODY;
+    request->received_ns = clock_ns();
     if (exchange->request.lease_token[0] != '\0')
         request->headers[HTTP_LEASE_TOKEN] = exchange->request.lease_token;
     if (exchange->request.session_token[0] != '\0')
