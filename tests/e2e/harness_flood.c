@@ -99,9 +99,7 @@ static bool take(struct flooder *flooder, const char *data, size_t len)
             return false;
         flooder->has_head = true;
         flooder->body_left = body_len(flooder->head);
-        size_t taken = (size_t)(end + 4 - flooder->head) - had;
-        data += taken;
-        len -= taken;
+        len -= (size_t)(end + 4 - flooder->head) - had;
     }
     flooder->body_left -= len < flooder->body_left ? len : flooder->body_left;
     return flooder->body_left == 0;
