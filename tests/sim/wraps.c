@@ -179,6 +179,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     int64_t ns = running_front != NULL ? front_clock_ns(running_front) : now_ns();
 
     (void)clock;
+    if (running_thread != NULL)
+        ns += running_thread->spent_ns;
     time->tv_sec = ns / CLOCK_NS_PER_S;
     time->tv_nsec = ns % CLOCK_NS_PER_S;
     return 0;
