@@ -200,7 +200,7 @@ $(BUILD)/slots/script.o: storage/redis/script.c $(GEN)/slots/scripts.inc $(BUILD
 # tests/sim/wraps.c, messages between workers to tests/sim/threads.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
 # in can be led elsewhere.
-SIM_WRAPS := socket connect read write close fcntl getsockopt eventfd clock_gettime getrandom \
+SIM_WRAPS := socket connect read write close fcntl getsockopt poll eventfd clock_gettime getrandom \
              pthread_mutex_lock pthread_mutex_unlock inbox_post
 $(SIM): $(SIM_OBJECTS) $(CHECKER_RULES) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"

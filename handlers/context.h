@@ -15,6 +15,13 @@
 #include "storage/wait/acquire.h"
 #include "storage/wait/session_watch.h"
 
+/* The page of metrics as it was made last. */
+struct operations_page {
+    char *text; /* NULL: not yet; the worker frees it */
+    size_t len;
+    int64_t made_ns;
+};
+
 struct handler_context {
     const struct config *config;
     struct loop *loop;
@@ -31,6 +38,7 @@ struct handler_context {
     struct metrics *const *all_metrics;
     size_t worker_count;
     const atomic_size_t *ready_workers; /* those that reach some keys at least */
+    struct operations_page metrics_page;
 };
 
 #endif

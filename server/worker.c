@@ -345,6 +345,7 @@ void worker_free(struct worker *worker)
     neighbours_remove(&worker->neighbour);
     if (worker->loop != NULL)
         loop_free(worker->loop);
+    free(worker->context.metrics_page.text);
     metrics_release(&worker->metrics);
     log_buffer_release(&worker->log);
     free(worker);

@@ -31,7 +31,7 @@ slowest="topology_racer topology_sentinel waiter_pace fair_faults fair_java hand
     watchdog_redis multi_locks_faults redis_tls sessions_fronts redis_network keep_alive
     redis_trouble session_chaos waiting sessions_many lost_data watchdog limits embedded
     redis_connect read_write_leases sessions_end idempotency http_safety http_bodies
-    lost_wakeups read_write_sessions semaphores readyz api_tokens permit_semaphores"
+    floods lost_wakeups read_write_sessions semaphores readyz api_tokens permit_semaphores"
 
 # in_order PROGRAM...: fills `programs`, the slowest first.
 in_order() {

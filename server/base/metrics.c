@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "server/base/log_output.h"
 
@@ -228,6 +229,18 @@ static void print_log_dropped(FILE *out)
     fprintf(out, "%s %" PRIu64 "\n", row.name, log_output_dropped());
 }
 
+static void print_time(FILE *out)
+{
+    static const struct metric_row row = {"rlockd_metrics_timestamp_seconds", "gauge",
+                                          "When this page was made, as Unix time."};
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    print_head(out, &row);
+    fprintf(out, "%s %" PRId64 ".%03ld\n", row.name, (int64_t)now.tv_sec,
+            now.tv_nsec / 1000000);
+}
+
 static void print_histogram(FILE *out, struct metrics *const *sets, size_t set_count,
                             enum histogram histogram)
 {
@@ -290,6 +303,7 @@ char *metrics_page(struct metrics *const *sets, size_t set_count,
     print_requests(out, sets, set_count, routes);
     print_metrics(out, sets, set_count);
     print_log_dropped(out);
+    print_time(out);
     for (enum histogram histogram = 0; histogram < HISTOGRAM_COUNT; histogram++)
         print_histogram(out, sets, set_count, histogram);
     if (fclose(out) != 0) {

@@ -30,28 +30,16 @@ enum { STRICT = MHD_VERSION < 0x01000000 ? 0 : 1 };
  * turns do not ask for it and its hang-up is seen. */
 #define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
 
-/* While a request is on the fast path, or a TLS handshake is under way, libmicrohttpd does not
- * tell whether other connections have input that it has not read (see has_unread_input()): it
- * is run this often, so that none of them waits for that request or handshake. */
-#define TICK_NS (1 * CLOCK_NS_PER_MS)
-/* A run asks each handshake under way to go on, in about a microsecond: with every so many more
- * handshakes the ticks are TICK_NS further apart. */
-enum { HANDSHAKES_PER_TICK = 64 };
-
-/* Runs of libmicrohttpd in one turn: the second run sends the answers of handlers of the first
- * run; more runs are for requests that are longer than one read. */
-enum { RUNS_PER_TURN = 16 };
-
 void http_set_stage(struct http_request *request, enum http_stage stage)
 {
     struct http_server *server = request->server;
-    bool was_busy = request->stage >= HTTP_STAGE_HANDLED && request->stage <= HTTP_STAGE_QUEUED;
+    bool was_busy = request->stage >= HTTP_STAGE_ARRIVED && request->stage <= HTTP_STAGE_QUEUED;
     bool was_not_suspended = request->stage == HTTP_STAGE_HANDLED && !request->suspended;
 
     if (request->stage == HTTP_STAGE_HANDLED && stage != HTTP_STAGE_HANDLED)
         http_end_wait(request);
     request->stage = stage;
-    bool is_busy = stage >= HTTP_STAGE_HANDLED && stage <= HTTP_STAGE_QUEUED;
+    bool is_busy = stage >= HTTP_STAGE_ARRIVED && stage <= HTTP_STAGE_QUEUED;
     bool is_not_suspended = stage == HTTP_STAGE_HANDLED && !request->suspended;
     server->busy += (size_t)is_busy - (size_t)was_busy;
     server->not_suspended += (size_t)is_not_suspended - (size_t)was_not_suspended;
@@ -124,7 +112,7 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
         return;
     *context = NULL;
     delivered = delivered && request->stage == HTTP_STAGE_QUEUED;
-    if (request->stage >= HTTP_STAGE_HANDLED)
+    if (request->stage >= HTTP_STAGE_ARRIVED)
         http_log_request(request, delivered);
     if (request->conn != NULL)
         http_conn_move(&server->conns, request->conn, HTTP_CONN_IDLE,
@@ -277,7 +265,7 @@ static void suspend(struct http_request *request)
 
 static bool is_overdue(const struct http_request *request)
 {
-    return loop_now_ns(request->server->options.loop) - request->received_ns > UNPARKED_NS;
+    return loop_now_ns(request->server->options.loop) - request->conn->since_ns > UNPARKED_NS;
 }
 
 /* libmicrohttpd asks for the answer again, as it does in each of its runs. */
@@ -294,6 +282,7 @@ static enum MHD_Result proceed(struct http_request *request)
         return MHD_YES;
     case HTTP_STAGE_HEADERS:
     case HTTP_STAGE_BODY:
+    case HTTP_STAGE_ARRIVED:
     case HTTP_STAGE_QUEUED:
         break;
     }
@@ -314,6 +303,27 @@ static enum MHD_Result on_headers(struct http_request *request, const char *meth
     return MHD_YES;
 }
 
+/* The whole request is there. `now_ns` 0: since an earlier run. Without a place in this turn it
+ * stays as it is, and libmicrohttpd asks for its answer again. */
+static void begin_service(struct http_request *request, int64_t now_ns)
+{
+    struct http_server *server = request->server;
+
+    if (!budget_takes_request(&server->budget, &request->conn->round, now_ns))
+        return;
+    request->conn->since_ns = loop_now_ns(server->options.loop);
+    http_dispatch(request);
+}
+
+static void arrive(struct http_request *request)
+{
+    request->received_ns = clock_ns();
+    http_set_stage(request, HTTP_STAGE_ARRIVED);
+    http_conn_move(&request->server->conns, request->conn, HTTP_CONN_BUSY,
+                   loop_now_ns(request->server->options.loop));
+    begin_service(request, request->received_ns);
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *data_len, void **context)
@@ -329,11 +339,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
         return on_headers(request, method, version);
     if (*data_len > 0)
         return http_take_body(request, data, data_len) ? MHD_YES : MHD_NO;
-    if (request->stage == HTTP_STAGE_BODY) {
-        http_conn_move(&server->conns, request->conn, HTTP_CONN_BUSY,
-                       loop_now_ns(server->options.loop));
-        http_dispatch(request);
-    }
+    if (request->stage == HTTP_STAGE_BODY)
+        arrive(request);
+    else if (request->stage == HTTP_STAGE_ARRIVED)
+        begin_service(request, 0);
+    else if (request->stage == HTTP_STAGE_ANSWERED && !budget_takes_answer(&server->budget))
+        return MHD_YES;
     return proceed(request);
 }
 
@@ -345,66 +356,6 @@ static size_t leave_escaped(void *arg, struct MHD_Connection *mhd, char *text)
     (void)arg;
     (void)mhd;
     return strlen(text);
-}
-
-static void on_readable(void *arg, uint32_t epoll_events)
-{
-    struct http_server *server = arg;
-
-    (void)epoll_events;
-    server->readable = true;
-}
-
-/* Does MHD_get_timeout() say zero anyway? It does while any unsuspended request waits for its
- * answer, which ends within UNPARKED_NS, and while any TLS handshake waits for its client. */
-static bool is_always_ready(const struct http_server *server)
-{
-    return server->not_suspended > 0 || server->tls_gate.under_way > 0;
-}
-
-static bool has_unread_input(struct http_server *server)
-{
-    MHD_UNSIGNED_LONG_LONG timeout_ms;
-
-    return !is_always_ready(server) &&
-           MHD_get_timeout(server->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
-}
-
-static int64_t tick_interval_ns(const struct http_server *server)
-{
-    const struct tls_gate *gate = &server->tls_gate;
-    bool has_work = server->not_suspended > 0 || gate->is_holding;
-
-    return has_work ? TICK_NS : TICK_NS * (1 + (int64_t)gate->under_way / HANDSHAKES_PER_TICK);
-}
-
-static void on_turn(void *arg)
-{
-    struct http_server *server = arg;
-    bool more = server->readable || server->run_wanted;
-
-    tls_gate_open(&server->tls_gate);
-    for (int i = 0; more && i < RUNS_PER_TURN; i++) {
-        server->readable = false;
-        server->run_wanted = false;
-        MHD_run(server->daemon);
-        more = server->run_wanted || has_unread_input(server);
-    }
-    if (more) {
-        server->run_wanted = true;
-        loop_again(server->options.loop);
-    }
-    if (is_always_ready(server) && !timer_is_armed(&server->tick))
-        timer_arm(loop_timers(server->options.loop), &server->tick,
-                  loop_now_ns(server->options.loop) + tick_interval_ns(server));
-    log_buffer_flush(server->options.log);
-}
-
-static void on_tick(void *arg)
-{
-    struct http_server *server = arg;
-
-    server->run_wanted = true;
 }
 
 static struct MHD_Daemon *start_daemon(struct http_server *server)
@@ -449,19 +400,13 @@ struct http_server *http_start(const struct http_options *options)
     http_pools_init(server);
     http_large_init(&server->large, options->loop);
     server->sweep = (struct timer){.fire = http_sweep, .arg = server};
-    server->tick = (struct timer){.fire = on_tick, .arg = server};
-    server->turn = (struct loop_hook){.run = on_turn, .arg = server};
     server->daemon = start_daemon(server);
     if (server->daemon == NULL) {
         log_write(LOG_LEVEL_ERROR, "HTTP could not be started", NULL);
         free(server);
         return NULL;
     }
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon,
-                                                           MHD_DAEMON_INFO_EPOLL_FD);
-    server->epoll = (struct loop_watch){
-        .fd = info->epoll_fd, .ready = on_readable, .arg = server};
-    loop_hook_add(options->loop, &server->turn);
+    http_turns_init(server);
     http_sweep(server);
     return server;
 }

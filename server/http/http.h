@@ -55,7 +55,7 @@ void http_open(struct http_server *server);
 void http_drain(struct http_server *server);
 /* From now on new connections are refused; open ones are served. Once, after http_drain(). */
 void http_close_door(struct http_server *server);
-/* Requests handed to a handler and not answered yet, or answered and not sent yet. */
+/* Whole requests that are not answered yet, or answered and not sent yet. */
 size_t http_busy(const struct http_server *server);
 /* Closes all connections and frees the server. Every handler must have answered before. */
 void http_stop(struct http_server *server);

@@ -38,6 +38,7 @@ struct http_conn {
     uint64_t read_goal; /* bytes: a client that has read so many has gone on since then */
     int fd;
     enum http_conn_state state;
+    uint64_t round; /* see budget.h */
     bool is_unread; /* IDLE, with an answer that the client had not read at the last look */
 };
 

@@ -8,6 +8,7 @@
 
 #include "server/base/pool.h"
 #include "server/base/token.h"
+#include "server/http/budget.h"
 #include "server/http/http.h"
 #include "server/http/http_conn.h"
 #include "server/http/tls.h"
@@ -15,6 +16,7 @@
 enum http_stage {
     HTTP_STAGE_HEADERS, /* the headers are about to come */
     HTTP_STAGE_BODY,
+    HTTP_STAGE_ARRIVED,  /* the whole request is there, and no handler has it yet */
     HTTP_STAGE_HANDLED,  /* with a handler */
     HTTP_STAGE_ANSWERED, /* http_reply…() was called */
     HTTP_STAGE_QUEUED,   /* the answer was given to libmicrohttpd */
@@ -116,7 +118,8 @@ struct http_server {
     struct tls_gate tls_gate;
     struct pool requests, texts;
     struct http_large large;
-    size_t busy;          /* requests in HANDLED, ANSWERED or QUEUED */
+    struct budget budget;
+    size_t busy;          /* requests in ARRIVED, HANDLED, ANSWERED or QUEUED */
     size_t not_suspended; /* requests under way whose connection is not suspended */
     bool is_open, readable, run_wanted, draining, stopping;
 };
@@ -132,6 +135,10 @@ void http_on_connection(void *arg, struct MHD_Connection *mhd, void **context,
                         enum MHD_ConnectionNotificationCode code);
 /* Of the timer `sweep`; arms it again. */
 void http_sweep(void *arg);
+
+/* http_turn.c */
+/* The daemon has been started: the loop runs it from its next turn on. */
+void http_turns_init(struct http_server *server);
 
 /* http_request.c */
 void http_pools_init(struct http_server *server);

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/base/clock.h"
 #include "server/http/cors.h"
 #include "server/http/http_internal.h"
 #include "server/http/origin.h"
@@ -126,7 +125,6 @@ void http_dispatch(struct http_request *request)
     struct route_match match = {0};
     const char *path = split_target(request);
 
-    request->received_ns = clock_ns();
     if (request->body_len > HTTP_BODY_MAX) {
         problem_reply(request, PROBLEM_TOO_LARGE, NULL, "the body has more than %d bytes",
                       HTTP_BODY_MAX);

@@ -2,7 +2,6 @@
 #include "server/http/request.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <strings.h>
 
 #include "server/http/http.h"
+#include "server/http/json_scan.h"
 #include "server/http/problem.h"
 #include "server/base/text.h"
 #include "server/base/token.h"
@@ -18,6 +18,8 @@
 enum {
     SHOWN_NAME_MAX = 64,
     KNOWN_NAMES_SIZE = 256,
+    /* Of a body, besides the entries of its lists: several times as many as any request has. */
+    MEMBERS_MAX = 64,
     /* Longer than any name or value of a query that HTTP lets through. */
     QUERY_TEXT_SIZE = 4096
 };
@@ -380,6 +382,40 @@ static bool read_member(const struct reading *reading, const char *name, const j
     return set_integer(reading, field, number);
 }
 
+static bool is_known_member(void *arg, const char *name, size_t len)
+{
+    const struct reading *reading = arg;
+    char text[SHOWN_NAME_MAX + 2]; /* a longer name is unknown, and is not shown */
+
+    if (len >= sizeof(text))
+        len = sizeof(text) - 1;
+    memcpy(text, name, len);
+    text[len] = '\0';
+    return find_field(reading, text) != NULL || refuse_name(reading, text);
+}
+
+/* A body that no request may have is refused before it is parsed, so that it costs its client
+ * more than the server. */
+static bool scan_body(const struct reading *reading, const char *body, size_t len)
+{
+    size_t values_max = MEMBERS_MAX;
+
+    for (size_t i = 0; i < reading->field_count; i++) {
+        enum field_type type = reading->fields[i].type;
+        if (type == FIELD_IDS || type == FIELD_NAMES)
+            values_max += (size_t)reading->fields[i].max;
+    }
+    switch (json_scan(body, len, values_max, is_known_member, (void *)reading)) {
+    case JSON_SCAN_DONE:
+        return true;
+    case JSON_SCAN_UNKNOWN_MEMBER:
+        return false; /* answered */
+    case JSON_SCAN_TOO_MANY_VALUES:
+        return REFUSE(reading->request, "body: more than %zu values", values_max);
+    }
+    return false;
+}
+
 static bool read_body(const struct reading *reading)
 {
     size_t len;
@@ -395,6 +431,8 @@ static bool read_body(const struct reading *reading)
                       "Content-Type: a body must be application/json");
         return false;
     }
+    if (!scan_body(reading, body, len))
+        return false;
     json_t *object = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     /* Generated clients send `null` where their caller gave no body. */
     if (!json_is_object(object) && !json_is_null(object)) {
@@ -436,41 +474,4 @@ bool request_wait_at_most(struct http_request *request, const struct field_integ
                       "longer, repeat the request with the same token or key",
                       max);
     return true;
-}
-
-/* --- headers ------------------------------------------------------------------------------ */
-
-bool request_token(struct http_request *request, enum http_header header,
-                   const char *header_name, bool required, char canonical[TOKEN_TEXT_SIZE])
-{
-    const char *text = http_header(request, header);
-
-    canonical[0] = '\0';
-    if (text == NULL && !required)
-        return true;
-    if (text == NULL)
-        return REFUSE(request, "%s: this request needs the header: %s", header_name,
-                      header == HTTP_LEASE_TOKEN
-                          ? "a UUID that you make, e.g. from uuidgen"
-                          : "the token that the session was opened with");
-    if (!token_parse(text, canonical))
-        return REFUSE(request, "%s: must be a UUID, as 36 characters of text, and not nil",
-                      header_name);
-    return true;
-}
-
-int64_t request_prefer_wait_s(const struct http_request *request)
-{
-    const char *prefer = http_header(request, HTTP_PREFER);
-
-    for (; prefer != NULL && *prefer != '\0'; prefer += strcspn(prefer, ",") + 1) {
-        prefer += strspn(prefer, " \t");
-        if (strncasecmp(prefer, "wait=", 5) == 0 && isdigit((unsigned char)prefer[5])) {
-            int64_t wait_s = strtoll(prefer + 5, NULL, 10);
-            return wait_s < INT32_MAX ? wait_s : INT32_MAX;
-        }
-        if (prefer[strcspn(prefer, ",")] == '\0')
-            break;
-    }
-    return -1;
 }

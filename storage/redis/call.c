@@ -40,6 +40,8 @@ static void call_free(struct redis_call *call)
         free(call);
 }
 
+/* The timer is armed from the queueing of the first call, since most calls are answered long
+ * before; when it fires, it looks when the call was written. */
 void redis_link_watch_deadline(struct redis_link *link)
 {
     struct timers *timers = loop_timers(link->options.loop);
@@ -49,6 +51,17 @@ void redis_link_watch_deadline(struct redis_link *link)
                   link->calls->sent_ns + REDIS_DEADLINE_MS * CLOCK_NS_PER_MS);
     else if (link->state != LINK_CONNECTING)
         timer_cancel(timers, &link->deadline);
+}
+
+void redis_link_note_written(struct redis_link *link)
+{
+    struct redis_call *call = link->calls != NULL ? link->calls->prev : NULL; /* the last */
+
+    if (call == NULL || call->written_ns != 0)
+        return;
+    int64_t now_ns = clock_ns();
+    for (; call->written_ns == 0; call = call->prev) /* the first one's is the last again */
+        call->written_ns = now_ns;
 }
 
 static int send_script_as(struct redis_call *call, const char *verb, const char *body,
@@ -68,6 +81,7 @@ static bool resend_as_eval(struct redis_call *call, const char *error)
 
     if (call->args_len == 0 || strncmp(error, "NOSCRIPT", 8) != 0)
         return false;
+    call->written_ns = 0;
     DL_APPEND(call->link->calls, call);
     call->link->wait_wanted |= call->is_sync;
     if (send_script_as(call, "EVAL", row->text, row->len) != 0) {

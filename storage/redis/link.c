@@ -2,6 +2,7 @@
 #include "storage/redis/link.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,16 +197,46 @@ static void on_turn(void *arg)
         redis_link_turn_tls(link);
         return;
     }
-    if (link->write_wanted && (link->context->c.flags & REDIS_CONNECTED) != 0)
+    if (link->write_wanted && (link->context->c.flags & REDIS_CONNECTED) != 0) {
         redisAsyncHandleWrite(link->context);
+        redis_link_note_written(link);
+    }
     if (link->context != NULL)
         redis_link_watch_events(link, link->write_wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+bool redis_link_has_unseen_events(const struct redis_link *link)
+{
+    struct pollfd poll_fd = {.fd = link->socket.fd,
+                             .events = (link->watched_events & EPOLLIN ? POLLIN : 0) |
+                                       (link->watched_events & EPOLLOUT ? POLLOUT : 0)};
+
+    return link->context != NULL && (link->is_unread || poll(&poll_fd, 1, 0) > 0);
+}
+
+/* When Redis is late. The time of a call counts from its write: a call that is not written yet
+ * is written at the end of this turn. */
+static int64_t due_ns(const struct redis_link *link)
+{
+    int64_t now_ns = loop_now_ns(link->options.loop);
+
+    if (link->calls == NULL)
+        return now_ns;
+    return (link->calls->written_ns != 0 ? link->calls->written_ns : now_ns) +
+           REDIS_DEADLINE_MS * CLOCK_NS_PER_MS;
+}
+
+/* It may be this thread that is late, and the reply be in the socket: then the next turn reads
+ * the socket, and looks at the deadline again. */
 static void on_deadline(void *arg)
 {
     struct redis_link *link = arg;
+    int64_t at_ns = due_ns(link);
 
+    if (at_ns > loop_now_ns(link->options.loop) || redis_link_has_unseen_events(link)) {
+        timer_arm(loop_timers(link->options.loop), &link->deadline, at_ns);
+        return;
+    }
     redis_link_note_reason(link, redis_link_late_reason(link));
     if (link->context != NULL)
         give_up(link);

@@ -23,8 +23,9 @@ struct redis_link;
 #define REDIS_REFUSES_WRITES "Redis refuses writes since it cannot save them: is its disk full?"
 
 enum {
-    /* No answer for so long means that the connection is given up: hiredis 0.14 has no deadline
-     * of its own. Redis itself answers BUSY only after 5 s of a slow script. */
+    /* No answer for so long after the write of a command means that the connection is given up:
+     * hiredis 0.14 has no deadline of its own. Redis itself answers BUSY only after 5 s of a
+     * slow script. */
     REDIS_DEADLINE_MS = 2000
 };
 
@@ -56,6 +57,9 @@ struct redis_link *redis_link_new(const struct redis_link_options *options);
 void redis_link_free(struct redis_link *link);
 
 bool redis_link_is_up(const struct redis_link *link);
+/* Whether bytes of Redis have come that the loop has not read yet: then silence proves
+ * nothing. */
+bool redis_link_has_unseen_events(const struct redis_link *link);
 /* Why the connection is not up, as one phrase for operators; never a raw error of Redis. */
 const char *redis_link_down_reason(const struct redis_link *link);
 /* The process that answers, or answered last. */

@@ -32,6 +32,7 @@ struct redis_call {
     redis_done *done;
     void *arg;
     int64_t sent_ns;
+    int64_t written_ns; /* when the first write after that took it to the socket; 0: not yet */
     enum script script;
     bool pooled;
     bool is_unsendable;     /* there was no memory for its arguments */
@@ -147,6 +148,9 @@ void redis_link_calls_release(struct redis_link *link);
 int redis_link_send_probe(struct redis_link *link, const struct script_args *args, bool as_text,
                           redis_done *done) __attribute__((warn_unused_result));
 void redis_link_watch_deadline(struct redis_link *link);
+/* All gathered commands were written, as far as the socket takes them: from now on Redis has to
+ * answer. */
+void redis_link_note_written(struct redis_link *link);
 /* Ends the calls that could not be sent. */
 void redis_link_refuse_calls(void *link);
 

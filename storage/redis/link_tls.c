@@ -156,7 +156,9 @@ void redis_link_turn_tls(struct redis_link *link)
         read_records(link);
     if (link->context == NULL || link->give_up)
         return;
-    if (link->write_wanted)
+    if (link->write_wanted) {
         redis_link_write_records(link);
+        redis_link_note_written(link);
+    }
     redis_link_watch_events(link, link->write_wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }

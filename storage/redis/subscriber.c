@@ -299,6 +299,10 @@ static void on_beat(void *arg)
     struct subscriber *subscriber = arg;
     bool late = is_late(subscriber), is_up = redis_link_is_up(subscriber->link);
 
+    if (late && redis_link_has_unseen_events(subscriber->link)) {
+        arm_beat(subscriber, 0); /* after the next turn has read them */
+        return;
+    }
     subscriber->is_doubted = false;
     arm_beat(subscriber, BEAT_EVERY_NS);
     redis_link_check_writes(subscriber->options.commands);

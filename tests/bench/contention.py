@@ -52,7 +52,7 @@ def over_http(place, redis, kind, contenders, seconds, second_front_end=False, f
 
 def counted(server, redis):
     """Releases, releases that were passed on to another worker, scripts."""
-    page = Http(server.port).ask("GET", "/metrics")[1]
+    page = Http(server.port).metrics()
     return [int(re.search(rf"^rlockd_{name}_total (\d+)", page, re.M)[1])
             for name in ("releases", "passed_releases")] + [redis.script_us()[0]]
 

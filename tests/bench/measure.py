@@ -172,7 +172,7 @@ def watchdog(place, redis, locks):
              name=f"watched-{number}")
 
     def now():
-        page = http.ask("GET", "/metrics")[1]
+        page = http.metrics()
         renewals = int(re.search(r"^rlockd_watchdog_renewals_total (\d+)", page, re.M)[1])
         return renewals, cpu_s(server.pid), cpu_s(redis.pid), lateness(page)
 

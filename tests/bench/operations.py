@@ -159,7 +159,7 @@ class Operations:
             self.queue_up(redis, count, QUEUED[kind])
 
     def metric(self, name):
-        page = self.http.ask("GET", "/metrics")[1]
+        page = self.http.metrics()
         return int(re.search(rf"^rlockd_{name} (\d+)", page, re.M)[1])
 
     def renewals(self):

@@ -49,6 +49,16 @@ class Http:
         is_json = "json" in (answer.getheader("Content-Type") or "")
         return answer.status, json.loads(text) if is_json else text
 
+    def metrics(self):
+        """The page of /metrics, made after this call: a page is made once a second."""
+        asked = int(time.time() * 1000) / 1000
+        while True:
+            page = self.ask("GET", "/metrics")[1]
+            made = re.search(r"^rlockd_metrics_timestamp_seconds (\S+)", page, re.M)
+            if float(made[1]) >= asked:
+                return page
+            time.sleep(0.05)
+
 
 class Redis:
     """A private redis-server without persistence, and the few commands needed here. Redisson

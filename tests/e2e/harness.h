@@ -177,7 +177,8 @@ void front_kill(struct front *fe);
 /* Its log: one JSON object a line; front_log_find gives the last one whose `msg` is this. */
 const char *front_log(struct front *fe);
 json_t *front_log_find(struct front *fe, const char *msg);
-/* One sample of /metrics, labels as they stand there; the sum of all when `labels` is NULL. */
+/* One sample of /metrics, labels as they stand there; the sum of all when `labels` is NULL. Of
+ * a page that was made after the call: so it may take a second. */
 double front_metric(struct front *fe, const char *family, const char *labels);
 
 /* ---- Redis: harness_redis.c ---- */

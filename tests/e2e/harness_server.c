@@ -4,11 +4,18 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness_world.h"
 
-enum { START_MS = 10000, STOP_MS = 8000, FLAGS_MAX = 40, LOG_TAIL_LEN = 3000 };
+enum {
+    START_MS = 10000,
+    STOP_MS = 8000,
+    FLAGS_MAX = 40,
+    LOG_TAIL_LEN = 3000,
+    METRICS_MS = 5000
+};
 
 int front_port(struct front *fe)
 {
@@ -196,14 +203,12 @@ json_t *front_log_find(struct front *fe, const char *msg)
     return found;
 }
 
-double front_metric(struct front *fe, const char *family, const char *labels)
+static double sum_samples(const char *page, const char *family, const char *labels)
 {
-    struct reply *reply = http(fe, "GET", "/metrics", NULL);
     size_t family_len = strlen(family);
     double sum = 0;
 
-    expect_status(reply, 200);
-    for (const char *line = reply->text; line != NULL; line = strchr(line, '\n')) {
+    for (const char *line = page; line != NULL; line = strchr(line, '\n')) {
         const char *value, *end;
 
         line += *line == '\n';
@@ -217,6 +222,29 @@ double front_metric(struct front *fe, const char *family, const char *labels)
         sum += strtod(value, NULL);
     }
     return sum;
+}
+
+static double unix_time(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)(now.tv_nsec / 1000000) / 1e3;
+}
+
+double front_metric(struct front *fe, const char *family, const char *labels)
+{
+    double asked = unix_time();
+    struct reply *reply;
+
+    do { /* a page is made once a second, so the first page may be older than the question */
+        reply = http(fe, "GET", "/metrics", NULL);
+        expect_status(reply, 200);
+        if (sum_samples(reply->text, "rlockd_metrics_timestamp_seconds", NULL) >= asked - 5e-4)
+            break;
+        nap_ms(50);
+    } while (unix_time() - asked < (double)patience_ms(METRICS_MS) / 1e3);
+    return sum_samples(reply->text, family, labels);
 }
 
 void world_show_logs(struct world *w)

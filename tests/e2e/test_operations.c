@@ -96,6 +96,33 @@ static void test_metrics_move(struct world *w)
     assert_true(front_metric(w->a, "rlockd_redis_round_trip_seconds_count", NULL) > 0);
 }
 
+static double page_made(struct world *w)
+{
+    const char *sample = strstr(http(w->a, "GET", "/metrics", NULL)->text,
+                                "\nrlockd_metrics_timestamp_seconds ");
+
+    assert_non_null(sample);
+    return strtod(strchr(sample, ' '), NULL);
+}
+
+/* Whoever asks for the metrics again and again gets the same page, and a new one only later. */
+static void test_metrics_are_made_once_a_second(struct world *w)
+{
+    double first = page_made(w), second = first;
+    int same = 0;
+
+    for (struct patience patience = patience_of(5000); second == first; same++) {
+        if (patience_ends(&patience))
+            FAIL("no other page after %d", same);
+        second = page_made(w);
+    }
+    second = page_made(w);
+    for (first = second, same = 0; second == first; same++)
+        second = page_made(w);
+    assert_true(same > 1);
+    assert_true(second - first > 0.5);
+}
+
 static void test_metrics_hold_no_names(struct world *w)
 {
     const char *token = token_new(w);
@@ -272,6 +299,7 @@ int main(void)
         E2E_TEST(test_openapi_is_served),
         E2E_TEST(test_metrics_families),
         E2E_TEST(test_metrics_move),
+        E2E_TEST(test_metrics_are_made_once_a_second),
         E2E_TEST(test_metrics_hold_no_names),
         E2E_TEST(test_drain),
         E2E_TEST(test_drain_with_idle_connections),

@@ -121,6 +121,18 @@ static int64_t pause_front(const struct fault *fault, struct front *front)
     return 1;
 }
 
+static int64_t flood_front(const struct fault *fault, struct front *front)
+{
+    int64_t before = front->strangers_served;
+
+    front->strangers = STRANGERS_MAX;
+    for (int i = 0; front->is_alive && i < front->worker_count; i++)
+        thread_poke(&front->threads[i]);
+    last(fault);
+    front->strangers = 0;
+    return front->strangers_served - before;
+}
+
 static void end_gracefully(struct front *front)
 {
     int64_t began_ns = now_ns();
@@ -342,6 +354,7 @@ const struct fault faults[] = {
     {"F1 front end killed", kill_front, OF_FRONT, LASTS(0, 0)},
     {"F2 front end paused", pause_front, OF_FRONT, LASTS(500, 4000)},
     {"F2 front end paused for long", pause_front, OF_FRONT, LASTS(5500, PAUSE_MAX_MS)},
+    {"a flood of strangers", flood_front, AT(PLACE_FRONT), LASTS(6000, 9000)},
     {"F3 Redis killed, data kept", restart_redis, AT(PLACE_PROCESS), LASTS(200, 2000)},
     {"F4 Redis killed, data lost", empty_redis, LOSES_DATA(PLACE_PROCESS), LASTS(100, 1500)},
     {"F5 failover to a replica that lags, data lost", fail_over, LOSES_DATA(PLACE_PROCESS),

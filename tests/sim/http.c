@@ -12,6 +12,10 @@
 /* After so long the product suspends a connection, and sees its hang-up at once. */
 #define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
 
+/* Of the processor, for a request of a stranger: more than any real request needs, so that a
+ * thousand strangers are a flood. */
+#define STRANGER_NS (100 * CLOCK_NS_PER_US)
+
 /* Messages of one exchange, on their way. */
 enum message { MESSAGE_REQUEST, MESSAGE_HANG_UP, MESSAGE_ANSWER, MESSAGE_RESET, MESSAGES };
 
@@ -30,6 +34,8 @@ struct exchange {
     struct thread *thread; /* of the front end, that took the connection; NULL: none yet */
     int64_t life;          /* of the front end that has it */
     struct request request;
+    int64_t arrived_ns; /* by the clock of the front end; 0: not yet */
+    uint64_t round;
     struct task *asker; /* NULL: nobody waits for the answer any more */
     struct http_request *handled;
     bool has_come, is_answered, has_hung_up, is_closed, is_lost;
@@ -335,6 +341,7 @@ static void take_request(struct http_server *server, struct exchange *exchange)
     request->mhd = (struct MHD_Connection *)exchange;
     request->method = exchange->request.method;
     request->stage = HTTP_STAGE_BODY;
+    request->received_ns = exchange->arrived_ns;
     if (exchange->request.lease_token[0] != '\0')
         request->headers[HTTP_LEASE_TOKEN] = exchange->request.lease_token;
     if (exchange->request.session_token[0] != '\0')
@@ -386,13 +393,18 @@ static void serve(struct http_server *server, struct exchange *exchange)
             exchange->is_closed = true;
             return;
         }
+        if (exchange->arrived_ns == 0)
+            exchange->arrived_ns = clock_ns();
+        if (!budget_takes_request(&server->budget, &exchange->round, 0))
+            return;
         take_request(server, exchange);
         request = exchange->handled;
     }
     if (request->stage == HTTP_STAGE_HANDLED && exchange->has_hung_up) {
         let_go(exchange, false);
     } else if (request->stage == HTTP_STAGE_ANSWERED) {
-        send_answer(exchange);
+        if (budget_takes_answer(&server->budget))
+            send_answer(exchange);
     } else if (request->stage == HTTP_STAGE_DROPPED) {
         if (!exchange->has_hung_up)
             send_message(exchange, MESSAGE_RESET);
@@ -403,14 +415,29 @@ static void serve(struct http_server *server, struct exchange *exchange)
     }
 }
 
+/* A flood: strangers who have been ready for longer than anybody else, and are so again as soon
+ * as they are answered. Their requests need no Redis and no network; what counts is the time
+ * that they take. */
+static void serve_strangers(struct http_server *server, struct thread *thread)
+{
+    for (size_t i = 0; i < thread->front->strangers; i++) {
+        if (!budget_takes_request(&server->budget, &thread->rounds[i], 0))
+            continue;
+        thread->spent_ns += STRANGER_NS;
+        thread->front->strangers_served++;
+    }
+}
+
 static void on_turn(void *arg)
 {
     struct http_server *server = arg;
-    const struct thread *thread = loop_thread(server->options.loop);
+    struct thread *thread = loop_thread(server->options.loop);
     struct exchange *exchange, *next;
 
     if (!server->is_open)
         return;
+    budget_begin_turn(&server->budget, clock_ns());
+    serve_strangers(server, thread);
     for (exchange = exchanges; exchange != NULL; exchange = next) {
         bool is_ours = exchange->thread == thread && !exchange->is_closed;
         exchange->is_served = is_ours;
@@ -421,6 +448,8 @@ static void on_turn(void *arg)
         if (is_ours)
             drop_if_over(exchange);
     }
+    if (budget_has_put_off(&server->budget))
+        loop_again(server->options.loop);
 }
 
 struct http_server *http_start(const struct http_options *options)
@@ -429,6 +458,7 @@ struct http_server *http_start(const struct http_options *options)
 
     server->options = *options;
     http_pools_init(server);
+    budget_init(&server->budget);
     server->turn = (struct loop_hook){.run = on_turn, .arg = server};
     loop_hook_add(options->loop, &server->turn);
     return server;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/base/inbox.h"
 #include "tests/sim/front.h"
@@ -53,6 +54,8 @@ static void turn_in(struct thread *thread, int64_t in_ns)
 {
     int64_t at_ns = now_ns() + in_ns;
 
+    if (at_ns < thread->busy_until_ns)
+        at_ns = thread->busy_until_ns;
     if (!thread->front->is_alive || thread->is_paused || thread->has_ended ||
         (timer_is_armed(&thread->turn) && thread->turn.at_ns <= at_ns))
         return;
@@ -107,6 +110,8 @@ void thread_begin(struct thread *thread)
     thread->is_paused = thread->has_ended = thread->is_closed = false;
     thread->is_amid = thread->was_poked = false;
     thread->mutexes = 0;
+    thread->spent_ns = thread->busy_until_ns = 0;
+    memset(thread->rounds, 0, sizeof(thread->rounds));
     if (thread->stack == NULL)
         return;
     getcontext(&thread->context);
@@ -123,6 +128,17 @@ void thread_lose(struct thread *thread)
     thread->is_amid = false;
 }
 
+/* No turn begins while the time passes that this turn has spent. */
+static void spend(struct thread *thread)
+{
+    if (thread->spent_ns == 0)
+        return;
+    thread->busy_until_ns = now_ns() + thread->spent_ns;
+    thread->spent_ns = 0;
+    if (timer_is_armed(&thread->turn) && thread->turn.at_ns < thread->busy_until_ns)
+        schedule_at(&thread->turn, thread->busy_until_ns);
+}
+
 static void on_turn(void *arg)
 {
     struct thread *thread = arg;
@@ -136,6 +152,8 @@ static void on_turn(void *arg)
         loop_turn(thread->loop);
     }
     running_thread = NULL;
+    if (!thread->is_amid)
+        spend(thread);
     if (thread->is_amid)
         ; /* goes on later */
     else if (loop_is_stopped(thread->loop))

@@ -14,14 +14,20 @@ struct front;
 struct loop;
 struct worker;
 
+/* At one thread: see http.c. */
+enum { STRANGERS_MAX = 1000 };
+
 struct thread {
     struct front *front;
     int number;
     bool is_paused, has_ended;
-    bool is_closed; /* its listener: takes no new connections */
-    bool is_amid;   /* a turn has begun, and is not over */
-    bool was_poked; /* meanwhile */
-    int mutexes;    /* that it holds */
+    bool is_closed;        /* its listener: takes no new connections */
+    bool is_amid;          /* a turn has begun, and is not over */
+    bool was_poked;        /* meanwhile */
+    int mutexes;           /* that it holds */
+    int64_t spent_ns;      /* by this turn so far */
+    int64_t busy_until_ns; /* with the turn before */
+    uint64_t rounds[STRANGERS_MAX];
     struct timer turn;
     struct loop *loop;
     struct worker *worker;

@@ -1,15 +1,18 @@
 /* The calls of the product that the linker leads here, by its --wrap: sockets, eventfds, the
  * clock, the source of random bytes, and mutexes, at which a turn may stop half way. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h>
 
 #include "tests/sim/bells.h"
+#include "tests/sim/sockets.h"
 #include "tests/sim/wire.h"
 
 int __real_socket(int domain, int type, int protocol);
@@ -19,6 +22,7 @@ ssize_t __real_write(int fd, const void *text, size_t len);
 int __real_close(int fd);
 int __real_fcntl(int fd, int command, ...);
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
@@ -29,6 +33,7 @@ ssize_t __wrap_write(int fd, const void *text, size_t len);
 int __wrap_close(int fd);
 int __wrap_fcntl(int fd, int command, ...);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_eventfd(unsigned count, int flags);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
@@ -51,6 +56,16 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
     wire_connect(wire);
     errno = EINPROGRESS;
     return -1;
+}
+
+/* Of one socket, without waiting. */
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    if (count != 1 || timeout_ms != 0 || wire_of(fds->fd) == NULL)
+        return __real_poll(fds, count, timeout_ms);
+    fds->revents = (short)(socket_events(fds->fd) &
+                           ((uint32_t)fds->events | EPOLLERR | EPOLLHUP));
+    return fds->revents != 0;
 }
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
@@ -164,6 +179,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     int64_t ns = running_front != NULL ? front_clock_ns(running_front) : now_ns();
 
     (void)clock;
+    if (running_thread != NULL)
+        ns += running_thread->spent_ns;
     time->tv_sec = ns / CLOCK_NS_PER_S;
     time->tv_nsec = ns % CLOCK_NS_PER_S;
     return 0;

@@ -32,6 +32,14 @@ uint16_t redis_slot_of(const struct redis_tag *tag)
     return FOREIGN;
 }
 
+void redis_slot_tag(const struct redis_slot_tags *tags, uint16_t slot,
+                    char tag[REDIS_SLOT_TAG_SIZE])
+{
+    (void)tags;
+    (void)slot;
+    strcpy(tag, "1");
+}
+
 static struct cluster cluster;
 static struct cluster_node node;
 

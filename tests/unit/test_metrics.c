@@ -120,7 +120,7 @@ static void page_has_its_format(void **state)
         assert_memory_equal(line, name, strlen(name));
         assert_non_null(memchr(line, ' ', strcspn(line, "\n")));
     }
-    assert_int_equal(families, 1 + METRIC_COUNT - (CUT_OFF_REASONS - 1) - (REDIRECTIONS - 1) +
+    assert_int_equal(families, 2 + METRIC_COUNT - (CUT_OFF_REASONS - 1) - (REDIRECTIONS - 1) +
                                    HISTOGRAM_COUNT);
 }
 

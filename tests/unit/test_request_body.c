@@ -59,6 +59,12 @@ static void bad_bodies_are_refused(void **state)
         {"{\"\": 1}", ": there is no such field here"},
         {"{\"x\": 1, \"ttl\": 300}", "x: there is no such field here"},
         {"{\"x\": 1, \"y\": 1}", "x: there is no such field here"},
+        {"{\"ttl\": 300, \"x\": not even JSON", "x: there is no such field here"},
+        {"{\"note\": \"{\\\"x\\\": 1}\", \"y\": 1}", "y: there is no such field here"},
+        {"{\"\\u0078\": 1}", "x: there is no such field here"},
+        {"{\"ttl\": {\"x\": 1}}", "ttl: not a whole number"},
+        {"{\"ttl", "body: not one JSON object"},
+        {"{\"ttl\\", "body: not one JSON object"},
     };
 
     (void)state;
@@ -72,6 +78,30 @@ static void bad_bodies_are_refused(void **state)
     make("ttl=300", "");
     assert_false(request_no_fields(&request));
     expect_problem(400, "ttl: there is no such field here");
+}
+
+static void make_repeated(const char *begin, const char *again, size_t count)
+{
+    static char body[HTTP_BODY_MAX];
+    size_t len = (size_t)snprintf(body, sizeof(body), "%s", begin);
+
+    for (size_t i = 0; i < count; i++)
+        len += (size_t)snprintf(body + len, sizeof(body) - len, "%s", again);
+    make("", body);
+}
+
+/* Nothing of them is parsed: neither form needs memory, and what follows need not be JSON. */
+static void bodies_of_many_values_are_refused(void **state)
+{
+    (void)state;
+    make_repeated("{\"ttl\": 300", ", \"ttl\": 300", 63);
+    expect_refused(400, "body: not one JSON object with unique members");
+    make_repeated("{\"ttl\": 300", ", \"ttl\": 300", 1000);
+    expect_refused(400, "values");
+    make_repeated("{\"ttl\": ", "[", 2000);
+    expect_refused(400, "values");
+    make_repeated("[", "1,", 4000);
+    expect_refused(400, "values");
 }
 
 /* What generated clients send for "nothing", and languages with one type of number. */
@@ -214,6 +244,7 @@ int main(void)
         TEST(bad_bodies_are_refused),
         TEST(body_ends_by_its_length),
         TEST(body_has_to_be_json),
+        TEST(bodies_of_many_values_are_refused),
         TEST(bodies_of_generators_are_taken),
         TEST(query_and_body_may_agree),
         TEST(lists_may_agree),

@@ -1,0 +1,228 @@
+/* Many clients that ask as fast as they are answered take nothing from others: no request of a
+ * guest among them fails or waits for long, and no lease of a live session is lost. */
+#include "flood.h"
+
+#include "harness_session.h"
+
+enum {
+    STRANGERS = 500,
+    LEASES = 200,
+    RENEWED_MS = 3000,
+    FLOOD_MS = RENEWED_MS + 500, /* a lease that is not renewed meanwhile is lost */
+    ANSWERS = 20,
+    MEMBERS = 1500,
+    BODY_SIZE = 20 * 1024,
+    SOON_MS = 5000
+};
+
+/* A guest waits for so many answers to each stranger at most. */
+#define ROUNDS_MAX 2.0
+
+#define API_TOKEN "rlt-guest-0123456789abcdefghijklmnopq"
+#define AUTHORIZATION "Authorization: Bearer " API_TOKEN "\r\n"
+
+/* The log of a flood is long: it is not searched for these tokens. */
+static const char *quick_token(struct world *w)
+{
+    char token[UUID_SIZE];
+
+    uuid_make(token);
+    return text(w, "%s", token);
+}
+
+/* ---- guests ---- */
+
+/* Acquires a lock, releases it, and again. */
+static const char *cycle_request(struct world *w, struct flood_guest *guest, size_t n,
+                                 int *status)
+{
+    bool acquires = n % 2 == 0;
+
+    if (acquires)
+        guest->token = quick_token(w);
+    *status = acquires ? 201 : 200;
+    return text(w,
+                "%s /v1/locks/of-a-guest%s HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+                "Lease-Token: %s\r\n\r\n",
+                acquires ? "PUT" : "DELETE", acquires ? "?ttl_ms=60000" : "", guest->token);
+}
+
+static const char *keep_alive_request(struct world *w, struct flood_guest *guest, size_t n,
+                                      int *status)
+{
+    const struct session *session = guest->arg;
+
+    (void)n;
+    *status = 200;
+    return text(w,
+                "POST /v1/sessions/%s/keep-alive HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+                "%s\r\nContent-Length: 0\r\n\r\n",
+                session->id, session->header);
+}
+
+/* ---- what is the same of every flood ---- */
+
+struct stage {
+    struct world *world;
+    struct front *fe;
+    struct raw *raw; /* for what comes before the flood */
+    struct session with_leases, alone;
+};
+
+static struct session open_session(struct stage *stage)
+{
+    struct world *w = stage->world;
+    struct session session = {.token = quick_token(w)};
+    session.header = text(w, "Session-Token: %s", session.token);
+    raw_text(stage->raw,
+             "POST /v1/sessions?ttl_ms=600000 HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+             "%s\r\nContent-Length: 0\r\n\r\n",
+             session.header);
+    struct reply *r = raw_reply(stage->raw, SOON_MS);
+
+    expect_status(r, 201);
+    session.id = reply_str(r, "session_id");
+    return session;
+}
+
+static void acquire_lease(struct stage *stage, int number)
+{
+    raw_text(stage->raw,
+             "PUT /v1/locks/renewed-%d HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+             "%s\r\nLease-Token: %s\r\n\r\n",
+             number, stage->with_leases.header, quick_token(stage->world));
+    expect_status(raw_reply(stage->raw, SOON_MS), 201);
+}
+
+/* A front end, and a session whose leases the watchdog renews. */
+static struct stage set_up(struct world *w)
+{
+    struct stage stage = {.world = w};
+    const char *lines = "guest {" API_TOKEN "} read=* lock=*\n";
+
+    stage.fe = front_start(w, "--redis", redis_start(w, NULL)->url, "--api-tokens",
+                           tokens_write(w, "tokens", lines), "--watchdog-timeout-ms",
+                           text(w, "%d", (int)patience_ms(RENEWED_MS)), NULL);
+    stage.raw = raw_open(stage.fe);
+    stage.with_leases = open_session(&stage);
+    stage.alone = open_session(&stage);
+    for (int i = 0; i < LEASES; i++)
+        acquire_lease(&stage, i);
+    return stage;
+}
+
+static void check_leases(struct stage *stage)
+{
+    struct world *w = stage->world;
+    struct reply *r = HTTP(stage->fe, .method = "POST",
+                           .path = text(w, "/v1/sessions/%s/keep-alive", stage->with_leases.id),
+                           .headers = {stage->with_leases.header, bearer(w, API_TOKEN)});
+
+    expect_status(r, 200);
+    assert_int_equal(json_array_size(json_object_get(r->json, "leases")), LEASES);
+}
+
+static void check_rounds(const struct flood *flood, struct flood_guest *guest)
+{
+    double rounds = flood_rounds(flood, guest);
+
+    print_message("%s: %zu answers, %.2f rounds\n", guest->name, guest->count, rounds);
+    if (rounds > ROUNDS_MAX)
+        FAIL("%s waits for %.2f rounds of all strangers", guest->name, rounds);
+}
+
+static void flood_with(struct stage *stage, const char *const *requests, size_t count)
+{
+    struct flood_guest cycler = {.name = "a client with locks", .request = cycle_request};
+    struct flood_guest keeper = {
+        .name = "a client with a session", .request = keep_alive_request, .arg = &stage->alone};
+    struct flood_guest *guests[] = {&cycler, &keeper};
+    struct flood *flood = flood_open(stage->fe, STRANGERS, requests, count);
+
+    flood_run(flood, FLOOD_MS, guests, COUNT_OF(guests), ANSWERS);
+    print_message("%zu answers to strangers\n", flood_answers(flood));
+    check_leases(stage);
+    check_rounds(flood, &cycler);
+    check_rounds(flood, &keeper);
+}
+
+static void flood_alike(struct world *w, const char *request)
+{
+    struct stage stage = set_up(w);
+
+    flood_with(&stage, &request, 1);
+}
+
+/* ---- the floods ---- */
+
+static void test_flood_of_livez(struct world *w)
+{
+    flood_alike(w, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+}
+
+static void test_flood_of_metrics(struct world *w)
+{
+    flood_alike(w, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+}
+
+static void test_flood_of_unknown_tokens(struct world *w)
+{
+    flood_alike(w, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n"
+                   "Authorization: Bearer rlt-nobody-0123456789abcdefghijklmnop\r\n\r\n");
+}
+
+static void test_flood_of_unknown_members(struct world *w)
+{
+    static char body[BODY_SIZE];
+    size_t len = 0;
+
+    for (int i = 0; i < MEMBERS; i++)
+        len += (size_t)snprintf(body + len, sizeof(body) - len, "%c\"m%04d\":1",
+                                i == 0 ? '{' : ',', i);
+    snprintf(body + len, sizeof(body) - len, "}");
+    flood_alike(w, text(w,
+                        "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+                        "Lease-Token: 6f1cf8f6-5c3a-4c52-9c6e-4a2f6ed5d5f1\r\n"
+                        "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                        strlen(body), body));
+}
+
+static void test_flood_of_locks(struct world *w)
+{
+    static const char *requests[STRANGERS];
+    struct stage stage = set_up(w);
+
+    for (size_t i = 0; i < STRANGERS; i++)
+        requests[i] = text(w,
+                           "PUT /v1/locks/of-a-stranger-%zu?ttl_ms=60000 HTTP/1.1\r\n"
+                           "Host: x\r\n" AUTHORIZATION "Lease-Token: %s\r\n\r\n",
+                           i, quick_token(w));
+    flood_with(&stage, requests, STRANGERS);
+}
+
+static void test_flood_of_keep_alives(struct world *w)
+{
+    static const char *requests[STRANGERS];
+    struct stage stage = set_up(w);
+
+    for (size_t i = 0; i < STRANGERS; i++) {
+        struct session session = open_session(&stage);
+        struct flood_guest stranger = {.arg = &session};
+        int status;
+
+        requests[i] = keep_alive_request(w, &stranger, 0, &status);
+    }
+    flood_with(&stage, requests, STRANGERS);
+}
+
+int main(void)
+{
+    static const struct e2e_test tests[] = {
+        E2E_TEST(test_flood_of_livez),          E2E_TEST(test_flood_of_metrics),
+        E2E_TEST(test_flood_of_unknown_tokens), E2E_TEST(test_flood_of_unknown_members),
+        E2E_TEST(test_flood_of_locks),          E2E_TEST(test_flood_of_keep_alives),
+    };
+    struct e2e_plan plan = {.name = "floods", E2E_TESTS(tests)};
+
+    return e2e_run(&plan);
+}
