@@ -9,9 +9,9 @@
 #include "server/base/config.h"
 #include "server/base/loop.h"
 #include "server/base/metrics.h"
-#include "server/http/auth.h"
+#include "server/auth/auth.h"
 #include "server/http/http.h"
-#include "storage/objects/lock_store.h"
+#include "storage/store/store.h"
 #include "storage/wait/acquire.h"
 #include "storage/wait/session_watch.h"
 
@@ -27,7 +27,7 @@ struct handler_context {
     struct loop *loop;
     struct metrics *metrics; /* of this worker */
     struct topology *topology;
-    struct lock_store *store;
+    struct store *store;
     struct acquirer *acquirer;
     struct session_watch *session_watch;
     bool leaving;  /* /readyz says so, all else goes on */

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "handlers/lease_request.h"
-#include "storage/objects/counter_store.h"
+#include "storage/lease/counters.h"
 
 /* A request about the semaphore or latch of the path. NULL: refused. */
 struct lease_request *counter_request_new(struct http_request *http, enum object_kind kind);

@@ -47,7 +47,7 @@ void latches_get(struct http_request *http)
     if (request == NULL ||
         !lease_request_fields(request, LEASE_FIELD_WAIT, LEASE_FIELD_WAIT, &fields))
         return;
-    lock_store_attempt_id(request->context->store, request->lease.attempt);
+    store_attempt_id(request->context->store, request->lease.attempt);
     lease_request_acquire(request, &fields.wait_ms, on_awaited);
 }
 

@@ -8,8 +8,8 @@
 #include "handlers/multi_locks.h"
 #include "server/base/text.h"
 #include "server/http/problem.h"
-#include "storage/objects/grant_find.h"
-#include "storage/objects/session_home.h"
+#include "storage/look/grant_find.h"
+#include "storage/notes/bind.h"
 
 /* Bounds of retry_after_ms in a 423: how long the client should pause before the next
  * attempt. */
@@ -251,7 +251,7 @@ void lease_reply_waiting(struct lease_request *request)
 static void reply_quarantine(struct http_request *http)
 {
     const struct handler_context *context = http_context(http);
-    int64_t left_ms = lock_store_quarantine_ms(context->store, NULL);
+    int64_t left_ms = store_quarantine_ms(context->store, NULL);
     char seconds[24];
 
     snprintf(seconds, sizeof(seconds), "%" PRId64, left_ms / 1000 + 1);

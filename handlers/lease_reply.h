@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "handlers/lease_request.h"
-#include "storage/objects/lease_result.h"
+#include "storage/lease/lease_result.h"
 
 /* Each of these ends the request. */
 

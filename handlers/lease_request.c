@@ -7,10 +7,10 @@
 
 #include "server/base/clock.h"
 #include "server/base/token.h"
-#include "server/http/auth.h"
+#include "server/auth/auth.h"
 #include "server/http/problem.h"
-#include "storage/objects/key.h"
-#include "storage/objects/withdraw.h"
+#include "storage/store/key.h"
+#include "storage/lease/withdraw.h"
 
 /* --- life --------------------------------------------------------------------------------- */
 
@@ -55,7 +55,7 @@ bool lease_request_check_slot(struct http_request *http, const char *field,
 {
     const struct handler_context *context = http_context(http);
 
-    switch (lock_store_check_names(context->store, names, count)) {
+    switch (store_check_names(context->store, names, count)) {
     case NAMES_FIT:
         return true;
     case NAMES_HAVE_UNMATCHED_BRACES:
@@ -114,7 +114,7 @@ bool lease_request_token(struct lease_request *request, bool required)
         lease->token = TOKEN_RETURNED;
     }
     token_lease_id(token, lease->id);
-    lock_store_attempt_id(request->context->store, lease->attempt);
+    store_attempt_id(request->context->store, lease->attempt);
     http_log_text(request->http, "lease_id", lease->id);
     return true;
 }
@@ -143,7 +143,7 @@ bool lease_request_key(struct lease_request *request, bool always)
         return false;
     if (key[0] == '\0' && always)
         token_make(key);
-    lock_store_attempt_id(request->context->store, request->lease.attempt);
+    store_attempt_id(request->context->store, request->lease.attempt);
     return true;
 }
 

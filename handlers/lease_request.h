@@ -7,7 +7,7 @@
 
 #include "handlers/context.h"
 #include "server/http/request.h"
-#include "storage/objects/lease.h"
+#include "storage/store/lease.h"
 #include "storage/wait/acquire.h"
 
 /* Lives as long as the HTTP request. */

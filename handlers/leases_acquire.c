@@ -6,7 +6,7 @@
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
 #include "server/http/problem.h"
-#include "storage/objects/permit_list.h"
+#include "storage/look/permits_get.h"
 
 static void on_acquired(struct lease_request *request, const struct acquire_result *result)
 {

@@ -4,8 +4,8 @@
 #include "handlers/lease_request.h"
 #include "handlers/multi_locks.h"
 #include "handlers/routes.h"
-#include "storage/objects/leases.h"
-#include "storage/objects/set_names.h"
+#include "storage/lease/leases.h"
+#include "storage/notes/set_names.h"
 
 /* --- the names of a set ------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include "server/base/log.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
-#include "storage/objects/grant_find.h"
+#include "storage/look/grant_find.h"
 
 static void reply(struct lease_request *request, bool unlocked)
 {

@@ -7,7 +7,7 @@
 #include "server/base/clock.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
-#include "storage/objects/key.h"
+#include "storage/store/key.h"
 
 /* Everybody who reaches the port may ask for the metrics, and making the page takes three times
  * as long as the rest of a request. */
@@ -54,7 +54,7 @@ static json_t *ready_json(const struct handler_context *context, const char *det
         json_object_set_new(redis, "failovers", json_integer(state.failovers));
     if (detail[0] != '\0')
         json_object_set_new(redis, "detail", json_string(detail));
-    int64_t quarantine_ms = lock_store_quarantine_ms(context->store, NULL);
+    int64_t quarantine_ms = store_quarantine_ms(context->store, NULL);
     if (quarantine_ms > 0)
         json_object_set_new(redis, "quarantine_ms", json_integer(quarantine_ms));
     return json_pack("{s:s, s:o}", "status", "ready", "redis", redis);

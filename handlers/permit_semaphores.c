@@ -2,7 +2,7 @@
  * RPermitExpirableSemaphore. The permits themselves: leases_acquire.c, leases_change.c. */
 #include "handlers/counters.h"
 #include "handlers/routes.h"
-#include "storage/objects/permit_list.h"
+#include "storage/look/permits_get.h"
 
 static json_t *permit_json(const struct permit_view *permit)
 {

@@ -1,7 +1,7 @@
 /* The rows of the table of operations: method, path, right and handler. */
 #include "handlers/routes.h"
 
-#include "storage/objects/kind.h"
+#include "storage/store/kind.h"
 
 /* The most frequent first: the table is searched from the top. */
 static const struct route routes[] = {

@@ -4,7 +4,7 @@
 
 #include "handlers/context.h"
 #include "server/base/json_text.h"
-#include "storage/objects/session_store.h"
+#include "storage/session/session.h"
 
 /* A request about one session, while the reply of Redis is awaited. */
 struct session_request {

@@ -13,8 +13,8 @@
 
 #include "server/worker.h"
 #include "server/http/addresses.h"
-#include "server/http/auth_hash.h"
-#include "server/http/auth_source.h"
+#include "server/auth/auth_hash.h"
+#include "server/auth/auth_source.h"
 #include "server/base/config.h"
 #include "server/http/cors.h"
 #include "server/http/listen.h"

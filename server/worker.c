@@ -13,9 +13,9 @@
 #include "server/base/metrics.h"
 #include "server/base/token.h"
 #include "server/http/http.h"
-#include "storage/objects/lock_probe.h"
-#include "storage/objects/lock_store.h"
-#include "storage/objects/watchdog.h"
+#include "storage/store/lock_probe.h"
+#include "storage/store/store.h"
+#include "storage/session/watchdog.h"
 #include "storage/topology/topology.h"
 #include "storage/wait/acquire.h"
 #include "storage/wait/neighbours.h"
@@ -44,7 +44,7 @@ struct worker {
     struct waiters *waiters;
     struct wait_slots wait_slots;
     struct neighbour neighbour;
-    struct lock_store *store;
+    struct store *store;
     struct acquirer *acquirer;
     struct session_watch *session_watch;
     struct watchdog *watchdog;
@@ -81,7 +81,7 @@ static void on_redis_up(void *arg)
     note_readiness(worker);
     if (topology_is_ready(worker->topology, NULL))
         http_open(worker->http);
-    lock_store_redis_is_up(worker->store);
+    store_redis_is_up(worker->store);
     acquirer_redis_is_up(worker->acquirer);
     session_watch_notify_all(worker->session_watch);
 }
@@ -160,7 +160,7 @@ static void on_turn(void *arg)
     }
     int64_t now_ns = loop_now_ns(worker->loop);
     int64_t passed_ns = now_ns - worker->drain_started_ns;
-    bool idle = http_busy(worker->http) == 0 && lock_store_pending(worker->store) == 0 &&
+    bool idle = http_busy(worker->http) == 0 && store_pending(worker->store) == 0 &&
                 worker->neighbour.under_way == 0;
     if (passed_ns >= DRAIN_MAX_NS)
         topology_stop(worker->topology); /* all calls that wait for a reply end now */
@@ -197,12 +197,12 @@ static bool start_storage(struct worker *worker)
     worker->topology = topology_new(&topology_options);
     if (worker->topology == NULL)
         return false;
-    const struct lock_store_options store_options = {.config = shared->config,
-                                                     .loop = worker->loop,
-                                                     .metrics = &worker->metrics,
-                                                     .topology = worker->topology,
-                                                     .worker_id = worker->worker_id};
-    worker->store = lock_store_new(&store_options);
+    const struct store_options store_options = {.config = shared->config,
+                                                .loop = worker->loop,
+                                                .metrics = &worker->metrics,
+                                                .topology = worker->topology,
+                                                .worker_id = worker->worker_id};
+    worker->store = store_new(&store_options);
     if (worker->store == NULL)
         return false;
     worker->watchdog = watchdog_new(worker->store);
@@ -337,7 +337,7 @@ void worker_free(struct worker *worker)
     if (worker->acquirer != NULL)
         acquirer_free(worker->acquirer);
     if (worker->store != NULL)
-        lock_store_free(worker->store);
+        store_free(worker->store);
     if (worker->waiters != NULL)
         waiters_free(worker->waiters);
     if (worker->topology != NULL)

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "server/http/auth_source.h"
+#include "server/auth/auth_source.h"
 #include "server/http/http_internal.h"
 #include "server/http/origin.h"
 #include "server/http/problem.h"

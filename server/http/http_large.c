@@ -12,7 +12,7 @@
 #include <utlist.h>
 
 #include "server/base/clock.h"
-#include "server/http/auth.h"
+#include "server/auth/auth.h"
 #include "server/http/http_internal.h"
 #include "server/http/problem.h"
 

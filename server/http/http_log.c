@@ -9,7 +9,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "server/http/auth.h"
+#include "server/auth/auth.h"
 #include "server/http/http_internal.h"
 #include "server/http/proxies.h"
 

@@ -6,7 +6,7 @@
 #include <utlist.h>
 
 #include "server/base/clock.h"
-#include "server/http/auth_source.h"
+#include "server/auth/auth_source.h"
 #include "server/http/http_internal.h"
 
 struct http_memory {

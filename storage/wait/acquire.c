@@ -9,7 +9,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "storage/objects/key.h"
+#include "storage/store/key.h"
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
 
@@ -57,8 +57,8 @@ static size_t waited_name(const struct acquisition *acquisition,
     size_t index = acquisition->attempt.blocking_index;
     size_t i = index > 0 && index <= names->count ? index - 1 : 0;
 
-    return lock_store_key_name(acquisition->acquirer->options.store, names->name[i], name,
-                               KEY_NAME_MAX + 1);
+    return store_key_name(acquisition->acquirer->options.store, names->name[i], name,
+                          KEY_NAME_MAX + 1);
 }
 
 static bool is_full(const struct acquirer *acquirer)

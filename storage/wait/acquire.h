@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "storage/objects/attempt.h"
-#include "storage/objects/lock_store.h"
+#include "storage/lease/attempt.h"
+#include "storage/store/store.h"
 #include "storage/wait/waiters.h"
 
 struct acquirer;
@@ -18,7 +18,7 @@ struct acquisition;
 struct acquirer_options {
     struct loop *loop;
     struct metrics *metrics;
-    struct lock_store *store;
+    struct store *store;
     struct waiters *waiters;
     struct wait_slots *slots;    /* without a free one: ACQUIRE_TOO_MANY_WAITERS */
     struct neighbour *neighbour; /* NULL: the only worker */

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 #include "server/base/pool.h"
-#include "storage/objects/hand_over.h"
-#include "storage/objects/key.h"
-#include "storage/objects/lease_prepare.h"
-#include "storage/objects/withdraw.h"
+#include "storage/lease/hand_over.h"
+#include "storage/store/key.h"
+#include "storage/lease/prepare.h"
+#include "storage/lease/withdraw.h"
 #include "storage/wait/acquire.h"
 
 /* A power of two. */
@@ -79,8 +79,7 @@ static inline size_t acquirer_key_name(const struct acquirer *acquirer,
                                        const struct lease *lease,
                                        char name[static KEY_NAME_MAX + 1])
 {
-    return lock_store_key_name(acquirer->options.store, lease_name(lease), name,
-                               KEY_NAME_MAX + 1);
+    return store_key_name(acquirer->options.store, lease_name(lease), name, KEY_NAME_MAX + 1);
 }
 
 /* The state must be able to follow the acquisition's. */

@@ -27,7 +27,7 @@ static int64_t deferrable_ms(const struct acquisition *acquisition)
     if (!waiters_have_queues(acquirer->options.waiters) || acquirer->draining ||
         !may_be_granted_unseen(acquisition->lease) ||
         acquisition_left_ms(acquisition) <= DEFERRAL_MS ||
-        lock_store_quarantine_ms(acquirer->options.store, lease_name(acquisition->lease)) > 0)
+        store_quarantine_ms(acquirer->options.store, lease_name(acquisition->lease)) > 0)
         return 0;
     return waiters_recently_taken_ms(acquirer->options.waiters, acquisition->waiter.kind, name,
                                      acquirer_key_name(acquirer, acquisition->lease, name),

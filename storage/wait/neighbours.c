@@ -9,7 +9,7 @@
 #include <uthash.h>
 
 #include "server/base/text.h"
-#include "storage/objects/key.h"
+#include "storage/store/key.h"
 
 /* A power of two. */
 enum { SHARDS = 64 };

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "server/base/inbox.h"
-#include "storage/objects/kind.h"
+#include "storage/store/kind.h"
 
 enum { NEIGHBOURS_MAX = 64 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "server/base/clock.h"
-#include "storage/objects/leases.h"
+#include "storage/lease/leases.h"
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "storage/objects/key.h"
+#include "storage/store/key.h"
 
 struct session_watch {
     struct session_watch_options options;

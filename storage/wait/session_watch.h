@@ -8,7 +8,7 @@
 
 #include "server/base/loop.h"
 #include "storage/wait/acquire.h"
-#include "storage/objects/lock_store.h"
+#include "storage/store/store.h"
 #include "storage/topology/topology.h"
 
 struct session_watch;

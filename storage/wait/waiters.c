@@ -8,8 +8,8 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "storage/objects/key.h"
-#include "storage/objects/lease.h"
+#include "storage/store/key.h"
+#include "storage/store/lease.h"
 #include "storage/wait/neighbours.h"
 #include "storage/wait/waiters_internal.h"
 

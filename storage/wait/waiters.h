@@ -23,7 +23,7 @@
 
 #include "server/base/loop.h"
 #include "server/base/metrics.h"
-#include "storage/objects/kind.h"
+#include "storage/store/kind.h"
 #include "storage/topology/topology.h"
 
 struct neighbour;

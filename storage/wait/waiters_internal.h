@@ -110,7 +110,7 @@ struct wait_queue *wait_queue_find(const struct waiters *waiters, enum wait_kind
  */
 void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
 
-/* next_waiter.c */
+/* share.c */
 
 /* A request of this worker got the object for `taken_ms`, and nothing is left of it. */
 void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over);

@@ -1,10 +1,10 @@
-/* server/http/auth.c: the file of API tokens, and Authorization headers. The input is two
+/* server/auth/auth.c: the file of API tokens, and Authorization headers. The input is two
  * lines, an Authorization header and the name of a lock, and then the file. */
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "server/http/auth.h"
-#include "server/http/auth_hash.h"
+#include "server/auth/auth.h"
+#include "server/auth/auth_hash.h"
 #include "tests/fuzz/fuzz.h"
 
 /* A file in memory with this text. */

@@ -1,9 +1,9 @@
 /* What Redis keeps as text and C reads: the record of a lease, the marker of an owner, the refs
  * of a session's notes, the names of a set. The input is a byte that chooses, and a text. */
 #include "server/base/text.h"
-#include "storage/objects/holder.h"
-#include "storage/objects/lease_record.h"
-#include "storage/objects/lease_ref.h"
+#include "storage/store/holder.h"
+#include "storage/store/lease_record.h"
+#include "storage/store/lease_ref.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CHECK_TEXT(field) CHECK(memchr((field), '\0', sizeof(field)) != NULL)

@@ -1,16 +1,16 @@
-/* storage/objects: what the stores read from Redis' replies, of whatever shape. The input is
+/* storage: what the stores read from Redis' replies, of whatever shape. The input is
  * some bytes that choose what is asked, and then the replies: see replies.h. */
 #include "server/base/log.h"
-#include "storage/objects/counter_store.h"
-#include "storage/objects/hand_over.h"
-#include "storage/objects/leases.h"
-#include "storage/objects/permit_list.h"
-#include "storage/objects/session_home.h"
-#include "storage/objects/session_store.h"
-#include "storage/objects/session_visit.h"
-#include "storage/objects/set_names.h"
-#include "storage/objects/watchdog.h"
-#include "storage/objects/withdraw.h"
+#include "storage/lease/counters.h"
+#include "storage/lease/hand_over.h"
+#include "storage/lease/leases.h"
+#include "storage/look/permits_get.h"
+#include "storage/notes/bind.h"
+#include "storage/session/session.h"
+#include "storage/session/visit.h"
+#include "storage/notes/set_names.h"
+#include "storage/session/watchdog.h"
+#include "storage/lease/withdraw.h"
 #include "tests/fuzz/replies.h"
 
 #define LEASE_ID "6ba7b810-9dad-51d1-80b4-00c04fd430c8"
@@ -188,7 +188,7 @@ static bool has_leases(enum object_kind kind)
     return kind_row(kind)->family <= FAMILY_PERMIT;
 }
 
-static void hand_over(struct lock_store *store, const struct lease *lease, int form)
+static void hand_over(struct store *store, const struct lease *lease, int form)
 {
     const struct attempt attempt = {.wait_ms = 500, .registered = (form & 1) == 0};
     struct lease next = *lease;
@@ -197,7 +197,7 @@ static void hand_over(struct lock_store *store, const struct lease *lease, int f
     hand_over_send(store, lease, &next, &attempt, (form & 2) != 0, on_handed_over, NULL);
 }
 
-static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t which)
+static void ask_about_lease(struct store *store, uint8_t what, uint8_t which)
 {
     enum object_kind kind = KIND_NONE + 1 + which % (KIND_COUNT - KIND_NONE - 1);
     struct lease lease = make_lease(kind, what);
@@ -227,7 +227,7 @@ static void ask_about_lease(struct lock_store *store, uint8_t what, uint8_t whic
     lock_names_unref(lease.names);
 }
 
-static void ask_about_session(struct lock_store *store, uint8_t which)
+static void ask_about_session(struct store *store, uint8_t which)
 {
     static const char held[1][LEASE_ID_SIZE] = {LEASE_ID};
     struct session_keep_alive keep_alive = {.received_ns = loop.now_ns,
@@ -263,7 +263,7 @@ static void ask_about_session(struct lock_store *store, uint8_t which)
     }
 }
 
-static void ask_about_object(struct lock_store *store, uint8_t which)
+static void ask_about_object(struct store *store, uint8_t which)
 {
     struct lease lease = make_lease(which & 1 ? KIND_LOCK : KIND_FAIR, 13);
     struct lease request = make_lease(KIND_SEMAPHORE, 1);
@@ -311,7 +311,7 @@ static void ask_about_object(struct lock_store *store, uint8_t which)
     lock_names_unref(lease.names);
 }
 
-static void ask(struct lock_store *store, struct fuzz_input *input)
+static void ask(struct store *store, struct fuzz_input *input)
 {
     uint8_t what = fuzz_byte(input), which = fuzz_byte(input);
 
@@ -350,11 +350,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .fencing_ttl_ms = 86400000};
     static struct metrics metrics;
     struct fuzz_input input = {data, size};
-    const struct lock_store_options options = {.config = &config,
-                                               .loop = &loop,
-                                               .metrics = &metrics,
-                                               .topology = &topology,
-                                               .worker_id = "abcd"};
+    const struct store_options options = {.config = &config,
+                                          .loop = &loop,
+                                          .metrics = &metrics,
+                                          .topology = &topology,
+                                          .worker_id = "abcd"};
 
     log_set_level(LOG_LEVEL_ERROR + 1);
     memset(&metrics, 0, sizeof(metrics));
@@ -363,7 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     loop.now_ns = clock_ns();
     asked = answered = 0;
     timers_init(&loop.timers);
-    struct lock_store *store = lock_store_new(&options);
+    struct store *store = store_new(&options);
     CHECK(store != NULL);
     for (uint8_t count = fuzz_byte(&input) & 3; count < 4 && input.size > 0; count++) {
         ask(store, &input);
@@ -371,7 +371,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(answered ==
               asked); /* whatever Redis says, everything that was asked has an end */
     }
-    lock_store_free(store);
+    store_free(store);
     timers_release(&loop.timers);
     return 0;
 }

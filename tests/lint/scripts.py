@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 SCRIPTS = Path("storage/scripts")
+STORES = "store notes lease session look".split()
 EMBED = str(SCRIPTS / "embed.sh")
 GLOBALS = """KEYS ARGV redis string table math ipairs pairs pcall tonumber tostring type unpack
              setmetatable""".split()
@@ -79,7 +80,8 @@ def commands_of(how, *paths):
 
 def commands_of_stores():
     """What the stores ask for themselves, such as pages of a listing."""
-    code = "".join(path.read_text() for path in sorted(Path("storage/objects").glob("*.c")))
+    code = "".join(path.read_text() for path in sorted(
+        path for room in STORES for path in Path("storage", room).glob("*.c")))
     return {name.lower() for name in re.findall(r'\bargv\[\] = \{"(\w+)"', code)}
 
 

@@ -15,15 +15,15 @@ ROOT = Path(__file__).parent.parent.parent
 BOUND_PERCENT = 95
 MEASURED = {
     "waiters": ["storage/wait/waiters.c", "storage/wait/baton.c", "storage/wait/line.c",
-                "storage/wait/next_waiter.c", "storage/wait/session_watch.c"],
+                "storage/wait/share.c", "storage/wait/session_watch.c"],
     "acquisitions": ["storage/wait/acquire.c", "storage/wait/acquire_end.c"],
-    "hand-overs": ["storage/wait/hand_over.c", "storage/wait/deferral.c",
-                   "storage/objects/hand_over.c"],
+    "hand-overs": ["storage/wait/release.c", "storage/wait/deferral.c",
+                   "storage/lease/hand_over.c"],
     "passing on": ["storage/wait/pass_on.c", "storage/wait/neighbours.c",
                    "server/base/inbox.c"],
-    "withdrawals": ["storage/objects/withdraw.c"],
-    "watchdog": ["storage/objects/watchdog.c", "storage/objects/session_visit.c",
-                 "storage/objects/session_settle.c", "storage/objects/lease_visits.c"],
+    "withdrawals": ["storage/lease/withdraw.c"],
+    "watchdog": ["storage/session/watchdog.c", "storage/session/visit.c",
+                 "storage/notes/settle.c", "storage/store/visits.c"],
 }
 
 # Not counted: assertions (the build has none), what follows an allocation that failed, the

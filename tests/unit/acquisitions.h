@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/objects/lease_prepare.h"
-#include "storage/objects/withdraw.h"
+#include "storage/lease/prepare.h"
+#include "storage/lease/withdraw.h"
 #include "storage/wait/acquire.h"
 #include "tests/unit/fake_topology.h"
 
@@ -35,7 +35,7 @@ struct sent_look {
     void *arg;
 };
 
-struct lock_store {
+struct store {
     struct sent_look look; /* of a fair lock's waiter */
     struct sent_preparation preparations[ATTEMPTS];
     size_t preparation_count;
@@ -55,7 +55,7 @@ struct client {
 };
 
 static struct metrics metrics;
-static struct lock_store store;
+static struct store store;
 static struct waiters *waiters;
 static struct wait_slots slots;
 static struct acquirer *acquirer;
@@ -64,22 +64,21 @@ static struct client clients[CLIENTS];
 static struct client *const a = &clients[0], *const b = &clients[1], *const c = &clients[2],
                             *const d = &clients[3];
 
-int64_t lock_store_quarantine_ms(const struct lock_store *asked, const char *name)
+int64_t store_quarantine_ms(const struct store *asked, const char *name)
 {
     (void)asked;
     (void)name;
     return 0;
 }
 
-size_t lock_store_key_name(const struct lock_store *asked, const char *name, char *out,
-                           size_t out_size)
+size_t store_key_name(const struct store *asked, const char *name, char *out, size_t out_size)
 {
     (void)asked;
     return (size_t)snprintf(out, out_size, "%s", name);
 }
 
-void attempt_send(struct lock_store *asked, const struct lease *lease,
-                  const struct attempt *attempt, attempt_done *done, void *arg)
+void attempt_send(struct store *asked, const struct lease *lease, const struct attempt *attempt,
+                  attempt_done *done, void *arg)
 {
     assert_true(asked->attempt_count < ATTEMPTS);
     for (size_t i = 0; i < asked->attempt_count; i++)
@@ -95,7 +94,7 @@ void attempt_send(struct lock_store *asked, const struct lease *lease,
         .arg = arg};
 }
 
-void lock_ttl(struct lock_store *asked, const char *name, lock_ttl_done *done, void *arg)
+void lock_ttl(struct store *asked, const char *name, lock_ttl_done *done, void *arg)
 {
     assert_string_equal(name, LOCK);
     assert_null(asked->look.done);
@@ -111,8 +110,7 @@ static inline void answer_look(int64_t ttl_ms)
     look.done(look.arg, ttl_ms);
 }
 
-void lease_withdraw(struct lock_store *asked, const struct lease *lease,
-                    enum withdraw_place place)
+void lease_withdraw(struct store *asked, const struct lease *lease, enum withdraw_place place)
 {
     for (size_t i = 0; i < CLIENTS; i++) {
         if (lease != &clients[i].lease)
@@ -133,7 +131,7 @@ bool lease_needs_preparation(const struct lease *lease)
     return lease->session_id[0] != '\0';
 }
 
-void lease_prepare(struct lock_store *asked, const struct lease *lease, int64_t wait_ms,
+void lease_prepare(struct store *asked, const struct lease *lease, int64_t wait_ms,
                    lease_prepare_done *done, void *arg)
 {
     assert_true(asked->preparation_count < ATTEMPTS && wait_ms >= 0);
@@ -141,7 +139,7 @@ void lease_prepare(struct lock_store *asked, const struct lease *lease, int64_t 
                                                                                 arg};
 }
 
-void lease_unprepare(struct lock_store *asked, const struct lease *lease)
+void lease_unprepare(struct store *asked, const struct lease *lease)
 {
     for (size_t i = 0; i < CLIENTS; i++) {
         if (lease == &clients[i].lease) {

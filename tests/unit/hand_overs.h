@@ -4,8 +4,8 @@
 #ifndef RLOCKD_TESTS_UNIT_HAND_OVERS_H
 #define RLOCKD_TESTS_UNIT_HAND_OVERS_H
 
-#include "storage/objects/hand_over.h"
-#include "storage/objects/leases.h"
+#include "storage/lease/hand_over.h"
+#include "storage/lease/leases.h"
 #include "tests/unit/acquisitions.h"
 
 /* The hand-over that waits for its answer. */
@@ -24,9 +24,9 @@ static struct {
     struct lease_result result;
 } holder;
 
-void hand_over_send(struct lock_store *asked, const struct lease *lease,
-                    const struct lease *next, const struct attempt *attempt,
-                    unsigned own_listeners, hand_over_done *done, void *arg)
+void hand_over_send(struct store *asked, const struct lease *lease, const struct lease *next,
+                    const struct attempt *attempt, unsigned own_listeners, hand_over_done *done,
+                    void *arg)
 {
     (void)asked;
     assert_null(sent.done);
@@ -38,8 +38,7 @@ void hand_over_send(struct lock_store *asked, const struct lease *lease,
     sent.arg = arg;
 }
 
-void lease_release(struct lock_store *asked, const struct lease *lease, lease_done *done,
-                   void *arg)
+void lease_release(struct store *asked, const struct lease *lease, lease_done *done, void *arg)
 {
     (void)asked;
     (void)done;

@@ -1,4 +1,4 @@
-/* server/http/auth.c, auth_line.c, auth_usage.c and auth_source.c */
+/* server/auth/auth.c, auth_line.c, auth_usage.c and auth_source.c */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/http/auth.h"
-#include "server/http/auth_hash.h"
-#include "server/http/auth_source.h"
+#include "server/auth/auth.h"
+#include "server/auth/auth_hash.h"
+#include "server/auth/auth_source.h"
 
 #define TOKEN_A "aaaaaaaaaaaaaaaa"
 #define TOKEN_B "bbbbbbbbbbbbbbbbbbbbbbbb"

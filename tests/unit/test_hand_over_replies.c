@@ -1,4 +1,4 @@
-/* storage/objects/hand_over.c: what both requests learn of a hand-over. The calls are made up,
+/* storage/lease/hand_over.c: what both requests learn of a hand-over. The calls are made up,
  * and answered when the test says so. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/objects/hand_over.h"
-#include "storage/objects/lease_call.h"
-#include "storage/objects/lease_families.h"
-#include "storage/objects/lock_store_internal.h"
-#include "storage/objects/session_home.h"
+#include "storage/lease/hand_over.h"
+#include "storage/lease/send.h"
+#include "storage/lease/families.h"
+#include "storage/store/store_parts.h"
+#include "storage/notes/bind.h"
 
 struct store_call {
     redis_done *done;
@@ -22,7 +22,7 @@ struct store_call {
 
 static struct store_call call;
 
-struct store_call *call_begin(struct lock_store *store, enum script script)
+struct store_call *call_begin(struct store *store, enum script script)
 {
     (void)store;
     assert_int_equal(script, SCRIPT_HAND_OVER);
@@ -77,7 +77,7 @@ void call_send(struct store_call *asked, redis_done *done, void *arg)
 
 /* What only replies of grants need. */
 
-int64_t lock_fencing_ttl_ms(const struct lock_store *store, int64_t keep_ms)
+int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
 {
     (void)store;
     return keep_ms;
@@ -91,7 +91,7 @@ void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size)
     fail();
 }
 
-void session_unbind(struct lock_store *store, const char *session_id, const struct lease *lease,
+void session_unbind(struct store *store, const char *session_id, const struct lease *lease,
                     const char *attempt)
 {
     (void)store;
@@ -101,7 +101,7 @@ void session_unbind(struct lock_store *store, const char *session_id, const stru
     fail();
 }
 
-void lease_reading_read(struct lease_reading *reading, const struct lock_store *store,
+void lease_reading_read(struct lease_reading *reading, const struct store *store,
                         const struct lease *lease, bool is_attempt,
                         const struct redis_result *result)
 {
@@ -146,7 +146,7 @@ static void on_done(void *arg, const struct hand_over_result *result)
 static void hand_over(const struct redis_result *answer)
 {
     static struct config config;
-    static struct lock_store store = {.options.config = &config};
+    static struct store store = {.options.config = &config};
     static const struct attempt attempt = {.registered = true};
     struct lease lease = {.kind = KIND_LOCK, .names = lock_names_of_one("jobs")};
     struct lease next = {.kind = KIND_LOCK, .names = lock_names_of_one("jobs")};

@@ -1,4 +1,4 @@
-/* storage/objects/key.c: how keys are called, by Redisson and by us. */
+/* storage/store/key.c: how keys are called, by Redisson and by us. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "storage/objects/key.h"
+#include "storage/store/key.h"
 
 #define ID "e1c1fa81-3ea6-55d1-9317-96e7c82821c5"
 

@@ -1,4 +1,4 @@
-/* storage/objects/lease_record.c, with records as storage/scripts/acquire.lua writes them. */
+/* storage/store/lease_record.c, with records as storage/scripts/acquire.lua writes them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/objects/lease_record.h"
+#include "storage/store/lease_record.h"
 
 #define MARK "0123456789abcdef.18446744073"
 #define SESSION "5d1c2b0a-3f2e-5c4d-8b7a-9f0e1d2c3b4a"

@@ -1,4 +1,4 @@
-/* storage/objects/lease_ref.c: how a session notes a lease. */
+/* storage/store/lease_ref.c: how a session notes a lease. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "storage/objects/key.h"
-#include "storage/objects/lease_ref.h"
+#include "storage/store/key.h"
+#include "storage/store/lease_ref.h"
 
 #define ID "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11"
 

@@ -1,4 +1,4 @@
-/* storage/objects/lease_visits.c: which leases one script visits. The calls are made up: each
+/* storage/store/visits.c: which leases one script visits. The calls are made up: each
  * notes its keys, and is answered when the test says so. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/objects/lock_store_internal.h"
+#include "storage/store/store_parts.h"
 #include "storage/topology/topology.h"
 
 #define ID "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11"
@@ -35,7 +35,7 @@ bool topology_is_cluster(struct topology *topology)
     return is_cluster;
 }
 
-struct store_call *call_begin(struct lock_store *store, enum script script)
+struct store_call *call_begin(struct store *store, enum script script)
 {
     (void)store;
     (void)script;
@@ -90,7 +90,7 @@ static void answer_all(void)
 }
 
 static struct lease_ref refs[LEASES_MAX];
-static struct lock_store store;
+static struct store store;
 
 static void make_refs(const char *const *locks, size_t count)
 {
@@ -139,7 +139,7 @@ static int set_up(void **state)
     memset(visited, 0, sizeof(visited));
     call_count = done_count = 0;
     is_cluster = false;
-    store = (struct lock_store){0};
+    store = (struct store){0};
     return 0;
 }
 

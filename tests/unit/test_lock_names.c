@@ -1,4 +1,4 @@
-/* storage/objects/lock_names.c: several names, in one order and in one text. */
+/* storage/store/lock_names.c: several names, in one order and in one text. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/objects/lease.h"
-#include "storage/objects/lock_names.h"
+#include "storage/store/lease.h"
+#include "storage/store/lock_names.h"
 
 static void names_are_copied_and_sorted(void **state)
 {

@@ -1,4 +1,4 @@
-/* storage/objects/marker.c: which markers tell of lost data. Redis and the time are made up. */
+/* storage/store/marker.c: which markers tell of lost data. Redis and the time are made up. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "server/base/clock.h"
-#include "storage/objects/lock_store_internal.h"
-#include "storage/objects/marker.h"
+#include "storage/store/store_parts.h"
+#include "storage/store/marker.h"
 #include "storage/topology/topology.h"
 
 struct loop {
@@ -22,7 +22,7 @@ static struct loop loop;
 static const struct redis_server server = {.run_id = "one", .up_since_ns = 1};
 static struct config config;
 static struct metrics metrics;
-static struct lock_store store;
+static struct store store;
 static redis_done *refreshed; /* of the refresh under way; NULL: none is */
 static void *refreshed_arg;
 
@@ -75,7 +75,7 @@ void topology_node_check(struct topology_node *node, const char *reason)
     assert_non_null(reason);
 }
 
-struct store_call *call_begin(struct lock_store *asked, enum script script)
+struct store_call *call_begin(struct store *asked, enum script script)
 {
     assert_int_equal(script, SCRIPT_MARKER);
     return (struct store_call *)asked;
@@ -158,10 +158,10 @@ static int set_up(void **state)
     loop.now_ns = CLOCK_NS_PER_S;
     timers_init(&loop.timers);
     refreshed = NULL;
-    store.options = (struct lock_store_options){.config = &config,
-                                                .loop = &loop,
-                                                .metrics = &metrics,
-                                                .topology = (struct topology *)&loop};
+    store.options = (struct store_options){.config = &config,
+                                           .loop = &loop,
+                                           .metrics = &metrics,
+                                           .topology = (struct topology *)&loop};
     if (metrics_init(&metrics, 1) != 0)
         return -1;
     store.marker = marker_new(&store);

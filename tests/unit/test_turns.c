@@ -1,11 +1,11 @@
-/* storage/objects/turns.c: pieces of expensive work, a few at a time. */
+/* storage/store/turns.c: pieces of expensive work, a few at a time. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "storage/objects/turns.h"
+#include "storage/store/turns.h"
 
 enum { PIECES = 1005, MOST = 2, WAITING_MAX = 1000 };
 

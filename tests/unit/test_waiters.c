@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/objects/key.h"
+#include "storage/store/key.h"
 #include "tests/unit/visitors.h"
 
 /* Subscribe, wait for the acknowledgement, try once more, then sleep. */

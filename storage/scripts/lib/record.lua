@@ -1,5 +1,5 @@
 -- The record of a lease: the string `rlockd:lease:{<lock>}:<ref>`, beside its lock, twelve
--- lines. C writes and reads records, too: storage/objects/lease_record.h.
+-- lines. C writes and reads records, too: storage/store/lease_record.h.
 --
 --   state         waiting or held
 --   detail        of a waiting lease "shared": two requests wait with the token; an attempt: it

@@ -1,0 +1,47 @@
+/* One attempt to acquire an object, of any kind, that a request may have to wait for. */
+#ifndef RLOCKD_STORAGE_LEASE_ATTEMPT_H
+#define RLOCKD_STORAGE_LEASE_ATTEMPT_H
+
+#include "storage/lease/counter_result.h"
+#include "storage/lease/lease_result.h"
+
+struct store;
+
+/* How an attempt is made. */
+struct attempt {
+    int64_t wait_ms; /* > 0: if it finds the object busy, the request is registered among the
+                        waiters in Redis for so long */
+    bool registered; /* the request stands there, and leaves unless it goes on to wait */
+    bool waiting;    /* the request waits on this worker, and others perhaps behind it */
+    size_t blocking_index; /* of a set: which lock blocked the attempt before; 0: none did */
+    char session_name[SESSION_NAME_SIZE]; /* of the lease's session; empty: none */
+};
+
+enum attempt_outcome {
+    ATTEMPT_GRANTED,
+    ATTEMPT_CONFIRMED, /* granted already, to another request with the same token or key */
+    ATTEMPT_BUSY,
+    ATTEMPT_REFUSED, /* for good: the family's result says why */
+    ATTEMPT_NOT_EXECUTED,
+    ATTEMPT_UNKNOWN
+};
+
+struct attempt_result {
+    enum attempt_outcome outcome;
+    int64_t remaining_ms;  /* of the grant, or until it may be had; negative: unknown */
+    size_t blocking_index; /* of a set that is busy */
+    int64_t none_left_ms;  /* after a grant of a permit: ms for which no other permit gets free;
+                              0: not known */
+    /* The result by the kind's family: the other pointer is NULL. Valid until the callback
+     * returns. */
+    const struct lease_result *lease;
+    const struct counter_result *counter;
+};
+
+typedef void attempt_done(void *arg, const struct attempt_result *result);
+
+/* `done` comes exactly once, never before this returns; the lease is copied. */
+void attempt_send(struct store *store, const struct lease *lease, const struct attempt *attempt,
+                  attempt_done *done, void *arg);
+
+#endif

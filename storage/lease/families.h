@@ -1,0 +1,23 @@
+/* What each family of kinds does in its own way: which KEYS and ARGV its scripts get. */
+#ifndef RLOCKD_STORAGE_LEASE_FAMILIES_H
+#define RLOCKD_STORAGE_LEASE_FAMILIES_H
+
+#include "storage/lease/attempt.h"
+#include "storage/lease/lease_result.h"
+
+/* See attempt_send(). */
+typedef void family_try(struct store *store, const struct lease *lease,
+                        const struct attempt *attempt, attempt_done *done, void *arg);
+/* See lease_renew() and lease_release(). */
+typedef void family_change(struct store *store, const struct lease *lease, lease_done *done,
+                           void *arg);
+
+family_try lock_try, permit_try, semaphore_try, latch_try;
+family_change lock_renew, permit_renew;
+family_change lock_release, permit_release;
+family_change lock_claim; /* see lease_get_set() */
+/* For how long a lock's fencing token is known after a grant whose record is kept for
+ * `keep_ms`; 0: for ever. */
+int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms);
+
+#endif

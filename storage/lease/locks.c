@@ -1,0 +1,166 @@
+/* Leases of locks, plain, fair, read or write: of one lock, or of a set of them. */
+#include "storage/lease/send.h"
+
+/* Every script that acquires has the KEYS and ARGV of acquire.lua, and some have one more. */
+#define IS_LIKE_ACQUIRE(script)                                                                \
+    ((int)script##_KEY_RECORD == (int)ACQUIRE_KEY_RECORD &&                                    \
+     (int)script##_KEYS == (int)ACQUIRE_KEYS &&                                                \
+     (int)script##_ARG_REGISTERED == (int)ACQUIRE_ARG_REGISTERED)
+
+_Static_assert(IS_LIKE_ACQUIRE(FAIR_ACQUIRE) && IS_LIKE_ACQUIRE(RW_ACQUIRE) &&
+                   IS_LIKE_ACQUIRE(SET_ACQUIRE),
+               "scripts that acquire take the same KEYS and ARGV");
+
+/* --- acquire ------------------------------------------------------------------------------ */
+
+int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
+{
+    const struct config *config = store->options.config;
+
+    if (config->fencing_ttl_ms == 0)
+        return 0; /* for ever */
+    return config->fencing_ttl_ms > keep_ms ? config->fencing_ttl_ms : keep_ms;
+}
+
+/* Arguments that are as usual are not sent at the end: each costs Redis a few per cent of the
+ * whole request. */
+static void fill_request(struct store_call *call, const struct store *store,
+                         const struct lease *lease, const struct lease_record_text *record,
+                         const struct attempt *attempt)
+{
+    static const char *const modes[] = {
+        [TOKEN_FRESH] = "new", [TOKEN_RECORDED] = "record", [TOKEN_RETURNED] = "made"};
+    const struct config *config = store->options.config;
+    int64_t keep_ms = lease->ttl_ms + config->retry_window_ms;
+    /* -1: and no client has the token to ask again. */
+    int64_t wait_ms = attempt->wait_ms == 0 && lease->unrepeatable ? -1 : attempt->wait_ms;
+
+    call_string(call, ACQUIRE_ARG_LEASE_ID, lease->id);
+    call_number(call, ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
+    call_text(call, ACQUIRE_ARG_RECORD_TEXT, record->text, record->len);
+    call_number(call, ACQUIRE_ARG_KEEP_MS, keep_ms);
+    call_number(call, ACQUIRE_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
+    if (wait_ms != 0)
+        call_number(call, ACQUIRE_ARG_WAIT_MS, wait_ms);
+    if (lease->token != TOKEN_RECORDED)
+        call_string(call, ACQUIRE_ARG_MODE, modes[lease->token]);
+    call_flag(call, ACQUIRE_ARG_REGISTERED, attempt->registered);
+}
+
+static void fill_acquire_keys(struct store_call *call, const struct lease *lease)
+{
+    for (size_t i = 0; i < lease->names->count; i++) {
+        struct key_base lock = call_object(call, lease->names->name[i]);
+        size_t at = i * ACQUIRE_KEYS;
+        call_key(call, at + ACQUIRE_KEY_LOCK, KEY_OBJECT, lock, NULL);
+        call_key(call, at + ACQUIRE_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+        call_key(call, at + ACQUIRE_KEY_QUEUE, KEY_QUEUE, lock, NULL);
+        call_key(call, at + ACQUIRE_KEY_RECORD, kind_row(lease->kind)->record, lock, lease->id);
+    }
+}
+
+static void fill_lost_ms(struct store_call *call, size_t at, const struct lease *lease)
+{
+    int64_t lost_ms = call_lost_ms(call, call_object(call, lease_name(lease)));
+
+    if (lost_ms >= 0)
+        call_number(call, at, lost_ms);
+}
+
+static family_try lock_confirm;
+
+/* A request that is repeated takes two steps: lock_confirm() finds out about the lease that the
+ * record says holds; if the record changed meanwhile, the first step follows again. */
+static const struct lease_step steps[] = {
+    {"recorded", lock_confirm}, {"again", lock_try}, {NULL, NULL}};
+
+static void send_attempt(struct store *store, struct store_call *call,
+                         const struct lease *lease, const struct attempt *attempt,
+                         attempt_done *done, void *arg)
+{
+    lease_attempt_send(
+        store, call,
+        &(struct lease_try){
+            .lease = lease, .attempt = attempt, .steps = steps, .done = done, .arg = arg});
+}
+
+void lock_try(struct store *store, const struct lease *lease, const struct attempt *attempt,
+              attempt_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, kind_row(lease->kind)->try);
+    struct lease_record_text record;
+
+    lease_record_write(&record, lease, attempt->session_name);
+    fill_acquire_keys(call, lease);
+    fill_request(call, store, lease, &record, attempt);
+    if (kind_row(lease->kind)->keeps_place)
+        fill_lost_ms(call, FAIR_ACQUIRE_ARG_LOST_MS, lease);
+    if (lease_is_set(lease) && attempt->blocking_index > 0)
+        call_number(call, SET_ACQUIRE_ARG_BLOCKING, (int64_t)attempt->blocking_index);
+    send_attempt(store, call, lease, attempt, done, arg);
+}
+
+/* --- confirm, renew, release, look -------------------------------------------------------- */
+
+/* Of each lock its name, the lease's record and, where `counter` is not 0, its counter. */
+static void fill_keys(struct store_call *call, const struct lease *lease, size_t stride,
+                      size_t record, size_t counter)
+{
+    for (size_t i = 0; i < lease->names->count; i++) {
+        struct key_base lock = call_object(call, lease->names->name[i]);
+        call_key(call, i * stride, KEY_OBJECT, lock, NULL);
+        call_key(call, i * stride + record, kind_row(lease->kind)->record, lock, lease->id);
+        if (counter > 0)
+            call_key(call, i * stride + counter, KEY_COUNTER, lock, NULL);
+    }
+}
+
+static void lock_confirm(struct store *store, const struct lease *lease,
+                         const struct attempt *attempt, attempt_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, SCRIPT_LEASE_CONFIRM);
+
+    fill_keys(call, lease, LEASE_CONFIRM_KEYS, LEASE_CONFIRM_KEY_RECORD,
+              LEASE_CONFIRM_KEY_COUNTER);
+    call_string(call, LEASE_CONFIRM_ARG_LEASE_ID, lease->id);
+    call_number(call, LEASE_CONFIRM_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_string(call, LEASE_CONFIRM_ARG_KIND, kind_row(lease->kind)->name);
+    call_string(call, LEASE_CONFIRM_ARG_OWNER, lease->owner);
+    call_string(call, LEASE_CONFIRM_ARG_SESSION, lease->session_id);
+    call_string(call, LEASE_CONFIRM_ARG_ATTEMPT, lease->attempt);
+    call_flag(call, LEASE_CONFIRM_ARG_REGISTERED, attempt->registered);
+    send_attempt(store, call, lease, attempt, done, arg);
+}
+
+void lock_renew(struct store *store, const struct lease *lease, lease_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, kind_row(lease->kind)->renew);
+
+    fill_keys(call, lease, RENEW_KEYS, RENEW_KEY_RECORD, RENEW_KEY_COUNTER);
+    lease_renewal_send(store, call, lease, done, arg);
+}
+
+void lock_release(struct store *store, const struct lease *lease, lease_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, kind_row(lease->kind)->release);
+    struct key_base lock = call_object(call, lease_name(lease));
+    struct key channel;
+
+    fill_keys(call, lease, RELEASE_KEYS, RELEASE_KEY_RECORD, 0);
+    key_make(&channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
+    call_string(call, RELEASE_ARG_LEASE_ID, lease->id);
+    call_text(call, RELEASE_ARG_CHANNEL, channel.text, channel.len);
+    call_number(call, RELEASE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    lease_call_send(store, call, lease, done, arg);
+}
+
+void lock_claim(struct store *store, const struct lease *lease, lease_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, SCRIPT_LEASE_CLAIM);
+
+    fill_keys(call, lease, LEASE_CLAIM_KEYS, LEASE_CLAIM_KEY_RECORD, LEASE_CLAIM_KEY_COUNTER);
+    call_string(call, LEASE_CLAIM_ARG_LEASE_ID, lease->id);
+    call_number(call, LEASE_CLAIM_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_flag(call, LEASE_CLAIM_ARG_CLAIM, true);
+    lease_call_send(store, call, lease, done, arg);
+}

@@ -1,0 +1,65 @@
+/* Leases of one permit of a semaphore: Redisson's RPermitExpirableSemaphore. */
+#include "storage/lease/send.h"
+
+_Static_assert((int)PERMIT_RENEW_KEY_RECORD == (int)PERMIT_ACQUIRE_KEY_RECORD &&
+                   (int)PERMIT_RELEASE_KEY_WAITERS == (int)PERMIT_ACQUIRE_KEY_WAITERS,
+               "scripts of permits take the same KEYS");
+_Static_assert((int)PERMIT_RENEW_ARG_LEASE_ID == (int)RENEW_ARG_LEASE_ID &&
+                   (int)PERMIT_RENEW_ARG_TTL_MS == (int)RENEW_ARG_TTL_MS &&
+                   (int)PERMIT_RENEW_ARG_WINDOW_MS == (int)RENEW_ARG_WINDOW_MS &&
+                   (int)PERMIT_RENEW_ARG_WATCHDOG == (int)RENEW_ARG_WATCHDOG,
+               "renewals take the same ARGV");
+
+/* `count`: so many of the KEYS of permit_acquire.lua. */
+static void fill_keys(struct store_call *call, const struct lease *lease, size_t count)
+{
+    struct key_base semaphore = call_object(call, lease_name(lease));
+
+    call_key(call, PERMIT_ACQUIRE_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
+    call_key(call, PERMIT_ACQUIRE_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
+    call_key(call, PERMIT_ACQUIRE_KEY_RECORD, KEY_LEASE, semaphore, lease->id);
+    if (count > PERMIT_ACQUIRE_KEY_WAITERS)
+        call_key(call, PERMIT_ACQUIRE_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
+}
+
+void permit_try(struct store *store, const struct lease *lease, const struct attempt *attempt,
+                attempt_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, kind_row(lease->kind)->try);
+
+    fill_keys(call, lease, PERMIT_ACQUIRE_KEYS);
+    call_string(call, PERMIT_ACQUIRE_ARG_LEASE_ID, lease->id);
+    call_number(call, PERMIT_ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
+    call_number(call, PERMIT_ACQUIRE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_string(call, PERMIT_ACQUIRE_ARG_ATTEMPT, lease->attempt);
+    call_flag(call, PERMIT_ACQUIRE_ARG_MADE, lease->token == TOKEN_RETURNED);
+    call_number(call, PERMIT_ACQUIRE_ARG_WAIT_MS, attempt->wait_ms);
+    call_flag(call, PERMIT_ACQUIRE_ARG_REGISTERED, attempt->registered);
+    call_flag(call, PERMIT_ACQUIRE_ARG_WAITING, attempt->waiting);
+    if (lease->session_id[0] != '\0') {
+        call_string(call, PERMIT_ACQUIRE_ARG_SESSION_ID, lease->session_id);
+        call_string(call, PERMIT_ACQUIRE_ARG_SESSION_NAME, attempt->session_name);
+        call_flag(call, PERMIT_ACQUIRE_ARG_WATCHDOG, lease->watchdog);
+    }
+    lease_attempt_send(
+        store, call,
+        &(struct lease_try){.lease = lease, .attempt = attempt, .done = done, .arg = arg});
+}
+
+void permit_renew(struct store *store, const struct lease *lease, lease_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, kind_row(lease->kind)->renew);
+
+    fill_keys(call, lease, PERMIT_RENEW_KEYS);
+    lease_renewal_send(store, call, lease, done, arg);
+}
+
+void permit_release(struct store *store, const struct lease *lease, lease_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, kind_row(lease->kind)->release);
+
+    fill_keys(call, lease, PERMIT_RELEASE_KEYS);
+    call_string(call, PERMIT_RELEASE_ARG_LEASE_ID, lease->id);
+    call_number(call, PERMIT_RELEASE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    lease_call_send(store, call, lease, done, arg);
+}

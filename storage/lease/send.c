@@ -1,0 +1,237 @@
+/* Sends scripts about one lease, and reports their results to the lease's session. */
+#include "storage/lease/send.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/notes/bind.h"
+#include "storage/notes/set_names.h"
+
+struct lease_call {
+    struct store *store;
+    lease_done *done;
+    attempt_done *tried; /* instead of `done` */
+    void *arg;
+    bool is_renewal;
+    struct lease lease;     /* that was asked for; its names are referred to */
+    struct attempt attempt; /* of `tried` */
+    const struct lease_step *steps;
+};
+
+/* --- results for a request that waits ----------------------------------------------------- */
+
+static enum attempt_outcome attempt_outcome_of(const struct lease_result *result)
+{
+    switch (result->outcome) {
+    case LEASE_GRANTED:
+        return ATTEMPT_GRANTED;
+    case LEASE_HELD:
+        return ATTEMPT_CONFIRMED;
+    case LEASE_BUSY:
+        return ATTEMPT_BUSY;
+    case LEASE_FAILED:
+        if (call_is_unknown(result->failure))
+            return ATTEMPT_UNKNOWN;
+        return result->failure == CALL_NOT_EXECUTED ? ATTEMPT_NOT_EXECUTED : ATTEMPT_REFUSED;
+    case LEASE_RELEASED:
+    case LEASE_ENDED:
+    case LEASE_SESSION_ENDED:
+    case LEASE_SESSION_FULL:
+    case LEASE_REUSED:
+    case LEASE_WRONG_KIND:
+    case LEASE_UPGRADE:
+    case LEASE_TOO_MANY:
+    case LEASE_MANY_READS:
+        break;
+    }
+    return ATTEMPT_REFUSED;
+}
+
+int64_t lease_none_left_ms(const struct lease_result *result)
+{
+    if (result->outcome != LEASE_GRANTED || result->available > 0)
+        return 0;
+    return result->next_end_ms >= 0 ? result->next_end_ms : INT64_MAX;
+}
+
+static void call_free(struct lease_call *call)
+{
+    lock_names_unref(call->lease.names);
+    pool_give(&call->store->calls, call);
+}
+
+static void finish(struct lease_call *call, const struct lease_result *result)
+{
+    if (call->tried != NULL) {
+        const struct attempt_result attempt = {.outcome = attempt_outcome_of(result),
+                                               .remaining_ms = result->remaining_ms,
+                                               .blocking_index = result->blocking_index,
+                                               .none_left_ms = lease_none_left_ms(result),
+                                               .lease = result};
+        call->tried(call->arg, &attempt);
+    } else {
+        call->done(call->arg, result);
+    }
+    call_free(call);
+}
+
+/* --- the lease's session ------------------------------------------------------------------ */
+
+/* A lease that holds, whose session is asked whether it is open. */
+struct session_check {
+    struct lease_call *call;
+    struct lease_reading reading;
+};
+
+static void on_settled(void *arg, const struct session_binding *binding)
+{
+    struct session_check *check = arg;
+    struct lease_result *result = &check->reading.result;
+
+    switch (binding->outcome) {
+    case SESSION_BOUND:
+    case SESSION_BIND_FULL:
+        break;
+    case SESSION_BIND_ENDED:
+        *result = (struct lease_result){.outcome = LEASE_SESSION_ENDED, .remaining_ms = -1};
+        memcpy(result->reason, binding->reason, sizeof(result->reason));
+        break;
+    case SESSION_BIND_FAILED: /* the same request again will find out */
+        *result = (struct lease_result){
+            .outcome = LEASE_FAILED, .failure = binding->failure, .remaining_ms = -1};
+        break;
+    }
+    finish(check->call, result);
+    free(check);
+}
+
+/* The request may have come without the session's token, and the session may have ended: the
+ * lease's home does not know. A lease that was confirmed only is due for the watchdog at once,
+ * which changes nothing about when it is renewed. */
+static void check_session(struct lease_call *call, const struct lease_reading *reading)
+{
+    const struct lease_record *record = &reading->record;
+    bool is_renewed = call->is_renewal && record->watchdog;
+    const struct session_report report = {.verdict = is_renewed ? SESSION_LEASE_RENEWED
+                                                                : SESSION_LEASE_LATER,
+                                          .ms = call->is_renewal ? call->lease.ttl_ms : 0,
+                                          .kind = record->kind};
+    struct session_check *check = malloc(sizeof(*check));
+
+    assert(check != NULL);
+    check->call = call;
+    lease_reading_copy(&check->reading, reading);
+    session_settle(call->store, record->session_id, &call->lease, &report, on_settled, check);
+}
+
+/* Whether the lease holds and its session was not asked before the grant. */
+static bool needs_check(const struct lease_call *call, const struct lease_reading *reading)
+{
+    bool is_by_token = call->is_renewal ||
+                       (call->tried != NULL && call->lease.session_id[0] == '\0');
+
+    return is_by_token && reading->result.outcome == LEASE_HELD &&
+           reading->record.session_id[0] != '\0';
+}
+
+static void report_to_session(struct lease_call *call, const struct lease_reading *reading)
+{
+    const struct lease_result *result = &reading->result;
+    const struct session_report lost = {
+        .verdict = SESSION_LEASE_LOST, .reason = result->reason, .kind = reading->record.kind};
+
+    if (result->session_id[0] == '\0')
+        return;
+    if (result->outcome == LEASE_RELEASED)
+        session_unbind(call->store, result->session_id, &call->lease, NULL);
+    else
+        session_settle(call->store, result->session_id, &call->lease, &lost, NULL, NULL);
+}
+
+/* The function that sends the next script of the attempt, where the reply names one; NULL: the
+ * reply is the result of the attempt. */
+static family_try *next_step(const struct lease_call *call, const struct redis_result *result)
+{
+    const struct lease_step *step = call->steps;
+    size_t len;
+
+    if (step == NULL || result->outcome != REDIS_DONE)
+        return NULL;
+    const char *word = value_text(value_at(result->reply, 0), &len);
+    while (step->word != NULL && strcmp(step->word, word) != 0)
+        step++;
+    return step->try;
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct lease_call *call = arg;
+    struct lease_reading reading;
+    family_try *step = next_step(call, result);
+
+    if (step != NULL) {
+        step(call->store, &call->lease, &call->attempt, call->tried, call->arg);
+        call_free(call);
+        return;
+    }
+    lease_reading_read(&reading, call->store, &call->lease, call->tried != NULL, result);
+    report_to_session(call, &reading);
+    if (reading.result.outcome == LEASE_RELEASED && lease_is_set(&call->lease))
+        set_names_end(call->store, call->lease.id);
+    if (needs_check(call, &reading))
+        check_session(call, &reading);
+    else
+        finish(call, &reading.result);
+}
+
+/* --- sending ------------------------------------------------------------------------------ */
+
+static struct lease_call *call_new(struct store *store, const struct lease *lease, void *arg)
+{
+    struct lease_call *call = pool_take(&store->calls);
+
+    assert(call != NULL);
+    *call = (struct lease_call){.store = store, .arg = arg, .lease = *lease};
+    lock_names_ref(call->lease.names);
+    return call;
+}
+
+void lease_calls_init(struct store *store)
+{
+    pool_init(&store->calls, sizeof(struct lease_call));
+}
+
+void lease_call_send(struct store *store, struct store_call *call, const struct lease *lease,
+                     lease_done *done, void *arg)
+{
+    struct lease_call *lease_call = call_new(store, lease, arg);
+
+    lease_call->done = done;
+    call_send(call, on_reply, lease_call);
+}
+
+void lease_renewal_send(struct store *store, struct store_call *call, const struct lease *lease,
+                        lease_done *done, void *arg)
+{
+    struct lease_call *lease_call = call_new(store, lease, arg);
+
+    call_string(call, RENEW_ARG_LEASE_ID, lease->id);
+    call_number(call, RENEW_ARG_TTL_MS, lease->ttl_ms);
+    call_number(call, RENEW_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_flag(call, RENEW_ARG_WATCHDOG, lease->watchdog);
+    lease_call->done = done;
+    lease_call->is_renewal = true;
+    call_send(call, on_reply, lease_call);
+}
+
+void lease_attempt_send(struct store *store, struct store_call *call,
+                        const struct lease_try *asked)
+{
+    struct lease_call *lease_call = call_new(store, asked->lease, asked->arg);
+
+    lease_call->tried = asked->done;
+    lease_call->attempt = *asked->attempt;
+    lease_call->steps = asked->steps;
+    call_send(call, on_reply, lease_call);
+}

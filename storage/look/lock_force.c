@@ -1,0 +1,102 @@
+/* Forcing a lock open. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "storage/look/grant_find.h"
+#include "storage/store/store_parts.h"
+#include "storage/store/reply_word.h"
+
+struct force_call {
+    struct store *store;
+    lock_force_done *done;
+    void *arg;
+    char name[LOCK_NAME_SIZE];
+    char only[FENCING_TOKEN_SIZE];
+};
+
+/* "search": there is more to do. */
+enum { FORCE_SEARCH = -1 };
+
+static const struct reply_word reply_words[] = {
+    {"unlocked", FORCE_UNLOCKED, METRIC_FORCED}, {"free", FORCE_FREE, METRIC_COUNT},
+    {"stale", FORCE_STALE, METRIC_COUNT},        {"wrong-kind", FORCE_WRONG_KIND, METRIC_COUNT},
+    {"search", FORCE_SEARCH, METRIC_COUNT},
+};
+
+static void finish(struct force_call *force, enum force_outcome outcome,
+                   enum call_outcome failure)
+{
+    const struct force_result out = {.outcome = outcome, .failure = failure};
+
+    force->done(force->arg, &out);
+    free(force);
+}
+
+static void on_found(void *arg, const struct grant_found *found);
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct force_call *force = arg;
+    enum call_outcome failure = call_outcome_of(result);
+
+    if (failure != CALL_DONE) {
+        finish(force, failure == CALL_WRONG_TYPE ? FORCE_WRONG_KIND : FORCE_FAILED, failure);
+        return;
+    }
+    const struct reply_word *row = reply_word_find(
+        reply_words, sizeof(reply_words) / sizeof(reply_words[0]), result->reply);
+    if (row == NULL) { /* no reply of this script: the key has another type */
+        finish(force, FORCE_FAILED, CALL_UNKNOWN);
+        return;
+    }
+    if (row->metric != METRIC_COUNT)
+        metrics_add(force->store->options.metrics, row->metric, 1);
+    if (row->outcome == FORCE_SEARCH)
+        grant_find(force->store, force->name, force->only, on_found, force);
+    else
+        finish(force, (enum force_outcome)row->outcome, CALL_DONE);
+}
+
+/* `holder`: of the grant that is to be freed, where readers hold the lock; or NULL. */
+static void send_force(struct force_call *force, const char *holder)
+{
+    struct store_call *call = call_begin(force->store, SCRIPT_FORCE_UNLOCK);
+    struct key_base lock = call_object(call, force->name);
+
+    call_key(call, FORCE_UNLOCK_KEY_LOCK, KEY_OBJECT, lock, NULL);
+    call_key(call, FORCE_UNLOCK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+    call_key(call, FORCE_UNLOCK_KEY_FORCED, KEY_FORCED, lock, NULL);
+    call_number(call, FORCE_UNLOCK_ARG_WINDOW_MS,
+                force->store->options.config->retry_window_ms);
+    call_string(call, FORCE_UNLOCK_ARG_ASKED_TOKEN, force->only);
+    if (holder != NULL)
+        call_string(call, FORCE_UNLOCK_ARG_ASKED_HOLDER, holder);
+    call_send(call, on_reply, force);
+}
+
+static void on_found(void *arg, const struct grant_found *found)
+{
+    struct force_call *force = arg;
+
+    if (found->outcome == CALL_DONE && found->holder[0] != '\0')
+        send_force(force, found->holder);
+    else if (found->has_more_readers)
+        finish(force, FORCE_MANY_READERS, CALL_DONE);
+    else
+        finish(force, found->outcome == CALL_DONE ? FORCE_STALE : FORCE_FAILED, found->outcome);
+}
+
+void lock_force(struct store *store, const char *name, const char *only, lock_force_done *done,
+                void *arg)
+{
+    struct force_call *force = calloc(1, sizeof(*force));
+
+    assert(force != NULL);
+    force->store = store;
+    force->done = done;
+    force->arg = arg;
+    snprintf(force->name, sizeof(force->name), "%s", name);
+    snprintf(force->only, sizeof(force->only), "%s", only);
+    send_force(force, NULL);
+}

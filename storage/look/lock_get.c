@@ -1,0 +1,233 @@
+/* Looks at a lock: its holders, its waiters, and one lease. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/look/grant_find.h"
+#include "storage/store/store_parts.h"
+#include "storage/store/look_turns.h"
+
+/* A look under way. */
+struct look {
+    struct store *store;
+    lock_get_done *done;
+    void *arg;
+    bool asks_for_lease;
+    char name[LOCK_NAME_SIZE];      /* of a look for a fencing token */
+    char token[FENCING_TOKEN_SIZE]; /* empty: for none */
+    struct lock_view view;
+    size_t waiters_max, holders_max;
+    struct lock_waiter_view *waiters; /* waiters_max of them, behind the holders */
+    struct lock_holder holders[];     /* holders_max of them */
+};
+
+/* Where the values stand in the reply of look.lua, in the order of its header. */
+enum {
+    LOOK_REPLY_REMAINING_MS,
+    LOOK_REPLY_FENCING_TOKEN,
+    LOOK_REPLY_KIND,
+    LOOK_REPLY_HOLDER_COUNT,
+    LOOK_REPLY_HOLDERS,
+    LOOK_REPLY_WAITER_COUNT,
+    LOOK_REPLY_WAITERS,
+    LOOK_REPLY_LEASE_STATE,
+    LOOK_REPLY_LEASE_REASON,
+    LOOK_REPLY_IS_CURRENT
+};
+
+/* The values of each holder there. */
+enum {
+    HOLDER_FIELD,
+    HOLDER_HOLDS,
+    HOLDER_NOTE,
+    HOLDER_SESSION_ID,
+    HOLDER_SESSION_NAME,
+    HOLDER_OWNER,
+    HOLDER_WATCHDOG,
+    HOLDER_KIND,
+    HOLDER_FENCING_TOKEN,
+    HOLDER_REMAINING_MS,
+    HOLDER_VALUES
+};
+
+/* The values of each waiter there. */
+enum {
+    WAITER_LEASE_ID,
+    WAITER_REMAINING_MS,
+    WAITER_WAITED_MS,
+    WAITER_NOTE,
+    WAITER_FIELD,
+    WAITER_VALUES
+};
+
+static void finish(struct look *look)
+{
+    look->done(look->arg, &look->view);
+    free(look);
+}
+
+static void read_waiter(struct lock_waiter_view *waiter, const struct redis_value *reply,
+                        size_t at)
+{
+    lock_copy_text(value_at(reply, at + WAITER_LEASE_ID), waiter->lease_id,
+                   sizeof(waiter->lease_id));
+    waiter->remaining_ms = value_integer(value_at(reply, at + WAITER_REMAINING_MS));
+    waiter->waited_ms = value_integer(value_at(reply, at + WAITER_WAITED_MS));
+    lock_copy_text(value_at(reply, at + WAITER_NOTE), waiter->note, sizeof(waiter->note));
+    lock_copy_text(value_at(reply, at + WAITER_FIELD), waiter->field, sizeof(waiter->field));
+}
+
+static void read_waiters(struct look *look, const struct redis_value *reply)
+{
+    size_t count = value_count(reply) / WAITER_VALUES;
+
+    look->view.waiters = look->waiters;
+    look->view.waiters_shown = count < look->waiters_max ? count : look->waiters_max;
+    for (size_t i = 0; i < look->view.waiters_shown; i++)
+        read_waiter(&look->waiters[i], reply, i * WAITER_VALUES);
+}
+
+static void read_lease(struct lock_view *view, const struct redis_value *state_reply,
+                       const struct redis_value *reason_reply)
+{
+    char state[16];
+
+    lock_copy_text(state_reply, state, sizeof(state));
+    lock_copy_text(reason_reply, view->reason, sizeof(view->reason));
+    if (strcmp(state, "held") == 0)
+        view->lease_state = LEASE_STATE_HELD;
+    else if (strcmp(state, "waiting") == 0)
+        view->lease_state = LEASE_STATE_WAITING;
+    else if (strcmp(state, "ended") == 0)
+        view->lease_state = LEASE_STATE_ENDED;
+    else
+        view->lease_state = LEASE_STATE_UNKNOWN;
+}
+
+static void read_holder(struct lock_holder *holder, const struct redis_value *reply, size_t at,
+                        const struct look *look, int64_t sent_ns)
+{
+    char watchdog[4];
+
+    lock_copy_text(value_at(reply, at + HOLDER_FIELD), holder->field, sizeof(holder->field));
+    holder->hold_count = value_integer(value_at(reply, at + HOLDER_HOLDS));
+    lock_copy_text(value_at(reply, at + HOLDER_NOTE), holder->note, sizeof(holder->note));
+    lock_copy_text(value_at(reply, at + HOLDER_SESSION_ID), holder->session_id,
+                   sizeof(holder->session_id));
+    lock_copy_text(value_at(reply, at + HOLDER_SESSION_NAME), holder->session_name,
+                   sizeof(holder->session_name));
+    lock_copy_text(value_at(reply, at + HOLDER_OWNER), holder->owner, sizeof(holder->owner));
+    lock_copy_text(value_at(reply, at + HOLDER_WATCHDOG), watchdog, sizeof(watchdog));
+    holder->watchdog = watchdog[0] == '1';
+    lock_copy_text(value_at(reply, at + HOLDER_KIND), holder->kind, sizeof(holder->kind));
+    holder->fencing_token = value_integer(value_at(reply, at + HOLDER_FENCING_TOKEN));
+    holder->remaining_ms = store_ms_left(
+        look->store, value_integer(value_at(reply, at + HOLDER_REMAINING_MS)), sent_ns);
+}
+
+static void read_holders(struct look *look, const struct redis_value *reply, int64_t sent_ns)
+{
+    size_t count = value_count(reply) / HOLDER_VALUES;
+
+    look->view.holders = look->holders;
+    look->view.holders_shown = count < look->holders_max ? count : look->holders_max;
+    for (size_t i = 0; i < look->view.holders_shown; i++)
+        read_holder(&look->holders[i], reply, i * HOLDER_VALUES, look, sent_ns);
+}
+
+static void read_view(struct look *look, const struct redis_result *result)
+{
+    struct lock_view *view = &look->view;
+    const struct redis_value *reply = result->reply;
+
+    view->remaining_ms = store_ms_left(
+        look->store, value_integer(value_at(reply, LOOK_REPLY_REMAINING_MS)), result->sent_ns);
+    view->fencing_token = value_integer(value_at(reply, LOOK_REPLY_FENCING_TOKEN));
+    lock_copy_text(value_at(reply, LOOK_REPLY_KIND), view->kind, sizeof(view->kind));
+    view->holder_count = (size_t)value_integer(value_at(reply, LOOK_REPLY_HOLDER_COUNT));
+    view->locked = view->holder_count > 0;
+    read_holders(look, value_at(reply, LOOK_REPLY_HOLDERS), result->sent_ns);
+    view->waiter_count = (size_t)value_integer(value_at(reply, LOOK_REPLY_WAITER_COUNT));
+    read_waiters(look, value_at(reply, LOOK_REPLY_WAITERS));
+    if (look->asks_for_lease)
+        read_lease(view, value_at(reply, LOOK_REPLY_LEASE_STATE),
+                   value_at(reply, LOOK_REPLY_LEASE_REASON));
+    view->is_current = value_integer(value_at(reply, LOOK_REPLY_IS_CURRENT)) == 1;
+}
+
+/* Another reader than those that the look has seen may have the fencing token. */
+static bool may_be_another(const struct look *look, const struct redis_result *result)
+{
+    return look->token[0] != '\0' &&
+           value_integer(value_at(result->reply, LOOK_REPLY_IS_CURRENT)) == -1;
+}
+
+static void on_found(void *arg, const struct grant_found *found)
+{
+    struct look *look = arg;
+
+    look->view.outcome = found->outcome;
+    look->view.is_current = found->holder[0] != '\0';
+    look->view.has_more_readers = found->has_more_readers;
+    finish(look);
+}
+
+static void on_looked(void *arg, const struct redis_result *result)
+{
+    struct look *look = arg;
+
+    look->view.outcome = call_outcome_of(result);
+    if (look->view.outcome == CALL_DONE && value_count(result->reply) == 1)
+        look->view.outcome = CALL_WRONG_TYPE;
+    if (look->view.outcome == CALL_DONE)
+        read_view(look, result);
+    if (look->view.outcome == CALL_DONE && may_be_another(look, result))
+        grant_find(look->store, look->name, look->token, on_found, look);
+    else
+        finish(look);
+}
+
+static struct look *look_new(const struct lock_query *query)
+{
+    size_t holders_size = query->holders_max * sizeof(struct lock_holder);
+    struct look *look = calloc(1, sizeof(*look) + holders_size +
+                                      query->waiters_max * sizeof(struct lock_waiter_view));
+
+    assert(look != NULL && query->waiters_max <= LOCK_WAITERS_SHOWN);
+    assert(query->holders_max >= 1 && query->holders_max <= LOCK_HOLDERS_SHOWN);
+    look->holders_max = query->holders_max;
+    look->waiters_max = query->waiters_max;
+    look->waiters = (struct lock_waiter_view *)((char *)look->holders + holders_size);
+    look->asks_for_lease = query->lease != NULL;
+    look->view.lease_state = LEASE_STATE_UNASKED;
+    return look;
+}
+
+void lock_get(struct store *store, const char *name, const struct lock_query *query,
+              lock_get_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, SCRIPT_LOOK);
+    struct key_base lock = call_object(call, name);
+    struct look *look = look_new(query);
+
+    look->store = store;
+    look->done = done;
+    look->arg = arg;
+    call_key(call, LOOK_KEY_LOCK, KEY_OBJECT, lock, NULL);
+    call_key(call, LOOK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+    call_key(call, LOOK_KEY_WAITERS, KEY_WAITERS, lock, NULL);
+    call_number(call, LOOK_ARG_WAITERS_MAX, (int64_t)query->waiters_max);
+    call_number(call, LOOK_ARG_HOLDERS_MAX, (int64_t)query->holders_max);
+    call_string(call, LOOK_ARG_LEASE_ID, query->lease ? query->lease->id : "");
+    if (query->fencing_token > 0) {
+        snprintf(look->name, sizeof(look->name), "%s", name);
+        snprintf(look->token, sizeof(look->token), "%" PRId64, query->fencing_token);
+    }
+    call_string(call, LOOK_ARG_ASKED_TOKEN, look->token);
+    if (query->waiters_max > 0)
+        call_send_in_turn(call, on_looked, look);
+    else
+        call_send(call, on_looked, look); /* of a listing, or for a fencing token: short */
+}

@@ -1,0 +1,95 @@
+/* The permits of a semaphore that are held. */
+#include "storage/look/permits_get.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/store/store_parts.h"
+#include "storage/store/look_turns.h"
+
+struct get_call {
+    struct store *store;
+    permits_get_done *done;
+    void *arg;
+};
+
+enum { PERMIT_VALUES = 3 };
+
+/* Redisson's 32 hex digits as the text of a lease id. */
+static void dash(const char *hex, char lease_id[LEASE_ID_SIZE])
+{
+    snprintf(lease_id, LEASE_ID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
+             hex + 16, hex + 20);
+}
+
+static void read_permit(const struct get_call *call, const struct redis_result *result,
+                        const struct redis_value *list, size_t at, struct permit_view *permit)
+{
+    struct lease_record record;
+    size_t len;
+    int64_t remaining_ms = value_integer(value_at(list, at + 1));
+
+    lock_copy_text(value_at(list, at), permit->permit_id, sizeof(permit->permit_id));
+    permit->remaining_ms = store_ms_left(call->store, remaining_ms, result->sent_ns);
+    const char *text = value_text(value_at(list, at + 2), &len);
+    if (len == 0 || strlen(permit->permit_id) != PERMIT_ID_SIZE - 1)
+        return; /* no permit of rlockd */
+    lease_record_parse(&record, text, len);
+    dash(permit->permit_id, permit->lease_id);
+    memcpy(permit->session_id, record.session_id, sizeof(permit->session_id));
+}
+
+static void read_view(const struct get_call *call, const struct redis_result *result,
+                      struct permits_view *view)
+{
+    size_t len;
+    const char *word = value_text(value_at(result->reply, 0), &len);
+    const struct redis_value *list = value_at(result->reply, 4);
+
+    if (strcmp(word, "looked") != 0) {
+        view->outcome = strcmp(word, "missing") == 0      ? COUNTER_MISSING
+                        : strcmp(word, "wrong-kind") == 0 ? COUNTER_WRONG_KIND
+                                                          : COUNTER_FAILED;
+        view->failure = CALL_UNKNOWN; /* unless it is a reply of our script */
+        return;
+    }
+    view->outcome = COUNTER_SHOWN;
+    view->free_count = value_integer(value_at(result->reply, 1));
+    view->held_count = value_integer(value_at(result->reply, 2));
+    view->waiter_count = (size_t)value_integer(value_at(result->reply, 3));
+    view->shown = value_count(list) / PERMIT_VALUES;
+    if (view->shown > PERMITS_SHOWN)
+        view->shown = PERMITS_SHOWN;
+    for (size_t i = 0; i < view->shown; i++)
+        read_permit(call, result, list, i * PERMIT_VALUES, &view->permits[i]);
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct get_call *call = arg;
+    struct permits_view view = {.outcome = COUNTER_FAILED, .failure = call_outcome_of(result)};
+
+    if (view.failure == CALL_WRONG_TYPE)
+        view.outcome = COUNTER_WRONG_KIND;
+    else if (view.failure == CALL_DONE)
+        read_view(call, result, &view);
+    call->done(call->arg, &view);
+    free(call);
+}
+
+void permits_get(struct store *store, const char *name, permits_get_done *done, void *arg)
+{
+    struct get_call *get = malloc(sizeof(*get));
+    struct store_call *call = call_begin(store, SCRIPT_PERMIT_LOOK);
+    struct key_base semaphore = call_object(call, name);
+
+    assert(get != NULL);
+    *get = (struct get_call){.store = store, .done = done, .arg = arg};
+    call_key(call, PERMIT_LOOK_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
+    call_key(call, PERMIT_LOOK_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
+    call_key(call, PERMIT_LOOK_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
+    call_number(call, PERMIT_LOOK_ARG_PERMITS_MAX, PERMITS_SHOWN);
+    call_send_in_turn(call, on_reply, get);
+}

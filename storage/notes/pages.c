@@ -1,0 +1,171 @@
+/* The pages of a session's notes and losses. */
+#include "storage/notes/pages.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/store/call_outcome.h"
+#include "storage/store/store_parts.h"
+#include "storage/store/look_turns.h"
+
+/* Far more pages than the leases of a session fill. */
+enum { PAGES_MAX = 200 };
+enum { LARGE_LOOKS_MAX = 2 };
+
+static const char *as_text(const struct redis_value *value)
+{
+    size_t len;
+
+    return value_text(value, &len);
+}
+
+static void add_note(struct session_notes *notes, const struct redis_value *ref,
+                     const struct redis_value *value)
+{
+    struct session_note *note = &notes->notes[notes->count];
+    size_t len;
+    const char *text = value_text(ref, &len);
+
+    if (len == 0)
+        return; /* the sentinel */
+    lease_ref_copy(&note->ref, text, len);
+    snprintf(note->value, sizeof(note->value), "%s", as_text(value));
+    notes->count++;
+}
+
+static void add_page(struct session_notes *notes, const struct redis_value *pairs)
+{
+    size_t count = value_count(pairs) / 2;
+
+    if (notes->count + count > notes->room) {
+        notes->room = (notes->count + count) * 2;
+        notes->notes = realloc(notes->notes, notes->room * sizeof(notes->notes[0]));
+        assert(notes->notes != NULL);
+    }
+    for (size_t i = 0; i < count; i++)
+        add_note(notes, value_at(pairs, 2 * i), value_at(pairs, 2 * i + 1));
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct lease_ref *a = &((const struct session_note *)left)->ref;
+    const struct lease_ref *b = &((const struct session_note *)right)->ref;
+    int order = memcmp(a->text, b->text, a->len < b->len ? a->len : b->len);
+
+    return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+/* A hash that shrinks while it is read may tell a field twice. */
+static void drop_repeated(struct session_notes *notes)
+{
+    size_t kept = 0;
+
+    if (notes->count > 1)
+        qsort(notes->notes, notes->count, sizeof(notes->notes[0]), compare);
+    for (size_t i = 0; i < notes->count; i++) {
+        if (kept > 0 && compare(&notes->notes[kept - 1], &notes->notes[i]) == 0)
+            lease_ref_release(&notes->notes[i].ref);
+        else
+            notes->notes[kept++] = notes->notes[i];
+    }
+    notes->count = kept;
+}
+
+static bool is_last(const struct redis_value *page)
+{
+    return strcmp(as_text(value_at(page, 0)), "0") == 0;
+}
+
+/* --- more than a page --------------------------------------------------------------------- */
+
+static void ask_for_page(struct session_reading *reading);
+
+static void begin_hash(struct session_reading *reading)
+{
+    memcpy(reading->cursor, "0", 2);
+    ask_for_page(reading);
+}
+
+static void on_page(void *arg, const struct redis_result *result)
+{
+    struct session_reading *reading = arg;
+    struct session_notes *notes = &reading->hashes[reading->hash];
+
+    if (result->outcome != REDIS_DONE || ++reading->pages == PAGES_MAX) {
+        reading->done(reading->arg, result->outcome != REDIS_DONE ? call_outcome_of(result)
+                                                                  : CALL_NOT_EXECUTED);
+        return;
+    }
+    add_page(notes, value_at(result->reply, 1));
+    if (!is_last(result->reply)) {
+        lock_copy_text(value_at(result->reply, 0), reading->cursor, sizeof(reading->cursor));
+        ask_for_page(reading);
+        return;
+    }
+    drop_repeated(notes);
+    if (++reading->hash < SESSION_HASHES)
+        begin_hash(reading);
+    else
+        reading->done(reading->arg, CALL_DONE);
+}
+
+static void ask_for_page(struct session_reading *reading)
+{
+    struct store_call *call = call_begin(reading->store, SCRIPT_SESSION_PAGE);
+    enum key_kind kind = reading->hash == SESSION_HASH_NOTES ? KEY_SESSION_LEASES
+                                                             : KEY_SESSION_LOST;
+
+    call_key(call, SESSION_PAGE_KEY_HASH, kind, call_base(reading->session_id), NULL);
+    call_string(call, SESSION_PAGE_ARG_CURSOR, reading->cursor);
+    call_send_in_turn(call, on_page, reading);
+}
+
+static void on_turn(void *arg, bool may)
+{
+    struct session_reading *reading = arg;
+
+    reading->is_large = may;
+    if (may)
+        begin_hash(reading);
+    else
+        reading->done(reading->arg, CALL_NOT_EXECUTED);
+}
+
+/* --- all ---------------------------------------------------------------------------------- */
+
+void session_notes_read(struct session_reading *reading, const struct redis_value *notes,
+                        const struct redis_value *lost)
+{
+    if (!is_last(notes) || !is_last(lost)) {
+        /* The first page is read again later, so that a look that waits keeps no reply. */
+        reading->turn = (struct turn){
+            .begin = on_turn, .arg = reading, .owner = reading->session_id};
+        turn_start(reading->turns, &reading->turn);
+        return;
+    }
+    add_page(&reading->hashes[SESSION_HASH_NOTES], value_at(notes, 1));
+    add_page(&reading->hashes[SESSION_HASH_LOST], value_at(lost, 1));
+    reading->done(reading->arg, CALL_DONE);
+}
+
+void session_notes_release(struct session_reading *reading)
+{
+    for (int hash = 0; hash < SESSION_HASHES; hash++) {
+        struct session_notes *notes = &reading->hashes[hash];
+        for (size_t i = 0; i < notes->count; i++)
+            lease_ref_release(&notes->notes[i].ref);
+        free(notes->notes);
+    }
+    if (!reading->is_large)
+        return;
+    turn_end(reading->turns, &reading->turn);
+    turns_go_on(reading->turns);
+}
+
+void large_looks_init(struct store *store)
+{
+    turns_init(&store->large_keep_alives, store->options.loop, LARGE_LOOKS_MAX);
+    turns_init(&store->large_looks, store->options.loop, LARGE_LOOKS_MAX);
+}

@@ -1,0 +1,56 @@
+/* Reads the leases of a session from its home: the notes, and the losses that no keep-alive has
+ * told its client of yet. */
+#ifndef RLOCKD_STORAGE_NOTES_PAGES_H
+#define RLOCKD_STORAGE_NOTES_PAGES_H
+
+#include "storage/store/lease_ref.h"
+#include "storage/store/store.h"
+#include "storage/store/turns.h"
+
+/* Of a note: epoch ms and attempts. Of a loss: reason and kind, a newline between. */
+enum { SESSION_NOTE_SIZE = 40, SESSION_CURSOR_SIZE = 24 };
+
+struct session_note {
+    struct lease_ref ref;
+    uint32_t hash;                 /* of the ref: session_page_choose() */
+    char value[SESSION_NOTE_SIZE]; /* cut off if it is longer */
+};
+
+struct session_notes {
+    size_t count, room;
+    struct session_note *notes; /* each once */
+};
+
+enum session_hash { SESSION_HASH_NOTES, SESSION_HASH_LOST, SESSION_HASHES };
+
+/* `outcome`: CALL_DONE, or why some notes were not read. */
+typedef void session_notes_done(void *arg, enum call_outcome outcome);
+
+struct session_reading {
+    struct store *store;
+    struct turns *turns; /* of a session with many notes */
+    const char *session_id;
+    session_notes_done *done;
+    void *arg;
+    struct session_notes hashes[SESSION_HASHES];
+    enum session_hash hash;           /* that is being read */
+    char cursor[SESSION_CURSOR_SIZE]; /* of its next page */
+    size_t pages;
+    struct turn turn;
+    bool is_large; /* the reading counts as a large look under way */
+};
+
+/* Looks at sessions with many leases take megabytes of memory each, and about a thousand
+ * scripts: a worker has a few of these large looks under way, of one session one at a time, and
+ * the same number of large keep-alives. */
+void large_looks_init(struct store *store);
+
+/* Reads both hashes into `reading`, of which the caller has filled in the first five members,
+ * the rest cleared. `notes` and `lost`: the first page of each, with its cursor. A session with
+ * more pages waits for its turn as a large look. `done` may be called at once. */
+void session_notes_read(struct session_reading *reading, const struct redis_value *notes,
+                        const struct redis_value *lost);
+/* Frees the notes and losses, and ends the large look, if it is one. */
+void session_notes_release(struct session_reading *reading);
+
+#endif

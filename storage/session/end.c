@@ -1,0 +1,195 @@
+/* Ending a session: marked first, then each noted lease is released and spent in its lock's
+ * home, a batch at a time. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/base/text.h"
+#include "storage/store/visits.h"
+#include "storage/notes/notes.h"
+#include "storage/notes/set_names.h"
+
+enum worked_off { NOT_WORKED_OFF, WORKED_OFF_HELD, WORKED_OFF_NOT_HELD };
+
+struct end_call {
+    struct store *store;
+    session_done *done;
+    void *arg;
+    char session_id[SESSION_ID_SIZE];
+    const char *reason;
+    struct lease_ref *refs; /* the batch that is worked off */
+    enum worked_off *worked_off;
+    size_t count;
+    bool is_marked; /* as ended: no failure behind that means that nothing was done */
+    bool logs_losses;
+    bool has_failed;
+    enum call_outcome failure;
+};
+
+static void on_ended(void *arg, const struct redis_result *result);
+
+static void drop_batch(struct end_call *call)
+{
+    lease_refs_free(call->refs, call->count);
+    free(call->worked_off);
+    call->refs = NULL;
+    call->worked_off = NULL;
+    call->count = 0;
+}
+
+/* Adds the refs of the leases that were worked off like this. Returns the next argument. */
+static size_t add_refs(struct end_call *call, struct store_call *script, size_t at,
+                       enum worked_off how)
+{
+    for (size_t i = 0; i < call->count; i++)
+        if (call->worked_off[i] == how)
+            call_text(script, at++, call->refs[i].text, call->refs[i].len);
+    return at;
+}
+
+static void send_end(struct end_call *call)
+{
+    struct store_call *script = call_begin(call->store, SCRIPT_SESSION_END);
+    struct key_base session = call_base(call->session_id);
+    size_t at;
+
+    call_key(script, SESSION_END_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(script, SESSION_END_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(script, SESSION_END_KEY_DUE, KEY_SESSION_DUE, session, NULL);
+    call_string(script, SESSION_END_ARG_REASON, call->reason);
+    call_number(script, SESSION_END_ARG_WINDOW_MS,
+                call->store->options.config->retry_window_ms);
+    call_number(script, SESSION_END_ARG_BATCH, SESSION_BATCH);
+    at = add_refs(call, script, SESSION_END_ARG_FORGET, WORKED_OFF_HELD);
+    call_number(script, SESSION_END_ARG_HELD, (int64_t)(at - SESSION_END_ARG_FORGET));
+    add_refs(call, script, at, WORKED_OFF_NOT_HELD);
+    call_send(script, on_ended, call);
+    drop_batch(call);
+}
+
+static void finish(struct end_call *call, struct session_view *view)
+{
+    if (view->outcome == SESSION_RELEASED && call->has_failed) {
+        view->outcome = SESSION_FAILED; /* the watchdog works off the rest */
+        view->failure = call->failure;
+    }
+    if (view->outcome == SESSION_FAILED) {
+        if (call->is_marked && !call_is_unknown(view->failure))
+            view->failure = CALL_UNKNOWN;
+    } else if (view->outcome == SESSION_RELEASED) {
+        session_index_set(call->store, call->session_id, -1, NULL, NULL, NULL);
+    }
+    call->done(call->arg, view);
+    free(call);
+}
+
+/* `kind`: the lease held until now. */
+static void log_loss(const struct end_call *call, size_t i, const struct redis_value *kind)
+{
+    char word[KIND_NAME_SIZE];
+
+    if (!call->logs_losses)
+        return;
+    session_copy_word(kind, word, sizeof(word), "lock");
+    session_log_loss(call->store, call->session_id, &call->refs[i], "session-ended", word);
+}
+
+static void on_visited(void *arg, size_t i, const struct redis_result *result)
+{
+    struct end_call *call = arg;
+    char lease_id[LEASE_ID_SIZE];
+    size_t kind_len;
+
+    if (result->outcome == REDIS_DONE && lease_ref_is_set(&call->refs[i])) {
+        lease_ref_id(&call->refs[i], lease_id);
+        set_names_end(call->store, lease_id);
+    }
+    value_text(result->reply, &kind_len);
+    if (result->outcome == REDIS_DONE && kind_len > 0) {
+        call->worked_off[i] = WORKED_OFF_HELD;
+        log_loss(call, i, result->reply);
+    } else if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1) {
+        call->worked_off[i] = WORKED_OFF_HELD;
+    } else if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE) {
+        /* Also when another type of key is in place of the lease's record: then there is no
+         * lease to end. */
+        call->worked_off[i] = WORKED_OFF_NOT_HELD;
+    } else {
+        call->has_failed = true;
+        call->failure = call_outcome_of(result);
+    }
+}
+
+static void on_all_visited(void *arg)
+{
+    send_end(arg);
+}
+
+static void work_off(struct end_call *call, const struct redis_value *refs)
+{
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
+                                  .line = VISIT_DUTIES,
+                                  .session_id = call->session_id,
+                                  .arguments = {[LEASE_END_ARG_REASON] = "session-ended"}};
+    size_t len;
+
+    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
+                      call->store->options.config->retry_window_ms);
+    call->count = value_count(refs);
+    call->refs = calloc(call->count, sizeof(*call->refs));
+    call->worked_off = calloc(call->count, sizeof(*call->worked_off));
+    assert(call->refs != NULL && call->worked_off != NULL);
+    for (size_t i = 0; i < call->count; i++) {
+        const char *text = value_text(value_at(refs, i), &len);
+        lease_ref_copy(&call->refs[i], text, len);
+        if (call->refs[i].lock_count == 0) /* it never was a lease */
+            call->worked_off[i] = WORKED_OFF_NOT_HELD;
+    }
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
+                            on_all_visited, call))
+        send_end(call);
+}
+
+static void on_ended(void *arg, const struct redis_result *result)
+{
+    struct end_call *call = arg;
+    struct session_view view;
+
+    session_read_outcome(&view, result);
+    if (view.outcome == SESSION_RELEASED) {
+        call->is_marked = true;
+        const struct redis_value *refs = value_at(result->reply, 2);
+        view.released = value_integer(value_at(result->reply, 1));
+        if (value_count(refs) > 0 && value_count(refs) <= SESSION_BATCH && !call->has_failed) {
+            work_off(call, refs);
+            return;
+        }
+    }
+    finish(call, &view);
+}
+
+static void start(struct store *store, const char *session_id, const char *reason,
+                  bool logs_losses, session_done *done, void *arg)
+{
+    struct end_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    call->store = store;
+    call->done = done;
+    call->arg = arg;
+    call->reason = reason;
+    call->logs_losses = logs_losses;
+    snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
+    send_end(call);
+}
+
+void session_end_expired(struct store *store, const char *session_id, bool logs_losses,
+                         session_done *done, void *arg)
+{
+    start(store, session_id, "expired", logs_losses, done, arg);
+}
+
+void session_end(struct store *store, const char *session_id, session_done *done, void *arg)
+{
+    start(store, session_id, "released", false, done, arg);
+}

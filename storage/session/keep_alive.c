@@ -1,0 +1,409 @@
+/* A look at a session, and a keep-alive: the home of each lease says whether it holds. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/base/text.h"
+#include "storage/store/visits.h"
+#include "storage/store/look_turns.h"
+#include "storage/notes/bind.h"
+#include "storage/session/keep_alive.h"
+
+static void look_call_free(struct look_call *call)
+{
+    for (size_t i = 0; i < call->loss_count; i++)
+        lock_names_unref(call->losses[i].locks);
+    free(call->refs);
+    free(call->lost);
+    free(call->losses);
+    free(call->noted_ms);
+    free(call->found);
+    free(call->verdicts);
+    free(call->held);
+    session_notes_release(&call->reading);
+    free(call);
+}
+
+static void finish(struct look_call *call)
+{
+    if (call->has_failed)
+        call->view = (struct session_view){.outcome = SESSION_FAILED,
+                                           .failure = call->view.failure};
+    if (call->view.outcome == SESSION_OPEN)
+        session_look_show(call);
+    else
+        call->done(call->arg, &call->view);
+    look_call_free(call);
+}
+
+/* --- losses ------------------------------------------------------------------------------- */
+
+static void add_loss(struct look_call *call, const struct lease_ref *ref, const char *reason,
+                     const char *kind)
+{
+    struct session_loss_view *loss = &call->losses[call->loss_count++];
+
+    loss->ref = ref->text;
+    lease_ref_id(ref, loss->lease_id);
+    loss->lock = session_look_names(call->store, ref, &loss->locks);
+    snprintf(loss->reason, sizeof(loss->reason), "%s", reason);
+    snprintf(loss->kind, sizeof(loss->kind), "%s", kind);
+}
+
+/* A loss that could not be written down is found again: its note is still there. */
+static void on_settled(void *arg, const struct session_settled *settled)
+{
+    (void)settled;
+    finish(arg);
+}
+
+static void settle_losses(struct look_call *call)
+{
+    if (!session_settle_all(call->store, call->session_id, call->refs, call->verdicts,
+                            call->count, 0, on_settled, call))
+        finish(call);
+}
+
+static void lose(struct look_call *call, size_t i, const struct redis_value *reply)
+{
+    char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
+
+    session_copy_word(value_at(reply, LOST_REPLY_REASON), reason, sizeof(reason), "expired");
+    session_copy_word(value_at(reply, LOST_REPLY_KIND), kind, sizeof(kind), "lock");
+    session_verdict_lost(&call->verdicts[i], reason, kind);
+    add_loss(call, &call->refs[i], reason, kind);
+}
+
+/* --- leases that the client does not know of ---------------------------------------------- */
+
+static bool is_named(const struct look_call *call, const struct lease_ref *ref)
+{
+    for (size_t i = 0; i < call->held_count; i++)
+        if (memcmp(call->held[i], ref->text, LEASE_ID_SIZE - 1) == 0)
+            return true;
+    return false;
+}
+
+/* A grant whose answer never reached the client: no request would ever release it. The lease is
+ * as old as the newest sign of its grant: a reentrant lease has the token of its owner's first
+ * lease, and a request may be granted long after it was noted. */
+static bool is_unclaimed(const struct look_call *call, size_t i)
+{
+    const struct found_lease *found = &call->found[i];
+    int64_t granted_ms = found->tokens[0] / 1000;
+
+    if (!call->says_held || !found->is_held || is_named(call, &call->refs[i]))
+        return false;
+    if (found->record.since_ms > granted_ms)
+        granted_ms = found->record.since_ms;
+    if (call->noted_ms[i] > granted_ms)
+        granted_ms = call->noted_ms[i];
+    return granted_ms < call->now_ms - call->view.ttl_ms;
+}
+
+struct release_call {
+    struct look_call *look;
+    size_t count;
+    size_t *at; /* of each ref in the look */
+    struct lease_ref *refs;
+};
+
+static void on_released(void *arg, size_t i, const struct redis_result *result)
+{
+    struct release_call *call = arg;
+    size_t at = call->at[i];
+
+    if (result->outcome != REDIS_DONE)
+        return; /* it still holds, and the next keep-alive comes here again */
+    call->look->found[at].is_held = false;
+    session_unbind_ref(call->look->store, call->look->session_id, &call->refs[i]);
+}
+
+static void on_all_released(void *arg)
+{
+    struct release_call *call = arg;
+    struct look_call *look = call->look;
+
+    free(call->at);
+    free(call->refs); /* their texts are the look's */
+    free(call);
+    settle_losses(look);
+}
+
+/* After all visits. */
+static void release_unclaimed(void *arg)
+{
+    struct look_call *look = arg;
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_END,
+                                  .line = VISIT_KEEP_ALIVES,
+                                  .session_id = look->session_id,
+                                  .arguments = {[LEASE_END_ARG_REASON] = "released"}};
+    struct release_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
+                      look->store->options.config->retry_window_ms);
+    call->look = look;
+    call->at = calloc(look->count, sizeof(*call->at));
+    call->refs = calloc(look->count, sizeof(*call->refs));
+    assert(call->at != NULL && call->refs != NULL);
+    for (size_t i = 0; i < look->count; i++) {
+        if (!is_unclaimed(look, i))
+            continue;
+        call->at[call->count] = i;
+        call->refs[call->count++] = look->refs[i];
+    }
+    if (!lease_visits_start(look->store, &job, call->refs, call->count, NULL, on_released,
+                            on_all_released, call))
+        on_all_released(call);
+}
+
+/* --- visits of the locks' homes ----------------------------------------------------------- */
+
+static void read_tokens(const struct redis_value *value, int64_t tokens[LOCKS_MAX])
+{
+    size_t len;
+    const char *text = value_text(value, &len);
+
+    for (size_t i = 0; i < LOCKS_MAX; i++) {
+        char *end;
+        tokens[i] = strtoll(text, &end, 10);
+        text = end;
+    }
+}
+
+static void read_held(struct look_call *call, size_t i, const struct redis_result *result)
+{
+    struct found_lease *found = &call->found[i];
+    int64_t left_ms = value_integer(value_at(result->reply, HOLD_REPLY_REMAINING_MS));
+    size_t len;
+
+    read_tokens(value_at(result->reply, HOLD_REPLY_TOKEN), found->tokens);
+    found->remaining_ms = store_ms_left(call->store, left_ms, result->sent_ns);
+    const char *text = value_text(value_at(result->reply, HOLD_REPLY_RECORD), &len);
+    lease_record_parse(&found->record, text, len);
+    /* Otherwise the note is of a request that was or will be refused. */
+    found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
+}
+
+static void on_visited(void *arg, size_t i, const struct redis_result *result)
+{
+    struct look_call *call = arg;
+    size_t len;
+
+    if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
+        return; /* the watchdog forgets it */
+    if (result->outcome != REDIS_DONE) {
+        call->found[i].is_unknown = true;
+        return;
+    }
+    const char *word = value_text(value_at(result->reply, LEASE_REPLY_WORD), &len);
+    const char *reason = value_text(value_at(result->reply, ENDED_REPLY_REASON), &len);
+    if (strcmp(word, "held") == 0)
+        read_held(call, i, result);
+    else if (strcmp(word, "gone") == 0)
+        call->found[i].has_no_record = true;
+    else if (strcmp(word, "lost") == 0 ||
+             (strcmp(word, "ended") == 0 && session_reason_is_loss(reason)))
+        lose(call, i, result->reply);
+}
+
+/* --- the session's home ------------------------------------------------------------------- */
+
+static void take_notes(struct look_call *call)
+{
+    struct session_notes *notes = &call->reading.hashes[SESSION_HASH_NOTES];
+
+    call->count = call->claims
+                      ? notes->count
+                      : session_page_choose(&call->page, notes, call->view.next_cursor);
+    call->refs = calloc(call->count + 1, sizeof(*call->refs));
+    call->noted_ms = calloc(call->count + 1, sizeof(*call->noted_ms));
+    call->found = calloc(call->count + 1, sizeof(*call->found));
+    call->verdicts = calloc(call->count + 1, sizeof(*call->verdicts));
+    assert(call->refs != NULL && call->noted_ms != NULL);
+    assert(call->found != NULL && call->verdicts != NULL);
+    for (size_t i = 0; i < call->count; i++) {
+        call->refs[i] = notes->notes[i].ref;
+        call->noted_ms[i] = strtoll(notes->notes[i].value, NULL, 10);
+    }
+}
+
+static void start_visits(struct look_call *call)
+{
+    struct lease_visit_job job = {.script = SCRIPT_LEASE_CLAIM,
+                                  .line = call->claims ? VISIT_KEEP_ALIVES : VISIT_LOOKS,
+                                  .session_id = call->session_id,
+                                  .has_counter = true};
+
+    text_format_int64(job.arguments[LEASE_CLAIM_ARG_WINDOW_MS],
+                      call->store->options.config->retry_window_ms);
+    memcpy(job.arguments[LEASE_CLAIM_ARG_CLAIM], "1", call->claims ? 2 : 0);
+    if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
+                            release_unclaimed, call))
+        finish(call);
+}
+
+static void take_losses(struct look_call *call)
+{
+    const struct session_notes *lost = &call->reading.hashes[SESSION_HASH_LOST];
+
+    call->lost_count = lost->count;
+    call->lost = calloc(lost->count + 1, sizeof(*call->lost));
+    call->losses = calloc(lost->count + call->count + 1, sizeof(*call->losses));
+    assert(call->lost != NULL && call->losses != NULL);
+    for (size_t i = 0; i < lost->count; i++) {
+        const char *text = lost->notes[i].value;
+        size_t reason_len = strcspn(text, "\n");
+        char reason[LEASE_REASON_SIZE];
+        snprintf(reason, sizeof(reason), "%.*s", (int)reason_len, text);
+        call->lost[i] = lost->notes[i].ref;
+        if (call->lost[i].lock_count > 0)
+            add_loss(call, &call->lost[i], reason,
+                     text + reason_len + (text[reason_len] == '\n'));
+    }
+}
+
+/* In a cluster the index may be lost alone: then the watchdog would not visit the session. */
+static void stay_indexed(const struct look_call *call)
+{
+    if (topology_is_cluster(call->store->options.topology))
+        session_index_set(call->store, call->session_id,
+                          watchdog_period_ms(call->store->options.config), SESSION_NOT_INDEXED,
+                          NULL, NULL);
+}
+
+/* The keep-alive has reached the session, so its answer tells that. */
+static void on_not_read(struct look_call *call, enum call_outcome outcome)
+{
+    call->view.has_no_leases = call->claims;
+    call->has_failed = !call->claims;
+    call->view.failure = outcome;
+    finish(call);
+}
+
+static void on_read(void *arg, enum call_outcome outcome)
+{
+    struct look_call *call = arg;
+
+    if (outcome != CALL_DONE) {
+        on_not_read(call, outcome);
+        return;
+    }
+    take_notes(call);
+    take_losses(call);
+    start_visits(call);
+}
+
+static void on_looked(void *arg, const struct redis_result *result)
+{
+    struct look_call *call = arg;
+    struct session_view *view = &call->view;
+    const struct redis_value *reply = result->reply;
+
+    session_read_outcome(view, result);
+    if (result->outcome == REDIS_DONE)
+        view->ttl_ms = value_integer(value_at(reply, TOO_LONG_REPLY_TTL_MS));
+    if (view->outcome != SESSION_OPEN) {
+        finish(call);
+        return;
+    }
+    call->remaining_ms = value_integer(value_at(reply, OPEN_REPLY_REMAINING_MS));
+    call->sent_ns = result->sent_ns;
+    view->ttl_ms = value_integer(value_at(reply, OPEN_REPLY_TTL_MS));
+    view->age_ms = value_integer(value_at(reply, OPEN_REPLY_AGE_MS));
+    lock_copy_text(value_at(reply, OPEN_REPLY_NAME), call->name, sizeof(call->name));
+    call->now_ms = value_integer(value_at(reply, OPEN_REPLY_NOW_MS));
+    if (call->is_keep_alive)
+        stay_indexed(call);
+    call->reading.store = call->store;
+    call->reading.session_id = call->session_id;
+    call->reading.turns = call->claims ? &call->store->large_keep_alives
+                                       : &call->store->large_looks;
+    call->reading.done = on_read;
+    call->reading.arg = call;
+    session_notes_read(&call->reading, value_at(reply, OPEN_REPLY_NOTES),
+                       value_at(reply, OPEN_REPLY_LOST));
+}
+
+static struct look_call *look_call_new(struct store *store, const char *session_id,
+                                       session_done *done, void *arg)
+{
+    struct look_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    call->store = store;
+    call->done = done;
+    call->arg = arg;
+    snprintf(call->session_id, sizeof(call->session_id), "%s", session_id);
+    return call;
+}
+
+static void take_held(struct look_call *call, const struct session_keep_alive *keep_alive)
+{
+    call->says_held = keep_alive->says_held;
+    call->held_count = keep_alive->held_count;
+    call->held = calloc(keep_alive->held_count + 1, sizeof(*call->held));
+    assert(call->held != NULL);
+    if (keep_alive->held_count > 0)
+        memcpy(call->held, keep_alive->held, keep_alive->held_count * sizeof(*call->held));
+}
+
+static void send_keep_alive(struct look_call *look, const struct session_keep_alive *keep_alive)
+{
+    struct store_call *call = call_begin(look->store, SCRIPT_SESSION_KEEP_ALIVE);
+    struct key_base session = call_base(look->session_id);
+
+    call_key(call, SESSION_KEEP_ALIVE_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(call, SESSION_KEEP_ALIVE_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(call, SESSION_KEEP_ALIVE_KEY_DUE, KEY_SESSION_DUE, session, NULL);
+    call_key(call, SESSION_KEEP_ALIVE_KEY_LOST, KEY_SESSION_LOST, session, NULL);
+    call_number(call, SESSION_KEEP_ALIVE_ARG_WINDOW_MS,
+                look->store->options.config->retry_window_ms);
+    call_number(call, SESSION_KEEP_ALIVE_ARG_AGE_MS,
+                (clock_ns() - keep_alive->received_ns) / CLOCK_NS_PER_MS);
+    call_number(call, SESSION_KEEP_ALIVE_ARG_WAIT_MS, keep_alive->wait_ms);
+    call_send(call, on_looked, look);
+}
+
+static void send_get(struct look_call *look)
+{
+    struct store_call *call = call_begin(look->store, SCRIPT_SESSION_GET);
+    struct key_base session = call_base(look->session_id);
+
+    call_key(call, SESSION_GET_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(call, SESSION_GET_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(call, SESSION_GET_KEY_LOST, KEY_SESSION_LOST, session, NULL);
+    call_send_in_turn(call, on_looked, look);
+}
+
+void session_keep_alive(struct store *store, const char *session_id,
+                        const struct session_keep_alive *keep_alive, session_done *done,
+                        void *arg)
+{
+    struct look_call *look = look_call_new(store, session_id, done, arg);
+
+    look->claims = true;
+    if (keep_alive->is_repeated) {
+        send_get(look);
+        return;
+    }
+    look->is_keep_alive = true;
+    take_held(look, keep_alive);
+    send_keep_alive(look, keep_alive);
+}
+
+int session_look(struct store *store, const char *session_id, size_t limit, const char *cursor,
+                 session_done *done, void *arg)
+{
+    struct session_cursor page = {.limit = limit};
+
+    if (session_cursor_parse(&page, cursor) != 0)
+        return -1;
+    struct look_call *look = look_call_new(store, session_id, done, arg);
+    look->page = page;
+    send_get(look);
+    return 0;
+}

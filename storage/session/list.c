@@ -1,0 +1,243 @@
+/* Lists open sessions: reads the partitions of the index one after the other, a few members at
+ * a time, and asks the home of each session. */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/store/look_turns.h"
+#include "storage/notes/notes.h"
+
+enum {
+    SCAN_COUNT = 100, /* members that Redis visits in one script */
+    SCANS_MAX = 64,   /* a page is bounded work: it may hold few sessions or none */
+    BRIEFS_MAX = 10   /* sessions that one turn asks for: some tenths of a millisecond */
+};
+
+/* The cursor that clients get: partition, the cursor of ZSCAN there, and the last session of
+ * its reply that an earlier page has dealt with. The sessions of a reply are taken in the order
+ * of their ids: that of the index changes with the scores. */
+struct list_call {
+    struct store *store;
+    session_list_done *done;
+    void *arg;
+    struct turn turn; /* for a scan, or for a batch of briefs */
+    size_t limit, scans, under_way;
+    int64_t sent_ns; /* the commands of this turn */
+    size_t partition;
+    uint64_t cursor;
+    char after[SESSION_ID_SIZE];    /* empty: no session of the reply is dealt with */
+    char (*found)[SESSION_ID_SIZE]; /* whose homes are to be asked */
+    size_t found_count, found_next;
+    struct session_list list;
+    struct session_list_entry entries[]; /* `limit` of them */
+};
+
+/* One session of a page, whose home is asked. */
+struct brief_call {
+    struct list_call *page;
+    char session_id[SESSION_ID_SIZE];
+};
+
+static void finish(struct list_call *page)
+{
+    if (page->list.outcome == CALL_DONE && page->partition < SESSION_PARTITIONS)
+        snprintf(page->list.next_cursor, sizeof(page->list.next_cursor), "%zu.%" PRIu64 ".%s",
+                 page->partition, page->cursor, page->after);
+    page->list.entries = page->entries;
+    page->done(page->arg, &page->list);
+    free(page->found);
+    free(page);
+}
+
+/* Another turn, or the end of the page. */
+static void go_on(struct list_call *page)
+{
+    bool may_scan = page->list.count < page->limit && page->partition < SESSION_PARTITIONS &&
+                    page->scans < SCANS_MAX;
+
+    if (page->list.outcome == CALL_DONE && (page->found_next < page->found_count || may_scan))
+        look_turn_start(page->store, &page->turn);
+    else
+        finish(page);
+}
+
+static void on_replied(struct list_call *page)
+{
+    struct store *store = page->store;
+
+    if (--page->under_way > 0)
+        return;
+    look_turn_end(store, &page->turn, page->sent_ns);
+    go_on(page);
+    look_turns_go_on(store);
+}
+
+static void on_brief(void *arg, const struct redis_result *result)
+{
+    struct brief_call *brief = arg;
+    struct list_call *page = brief->page;
+    const struct redis_value *reply = result->reply;
+
+    page->sent_ns = result->sent_ns;
+    if (result->outcome != REDIS_DONE && result->refusal != REDIS_REFUSED_WRONG_TYPE) {
+        page->list.outcome = call_outcome_of(result);
+    } else if (result->outcome == REDIS_DONE && value_count(reply) > 0) {
+        struct session_list_entry *entry = &page->entries[page->list.count++];
+        memcpy(entry->session_id, brief->session_id, sizeof(entry->session_id));
+        entry->remaining_ms = value_integer(value_at(reply, 0));
+        entry->ttl_ms = value_integer(value_at(reply, 1));
+        entry->age_ms = value_integer(value_at(reply, 2));
+        lock_copy_text(value_at(reply, 3), entry->name, sizeof(entry->name));
+        entry->lease_count = value_integer(value_at(reply, 4));
+    }
+    free(brief);
+    on_replied(page);
+}
+
+static void ask_for_brief(struct list_call *page, const char session_id[SESSION_ID_SIZE])
+{
+    struct brief_call *brief = malloc(sizeof(*brief));
+
+    assert(brief != NULL);
+    brief->page = page;
+    memcpy(brief->session_id, session_id, sizeof(brief->session_id));
+    struct key_base session = call_base(brief->session_id);
+    struct store_call *call = call_begin(page->store, SCRIPT_SESSION_BRIEF);
+    call_key(call, SESSION_BRIEF_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(call, SESSION_BRIEF_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    page->under_way++;
+    call_send(call, on_brief, brief);
+}
+
+static void ask_for_briefs(struct list_call *page)
+{
+    for (int i = 0; i < BRIEFS_MAX && page->found_next < page->found_count; i++)
+        ask_for_brief(page, page->found[page->found_next++]);
+}
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+/* Takes the sessions of one reply of ZSCAN, as many as the page has room for. False: for some
+ * there was no room. */
+static bool take_found(struct list_call *page, const struct redis_value *found)
+{
+    size_t count = value_count(found) / 2, room = page->limit - page->list.count;
+    char(*ids)[SESSION_ID_SIZE] = malloc(count * sizeof(ids[0]) + 1);
+
+    assert(ids != NULL);
+    for (size_t i = 0; i < count; i++)
+        lock_copy_text(value_at(found, 2 * i), ids[i], sizeof(ids[i]));
+    qsort(ids, count, sizeof(ids[0]), by_text);
+    free(page->found);
+    page->found = ids;
+    page->found_count = 0;
+    page->found_next = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(ids[i], page->after) <= 0)
+            continue;
+        if (page->found_count == room)
+            return false;
+        memmove(ids[page->found_count++], ids[i], sizeof(ids[i]));
+        memcpy(page->after, ids[page->found_count - 1], sizeof(page->after));
+    }
+    return true;
+}
+
+/* A reply of ZSCAN: the next cursor, and members with their scores. */
+static void on_scanned(void *arg, const struct redis_result *result)
+{
+    struct list_call *page = arg;
+    size_t len;
+
+    page->sent_ns = result->sent_ns;
+    if (result->outcome != REDIS_DONE) {
+        page->list.outcome = call_outcome_of(result);
+    } else if (take_found(page, value_at(result->reply, 1))) {
+        page->after[0] = '\0';
+        page->cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
+        page->partition += page->cursor == 0;
+    }
+    on_replied(page);
+}
+
+static void scan(struct list_call *page)
+{
+    char cursor[24], count[8];
+    struct key index;
+
+    struct key_base partition = session_index_base(page->partition);
+    key_make(&index, KEY_SESSIONS, partition.text, partition.len, NULL);
+    int cursor_len = snprintf(cursor, sizeof(cursor), "%" PRIu64, page->cursor);
+    int count_len = snprintf(count, sizeof(count), "%d", SCAN_COUNT);
+    const char *argv[] = {"ZSCAN", index.text, cursor, "COUNT", count};
+    const size_t lens[] = {5, index.len, (size_t)cursor_len, 5, (size_t)count_len};
+    const struct redis_command command = {.argc = 5, .argv = argv, .lens = lens};
+    const struct redis_tag tag = redis_tag_of(index.text, index.len);
+
+    page->scans++;
+    page->under_way++;
+    topology_command(page->store->options.topology, &tag, &command, on_scanned, page);
+}
+
+static void on_turn(void *arg, bool may)
+{
+    struct list_call *page = arg;
+
+    if (!may) {
+        page->list.outcome = CALL_NOT_EXECUTED;
+        finish(page);
+    } else if (page->found_next < page->found_count) {
+        ask_for_briefs(page);
+    } else {
+        scan(page);
+    }
+}
+
+/* Reads a cursor of finish(); "" is the start. Non-zero: it is neither. */
+static int find_start(struct list_call *page, const char *cursor)
+{
+    size_t digits = strspn(cursor, "0123456789");
+
+    if (cursor[0] == '\0')
+        return 0;
+    if (digits == 0 || digits > 2 || cursor[digits] != '.')
+        return -1;
+    page->partition = strtoul(cursor, NULL, 10);
+    if (page->partition >= SESSION_PARTITIONS)
+        return -1;
+    cursor += digits + 1;
+    digits = strspn(cursor, "0123456789");
+    if (digits == 0 || cursor[digits] != '.' ||
+        strlen(cursor + digits + 1) >= sizeof(page->after))
+        return -1;
+    errno = 0; /* strtoull() saturates: only errno tells a number that is too large */
+    page->cursor = strtoull(cursor, NULL, 10);
+    snprintf(page->after, sizeof(page->after), "%s", cursor + digits + 1);
+    return errno == 0 ? 0 : -1;
+}
+
+int session_list(struct store *store, size_t limit, const char *cursor, session_list_done *done,
+                 void *arg)
+{
+    struct list_call *page = calloc(1, sizeof(*page) + limit * sizeof(page->entries[0]));
+
+    assert(page != NULL);
+    page->store = store;
+    page->done = done;
+    page->arg = arg;
+    page->limit = limit;
+    page->turn = (struct turn){.begin = on_turn, .arg = page};
+    page->list.outcome = CALL_DONE;
+    if (find_start(page, cursor) != 0) {
+        free(page);
+        return -1;
+    }
+    look_turn_start(store, &page->turn);
+    return 0;
+}

@@ -1,0 +1,184 @@
+/* Opens sessions, forgets losses that were told, and has the functions that the files about
+ * sessions share. */
+#include "storage/session/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/notes/notes.h"
+
+/* --- keys and replies --------------------------------------------------------------------- */
+
+/* Each with a NUL of its own. */
+static const char partition_names[SESSION_PARTITIONS][2] = {
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"};
+
+/* The partition of the index that has this session. */
+static size_t partition_of(const char *session_id)
+{
+    for (size_t i = 0; i < SESSION_PARTITIONS; i++)
+        if (partition_names[i][0] == session_id[0])
+            return i;
+    return 0;
+}
+
+struct key_base session_index_base(size_t partition)
+{
+    return call_base(partition_names[partition]);
+}
+
+void session_index_key(struct store_call *call, size_t at, size_t partition)
+{
+    call_key(call, at, KEY_SESSIONS, session_index_base(partition), NULL);
+}
+
+struct outcome_word {
+    const char *word;
+    enum session_outcome outcome;
+};
+
+static const struct outcome_word outcome_words[] = {
+    {"opened", SESSION_OPENED},     {"open", SESSION_OPEN},
+    {"released", SESSION_RELEASED}, {"ended", SESSION_ENDED},
+    {"reused", SESSION_REUSED},     {"wait-too-long", SESSION_WAIT_TOO_LONG},
+};
+
+void session_read_outcome(struct session_view *view, const struct redis_result *result)
+{
+    size_t len;
+
+    *view = (struct session_view){.outcome = SESSION_FAILED, .failure = CALL_UNKNOWN};
+    if (result->outcome != REDIS_DONE) {
+        view->failure = call_outcome_of(result);
+        return;
+    }
+    const char *word = value_text(value_at(result->reply, 0), &len);
+    for (size_t i = 0; i < sizeof(outcome_words) / sizeof(outcome_words[0]); i++)
+        if (strcmp(outcome_words[i].word, word) == 0)
+            view->outcome = outcome_words[i].outcome;
+    if (view->outcome == SESSION_ENDED)
+        lock_copy_text(value_at(result->reply, 1), view->reason, sizeof(view->reason));
+}
+
+/* --- the index of visits ------------------------------------------------------------------ */
+
+static void on_ignored(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+void session_index_set(struct store *store, const char *session_id, int64_t in_ms,
+                       const char *claim, redis_done *done, void *arg)
+{
+    struct store_call *call = call_begin(store, SCRIPT_INDEX_SET);
+
+    if (in_ms >= 0 && store->expect_visit != NULL)
+        store->expect_visit(store->expect_arg, partition_of(session_id), in_ms);
+    session_index_key(call, INDEX_SET_KEY_INDEX, partition_of(session_id));
+    call_string(call, INDEX_SET_ARG_SESSION_ID, session_id);
+    if (in_ms >= 0)
+        call_number(call, INDEX_SET_ARG_IN_MS, in_ms);
+    else
+        call_string(call, INDEX_SET_ARG_IN_MS, "");
+    if (claim != NULL)
+        call_string(call, INDEX_SET_ARG_CLAIM, claim);
+    call_send(call, done != NULL ? done : on_ignored, arg);
+}
+
+/* --- open --------------------------------------------------------------------------------- */
+
+struct open_call {
+    struct store *store;
+    session_done *done;
+    void *arg;
+    size_t under_way;
+    enum call_outcome index_failure; /* CALL_DONE: none */
+    struct session_view view;
+};
+
+/* A session that is in no index would neither be renewed nor ended: its client asks again. */
+static void finish_open(struct open_call *call)
+{
+    struct session_view *view = &call->view;
+
+    if (--call->under_way > 0)
+        return;
+    if ((view->outcome == SESSION_OPENED || view->outcome == SESSION_OPEN) &&
+        call->index_failure != CALL_DONE)
+        *view = (struct session_view){.outcome = SESSION_FAILED, .failure = CALL_UNKNOWN};
+    call->done(call->arg, view);
+    free(call);
+}
+
+static void on_indexed(void *arg, const struct redis_result *result)
+{
+    struct open_call *call = arg;
+
+    call->index_failure = call_outcome_of(result);
+    finish_open(call);
+}
+
+static void on_opened(void *arg, const struct redis_result *result)
+{
+    struct open_call *call = arg;
+    struct session_view *view = &call->view;
+
+    session_read_outcome(view, result);
+    if (view->outcome == SESSION_OPENED || view->outcome == SESSION_OPEN)
+        view->remaining_ms = store_ms_left(
+            call->store, value_integer(value_at(result->reply, 1)), result->sent_ns);
+    finish_open(call);
+}
+
+void session_open(struct store *store, const char *session_id, bool made, int64_t ttl_ms,
+                  const char *name, session_done *done, void *arg)
+{
+    const struct config *config = store->options.config;
+    int64_t period_ms = watchdog_period_ms(config);
+    struct key_base session = call_base(session_id);
+    struct open_call *open = calloc(1, sizeof(*open));
+
+    assert(open != NULL);
+    *open = (struct open_call){.store = store, .done = done, .arg = arg, .under_way = 2};
+    session_index_set(store, session_id, ttl_ms < period_ms ? ttl_ms : period_ms, NULL,
+                      on_indexed, open);
+    struct store_call *call = call_begin(store, SCRIPT_SESSION_OPEN);
+    call_key(call, SESSION_OPEN_KEY_SESSION, KEY_SESSION, session, NULL);
+    call_key(call, SESSION_OPEN_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
+    call_key(call, SESSION_OPEN_KEY_DUE, KEY_SESSION_DUE, session, NULL);
+    call_number(call, SESSION_OPEN_ARG_TTL_MS, ttl_ms);
+    call_string(call, SESSION_OPEN_ARG_NAME, name);
+    call_number(call, SESSION_OPEN_ARG_WINDOW_MS, config->retry_window_ms);
+    call_flag(call, SESSION_OPEN_ARG_IS_MADE, made);
+    call_send(call, on_opened, open);
+}
+
+/* --- losses that an answer has named ------------------------------------------------------ */
+
+void session_forget_losses(struct store *store, const char *session_id, char *const *refs,
+                           size_t count)
+{
+    const char **argv = malloc((count + 2) * sizeof(*argv));
+    size_t *lens = malloc((count + 2) * sizeof(*lens));
+    struct key lost;
+
+    assert(argv != NULL && lens != NULL);
+    key_make(&lost, KEY_SESSION_LOST, session_id, strlen(session_id), NULL);
+    argv[0] = "HDEL";
+    lens[0] = 4;
+    argv[1] = lost.text;
+    lens[1] = lost.len;
+    for (size_t i = 0; i < count; i++) {
+        argv[i + 2] = refs[i];
+        lens[i + 2] = strlen(refs[i]);
+    }
+    const struct redis_command command = {.argc = count + 2, .argv = argv, .lens = lens};
+    const struct redis_tag tag = redis_tag_of(lost.text, lost.len);
+    /* Told once more, should this fail. */
+    topology_command(store->options.topology, &tag, &command, on_ignored, NULL);
+    free(argv);
+    free(lens);
+}

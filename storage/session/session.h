@@ -1,0 +1,116 @@
+/* Sessions on Redis: open, keep alive, look, list, end. A session is one live client process;
+ * its leases live as long as it does.
+ *
+ * Every asynchronous call takes a callback that comes exactly once, never before the call
+ * returns. Texts in results belong to the reply: they are gone after the callback. */
+#ifndef RLOCKD_STORAGE_SESSION_SESSION_H
+#define RLOCKD_STORAGE_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/store/store.h"
+
+enum session_outcome {
+    SESSION_OPENED, /* now */
+    SESSION_OPEN,
+    SESSION_RELEASED, /* ended by its client, with all its leases */
+    SESSION_ENDED,    /* `reason` */
+    SESSION_REUSED,   /* the token has opened a session with another ttl_ms or name */
+    SESSION_WAIT_TOO_LONG,
+    SESSION_FAILED /* `failure` */
+};
+
+struct session_lease_view {
+    char lease_id[LEASE_ID_SIZE];
+    const char *lock, *owner, *note;   /* lock: as clients say it */
+    struct lock_names *locks;          /* of several; NULL: `lock` */
+    int64_t fencing_tokens[LOCKS_MAX]; /* of them */
+    const char *kind;
+    int64_t remaining_ms, ttl_ms, fencing_token;
+    bool watchdog;
+    bool is_unknown; /* Redis did not answer: only the lease id and the names are known */
+};
+
+struct session_loss_view {
+    const char *ref; /* for session_forget_losses() */
+    char lease_id[LEASE_ID_SIZE];
+    const char *lock;
+    struct lock_names *locks; /* as above */
+    char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
+};
+
+struct session_view {
+    enum session_outcome outcome;
+    enum call_outcome failure;
+    char reason[LEASE_REASON_SIZE];
+    const char *name;
+    int64_t remaining_ms, ttl_ms, age_ms;
+    int64_t released;   /* leases that its end released */
+    bool has_no_leases; /* a keep-alive: alive, but `leases` and `losses` could not be read */
+    char next_cursor[LIST_CURSOR_SIZE]; /* of a look; empty: the last page of `leases` */
+    size_t lease_count, loss_count;
+    const struct session_lease_view *leases;
+    const struct session_loss_view *losses; /* that no delivered answer has named */
+    /* Leases that the keep-alive named as held and the session has not, nor has lost: Redis
+     * lost them, or they were released a moment ago. */
+    size_t unknown_count;
+    const char (*unknown)[LEASE_ID_SIZE];
+};
+
+typedef void session_done(void *arg, const struct session_view *view);
+
+/* `made`: the server made the token, some time ago. */
+void session_open(struct store *store, const char *session_id, bool made, int64_t ttl_ms,
+                  const char *name, session_done *done, void *arg);
+
+/* What a keep-alive says, besides that it lives. */
+struct session_keep_alive {
+    bool is_repeated;    /* it hangs, and looks again: nothing else is said */
+    int64_t received_ns; /* its ttl counts from here */
+    int64_t wait_ms;     /* at most half of the ttl, else SESSION_WAIT_TOO_LONG */
+    bool says_held;      /* `held` is all that its client knows of */
+    size_t held_count;
+    const char (*held)[LEASE_ID_SIZE];
+};
+
+enum { SESSION_HELD_MAX = 400 }; /* as many lease ids as a body has room for */
+
+/* Asks the home of each lease of the session. When the session's home has answered, the
+ * outcome is SESSION_OPEN, and a lease whose home does not answer is unknown. A lease that a
+ * keep-alive lists as held is not withdrawn any more; the losses that it finds are kept until
+ * an answer with them was delivered. */
+void session_keep_alive(struct store *store, const char *session_id,
+                        const struct session_keep_alive *keep_alive, session_done *done,
+                        void *arg);
+/* The same for a client that only looks: at most `limit` leases, behind `cursor`; "": the first
+ * leases. Non-zero: that is no cursor, and `done` does not come. */
+int session_look(struct store *store, const char *session_id, size_t limit, const char *cursor,
+                 session_done *done, void *arg) __attribute__((warn_unused_result));
+/* These losses have reached the client. */
+void session_forget_losses(struct store *store, const char *session_id, char *const *refs,
+                           size_t count);
+/* Ends it and releases all its leases, in as many steps as it takes. */
+void session_end(struct store *store, const char *session_id, session_done *done, void *arg);
+
+struct session_list_entry {
+    char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];
+    int64_t remaining_ms, ttl_ms, age_ms, lease_count;
+};
+
+struct session_list {
+    enum call_outcome outcome; /* CALL_DONE, or why not */
+    size_t count;
+    const struct session_list_entry *entries;
+    char next_cursor[LIST_CURSOR_SIZE]; /* empty: this was the last page */
+};
+
+typedef void session_list_done(void *arg, const struct session_list *list);
+
+/* Open sessions, in no order, at most `limit`. Non-zero: that is no cursor, and `done` does not
+ * come. */
+int session_list(struct store *store, size_t limit, const char *cursor, session_list_done *done,
+                 void *arg) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,87 @@
+/* What a look at a session shows: its leases and losses. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/session/keep_alive.h"
+
+const char *session_look_names(const struct store *store, const struct lease_ref *ref,
+                               struct lock_names **locks)
+{
+    size_t prefix_len = strlen(store->options.config->key_prefix);
+    const char *names = ref->text + LEASE_ID_SIZE;
+
+    *locks = lease_ref_is_set(ref) ? lock_names_parse(names, prefix_len) : NULL;
+    return strlen(names) >= prefix_len ? names + prefix_len : "";
+}
+
+static void show_lease(const struct look_call *call, size_t i, struct session_lease_view *out)
+{
+    const struct found_lease *found = &call->found[i];
+    const struct lease_record *record = &found->record;
+
+    lease_ref_id(&call->refs[i], out->lease_id);
+    out->lock = session_look_names(call->store, &call->refs[i], &out->locks);
+    out->is_unknown = found->is_unknown;
+    memcpy(out->fencing_tokens, found->tokens, sizeof(out->fencing_tokens));
+    out->fencing_token = found->tokens[0];
+    out->remaining_ms = found->remaining_ms;
+    out->owner = record->owner;
+    out->ttl_ms = record->ttl_ms;
+    out->watchdog = record->watchdog;
+    out->note = record->note;
+    out->kind = record->kind;
+}
+
+static bool has_ref(const struct lease_ref *refs, size_t count, const char *lease_id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (refs[i].lock_count > 0 && memcmp(refs[i].text, lease_id, LEASE_ID_SIZE - 1) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the session has a note of this lease, and the lock's home knows the lease. */
+static bool has_lease(const struct look_call *call, const char *lease_id)
+{
+    for (size_t i = 0; i < call->count; i++)
+        if (!call->found[i].has_no_record && has_ref(&call->refs[i], 1, lease_id))
+            return true;
+    return false;
+}
+
+/* Moves the ids of which the session has no lease to the front of `held`. */
+static void find_unknown(struct look_call *call)
+{
+    for (size_t i = 0; i < call->held_count; i++) {
+        if (has_lease(call, call->held[i]) ||
+            has_ref(call->lost, call->lost_count, call->held[i]))
+            continue;
+        if (i != call->view.unknown_count)
+            memcpy(call->held[call->view.unknown_count], call->held[i], LEASE_ID_SIZE);
+        call->view.unknown_count++;
+    }
+    call->view.unknown = (const char(*)[LEASE_ID_SIZE])call->held;
+}
+
+void session_look_show(struct look_call *call)
+{
+    struct session_lease_view *leases = calloc(call->count + 1, sizeof(*leases));
+    struct session_view *view = &call->view;
+
+    assert(leases != NULL);
+    for (size_t i = 0; i < call->count; i++)
+        if (call->found[i].is_held || call->found[i].is_unknown)
+            show_lease(call, i, &leases[view->lease_count++]);
+    view->remaining_ms = store_ms_left(call->store, call->remaining_ms, call->sent_ns);
+    view->leases = leases;
+    view->losses = call->losses;
+    view->loss_count = call->loss_count;
+    view->name = call->name;
+    if (!view->has_no_leases)
+        find_unknown(call);
+    call->done(call->arg, view);
+    for (size_t i = 0; i < view->lease_count; i++)
+        lock_names_unref(leases[i].locks);
+    free(leases);
+}

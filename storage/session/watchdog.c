@@ -1,0 +1,194 @@
+/* The rounds of the watchdog through the partitions of the index. */
+#include "storage/session/watchdog.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/notes/notes.h"
+#include "storage/session/visit.h"
+
+enum {
+    /* Sessions that are visited at a time, each with a batch of leases: a few thousand scripts
+     * in Redis' queue at most. */
+    VISITS_MAX = 32,
+    CLAIMS_MAX = 16, /* sessions that one call claims, of all partitions that it asks */
+    /* Between two rounds: a session's end is noticed within a second, also with short timeouts.
+     */
+    ROUND_MAX_MS = 500,
+    ROUNDS_PER_TIMEOUT = 12,
+    /* A partition is asked when its next session is to be visited, as far as this front end
+     * knows, and at least every so often, for sessions of front ends that died. By then a visit
+     * has ended, too, or its front end has: a claim lasts as long. */
+    LOOK_MAX_MS = 5000,
+    LOOKS_PER_TIMEOUT = 6
+};
+
+struct partition {
+    bool is_asked;   /* index_claim.lua is under way */
+    bool has_more;   /* it may have sessions that are to be visited */
+    int64_t next_ns; /* when the next visit may be due */
+};
+
+struct watchdog {
+    struct store *store;
+    struct timer round;
+    int64_t round_ms, look_ms;
+    size_t visits; /* under way, or to come from a claim that is under way */
+    size_t first;  /* partition that the next call asks first: each has its turn */
+    struct partition partitions[SESSION_PARTITIONS];
+};
+
+static void claim_sessions(struct watchdog *watchdog);
+
+static void on_visited(void *arg)
+{
+    struct watchdog *watchdog = arg;
+
+    watchdog->visits--;
+    claim_sessions(watchdog);
+}
+
+static void visit_claimed(struct watchdog *watchdog, const struct redis_value *reply)
+{
+    const struct redis_value *found = value_at(reply, 1);
+    char claim[SESSION_CLAIM_SIZE], session_id[SESSION_ID_SIZE];
+
+    snprintf(claim, sizeof(claim), "%" PRId64, value_integer(value_at(reply, 0)));
+    for (size_t i = 0; i < value_count(found); i++) {
+        lock_copy_text(value_at(found, i), session_id, sizeof(session_id));
+        watchdog->visits++;
+        session_visit(watchdog->store, session_id, claim, on_visited, watchdog);
+    }
+}
+
+/* `in_ms` negative: it is unknown when. */
+static void expect_next(const struct watchdog *watchdog, struct partition *partition,
+                        int64_t in_ms)
+{
+    if (in_ms < 0 || in_ms > watchdog->look_ms)
+        in_ms = watchdog->look_ms;
+    partition->next_ns = loop_now_ns(watchdog->store->options.loop) + in_ms * CLOCK_NS_PER_MS;
+}
+
+/* The partitions that one call asks. */
+struct claim_call {
+    struct watchdog *watchdog;
+    size_t count;
+    size_t numbers[SESSION_PARTITIONS];
+};
+
+static void on_claimed(void *arg, const struct redis_result *result)
+{
+    struct claim_call *call = arg;
+    struct watchdog *watchdog = call->watchdog;
+    const struct redis_value *found = value_at(result->reply, 1);
+    const struct redis_value *next_visits = value_at(result->reply, 2);
+    bool is_done = result->outcome == REDIS_DONE;
+
+    watchdog->visits -= CLAIMS_MAX;
+    for (size_t i = 0; i < call->count; i++) {
+        struct partition *partition = &watchdog->partitions[call->numbers[i]];
+        int64_t in_ms = value_integer(value_at(next_visits, i));
+        partition->is_asked = false;
+        /* When Redis did not answer, the next round tries again, and so does each front end. */
+        partition->has_more = is_done && value_count(found) > 0 && in_ms == 0;
+        if (is_done)
+            expect_next(watchdog, partition, in_ms);
+    }
+    free(call);
+    if (is_done)
+        visit_claimed(watchdog, result->reply);
+    claim_sessions(watchdog);
+}
+
+static void claim_some(struct watchdog *watchdog, const size_t *numbers, size_t count)
+{
+    struct store_call *script = call_begin(watchdog->store, SCRIPT_INDEX_CLAIM);
+    struct claim_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    call->watchdog = watchdog;
+    call->count = count;
+    for (size_t i = 0; i < count; i++) {
+        call->numbers[i] = numbers[i];
+        watchdog->partitions[numbers[i]].is_asked = true;
+        session_index_key(script, INDEX_CLAIM_KEY_INDEX + i, numbers[i]);
+    }
+    call_number(script, INDEX_CLAIM_ARG_LIMIT, CLAIMS_MAX);
+    call_number(script, INDEX_CLAIM_ARG_CLAIM_MS, watchdog->look_ms);
+    watchdog->visits += CLAIMS_MAX;
+    watchdog->first++;
+    call_send(script, on_claimed, call);
+}
+
+/* One call asks all partitions, in a cluster one, for each is in a slot of its own. As many
+ * calls as there is room for their sessions. */
+static void claim_sessions(struct watchdog *watchdog)
+{
+    size_t numbers[SESSION_PARTITIONS], count = 0;
+
+    for (size_t i = 0; i < SESSION_PARTITIONS; i++) {
+        size_t number = (watchdog->first + i) % SESSION_PARTITIONS;
+        if (watchdog->partitions[number].has_more && !watchdog->partitions[number].is_asked)
+            numbers[count++] = number;
+    }
+    size_t at_once = topology_is_cluster(watchdog->store->options.topology) ? 1 : count;
+    for (size_t i = 0; i < count && watchdog->visits + CLAIMS_MAX <= VISITS_MAX; i += at_once)
+        claim_some(watchdog, numbers + i, at_once);
+}
+
+static void take_round(void *arg)
+{
+    struct watchdog *watchdog = arg;
+    struct loop *loop = watchdog->store->options.loop;
+
+    timer_arm(loop_timers(loop), &watchdog->round,
+              loop_now_ns(loop) + watchdog->round_ms * CLOCK_NS_PER_MS);
+    for (size_t i = 0; i < SESSION_PARTITIONS; i++)
+        if (watchdog->partitions[i].next_ns <= loop_now_ns(loop))
+            watchdog->partitions[i].has_more = true;
+    claim_sessions(watchdog);
+}
+
+/* A session of this partition is to be visited so soon. */
+static void expect_visit(void *arg, size_t number, int64_t in_ms)
+{
+    struct watchdog *watchdog = arg;
+    struct partition *partition = &watchdog->partitions[number];
+    struct loop *loop = watchdog->store->options.loop;
+    int64_t at_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
+
+    if (at_ns < partition->next_ns)
+        partition->next_ns = at_ns;
+}
+
+struct watchdog *watchdog_new(struct store *store)
+{
+    struct watchdog *watchdog = calloc(1, sizeof(*watchdog));
+
+    if (watchdog == NULL)
+        return NULL;
+    watchdog->store = store;
+    watchdog->round_ms = store->options.config->watchdog_timeout_ms / ROUNDS_PER_TIMEOUT;
+    if (watchdog->round_ms > ROUND_MAX_MS)
+        watchdog->round_ms = ROUND_MAX_MS;
+    watchdog->look_ms = store->options.config->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
+    if (watchdog->look_ms > LOOK_MAX_MS)
+        watchdog->look_ms = LOOK_MAX_MS;
+    store->expect_visit = expect_visit;
+    store->expect_arg = watchdog;
+    watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
+    take_round(watchdog);
+    return watchdog;
+}
+
+void watchdog_free(struct watchdog *watchdog)
+{
+    timer_cancel(loop_timers(watchdog->store->options.loop), &watchdog->round);
+    watchdog->store->expect_visit = NULL;
+    free(watchdog);
+}

@@ -1,0 +1,41 @@
+/* The record that Redis keeps of a lease: lines of text, written and read by the scripts, too
+ * (see lib/record.lua). */
+#ifndef RLOCKD_STORAGE_STORE_LEASE_RECORD_H
+#define RLOCKD_STORAGE_STORE_LEASE_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/store/lease.h"
+
+struct lease_record {
+    char state[16];  /* waiting, held or ended */
+    char detail[16]; /* why it ended; "shared" for a wait by several requests */
+    int64_t since_ms, ttl_ms;
+    char note[LOCK_NOTE_SIZE];
+    char session_id[SESSION_ID_SIZE];
+    char session_name[SESSION_NAME_SIZE];
+    char owner[LOCK_OWNER_SIZE];
+    bool watchdog;
+    char kind[KIND_NAME_SIZE];
+};
+
+/* Longer than all fields of a lease. */
+enum { LEASE_RECORD_SIZE = 1024 };
+
+struct lease_record_text {
+    size_t len;
+    char text[LEASE_RECORD_SIZE];
+};
+
+/* The record of a lease that is being granted, without the values that only Redis knows. */
+void lease_record_write(struct lease_record_text *record, const struct lease *lease,
+                        const char *session_name);
+
+/* An empty or strange text gives an empty record. */
+void lease_record_parse(struct lease_record *record, const char *text, size_t len);
+
+/* Cuts the next line off [*text, end) into `out`: "" at the end, or where it does not fit. */
+void lease_record_line(const char **text, const char *end, char *out, size_t out_size);
+
+#endif

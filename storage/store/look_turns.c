@@ -1,0 +1,140 @@
+/* The queue of large looks, and the pause behind a look that took long. */
+#include "storage/store/look_turns.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/store/store_parts.h"
+
+enum { UNDER_WAY_MAX = 1 };
+
+/* A look that took longer is followed by a pause. Redis answers the commands of a connection
+ * when it has run all that it has read of them: without a pause the next look would be among
+ * the commands that came meanwhile, and each of those would wait for two looks. */
+#define LONG_LOOK_NS (CLOCK_NS_PER_MS / 4)
+#define PAUSE_NS (1 * CLOCK_NS_PER_MS)
+
+/* The KEYS and ARGV of a script that waits: their texts stand behind them. */
+struct look_args {
+    struct script_args args;
+    char texts[];
+};
+
+struct look {
+    struct turn turn;
+    struct store *store;
+    enum script script;
+    const struct script_args *args;
+    struct look_args *copy; /* of `args`; NULL: the caller has them still */
+    redis_done *done;
+    void *arg;
+};
+
+void look_turn_start(struct store *store, struct turn *turn)
+{
+    turn_start(&store->looks, turn);
+}
+
+void look_turn_end(struct store *store, struct turn *turn, int64_t sent_ns)
+{
+    struct turns *turns = &store->looks;
+
+    turn_end(turns, turn);
+    if (loop_now_ns(turns->loop) - sent_ns > LONG_LOOK_NS)
+        turns_pause(turns, PAUSE_NS);
+}
+
+void look_turns_go_on(struct store *store)
+{
+    turns_go_on(&store->looks);
+}
+
+static size_t texts_len(const struct script_args *args)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < args->key_count; i++)
+        len += args->keys[i].len + 1;
+    for (size_t i = 0; i < args->count; i++)
+        len += args->args[i].len + 1;
+    return len;
+}
+
+static char *copy_texts(char *out, struct script_text *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(out, texts[i].text, texts[i].len);
+        out[texts[i].len] = '\0';
+        texts[i].text = out;
+        out += texts[i].len + 1;
+    }
+    return out;
+}
+
+static void copy_args(struct look *look)
+{
+    const struct script_args *args = look->args;
+
+    look->copy = malloc(sizeof(*look->copy) + texts_len(args));
+    assert(look->copy != NULL);
+    look->copy->args = *args;
+    char *out = copy_texts(look->copy->texts, look->copy->args.keys, args->key_count);
+    copy_texts(out, look->copy->args.args, args->count);
+    look->args = &look->copy->args;
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct look *look = arg;
+    struct store *store = look->store;
+
+    look_turn_end(store, &look->turn, result->sent_ns);
+    look->done(look->arg, result);
+    free(look);
+    look_turns_go_on(store);
+}
+
+static void refuse(struct look *look)
+{
+    const struct redis_result refused = {.outcome = REDIS_REFUSED,
+                                         .sent_ns = look->turn.since_ns};
+
+    look->done(look->arg, &refused);
+    free(look->copy);
+    free(look);
+}
+
+static void on_turn(void *arg, bool may)
+{
+    struct look *look = arg;
+
+    if (!may) {
+        refuse(look);
+        return;
+    }
+    const struct script_call call = script_call_make(look->script, look->args);
+    topology_script(look->store->options.topology, &call, on_reply, look);
+    free(look->copy);
+    look->copy = NULL;
+}
+
+void call_send_in_turn(struct store_call *call, redis_done *done, void *arg)
+{
+    struct look *look = calloc(1, sizeof(*look));
+
+    assert(look != NULL);
+    look->args = call_close(call, &look->store, &look->script);
+    look->turn = (struct turn){.begin = on_turn, .arg = look};
+    look->done = done;
+    look->arg = arg;
+    if (!turns_are_free(&look->store->looks))
+        copy_args(look);
+    turn_start(&look->store->looks, &look->turn);
+}
+
+void look_turns_init(struct store *store)
+{
+    turns_init(&store->looks, store->options.loop, UNDER_WAY_MAX);
+}

@@ -1,0 +1,325 @@
+/* The refresh of the markers, and the detection of lost data, and of data of another layout, by
+ * their replies. */
+#include "storage/store/marker.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "storage/store/store_parts.h"
+
+/* A loss of data from the time since the last refresh is not noticed. */
+#define REFRESH_NS (1 * CLOCK_NS_PER_S)
+/* A process that does not answer for so long is forgotten, unless it was the last to be asked:
+ * if it comes back, it must not seem to be a new process. */
+#define FORGET_NS (600 * CLOCK_NS_PER_S)
+/* The rest of the quarantine, in ms, that is assumed for a process with an unread marker. */
+enum { UNREAD_MS = 1000 };
+enum { MARK_KEY_SIZE = sizeof(KEY_MARKER) + TOPOLOGY_TAG_SIZE + 4 };
+
+/* The marker of the Redis that has this slot. In a cluster each master has its marker in a slot
+ * of its own, which goes with its data to another process: after a failover, or when the slot
+ * is moved. */
+struct slot_marker {
+    UT_hash_handle hh;
+    struct marker *marker;
+    unsigned slot; /* TOPOLOGY_ALL_SLOTS: there is one Redis */
+    bool is_asked;
+    struct topology_node *asked_node;
+    char asked_run_id[REDIS_RUN_ID_SIZE]; /* of the process that the last refresh was for */
+    int64_t seen_ms;                      /* the last refresh, by Redis' clock; 0: none yet */
+    char key[MARK_KEY_SIZE];
+};
+
+/* A process of Redis that a marker was read from. */
+struct process {
+    UT_hash_handle hh;
+    char run_id[REDIS_RUN_ID_SIZE];
+    char promotion[REDIS_RUN_ID_SIZE]; /* its last one, as marker.lua says; empty: none */
+    int64_t since_ms;                  /* when it began to serve, by Redis' clock */
+    int64_t until_ns;                  /* the end of the quarantine */
+    int64_t answer_ns;                 /* when it last answered */
+};
+
+struct marker {
+    struct store *store;
+    struct timer refresh;
+    struct slot_marker *slot_markers;
+    struct process *processes;
+};
+
+static struct topology *topology_of(const struct marker *marker)
+{
+    return marker->store->options.topology;
+}
+
+static struct process *process_of(const struct marker *marker, const char *run_id)
+{
+    struct process *process;
+
+    HASH_FIND_STR(marker->processes, run_id, process);
+    return process;
+}
+
+static struct process *process_make(struct marker *marker, const char *run_id)
+{
+    struct process *process = process_of(marker, run_id);
+
+    if (process != NULL)
+        return process;
+    process = calloc(1, sizeof(*process));
+    assert(process != NULL);
+    memcpy(process->run_id, run_id, sizeof(process->run_id));
+    HASH_ADD_STR(marker->processes, run_id, process);
+    return process;
+}
+
+static struct slot_marker *slot_marker_make(struct marker *marker, unsigned slot)
+{
+    char tag[TOPOLOGY_TAG_SIZE];
+    struct slot_marker *slot_marker;
+
+    HASH_FIND(hh, marker->slot_markers, &slot, sizeof(slot), slot_marker);
+    if (slot_marker != NULL)
+        return slot_marker;
+    slot_marker = calloc(1, sizeof(*slot_marker));
+    assert(slot_marker != NULL);
+    slot_marker->marker = marker;
+    slot_marker->slot = slot;
+    snprintf(slot_marker->key, sizeof(slot_marker->key), "%s", KEY_MARKER);
+    if (slot < TOPOLOGY_ALL_SLOTS) {
+        topology_slot_tag(topology_of(marker), (uint16_t)slot, tag);
+        snprintf(slot_marker->key, sizeof(slot_marker->key), "%s:{%s}", KEY_MARKER, tag);
+    }
+    HASH_ADD(hh, marker->slot_markers, slot, sizeof(slot_marker->slot), slot_marker);
+    return slot_marker;
+}
+
+/* --- what a marker says ------------------------------------------------------------------- */
+
+static void note_loss(const struct slot_marker *slot_marker, const char *run_id,
+                      int64_t kept_ms)
+{
+    metrics_add(slot_marker->marker->store->options.metrics, METRIC_REDIS_DATA_LOSSES, 1);
+    if (kept_ms == 0)
+        log_write(LOG_LEVEL_ERROR, "redis: came back without its data",
+                  json_pack("{s:s}", "run_id", run_id));
+    else
+        log_write(LOG_LEVEL_ERROR, "redis: came back without its newest data",
+                  json_pack("{s:s, s:I}", "run_id", run_id, "lost_ms",
+                            (json_int_t)(slot_marker->seen_ms - kept_ms)));
+}
+
+static void begin_quarantine(struct process *process, int64_t left_ms, int64_t sent_ns)
+{
+    process->until_ns = 0;
+    if (left_ms <= 0)
+        return;
+    process->until_ns = sent_ns + left_ms * CLOCK_NS_PER_MS;
+    log_write(LOG_LEVEL_WARN, "quarantine: Redis may have lost leases; grants are held back",
+              json_pack("{s:s, s:I}", "run_id", process->run_id, "ms", (json_int_t)left_ms));
+}
+
+/* Whether these are epoch ms before the year 2100, which are no overflow in ns. */
+static bool is_time(int64_t ms)
+{
+    return ms >= 0 && ms < INT64_C(4102444800000);
+}
+
+static void on_refreshed(void *arg, const struct redis_result *result)
+{
+    struct slot_marker *slot_marker = arg;
+    struct marker *marker = slot_marker->marker;
+    size_t len;
+
+    slot_marker->is_asked = false;
+    if (result->outcome == REDIS_DONE && value_count(result->reply) == 1) {
+        /* The check of the new connection says which layout. */
+        topology_node_check(slot_marker->asked_node, "the data in Redis have another layout");
+        return;
+    }
+    if (result->outcome != REDIS_DONE || value_count(result->reply) != 4 ||
+        strcmp(result->server->run_id, slot_marker->asked_run_id) != 0)
+        return; /* the next refresh asks again */
+    int64_t since_ms = value_integer(value_at(result->reply, 0));
+    int64_t kept_ms = value_integer(value_at(result->reply, 1));
+    int64_t now_ms = value_integer(value_at(result->reply, 2));
+    const char *promotion = value_text(value_at(result->reply, 3), &len);
+    if (!is_time(since_ms) || !is_time(kept_ms) || !is_time(now_ms))
+        return; /* no reply of marker.lua */
+    struct process *process = process_make(marker, slot_marker->asked_run_id);
+    if (since_ms != process->since_ms) {
+        if (slot_marker->seen_ms != 0 && kept_ms < slot_marker->seen_ms)
+            note_loss(slot_marker, process->run_id, kept_ms);
+        begin_quarantine(process,
+                         since_ms + marker->store->options.config->quarantine_ms - now_ms,
+                         result->sent_ns);
+    }
+    process->since_ms = since_ms;
+    snprintf(process->promotion, sizeof(process->promotion), "%s", promotion);
+    process->answer_ns = loop_now_ns(marker->store->options.loop);
+    slot_marker->seen_ms = now_ms;
+}
+
+/* --- refreshing --------------------------------------------------------------------------- */
+
+/* Tells the script since when the process serves, as far as this worker knows. That time counts
+ * instead of the time in the marker of this slot, unless the process was promoted meanwhile.
+ * The marker may be new, or may have been with another master: a slot that moves takes its
+ * marker along, and may come back before a refresh notices. */
+static void tell_what_is_known(struct store_call *call, const struct slot_marker *slot_marker,
+                               const struct process *process)
+{
+    if (process == NULL || slot_marker->slot == TOPOLOGY_ALL_SLOTS)
+        return;
+    call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
+    call_string(call, MARKER_ARG_KNOWN_PROMOTION, process->promotion);
+}
+
+/* The refresh is for the process at this node alone. Where a map is old, the marker is that of
+ * another process by now, which would seem to have begun anew if this run id were written. */
+static void refresh_slot_marker(struct slot_marker *slot_marker, struct topology_node *node)
+{
+    const char *run_id = topology_node_server(node)->run_id;
+    const struct process *process = process_of(slot_marker->marker, run_id);
+
+    if (run_id[0] == '\0' || slot_marker->is_asked)
+        return;
+    snprintf(slot_marker->asked_run_id, sizeof(slot_marker->asked_run_id), "%s", run_id);
+    struct store_call *call = call_begin(slot_marker->marker->store, SCRIPT_MARKER);
+    call_fixed_key(call, MARKER_KEY_MARKER, slot_marker->key);
+    call_string(call, MARKER_ARG_RUN_ID, slot_marker->asked_run_id);
+    call_number(call, MARKER_ARG_LAYOUT, KEY_LAYOUT);
+    tell_what_is_known(call, slot_marker, process);
+    slot_marker->is_asked = true;
+    slot_marker->asked_node = node;
+    call_send_to(call, node, on_refreshed, slot_marker);
+}
+
+static void refresh(struct marker *marker)
+{
+    struct topology *topology = topology_of(marker);
+
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node))
+        refresh_slot_marker(slot_marker_make(marker, topology_slot_at(topology, node)), node);
+}
+
+static bool was_asked_last(const struct marker *marker, const struct process *process)
+{
+    for (const struct slot_marker *at = marker->slot_markers; at != NULL; at = at->hh.next)
+        if (strcmp(at->asked_run_id, process->run_id) == 0)
+            return true;
+    return false;
+}
+
+static void forget_processes(struct marker *marker, bool all)
+{
+    int64_t now_ns = loop_now_ns(marker->store->options.loop);
+    struct process *process, *next;
+
+    HASH_ITER(hh, marker->processes, process, next) {
+        bool is_gone = now_ns - process->answer_ns >= FORGET_NS &&
+                       !was_asked_last(marker, process);
+        if (!all && !is_gone)
+            continue;
+        HASH_DEL(marker->processes, process);
+        free(process);
+    }
+}
+
+static void on_time(void *arg)
+{
+    struct marker *marker = arg;
+    struct loop *loop = marker->store->options.loop;
+
+    timer_arm(loop_timers(loop), &marker->refresh, loop_now_ns(loop) + REFRESH_NS);
+    refresh(marker);
+    forget_processes(marker, false);
+    metrics_set(marker->store->options.metrics, METRIC_QUARANTINED,
+                marker_longest_quarantine_ms(marker) > 0);
+}
+
+void marker_redis_is_up(struct marker *marker)
+{
+    refresh(marker);
+}
+
+/* --- quarantine --------------------------------------------------------------------------- */
+
+/* Whether a marker was read since the process began to serve, as far as the connection tells: a
+ * promotion that leaves the connection open is noticed by the next refresh. */
+static bool is_read(const struct process *process, const struct redis_server *server)
+{
+    return process->answer_ns >= server->up_since_ns || server->promotion[0] == '\0' ||
+           strcmp(process->promotion, server->promotion) == 0;
+}
+
+static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node)
+{
+    int64_t now_ns = loop_now_ns(marker->store->options.loop);
+
+    if (node == NULL)
+        return UNREAD_MS;
+    const struct redis_server *server = topology_node_server(node);
+    const struct process *process = process_of(marker, server->run_id);
+    if (process == NULL || !is_read(process, server))
+        return UNREAD_MS;
+    if (process->until_ns <= now_ns)
+        return 0;
+    return (process->until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+}
+
+int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag)
+{
+    if (marker->store->options.config->quarantine_ms == 0)
+        return 0;
+    return quarantine_of(marker, topology_node_of(topology_of(marker), tag));
+}
+
+int64_t marker_longest_quarantine_ms(const struct marker *marker)
+{
+    struct topology *topology = topology_of(marker);
+    struct topology_node *node = topology_next_node(topology, NULL);
+
+    if (marker->store->options.config->quarantine_ms == 0)
+        return 0;
+    int64_t longest_ms = node == NULL ? UNREAD_MS : 0;
+    for (; node != NULL; node = topology_next_node(topology, node)) {
+        int64_t left_ms = quarantine_of(marker, node);
+        if (left_ms > longest_ms)
+            longest_ms = left_ms;
+    }
+    return longest_ms;
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+struct marker *marker_new(struct store *store)
+{
+    struct marker *marker = calloc(1, sizeof(*marker));
+
+    if (marker == NULL)
+        return NULL;
+    marker->store = store;
+    marker->refresh = (struct timer){.fire = on_time, .arg = marker};
+    on_time(marker);
+    return marker;
+}
+
+void marker_free(struct marker *marker)
+{
+    struct slot_marker *slot_marker, *next;
+
+    timer_cancel(loop_timers(marker->store->options.loop), &marker->refresh);
+    forget_processes(marker, true);
+    HASH_ITER(hh, marker->slot_markers, slot_marker, next) {
+        HASH_DEL(marker->slot_markers, slot_marker);
+        free(slot_marker);
+    }
+    free(marker);
+}

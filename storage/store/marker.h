@@ -1,0 +1,28 @@
+/* Markers: a key at each Redis that has keys of locks. Each worker refreshes the markers every
+ * second. By a marker a worker notices that its Redis came back without its data, and learns
+ * how long the quarantine lasts. A Redis whose marker names another layout is not used. */
+#ifndef RLOCKD_STORAGE_STORE_MARKER_H
+#define RLOCKD_STORAGE_STORE_MARKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct store;
+struct redis_tag;
+
+struct marker;
+
+/* NULL: out of memory. */
+struct marker *marker_new(struct store *store);
+/* No callback of Redis may be pending any more. */
+void marker_free(struct marker *marker);
+
+/* To be called when Redis is usable again, before any lease is asked for. */
+void marker_redis_is_up(struct marker *marker);
+
+/* For how long grants of objects with this tag are still held back, in ms; 0: they are not. */
+int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag);
+/* The same for the objects whose grants are held back for longest. */
+int64_t marker_longest_quarantine_ms(const struct marker *marker);
+
+#endif

@@ -1,0 +1,107 @@
+/* The life of a lock store, and the ids of its attempts. */
+#include "storage/store/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/log.h"
+#include "server/base/text.h"
+#include "storage/lease/send.h"
+#include "storage/store/store_parts.h"
+#include "storage/store/look_turns.h"
+#include "storage/store/marker.h"
+#include "storage/notes/pages.h"
+
+void store_attempt_id(struct store *store, char attempt[ATTEMPT_ID_SIZE])
+{
+    size_t len = strlen(store->options.worker_id);
+
+    assert(len + 1 + TEXT_INT64_SIZE <= ATTEMPT_ID_SIZE);
+    memcpy(attempt, store->options.worker_id, len);
+    attempt[len] = '.';
+    text_format_int64(attempt + len + 1, (int64_t)++store->attempt_count);
+}
+
+enum names_fitness store_check_names(const struct store *store, const char *const *names,
+                                     size_t count)
+{
+    if (!topology_is_cluster(store->options.topology))
+        return NAMES_FIT;
+    char first[KEY_NAME_MAX + 1] = "", name[KEY_NAME_MAX + 1] = "";
+    struct redis_tag tag = {0};
+    for (size_t i = 0; i < count; i++) {
+        char *text = i == 0 ? first : name;
+        size_t len = store_key_name(store, names[i], text, KEY_NAME_MAX + 1);
+        struct redis_tag own = redis_tag_of(text, len);
+        if (!key_shares_slot(text, len))
+            return NAMES_HAVE_UNMATCHED_BRACES;
+        if (i == 0)
+            tag = own;
+        else if (own.len != tag.len || memcmp(own.text, tag.text, tag.len) != 0)
+            return NAMES_ARE_IN_SEVERAL_SLOTS;
+    }
+    return NAMES_FIT;
+}
+
+int64_t store_quarantine_ms(const struct store *store, const char *name)
+{
+    char text[KEY_NAME_MAX + 1];
+
+    if (name == NULL)
+        return marker_longest_quarantine_ms(store->marker);
+    const struct redis_tag tag = redis_tag_of(text,
+                                              store_key_name(store, name, text, sizeof(text)));
+    return marker_quarantine_ms(store->marker, &tag);
+}
+
+void store_redis_is_up(struct store *store)
+{
+    marker_redis_is_up(store->marker);
+    withdrawals_retry(store);
+    unbindings_retry(store);
+}
+
+struct store *store_new(const struct store_options *options)
+{
+    struct store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL)
+        return NULL;
+    store->options = *options;
+    store->call = store_call_new(store);
+    if (store->call == NULL) {
+        free(store);
+        return NULL;
+    }
+    lease_calls_init(store);
+    store->refuse_held_back = (struct timer){.fire = held_back_refuse, .arg = store};
+    store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
+    store->retry_unbindings = (struct timer){.fire = unbindings_retry, .arg = store};
+    look_turns_init(store);
+    large_looks_init(store);
+    store->marker = marker_new(store);
+    if (store->marker == NULL) {
+        store_free(store);
+        return NULL;
+    }
+    return store;
+}
+
+void store_free(struct store *store)
+{
+    timer_cancel(loop_timers(store->options.loop), &store->retry_withdrawals);
+    timer_cancel(loop_timers(store->options.loop), &store->retry_unbindings);
+    if (store->marker != NULL)
+        marker_free(store->marker);
+    timer_cancel(loop_timers(store->options.loop), &store->refuse_held_back);
+    turns_release(&store->looks);
+    turns_release(&store->large_keep_alives);
+    turns_release(&store->large_looks);
+    held_back_refuse(store);
+    withdrawals_release(store);
+    unbindings_release(store);
+    pool_release(&store->calls);
+    store_call_free(store->call);
+    free(store);
+}
