@@ -166,7 +166,7 @@ static void test_log_that_nobody_reads(struct world *w)
 
     struct raw *raw = raw_open(&fe);
     for (int i = 0; i < REQUESTS; i++) {
-        raw_text(raw, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        raw_text(raw, "GET /v1/locks/quiet HTTP/1.1\r\nHost: localhost\r\n\r\n");
         expect_status(raw_reply(raw, SOON_MS), 200);
     }
     expect_drops_and_an_end(&fe);
@@ -180,7 +180,7 @@ static void test_log_whose_reader_has_gone(struct world *w)
 
     close(start_with_log_in_a_pipe(w, &fe));
     for (int i = 0; i < 10; i++)
-        expect_status(http(&fe, "GET", "/livez", NULL), 200);
+        expect_status(lock_look(&fe, "quiet"), 200);
     expect_drops_and_an_end(&fe);
 }
 

@@ -103,10 +103,11 @@ static void test_trace_parents(struct world *w)
                                       "00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01",
                                       "x"};
 
-    ASK(w->a, .method = "GET", .path = "/livez", .headers = {"traceparent: " TRACEPARENT});
+    ASK(w->a, .method = "GET", .path = "/v1/locks/quiet",
+        .headers = {"traceparent: " TRACEPARENT});
     assert_string_equal(logged(w->a, "traceparent"), TRACEPARENT);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        expect_status(ASK(w->a, .method = "GET", .path = "/livez",
+        expect_status(ASK(w->a, .method = "GET", .path = "/v1/locks/quiet",
                           .headers = {text(w, "traceparent: %s", bad[i])}),
                       200);
         assert_null(logged(w->a, "traceparent"));
@@ -118,18 +119,20 @@ static void test_addresses_behind_proxies(struct world *w)
     struct front *fe = front_start(w, "--redis", w->redis->url, "--trusted-proxies",
                                    "127.0.0.0/8, ::1", NULL);
 
-    ASK(w->a, .method = "GET", .path = "/livez", .headers = {"X-Forwarded-For: 192.0.2.1"});
+    ASK(w->a, .method = "GET", .path = "/v1/locks/quiet",
+        .headers = {"X-Forwarded-For: 192.0.2.1"});
     assert_string_equal(logged(w->a, "remote"), "127.0.0.1");
-    ASK(fe, .method = "GET", .path = "/livez",
+    ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
         .headers = {"X-Forwarded-For: 6.6.6.6, 192.0.2.1, 127.0.0.9"});
     assert_string_equal(logged(fe, "remote"), "192.0.2.1");
-    ASK(fe, .method = "GET", .path = "/livez",
+    ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
         .headers = {"X-Forwarded-For: 6.6.6.6", "X-Forwarded-For: 192.0.2.2"});
     assert_string_equal(logged(fe, "remote"), "192.0.2.2");
-    ASK(fe, .method = "GET", .path = "/livez",
+    ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
         .headers = {"Forwarded: for=\"[2001:db8::1]:80\";proto=https"});
     assert_string_equal(logged(fe, "remote"), "2001:db8::1");
-    ASK(fe, .method = "GET", .path = "/livez", .headers = {"X-Forwarded-For: nonsense"});
+    ASK(fe, .method = "GET", .path = "/v1/locks/quiet",
+        .headers = {"X-Forwarded-For: nonsense"});
     assert_string_equal(logged(fe, "remote"), "127.0.0.1");
 }
 
