@@ -6,12 +6,12 @@ routes    handlers/routes.c     <-> paths and methods of openapi.yaml
 problems  server/http/problem.c <-> urn:rlockd:problem:<code> in openapi.yaml, with their status
 details   `detail` of openapi.yaml's examples -> the texts of handlers/ and server/http/
 metrics   server/base/metrics.c <-> docs/operations.md
-settings  BINARY --help         <-> docs/operations.md; variables also in README.md and docs/
+settings  BINARY --help         <-> docs/operations.md; variables also in all pages
 version   Makefile              <-> openapi.yaml
 recipes   examples/proxies      <-> docs/operations.md, word for word
 attacks   docs/security.md -> the tests that it names
-tests     `test_…` in README.md, CONTRIBUTING.md and docs/ -> test programs and tests of tests/
-links     README.md, CONTRIBUTING.md and docs/ -> files and headings of this repository
+tests     `test_…` in all pages -> test programs and tests of tests/
+links     all pages -> files and headings of this repository
 """
 import re
 import subprocess
@@ -21,6 +21,8 @@ from pathlib import Path
 import yaml
 
 METHODS = {"get", "put", "post", "patch", "delete", "options", "trace"}
+
+PAGES = ["README.md", "CONTRIBUTING.md", "tests/RESULTS.md"]  # besides those of docs/
 
 DETAIL_MIN = 12  # characters of a text that a detail may come from
 
@@ -321,7 +323,7 @@ def main():
     told = help_text(sys.argv[1])
     check_settings(told, "docs/operations.md")
     tests = tests_in_code()
-    for path in [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").glob("*.md"))]:
+    for path in map(Path, PAGES + sorted(map(str, Path("docs").glob("*.md")))):
         check_variables(told, path)
         check_links(path)
         check_tests(path, tests)
