@@ -38,11 +38,11 @@ def in_readme(readme, rows):
     """The README with three figures made anew."""
     before, rest = readme.split(README_BEGIN)
     after = rest.split(README_END)[1]
-    here, there = (rows[name]["p50_us"] / 1000 for name in ("handoff 100", "handoff 100 second"))
+    here, there = (rows[f"handoff 100{front}"]["p50_us"] / 1000 for front in ("", " second"))
     lines = [f"- {rows['rlockd 64']['cycles_per_s']:,.0f} cycles/s (acquire and release): 64 "
              "clients, a lock each",
-             f"- {here:.2f} ms from a release to the answer of the next of 100 waiters, median; "
-             f"{there:.2f} ms at another", "  front end",
+             f"- {here:.2f} ms from a release to the answer of the next of 100 waiters, "
+             f"median; {there:.2f} ms at another", "  front end",
              f"- {rows['parked 10000']['bytes_per_waiter'] / 1024:.1f} KiB for a waiter", ""]
     return before + README_BEGIN + "\n".join(lines) + README_END + after
 
