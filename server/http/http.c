@@ -170,7 +170,7 @@ void http_drop(struct http_request *request)
     request->server->run_wanted = true;
 }
 
-/* Adds the CORS headers for an allowed origin. */
+/* Lets the pages that may read this answer do it. */
 static enum MHD_Result share(const struct http_request *request, struct MHD_Response *response)
 {
     const char *origin = request->headers[HTTP_ORIGIN];

@@ -46,8 +46,8 @@ struct store {
 /* When a lease that the watchdog has just renewed is due again: Redisson's third. */
 int64_t watchdog_period_ms(const struct config *config);
 
-/* `ms` is a TTL from the reply to a command that was sent at `sent_ns`. Returns the ms that are
- * left for sure now. */
+/* What is left of `ms` that Redis counted some time after `sent_ns`, counted from sent_ns on.
+ */
 int64_t store_ms_left(const struct store *store, int64_t ms, int64_t sent_ns);
 /* Copies a text of a reply; "" when it does not fit. */
 void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size);
