@@ -17,8 +17,8 @@ enum {
  * time is lost. */
 enum { PAUSE_TIMES = 50 };
 
-/* A wait with a sleep is short up to so many limits: a part of the wait is the wake-up that a
- * poll saves. */
+/* A slept wait counts as short up to twice the limit, because a part of it is the wake-up that
+ * polling avoids. */
 enum { SHORT_SLEEP_LIMITS = 2 };
 
 void busy_poll_init(struct busy_poll *poll, int64_t limit_ns)

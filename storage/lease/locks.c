@@ -102,7 +102,8 @@ void lock_try(struct store *store, const struct lease *lease, const struct attem
 
 /* --- confirm, renew, release, look -------------------------------------------------------- */
 
-/* Of each lock its name, the lease's record and, where `counter` is not 0, its counter. */
+/* Fills in KEYS: per lock its name, the lease's record at `record`, and the fencing counter at
+ * `counter` (0: none). */
 static void fill_keys(struct store_call *call, const struct lease *lease, size_t stride,
                       size_t record, size_t counter)
 {

@@ -54,7 +54,8 @@ elseif is_next() then
     token = waiters_left and token
   end
 end
--- Whoever listens where this server cannot know sleeps until the old end.
+-- NUMSUB does not count Java clients that listen at a replica: without a message they would
+-- sleep until the old end.
 local is_sooner = token and kind == 'lock' and call('pttl', lock) > tonumber(ttl_ms)
 call('hdel', lock, lease_id .. ':0')
 call('set', record, '1', 'px', window_ms) -- released: see lib/record.lua

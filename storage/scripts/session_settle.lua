@@ -35,8 +35,9 @@ if not open_until or #ARGV >= ARG_VERDICTS + marked then
   if not open_until then return {'ended', reason} end
 end
 
--- Earlier by up to a tenth, so that sessions that were opened at the same time spread, and by
--- the ms that the half, which stands for a mark, begins. As text: each lease pays for a number.
+-- Earlier by up to a tenth, so that sessions that were opened at the same time spread. The
+-- score ends in .5, the mark "renewed before"; minus 1 ms, so that it is not late. As text:
+-- each lease pays for a number.
 local renewed_again = lib.number.integer(
   now + again_ms - 1 - math.floor(now % 97 * again_ms / 970)) .. '.5'
 local scores, losses = {}, nil

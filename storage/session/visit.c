@@ -158,7 +158,7 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         note_loss(call, i, reply);
 }
 
-/* Of a score: epoch ms, and a half that stands for a mark. */
+/* A score is epoch ms; it ends in .5 if the lease's note is marked as renewed. */
 static struct due_lease read_score(const struct redis_value *value, int64_t now_ms)
 {
     size_t len;

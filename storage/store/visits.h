@@ -19,9 +19,8 @@ enum visit_line_id {
 enum { LEASE_VISIT_ARGS = 3 };
 
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
- * each lock; its ARGV the lease id and `arguments`. A script that leases share has no lease id;
- * its reply is the reply to each of the leases, or an array with a
- * reply for each lease. */
+ * each lock; its ARGV the lease id and `arguments`. If `is_shared`, one script serves several
+ * leases: no lease id in ARGV, and the reply is one for all of them or an array of one each. */
 struct lease_visit_job {
     enum script script;
     enum visit_line_id line;

@@ -1,4 +1,4 @@
-"""results.md and results.svg from the medians, and the README's table of targets."""
+"""results.md and results.svg from the medians, and the README's figures."""
 import report_contention
 import report_costs
 from report_table import number, rows_of, table
@@ -34,16 +34,16 @@ def targets_table(targets):
                  [[t["what"], t["figure"], t["verdict"]] for t in targets])
 
 
-def in_readme(readme, document):
-    """The README with its table made anew: the targets for 64 clients at a time."""
+def in_readme(readme, rows):
+    """The README with three figures made anew."""
     before, rest = readme.split(README_BEGIN)
     after = rest.split(README_END)[1]
-    targets = document["targets"]
-    met = sum(target["verdict"] == "met" for target in targets)
-    shown = [target for target in targets if ", 64 " in target["what"]]
-    lines = [f"{document['machine']}, medians of {document['rounds']} rounds. {met} of "
-             f"{len(targets)} targets are met; those for 64 clients:", "",
-             *targets_table(shown)]
+    here, there = (rows[f"handoff 100{front}"]["p50_us"] / 1000 for front in ("", " second"))
+    lines = [f"- {rows['rlockd 64']['cycles_per_s']:,.0f} cycles/s (acquire and release): 64 "
+             "clients, a lock each",
+             f"- {here:.2f} ms from a release to the answer of the next of 100 waiters, "
+             f"median; {there:.2f} ms at another", "  front end",
+             f"- {rows['parked 10000']['bytes_per_waiter'] / 1024:.1f} KiB for a waiter", ""]
     return before + README_BEGIN + "\n".join(lines) + README_END + after
 
 
@@ -54,7 +54,7 @@ def markdown(document):
            f"{document['rounds']} rounds, {document['seconds']:g} s a row; every server in the "
            f"same run, in turns. Other processes took {document['others_percent']} % of a core "
            "meanwhile. "
-           "[Where the time goes](../../docs/architecture.md#where-the-time-goes).",
+           "[Where the time goes](../../docs/contention.md#where-the-time-goes).",
            "", "![](results.svg)", ""]
     out += targets_table(document["targets"])
     out += ["## Acquire and release, uncontended", ""]
@@ -132,6 +132,6 @@ def picture(document):
 
 def write(document, folder):
     readme = folder.parent.parent / "README.md"
-    readme.write_text(in_readme(readme.read_text(), document))
+    readme.write_text(in_readme(readme.read_text(), document["rows"]))
     (folder / "results.md").write_text(markdown(document))
     (folder / "results.svg").write_text(picture(document))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py BUILD: measures rlockd, and what it is measured against, in the same run: rounds A B A
 B, medians. Prints each target with its figure, writes build/bench/results.json,
-tests/bench/results.md and .svg, and the README's table. BENCH_SECONDS a row (2), BENCH_ROUNDS
+tests/bench/results.md and .svg, and the README's figures. BENCH_SECONDS a row (2), BENCH_ROUNDS
 (3). BENCH_PARTS="contended mixed": only these parts; that prints, and writes
 build/bench/parts.json and nothing else."""
 import json

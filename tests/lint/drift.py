@@ -6,12 +6,12 @@ routes    handlers/routes.c     <-> paths and methods of openapi.yaml
 problems  server/http/problem.c <-> urn:rlockd:problem:<code> in openapi.yaml, with their status
 details   `detail` of openapi.yaml's examples -> the texts of handlers/ and server/http/
 metrics   server/base/metrics.c <-> docs/operations.md
-settings  BINARY --help         <-> README.md; variables also in docs/
+settings  BINARY --help         <-> docs/operations.md; variables also in all pages
 version   Makefile              <-> openapi.yaml
 recipes   examples/proxies      <-> docs/operations.md, word for word
 attacks   docs/security.md -> the tests that it names
-tests     `test_…` in README.md and docs/ -> test programs and tests of tests/
-links     README.md and docs/ -> files and headings of this repository
+tests     `test_…` in all pages -> test programs and tests of tests/
+links     all pages -> files and headings of this repository
 """
 import re
 import subprocess
@@ -21,6 +21,8 @@ from pathlib import Path
 import yaml
 
 METHODS = {"get", "put", "post", "patch", "delete", "options", "trace"}
+
+PAGES = ["README.md", "CONTRIBUTING.md", "tests/RESULTS.md"]  # besides those of docs/
 
 DETAIL_MIN = 12  # characters of a text that a detail may come from
 
@@ -133,30 +135,102 @@ def help_text(binary):
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
 
 
-def check_settings(binary, readme):
-    told = help_text(binary)
+def check_settings(told, path):
+    page = Path(path).read_text(encoding="utf-8")
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", told))
     variables = set(re.findall(r"\bRLOCKD_[A-Z][A-Z0-9_]*", told))
     settings = re.findall(r"^  (--[a-z-]+) .*?(RLOCKD_\w+), default: (.*?)$", told, re.M | re.S)
-    for name in sorted(flags - set(re.findall(r"--[a-z][a-z0-9-]*", readme)) |
-                       variables - set(re.findall(r"\bRLOCKD_[A-Z0-9_]+", readme))):
-        problems.append(f"setting {name}: in --help but not in README.md")
+    table = {}
+    for row in re.findall(r"^ +\[PROBLEM_\w+\]\s*=\s*\{(.*?)(?=\n +\[|\n\};|\Z)", source,
+                          re.M | re.S):
+        status = re.search(r"\b([45]\d\d)\b", row)
+        code = re.search(r'"([a-z][a-z-]*)"', row)
+        if status and code:
+            table[code[1]] = int(status[1])
+        else:
+            problems.append("server/http/problem.c: no status or code in the row "
+                            + row.strip())
+    written = set(re.findall(r"urn:rlockd:problem:([a-z][a-z-]*)", document_text))
+    compare("problem", set(table), written, "server/http/problem.c", "openapi.yaml")
+    for code, status in sorted(problem_statuses(document, set())):
+        if code in table and table[code] != status:
+            problems.append(f"problem {code}: status {table[code]} in server/http/problem.c,"
+                            f" {status} in openapi.yaml")
+
+
+def details_of(node, name):
+    """The `detail` of every example of a problem, with the name of the example."""
+    if isinstance(node, dict):
+        if isinstance(node.get("detail"), str) and str(node.get("type")).startswith("urn:"):
+            yield name, node["detail"]
+        for key, child in node.items():
+            yield from details_of(child, name if key == "value" else key)
+
+
+def texts_in_code():
+    """Patterns of the texts in the sources, where a conversion of printf() stands for any text.
+    Left out is what would match nearly everything."""
+    literal = r'"((?:[^"\\]|\\.)*)"'
+    for folder in ("handlers", "server/http"):
+        for path in sorted(Path(folder).glob("*.[ch]")):
+            source = path.read_text(encoding="utf-8")
+            source = re.sub(r"\bPRI[du]64\b", '"d"', source)
+            source = re.sub(r'(?<=")\s+[A-Z]+_[A-Z_]+(?=\s)', ' "%s"', source)
+            for match in re.finditer(rf"{literal}(?:\s*{literal})*", source):
+                text = "".join(re.findall(literal, match[0]))
+                pattern = ".*".join(re.escape(part) for part in re.split(r"%l?[a-z]", text))
+                if len(pattern) >= DETAIL_MIN:
+                    yield re.compile(pattern)
+
+
+def check_details(document):
+    patterns = list(texts_in_code())
+    for name, detail in sorted(details_of(document, "")):
+        if not any(pattern.fullmatch(detail) for pattern in patterns):
+            problems.append(f"openapi.yaml: {name}: no source says {detail!r}")
+
+
+def check_version(document, makefile):
+    version = re.search(r"^VERSION\s*:?=\s*(\S+)", makefile, re.M)[1]
+    if document["info"]["version"] != version:
+        problems.append(f"version {version} in the Makefile,"
+                        f" {document['info']['version']} in openapi.yaml")
+
+
+def help_text(binary):
+    return subprocess.run([binary, "--help"], check=True, text=True, timeout=20,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+
+
+def check_settings(told, path):
+    page = Path(path).read_text(encoding="utf-8")
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", told))
+    variables = set(re.findall(r"\bRLOCKD_[A-Z][A-Z0-9_]*", told))
+    settings = re.findall(r"^  (--[a-z-]+) .*?(RLOCKD_\w+), default: (.*?)$", told, re.M | re.S)
+    for name in sorted(flags - set(re.findall(r"--[a-z][a-z0-9-]*", page)) |
+                       variables - set(re.findall(r"\bRLOCKD_[A-Z0-9_]+", page))):
+        problems.append(f"setting {name}: in --help but not in {path}")
 
     table = {}
-    for line in readme.splitlines():
+    for line in page.splitlines():
         flag = re.match(r"\|\s*`(--[a-z][a-z0-9-]*)", line)
         if flag:
             table[flag[1]] = line
     rows = "\n".join(table.values())
+    missing = flags - set(re.findall(r"--[a-z][a-z0-9-]*", page))
+    missing |= {flag for flag, _, _ in settings} - set(re.findall(r"--[a-z][a-z0-9-]*", rows))
+    missing |= variables - set(re.findall(r"\bRLOCKD_[A-Z0-9_]+", rows))
+    for name in sorted(missing):
+        problems.append(f"setting {name}: in --help but not in {path}")
     for name in sorted(set(table) - flags | set(re.findall(r"\bRLOCKD_\w+", rows)) - variables):
-        problems.append(f"setting {name}: in README.md but not in --help")
+        problems.append(f"setting {name}: in {path} but not in --help")
     for flag, variable, default in settings:
         if flag in table and (variable not in table[flag] or default not in table[flag]):
-            problems.append(f"setting {flag}: README.md must say {variable} and {default}")
+            problems.append(f"setting {flag}: {path} must say {variable} and {default}")
     if not settings:
         problems.append("--help shows no settings: has its form changed?")
     if not table:
-        problems.append("README.md has no settings table (rows that begin with `--flag`)")
+        problems.append(f"{path} has no settings table (rows that begin with `--flag`)")
 
 
 def check_variables(binary_help, path):
@@ -246,14 +320,13 @@ def main():
     check_details(document)
     check_metrics("docs/operations.md")
     check_version(document, Path("Makefile").read_text(encoding="utf-8"))
-    check_settings(sys.argv[1], Path("README.md").read_text(encoding="utf-8"))
+    told = help_text(sys.argv[1])
+    check_settings(told, "docs/operations.md")
     tests = tests_in_code()
-    for path in sorted(Path("docs").glob("*.md")):
-        check_variables(help_text(sys.argv[1]), path)
+    for path in map(Path, PAGES + sorted(map(str, Path("docs").glob("*.md")))):
+        check_variables(told, path)
         check_links(path)
         check_tests(path, tests)
-    check_links(Path("README.md"))
-    check_tests(Path("README.md"), tests)
     check_recipes()
     check_attacks("docs/security.md")
     for line in problems:
