@@ -43,13 +43,12 @@ local function wait_behind()
   local now, left = lib.number.epoch_ms(), call('pttl', lock)
   local others, places = keys_there == 1 and 0 or queues.length(lock), queues.places_of(lock)
   if not others or others >= lib.first.WAITERS_MAX or
-    (others > 0 and (not queues.is_ours(lock, others, now) or
-      call('zscore', places, lease_id))) or
+    (others > 0 and (call('zcard', places) ~= others or call('zscore', places, lease_id))) or
     not lib.first.register(record, record_text, wait + queues.PLACE_MS + window,
       lib.keys.sibling(lock, 'waiters'), lease_id, now, wait, window) then
     return nil
   end
-  queues.take(lock, lease_id, now, others, 0)
+  queues.take(lock, lease_id, now, left, others)
   return {'busy', left, fields[1], tonumber(fields[2]), text}
 end
 
@@ -60,7 +59,6 @@ local requests = lib.request
 local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, mode,
   registered)
 local old, now, remaining = request.old, lib.number.epoch_ms(), call('pttl', lock)
-local spared = tonumber(lost_ms) or 0
 
 -- `is_head`: the lease has a place, also where nothing else is left of its requests.
 local function leave_queue(is_head)
@@ -89,7 +87,7 @@ local function busy(ms, field, holds, text)
     else
       call('pexpire', record, math.max(queues.PLACE_MS + request.window, call('pttl', record)))
     end
-    queues.join(lock, lease_id, now, remaining, spared)
+    queues.join(lock, lease_id, now, remaining)
   end
   return lib.holder.busy(ms, field, holds, text)
 end
@@ -98,6 +96,7 @@ reply = requests.answer(request) or requests.refusal(request)
 if reply then return reply end
 if not queues.length(lock) then return requests.refuse(request, {'wrong-kind'}) end
 
+local spared = tonumber(lost_ms) or 0
 if remaining == -2 then
   local head, is_new = queues.head_of(lock, now, true, spared)
   if not head or head == lease_id .. ':0' then return grant(head) end

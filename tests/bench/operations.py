@@ -1,7 +1,6 @@
 """Single requests of each kind, against a real rlockd, so that what they cost Redis can be
 counted whatever keys and arguments the scripts take."""
 import re
-import socket
 import time
 
 from servers import Http, wait_for
@@ -61,7 +60,6 @@ class Operations:
         self.http = Http(server.port)
         self.session = None
         self.waiting = []
-        self.listener = None
 
     def open_session(self):
         """A new one: Redis may have been emptied."""
@@ -123,23 +121,15 @@ class Operations:
     def await_waiters(self, count):
         wait_for(f"{count} waiters", lambda: self.metric("waiters") == count)
 
-    def queue_up(self, redis, count, length):
-        """So many places in the queue of each lock; the front end of the first one listens."""
+    @staticmethod
+    def queue_up(redis, count, length):
+        """So many places in the queue of each lock."""
         far_ms = str(int(time.time() * 1000) + 3600000)
         for i in range(count):
             name = f"{{bench-{i}}}"
             redis.command("EVAL", QUEUE_UP, "4", f"redisson_lock_queue:{name}",
                           f"redisson_lock_timeout:{name}", f"rlockd:places:{name}",
                           f"rlockd:waiters:{name}", str(length), far_ms)
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.connect(redis.path)
-        heads = [f"redisson_lock__channel:{{bench-{i}}}:{1:08x}-4444-5444-8444-444444444444:0"
-                 for i in range(count)]
-        self.listener.sendall(f"SUBSCRIBE {' '.join(heads)}\r\n".encode())
-        with self.listener.makefile("rb") as replies:
-            while heads:
-                if replies.readline().strip() == b"subscribe":
-                    heads.pop()
 
     def hold_leases(self, redis, count, per_session):
         """Leases of sessions, for the watchdog."""

@@ -2,37 +2,26 @@
 -- first, and a zset of waiter -> epoch ms after which any client may remove the waiter from the
 -- list once it is the head: the waiter's time. The entry of a waiter of rlockd, its place, is
 -- `<lease id>:0`, also with an owner; `rlockd:places:{<lock>}`, a zset of lease id -> epoch ms,
--- has the time until which the place is kept without a request: its end.
---
--- Java clients go by the times alone, and no front end may be left to remove a place. So the
--- time of a place is its end plus JAVA_MORE_MS, plus the waits of the Java clients before it,
--- because Redisson lowers all times behind a Java client that leaves by this client's wait. The
--- time of a Java client behind a place is the time of the place plus the client's wait, as
--- Redisson computes it when the client joins; each request for the place moves both.
+-- has the time until which the place is kept without a request.
 local keys, integer = lib.keys, lib.number.integer
 local queue_of = keys.queue_of
 
--- Redisson's fairLockWaitTimeout: the wait of a Java client that sets no limit.
+-- Redisson's fairLockWaitTimeout: a waiter has the time of the waiter before it plus this; when
+-- a waiter leaves, the times of the waiters behind it go down by this.
 local FAIR_WAIT_MS = 300000
 
 -- For how long a place lasts after the last request that asked for it.
 local PLACE_MS = 15000
 
--- For so much longer Java clients keep a place. Meanwhile the next request for a place before
--- this one removes it, so that no Java client joins behind a time that is over: Redisson's
--- lock() would sleep without a limit.
-local JAVA_MORE_MS = 5000
-
 -- The TTL of a queue's keys, so that no queue stays for ever. As text: to print a number costs
 -- Redis as much as a short command.
 local DAY_MS = '86400000'
 
--- Waiters before a place, and behind it, that a request for the place looks at, at most.
-local NEAR_MAX = 100
+-- Waiters whose times are lowered when a waiter leaves, at most.
+local FOLLOW_MAX = 100
 
 -- Limits of one call: expired waiters that it removes; waiters that it looks at first and then
--- at a time, to find one that is awaited; FEW is also the number of places that it tells in
--- vain.
+-- at a time, to find one that is awaited.
 local DEAD_MAX, FEW, MANY = 100, 10, 100
 
 -- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
@@ -60,19 +49,30 @@ local function extend_keys(lock, is_new)
   call('pexpire', places, DAY_MS)
 end
 
--- Takes a place at the end of a queue of this length, for PLACE_MS. `waits`: ms that the Java
--- clients in the queue wait.
-local function take(lock, lease_id, now, others, waits)
+-- The time of a waiter behind so many others, as if all of them had come just now, behind a
+-- lease that lasts `remaining` ms.
+local function time_behind(others, now, remaining)
+  return now + math.max(remaining, 0) + (others + 1) * FAIR_WAIT_MS
+end
+
+-- Takes a place at the end of a queue of this length, for PLACE_MS.
+local function take(lock, lease_id, now, remaining, others)
   local place = lease_id .. ':0'
-  call('zadd', times_of(lock), integer(now + PLACE_MS + JAVA_MORE_MS + waits), place)
+  call('zadd', times_of(lock), integer(time_behind(others, now, remaining)), place)
   call('rpush', queue_of(lock), place)
   call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
   extend_keys(lock, others == 0)
 end
 
--- Whether all of these `count` waiters are places that are not over.
-local function is_ours(lock, count, now)
-  return call('zcount', places_of(lock), integer(now), '+inf') == count
+-- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
+-- waiters behind it, where Java clients, which go by these times, are in the queue. A waiter of
+-- rlockd sets its time right with each request.
+local function lower_times(lock, at)
+  local times = times_of(lock)
+  if call('zcard', times) == call('zcard', places_of(lock)) then return end
+  for _, behind in ipairs(call('lrange', queue_of(lock), at, at + FOLLOW_MAX - 1)) do
+    call('zadd', times, 'xx', 'incr', -FAIR_WAIT_MS, behind)
+  end
 end
 
 -- Gives up the place of a lease that is the head of the queue, and returns how many waiters are
@@ -87,6 +87,7 @@ local function give_up_head(lock, lease_id)
   else
     call('zrem', places, lease_id)
     call('lpop', queue)
+    lower_times(lock, 0)
   end
   return left
 end
@@ -110,25 +111,11 @@ local function set_time(lock, place, time)
   if call('zadd', times, integer(time), place) == 1 then call('pexpire', times, DAY_MS) end
 end
 
-local function tell(lock, place, message)
-  local channel = keys.companion('redisson_lock__channel', lock) .. ':' .. place
-  return call('publish', channel, message)
-end
-
--- A Java client that is removed is told to try: if it lives, it joins the queue again.
 local function drop_head(lock, place)
   local lease_id = lease_of(place)
   call('zrem', times_of(lock), place)
   call('lpop', queue_of(lock))
-  if lease_id then call('zrem', places_of(lock), lease_id) else tell(lock, place, '0') end
-end
-
--- The time that a living head has to have: of a place its end, and of a Java client what it has
--- been given, but, where the lock is free, at most the wait of one waiter.
-local function time_of_head(time, kept, now, is_free)
-  if kept then return kept + JAVA_MORE_MS end
-  if not time or (is_free and time > now + FAIR_WAIT_MS) then return now + FAIR_WAIT_MS end
-  return time
+  if lease_id then call('zrem', places_of(lock), lease_id) end
 end
 
 -- Removes expired waiters from the queue, from the head on, as every client does. Returns the
@@ -145,13 +132,16 @@ local function head_of(lock, now, is_free, spared)
   for dead = 0, DEAD_MAX do
     local head = call('lindex', queue, 0)
     if not head then return nil end
-    local time = tonumber(call('zscore', times, head) or nil)
+    local time = call('zscore', times, head)
     local kept = kept_until(lock, head)
-    local is_dead
-    if kept then is_dead = kept <= now - spared else is_dead = time and time <= now end
+    local is_over = time and tonumber(time) <= now
+    local is_dead = is_over
+    if kept then is_dead = kept <= now - spared end
     if not is_dead or dead == DEAD_MAX then
-      local due = time_of_head(time, kept, now, is_free)
-      if not is_dead and due ~= time then set_time(lock, head, due) end
+      local is_long = is_free and time and tonumber(time) > now + FAIR_WAIT_MS
+      if not is_dead and (is_over or not time or is_long) then
+        set_time(lock, head, now + FAIR_WAIT_MS)
+      end
       return head, dead > 0
     end
     drop_head(lock, head)
@@ -179,33 +169,30 @@ local function is_awaited(lock, place, now)
   return deadline and tonumber(deadline) > now
 end
 
--- The first waiter whose request waits, and that `accept` takes. Places of requests that are
--- gone may be before it.
-local function first_awaited(lock, now, accept)
+-- The first waiter whose request waits. Places of requests that are gone may be before it.
+local function first_awaited(lock, now)
   local from, count = 0, FEW
   while from < lib.first.WAITERS_MAX do
     local places = call('lrange', queue_of(lock), from, from + count - 1)
     for _, place in ipairs(places) do
-      if is_awaited(lock, place, now) and accept(place) then return place end
+      if is_awaited(lock, place, now) then return place end
     end
     if #places < count then return nil end
     from, count = from + count, MANY
   end
 end
 
+local function tell(lock, place, message)
+  call('publish', keys.companion('redisson_lock__channel', lock) .. ':' .. place, message)
+end
+
 -- Publishes to the head of the queue that the lock is free. If no request waits with the head's
--- place, or no front end listens any more to the place's channel, the message also goes to the
--- first living waiter behind it, which then learns until when the place is kept. Behind many
--- places that nobody listens for, this is the first Java client: waiters of rlockd poll.
+-- place, the message also goes to the first living waiter behind it, which then learns until
+-- when the place is kept.
 local function call_waiter(lock, head, now)
-  local heard = tell(lock, head, '0')
-  if is_awaited(lock, head, now) and (heard > 0 or not lease_of(head)) then return end
-  local unheard = 0
-  first_awaited(lock, now, function(place)
-    if place == head or (unheard == FEW and lease_of(place)) then return false end
-    unheard = unheard + 1
-    return tell(lock, place, '0') > 0 or not lease_of(place)
-  end)
+  tell(lock, head, '0')
+  local first = first_awaited(lock, now)
+  if first and first ~= head then tell(lock, first, '0') end
 end
 
 -- Publishes to the first waiting request how long the lock is held, if that may be shorter than
@@ -213,7 +200,7 @@ end
 -- has computed its sleep from the lease times of the waiters before it.
 local function publish_end(lock, ms)
   if ms < 0 or ms >= POLL_MS then return end
-  local first = first_awaited(lock, lib.number.epoch_ms(), function() return true end)
+  local first = first_awaited(lock, lib.number.epoch_ms())
   if first and lease_of(first) then tell(lock, first, 'held ' .. integer(ms)) end
 end
 
@@ -226,88 +213,26 @@ local function call_head(lock, now)
   call_waiter(lock, head, now)
 end
 
--- Java clients that remove a place leave its end.
-local function forget_ends(lock, now, spared)
-  call('zremrangebyscore', places_of(lock), '-inf', integer(now - spared))
-end
-
--- The waits of the Java clients among the first `at` waiters, in ms. Behind a place they follow
--- from the times. Before all places they do not, as the lease may have been extended since:
--- then they are a multiple of FAIR_WAIT_MS, if one is near. `known`: the waits as of the last
--- request for the place at `at`, less those of Java clients that have left since; nil: there
--- was none.
-local function waits_before(lock, at, known, now, remaining)
-  if at == 0 then return 0 end
-  local before = call('lrange', queue_of(lock), math.max(at - NEAR_MAX, 0), at - 1)
-  local last = call('zscore', times_of(lock), before[#before])
-  if not last then return 0 end
-  for i = #before, 1, -1 do
-    local kept = kept_until(lock, before[i])
-    if kept and kept > 0 then return math.max(last - kept - JAVA_MORE_MS, 0) end
+-- Adds a waiter to the queue, or keeps its place for PLACE_MS more, and sets its time right,
+-- which waiters that have left may have made too long, and Java clients too short. The list
+-- decides which waiters there are, for an operator may have deleted the zset.
+local function join(lock, lease_id, now, remaining)
+  local place = lease_id .. ':0'
+  local at = call('lpos', queue_of(lock), place)
+  if not at then
+    return take(lock, lease_id, now, remaining, call('llen', queue_of(lock)))
   end
-  if known then return math.max(known, 0) end
-  local left = last - now - math.max(remaining, 0)
-  return math.max(left, FAIR_WAIT_MS * math.floor(left / FAIR_WAIT_MS + 0.5), 0)
-end
-
--- The place at `at` has got a time that is `ms` later. Moves the times of the Java clients
--- behind it, up to the next place, and removes places among them that are over.
-local function move_behind(lock, at, ms, now, spared)
-  local queue, times = queue_of(lock), times_of(lock)
-  for _, waiter in ipairs(call('lrange', queue, at + 1, at + NEAR_MAX)) do
-    local kept = kept_until(lock, waiter)
-    if not kept then
-      call('zadd', times, 'xx', 'incr', integer(ms), waiter)
-    elseif kept > now - spared then
-      return
-    else
-      call('lrem', queue, 1, waiter)
-      call('zrem', times, waiter)
-      call('zrem', places_of(lock), lease_of(waiter))
-    end
+  local time = time_behind(at, now, remaining)
+  if math.abs(time - (call('zscore', times_of(lock), place) or 0)) > FAIR_WAIT_MS / 2 then
+    set_time(lock, place, time)
   end
-end
-
--- Keeps the place at `at` for PLACE_MS more, and sets its time right.
-local function keep(lock, lease_id, at, now, remaining, spared)
-  local place, times, places = lease_id .. ':0', times_of(lock), places_of(lock)
-  local is_alone = is_ours(lock, call('llen', queue_of(lock)), now)
-  local due, old = now + PLACE_MS + JAVA_MORE_MS, call('zscore', times, place)
-  if not is_alone then
-    local kept = call('zscore', places, lease_id)
-    local known = old and kept and old - kept - JAVA_MORE_MS
-    forget_ends(lock, now, spared)
-    due = due + waits_before(lock, at, known, now, remaining)
-  end
-  if call('zadd', times, integer(due), place) == 1 then call('pexpire', times, DAY_MS) end
-  call('zadd', places, integer(now + PLACE_MS), lease_id)
-  if old and not is_alone then move_behind(lock, at, due - old, now, spared) end
+  call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
   extend_keys(lock)
 end
 
--- Keeps the place of a request that is gone. Places whose requests may be on their way back to
--- a Redis that was away are not touched.
-local function stay(lock, lease_id)
-  local at = call('lpos', queue_of(lock), lease_id .. ':0')
-  if not at then return end
-  keep(lock, lease_id, at, lib.number.epoch_ms(), call('pttl', lock), PLACE_MS)
-end
-
--- Adds a waiter to the queue, or keeps its place for PLACE_MS more. The list decides which
--- waiters there are, for an operator may have deleted the zset.
-local function join(lock, lease_id, now, remaining, spared)
-  local at = call('lpos', queue_of(lock), lease_id .. ':0')
-  if at then return keep(lock, lease_id, at, now, remaining, spared) end
-  local others, waits = call('llen', queue_of(lock)), 0
-  if not is_ours(lock, others, now) then
-    forget_ends(lock, now, spared)
-    waits = waits_before(lock, others, nil, now, remaining)
-  end
-  take(lock, lease_id, now, others, waits)
-end
-
--- Removes a waiter from the queue. True: the waiter was the head. The first write is a command
--- that Redis allows when memory is short.
+-- Removes a waiter from the queue. A new head that is told to try gets at most the time of one
+-- waiter. True: the removed waiter was the head. The first write is a command that Redis allows
+-- when memory is short.
 local function leave(lock, lease_id)
   call('zrem', places_of(lock), lease_id)
   if not length(lock) then return false end
@@ -316,12 +241,13 @@ local function leave(lock, lease_id)
   call('zrem', times_of(lock), place)
   if not at then return false end
   call('lrem', queue_of(lock), 1, place)
+  lower_times(lock, at)
   return at == 0
 end
 
 return {
-  PLACE_MS = PLACE_MS, places_of = places_of, length = length, take = take, is_ours = is_ours,
-  give_up_head = give_up_head, head_of = head_of, is_empty = is_empty,
+  PLACE_MS = PLACE_MS, places_of = places_of, length = length, extend_keys = extend_keys,
+  take = take, give_up_head = give_up_head, head_of = head_of, is_empty = is_empty,
   place_left = place_left, call_waiter = call_waiter, call_head = call_head,
-  publish_end = publish_end, stay = stay, join = join, leave = leave
+  publish_end = publish_end, join = join, leave = leave
 }

@@ -9,7 +9,8 @@ local function keep_place(lease, place_ms, window)
   lease.detail, lease.attempt = 'place', ''
   local keep = math.max(place_ms + window, call('pttl', key))
   call('set', key, record.format(lease, 1), 'px', number.integer(keep))
-  queues.stay(lock, lease.id)
+  call('zadd', queues.places_of(lock), number.epoch_ms() + place_ms, lease.id)
+  queues.extend_keys(lock)
   queues.publish_end(lock, call('pttl', lock))
 end
 

@@ -135,7 +135,7 @@ final class World {
             "--max-wait-ms", "" + Interop.WAIT_MS));
         command.addAll(List.of(flags));
         Process process = Processes.start(log, command);
-        Rest rest = new Rest(URI.create("http://" + listening(process, log)), process);
+        Rest rest = new Rest(URI.create("http://" + listening(process, log)));
         Interop.eventually("ready: " + name, Interop.CONDITION_MS,
             () -> rest.get("/readyz").status() == 200);
         return rest;
