@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""mutants.py [--only WORD] [--seed N] [--jobs N]: plants the bugs of mutants.table one by one
-in a copy of the tree, and has the fault run find each. The tree as it is must be clean in runs
-of the same kinds. Fails when a bug is not found, or can no longer be planted. `--lint`: only
-whether all of them can be planted."""
+"""mutants.py [--only WORD] [--seed N] [--jobs N]: plants the bugs of mutants.table that are
+marked `quick` one by one in a copy of the tree, and has the fault run find each. The tree as it
+is must be clean in runs of the same kinds. Fails when a bug is not found, or can no longer be
+planted. `--lint`: only whether all bugs of the table can be planted."""
 import argparse
 import re
 import shutil
@@ -25,7 +25,6 @@ COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build",
 class Mutant:
     def __init__(self, name, *marks):
         self.name, self.is_quick, self.about = name, "quick" in marks, ""
-        self.is_of_sim = "sim" in marks
         self.rules, self.run, self.seed = [], CALM, 0
         self.hunks = []  # glob, old lines, new lines
 
@@ -183,16 +182,13 @@ def hunt(mutant, seed):
 
 
 def choose(mutants, only):
-    mutants = [mutant for mutant in mutants if not mutant.is_of_sim]
-    if only == "quick":
-        return [mutant for mutant in mutants if mutant.is_quick]
     return [mutant for mutant in mutants
-            if any(word in mutant.name for word in only.split(","))]
+            if mutant.is_quick and any(word in mutant.name for word in only.split(","))]
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="", help="words of names, a comma between; or quick")
+    parser.add_argument("--only", default="", help="words of names, a comma between")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="bugs that are hunted at a time")
     parser.add_argument("--lint", action="store_true")

@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent / "faults"))
 import mutants  # noqa: E402  pylint: disable=wrong-import-position
 
 COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "tests/sim",
-          "tests/checker", "build"]
+          "tests/checker", "tests/tests.mk", "build"]
 LEFT_OUT = ["unit", "e2e", "clients", "__pycache__"]
 
 

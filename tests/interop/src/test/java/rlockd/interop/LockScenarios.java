@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
@@ -23,63 +22,6 @@ import rlockd.interop.Direction.RestToJava;
  * it without annotation. Objects that are no locks begin at Interop.
  */
 abstract class LockScenarios extends LockTools {
-    // ---- hand-over
-
-    @JavaToRest
-    void restGetsInWhenJavaReleases() throws Exception {
-        String name = newName();
-        RLock lock = java(name);
-        lock.lock(LEASE_MS, MILLISECONDS);
-        Going<Long> waiter = restWaits(name);
-        waiter.staysOut(300);
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
-    }
-
-    @RestToJava
-    void javaGetsInWhenRestReleases() throws Exception {
-        String name = newName();
-        Lease lease = rest(name).lease();
-        lease.acquire("ttl_ms", LEASE_MS).expect(201);
-        Going<Long> waiter = javaWaits(name);
-        waiter.staysOut(300);
-        long start = now();
-        lease.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
-    }
-
-    private interface WayOfWaiting {
-        void in(RLock lock) throws Exception;
-    }
-
-    /** Each of these is code of its own in Redisson. */
-    @RestToJava
-    void everyWayOfJavaToWaitEndsWhenRestReleases() throws Exception {
-        List<WayOfWaiting> ways = List.of(
-            lock -> lock.lock(),
-            lock -> lock.lockInterruptibly(LEASE_MS, MILLISECONDS),
-            lock -> assertTrue(lock.tryLock(WAIT_MS, MILLISECONDS)),
-            lock -> lock.lockAsync(LEASE_MS, MILLISECONDS).get(),
-            lock -> assertTrue(lock.tryLockAsync(WAIT_MS, LEASE_MS, MILLISECONDS).get()));
-        for (WayOfWaiting way : ways) {
-            String name = newName();
-            Lease lease = rest(name).lease();
-            lease.acquire("ttl_ms", LEASE_MS).expect(201);
-            Going<Long> waiter = go(() -> {
-                RLock lock = javaRival(world.otherJava, name);
-                way.in(lock);
-                long inMs = now();
-                lock.unlock();
-                return inMs;
-            });
-            awaitJava(name, waiter);
-            waiter.staysOut(300);
-            long start = now();
-            lease.release().expect(200);
-            assertIn(waiter, start, 0, SOON_MS);
-        }
-    }
 
     // ---- refused
 
@@ -123,44 +65,6 @@ abstract class LockScenarios extends LockTools {
         assertFalse(lock.isLocked());
         assertTrue(lock.tryLock());
         lock.unlock();
-    }
-
-    // ---- expiry
-
-    @JavaToRest
-    void restGetsInWhenJavasLeaseExpires() throws Exception {
-        String name = newName();
-        RLock lock = java(name);
-        long start = now();
-        lock.lock(1500, MILLISECONDS);
-        Going<Long> waiter = restWaits(name);
-        assertIn(waiter, start, 1490, AT_ONCE_MS); // no poll
-        unlockLost(lock);
-    }
-
-    @RestToJava
-    void javaGetsInWhenRestsLeaseExpires() throws Exception {
-        String name = newName();
-        Lease lease = rest(name).lease();
-        long start = now();
-        lease.acquire("ttl_ms", 1500).expect(201);
-        Going<Long> waiter = javaWaits(name);
-        assertIn(waiter, start, 1490, 1500 + SOON_MS);
-        assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
-        lease.release().expect(410);
-    }
-
-    /** Java sleeps for as long as it was told when it asked. */
-    @RestToJava
-    void javaHearsThatRestsLeaseWasShortened() throws Exception {
-        String name = newName();
-        Lease lease = rest(name).lease();
-        lease.acquire("ttl_ms", LEASE_MS).expect(201);
-        Going<Long> waiter = javaWaits(name);
-        waiter.staysOut(300);
-        long start = now();
-        lease.renew(1000).expect(200);
-        assertIn(waiter, start, 990, 1000 + SOON_MS);
     }
 
     // ---- force-unlock
@@ -215,46 +119,7 @@ abstract class LockScenarios extends LockTools {
         unlockLost(lock);
     }
 
-    // ---- sessions
-
-    @RestToJava
-    void javaGetsInWhenTheSessionIsDeleted() throws Exception {
-        String name = newName();
-        Session session = new Session(world.front, LEASE_MS).keptAlive(300);
-        rest(name).lease(session).acquire("ttl_ms", LEASE_MS).expect(201);
-        Going<Long> waiter = javaWaits(name);
-        waiter.staysOut(300);
-        long start = now();
-        assertEquals(1, session.end().number("released"));
-        assertIn(waiter, start, 0, SOON_MS);
-    }
-
-    @RestToJava
-    void javaGetsInWhenTheSessionFallsSilent() throws Exception {
-        String name = newName();
-        long start = now();
-        Session session = new Session(world.front, SESSION_MS);
-        rest(name).lease(session).acquire("ttl_ms", LEASE_MS).expect(201);
-        assertIn(javaWaits(name), start, SESSION_MS - 10, SESSION_MS + SOON_MS);
-    }
-
     // ---- reentrancy
-
-    @JavaToRest
-    void javaHoldsTwice() throws Exception {
-        String name = newName();
-        RLock lock = java(name);
-        lock.lock(LEASE_MS, MILLISECONDS);
-        lock.lock(LEASE_MS, MILLISECONDS);
-        assertEquals(2, rest(name).look().number("holders.0.hold_count"));
-        Going<Long> waiter = restWaits(name);
-        lock.unlock();
-        assertEquals(1, rest(name).look().number("holders.0.hold_count"));
-        waiter.staysOut(400);
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
-    }
 
     @RestToJava
     void restsOwnerHoldsTwice() throws Exception {
@@ -272,59 +137,6 @@ abstract class LockScenarios extends LockTools {
         assertEquals(0, second.release().expect(200).number("hold_count"));
         assertIn(waiter, start, 0, SOON_MS);
         session.end();
-    }
-
-    // ---- watchdogs
-
-    @JavaToRest
-    void javasWatchdogKeepsRestOut() throws Exception {
-        String name = newName();
-        RLock lock = java(name);
-        lock.lock();
-        Going<Long> waiter = restWaits(name);
-        waiter.staysOut(3 * World.WATCHDOG_MS / 2);
-        assertTrue(lock.isHeldByCurrentThread());
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
-    }
-
-    @RestToJava
-    void restsWatchdogKeepsJavaOut() throws Exception {
-        String name = newName();
-        Session session = new Session(world.front, SESSION_MS).keptAlive(300);
-        Lease lease = rest(name).lease(session);
-        assertEquals(true, lease.acquire().expect(201).member("watchdog"));
-        Going<Long> waiter = javaWaits(name);
-        waiter.staysOut(3 * World.WATCHDOG_MS / 2);
-        long start = now();
-        lease.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
-        session.end();
-    }
-
-    // ---- killed clients
-
-    @JavaToRest
-    void killedJvmFreesItsLock() throws Exception {
-        String name = newName();
-        Process client = KilledClient.java(this, world, name);
-        Going<Long> waiter = restWaits(name);
-        waiter.staysOut(World.WATCHDOG_MS + 500);
-        long start = now();
-        Processes.kill(client);
-        assertIn(waiter, start, 0, World.WATCHDOG_MS + SOON_MS);
-    }
-
-    @RestToJava
-    void killedRestClientFreesItsLock() throws Exception {
-        String name = newName();
-        Process client = KilledClient.rest(this, world, name);
-        Going<Long> waiter = javaWaits(name);
-        waiter.staysOut(SESSION_MS + 500);
-        long start = now();
-        Processes.kill(client);
-        assertIn(waiter, start, 0, SESSION_MS + SOON_MS);
     }
 
     // ---- listing
@@ -385,7 +197,7 @@ abstract class LockScenarios extends LockTools {
             lock.unlock();
             return inMs;
         });
-        awaitJava(name, javaWaits);
+        awaitJava(javaWaits, name);
         javaWaits.staysOut(200);
         start = now();
         lease.release().expect(200);

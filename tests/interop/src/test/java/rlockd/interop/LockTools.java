@@ -4,28 +4,48 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.List;
 import java.util.OptionalLong;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /** How clients of either side get at a lock, and wait for it. */
-abstract class LockTools extends Interop implements KilledClient.Holding {
+abstract class LockTools extends HandOverScenarios {
     /** The lock for Java clients; one that excludes what rest() takes. */
     abstract RLock java(RedissonClient client, String name);
-
-    /** `kind` of the acquire request. */
-    String kind() {
-        return "lock";
-    }
 
     /** What waits for it: the same, unless those share. */
     RLock javaRival(RedissonClient client, String name) {
         return java(client, name);
     }
 
-    String rivalKind() {
-        return kind();
+    @Override
+    final String newCommonName() {
+        return newName();
+    }
+
+    @Override
+    final String[] namesOf(String commonName) {
+        return new String[] {commonName};
+    }
+
+    @Override
+    final RLock java(RedissonClient client, String... names) {
+        return java(client, names[0]);
+    }
+
+    @Override
+    final RLock javaRival(RedissonClient client, String... names) {
+        return javaRival(client, names[0]);
+    }
+
+    @Override
+    final RLock member(RedissonClient client, String name) {
+        return java(client, name);
+    }
+
+    @Override
+    final Lease lease(Rest front, Session session, String... names) {
+        return rest(front, names[0]).lease(session);
     }
 
     final RestLock rest(Rest front, String name) {
@@ -41,24 +61,9 @@ abstract class LockTools extends Interop implements KilledClient.Holding {
         return kind();
     }
 
-    /** What unlock() does when the lock was lost. */
+    @Override
     void unlockLost(RLock lost) {
         assertThrows(IllegalMonitorStateException.class, lost::unlock);
-    }
-
-    @Override
-    public void hold(RedissonClient client, String name) {
-        java(client, name).lock();
-    }
-
-    @Override
-    public void hold(Rest front, Session session, String name) {
-        rest(front, name).lease(session).acquire().expect(201);
-    }
-
-    /** By then REST waiters notice that a Java client let go. */
-    long javaReleaseSeenMs() {
-        return AT_ONCE_MS;
     }
 
     /** For how long Java clients take it in a race. */
@@ -79,27 +84,22 @@ abstract class LockTools extends Interop implements KilledClient.Holding {
         return rest(world.front, name);
     }
 
-    /** A Java client that waits, gets in, and goes again; when it got in. */
-    final Going<Long> javaWaits(String name) {
+    @Override
+    final Going<Long> javaWaits(String... names) {
         Going<Long> waits = go(() -> {
-            RLock lock = javaRival(world.otherJava, name);
+            RLock lock = javaRival(world.otherJava, names);
             assertTrue(lock.tryLock(WAIT_MS, LEASE_MS, MILLISECONDS), "Java waited in vain");
             long inMs = now();
             lock.unlock();
             return inMs;
         });
-        awaitJava(name, waits);
+        awaitJava(waits, names);
         return waits;
     }
 
-    /** Returns when a Java client waits for it, or waits no more. */
-    void awaitJava(String name, Going<?> waits) {
-        awaitListenerOfAny(List.of(name), waits);
-    }
-
-    /** The same of a REST client, at the other front end. */
-    final Going<Long> restWaits(String name) {
-        RestLock lock = restRival(world.otherFront, name);
+    @Override
+    final Going<Long> restWaits(String... names) {
+        RestLock lock = restRival(world.otherFront, names[0]);
         Going<Long> waits = go(() -> {
             Lease lease = lock.lease();
             lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS).expect(201);

@@ -5,24 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 import rlockd.interop.Direction.BothWays;
 import rlockd.interop.Direction.JavaToRest;
 import rlockd.interop.Direction.RestToJava;
 
 /** What keeps locks that were taken together, and what becomes of them when it ends. */
-abstract class MultiLockLosses extends MultiLockScenarios implements KilledClient.Holding {
-    @Override
-    public void hold(RedissonClient client, String name) {
-        java(client, name + "/a", name + "/b").lock();
-    }
-
-    @Override
-    public void hold(Rest front, Session session, String name) {
-        new RestMultiLock(front, kind(), name + "/a", name + "/b").lease(session)
-            .acquire().expect(201);
-    }
-
+abstract class MultiLockLosses extends MultiLockScenarios {
     // ---- force-unlock of one of them
 
     /** The lease is lost as a whole; what was left of it goes with the next request. */
@@ -95,27 +83,6 @@ abstract class MultiLockLosses extends MultiLockScenarios implements KilledClien
 
     // ---- sessions and owners
 
-    @RestToJava
-    void javaGetsInWhenTheSessionIsDeleted() throws Exception {
-        String[] ab = newNames(2);
-        Session session = new Session(world.front, LEASE_MS).keptAlive(300);
-        held(rest(ab).lease(session));
-        Going<Long> waiter = javaWaits(ab);
-        waiter.staysOut(300);
-        long start = now();
-        assertEquals(1, session.end().number("released"));
-        assertIn(waiter, start, 0, SOON_MS);
-    }
-
-    @RestToJava
-    void javaGetsInWhenTheSessionFallsSilent() throws Exception {
-        String[] ab = newNames(2);
-        long start = now();
-        Session session = new Session(world.front, SESSION_MS);
-        held(rest(ab).lease(session));
-        assertIn(javaWaits(ab), start, SESSION_MS - 10, SESSION_MS + SOON_MS);
-    }
-
     /** Some of its locks are held twice, some once. */
     @RestToJava
     void restsOwnerHoldsSomeTwice() throws Exception {
@@ -135,48 +102,7 @@ abstract class MultiLockLosses extends MultiLockScenarios implements KilledClien
         session.end();
     }
 
-    @JavaToRest
-    void javaHoldsTwice() throws Exception {
-        String[] ab = newNames(2);
-        RLock lock = java(world.java, ab);
-        lock.lock(LEASE_MS, MILLISECONDS);
-        lock.lock(LEASE_MS, MILLISECONDS);
-        Going<Long> waiter = restWaits(ab);
-        lock.unlock();
-        waiter.staysOut(400);
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, AT_ONCE_MS);
-    }
-
     // ---- watchdogs
-
-    @JavaToRest
-    void javasWatchdogKeepsRestOut() throws Exception {
-        String[] ab = newNames(2);
-        RLock lock = java(world.java, ab);
-        lock.lock();
-        Going<Long> waiter = restWaits(ab[1], ab[0]);
-        waiter.staysOut(3 * World.WATCHDOG_MS / 2);
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, AT_ONCE_MS);
-    }
-
-    @RestToJava
-    void restsWatchdogKeepsJavaOut() throws Exception {
-        String[] ab = newNames(2);
-        Session session = new Session(world.front, SESSION_MS).keptAlive(300);
-        Lease lease = rest(ab).lease(session);
-        assertEquals(true, lease.acquire().expect(201).member("watchdog"));
-        Going<Long> waiter = javaWaits(ab[1], ab[0]);
-        waiter.staysOut(3 * World.WATCHDOG_MS / 2);
-        assertEquals("held", lease.look().expect(200).string("state"));
-        long start = now();
-        lease.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
-        session.end();
-    }
 
     /** Both watchdogs at work, and one that wants what both hold. */
     @BothWays
@@ -195,29 +121,5 @@ abstract class MultiLockLosses extends MultiLockScenarios implements KilledClien
         lock.unlock();
         assertIn(rest, start, 0, AT_ONCE_MS);
         session.end();
-    }
-
-    // ---- killed clients
-
-    @JavaToRest
-    void killedJvmFreesItsLocks() throws Exception {
-        String name = inOneSlot(newName());
-        Process client = KilledClient.java(this, world, name);
-        Going<Long> waiter = restWaits(name + "/b", name + "/a");
-        waiter.staysOut(World.WATCHDOG_MS + 500);
-        long start = now();
-        Processes.kill(client);
-        assertIn(waiter, start, 0, World.WATCHDOG_MS + SOON_MS);
-    }
-
-    @RestToJava
-    void killedRestClientFreesItsLocks() throws Exception {
-        String name = inOneSlot(newName());
-        Process client = KilledClient.rest(this, world, name);
-        Going<Long> waiter = javaWaits(name + "/b", name + "/a");
-        waiter.staysOut(SESSION_MS + 500);
-        long start = now();
-        Processes.kill(client);
-        assertIn(waiter, start, 0, SESSION_MS + SOON_MS);
     }
 }

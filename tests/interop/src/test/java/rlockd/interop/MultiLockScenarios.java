@@ -3,7 +3,6 @@ package rlockd.interop;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
@@ -17,29 +16,6 @@ import rlockd.interop.Direction.RestToJava;
 /** How locks that are taken together pass from one side to the other. A class per kind. */
 abstract class MultiLockScenarios extends MultiLockTools {
     // ---- hand-over
-
-    @JavaToRest
-    void restGetsInWhenJavaReleases() throws Exception {
-        String[] ab = newNames(2);
-        RLock lock = java(world.java, ab);
-        lock.lock(LEASE_MS, MILLISECONDS);
-        Going<Long> waiter = restWaits(ab[1], ab[0]);
-        waiter.staysOut(300);
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, AT_ONCE_MS);
-    }
-
-    @RestToJava
-    void javaGetsInWhenRestReleases() throws Exception {
-        String[] ab = newNames(2);
-        Lease lease = held(rest(ab).lease());
-        Going<Long> waiter = javaWaits(ab[1], ab[0]);
-        waiter.staysOut(300);
-        long start = now();
-        lease.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
-    }
 
     /** Whoever wants only one of them, too. */
     @JavaToRest
@@ -71,36 +47,6 @@ abstract class MultiLockScenarios extends MultiLockTools {
         long start = now();
         lease.release().expect(200);
         for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, SOON_MS);
-        }
-    }
-
-    private interface WayOfWaiting {
-        void in(RLock lock) throws Exception;
-    }
-
-    /** Each of these is code of its own in Redisson. */
-    @RestToJava
-    void everyWayOfJavaToWaitEndsWhenRestReleases() throws Exception {
-        List<WayOfWaiting> ways = List.of(
-            lock -> lock.lock(),
-            lock -> lock.lockInterruptibly(LEASE_MS, MILLISECONDS),
-            lock -> assertTrue(lock.tryLock(WAIT_MS, MILLISECONDS)),
-            lock -> lock.lockAsync(LEASE_MS, MILLISECONDS).get(),
-            lock -> assertTrue(lock.tryLockAsync(WAIT_MS, LEASE_MS, MILLISECONDS).get()));
-        for (WayOfWaiting way : ways) {
-            String[] ab = newNames(2);
-            Lease lease = held(rest(ab).lease());
-            Going<Long> waiter = go(() -> {
-                RLock lock = javaRival(world.otherJava, ab);
-                way.in(lock);
-                long inMs = now();
-                lock.unlock();
-                return inMs;
-            });
-            awaitListener(channel(ab[0]), waiter);
-            long start = now();
-            lease.release().expect(200);
             assertIn(waiter, start, 0, SOON_MS);
         }
     }
@@ -285,47 +231,5 @@ abstract class MultiLockScenarios extends MultiLockTools {
             nap(ThreadLocalRandom.current().nextInt(10));
         }
         return slowest;
-    }
-
-    // ---- expiry
-
-    @JavaToRest
-    void restGetsInWhenJavasLeaseExpires() throws Exception {
-        String[] ab = newNames(2);
-        RLock lock = java(world.java, ab);
-        long start = now();
-        lock.lock(1500, MILLISECONDS);
-        Going<Long> waiter = restWaits(ab[1], ab[0]);
-        assertIn(waiter, start, 1490, AT_ONCE_MS); // no poll
-        unlockLost(lock);
-    }
-
-    /** Java's MultiLock says what it lost, of the locks that do. */
-    void unlockLost(RLock lost) {
-        assertThrows(RuntimeException.class, lost::unlock);
-    }
-
-    @RestToJava
-    void javaGetsInWhenRestsLeaseExpires() throws Exception {
-        String[] ab = newNames(2);
-        Lease lease = rest(ab).lease();
-        long start = now();
-        lease.acquire("ttl_ms", 1500).expect(201);
-        Going<Long> waiter = javaWaits(ab[1], ab[0]);
-        assertIn(waiter, start, 1490, 1500 + SOON_MS);
-        assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
-        lease.release().expect(410);
-    }
-
-    /** Java sleeps for as long as it was told when it asked. */
-    @RestToJava
-    void javaHearsThatRestsLeaseWasShortened() throws Exception {
-        String[] ab = newNames(2);
-        Lease lease = held(rest(ab).lease());
-        Going<Long> waiter = javaWaits(ab[1], ab[0]);
-        waiter.staysOut(300);
-        long start = now();
-        lease.renew(1000).expect(200);
-        assertIn(waiter, start, 990, 1000 + SOON_MS);
     }
 }

@@ -2,36 +2,35 @@ package rlockd.interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Arrays;
-import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /** Several locks of one kind, for clients of either side: at once, or one of them. */
-abstract class MultiLockTools extends Interop {
-    /** One of them for Java clients; it excludes what rest() takes. */
-    abstract RLock member(RedissonClient client, String name);
-
-    /** `kind` of the acquire request. */
-    String kind() {
-        return "lock";
-    }
-
+abstract class MultiLockTools extends HandOverScenarios {
     /** What waits for them: the same, unless those share. */
     RLock rivalMember(RedissonClient client, String name) {
         return member(client, name);
     }
 
-    String rivalKind() {
-        return kind();
+    @Override
+    final String newCommonName() {
+        return inOneSlot(newName());
     }
 
-    /** What goes with a name that Java clients wait for. */
-    String channel(String name) {
-        return companion("redisson_lock__channel", name);
+    @Override
+    final String[] namesOf(String commonName) {
+        return new String[] {commonName + "/a", commonName + "/b"};
+    }
+
+    /** Java's MultiLock says what it lost, of the locks that do. */
+    @Override
+    void unlockLost(RLock lost) {
+        assertThrows(RuntimeException.class, lost::unlock);
     }
 
     /** Names of locks that no other test has, in their order. */
@@ -40,17 +39,19 @@ abstract class MultiLockTools extends Interop {
     }
 
     final String[] newNames(int count, String suffix) {
-        String common = inOneSlot(newName());
+        String common = newCommonName();
         String[] names = new String[count];
         Arrays.setAll(names, i -> common + "/" + (10 + i) + suffix);
         return names;
     }
 
+    @Override
     final RLock java(RedissonClient client, String... names) {
         return client.getMultiLock(Arrays.stream(names)
             .map(name -> member(client, name)).toArray(RLock[]::new));
     }
 
+    @Override
     final RLock javaRival(RedissonClient client, String... names) {
         return client.getMultiLock(Arrays.stream(names)
             .map(name -> rivalMember(client, name)).toArray(RLock[]::new));
@@ -64,18 +65,19 @@ abstract class MultiLockTools extends Interop {
         return new RestMultiLock(world.otherFront, rivalKind(), names);
     }
 
-    /** One of them, by itself. */
-    final RestLock one(String name) {
-        return new RestLock(world.front, name, kind());
+    @Override
+    final Lease lease(Rest front, Session session, String... names) {
+        return new RestMultiLock(front, kind(), names).lease(session);
+    }
+
+    @Override
+    final void assertHeld(Lease lease, String... names) {
+        super.assertHeld(lease, names);
+        assertEquals("held", lease.look().expect(200).string("state"));
     }
 
     final RestLock oneRival(String name) {
         return new RestLock(world.otherFront, name, rivalKind());
-    }
-
-    final Lease held(Lease lease) {
-        lease.acquire("ttl_ms", LEASE_MS).expect(201);
-        return lease;
     }
 
     final boolean isLocked(String name) {
@@ -98,17 +100,17 @@ abstract class MultiLockTools extends Interop {
         });
     }
 
-    /** The same of a Java client that wants several; it waits when this returns. */
+    @Override
     final Going<Long> javaWaits(String... names) {
         Going<Long> waits = javaWaits(javaRival(world.otherJava, names));
-        awaitListenerOfAny(List.of(names), waits);
+        awaitJava(waits, names);
         return waits;
     }
 
     /** The same of a Java client that wants one of them. */
     final Going<Long> javaWaitsForOne(String name) {
         Going<Long> waits = javaWaits(rivalMember(world.otherJava, name));
-        awaitListenerOfAny(List.of(name), waits);
+        awaitJava(waits, name);
         return waits;
     }
 
@@ -124,6 +126,7 @@ abstract class MultiLockTools extends Interop {
         return waits;
     }
 
+    @Override
     final Going<Long> restWaits(String... names) {
         return restWaits(restRival(names).lease(), names[0]);
     }

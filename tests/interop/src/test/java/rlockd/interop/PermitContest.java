@@ -27,26 +27,38 @@ record PermitContest() implements Contest {
         RestPermits semaphore = new RestPermits(world.front, name);
         assertEquals(PERMITS, semaphore.look().number("available"));
         assertEquals(0, semaphore.look().number("holder_count"));
-        semaphore.delete();
+        assertEquals(PERMITS, world.java.getPermitExpirableSemaphore(name).availablePermits());
+        assertEquals(true, semaphore.delete().member("deleted"));
     }
 
     @Override
     public Turn java(RedissonClient client, String name) {
-        RPermitExpirableSemaphore semaphore = client.getPermitExpirableSemaphore(name);
-        return new Turn() {
-            private String id;
+        return new JavaTurn(client.getPermitExpirableSemaphore(name));
+    }
 
-            @Override
-            public void enter() throws Exception {
-                id = semaphore.tryAcquire(Interop.WAIT_MS, Interop.LEASE_MS, MILLISECONDS);
-                assertNotNull(id, "waited in vain");
-            }
+    static final class JavaTurn implements Turn {
+        private final RPermitExpirableSemaphore semaphore;
+        private String id;
 
-            @Override
-            public void leave() {
-                semaphore.release(id);
-            }
-        };
+        private JavaTurn(RPermitExpirableSemaphore semaphore) {
+            this.semaphore = semaphore;
+        }
+
+        /** Of the permit that it has. */
+        String id() {
+            return id;
+        }
+
+        @Override
+        public void enter() throws Exception {
+            id = semaphore.tryAcquire(Interop.WAIT_MS, Interop.LEASE_MS, MILLISECONDS);
+            assertNotNull(id, "waited in vain");
+        }
+
+        @Override
+        public void leave() {
+            semaphore.release(id);
+        }
     }
 
     @Override

@@ -11,13 +11,14 @@ import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 
 /** How clients of either side get at permits, and wait for them. */
-abstract class PermitTools extends Interop implements KilledClient.Holding {
+abstract class PermitTools extends SemaphoreScenarios implements KilledClient.Holding {
     static final long KILLED_LEASE_MS = 5000 * PATIENCE;
 
     final RPermitExpirableSemaphore java(String name) {
         return world.java.getPermitExpirableSemaphore(name);
     }
 
+    @Override
     final RestPermits rest(String name) {
         return new RestPermits(world.front, name);
     }

@@ -42,7 +42,7 @@ final class RFencedLockTest extends LockScenarios {
             other.unlock();
             return token;
         });
-        awaitJava(name, waiter);
+        awaitJava(waiter, name);
         waiter.staysOut(200);
         lease.release().expect(200);
         assertTrue(waiter.await(SOON_MS) > rests);

@@ -40,11 +40,6 @@ final class RMultiReadLockTest extends MultiLockLosses {
         return "write";
     }
 
-    @Override
-    String channel(String name) {
-        return companion("redisson_rwlock", name);
-    }
-
     @BothWays
     void readersOfBothSidesShare() throws Exception {
         String[] abc = newNames(3);

@@ -22,11 +22,6 @@ final class RMultiWriteLockTest extends MultiLockLosses {
     }
 
     @Override
-    String channel(String name) {
-        return companion("redisson_rwlock", name);
-    }
-
-    @Override
     void unlockLost(RLock lost) {
         unlockLostReadsOrWrites(lost);
     }

@@ -3,7 +3,6 @@ package rlockd.interop;
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -12,10 +11,10 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.redisson.api.RPermitExpirableSemaphore;
-import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.ByteArrayCodec;
-import rlockd.interop.Direction.BothWays;
 import rlockd.interop.Direction.JavaToRest;
 import rlockd.interop.Direction.RestToJava;
 
@@ -24,34 +23,27 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
     /** Long enough to renew a permit before it is over. */
     private static final long SHORT_MS = 2000 * PATIENCE;
 
+    @Override
+    Contest contest() {
+        return new PermitContest();
+    }
+
+    @Override
+    void assertTaken(String name, List<Contest.Turn> holders) {
+        Rest.Answer state = rest(name).look();
+        assertEquals(0, state.number("available"));
+        assertEquals(holders.size(), state.number("holder_count"));
+        if (holders.get(0) instanceof PermitContest.JavaTurn) {
+            assertEquals(
+                holders.stream().map(java -> ((PermitContest.JavaTurn) java).id())
+                    .collect(Collectors.toSet()),
+                IntStream.range(0, holders.size())
+                    .mapToObj(i -> state.string("holders." + i + ".redisson_permit"))
+                    .collect(Collectors.toSet()));
+        }
+    }
+
     // ---- hand-over
-
-    @JavaToRest
-    void restGetsInWhenJavaReleases() throws Exception {
-        String name = newName();
-        assertTrue(java(name).trySetPermits(1));
-        String id = java(name).acquire();
-        Going<Long> waiter = restWaits(name);
-        waiter.staysOut(300);
-        long start = now();
-        java(name).release(id);
-        assertIn(waiter, start, 0, AT_ONCE_MS);
-        ends(name, 1);
-    }
-
-    @RestToJava
-    void javaGetsInWhenRestReleases() throws Exception {
-        String name = newName();
-        rest(name).put(1).expect(201);
-        Lease lease = rest(name).lease();
-        lease.acquire("ttl_ms", LEASE_MS).expect(201);
-        Going<Long> waiter = javaWaits(name);
-        waiter.staysOut(300);
-        long start = now();
-        lease.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
-        ends(name, 1);
-    }
 
     /** Its message tells how many, and each of them has to bring somebody in. */
     @JavaToRest
@@ -414,50 +406,5 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         java(name).release(id);
         assertIn(stays, start, 0, AT_ONCE_MS);
         ends(name, 1);
-    }
-
-    // ---- names
-
-    private void handsOverBothWays(RedissonClient client, Rest front, String name)
-        throws Exception {
-        RPermitExpirableSemaphore java = client.getPermitExpirableSemaphore(name);
-        RestPermits rest = new RestPermits(front, name);
-        assertTrue(java.trySetPermits(1));
-        String id = java.acquire(LEASE_MS, MILLISECONDS);
-        assertEquals(id, rest.look().string("holders.0.redisson_permit"));
-        Lease lease = rest.lease();
-        Going<Rest.Answer> restWaits = go(() ->
-            lease.acquire("wait_ms", WAIT_MS, "ttl_ms", LEASE_MS));
-        rest.awaitWaiters(1, restWaits);
-        long start = now();
-        java.release(id);
-        assertBetween(0, AT_ONCE_MS, restWaits.tookMs(start));
-        restWaits.await(0).expect(201);
-
-        Going<Long> javaWaits = go(() -> {
-            assertNotNull(java.tryAcquire(WAIT_MS, LEASE_MS, MILLISECONDS));
-            return now();
-        });
-        awaitListenerOfAny(List.of(name), javaWaits);
-        javaWaits.staysOut(200);
-        start = now();
-        lease.release().expect(200);
-        assertIn(javaWaits, start, 0, SOON_MS);
-        assertEquals(1, rest.look().number("holder_count"));
-        assertEquals(true, rest.delete().member("deleted"));
-    }
-
-    @BothWays
-    void namesWithBracesAndInUtf8() throws Exception {
-        handsOverBothWays(world.java, world.front, newName(":{42}:x"));
-        for (String name : namesWithUnmatchedBraces()) {
-            handsOverBothWays(world.java, world.front, name);
-        }
-        handsOverBothWays(world.java, world.front, newName(" Straße/日本 %2F+?#&{🔒}"));
-    }
-
-    @BothWays
-    void nameMapperIsOurKeyPrefix() throws Exception {
-        handsOverBothWays(world.prefixedJava, world.prefixedFront, newName());
     }
 }

@@ -8,19 +8,31 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.IntConsumer;
+import java.util.function.LongSupplier;
 import org.redisson.api.RSemaphore;
-import org.redisson.api.RedissonClient;
 import rlockd.interop.Direction.BothWays;
 import rlockd.interop.Direction.JavaToRest;
 import rlockd.interop.Direction.RestToJava;
 
 /** Nothing here expires: who is not woken waits until WAIT_MS is over, Java or REST. */
-final class RSemaphoreTest extends Interop {
+final class RSemaphoreTest extends SemaphoreScenarios {
+    @Override
+    Contest contest() {
+        return new SemaphoreContest();
+    }
+
+    @Override
+    void assertTaken(String name, List<Contest.Turn> holders) {
+        assertEquals(0, rest(name).available());
+    }
+
     private RSemaphore java(String name) {
         return world.java.getSemaphore(name);
     }
 
-    private RestSemaphore rest(String name) {
+    @Override
+    RestSemaphore rest(String name) {
         return new RestSemaphore(world.front, name);
     }
 
@@ -55,30 +67,17 @@ final class RSemaphoreTest extends Interop {
 
     // ---- hand-over
 
-    @JavaToRest
-    void restGetsInWhenJavaReleases() throws Exception {
-        String name = newName();
-        assertTrue(java(name).trySetPermits(1));
-        java(name).acquire();
-        Going<Long> waiter = restWaits(name, 1);
+    /** Two are free of the three that `waiter` wants; then the holder releases two more. */
+    private void getsInWhenAllAreFree(String name, Going<Long> waiter, IntConsumer release,
+                                      LongSupplier available, long soonMs) throws Exception {
+        release.accept(1);
+        release.accept(1);
         waiter.staysOut(300);
+        assertEquals(2, available.getAsLong());
         long start = now();
-        java(name).release();
-        assertIn(waiter, start, 0, AT_ONCE_MS);
-        ends(name, 0);
-    }
-
-    @RestToJava
-    void javaGetsInWhenRestReleases() throws Exception {
-        String name = newName();
-        rest(name).put(1).expect(201);
-        rest(name).acquire().expect(200);
-        Going<Long> waiter = javaWaits(name, 1);
-        waiter.staysOut(300);
-        long start = now();
-        rest(name).release(1);
-        assertIn(waiter, start, 0, SOON_MS);
-        ends(name, 0);
+        release.accept(2);
+        assertIn(waiter, start, 0, soonMs);
+        ends(name, 1);
     }
 
     @JavaToRest
@@ -86,15 +85,8 @@ final class RSemaphoreTest extends Interop {
         String name = newName();
         java(name).trySetPermits(5);
         java(name).acquire(5);
-        Going<Long> waiter = restWaits(name, 3);
-        java(name).release();
-        java(name).release();
-        waiter.staysOut(300);
-        assertEquals(2, rest(name).available());
-        long start = now();
-        java(name).release(2);
-        assertIn(waiter, start, 0, AT_ONCE_MS);
-        ends(name, 1);
+        getsInWhenAllAreFree(name, restWaits(name, 3), java(name)::release,
+            rest(name)::available, AT_ONCE_MS);
     }
 
     @RestToJava
@@ -102,18 +94,20 @@ final class RSemaphoreTest extends Interop {
         String name = newName();
         rest(name).put(5).expect(201);
         rest(name).acquire("permits", 5).expect(200);
-        Going<Long> waiter = javaWaits(name, 3);
-        rest(name).release(1);
-        rest(name).release(1);
-        waiter.staysOut(300);
-        assertEquals(2, java(name).availablePermits());
-        long start = now();
-        rest(name).release(2);
-        assertIn(waiter, start, 0, SOON_MS);
-        ends(name, 1);
+        getsInWhenAllAreFree(name, javaWaits(name, 3), rest(name)::release,
+            java(name)::availablePermits, SOON_MS);
     }
 
     /** The message tells the total: one that frees two has to bring two waiters in. */
+    private void oneReleaseIsForBoth(String name, Going<Long> first, Going<Long> second,
+                                     IntConsumer release, long soonMs) throws Exception {
+        long start = now();
+        release.accept(2);
+        assertIn(first, start, 0, soonMs);
+        assertIn(second, start, 0, soonMs);
+        ends(name, 0);
+    }
+
     @JavaToRest
     void oneReleaseOfJavasIsForSeveralOfRest() throws Exception {
         String name = newName();
@@ -125,11 +119,7 @@ final class RSemaphoreTest extends Interop {
             return now();
         });
         rest(name).awaitWaiters(2);
-        long start = now();
-        java(name).release(2);
-        assertIn(first, start, 0, AT_ONCE_MS);
-        assertIn(second, start, 0, AT_ONCE_MS);
-        ends(name, 0);
+        oneReleaseIsForBoth(name, first, second, java(name)::release, AT_ONCE_MS);
     }
 
     @RestToJava
@@ -144,11 +134,7 @@ final class RSemaphoreTest extends Interop {
         });
         second.staysOut(300);
         first.staysOut(0);
-        long start = now();
-        rest(name).release(2);
-        assertIn(first, start, 0, SOON_MS);
-        assertIn(second, start, 0, SOON_MS);
-        ends(name, 0);
+        oneReleaseIsForBoth(name, first, second, rest(name)::release, SOON_MS);
     }
 
     private interface WayOfWaiting {
@@ -351,44 +337,11 @@ final class RSemaphoreTest extends Interop {
 
     // ---- names
 
-    private void handsOverBothWays(RedissonClient client, Rest front, String name)
-        throws Exception {
-        RSemaphore java = client.getSemaphore(name);
-        RestSemaphore rest = new RestSemaphore(front, name);
-        rest.put(1).expect(201);
-        assertTrue(java.tryAcquire());
-        Going<Rest.Answer> restWaits = go(() -> rest.acquire("wait_ms", WAIT_MS));
-        rest.awaitWaiters(1);
-        long start = now();
-        java.release();
-        assertBetween(0, AT_ONCE_MS, restWaits.tookMs(start));
-        restWaits.await(0).expect(200);
-
-        Going<Long> javaWaits = go(() -> {
-            assertTrue(java.tryAcquire(WAIT_MS, MILLISECONDS), "Java waited in vain");
-            return now();
-        });
-        awaitListenerOfAny(List.of(name), javaWaits);
-        javaWaits.staysOut(200);
-        start = now();
-        rest.release(1);
-        assertIn(javaWaits, start, 0, SOON_MS);
-        assertEquals(true, rest.delete().member("deleted"));
-    }
-
-    @BothWays
-    void namesWithBracesAndInUtf8() throws Exception {
-        handsOverBothWays(world.java, world.front, newName(":{42}:x"));
-        for (String name : namesWithUnmatchedBraces()) {
-            handsOverBothWays(world.java, world.front, name);
-        }
-        handsOverBothWays(world.java, world.front, newName(" Straße/日本 %2F+?#&{🔒}"));
-    }
-
+    @Override
     @BothWays
     void nameMapperIsOurKeyPrefix() throws Exception {
+        super.nameMapperIsOurKeyPrefix();
         String name = newName();
-        handsOverBothWays(world.prefixedJava, world.prefixedFront, name);
         assertTrue(world.prefixedJava.getSemaphore(name).trySetPermits(3));
         assertEquals(3, rest(World.PREFIX + name).available());
         world.front.get(rest(name).path).expect(404);

@@ -17,6 +17,6 @@ final class RSpinLockTest extends LockScenarios {
 
     /** It listens to nothing, and tries again within 128 ms. */
     @Override
-    void awaitJava(String name, Going<?> waits) {
+    void awaitJava(Going<?> waits, String... names) {
     }
 }

@@ -26,7 +26,8 @@ record SemaphoreContest() implements Contest {
     public void close(World world, String name) {
         RestSemaphore semaphore = new RestSemaphore(world.front, name);
         assertEquals(PERMITS, semaphore.available());
-        semaphore.delete();
+        assertEquals(PERMITS, world.java.getSemaphore(name).availablePermits());
+        assertEquals(true, semaphore.delete().member("deleted"));
     }
 
     @Override
