@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "storage/store/call_outcome.h"
 #include "storage/store/store.h"
 
 enum session_outcome {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 
 enum { UNDER_WAY_MAX = 1 };
 

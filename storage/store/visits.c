@@ -8,7 +8,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 
 /* Scripts under way for all sessions of a worker, a script for several locks counted as many.
  * Of the watchdog and of sessions that end: enough to fill a round trip, and no more than a

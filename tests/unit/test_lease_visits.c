@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 #include "storage/topology/topology.h"
 
 #define ID "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11"
