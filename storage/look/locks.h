@@ -1,4 +1,15 @@
-/* The operations on a lock as such, whoever holds it: force-unlock, get, list.
+/* The operations on a lock as such, whoever holds it: force-unlock, get, list. The files of the
+ * room:
+ *
+ *   lock_get.c     a lock with its holders and waiters
+ *   lock_list.c    pages of held locks
+ *   lock_ttl.c     for how long a lock is held
+ *   lock_force.c   force-unlock
+ *   grant_find.c   finds the reader that has a fencing token
+ *   permits_get.c  the permits of a semaphore that are held
+ *
+ * handlers/ call the room, and storage/wait/ asks for a lock's TTL. The room calls
+ * storage/store/, and has the results of counters of storage/lease/.
  *
  * Every asynchronous function takes a callback, which is called exactly once and never before
  * the function returns. Arguments that are needed longer are copied. */

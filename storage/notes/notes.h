@@ -1,4 +1,15 @@
-/* What the files about sessions share. */
+/* A session's home, as the rooms that work on it see it. The files of the room:
+ *
+ *   bind.c       notes a lease before its lock is asked for; settles the note of one lease
+ *   unbind.c     forgets an attempt, or a lease that is over
+ *   settle.c     writes what the locks' homes say about leases
+ *   pages.c      reads notes and losses, page by page
+ *   index.c      when each session is to be visited
+ *   log.c        log lines about expired sessions and lost leases
+ *   set_names.c  the names of a set of locks, by its lease id
+ *
+ * storage/lease/ and storage/session/ call the room; handlers/ call set_names.h and read limits
+ * of bind.h. The room calls storage/store/. */
 #ifndef RLOCKD_STORAGE_NOTES_NOTES_H
 #define RLOCKD_STORAGE_NOTES_NOTES_H
 

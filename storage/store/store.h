@@ -1,4 +1,27 @@
-/* The store: what all calls of Redis share in one worker. */
+/* The store: what all calls of Redis share in one worker. The files of its room:
+ *
+ *   store.c         its life, ids of attempts, and which names one script can serve
+ *   options.c       what it was made with
+ *   store_part.c    memory that other rooms keep in it
+ *   store_call.c    a script with its KEYS and ARGV, filled in and sent
+ *   reply_word.c    the word that a reply begins with
+ *   call_outcome.c  what a call came to
+ *   errand.c        scripts that are sent again until Redis has confirmed them
+ *   turns.c         pieces of expensive work, a few at a time
+ *   look_turns.c    turns of scripts that read many keys
+ *   visits.c        turns of scripts at the homes of a session's leases
+ *   marker.c        notices that Redis has lost data, and how long the quarantine lasts
+ *   key.c           the names of keys and channels
+ *   kind.c          one row for each kind of object
+ *   lease.h         a request about a lease
+ *   lock_names.c    the names of the objects of a lease
+ *   lease_record.c  the record of a lease, beside its object
+ *   lease_ref.c     the text that names a lease in its session's home
+ *   holder.c        the holder fields of a lock's hash
+ *   lock_probe.c    the names that a new connection tries its permissions on
+ *
+ * Every room of storage/ above this one may call it (notes, lease, session, look, wait), and so
+ * may handlers/ and server/worker.c. The room itself calls storage/topology/ only. */
 #ifndef RLOCKD_STORAGE_STORE_STORE_H
 #define RLOCKD_STORAGE_STORE_STORE_H
 
