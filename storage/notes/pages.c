@@ -142,7 +142,7 @@ void session_notes_read(struct session_reading *reading, const struct redis_valu
     if (!is_last(notes) || !is_last(lost)) {
         /* The first page is read again later, so that a look that waits keeps no reply. */
         reading->turn = (struct turn){
-            .begin = on_turn, .arg = reading, .owner = reading->session_id};
+            .begin = on_turn, .arg = reading, .owner = reading->session_id, .weight = 1};
         turn_start(reading->turns, &reading->turn);
         return;
     }
@@ -175,8 +175,8 @@ static void large_turns_init(void *part, struct store *store)
 {
     struct large_turns *large = part;
 
-    turns_init(&large->keep_alives, store_loop(store), LARGE_LOOKS_MAX);
-    turns_init(&large->looks, store_loop(store), LARGE_LOOKS_MAX);
+    turns_init(&large->keep_alives, store_loop(store), LARGE_LOOKS_MAX, TURNS_REFUSE);
+    turns_init(&large->looks, store_loop(store), LARGE_LOOKS_MAX, TURNS_REFUSE);
 }
 
 static void large_turns_release(void *part)

@@ -232,7 +232,7 @@ int session_list(struct store *store, size_t limit, const char *cursor, session_
     page->done = done;
     page->arg = arg;
     page->limit = limit;
-    page->turn = (struct turn){.begin = on_turn, .arg = page};
+    page->turn = (struct turn){.begin = on_turn, .arg = page, .weight = 1};
     page->list.outcome = CALL_DONE;
     if (find_start(page, cursor) != 0) {
         free(page);

@@ -78,6 +78,7 @@ struct store *store_new(const struct store_options *options)
     }
     errands_init(store);
     look_turns_init(store);
+    visits_init(store);
     store->marker = marker_new(store);
     if (store->marker == NULL) {
         store_free(store);

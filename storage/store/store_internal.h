@@ -14,10 +14,8 @@ struct kept_part;
 
 /* Sessions with leases that are still to be visited: visits.c. */
 struct visit_line {
-    struct lease_visits *waiting; /* utlist: of each session at most one */
-    struct lease_visits
-        *sessions; /* uthash: the same, and one whose last script is sent next */
-    size_t under_way;
+    struct turns turns;            /* of scripts; their weight is the number of their locks */
+    struct lease_visits *sessions; /* uthash: with a script that waits or is sent next */
 };
 
 /* Errands that Redis has not confirmed yet: errand.c. */
@@ -44,6 +42,9 @@ void errands_retry(struct store *store);
 size_t errands_pending(const struct store *store);
 /* Ends all errands. */
 void errands_release(struct store *store);
+
+/* visits.c */
+void visits_init(struct store *store);
 
 /* store_part.c */
 void store_parts_release(struct store *store);
