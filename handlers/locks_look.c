@@ -8,6 +8,7 @@
 #include "server/http/problem.h"
 #include "server/http/request.h"
 #include "server/base/text.h"
+#include "storage/look/locks.h"
 
 /* Of readers and writers each holder has a token and a time of its own. */
 static json_t *shown_holder_json(const struct lock_holder *holder)

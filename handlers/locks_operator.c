@@ -9,6 +9,7 @@
 #include "server/http/problem.h"
 #include "server/http/request.h"
 #include "storage/look/grant_find.h"
+#include "storage/look/locks.h"
 
 static void reply(struct lease_request *request, bool unlocked)
 {

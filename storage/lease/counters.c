@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #include "storage/lease/families.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 #include "storage/store/reply_word.h"
 
 /* --- a call and its reply ----------------------------------------------------------------- */
@@ -41,7 +42,7 @@ static const struct reply_word reply_words[] = {
 
 static void count(const struct counter_call *call, enum counter_outcome outcome)
 {
-    struct metrics *metrics = call->store->options.metrics;
+    struct metrics *metrics = store_metrics(call->store);
 
     if (outcome == COUNTER_REPLAYED)
         metrics_add(metrics, METRIC_REPLAYS, 1);
@@ -206,7 +207,7 @@ static void fill_attempt(struct store_call *call, const struct store *store,
                          const struct lease *request, const struct attempt *attempt)
 {
     call_string(call, LATCH_AWAIT_ARG_ATTEMPT, request->attempt);
-    call_number(call, LATCH_AWAIT_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, LATCH_AWAIT_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     call_number(call, LATCH_AWAIT_ARG_WAIT_MS, attempt->wait_ms);
     call_flag(call, LATCH_AWAIT_ARG_REGISTERED, attempt->registered);
 }
@@ -273,7 +274,7 @@ void semaphore_drain(struct store *store, const struct lease *request, counter_d
 
     fill_request_keys(call, request);
     call_string(call, SEMAPHORE_DRAIN_ARG_ATTEMPT, request->attempt);
-    call_number(call, SEMAPHORE_DRAIN_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, SEMAPHORE_DRAIN_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     send_script(call, call_new(store, METRIC_SEMAPHORE_ACQUIRES, PERMITS, arg), done);
 }
 
@@ -286,7 +287,7 @@ void semaphore_release(struct store *store, const struct lease *request, bool cr
     make_channel(&channel, KIND_SEMAPHORE, fill_request_keys(call, request));
     call_number(call, SEMAPHORE_RELEASE_ARG_PERMITS, request->permits);
     call_text(call, SEMAPHORE_RELEASE_ARG_CHANNEL, channel.text, channel.len);
-    call_number(call, SEMAPHORE_RELEASE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, SEMAPHORE_RELEASE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     call_number(call, SEMAPHORE_RELEASE_ARG_PERMITS_MAX, COUNTER_MAX);
     call_flag(call, SEMAPHORE_RELEASE_ARG_CREATE, create);
     send_script(call, call_new(store, METRIC_SEMAPHORE_RELEASES, PERMITS, arg), done);
@@ -312,6 +313,6 @@ void latch_count_down(struct store *store, const struct lease *request, counter_
 
     make_channel(&channel, KIND_LATCH, fill_request_keys(call, request));
     call_text(call, LATCH_COUNT_DOWN_ARG_CHANNEL, channel.text, channel.len);
-    call_number(call, LATCH_COUNT_DOWN_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, LATCH_COUNT_DOWN_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     send_script(call, call_new(store, METRIC_COUNT_DOWNS, NO_SECOND_VALUE, arg), done);
 }

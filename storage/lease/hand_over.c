@@ -45,7 +45,7 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
     struct redis_result of_next = *from;
     struct lease_reading reading;
 
-    metrics_add(call->store->options.metrics, METRIC_RELEASES, 1);
+    metrics_add(store_metrics(call->store), METRIC_RELEASES, 1);
     if (value_is_integer(granted)) {
         finish(call, &(struct hand_over_result){.released = released,
                                                 .others_listen = value_integer(granted) == 1});
@@ -59,7 +59,7 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
         .none_left_ms = lease_none_left_ms(&reading.result),
         .lease = &reading.result};
     const struct hand_over_result result = {.released = released, .attempt = &attempt};
-    metrics_add(call->store->options.metrics, METRIC_HAND_OVERS, 1);
+    metrics_add(store_metrics(call->store), METRIC_HAND_OVERS, 1);
     finish(call, &result);
 }
 
@@ -122,7 +122,7 @@ _Static_assert((int)PERMIT_HAND_OVER_ARG_LEASE_ID == (int)HAND_OVER_ARG_LEASE_ID
 static void fill_order(struct store_call *call, const struct store *store,
                        const struct order *order)
 {
-    int64_t window_ms = store->options.config->retry_window_ms;
+    int64_t window_ms = store_config(store)->retry_window_ms;
 
     call_string(call, HAND_OVER_ARG_LEASE_ID, order->lease->id);
     call_number(call, HAND_OVER_ARG_WINDOW_MS, window_ms);
@@ -137,7 +137,7 @@ static void fill_lock(struct store_call *call, const struct store *store, struct
 {
     const struct lease *lease = order->lease, *next = order->next;
     struct key_base lock = call_object(call, lease_name(lease));
-    int64_t keep_ms = next->ttl_ms + store->options.config->retry_window_ms;
+    int64_t keep_ms = next->ttl_ms + store_config(store)->retry_window_ms;
     bool is_read_write = kind_row(next->kind)->wait == WAIT_READ_WRITE;
 
     call_key(call, HAND_OVER_KEY_LOCK, KEY_OBJECT, lock, NULL);

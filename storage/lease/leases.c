@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 #include "storage/lease/families.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 #include "storage/lease/quarantine.h"
 #include "storage/notes/set_names.h"
 
@@ -40,8 +41,8 @@ void lease_renew(struct store *store, const struct lease *lease, lease_done *don
 {
     assert(family_of(lease)->renew != NULL);
     if (lease_is_set(lease))
-        set_names_keep(store, lease, lease->ttl_ms + store->options.config->retry_window_ms,
-                       NULL, NULL);
+        set_names_keep(store, lease, lease->ttl_ms + store_config(store)->retry_window_ms, NULL,
+                       NULL);
     family_of(lease)->renew(store, lease, done, arg);
 }
 

@@ -1,5 +1,22 @@
 /* Leases on Redis, of every kind: renew, release, withdraw. To acquire: attempt.h, and with
- * waiting storage/wait/acquire.h.
+ * waiting storage/wait/acquire.h. The files of the room:
+ *
+ *   leases.c      hands each request to the family of its kind
+ *   families.h    what each family does
+ *   locks.c       the family of locks, and of sets of locks
+ *   permits.c     the family of permits
+ *   counters.c    the families of semaphores and latches, and what else they can do
+ *   send.c        sends the script of a request, and tells the lease's session of the result
+ *   read_reply.c  reads a reply into a result
+ *   replies.h     where the values stand in replies
+ *   prepare.c     what comes before an attempt: the names of a set, the note of the session
+ *   withdraw.c    takes the effect of an attempt back
+ *   hand_over.c   releases a lease and grants the object to a waiter, in one script
+ *   quarantine.c  refuses attempts while Redis may have lost leases
+ *   attempt.h, lease_result.h, counter_result.h  the parameters and results
+ *
+ * storage/wait/, storage/session/, storage/look/ and handlers/ may call the room. It calls
+ * storage/notes/ and storage/store/.
  *
  * Every asynchronous call here takes a callback that comes exactly once, never before the call
  * returns. What has to outlive the call is copied. */

@@ -15,7 +15,7 @@ _Static_assert(IS_LIKE_ACQUIRE(FAIR_ACQUIRE) && IS_LIKE_ACQUIRE(RW_ACQUIRE) &&
 
 int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
 {
-    const struct config *config = store->options.config;
+    const struct config *config = store_config(store);
 
     if (config->fencing_ttl_ms == 0)
         return 0; /* for ever */
@@ -30,7 +30,7 @@ static void fill_request(struct store_call *call, const struct store *store,
 {
     static const char *const modes[] = {
         [TOKEN_FRESH] = "new", [TOKEN_RECORDED] = "record", [TOKEN_RETURNED] = "made"};
-    const struct config *config = store->options.config;
+    const struct config *config = store_config(store);
     int64_t keep_ms = lease->ttl_ms + config->retry_window_ms;
     /* -1: and no client has the token to ask again. */
     int64_t wait_ms = attempt->wait_ms == 0 && lease->unrepeatable ? -1 : attempt->wait_ms;
@@ -124,7 +124,7 @@ static void lock_confirm(struct store *store, const struct lease *lease,
     fill_keys(call, lease, LEASE_CONFIRM_KEYS, LEASE_CONFIRM_KEY_RECORD,
               LEASE_CONFIRM_KEY_COUNTER);
     call_string(call, LEASE_CONFIRM_ARG_LEASE_ID, lease->id);
-    call_number(call, LEASE_CONFIRM_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, LEASE_CONFIRM_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     call_string(call, LEASE_CONFIRM_ARG_KIND, kind_row(lease->kind)->name);
     call_string(call, LEASE_CONFIRM_ARG_OWNER, lease->owner);
     call_string(call, LEASE_CONFIRM_ARG_SESSION, lease->session_id);
@@ -151,7 +151,7 @@ void lock_release(struct store *store, const struct lease *lease, lease_done *do
     key_make(&channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
     call_string(call, RELEASE_ARG_LEASE_ID, lease->id);
     call_text(call, RELEASE_ARG_CHANNEL, channel.text, channel.len);
-    call_number(call, RELEASE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, RELEASE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     lease_call_send(store, call, lease, done, arg);
 }
 
@@ -161,7 +161,7 @@ void lock_claim(struct store *store, const struct lease *lease, lease_done *done
 
     fill_keys(call, lease, LEASE_CLAIM_KEYS, LEASE_CLAIM_KEY_RECORD, LEASE_CLAIM_KEY_COUNTER);
     call_string(call, LEASE_CLAIM_ARG_LEASE_ID, lease->id);
-    call_number(call, LEASE_CLAIM_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, LEASE_CLAIM_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     call_flag(call, LEASE_CLAIM_ARG_CLAIM, true);
     lease_call_send(store, call, lease, done, arg);
 }

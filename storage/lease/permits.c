@@ -30,7 +30,7 @@ void permit_try(struct store *store, const struct lease *lease, const struct att
     fill_keys(call, lease, PERMIT_ACQUIRE_KEYS);
     call_string(call, PERMIT_ACQUIRE_ARG_LEASE_ID, lease->id);
     call_number(call, PERMIT_ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
-    call_number(call, PERMIT_ACQUIRE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, PERMIT_ACQUIRE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     call_string(call, PERMIT_ACQUIRE_ARG_ATTEMPT, lease->attempt);
     call_flag(call, PERMIT_ACQUIRE_ARG_MADE, lease->token == TOKEN_RETURNED);
     call_number(call, PERMIT_ACQUIRE_ARG_WAIT_MS, attempt->wait_ms);
@@ -60,6 +60,6 @@ void permit_release(struct store *store, const struct lease *lease, lease_done *
 
     fill_keys(call, lease, PERMIT_RELEASE_KEYS);
     call_string(call, PERMIT_RELEASE_ARG_LEASE_ID, lease->id);
-    call_number(call, PERMIT_RELEASE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, PERMIT_RELEASE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     lease_call_send(store, call, lease, done, arg);
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 #include "storage/notes/bind.h"
 #include "storage/notes/set_names.h"
 
@@ -136,8 +137,8 @@ void lease_prepare(struct store *store, const struct lease *lease, int64_t wait_
     lock_names_ref(call->lease.names);
     if (lease_is_set(lease))
         set_names_keep(store, lease,
-                       lease->ttl_ms + wait_ms + store->options.config->retry_window_ms,
-                       on_names, call);
+                       lease->ttl_ms + wait_ms + store_config(store)->retry_window_ms, on_names,
+                       call);
     else
         bind(call);
 }

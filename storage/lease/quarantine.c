@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 
 struct held_back {
     struct held_back *prev, *next;
@@ -14,17 +15,11 @@ struct held_back {
     void *arg;
 };
 
-void attempt_hold_back(struct store *store, const struct lease *lease, attempt_done *done,
-                       void *arg)
-{
-    struct held_back *held_back = malloc(sizeof(*held_back));
-
-    assert(held_back != NULL);
-    *held_back = (struct held_back){
-        .family = kind_row(lease->kind)->family, .done = done, .arg = arg};
-    DL_APPEND(store->held_back, held_back);
-    timer_arm(loop_timers(store->options.loop), &store->refuse_held_back, 0);
-}
+struct quarantine {
+    struct held_back *held_back; /* utlist */
+    struct loop *loop;
+    struct timer refuse;
+};
 
 static void refuse(const struct held_back *held_back)
 {
@@ -41,14 +36,46 @@ static void refuse(const struct held_back *held_back)
     held_back->done(held_back->arg, &result);
 }
 
-void held_back_refuse(void *arg)
+static void refuse_all(void *arg)
 {
-    struct store *store = arg;
-    struct held_back *all = store->held_back, *held_back, *next;
+    struct quarantine *quarantine = arg;
+    struct held_back *all = quarantine->held_back, *held_back, *next;
 
-    store->held_back = NULL; /* a callback may try, and be refused, again */
+    quarantine->held_back = NULL; /* a callback may try, and be refused, again */
     DL_FOREACH_SAFE(all, held_back, next) {
         refuse(held_back);
         free(held_back);
     }
+}
+
+static void quarantine_init(void *part, struct store *store)
+{
+    struct quarantine *quarantine = part;
+
+    quarantine->loop = store_loop(store);
+    quarantine->refuse = (struct timer){.fire = refuse_all, .arg = quarantine};
+}
+
+static void quarantine_release(void *part)
+{
+    struct quarantine *quarantine = part;
+
+    timer_cancel(loop_timers(quarantine->loop), &quarantine->refuse);
+    refuse_all(quarantine);
+}
+
+static const struct store_part quarantines = {
+    .size = sizeof(struct quarantine), .init = quarantine_init, .release = quarantine_release};
+
+void attempt_hold_back(struct store *store, const struct lease *lease, attempt_done *done,
+                       void *arg)
+{
+    struct quarantine *quarantine = store_part(store, &quarantines);
+    struct held_back *held_back = malloc(sizeof(*held_back));
+
+    assert(held_back != NULL);
+    *held_back = (struct held_back){
+        .family = kind_row(lease->kind)->family, .done = done, .arg = arg};
+    DL_APPEND(quarantine->held_back, held_back);
+    timer_arm(loop_timers(quarantine->loop), &quarantine->refuse, 0);
 }

@@ -144,7 +144,7 @@ static bool read_bare_reply(const struct reader *reader)
     if (value_is_integer(reply)) {
         out->outcome = LEASE_RELEASED;
         out->holds_left = value_integer(reply);
-        metrics_add(reader->store->options.metrics, METRIC_RELEASES, 1);
+        metrics_add(store_metrics(reader->store), METRIC_RELEASES, 1);
         return true;
     }
     if (!text_parse_int64(token, &reading->holds[0].fencing_token))
@@ -155,7 +155,7 @@ static bool read_bare_reply(const struct reader *reader)
     reading->holds[0].hold_count = 1;
     out->holds = reading->holds;
     out->hold_count = 1;
-    metrics_add(reader->store->options.metrics, METRIC_GRANTS, 1);
+    metrics_add(store_metrics(reader->store), METRIC_GRANTS, 1);
     return true;
 }
 
@@ -235,7 +235,7 @@ void lease_reading_read(struct lease_reading *reading, const struct store *store
     }
     out->outcome = (enum lease_outcome)row->outcome;
     if (row->metric != METRIC_COUNT)
-        metrics_add(store->options.metrics, row->metric, 1);
+        metrics_add(store_metrics(store), row->metric, 1);
     read_details(&reader);
 }
 

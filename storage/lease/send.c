@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/pool.h"
 #include "storage/notes/bind.h"
 #include "storage/notes/set_names.h"
 
 struct lease_call {
     struct store *store;
+    struct pool *pool; /* that the call is given back to */
     lease_done *done;
     attempt_done *tried; /* instead of `done` */
     void *arg;
@@ -58,7 +60,7 @@ int64_t lease_none_left_ms(const struct lease_result *result)
 static void call_free(struct lease_call *call)
 {
     lock_names_unref(call->lease.names);
-    pool_give(&call->store->calls, call);
+    pool_give(call->pool, call);
 }
 
 static void finish(struct lease_call *call, const struct lease_result *result)
@@ -187,19 +189,29 @@ static void on_reply(void *arg, const struct redis_result *result)
 
 /* --- sending ------------------------------------------------------------------------------ */
 
-static struct lease_call *call_new(struct store *store, const struct lease *lease, void *arg)
+static void calls_init(void *part, struct store *store)
 {
-    struct lease_call *call = pool_take(&store->calls);
-
-    assert(call != NULL);
-    *call = (struct lease_call){.store = store, .arg = arg, .lease = *lease};
-    lock_names_ref(call->lease.names);
-    return call;
+    (void)store;
+    pool_init(part, sizeof(struct lease_call));
 }
 
-void lease_calls_init(struct store *store)
+static void calls_release(void *part)
 {
-    pool_init(&store->calls, sizeof(struct lease_call));
+    pool_release(part);
+}
+
+static const struct store_part calls = {
+    .size = sizeof(struct pool), .init = calls_init, .release = calls_release};
+
+static struct lease_call *call_new(struct store *store, const struct lease *lease, void *arg)
+{
+    struct pool *pool = store_part(store, &calls);
+    struct lease_call *call = pool_take(pool);
+
+    assert(call != NULL);
+    *call = (struct lease_call){.store = store, .pool = pool, .arg = arg, .lease = *lease};
+    lock_names_ref(call->lease.names);
+    return call;
 }
 
 void lease_call_send(struct store *store, struct store_call *call, const struct lease *lease,
@@ -218,7 +230,7 @@ void lease_renewal_send(struct store *store, struct store_call *call, const stru
 
     call_string(call, RENEW_ARG_LEASE_ID, lease->id);
     call_number(call, RENEW_ARG_TTL_MS, lease->ttl_ms);
-    call_number(call, RENEW_ARG_WINDOW_MS, store->options.config->retry_window_ms);
+    call_number(call, RENEW_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     call_flag(call, RENEW_ARG_WATCHDOG, lease->watchdog);
     lease_call->done = done;
     lease_call->is_renewal = true;

@@ -4,10 +4,8 @@
 
 #include "storage/lease/attempt.h"
 #include "storage/lease/families.h"
-#include "storage/store/store_parts.h"
-
-/* What a lock store keeps its calls in. */
-void lease_calls_init(struct store *store);
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 
 /* Where the parts of a result stay until the callback returns. */
 struct lease_reading {
@@ -46,7 +44,7 @@ struct lease_try {
 void lease_attempt_send(struct store *store, struct store_call *call,
                         const struct lease_try *asked);
 
-/* lease_reply.c. `lease`: that was asked for; `is_attempt`: and not renewed. */
+/* read_reply.c. `lease`: that was asked for; `is_attempt`: and not renewed. */
 void lease_reading_read(struct lease_reading *reading, const struct store *store,
                         const struct lease *lease, bool is_attempt,
                         const struct redis_result *result);

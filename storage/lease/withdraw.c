@@ -1,17 +1,14 @@
-/* Withdrawals under way, and those that wait until Redis can be asked again. */
+/* The scripts that withdraw, by the family of the lease's kind, and their replies. */
 #include "storage/lease/withdraw.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-#include <utlist.h>
 
 #include "server/base/clock.h"
 #include "storage/lease/prepare.h"
-#include "storage/store/store_parts.h"
-
-/* How soon a withdrawal that Redis refused (a replica, a slow script) is tried again. */
-#define RETRY_NS (500 * CLOCK_NS_PER_MS)
+#include "storage/store/errand.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 
 /* Replies of the scripts that withdraw. */
 enum {
@@ -21,48 +18,33 @@ enum {
 };
 
 struct withdrawal {
-    struct withdrawal *prev, *next;
-    struct store *store;
+    struct errand errand;
     struct lease lease; /* its names are referred to */
-    int64_t expires_ns; /* by then the lease has expired */
     enum withdraw_place place;
-    bool in_flight;
 };
 
-static void forget(struct withdrawal *withdrawal)
-{
-    struct store *store = withdrawal->store;
-
-    DL_DELETE(store->withdrawals, withdrawal);
-    metrics_add(store->options.metrics, METRIC_PENDING_WITHDRAWALS, -1);
-    lock_names_unref(withdrawal->lease.names);
-    free(withdrawal);
-}
-
-static void on_reply(void *arg, const struct redis_result *result)
+static void on_confirmed(void *arg, const struct redis_result *result)
 {
     struct withdrawal *withdrawal = arg;
-    struct store *store = withdrawal->store;
+    struct store *store = withdrawal->errand.store;
+    int64_t reply = WITHDRAWN_NOTHING; /* the name may be in use as another kind of object */
 
-    withdrawal->in_flight = false;
-    if (result->outcome == REDIS_DONE) {
-        int64_t reply = value_integer(result->reply);
-        if (reply == WITHDRAWN_GRANT)
-            metrics_add(store->options.metrics, METRIC_WITHDRAWN_GRANTS, 1);
-        /* A lease that was confirmed by its token alone has no other note in its session. */
-        if (reply != WITHDRAWN_NOT)
-            lease_unprepare(store, &withdrawal->lease);
-        forget(withdrawal);
-        return;
-    }
-    if (result->refusal == REDIS_REFUSED_WRONG_TYPE) {
+    if (result->outcome == REDIS_DONE)
+        reply = value_integer(result->reply);
+    if (reply == WITHDRAWN_GRANT)
+        metrics_add(store_metrics(store), METRIC_WITHDRAWN_GRANTS, 1);
+    /* A lease that was confirmed by its token alone has no other note in its session. */
+    if (reply != WITHDRAWN_NOT)
         lease_unprepare(store, &withdrawal->lease);
-        forget(withdrawal); /* the name is in use as another kind of object by now */
-        return;
-    }
-    if (!timer_is_armed(&store->retry_withdrawals))
-        timer_arm(loop_timers(store->options.loop), &store->retry_withdrawals,
-                  loop_now_ns(store->options.loop) + RETRY_NS);
+}
+
+static void on_end(void *arg)
+{
+    struct withdrawal *withdrawal = arg;
+
+    metrics_add(store_metrics(withdrawal->errand.store), METRIC_PENDING_WITHDRAWALS, -1);
+    lock_names_unref(withdrawal->lease.names);
+    free(withdrawal);
 }
 
 static void fill_lock(struct store_call *call, const struct withdrawal *withdrawal)
@@ -81,7 +63,7 @@ static void fill_lock(struct store_call *call, const struct withdrawal *withdraw
     call_flag(call, WITHDRAW_ARG_UNREPEATABLE, lease->token == TOKEN_FRESH);
     call_flag(call, WITHDRAW_ARG_KEEP_PLACE, withdrawal->place == KEEP_PLACE);
     call_number(call, WITHDRAW_ARG_WINDOW_MS,
-                withdrawal->store->options.config->retry_window_ms);
+                store_config(withdrawal->errand.store)->retry_window_ms);
 }
 
 static void fill_permit(struct store_call *call, const struct withdrawal *withdrawal)
@@ -106,10 +88,11 @@ static void fill_counter(struct store_call *call, const struct withdrawal *withd
     call_string(call, COUNTER_WITHDRAW_ARG_ATTEMPT, request->attempt);
 }
 
-static void send(struct withdrawal *withdrawal)
+static struct store_call *fill(struct store *store, void *arg)
 {
+    const struct withdrawal *withdrawal = arg;
     const struct kind_row *kind = kind_row(withdrawal->lease.kind);
-    struct store_call *call = call_begin(withdrawal->store, kind->withdraw);
+    struct store_call *call = call_begin(store, kind->withdraw);
 
     switch (kind->family) {
     case FAMILY_LOCK:
@@ -125,57 +108,22 @@ static void send(struct withdrawal *withdrawal)
         fill_counter(call, withdrawal);
         break;
     }
-    withdrawal->in_flight = true;
-    call_send(call, on_reply, withdrawal);
+    return call;
 }
+
+static const struct errand_job withdraw_job = {
+    .rank = ERRAND_FREES, .fill = fill, .confirmed = on_confirmed, .end = on_end};
 
 void lease_withdraw(struct store *store, const struct lease *lease, enum withdraw_place place)
 {
     struct withdrawal *withdrawal = calloc(1, sizeof(*withdrawal));
 
     assert(withdrawal != NULL);
-    withdrawal->store = store;
     withdrawal->lease = *lease;
     lock_names_ref(withdrawal->lease.names);
     withdrawal->place = place;
-    withdrawal->expires_ns = loop_now_ns(store->options.loop) +
-                             (lease->ttl_ms + store->options.config->retry_window_ms) *
-                                 CLOCK_NS_PER_MS;
-    DL_APPEND(store->withdrawals, withdrawal);
-    metrics_add(store->options.metrics, METRIC_PENDING_WITHDRAWALS, 1);
-    send(withdrawal); /* when Redis is down: store_redis_is_up() does */
-}
-
-void withdrawals_retry(void *arg)
-{
-    struct store *store = arg;
-    struct withdrawal *withdrawal, *next;
-    int64_t now_ns = loop_now_ns(store->options.loop);
-
-    DL_FOREACH_SAFE(store->withdrawals, withdrawal, next) {
-        if (withdrawal->in_flight)
-            continue;
-        if (withdrawal->expires_ns < now_ns)
-            forget(withdrawal);
-        else
-            send(withdrawal);
-    }
-}
-
-size_t store_pending(const struct store *store)
-{
-    const struct withdrawal *withdrawal;
-    size_t count;
-
-    DL_COUNT(store->withdrawals, withdrawal, count);
-    return count + unbindings_pending(store);
-}
-
-void withdrawals_release(struct store *store)
-{
-    struct withdrawal *withdrawal, *next;
-
-    DL_FOREACH_SAFE(store->withdrawals, withdrawal, next) {
-        forget(withdrawal);
-    }
+    metrics_add(store_metrics(store), METRIC_PENDING_WITHDRAWALS, 1);
+    /* In the end the lease has expired. */
+    errand_start(store, &withdrawal->errand, &withdraw_job, withdrawal,
+                 (lease->ttl_ms + store_config(store)->retry_window_ms) * CLOCK_NS_PER_MS);
 }

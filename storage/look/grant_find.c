@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
 
 /* The largest number of scripts in one search: each script looks at some fifty readers, and

@@ -1,10 +1,12 @@
 /* Forcing a lock open. */
+#include "storage/look/locks.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "storage/look/grant_find.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_call.h"
 #include "storage/store/reply_word.h"
 
 struct force_call {
@@ -51,7 +53,7 @@ static void on_reply(void *arg, const struct redis_result *result)
         return;
     }
     if (row->metric != METRIC_COUNT)
-        metrics_add(force->store->options.metrics, row->metric, 1);
+        metrics_add(store_metrics(force->store), row->metric, 1);
     if (row->outcome == FORCE_SEARCH)
         grant_find(force->store, force->name, force->only, on_found, force);
     else
@@ -67,8 +69,7 @@ static void send_force(struct force_call *force, const char *holder)
     call_key(call, FORCE_UNLOCK_KEY_LOCK, KEY_OBJECT, lock, NULL);
     call_key(call, FORCE_UNLOCK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
     call_key(call, FORCE_UNLOCK_KEY_FORCED, KEY_FORCED, lock, NULL);
-    call_number(call, FORCE_UNLOCK_ARG_WINDOW_MS,
-                force->store->options.config->retry_window_ms);
+    call_number(call, FORCE_UNLOCK_ARG_WINDOW_MS, store_config(force->store)->retry_window_ms);
     call_string(call, FORCE_UNLOCK_ARG_ASKED_TOKEN, force->only);
     if (holder != NULL)
         call_string(call, FORCE_UNLOCK_ARG_ASKED_HOLDER, holder);

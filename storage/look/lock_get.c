@@ -1,4 +1,6 @@
 /* Looks at a lock: its holders, its waiters, and one lease. */
+#include "storage/look/locks.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,7 +8,7 @@
 #include <string.h>
 
 #include "storage/look/grant_find.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
 
 /* A look under way. */

@@ -1,4 +1,6 @@
 /* The listing of locks: pages of SCAN, and a look at each key that is found. */
+#include "storage/look/locks.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +10,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_call.h"
 
 enum {
     SKIP_MAX = 1000000, /* far more keys than one round of SCAN brings */
@@ -72,7 +74,7 @@ static void finish(struct page *page, bool is_last)
 static bool begin_next_round(struct page *page)
 {
     if (page->next_cursor == 0) {
-        page->node = topology_next_node(page->store->options.topology, page->node);
+        page->node = topology_next_node(store_topology(page->store), page->node);
         page->node_number++;
     }
     page->round_cursor = page->next_cursor;
@@ -145,7 +147,7 @@ static void look_on(struct page *page)
 /* A copy of the name that clients say for a key; NULL: it is no lock's. */
 static char *name_of(const struct page *page, const struct redis_value *key)
 {
-    size_t len, prefix_len = strlen(page->store->options.config->key_prefix);
+    size_t len, prefix_len = strlen(store_config(page->store)->key_prefix);
     const char *text = value_text(key, &len);
 
     if (len <= prefix_len || len - prefix_len >= LOCK_NAME_SIZE || !text_is_utf8(text, len) ||
@@ -189,8 +191,7 @@ static void scan(struct page *page)
     for (size_t i = 0; i < 8; i++)
         lens[i] = strlen(argv[i]);
     const struct redis_command command = {.argc = 8, .argv = argv, .lens = lens};
-    topology_node_command(page->store->options.topology, page->node, &command, on_scanned,
-                          page);
+    topology_node_command(store_topology(page->store), page->node, &command, on_scanned, page);
 }
 
 /* Every character of the prefix stands for itself. */
@@ -226,7 +227,7 @@ static int parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
 /* Reads "<number of the node>.<cursor there>"; "" is the start. Non-zero: it is neither. */
 static int find_start(struct page *page, const char *cursor)
 {
-    struct topology *topology = page->store->options.topology;
+    struct topology *topology = store_topology(page->store);
     char *rest = (char *)cursor;
 
     if (cursor[0] >= '0' && cursor[0] <= '9') {

@@ -1,9 +1,11 @@
 /* How long a lock is held: one command instead of a script. */
+#include "storage/look/locks.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store_call.h"
 
 struct ttl_call {
     lock_ttl_done *done;
@@ -33,5 +35,5 @@ void lock_ttl(struct store *store, const char *name, lock_ttl_done *done, void *
 
     assert(call != NULL);
     *call = (struct ttl_call){done, arg};
-    topology_command(store->options.topology, &tag, &command, on_reply, call);
+    topology_command(store_topology(store), &tag, &command, on_reply, call);
 }

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/lease_record.h"
+#include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
 
 struct get_call {

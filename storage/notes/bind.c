@@ -48,7 +48,7 @@ static void on_bound(void *arg, const struct redis_result *result)
 void session_bind(struct store *store, const struct lease *lease, session_bind_done *done,
                   void *arg)
 {
-    const struct config *config = store->options.config;
+    const struct config *config = store_config(store);
     int64_t period_ms = watchdog_period_ms(config);
     int64_t due_ms = lease->watchdog ? period_ms : lease->ttl_ms;
     struct key_base session = call_base(lease->session_id);
@@ -87,12 +87,8 @@ static void on_settled(void *arg, const struct session_settled *settled)
 {
     struct settle_call *call = arg;
     struct session_binding binding = {
-        .outcome = SESSION_BIND_FAILED, .failure = settled->failure, .session_name = ""};
+        .outcome = settled->outcome, .failure = settled->failure, .session_name = ""};
 
-    if (settled->outcome == SESSION_OPEN)
-        binding.outcome = SESSION_BOUND;
-    else if (settled->outcome == SESSION_ENDED)
-        binding.outcome = SESSION_BIND_ENDED;
     memcpy(binding.reason, settled->reason, sizeof(binding.reason));
     if (call->done != NULL)
         call->done(call->arg, &binding);
@@ -119,13 +115,13 @@ static void write_verdict(struct session_verdict_text *text,
 void session_settle(struct store *store, const char *session_id, const struct lease *lease,
                     const struct session_report *report, session_settle_done *done, void *arg)
 {
-    const struct config *config = store->options.config;
+    const struct config *config = store_config(store);
     struct settle_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
     call->done = done;
     call->arg = arg;
-    lease_ref_make(&call->ref, store->options.config->key_prefix, lease);
+    lease_ref_make(&call->ref, store_config(store)->key_prefix, lease);
     if (report->verdict == SESSION_LEASE_LATER && report->ms < watchdog_period_ms(config))
         session_index_set(store, session_id, report->ms, NULL, NULL, NULL);
     write_verdict(&call->verdict, report);

@@ -11,6 +11,7 @@
 #ifndef RLOCKD_STORAGE_NOTES_BIND_H
 #define RLOCKD_STORAGE_NOTES_BIND_H
 
+#include "storage/store/call_outcome.h"
 #include "storage/store/store.h"
 
 /* Locks of the leases of a session, leases that wait included. A lease of several locks counts

@@ -8,7 +8,7 @@
 static void add_names(json_t *fields, const struct store *store, const struct lease_ref *ref,
                       const char *kind)
 {
-    size_t prefix_len = strlen(store->options.config->key_prefix);
+    size_t prefix_len = strlen(store_config(store)->key_prefix);
     struct lease_ref_name names[LOCKS_MAX];
     json_t *all = json_array();
 

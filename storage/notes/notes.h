@@ -1,10 +1,22 @@
-/* What the files about sessions share. */
+/* A session's home, as the rooms that work on it see it. The files of the room:
+ *
+ *   bind.c       notes a lease before its lock is asked for; settles the note of one lease
+ *   unbind.c     forgets an attempt, or a lease that is over
+ *   settle.c     writes what the locks' homes say about leases
+ *   pages.c      reads notes and losses, page by page
+ *   index.c      when each session is to be visited
+ *   log.c        log lines about expired sessions and lost leases
+ *   set_names.c  the names of a set of locks, by its lease id
+ *
+ * storage/lease/ and storage/session/ call the room; handlers/ call set_names.h and read limits
+ * of bind.h. The room calls storage/store/. */
 #ifndef RLOCKD_STORAGE_NOTES_NOTES_H
 #define RLOCKD_STORAGE_NOTES_NOTES_H
 
+#include "storage/notes/bind.h"
 #include "storage/store/lease_ref.h"
-#include "storage/store/store_parts.h"
-#include "storage/session/session.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 
 enum {
     SESSION_PARTITIONS = 16,
@@ -17,23 +29,6 @@ void session_index_key(struct store_call *call, size_t at, size_t partition);
 /* The name of a partition: the digit that its sessions' ids begin with. */
 struct key_base session_index_base(size_t partition);
 
-/* The outcome of a reply whose first value is a word, or of a failed call; with the reason of
- * SESSION_ENDED. */
-void session_read_outcome(struct session_view *view, const struct redis_result *result);
-
-/* Where the values stand in the replies of session_get.lua and session_keep_alive.lua, in the
- * order of their headers; the first value is a word. */
-enum {
-    OPEN_REPLY_REMAINING_MS = 1,
-    OPEN_REPLY_TTL_MS,
-    OPEN_REPLY_AGE_MS,
-    OPEN_REPLY_NAME,
-    OPEN_REPLY_NOW_MS,
-    OPEN_REPLY_NOTES,
-    OPEN_REPLY_LOST
-};
-enum { TOO_LONG_REPLY_TTL_MS = 1 }; /* of a wait that is too long */
-
 /* Instead of a claim: only where the index has lost the session. */
 #define SESSION_NOT_INDEXED "-"
 
@@ -41,6 +36,12 @@ enum { TOO_LONG_REPLY_TTL_MS = 1 }; /* of a wait that is too long */
  * under which the session is visited, or SESSION_NOT_INDEXED. `done` may be NULL. */
 void session_index_set(struct store *store, const char *session_id, int64_t in_ms,
                        const char *claim, redis_done *done, void *arg);
+
+/* A visit to a session of this partition is to come in `in_ms`. */
+typedef void session_visit_expected(void *arg, size_t partition, int64_t in_ms);
+
+/* session_index_set() of this store calls `expect` from now on; NULL: it calls nobody. */
+void session_index_watch(struct store *store, session_visit_expected *expect, void *arg);
 
 /* Whether a lease that ended for this reason is a lost lease, so that a keep-alive has to name
  * it. */
@@ -70,7 +71,7 @@ void session_copy_word(const struct redis_value *value, char *out, size_t out_si
                        const char *instead);
 
 struct session_settled {
-    enum session_outcome outcome; /* SESSION_OPEN, SESSION_ENDED or SESSION_FAILED */
+    enum session_bind_outcome outcome; /* SESSION_BOUND: the session is open; never FULL */
     enum call_outcome failure;
     char reason[LEASE_REASON_SIZE];
     int64_t next_ms; /* of an open session: until it wants to be visited */
@@ -98,12 +99,5 @@ void session_log_expiry(const char *session_id, const char *name, int64_t lease_
 /* The session had the lease until this `reason` ended it. `ref` is one of a lease. */
 void session_log_loss(const struct store *store, const char *session_id,
                       const struct lease_ref *ref, const char *reason, const char *kind);
-
-/* --- end.c ------------------------------------------------------------------------ */
-
-/* session_end() by the watchdog, if the session's time is over or its end is to be worked off.
- * `logs_losses`: the client did not want the end. */
-void session_end_expired(struct store *store, const char *session_id, bool logs_losses,
-                         session_done *done, void *arg);
 
 #endif

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "storage/store/call_outcome.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
 
 /* Far more pages than the leases of a session fill. */
@@ -141,7 +142,7 @@ void session_notes_read(struct session_reading *reading, const struct redis_valu
     if (!is_last(notes) || !is_last(lost)) {
         /* The first page is read again later, so that a look that waits keeps no reply. */
         reading->turn = (struct turn){
-            .begin = on_turn, .arg = reading, .owner = reading->session_id};
+            .begin = on_turn, .arg = reading, .owner = reading->session_id, .weight = 1};
         turn_start(reading->turns, &reading->turn);
         return;
     }
@@ -164,8 +165,35 @@ void session_notes_release(struct session_reading *reading)
     turns_go_on(reading->turns);
 }
 
-void large_looks_init(struct store *store)
+/* --- turns -------------------------------------------------------------------------------- */
+
+struct large_turns {
+    struct turns keep_alives, looks;
+};
+
+static void large_turns_init(void *part, struct store *store)
 {
-    turns_init(&store->large_keep_alives, store->options.loop, LARGE_LOOKS_MAX);
-    turns_init(&store->large_looks, store->options.loop, LARGE_LOOKS_MAX);
+    struct large_turns *large = part;
+
+    turns_init(&large->keep_alives, store_loop(store), LARGE_LOOKS_MAX, TURNS_REFUSE);
+    turns_init(&large->looks, store_loop(store), LARGE_LOOKS_MAX, TURNS_REFUSE);
+}
+
+static void large_turns_release(void *part)
+{
+    struct large_turns *large = part;
+
+    turns_release(&large->keep_alives);
+    turns_release(&large->looks);
+}
+
+static const struct store_part large_turns = {.size = sizeof(struct large_turns),
+                                              .init = large_turns_init,
+                                              .release = large_turns_release};
+
+struct turns *session_large_turns(struct store *store, bool for_keep_alives)
+{
+    struct large_turns *large = store_part(store, &large_turns);
+
+    return for_keep_alives ? &large->keep_alives : &large->looks;
 }

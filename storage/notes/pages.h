@@ -3,6 +3,7 @@
 #ifndef RLOCKD_STORAGE_NOTES_PAGES_H
 #define RLOCKD_STORAGE_NOTES_PAGES_H
 
+#include "storage/store/call_outcome.h"
 #include "storage/store/lease_ref.h"
 #include "storage/store/store.h"
 #include "storage/store/turns.h"
@@ -40,10 +41,10 @@ struct session_reading {
     bool is_large; /* the reading counts as a large look under way */
 };
 
-/* Looks at sessions with many leases take megabytes of memory each, and about a thousand
- * scripts: a worker has a few of these large looks under way, of one session one at a time, and
- * the same number of large keep-alives. */
-void large_looks_init(struct store *store);
+/* The turns of looks at sessions with many leases, or of keep-alives of such sessions. Each
+ * takes megabytes of memory and about a thousand scripts: a worker has a few of these large
+ * looks under way, of one session one at a time, and the same number of large keep-alives. */
+struct turns *session_large_turns(struct store *store, bool for_keep_alives);
 
 /* Reads both hashes into `reading`, of which the caller has filled in the first five members,
  * the rest cleared. `notes` and `lost`: the first page of each, with its cursor. A session with

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "server/base/text.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store.h"
+#include "storage/store/store_call.h"
 
 struct names_call {
     struct store *store;
@@ -74,7 +75,7 @@ void set_names_keep(struct store *store, const struct lease *lease, int64_t keep
                     set_names_done *done, void *arg)
 {
     size_t len;
-    char *names = lock_names_join(lease->names, store->options.config->key_prefix, &len);
+    char *names = lock_names_join(lease->names, store_config(store)->key_prefix, &len);
 
     send_names(call_new(store, lease->id, done, arg), names, len, keep_ms, on_kept);
     free(names);
@@ -102,12 +103,12 @@ void set_names_end(struct store *store, const char *lease_id)
     char window_ms[TEXT_INT64_SIZE];
 
     key_make(&key, KEY_SET, lease_id, strlen(lease_id), NULL);
-    size_t window_len = text_format_int64(window_ms, store->options.config->retry_window_ms);
+    size_t window_len = text_format_int64(window_ms, store_config(store)->retry_window_ms);
     const char *argv[] = {"PEXPIRE", key.text, window_ms};
     const size_t lens[] = {7, key.len, window_len};
     const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
     const struct redis_tag tag = redis_tag_of(key.text, key.len);
-    topology_command(store->options.topology, &tag, &command, on_shortened, NULL);
+    topology_command(store_topology(store), &tag, &command, on_shortened, NULL);
 }
 
 /* --- finding names ------------------------------------------------------------------------ */
@@ -121,7 +122,7 @@ static void send_get(struct names_call *call, redis_done *done)
     const size_t lens[] = {3, key.len};
     const struct redis_command command = {.argc = 2, .argv = argv, .lens = lens};
     const struct redis_tag tag = redis_tag_of(key.text, key.len);
-    topology_command(call->store->options.topology, &tag, &command, done, call);
+    topology_command(store_topology(call->store), &tag, &command, done, call);
 }
 
 static void on_found(void *arg, const struct redis_result *result);
@@ -146,7 +147,7 @@ static void on_spent(void *arg, const struct redis_result *result)
 static void on_found(void *arg, const struct redis_result *result)
 {
     struct names_call *call = arg;
-    const struct config *config = call->store->options.config;
+    const struct config *config = store_config(call->store);
     struct set_names names = {.outcome = SET_NAMES_UNKNOWN, .failure = call_outcome_of(result)};
     size_t len;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "storage/notes/notes.h"
+#include "storage/store/reply_word.h"
 
 struct settlement {
     struct store *store;
@@ -99,7 +100,7 @@ static void on_settled(void *arg, const struct redis_result *result);
 /* False: no verdict is left. */
 static bool send_batch(struct settlement *settlement)
 {
-    const struct config *config = settlement->store->options.config;
+    const struct config *config = store_config(settlement->store);
     struct key_base session = call_base(settlement->session_id);
     struct batch batch;
 
@@ -138,21 +139,36 @@ static void log_losses(const struct settlement *settlement, const struct redis_v
     }
 }
 
+static void read_settled(struct session_settled *settled, const struct redis_result *result)
+{
+    static const struct reply_word words[] = {{"open", SESSION_BOUND, METRIC_COUNT},
+                                              {"ended", SESSION_BIND_ENDED, METRIC_COUNT}};
+    const struct reply_word *word = NULL;
+
+    *settled = (struct session_settled){.outcome = SESSION_BIND_FAILED,
+                                        .failure = CALL_UNKNOWN};
+    if (result->outcome != REDIS_DONE)
+        settled->failure = call_outcome_of(result);
+    else
+        word = reply_word_find(words, sizeof(words) / sizeof(words[0]), result->reply);
+    if (word == NULL)
+        return;
+    settled->outcome = (enum session_bind_outcome)word->outcome;
+    if (settled->outcome == SESSION_BOUND)
+        settled->next_ms = value_integer(value_at(result->reply, 1));
+    else
+        lock_copy_text(value_at(result->reply, 1), settled->reason, sizeof(settled->reason));
+}
+
 static void on_settled(void *arg, const struct redis_result *result)
 {
     struct settlement *settlement = arg;
-    struct session_settled settled = {0};
-    struct session_view view;
+    struct session_settled settled;
 
-    session_read_outcome(&view, result);
+    read_settled(&settled, result);
     log_losses(settlement, value_at(result->reply, 2));
-    if (view.outcome == SESSION_OPEN && send_batch(settlement))
+    if (settled.outcome == SESSION_BOUND && send_batch(settlement))
         return;
-    settled.outcome = view.outcome;
-    settled.failure = view.failure;
-    memcpy(settled.reason, view.reason, sizeof(settled.reason));
-    if (view.outcome == SESSION_OPEN)
-        settled.next_ms = value_integer(value_at(result->reply, 1));
     settlement->done(settlement->arg, &settled);
     free(settlement);
 }

@@ -6,7 +6,7 @@
 
 #include "server/base/text.h"
 #include "storage/store/visits.h"
-#include "storage/notes/notes.h"
+#include "storage/session/session_internal.h"
 #include "storage/notes/set_names.h"
 
 enum worked_off { NOT_WORKED_OFF, WORKED_OFF_HELD, WORKED_OFF_NOT_HELD };
@@ -57,8 +57,7 @@ static void send_end(struct end_call *call)
     call_key(script, SESSION_END_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
     call_key(script, SESSION_END_KEY_DUE, KEY_SESSION_DUE, session, NULL);
     call_string(script, SESSION_END_ARG_REASON, call->reason);
-    call_number(script, SESSION_END_ARG_WINDOW_MS,
-                call->store->options.config->retry_window_ms);
+    call_number(script, SESSION_END_ARG_WINDOW_MS, store_config(call->store)->retry_window_ms);
     call_number(script, SESSION_END_ARG_BATCH, SESSION_BATCH);
     at = add_refs(call, script, SESSION_END_ARG_FORGET, WORKED_OFF_HELD);
     call_number(script, SESSION_END_ARG_HELD, (int64_t)(at - SESSION_END_ARG_FORGET));
@@ -134,7 +133,7 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
     size_t len;
 
     text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
-                      call->store->options.config->retry_window_ms);
+                      store_config(call->store)->retry_window_ms);
     call->count = value_count(refs);
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->worked_off = calloc(call->count, sizeof(*call->worked_off));

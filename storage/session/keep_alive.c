@@ -144,7 +144,7 @@ static void release_unclaimed(void *arg)
 
     assert(call != NULL);
     text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
-                      look->store->options.config->retry_window_ms);
+                      store_config(look->store)->retry_window_ms);
     call->look = look;
     call->at = calloc(look->count, sizeof(*call->at));
     call->refs = calloc(look->count, sizeof(*call->refs));
@@ -239,7 +239,7 @@ static void start_visits(struct look_call *call)
                                   .has_counter = true};
 
     text_format_int64(job.arguments[LEASE_CLAIM_ARG_WINDOW_MS],
-                      call->store->options.config->retry_window_ms);
+                      store_config(call->store)->retry_window_ms);
     memcpy(job.arguments[LEASE_CLAIM_ARG_CLAIM], "1", call->claims ? 2 : 0);
     if (!lease_visits_start(call->store, &job, call->refs, call->count, NULL, on_visited,
                             release_unclaimed, call))
@@ -269,9 +269,9 @@ static void take_losses(struct look_call *call)
 /* In a cluster the index may be lost alone: then the watchdog would not visit the session. */
 static void stay_indexed(const struct look_call *call)
 {
-    if (topology_is_cluster(call->store->options.topology))
+    if (topology_is_cluster(store_topology(call->store)))
         session_index_set(call->store, call->session_id,
-                          watchdog_period_ms(call->store->options.config), SESSION_NOT_INDEXED,
+                          watchdog_period_ms(store_config(call->store)), SESSION_NOT_INDEXED,
                           NULL, NULL);
 }
 
@@ -320,8 +320,7 @@ static void on_looked(void *arg, const struct redis_result *result)
         stay_indexed(call);
     call->reading.store = call->store;
     call->reading.session_id = call->session_id;
-    call->reading.turns = call->claims ? &call->store->large_keep_alives
-                                       : &call->store->large_looks;
+    call->reading.turns = session_large_turns(call->store, call->claims);
     call->reading.done = on_read;
     call->reading.arg = call;
     session_notes_read(&call->reading, value_at(reply, OPEN_REPLY_NOTES),
@@ -361,7 +360,7 @@ static void send_keep_alive(struct look_call *look, const struct session_keep_al
     call_key(call, SESSION_KEEP_ALIVE_KEY_DUE, KEY_SESSION_DUE, session, NULL);
     call_key(call, SESSION_KEEP_ALIVE_KEY_LOST, KEY_SESSION_LOST, session, NULL);
     call_number(call, SESSION_KEEP_ALIVE_ARG_WINDOW_MS,
-                look->store->options.config->retry_window_ms);
+                store_config(look->store)->retry_window_ms);
     call_number(call, SESSION_KEEP_ALIVE_ARG_AGE_MS,
                 (clock_ns() - keep_alive->received_ns) / CLOCK_NS_PER_MS);
     call_number(call, SESSION_KEEP_ALIVE_ARG_WAIT_MS, keep_alive->wait_ms);

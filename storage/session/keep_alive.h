@@ -3,8 +3,9 @@
 #define RLOCKD_STORAGE_SESSION_KEEP_ALIVE_H
 
 #include "storage/lease/replies.h"
-#include "storage/notes/notes.h"
+#include "storage/session/session_internal.h"
 #include "storage/notes/pages.h"
+#include "storage/store/lease_record.h"
 
 /* A page of a session's notes. Notes have a total order: by lease id, then by the hash of the
  * ref. So a note that stays is in exactly one page, whatever other notes come and go. */

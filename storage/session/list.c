@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "storage/store/look_turns.h"
-#include "storage/notes/notes.h"
+#include "storage/session/session_internal.h"
 
 enum {
     SCAN_COUNT = 100, /* members that Redis visits in one script */
@@ -182,7 +182,7 @@ static void scan(struct list_call *page)
 
     page->scans++;
     page->under_way++;
-    topology_command(page->store->options.topology, &tag, &command, on_scanned, page);
+    topology_command(store_topology(page->store), &tag, &command, on_scanned, page);
 }
 
 static void on_turn(void *arg, bool may)
@@ -232,7 +232,7 @@ int session_list(struct store *store, size_t limit, const char *cursor, session_
     page->done = done;
     page->arg = arg;
     page->limit = limit;
-    page->turn = (struct turn){.begin = on_turn, .arg = page};
+    page->turn = (struct turn){.begin = on_turn, .arg = page, .weight = 1};
     page->list.outcome = CALL_DONE;
     if (find_start(page, cursor) != 0) {
         free(page);

@@ -1,5 +1,5 @@
-/* Opens sessions, forgets losses that were told, and has the functions that the files about
- * sessions share. */
+/* Opens sessions, forgets losses that were told, and reads the first word of replies about a
+ * session. */
 #include "storage/session/session.h"
 
 #include <assert.h>
@@ -7,32 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "storage/notes/notes.h"
+#include "storage/session/session_internal.h"
 
-/* --- keys and replies --------------------------------------------------------------------- */
-
-/* Each with a NUL of its own. */
-static const char partition_names[SESSION_PARTITIONS][2] = {
-    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"};
-
-/* The partition of the index that has this session. */
-static size_t partition_of(const char *session_id)
-{
-    for (size_t i = 0; i < SESSION_PARTITIONS; i++)
-        if (partition_names[i][0] == session_id[0])
-            return i;
-    return 0;
-}
-
-struct key_base session_index_base(size_t partition)
-{
-    return call_base(partition_names[partition]);
-}
-
-void session_index_key(struct store_call *call, size_t at, size_t partition)
-{
-    call_key(call, at, KEY_SESSIONS, session_index_base(partition), NULL);
-}
+/* --- replies ------------------------------------------------------------------------------ */
 
 struct outcome_word {
     const char *word;
@@ -60,32 +37,6 @@ void session_read_outcome(struct session_view *view, const struct redis_result *
             view->outcome = outcome_words[i].outcome;
     if (view->outcome == SESSION_ENDED)
         lock_copy_text(value_at(result->reply, 1), view->reason, sizeof(view->reason));
-}
-
-/* --- the index of visits ------------------------------------------------------------------ */
-
-static void on_ignored(void *arg, const struct redis_result *result)
-{
-    (void)arg;
-    (void)result;
-}
-
-void session_index_set(struct store *store, const char *session_id, int64_t in_ms,
-                       const char *claim, redis_done *done, void *arg)
-{
-    struct store_call *call = call_begin(store, SCRIPT_INDEX_SET);
-
-    if (in_ms >= 0 && store->expect_visit != NULL)
-        store->expect_visit(store->expect_arg, partition_of(session_id), in_ms);
-    session_index_key(call, INDEX_SET_KEY_INDEX, partition_of(session_id));
-    call_string(call, INDEX_SET_ARG_SESSION_ID, session_id);
-    if (in_ms >= 0)
-        call_number(call, INDEX_SET_ARG_IN_MS, in_ms);
-    else
-        call_string(call, INDEX_SET_ARG_IN_MS, "");
-    if (claim != NULL)
-        call_string(call, INDEX_SET_ARG_CLAIM, claim);
-    call_send(call, done != NULL ? done : on_ignored, arg);
 }
 
 /* --- open --------------------------------------------------------------------------------- */
@@ -136,7 +87,7 @@ static void on_opened(void *arg, const struct redis_result *result)
 void session_open(struct store *store, const char *session_id, bool made, int64_t ttl_ms,
                   const char *name, session_done *done, void *arg)
 {
-    const struct config *config = store->options.config;
+    const struct config *config = store_config(store);
     int64_t period_ms = watchdog_period_ms(config);
     struct key_base session = call_base(session_id);
     struct open_call *open = calloc(1, sizeof(*open));
@@ -158,6 +109,12 @@ void session_open(struct store *store, const char *session_id, bool made, int64_
 
 /* --- losses that an answer has named ------------------------------------------------------ */
 
+static void on_ignored(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result;
+}
+
 void session_forget_losses(struct store *store, const char *session_id, char *const *refs,
                            size_t count)
 {
@@ -178,7 +135,7 @@ void session_forget_losses(struct store *store, const char *session_id, char *co
     const struct redis_command command = {.argc = count + 2, .argv = argv, .lens = lens};
     const struct redis_tag tag = redis_tag_of(lost.text, lost.len);
     /* Told once more, should this fail. */
-    topology_command(store->options.topology, &tag, &command, on_ignored, NULL);
+    topology_command(store_topology(store), &tag, &command, on_ignored, NULL);
     free(argv);
     free(lens);
 }

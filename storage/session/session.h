@@ -1,5 +1,17 @@
 /* Sessions on Redis: open, keep alive, look, list, end. A session is one live client process;
- * its leases live as long as it does.
+ * its leases live as long as it does. The files of the room:
+ *
+ *   session.c     opens sessions, and forgets losses that a client was told of
+ *   keep_alive.c  asks the locks' homes about the leases of a session
+ *   page.c        one page of the leases that a look shows
+ *   view.c        what a look or a keep-alive shows
+ *   list.c        lists the open sessions
+ *   end.c         ends a session, and releases its leases
+ *   visit.c       renews what is due in one session, or works off its end
+ *   watchdog.c    claims the sessions that are due, and visits them
+ *
+ * handlers/ call the room, and server/worker.c starts the watchdog. The room calls
+ * storage/notes/ and storage/store/, and reads replies about leases as storage/lease/ does.
  *
  * Every asynchronous call takes a callback that comes exactly once, never before the call
  * returns. Texts in results belong to the reply: they are gone after the callback. */
@@ -10,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "storage/store/call_outcome.h"
 #include "storage/store/store.h"
 
 enum session_outcome {

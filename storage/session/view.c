@@ -8,7 +8,7 @@
 const char *session_look_names(const struct store *store, const struct lease_ref *ref,
                                struct lock_names **locks)
 {
-    size_t prefix_len = strlen(store->options.config->key_prefix);
+    size_t prefix_len = strlen(store_config(store)->key_prefix);
     const char *names = ref->text + LEASE_ID_SIZE;
 
     *locks = lease_ref_is_set(ref) ? lock_names_parse(names, prefix_len) : NULL;

@@ -10,7 +10,7 @@
 #include "server/base/text.h"
 #include "storage/lease/replies.h"
 #include "storage/store/visits.h"
-#include "storage/notes/notes.h"
+#include "storage/session/session_internal.h"
 #include "storage/notes/set_names.h"
 
 enum {
@@ -70,7 +70,7 @@ static void finish(struct visit_call *call)
 /* `next_ms` negative: the session leaves the index. */
 static void finish_with(struct visit_call *call, int64_t next_ms)
 {
-    int64_t period_ms = watchdog_period_ms(call->store->options.config);
+    int64_t period_ms = watchdog_period_ms(store_config(call->store));
 
     session_index_set(call->store, call->session_id, next_ms < period_ms ? next_ms : period_ms,
                       call->claim, NULL, NULL);
@@ -83,9 +83,9 @@ static void on_settled(void *arg, const struct session_settled *settled)
 {
     struct visit_call *call = arg;
 
-    if (settled->outcome == SESSION_FAILED)
+    if (settled->outcome == SESSION_BIND_FAILED)
         finish(call); /* the leases are due still when the claim is over */
-    else if (settled->outcome == SESSION_ENDED)
+    else if (settled->outcome == SESSION_BIND_ENDED)
         finish_with(call, 0); /* meanwhile: the next visit works it off */
     else if (settled->next_ms > 0 || call->batches >= BATCHES_MAX)
         finish_with(call, settled->next_ms);
@@ -104,8 +104,8 @@ static void settle(void *arg)
 
 static void note_renewal(struct visit_call *call, size_t i, const char *kind)
 {
-    struct metrics *metrics = call->store->options.metrics;
-    const struct config *config = call->store->options.config;
+    struct metrics *metrics = store_metrics(call->store);
+    const struct config *config = store_config(call->store);
 
     session_verdict_renewed(&call->verdicts[i], kind, call->due[i].is_marked);
     if (lease_ref_is_set(&call->refs[i]))
@@ -123,7 +123,7 @@ static void note_loss(struct visit_call *call, size_t i, const struct redis_valu
     session_copy_word(value_at(reply, LOST_REPLY_REASON), reason, sizeof(reason), "expired");
     session_copy_word(value_at(reply, LOST_REPLY_KIND), kind, sizeof(kind), "lock");
     session_verdict_lost(&call->verdicts[i], reason, kind);
-    metrics_add(call->store->options.metrics, METRIC_WATCHDOG_LOSSES, 1);
+    metrics_add(store_metrics(call->store), METRIC_WATCHDOG_LOSSES, 1);
 }
 
 /* A verdict stands already for a text that is no ref, and stays for a lease that has ended by
@@ -132,7 +132,7 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
 {
     struct visit_call *call = arg;
     const struct redis_value *reply = result->reply;
-    int64_t period_ms = watchdog_period_ms(call->store->options.config);
+    int64_t period_ms = watchdog_period_ms(store_config(call->store));
     size_t len;
 
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
@@ -153,7 +153,7 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         session_verdict_later(&call->verdicts[i], value_integer(value_at(reply, 1)));
     else if (strcmp(word, "waiting") == 0)
         session_verdict_later(&call->verdicts[i],
-                              watchdog_period_ms(call->store->options.config));
+                              watchdog_period_ms(store_config(call->store)));
     else if (strcmp(word, "lost") == 0 || session_reason_is_loss(reason)) /* of "ended" */
         note_loss(call, i, reply);
 }
@@ -181,7 +181,7 @@ static bool is_of_set(const struct lease_ref *ref)
 static void watch_the_rest(void *arg)
 {
     struct visit_call *call = arg;
-    const struct config *config = call->store->options.config;
+    const struct config *config = store_config(call->store);
     struct lease_visit_job job = {
         .script = SCRIPT_LEASE_WATCH, .line = VISIT_DUTIES, .session_id = call->session_id};
 
@@ -240,7 +240,7 @@ static bool may_outlast_counters(const struct config *config, int64_t age_ms)
 /* `reply`: of session_due.lua. */
 static void watch_leases(struct visit_call *call, const struct redis_value *reply)
 {
-    const struct config *config = call->store->options.config;
+    const struct config *config = store_config(call->store);
     struct lease_visit_job job = {.script = SCRIPT_WATCH_MANY,
                                   .line = VISIT_DUTIES,
                                   .session_id = call->session_id,
@@ -264,7 +264,7 @@ static void on_ended(void *arg, const struct session_view *view)
     struct visit_call *call = arg;
 
     if (view->outcome == SESSION_RELEASED) { /* worked off, and out of the index */
-        metrics_add(call->store->options.metrics, METRIC_SESSIONS_EXPIRED, 1);
+        metrics_add(store_metrics(call->store), METRIC_SESSIONS_EXPIRED, 1);
         if (call->has_expired)
             session_log_expiry(call->session_id, call->name, view->released);
     }

@@ -71,7 +71,7 @@ static void expect_next(const struct watchdog *watchdog, struct partition *parti
 {
     if (in_ms < 0 || in_ms > watchdog->look_ms)
         in_ms = watchdog->look_ms;
-    partition->next_ns = loop_now_ns(watchdog->store->options.loop) + in_ms * CLOCK_NS_PER_MS;
+    partition->next_ns = loop_now_ns(store_loop(watchdog->store)) + in_ms * CLOCK_NS_PER_MS;
 }
 
 /* The partitions that one call asks. */
@@ -136,7 +136,7 @@ static void claim_sessions(struct watchdog *watchdog)
         if (watchdog->partitions[number].has_more && !watchdog->partitions[number].is_asked)
             numbers[count++] = number;
     }
-    size_t at_once = topology_is_cluster(watchdog->store->options.topology) ? 1 : count;
+    size_t at_once = topology_is_cluster(store_topology(watchdog->store)) ? 1 : count;
     for (size_t i = 0; i < count && watchdog->visits + CLAIMS_MAX <= VISITS_MAX; i += at_once)
         claim_some(watchdog, numbers + i, at_once);
 }
@@ -144,7 +144,7 @@ static void claim_sessions(struct watchdog *watchdog)
 static void take_round(void *arg)
 {
     struct watchdog *watchdog = arg;
-    struct loop *loop = watchdog->store->options.loop;
+    struct loop *loop = store_loop(watchdog->store);
 
     timer_arm(loop_timers(loop), &watchdog->round,
               loop_now_ns(loop) + watchdog->round_ms * CLOCK_NS_PER_MS);
@@ -159,7 +159,7 @@ static void expect_visit(void *arg, size_t number, int64_t in_ms)
 {
     struct watchdog *watchdog = arg;
     struct partition *partition = &watchdog->partitions[number];
-    struct loop *loop = watchdog->store->options.loop;
+    struct loop *loop = store_loop(watchdog->store);
     int64_t at_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
 
     if (at_ns < partition->next_ns)
@@ -173,14 +173,13 @@ struct watchdog *watchdog_new(struct store *store)
     if (watchdog == NULL)
         return NULL;
     watchdog->store = store;
-    watchdog->round_ms = store->options.config->watchdog_timeout_ms / ROUNDS_PER_TIMEOUT;
+    watchdog->round_ms = store_config(store)->watchdog_timeout_ms / ROUNDS_PER_TIMEOUT;
     if (watchdog->round_ms > ROUND_MAX_MS)
         watchdog->round_ms = ROUND_MAX_MS;
-    watchdog->look_ms = store->options.config->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
+    watchdog->look_ms = store_config(store)->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
     if (watchdog->look_ms > LOOK_MAX_MS)
         watchdog->look_ms = LOOK_MAX_MS;
-    store->expect_visit = expect_visit;
-    store->expect_arg = watchdog;
+    session_index_watch(store, expect_visit, watchdog);
     watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
     take_round(watchdog);
     return watchdog;
@@ -188,7 +187,7 @@ struct watchdog *watchdog_new(struct store *store)
 
 void watchdog_free(struct watchdog *watchdog)
 {
-    timer_cancel(loop_timers(watchdog->store->options.loop), &watchdog->round);
-    watchdog->store->expect_visit = NULL;
+    timer_cancel(loop_timers(store_loop(watchdog->store)), &watchdog->round);
+    session_index_watch(watchdog->store, NULL, NULL);
     free(watchdog);
 }

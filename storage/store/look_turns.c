@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 
 enum { UNDER_WAY_MAX = 1 };
 
@@ -126,7 +126,7 @@ void call_send_in_turn(struct store_call *call, redis_done *done, void *arg)
 
     assert(look != NULL);
     look->args = call_close(call, &look->store, &look->script);
-    look->turn = (struct turn){.begin = on_turn, .arg = look};
+    look->turn = (struct turn){.begin = on_turn, .arg = look, .weight = 1};
     look->done = done;
     look->arg = arg;
     if (!turns_are_free(&look->store->looks))
@@ -136,5 +136,5 @@ void call_send_in_turn(struct store_call *call, redis_done *done, void *arg)
 
 void look_turns_init(struct store *store)
 {
-    turns_init(&store->looks, store->options.loop, UNDER_WAY_MAX);
+    turns_init(&store->looks, store->options.loop, UNDER_WAY_MAX, TURNS_REFUSE);
 }

@@ -10,7 +10,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 
 /* A loss of data from the time since the last refresh is not noticed. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)

@@ -1,4 +1,4 @@
-/* The life of a lock store, and the ids of its attempts. */
+/* The life of a store, the ids of its attempts, and whether names fit the topology. */
 #include "storage/store/store.h"
 
 #include <assert.h>
@@ -7,11 +7,9 @@
 
 #include "server/base/log.h"
 #include "server/base/text.h"
-#include "storage/lease/send.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 #include "storage/store/look_turns.h"
 #include "storage/store/marker.h"
-#include "storage/notes/pages.h"
 
 void store_attempt_id(struct store *store, char attempt[ATTEMPT_ID_SIZE])
 {
@@ -58,8 +56,12 @@ int64_t store_quarantine_ms(const struct store *store, const char *name)
 void store_redis_is_up(struct store *store)
 {
     marker_redis_is_up(store->marker);
-    withdrawals_retry(store);
-    unbindings_retry(store);
+    errands_retry(store);
+}
+
+size_t store_pending(const struct store *store)
+{
+    return errands_pending(store);
 }
 
 struct store *store_new(const struct store_options *options)
@@ -74,12 +76,9 @@ struct store *store_new(const struct store_options *options)
         free(store);
         return NULL;
     }
-    lease_calls_init(store);
-    store->refuse_held_back = (struct timer){.fire = held_back_refuse, .arg = store};
-    store->retry_withdrawals = (struct timer){.fire = withdrawals_retry, .arg = store};
-    store->retry_unbindings = (struct timer){.fire = unbindings_retry, .arg = store};
+    errands_init(store);
     look_turns_init(store);
-    large_looks_init(store);
+    visits_init(store);
     store->marker = marker_new(store);
     if (store->marker == NULL) {
         store_free(store);
@@ -90,18 +89,11 @@ struct store *store_new(const struct store_options *options)
 
 void store_free(struct store *store)
 {
-    timer_cancel(loop_timers(store->options.loop), &store->retry_withdrawals);
-    timer_cancel(loop_timers(store->options.loop), &store->retry_unbindings);
+    turns_release(&store->looks);
+    store_parts_release(store);
+    errands_release(store);
     if (store->marker != NULL)
         marker_free(store->marker);
-    timer_cancel(loop_timers(store->options.loop), &store->refuse_held_back);
-    turns_release(&store->looks);
-    turns_release(&store->large_keep_alives);
-    turns_release(&store->large_looks);
-    held_back_refuse(store);
-    withdrawals_release(store);
-    unbindings_release(store);
-    pool_release(&store->calls);
     store_call_free(store->call);
     free(store);
 }

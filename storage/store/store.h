@@ -1,8 +1,27 @@
-/* The lock store: shared by all calls of Redis; and the operations on a lock as such: get,
- * list, force-unlock. Leases: leases.h; waiting: storage/wait/acquire.h.
+/* The store: what all calls of Redis share in one worker. The files of its room:
  *
- * Every asynchronous function takes a callback, which is called exactly once and never before
- * the function returns. Arguments that are needed longer are copied. */
+ *   store.c         its life, ids of attempts, and which names one script can serve
+ *   options.c       what it was made with
+ *   store_part.c    memory that other rooms keep in it
+ *   store_call.c    a script with its KEYS and ARGV, filled in and sent
+ *   reply_word.c    the word that a reply begins with
+ *   call_outcome.c  what a call came to
+ *   errand.c        scripts that are sent again until Redis has confirmed them
+ *   turns.c         pieces of expensive work, a few at a time
+ *   look_turns.c    turns of scripts that read many keys
+ *   visits.c        turns of scripts at the homes of a session's leases
+ *   marker.c        notices that Redis has lost data, and how long the quarantine lasts
+ *   key.c           the names of keys and channels
+ *   kind.c          one row for each kind of object
+ *   lease.h         a request about a lease
+ *   lock_names.c    the names of the objects of a lease
+ *   lease_record.c  the record of a lease, beside its object
+ *   lease_ref.c     the text that names a lease in its session's home
+ *   holder.c        the holder fields of a lock's hash
+ *   lock_probe.c    the names that a new connection tries its permissions on
+ *
+ * Every room of storage/ above this one may call it (notes, lease, session, look, wait), and so
+ * may handlers/ and server/worker.c. The room itself calls storage/topology/ only. */
 #ifndef RLOCKD_STORAGE_STORE_STORE_H
 #define RLOCKD_STORAGE_STORE_STORE_H
 
@@ -13,13 +32,8 @@
 #include "server/base/config.h"
 #include "server/base/loop.h"
 #include "server/base/metrics.h"
-#include "storage/lease/lease_result.h"
+#include "storage/store/lease.h"
 #include "storage/topology/topology.h"
-
-enum {
-    LOCK_WAITERS_SHOWN = 100,
-    LOCK_HOLDERS_SHOWN = 100 /* more than one only with readers */
-};
 
 struct store_options {
     const struct config *config;
@@ -34,6 +48,12 @@ struct store;
 /* NULL: out of memory. */
 struct store *store_new(const struct store_options *options);
 void store_free(struct store *store);
+
+/* What the store was made with. */
+const struct config *store_config(const struct store *store);
+struct loop *store_loop(const struct store *store);
+struct metrics *store_metrics(const struct store *store);
+struct topology *store_topology(const struct store *store);
 
 /* An attempt that no other request has, of any front end. */
 void store_attempt_id(struct store *store, char attempt[ATTEMPT_ID_SIZE]);
@@ -57,112 +77,20 @@ int64_t store_quarantine_ms(const struct store *store, const char *name);
 /* To be called when Redis is usable again. */
 void store_redis_is_up(struct store *store);
 
-enum force_outcome {
-    FORCE_UNLOCKED,
-    FORCE_FREE,
-    FORCE_STALE, /* the named grant is not the current one */
-    FORCE_WRONG_KIND,
-    FORCE_MANY_READERS, /* the named grant may be of a reader beyond GRANT_READERS_MAX */
-    FORCE_FAILED        /* `failure` */
-};
-
-struct force_result {
-    enum force_outcome outcome;
-    enum call_outcome failure;
-};
-
-typedef void lock_force_done(void *arg, const struct force_result *result);
-
-/* `only`: a fencing token as text; "*" for any grant; "" for any holder, also one without a
- * grant. */
-void lock_force(struct store *store, const char *name, const char *only, lock_force_done *done,
-                void *arg);
-
-/* The reply of PTTL: ms for which the lock is held, -1: without a TTL; or one of these. */
-enum { LOCK_TTL_FREE = -2, LOCK_TTL_UNKNOWN = -3 };
-
-typedef void lock_ttl_done(void *arg, int64_t ttl_ms);
-
-void lock_ttl(struct store *store, const char *name, lock_ttl_done *done, void *arg);
-
-/* --- reading -------------------------------------------------------------------------------
- */
-
-struct lock_waiter_view {
-    char lease_id[LEASE_ID_SIZE]; /* empty: a Java client in a fair lock's queue */
-    char field[LOCK_HOLDER_SIZE]; /* of the queue; empty: there is none */
-    char note[LOCK_NOTE_SIZE];
-    int64_t waited_ms; /* negative: unknown */
-    int64_t remaining_ms;
-};
-
-enum lease_state {
-    LEASE_STATE_UNASKED,
-    LEASE_STATE_UNKNOWN,
-    LEASE_STATE_WAITING,
-    LEASE_STATE_HELD,
-    LEASE_STATE_ENDED
-};
-
-struct lock_view {
-    enum call_outcome
-        outcome; /* CALL_DONE; CALL_WRONG_TYPE: the name is no lock's; or why not */
-    bool locked;
-    char kind[KIND_NAME_SIZE]; /* as far as the data tells, or empty */
-    size_t holder_count;       /* all of them */
-    size_t holders_shown;
-    struct lock_holder *holders;
-    int64_t remaining_ms; /* negative: unknown */
-    int64_t fencing_token;
-    bool is_current; /* the fencing token that was asked for is that of a grant that holds */
-    bool has_more_readers; /* it may be the token of a reader beyond GRANT_READERS_MAX */
-    size_t waiter_count;   /* all of them */
-    size_t waiters_shown;
-    struct lock_waiter_view *waiters;
-    enum lease_state lease_state;   /* of the lease that asked */
-    char reason[LEASE_REASON_SIZE]; /* of LEASE_STATE_ENDED */
-};
-
-typedef void lock_get_done(void *arg, const struct lock_view *view);
-
-struct lock_query {
-    const struct lease *lease; /* whose state is asked for; may be NULL */
-    int64_t fencing_token;     /* that is asked for; 0: none */
-    size_t waiters_max;        /* how many to name, at most LOCK_WAITERS_SHOWN */
-    size_t holders_max;        /* how many to name, 1 to LOCK_HOLDERS_SHOWN */
-};
-
-/* The view and the memory that it points to are valid until `done` returns. */
-void lock_get(struct store *store, const char *name, const struct lock_query *query,
-              lock_get_done *done, void *arg);
-
-/* --- listing ------------------------------------------------------------------------------ */
-
-enum {
-    LIST_HOLDERS_SHOWN = 4,
-    LIST_CURSOR_SIZE = 64 /* of the listing of sessions, too */
-};
-
-/* A lock of a page: `name` as clients say it. The view names no waiters, and is gone when this
- * returns. */
-typedef void lock_listed(void *arg, const char *name, const struct lock_view *view);
-
-struct lock_list {
-    enum call_outcome outcome;          /* CALL_DONE, or why not */
-    char next_cursor[LIST_CURSOR_SIZE]; /* empty: this was the last page */
-};
-
-typedef void lock_list_done(void *arg, const struct lock_list *list);
-
-/* Held locks whose name begins with `prefix`, at most `limit`, in no order, in bounded work: a
- * page may hold few or none although there is another. Each is told as it is found, and `done`
- * comes last. `cursor` comes from the page before; "": from the start. Non-zero: that is no
- * cursor, and nothing is called. */
-int lock_list(struct store *store, const char *prefix, size_t limit, const char *cursor,
-              lock_listed *listed, lock_list_done *done, void *arg)
-    __attribute__((warn_unused_result));
-
-/* How many withdrawals and unbindings Redis has not confirmed yet. */
+/* How many errands (withdrawals, forgotten attempts) Redis has not confirmed yet. */
 size_t store_pending(const struct store *store);
+
+/* What another room keeps in a store: memory that lives until the store is freed. */
+struct store_part {
+    size_t size;
+    void (*init)(void *part, struct store *store); /* of cleared memory; NULL: nothing to do */
+    void (*release)(void *part);                   /* NULL: nothing to do */
+};
+
+/* The store's memory for this part, made when it is first asked for. `part` is a constant: its
+ * address is what the memory is found by. */
+void *store_part(struct store *store, const struct store_part *part);
+
+enum { LIST_CURSOR_SIZE = 64 /* a cursor of a listing, of locks or of sessions */ };
 
 #endif

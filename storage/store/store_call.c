@@ -8,7 +8,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 
 /* The keys of a call stand here until the call is sent. */
 struct store_call {

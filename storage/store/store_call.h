@@ -12,6 +12,7 @@
 #include "storage/store/lease.h"
 #include "storage/redis/call.h"
 
+struct config;
 struct store;
 struct store_call;
 struct topology_node;
@@ -55,7 +56,15 @@ const struct script_args *call_close(struct store_call *call, struct store **sto
  * or longer. */
 int64_t call_lost_ms(const struct store_call *call, struct key_base of);
 
-/* What a lock store needs to fill calls in. */
+/* When a lease that the watchdog has just renewed is due again: Redisson's third. */
+int64_t watchdog_period_ms(const struct config *config);
+/* `ms` is a TTL from a reply to a command that was sent at `sent_ns` (loop_now_ns()). Returns
+ * the ms that are left for sure now; -1: no TTL. */
+int64_t store_ms_left(const struct store *store, int64_t ms, int64_t sent_ns);
+/* Copies a text of a reply; "" when it does not fit. */
+void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size);
+
+/* What a store needs to fill calls in. */
 struct store_call *store_call_new(struct store *store);
 void store_call_free(struct store_call *call);
 

@@ -1,4 +1,4 @@
-/* The queue of visits: how many scripts are under way, and whose visit is the next. */
+/* The visits of sessions: whose visit is the next, and which leases share its script. */
 #include "storage/store/visits.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 
 /* Scripts under way for all sessions of a worker, a script for several locks counted as many.
  * Of the watchdog and of sessions that end: enough to fill a round trip, and no more than a
@@ -22,8 +22,9 @@ enum { SHARED_MAX = 16 };
 
 struct visit {
     struct lease_visits *visits;
-    size_t i;     /* of the lease's ref */
-    size_t count; /* of a script's first visit: the visits that share the script */
+    size_t i;         /* of the lease's ref */
+    size_t count;     /* of a script's first visit: the visits that share the script */
+    struct turn turn; /* of a script's first visit */
 };
 
 struct lease_visits {
@@ -35,7 +36,7 @@ struct lease_visits {
     lease_visited *visited;
     lease_visits_done *done;
     void *arg;
-    struct lease_visits *prev, *next_in_line; /* utlist: in the line, or in a `behind` */
+    struct lease_visits *prev, *next_behind; /* utlist: in a `behind` */
     /* Of the visits of a session that are in the line: further visits of that session. */
     struct lease_visits *behind;
     UT_hash_handle hh; /* of the sessions in the line */
@@ -150,20 +151,30 @@ static size_t count_locks(const struct visit *first)
     return count;
 }
 
-static void send_next(struct lease_visits *visits)
+static void send_script(struct visit *first)
 {
-    struct visit *first = &visits->visit[visits->next];
+    struct lease_visits *visits = first->visits;
     struct store_call *call = call_begin(visits->store, visits->job.script);
     char lease_id[LEASE_ID_SIZE];
 
     fill_call(call, first, &visits->job, lease_id);
-    visits->next += first->count;
     visits->under_way++;
-    line_of(visits)->under_way += count_locks(first);
     call_send(call, on_reply, first);
 }
 
 /* --- the line ----------------------------------------------------------------------------- */
+
+static void on_turn(void *arg, bool may);
+
+/* The next script of the visits waits for its turn. */
+static void wait_for_turn(struct lease_visits *visits)
+{
+    struct visit *first = &visits->visit[visits->next];
+
+    first->count = gather_next(visits);
+    first->turn = (struct turn){.begin = on_turn, .arg = first, .weight = count_locks(first)};
+    turn_start(&line_of(visits)->turns, &first->turn);
+}
 
 static void enter(struct visit_line *line, struct lease_visits *visits)
 {
@@ -172,15 +183,14 @@ static void enter(struct visit_line *line, struct lease_visits *visits)
 
     HASH_FIND_STR(line->sessions, session_id, first);
     if (first != NULL) {
-        DL_APPEND2(first->behind, visits, prev, next_in_line);
+        DL_APPEND2(first->behind, visits, prev, next_behind);
         return;
     }
     HASH_ADD_KEYPTR(hh, line->sessions, session_id, strlen(session_id), visits);
-    DL_APPEND2(line->waiting, visits, prev, next_in_line);
+    wait_for_turn(visits);
 }
 
-/* All scripts of the visits, which have left the line, are sent: the next visits of the session
- * come last in the line. */
+/* All scripts of the visits are sent: the next visits of the session come last in the line. */
 static void leave(struct visit_line *line, struct lease_visits *visits)
 {
     struct lease_visits *next = visits->behind;
@@ -188,27 +198,24 @@ static void leave(struct visit_line *line, struct lease_visits *visits)
     HASH_DEL(line->sessions, visits);
     if (next == NULL)
         return;
-    DL_DELETE2(visits->behind, next, prev, next_in_line);
+    DL_DELETE2(visits->behind, next, prev, next_behind);
     next->behind = visits->behind;
     enter(line, next);
 }
 
-/* In turns, one script for each of the sessions that are visited. */
-static void send_some(struct visit_line *line, size_t max)
+/* The next script of a session waits behind those of the other sessions. */
+static void on_turn(void *arg, bool may)
 {
-    while (line->waiting != NULL) {
-        struct lease_visits *visits = line->waiting;
-        struct visit *first = &visits->visit[visits->next];
-        first->count = gather_next(visits);
-        if (line->under_way > 0 && line->under_way + count_locks(first) > max)
-            return;
-        DL_DELETE2(line->waiting, visits, prev, next_in_line);
-        send_next(visits);
-        if (visits->next < visits->count)
-            DL_APPEND2(line->waiting, visits, prev, next_in_line);
-        else
-            leave(line, visits);
-    }
+    struct visit *first = arg;
+    struct lease_visits *visits = first->visits;
+
+    assert(may); /* TURNS_WAIT */
+    send_script(first);
+    visits->next += first->count;
+    if (visits->next < visits->count)
+        wait_for_turn(visits);
+    else
+        leave(line_of(visits), visits);
 }
 
 /* The replies to the visits of one script. */
@@ -229,16 +236,15 @@ static void on_reply(void *arg, const struct redis_result *result)
     struct visit *first = arg;
     struct lease_visits *visits = first->visits;
     struct visit_line *line = line_of(visits);
-    size_t max = under_way_max[visits->job.line];
 
     visits->under_way--;
-    line->under_way -= count_locks(first);
+    turn_end(&line->turns, &first->turn);
     take_replies(first, result);
     if (visits->under_way == 0 && visits->next == visits->count) {
         visits->done(visits->arg);
         free(visits);
     }
-    send_some(line, max);
+    turns_go_on(&line->turns);
 }
 
 static void add_visits(struct lease_visits *visits, size_t count, const bool *is_wanted)
@@ -268,6 +274,13 @@ bool lease_visits_start(struct store *store, const struct lease_visit_job *job,
     }
     struct visit_line *line = line_of(visits);
     enter(line, visits);
-    send_some(line, under_way_max[job->line]);
+    turns_go_on(&line->turns);
     return true;
+}
+
+void visits_init(struct store *store)
+{
+    for (int line = 0; line < VISIT_LINES; line++)
+        turns_init(&store->visit_lines[line].turns, store->options.loop, under_way_max[line],
+                   TURNS_WAIT);
 }

@@ -9,6 +9,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
+#include "storage/look/locks.h"
 #include "storage/store/key.h"
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"

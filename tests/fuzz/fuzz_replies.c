@@ -4,6 +4,7 @@
 #include "storage/lease/counters.h"
 #include "storage/lease/hand_over.h"
 #include "storage/lease/leases.h"
+#include "storage/look/locks.h"
 #include "storage/look/permits_get.h"
 #include "storage/notes/bind.h"
 #include "storage/session/session.h"

@@ -8,6 +8,7 @@
 
 #include "storage/lease/prepare.h"
 #include "storage/lease/withdraw.h"
+#include "storage/look/locks.h"
 #include "storage/wait/acquire.h"
 #include "tests/unit/fake_topology.h"
 

@@ -12,7 +12,7 @@
 #include "storage/lease/hand_over.h"
 #include "storage/lease/send.h"
 #include "storage/lease/families.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 #include "storage/notes/bind.h"
 
 struct store_call {

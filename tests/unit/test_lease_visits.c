@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 #include "storage/topology/topology.h"
 
 #define ID "0aa1f2d4-7c1e-5b0f-8f39-2b7d5f0f1c11"
@@ -139,7 +139,15 @@ static int set_up(void **state)
     memset(visited, 0, sizeof(visited));
     call_count = done_count = 0;
     is_cluster = false;
-    store = (struct store){0};
+    store = (struct store){.options.loop = loop_new()};
+    visits_init(&store);
+    return store.options.loop != NULL ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    loop_free(store.options.loop);
     return 0;
 }
 
@@ -261,12 +269,16 @@ static void a_session_gets_no_more_turns_by_more_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_single_server_takes_them_in_their_order, set_up),
-        cmocka_unit_test_setup(a_script_of_a_cluster_has_leases_of_one_tag, set_up),
-        cmocka_unit_test_setup(a_lease_that_is_not_wanted_is_in_no_script, set_up),
-        cmocka_unit_test_setup(a_script_has_sixteen_leases_at_most, set_up),
-        cmocka_unit_test_setup(a_script_for_one_lease_has_its_id, set_up),
-        cmocka_unit_test_setup(a_session_gets_no_more_turns_by_more_requests, set_up),
+        cmocka_unit_test_setup_teardown(a_single_server_takes_them_in_their_order, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_script_of_a_cluster_has_leases_of_one_tag, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_lease_that_is_not_wanted_is_in_no_script, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_script_has_sixteen_leases_at_most, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_script_for_one_lease_has_its_id, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_session_gets_no_more_turns_by_more_requests, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "server/base/clock.h"
-#include "storage/store/store_parts.h"
+#include "storage/store/store_internal.h"
 #include "storage/store/marker.h"
 #include "storage/topology/topology.h"
 

@@ -16,6 +16,7 @@ struct piece {
 
 static struct piece pieces[PIECES];
 static const char *owner; /* of the pieces that start */
+static size_t weight;     /* of each of them */
 
 static void on_turn(void *arg, bool may)
 {
@@ -29,7 +30,7 @@ static void start(struct turns *turns, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
         pieces[i] = (struct piece){
-            .turn = {.begin = on_turn, .arg = &pieces[i], .owner = owner}};
+            .turn = {.begin = on_turn, .arg = &pieces[i], .owner = owner, .weight = weight}};
         turn_start(turns, &pieces[i].turn);
     }
 }
@@ -46,7 +47,8 @@ static int set_up(void **state)
     struct loop *loop = loop_new();
 
     owner = NULL;
-    turns_init(&turns, loop, MOST);
+    weight = 1;
+    turns_init(&turns, loop, MOST, TURNS_REFUSE);
     *state = &turns;
     return loop != NULL ? 0 : -1;
 }
@@ -107,6 +109,44 @@ static void test_the_oldest_of_too_many_is_refused(void **state)
     expect_began(MOST, PIECES, 0);
 }
 
+static void test_weights_add_up_to_the_limit(void **state)
+{
+    struct turns *turns = *state;
+
+    weight = MOST + 1;
+    start(turns, 0, 1);
+    expect_began(0, 1, 1); /* alone, as no limit has room for it */
+    weight = 1;
+    start(turns, 1, 2);
+    weight = MOST;
+    start(turns, 2, 3);
+    weight = 1;
+    start(turns, 3, 4);
+    expect_began(1, 4, 0);
+    turn_end(turns, &pieces[0].turn);
+    turns_go_on(turns);
+    expect_began(1, 2, 1);
+    expect_began(2, 4, 0); /* though there is room for the last */
+    turn_end(turns, &pieces[1].turn);
+    turns_go_on(turns);
+    expect_began(2, 3, 1);
+    expect_began(3, 4, 0);
+}
+
+static void test_no_piece_is_refused_by_turns_that_wait(void **state)
+{
+    struct turns *turns = *state;
+
+    turns->patience = TURNS_WAIT;
+    start(turns, 0, PIECES);
+    pieces[MOST].turn.since_ns -= INT64_C(3600) * 1000000000;
+    turn_end(turns, &pieces[0].turn);
+    turns_go_on(turns);
+    expect_began(0, MOST + 1, 1);
+    for (size_t i = 0; i < PIECES; i++)
+        assert_int_equal(pieces[i].refused, 0);
+}
+
 static void test_owners_do_not_delay_each_other(void **state)
 {
     struct turns *turns = *state;
@@ -135,6 +175,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_first_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_owners_do_not_delay_each_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pause, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_weights_add_up_to_the_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_piece_is_refused_by_turns_that_wait, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_the_oldest_of_too_many_is_refused, set_up,
                                         tear_down),
     };
