@@ -10,9 +10,6 @@
 #include "storage/lease/prepare.h"
 #include "storage/store/store_parts.h"
 
-/* How soon a withdrawal that Redis refused (a replica, a slow script) is tried again. */
-#define RETRY_NS (500 * CLOCK_NS_PER_MS)
-
 /* Replies of the scripts that withdraw. */
 enum {
     WITHDRAWN_NOTHING,
@@ -62,7 +59,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     }
     if (!timer_is_armed(&store->retry_withdrawals))
         timer_arm(loop_timers(store->options.loop), &store->retry_withdrawals,
-                  loop_now_ns(store->options.loop) + RETRY_NS);
+                  loop_now_ns(store->options.loop) + REDIS_ASK_AGAIN_NS);
 }
 
 static void fill_lock(struct store_call *call, const struct withdrawal *withdrawal)

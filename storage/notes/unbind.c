@@ -10,7 +10,6 @@
 #include "storage/notes/bind.h"
 #include "storage/notes/notes.h"
 
-#define RETRY_NS (500 * CLOCK_NS_PER_MS)
 /* A note that is still there then is the watchdog's: it asks the lock's home. */
 #define GIVE_UP_NS (60 * CLOCK_NS_PER_S)
 
@@ -41,7 +40,7 @@ static void on_reply(void *arg, const struct redis_result *result)
         forget(unbinding);
     else if (!timer_is_armed(&store->retry_unbindings))
         timer_arm(loop_timers(store->options.loop), &store->retry_unbindings,
-                  loop_now_ns(store->options.loop) + RETRY_NS);
+                  loop_now_ns(store->options.loop) + REDIS_ASK_AGAIN_NS);
 }
 
 static void send(struct unbinding *unbinding)

@@ -13,7 +13,7 @@ FUNCTION_LINES_MAX = 70
 # `…_internal.h` is for its own room. Arrows go one way: handlers -> wait -> session, look ->
 # lease -> notes -> store -> topology -> redis -> base; http -> auth -> base. Above the topology
 # nobody sees a connection.
-NO_LINK = r"storage/redis/(call|probe|reply|script|script_call|subscription)\.h"
+NO_LINK = r"storage/redis/(call|reply|script|script_call|subscription)\.h"
 STORE = [r"storage/(store|topology)/.*", NO_LINK, r"script_args\.h"]
 ROOMS = [
     (r"server/base/.*", []),
