@@ -112,66 +112,9 @@ static void single_describe(const struct topology *topology, struct topology_sta
     *state = (struct topology_state){.name = "single"};
 }
 
-struct topology_node *single_node_of(struct topology *topology, const struct redis_tag *tag)
-{
-    (void)tag;
-    return &single_of(topology)->node;
-}
-
-struct topology_node *single_next_node(struct topology *topology, struct topology_node *node)
-{
-    return node == NULL ? &single_of(topology)->node : NULL;
-}
-
-void single_script(struct topology *topology, const struct script_call *call, redis_done *done,
-                   void *arg)
-{
-    redis_link_script(single_of(topology)->node.commands, call, done, arg);
-}
-
-void single_command(struct topology *topology, const struct redis_tag *tag,
-                    const struct redis_command *command, redis_done *done, void *arg)
-{
-    (void)tag;
-    redis_link_command(single_of(topology)->node.commands, command, done, arg);
-}
-
-void single_node_command(struct topology *topology, struct topology_node *node,
-                         const struct redis_command *command, redis_done *done, void *arg)
-{
-    (void)topology;
-    redis_link_command(node->commands, command, done, arg);
-}
-
-void single_node_script(struct topology *topology, struct topology_node *node,
-                        const struct script_call *call, redis_done *done, void *arg)
-{
-    (void)topology;
-    redis_link_script(node->commands, call, done, arg);
-}
-
-void single_subscribe(struct topology *topology, struct subscription *subscription,
-                      const char *channel, size_t len)
-{
-    subscriber_add(single_of(topology)->node.subscriber, subscription, channel, len);
-}
-
-void single_unsubscribe(struct topology *topology, struct subscription *subscription)
-{
-    subscriber_remove(single_of(topology)->node.subscriber, subscription);
-}
-
 const struct topology_ops topology_single = {.start = single_start,
                                              .stop = single_stop,
                                              .free = single_free,
                                              .is_ready = single_is_ready,
                                              .trouble = single_trouble,
-                                             .describe = single_describe,
-                                             .node_of = single_node_of,
-                                             .next_node = single_next_node,
-                                             .script = single_script,
-                                             .command = single_command,
-                                             .node_command = single_node_command,
-                                             .node_script = single_node_script,
-                                             .subscribe = single_subscribe,
-                                             .unsubscribe = single_unsubscribe};
+                                             .describe = single_describe};
