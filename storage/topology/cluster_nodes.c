@@ -19,11 +19,6 @@
 
 enum { NODES_MAX = 2 * CLUSTER_MASTERS_MAX };
 
-bool cluster_node_is_up(const struct cluster_node *node)
-{
-    return redis_link_is_up(node->node.commands);
-}
-
 void cluster_node_says_down(struct cluster_node *node)
 {
     struct cluster *cluster = node->cluster;
