@@ -42,15 +42,6 @@ static bool cluster_reaches_some(const struct topology *topology)
     return cluster->has_map && cluster_count_slots(cluster, &nodes, &lost) > 0;
 }
 
-static const char *node_trouble(const struct cluster_node *node)
-{
-    if (redis_link_refuses_writes(node->node.commands))
-        return REDIS_REFUSES_WRITES;
-    if (redis_link_lacks_replicas(node->node.commands))
-        return REDIS_LACKS_REPLICAS;
-    return subscriber_trouble(node->node.subscriber);
-}
-
 /* The trouble of one master is not that of the others' locks. */
 static const char *cluster_trouble(const struct topology *topology, bool *is_everywhere)
 {
@@ -61,7 +52,7 @@ static const char *cluster_trouble(const struct topology *topology, bool *is_eve
     DL_FOREACH(cluster->nodes, node) {
         if (node->slot_count == 0 || !cluster_node_is_up(node) || node->down_ns != 0)
             continue;
-        const char *trouble = node_trouble(node);
+        const char *trouble = topology_node_trouble(&node->node);
         if (trouble[0] == '\0')
             *is_everywhere = false;
         else

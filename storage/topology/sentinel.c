@@ -144,7 +144,7 @@ static void sentinel_free(struct topology *topology)
 
     if (sentinel->sentinels != NULL)
         sentinels_stop(sentinel->sentinels);
-    single_release_node(&sentinel->single);
+    topology_node_release(&sentinel->single.node);
     if (sentinel->sentinels != NULL)
         sentinels_free(sentinel->sentinels);
     free(sentinel);

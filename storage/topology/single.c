@@ -25,37 +25,17 @@ static void on_down(void *arg)
 
 int single_start_node(struct single *single, const struct redis_link_options *commands)
 {
-    const struct topology_options *options = &single->topology.options;
-    struct topology_node *node = &single->node;
+    const struct subscriber_options messages = {
+        .heartbeat_channel = single->topology.options.heartbeat_channel};
 
-    node->commands = redis_link_new(commands);
-    if (node->commands == NULL)
-        return -1;
-    const struct subscriber_options subscriber_options = {
-        .url = commands->url,
-        .loop = options->loop,
-        .metrics = options->metrics,
-        .commands = node->commands,
-        .heartbeat_channel = options->heartbeat_channel};
-    node->subscriber = subscriber_new(&subscriber_options);
-    return node->subscriber != NULL ? 0 : -1;
-}
-
-void single_release_node(struct single *single)
-{
-    if (single->node.commands != NULL)
-        redis_link_stop(single->node.commands);
-    if (single->node.subscriber != NULL)
-        subscriber_free(single->node.subscriber);
-    if (single->node.commands != NULL)
-        redis_link_free(single->node.commands);
+    return topology_node_start(&single->node, commands, &messages);
 }
 
 static void single_free(struct topology *topology)
 {
     struct single *single = single_of(topology);
 
-    single_release_node(single);
+    topology_node_release(&single->node);
     free(single);
 }
 
@@ -96,14 +76,8 @@ bool single_is_ready(const struct topology *topology, const char **why_not)
 
 const char *single_trouble(const struct topology *topology, bool *is_everywhere)
 {
-    const struct topology_node *node = &((const struct single *)topology)->node;
-
     (void)is_everywhere;
-    if (redis_link_refuses_writes(node->commands))
-        return REDIS_REFUSES_WRITES;
-    if (redis_link_lacks_replicas(node->commands))
-        return REDIS_LACKS_REPLICAS;
-    return subscriber_trouble(node->subscriber);
+    return topology_node_trouble(&((const struct single *)topology)->node);
 }
 
 static void single_describe(const struct topology *topology, struct topology_state *state)

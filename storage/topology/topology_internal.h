@@ -11,6 +11,16 @@ struct topology_node {
     struct subscriber *subscriber;
 };
 
+/* node.c */
+/* Starts both connections. Of `messages` only what `commands` does not have is set. Non-zero:
+ * out of memory; topology_node_release() is due all the same. */
+int topology_node_start(struct topology_node *node, const struct redis_link_options *commands,
+                        const struct subscriber_options *messages)
+    __attribute__((warn_unused_result));
+void topology_node_release(struct topology_node *node);
+/* A problem although the node serves, as topology_trouble(). */
+const char *topology_node_trouble(const struct topology_node *node);
+
 struct topology_ops {
     bool is_cluster; /* always; else it depends on the node */
     struct topology *(*start)(const struct topology_options *options);
@@ -56,10 +66,9 @@ struct single {
     struct topology_node node;
 };
 
-/* The node's connections. Non-zero: out of memory. */
+/* Non-zero: out of memory. */
 int single_start_node(struct single *single, const struct redis_link_options *commands)
     __attribute__((warn_unused_result));
-void single_release_node(struct single *single);
 void single_stop(struct topology *topology);
 bool single_is_ready(const struct topology *topology, const char **why_not);
 const char *single_trouble(const struct topology *topology, bool *is_everywhere);
