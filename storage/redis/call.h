@@ -1,10 +1,15 @@
-/* How a command to Redis ends. */
+/* How a command to Redis ends, and what its reply may wait for. */
 #ifndef RLOCKD_STORAGE_REDIS_CALL_H
 #define RLOCKD_STORAGE_REDIS_CALL_H
 
 #include <stdint.h>
 
+#include "server/base/clock.h"
 #include "storage/redis/reply.h"
+
+/* When a command that Redis refused (a replica, a slow script) is worth another try: Redis is
+ * not to be asked all the time. */
+#define REDIS_ASK_AGAIN_NS (500 * CLOCK_NS_PER_MS)
 
 enum {
     REDIS_RUN_ID_SIZE = 48,
@@ -31,6 +36,12 @@ struct redis_result {
     const struct redis_value *reply;   /* for REDIS_DONE; gone after the callback */
     int64_t sent_ns;                   /* when it was queued: before Redis could run it */
     const struct redis_server *server; /* that was asked; gone after the callback */
+};
+
+/* How many replicas must confirm the changes of a script before its reply is passed on. */
+struct redis_sync {
+    int replicas; /* 0: none, and no WAIT is sent */
+    int64_t timeout_ms;
 };
 
 typedef void redis_done(void *arg, const struct redis_result *result);

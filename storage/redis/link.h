@@ -11,9 +11,7 @@
 #include "server/base/loop.h"
 #include "server/base/metrics.h"
 #include "storage/redis/call.h"
-#include "storage/redis/probe.h"
 #include "storage/redis/script_call.h"
-#include "storage/redis/sync.h"
 #include "storage/redis/url.h"
 
 struct redis_link;

@@ -60,21 +60,52 @@ static const char *unfit_for_locks(const char *info)
     return NULL;
 }
 
+static const char *connected_text(const struct redis_link_options *options)
+{
+    if (options->is_sentinel)
+        return "redis: Sentinel connected";
+    return options->probe != NULL ? "redis: connected" : "redis: subscriber connected";
+}
+
+static void become_up(struct redis_link *link)
+{
+    char url[REDIS_URL_TEXT_SIZE];
+
+    redis_link_forget_prepared(link);
+    redis_link_enter(link, LINK_UP);
+    redis_link_reset_writes(link);
+    if (link->options.probe != NULL)
+        redis_link_proven(link);
+    link->is_explained = false;
+    link->checks.last_client_id = link->checks.client_id;
+    memcpy(link->server.run_id, link->checks.run_id, sizeof(link->server.run_id));
+    memcpy(link->server.promotion, link->checks.promotion, sizeof(link->server.promotion));
+    link->server.up_since_ns = loop_now_ns(link->options.loop);
+    link->was_up = true;
+    redis_link_watch_deadline(link);
+    metrics_add(link->options.metrics, METRIC_REDIS_CONNECTS,
+                link->options.is_sentinel ? 0 : 1);
+    redis_url_describe(link->options.url, url);
+    log_write(LOG_LEVEL_INFO, connected_text(&link->options),
+              json_pack("{s:s*, s:s*}", "redis", url, "run_id", link->server.run_id));
+    link->options.up(link->options.arg);
+}
+
 static void pass(struct redis_link *link)
 {
     if (link->options.confirm == NULL) {
-        redis_link_became_up(link);
+        become_up(link);
         return;
     }
-    link->is_unconfirmed = true;
+    link->checks.is_unconfirmed = true;
     redis_link_arm_deadline(link);
     link->options.confirm(link->options.arg);
 }
 
 void redis_link_confirmed(struct redis_link *link)
 {
-    if (link->state == LINK_CONNECTING && link->is_unconfirmed && !link->give_up)
-        redis_link_became_up(link);
+    if (link->state == LINK_CONNECTING && link->checks.is_unconfirmed && !link->give_up)
+        become_up(link);
 }
 
 static void send_probe(struct redis_link *link);
@@ -85,19 +116,19 @@ static void on_probe(void *arg, const struct redis_result *result)
 
     if (link->state != LINK_CONNECTING || link->give_up)
         return;
-    if (!link->probed_text && result->outcome == REDIS_DONE) {
-        link->probed_text = true;
+    if (!link->checks.probed_text && result->outcome == REDIS_DONE) {
+        link->checks.probed_text = true;
         send_probe(link);
     } else if (result->outcome == REDIS_DONE ||
                result->refusal == REDIS_REFUSED_OUT_OF_MEMORY) {
         /* Releases and renewals work when memory is short. */
-        link->probed++;
+        link->checks.probed++;
         send_probe(link);
     } else if (result->refusal == REDIS_REFUSED_PERMISSION)
         redis_link_reconnect(
             link, "the Redis user lacks a permission (eval, evalsha, keys, channels or "
                   "a command of the scripts)");
-    else if (link->writes_refused)
+    else if (link->writes.are_refused)
         redis_link_reconnect(link, REDIS_REFUSES_WRITES);
     else if (strncmp(value_error(result->reply), "CLUSTERDOWN", 11) == 0)
         redis_link_reconnect(link, REDIS_CLUSTER_IS_DOWN);
@@ -111,17 +142,17 @@ static void send_probe(struct redis_link *link)
     const struct redis_probe *probe = link->options.probe;
     struct script_args args;
 
-    if (probe == NULL || link->probed == probe->slot_count) {
+    if (probe == NULL || link->checks.probed == probe->slot_count) {
         pass(link);
         return;
     }
-    const struct redis_probe_keys *keys = &probe->keys[link->probed];
+    const struct redis_probe_keys *keys = &probe->keys[link->checks.probed];
     args_init(&args);
     for (size_t i = 0; i < keys->count; i++)
         args_key(&args, PROBE_KEY_NAMES + i, keys->names[i], strlen(keys->names[i]));
-    for (size_t i = 0; link->probed == 0 && i < probe->channel_count; i++)
+    for (size_t i = 0; link->checks.probed == 0 && i < probe->channel_count; i++)
         args_string(&args, PROBE_ARG_CHANNELS + i, probe->channels[i]);
-    if (redis_link_send_probe(link, &args, !link->probed_text, on_probe) != 0)
+    if (redis_link_send_probe(link, &args, !link->checks.probed_text, on_probe) != 0)
         redis_link_reconnect(link, "Redis did not run the probe script");
 }
 
@@ -143,22 +174,22 @@ static void on_client_id(redisAsyncContext *context, void *raw, void *arg)
     struct redis_link *link = arg;
 
     (void)context;
-    link->new_client_id = value_integer(raw);
+    link->checks.client_id = value_integer(raw);
 }
 
 /* Redis might still read commands that were sent over the connection before, and run them
  * later: a grant that reaches no client. A killed connection is not read any more. */
 static void kill_previous(struct redis_link *link, const char *run_id)
 {
-    if (link->client_id != 0 && strcmp(link->server.run_id, run_id) == 0)
+    if (link->checks.last_client_id != 0 && strcmp(link->server.run_id, run_id) == 0)
         redisAsyncCommand(link->context, on_ignored, link, "CLIENT KILL ID %lld",
-                          (long long)link->client_id);
+                          (long long)link->checks.last_client_id);
 }
 
 static void begin_probe(struct redis_link *link)
 {
-    link->probed = 0;
-    link->probed_text = false;
+    link->checks.probed = 0;
+    link->checks.probed_text = false;
     send_probe(link);
 }
 
@@ -246,15 +277,16 @@ static void on_info(redisAsyncContext *context, void *raw, void *arg)
         redis_link_reconnect(link, unfit);
         return;
     }
-    info_value(reply->str, "run_id", link->new_run_id, sizeof(link->new_run_id));
-    info_value(reply->str, "master_replid2", link->new_promotion, sizeof(link->new_promotion));
-    if (link->new_promotion[strspn(link->new_promotion, "0")] == '\0')
-        link->new_promotion[0] = '\0';
-    if (link->server.run_id[0] != '\0' && strcmp(link->server.run_id, link->new_run_id) != 0 &&
-        link->options.probe != NULL)
+    info_value(reply->str, "run_id", link->checks.run_id, sizeof(link->checks.run_id));
+    info_value(reply->str, "master_replid2", link->checks.promotion,
+               sizeof(link->checks.promotion));
+    if (link->checks.promotion[strspn(link->checks.promotion, "0")] == '\0')
+        link->checks.promotion[0] = '\0';
+    if (link->server.run_id[0] != '\0' &&
+        strcmp(link->server.run_id, link->checks.run_id) != 0 && link->options.probe != NULL)
         log_write(LOG_LEVEL_WARN, "redis: another process answers now; data may be lost",
-                  json_pack("{s:s*}", "run_id", link->new_run_id));
-    kill_previous(link, link->new_run_id);
+                  json_pack("{s:s*}", "run_id", link->checks.run_id));
+    kill_previous(link, link->checks.run_id);
     info_value(reply->str, "cluster_enabled", cluster, sizeof(cluster));
     link->server.is_cluster = strcmp(cluster, "1") == 0;
     info_value(reply->str, "redis_version", version, sizeof(version));
@@ -299,11 +331,17 @@ static void on_wait_tried(redisAsyncContext *context, void *raw, void *arg)
         redis_link_reconnect(link, "the Redis user lacks a permission (WAIT)");
 }
 
+void redis_link_reset_checks(struct redis_link *link)
+{
+    link->checks.is_unconfirmed = false;
+    link->checks.client_id = 0;
+}
+
 void redis_link_check(struct redis_link *link)
 {
     const struct redis_login *login = &link->options.url->login;
     const char *password = login->password_file != NULL
-                               ? redis_prepared(link->preparation)->password
+                               ? redis_prepared(link->attempt.preparation)->password
                                : login->password;
     redisAsyncContext *context = link->context;
     int database = link->options.url->database;

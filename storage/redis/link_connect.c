@@ -1,32 +1,49 @@
 /* How a connection is made: prepared (addresses, files), connected, watched. The addresses of a
  * host name are tried in turn until an address leads to a Redis that passes the checks. */
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "server/base/clock.h"
 #include "storage/redis/link_internal.h"
 
-bool redis_link_has_more_addresses(const struct redis_link *link)
-{
-    const struct redis_prepared *prepared = link->preparation != NULL
-                                                ? redis_prepared(link->preparation)
-                                                : NULL;
+enum {
+    BACKOFF_MAX_MS = 1000 /* waiters are promised that a new connection does not take longer */
+};
 
-    return prepared != NULL && link->tried > 0 && link->tried < prepared->address_count;
+/* The command that met the deadline may have been the first that was lost. */
+static void note_loss(struct redis_link *link)
+{
+    int64_t now_ns = loop_now_ns(link->options.loop);
+
+    if (link->was_up && now_ns - link->server.up_since_ns >= REDIS_BACK_MS * CLOCK_NS_PER_MS)
+        link->server.lost_ns = now_ns - REDIS_DEADLINE_MS * CLOCK_NS_PER_MS;
+    link->was_up = false;
 }
 
-void redis_link_forget_prepared(struct redis_link *link)
+void redis_link_went_down(struct redis_link *link)
 {
-    redis_preparation_free(link->preparation);
-    link->preparation = NULL;
-    link->tried = 0;
-}
+    note_loss(link);
+    bool goes_on = redis_link_has_more_addresses(link);
 
-void redis_link_arm_deadline(struct redis_link *link)
-{
-    timer_arm(loop_timers(link->options.loop), &link->deadline,
-              clock_ns() + REDIS_DEADLINE_MS * CLOCK_NS_PER_MS);
+    redis_link_lose_held(link);
+    if (!link->is_explained && !link->stopped)
+        redis_link_note_reason(link, "the connection was lost");
+    link->give_up = false;
+    link->write_wanted = false;
+    redis_link_enter(link, LINK_DISCONNECTED);
+    struct timers *timers = loop_timers(link->options.loop);
+    timer_cancel(timers, &link->deadline);
+    if (link->stopped)
+        return;
+    if (link->attempt.tried > 0 && !goes_on)
+        redis_link_forget_prepared(link);
+    link->options.down(link->options.arg);
+    int64_t delay_ms = goes_on ? 0 : link->backoff_ms;
+    timer_arm(timers, &link->retry,
+              loop_now_ns(link->options.loop) + delay_ms * CLOCK_NS_PER_MS);
+    if (!goes_on)
+        link->backoff_ms = link->backoff_ms * 2 < BACKOFF_MAX_MS ? link->backoff_ms * 2
+                                                                 : BACKOFF_MAX_MS;
 }
 
 static void fail(struct redis_link *link, const char *reason)
@@ -55,7 +72,7 @@ static void unwant_write(void *arg)
  */
 static bool is_mute(const struct redis_link *link)
 {
-    return link->is_open && !link->is_explained && link->new_client_id == 0 &&
+    return link->attempt.is_open && !link->is_explained && link->checks.client_id == 0 &&
            link->options.url->transport == REDIS_TCP && !link->options.url->tls;
 }
 
@@ -65,6 +82,7 @@ static void on_cleanup(void *arg)
 {
     struct redis_link *link = arg;
 
+    redis_link_enter(link, LINK_CLOSING);
     loop_watch_remove(link->options.loop, &link->socket);
     redis_link_end_tls(link);
     const char *error = link->context->c.errstr;
@@ -94,9 +112,9 @@ static void on_connect(const redisAsyncContext *context, int status)
         redis_link_note_detail(link, "Redis cannot be reached", context->c.errstr);
         return; /* hiredis frees the context after this */
     }
-    link->is_open = true;
+    link->attempt.is_open = true;
     if (link->options.url->tls)
-        redis_link_begin_tls(link);
+        redis_link_begin_tls(link, redis_link_check);
     else
         redis_link_check(link);
 }
@@ -144,9 +162,8 @@ static void connect_to(struct redis_link *link, const char *address)
 
     link->give_up = false; /* it was for an earlier connection */
     link->is_explained = false;
-    link->is_open = false;
-    link->is_unconfirmed = false;
-    link->new_client_id = 0;
+    link->attempt.is_open = false;
+    redis_link_reset_checks(link);
     redis_link_arm_deadline(link);
     if (context != NULL && context->err == 0 && attach(link, context) == 0)
         return;
@@ -157,10 +174,10 @@ static void connect_to(struct redis_link *link, const char *address)
 
 static void use_prepared(struct redis_link *link)
 {
-    const struct redis_prepared *prepared = redis_prepared(link->preparation);
+    const struct redis_prepared *prepared = redis_prepared(link->attempt.preparation);
 
     if (prepared->fault == NULL) {
-        connect_to(link, prepared->addresses[link->tried++]);
+        connect_to(link, prepared->addresses[link->attempt.tried++]);
         return;
     }
     redis_link_note_detail(link, prepared->fault, prepared->detail);
@@ -178,18 +195,24 @@ static void on_prepared(void *arg)
         timer_arm(loop_timers(link->options.loop), &link->retry, 0);
 }
 
+void redis_link_skip_addresses(struct redis_link *link)
+{
+    link->attempt.tried = SIZE_MAX;
+}
+
 void redis_link_connect(struct redis_link *link)
 {
     const struct redis_url *url = link->options.url;
 
-    if (link->preparation != NULL && !redis_prepares_for(link->preparation, url))
+    if (link->attempt.preparation != NULL &&
+        !redis_prepares_for(link->attempt.preparation, url))
         redis_link_forget_prepared(link);
-    if (link->preparation == NULL) {
+    if (link->attempt.preparation == NULL) {
         redis_link_arm_deadline(link);
-        link->preparation = redis_prepare(url, link->options.loop, on_prepared, link);
-        if (link->preparation == NULL)
+        link->attempt.preparation = redis_prepare(url, link->options.loop, on_prepared, link);
+        if (link->attempt.preparation == NULL)
             fail(link, "there is no thread or descriptor for a connection to Redis");
-    } else if (redis_prepared(link->preparation) != NULL)
+    } else if (redis_prepared(link->attempt.preparation) != NULL)
         use_prepared(link);
     else /* the preparation of an earlier attempt is still under way */
         redis_link_arm_deadline(link);
@@ -199,9 +222,9 @@ const char *redis_link_late_reason(const struct redis_link *link)
 {
     if (link->context == NULL)
         return "the host name of Redis was not resolved in time";
-    if (link->tls != NULL && !link->is_secure)
+    if (link->tls.session != NULL && !link->tls.is_secure)
         return "Redis does not answer the TLS handshake: does it speak TLS on this port?";
-    if (link->state == LINK_CONNECTING && link->is_unconfirmed)
+    if (link->state == LINK_CONNECTING && link->checks.is_unconfirmed)
         return "no Sentinel confirms the master in time";
-    return link->calls != NULL ? "Redis does not answer" : "Redis cannot be reached";
+    return link->calls.pending != NULL ? "Redis does not answer" : "Redis cannot be reached";
 }

@@ -57,9 +57,15 @@ static void reply_free(redisReply *reply)
  * the second script covers both. A script that withdraws, ends or tidies up is sent again if a
  * failover undid it. The marker's script finds lacking replicas when no client sends requests.
  */
-bool redis_link_is_sync(const struct redis_link *link, enum script script)
+void redis_link_prepare_sync(struct redis_call *call)
 {
-    return link->options.sync.replicas > 0 && script_row(script)->sync;
+    call->is_sync = call->link->options.sync.replicas > 0 && script_row(call->script)->sync;
+    redis_link_note_sync(call);
+}
+
+void redis_link_note_sync(struct redis_call *call)
+{
+    call->link->sync.is_wanted |= call->is_sync;
 }
 
 void redis_link_hold(struct redis_call *call, const void *reply)
@@ -67,15 +73,15 @@ void redis_link_hold(struct redis_call *call, const void *reply)
     struct redis_link *link = call->link;
 
     call->held_reply = reply_copy(reply);
-    DL_APPEND(link->held, call);
+    DL_APPEND(link->sync.held, call);
 }
 
 static void finish_held(struct redis_link *link, enum redis_outcome outcome,
                         enum redis_refusal refusal)
 {
-    struct redis_call *held = link->held, *call, *next;
+    struct redis_call *held = link->sync.held, *call, *next;
 
-    link->held = NULL; /* a callback may ask again */
+    link->sync.held = NULL; /* a callback may ask again */
     DL_FOREACH_SAFE(held, call, next) {
         redisReply *reply = call->held_reply;
         const struct redis_result result = {.outcome = outcome,
@@ -85,15 +91,15 @@ static void finish_held(struct redis_link *link, enum redis_outcome outcome,
                                             .server = &link->server};
         if (refusal == REDIS_NOT_REPLICATED)
             metrics_add(link->options.metrics, METRIC_REDIS_NOT_REPLICATED, 1);
-        redis_link_finish(call, &result);
+        redis_call_end(call, &result);
         reply_free(reply);
     }
 }
 
 void redis_link_lose_held(struct redis_link *link)
 {
-    link->is_waiting = false;
-    link->wait_wanted = false;
+    link->sync.is_waiting = false;
+    link->sync.is_wanted = false;
     finish_held(link, REDIS_UNKNOWN, REDIS_NOT_REFUSED);
 }
 
@@ -102,12 +108,12 @@ static void on_waited(void *arg, const struct redis_result *result)
 {
     struct redis_link *link = arg;
 
-    link->is_waiting = false;
+    link->sync.is_waiting = false;
     if (result->outcome == REDIS_UNKNOWN && result->reply == NULL)
         return; /* the connection is lost: redis_link_lose_held() ends the held calls */
     bool is_replicated = result->outcome == REDIS_DONE &&
                          value_integer(result->reply) >= link->options.sync.replicas;
-    link->lacks_replicas = !is_replicated;
+    link->sync.lacks_replicas = !is_replicated;
     if (is_replicated)
         finish_held(link, REDIS_DONE, REDIS_NOT_REFUSED);
     else
@@ -118,18 +124,18 @@ void redis_link_turn_sync(struct redis_link *link)
 {
     char replicas[TEXT_INT64_SIZE], timeout_ms[TEXT_INT64_SIZE];
 
-    if (!link->wait_wanted || link->is_waiting || !redis_link_is_up(link))
+    if (!link->sync.is_wanted || link->sync.is_waiting || !redis_link_is_up(link))
         return;
     const char *argv[] = {"WAIT", replicas, timeout_ms};
     const size_t lens[] = {4, text_format_int64(replicas, link->options.sync.replicas),
                            text_format_int64(timeout_ms, link->options.sync.timeout_ms)};
     const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
-    link->is_waiting = true;
-    link->wait_wanted = false;
+    link->sync.is_waiting = true;
+    link->sync.is_wanted = false;
     redis_link_command(link, &command, on_waited, link);
 }
 
 bool redis_link_lacks_replicas(const struct redis_link *link)
 {
-    return link->options.sync.replicas > 0 && link->lacks_replicas;
+    return link->options.sync.replicas > 0 && link->sync.lacks_replicas;
 }

@@ -21,11 +21,11 @@ static void on_socket(void *arg, uint32_t epoll_events);
 
 static void handshake(struct redis_link *link)
 {
-    switch (tls_session_handshake(link->tls)) {
+    switch (tls_session_handshake(link->tls.session)) {
     case TLS_DONE:
-        link->is_secure = true;
-        link->is_unread = tls_session_has_unread(link->tls);
-        redis_link_check(link);
+        link->tls.is_secure = true;
+        link->tls.is_unread = tls_session_has_unread(link->tls.session);
+        link->tls.secured(link);
         break;
     case TLS_WAITS_TO_READ:
         redis_link_watch_events(link, EPOLLIN);
@@ -34,7 +34,7 @@ static void handshake(struct redis_link *link)
         redis_link_watch_events(link, EPOLLOUT);
         break;
     case TLS_FAILED:
-        redis_link_reconnect(link, tls_session_fault(link->tls));
+        redis_link_reconnect(link, tls_session_fault(link->tls.session));
         break;
     }
 }
@@ -56,23 +56,24 @@ static int replace_socket(int fd)
     return real;
 }
 
-void redis_link_begin_tls(struct redis_link *link)
+void redis_link_begin_tls(struct redis_link *link, void (*secured)(struct redis_link *link))
 {
     const struct redis_url *url = link->options.url;
     const char *name = url->tls_files.server_name;
     struct loop *loop = link->options.loop;
 
+    link->tls.secured = secured;
     loop_watch_remove(loop, &link->socket);
     link->socket = (struct loop_watch){
         .fd = replace_socket(link->context->c.fd), .ready = on_socket, .arg = link};
     if (link->socket.fd >= 0)
-        link->tls = tls_session_new(link->socket.fd, redis_prepared(link->preparation)->trust,
-                                    name != NULL && name[0] != '\0' ? name
-                                                                    : url->hosts[0].host);
+        link->tls.session = tls_session_new(
+            link->socket.fd, redis_prepared(link->attempt.preparation)->trust,
+            name != NULL && name[0] != '\0' ? name : url->hosts[0].host);
     /* The handshake begins when the loop finds the socket writable: here hiredis is about to
      * write what it has gathered, which must be nothing. */
     link->watched_events = EPOLLOUT;
-    if (link->tls != NULL && loop_watch_add(loop, &link->socket, EPOLLOUT) == 0)
+    if (link->tls.session != NULL && loop_watch_add(loop, &link->socket, EPOLLOUT) == 0)
         return;
     link->socket.fd = -1; /* closed, or never there */
     redis_link_reconnect(link, "there is no memory or descriptor for TLS to Redis");
@@ -80,10 +81,10 @@ void redis_link_begin_tls(struct redis_link *link)
 
 void redis_link_end_tls(struct redis_link *link)
 {
-    tls_session_free(link->tls);
-    link->tls = NULL;
-    link->is_secure = false;
-    link->is_unread = false;
+    tls_session_free(link->tls.session);
+    link->tls.session = NULL;
+    link->tls.is_secure = false;
+    link->tls.is_unread = false;
 }
 
 /* --- records ------------------------------------------------------------------------------ */
@@ -97,12 +98,13 @@ static void read_records(struct redis_link *link)
 
     /* What is still in the socket then, the loop tells. */
     do {
-        len = tls_session_receive(link->tls, data, sizeof(data));
+        len = tls_session_receive(link->tls.session, data, sizeof(data));
         if (len > 0)
             is_fed = redisReaderFeed(link->context->c.reader, data, (size_t)len) == REDIS_OK;
-    } while (len >= 0 && ++records < RECORDS_PER_TURN && tls_session_has_unread(link->tls));
-    link->is_unread = len >= 0 && tls_session_has_unread(link->tls);
-    if (link->is_unread)
+    } while (len >= 0 && ++records < RECORDS_PER_TURN &&
+             tls_session_has_unread(link->tls.session));
+    link->tls.is_unread = len >= 0 && tls_session_has_unread(link->tls.session);
+    if (link->tls.is_unread)
         loop_again(link->options.loop);
     if (is_fed)
         redisAsyncHandleRead(
@@ -110,7 +112,7 @@ static void read_records(struct redis_link *link)
     if (link->context == NULL)
         return;
     if (len < 0)
-        redis_link_reconnect(link, tls_session_fault(link->tls));
+        redis_link_reconnect(link, tls_session_fault(link->tls.session));
     else if (redis_guard_is_flooded(&link->guard))
         redis_link_reconnect(link, "Redis sends a reply without an end");
 }
@@ -121,7 +123,7 @@ static void on_socket(void *arg, uint32_t epoll_events)
 
     if (link->context == NULL || link->give_up)
         return;
-    if (!link->is_secure)
+    if (!link->tls.is_secure)
         handshake(link);
     else if ((epoll_events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0)
         read_records(link);
@@ -130,10 +132,10 @@ static void on_socket(void *arg, uint32_t epoll_events)
 void redis_link_write_records(struct redis_link *link)
 {
     redisContext *context = &link->context->c;
-    ssize_t sent = tls_session_send(link->tls, context->obuf, sdslen(context->obuf));
+    ssize_t sent = tls_session_send(link->tls.session, context->obuf, sdslen(context->obuf));
 
     if (sent < 0) {
-        redis_link_reconnect(link, tls_session_fault(link->tls));
+        redis_link_reconnect(link, tls_session_fault(link->tls.session));
         return;
     }
     if (sent > 0)
@@ -150,9 +152,9 @@ void redis_link_write_records(struct redis_link *link)
 
 void redis_link_turn_tls(struct redis_link *link)
 {
-    if (!link->is_secure)
+    if (!link->tls.is_secure)
         return;
-    if (link->is_unread)
+    if (link->tls.is_unread)
         read_records(link);
     if (link->context == NULL || link->give_up)
         return;

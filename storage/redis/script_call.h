@@ -1,5 +1,6 @@
 /* A call of Redis as the stores write it, before its server is chosen: a script with its keys
- * and arguments, or a plain command; and the tag that decides the server. */
+ * and arguments, or a plain command; and the tag that decides the server. And the script that
+ * a new connection is tried with. */
 #ifndef RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
 #define RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
 
@@ -55,6 +56,26 @@ struct script_call {
 /* The call runs where its first key is; each script touches keys of that one tag only. Every
  * key must be set. */
 struct script_call script_call_make(enum script script, const struct script_args *args);
+
+/* Keys of one slot, at least one. */
+struct redis_probe_keys {
+    const char *const *names;
+    size_t count;
+};
+
+/* What a new connection tries, to check the permissions of its user and the layout of the data:
+ * probe.lua runs on the keys of each slot, one slot after the other, and once on the channels.
+ */
+struct redis_probe {
+    const struct redis_probe_keys *keys;
+    size_t slot_count;
+    const char *const *channels;
+    size_t channel_count;
+    /* A hash. If it has a field `layout`, no connection is made where that is not `layout`.
+     * NULL: it is not known yet. */
+    const char *layout_key;
+    int layout;
+};
 
 /* A command without a script: its name and its arguments. */
 struct redis_command {

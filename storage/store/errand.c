@@ -6,9 +6,6 @@
 #include "server/base/clock.h"
 #include "storage/store/store_internal.h"
 
-/* How soon a script that Redis refused is sent again. */
-#define RETRY_NS (500 * CLOCK_NS_PER_MS)
-
 static struct errand_line *line_of(const struct errand *errand)
 {
     return &errand->store->errands[errand->job->rank];
@@ -32,7 +29,7 @@ static void on_reply(void *arg, const struct redis_result *result)
             errand->job->confirmed(errand->arg, result);
         end(errand);
     } else if (!timer_is_armed(&line->retry)) {
-        timer_arm(loop_timers(loop), &line->retry, loop_now_ns(loop) + RETRY_NS);
+        timer_arm(loop_timers(loop), &line->retry, loop_now_ns(loop) + REDIS_ASK_AGAIN_NS);
     }
 }
 

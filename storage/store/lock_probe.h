@@ -3,7 +3,7 @@
 #define RLOCKD_STORAGE_STORE_LOCK_PROBE_H
 
 #include "storage/store/key.h"
-#include "storage/redis/probe.h"
+#include "storage/redis/script_call.h"
 
 #define LOCK_PROBE_KEYS CHANNEL_LOCK /* kinds of keys come before those of channels */
 

@@ -1,14 +1,11 @@
 /* A Redis Cluster: redis-cluster://. Its masters share the slots, and each call goes to the
  * master of its keys' slot. If one slot cannot be reached, calls to the other slots go on. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "server/base/clock.h"
 #include "storage/topology/cluster_internal.h"
 
 #define ROUND_NS (250 * CLOCK_NS_PER_MS)
-/* Waiters try again when slots have moved: at most this often, also while many slots move. */
-#define REPORT_SPACING_NS (100 * CLOCK_NS_PER_MS)
 
 static struct cluster *cluster_of(struct topology *topology)
 {
@@ -17,83 +14,14 @@ static struct cluster *cluster_of(struct topology *topology)
 
 /* --- state -------------------------------------------------------------------------------- */
 
-/* Slots whose master serves, of `nodes` masters; `lost` is one of the other masters, or NULL.
- */
-static size_t count_slots(const struct cluster *cluster, size_t *nodes,
-                          const struct cluster_node **lost)
-{
-    const struct cluster_node *node;
-    size_t count = 0;
-
-    *nodes = 0;
-    *lost = NULL;
-    DL_FOREACH(cluster->nodes, node) {
-        if (node->slot_count == 0)
-            continue;
-        ++*nodes;
-        if (cluster_node_is_up(node) && node->down_ns == 0)
-            count += node->slot_count;
-        else
-            *lost = node;
-    }
-    return count;
-}
-
-static const char *why_lost(const struct cluster_node *node)
-{
-    return cluster_node_is_up(node) ? REDIS_CLUSTER_IS_DOWN
-                                    : redis_link_down_reason(node->node.commands);
-}
-
-static void explain(struct cluster *cluster, size_t covered, const struct cluster_node *lost)
-{
-    size_t size = sizeof(cluster->why_not);
-    const char *why_not = cluster->scout.why_not;
-
-    cluster->why_not[0] = '\0';
-    if (!cluster->has_map)
-        snprintf(cluster->why_not, size, "%s",
-                 why_not[0] != '\0' ? why_not : "the map of the cluster is not known yet");
-    else if (covered < REDIS_SLOTS)
-        snprintf(cluster->why_not, size, "%zu of the cluster's %d slots have no master%s%s",
-                 REDIS_SLOTS - covered, REDIS_SLOTS, lost != NULL ? " that serves: " : "",
-                 lost != NULL ? why_lost(lost) : "");
-}
-
-void cluster_note_state(struct cluster *cluster)
-{
-    struct metrics *metrics = cluster->topology.options.metrics;
-    const struct cluster_node *lost;
-    size_t nodes;
-    size_t covered = count_slots(cluster, &nodes, &lost);
-
-    explain(cluster, covered, lost);
-    metrics_set(metrics, METRIC_CLUSTER_NODES, (int64_t)nodes);
-    metrics_set(metrics, METRIC_CLUSTER_SLOTS, (int64_t)covered);
-}
-
 static void cluster_describe(const struct topology *topology, struct topology_state *state)
 {
     const struct cluster_node *lost;
 
     *state = (struct topology_state){
         .name = "cluster", .failovers = ((const struct cluster *)topology)->failovers};
-    state->slots = count_slots((const struct cluster *)topology, &state->masters, &lost);
-}
-
-static void report_up_now(void *arg)
-{
-    struct cluster *cluster = arg;
-
-    cluster->reported_up_ns = loop_now_ns(cluster->topology.options.loop);
-    cluster->topology.options.up(cluster->topology.options.arg);
-}
-
-void cluster_report_up(struct cluster *cluster)
-{
-    if (!cluster->is_stopped && !timer_is_armed(&cluster->report_up))
-        timer_arm(loop_timers(cluster->topology.options.loop), &cluster->report_up,
-                  cluster->reported_up_ns + REPORT_SPACING_NS);
+    state->slots = cluster_count_slots((const struct cluster *)topology, &state->masters,
+                                       &lost);
 }
 
 static bool cluster_is_ready(const struct topology *topology, const char **why_not)
@@ -111,16 +39,7 @@ static bool cluster_reaches_some(const struct topology *topology)
     const struct cluster_node *lost;
     size_t nodes;
 
-    return cluster->has_map && count_slots(cluster, &nodes, &lost) > 0;
-}
-
-static const char *node_trouble(const struct cluster_node *node)
-{
-    if (redis_link_refuses_writes(node->node.commands))
-        return REDIS_REFUSES_WRITES;
-    if (redis_link_lacks_replicas(node->node.commands))
-        return REDIS_LACKS_REPLICAS;
-    return subscriber_trouble(node->node.subscriber);
+    return cluster->has_map && cluster_count_slots(cluster, &nodes, &lost) > 0;
 }
 
 /* The trouble of one master is not that of the others' locks. */
@@ -133,7 +52,7 @@ static const char *cluster_trouble(const struct topology *topology, bool *is_eve
     DL_FOREACH(cluster->nodes, node) {
         if (node->slot_count == 0 || !cluster_node_is_up(node) || node->down_ns != 0)
             continue;
-        const char *trouble = node_trouble(node);
+        const char *trouble = topology_node_trouble(&node->node);
         if (trouble[0] == '\0')
             *is_everywhere = false;
         else
@@ -218,11 +137,11 @@ static struct topology *cluster_start(const struct topology_options *options)
         return NULL;
     cluster->topology = (struct topology){.ops = &topology_cluster, .options = *options};
     cluster->slots = calloc(1, sizeof(*cluster->slots));
-    cluster->report_up = (struct timer){.fire = report_up_now, .arg = cluster};
+    cluster_state_init(cluster);
     cluster->round = (struct timer){.fire = take_round, .arg = cluster};
     redis_slot_tags_make(&cluster->slot_tags);
     cluster_calls_init(cluster);
-    if (cluster->slots == NULL || !cluster_scout_start(cluster)) {
+    if (cluster->slots == NULL || !cluster_scout_start(cluster, cluster_map_apply)) {
         cluster_free(&cluster->topology);
         return NULL;
     }

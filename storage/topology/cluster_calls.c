@@ -22,10 +22,7 @@
 #include "server/base/clock.h"
 #include "storage/topology/cluster_call.h"
 
-#define TICK_NS (10 * CLOCK_NS_PER_MS)
-#define RETRY_FIRST_NS (10 * CLOCK_NS_PER_MS)
 #define RETRY_MAX_NS (80 * CLOCK_NS_PER_MS)
-#define PATIENCE_NS (REDIS_DEADLINE_MS * CLOCK_NS_PER_MS)
 
 enum {
     MOVES_MAX = 5,    /* of one call */
@@ -56,58 +53,13 @@ static void send(struct cluster_call *call)
 
 /* --- holds -------------------------------------------------------------------------------- */
 
-static struct slot_hold *find_hold(const struct cluster *cluster, uint16_t slot)
-{
-    struct slot_hold *hold = NULL;
-
-    if (cluster->holds != NULL)
-        HASH_FIND(hh, cluster->holds, &slot, sizeof(slot), hold);
-    return hold;
-}
-
-static struct slot_hold *make_hold(struct cluster *cluster, uint16_t slot)
-{
-    struct slot_hold *hold = find_hold(cluster, slot);
-
-    if (hold != NULL)
-        return hold;
-    hold = calloc(1, sizeof(*hold));
-    assert(hold != NULL);
-    hold->slot = slot;
-    hold->wait_ns = RETRY_FIRST_NS;
-    hold->until_ns = loop_now_ns(cluster->topology.options.loop) + PATIENCE_NS;
-    HASH_ADD(hh, cluster->holds, slot, sizeof(slot), hold);
-    if (!timer_is_armed(&cluster->hold_tick))
-        timer_arm(loop_timers(cluster->topology.options.loop), &cluster->hold_tick,
-                  loop_now_ns(cluster->topology.options.loop) + TICK_NS);
-    return hold;
-}
-
-void cluster_calls_hold(struct cluster *cluster, uint16_t slot)
-{
-    if (cluster->in_flight[slot] > 0)
-        make_hold(cluster, slot);
-}
-
-static struct cluster_call *take_first(struct cluster *cluster, struct slot_hold *hold)
-{
-    struct cluster_call **list = hold->redirected != NULL ? &hold->redirected : &hold->later;
-    struct cluster_call *call = *list;
-
-    if (call != NULL) {
-        DL_DELETE(*list, call);
-        cluster->held--;
-    }
-    return call;
-}
-
 /* Everything that waited is sent: no callback comes of that before this returns. */
 static void release_hold(struct cluster *cluster, struct slot_hold *hold)
 {
     struct cluster_call *call;
 
     HASH_DEL(cluster->holds, hold);
-    while ((call = take_first(cluster, hold)) != NULL)
+    while ((call = cluster_take_held(cluster, hold)) != NULL)
         send(call);
     free(hold);
 }
@@ -128,12 +80,13 @@ static void try_hold(struct cluster *cluster, struct slot_hold *hold)
         return;
     }
     hold->is_probing = true;
-    send(take_first(cluster, hold));
+    send(cluster_take_held(cluster, hold));
 }
 
 static bool is_late(const struct cluster_call *call)
 {
-    return loop_now_ns(call->cluster->topology.options.loop) - call->asked_ns >= PATIENCE_NS;
+    return loop_now_ns(call->cluster->topology.options.loop) - call->asked_ns >=
+           CLUSTER_HOLD_PATIENCE_NS;
 }
 
 static void refuse_late(struct cluster *cluster, struct cluster_call **list)
@@ -161,14 +114,14 @@ static void on_tick(void *arg)
     }
     if (cluster->holds != NULL)
         timer_arm(loop_timers(cluster->topology.options.loop), &cluster->hold_tick,
-                  loop_now_ns(cluster->topology.options.loop) + TICK_NS);
+                  loop_now_ns(cluster->topology.options.loop) + CLUSTER_HOLD_TICK_NS);
 }
 
 /* A call that was sent comes back, in the order of sending. */
 static void requeue(struct cluster_call *call, bool waits)
 {
     struct cluster *cluster = call->cluster;
-    struct slot_hold *hold = make_hold(cluster, call->slot);
+    struct slot_hold *hold = cluster_make_hold(cluster, call->slot);
 
     if (hold->is_probing)
         DL_PREPEND(hold->redirected, call);
@@ -185,7 +138,7 @@ static void requeue(struct cluster_call *call, bool waits)
 /* A call of this slot was answered, or went back. */
 static void settle_hold(struct cluster *cluster, uint16_t slot, bool is_served)
 {
-    struct slot_hold *hold = find_hold(cluster, slot);
+    struct slot_hold *hold = cluster_find_hold(cluster, slot);
 
     if (hold == NULL || cluster->in_flight[slot] > 0)
         return;
@@ -199,7 +152,7 @@ static void settle_hold(struct cluster *cluster, uint16_t slot, bool is_served)
 static void dispatch(struct cluster_call *call)
 {
     struct cluster *cluster = call->cluster;
-    struct slot_hold *hold = find_hold(cluster, call->slot);
+    struct slot_hold *hold = cluster_find_hold(cluster, call->slot);
 
     if (cluster->is_stopped || (hold != NULL && cluster->held >= HELD_MAX)) {
         cluster_call_refuse(call);
@@ -421,7 +374,7 @@ void cluster_calls_stop(struct cluster *cluster)
     struct cluster_call *call;
 
     HASH_ITER(hh, cluster->holds, hold, next) {
-        while ((call = take_first(cluster, hold)) != NULL)
+        while ((call = cluster_take_held(cluster, hold)) != NULL)
             cluster_call_refuse(call);
         HASH_DEL(cluster->holds, hold);
         free(hold);

@@ -1,13 +1,15 @@
-/* What the files of a cluster share:
+/* What the files of a cluster share. Each needs only those above it:
  *
- *   cluster.c                its life, and whether it is ready
  *   cluster_slots.c          reads what a node says about slots
+ *   cluster_state.c          whether the cluster is ready
  *   cluster_scout.c          asks some node for the map, and again when the map may be old
- *   cluster_nodes.c          the connections to the masters, as the map has them
  *   cluster_probe.c          what each connection is tried with
+ *   cluster_subscriptions.c  which master a channel is listened to at
+ *   cluster_holds.c          the calls that wait until a slot has moved
+ *   cluster_nodes.c          the connections to the masters, as the map has them
  *   cluster_call.c           one call, and how it is sent
  *   cluster_calls.c          which master a call goes to, and where it goes from there
- *   cluster_subscriptions.c  which master a channel is listened to at */
+ *   cluster.c                its life */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_CLUSTER_INTERNAL_H
 #define RLOCKD_STORAGE_TOPOLOGY_CLUSTER_INTERNAL_H
 
@@ -72,6 +74,7 @@ struct cluster_scout {
     int64_t asked_ns; /* when the last question was sent */
     struct timer ask;
     char why_not[CLUSTER_REASON_SIZE];
+    void (*mapped)(struct cluster *cluster);
     /* The last MOVED that came after that question, and how often answers said otherwise. */
     uint16_t moved_slot;
     struct redis_host moved_to;
@@ -112,14 +115,21 @@ struct cluster {
     char why_not[CLUSTER_REASON_SIZE];
 };
 
-/* cluster.c */
+/* cluster_state.c */
+void cluster_state_init(struct cluster *cluster);
+bool cluster_node_is_up(const struct cluster_node *node);
+/* Slots whose master serves, of `nodes` masters; `lost` is one of the other masters, or NULL.
+ */
+size_t cluster_count_slots(const struct cluster *cluster, size_t *nodes,
+                           const struct cluster_node **lost);
 /* Something came back or has moved: topology_options.up is called soon, and not often. */
 void cluster_report_up(struct cluster *cluster);
 /* The gauges, and why it is not ready. */
 void cluster_note_state(struct cluster *cluster);
 
 /* cluster_scout.c */
-bool cluster_scout_start(struct cluster *cluster);
+/* `mapped` comes when cluster.slots has been read anew. */
+bool cluster_scout_start(struct cluster *cluster, void (*mapped)(struct cluster *cluster));
 void cluster_scout_stop(struct cluster *cluster);
 void cluster_scout_free(struct cluster *cluster);
 /* The map may be old: asks for a new map soon, but limits how often. */
@@ -133,7 +143,6 @@ void cluster_scout_round(struct cluster *cluster);
 /* cluster_nodes.c */
 /* The node at this address, made if need be. NULL: out of memory, or too many. */
 struct cluster_node *cluster_node_at(struct cluster *cluster, const struct redis_host *at);
-bool cluster_node_is_up(const struct cluster_node *node);
 /* The node answered CLUSTERDOWN: for a while its slots count as slots without a master. */
 void cluster_node_says_down(struct cluster_node *node);
 void cluster_map_apply(struct cluster *cluster);
@@ -148,6 +157,19 @@ void cluster_nodes_free(struct cluster *cluster);
  * be reached, at each attempt. */
 void cluster_probe_make(struct cluster_node *node);
 
+/* cluster_holds.c */
+#define CLUSTER_HOLD_TICK_NS (10 * CLOCK_NS_PER_MS)
+#define CLUSTER_HOLD_RETRY_FIRST_NS (10 * CLOCK_NS_PER_MS)
+#define CLUSTER_HOLD_PATIENCE_NS (REDIS_DEADLINE_MS * CLOCK_NS_PER_MS)
+/* NULL: calls of this slot need not wait. */
+struct slot_hold *cluster_find_hold(const struct cluster *cluster, uint16_t slot);
+/* The hold of this slot, made if need be. */
+struct slot_hold *cluster_make_hold(struct cluster *cluster, uint16_t slot);
+/* Takes out the call that is next; NULL: none waits. */
+struct cluster_call *cluster_take_held(struct cluster *cluster, struct slot_hold *hold);
+/* Calls of this slot that were sent must be answered before further ones go to a new owner. */
+void cluster_calls_hold(struct cluster *cluster, uint16_t slot);
+
 /* cluster_calls.c */
 void cluster_calls_init(struct cluster *cluster);
 void cluster_script(struct topology *topology, const struct script_call *call, redis_done *done,
@@ -158,8 +180,6 @@ void cluster_node_command(struct topology *topology, struct topology_node *node,
                           const struct redis_command *command, redis_done *done, void *arg);
 void cluster_node_script(struct topology *topology, struct topology_node *node,
                          const struct script_call *script, redis_done *done, void *arg);
-/* Calls of this slot that were sent must be answered before further ones go to a new owner. */
-void cluster_calls_hold(struct cluster *cluster, uint16_t slot);
 /* Ends all waiting calls; after cluster.is_stopped. */
 void cluster_calls_stop(struct cluster *cluster);
 

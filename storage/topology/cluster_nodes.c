@@ -19,11 +19,6 @@
 
 enum { NODES_MAX = 2 * CLUSTER_MASTERS_MAX };
 
-bool cluster_node_is_up(const struct cluster_node *node)
-{
-    return redis_link_is_up(node->node.commands);
-}
-
 void cluster_node_says_down(struct cluster_node *node)
 {
     struct cluster *cluster = node->cluster;
@@ -103,31 +98,17 @@ static bool connect_node(struct cluster_node *node)
         .up = on_up,
         .down = on_down,
         .arg = node};
+    const struct subscriber_options messages = {.heartbeat_channel = options->heartbeat_channel,
+                                                .shard_channel = write_shard_channel,
+                                                .moved = on_moved,
+                                                .arg = node};
 
-    node->node.commands = redis_link_new(&link_options);
-    if (node->node.commands == NULL)
-        return false;
-    const struct subscriber_options subscriber_options = {
-        .url = &node->url,
-        .loop = options->loop,
-        .metrics = options->metrics,
-        .commands = node->node.commands,
-        .heartbeat_channel = options->heartbeat_channel,
-        .shard_channel = write_shard_channel,
-        .moved = on_moved,
-        .arg = node};
-    node->node.subscriber = subscriber_new(&subscriber_options);
-    return node->node.subscriber != NULL;
+    return topology_node_start(&node->node, &link_options, &messages) == 0;
 }
 
 static void node_free(struct cluster_node *node)
 {
-    if (node->node.commands != NULL)
-        redis_link_stop(node->node.commands);
-    if (node->node.subscriber != NULL)
-        subscriber_free(node->node.subscriber);
-    if (node->node.commands != NULL)
-        redis_link_free(node->node.commands);
+    topology_node_release(&node->node);
     free(node);
 }
 

@@ -126,7 +126,7 @@ static void on_map(void *arg, const struct redis_result *result)
             scout->why_not[0] = '\0';
             redis_link_proven(scout->link);
             metrics_add(cluster->topology.options.metrics, METRIC_CLUSTER_MAPS, 1);
-            cluster_map_apply(cluster);
+            scout->mapped(cluster);
             check_for_contradiction(cluster);
         } else {
             free(slots);
@@ -216,7 +216,7 @@ static void on_down(void *arg)
 
 /* --- life --------------------------------------------------------------------------------- */
 
-bool cluster_scout_start(struct cluster *cluster)
+bool cluster_scout_start(struct cluster *cluster, void (*mapped)(struct cluster *cluster))
 {
     const struct topology_options *options = &cluster->topology.options;
     struct cluster_scout *scout = &cluster->scout;
@@ -228,6 +228,7 @@ bool cluster_scout_start(struct cluster *cluster)
                                                     .down = on_down,
                                                     .arg = cluster};
 
+    scout->mapped = mapped;
     scout->ask = (struct timer){.fire = ask_now, .arg = cluster};
     if (redis_url_of_server(&scout->url, options->url, options->url->hosts[0].host,
                             options->url->hosts[0].port) != 0)

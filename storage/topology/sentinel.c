@@ -144,7 +144,7 @@ static void sentinel_free(struct topology *topology)
 
     if (sentinel->sentinels != NULL)
         sentinels_stop(sentinel->sentinels);
-    single_release_node(&sentinel->single);
+    topology_node_release(&sentinel->single.node);
     if (sentinel->sentinels != NULL)
         sentinels_free(sentinel->sentinels);
     free(sentinel);
@@ -202,12 +202,4 @@ const struct topology_ops topology_sentinel = {.start = sentinel_start,
                                                .free = sentinel_free,
                                                .is_ready = single_is_ready,
                                                .trouble = single_trouble,
-                                               .describe = sentinel_describe,
-                                               .node_of = single_node_of,
-                                               .next_node = single_next_node,
-                                               .script = single_script,
-                                               .command = single_command,
-                                               .node_command = single_node_command,
-                                               .node_script = single_node_script,
-                                               .subscribe = single_subscribe,
-                                               .unsubscribe = single_unsubscribe};
+                                               .describe = sentinel_describe};

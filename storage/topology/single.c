@@ -25,37 +25,17 @@ static void on_down(void *arg)
 
 int single_start_node(struct single *single, const struct redis_link_options *commands)
 {
-    const struct topology_options *options = &single->topology.options;
-    struct topology_node *node = &single->node;
+    const struct subscriber_options messages = {
+        .heartbeat_channel = single->topology.options.heartbeat_channel};
 
-    node->commands = redis_link_new(commands);
-    if (node->commands == NULL)
-        return -1;
-    const struct subscriber_options subscriber_options = {
-        .url = commands->url,
-        .loop = options->loop,
-        .metrics = options->metrics,
-        .commands = node->commands,
-        .heartbeat_channel = options->heartbeat_channel};
-    node->subscriber = subscriber_new(&subscriber_options);
-    return node->subscriber != NULL ? 0 : -1;
-}
-
-void single_release_node(struct single *single)
-{
-    if (single->node.commands != NULL)
-        redis_link_stop(single->node.commands);
-    if (single->node.subscriber != NULL)
-        subscriber_free(single->node.subscriber);
-    if (single->node.commands != NULL)
-        redis_link_free(single->node.commands);
+    return topology_node_start(&single->node, commands, &messages);
 }
 
 static void single_free(struct topology *topology)
 {
     struct single *single = single_of(topology);
 
-    single_release_node(single);
+    topology_node_release(&single->node);
     free(single);
 }
 
@@ -96,14 +76,8 @@ bool single_is_ready(const struct topology *topology, const char **why_not)
 
 const char *single_trouble(const struct topology *topology, bool *is_everywhere)
 {
-    const struct topology_node *node = &((const struct single *)topology)->node;
-
     (void)is_everywhere;
-    if (redis_link_refuses_writes(node->commands))
-        return REDIS_REFUSES_WRITES;
-    if (redis_link_lacks_replicas(node->commands))
-        return REDIS_LACKS_REPLICAS;
-    return subscriber_trouble(node->subscriber);
+    return topology_node_trouble(&((const struct single *)topology)->node);
 }
 
 static void single_describe(const struct topology *topology, struct topology_state *state)
@@ -112,66 +86,9 @@ static void single_describe(const struct topology *topology, struct topology_sta
     *state = (struct topology_state){.name = "single"};
 }
 
-struct topology_node *single_node_of(struct topology *topology, const struct redis_tag *tag)
-{
-    (void)tag;
-    return &single_of(topology)->node;
-}
-
-struct topology_node *single_next_node(struct topology *topology, struct topology_node *node)
-{
-    return node == NULL ? &single_of(topology)->node : NULL;
-}
-
-void single_script(struct topology *topology, const struct script_call *call, redis_done *done,
-                   void *arg)
-{
-    redis_link_script(single_of(topology)->node.commands, call, done, arg);
-}
-
-void single_command(struct topology *topology, const struct redis_tag *tag,
-                    const struct redis_command *command, redis_done *done, void *arg)
-{
-    (void)tag;
-    redis_link_command(single_of(topology)->node.commands, command, done, arg);
-}
-
-void single_node_command(struct topology *topology, struct topology_node *node,
-                         const struct redis_command *command, redis_done *done, void *arg)
-{
-    (void)topology;
-    redis_link_command(node->commands, command, done, arg);
-}
-
-void single_node_script(struct topology *topology, struct topology_node *node,
-                        const struct script_call *call, redis_done *done, void *arg)
-{
-    (void)topology;
-    redis_link_script(node->commands, call, done, arg);
-}
-
-void single_subscribe(struct topology *topology, struct subscription *subscription,
-                      const char *channel, size_t len)
-{
-    subscriber_add(single_of(topology)->node.subscriber, subscription, channel, len);
-}
-
-void single_unsubscribe(struct topology *topology, struct subscription *subscription)
-{
-    subscriber_remove(single_of(topology)->node.subscriber, subscription);
-}
-
 const struct topology_ops topology_single = {.start = single_start,
                                              .stop = single_stop,
                                              .free = single_free,
                                              .is_ready = single_is_ready,
                                              .trouble = single_trouble,
-                                             .describe = single_describe,
-                                             .node_of = single_node_of,
-                                             .next_node = single_next_node,
-                                             .script = single_script,
-                                             .command = single_command,
-                                             .node_command = single_node_command,
-                                             .node_script = single_node_script,
-                                             .subscribe = single_subscribe,
-                                             .unsubscribe = single_unsubscribe};
+                                             .describe = single_describe};

@@ -53,20 +53,44 @@ bool topology_reaches_some(const struct topology *topology)
                                                : topology_is_ready(topology, NULL);
 }
 
+/* --- the keys ----------------------------------------------------------------------------- */
+
+/* The node that has all keys, unless the kind of topology has functions for its nodes. */
+static struct topology_node *only_node(struct topology *topology)
+{
+    return topology->ops->node_of == NULL ? &((struct single *)topology)->node : NULL;
+}
+
 void topology_script(struct topology *topology, const struct script_call *call,
                      redis_done *done, void *arg)
 {
-    topology->ops->script(topology, call, done, arg);
+    const struct topology_node *only = only_node(topology);
+
+    if (only != NULL)
+        redis_link_script(only->commands, call, done, arg);
+    else
+        topology->ops->script(topology, call, done, arg);
 }
 
 void topology_command(struct topology *topology, const struct redis_tag *tag,
                       const struct redis_command *command, redis_done *done, void *arg)
 {
-    topology->ops->command(topology, tag, command, done, arg);
+    const struct topology_node *only = only_node(topology);
+
+    if (only != NULL)
+        redis_link_command(only->commands, command, done, arg);
+    else
+        topology->ops->command(topology, tag, command, done, arg);
 }
+
+/* --- nodes -------------------------------------------------------------------------------- */
 
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node)
 {
+    struct topology_node *only = only_node(topology);
+
+    if (only != NULL)
+        return node == NULL ? only : NULL;
     return topology->ops->next_node(topology, node);
 }
 
@@ -87,19 +111,27 @@ uint16_t topology_slot_at(const struct topology *topology, const struct topology
 
 struct topology_node *topology_node_of(struct topology *topology, const struct redis_tag *tag)
 {
-    return topology->ops->node_of(topology, tag);
+    struct topology_node *only = only_node(topology);
+
+    return only != NULL ? only : topology->ops->node_of(topology, tag);
 }
 
 void topology_node_command(struct topology *topology, struct topology_node *node,
                            const struct redis_command *command, redis_done *done, void *arg)
 {
-    topology->ops->node_command(topology, node, command, done, arg);
+    if (only_node(topology) != NULL)
+        redis_link_command(node->commands, command, done, arg);
+    else
+        topology->ops->node_command(topology, node, command, done, arg);
 }
 
 void topology_node_script(struct topology *topology, struct topology_node *node,
                           const struct script_call *call, redis_done *done, void *arg)
 {
-    topology->ops->node_script(topology, node, call, done, arg);
+    if (only_node(topology) != NULL)
+        redis_link_script(node->commands, call, done, arg);
+    else
+        topology->ops->node_script(topology, node, call, done, arg);
 }
 
 void topology_node_check(struct topology_node *node, const char *reason)
@@ -124,10 +156,20 @@ bool topology_is_cluster(struct topology *topology)
 void topology_subscribe(struct topology *topology, struct subscription *subscription,
                         const char *channel, size_t len)
 {
-    topology->ops->subscribe(topology, subscription, channel, len);
+    const struct topology_node *only = only_node(topology);
+
+    if (only != NULL)
+        subscriber_add(only->subscriber, subscription, channel, len);
+    else
+        topology->ops->subscribe(topology, subscription, channel, len);
 }
 
 void topology_unsubscribe(struct topology *topology, struct subscription *subscription)
 {
-    topology->ops->unsubscribe(topology, subscription);
+    const struct topology_node *only = only_node(topology);
+
+    if (only != NULL)
+        subscriber_remove(only->subscriber, subscription);
+    else
+        topology->ops->unsubscribe(topology, subscription);
 }

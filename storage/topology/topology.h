@@ -12,7 +12,6 @@
 #include "storage/redis/call.h"
 #include "storage/redis/script_call.h"
 #include "storage/redis/subscription.h"
-#include "storage/redis/sync.h"
 #include "storage/redis/url.h"
 
 struct topology;

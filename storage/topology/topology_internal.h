@@ -11,6 +11,16 @@ struct topology_node {
     struct subscriber *subscriber;
 };
 
+/* node.c */
+/* Starts both connections. Of `messages` only what `commands` does not have is set. Non-zero:
+ * out of memory; topology_node_release() is due all the same. */
+int topology_node_start(struct topology_node *node, const struct redis_link_options *commands,
+                        const struct subscriber_options *messages)
+    __attribute__((warn_unused_result));
+void topology_node_release(struct topology_node *node);
+/* A problem although the node serves, as topology_trouble(). */
+const char *topology_node_trouble(const struct topology_node *node);
+
 struct topology_ops {
     bool is_cluster; /* always; else it depends on the node */
     struct topology *(*start)(const struct topology_options *options);
@@ -21,9 +31,10 @@ struct topology_ops {
     /* NULL: it knows of none. `*is_everywhere` is true before. */
     const char *(*trouble)(const struct topology *topology, bool *is_everywhere);
     void (*describe)(const struct topology *topology, struct topology_state *state);
+    /* NULL, as all that follow: the topology is a struct single, whose node has all keys. */
     struct topology_node *(*node_of)(struct topology *topology, const struct redis_tag *tag);
     struct topology_node *(*next_node)(struct topology *topology, struct topology_node *node);
-    uint16_t (*slot_at)(const struct topology_node *node); /* NULL: one node has all slots */
+    uint16_t (*slot_at)(const struct topology_node *node);
     void (*slot_tag)(const struct topology *topology, uint16_t slot,
                      char tag[TOPOLOGY_TAG_SIZE]);
     void (*script)(struct topology *topology, const struct script_call *call, redis_done *done,
@@ -49,32 +60,17 @@ extern const struct topology_ops topology_single;   /* single.c */
 extern const struct topology_ops topology_sentinel; /* sentinel.c */
 extern const struct topology_ops topology_cluster;  /* cluster.c */
 
-/* single.c: a topology of one node, and the functions that other kinds with one node share with
- * it. */
+/* A topology of one node. single.c has the functions that all kinds with one node share. */
 struct single {
     struct topology topology;
     struct topology_node node;
 };
 
-/* The node's connections. Non-zero: out of memory. */
+/* Non-zero: out of memory. */
 int single_start_node(struct single *single, const struct redis_link_options *commands)
     __attribute__((warn_unused_result));
-void single_release_node(struct single *single);
 void single_stop(struct topology *topology);
 bool single_is_ready(const struct topology *topology, const char **why_not);
 const char *single_trouble(const struct topology *topology, bool *is_everywhere);
-struct topology_node *single_node_of(struct topology *topology, const struct redis_tag *tag);
-struct topology_node *single_next_node(struct topology *topology, struct topology_node *node);
-void single_script(struct topology *topology, const struct script_call *call, redis_done *done,
-                   void *arg);
-void single_command(struct topology *topology, const struct redis_tag *tag,
-                    const struct redis_command *command, redis_done *done, void *arg);
-void single_node_command(struct topology *topology, struct topology_node *node,
-                         const struct redis_command *command, redis_done *done, void *arg);
-void single_node_script(struct topology *topology, struct topology_node *node,
-                        const struct script_call *call, redis_done *done, void *arg);
-void single_subscribe(struct topology *topology, struct subscription *subscription,
-                      const char *channel, size_t len);
-void single_unsubscribe(struct topology *topology, struct subscription *subscription);
 
 #endif

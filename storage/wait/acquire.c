@@ -14,9 +14,9 @@
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
 
-/* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica): Redis is not
- * to be asked all the time, and a new connection wakes every waiter anyway. */
-enum { REFUSED_SLEEP_MS = 500 };
+/* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica); a new
+ * connection wakes every waiter anyway. */
+#define REFUSED_SLEEP_MS (REDIS_ASK_AGAIN_NS / CLOCK_NS_PER_MS)
 /* A note of an attempt stays in the lease's session for longer than this whatever the lock's
  * home says; an attempt that comes later is noted again. */
 #define NOTE_NS (5 * CLOCK_NS_PER_S)
