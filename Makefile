@@ -224,8 +224,7 @@ $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c
 # The directories themselves: a script that was removed makes the list stale, too.
 SCRIPTS      := $(wildcard storage/scripts/*.lua)
 SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts/embed.sh \
-                storage/scripts/lexer.awk storage/scripts/link.awk storage/scripts \
-                storage/scripts/lib
+                $(wildcard storage/scripts/*.awk) storage/scripts storage/scripts/lib
 
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)

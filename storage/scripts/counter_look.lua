@@ -1,6 +1,6 @@
 -- Looks at a semaphore.
 --
--- KEYS counter timeouts waiters
+-- KEYS as counter_create.lua waiters
 -- sync no
 --
 --   timeouts  the ends of permits: a plain semaphore has no such key

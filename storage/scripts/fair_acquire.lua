@@ -2,8 +2,8 @@
 -- lease in the queue. First come, first served; a place in the queue lasts longer than its
 -- request.
 --
--- KEYS lock counter queue record
--- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [lost_ms]
+-- KEYS as acquire.lua
+-- ARGV as acquire.lua [lost_ms]
 -- sync yes
 --
 --   KEYS, ARGV, replies  those of acquire.lua; queue: see lib/fair_queue.lua. Busy is also a

@@ -1,8 +1,8 @@
 -- Releases a lease and grants its lock to the waiter that is next, of the same worker, in one
 -- step. Where that waiter may not have the lock, this is a release as any other.
 --
--- KEYS lock record counter next_record waiters queue
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [own_listeners]
+-- KEYS as rw_hand_over.lua queue
+-- ARGV as rw_hand_over.lua
 -- sync yes
 --
 --   lease_id, record, window_ms  of the lease that is released: see release.lua

@@ -1,7 +1,7 @@
 -- Counts a latch down; at zero the latch is deleted and its waiters are woken. For a latch that
 -- does not exist no key is changed.
 --
--- KEYS latch timeouts waiters [idempotency]
+-- KEYS as semaphore_release.lua
 -- ARGV channel window_ms
 -- sync yes
 --
@@ -13,22 +13,22 @@
 --
 -- It works when memory is short: the first write is one that Redis allows.
 -- modules
-local counter = lib.counter
-local asked = counter.asked_for('count-down', '', latch)
-local count = counter.read_plain(latch, timeouts)
+local counters = lib.counter
+local asked = counters.asked_for('count-down', '', counter)
+local count = counters.read_plain(counter, timeouts)
 local reply = idempotency and
-  counter.replay(idempotency, counter.recall(idempotency), asked, '')
+  counters.replay(idempotency, counters.recall(idempotency), asked, '')
 if reply then return reply end
 if count == false then return {'wrong-kind'} end
 call('zrem', waiters, '') -- of no effect
 local left = 0
 if count and count > 1 then
-  left = call('decrby', latch, 1)
+  left = call('decrby', counter, 1)
 elseif count then
-  call('del', latch)
+  call('del', counter)
   if count == 1 then call('publish', channel, '0') end
 end
 if idempotency then
-  counter.remember(idempotency, asked, '', '0', lib.number.integer(left), window_ms)
+  counters.remember(idempotency, asked, '', '0', lib.number.integer(left), window_ms)
 end
 return {'counted', left}

@@ -1,8 +1,8 @@
 -- Replies whether a lease holds, for its session or for a look with the token alone. With
 -- `claim` a lease that holds is claimed: its attempt is not withdrawn any more.
 --
--- KEYS lock record counter...
--- ARGV lease_id window_ms [claim]
+-- KEYS as lease_watch.lua counter...
+-- ARGV as lease_watch.lua to lease_id window_ms [claim]
 -- sync yes
 --
 --   KEYS       for each lock of the lease

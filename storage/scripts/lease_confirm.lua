@@ -1,7 +1,7 @@
 -- Answers a request for a lease whose record says that it holds, by this or an earlier attempt:
 -- an acquire script has said so. A request that is registered as a waiter waits no more.
 --
--- KEYS lock record counter...
+-- KEYS as lease_claim.lua
 -- ARGV lease_id window_ms kind owner session attempt [registered]
 -- sync yes
 --

@@ -1,7 +1,7 @@
 -- Acquires one permit of a permit semaphore for one lease, or confirms that this very lease has
 -- the permit, or registers the lease as a waiter.
 --
--- KEYS semaphore timeouts record waiters
+-- KEYS as permit_renew.lua waiters
 -- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [waiting] [session_id] [session_name] [watchdog]
 -- sync yes
 --

@@ -2,7 +2,7 @@
 -- Where that waiter may not have it, this is a release as any other.
 --
 -- KEYS semaphore timeouts record next_record waiters
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms [unseen] [own_listeners]
+-- ARGV as rw_hand_over.lua to keep_ms [unseen] [own_listeners]
 -- sync yes
 --
 --   timeouts       zset of permit id -> end in epoch ms

@@ -2,7 +2,7 @@
 -- retry window. A token that was never used is spent, so that a PUT that this release overtook
 -- acquires nothing.
 --
--- KEYS semaphore timeouts record waiters
+-- KEYS as permit_acquire.lua
 -- ARGV lease_id window_ms
 -- sync yes
 --

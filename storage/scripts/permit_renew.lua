@@ -1,7 +1,7 @@
 -- Renews a permit that is still held: it lasts `ttl_ms` from now.
 --
 -- KEYS semaphore timeouts record
--- ARGV lease_id ttl_ms window_ms [watchdog]
+-- ARGV as renew.lua
 -- sync yes
 --
 --   timeouts  zset of permit id -> end in epoch ms

@@ -2,7 +2,7 @@
 -- retry window. A token that was never used is spent, so that a PUT that this release overtook
 -- acquires nothing. If one lock of a set was lost, the other locks are released.
 --
--- KEYS lock record...
+-- KEYS as lease_watch.lua
 -- ARGV lease_id channel window_ms
 -- sync yes
 --

@@ -1,7 +1,7 @@
 -- Renews a lease that still holds: it lasts `ttl_ms` from now. A lease that has ended is never
 -- renewed.
 --
--- KEYS lock record counter...
+-- KEYS as lease_claim.lua
 -- ARGV lease_id ttl_ms window_ms [watchdog]
 -- sync yes
 --

@@ -2,8 +2,8 @@
 -- lease holds it, or registers the lease as a waiter. Readers share; an owner that writes may
 -- read, too.
 --
--- KEYS lock counter queue record
--- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered]
+-- KEYS as acquire.lua
+-- ARGV as acquire.lua
 -- sync yes
 --
 --   KEYS, ARGV  those of acquire.lua; lock: see lib/readers.lua

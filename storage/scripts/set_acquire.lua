@@ -1,8 +1,8 @@
 -- Acquires several locks of one kind for one lease, a set, all of them or none, or confirms
 -- that this very lease holds them, or registers the lease as a waiter for each.
 --
--- KEYS lock counter queue record...
--- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [blocking]
+-- KEYS as acquire.lua ...
+-- ARGV as acquire.lua [blocking]
 -- sync yes
 --
 --   KEYS, ARGV  those of acquire.lua, the keys for each lock; the locks are sorted by name, and

@@ -46,13 +46,13 @@ def check_text(path, text):
 def check_arguments(path):
     source = path.read_text()
     code = re.sub(r"--.*", "", source)
-    declared = re.findall(r"^-- ARGV (.*)", source, re.M)
-    for word in " ".join(declared).split():
-        name = word.strip("[]")
+    _, heads = run("sh", EMBED, "enums", str(path))
+    for name in re.findall(rf"\b{path.stem.upper()}_ARG_(\w+)", heads):
+        name = name.lower()
         is_used = re.search(rf"\b{name}\b", code)
-        if not is_used and not name.endswith("..."):
+        if not is_used and f"{name}..." not in source:
             problems.append(f"{path}: argument {name} is not used")
-    if re.search(r"\b(KEYS|ARGV)\[", code) and "..." not in source:
+    if re.search(r"\b(KEYS|ARGV)\[", code) and not re.search("-- KEYS as|[.]{3}", source):
         problems.append(f"{path}: KEYS and ARGV have names: use them")
     if path.name != "probe.lua" and re.search(r"\b(KEYS|ARGV)(\[\d| *[=<>~]+ *\d)", code):
         problems.append(f"{path}: positions have names: KEY_NAME, ARG_NAME")
