@@ -68,11 +68,12 @@ static void read_reply(struct counter_result *out, const struct counter_call *ca
         return;
     }
     out->outcome = (enum counter_outcome)row->outcome;
-    out->value = value_integer(value_at(reply, 1));
+    out->value = value_integer(value_at(reply, COUNTER_LOOK_REPLY_LOOKED_VALUE));
     if (call->second == PERMITS)
-        out->permits = value_integer(value_at(reply, 2));
+        out->permits = value_integer(value_at(reply, SEMAPHORE_DRAIN_REPLY_GRANTED_PERMITS));
     else if (call->second == WAITERS)
-        out->waiter_count = (size_t)value_integer(value_at(reply, 2));
+        out->waiter_count = (size_t)value_integer(
+            value_at(reply, COUNTER_LOOK_REPLY_LOOKED_WAITER_COUNT));
     count(call, out->outcome);
 }
 
@@ -152,7 +153,8 @@ static void send_attempt(struct store_call *call, struct counter_call *counter,
 
 /* --- keys --------------------------------------------------------------------------------- */
 
-/* The first `count` KEYS of counter_look.lua, with which every script about a counter begins. */
+/* The first `count` KEYS of counter_look.lua, with which every script about a counter begins.
+ */
 static struct key_base fill_keys(struct store_call *call, const char *name, size_t count)
 {
     struct key_base counter = call_object(call, name);

@@ -74,10 +74,11 @@ static void on_reply(void *arg, const struct redis_result *result)
         finish_unknown(call, outcome);
     } else if (outcome != CALL_DONE || value_is_nil(reply)) {
         finish(call, &(struct hand_over_result){0});
-    } else if (value_count(reply) == 2) {
-        lock_copy_text(value_at(reply, 0), released.session_id, sizeof(released.session_id));
+    } else if (value_count(reply) == HAND_OVER_REPLY_VALUES) {
+        lock_copy_text(value_at(reply, HAND_OVER_REPLY_SESSION_ID), released.session_id,
+                       sizeof(released.session_id));
         session_unbind(call->store, released.session_id, &call->lease, NULL);
-        finish_released(call, result, &released, value_at(reply, 1));
+        finish_released(call, result, &released, value_at(reply, HAND_OVER_REPLY_GRANTED));
     } else {
         finish_released(call, result, &released, reply);
     }

@@ -21,19 +21,6 @@ struct key_base session_index_base(size_t partition);
  * SESSION_ENDED. */
 void session_read_outcome(struct session_view *view, const struct redis_result *result);
 
-/* Where the values stand in the replies of session_get.lua and session_keep_alive.lua, in the
- * order of their headers; the first value is a word. */
-enum {
-    OPEN_REPLY_REMAINING_MS = 1,
-    OPEN_REPLY_TTL_MS,
-    OPEN_REPLY_AGE_MS,
-    OPEN_REPLY_NAME,
-    OPEN_REPLY_NOW_MS,
-    OPEN_REPLY_NOTES,
-    OPEN_REPLY_LOST
-};
-enum { TOO_LONG_REPLY_TTL_MS = 1 }; /* of a wait that is too long */
-
 /* Instead of a claim: only where the index has lost the session. */
 #define SESSION_NOT_INDEXED "-"
 

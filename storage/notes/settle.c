@@ -127,10 +127,13 @@ static void log_losses(const struct settlement *settlement, const struct redis_v
     struct lease_ref ref;
     size_t len;
 
-    for (size_t i = 0; i + 2 < value_count(losses); i += 3) {
-        const char *text = value_text(value_at(losses, i), &len);
-        session_copy_word(value_at(losses, i + 1), reason, sizeof(reason), "unknown");
-        session_copy_word(value_at(losses, i + 2), kind, sizeof(kind), "lock");
+    for (size_t i = 0; i < value_count(losses); i += SESSION_SETTLE_REPLY_LOSS_VALUES) {
+        const char *text = value_text(value_at(losses, i + SESSION_SETTLE_REPLY_LOSS_REF),
+                                      &len);
+        session_copy_word(value_at(losses, i + SESSION_SETTLE_REPLY_LOSS_REASON), reason,
+                          sizeof(reason), "unknown");
+        session_copy_word(value_at(losses, i + SESSION_SETTLE_REPLY_LOSS_KIND), kind,
+                          sizeof(kind), "lock");
         lease_ref_copy(&ref, text, len);
         if (ref.lock_count > 0)
             session_log_loss(settlement->store, settlement->session_id, &ref, reason, kind);
@@ -145,14 +148,15 @@ static void on_settled(void *arg, const struct redis_result *result)
     struct session_view view;
 
     session_read_outcome(&view, result);
-    log_losses(settlement, value_at(result->reply, 2));
+    log_losses(settlement, value_at(result->reply, SESSION_SETTLE_REPLY_OPEN_LOSSES));
     if (view.outcome == SESSION_OPEN && send_batch(settlement))
         return;
     settled.outcome = view.outcome;
     settled.failure = view.failure;
     memcpy(settled.reason, view.reason, sizeof(settled.reason));
     if (view.outcome == SESSION_OPEN)
-        settled.next_ms = value_integer(value_at(result->reply, 1));
+        settled.next_ms = value_integer(
+            value_at(result->reply, SESSION_SETTLE_REPLY_OPEN_NEXT_MS));
     settlement->done(settlement->arg, &settled);
     free(settlement);
 }

@@ -3,6 +3,9 @@
 --
 -- KEYS lock counter queue record
 -- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered]
+-- REPLY granted|held token remaining_ms record holds
+-- REPLY busy remaining_ms field holds text
+-- REPLY ended reason session_id kind
 -- sync yes
 --
 --   lock     hash of holder field -> holds; its TTL is that of the lease
@@ -10,10 +13,10 @@
 --   record   of the lease                ARGV   see lib/request.lua
 --
 -- Replies  token: granted as asked for, with one hold; the common case
---          granted, token, ttl or remaining ms, "" or record, holds
---          held, token, remaining ms, "" or record, holds: an earlier request got it
---          busy, remaining ms, holder field, holds, text of the holder: see lib/holder.lua
---          ended, reason, session id, kind: the last two where this call found a loss
+--          granted: record may be ""
+--          held: an earlier request got it; record may be ""
+--          busy: field and text of the holder, see lib/holder.lua
+--          ended: session id and kind where this call found a loss
 --          recorded: the lease's record says that it holds: ask lease_confirm.lua
 --          reused | wrong-kind | too-many: more waiters than may be
 --

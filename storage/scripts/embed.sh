@@ -22,8 +22,8 @@
 #
 # Lines `-- REPLY word|word name...` name the values of a reply behind its first value, the word:
 # in C SCRIPT_REPLY_WORD_NAME. `[]` in place of the words: the reply begins with the first name,
-# SCRIPT_REPLY_NAME. `[item] name...`: the names of each item of a flat list in a reply,
-# SCRIPT_REPLY_ITEM_NAME, of which there are SCRIPT_REPLY_ITEM_VALUES.
+# SCRIPT_REPLY_NAME, and there are SCRIPT_REPLY_VALUES of them. `[item] name...`: the names of
+# each item of a flat list in a reply, SCRIPT_REPLY_ITEM_NAME, SCRIPT_REPLY_ITEM_VALUES.
 #
 # A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas
 # of --sync-replicas: yes, where a client relies on what the script did.

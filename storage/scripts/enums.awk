@@ -19,7 +19,7 @@ function put(prefix, names, first, count,   i, n, name, out) {
 function put_reply(shapes,   i, n, shape, names, prefix) {
     names = head_names(file, "REPLY", shapes ~ /\|/ ? substr(shapes, 1, index(shapes, "|") - 1) : shapes)
     prefix = toupper(script) "_REPLY_"
-    if (shapes == "[]") put(prefix, names, 0, "")
+    if (shapes == "[]") put(prefix, names, 0, prefix "VALUES")
     else if (shapes ~ /^\[/) put(prefix constant(shapes) "_", names, 0, prefix constant(shapes) "_VALUES")
     else {
         n = split(shapes, shape, "|")

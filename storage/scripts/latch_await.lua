@@ -3,6 +3,7 @@
 --
 -- KEYS as counter_look.lua
 -- ARGV attempt window_ms wait_ms registered
+-- REPLY granted|busy value waiter_count
 -- sync no
 --
 --   counter     the latch's count
@@ -11,7 +12,7 @@
 --   wait_ms     for which to be registered as a waiter; 0: not
 --   registered  "1": the request is a waiter already, and leaves when the latch is at zero
 --
--- Replies  granted, 0, waiters | busy, count, waiters | wrong-kind
+-- Replies  granted: value 0 | busy: the count | wrong-kind
 --          too-many: as many wait as may
 -- modules
 local counters = lib.counter

@@ -3,13 +3,14 @@
 --
 -- KEYS as semaphore_release.lua
 -- ARGV channel window_ms
+-- REPLY counted|replayed value
 -- sync yes
 --
 --   timeouts     the ends of permits: a latch has no such key
 --   idempotency  the effect of the request's idempotency key, if it has one
 --   window_ms    for which the same request gives the same reply
 --
--- Replies  counted, count | replayed, the same once more | reused | wrong-kind
+-- Replies  counted: the count that is left | replayed: the same once more | reused | wrong-kind
 --
 -- It works when memory is short: the first write is one that Redis allows.
 -- modules

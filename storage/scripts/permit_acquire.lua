@@ -3,6 +3,8 @@
 --
 -- KEYS as permit_renew.lua waiters
 -- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [waiting] [session_id] [session_name] [watchdog]
+-- REPLY granted|held as acquire.lua to record free_permits [next_end_ms]
+-- REPLY ended as acquire.lua
 -- sync yes
 --
 --   semaphore   free permits                  timeouts  zset of permit id -> end in epoch ms
@@ -15,12 +17,12 @@
 --   session_id  and the arguments behind it: of a lease with a session
 --   watchdog    "1": the watchdog renews the lease
 --
--- Replies  granted, 0, ttl or remaining ms, "" or record, free permits, ms: see below
---          held, 0, remaining ms, record, free permits
+-- Replies  granted: token 0, record or ""; the ms until a permit expires, where a request that
+--                has waited got the last one
+--          held: token 0
 --          busy, ms until a permit expires or -1, "" | reused | wrong-kind
 --          too-many: as many wait as may
---          ended, reason, session id, kind: the last two where this call found a loss
---          ms: until a permit expires, where a request that has waited got the last one
+--          ended: session id and kind where this call found a loss
 --
 -- The first write of a grant that reclaims nothing is one that fails when memory is short.
 -- modules permit

@@ -3,6 +3,7 @@
 --
 -- KEYS semaphore timeouts record next_record waiters
 -- ARGV as rw_hand_over.lua to keep_ms [unseen] [own_listeners]
+-- REPLY [] session_id granted
 -- sync yes
 --
 --   timeouts       zset of permit id -> end in epoch ms
@@ -16,7 +17,7 @@
 --            none is free, ms until a permit expires
 --          0: released, and the waiters were told
 --          1: the same, since others listen
---          session, granted..., 0 or 1: the same of a lease that was held in this session
+--          session id, and one of these: the same of a lease that was held in this session
 --          nil: nothing was done, for the lease holds no permit
 --
 -- The grant's first write is one that fails when memory is short: then the lease is released.

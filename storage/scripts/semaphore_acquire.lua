@@ -3,6 +3,8 @@
 --
 -- KEYS as semaphore_drain.lua
 -- ARGV as latch_await.lua permits key_id
+-- REPLY granted|replayed value permits
+-- REPLY busy value
 -- sync yes
 --
 --   counter      free permits
@@ -12,8 +14,8 @@
 --   wait_ms      for which to be registered as a waiter when there are too few; 0: not
 --   registered   "1": the request is a waiter already, and leaves when it gets them
 --
--- Replies  granted, free permits, permits taken | replayed, the same once more
---          busy, free permits | reused | wrong-kind | too-many: as many wait as may
+-- Replies  granted: the free permits, and the permits taken | replayed: the same once more
+--          busy: the free permits | reused | wrong-kind | too-many: as many wait as may
 --
 -- The first write of a grant is one that fails when memory is short, so it is never half made.
 -- modules

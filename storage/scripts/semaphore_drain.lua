@@ -2,11 +2,12 @@
 --
 -- KEYS as counter_look.lua idempotency
 -- ARGV attempt window_ms
+-- REPLY granted|replayed value permits
 -- sync yes
 --
 --   window_ms  for which the same request gives the same reply
 --
--- Replies  granted, 0, permits taken | replayed, the same once more | reused | wrong-kind
+-- Replies  granted: value 0, and the permits taken | replayed: the same once more | reused | wrong-kind
 --
 -- The first write is one that fails when memory is short.
 -- modules

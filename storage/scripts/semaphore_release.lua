@@ -3,6 +3,8 @@
 --
 -- KEYS as counter_look.lua [idempotency]
 -- ARGV permits channel window_ms permits_max create
+-- REPLY released|replayed value permits
+-- REPLY too-large value
 -- sync yes
 --
 --   idempotency  of a request with a key
@@ -10,8 +12,8 @@
 --   permits_max  the most that the semaphore may have
 --   create       "1": a semaphore that is not there is made
 --
--- Replies  released, free permits, permits | replayed, the same once more
---          reused | wrong-kind | missing | too-large, free permits
+-- Replies  released: the free permits, and the permits added | replayed: the same once more
+--          reused | wrong-kind | missing | too-large: the free permits
 --
 -- The script works when memory is short: its first write has no effect and is a command that
 -- Redis allows.

@@ -1,12 +1,14 @@
 -- Opens a session. A session that is open already stays as it is.
 -- KEYS session notes due
 -- ARGV ttl_ms name window_ms [is_made]
+-- REPLY opened|open remaining_ms
+-- REPLY ended reason
 -- sync yes
 --
 -- window_ms  ms for which an ended session is remembered after its deadline
 -- is_made    "1": the server made the token some time ago, so the session is open or spent
 --
--- Replies  opened, remaining ms | open, remaining ms | ended, reason | reused
+-- Replies  opened | open: it was before | ended | reused
 -- modules
 
 local SENTINEL_SCORE = '9007199254740991' -- later than any visit
