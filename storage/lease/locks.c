@@ -19,7 +19,7 @@ static void fill_request(struct store_call *call, const struct store *store,
                          const struct attempt *attempt)
 {
     static const char *const modes[] = {
-        [TOKEN_FRESH] = "new", [TOKEN_RECORDED] = "record", [TOKEN_RETURNED] = "made"};
+        [TOKEN_FRESH] = "fresh", [TOKEN_RECORDED] = "recorded", [TOKEN_RETURNED] = "returned"};
     const struct config *config = store->options.config;
     int64_t keep_ms = lease->ttl_ms + config->retry_window_ms;
     /* -1: and no client has the token to ask again. */

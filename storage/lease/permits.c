@@ -23,7 +23,7 @@ void permit_try(struct store *store, const struct lease *lease, const struct att
     call_number(call, PERMIT_ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
     call_number(call, PERMIT_ACQUIRE_ARG_WINDOW_MS, store->options.config->retry_window_ms);
     call_string(call, PERMIT_ACQUIRE_ARG_ATTEMPT, lease->attempt);
-    call_flag(call, PERMIT_ACQUIRE_ARG_MADE, lease->token == TOKEN_RETURNED);
+    call_flag(call, PERMIT_ACQUIRE_ARG_IS_RETURNED, lease->token == TOKEN_RETURNED);
     call_number(call, PERMIT_ACQUIRE_ARG_WAIT_MS, attempt->wait_ms);
     call_flag(call, PERMIT_ACQUIRE_ARG_REGISTERED, attempt->registered);
     call_flag(call, PERMIT_ACQUIRE_ARG_WAITING, attempt->waiting);

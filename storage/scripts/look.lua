@@ -13,8 +13,10 @@
 --   asked_token               the fencing token that is asked for, or ""
 --
 -- Replies  wrong-kind, and this:
---   remaining_ms  -2: the lock is free         fencing_token  of a holder "" or of the lock 0: none
---   kind          as far as the data tells     watchdog       "1": keeps the holder's lease
+--   remaining_ms  -2: the lock is free
+--   fencing_token  none is 0 for the lock, "" for a holder
+--   kind          as far as the data tells, or ""
+--   watchdog      "1": keeps the holder's lease
 --   lease_id      of a waiter, or ""           waited_ms      -1: not known
 --   field         of a waiter: its holder field in a queue, or ""
 --   lease_state   of the asking lease: "" unknown, waiting, held, ended

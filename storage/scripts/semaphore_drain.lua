@@ -7,7 +7,8 @@
 --
 --   window_ms  for which the same request gives the same reply
 --
--- Replies  granted: value 0, and the permits taken | replayed: the same once more | reused | wrong-kind
+-- Replies  granted: value 0, and the permits taken | replayed: the same once more
+--          reused | wrong-kind
 --
 -- The first write is one that fails when memory is short.
 -- modules

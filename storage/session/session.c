@@ -132,7 +132,7 @@ static void on_opened(void *arg, const struct redis_result *result)
     finish_open(call);
 }
 
-void session_open(struct store *store, const char *session_id, bool made, int64_t ttl_ms,
+void session_open(struct store *store, const char *session_id, bool is_returned, int64_t ttl_ms,
                   const char *name, session_done *done, void *arg)
 {
     const struct config *config = store->options.config;
@@ -151,7 +151,7 @@ void session_open(struct store *store, const char *session_id, bool made, int64_
     call_number(call, SESSION_OPEN_ARG_TTL_MS, ttl_ms);
     call_string(call, SESSION_OPEN_ARG_NAME, name);
     call_number(call, SESSION_OPEN_ARG_WINDOW_MS, config->retry_window_ms);
-    call_flag(call, SESSION_OPEN_ARG_IS_MADE, made);
+    call_flag(call, SESSION_OPEN_ARG_IS_RETURNED, is_returned);
     call_send(call, on_opened, open);
 }
 
