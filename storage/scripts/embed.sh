@@ -21,7 +21,7 @@
 #                     a table. `-- modules NAME...`: and those that are used as `lib[name]`
 #
 # Lines `-- REPLY word|word name...` name the values of a reply behind the word that the reply
-# begins with: in C SCRIPT_REPLY_WORD_NAME. `[]` in place of the words: the reply begins with the first name,
+# begins with: in C SCRIPT_REPLY_WORD_NAME. `[]` in place of the words: the reply has no word,
 # SCRIPT_REPLY_NAME, and there are SCRIPT_REPLY_VALUES of them. `[item] name...`: the names of
 # each item of a flat list in a reply, SCRIPT_REPLY_ITEM_NAME, SCRIPT_REPLY_ITEM_VALUES.
 #
@@ -75,7 +75,7 @@ form=${1#cluster-} form=${form#shard-} cluster='' shard=''
 shift
 whole=$(mktemp)
 trap 'rm -f "$whole"' EXIT
-[ "$form" != enums ] || echo "/* Positions of KEYS, ARGV and replies, from the scripts' heads. */"
+[ "$form" != enums ] || echo "/* Positions of KEYS, ARGV and replies. */"
 for file in "$@"; do
     case $form in
         rows) row "$file" ;;

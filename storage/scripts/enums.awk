@@ -10,20 +10,23 @@ function constant(name) {
 # An enum of prefix_NAME..., and of `count`, if that is not empty.
 function put(prefix, names, first, count,   i, n, name, out) {
     n = split(names, name, " ")
-    for (i = 1; i <= n; i++)
-        out = out (i > 1 ? ", " : " ") prefix constant(name[i]) (i == 1 && first ? " = " first : "")
+    for (i = 1; i <= n; i++) {
+        out = out (i > 1 ? ", " : " ") prefix constant(name[i])
+        if (i == 1 && first > 0) out = out " = " first
+    }
     if (count != "") out = out (n > 0 ? ", " : " ") count
     print "enum {" out " };"
 }
 
+# `shapes`: the words of a reply, with | between; `[]`; or `[item]`.
 function put_reply(shapes,   i, n, shape, names, prefix) {
-    names = head_names(file, "REPLY", shapes ~ /\|/ ? substr(shapes, 1, index(shapes, "|") - 1) : shapes)
-    prefix = toupper(script) "_REPLY_"
-    if (shapes == "[]") put(prefix, names, 0, prefix "VALUES")
-    else if (shapes ~ /^\[/) put(prefix constant(shapes) "_", names, 0, prefix constant(shapes) "_VALUES")
-    else {
-        n = split(shapes, shape, "|")
-        for (i = 1; i <= n; i++) put(prefix constant(shape[i]) "_", names, 1, "")
+    n = split(shapes, shape, "|")
+    names = head_names(file, "REPLY", shape[1])
+    for (i = 1; i <= n; i++) {
+        prefix = toupper(script) "_REPLY_"
+        if (shape[i] != "[]") prefix = prefix constant(shape[i]) "_"
+        if (shape[i] ~ /^\[/) put(prefix, names, 0, prefix "VALUES")
+        else put(prefix, names, 1, "")
     }
 }
 

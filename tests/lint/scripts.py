@@ -15,7 +15,10 @@ LOCALS_MAX = 100
 
 # A script that uses two modules, and what link.awk makes of it.
 LINKED = {
-    "base.lua": "-- KEYS lock record...\n-- ARGV id window_ms [wait_ms]\n-- REPLY held left text\n",
+    "base.lua": """-- KEYS lock record...
+-- ARGV id window_ms [wait_ms]
+-- REPLY held left text
+""",
     "main.lua": r"""-- KEYS as base.lua counter ...
 -- ARGV as base.lua to window_ms [last]
 -- REPLY held|lost as base.lua [more]

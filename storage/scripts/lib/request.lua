@@ -4,9 +4,9 @@
 --   window, keep   ms: the retry window, and ttl and retry window
 --   wait           ms for which to be registered as a waiter when the lock is busy; "0": not;
 --                  "-1": not, and no client has the token to ask again
---   mode           "fresh": the server made the token for this request: no record exists or is
---                  made; "recorded": the lease has a record; "returned": a token that the server
---                  made came back: its lease holds, or it is spent
+--   mode           "fresh": the server made the token for this request: no record exists
+--                  or is made; "recorded": the lease has a record; "returned": a token that the
+--                  server made came back: its lease holds, or it is spent
 --   is_registered  the request is a waiter already, and leaves when it gets the lock
 --   old            the lease with this token, as its records tell; nil: no record
 --
