@@ -45,7 +45,11 @@ static void add_page(struct session_notes *notes, const struct redis_value *pair
         assert(notes->notes != NULL);
     }
     for (size_t i = 0; i < count; i++)
-        add_note(notes, value_at(pairs, 2 * i), value_at(pairs, 2 * i + 1));
+        add_note(
+            notes,
+            value_at(pairs, i * SESSION_PAGE_REPLY_ENTRY_VALUES + SESSION_PAGE_REPLY_ENTRY_REF),
+            value_at(pairs,
+                     i * SESSION_PAGE_REPLY_ENTRY_VALUES + SESSION_PAGE_REPLY_ENTRY_VALUE));
 }
 
 static int compare(const void *left, const void *right)
