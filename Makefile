@@ -109,8 +109,7 @@ $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) /dev/null)): $(BUILD)/
 # The directories themselves: a script that was removed makes the list stale, too.
 SCRIPTS      := $(wildcard storage/scripts/*.lua)
 SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts/embed.sh \
-                storage/scripts/lexer.awk storage/scripts/link.awk storage/scripts \
-                storage/scripts/lib
+                $(wildcard storage/scripts/*.awk) storage/scripts storage/scripts/lib
 
 $(GEN)/scripts.inc: $(SCRIPT_PARTS)
 	@mkdir -p $(@D)

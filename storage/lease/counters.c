@@ -69,11 +69,12 @@ static void read_reply(struct counter_result *out, const struct counter_call *ca
         return;
     }
     out->outcome = (enum counter_outcome)row->outcome;
-    out->value = value_integer(value_at(reply, 1));
+    out->value = value_integer(value_at(reply, COUNTER_LOOK_REPLY_LOOKED_VALUE));
     if (call->second == PERMITS)
-        out->permits = value_integer(value_at(reply, 2));
+        out->permits = value_integer(value_at(reply, SEMAPHORE_DRAIN_REPLY_GRANTED_PERMITS));
     else if (call->second == WAITERS)
-        out->waiter_count = (size_t)value_integer(value_at(reply, 2));
+        out->waiter_count = (size_t)value_integer(
+            value_at(reply, COUNTER_LOOK_REPLY_LOOKED_WAITER_COUNT));
     count(call, out->outcome);
 }
 
@@ -153,42 +154,25 @@ static void send_attempt(struct store_call *call, struct counter_call *counter,
 
 /* --- keys --------------------------------------------------------------------------------- */
 
-/* Every script about a counter begins with these KEYS. */
-enum { KEY_AT_COUNTER, KEY_AT_TIMEOUTS, KEY_AT_WAITERS, KEY_AT_IDEMPOTENCY };
-
-#define HAS_KEYS(script, counter)                                                              \
-    ((int)script##_KEY_##counter == KEY_AT_COUNTER &&                                          \
-     (int)script##_KEY_TIMEOUTS == KEY_AT_TIMEOUTS)
-#define HAS_REQUEST_KEYS(script, counter)                                                      \
-    (HAS_KEYS(script, counter) && (int)script##_KEY_WAITERS == KEY_AT_WAITERS &&               \
-     (int)script##_KEY_IDEMPOTENCY == KEY_AT_IDEMPOTENCY)
-
-_Static_assert(HAS_KEYS(COUNTER_CREATE, COUNTER) && HAS_KEYS(COUNTER_DELETE, COUNTER) &&
-                   HAS_KEYS(COUNTER_LOOK, COUNTER) && HAS_KEYS(LATCH_AWAIT, LATCH) &&
-                   HAS_REQUEST_KEYS(LATCH_COUNT_DOWN, LATCH) &&
-                   HAS_REQUEST_KEYS(SEMAPHORE_ACQUIRE, SEMAPHORE) &&
-                   HAS_REQUEST_KEYS(SEMAPHORE_DRAIN, SEMAPHORE) &&
-                   HAS_REQUEST_KEYS(SEMAPHORE_RELEASE, SEMAPHORE),
-               "scripts of counters begin with the same KEYS");
-
-/* `count`: so many of those KEYS. */
+/* The first `count` KEYS of counter_look.lua, with which every script about a counter begins.
+ */
 static struct key_base fill_keys(struct store_call *call, const char *name, size_t count)
 {
     struct key_base counter = call_object(call, name);
 
-    call_key(call, KEY_AT_COUNTER, KEY_OBJECT, counter, NULL);
-    call_key(call, KEY_AT_TIMEOUTS, KEY_TIMEOUTS, counter, NULL);
-    if (count > KEY_AT_WAITERS)
-        call_key(call, KEY_AT_WAITERS, KEY_WAITERS, counter, NULL);
+    call_key(call, COUNTER_LOOK_KEY_COUNTER, KEY_OBJECT, counter, NULL);
+    call_key(call, COUNTER_LOOK_KEY_TIMEOUTS, KEY_TIMEOUTS, counter, NULL);
+    if (count > COUNTER_LOOK_KEY_WAITERS)
+        call_key(call, COUNTER_LOOK_KEY_WAITERS, KEY_WAITERS, counter, NULL);
     return counter;
 }
 
 static struct key_base fill_request_keys(struct store_call *call, const struct lease *request)
 {
-    struct key_base counter = fill_keys(call, lease_name(request), KEY_AT_IDEMPOTENCY);
+    struct key_base counter = fill_keys(call, lease_name(request), COUNTER_LOOK_KEYS);
 
     if (request->id[0] != '\0')
-        call_key(call, KEY_AT_IDEMPOTENCY, KEY_IDEMPOTENCY, counter, request->id);
+        call_key(call, SEMAPHORE_DRAIN_KEY_IDEMPOTENCY, KEY_IDEMPOTENCY, counter, request->id);
     return counter;
 }
 
@@ -198,11 +182,7 @@ static void make_channel(struct key *channel, enum object_kind kind, struct key_
              counter.len, NULL);
 }
 
-/* Every script that waits begins with these ARGV. */
-_Static_assert((int)SEMAPHORE_ACQUIRE_ARG_ATTEMPT == (int)LATCH_AWAIT_ARG_ATTEMPT &&
-                   (int)SEMAPHORE_ACQUIRE_ARG_REGISTERED == (int)LATCH_AWAIT_ARG_REGISTERED,
-               "scripts that wait begin with the same ARGV");
-
+/* The ARGV of latch_await.lua, with which every script that waits begins. */
 static void fill_attempt(struct store_call *call, const struct store *store,
                          const struct lease *request, const struct attempt *attempt)
 {
@@ -220,7 +200,7 @@ void counter_create(struct store *store, enum object_kind kind, const char *name
     struct store_call *call = call_begin(store, SCRIPT_COUNTER_CREATE);
     struct key channel;
 
-    make_channel(&channel, kind, fill_keys(call, name, KEY_AT_WAITERS));
+    make_channel(&channel, kind, fill_keys(call, name, COUNTER_CREATE_KEYS));
     call_number(call, COUNTER_CREATE_ARG_VALUE, value);
     call_text(call, COUNTER_CREATE_ARG_CHANNEL, channel.text, channel.len);
     if (kind == KIND_LATCH)
@@ -237,7 +217,7 @@ void counter_delete(struct store *store, enum object_kind kind, const char *name
     struct store_call *call = call_begin(store, SCRIPT_COUNTER_DELETE);
     struct key channel;
 
-    make_channel(&channel, kind, fill_keys(call, name, KEY_AT_WAITERS));
+    make_channel(&channel, kind, fill_keys(call, name, COUNTER_DELETE_KEYS));
     call_flag(call, COUNTER_DELETE_ARG_IS_PERMIT, kind == KIND_PERMIT);
     /* Redisson tells of the end of latches only. */
     call_string(call, COUNTER_DELETE_ARG_CHANNEL, kind == KIND_LATCH ? channel.text : "");

@@ -74,10 +74,11 @@ static void on_reply(void *arg, const struct redis_result *result)
         finish_unknown(call, outcome);
     } else if (outcome != CALL_DONE || value_is_nil(reply)) {
         finish(call, &(struct hand_over_result){0});
-    } else if (value_count(reply) == 2) {
-        lock_copy_text(value_at(reply, 0), released.session_id, sizeof(released.session_id));
+    } else if (value_count(reply) == HAND_OVER_REPLY_VALUES) {
+        lock_copy_text(value_at(reply, HAND_OVER_REPLY_SESSION_ID), released.session_id,
+                       sizeof(released.session_id));
         session_unbind(call->store, released.session_id, &call->lease, NULL);
-        finish_released(call, result, &released, value_at(reply, 1));
+        finish_released(call, result, &released, value_at(reply, HAND_OVER_REPLY_GRANTED));
     } else {
         finish_released(call, result, &released, reply);
     }
@@ -95,30 +96,7 @@ struct order {
     struct key channel;              /* of the unlock message */
 };
 
-/* The KEYS and ARGV that the scripts for plain, fair and read/write locks have in common. */
-_Static_assert((int)RW_HAND_OVER_KEYS == (int)HAND_OVER_KEY_QUEUE &&
-                   (int)RW_HAND_OVER_KEY_LOCK == (int)HAND_OVER_KEY_LOCK &&
-                   (int)RW_HAND_OVER_KEY_RECORD == (int)HAND_OVER_KEY_RECORD &&
-                   (int)RW_HAND_OVER_KEY_COUNTER == (int)HAND_OVER_KEY_COUNTER &&
-                   (int)RW_HAND_OVER_KEY_NEXT_RECORD == (int)HAND_OVER_KEY_NEXT_RECORD &&
-                   (int)RW_HAND_OVER_KEY_WAITERS == (int)HAND_OVER_KEY_WAITERS &&
-                   (int)RW_HAND_OVER_ARGS == (int)HAND_OVER_ARGS &&
-                   (int)RW_HAND_OVER_ARG_LEASE_ID == (int)HAND_OVER_ARG_LEASE_ID &&
-                   (int)RW_HAND_OVER_ARG_RECORD_TEXT == (int)HAND_OVER_ARG_RECORD_TEXT &&
-                   (int)RW_HAND_OVER_ARG_FENCING_TTL_MS == (int)HAND_OVER_ARG_FENCING_TTL_MS &&
-                   (int)RW_HAND_OVER_ARG_UNSEEN == (int)HAND_OVER_ARG_UNSEEN &&
-                   (int)RW_HAND_OVER_ARG_OWN_LISTENERS == (int)HAND_OVER_ARG_OWN_LISTENERS,
-               "scripts that hand locks over take the same KEYS and ARGV, but for the queue");
-/* The ARGV that the scripts for locks and for permits have in common. */
-_Static_assert((int)PERMIT_HAND_OVER_ARG_LEASE_ID == (int)HAND_OVER_ARG_LEASE_ID &&
-                   (int)PERMIT_HAND_OVER_ARG_WINDOW_MS == (int)HAND_OVER_ARG_WINDOW_MS &&
-                   (int)PERMIT_HAND_OVER_ARG_CHANNEL == (int)HAND_OVER_ARG_CHANNEL &&
-                   (int)PERMIT_HAND_OVER_ARG_NEXT_ID == (int)HAND_OVER_ARG_NEXT_ID &&
-                   (int)PERMIT_HAND_OVER_ARG_TTL_MS == (int)HAND_OVER_ARG_TTL_MS &&
-                   (int)PERMIT_HAND_OVER_ARG_RECORD_TEXT == (int)HAND_OVER_ARG_RECORD_TEXT &&
-                   (int)PERMIT_HAND_OVER_ARG_KEEP_MS == (int)HAND_OVER_ARG_KEEP_MS,
-               "scripts that hand over take the same first ARGV");
-
+/* The ARGV that all scripts begin with that hand over. */
 static void fill_order(struct store_call *call, const struct store *store,
                        const struct order *order)
 {

@@ -1,16 +1,6 @@
 /* Leases of locks, plain, fair, read or write: of one lock, or of a set of them. */
 #include "storage/lease/send.h"
 
-/* Every script that acquires has the KEYS and ARGV of acquire.lua, and some have one more. */
-#define IS_LIKE_ACQUIRE(script)                                                                \
-    ((int)script##_KEY_RECORD == (int)ACQUIRE_KEY_RECORD &&                                    \
-     (int)script##_KEYS == (int)ACQUIRE_KEYS &&                                                \
-     (int)script##_ARG_REGISTERED == (int)ACQUIRE_ARG_REGISTERED)
-
-_Static_assert(IS_LIKE_ACQUIRE(FAIR_ACQUIRE) && IS_LIKE_ACQUIRE(RW_ACQUIRE) &&
-                   IS_LIKE_ACQUIRE(SET_ACQUIRE),
-               "scripts that acquire take the same KEYS and ARGV");
-
 /* --- acquire ------------------------------------------------------------------------------ */
 
 int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
@@ -29,7 +19,7 @@ static void fill_request(struct store_call *call, const struct store *store,
                          const struct attempt *attempt)
 {
     static const char *const modes[] = {
-        [TOKEN_FRESH] = "new", [TOKEN_RECORDED] = "record", [TOKEN_RETURNED] = "made"};
+        [TOKEN_FRESH] = "fresh", [TOKEN_RECORDED] = "recorded", [TOKEN_RETURNED] = "returned"};
     const struct config *config = store_config(store);
     int64_t keep_ms = lease->ttl_ms + config->retry_window_ms;
     /* -1: and no client has the token to ask again. */

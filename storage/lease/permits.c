@@ -1,15 +1,6 @@
 /* Leases of one permit of a semaphore: Redisson's RPermitExpirableSemaphore. */
 #include "storage/lease/send.h"
 
-_Static_assert((int)PERMIT_RENEW_KEY_RECORD == (int)PERMIT_ACQUIRE_KEY_RECORD &&
-                   (int)PERMIT_RELEASE_KEY_WAITERS == (int)PERMIT_ACQUIRE_KEY_WAITERS,
-               "scripts of permits take the same KEYS");
-_Static_assert((int)PERMIT_RENEW_ARG_LEASE_ID == (int)RENEW_ARG_LEASE_ID &&
-                   (int)PERMIT_RENEW_ARG_TTL_MS == (int)RENEW_ARG_TTL_MS &&
-                   (int)PERMIT_RENEW_ARG_WINDOW_MS == (int)RENEW_ARG_WINDOW_MS &&
-                   (int)PERMIT_RENEW_ARG_WATCHDOG == (int)RENEW_ARG_WATCHDOG,
-               "renewals take the same ARGV");
-
 /* `count`: so many of the KEYS of permit_acquire.lua. */
 static void fill_keys(struct store_call *call, const struct lease *lease, size_t count)
 {
@@ -32,7 +23,7 @@ void permit_try(struct store *store, const struct lease *lease, const struct att
     call_number(call, PERMIT_ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
     call_number(call, PERMIT_ACQUIRE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
     call_string(call, PERMIT_ACQUIRE_ARG_ATTEMPT, lease->attempt);
-    call_flag(call, PERMIT_ACQUIRE_ARG_MADE, lease->token == TOKEN_RETURNED);
+    call_flag(call, PERMIT_ACQUIRE_ARG_IS_RETURNED, lease->token == TOKEN_RETURNED);
     call_number(call, PERMIT_ACQUIRE_ARG_WAIT_MS, attempt->wait_ms);
     call_flag(call, PERMIT_ACQUIRE_ARG_REGISTERED, attempt->registered);
     call_flag(call, PERMIT_ACQUIRE_ARG_WAITING, attempt->waiting);

@@ -5,7 +5,6 @@
 
 #include "server/base/text.h"
 #include "storage/lease/send.h"
-#include "storage/lease/replies.h"
 #include "storage/store/reply_word.h"
 
 static const struct reply_word reply_words[] = {
@@ -70,28 +69,31 @@ static void read_hold(const struct reader *reader)
     bool is_as_asked = out->outcome == LEASE_GRANTED ||
                        (!reader->is_attempt && lease->ttl_ms > 0);
     size_t len;
-    const char *text = value_text(value_at(reply, HOLD_REPLY_RECORD), &len);
+    const char *text = value_text(value_at(reply, ACQUIRE_REPLY_HELD_RECORD), &len);
 
     lease_record_parse(&reading->record, text, len);
     if (out->outcome != LEASE_GRANTED)
         out->record = &reading->record;
-    out->remaining_ms = ms_left(reader,
-                                value_integer(value_at(reply, HOLD_REPLY_REMAINING_MS)));
+    out->remaining_ms = ms_left(
+        reader, value_integer(value_at(reply, ACQUIRE_REPLY_HELD_REMAINING_MS)));
     out->ttl_ms = is_as_asked ? lease->ttl_ms : reading->record.ttl_ms;
     out->holds = reading->holds;
     out->hold_count = lease->names->count;
     switch (kind_row(lease->kind)->family) {
     case FAMILY_LOCK:
-        reading->holds[0].fencing_token = value_integer(value_at(reply, HOLD_REPLY_TOKEN));
-        reading->holds[0].hold_count = value_integer(value_at(reply, HOLD_REPLY_HOLDS));
+        reading->holds[0].fencing_token = value_integer(
+            value_at(reply, ACQUIRE_REPLY_HELD_TOKEN));
+        reading->holds[0].hold_count = value_integer(value_at(reply, ACQUIRE_REPLY_HELD_HOLDS));
         return;
     case FAMILY_SET:
-        read_holds(reading, value_at(reply, HOLD_REPLY_TOKEN),
-                   value_at(reply, HOLD_REPLY_HOLDS), out->hold_count);
+        read_holds(reading, value_at(reply, ACQUIRE_REPLY_HELD_TOKEN),
+                   value_at(reply, ACQUIRE_REPLY_HELD_HOLDS), out->hold_count);
         return;
     case FAMILY_PERMIT:
-        out->available = value_integer(value_at(reply, HOLD_REPLY_FREE_PERMITS));
-        out->next_end_ms = value_integer(value_at(reply, HOLD_REPLY_NEXT_END_MS));
+        out->available = value_integer(
+            value_at(reply, PERMIT_ACQUIRE_REPLY_GRANTED_FREE_PERMITS));
+        out->next_end_ms = value_integer(
+            value_at(reply, PERMIT_ACQUIRE_REPLY_GRANTED_NEXT_END_MS));
         return;
     case FAMILY_SEMAPHORE:
     case FAMILY_LATCH:
@@ -116,14 +118,15 @@ static void read_busy(const struct reader *reader)
     struct lock_holder *holder = &reader->out->holder;
     const struct redis_value *reply = reader->from->reply;
     size_t len;
-    const char *text = value_text(value_at(reply, BUSY_REPLY_TEXT), &len);
+    const char *text = value_text(value_at(reply, ACQUIRE_REPLY_BUSY_TEXT), &len);
 
-    out->remaining_ms = ms_left(reader,
-                                value_integer(value_at(reply, BUSY_REPLY_REMAINING_MS)));
-    out->blocking_index = (size_t)value_integer(value_at(reply, BUSY_REPLY_NUMBER));
+    out->remaining_ms = ms_left(
+        reader, value_integer(value_at(reply, ACQUIRE_REPLY_BUSY_REMAINING_MS)));
+    out->blocking_index = (size_t)value_integer(value_at(reply, SET_ACQUIRE_REPLY_BUSY_NUMBER));
     memset(holder, 0, sizeof(*holder));
-    lock_copy_text(value_at(reply, BUSY_REPLY_FIELD), holder->field, sizeof(holder->field));
-    holder->hold_count = value_integer(value_at(reply, BUSY_REPLY_HOLDS));
+    lock_copy_text(value_at(reply, ACQUIRE_REPLY_BUSY_FIELD), holder->field,
+                   sizeof(holder->field));
+    holder->hold_count = value_integer(value_at(reply, ACQUIRE_REPLY_BUSY_HOLDS));
     lock_holder_parse(holder, text, len);
     if (holder->kind[0] == '\0')
         read_kind(holder, reader->lease->kind);
@@ -164,10 +167,11 @@ static void read_end(const struct reader *reader)
     struct lease_result *out = &reader->out->result;
     const struct redis_value *reply = reader->from->reply;
 
-    lock_copy_text(value_at(reply, ENDED_REPLY_REASON), out->reason, sizeof(out->reason));
-    lock_copy_text(value_at(reply, ENDED_REPLY_SESSION_ID), out->session_id,
+    lock_copy_text(value_at(reply, ACQUIRE_REPLY_ENDED_REASON), out->reason,
+                   sizeof(out->reason));
+    lock_copy_text(value_at(reply, ACQUIRE_REPLY_ENDED_SESSION_ID), out->session_id,
                    sizeof(out->session_id));
-    lock_copy_text(value_at(reply, ENDED_REPLY_KIND), reader->out->record.kind,
+    lock_copy_text(value_at(reply, ACQUIRE_REPLY_ENDED_KIND), reader->out->record.kind,
                    sizeof(reader->out->record.kind));
     if (strlen(out->session_id) != SESSION_ID_SIZE - 1) /* the kind, of lease_claim.lua */
         out->session_id[0] = '\0';
@@ -189,8 +193,8 @@ static void read_details(const struct reader *reader)
         read_busy(reader);
         return;
     case LEASE_RELEASED:
-        out->holds_left = value_integer(value_at(reply, RELEASED_REPLY_HOLDS_LEFT));
-        lock_copy_text(value_at(reply, RELEASED_REPLY_SESSION_ID), out->session_id,
+        out->holds_left = value_integer(value_at(reply, RELEASE_REPLY_RELEASED_HOLDS_LEFT));
+        lock_copy_text(value_at(reply, RELEASE_REPLY_RELEASED_SESSION_ID), out->session_id,
                        sizeof(out->session_id));
         return;
     case LEASE_ENDED:
@@ -200,7 +204,8 @@ static void read_details(const struct reader *reader)
     case LEASE_UPGRADE:
     case LEASE_TOO_MANY:
     case LEASE_MANY_READS:
-        out->blocking_index = (size_t)value_integer(value_at(reply, REFUSED_REPLY_NUMBER));
+        out->blocking_index = (size_t)value_integer(
+            value_at(reply, SET_ACQUIRE_REPLY_WRONG_KIND_NUMBER));
         return;
     case LEASE_SESSION_ENDED:
     case LEASE_SESSION_FULL:

@@ -8,6 +8,7 @@
 #include "server/base/pool.h"
 #include "storage/notes/bind.h"
 #include "storage/notes/set_names.h"
+#include "storage/store/reply_word.h"
 
 struct lease_call {
     struct store *store;
@@ -156,11 +157,10 @@ static void report_to_session(struct lease_call *call, const struct lease_readin
 static family_try *next_step(const struct lease_call *call, const struct redis_result *result)
 {
     const struct lease_step *step = call->steps;
-    size_t len;
 
     if (step == NULL || result->outcome != REDIS_DONE)
         return NULL;
-    const char *word = value_text(value_at(result->reply, 0), &len);
+    const char *word = reply_word(result->reply);
     while (step->word != NULL && strcmp(step->word, word) != 0)
         step++;
     return step->try;

@@ -43,8 +43,8 @@ static void on_looked(void *arg, const struct redis_result *result)
         finish(search, &(struct grant_found){.outcome = outcome, .holder = ""});
         return;
     }
-    const char *holder = value_text(value_at(result->reply, 0), &len);
-    const char *state = value_text(value_at(result->reply, 1), &len);
+    const char *holder = value_text(value_at(result->reply, GRANT_FIND_REPLY_HOLDER), &len);
+    const char *state = value_text(value_at(result->reply, GRANT_FIND_REPLY_STATE), &len);
     if (holder[0] != '\0' || state[0] == '\0') {
         finish(search, &(struct grant_found){.outcome = CALL_DONE, .holder = holder});
         return;

@@ -25,45 +25,6 @@ struct look {
     struct lock_holder holders[];     /* holders_max of them */
 };
 
-/* Where the values stand in the reply of look.lua, in the order of its header. */
-enum {
-    LOOK_REPLY_REMAINING_MS,
-    LOOK_REPLY_FENCING_TOKEN,
-    LOOK_REPLY_KIND,
-    LOOK_REPLY_HOLDER_COUNT,
-    LOOK_REPLY_HOLDERS,
-    LOOK_REPLY_WAITER_COUNT,
-    LOOK_REPLY_WAITERS,
-    LOOK_REPLY_LEASE_STATE,
-    LOOK_REPLY_LEASE_REASON,
-    LOOK_REPLY_IS_CURRENT
-};
-
-/* The values of each holder there. */
-enum {
-    HOLDER_FIELD,
-    HOLDER_HOLDS,
-    HOLDER_NOTE,
-    HOLDER_SESSION_ID,
-    HOLDER_SESSION_NAME,
-    HOLDER_OWNER,
-    HOLDER_WATCHDOG,
-    HOLDER_KIND,
-    HOLDER_FENCING_TOKEN,
-    HOLDER_REMAINING_MS,
-    HOLDER_VALUES
-};
-
-/* The values of each waiter there. */
-enum {
-    WAITER_LEASE_ID,
-    WAITER_REMAINING_MS,
-    WAITER_WAITED_MS,
-    WAITER_NOTE,
-    WAITER_FIELD,
-    WAITER_VALUES
-};
-
 static void finish(struct look *look)
 {
     look->done(look->arg, &look->view);
@@ -73,22 +34,24 @@ static void finish(struct look *look)
 static void read_waiter(struct lock_waiter_view *waiter, const struct redis_value *reply,
                         size_t at)
 {
-    lock_copy_text(value_at(reply, at + WAITER_LEASE_ID), waiter->lease_id,
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_WAITER_LEASE_ID), waiter->lease_id,
                    sizeof(waiter->lease_id));
-    waiter->remaining_ms = value_integer(value_at(reply, at + WAITER_REMAINING_MS));
-    waiter->waited_ms = value_integer(value_at(reply, at + WAITER_WAITED_MS));
-    lock_copy_text(value_at(reply, at + WAITER_NOTE), waiter->note, sizeof(waiter->note));
-    lock_copy_text(value_at(reply, at + WAITER_FIELD), waiter->field, sizeof(waiter->field));
+    waiter->remaining_ms = value_integer(value_at(reply, at + LOOK_REPLY_WAITER_REMAINING_MS));
+    waiter->waited_ms = value_integer(value_at(reply, at + LOOK_REPLY_WAITER_WAITED_MS));
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_WAITER_NOTE), waiter->note,
+                   sizeof(waiter->note));
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_WAITER_FIELD), waiter->field,
+                   sizeof(waiter->field));
 }
 
 static void read_waiters(struct look *look, const struct redis_value *reply)
 {
-    size_t count = value_count(reply) / WAITER_VALUES;
+    size_t count = value_count(reply) / LOOK_REPLY_WAITER_VALUES;
 
     look->view.waiters = look->waiters;
     look->view.waiters_shown = count < look->waiters_max ? count : look->waiters_max;
     for (size_t i = 0; i < look->view.waiters_shown; i++)
-        read_waiter(&look->waiters[i], reply, i * WAITER_VALUES);
+        read_waiter(&look->waiters[i], reply, i * LOOK_REPLY_WAITER_VALUES);
 }
 
 static void read_lease(struct lock_view *view, const struct redis_value *state_reply,
@@ -113,30 +76,37 @@ static void read_holder(struct lock_holder *holder, const struct redis_value *re
 {
     char watchdog[4];
 
-    lock_copy_text(value_at(reply, at + HOLDER_FIELD), holder->field, sizeof(holder->field));
-    holder->hold_count = value_integer(value_at(reply, at + HOLDER_HOLDS));
-    lock_copy_text(value_at(reply, at + HOLDER_NOTE), holder->note, sizeof(holder->note));
-    lock_copy_text(value_at(reply, at + HOLDER_SESSION_ID), holder->session_id,
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_FIELD), holder->field,
+                   sizeof(holder->field));
+    holder->hold_count = value_integer(value_at(reply, at + LOOK_REPLY_HOLDER_HOLDS));
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_NOTE), holder->note,
+                   sizeof(holder->note));
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_SESSION_ID), holder->session_id,
                    sizeof(holder->session_id));
-    lock_copy_text(value_at(reply, at + HOLDER_SESSION_NAME), holder->session_name,
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_SESSION_NAME), holder->session_name,
                    sizeof(holder->session_name));
-    lock_copy_text(value_at(reply, at + HOLDER_OWNER), holder->owner, sizeof(holder->owner));
-    lock_copy_text(value_at(reply, at + HOLDER_WATCHDOG), watchdog, sizeof(watchdog));
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_OWNER), holder->owner,
+                   sizeof(holder->owner));
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_WATCHDOG), watchdog,
+                   sizeof(watchdog));
     holder->watchdog = watchdog[0] == '1';
-    lock_copy_text(value_at(reply, at + HOLDER_KIND), holder->kind, sizeof(holder->kind));
-    holder->fencing_token = value_integer(value_at(reply, at + HOLDER_FENCING_TOKEN));
+    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_KIND), holder->kind,
+                   sizeof(holder->kind));
+    holder->fencing_token = value_integer(
+        value_at(reply, at + LOOK_REPLY_HOLDER_FENCING_TOKEN));
     holder->remaining_ms = store_ms_left(
-        look->store, value_integer(value_at(reply, at + HOLDER_REMAINING_MS)), sent_ns);
+        look->store, value_integer(value_at(reply, at + LOOK_REPLY_HOLDER_REMAINING_MS)),
+        sent_ns);
 }
 
 static void read_holders(struct look *look, const struct redis_value *reply, int64_t sent_ns)
 {
-    size_t count = value_count(reply) / HOLDER_VALUES;
+    size_t count = value_count(reply) / LOOK_REPLY_HOLDER_VALUES;
 
     look->view.holders = look->holders;
     look->view.holders_shown = count < look->holders_max ? count : look->holders_max;
     for (size_t i = 0; i < look->view.holders_shown; i++)
-        read_holder(&look->holders[i], reply, i * HOLDER_VALUES, look, sent_ns);
+        read_holder(&look->holders[i], reply, i * LOOK_REPLY_HOLDER_VALUES, look, sent_ns);
 }
 
 static void read_view(struct look *look, const struct redis_result *result)

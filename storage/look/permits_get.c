@@ -10,14 +10,13 @@
 #include "storage/store/lease_record.h"
 #include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
+#include "storage/store/reply_word.h"
 
 struct get_call {
     struct store *store;
     permits_get_done *done;
     void *arg;
 };
-
-enum { PERMIT_VALUES = 3 };
 
 /* Redisson's 32 hex digits as the text of a lease id. */
 static void dash(const char *hex, char lease_id[LEASE_ID_SIZE])
@@ -31,11 +30,13 @@ static void read_permit(const struct get_call *call, const struct redis_result *
 {
     struct lease_record record;
     size_t len;
-    int64_t remaining_ms = value_integer(value_at(list, at + 1));
+    int64_t remaining_ms = value_integer(
+        value_at(list, at + PERMIT_LOOK_REPLY_PERMIT_REMAINING_MS));
 
-    lock_copy_text(value_at(list, at), permit->permit_id, sizeof(permit->permit_id));
+    lock_copy_text(value_at(list, at + PERMIT_LOOK_REPLY_PERMIT_PERMIT_ID), permit->permit_id,
+                   sizeof(permit->permit_id));
     permit->remaining_ms = store_ms_left(call->store, remaining_ms, result->sent_ns);
-    const char *text = value_text(value_at(list, at + 2), &len);
+    const char *text = value_text(value_at(list, at + PERMIT_LOOK_REPLY_PERMIT_RECORD), &len);
     if (len == 0 || strlen(permit->permit_id) != PERMIT_ID_SIZE - 1)
         return; /* no permit of rlockd */
     lease_record_parse(&record, text, len);
@@ -43,29 +44,35 @@ static void read_permit(const struct get_call *call, const struct redis_result *
     memcpy(permit->session_id, record.session_id, sizeof(permit->session_id));
 }
 
+static const struct reply_word reply_words[] = {
+    {"looked", COUNTER_SHOWN, METRIC_COUNT},
+    {"missing", COUNTER_MISSING, METRIC_COUNT},
+    {"wrong-kind", COUNTER_WRONG_KIND, METRIC_COUNT},
+};
+
 static void read_view(const struct get_call *call, const struct redis_result *result,
                       struct permits_view *view)
 {
-    size_t len;
-    const char *word = value_text(value_at(result->reply, 0), &len);
-    const struct redis_value *list = value_at(result->reply, 4);
+    const struct redis_value *list = value_at(result->reply, PERMIT_LOOK_REPLY_LOOKED_PERMITS);
 
-    if (strcmp(word, "looked") != 0) {
-        view->outcome = strcmp(word, "missing") == 0      ? COUNTER_MISSING
-                        : strcmp(word, "wrong-kind") == 0 ? COUNTER_WRONG_KIND
-                                                          : COUNTER_FAILED;
+    view->outcome = (enum counter_outcome)reply_word_outcome(
+        reply_words, sizeof(reply_words) / sizeof(reply_words[0]), result->reply,
+        COUNTER_FAILED);
+    if (view->outcome != COUNTER_SHOWN) {
         view->failure = CALL_UNKNOWN; /* unless it is a reply of our script */
         return;
     }
-    view->outcome = COUNTER_SHOWN;
-    view->free_count = value_integer(value_at(result->reply, 1));
-    view->held_count = value_integer(value_at(result->reply, 2));
-    view->waiter_count = (size_t)value_integer(value_at(result->reply, 3));
-    view->shown = value_count(list) / PERMIT_VALUES;
+    view->free_count = value_integer(
+        value_at(result->reply, PERMIT_LOOK_REPLY_LOOKED_FREE_PERMITS));
+    view->held_count = value_integer(
+        value_at(result->reply, PERMIT_LOOK_REPLY_LOOKED_HELD_PERMITS));
+    view->waiter_count = (size_t)value_integer(
+        value_at(result->reply, PERMIT_LOOK_REPLY_LOOKED_WAITER_COUNT));
+    view->shown = value_count(list) / PERMIT_LOOK_REPLY_PERMIT_VALUES;
     if (view->shown > PERMITS_SHOWN)
         view->shown = PERMITS_SHOWN;
     for (size_t i = 0; i < view->shown; i++)
-        read_permit(call, result, list, i * PERMIT_VALUES, &view->permits[i]);
+        read_permit(call, result, list, i * PERMIT_LOOK_REPLY_PERMIT_VALUES, &view->permits[i]);
 }
 
 static void on_reply(void *arg, const struct redis_result *result)

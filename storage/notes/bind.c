@@ -32,7 +32,8 @@ static void read_binding(struct session_binding *binding, const struct redis_res
         return;
     }
     binding->outcome = SESSION_BIND_ENDED;
-    lock_copy_text(value_at(result->reply, 1), binding->reason, sizeof(binding->reason));
+    lock_copy_text(value_at(result->reply, SESSION_BIND_REPLY_ENDED_REASON), binding->reason,
+                   sizeof(binding->reason));
 }
 
 static void on_bound(void *arg, const struct redis_result *result)

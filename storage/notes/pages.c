@@ -46,7 +46,11 @@ static void add_page(struct session_notes *notes, const struct redis_value *pair
         assert(notes->notes != NULL);
     }
     for (size_t i = 0; i < count; i++)
-        add_note(notes, value_at(pairs, 2 * i), value_at(pairs, 2 * i + 1));
+        add_note(
+            notes,
+            value_at(pairs, i * SESSION_PAGE_REPLY_ENTRY_VALUES + SESSION_PAGE_REPLY_ENTRY_REF),
+            value_at(pairs,
+                     i * SESSION_PAGE_REPLY_ENTRY_VALUES + SESSION_PAGE_REPLY_ENTRY_VALUE));
 }
 
 static int compare(const void *left, const void *right)
@@ -76,7 +80,7 @@ static void drop_repeated(struct session_notes *notes)
 
 static bool is_last(const struct redis_value *page)
 {
-    return strcmp(as_text(value_at(page, 0)), "0") == 0;
+    return strcmp(as_text(value_at(page, SESSION_PAGE_REPLY_CURSOR)), "0") == 0;
 }
 
 /* --- more than a page --------------------------------------------------------------------- */
@@ -99,9 +103,10 @@ static void on_page(void *arg, const struct redis_result *result)
                                                                   : CALL_NOT_EXECUTED);
         return;
     }
-    add_page(notes, value_at(result->reply, 1));
+    add_page(notes, value_at(result->reply, SESSION_PAGE_REPLY_ENTRIES));
     if (!is_last(result->reply)) {
-        lock_copy_text(value_at(result->reply, 0), reading->cursor, sizeof(reading->cursor));
+        lock_copy_text(value_at(result->reply, SESSION_PAGE_REPLY_CURSOR), reading->cursor,
+                       sizeof(reading->cursor));
         ask_for_page(reading);
         return;
     }
@@ -146,8 +151,8 @@ void session_notes_read(struct session_reading *reading, const struct redis_valu
         turn_start(reading->turns, &reading->turn);
         return;
     }
-    add_page(&reading->hashes[SESSION_HASH_NOTES], value_at(notes, 1));
-    add_page(&reading->hashes[SESSION_HASH_LOST], value_at(lost, 1));
+    add_page(&reading->hashes[SESSION_HASH_NOTES], value_at(notes, SESSION_PAGE_REPLY_ENTRIES));
+    add_page(&reading->hashes[SESSION_HASH_LOST], value_at(lost, SESSION_PAGE_REPLY_ENTRIES));
     reading->done(reading->arg, CALL_DONE);
 }
 

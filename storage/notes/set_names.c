@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/base/text.h"
+#include "storage/store/reply_word.h"
 #include "storage/store/store.h"
 #include "storage/store/store_call.h"
 
@@ -38,16 +39,20 @@ static void finish(struct names_call *call, const struct set_names *result)
     free(call);
 }
 
+static const struct reply_word reply_words[] = {
+    {"spent", SET_NAMES_SPENT, METRIC_COUNT},
+    {"reused", SET_NAMES_REUSED, METRIC_COUNT},
+};
+
 static enum set_names_outcome outcome_of(const struct redis_result *result)
 {
-    size_t len;
-
     if (result->outcome != REDIS_DONE)
         return SET_NAMES_FAILED;
     if (value_is_integer(result->reply))
         return SET_NAMES_KEPT;
-    const char *word = value_text(value_at(result->reply, 0), &len);
-    return strcmp(word, "spent") == 0 ? SET_NAMES_SPENT : SET_NAMES_REUSED;
+    return (enum set_names_outcome)reply_word_outcome(
+        reply_words, sizeof(reply_words) / sizeof(reply_words[0]), result->reply,
+        SET_NAMES_REUSED);
 }
 
 /* --- keeping names ------------------------------------------------------------------------ */

@@ -128,10 +128,13 @@ static void log_losses(const struct settlement *settlement, const struct redis_v
     struct lease_ref ref;
     size_t len;
 
-    for (size_t i = 0; i + 2 < value_count(losses); i += 3) {
-        const char *text = value_text(value_at(losses, i), &len);
-        session_copy_word(value_at(losses, i + 1), reason, sizeof(reason), "unknown");
-        session_copy_word(value_at(losses, i + 2), kind, sizeof(kind), "lock");
+    for (size_t i = 0; i < value_count(losses); i += SESSION_SETTLE_REPLY_LOSS_VALUES) {
+        const char *text = value_text(value_at(losses, i + SESSION_SETTLE_REPLY_LOSS_REF),
+                                      &len);
+        session_copy_word(value_at(losses, i + SESSION_SETTLE_REPLY_LOSS_REASON), reason,
+                          sizeof(reason), "unknown");
+        session_copy_word(value_at(losses, i + SESSION_SETTLE_REPLY_LOSS_KIND), kind,
+                          sizeof(kind), "lock");
         lease_ref_copy(&ref, text, len);
         if (ref.lock_count > 0)
             session_log_loss(settlement->store, settlement->session_id, &ref, reason, kind);
@@ -155,9 +158,11 @@ static void read_settled(struct session_settled *settled, const struct redis_res
         return;
     settled->outcome = (enum session_bind_outcome)word->outcome;
     if (settled->outcome == SESSION_BOUND)
-        settled->next_ms = value_integer(value_at(result->reply, 1));
+        settled->next_ms = value_integer(
+            value_at(result->reply, SESSION_SETTLE_REPLY_OPEN_NEXT_MS));
     else
-        lock_copy_text(value_at(result->reply, 1), settled->reason, sizeof(settled->reason));
+        lock_copy_text(value_at(result->reply, SESSION_SETTLE_REPLY_ENDED_REASON),
+                       settled->reason, sizeof(settled->reason));
 }
 
 static void on_settled(void *arg, const struct redis_result *result)
@@ -166,7 +171,7 @@ static void on_settled(void *arg, const struct redis_result *result)
     struct session_settled settled;
 
     read_settled(&settled, result);
-    log_losses(settlement, value_at(result->reply, 2));
+    log_losses(settlement, value_at(result->reply, SESSION_SETTLE_REPLY_OPEN_LOSSES));
     if (settled.outcome == SESSION_BOUND && send_batch(settlement))
         return;
     settlement->done(settlement->arg, &settled);

@@ -2,13 +2,14 @@
 --
 -- KEYS counter timeouts
 -- ARGV value channel message is_permit
+-- REPLY created|exists value
 -- sync yes
 --
 --   timeouts   the ends of permits, which only a permit semaphore has
 --   message    published on the channel: the semaphore or latch exists
 --   is_permit  "1": a permit semaphore
 --
--- Replies  created, number | exists, number | wrong-kind
+-- Replies  created | exists | wrong-kind
 -- modules
 local old
 if is_permit == '1' then

@@ -1,7 +1,7 @@
 -- Deletes a semaphore or a latch, permits and all. Waiters of the semaphore go on
 -- waiting for a new semaphore; waiters of the latch find it at zero.
 --
--- KEYS counter timeouts
+-- KEYS as counter_create.lua
 -- ARGV is_permit channel message
 -- sync yes
 --

@@ -1,11 +1,12 @@
 -- Looks at a semaphore.
 --
--- KEYS counter timeouts waiters
+-- KEYS as counter_create.lua waiters
+-- REPLY looked value waiter_count
 -- sync no
 --
 --   timeouts  the ends of permits: a plain semaphore has no such key
 --
--- Replies  looked, number, waiters | missing | wrong-kind
+-- Replies  looked | missing | wrong-kind
 -- modules
 local value = lib.counter.read_plain(counter, timeouts)
 if value == nil then return {'missing'} end

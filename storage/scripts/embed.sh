@@ -2,7 +2,7 @@
 # embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length, sync},
 # embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster;
 # shard-rows: to a cluster where messages go to the shard only
-# embed.sh enums FILE.lua...: positions of KEYS and ARGV as C enums
+# embed.sh enums FILE.lua...: positions of KEYS, ARGV and of values in replies as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
 # embed.sh cluster-text FILE.lua, shard-text: as it is sent to a cluster
 #
@@ -14,10 +14,16 @@
 #                     [name]: may be missing. `name...`, the last of KEYS: it gets no local; the
 #                     keys up to it come once or more
 #                     KEY_NAME and ARG_NAME are the positions of these names, KEY_COUNT the
-#                     number of those of KEYS
+#                     number of those of KEYS. `as FILE.lua`: those of another script; see
+#                     head.awk
 #   `-- modules`      the modules lib/NAME.lua that are used as `lib.NAME` below this line or by
 #                     a module: see link.awk. A module runs when it is first used, and returns
 #                     a table. `-- modules NAME...`: and those that are used as `lib[name]`
+#
+# Lines `-- REPLY word|word name...` name the values of a reply behind the word that the reply
+# begins with: in C SCRIPT_REPLY_WORD_NAME. `[]` in place of the words: the reply has no word,
+# SCRIPT_REPLY_NAME, and there are SCRIPT_REPLY_VALUES of them. `[item] name...`: the names of
+# each item of a flat list in a reply, SCRIPT_REPLY_ITEM_NAME, SCRIPT_REPLY_ITEM_VALUES.
 #
 # A line `-- sync yes` or `-- sync no` in a script says whether its reply waits for the replicas
 # of --sync-replicas: yes, where a client relies on what the script did.
@@ -37,30 +43,13 @@ expand() {
     {
         [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
         awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -v shard="$shard" \
-            -f "$here/lexer.awk" -f "$here/link.awk"
+            -f "$here/head.awk" -f "$here/lexer.awk" -f "$here/link.awk"
     } > "$whole"
     size=$(wc -c < "$whole")
     [ "$size" -le "$SIZE_MAX" ] || {
         echo "$1: $size bytes as sent (at most $SIZE_MAX)" >&2
         exit 1
     }
-}
-
-# The enum constants of the words that follow a script's `-- KEYS` or `-- ARGV`.
-enums() {
-    awk -v script="$(basename "$1" .lua)" '
-        function list(what, line,   i, n, name, word) {
-            n = split(substr(line, 9), word, " ")
-            printf "enum {"
-            for (i = 1; i <= n; i++) {
-                name = word[i]
-                gsub(/[][.]/, "", name)
-                printf "%s %s_%s_%s", (i > 1 ? "," : ""), toupper(script), what, toupper(name)
-            }
-            printf "%s %s_%sS };\n", (n > 0 ? "," : ""), toupper(script), what
-        }
-        /^-- KEYS / { list("KEY", $0) }
-        /^-- ARGV / { list("ARG", $0) }' "$1"
 }
 
 row() {
@@ -86,11 +75,14 @@ form=${1#cluster-} form=${form#shard-} cluster='' shard=''
 shift
 whole=$(mktemp)
 trap 'rm -f "$whole"' EXIT
-[ "$form" != enums ] || echo "/* Positions of KEYS and ARGV, from the scripts' first lines. */"
+[ "$form" != enums ] || echo "/* Positions of KEYS, ARGV and replies. */"
 for file in "$@"; do
     case $form in
         rows) row "$file" ;;
-        enums) enums "$file" ;;
+        enums)
+            awk -v file="$file" -v script="$(basename "$file" .lua)" \
+                -f "$here/head.awk" -f "$here/enums.awk"
+            ;;
         text) expand "$file" && cat "$whole" ;;
     esac
 done

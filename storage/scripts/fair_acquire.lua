@@ -2,8 +2,8 @@
 -- lease in the queue. First come, first served; a place in the queue lasts longer than its
 -- request.
 --
--- KEYS lock counter queue record
--- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [lost_ms]
+-- KEYS as acquire.lua
+-- ARGV as acquire.lua [lost_ms]
 -- sync yes
 --
 --   KEYS, ARGV, replies  those of acquire.lua; queue: see lib/fair_queue.lua. Busy is also a
@@ -17,7 +17,7 @@ local times = lib.keys.companion('redisson_lock_timeout', lock)
 -- The common case: a free lock without a queue, and no owner. The record ends in its kind;
 -- before it are the line of the token and that of the watchdog.
 local head, tail = string.match(record_text, '^(.*\n)(\n1?\nfair\n)$')
-local is_usual = head and registered ~= '1' and mode ~= 'made'
+local is_usual = head and registered ~= '1' and mode ~= 'returned'
 local keys_there = is_usual and call('exists', lock, queue, times)
 if keys_there == 0 then
   local token, err = lib.token.make(counter, fencing_ttl_ms)

@@ -4,12 +4,13 @@
 --
 -- KEYS lock
 -- ARGV asked_token state
+-- REPLY [] holder state
 -- sync no
 --
 --   state  "" at first, later the state of the reply before: a cursor, and readers that have
 --          more reads than that call could look at, each with the number of its next read
 --
--- Reply  holder field or "": not found; state, "" after the last of the readers
+-- Reply  the holder field, "": not found; the state is "" after the last of the readers
 -- modules read
 local readers, field_of = lib.readers, lib.field
 

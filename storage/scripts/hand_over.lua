@@ -1,8 +1,9 @@
 -- Releases a lease and grants its lock to the waiter that is next, of the same worker, in one
 -- step. Where that waiter may not have the lock, this is a release as any other.
 --
--- KEYS lock record counter next_record waiters queue
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [own_listeners]
+-- KEYS as rw_hand_over.lua queue
+-- ARGV as rw_hand_over.lua
+-- REPLY [] session_id granted
 -- sync yes
 --
 --   lease_id, record, window_ms  of the lease that is released: see release.lua
@@ -19,7 +20,7 @@
 -- Replies  token: released, and granted to the waiter
 --          0: released, and the waiters were told
 --          1: the same, because other clients listen to the channel
---          session, token, 0 or 1: the same of a lease that was held in this session
+--          session id, and one of these: the same of a lease that was held in this session
 --          nil: nothing was done, because the lease is not of kind lock or fair, has an owner,
 --          or does not hold the lock
 --

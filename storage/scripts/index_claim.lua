@@ -1,13 +1,14 @@
 -- Claims sessions whose visit is due: for a while no other front end visits them.
 -- KEYS index...
 -- ARGV limit claim_ms
+-- REPLY [] claim found next_visits
 -- sync no
 --
 --   KEYS      partitions of the index, looked at one after the other
 --   limit     sessions at most
 --   claim_ms  ms after which another front end may visit a claimed session that was not visited
 --
--- Reply  claim, [session id, ...], [ms until the next visit to the partition, ...]
+-- Reply  the claim, the ids of claimed sessions, ms until the next visit to each partition
 --        0: sessions are due still, or the limit came before the partition
 --        -1: none is due later, or another type of key is in the partition's place
 --

@@ -1,18 +1,21 @@
 -- Replies whether a lease holds, for its session or for a look with the token alone. With
 -- `claim` a lease that holds is claimed: its attempt is not withdrawn any more.
 --
--- KEYS lock record counter...
--- ARGV lease_id window_ms [claim]
+-- KEYS as lease_watch.lua counter...
+-- ARGV as lease_watch.lua to lease_id window_ms [claim]
+-- REPLY held as acquire.lua
+-- REPLY ended reason
+-- REPLY lost reason kind
 -- sync yes
 --
 --   KEYS       for each lock of the lease
 --   window_ms  for which the token of an ended lease is known
 --   claim      "1": a lease that holds is claimed
 --
--- Replies  held, token, remaining ms, record, holds; of a set their tokens and holds, a blank
---            between; the record as it was
---          waiting | gone: the lease neither holds nor waits | ended, reason, ""
---          lost, reason, kind: it held and is over, and is ended by this call
+-- Replies  held: token and holds of a set are one of each lock, a blank between; the record as
+--                it was
+--          waiting | gone: the lease neither holds nor waits | ended
+--          lost: it held and is over, and is ended by this call
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit

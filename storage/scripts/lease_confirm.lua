@@ -1,19 +1,21 @@
 -- Answers a request for a lease whose record says that it holds, by this or an earlier attempt:
 -- an acquire script has said so. A request that is registered as a waiter waits no more.
 --
--- KEYS lock record counter...
+-- KEYS as lease_claim.lua
 -- ARGV lease_id window_ms kind owner session attempt [registered]
+-- REPLY granted|held as acquire.lua
+-- REPLY ended as acquire.lua
 -- sync yes
 --
 --   KEYS        for each lock of the lease
 --   window_ms   for which the token of an ended lease is known
 --   kind and what follows  of the request: see lib/record.lua and lib/request.lua
 --
--- Replies  granted, token, remaining ms, record, holds: this very attempt got the lease
---          held, token, remaining ms, record, holds: an earlier request got it
---          ended, reason, session id, kind: the last two where this call found a loss
+-- Replies  granted: this very attempt got the lease
+--          held: an earlier request got it
+--          ended: session id and kind where this call found a loss
 --          reused | again: the record has changed meanwhile, and the lease may be acquired
---          of a set tokens and holds, a blank between
+--          token and holds: of a set tokens and holds, a blank between
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write

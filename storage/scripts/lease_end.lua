@@ -1,8 +1,8 @@
 -- Ends a lease of a session: releases its holds or removes it from the waiters, and spends its
 -- token, also when no request with the token has come yet.
 --
--- KEYS lock record...
--- ARGV lease_id reason window_ms
+-- KEYS as lease_watch.lua
+-- ARGV as lease_watch.lua to lease_id reason window_ms
 -- sync no
 --
 --   KEYS       for each lock of the lease

@@ -3,16 +3,20 @@
 --
 -- KEYS lock record...
 -- ARGV lease_id timeout_ms window_ms
+-- REPLY renewed kind
+-- REPLY ends ms
+-- REPLY ended reason
+-- REPLY lost as lease_claim.lua
 -- sync no
 --
 --   KEYS        for each lock of the lease
 --   timeout_ms  for which the lease is renewed
 --   window_ms   for which the token of an ended lease is known
 --
--- Replies  renewed, kind | waiting
---          ends, ms: the lease ends in so many ms, without a renewal
---          gone: the lease neither holds nor waits | ended, reason, ""
---          lost, reason, kind: it held and is over, and is ended by this call
+-- Replies  renewed | waiting
+--          ends: the lease ends in `ms`, without a renewal
+--          gone: the lease neither holds nor waits | ended
+--          lost: it held and is over, and is ended by this call
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit

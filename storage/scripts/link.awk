@@ -1,5 +1,5 @@
 # link.awk -v lib=FOLDER -v file=FILE.lua [-v cluster=1]: the text of one script as embed.sh
-# says; needs lexer.awk. Of a module only what the script can reach is put in:
+# says; needs head.awk and lexer.awk. Of a module only what the script can reach is put in:
 #
 #   lib.NAME.entry     one entry of the table that the module NAME returns
 #   alias.entry        the same, after `local alias = lib.NAME` in the same file
@@ -15,12 +15,6 @@
 # A module is written for that. It has functions, `local function name(` and its `end` at the
 # beginning of a line, or all on one line; locals, whose further lines are indented; and at its
 # end `return {` and `}`, with entries `name = value` separated by commas.
-
-function fail(why) {
-    print file ": " why > "/dev/stderr"
-    failed = 1
-    exit 1
-}
 
 # A line without indentation and comment.
 function strip(line) {
@@ -315,8 +309,8 @@ function for_cluster(code) {
 
 BEGIN {
     while ((got = (getline line < file)) > 0) {
-        if (line ~ /^-- KEYS /) keys = substr(line, 9)
-        else if (line ~ /^-- ARGV /) args = substr(line, 9)
+        if (line ~ /^-- KEYS /) has_keys = 1
+        else if (line ~ /^-- ARGV /) has_args = 1
         else if (line ~ /^-- modules/) {
             has_modules = 1
             given_count = split(substr(line, 12), given, " ")
@@ -326,6 +320,9 @@ BEGIN {
         }
     }
     if (got < 0) fail("cannot be read")
+    close(file)
+    if (has_keys) keys = head_names(file, "KEYS")
+    if (has_args) args = head_names(file, "ARGV")
     note_positions("KEY", keys)
     note_positions("ARG", args)
     for (i = 1; i <= given_count; i++) load(given[i])
@@ -346,5 +343,3 @@ BEGIN {
     put_modules()
     printf "%s", after
 }
-
-END { exit failed }

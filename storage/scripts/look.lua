@@ -3,22 +3,26 @@
 --
 -- KEYS lock counter waiters
 -- ARGV waiters_max holders_max lease_id asked_token
+-- REPLY [] remaining_ms fencing_token kind holder_count holders waiter_count waiters lease_state lease_reason is_current
+-- REPLY [holder] field holds note session_id session_name owner watchdog kind fencing_token remaining_ms
+-- REPLY [waiter] lease_id remaining_ms waited_ms note field
 -- sync no
 --
 --   waiters_max, holders_max  how many to name
 --   lease_id                  the lease that asks, or ""
 --   asked_token               the fencing token that is asked for, or ""
 --
--- Reply  remaining ms (-2: free)   fencing token or 0
---        kind, as far as the data tells, or ""; holders
---        [holder, holds, note, session id, session name, owner, "1": kept by the watchdog,
---         kind, fencing token or "", remaining ms, ...]
---        number of waiters
---        [lease id or "", remaining ms, waited ms or -1, note, holder in a queue or "", ...]
---        the asking lease's state ("" unknown, waiting, held, ended), and why it ended
---        1: the token is that of a grant that holds; 0: it is not; -1: it is not that of the
---        readers that are named, but may be that of another reader
---        or wrong-kind
+-- Replies  wrong-kind, and this:
+--   remaining_ms  -2: the lock is free
+--   fencing_token  none is 0 for the lock, "" for a holder
+--   kind          as far as the data tells, or ""
+--   watchdog      "1": keeps the holder's lease
+--   lease_id      of a waiter, or ""           waited_ms      -1: not known
+--   field         of a waiter: its holder field in a queue, or ""
+--   lease_state   of the asking lease: "" unknown, waiting, held, ended
+--   lease_reason  why the asking lease ended
+--   is_current    1: the token is that of a grant that holds; 0: it is not; -1: it is not that
+--                 of the readers that are named, but may be that of another reader
 -- modules lock fair read write
 local record, readers, field_of, keys = lib.record, lib.readers, lib.field, lib.keys
 

@@ -2,6 +2,7 @@
 -- were that the process began with. So front ends learn that Redis may have lost data.
 -- KEYS marker
 -- ARGV run_id layout [known_since] [known_promotion]
+-- REPLY [] since_ms kept_ms now_ms promotion
 -- sync yes
 --
 --   layout           the layout of the front end's keys. A marker without this field is of

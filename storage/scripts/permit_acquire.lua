@@ -1,26 +1,29 @@
 -- Acquires one permit of a permit semaphore for one lease, or confirms that this very lease has
 -- the permit, or registers the lease as a waiter.
 --
--- KEYS semaphore timeouts record waiters
--- ARGV lease_id ttl_ms window_ms attempt made wait_ms registered [waiting] [session_id] [session_name] [watchdog]
+-- KEYS as permit_renew.lua waiters
+-- ARGV lease_id ttl_ms window_ms attempt is_returned wait_ms registered [waiting] [session_id] [session_name] [watchdog]
+-- REPLY granted|held as acquire.lua to record free_permits [next_end_ms]
+-- REPLY ended as acquire.lua
 -- sync yes
 --
---   semaphore   free permits                  timeouts  zset of permit id -> end in epoch ms
---   waiters     zset of lease id -> deadline in epoch ms
---   window_ms   for which the lease's token is kept after its end
---   made        "1": the server made the token some time ago: its lease holds, or it is spent
---   wait_ms     for which to be registered as a waiter when no permit is free; 0: not
---   registered  "1": the request is a waiter already, and leaves when it gets a permit
---   waiting     "1": the request has waited, registered or not, and others may wait behind it
---   session_id  and the arguments behind it: of a lease with a session
---   watchdog    "1": the watchdog renews the lease
+--   semaphore    free permits
+--   timeouts     zset of permit id -> end in epoch ms
+--   waiters      zset of lease id -> deadline in epoch ms
+--   window_ms    for which the lease's token is kept after its end
+--   is_returned  "1": the server made the token some time ago: its lease holds, or it is spent
+--   wait_ms      for which to be registered as a waiter when no permit is free; 0: not
+--   registered   "1": the request is a waiter already, and leaves when it gets a permit
+--   waiting      "1": the request has waited, registered or not, and others may wait behind it
+--   session_id   and the arguments behind it: of a lease with a session
+--   watchdog     "1": the watchdog renews the lease
 --
--- Replies  granted, 0, ttl or remaining ms, "" or record, free permits, ms: see below
---          held, 0, remaining ms, record, free permits
+-- Replies  granted: token 0, record or ""; the ms until a permit expires, where a request that
+--                has waited got the last one
+--          held: token 0
 --          busy, ms until a permit expires or -1, "" | reused | wrong-kind
 --          too-many: as many wait as may
---          ended, reason, session id, kind: the last two where this call found a loss
---          ms: until a permit expires, where a request that has waited got the last one
+--          ended: session id and kind where this call found a loss
 --
 -- The first write of a grant that reclaims nothing is one that fails when memory is short.
 -- modules permit
@@ -50,7 +53,7 @@ end
 
 -- The reply of the lease's record, or nil.
 local function answer_of_record(free)
-  if not old then return made == '1' and {'ended', 'unknown', '', ''} or nil end
+  if not old then return is_returned == '1' and {'ended', 'unknown', '', ''} or nil end
   local reply = record_of.mismatch(old, true)
   if reply then return reply end
   if old.state == 'ended' then return leases.ended_reply(old) end

@@ -2,7 +2,8 @@
 -- Where that waiter may not have it, this is a release as any other.
 --
 -- KEYS semaphore timeouts record next_record waiters
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms [unseen] [own_listeners]
+-- ARGV as rw_hand_over.lua to keep_ms [unseen] [own_listeners]
+-- REPLY [] session_id granted
 -- sync yes
 --
 --   timeouts       zset of permit id -> end in epoch ms
@@ -16,7 +17,7 @@
 --            none is free, ms until a permit expires
 --          0: released, and the waiters were told
 --          1: the same, since others listen
---          session, granted..., 0 or 1: the same of a lease that was held in this session
+--          session id, and one of these: the same of a lease that was held in this session
 --          nil: nothing was done, for the lease holds no permit
 --
 -- The grant's first write is one that fails when memory is short: then the lease is released.

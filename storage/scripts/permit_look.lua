@@ -2,13 +2,14 @@
 --
 -- KEYS semaphore timeouts waiters
 -- ARGV permits_max
+-- REPLY looked free_permits held_permits waiter_count permits
+-- REPLY [permit] permit_id remaining_ms record
 -- sync no
 --
 --   timeouts     zset of permit id -> end in epoch ms
 --   permits_max  how many permits to name at most
 --
--- Replies  looked, free permits, permits held, waiters,
---            [permit id as 32 hex digits, remaining ms (-1: for ever), record or "", ...]
+-- Replies  looked: permit id as 32 hex digits; remaining ms -1: for ever; record or ""
 --          missing | wrong-kind
 -- modules
 local integer, now = lib.number.integer, lib.number.epoch_ms()

@@ -2,15 +2,17 @@
 -- retry window. A token that was never used is spent, so that a PUT that this release overtook
 -- acquires nothing.
 --
--- KEYS semaphore timeouts record waiters
+-- KEYS as permit_acquire.lua
 -- ARGV lease_id window_ms
+-- REPLY released as release.lua
+-- REPLY ended as acquire.lua
 -- sync yes
 --
 --   timeouts   zset of permit id -> end in epoch ms
 --   window_ms  for which the same release gives the same reply
 --
--- Replies  released, 0, session id: the session where it held or waited until now
---          ended, reason, session id, kind: the last two where this call found a loss
+-- Replies  released: 0 holds left; session id of the session where it held or waited until now
+--          ended: session id and kind where this call found a loss
 --          reused | wrong-kind
 --
 -- Its first write is one that Redis allows when memory is short.

@@ -1,14 +1,16 @@
 -- Renews a permit that is still held: it lasts `ttl_ms` from now.
 --
 -- KEYS semaphore timeouts record
--- ARGV lease_id ttl_ms window_ms [watchdog]
+-- ARGV as renew.lua
+-- REPLY held as acquire.lua to record free_permits
+-- REPLY ended as acquire.lua
 -- sync yes
 --
 --   timeouts  zset of permit id -> end in epoch ms
 --   ARGV      those of renew.lua
 --
--- Replies  held, 0, ttl, record, free permits | busy, -1, "": it only waits
---          ended, reason, session id, kind: the last two where this call found a loss
+-- Replies  held: token 0 | busy, -1, "": it only waits
+--          ended: session id and kind where this call found a loss
 --          unknown: there is no such lease | reused | wrong-kind
 --
 -- Every first write is one that Redis allows when memory is short.

@@ -2,8 +2,10 @@
 -- retry window. A token that was never used is spent, so that a PUT that this release overtook
 -- acquires nothing. If one lock of a set was lost, the other locks are released.
 --
--- KEYS lock record...
+-- KEYS as lease_watch.lua
 -- ARGV lease_id channel window_ms
+-- REPLY released holds_left session_id
+-- REPLY ended as acquire.lua
 -- sync yes
 --
 --   KEYS       for each lock of the lease
@@ -11,8 +13,8 @@
 --   window_ms  for which the same release gives the same reply
 --
 -- Replies  0: released, no holds left; the common case, of a lease without a session
---          released, holds left, session id: the session where it held or waited until now
---          ended, reason, session id, kind: the last two where this call found a loss
+--          released: session id of the session where it held or waited until now
+--          ended: session id and kind where this call found a loss
 --          reused: the token is that of a permit
 --
 -- A release is 3 commands. Its first write is one that Redis allows when memory is short.

@@ -1,17 +1,20 @@
 -- Renews a lease that still holds: it lasts `ttl_ms` from now. A lease that has ended is never
 -- renewed.
 --
--- KEYS lock record counter...
+-- KEYS as lease_claim.lua
 -- ARGV lease_id ttl_ms window_ms [watchdog]
+-- REPLY held as acquire.lua
+-- REPLY busy as acquire.lua
+-- REPLY ended as acquire.lua
 -- sync yes
 --
 --   KEYS       for each lock of the lease
 --   window_ms  for which the lease's token is kept after its end
 --   watchdog   "1": renewed by the watchdog, if the lease has a session
 --
--- Replies  held, token, ttl, record (or ""), holds; of a set tokens and holds, a blank between
---          busy and the values of lib/holder.lua: the lease only waits
---          ended, reason, session id, kind: the last two where this call found a loss
+-- Replies  held: token and holds of a set are one of each lock, a blank between
+--          busy: the lease only waits; see lib/holder.lua
+--          ended: session id and kind where this call found a loss
 --          unknown: there is no such lease
 --          reused: the token is that of a permit
 --

@@ -2,8 +2,8 @@
 -- lease holds it, or registers the lease as a waiter. Readers share; an owner that writes may
 -- read, too.
 --
--- KEYS lock counter queue record
--- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered]
+-- KEYS as acquire.lua
+-- ARGV as acquire.lua
 -- sync yes
 --
 --   KEYS, ARGV  those of acquire.lua; lock: see lib/readers.lua
@@ -15,7 +15,7 @@
 -- The common case: a free lock, and no owner. The record ends in its kind; before it are the
 -- line of the token and that of the watchdog.
 local head, tail, kind = string.match(record_text, '^(.*\n)(\n1?\n(%l+)\n)$')
-if head and registered ~= '1' and mode ~= 'made' and call('exists', lock, queue) == 0 then
+if head and registered ~= '1' and mode ~= 'returned' and call('exists', lock, queue) == 0 then
   local token, err = lib.token.make(counter, fencing_ttl_ms)
   if not token then return err end
   if call('set', record, head .. token .. tail, 'nx', 'px', keep_ms) then

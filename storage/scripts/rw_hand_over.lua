@@ -4,6 +4,7 @@
 --
 -- KEYS lock record counter next_record waiters
 -- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [own_listeners]
+-- REPLY [] as hand_over.lua
 -- sync yes
 --
 --   KEYS, ARGV  those of hand_over.lua, without the queue; lock: see lib/readers.lua
@@ -11,7 +12,7 @@
 -- Replies  token: released, and granted to the waiter
 --          0: released; if the lock is free, the waiters were told
 --          1: the same of a lock that is free, since others listen
---          session, token, 0 or 1: the same of a lease that was held in this session
+--          session id, and one of these: the same of a lease that was held in this session
 --          nil: nothing was done, for it is none of the common cases: a lease of kind read or
 --          write, without an owner, that holds the lock
 --

@@ -1,35 +1,37 @@
 -- Adds permits to a semaphore and wakes waiters. As with Redisson the permits need not have
 -- been taken before, and `permits_max` is the only limit.
 --
--- KEYS semaphore timeouts waiters [idempotency]
+-- KEYS as counter_look.lua [idempotency]
 -- ARGV permits channel window_ms permits_max create
+-- REPLY released|replayed value permits
+-- REPLY too-large value
 -- sync yes
 --
---   KEYS         those of semaphore_acquire.lua; idempotency: of a request with a key
+--   idempotency  of a request with a key
 --   window_ms    for which the same request gives the same reply
 --   permits_max  the most that the semaphore may have
 --   create       "1": a semaphore that is not there is made
 --
--- Replies  released, free permits, permits | replayed, the same once more
---          reused | wrong-kind | missing | too-large, free permits
+-- Replies  released: the free permits, and the permits added | replayed: the same once more
+--          reused | wrong-kind | missing | too-large: the free permits
 --
 -- The script works when memory is short: its first write has no effect and is a command that
 -- Redis allows.
 -- modules
-local counter, integer = lib.counter, lib.number.integer
-local asked = counter.asked_for('release', permits, semaphore)
-local free = counter.read_plain(semaphore, timeouts)
+local counters, integer = lib.counter, lib.number.integer
+local asked = counters.asked_for('release', permits, counter)
+local free = counters.read_plain(counter, timeouts)
 local reply = idempotency and
-  counter.replay(idempotency, counter.recall(idempotency), asked, '')
+  counters.replay(idempotency, counters.recall(idempotency), asked, '')
 if reply then return reply end
 if free == false then return {'wrong-kind'} end
 if not free and create ~= '1' then return {'missing'} end
 if (free or 0) + permits > tonumber(permits_max) then return {'too-large', free} end
 call('zrem', waiters, '')
-local total = call('incrby', semaphore, permits)
+local total = call('incrby', counter, permits)
 -- A semaphore may owe permits; Redisson's listeners want a positive number.
 if total > 0 then call('publish', channel, integer(total)) end
 if idempotency then
-  counter.remember(idempotency, asked, '', permits, integer(total), window_ms)
+  counters.remember(idempotency, asked, '', permits, integer(total), window_ms)
 end
 return {'released', total, tonumber(permits)}

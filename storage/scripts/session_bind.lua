@@ -1,6 +1,7 @@
 -- Notes that one request (attempt) is about to ask a lock's home for a lease of this session.
 -- KEYS session notes due
 -- ARGV ref attempt due_ms limit
+-- REPLY ended reason
 -- sync no
 --
 -- due_ms  ms until the watchdog looks at the lease; never later than noted before

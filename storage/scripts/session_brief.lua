@@ -1,9 +1,10 @@
 -- A session's row of a listing.
 -- KEYS session notes
 -- ARGV
+-- REPLY [] remaining_ms ttl_ms age_ms name lease_count
 -- sync no
 --
--- Replies  remaining ms, ttl, age in ms, name, leases | nothing: the session is not open
+-- Replies  nothing: the session is not open | the values of the REPLY line
 -- modules
 
 local now = lib.number.epoch_ms()

@@ -1,14 +1,17 @@
 -- Lists the leases of a session that are due for the watchdog.
 -- KEYS session notes due
 -- ARGV batch
+-- REPLY open age_ms due now_ms deadline_ms
+-- REPLY idle next_ms
+-- REPLY expired reason name
+-- REPLY [due] ref score
 -- sync no
 --
 -- batch  leases to name at most
 --
--- Replies  open, age of the session in ms, [ref, score, ...] of the leases that are due, now,
---            deadline of the session, both in epoch ms
---          open, ms until the session wants to be visited, []: nothing is due
---          expired, reason, name: it is to be ended, or its end is to be worked off
+-- Replies  open: age and deadline of the session; now and the deadline are epoch ms
+--          idle: nothing is due; ms until the session wants to be visited
+--          expired: it is to be ended, or its end is to be worked off
 --          unknown: nothing is left to do
 -- modules
 
@@ -25,4 +28,4 @@ local found = call('zrangebyscore', due, '-inf', now, 'withscores', 'limit', 0, 
 if found[1] then return {'open', now - detail, found, now, deadline} end
 local first = call('zrange', due, 0, 0, 'withscores')
 local next_at = math.min(first[2] or deadline, deadline)
-return {'open', math.max(math.ceil(next_at - now), 0), found}
+return {'idle', math.max(math.ceil(next_at - now), 0)}

@@ -2,6 +2,9 @@
 -- call the script again with the refs of the released leases until the reply has no ref.
 -- KEYS session notes due
 -- ARGV reason window_ms batch held forget...
+-- REPLY released count refs
+-- REPLY open remaining_ms
+-- REPLY ended reason
 -- sync yes
 --
 -- reason    released: its client ends it | expired: its time is over, or another front end has
@@ -10,8 +13,8 @@
 -- held      number of refs, the first of `forget`, of leases that held
 -- forget    refs of leases that were released
 --
--- Replies  released, leases released so far, [ref, ...] | open, remaining ms: not expired
---          ended, reason: before, and for another reason
+-- Replies  released: leases released so far, [ref, ...] | open: not expired
+--          ended: before, and for another reason
 --
 -- A repetition gets the same reply within the window: a lease counts as released when its note
 -- is removed, also if two front ends end one session. The first write is a command that Redis

@@ -1,12 +1,13 @@
 -- Looks at a session: the reply of session_keep_alive.lua, but the session lives no longer.
 -- KEYS session notes lost
 -- ARGV
+-- REPLY open remaining_ms ttl_ms age_ms name now_ms notes lost
+-- REPLY ended reason
 -- sync no
 --
--- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
---            [cursor, [ref, note, ...]], [cursor, [ref, reason and kind, ...]] of the losses
---            that no answer has named yet: the first page of each, see session_page.lua
---          ended, reason
+-- Replies  open: now is epoch ms; of the notes, and of the losses that no answer has named yet,
+--                the first page: see session_page.lua
+--          ended
 -- modules
 
 local now = lib.number.epoch_ms()

@@ -1,16 +1,16 @@
 -- Keeps a session alive for another ttl, and reads its notes and its lost leases.
 -- KEYS session notes due lost
 -- ARGV window_ms age_ms wait_ms
+-- REPLY open as session_get.lua
+-- REPLY ended as session_get.lua
+-- REPLY wait-too-long ttl_ms
 -- sync yes
 --
 -- age_ms   ms since the keep-alive arrived, from when on its ttl counts
 -- wait_ms  ms that the client wants its answer held: at most half of the ttl
 --
--- Replies  open, remaining ms, ttl, age in ms, name, now in epoch ms,
---            [cursor, [ref, note, ...]] with the sentinel, an empty ref,
---            [cursor, [ref, reason and kind, ...]] of the losses that no answer has named yet:
---            the first page of each, see session_page.lua
---          ended, reason | wait-too-long, ttl
+-- Replies  those of session_get.lua; the notes are with the sentinel, an empty ref
+--          wait-too-long
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules

@@ -1,12 +1,14 @@
 -- Opens a session. A session that is open already stays as it is.
 -- KEYS session notes due
--- ARGV ttl_ms name window_ms [is_made]
+-- ARGV ttl_ms name window_ms [is_returned]
+-- REPLY opened|open remaining_ms
+-- REPLY ended reason
 -- sync yes
 --
--- window_ms  ms for which an ended session is remembered after its deadline
--- is_made    "1": the server made the token some time ago, so the session is open or spent
+-- window_ms    ms for which an ended session is remembered after its deadline
+-- is_returned  "1": the server made the token some time ago, so the session is open or spent
 --
--- Replies  opened, remaining ms | open, remaining ms | ended, reason | reused
+-- Replies  opened | open: it was before | ended | reused
 -- modules
 
 local SENTINEL_SCORE = '9007199254740991' -- later than any visit
@@ -17,7 +19,7 @@ if open then
   if open.ttl ~= tonumber(ttl_ms) or open.name ~= name then return {'reused'} end
   return {'open', open.deadline - now}
 end
-if reason ~= 'unknown' or is_made == '1' then return {'ended', reason} end
+if reason ~= 'unknown' or is_returned == '1' then return {'ended', reason} end
 call('hset', session, 'state', 'open', 'ttl', ttl_ms, 'name', name, 'opened', now,
   'deadline', now + ttl_ms, 'released', 0)
 call('hset', notes, '', '')

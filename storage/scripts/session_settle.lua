@@ -1,6 +1,9 @@
 -- Writes the verdicts of the locks' homes on leases of an open session.
 -- KEYS session notes due lost
 -- ARGV window_ms again_ms deadline marked verdicts...
+-- REPLY open next_ms [losses]
+-- REPLY ended reason
+-- REPLY [loss] ref reason kind
 -- sync no
 --
 -- again_ms  a lease that was renewed is looked at again within this time
@@ -16,9 +19,9 @@
 --                                 before, Redis lost it, and the next keep-alive names it
 --           lost <reason> <kind>  the lease held and is over: the next keep-alive tells it
 --
--- Replies  open, ms until the session wants to be visited, [ref, reason, kind, ...] of the
---            leases that are lost now, if there are any
---          ended, reason
+-- Replies  open: ms until the session wants to be visited, and the leases that are lost now, if
+--                there are any
+--          ended
 --
 -- A lease without a note was settled before and is skipped. Of a session with an end under way
 -- the reply to a visit may be "open", where all leases are marked: they are due later if they

@@ -1,21 +1,20 @@
 -- Acquires several locks of one kind for one lease, a set, all of them or none, or confirms
 -- that this very lease holds them, or registers the lease as a waiter for each.
 --
--- KEYS lock counter queue record...
--- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered] [blocking]
+-- KEYS as acquire.lua ...
+-- ARGV as acquire.lua [blocking]
+-- REPLY granted|held as acquire.lua
+-- REPLY busy as acquire.lua number
+-- REPLY ended as acquire.lua
+-- REPLY wrong-kind|upgrade|too-many|many-reads number
 -- sync yes
 --
 --   KEYS, ARGV  those of acquire.lua, the keys for each lock; the locks are sorted by name, and
 --               their records end in ":m"
 --   blocking    number of the lock that blocked the last attempt; 0: none
 --
--- Replies  granted, tokens, ttl or remaining ms, "" or record, holds
---          held, tokens, remaining ms, record, holds
---          busy, remaining ms, holder field, holds, text, number
---          ended, reason, session id, kind | reused
---          wrong-kind, number | upgrade, number
---          too-many, number | many-reads, number
---          tokens and holds: one of each lock, a blank between; record: of the first lock, with
+-- Replies  reused and those of the REPLY lines
+--          token and holds: one of each lock, a blank between; record: of the first lock, with
 --          its token; number: of the lock, from 1
 -- modules lock read write
 local requests, record_of, keys = lib.request, lib.record, lib.keys

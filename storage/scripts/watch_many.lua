@@ -2,7 +2,7 @@
 -- renews, that hold a plain or a fair lock, and that have no owner. Of the other leases nothing
 -- changes: lease_watch.lua visits them, each on its own.
 --
--- KEYS lock record...
+-- KEYS as lease_watch.lua
 -- ARGV timeout_ms window_ms counters
 -- sync no
 --

@@ -2,7 +2,7 @@
 -- unknown: its grant or its entry among the waiters. Does nothing when the lease is claimed, or
 -- when another request waits with the same token.
 --
--- KEYS lock record...
+-- KEYS as lease_watch.lua
 -- ARGV lease_id attempt unrepeatable keep_place window_ms
 -- sync no
 --

@@ -157,8 +157,10 @@ static void on_ended(void *arg, const struct redis_result *result)
     session_read_outcome(&view, result);
     if (view.outcome == SESSION_RELEASED) {
         call->is_marked = true;
-        const struct redis_value *refs = value_at(result->reply, 2);
-        view.released = value_integer(value_at(result->reply, 1));
+        const struct redis_value *refs = value_at(result->reply,
+                                                  SESSION_END_REPLY_RELEASED_REFS);
+        view.released = value_integer(
+            value_at(result->reply, SESSION_END_REPLY_RELEASED_COUNT));
         if (value_count(refs) > 0 && value_count(refs) <= SESSION_BATCH && !call->has_failed) {
             work_off(call, refs);
             return;

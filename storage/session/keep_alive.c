@@ -10,6 +10,7 @@
 #include "storage/store/look_turns.h"
 #include "storage/notes/bind.h"
 #include "storage/session/keep_alive.h"
+#include "storage/store/reply_word.h"
 
 static void look_call_free(struct look_call *call)
 {
@@ -70,8 +71,9 @@ static void lose(struct look_call *call, size_t i, const struct redis_value *rep
 {
     char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
 
-    session_copy_word(value_at(reply, LOST_REPLY_REASON), reason, sizeof(reason), "expired");
-    session_copy_word(value_at(reply, LOST_REPLY_KIND), kind, sizeof(kind), "lock");
+    session_copy_word(value_at(reply, LEASE_CLAIM_REPLY_LOST_REASON), reason, sizeof(reason),
+                      "expired");
+    session_copy_word(value_at(reply, LEASE_CLAIM_REPLY_LOST_KIND), kind, sizeof(kind), "lock");
     session_verdict_lost(&call->verdicts[i], reason, kind);
     add_loss(call, &call->refs[i], reason, kind);
 }
@@ -177,21 +179,57 @@ static void read_tokens(const struct redis_value *value, int64_t tokens[LOCKS_MA
 static void read_held(struct look_call *call, size_t i, const struct redis_result *result)
 {
     struct found_lease *found = &call->found[i];
-    int64_t left_ms = value_integer(value_at(result->reply, HOLD_REPLY_REMAINING_MS));
+    int64_t left_ms = value_integer(
+        value_at(result->reply, LEASE_CLAIM_REPLY_HELD_REMAINING_MS));
     size_t len;
 
-    read_tokens(value_at(result->reply, HOLD_REPLY_TOKEN), found->tokens);
+    read_tokens(value_at(result->reply, LEASE_CLAIM_REPLY_HELD_TOKEN), found->tokens);
     found->remaining_ms = store_ms_left(call->store, left_ms, result->sent_ns);
-    const char *text = value_text(value_at(result->reply, HOLD_REPLY_RECORD), &len);
+    const char *text = value_text(value_at(result->reply, LEASE_CLAIM_REPLY_HELD_RECORD), &len);
     lease_record_parse(&found->record, text, len);
     /* Otherwise the note is of a request that was or will be refused. */
     found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
 }
 
+/* What lease_claim.lua found of a lease. */
+enum claim_outcome { CLAIM_HELD, CLAIM_GONE, CLAIM_LOST, CLAIM_ENDED, CLAIM_OTHER };
+
+static const struct reply_word claim_words[] = {
+    {"held", CLAIM_HELD, METRIC_COUNT},
+    {"gone", CLAIM_GONE, METRIC_COUNT},
+    {"lost", CLAIM_LOST, METRIC_COUNT},
+    {"ended", CLAIM_ENDED, METRIC_COUNT},
+};
+
+static void read_claim(struct look_call *call, size_t i, const struct redis_result *result)
+{
+    const struct redis_value *reason = value_at(result->reply, LEASE_CLAIM_REPLY_ENDED_REASON);
+    size_t len;
+
+    switch ((enum claim_outcome)reply_word_outcome(claim_words,
+                                                   sizeof(claim_words) / sizeof(claim_words[0]),
+                                                   result->reply, CLAIM_OTHER)) {
+    case CLAIM_HELD:
+        read_held(call, i, result);
+        return;
+    case CLAIM_GONE:
+        call->found[i].has_no_record = true;
+        return;
+    case CLAIM_ENDED:
+        if (session_reason_is_loss(value_text(reason, &len)))
+            lose(call, i, result->reply);
+        return;
+    case CLAIM_LOST:
+        lose(call, i, result->reply);
+        return;
+    case CLAIM_OTHER: /* it waits */
+        return;
+    }
+}
+
 static void on_visited(void *arg, size_t i, const struct redis_result *result)
 {
     struct look_call *call = arg;
-    size_t len;
 
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
         return; /* the watchdog forgets it */
@@ -199,15 +237,7 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
         call->found[i].is_unknown = true;
         return;
     }
-    const char *word = value_text(value_at(result->reply, LEASE_REPLY_WORD), &len);
-    const char *reason = value_text(value_at(result->reply, ENDED_REPLY_REASON), &len);
-    if (strcmp(word, "held") == 0)
-        read_held(call, i, result);
-    else if (strcmp(word, "gone") == 0)
-        call->found[i].has_no_record = true;
-    else if (strcmp(word, "lost") == 0 ||
-             (strcmp(word, "ended") == 0 && session_reason_is_loss(reason)))
-        lose(call, i, result->reply);
+    read_claim(call, i, result);
 }
 
 /* --- the session's home ------------------------------------------------------------------- */
@@ -305,17 +335,19 @@ static void on_looked(void *arg, const struct redis_result *result)
 
     session_read_outcome(view, result);
     if (result->outcome == REDIS_DONE)
-        view->ttl_ms = value_integer(value_at(reply, TOO_LONG_REPLY_TTL_MS));
+        view->ttl_ms = value_integer(
+            value_at(reply, SESSION_KEEP_ALIVE_REPLY_WAIT_TOO_LONG_TTL_MS));
     if (view->outcome != SESSION_OPEN) {
         finish(call);
         return;
     }
-    call->remaining_ms = value_integer(value_at(reply, OPEN_REPLY_REMAINING_MS));
+    call->remaining_ms = value_integer(value_at(reply, SESSION_GET_REPLY_OPEN_REMAINING_MS));
     call->sent_ns = result->sent_ns;
-    view->ttl_ms = value_integer(value_at(reply, OPEN_REPLY_TTL_MS));
-    view->age_ms = value_integer(value_at(reply, OPEN_REPLY_AGE_MS));
-    lock_copy_text(value_at(reply, OPEN_REPLY_NAME), call->name, sizeof(call->name));
-    call->now_ms = value_integer(value_at(reply, OPEN_REPLY_NOW_MS));
+    view->ttl_ms = value_integer(value_at(reply, SESSION_GET_REPLY_OPEN_TTL_MS));
+    view->age_ms = value_integer(value_at(reply, SESSION_GET_REPLY_OPEN_AGE_MS));
+    lock_copy_text(value_at(reply, SESSION_GET_REPLY_OPEN_NAME), call->name,
+                   sizeof(call->name));
+    call->now_ms = value_integer(value_at(reply, SESSION_GET_REPLY_OPEN_NOW_MS));
     if (call->is_keep_alive)
         stay_indexed(call);
     call->reading.store = call->store;
@@ -323,8 +355,8 @@ static void on_looked(void *arg, const struct redis_result *result)
     call->reading.turns = session_large_turns(call->store, call->claims);
     call->reading.done = on_read;
     call->reading.arg = call;
-    session_notes_read(&call->reading, value_at(reply, OPEN_REPLY_NOTES),
-                       value_at(reply, OPEN_REPLY_LOST));
+    session_notes_read(&call->reading, value_at(reply, SESSION_GET_REPLY_OPEN_NOTES),
+                       value_at(reply, SESSION_GET_REPLY_OPEN_LOST));
 }
 
 static struct look_call *look_call_new(struct store *store, const char *session_id,

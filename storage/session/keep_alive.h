@@ -2,7 +2,6 @@
 #ifndef RLOCKD_STORAGE_SESSION_KEEP_ALIVE_H
 #define RLOCKD_STORAGE_SESSION_KEEP_ALIVE_H
 
-#include "storage/lease/replies.h"
 #include "storage/session/session_internal.h"
 #include "storage/notes/pages.h"
 #include "storage/store/lease_record.h"

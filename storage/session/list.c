@@ -87,11 +87,12 @@ static void on_brief(void *arg, const struct redis_result *result)
     } else if (result->outcome == REDIS_DONE && value_count(reply) > 0) {
         struct session_list_entry *entry = &page->entries[page->list.count++];
         memcpy(entry->session_id, brief->session_id, sizeof(entry->session_id));
-        entry->remaining_ms = value_integer(value_at(reply, 0));
-        entry->ttl_ms = value_integer(value_at(reply, 1));
-        entry->age_ms = value_integer(value_at(reply, 2));
-        lock_copy_text(value_at(reply, 3), entry->name, sizeof(entry->name));
-        entry->lease_count = value_integer(value_at(reply, 4));
+        entry->remaining_ms = value_integer(value_at(reply, SESSION_BRIEF_REPLY_REMAINING_MS));
+        entry->ttl_ms = value_integer(value_at(reply, SESSION_BRIEF_REPLY_TTL_MS));
+        entry->age_ms = value_integer(value_at(reply, SESSION_BRIEF_REPLY_AGE_MS));
+        lock_copy_text(value_at(reply, SESSION_BRIEF_REPLY_NAME), entry->name,
+                       sizeof(entry->name));
+        entry->lease_count = value_integer(value_at(reply, SESSION_BRIEF_REPLY_LEASE_COUNT));
     }
     free(brief);
     on_replied(page);

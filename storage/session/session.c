@@ -8,35 +8,32 @@
 #include <string.h>
 
 #include "storage/session/session_internal.h"
+#include "storage/store/reply_word.h"
 
 /* --- replies ------------------------------------------------------------------------------ */
 
-struct outcome_word {
-    const char *word;
-    enum session_outcome outcome;
-};
-
-static const struct outcome_word outcome_words[] = {
-    {"opened", SESSION_OPENED},     {"open", SESSION_OPEN},
-    {"released", SESSION_RELEASED}, {"ended", SESSION_ENDED},
-    {"reused", SESSION_REUSED},     {"wait-too-long", SESSION_WAIT_TOO_LONG},
+static const struct reply_word outcome_words[] = {
+    {"opened", SESSION_OPENED, METRIC_COUNT},
+    {"open", SESSION_OPEN, METRIC_COUNT},
+    {"released", SESSION_RELEASED, METRIC_COUNT},
+    {"ended", SESSION_ENDED, METRIC_COUNT},
+    {"reused", SESSION_REUSED, METRIC_COUNT},
+    {"wait-too-long", SESSION_WAIT_TOO_LONG, METRIC_COUNT},
 };
 
 void session_read_outcome(struct session_view *view, const struct redis_result *result)
 {
-    size_t len;
-
     *view = (struct session_view){.outcome = SESSION_FAILED, .failure = CALL_UNKNOWN};
     if (result->outcome != REDIS_DONE) {
         view->failure = call_outcome_of(result);
         return;
     }
-    const char *word = value_text(value_at(result->reply, 0), &len);
-    for (size_t i = 0; i < sizeof(outcome_words) / sizeof(outcome_words[0]); i++)
-        if (strcmp(outcome_words[i].word, word) == 0)
-            view->outcome = outcome_words[i].outcome;
+    view->outcome = (enum session_outcome)reply_word_outcome(
+        outcome_words, sizeof(outcome_words) / sizeof(outcome_words[0]), result->reply,
+        SESSION_FAILED);
     if (view->outcome == SESSION_ENDED)
-        lock_copy_text(value_at(result->reply, 1), view->reason, sizeof(view->reason));
+        lock_copy_text(value_at(result->reply, SESSION_OPEN_REPLY_ENDED_REASON), view->reason,
+                       sizeof(view->reason));
 }
 
 /* --- open --------------------------------------------------------------------------------- */
@@ -80,11 +77,13 @@ static void on_opened(void *arg, const struct redis_result *result)
     session_read_outcome(view, result);
     if (view->outcome == SESSION_OPENED || view->outcome == SESSION_OPEN)
         view->remaining_ms = store_ms_left(
-            call->store, value_integer(value_at(result->reply, 1)), result->sent_ns);
+            call->store,
+            value_integer(value_at(result->reply, SESSION_OPEN_REPLY_OPEN_REMAINING_MS)),
+            result->sent_ns);
     finish_open(call);
 }
 
-void session_open(struct store *store, const char *session_id, bool made, int64_t ttl_ms,
+void session_open(struct store *store, const char *session_id, bool is_returned, int64_t ttl_ms,
                   const char *name, session_done *done, void *arg)
 {
     const struct config *config = store_config(store);
@@ -103,7 +102,7 @@ void session_open(struct store *store, const char *session_id, bool made, int64_
     call_number(call, SESSION_OPEN_ARG_TTL_MS, ttl_ms);
     call_string(call, SESSION_OPEN_ARG_NAME, name);
     call_number(call, SESSION_OPEN_ARG_WINDOW_MS, config->retry_window_ms);
-    call_flag(call, SESSION_OPEN_ARG_IS_MADE, made);
+    call_flag(call, SESSION_OPEN_ARG_IS_RETURNED, is_returned);
     call_send(call, on_opened, open);
 }
 

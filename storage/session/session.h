@@ -74,8 +74,8 @@ struct session_view {
 
 typedef void session_done(void *arg, const struct session_view *view);
 
-/* `made`: the server made the token, some time ago. */
-void session_open(struct store *store, const char *session_id, bool made, int64_t ttl_ms,
+/* `is_returned`: the server made the token, some time ago. */
+void session_open(struct store *store, const char *session_id, bool is_returned, int64_t ttl_ms,
                   const char *name, session_done *done, void *arg);
 
 /* What a keep-alive says, besides that it lives. */

@@ -8,10 +8,10 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "storage/lease/replies.h"
 #include "storage/store/visits.h"
 #include "storage/session/session_internal.h"
 #include "storage/notes/set_names.h"
+#include "storage/store/reply_word.h"
 
 enum {
     /* The largest number of batches in one visit, more than a session's leases need: after them
@@ -120,10 +120,64 @@ static void note_loss(struct visit_call *call, size_t i, const struct redis_valu
 {
     char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
 
-    session_copy_word(value_at(reply, LOST_REPLY_REASON), reason, sizeof(reason), "expired");
-    session_copy_word(value_at(reply, LOST_REPLY_KIND), kind, sizeof(kind), "lock");
+    session_copy_word(value_at(reply, LEASE_WATCH_REPLY_LOST_REASON), reason, sizeof(reason),
+                      "expired");
+    session_copy_word(value_at(reply, LEASE_WATCH_REPLY_LOST_KIND), kind, sizeof(kind), "lock");
     session_verdict_lost(&call->verdicts[i], reason, kind);
     metrics_add(store_metrics(call->store), METRIC_WATCHDOG_LOSSES, 1);
+}
+
+/* What lease_watch.lua found of a lease. */
+enum watch_outcome {
+    WATCH_RENEWED,
+    WATCH_GONE,
+    WATCH_ENDS,
+    WATCH_WAITING,
+    WATCH_LOST,
+    WATCH_ENDED,
+    WATCH_UNREADABLE
+};
+
+static const struct reply_word watch_words[] = {
+    {"renewed", WATCH_RENEWED, METRIC_COUNT}, {"gone", WATCH_GONE, METRIC_COUNT},
+    {"ends", WATCH_ENDS, METRIC_COUNT},       {"waiting", WATCH_WAITING, METRIC_COUNT},
+    {"lost", WATCH_LOST, METRIC_COUNT},       {"ended", WATCH_ENDED, METRIC_COUNT},
+};
+
+static void read_watch(struct visit_call *call, size_t i, const struct redis_value *reply)
+{
+    struct session_verdict_text *verdict = &call->verdicts[i];
+    char kind[KIND_NAME_SIZE];
+    size_t len;
+
+    switch ((enum watch_outcome)reply_word_outcome(
+        watch_words, sizeof(watch_words) / sizeof(watch_words[0]), reply, WATCH_UNREADABLE)) {
+    case WATCH_RENEWED:
+        session_copy_word(value_at(reply, LEASE_WATCH_REPLY_RENEWED_KIND), kind, sizeof(kind),
+                          "lock");
+        note_renewal(call, i, kind);
+        return;
+    case WATCH_GONE:
+        snprintf(verdict->text, sizeof(verdict->text), "vanished");
+        return;
+    case WATCH_ENDS:
+        session_verdict_later(verdict,
+                              value_integer(value_at(reply, LEASE_WATCH_REPLY_ENDS_MS)));
+        return;
+    case WATCH_WAITING:
+        session_verdict_later(verdict, watchdog_period_ms(store_config(call->store)));
+        return;
+    case WATCH_ENDED:
+        if (session_reason_is_loss(
+                value_text(value_at(reply, LEASE_WATCH_REPLY_ENDED_REASON), &len)))
+            note_loss(call, i, reply);
+        return;
+    case WATCH_LOST:
+        note_loss(call, i, reply);
+        return;
+    case WATCH_UNREADABLE:
+        return;
+    }
 }
 
 /* A verdict stands already for a text that is no ref, and stays for a lease that has ended by
@@ -131,9 +185,7 @@ static void note_loss(struct visit_call *call, size_t i, const struct redis_valu
 static void on_watched(void *arg, size_t i, const struct redis_result *result)
 {
     struct visit_call *call = arg;
-    const struct redis_value *reply = result->reply;
     int64_t period_ms = watchdog_period_ms(store_config(call->store));
-    size_t len;
 
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
         return;
@@ -141,21 +193,7 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
         session_verdict_later(&call->verdicts[i], period_ms < RETRY_MS ? period_ms : RETRY_MS);
         return;
     }
-    const char *word = value_text(value_at(reply, LEASE_REPLY_WORD), &len);
-    const char *reason = value_text(value_at(reply, ENDED_REPLY_REASON), &len);
-    if (strcmp(word, "renewed") == 0) {
-        char kind[KIND_NAME_SIZE];
-        session_copy_word(value_at(reply, RENEWED_REPLY_KIND), kind, sizeof(kind), "lock");
-        note_renewal(call, i, kind);
-    } else if (strcmp(word, "gone") == 0)
-        snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "vanished");
-    else if (strcmp(word, "ends") == 0)
-        session_verdict_later(&call->verdicts[i], value_integer(value_at(reply, 1)));
-    else if (strcmp(word, "waiting") == 0)
-        session_verdict_later(&call->verdicts[i],
-                              watchdog_period_ms(store_config(call->store)));
-    else if (strcmp(word, "lost") == 0 || session_reason_is_loss(reason)) /* of "ended" */
-        note_loss(call, i, reply);
+    read_watch(call, i, result->reply);
 }
 
 /* A score is epoch ms; it ends in .5 if the lease's note is marked as renewed. */
@@ -211,7 +249,7 @@ static void take_due(struct visit_call *call, const struct redis_value *due, int
     size_t len;
 
     call->batches++;
-    call->count = value_count(due) / 2;
+    call->count = value_count(due) / SESSION_DUE_REPLY_DUE_VALUES;
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->due = calloc(call->count, sizeof(*call->due));
     call->verdicts = calloc(call->count, sizeof(*call->verdicts));
@@ -219,9 +257,12 @@ static void take_due(struct visit_call *call, const struct redis_value *due, int
     assert(call->refs != NULL && call->due != NULL && call->verdicts != NULL &&
            call->is_wanted != NULL);
     for (size_t i = 0; i < call->count; i++) {
-        const char *text = value_text(value_at(due, 2 * i), &len);
+        const char *text = value_text(
+            value_at(due, i * SESSION_DUE_REPLY_DUE_VALUES + SESSION_DUE_REPLY_DUE_REF), &len);
         lease_ref_copy(&call->refs[i], text, len);
-        call->due[i] = read_score(value_at(due, 2 * i + 1), now_ms);
+        call->due[i] = read_score(
+            value_at(due, i * SESSION_DUE_REPLY_DUE_VALUES + SESSION_DUE_REPLY_DUE_SCORE),
+            now_ms);
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
         call->is_wanted[i] = !is_of_set(&call->refs[i]);
     }
@@ -248,9 +289,11 @@ static void watch_leases(struct visit_call *call, const struct redis_value *repl
 
     text_format_int64(job.arguments[WATCH_MANY_ARG_TIMEOUT_MS], config->watchdog_timeout_ms);
     text_format_int64(job.arguments[WATCH_MANY_ARG_WINDOW_MS], config->retry_window_ms);
-    call->deadline_ms = value_integer(value_at(reply, 4));
-    take_due(call, value_at(reply, 2), value_integer(value_at(reply, 3)));
-    if (may_outlast_counters(config, value_integer(value_at(reply, 1))))
+    call->deadline_ms = value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_DEADLINE_MS));
+    take_due(call, value_at(reply, SESSION_DUE_REPLY_OPEN_DUE),
+             value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_NOW_MS)));
+    if (may_outlast_counters(config,
+                             value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_AGE_MS))))
         job.arguments[WATCH_MANY_ARG_COUNTERS][0] = '1';
     if (!lease_visits_start(call->store, &job, call->refs, call->count, call->is_wanted,
                             on_watched_together, watch_the_rest, call))
@@ -281,30 +324,60 @@ static void end_session(struct visit_call *call, const struct redis_value *reply
 {
     size_t len;
 
-    call->has_expired = strcmp(value_text(value_at(reply, 1), &len), "expired") == 0;
-    lock_copy_text(value_at(reply, 2), call->name, sizeof(call->name));
+    call->has_expired = strcmp(
+                            value_text(value_at(reply, SESSION_DUE_REPLY_EXPIRED_REASON), &len),
+                            "expired") == 0;
+    lock_copy_text(value_at(reply, SESSION_DUE_REPLY_EXPIRED_NAME), call->name,
+                   sizeof(call->name));
     session_end_expired(call->store, call->session_id, call->has_expired, on_ended, call);
+}
+
+/* What session_due.lua replies about a session. */
+enum due_outcome { DUE_OPEN, DUE_IDLE, DUE_EXPIRED, DUE_UNKNOWN, DUE_UNREADABLE };
+
+static const struct reply_word due_words[] = {
+    {"open", DUE_OPEN, METRIC_COUNT},
+    {"idle", DUE_IDLE, METRIC_COUNT},
+    {"expired", DUE_EXPIRED, METRIC_COUNT},
+    {"unknown", DUE_UNKNOWN, METRIC_COUNT},
+};
+
+static void read_due(struct visit_call *call, const struct redis_value *reply)
+{
+    switch ((enum due_outcome)reply_word_outcome(
+        due_words, sizeof(due_words) / sizeof(due_words[0]), reply, DUE_UNREADABLE)) {
+    case DUE_OPEN:
+        if (value_count(value_at(reply, SESSION_DUE_REPLY_OPEN_DUE)) >=
+            SESSION_DUE_REPLY_DUE_VALUES)
+            watch_leases(call, reply);
+        else
+            finish(call); /* unreadable */
+        return;
+    case DUE_IDLE:
+        finish_with(call, value_integer(value_at(reply, SESSION_DUE_REPLY_IDLE_NEXT_MS)));
+        return;
+    case DUE_EXPIRED:
+        end_session(call, reply);
+        return;
+    case DUE_UNKNOWN:
+        finish_with(call, -1);
+        return;
+    case DUE_UNREADABLE:
+        finish(call);
+        return;
+    }
 }
 
 static void on_due(void *arg, const struct redis_result *result)
 {
     struct visit_call *call = arg;
-    size_t len;
-    const char *word = value_text(value_at(result->reply, 0), &len);
-    const struct redis_value *due = value_at(result->reply, 2);
 
     if (result->refusal == REDIS_REFUSED_WRONG_TYPE)
         finish_with(call, -1); /* another type of key is in the session's place */
     else if (result->outcome != REDIS_DONE)
         finish(call);
-    else if (strcmp(word, "unknown") == 0)
-        finish_with(call, -1);
-    else if (strcmp(word, "expired") == 0)
-        end_session(call, result->reply);
-    else if (value_count(due) >= 2) /* pairs, at least one */
-        watch_leases(call, result->reply);
     else
-        finish_with(call, value_integer(value_at(result->reply, 1)));
+        read_due(call, result->reply);
 }
 
 static void ask_what_is_due(struct visit_call *call)

@@ -54,10 +54,11 @@ static void on_visited(void *arg)
 
 static void visit_claimed(struct watchdog *watchdog, const struct redis_value *reply)
 {
-    const struct redis_value *found = value_at(reply, 1);
+    const struct redis_value *found = value_at(reply, INDEX_CLAIM_REPLY_FOUND);
     char claim[SESSION_CLAIM_SIZE], session_id[SESSION_ID_SIZE];
 
-    snprintf(claim, sizeof(claim), "%" PRId64, value_integer(value_at(reply, 0)));
+    snprintf(claim, sizeof(claim), "%" PRId64,
+             value_integer(value_at(reply, INDEX_CLAIM_REPLY_CLAIM)));
     for (size_t i = 0; i < value_count(found); i++) {
         lock_copy_text(value_at(found, i), session_id, sizeof(session_id));
         watchdog->visits++;
@@ -85,8 +86,9 @@ static void on_claimed(void *arg, const struct redis_result *result)
 {
     struct claim_call *call = arg;
     struct watchdog *watchdog = call->watchdog;
-    const struct redis_value *found = value_at(result->reply, 1);
-    const struct redis_value *next_visits = value_at(result->reply, 2);
+    const struct redis_value *found = value_at(result->reply, INDEX_CLAIM_REPLY_FOUND);
+    const struct redis_value *next_visits = value_at(result->reply,
+                                                     INDEX_CLAIM_REPLY_NEXT_VISITS);
     bool is_done = result->outcome == REDIS_DONE;
 
     watchdog->visits -= CLAIMS_MAX;

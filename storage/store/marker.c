@@ -142,13 +142,13 @@ static void on_refreshed(void *arg, const struct redis_result *result)
         topology_node_check(slot_marker->asked_node, "the data in Redis have another layout");
         return;
     }
-    if (result->outcome != REDIS_DONE || value_count(result->reply) != 4 ||
+    if (result->outcome != REDIS_DONE || value_count(result->reply) != MARKER_REPLY_VALUES ||
         strcmp(result->server->run_id, slot_marker->asked_run_id) != 0)
         return; /* the next refresh asks again */
-    int64_t since_ms = value_integer(value_at(result->reply, 0));
-    int64_t kept_ms = value_integer(value_at(result->reply, 1));
-    int64_t now_ms = value_integer(value_at(result->reply, 2));
-    const char *promotion = value_text(value_at(result->reply, 3), &len);
+    int64_t since_ms = value_integer(value_at(result->reply, MARKER_REPLY_SINCE_MS));
+    int64_t kept_ms = value_integer(value_at(result->reply, MARKER_REPLY_KEPT_MS));
+    int64_t now_ms = value_integer(value_at(result->reply, MARKER_REPLY_NOW_MS));
+    const char *promotion = value_text(value_at(result->reply, MARKER_REPLY_PROMOTION), &len);
     if (!is_time(since_ms) || !is_time(kept_ms) || !is_time(now_ms))
         return; /* no reply of marker.lua */
     struct process *process = process_make(marker, slot_marker->asked_run_id);

@@ -45,20 +45,6 @@ struct lease_visits {
 
 static void on_reply(void *arg, const struct redis_result *result);
 
-_Static_assert((int)LEASE_CLAIM_KEY_RECORD == (int)LEASE_WATCH_KEY_RECORD &&
-                   (int)LEASE_END_KEY_RECORD == (int)LEASE_WATCH_KEY_RECORD &&
-                   (int)LEASE_END_KEYS == (int)LEASE_WATCH_KEYS &&
-                   (int)WATCH_MANY_KEY_RECORD == (int)LEASE_WATCH_KEY_RECORD &&
-                   (int)WATCH_MANY_KEYS == (int)LEASE_WATCH_KEYS,
-               "scripts that visit a lease take the same KEYS");
-_Static_assert((int)LEASE_CLAIM_ARG_LEASE_ID == (int)LEASE_WATCH_ARG_LEASE_ID &&
-                   (int)LEASE_END_ARG_LEASE_ID == (int)LEASE_WATCH_ARG_LEASE_ID &&
-                   (int)LEASE_CLAIM_ARGS == LEASE_VISIT_ARGS &&
-                   (int)LEASE_END_ARGS == LEASE_VISIT_ARGS &&
-                   (int)LEASE_WATCH_ARGS == LEASE_VISIT_ARGS &&
-                   (int)WATCH_MANY_ARGS == LEASE_VISIT_ARGS,
-               "scripts that visit a lease take the same number of ARGV");
-
 /* The KEYS of a lease, from number `at` on. Returns the number of the KEYS behind them. */
 static size_t fill_keys(struct store_call *call, size_t at, const struct lease_ref *ref,
                         bool has_counter)

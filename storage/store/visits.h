@@ -6,6 +6,7 @@
 
 #include "storage/store/lease_ref.h"
 #include "storage/store/store.h"
+#include "storage/store/store_call.h"
 
 /* The lines of visits. A worker bounds the scripts under way of each line on its own, so that
  * keep-alives do not wait for those that only look. */
@@ -16,7 +17,7 @@ enum visit_line_id {
     VISIT_LINES
 };
 
-enum { LEASE_VISIT_ARGS = 3 };
+enum { LEASE_VISIT_ARGS = LEASE_WATCH_ARGS }; /* no script of visits takes more */
 
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
  * each lock; its ARGV the lease id and `arguments`. If `is_shared`, one script serves several

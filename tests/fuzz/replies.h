@@ -50,6 +50,7 @@ static const char *const words[] = {
     "gone",
     "lost",
     "open",
+    "idle",
     "opened",
     "expired",
     "forced",

@@ -13,6 +13,69 @@ GLOBALS = """KEYS ARGV redis string table math ipairs pairs pcall tonumber tostr
              setmetatable""".split()
 LOCALS_MAX = 100
 
+# A script that uses two modules, and what link.awk makes of it.
+LINKED = {
+    "base.lua": """-- KEYS lock record...
+-- ARGV id window_ms [wait_ms]
+-- REPLY held left text
+""",
+    "main.lua": r"""-- KEYS as base.lua counter ...
+-- ARGV as base.lua to window_ms [last]
+-- REPLY held|lost as base.lua [more]
+-- REPLY [] at
+local early = "a -- b" -- a comment
+-- modules kind
+local one, row = lib.one, lib[id]
+return one.used(row.size, KEY_COUNTER, ARG_LAST, #KEYS / KEY_COUNT)
+""",
+    "lib/one.lua": r"""local SIZE, UNUSED = 2, 3
+local function helper(a)
+  return a + SIZE
+end
+local function used(a) return helper(a) end
+local function unused() return lib.two end
+
+return {used = used, unused = unused}
+""",
+    "lib/kind.lua": "local a, b = 1, 2\nreturn {size = a, other = b}\n",
+}
+LINKED_TEXT = r"""local call, try = redis.call, redis.pcall
+local lock, record = KEYS[1], KEYS[2]
+local id, window_ms, last = ARGV[1], ARGV[2], ARGV[3]
+local early = "a -- b"
+local lib = setmetatable({}, {__index = function(lib, name)
+local module
+if name == 'kind' then
+module = (function()
+local a = 1
+return {size = a}
+end)()
+elseif name == 'one' then
+module = (function()
+local SIZE = 2
+local function helper(a)
+return a + SIZE
+end
+local function used(a) return helper(a) end
+return {used = used}
+end)()
+end
+lib[name] = module
+return module
+end})
+local one, row = lib.one, lib[id]
+return one.used(row.size, 3, 3, #KEYS / 3)
+"""
+LINKED_ENUMS = """enum { MAIN_KEY_LOCK, MAIN_KEY_RECORD, MAIN_KEY_COUNTER, MAIN_KEYS };
+enum { MAIN_ARG_ID, MAIN_ARG_WINDOW_MS, MAIN_ARG_LAST, MAIN_ARGS };
+enum { MAIN_REPLY_HELD_LEFT = 1, MAIN_REPLY_HELD_TEXT, MAIN_REPLY_HELD_MORE };
+enum { MAIN_REPLY_LOST_LEFT = 1, MAIN_REPLY_LOST_TEXT, MAIN_REPLY_LOST_MORE };
+enum { MAIN_REPLY_AT, MAIN_REPLY_VALUES };
+"""
+REFUSED = ["-- KEYS as none.lua", "-- KEYS as base.lua to none", "-- modules\nlib.none.entry()",
+           "-- modules\nlib.one.none()", "return KEY_NONE", "local text = [[\n]]",
+           "--[[ of\nlines ]]", "return 'not closed", "return $"]
+
 # What rlockd asks for outside of scripts.
 OTHER_COMMANDS = set("client|id client|kill client|setname cluster|info eval evalsha info ping "
                      "select subscribe unsubscribe".split())
@@ -43,16 +106,53 @@ def check_text(path, text):
         problems.append(f"{path}: a function of {most} locals (fewer than {LOCALS_MAX})")
 
 
+def link(folder, path):
+    return run("awk", "-v", f"lib={folder}/lib", "-v", f"file={path}",
+               *(word for name in ("head", "lexer", "link")
+                 for word in ("-f", str(SCRIPTS / f"{name}.awk"))))
+
+
+def check_linked(folder):
+    """What is reached is put in, and nothing else."""
+    status, text = link(folder, folder / "main.lua")
+    if status or text != LINKED_TEXT:
+        problems.append(f"link.awk puts in:\n{text}")
+
+
+def check_enums(folder):
+    _, enums = run("sh", EMBED, "enums", str(folder / "main.lua"))
+    if enums.partition("\n")[2] != LINKED_ENUMS:
+        problems.append(f"enums.awk: {enums}")
+
+
+def check_refused(folder):
+    for text in REFUSED:
+        (folder / "refused.lua").write_text(text + "\n")
+        if link(folder, folder / "refused.lua")[0] == 0:
+            problems.append(f"link.awk takes: {text!r}")
+
+
+def check_linking():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "lib").mkdir()
+        for path, text in LINKED.items():
+            (folder / path).write_text(text)
+        check_linked(folder)
+        check_enums(folder)
+        check_refused(folder)
+
+
 def check_arguments(path):
     source = path.read_text()
     code = re.sub(r"--.*", "", source)
-    declared = re.findall(r"^-- ARGV (.*)", source, re.M)
-    for word in " ".join(declared).split():
-        name = word.strip("[]")
+    _, heads = run("sh", EMBED, "enums", str(path))
+    for name in re.findall(rf"\b{path.stem.upper()}_ARG_(\w+)", heads):
+        name = name.lower()
         is_used = re.search(rf"\b{name}\b", code)
-        if not is_used and not name.endswith("..."):
+        if not is_used and f"{name}..." not in source:
             problems.append(f"{path}: argument {name} is not used")
-    if re.search(r"\b(KEYS|ARGV)\[", code) and "..." not in source:
+    if re.search(r"\b(KEYS|ARGV)\[", code) and not re.search("-- KEYS as|[.]{3}", source):
         problems.append(f"{path}: KEYS and ARGV have names: use them")
     if path.name != "probe.lua" and re.search(r"\b(KEYS|ARGV)(\[\d| *[=<>~]+ *\d)", code):
         problems.append(f"{path}: positions have names: KEY_NAME, ARG_NAME")
@@ -110,6 +210,7 @@ for script in sorted(SCRIPTS.glob("*.lua")):
             continue
         check_text(script, sent)
     check_arguments(script)
+check_linking()
 check_keys()
 check_permissions()
 

@@ -38,7 +38,7 @@ static redisReply *send(enum script script, const char *const *keys,
 
     redisReply *reply = run(script, keys,
                             ARGS(ask->id, ttl, record_of(ask), keep, "86400000",
-                                 or (ask->wait, ""), or (ask->mode, "record"),
+                                 or (ask->wait, ""), or (ask->mode, "recorded"),
                                  or (ask->registered, ""), or (ask->lost, "")));
     if (strcmp(reply_text(reply), "[recorded]") != 0)
         return reply;

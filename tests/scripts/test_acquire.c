@@ -24,7 +24,7 @@ static void the_counter_may_last_for_ever(void **state)
     (void)state;
     const char *text = "held\n\nw.1\n\n30000\n\n\n\n\n\nlock\n";
     run(SCRIPT_ACQUIRE, KEYS("jobs", COUNTER, QUEUE, RECORD(A)),
-        ARGS(A, "30000", text, "90000", "0", "0", "new"));
+        ARGS(A, "30000", text, "90000", "0", "0", "fresh"));
     expect_command("-1", "PTTL " COUNTER);
     expect_command("0", "EXISTS " RECORD(A));
     expect(lock_renew(A, "50000"), "[held, *, 50000, , 1]");
@@ -93,20 +93,20 @@ static void an_unseen_token_is_spent(void **state)
     expect(lock_renew(A, "30000"), "[unknown]");
     expect(lock_release(A), "[ended, unknown, , ]");
     expect(ask(.id = A), "[ended, unknown, , ]");
-    expect(ask(.id = B, .mode = "made"), "[ended, unknown, , ]");
+    expect(ask(.id = B, .mode = "returned"), "[ended, unknown, , ]");
 }
 
 /* A lease whose token the server made may have no record. */
 static void the_token_of_a_plain_lease_asks_for_another_kind(void **state)
 {
     (void)state;
-    token_of(ask(.id = A, .mode = "new"));
+    token_of(ask(.id = A, .mode = "fresh"));
     expect_command("0", "EXISTS " RECORD(A));
-    expect(ask(.id = A, .mode = "made", .kind = "read"), "[reused]");
-    expect(ask(.id = A, .mode = "made", .kind = "write"), "[reused]");
-    expect(ask(.id = A, .mode = "made", .kind = "fair"), "[reused]");
-    expect(ask(.id = A, .mode = "made"), "[held, *]");
-    expect(ask(.id = B, .mode = "made", .kind = "read"), "[ended, unknown, , ]");
+    expect(ask(.id = A, .mode = "returned", .kind = "read"), "[reused]");
+    expect(ask(.id = A, .mode = "returned", .kind = "write"), "[reused]");
+    expect(ask(.id = A, .mode = "returned", .kind = "fair"), "[reused]");
+    expect(ask(.id = A, .mode = "returned"), "[held, *]");
+    expect(ask(.id = B, .mode = "returned", .kind = "read"), "[ended, unknown, , ]");
 }
 
 static void held_lock_is_refused(void **state)

@@ -234,8 +234,8 @@ static void what_is_no_common_case_is_left_alone(void **state)
 static void a_lease_without_a_record(void **state)
 {
     (void)state;
-    token_of(ask(.id = A, .mode = "new"));
-    ask(.id = B, .mode = "new", .wait = "5000");
+    token_of(ask(.id = A, .mode = "fresh"));
+    ask(.id = B, .mode = "fresh", .wait = "5000");
     expect_command("nil", "GET " RECORD(A));
     reply_integer(hand_over(A, .id = B));
     expect_command("[" B ":0, 1]", "HGETALL jobs");

@@ -4,9 +4,9 @@
 --   window, keep   ms: the retry window, and ttl and retry window
 --   wait           ms for which to be registered as a waiter when the lock is busy; "0": not;
 --                  "-1": not, and no client has the token to ask again
---   mode           "new": the server made the token for this request: no record exists or is
---                  made; "record": the lease has a record; "made": a token that the server made
---                  came back: its lease holds, or it is spent
+--   mode           "fresh": the server made the token for this request: no record exists
+--                  or is made; "recorded": the lease has a record; "returned": a token that the
+--                  server made came back: its lease holds, or it is spent
 --   is_registered  the request is a waiter already, and leaves when it gets the lock
 --   old            the lease with this token, as its records tell; nil: no record
 --
@@ -22,7 +22,7 @@ local function read(lease_id, ttl, text, keep, wait, mode, registered)
   local request = record.with_keys(record.parse(text), lease_id)
   request.keep, request.window = keep, keep - ttl
   request.wait = wait ~= '' and wait or '0'
-  request.mode = mode ~= '' and mode or 'record'
+  request.mode = mode ~= '' and mode or 'recorded'
   request.is_registered = registered == '1'
   request.old = record.stored(lease_id)
   return request
@@ -39,7 +39,7 @@ end
 local function refusal(request)
   local old = request.old
   if old then return old.state == 'ended' and leases.ended_reply(old) or nil end
-  if request.mode ~= 'made' then return nil end
+  if request.mode ~= 'returned' then return nil end
   if not request.is_set and try('hexists', request.locks[1], request.id .. ':0') == 1 then
     return {'reused'}
   end
