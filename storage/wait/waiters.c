@@ -20,8 +20,6 @@
  * it notices when it has subscribed. */
 #define SUBSCRIBE_NS (20 * CLOCK_NS_PER_MS)
 
-enum { LEASE_ID_MAX = 40 };
-
 /* --- queues ------------------------------------------------------------------------------- */
 
 /* A release on another worker of the process may be passed on to a waiter of a plain lock or of
@@ -147,7 +145,7 @@ static void on_message(void *arg, const char *payload, size_t len)
         return;
     metrics_add(queue->owner->options.metrics, METRIC_UNLOCK_MESSAGES, 1);
     queue->woken_ns = loop_now_ns(queue->owner->options.loop);
-    queue->messages++;
+    share_message(&queue->share);
     wait_line_notified(queue);
     /* A latch tells 0 when it is open, 1 when it was set or deleted: then one waiter finds out.
      */
@@ -155,36 +153,6 @@ static void on_message(void *arg, const char *payload, size_t len)
         wait_queue_wake_everyone(queue);
     else
         wait_queue_wake(queue);
-}
-
-/* What tells one queue from another: the kind, for the name of a lock may soon be that of a
- * semaphore; the lease, where each waiter of a fair lock has a queue of its own; the name. */
-struct queue_key {
-    size_t len;
-    char text[1 + LEASE_ID_MAX + KEY_NAME_MAX + 1];
-};
-
-static void make_key(struct queue_key *key, enum wait_kind kind, const char *lease_id,
-                     const char *name, size_t len)
-{
-    size_t id_len = kind == WAIT_FAIR ? strlen(lease_id) : 0;
-
-    assert(id_len <= LEASE_ID_MAX && len <= KEY_NAME_MAX);
-    key->text[0] = (char)kind;
-    memcpy(key->text + 1, lease_id, id_len);
-    memcpy(key->text + 1 + id_len, name, len);
-    key->len = 1 + id_len + len;
-}
-
-struct wait_queue *wait_queue_find(const struct waiters *waiters, enum wait_kind kind,
-                                   const char *lease_id, const char *name, size_t len)
-{
-    struct wait_queue *queue;
-    struct queue_key key;
-
-    make_key(&key, kind, lease_id, name, len);
-    HASH_FIND(hh, waiters->queues, key.text, key.len, queue);
-    return queue;
 }
 
 static enum key_kind channel_kind(enum wait_kind kind)
@@ -226,20 +194,12 @@ static void on_subscribing(void *arg)
 static struct wait_queue *make_queue(struct waiters *waiters, const struct waiter *waiter,
                                      const char *name, size_t len)
 {
-    struct queue_key key;
+    struct wait_queue *queue = wait_queue_add(waiters, waiter->kind, waiter->lease_id, name,
+                                              len);
 
-    make_key(&key, waiter->kind, waiter->lease_id, name, len);
-    struct wait_queue *queue = calloc(1, sizeof(*queue) + key.len);
-    assert(queue != NULL);
-    queue->owner = waiters;
-    queue->kind = waiter->kind;
-    queue->len = key.len;
-    memcpy(queue->key, key.text, key.len);
-    queue->generation = ++waiters->generation;
     queue->timer = (struct timer){.fire = on_timer, .arg = queue};
     queue->subscription = (struct subscription){
         .ready = on_ready, .message = on_message, .arg = queue};
-    HASH_ADD(hh, waiters->queues, key, queue->len, queue);
     queue->subscribing = (struct timer){.fire = on_subscribing, .arg = queue};
     join_shared(queue, name, len);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, 1);

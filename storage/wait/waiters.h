@@ -25,6 +25,7 @@
 #include "server/base/metrics.h"
 #include "storage/store/kind.h"
 #include "storage/topology/topology.h"
+#include "storage/wait/share.h"
 
 struct neighbour;
 struct waiters;
@@ -62,17 +63,6 @@ struct waiters_options {
     struct metrics *metrics;
     struct topology *topology;
     struct neighbour *neighbour; /* NULL: the only worker */
-};
-
-/* How long a plain lock or permits have been handed over without a turn of other clients; of a
- * plain lock it goes with the lock from worker to worker. */
-struct hand_over_series {
-    bool is_open;            /* the release is open to all clients */
-    bool has_gone_round;     /* more hand-overs since it came here than there are waiters */
-    unsigned hand_overs;     /* since the last release that was open to all clients */
-    int64_t handing_over_ns; /* when the first of these began */
-    unsigned streak;         /* hand-overs since other servers and clients had their turn */
-    int64_t streak_ns;       /* when the streak began */
 };
 
 struct waiters *waiters_new(const struct waiters_options *options);

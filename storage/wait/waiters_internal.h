@@ -4,6 +4,7 @@
 
 #include <uthash.h>
 
+#include "storage/wait/share.h"
 #include "storage/wait/waiters.h"
 
 /* The waiters of one object on this worker. */
@@ -28,24 +29,13 @@ struct wait_queue {
     int64_t taken_ns;               /* when a request of this worker last got the object */
     int64_t taken_until_ns;         /* until then nothing is free; past: perhaps something is */
     struct shared_lock *shared;     /* of a plain lock, of permits; NULL: one worker */
-    unsigned here;                  /* hand-overs since the lock came to this worker */
-    unsigned hand_overs;            /* since the last release that was open to all clients */
-    int64_t handing_over_ns;        /* when the first of these began */
-    unsigned streak;                /* hand-overs since other clients had their turn */
-    unsigned streak_max;            /* hand-overs before their next turn; 0: STREAK_MIN */
-    int64_t streak_ns;              /* when the streak began */
-    bool others_first;              /* the release under way is for other clients, if there are
-                                       any: then another streak begins */
-    int64_t yield_until_ns;         /* the end of this worker's yield to other clients */
-    bool has_yielded;               /* no attempt has followed the yield yet */
-    uint64_t messages;              /* the number of messages that woke the queue */
-    uint64_t messages_before;       /* that number before the last hand-over */
+    struct share share;             /* how the turns are shared */
     struct wait_line *line;         /* of a fair lock, while there are waiters; else NULL */
     struct wait_queue *prev, *next; /* in the line */
     int64_t asked_ns;               /* when its first waiter asked for the place in the line */
     enum wait_kind kind;
     size_t len;
-    char key[]; /* struct queue_key */
+    char key[]; /* see queue.c */
 };
 
 /* The queues of one fair lock that have a waiter, in the order in which these joined: that of
@@ -101,27 +91,36 @@ void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms);
  * and its next poll is not put off. */
 void wait_queue_sleep_until_free(struct wait_queue *queue, int64_t ms);
 
-/* waiters.c */
+/* queue.c */
 
 /* `lease_id`: of a fair lock's waiter. NULL: there is none. */
 struct wait_queue *wait_queue_find(const struct waiters *waiters, enum wait_kind kind,
                                    const char *lease_id, const char *name, size_t len);
-/* Another attempt has to follow the one that is over; a baton given meanwhile makes that one.
- */
-void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
-
-/* share.c */
-
+/* Makes the queue, without callbacks. There must be none with this key. */
+struct wait_queue *wait_queue_add(struct waiters *waiters, enum wait_kind kind,
+                                  const char *lease_id, const char *name, size_t len);
 /* A request of this worker got the object for `taken_ms`, and nothing is left of it. */
 void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over);
 /* A request of this worker got a part of the object: other requests may get some, too. */
 void wait_queue_shared(struct wait_queue *queue, bool by_hand_over);
-/* The first attempt after a yield has been made: finds out whether other clients wanted the
- * lock. `got_it`: the attempt got the lock. */
+/* The object is taken until then, as far as this worker knows. */
+void wait_queue_note_taken(struct wait_queue *queue, int64_t until_ns);
+/* The object was released to all clients, or is about to be. */
+void wait_queue_note_released(struct wait_queue *queue);
+/* Tells the other workers of the process until when other clients come first; 0: no longer. */
+void wait_queue_announce_yield(struct wait_queue *queue, int64_t until_ns);
+/* The first attempt after a yield is over: finds out whether other clients wanted the lock.
+ * `got_it`: the attempt got the lock. Does nothing during a yield. */
 void wait_queue_yielded(struct wait_queue *queue, bool got_it);
 bool wait_queue_yields(const struct wait_queue *queue);
 /* When the waiters may try again: the end of the last yield, which may be over. */
 int64_t wait_queue_yield_end_ns(const struct wait_queue *queue);
+
+/* waiters.c */
+
+/* Another attempt has to follow the one that is over; a baton given meanwhile makes that one.
+ */
+void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
 
 /* line.c */
 

@@ -1,4 +1,4 @@
-/* storage/wait/release.c and share.c: which waiter a release may grant the lock to, and
+/* storage/wait/release.c and next_waiter.c: which waiter a release may grant the lock to, and
  * what becomes of both. */
 #include <stdarg.h>
 #include <stddef.h>

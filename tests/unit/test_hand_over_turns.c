@@ -1,4 +1,4 @@
-/* storage/wait/share.c: when the waiters of a worker leave a release to other clients. */
+/* storage/wait/next_waiter.c: when the waiters of a worker leave a release to other clients. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
