@@ -10,6 +10,7 @@
 #include "storage/lease/prepare.h"
 #include "storage/lease/withdraw.h"
 #include "storage/wait/acquire.h"
+#include "storage/wait/place.h"
 
 /* A power of two. */
 enum { SESSION_LISTS = 256 };
@@ -73,13 +74,13 @@ struct acquisition {
     struct lease *orphan; /* of ORPHANED: a copy of the lease */
 };
 
-/* Writes the name in Redis of the lock or semaphore of a lease, of a set that of its first
- * lock. Returns its length. */
-static inline size_t acquirer_key_name(const struct acquirer *acquirer,
-                                       const struct lease *lease,
-                                       char name[static KEY_NAME_MAX + 1])
+/* Where the lock or semaphore of a lease is waited for; of a set, its first lock. */
+static inline void acquirer_find_place(const struct acquirer *acquirer,
+                                       const struct lease *lease, struct wait_place *place)
 {
-    return store_key_name(acquirer->options.store, lease_name(lease), name, KEY_NAME_MAX + 1);
+    place->len = store_key_name(acquirer->options.store, lease_name(lease), place->name,
+                                sizeof(place->name));
+    wait_place_find(place, acquirer->options.waiters, kind_row(lease->kind)->wait);
 }
 
 /* The state must be able to follow the acquisition's. */
@@ -110,8 +111,17 @@ void acquisition_end_deferral(struct acquisition *acquisition);
 void acquisition_note_taken(const struct acquisition *acquisition,
                             const struct attempt_result *attempt);
 
-/* hand_over.c */
+/* release.c */
 
+/* Whether a release of such a lease may grant. */
+bool release_may_grant(const struct lease *lease);
+/* The acquisition of this worker that may get what the lease frees; NULL: none. Fills in
+ * `series`. */
+struct acquisition *release_find_next(const struct wait_place *place, const struct lease *lease,
+                                      struct hand_over_series *series);
+/* Releases the lease and grants to that acquisition. `done` comes as after lease_release(). */
+void release_to(struct acquisition *acquisition, const struct lease *lease, lease_done *done,
+                void *arg);
 /* As acquire_hand_over(), but the release is not passed on to another worker. */
 bool acquire_hand_over_here(struct acquirer *acquirer, const struct lease *lease,
                             lease_done *done, void *arg) __attribute__((warn_unused_result));
@@ -120,15 +130,6 @@ bool acquire_hand_over_here(struct acquirer *acquirer, const struct lease *lease
 bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lease,
                               const struct hand_over_series *series, hand_over_done *done,
                               void *arg) __attribute__((warn_unused_result));
-
-/* pass_on.c */
-
-/* Passes a release on to another worker of the process with a waiter for the lock. The name is
- * that in Redis. False: no such worker, or its inbox is full; nothing was done. Else `done`
- * comes as after lease_release(). */
-bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const char *name,
-                     size_t len, const struct hand_over_series *series, lease_done *done,
-                     void *arg) __attribute__((warn_unused_result));
 
 /* acquire_end.c. Each of these ends the acquisition and, but for the last two, answers. */
 

@@ -22,17 +22,16 @@ static bool may_be_granted_unseen(const struct lease *lease)
 static int64_t deferrable_ms(const struct acquisition *acquisition)
 {
     const struct acquirer *acquirer = acquisition->acquirer;
-    char name[KEY_NAME_MAX + 1];
+    struct wait_place place;
 
     if (!waiters_have_queues(acquirer->options.waiters) || acquirer->draining ||
         !may_be_granted_unseen(acquisition->lease) ||
         acquisition_left_ms(acquisition) <= DEFERRAL_MS ||
         store_quarantine_ms(acquirer->options.store, lease_name(acquisition->lease)) > 0)
         return 0;
-    return waiters_recently_taken_ms(acquirer->options.waiters, acquisition->waiter.kind, name,
-                                     acquirer_key_name(acquirer, acquisition->lease, name),
-                                     kind_row(acquisition->lease->kind)->reads,
-                                     DEFERRAL_MS * CLOCK_NS_PER_MS);
+    acquirer_find_place(acquirer, acquisition->lease, &place);
+    return place_recently_taken_ms(&place, kind_row(acquisition->lease->kind)->reads,
+                                   DEFERRAL_MS * CLOCK_NS_PER_MS);
 }
 
 bool acquisition_defer(struct acquisition *acquisition)
@@ -70,13 +69,12 @@ static bool leaves_nothing(const struct acquisition *acquisition,
 void acquisition_note_taken(const struct acquisition *acquisition,
                             const struct attempt_result *attempt)
 {
-    struct waiters *waiters = acquisition->acquirer->options.waiters;
-    int64_t taken_ms = attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
-    char name[KEY_NAME_MAX + 1];
+    const struct acquirer *acquirer = acquisition->acquirer;
+    struct wait_place place;
 
-    if (leaves_nothing(acquisition, attempt) && !waiter_is_waiting(&acquisition->waiter) &&
-        waiters_have_queues(waiters))
-        waiters_taken(waiters, acquisition->waiter.kind, name,
-                      acquirer_key_name(acquisition->acquirer, acquisition->lease, name),
-                      taken_ms);
+    if (!leaves_nothing(acquisition, attempt) || waiter_is_waiting(&acquisition->waiter) ||
+        !waiters_have_queues(acquirer->options.waiters))
+        return;
+    acquirer_find_place(acquirer, acquisition->lease, &place);
+    place_taken(&place, attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX);
 }

@@ -146,7 +146,6 @@ bool wait_line_is_behind(const struct wait_line *line)
 {
     const struct waiters_options *options = &line->owner->options;
 
-    return line->shared != NULL &&
-           neighbour_that_waits(options->neighbour, WAIT_LOCK, line->name, line->len,
-                                loop_now_ns(options->loop)) != NULL;
+    return line->shared != NULL && shared_lock_next_worker(line->shared, options->neighbour,
+                                                           loop_now_ns(options->loop)) != NULL;
 }

@@ -79,10 +79,14 @@ int64_t shared_lock_yield_of_others(const struct shared_lock *lock,
 void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,
                             int64_t *until_ns);
 
-/* The other worker whose waiter is next: of a plain lock and of permits the next worker, after
- * this one and round, that has waiters; of a fair lock the worker whose first waiter asked
- * before those of all others, as far as the workers know. NULL: none, or that waiter is this
- * worker's. */
+/* The other worker whose waiter is next. Plain lock and permits: the next worker, after this
+ * one and round, that has waiters. Fair lock: the worker whose first waiter asked before those
+ * of all others, as far as the workers know. NULL: none, that waiter is this worker's, or
+ * neighbours_rest() says so. */
+struct neighbour *shared_lock_next_worker(const struct shared_lock *lock,
+                                          const struct neighbour *neighbour, int64_t now_ns);
+/* The same, of the entry with this name, which a worker that has neither a queue nor a line has
+ * not joined. */
 struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, enum wait_kind kind,
                                        const char *name, size_t len, int64_t now_ns);
 /* A release came back: until then there is no such worker. */

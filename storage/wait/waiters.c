@@ -356,6 +356,11 @@ int64_t waiter_woken_ns(const struct waiter *waiter)
     return waiter->queue->woken_ns;
 }
 
+bool waiters_have_queues(const struct waiters *waiters)
+{
+    return waiters->queues != NULL || waiters->lines != NULL;
+}
+
 void waiters_wake_all(struct waiters *waiters)
 {
     struct wait_queue *queue, *next;

@@ -25,7 +25,6 @@
 #include "server/base/metrics.h"
 #include "storage/store/kind.h"
 #include "storage/topology/topology.h"
-#include "storage/wait/share.h"
 
 struct neighbour;
 struct waiters;
@@ -95,45 +94,6 @@ bool waiter_is_waiting(const struct waiter *waiter);
 
 /* Whether anything is waited for on this worker, or was a moment ago. */
 bool waiters_have_queues(const struct waiters *waiters);
-/* A request of this worker has got the plain lock, the read/write lock to write, or the last
- * permit, for `ttl_ms`. */
-void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
-                   int64_t ttl_ms);
-/* Ms for which an attempt at the plain lock, at the read/write lock or at a permit would come
- * to nothing, as far as the workers of the process know of a plain lock and of permits, or this
- * worker of a read/write lock, where a lease got it on one of these within the last `recent_ns`
- * and its waiters hear of each release. 0: none is known. `reads`: an attempt to read, which
- * only a writer refuses; every other attempt is behind the waiters. */
-int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
-                                  const char *name, size_t len, bool reads, int64_t recent_ns);
-/* A lease is about to be released here: of a lock, plain, fair or read/write (`kind`
- * WAIT_LOCK), or of a permit. Returns the waiter that may get the lock or permit from it: the
- * first, if no attempt is under way, of a semaphore the first without an attempt under way, and
- * but for a fair lock if the release is not open to all clients. NULL: none. `series` is filled
- * in. */
-struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
-                            size_t len, struct hand_over_series *series);
-/* The release was passed on to another worker, which grants what it frees to a waiter of its
- * own. `kind` as above. */
-void waiters_passed_on(struct waiters *waiters, enum wait_kind kind, const char *name,
-                       size_t len);
-/* Such a release granted to no waiter. */
-void waiters_missed(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len);
-/* A release was passed on to this worker. False: its waiters leave the lock or permit to
- * others. */
-bool waiters_take_over(struct waiters *waiters, enum wait_kind kind, const char *name,
-                       size_t len, const struct hand_over_series *series)
-    __attribute__((warn_unused_result));
-/* An attempt is made for that waiter: it has the baton, of a semaphore if the baton is free.
- * Then waiter_busy(), waiter_leave(), or waiter_unchosen(): nothing came of it, and the waiter
- * sleeps on as before, but for wake-ups that came meanwhile. Above 0: the waiter may have the
- * lock, if it is not fair, or permit only where no more listen than this number of workers of
- * this process, which have handed it over for long enough. */
-unsigned waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
-/* Other servers or clients do listen, and got the unlock message: the waiters of this worker
- * leave the lock or semaphore to them for a while. Before waiter_unchosen(). */
-void waiter_yield(struct waiter *waiter);
-void waiter_unchosen(struct waiter *waiter);
 
 /* Wakes every queue: commands reach Redis again. */
 void waiters_wake_all(struct waiters *waiters);

@@ -16,7 +16,8 @@ BOUND_PERCENT = 95
 MEASURED = {
     "waiters": ["storage/wait/waiters.c", "storage/wait/baton.c", "storage/wait/line.c",
                 "storage/wait/next_waiter.c", "storage/wait/queue.c",
-                "storage/wait/share.c", "storage/wait/session_watch.c"],
+                "storage/wait/place.c", "storage/wait/share.c",
+                "storage/wait/session_watch.c"],
     "acquisitions": ["storage/wait/acquire.c", "storage/wait/acquire_end.c"],
     "hand-overs": ["storage/wait/release.c", "storage/wait/deferral.c",
                    "storage/lease/hand_over.c"],

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "storage/wait/neighbours.h"
+#include "storage/wait/place.h"
 #include "tests/unit/hand_overs.h"
 
 /* The waiters of acquisitions.h are on the first worker, the release is on the second. */
@@ -317,7 +318,9 @@ static void a_series_goes_on_with_the_lock(void **state)
         const struct hand_over_series series = {.hand_overs = cases[i].hand_overs,
                                                 .handing_over_ns = began_ns,
                                                 .streak_ns = loop.now_ns};
-        assert_true(waiters_take_over(waiters, WAIT_LOCK, LOCK, strlen(LOCK), &series));
+        struct wait_place place = {.len = strlen(LOCK), .name = LOCK};
+        wait_place_find(&place, waiters, WAIT_LOCK);
+        assert_true(place_take_over(&place, &series));
         assert_int_equal(release(), !cases[i].is_open);
         if (!cases[i].is_open)
             grant_and_rejoin();
