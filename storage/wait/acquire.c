@@ -20,33 +20,9 @@ enum { REFUSED_SLEEP_MS = 500 };
  * home says; an attempt that comes later is noted again. */
 #define NOTE_NS (5 * CLOCK_NS_PER_S)
 
-#define TO(state) (1U << (state))
-
-/* The states that may follow each state. */
-static const unsigned next_states[STATE_COUNT] = {
-    [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) | TO(SLEEPING),
-    [PREPARING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(RETRYING) |
-                  TO(LAST_ATTEMPT) | TO(ORPHANED) | TO(ENDED),
-    [TRYING] = TO(SLEEPING) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [TRYING_FULL] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [SLEEPING] = TO(LOOKING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) |
-                 TO(ENDED),
-    [LOOKING] = TO(SLEEPING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) |
-                TO(ENDED),
-    [RETRYING] = TO(SLEEPING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [CHOSEN] = TO(SLEEPING) | TO(ORPHANED) | TO(ENDED),
-    [LAST_ATTEMPT] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [ORPHANED] = TO(ENDED),
-};
-
 static void on_tried(void *arg, const struct attempt_result *result);
 static void on_prepared(void *arg, const struct preparation *preparation);
-
-void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state)
-{
-    assert(next_states[acquisition->state] & TO(state));
-    acquisition->state = state;
-}
+static void begin_wait(struct acquisition *acquisition, int64_t remaining_ms);
 
 /* The name in Redis of the object that is waited for: of a set, the lock that blocked the last
  * attempt. */
@@ -68,31 +44,32 @@ static bool is_full(const struct acquirer *acquirer)
 
 /* --- attempts ----------------------------------------------------------------------------- */
 
+/* From here on a deferred request waits as any other. */
+static void end_deferral(struct acquisition *acquisition)
+{
+    acquisition->deferred = false;
+    timer_arm(loop_timers(acquisition->acquirer->options.loop), &acquisition->deadline,
+              acquisition->deadline_ns);
+}
+
 static void send_attempt(struct acquisition *acquisition, enum acquisition_state state,
                          int64_t wait_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
     if (acquisition->deferred)
-        acquisition_end_deferral(acquisition);
-    acquisition_enter(acquisition, state);
+        end_deferral(acquisition);
     acquisition->attempted = true;
+    acquisition->waiter.trying = true;
+    acquisition_enter(acquisition, state);
     acquisition->attempt.wait_ms = wait_ms;
     acquisition->attempt.waiting = waiter_is_waiting(&acquisition->waiter);
     acquisition->generation = waiters_generation(acquirer->options.waiters);
     acquisition->lease_generation = waiters_lease_generation(acquirer->options.waiters);
-    acquisition->waiter.trying = true;
     if (acquisition->waiter.asked_ns == 0)
         acquisition->waiter.asked_ns = loop_now_ns(acquirer->options.loop);
     attempt_send(acquirer->options.store, acquisition->lease, &acquisition->attempt, on_tried,
                  acquisition);
-}
-
-int64_t acquisition_left_ms(const struct acquisition *acquisition)
-{
-    int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
-
-    return (acquisition->deadline_ns - now_ns) / CLOCK_NS_PER_MS;
 }
 
 static void prepare(struct acquisition *acquisition)
@@ -100,10 +77,10 @@ static void prepare(struct acquisition *acquisition)
     struct acquirer *acquirer = acquisition->acquirer;
     int64_t left_ms = acquisition_left_ms(acquisition);
 
+    acquisition->waiter.trying = true;
     acquisition_enter(acquisition, PREPARING);
     acquisition->is_note_in_doubt = false;
     acquisition->asked_ns = loop_now_ns(acquirer->options.loop);
-    acquisition->waiter.trying = true;
     lease_prepare(acquirer->options.store, acquisition->lease, left_ms > 0 ? left_ms : 0,
                   on_prepared, acquisition);
 }
@@ -129,6 +106,22 @@ bool acquisition_must_prepare(const struct acquisition *acquisition)
            is_note_stale(acquisition);
 }
 
+/* Waits without an attempt, if a release is likely to grant the lock to this request. False:
+ * the request has to try. */
+static bool defer(struct acquisition *acquisition)
+{
+    struct waiters *waiters = acquisition->acquirer->options.waiters;
+    int64_t taken_ms = acquisition_deferrable_ms(acquisition);
+
+    if (taken_ms == 0 || !acquisition->may_wait(acquisition->arg))
+        return false;
+    acquisition->deferred = true;
+    acquisition->generation = waiters_generation(waiters);
+    acquisition->lease_generation = waiters_lease_generation(waiters);
+    begin_wait(acquisition, taken_ms);
+    return true;
+}
+
 void acquisition_try(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
@@ -142,7 +135,7 @@ void acquisition_try(struct acquisition *acquisition)
         send_attempt(acquisition, RETRYING, left_ms);
     else if (is_full(acquirer))
         send_attempt(acquisition, TRYING_FULL, 0);
-    else if (!acquisition_defer(acquisition))
+    else if (!defer(acquisition))
         send_attempt(acquisition, TRYING, left_ms);
 }
 
@@ -204,15 +197,17 @@ static bool is_spent_by_session(const struct acquisition *acquisition,
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-void acquisition_sleep(struct acquisition *acquisition, int64_t remaining_ms)
+/* The wait begins: joins the queue of an object that is busy for so long (negative: unknown).
+ */
+static void begin_wait(struct acquisition *acquisition, int64_t remaining_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
     int64_t now_ns = loop_now_ns(acquirer->options.loop);
     char name[KEY_NAME_MAX + 1];
     size_t len = waited_name(acquisition, name);
 
-    acquisition_enter(acquisition, SLEEPING);
     acquisition->wait_began_ns = now_ns;
+    acquisition_enter(acquisition, SLEEPING);
     acquirer->options.slots->used++;
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
     timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
@@ -258,7 +253,7 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     } else if (!acquisition->may_wait(acquisition->arg)) {
         acquisition_finish_as(acquisition, ACQUIRE_MAY_NOT_WAIT);
     } else {
-        acquisition_sleep(acquisition, sleep_ms);
+        begin_wait(acquisition, sleep_ms);
     }
 }
 
@@ -344,8 +339,8 @@ static void look(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
-    acquisition_enter(acquisition, LOOKING);
     acquisition->waiter.trying = true;
+    acquisition_enter(acquisition, LOOKING);
     lock_ttl(acquirer->options.store, lease_name(acquisition->lease), on_looked, acquisition);
 }
 
@@ -367,7 +362,7 @@ static void on_deadline(void *arg)
     struct acquisition *acquisition = arg;
 
     if (acquisition->deferred)
-        acquisition_end_deferral(acquisition);
+        end_deferral(acquisition);
     /* One more attempt, which also takes the request off the list of waiters and learns what
      * blocks it; an attempt under way is the last one. A release under way may still grant. */
     if (acquisition->state == SLEEPING)

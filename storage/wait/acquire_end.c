@@ -31,11 +31,11 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
  * behind it, when it had forgotten the script: then the attempt is withdrawn once more. */
 static void orphan(struct acquisition *acquisition)
 {
-    acquisition_enter(acquisition, ORPHANED);
     acquisition->orphan = malloc(sizeof(*acquisition->orphan));
     assert(acquisition->orphan != NULL);
     *acquisition->orphan = *acquisition->lease;
     lock_names_ref(acquisition->orphan->names);
+    acquisition_enter(acquisition, ORPHANED);
 }
 
 void acquisition_end_orphan(struct acquisition *acquisition, bool granted)
@@ -133,6 +133,31 @@ static int64_t shared_ms_of(const struct acquisition *acquisition, bool got_it,
     return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
 }
 
+/* Whether what the acquisition got leaves nothing for a request that comes now. */
+static bool leaves_nothing(const struct acquisition *acquisition,
+                           const struct attempt_result *attempt)
+{
+    const struct kind_row *kind = kind_row(acquisition->lease->kind);
+
+    if (kind->family == FAMILY_PERMIT)
+        return attempt->lease->available == 0;
+    return kind->family == FAMILY_LOCK && !kind->leaves_some && !kind->keeps_place;
+}
+
+/* Requests that come now may be put off: see deferral.c. */
+static void note_taken(const struct acquisition *acquisition,
+                       const struct attempt_result *attempt)
+{
+    const struct acquirer *acquirer = acquisition->acquirer;
+    struct wait_place place;
+
+    if (!leaves_nothing(acquisition, attempt) || waiter_is_waiting(&acquisition->waiter) ||
+        !waiters_have_queues(acquirer->options.waiters))
+        return;
+    acquirer_find_place(acquirer, acquisition->lease, &place);
+    place_taken(&place, attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX);
+}
+
 static void finish(struct acquisition *acquisition, const struct acquire_result *result,
                    const struct attempt_result *attempt)
 {
@@ -143,7 +168,7 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
 
     acquisition->waiter.shared_ms = shared_ms_of(acquisition, got_it, attempt);
     if (got_it)
-        acquisition_note_taken(acquisition, attempt);
+        note_taken(acquisition, attempt);
     else
         withdraw_attempts(acquisition, result->outcome);
     acquisition_end(acquisition, got_it, taken_ms);

@@ -83,8 +83,14 @@ static inline void acquirer_find_place(const struct acquirer *acquirer,
     wait_place_find(place, acquirer->options.waiters, kind_row(lease->kind)->wait);
 }
 
-/* The state must be able to follow the acquisition's. */
+/* acquire_state.c */
+
+/* The state must be able to follow the acquisition's, and what holds in it must hold. */
 void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state);
+/* Before the deadline; negative: it has passed. */
+int64_t acquisition_left_ms(const struct acquisition *acquisition);
+
+/* acquire.c */
 
 /* An attempt has ended, or a release that may have granted the lock. */
 void acquisition_tried(struct acquisition *acquisition, const struct attempt_result *result);
@@ -92,24 +98,12 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
 void acquisition_try(struct acquisition *acquisition);
 /* Whether an attempt needs a preparation first, such as a note in the session. */
 bool acquisition_must_prepare(const struct acquisition *acquisition);
-/* Before the deadline; negative: it has passed. */
-int64_t acquisition_left_ms(const struct acquisition *acquisition);
-
-/* The wait begins: joins the queue of an object that is busy for so long (negative: unknown).
- */
-void acquisition_sleep(struct acquisition *acquisition, int64_t remaining_ms);
 
 /* deferral.c */
 
-/* Waits without an attempt, if a release is likely to grant the lock to this request. False:
- * the request has to try. */
-bool acquisition_defer(struct acquisition *acquisition);
-/* From here on a deferred request waits as any other. */
-void acquisition_end_deferral(struct acquisition *acquisition);
-/* The acquisition has got its lock or permit, as the attempt says: requests that come now may
- * be put off. */
-void acquisition_note_taken(const struct acquisition *acquisition,
-                            const struct attempt_result *attempt);
+/* How long an attempt would find the lock busy, in ms, if a release is likely to grant the lock
+ * to this request without an attempt; 0: the request has to try. */
+int64_t acquisition_deferrable_ms(const struct acquisition *acquisition);
 
 /* release.c */
 

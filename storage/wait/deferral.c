@@ -17,9 +17,7 @@ static bool may_be_granted_unseen(const struct lease *lease)
            !lease_needs_preparation(lease);
 }
 
-/* Ms for which, as far as this worker knows, an attempt would find the lock busy, if a release
- * is likely to grant the lock to this request without an attempt; 0: the request has to try. */
-static int64_t deferrable_ms(const struct acquisition *acquisition)
+int64_t acquisition_deferrable_ms(const struct acquisition *acquisition)
 {
     const struct acquirer *acquirer = acquisition->acquirer;
     struct wait_place place;
@@ -32,49 +30,4 @@ static int64_t deferrable_ms(const struct acquisition *acquisition)
     acquirer_find_place(acquirer, acquisition->lease, &place);
     return place_recently_taken_ms(&place, kind_row(acquisition->lease->kind)->reads,
                                    DEFERRAL_MS * CLOCK_NS_PER_MS);
-}
-
-bool acquisition_defer(struct acquisition *acquisition)
-{
-    struct waiters *waiters = acquisition->acquirer->options.waiters;
-    int64_t taken_ms = deferrable_ms(acquisition);
-
-    if (taken_ms == 0 || !acquisition->may_wait(acquisition->arg))
-        return false;
-    acquisition->deferred = true;
-    acquisition->generation = waiters_generation(waiters);
-    acquisition->lease_generation = waiters_lease_generation(waiters);
-    acquisition_sleep(acquisition, taken_ms);
-    return true;
-}
-
-void acquisition_end_deferral(struct acquisition *acquisition)
-{
-    acquisition->deferred = false;
-    timer_arm(loop_timers(acquisition->acquirer->options.loop), &acquisition->deadline,
-              acquisition->deadline_ns);
-}
-
-/* Whether what the acquisition got leaves nothing for a request that comes now. */
-static bool leaves_nothing(const struct acquisition *acquisition,
-                           const struct attempt_result *attempt)
-{
-    const struct kind_row *kind = kind_row(acquisition->lease->kind);
-
-    if (kind->family == FAMILY_PERMIT)
-        return attempt->lease->available == 0;
-    return kind->family == FAMILY_LOCK && !kind->leaves_some && !kind->keeps_place;
-}
-
-void acquisition_note_taken(const struct acquisition *acquisition,
-                            const struct attempt_result *attempt)
-{
-    const struct acquirer *acquirer = acquisition->acquirer;
-    struct wait_place place;
-
-    if (!leaves_nothing(acquisition, attempt) || waiter_is_waiting(&acquisition->waiter) ||
-        !waiters_have_queues(acquirer->options.waiters))
-        return;
-    acquirer_find_place(acquirer, acquisition->lease, &place);
-    place_taken(&place, attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX);
 }

@@ -36,6 +36,7 @@ static void wait_on(struct acquisition *acquisition)
         acquisition_end_orphan(acquisition, false);
         return;
     }
+    acquisition->waiter.trying = false;
     acquisition_enter(acquisition, SLEEPING);
     waiter_unchosen(&acquisition->waiter);
     bool is_due = acquisition_left_ms(acquisition) <= 0 ||
@@ -78,11 +79,11 @@ static void send(struct passing passing)
     assert(sent != NULL);
     *sent = passing;
     lock_names_ref(sent->lease.names);
-    acquisition_enter(to, CHOSEN);
     to->attempted = true;
     to->generation = waiters_generation(waiters);
     to->lease_generation = waiters_lease_generation(waiters);
     unsigned own_listeners = waiter_choose(&to->waiter);
+    acquisition_enter(to, CHOSEN);
     hand_over_send(acquirer->options.store, &sent->lease, to->lease, &to->attempt,
                    own_listeners, on_handed_over, sent);
 }
