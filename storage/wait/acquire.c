@@ -144,14 +144,8 @@ void acquisition_try(struct acquisition *acquisition)
 static void finish_unprepared(struct acquisition *acquisition,
                               const struct preparation *preparation)
 {
-    static const enum acquire_outcome outcomes[] = {
-        [PREPARE_REFUSED] = ACQUIRE_REFUSED,
-        [PREPARE_NOT_EXECUTED] = ACQUIRE_NOT_EXECUTED,
-        [PREPARE_UNKNOWN] = ACQUIRE_UNKNOWN,
-    };
-
     acquisition->prepared = false;
-    acquisition_finish_refused(acquisition, outcomes[preparation->outcome], preparation->lease);
+    acquisition_finish_refused(acquisition, preparation->outcome, preparation->lease);
 }
 
 /* The lock's home says that a session's end has spent the lease, but not which session's. */
@@ -160,7 +154,7 @@ static void finish_spent(struct acquisition *acquisition)
     static const struct lease_result spent = {
         .outcome = LEASE_ENDED, .remaining_ms = -1, .reason = "session-ended"};
 
-    acquisition_finish_refused(acquisition, ACQUIRE_REFUSED, &spent);
+    acquisition_finish_refused(acquisition, TRY_REFUSED, &spent);
 }
 
 static void on_prepared(void *arg, const struct preparation *preparation)
@@ -168,13 +162,13 @@ static void on_prepared(void *arg, const struct preparation *preparation)
     struct acquisition *acquisition = arg;
 
     if (acquisition->state == ORPHANED) {
-        if (preparation->outcome == PREPARED)
+        if (preparation->outcome == TRY_GRANTED)
             lease_unprepare(acquisition->acquirer->options.store, acquisition->orphan);
         acquisition_end_orphan(acquisition, false);
         return;
     }
     acquisition->waiter.trying = false;
-    if (preparation->outcome != PREPARED) {
+    if (preparation->outcome != TRY_GRANTED) {
         finish_unprepared(acquisition, preparation);
         return;
     }
@@ -239,19 +233,19 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     bool in_time = acquisition->deadline_ns > loop_now_ns(acquirer->options.loop);
     bool wants_to_wait = acquisition->state != LAST_ATTEMPT && in_time;
 
-    if (!wants_to_wait && acquisition->uncertain && result->outcome == ATTEMPT_NOT_EXECUTED) {
-        acquisition_finish_as(acquisition, ACQUIRE_UNKNOWN);
+    if (!wants_to_wait && acquisition->uncertain && result->outcome == TRY_NOT_EXECUTED) {
+        acquisition_finish_as(acquisition, TRY_UNKNOWN);
     } else if (!wants_to_wait) {
         acquisition_finish_with(acquisition, result);
     } else if (acquirer->draining) {
-        acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
+        acquisition_finish_as(acquisition, TRY_DRAINING);
     } else if (acquisition->state == RETRYING || acquisition->state == CHOSEN) {
         stay(acquisition, sleep_ms);
     } else if (acquisition->state == TRYING_FULL || is_full(acquirer)) {
         metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
-        acquisition_finish_as(acquisition, ACQUIRE_TOO_MANY_WAITERS);
+        acquisition_finish_as(acquisition, TRY_TOO_MANY_WAITERS);
     } else if (!acquisition->may_wait(acquisition->arg)) {
-        acquisition_finish_as(acquisition, ACQUIRE_MAY_NOT_WAIT);
+        acquisition_finish_as(acquisition, TRY_MAY_NOT_WAIT);
     } else {
         begin_wait(acquisition, sleep_ms);
     }
@@ -266,14 +260,14 @@ static void take(struct acquisition *acquisition, const struct attempt_result *r
         return;
     }
     acquisition->uncertain = true;
-    acquisition_finish_as(acquisition, ACQUIRE_UNKNOWN);
+    acquisition_finish_as(acquisition, TRY_UNKNOWN);
 }
 
 /* Whether an attempt did something, or may have. */
 static bool may_have_done(const struct attempt_result *result)
 {
-    return result->outcome == ATTEMPT_GRANTED || result->outcome == ATTEMPT_BUSY ||
-           result->outcome == ATTEMPT_UNKNOWN;
+    return result->outcome == TRY_GRANTED || result->outcome == TRY_BUSY ||
+           result->outcome == TRY_UNKNOWN;
 }
 
 void acquisition_tried(struct acquisition *acquisition, const struct attempt_result *result)
@@ -284,31 +278,36 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
     }
     acquisition->waiter.trying = false;
     switch (result->outcome) {
-    case ATTEMPT_GRANTED:
-    case ATTEMPT_CONFIRMED:
+    case TRY_GRANTED:
+    case TRY_CONFIRMED:
         take(acquisition, result);
         return;
-    case ATTEMPT_BUSY:
+    case TRY_BUSY:
         acquisition->attempt.registered |= acquisition->attempt.wait_ms > 0;
         acquisition->attempt.blocking_index = result->blocking_index;
         wait_on(acquisition, result, result->remaining_ms);
         return;
-    case ATTEMPT_NOT_EXECUTED:
-    case ATTEMPT_UNKNOWN:
-        acquisition->uncertain |= result->outcome == ATTEMPT_UNKNOWN;
+    case TRY_NOT_EXECUTED:
+    case TRY_UNKNOWN:
+        acquisition->uncertain |= result->outcome == TRY_UNKNOWN;
         if (acquisition->wait_began_ns != 0)
             wait_on(acquisition, result, REFUSED_SLEEP_MS);
         else
             acquisition_finish_with(acquisition, result);
         return;
-    case ATTEMPT_REFUSED:
+    case TRY_REFUSED:
         acquisition->session_is_asked = is_spent_by_session(acquisition, result);
         if (acquisition->session_is_asked)
             prepare(acquisition);
         else
             acquisition_finish_with(acquisition, result);
         return;
+    case TRY_TOO_MANY_WAITERS:
+    case TRY_MAY_NOT_WAIT:
+    case TRY_DRAINING:
+        break;
     }
+    assert(false); /* no attempt ends so */
 }
 
 static void on_tried(void *arg, const struct attempt_result *result)
@@ -437,7 +436,7 @@ void acquirer_drain(struct acquirer *acquirer)
     for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
         prev = acquisition == head ? NULL : acquisition->prev;
         if (acquisition->wait_began_ns != 0)
-            acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
+            acquisition_finish_as(acquisition, TRY_DRAINING);
     }
 }
 

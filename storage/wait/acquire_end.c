@@ -71,34 +71,34 @@ void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken
     }
 }
 
-static bool is_success(enum acquire_outcome outcome)
+static bool is_success(enum try_outcome outcome)
 {
-    return outcome == ACQUIRE_GRANTED || outcome == ACQUIRE_CONFIRMED;
+    return outcome == TRY_GRANTED || outcome == TRY_CONFIRMED;
 }
 
 /* Whether the client is told to ask again: then it finds its place in the queue as it was. */
-static bool may_ask_again(const struct acquisition *acquisition, enum acquire_outcome outcome)
+static bool may_ask_again(const struct acquisition *acquisition, enum try_outcome outcome)
 {
     if (!kind_of(acquisition)->keeps_place || acquisition->lease->unrepeatable)
         return false;
     switch (outcome) {
-    case ACQUIRE_BUSY:
-    case ACQUIRE_TOO_MANY_WAITERS:
-    case ACQUIRE_DRAINING:
-    case ACQUIRE_NOT_EXECUTED:
-    case ACQUIRE_UNKNOWN:
+    case TRY_BUSY:
+    case TRY_TOO_MANY_WAITERS:
+    case TRY_DRAINING:
+    case TRY_NOT_EXECUTED:
+    case TRY_UNKNOWN:
         return true;
-    case ACQUIRE_GRANTED:
-    case ACQUIRE_CONFIRMED:
-    case ACQUIRE_MAY_NOT_WAIT: /* nor stand in a queue */
-    case ACQUIRE_REFUSED:
+    case TRY_GRANTED:
+    case TRY_CONFIRMED:
+    case TRY_MAY_NOT_WAIT: /* nor stand in a queue */
+    case TRY_REFUSED:
         break;
     }
     return false;
 }
 
 /* Takes back what the attempts of an acquisition that failed may have left in Redis. */
-static void withdraw_attempts(struct acquisition *acquisition, enum acquire_outcome outcome)
+static void withdraw_attempts(struct acquisition *acquisition, enum try_outcome outcome)
 {
     bool keeps_place = may_ask_again(acquisition, outcome);
 
@@ -178,29 +178,20 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
 void acquisition_finish_with(struct acquisition *acquisition,
                              const struct attempt_result *attempt)
 {
-    static const enum acquire_outcome outcomes[] = {
-        [ATTEMPT_GRANTED] = ACQUIRE_GRANTED,
-        [ATTEMPT_CONFIRMED] = ACQUIRE_CONFIRMED,
-        [ATTEMPT_BUSY] = ACQUIRE_BUSY,
-        [ATTEMPT_REFUSED] = ACQUIRE_REFUSED,
-        [ATTEMPT_NOT_EXECUTED] = ACQUIRE_NOT_EXECUTED,
-        [ATTEMPT_UNKNOWN] = ACQUIRE_UNKNOWN,
-    };
-    const struct acquire_result result = {.outcome = outcomes[attempt->outcome],
-                                          .lease = attempt->lease,
-                                          .counter = attempt->counter};
+    const struct acquire_result result = {
+        .outcome = attempt->outcome, .lease = attempt->lease, .counter = attempt->counter};
 
     finish(acquisition, &result, attempt);
 }
 
-void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome)
+void acquisition_finish_as(struct acquisition *acquisition, enum try_outcome outcome)
 {
     const struct acquire_result result = {.outcome = outcome};
 
     finish(acquisition, &result, NULL);
 }
 
-void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
+void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcome outcome,
                                 const struct lease_result *lease)
 {
     const struct acquire_result result = {.outcome = outcome, .lease = lease};

@@ -131,8 +131,8 @@ bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lea
 void acquisition_finish_with(struct acquisition *acquisition,
                              const struct attempt_result *attempt);
 /* With an outcome that no attempt decided. */
-void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome);
-void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
+void acquisition_finish_as(struct acquisition *acquisition, enum try_outcome outcome);
+void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcome outcome,
                                 const struct lease_result *lease);
 /* Leaves the queue and stops the timers; the acquisition is freed now, or by the call under
  * way. `taken_ms`: see waiter_leave(). */
