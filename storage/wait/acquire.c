@@ -13,8 +13,8 @@
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
 
-/* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica): Redis is not
- * to be asked all the time, and a new connection wakes every waiter anyway. */
+/* How long a waiter sleeps after Redis refused its attempt (loading, busy, a replica). A new
+ * connection wakes every waiter before that. */
 enum { REFUSED_SLEEP_MS = 500 };
 /* A note of an attempt stays in the lease's session for longer than this whatever the lock's
  * home says; an attempt that comes later is noted again. */
@@ -24,8 +24,8 @@ static void on_tried(void *arg, const struct attempt_result *result);
 static void on_prepared(void *arg, const struct preparation *preparation);
 static void begin_wait(struct acquisition *acquisition, int64_t remaining_ms);
 
-/* The name in Redis of the object that is waited for: of a set, the lock that blocked the last
- * attempt. */
+/* Writes the name in Redis of the object that the request waits for: of a set, the lock that
+ * blocked the last attempt. Returns its length. */
 static size_t waited_name(const struct acquisition *acquisition,
                           char name[static KEY_NAME_MAX + 1])
 {
@@ -85,8 +85,8 @@ static void prepare(struct acquisition *acquisition)
                   on_prepared, acquisition);
 }
 
-/* Whether this worker stood still for so long that the note of the attempt may be gone: since
- * it was asked for, or, of a lease that waits, since the lock's home was to forget it. */
+/* Whether the note of the attempt may be gone, because this worker stood still. A note is safe
+ * for NOTE_NS from its preparation on; that of a request that waits, from its deadline on. */
 static bool is_note_stale(const struct acquisition *acquisition)
 {
     int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
@@ -225,7 +225,7 @@ static void stay(struct acquisition *acquisition, int64_t sleep_ms)
     waiter_move(waiters, &acquisition->waiter, name, len, acquisition->generation, sleep_ms);
 }
 
-/* An attempt came to nothing that would be final. */
+/* An attempt found the object busy, or did not reach Redis: waits, unless the time is up. */
 static void wait_on(struct acquisition *acquisition, const struct attempt_result *result,
                     int64_t sleep_ms)
 {
@@ -332,8 +332,8 @@ static void on_looked(void *arg, int64_t ttl_ms)
         acquisition_try(acquisition);
 }
 
-/* While any holder has the lock, an attempt would be refused, and the place in the queue is
- * fresh. So one command asks how long the lock is held, which is how long to sleep. */
+/* Asks by one command how long the lock is held, which is how long to sleep. An attempt would
+ * be refused while the lock is held, and the place in the queue needs no refreshing yet. */
 static void look(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;

@@ -38,13 +38,13 @@ struct acquire_result {
 
 typedef void acquire_done(void *arg, const struct acquire_result *result);
 
-/* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt).
- * `lease` must stay until the end. `may_wait` comes when a wait is to begin, perhaps before
- * this returns, and not again once it was true; if it is false in the end, that is
- * TRY_MAY_NOT_WAIT. `done` comes exactly once, unless acquire_cancel() comes first, and
- * never before this returns. With any other outcome than TRY_GRANTED and
- * TRY_CONFIRMED nothing is left behind, or will not be once Redis answers again; but for a
- * while the place in the queue of a fair lock. */
+/* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt). `lease` must stay
+ * until the end. `may_wait` comes when a wait is to begin, perhaps before this returns, and not
+ * again once it was true; if it is false in the end, the outcome is TRY_MAY_NOT_WAIT. `done`
+ * comes exactly once, never before this returns, and not at all after acquire_cancel(). Unless
+ * the outcome is TRY_GRANTED or TRY_CONFIRMED, everything is withdrawn, at the latest when
+ * Redis is back. Only the place in a fair lock's queue stays for a while if the client may ask
+ * again. */
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
                                   int64_t deadline_ns, bool (*may_wait)(void *arg),
                                   acquire_done *done, void *arg);
@@ -52,16 +52,15 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
  * the acquisition; `done` does not come. */
 void acquire_cancel(struct acquisition *acquisition);
 
-/* Releases a lease of one lock and grants the lock to the acquisition of this worker that waits
- * for it and is next, in one script; or passes the release on to another worker of the process,
- * which does the same. False: no acquisition may have the lock, or the release is open to all
- * clients; nothing was done, and `done` does not come. Else `done` comes as after
- * lease_release(). */
+/* Releases a lease and, in the same script, grants the lock to the acquisition of this worker
+ * that is next; or passes the release on to another worker of the process, which does so.
+ * `done` comes as after lease_release(). False: no acquisition may have the lock, or the
+ * release is open to all clients; nothing was done, and `done` does not come. */
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
                        void *arg) __attribute__((warn_unused_result));
 
-/* Every acquisition that waits ends with TRY_DRAINING; a later one that would have to wait,
- * too. */
+/* Every acquisition that waits ends with TRY_DRAINING, and so does a later one that would have
+ * to wait. */
 void acquirer_drain(struct acquirer *acquirer);
 /* Something happened to this session: the acquisitions that wait for it try at once, and learn
  * whether it ended. */

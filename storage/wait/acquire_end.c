@@ -1,4 +1,5 @@
-/* How acquisitions end: what is withdrawn, what is told, and what outlives them. */
+/* How acquisitions end: what is withdrawn, answered and counted, and which calls outlive them.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -27,8 +28,8 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
         metrics_observe(metrics, HISTOGRAM_UNLOCK_TO_GRANT, now_ns - woken_ns);
 }
 
-/* The attempt under way goes on alone. Redis may run it after the withdrawal that was sent
- * behind it, when it had forgotten the script: then the attempt is withdrawn once more. */
+/* The call under way outlives its acquisition. If Redis had forgotten the script, an attempt is
+ * sent again and runs after its withdrawal: so its reply may cause a second withdrawal. */
 static void orphan(struct acquisition *acquisition)
 {
     acquisition->orphan = malloc(sizeof(*acquisition->orphan));
@@ -76,7 +77,7 @@ static bool is_success(enum try_outcome outcome)
     return outcome == TRY_GRANTED || outcome == TRY_CONFIRMED;
 }
 
-/* Whether the client is told to ask again: then it finds its place in the queue as it was. */
+/* Whether the client may ask again, and then finds its place in the fair lock's queue. */
 static bool may_ask_again(const struct acquisition *acquisition, enum try_outcome outcome)
 {
     if (!kind_of(acquisition)->keeps_place || acquisition->lease->unrepeatable)
@@ -110,8 +111,8 @@ static void withdraw_attempts(struct acquisition *acquisition, enum try_outcome 
         lease_unprepare(acquisition->acquirer->options.store, acquisition->lease);
 }
 
-/* For how long what an acquisition got leaves nothing for other waiters; negative: it may leave
- * something. `attempt`: that decided; NULL: none did, and nothing was got. */
+/* How long the object has nothing for other waiters, in ms; negative: it may have something.
+ * `attempt`: the one that decided; NULL: none did, and nothing was got. */
 static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
                            const struct attempt_result *attempt)
 {
@@ -124,7 +125,7 @@ static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
     return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
 }
 
-/* For how long the acquisition has a lock to read, above 0; 0: it has none. */
+/* How long the acquisition has a read/write lock to read, in ms; 0: it has none. */
 static int64_t shared_ms_of(const struct acquisition *acquisition, bool got_it,
                             const struct attempt_result *attempt)
 {

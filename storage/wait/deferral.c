@@ -1,5 +1,5 @@
-/* Deferral: the first attempt of a request is put off where a release by this worker is likely
- * to grant the lock or permit to the request before. */
+/* Deferral: a pause before the first attempt of a request, because a hand-over on this worker
+ * will probably grant the lock or permit first. */
 #include "server/base/clock.h"
 #include "storage/wait/acquire_internal.h"
 
@@ -8,9 +8,9 @@ static bool is_deferred_kind(const struct lease *lease)
     return hand_over_serves(lease) && !kind_row(lease->kind)->keeps_place;
 }
 
-/* Whether a release may grant the lock or permit to this lease without an attempt before. A
- * token that the server made and that came back needs its record; a lease of a session needs
- * its note. */
+/* Whether a release may grant to this lease though no attempt was made. Not to a token that the
+ * server made and the client sent back, because its record must be read; nor to a lease of a
+ * session, because its attempt must be noted. */
 static bool may_be_granted_unseen(const struct lease *lease)
 {
     return is_deferred_kind(lease) && lease->token != TOKEN_RETURNED &&

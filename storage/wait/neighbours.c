@@ -25,7 +25,7 @@ struct shared_lock {
     _Atomic int64_t rest_until_ns;
     size_t len;
     const char *key; /* a struct table_key's, behind the last of the following */
-    /* Of a fair lock: when the first waiter of each worker asked for its place; 0: none. */
+    /* Of a fair lock, by worker: when the first waiter asked for its place; 0: no waiter. */
     _Atomic int64_t asked_ns[];
 };
 
@@ -38,7 +38,7 @@ struct shard {
 struct neighbours {
     size_t count;
     struct neighbour *each[NEIGHBOURS_MAX];
-    atomic_size_t lock_count; /* 0: no look is needed */
+    atomic_size_t lock_count; /* 0: the shards need not be searched */
     struct shard shards[SHARDS];
 };
 

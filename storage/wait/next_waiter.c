@@ -1,5 +1,5 @@
-/* The next waiter: a release by the worker itself may hand the lock or permit over to this
- * waiter. */
+/* The next waiter: the one to which a release by this worker may hand the lock or permit over.
+ */
 #include <assert.h>
 
 #include "server/base/clock.h"
@@ -79,7 +79,7 @@ struct waiter *place_next(const struct wait_place *place, struct hand_over_serie
     return next;
 }
 
-/* How many may listen to the lock's channel without being others. */
+/* How many of the lock's listeners are workers of this process: this one, at least. */
 static unsigned own_listeners(const struct wait_queue *queue)
 {
     unsigned count = queue->shared != NULL ? shared_lock_listeners(queue->shared) : 0;

@@ -1,6 +1,7 @@
-/* Releases that are passed on to another worker of the process, whose waiter may get the lock.
- * The release goes to the waiter, not the waiter to the release: so the attempt, a withdrawal
- * and what is unknown stay with the worker and the connection of the waiter. */
+/* Releases that are handed over here, or passed on to another worker of the process, whose
+ * waiter may get the lock. The release goes to the waiter, not the waiter to the release: so
+ * the attempt, its withdrawal and an unknown outcome stay with the worker and the connection of
+ * the waiter. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -20,7 +21,7 @@ struct passed_release {
     struct lease lease; /* with names of its own: references are not counted atomically */
     struct hand_over_series series;
     bool is_released, is_granted;
-    struct lease_result result; /* if it is released */
+    struct lease_result result; /* if is_released */
     lease_done *done;
     void *arg;
 };
@@ -82,7 +83,7 @@ static void on_handed_over(void *arg, const struct hand_over_result *result)
     if (passed->is_released)
         passed->result = *result->released;
     assert(passed->result.record == NULL && passed->result.holder == NULL &&
-           passed->result.holds == NULL); /* nothing that is gone by then */
+           passed->result.holds == NULL); /* they would be gone by then */
     send_back(passed);
 }
 

@@ -1,5 +1,5 @@
-/* Releases that grant the lock or permit to the acquisition that is next, instead of telling
- * the waiters. */
+/* Releases that grant the lock or permit to the next acquisition in the same script, instead of
+ * waking a waiter that then makes an attempt. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,13 @@
 /* A release under way that may grant. */
 struct passing {
     struct acquisition *to;
-    struct lease lease; /* that is released; its names are referred to */
+    struct lease lease; /* the released one; holds a reference to its names */
     lease_done *done;
-    hand_over_done *passed; /* instead of `done`, of a release that was passed on to here */
+    hand_over_done *passed; /* instead of `done`, if another worker passed the release on */
     void *arg;
 };
 
-/* Whether the acquisition waits for what is released as a release may grant it. */
+/* Whether the acquisition can be granted by a release of that lease. */
 static bool may_be_granted(const struct acquisition *acquisition, const struct lease *released)
 {
     const struct lease *lease = acquisition->lease;
@@ -29,7 +29,7 @@ static bool may_be_granted(const struct acquisition *acquisition, const struct l
            strcmp(lease->id, released->id) != 0;
 }
 
-/* Waits on as before, or makes the attempt that came due meanwhile. */
+/* The release granted nothing: sleeps on, or makes the attempt that came due meanwhile. */
 static void wait_on(struct acquisition *acquisition)
 {
     if (acquisition->state == ORPHANED) {

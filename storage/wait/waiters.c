@@ -15,9 +15,9 @@
 
 /* The channel of a lock that is waited for again and again stays subscribed to. */
 #define LINGER_NS (2 * CLOCK_NS_PER_S)
-/* Where a fair lock is handed over again and again, a waiter is mostly granted the lock before
- * this is over, and never subscribes to its own channel. Should the waiter be called meanwhile,
- * it notices when it has subscribed. */
+/* A waiter subscribes only after this time if the fair lock is handed over again and again: by
+ * then most waiters have got the lock. A message that called the waiter before is made up for
+ * when the subscription is there. */
 #define SUBSCRIBE_NS (20 * CLOCK_NS_PER_MS)
 
 /* --- queues ------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static void leave_shared(struct wait_queue *queue)
     shared_lock_leave(queue->owner->options.neighbour->all, queue->shared);
 }
 
-/* The first waiter of the queue is there, or the last one has left. */
+/* The queue has its first waiter, or has lost its last one. */
 static void tell_waits(const struct wait_queue *queue, bool waits)
 {
     if (queue->shared != NULL)
@@ -77,8 +77,8 @@ static void on_timer(void *arg)
         baton_give(queue);
 }
 
-/* The first time, all that a waiter of a fair lock may have missed is its call, after which the
- * lock is free for it. */
+/* Before its first subscription a fair waiter can only have missed the message that it is next;
+ * a look at the lock finds that out. */
 static void on_ready(void *arg)
 {
     struct wait_queue *queue = arg;
@@ -106,8 +106,8 @@ static bool wakes(enum wait_kind kind, const char *payload, size_t len)
     return false;
 }
 
-/* "held <ms>": a fair lock lasts so long, which the waiter that is next may not know. False:
- * another message. */
+/* Reads "held <ms>": the fair lock gets free in so many ms, which the next waiter may not know.
+ * False: another message. */
 static bool read_held(const struct wait_queue *queue, const char *payload, size_t len,
                       int64_t *ms)
 {
@@ -147,8 +147,8 @@ static void on_message(void *arg, const char *payload, size_t len)
     queue->woken_ns = loop_now_ns(queue->owner->options.loop);
     share_message(&queue->share);
     wait_line_notified(queue);
-    /* A latch tells 0 when it is open, 1 when it was set or deleted: then one waiter finds out.
-     */
+    /* The message of a latch is 0 when the latch is open, and 1 when it was set or deleted:
+     * then one waiter finds out which. */
     if (queue->kind == WAIT_LATCH && payload[0] == '0')
         wait_queue_wake_everyone(queue);
     else

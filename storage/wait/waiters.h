@@ -30,8 +30,8 @@ struct neighbour;
 struct waiters;
 struct wait_queue;
 
-/* Slots for requests that wait, of whatever sort: fewer than connections, so that there is
- * always a connection for those that renew and release. */
+/* Slots for requests that wait, acquisitions and keep-alives alike. There are fewer slots than
+ * connections, so that a connection is left for requests that renew and release. */
 struct wait_slots {
     size_t limit, used;
 };
@@ -49,9 +49,9 @@ struct waiter {
     int64_t wants;    /* permits of a semaphore: waiters that want fewer may get theirs first */
     bool trying;      /* an attempt is under way; the owner sets it for attempts of its own */
     bool chosen;      /* a release under way may grant */
-    int64_t shared_ms; /* above 0: the waiter leaves with a read/write lock to read, for so
-                          long; the owner sets it */
-    bool may_look;     /* the wake-up is only that the subscription is there: see acquire.c */
+    int64_t shared_ms; /* the owner sets it before waiter_leave(): how long the waiter has a
+                          read/write lock to read; 0: it has none */
+    bool may_look;     /* only a new subscription woke the waiter: a look at the lock may do */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
     struct wait_queue *queue;
     struct waiter *prev, *next;
@@ -88,11 +88,11 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
 /* Leaves the queue, at any time. `taken_ms`: with the object, for so long; negative: something
  * may be left for other waiters, so the baton, if this waiter has it, is passed on. */
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms);
-/* The waiter, of a fair lock, has found the lock free: a call was missed. */
+/* A waiter of a fair lock has found the lock free: it missed the message that called it. */
 void waiter_was_called(struct waiter *waiter);
 bool waiter_is_waiting(const struct waiter *waiter);
 
-/* Whether anything is waited for on this worker, or was a moment ago. */
+/* Whether this worker has a waiter, or had one a moment ago. */
 bool waiters_have_queues(const struct waiters *waiters);
 
 /* Wakes every queue: commands reach Redis again. */
@@ -104,7 +104,7 @@ void waiters_retry_lease(struct waiters *waiters, const char *name, size_t len,
 /* Changes with every message about a lease or a session. To be read before an attempt: such a
  * message reaches only waiters that stand in a queue already. */
 uint64_t waiters_lease_generation(const struct waiters *waiters);
-/* A message came that the waiters do not listen to themselves. */
+/* A message about a session came, which another listener has received. */
 void waiters_lease_changed(struct waiters *waiters);
 
 /* When the last message that wakes the waiter's queue came; 0: none yet. */
