@@ -164,7 +164,7 @@ void counter_reply_not_acquired(struct lease_request *request,
 {
     if (result->counter != NULL)
         counter_reply_failure(request, result->counter);
-    else if (result->outcome == ACQUIRE_UNKNOWN)
+    else if (result->outcome == TRY_UNKNOWN)
         reply_unknown(request, CALL_UNKNOWN);
     else
         lease_reply_not_acquired(request, result->outcome);

@@ -27,13 +27,13 @@ void latches_put(struct http_request *http)
 static void on_awaited(struct lease_request *request, const struct acquire_result *result)
 {
     request->granted = false; /* nothing was taken */
-    if (result->outcome != ACQUIRE_GRANTED && result->outcome != ACQUIRE_BUSY) {
+    if (result->outcome != TRY_GRANTED && result->outcome != TRY_BUSY) {
         counter_reply_not_acquired(request, result);
         return;
     }
     json_t *body = counter_json(request);
     json_object_set_new(body, "count", json_integer(result->counter->value));
-    json_object_set_new(body, "exists", json_boolean(result->outcome == ACQUIRE_BUSY));
+    json_object_set_new(body, "exists", json_boolean(result->outcome == TRY_BUSY));
     json_object_set_new(body, "waiter_count",
                         json_integer((json_int_t)result->counter->waiter_count));
     http_reply_json(request->http, 200, body);

@@ -458,32 +458,32 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
     reply_unavailable(http, CALL_UNKNOWN);
 }
 
-void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcome outcome)
+void lease_reply_not_acquired(struct lease_request *request, enum try_outcome outcome)
 {
     struct http_request *http = request->http;
 
     switch (outcome) {
-    case ACQUIRE_TOO_MANY_WAITERS:
+    case TRY_TOO_MANY_WAITERS:
         problem_reply(http, PROBLEM_TOO_MANY_WAITERS, NULL,
                       "too many requests wait at this front end already");
         return;
-    case ACQUIRE_MAY_NOT_WAIT:
+    case TRY_MAY_NOT_WAIT:
         problem_reply(http, PROBLEM_LIMIT_REACHED, NULL,
                       "this API token has as many waiting requests as it may have");
         return;
-    case ACQUIRE_DRAINING:
+    case TRY_DRAINING:
         problem_reply(
             http, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
             "this front end is shutting down: repeat the request, best at another one");
         return;
-    case ACQUIRE_NOT_EXECUTED:
+    case TRY_NOT_EXECUTED:
         reply_unavailable(http, CALL_NOT_EXECUTED);
         return;
-    case ACQUIRE_GRANTED:
-    case ACQUIRE_CONFIRMED:
-    case ACQUIRE_BUSY:
-    case ACQUIRE_REFUSED:
-    case ACQUIRE_UNKNOWN:
+    case TRY_GRANTED:
+    case TRY_CONFIRMED:
+    case TRY_BUSY:
+    case TRY_REFUSED:
+    case TRY_UNKNOWN:
         break;
     }
     reply_unavailable(http, CALL_UNKNOWN);

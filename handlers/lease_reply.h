@@ -21,7 +21,7 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
 /* Of a permit: there is no semaphore of this name, or not yet. */
 void lease_reply_no_semaphore(struct lease_request *request);
 /* Why an acquisition failed for no reason of the lease's: too many waiters, draining, Redis. */
-void lease_reply_not_acquired(struct lease_request *request, enum acquire_outcome outcome);
+void lease_reply_not_acquired(struct lease_request *request, enum try_outcome outcome);
 
 /* The same for any request. `failure`: why Redis did not do it. */
 void reply_unavailable(struct http_request *http, enum call_outcome failure);

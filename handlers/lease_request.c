@@ -223,7 +223,7 @@ static void on_acquired(void *arg, const struct acquire_result *result)
     struct lease_request *request = arg;
 
     request->acquisition = NULL;
-    request->granted = result->outcome == ACQUIRE_GRANTED;
+    request->granted = result->outcome == TRY_GRANTED;
     request->acquired(request, result);
 }
 
@@ -231,7 +231,7 @@ void lease_request_acquire(struct lease_request *request, const struct field_int
                            void (*acquired)(struct lease_request *request,
                                             const struct acquire_result *result))
 {
-    static const struct acquire_result draining = {.outcome = ACQUIRE_DRAINING};
+    static const struct acquire_result draining = {.outcome = TRY_DRAINING};
     struct handler_context *context = request->context;
     int64_t ms = wait_ms_of(request, wait_ms);
     int64_t deadline_ns = ms > 0 ? http_received_ns(request->http) + ms * CLOCK_NS_PER_MS : 0;

@@ -11,27 +11,27 @@
 static void on_acquired(struct lease_request *request, const struct acquire_result *result)
 {
     switch (result->outcome) {
-    case ACQUIRE_GRANTED:
+    case TRY_GRANTED:
         lease_reply_hold(request, 201, result->lease);
         return;
-    case ACQUIRE_CONFIRMED:
+    case TRY_CONFIRMED:
         metrics_add(request->context->metrics, METRIC_CONFIRMATIONS, 1);
         lease_reply_hold(request, 200, result->lease);
         return;
-    case ACQUIRE_BUSY:
-    case ACQUIRE_REFUSED:
+    case TRY_BUSY:
+    case TRY_REFUSED:
         lease_reply_failure(request, result->lease);
         return;
-    case ACQUIRE_NOT_EXECUTED:
-    case ACQUIRE_UNKNOWN:
+    case TRY_NOT_EXECUTED:
+    case TRY_UNKNOWN:
         if (result->lease != NULL) {
             lease_reply_failure(request, result->lease);
             return;
         }
         break;
-    case ACQUIRE_TOO_MANY_WAITERS:
-    case ACQUIRE_MAY_NOT_WAIT:
-    case ACQUIRE_DRAINING:
+    case TRY_TOO_MANY_WAITERS:
+    case TRY_MAY_NOT_WAIT:
+    case TRY_DRAINING:
         break;
     }
     lease_reply_not_acquired(request, result->outcome);
@@ -169,7 +169,7 @@ static void on_busy_got(void *arg, const struct permits_view *view)
 static void on_permit_acquired(struct lease_request *request,
                                const struct acquire_result *result)
 {
-    if (result->outcome == ACQUIRE_BUSY && result->lease->remaining_ms < 0)
+    if (result->outcome == TRY_BUSY && result->lease->remaining_ms < 0)
         permits_get(request->context->store, lease_name(&request->lease), on_busy_got, request);
     else
         on_acquired(request, result);

@@ -72,7 +72,7 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
 {
     const struct counter_result *counter = result->counter;
 
-    if (result->outcome == ACQUIRE_GRANTED || result->outcome == ACQUIRE_CONFIRMED)
+    if (result->outcome == TRY_GRANTED || result->outcome == TRY_CONFIRMED)
         reply_moved(request, "acquired", counter);
     else if (counter != NULL && counter->outcome == COUNTER_BUSY && counter->value == 0)
         semaphore_get(request->context->store, lease_name(&request->lease), on_busy_got,

@@ -4,6 +4,7 @@
 
 #include "storage/lease/counter_result.h"
 #include "storage/lease/lease_result.h"
+#include "storage/store/call_outcome.h"
 
 struct store;
 
@@ -17,17 +18,25 @@ struct attempt {
     char session_name[SESSION_NAME_SIZE]; /* of the lease's session; empty: none */
 };
 
-enum attempt_outcome {
-    ATTEMPT_GRANTED,
-    ATTEMPT_CONFIRMED, /* granted already, to another request with the same token or key */
-    ATTEMPT_BUSY,
-    ATTEMPT_REFUSED, /* for good: the family's result says why */
-    ATTEMPT_NOT_EXECUTED,
-    ATTEMPT_UNKNOWN
+/* How an attempt, its preparation, or the acquisition that makes them ends. */
+enum try_outcome {
+    TRY_GRANTED,   /* of a preparation: the attempt may be sent */
+    TRY_CONFIRMED, /* granted already, to another request with the same token or key */
+    TRY_BUSY,      /* of an acquisition: until the deadline */
+    TRY_REFUSED,   /* for good: the family's result says why */
+    TRY_NOT_EXECUTED,
+    TRY_UNKNOWN, /* repeat the request with the same token */
+    /* Of acquisitions only, decided without Redis: */
+    TRY_TOO_MANY_WAITERS,
+    TRY_MAY_NOT_WAIT, /* the client has as many waiters as it may */
+    TRY_DRAINING
 };
 
+/* The outcome of a call that failed. */
+enum try_outcome try_outcome_of_failure(enum call_outcome failure);
+
 struct attempt_result {
-    enum attempt_outcome outcome;
+    enum try_outcome outcome;
     int64_t remaining_ms;  /* of the grant, or until it may be had; negative: unknown */
     size_t blocking_index; /* of a set that is busy */
     int64_t none_left_ms;  /* after a grant of a permit: ms for which no other permit gets free;

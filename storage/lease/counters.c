@@ -78,19 +78,17 @@ static void read_reply(struct counter_result *out, const struct counter_call *ca
     count(call, out->outcome);
 }
 
-static enum attempt_outcome attempt_outcome_of(const struct counter_result *result)
+static enum try_outcome try_outcome_of(const struct counter_result *result)
 {
     switch (result->outcome) {
     case COUNTER_GRANTED:
-        return ATTEMPT_GRANTED;
+        return TRY_GRANTED;
     case COUNTER_REPLAYED:
-        return ATTEMPT_CONFIRMED;
+        return TRY_CONFIRMED;
     case COUNTER_BUSY:
-        return ATTEMPT_BUSY;
+        return TRY_BUSY;
     case COUNTER_FAILED:
-        if (call_is_unknown(result->failure))
-            return ATTEMPT_UNKNOWN;
-        return result->failure == CALL_NOT_EXECUTED ? ATTEMPT_NOT_EXECUTED : ATTEMPT_REFUSED;
+        return try_outcome_of_failure(result->failure);
     case COUNTER_CREATED:
     case COUNTER_EXISTS:
     case COUNTER_DELETED:
@@ -103,7 +101,7 @@ static enum attempt_outcome attempt_outcome_of(const struct counter_result *resu
     case COUNTER_WRONG_KIND:
         break;
     }
-    return ATTEMPT_REFUSED;
+    return TRY_REFUSED;
 }
 
 static void on_reply(void *arg, const struct redis_result *result)
@@ -115,7 +113,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (call->tried != NULL) {
         bool is_last = call->second == PERMITS && out.outcome == COUNTER_GRANTED &&
                        out.value == 0;
-        const struct attempt_result attempt = {.outcome = attempt_outcome_of(&out),
+        const struct attempt_result attempt = {.outcome = try_outcome_of(&out),
                                                .remaining_ms = -1,
                                                .none_left_ms = is_last ? INT64_MAX : 0,
                                                .counter = &out};

@@ -31,7 +31,7 @@ static void finish_unknown(struct hand_over *call, enum call_outcome failure)
     const struct lease_result unknown = {
         .outcome = LEASE_FAILED, .failure = failure, .remaining_ms = -1};
     const struct attempt_result attempt = {
-        .outcome = ATTEMPT_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
+        .outcome = TRY_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
     const struct hand_over_result result = {.released = &unknown, .attempt = &attempt};
 
     finish(call, &result);
@@ -54,7 +54,7 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
     of_next.reply = granted;
     lease_reading_read(&reading, call->store, &call->next, true, &of_next);
     const struct attempt_result attempt = {
-        .outcome = reading.result.outcome == LEASE_GRANTED ? ATTEMPT_GRANTED : ATTEMPT_UNKNOWN,
+        .outcome = reading.result.outcome == LEASE_GRANTED ? TRY_GRANTED : TRY_UNKNOWN,
         .remaining_ms = reading.result.remaining_ms,
         .none_left_ms = lease_none_left_ms(&reading.result),
         .lease = &reading.result};

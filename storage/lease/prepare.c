@@ -37,7 +37,7 @@ static void finish(struct prepare_call *call, const struct preparation *preparat
 static void refuse(struct prepare_call *call, const struct lease_result *result)
 {
     const struct preparation refused = {
-        .outcome = PREPARE_REFUSED, .session_name = "", .lease = result};
+        .outcome = TRY_REFUSED, .session_name = "", .lease = result};
 
     finish(call, &refused);
 }
@@ -46,11 +46,9 @@ static void fail(struct prepare_call *call, enum call_outcome failure)
 {
     const struct lease_result result = {
         .outcome = LEASE_FAILED, .failure = failure, .remaining_ms = -1};
-    struct preparation failed = {.session_name = "", .lease = &result};
+    const struct preparation failed = {
+        .outcome = try_outcome_of_failure(failure), .session_name = "", .lease = &result};
 
-    failed.outcome = call_is_unknown(failure)       ? PREPARE_UNKNOWN
-                     : failure == CALL_NOT_EXECUTED ? PREPARE_NOT_EXECUTED
-                                                    : PREPARE_REFUSED;
     finish(call, &failed);
 }
 
@@ -59,7 +57,7 @@ static void fail(struct prepare_call *call, enum call_outcome failure)
 static void on_bound(void *arg, const struct session_binding *binding)
 {
     struct prepare_call *call = arg;
-    const struct preparation prepared = {.outcome = PREPARED,
+    const struct preparation prepared = {.outcome = TRY_GRANTED,
                                          .session_name = binding->session_name};
     struct lease_result result = {.remaining_ms = -1};
 
@@ -86,7 +84,7 @@ static void on_bound(void *arg, const struct session_binding *binding)
 
 static void bind(struct prepare_call *call)
 {
-    static const struct preparation prepared = {.outcome = PREPARED, .session_name = ""};
+    static const struct preparation prepared = {.outcome = TRY_GRANTED, .session_name = ""};
 
     if (has_session(&call->lease))
         session_bind(call->store, &call->lease, on_bound, call);

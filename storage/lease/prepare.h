@@ -7,21 +7,14 @@
 #include <stdint.h>
 
 #include "storage/store/call_outcome.h"
-#include "storage/lease/lease_result.h"
+#include "storage/lease/attempt.h"
 
 struct store;
 
-enum prepare_outcome {
-    PREPARED,
-    PREPARE_REFUSED, /* `lease` says why */
-    PREPARE_NOT_EXECUTED,
-    PREPARE_UNKNOWN
-};
-
 /* Texts and results are gone when the callback returns. */
 struct preparation {
-    enum prepare_outcome outcome;
-    const char *session_name; /* of PREPARED; "": there is no session */
+    enum try_outcome outcome; /* TRY_GRANTED, or why not: then `lease` says more */
+    const char *session_name; /* of TRY_GRANTED; "": there is no session */
     const struct lease_result *lease;
 };
 
@@ -30,7 +23,7 @@ typedef void lease_prepare_done(void *arg, const struct preparation *preparation
 /* Whether this lease has a session, or is of several locks. */
 bool lease_needs_preparation(const struct lease *lease);
 /* `wait_ms`: for which the request may wait. `done` comes exactly once, never before this
- * returns; the lease is copied. Unless the outcome is PREPARED the attempt is noted nowhere,
+ * returns; the lease is copied. Unless the outcome is TRY_GRANTED the attempt is noted nowhere,
  * or will not be once Redis answers again. */
 void lease_prepare(struct store *store, const struct lease *lease, int64_t wait_ms,
                    lease_prepare_done *done, void *arg);

@@ -27,7 +27,7 @@ static void refuse(const struct held_back *held_back)
         .outcome = LEASE_FAILED, .failure = CALL_QUARANTINE, .remaining_ms = -1};
     static const struct counter_result counter = {.outcome = COUNTER_FAILED,
                                                   .failure = CALL_QUARANTINE};
-    struct attempt_result result = {.outcome = ATTEMPT_NOT_EXECUTED, .remaining_ms = -1};
+    struct attempt_result result = {.outcome = TRY_NOT_EXECUTED, .remaining_ms = -1};
 
     if (held_back->family == FAMILY_SEMAPHORE)
         result.counter = &counter;

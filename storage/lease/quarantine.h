@@ -5,7 +5,7 @@
 #include "storage/lease/attempt.h"
 #include "storage/store/lease.h"
 
-/* ATTEMPT_NOT_EXECUTED, later. */
+/* TRY_NOT_EXECUTED, later. */
 void attempt_hold_back(struct store *store, const struct lease *lease, attempt_done *done,
                        void *arg);
 

@@ -24,19 +24,24 @@ struct lease_call {
 
 /* --- results for a request that waits ----------------------------------------------------- */
 
-static enum attempt_outcome attempt_outcome_of(const struct lease_result *result)
+enum try_outcome try_outcome_of_failure(enum call_outcome failure)
+{
+    if (call_is_unknown(failure))
+        return TRY_UNKNOWN;
+    return failure == CALL_NOT_EXECUTED ? TRY_NOT_EXECUTED : TRY_REFUSED;
+}
+
+static enum try_outcome try_outcome_of(const struct lease_result *result)
 {
     switch (result->outcome) {
     case LEASE_GRANTED:
-        return ATTEMPT_GRANTED;
+        return TRY_GRANTED;
     case LEASE_HELD:
-        return ATTEMPT_CONFIRMED;
+        return TRY_CONFIRMED;
     case LEASE_BUSY:
-        return ATTEMPT_BUSY;
+        return TRY_BUSY;
     case LEASE_FAILED:
-        if (call_is_unknown(result->failure))
-            return ATTEMPT_UNKNOWN;
-        return result->failure == CALL_NOT_EXECUTED ? ATTEMPT_NOT_EXECUTED : ATTEMPT_REFUSED;
+        return try_outcome_of_failure(result->failure);
     case LEASE_RELEASED:
     case LEASE_ENDED:
     case LEASE_SESSION_ENDED:
@@ -48,7 +53,7 @@ static enum attempt_outcome attempt_outcome_of(const struct lease_result *result
     case LEASE_MANY_READS:
         break;
     }
-    return ATTEMPT_REFUSED;
+    return TRY_REFUSED;
 }
 
 int64_t lease_none_left_ms(const struct lease_result *result)
@@ -67,7 +72,7 @@ static void call_free(struct lease_call *call)
 static void finish(struct lease_call *call, const struct lease_result *result)
 {
     if (call->tried != NULL) {
-        const struct attempt_result attempt = {.outcome = attempt_outcome_of(result),
+        const struct attempt_result attempt = {.outcome = try_outcome_of(result),
                                                .remaining_ms = result->remaining_ms,
                                                .blocking_index = result->blocking_index,
                                                .none_left_ms = lease_none_left_ms(result),

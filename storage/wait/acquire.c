@@ -14,43 +14,19 @@
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
 
-/* What a waiter sleeps after Redis refused its attempt (loading, busy, a replica); a new
- * connection wakes every waiter anyway. */
+/* How long a waiter sleeps after Redis refused its attempt (loading, busy, a replica). A new
+ * connection wakes every waiter before that. */
 #define REFUSED_SLEEP_MS (REDIS_ASK_AGAIN_NS / CLOCK_NS_PER_MS)
 /* A note of an attempt stays in the lease's session for longer than this whatever the lock's
  * home says; an attempt that comes later is noted again. */
 #define NOTE_NS (5 * CLOCK_NS_PER_S)
 
-#define TO(state) (1U << (state))
-
-/* The states that may follow each state. */
-static const unsigned next_states[STATE_COUNT] = {
-    [STARTING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) | TO(SLEEPING),
-    [PREPARING] = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(RETRYING) |
-                  TO(LAST_ATTEMPT) | TO(ORPHANED) | TO(ENDED),
-    [TRYING] = TO(SLEEPING) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [TRYING_FULL] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [SLEEPING] = TO(LOOKING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(CHOSEN) |
-                 TO(ENDED),
-    [LOOKING] = TO(SLEEPING) | TO(RETRYING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) |
-                TO(ENDED),
-    [RETRYING] = TO(SLEEPING) | TO(LAST_ATTEMPT) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [CHOSEN] = TO(SLEEPING) | TO(ORPHANED) | TO(ENDED),
-    [LAST_ATTEMPT] = TO(PREPARING) | TO(ORPHANED) | TO(ENDED),
-    [ORPHANED] = TO(ENDED),
-};
-
 static void on_tried(void *arg, const struct attempt_result *result);
 static void on_prepared(void *arg, const struct preparation *preparation);
+static void begin_wait(struct acquisition *acquisition, int64_t remaining_ms);
 
-void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state)
-{
-    assert(next_states[acquisition->state] & TO(state));
-    acquisition->state = state;
-}
-
-/* The name in Redis of the object that is waited for: of a set, the lock that blocked the last
- * attempt. */
+/* Writes the name in Redis of the object that the request waits for: of a set, the lock that
+ * blocked the last attempt. Returns its length. */
 static size_t waited_name(const struct acquisition *acquisition,
                           char name[static KEY_NAME_MAX + 1])
 {
@@ -69,31 +45,32 @@ static bool is_full(const struct acquirer *acquirer)
 
 /* --- attempts ----------------------------------------------------------------------------- */
 
+/* From here on a deferred request waits as any other. */
+static void end_deferral(struct acquisition *acquisition)
+{
+    acquisition->deferred = false;
+    timer_arm(loop_timers(acquisition->acquirer->options.loop), &acquisition->deadline,
+              acquisition->deadline_ns);
+}
+
 static void send_attempt(struct acquisition *acquisition, enum acquisition_state state,
                          int64_t wait_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
     if (acquisition->deferred)
-        acquisition_end_deferral(acquisition);
-    acquisition_enter(acquisition, state);
+        end_deferral(acquisition);
     acquisition->attempted = true;
+    acquisition->waiter.trying = true;
+    acquisition_enter(acquisition, state);
     acquisition->attempt.wait_ms = wait_ms;
     acquisition->attempt.waiting = waiter_is_waiting(&acquisition->waiter);
     acquisition->generation = waiters_generation(acquirer->options.waiters);
     acquisition->lease_generation = waiters_lease_generation(acquirer->options.waiters);
-    acquisition->waiter.trying = true;
     if (acquisition->waiter.asked_ns == 0)
         acquisition->waiter.asked_ns = loop_now_ns(acquirer->options.loop);
     attempt_send(acquirer->options.store, acquisition->lease, &acquisition->attempt, on_tried,
                  acquisition);
-}
-
-int64_t acquisition_left_ms(const struct acquisition *acquisition)
-{
-    int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
-
-    return (acquisition->deadline_ns - now_ns) / CLOCK_NS_PER_MS;
 }
 
 static void prepare(struct acquisition *acquisition)
@@ -101,16 +78,16 @@ static void prepare(struct acquisition *acquisition)
     struct acquirer *acquirer = acquisition->acquirer;
     int64_t left_ms = acquisition_left_ms(acquisition);
 
+    acquisition->waiter.trying = true;
     acquisition_enter(acquisition, PREPARING);
     acquisition->is_note_in_doubt = false;
     acquisition->asked_ns = loop_now_ns(acquirer->options.loop);
-    acquisition->waiter.trying = true;
     lease_prepare(acquirer->options.store, acquisition->lease, left_ms > 0 ? left_ms : 0,
                   on_prepared, acquisition);
 }
 
-/* Whether this worker stood still for so long that the note of the attempt may be gone: since
- * it was asked for, or, of a lease that waits, since the lock's home was to forget it. */
+/* Whether the note of the attempt may be gone, because this worker stood still. A note is safe
+ * for NOTE_NS from its preparation on; that of a request that waits, from its deadline on. */
 static bool is_note_stale(const struct acquisition *acquisition)
 {
     int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
@@ -130,6 +107,22 @@ bool acquisition_must_prepare(const struct acquisition *acquisition)
            is_note_stale(acquisition);
 }
 
+/* Waits without an attempt, if a release is likely to grant the lock to this request. False:
+ * the request has to try. */
+static bool defer(struct acquisition *acquisition)
+{
+    struct waiters *waiters = acquisition->acquirer->options.waiters;
+    int64_t taken_ms = acquisition_deferrable_ms(acquisition);
+
+    if (taken_ms == 0 || !acquisition->may_wait(acquisition->arg))
+        return false;
+    acquisition->deferred = true;
+    acquisition->generation = waiters_generation(waiters);
+    acquisition->lease_generation = waiters_lease_generation(waiters);
+    begin_wait(acquisition, taken_ms);
+    return true;
+}
+
 void acquisition_try(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
@@ -143,7 +136,7 @@ void acquisition_try(struct acquisition *acquisition)
         send_attempt(acquisition, RETRYING, left_ms);
     else if (is_full(acquirer))
         send_attempt(acquisition, TRYING_FULL, 0);
-    else if (!acquisition_defer(acquisition))
+    else if (!defer(acquisition))
         send_attempt(acquisition, TRYING, left_ms);
 }
 
@@ -152,14 +145,8 @@ void acquisition_try(struct acquisition *acquisition)
 static void finish_unprepared(struct acquisition *acquisition,
                               const struct preparation *preparation)
 {
-    static const enum acquire_outcome outcomes[] = {
-        [PREPARE_REFUSED] = ACQUIRE_REFUSED,
-        [PREPARE_NOT_EXECUTED] = ACQUIRE_NOT_EXECUTED,
-        [PREPARE_UNKNOWN] = ACQUIRE_UNKNOWN,
-    };
-
     acquisition->prepared = false;
-    acquisition_finish_refused(acquisition, outcomes[preparation->outcome], preparation->lease);
+    acquisition_finish_refused(acquisition, preparation->outcome, preparation->lease);
 }
 
 /* The lock's home says that a session's end has spent the lease, but not which session's. */
@@ -168,7 +155,7 @@ static void finish_spent(struct acquisition *acquisition)
     static const struct lease_result spent = {
         .outcome = LEASE_ENDED, .remaining_ms = -1, .reason = "session-ended"};
 
-    acquisition_finish_refused(acquisition, ACQUIRE_REFUSED, &spent);
+    acquisition_finish_refused(acquisition, TRY_REFUSED, &spent);
 }
 
 static void on_prepared(void *arg, const struct preparation *preparation)
@@ -176,13 +163,13 @@ static void on_prepared(void *arg, const struct preparation *preparation)
     struct acquisition *acquisition = arg;
 
     if (acquisition->state == ORPHANED) {
-        if (preparation->outcome == PREPARED)
+        if (preparation->outcome == TRY_GRANTED)
             lease_unprepare(acquisition->acquirer->options.store, acquisition->orphan);
         acquisition_end_orphan(acquisition, false);
         return;
     }
     acquisition->waiter.trying = false;
-    if (preparation->outcome != PREPARED) {
+    if (preparation->outcome != TRY_GRANTED) {
         finish_unprepared(acquisition, preparation);
         return;
     }
@@ -205,15 +192,17 @@ static bool is_spent_by_session(const struct acquisition *acquisition,
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-void acquisition_sleep(struct acquisition *acquisition, int64_t remaining_ms)
+/* The wait begins: joins the queue of an object that is busy for so long (negative: unknown).
+ */
+static void begin_wait(struct acquisition *acquisition, int64_t remaining_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
     int64_t now_ns = loop_now_ns(acquirer->options.loop);
     char name[KEY_NAME_MAX + 1];
     size_t len = waited_name(acquisition, name);
 
-    acquisition_enter(acquisition, SLEEPING);
     acquisition->wait_began_ns = now_ns;
+    acquisition_enter(acquisition, SLEEPING);
     acquirer->options.slots->used++;
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
     timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
@@ -237,7 +226,7 @@ static void stay(struct acquisition *acquisition, int64_t sleep_ms)
     waiter_move(waiters, &acquisition->waiter, name, len, acquisition->generation, sleep_ms);
 }
 
-/* An attempt came to nothing that would be final. */
+/* An attempt found the object busy, or did not reach Redis: waits, unless the time is up. */
 static void wait_on(struct acquisition *acquisition, const struct attempt_result *result,
                     int64_t sleep_ms)
 {
@@ -245,21 +234,21 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     bool in_time = acquisition->deadline_ns > loop_now_ns(acquirer->options.loop);
     bool wants_to_wait = acquisition->state != LAST_ATTEMPT && in_time;
 
-    if (!wants_to_wait && acquisition->uncertain && result->outcome == ATTEMPT_NOT_EXECUTED) {
-        acquisition_finish_as(acquisition, ACQUIRE_UNKNOWN);
+    if (!wants_to_wait && acquisition->uncertain && result->outcome == TRY_NOT_EXECUTED) {
+        acquisition_finish_as(acquisition, TRY_UNKNOWN);
     } else if (!wants_to_wait) {
         acquisition_finish_with(acquisition, result);
     } else if (acquirer->draining) {
-        acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
+        acquisition_finish_as(acquisition, TRY_DRAINING);
     } else if (acquisition->state == RETRYING || acquisition->state == CHOSEN) {
         stay(acquisition, sleep_ms);
     } else if (acquisition->state == TRYING_FULL || is_full(acquirer)) {
         metrics_add(acquirer->options.metrics, METRIC_REFUSED_WAITERS, 1);
-        acquisition_finish_as(acquisition, ACQUIRE_TOO_MANY_WAITERS);
+        acquisition_finish_as(acquisition, TRY_TOO_MANY_WAITERS);
     } else if (!acquisition->may_wait(acquisition->arg)) {
-        acquisition_finish_as(acquisition, ACQUIRE_MAY_NOT_WAIT);
+        acquisition_finish_as(acquisition, TRY_MAY_NOT_WAIT);
     } else {
-        acquisition_sleep(acquisition, sleep_ms);
+        begin_wait(acquisition, sleep_ms);
     }
 }
 
@@ -272,14 +261,14 @@ static void take(struct acquisition *acquisition, const struct attempt_result *r
         return;
     }
     acquisition->uncertain = true;
-    acquisition_finish_as(acquisition, ACQUIRE_UNKNOWN);
+    acquisition_finish_as(acquisition, TRY_UNKNOWN);
 }
 
 /* Whether an attempt did something, or may have. */
 static bool may_have_done(const struct attempt_result *result)
 {
-    return result->outcome == ATTEMPT_GRANTED || result->outcome == ATTEMPT_BUSY ||
-           result->outcome == ATTEMPT_UNKNOWN;
+    return result->outcome == TRY_GRANTED || result->outcome == TRY_BUSY ||
+           result->outcome == TRY_UNKNOWN;
 }
 
 void acquisition_tried(struct acquisition *acquisition, const struct attempt_result *result)
@@ -290,31 +279,36 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
     }
     acquisition->waiter.trying = false;
     switch (result->outcome) {
-    case ATTEMPT_GRANTED:
-    case ATTEMPT_CONFIRMED:
+    case TRY_GRANTED:
+    case TRY_CONFIRMED:
         take(acquisition, result);
         return;
-    case ATTEMPT_BUSY:
+    case TRY_BUSY:
         acquisition->attempt.registered |= acquisition->attempt.wait_ms > 0;
         acquisition->attempt.blocking_index = result->blocking_index;
         wait_on(acquisition, result, result->remaining_ms);
         return;
-    case ATTEMPT_NOT_EXECUTED:
-    case ATTEMPT_UNKNOWN:
-        acquisition->uncertain |= result->outcome == ATTEMPT_UNKNOWN;
+    case TRY_NOT_EXECUTED:
+    case TRY_UNKNOWN:
+        acquisition->uncertain |= result->outcome == TRY_UNKNOWN;
         if (acquisition->wait_began_ns != 0)
             wait_on(acquisition, result, REFUSED_SLEEP_MS);
         else
             acquisition_finish_with(acquisition, result);
         return;
-    case ATTEMPT_REFUSED:
+    case TRY_REFUSED:
         acquisition->session_is_asked = is_spent_by_session(acquisition, result);
         if (acquisition->session_is_asked)
             prepare(acquisition);
         else
             acquisition_finish_with(acquisition, result);
         return;
+    case TRY_TOO_MANY_WAITERS:
+    case TRY_MAY_NOT_WAIT:
+    case TRY_DRAINING:
+        break;
     }
+    assert(false); /* no attempt ends so */
 }
 
 static void on_tried(void *arg, const struct attempt_result *result)
@@ -339,14 +333,14 @@ static void on_looked(void *arg, int64_t ttl_ms)
         acquisition_try(acquisition);
 }
 
-/* While any holder has the lock, an attempt would be refused, and the place in the queue is
- * fresh. So one command asks how long the lock is held, which is how long to sleep. */
+/* Asks by one command how long the lock is held, which is how long to sleep. An attempt would
+ * be refused while the lock is held, and the place in the queue needs no refreshing yet. */
 static void look(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
-    acquisition_enter(acquisition, LOOKING);
     acquisition->waiter.trying = true;
+    acquisition_enter(acquisition, LOOKING);
     lock_ttl(acquirer->options.store, lease_name(acquisition->lease), on_looked, acquisition);
 }
 
@@ -368,7 +362,7 @@ static void on_deadline(void *arg)
     struct acquisition *acquisition = arg;
 
     if (acquisition->deferred)
-        acquisition_end_deferral(acquisition);
+        end_deferral(acquisition);
     /* One more attempt, which also takes the request off the list of waiters and learns what
      * blocks it; an attempt under way is the last one. A release under way may still grant. */
     if (acquisition->state == SLEEPING)
@@ -443,7 +437,7 @@ void acquirer_drain(struct acquirer *acquirer)
     for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
         prev = acquisition == head ? NULL : acquisition->prev;
         if (acquisition->wait_began_ns != 0)
-            acquisition_finish_as(acquisition, ACQUIRE_DRAINING);
+            acquisition_finish_as(acquisition, TRY_DRAINING);
     }
 }
 

@@ -20,7 +20,7 @@ struct acquirer_options {
     struct metrics *metrics;
     struct store *store;
     struct waiters *waiters;
-    struct wait_slots *slots;    /* without a free one: ACQUIRE_TOO_MANY_WAITERS */
+    struct wait_slots *slots;    /* without a free one: TRY_TOO_MANY_WAITERS */
     struct neighbour *neighbour; /* NULL: the only worker */
 };
 
@@ -28,20 +28,8 @@ struct acquirer *acquirer_new(const struct acquirer_options *options);
 /* Every acquisition must have ended. */
 void acquirer_free(struct acquirer *acquirer);
 
-enum acquire_outcome {
-    ACQUIRE_GRANTED,
-    ACQUIRE_CONFIRMED, /* another request with the same token was granted it */
-    ACQUIRE_BUSY,      /* until the deadline */
-    ACQUIRE_REFUSED,   /* the family's result says why */
-    ACQUIRE_TOO_MANY_WAITERS,
-    ACQUIRE_MAY_NOT_WAIT, /* the client has as many waiters as it may */
-    ACQUIRE_DRAINING,
-    ACQUIRE_NOT_EXECUTED, /* Redis could not be asked */
-    ACQUIRE_UNKNOWN       /* repeat the request with the same token */
-};
-
 struct acquire_result {
-    enum acquire_outcome outcome;
+    enum try_outcome outcome;
     /* The result of the attempt that decided, by the kind's family; both are NULL when no
      * attempt decided. Valid until the callback returns. */
     const struct lease_result *lease;
@@ -50,13 +38,13 @@ struct acquire_result {
 
 typedef void acquire_done(void *arg, const struct acquire_result *result);
 
-/* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt).
- * `lease` must stay until the end. `may_wait` comes when a wait is to begin, perhaps before
- * this returns, and not again once it was true; if it is false in the end, that is
- * ACQUIRE_MAY_NOT_WAIT. `done` comes exactly once, unless acquire_cancel() comes first, and
- * never before this returns. With any other outcome than ACQUIRE_GRANTED and
- * ACQUIRE_CONFIRMED nothing is left behind, or will not be once Redis answers again; but for a
- * while the place in the queue of a fair lock. */
+/* Acquires, waiting until `deadline_ns` (as clock_ns(); 0: one attempt). `lease` must stay
+ * until the end. `may_wait` comes when a wait is to begin, perhaps before this returns, and not
+ * again once it was true; if it is false in the end, the outcome is TRY_MAY_NOT_WAIT. `done`
+ * comes exactly once, never before this returns, and not at all after acquire_cancel(). Unless
+ * the outcome is TRY_GRANTED or TRY_CONFIRMED, everything is withdrawn, at the latest when
+ * Redis is back. Only the place in a fair lock's queue stays for a while if the client may ask
+ * again. */
 struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease *lease,
                                   int64_t deadline_ns, bool (*may_wait)(void *arg),
                                   acquire_done *done, void *arg);
@@ -64,16 +52,15 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
  * the acquisition; `done` does not come. */
 void acquire_cancel(struct acquisition *acquisition);
 
-/* Releases a lease of one lock and grants the lock to the acquisition of this worker that waits
- * for it and is next, in one script; or passes the release on to another worker of the process,
- * which does the same. False: no acquisition may have the lock, or the release is open to all
- * clients; nothing was done, and `done` does not come. Else `done` comes as after
- * lease_release(). */
+/* Releases a lease and, in the same script, grants the lock to the acquisition of this worker
+ * that is next; or passes the release on to another worker of the process, which does so.
+ * `done` comes as after lease_release(). False: no acquisition may have the lock, or the
+ * release is open to all clients; nothing was done, and `done` does not come. */
 bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
                        void *arg) __attribute__((warn_unused_result));
 
-/* Every acquisition that waits ends with ACQUIRE_DRAINING; a later one that would have to wait,
- * too. */
+/* Every acquisition that waits ends with TRY_DRAINING, and so does a later one that would have
+ * to wait. */
 void acquirer_drain(struct acquirer *acquirer);
 /* Something happened to this session: the acquisitions that wait for it try at once, and learn
  * whether it ended. */

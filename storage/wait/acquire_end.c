@@ -1,4 +1,5 @@
-/* How acquisitions end: what is withdrawn, what is told, and what outlives them. */
+/* How acquisitions end: what is withdrawn, answered and counted, and which calls outlive them.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -27,15 +28,15 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
         metrics_observe(metrics, HISTOGRAM_UNLOCK_TO_GRANT, now_ns - woken_ns);
 }
 
-/* The attempt under way goes on alone. Redis may run it after the withdrawal that was sent
- * behind it, when it had forgotten the script: then the attempt is withdrawn once more. */
+/* The call under way outlives its acquisition. If Redis had forgotten the script, an attempt is
+ * sent again and runs after its withdrawal: so its reply may cause a second withdrawal. */
 static void orphan(struct acquisition *acquisition)
 {
-    acquisition_enter(acquisition, ORPHANED);
     acquisition->orphan = malloc(sizeof(*acquisition->orphan));
     assert(acquisition->orphan != NULL);
     *acquisition->orphan = *acquisition->lease;
     lock_names_ref(acquisition->orphan->names);
+    acquisition_enter(acquisition, ORPHANED);
 }
 
 void acquisition_end_orphan(struct acquisition *acquisition, bool granted)
@@ -71,34 +72,34 @@ void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken
     }
 }
 
-static bool is_success(enum acquire_outcome outcome)
+static bool is_success(enum try_outcome outcome)
 {
-    return outcome == ACQUIRE_GRANTED || outcome == ACQUIRE_CONFIRMED;
+    return outcome == TRY_GRANTED || outcome == TRY_CONFIRMED;
 }
 
-/* Whether the client is told to ask again: then it finds its place in the queue as it was. */
-static bool may_ask_again(const struct acquisition *acquisition, enum acquire_outcome outcome)
+/* Whether the client may ask again, and then finds its place in the fair lock's queue. */
+static bool may_ask_again(const struct acquisition *acquisition, enum try_outcome outcome)
 {
     if (!kind_of(acquisition)->keeps_place || acquisition->lease->unrepeatable)
         return false;
     switch (outcome) {
-    case ACQUIRE_BUSY:
-    case ACQUIRE_TOO_MANY_WAITERS:
-    case ACQUIRE_DRAINING:
-    case ACQUIRE_NOT_EXECUTED:
-    case ACQUIRE_UNKNOWN:
+    case TRY_BUSY:
+    case TRY_TOO_MANY_WAITERS:
+    case TRY_DRAINING:
+    case TRY_NOT_EXECUTED:
+    case TRY_UNKNOWN:
         return true;
-    case ACQUIRE_GRANTED:
-    case ACQUIRE_CONFIRMED:
-    case ACQUIRE_MAY_NOT_WAIT: /* nor stand in a queue */
-    case ACQUIRE_REFUSED:
+    case TRY_GRANTED:
+    case TRY_CONFIRMED:
+    case TRY_MAY_NOT_WAIT: /* nor stand in a queue */
+    case TRY_REFUSED:
         break;
     }
     return false;
 }
 
 /* Takes back what the attempts of an acquisition that failed may have left in Redis. */
-static void withdraw_attempts(struct acquisition *acquisition, enum acquire_outcome outcome)
+static void withdraw_attempts(struct acquisition *acquisition, enum try_outcome outcome)
 {
     bool keeps_place = may_ask_again(acquisition, outcome);
 
@@ -110,8 +111,8 @@ static void withdraw_attempts(struct acquisition *acquisition, enum acquire_outc
         lease_unprepare(acquisition->acquirer->options.store, acquisition->lease);
 }
 
-/* For how long what an acquisition got leaves nothing for other waiters; negative: it may leave
- * something. `attempt`: that decided; NULL: none did, and nothing was got. */
+/* How long the object has nothing for other waiters, in ms; negative: it may have something.
+ * `attempt`: the one that decided; NULL: none did, and nothing was got. */
 static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
                            const struct attempt_result *attempt)
 {
@@ -124,13 +125,38 @@ static int64_t taken_ms_of(const struct acquisition *acquisition, bool got_it,
     return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
 }
 
-/* For how long the acquisition has a lock to read, above 0; 0: it has none. */
+/* How long the acquisition has a read/write lock to read, in ms; 0: it has none. */
 static int64_t shared_ms_of(const struct acquisition *acquisition, bool got_it,
                             const struct attempt_result *attempt)
 {
     if (!got_it || !kind_of(acquisition)->reads)
         return 0;
     return attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX;
+}
+
+/* Whether what the acquisition got leaves nothing for a request that comes now. */
+static bool leaves_nothing(const struct acquisition *acquisition,
+                           const struct attempt_result *attempt)
+{
+    const struct kind_row *kind = kind_row(acquisition->lease->kind);
+
+    if (kind->family == FAMILY_PERMIT)
+        return attempt->lease->available == 0;
+    return kind->family == FAMILY_LOCK && !kind->leaves_some && !kind->keeps_place;
+}
+
+/* Requests that come now may be put off: see deferral.c. */
+static void note_taken(const struct acquisition *acquisition,
+                       const struct attempt_result *attempt)
+{
+    const struct acquirer *acquirer = acquisition->acquirer;
+    struct wait_place place;
+
+    if (!leaves_nothing(acquisition, attempt) || waiter_is_waiting(&acquisition->waiter) ||
+        !waiters_have_queues(acquirer->options.waiters))
+        return;
+    acquirer_find_place(acquirer, acquisition->lease, &place);
+    place_taken(&place, attempt->remaining_ms >= 0 ? attempt->remaining_ms : INT64_MAX);
 }
 
 static void finish(struct acquisition *acquisition, const struct acquire_result *result,
@@ -143,7 +169,7 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
 
     acquisition->waiter.shared_ms = shared_ms_of(acquisition, got_it, attempt);
     if (got_it)
-        acquisition_note_taken(acquisition, attempt);
+        note_taken(acquisition, attempt);
     else
         withdraw_attempts(acquisition, result->outcome);
     acquisition_end(acquisition, got_it, taken_ms);
@@ -153,29 +179,20 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
 void acquisition_finish_with(struct acquisition *acquisition,
                              const struct attempt_result *attempt)
 {
-    static const enum acquire_outcome outcomes[] = {
-        [ATTEMPT_GRANTED] = ACQUIRE_GRANTED,
-        [ATTEMPT_CONFIRMED] = ACQUIRE_CONFIRMED,
-        [ATTEMPT_BUSY] = ACQUIRE_BUSY,
-        [ATTEMPT_REFUSED] = ACQUIRE_REFUSED,
-        [ATTEMPT_NOT_EXECUTED] = ACQUIRE_NOT_EXECUTED,
-        [ATTEMPT_UNKNOWN] = ACQUIRE_UNKNOWN,
-    };
-    const struct acquire_result result = {.outcome = outcomes[attempt->outcome],
-                                          .lease = attempt->lease,
-                                          .counter = attempt->counter};
+    const struct acquire_result result = {
+        .outcome = attempt->outcome, .lease = attempt->lease, .counter = attempt->counter};
 
     finish(acquisition, &result, attempt);
 }
 
-void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome)
+void acquisition_finish_as(struct acquisition *acquisition, enum try_outcome outcome)
 {
     const struct acquire_result result = {.outcome = outcome};
 
     finish(acquisition, &result, NULL);
 }
 
-void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
+void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcome outcome,
                                 const struct lease_result *lease)
 {
     const struct acquire_result result = {.outcome = outcome, .lease = lease};

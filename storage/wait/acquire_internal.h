@@ -1,4 +1,13 @@
-/* What the files about acquisitions share. */
+/* What the files about acquisitions share. They stand above those about waiters; each calls
+ * only files above it in this list:
+ *
+ *   acquire_state.c  the states: which may follow which, what holds in each
+ *   deferral.c       how long the first attempt of a request may be put off
+ *   acquire_end.c    what is withdrawn, answered and counted at the end
+ *   acquire.c        attempts, preparations, waits
+ *   release.c        releases on this worker that grant to a waiter
+ *   pass_on.c        releases that another worker grants; acquire_hand_over()
+ *   session_watch.c  keep-alives that wait, and messages about sessions */
 #ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H
 #define RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H
 
@@ -10,37 +19,37 @@
 #include "storage/lease/prepare.h"
 #include "storage/lease/withdraw.h"
 #include "storage/wait/acquire.h"
+#include "storage/wait/place.h"
 
 /* A power of two. */
 enum { SESSION_LISTS = 256 };
 
-/* The first attempt of a request that would find the lock busy is put off for so long. While a
- * lock changes hands again and again on this worker, most waits are over by then, and have cost
- * no script besides the hand-over. Redis and other servers do not know of the request
- * meanwhile, so the time is shorter than a client would notice. Only for a lock that a request
- * of this worker got within the same time. */
+/* How long the first attempt of a request is put off if a hand-over will probably grant the
+ * lock first: then the wait costs no script besides the hand-over. Only if a request of this
+ * worker got the lock within the same time. Redis and other servers do not know of the request
+ * meanwhile, so the time is shorter than a client would notice. */
 enum { DEFERRAL_MS = 20 };
 
 struct acquirer {
     struct acquirer_options options;
     struct acquisition *acquisitions;
-    /* Those for sessions, once more: a message of a session is not for all that wait. */
+    /* The acquisitions with a session, by session: a message about it is for these only. */
     struct acquisition *of_sessions[SESSION_LISTS];
-    struct pool pool; /* of them */
+    struct pool pool; /* of acquisitions */
     bool draining;
 };
 
 enum acquisition_state {
     STARTING,
-    PREPARING,    /* the lease's session is asked, the names of a set are kept */
+    PREPARING,    /* the attempt is noted in the session, or the names of a set are kept */
     TRYING,       /* the first attempt; if it finds the object busy, the wait begins */
     TRYING_FULL,  /* the first attempt of a request that finds no free slot to wait in */
     SLEEPING,     /* in the queue, without an attempt */
-    LOOKING,      /* in the queue, and the lock is looked at: is an attempt worth while? */
+    LOOKING,      /* in the queue, and Redis is asked whether the lock is free */
     RETRYING,     /* in the queue, with an attempt */
-    CHOSEN,       /* in the queue, and a release may grant the lock to it */
-    LAST_ATTEMPT, /* an attempt after which nothing is waited for */
-    ORPHANED,     /* it has ended while an attempt was under way, whose reply is awaited */
+    CHOSEN,       /* in the queue, and a release under way may grant the lock to it */
+    LAST_ATTEMPT, /* an attempt that decides: no wait follows */
+    ORPHANED,     /* ended while a call was under way: waits for the reply to that call */
     ENDED,
     STATE_COUNT
 };
@@ -48,42 +57,48 @@ enum acquisition_state {
 struct acquisition {
     struct acquisition *prev, *next;
     struct acquisition *session_prev, *session_next;
-    struct acquisition **session_list; /* one of the acquirer's; NULL: for no session */
+    struct acquisition **session_list; /* one of acquirer.of_sessions; NULL: no session */
     struct acquirer *acquirer;
     const struct lease *lease;
     enum acquisition_state state;
     struct attempt attempt; /* the last one that was sent */
     bool attempted;         /* an attempt was sent, or a release that may grant */
-    bool deferred;          /* it waits, and its first attempt is still to come */
+    bool deferred;          /* the wait began without an attempt */
     bool uncertain;         /* the outcome of an attempt is unknown */
     bool prepared;          /* the attempt is noted, if the lease has a session */
-    bool is_note_in_doubt;  /* Redis was away since then, and may have lost its data */
-    bool session_is_asked;  /* whether it has ended: the lock's home says so */
+    bool is_note_in_doubt;  /* Redis was away since, and may have lost the note */
+    bool session_is_asked;  /* because the lock's home says that the session ended */
     int64_t asked_ns;       /* when the preparation was sent */
     enum withdraw_place place;
     struct waiter waiter;
     struct timer deadline;
     int64_t deadline_ns;
     int64_t wait_began_ns;     /* when the wait began; 0: it has not */
-    uint64_t generation;       /* waiters_generation() before that attempt */
-    uint64_t lease_generation; /* waiters_lease_generation() before that attempt */
+    uint64_t generation;       /* waiters_generation() before the last attempt */
+    uint64_t lease_generation; /* waiters_lease_generation() before the last attempt */
     bool (*may_wait)(void *arg);
     acquire_done *done;
     void *arg;
-    struct lease *orphan; /* of ORPHANED: a copy of the lease */
+    struct lease *orphan; /* once ORPHANED: a copy of the lease; else NULL */
 };
 
-/* Writes the name in Redis of the lock or semaphore of a lease, of a set that of its first
- * lock. Returns its length. */
-static inline size_t acquirer_key_name(const struct acquirer *acquirer,
-                                       const struct lease *lease,
-                                       char name[static KEY_NAME_MAX + 1])
+/* Where the lock or semaphore of a lease is waited for; of a set, its first lock. */
+static inline void acquirer_find_place(const struct acquirer *acquirer,
+                                       const struct lease *lease, struct wait_place *place)
 {
-    return store_key_name(acquirer->options.store, lease_name(lease), name, KEY_NAME_MAX + 1);
+    place->len = store_key_name(acquirer->options.store, lease_name(lease), place->name,
+                                sizeof(place->name));
+    wait_place_find(place, acquirer->options.waiters, kind_row(lease->kind)->wait);
 }
 
-/* The state must be able to follow the acquisition's. */
+/* acquire_state.c */
+
+/* The state must be able to follow the acquisition's, and what holds in it must hold. */
 void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state);
+/* Before the deadline; negative: it has passed. */
+int64_t acquisition_left_ms(const struct acquisition *acquisition);
+
+/* acquire.c */
 
 /* An attempt has ended, or a release that may have granted the lock. */
 void acquisition_tried(struct acquisition *acquisition, const struct attempt_result *result);
@@ -91,27 +106,24 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
 void acquisition_try(struct acquisition *acquisition);
 /* Whether an attempt needs a preparation first, such as a note in the session. */
 bool acquisition_must_prepare(const struct acquisition *acquisition);
-/* Before the deadline; negative: it has passed. */
-int64_t acquisition_left_ms(const struct acquisition *acquisition);
-
-/* The wait begins: joins the queue of an object that is busy for so long (negative: unknown).
- */
-void acquisition_sleep(struct acquisition *acquisition, int64_t remaining_ms);
 
 /* deferral.c */
 
-/* Waits without an attempt, if a release is likely to grant the lock to this request. False:
- * the request has to try. */
-bool acquisition_defer(struct acquisition *acquisition);
-/* From here on a deferred request waits as any other. */
-void acquisition_end_deferral(struct acquisition *acquisition);
-/* The acquisition has got its lock or permit, as the attempt says: requests that come now may
- * be put off. */
-void acquisition_note_taken(const struct acquisition *acquisition,
-                            const struct attempt_result *attempt);
+/* How long an attempt would find the lock busy, in ms, if a release is likely to grant the lock
+ * to this request without an attempt; 0: the request has to try. */
+int64_t acquisition_deferrable_ms(const struct acquisition *acquisition);
 
-/* hand_over.c */
+/* release.c */
 
+/* Whether a release of such a lease may grant. */
+bool release_may_grant(const struct lease *lease);
+/* The acquisition of this worker that may get what the lease frees; NULL: none. Fills in
+ * `series`. */
+struct acquisition *release_find_next(const struct wait_place *place, const struct lease *lease,
+                                      struct hand_over_series *series);
+/* Releases the lease and grants to that acquisition. `done` comes as after lease_release(). */
+void release_to(struct acquisition *acquisition, const struct lease *lease, lease_done *done,
+                void *arg);
 /* As acquire_hand_over(), but the release is not passed on to another worker. */
 bool acquire_hand_over_here(struct acquirer *acquirer, const struct lease *lease,
                             lease_done *done, void *arg) __attribute__((warn_unused_result));
@@ -121,23 +133,14 @@ bool acquire_hand_over_passed(struct acquirer *acquirer, const struct lease *lea
                               const struct hand_over_series *series, hand_over_done *done,
                               void *arg) __attribute__((warn_unused_result));
 
-/* pass_on.c */
-
-/* Passes a release on to another worker of the process with a waiter for the lock. The name is
- * that in Redis. False: no such worker, or its inbox is full; nothing was done. Else `done`
- * comes as after lease_release(). */
-bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const char *name,
-                     size_t len, const struct hand_over_series *series, lease_done *done,
-                     void *arg) __attribute__((warn_unused_result));
-
 /* acquire_end.c. Each of these ends the acquisition and, but for the last two, answers. */
 
 /* With the result of an attempt. */
 void acquisition_finish_with(struct acquisition *acquisition,
                              const struct attempt_result *attempt);
 /* With an outcome that no attempt decided. */
-void acquisition_finish_as(struct acquisition *acquisition, enum acquire_outcome outcome);
-void acquisition_finish_refused(struct acquisition *acquisition, enum acquire_outcome outcome,
+void acquisition_finish_as(struct acquisition *acquisition, enum try_outcome outcome);
+void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcome outcome,
                                 const struct lease_result *lease);
 /* Leaves the queue and stops the timers; the acquisition is freed now, or by the call under
  * way. `taken_ms`: see waiter_leave(). */

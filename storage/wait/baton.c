@@ -28,7 +28,7 @@ static bool serves_several(const struct wait_queue *queue)
 }
 
 /* A waiter with an attempt under way cannot take the baton: that attempt may have begun before
- * the release. Where one release may satisfy several waiters, the waiter tries once more. */
+ * the release. If a release may satisfy several waiters, the waiter tries once more. */
 static bool can_take_baton(const struct wait_queue *queue, struct waiter *waiter)
 {
     if (!waiter->trying)
@@ -37,7 +37,6 @@ static bool can_take_baton(const struct wait_queue *queue, struct waiter *waiter
     return false;
 }
 
-/* Gives the baton to the first waiter that can take it, when the baton is free. */
 void baton_give(struct wait_queue *queue)
 {
     struct waiter *waiter;
@@ -57,19 +56,17 @@ void baton_give(struct wait_queue *queue)
             break;
     }
     if (waiter == NULL) {
-        /* Every waiter has an attempt under way that may have begun before the wake-up. Where
-         * one release satisfies one waiter, the waiter whose attempt ends first gets the baton.
-         * Where one release may satisfy several waiters, each of them has to make another
-         * attempt anyway. The baton on top would not end: each further attempt would be too
-         * early for the baton that another waiter waits for. */
+        /* Every waiter has an attempt under way that may have begun before the wake-up. If a
+         * release satisfies one waiter, the baton goes to the waiter whose attempt ends first.
+         * If a release may satisfy several, each of them makes another attempt anyway. Handing
+         * the baton out as well would loop: each attempt would begin before the next
+         * hand-out. */
         queue->woken_again = queue->waiting != NULL && !serves_several(queue);
         return;
     }
     baton_give_to(queue, waiter, INT64_MAX);
 }
 
-/* The first waiter, from `waiter` on, that wants less than `wants_below` and can take the
- * baton. */
 struct waiter *baton_find_smaller(const struct wait_queue *queue, struct waiter *waiter,
                                   int64_t wants_below)
 {
@@ -78,9 +75,8 @@ struct waiter *baton_find_smaller(const struct wait_queue *queue, struct waiter 
     return waiter;
 }
 
-/* The waiter that had the baton has left, perhaps with a part of what was released: the rest is
- * for the waiters behind it. Those in front that wanted too much get another chance when no
- * waiter behind is left that wants less, not after each grant. */
+/* The rest of what was released is for the waiters behind. Waiters in front, which wanted too
+ * much, get another chance when no waiter behind wants less, not after each grant. */
 void baton_pass(struct wait_queue *queue, struct waiter *behind)
 {
     struct waiter *smaller = NULL;
@@ -104,7 +100,6 @@ void baton_share(struct wait_queue *queue, int64_t wants, int64_t shared_ms)
     baton_settle(queue, shared_ms);
 }
 
-/* Makes this waiter try, with or without the baton. */
 void waiter_retry(struct waiter *waiter)
 {
     if (waiter->trying) {
@@ -115,7 +110,6 @@ void waiter_retry(struct waiter *waiter)
     waiter->try_now(waiter->arg);
 }
 
-/* The object may have become free: one waiter tries. */
 void wait_queue_wake(struct wait_queue *queue)
 {
     queue->generation = ++queue->owner->generation;
@@ -123,7 +117,6 @@ void wait_queue_wake(struct wait_queue *queue)
     baton_give(queue);
 }
 
-/* What was waited for has come for all waiters at once. */
 void wait_queue_wake_everyone(struct wait_queue *queue)
 {
     struct waiter *waiter, *next;
@@ -143,7 +136,7 @@ void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms)
 
     if (remaining_ms >= 0 && remaining_ms < sleep_ns / CLOCK_NS_PER_MS)
         sleep_ns = remaining_ms * CLOCK_NS_PER_MS + EXPIRY_SLACK_NS;
-    /* A message may have come during the attempt, and be newer than what the attempt found. */
+    /* A `held` message that came during the attempt is newer than the attempt's reply. */
     if (queue->held_until_ns > now_ns && queue->held_until_ns < now_ns + sleep_ns)
         sleep_ns = queue->held_until_ns - now_ns;
     if (wait_queue_yields(queue) && wait_queue_yield_end_ns(queue) < now_ns + sleep_ns)
@@ -151,7 +144,6 @@ void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms)
     timer_arm(loop_timers(loop), &queue->timer, now_ns + sleep_ns);
 }
 
-/* An attempt is over and the baton is free: the baton goes round again, or the queue sleeps. */
 void baton_settle(struct wait_queue *queue, int64_t remaining_ms)
 {
     if (queue->woken_again)

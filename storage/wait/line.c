@@ -8,9 +8,10 @@
 #include "storage/wait/neighbours.h"
 #include "storage/wait/waiters_internal.h"
 
-/* How long a line without waiters is remembered, and how long a call of a waiter is. */
+/* How long a line is kept after its last waiter has left, and how long a message that called a
+ * waiter counts. */
 #define LINE_LINGER_NS (250 * CLOCK_NS_PER_MS)
-/* A message that comes so soon after a release by this worker is taken for that release's. */
+/* A message within this time after a release by this worker is taken for that release's. */
 #define OWN_CALL_NS (2 * CLOCK_NS_PER_MS)
 /* A line hands over again and again when it did so within this time. */
 #define LINE_HANDS_OVER_NS (20 * CLOCK_NS_PER_MS)
@@ -51,7 +52,7 @@ static struct wait_line *make_line(struct waiters *waiters, const char *name, si
     return line;
 }
 
-/* The first queue of the line is another one, or there is none any more. */
+/* Tells the other workers since when the first queue waits; 0: the line is empty. */
 static void tell_first(const struct wait_line *line)
 {
     int64_t asked_ns = line->queues != NULL ? line->queues->asked_ns : 0;
@@ -146,7 +147,6 @@ bool wait_line_is_behind(const struct wait_line *line)
 {
     const struct waiters_options *options = &line->owner->options;
 
-    return line->shared != NULL &&
-           neighbour_that_waits(options->neighbour, WAIT_LOCK, line->name, line->len,
-                                loop_now_ns(options->loop)) != NULL;
+    return line->shared != NULL && shared_lock_next_worker(line->shared, options->neighbour,
+                                                           loop_now_ns(options->loop)) != NULL;
 }

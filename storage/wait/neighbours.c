@@ -22,10 +22,10 @@ struct shared_lock {
     _Atomic int64_t taken_ns, taken_until_ns;
     _Atomic int64_t yield_until_ns;
     _Atomic size_t yielding; /* the index of the worker that began this yield */
-    int64_t rest_until_ns;   /* behind the mutex */
+    _Atomic int64_t rest_until_ns;
     size_t len;
     const char *key; /* a struct table_key's, behind the last of the following */
-    /* Of a fair lock: when the first waiter of each worker asked for its place; 0: none. */
+    /* Of a fair lock, by worker: when the first waiter asked for its place; 0: no waiter. */
     _Atomic int64_t asked_ns[];
 };
 
@@ -38,7 +38,7 @@ struct shard {
 struct neighbours {
     size_t count;
     struct neighbour *each[NEIGHBOURS_MAX];
-    atomic_size_t lock_count; /* 0: no look is needed */
+    atomic_size_t lock_count; /* 0: the shards need not be searched */
     struct shard shards[SHARDS];
 };
 
@@ -270,6 +270,17 @@ static struct neighbour *first_that_asked(const struct shared_lock *lock,
     return first;
 }
 
+struct neighbour *shared_lock_next_worker(const struct shared_lock *lock,
+                                          const struct neighbour *neighbour, int64_t now_ns)
+{
+    if (atomic_load(&lock->rest_until_ns) > now_ns)
+        return NULL;
+    struct neighbour *found = first_that_asked(lock, neighbour->all);
+    if (found == NULL)
+        found = next_in_turn(lock, neighbour);
+    return found != neighbour ? found : NULL;
+}
+
 struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, enum wait_kind kind,
                                        const char *name, size_t len, int64_t now_ns)
 {
@@ -284,13 +295,10 @@ struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, enum w
     struct shard *shard = find_shard(neighbours, key.text, key.len);
     pthread_mutex_lock(&shard->mutex);
     HASH_FIND(hh, shard->locks, key.text, key.len, lock);
-    if (lock != NULL && lock->rest_until_ns <= now_ns) {
-        found = first_that_asked(lock, neighbours);
-        if (found == NULL)
-            found = next_in_turn(lock, neighbour);
-    }
+    if (lock != NULL)
+        found = shared_lock_next_worker(lock, neighbour, now_ns);
     pthread_mutex_unlock(&shard->mutex);
-    return found != neighbour ? found : NULL;
+    return found;
 }
 
 void neighbours_rest(const struct neighbour *neighbour, enum wait_kind kind, const char *name,
@@ -304,6 +312,6 @@ void neighbours_rest(const struct neighbour *neighbour, enum wait_kind kind, con
     pthread_mutex_lock(&shard->mutex);
     HASH_FIND(hh, shard->locks, key.text, key.len, lock);
     if (lock != NULL)
-        lock->rest_until_ns = until_ns;
+        atomic_store(&lock->rest_until_ns, until_ns);
     pthread_mutex_unlock(&shard->mutex);
 }

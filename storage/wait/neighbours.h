@@ -46,7 +46,7 @@ void neighbours_remove(struct neighbour *neighbour);
 struct shared_lock *shared_lock_join(struct neighbours *neighbours, enum wait_kind kind,
                                      const char *name, size_t len);
 void shared_lock_leave(struct neighbours *neighbours, struct shared_lock *lock);
-/* Whether another worker has such a queue or line, too. */
+/* Whether another worker has joined the entry, too. */
 bool shared_lock_is_shared(struct neighbours *neighbours, const struct shared_lock *lock);
 /* Whether this worker has waiters of the plain lock or of permits. */
 void shared_lock_waits(struct shared_lock *lock, const struct neighbour *neighbour, bool waits);
@@ -62,30 +62,33 @@ void shared_lock_listens(struct shared_lock *lock, const struct neighbour *neigh
 /* The number of workers of this process that listen. */
 unsigned shared_lock_listeners(const struct shared_lock *lock);
 
-/* A request of some worker got the lock, or the last permit: nothing is free until then, as
- * far as the workers know. */
+/* A request of some worker got the lock, or the last permit, at `taken_ns`: as far as the
+ * workers know, nothing is free before `until_ns`. */
 void shared_lock_taken(struct shared_lock *lock, int64_t taken_ns, int64_t until_ns);
 /* The lock, or a permit, was released. */
 void shared_lock_released(struct shared_lock *lock);
-/* The waiters of this worker leave the lock or permits to clients of other servers until then,
- * and so are the waiters of the other workers to. 0: no longer, if the last yield is its own.
- */
+/* This worker yields: until `until_ns` the waiters of all workers leave the lock or permits to
+ * clients of other servers. 0: ends the yield, if this worker began the last one. */
 void shared_lock_yields(struct shared_lock *lock, const struct neighbour *neighbour,
                         int64_t until_ns);
 /* The end of the yield that another worker began last; it may be over. */
 int64_t shared_lock_yield_of_others(const struct shared_lock *lock,
                                     const struct neighbour *neighbour);
-/* Puts the last such time and end there, if they are later. */
+/* Raises *taken_ns and *until_ns to this lock's values. */
 void shared_lock_read_taken(const struct shared_lock *lock, int64_t *taken_ns,
                             int64_t *until_ns);
 
-/* The other worker whose waiter is next: of a plain lock and of permits the next worker, after
- * this one and round, that has waiters; of a fair lock the worker whose first waiter asked
- * before those of all others, as far as the workers know. NULL: none, or that waiter is this
- * worker's. */
+/* The other worker whose waiter is next. Plain lock and permits: the next worker, after this
+ * one and round, that has waiters. Fair lock: the worker whose first waiter asked before those
+ * of all others, as far as the workers know. NULL: none, that waiter is this worker's, or
+ * neighbours_rest() says so. */
+struct neighbour *shared_lock_next_worker(const struct shared_lock *lock,
+                                          const struct neighbour *neighbour, int64_t now_ns);
+/* The same, of the entry with this name, which a worker that has neither a queue nor a line has
+ * not joined. */
 struct neighbour *neighbour_that_waits(const struct neighbour *neighbour, enum wait_kind kind,
                                        const char *name, size_t len, int64_t now_ns);
-/* A release came back: until then there is no such worker. */
+/* A release came back: until `until_ns` no worker is next. */
 void neighbours_rest(const struct neighbour *neighbour, enum wait_kind kind, const char *name,
                      size_t len, int64_t until_ns);
 

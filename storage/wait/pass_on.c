@@ -1,6 +1,7 @@
-/* Releases that are passed on to another worker of the process, whose waiter may get the lock.
- * The release goes to the waiter, not the waiter to the release: so the attempt, a withdrawal
- * and what is unknown stay with the worker and the connection of the waiter. */
+/* Releases that are handed over here, or passed on to another worker of the process, whose
+ * waiter may get the lock. The release goes to the waiter, not the waiter to the release: so
+ * the attempt, its withdrawal and an unknown outcome stay with the worker and the connection of
+ * the waiter. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -9,8 +10,8 @@
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/neighbours.h"
 
-/* Where a release came back, none is passed on for so long: perhaps the waiters over there are
- * of a sort that no release may grant the lock to. */
+/* The pause after a release came back: the other worker's waiters may be ones that no release
+ * can grant to (with owners, with a session that must be asked first). */
 #define REST_NS (CLOCK_NS_PER_MS / 2)
 
 /* Goes to the worker with the waiter, and comes back. */
@@ -20,40 +21,34 @@ struct passed_release {
     struct lease lease; /* with names of its own: references are not counted atomically */
     struct hand_over_series series;
     bool is_released, is_granted;
-    struct lease_result result; /* if it is released */
+    struct lease_result result; /* if is_released */
     lease_done *done;
     void *arg;
 };
 
 /* --- back on the worker of the release ---------------------------------------------------- */
 
-static enum wait_kind kind_of(const struct lease *lease)
-{
-    return kind_row(lease->kind)->wait;
-}
-
 /* No waiter over there may have the lock or permit now. */
 static void release_here(struct passed_release *passed)
 {
     struct acquirer *from = passed->from;
-    enum wait_kind kind = kind_of(&passed->lease);
-    char name[KEY_NAME_MAX + 1];
-    size_t len = acquirer_key_name(from, &passed->lease, name);
+    struct wait_place place;
 
-    neighbours_rest(from->options.neighbour, kind, name, len,
-                    loop_now_ns(from->options.loop) + REST_NS);
-    waiters_missed(from->options.waiters, kind, name, len);
+    acquirer_find_place(from, &passed->lease, &place);
+    place_rest(&place, REST_NS);
+    place_missed(&place);
     if (!acquire_hand_over_here(from, &passed->lease, passed->done, passed->arg))
         lease_release(from->options.store, &passed->lease, passed->done, passed->arg);
 }
 
 static void finish(struct passed_release *passed)
 {
-    char name[KEY_NAME_MAX + 1];
+    struct wait_place place;
 
-    if (!passed->is_granted)
-        waiters_missed(passed->from->options.waiters, kind_of(&passed->lease), name,
-                       acquirer_key_name(passed->from, &passed->lease, name));
+    if (!passed->is_granted) {
+        acquirer_find_place(passed->from, &passed->lease, &place);
+        place_missed(&place);
+    }
     passed->done(passed->arg, &passed->result);
 }
 
@@ -88,7 +83,7 @@ static void on_handed_over(void *arg, const struct hand_over_result *result)
     if (passed->is_released)
         passed->result = *result->released;
     assert(passed->result.record == NULL && passed->result.holder == NULL &&
-           passed->result.holds == NULL); /* nothing that is gone by then */
+           passed->result.holds == NULL); /* they would be gone by then */
     send_back(passed);
 }
 
@@ -108,13 +103,12 @@ static void on_come(struct inbox_message *message)
 
 /* --- passing on --------------------------------------------------------------------------- */
 
-bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const char *name,
-                     size_t len, const struct hand_over_series *series, lease_done *done,
-                     void *arg)
+static bool pass_on(struct acquirer *acquirer, const struct lease *lease,
+                    const struct wait_place *place, const struct hand_over_series *series,
+                    lease_done *done, void *arg)
 {
     struct neighbour *own = acquirer->options.neighbour;
-    struct neighbour *other = neighbour_that_waits(own, kind_of(lease), name, len,
-                                                   loop_now_ns(acquirer->options.loop));
+    struct neighbour *other = place_next_worker(place);
     struct passed_release *passed;
 
     if (other == NULL)
@@ -135,7 +129,28 @@ bool release_pass_on(struct acquirer *acquirer, const struct lease *lease, const
         return false;
     }
     own->under_way++;
-    waiters_passed_on(acquirer->options.waiters, kind_of(lease), name, len);
+    place_passed_on(place);
     metrics_add(acquirer->options.metrics, METRIC_PASSED_RELEASES, 1);
+    return true;
+}
+
+bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lease_done *done,
+                       void *arg)
+{
+    struct hand_over_series series;
+    struct wait_place place;
+
+    if (acquirer->options.neighbour == NULL)
+        return acquire_hand_over_here(acquirer, lease, done, arg);
+    if (!release_may_grant(lease))
+        return false;
+    acquirer_find_place(acquirer, lease, &place);
+    struct acquisition *to = release_find_next(&place, lease, &series);
+    if ((to == NULL || series.has_gone_round) && !series.is_open &&
+        pass_on(acquirer, lease, &place, &series, done, arg))
+        return true;
+    if (to == NULL)
+        return false;
+    release_to(to, lease, done, arg);
     return true;
 }

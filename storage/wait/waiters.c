@@ -15,12 +15,10 @@
 
 /* The channel of a lock that is waited for again and again stays subscribed to. */
 #define LINGER_NS (2 * CLOCK_NS_PER_S)
-/* Where a fair lock is handed over again and again, a waiter is mostly granted the lock before
- * this is over, and never subscribes to its own channel. Should the waiter be called meanwhile,
- * it notices when it has subscribed. */
+/* A waiter subscribes only after this time if the fair lock is handed over again and again: by
+ * then most waiters have got the lock. A message that called the waiter before is made up for
+ * when the subscription is there. */
 #define SUBSCRIBE_NS (20 * CLOCK_NS_PER_MS)
-
-enum { LEASE_ID_MAX = 40 };
 
 /* --- queues ------------------------------------------------------------------------------- */
 
@@ -48,7 +46,7 @@ static void leave_shared(struct wait_queue *queue)
     shared_lock_leave(queue->owner->options.neighbour->all, queue->shared);
 }
 
-/* The first waiter of the queue is there, or the last one has left. */
+/* The queue has its first waiter, or has lost its last one. */
 static void tell_waits(const struct wait_queue *queue, bool waits)
 {
     if (queue->shared != NULL)
@@ -79,8 +77,8 @@ static void on_timer(void *arg)
         baton_give(queue);
 }
 
-/* The first time, all that a waiter of a fair lock may have missed is its call, after which the
- * lock is free for it. */
+/* Before its first subscription a fair waiter can only have missed the message that it is next;
+ * a look at the lock finds that out. */
 static void on_ready(void *arg)
 {
     struct wait_queue *queue = arg;
@@ -108,8 +106,8 @@ static bool wakes(enum wait_kind kind, const char *payload, size_t len)
     return false;
 }
 
-/* "held <ms>": a fair lock lasts so long, which the waiter that is next may not know. False:
- * another message. */
+/* Reads "held <ms>": the fair lock gets free in so many ms, which the next waiter may not know.
+ * False: another message. */
 static bool read_held(const struct wait_queue *queue, const char *payload, size_t len,
                       int64_t *ms)
 {
@@ -147,44 +145,14 @@ static void on_message(void *arg, const char *payload, size_t len)
         return;
     metrics_add(queue->owner->options.metrics, METRIC_UNLOCK_MESSAGES, 1);
     queue->woken_ns = loop_now_ns(queue->owner->options.loop);
-    queue->messages++;
+    share_message(&queue->share);
     wait_line_notified(queue);
-    /* A latch tells 0 when it is open, 1 when it was set or deleted: then one waiter finds out.
-     */
+    /* The message of a latch is 0 when the latch is open, and 1 when it was set or deleted:
+     * then one waiter finds out which. */
     if (queue->kind == WAIT_LATCH && payload[0] == '0')
         wait_queue_wake_everyone(queue);
     else
         wait_queue_wake(queue);
-}
-
-/* What tells one queue from another: the kind, for the name of a lock may soon be that of a
- * semaphore; the lease, where each waiter of a fair lock has a queue of its own; the name. */
-struct queue_key {
-    size_t len;
-    char text[1 + LEASE_ID_MAX + KEY_NAME_MAX + 1];
-};
-
-static void make_key(struct queue_key *key, enum wait_kind kind, const char *lease_id,
-                     const char *name, size_t len)
-{
-    size_t id_len = kind == WAIT_FAIR ? strlen(lease_id) : 0;
-
-    assert(id_len <= LEASE_ID_MAX && len <= KEY_NAME_MAX);
-    key->text[0] = (char)kind;
-    memcpy(key->text + 1, lease_id, id_len);
-    memcpy(key->text + 1 + id_len, name, len);
-    key->len = 1 + id_len + len;
-}
-
-struct wait_queue *wait_queue_find(const struct waiters *waiters, enum wait_kind kind,
-                                   const char *lease_id, const char *name, size_t len)
-{
-    struct wait_queue *queue;
-    struct queue_key key;
-
-    make_key(&key, kind, lease_id, name, len);
-    HASH_FIND(hh, waiters->queues, key.text, key.len, queue);
-    return queue;
 }
 
 static enum key_kind channel_kind(enum wait_kind kind)
@@ -226,20 +194,12 @@ static void on_subscribing(void *arg)
 static struct wait_queue *make_queue(struct waiters *waiters, const struct waiter *waiter,
                                      const char *name, size_t len)
 {
-    struct queue_key key;
+    struct wait_queue *queue = wait_queue_add(waiters, waiter->kind, waiter->lease_id, name,
+                                              len);
 
-    make_key(&key, waiter->kind, waiter->lease_id, name, len);
-    struct wait_queue *queue = calloc(1, sizeof(*queue) + key.len);
-    assert(queue != NULL);
-    queue->owner = waiters;
-    queue->kind = waiter->kind;
-    queue->len = key.len;
-    memcpy(queue->key, key.text, key.len);
-    queue->generation = ++waiters->generation;
     queue->timer = (struct timer){.fire = on_timer, .arg = queue};
     queue->subscription = (struct subscription){
         .ready = on_ready, .message = on_message, .arg = queue};
-    HASH_ADD(hh, waiters->queues, key, queue->len, queue);
     queue->subscribing = (struct timer){.fire = on_subscribing, .arg = queue};
     join_shared(queue, name, len);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, 1);
@@ -394,6 +354,11 @@ bool waiter_is_waiting(const struct waiter *waiter)
 int64_t waiter_woken_ns(const struct waiter *waiter)
 {
     return waiter->queue->woken_ns;
+}
+
+bool waiters_have_queues(const struct waiters *waiters)
+{
+    return waiters->queues != NULL || waiters->lines != NULL;
 }
 
 void waiters_wake_all(struct waiters *waiters)

@@ -30,8 +30,8 @@ struct neighbour;
 struct waiters;
 struct wait_queue;
 
-/* Slots for requests that wait, of whatever sort: fewer than connections, so that there is
- * always a connection for those that renew and release. */
+/* Slots for requests that wait, acquisitions and keep-alives alike. There are fewer slots than
+ * connections, so that a connection is left for requests that renew and release. */
 struct wait_slots {
     size_t limit, used;
 };
@@ -49,9 +49,9 @@ struct waiter {
     int64_t wants;    /* permits of a semaphore: waiters that want fewer may get theirs first */
     bool trying;      /* an attempt is under way; the owner sets it for attempts of its own */
     bool chosen;      /* a release under way may grant */
-    int64_t shared_ms; /* above 0: the waiter leaves with a read/write lock to read, for so
-                          long; the owner sets it */
-    bool may_look;     /* the wake-up is only that the subscription is there: see acquire.c */
+    int64_t shared_ms; /* the owner sets it before waiter_leave(): how long the waiter has a
+                          read/write lock to read; 0: it has none */
+    bool may_look;     /* only a new subscription woke the waiter: a look at the lock may do */
     bool retry_wanted; /* another attempt has to follow the one that is under way */
     struct wait_queue *queue;
     struct waiter *prev, *next;
@@ -62,17 +62,6 @@ struct waiters_options {
     struct metrics *metrics;
     struct topology *topology;
     struct neighbour *neighbour; /* NULL: the only worker */
-};
-
-/* How long a plain lock or permits have been handed over without a turn of other clients; of a
- * plain lock it goes with the lock from worker to worker. */
-struct hand_over_series {
-    bool is_open;            /* the release is open to all clients */
-    bool has_gone_round;     /* more hand-overs since it came here than there are waiters */
-    unsigned hand_overs;     /* since the last release that was open to all clients */
-    int64_t handing_over_ns; /* when the first of these began */
-    unsigned streak;         /* hand-overs since other servers and clients had their turn */
-    int64_t streak_ns;       /* when the streak began */
 };
 
 struct waiters *waiters_new(const struct waiters_options *options);
@@ -99,51 +88,12 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
 /* Leaves the queue, at any time. `taken_ms`: with the object, for so long; negative: something
  * may be left for other waiters, so the baton, if this waiter has it, is passed on. */
 void waiter_leave(struct waiters *waiters, struct waiter *waiter, int64_t taken_ms);
-/* The waiter, of a fair lock, has found the lock free: a call was missed. */
+/* A waiter of a fair lock has found the lock free: it missed the message that called it. */
 void waiter_was_called(struct waiter *waiter);
 bool waiter_is_waiting(const struct waiter *waiter);
 
-/* Whether anything is waited for on this worker, or was a moment ago. */
+/* Whether this worker has a waiter, or had one a moment ago. */
 bool waiters_have_queues(const struct waiters *waiters);
-/* A request of this worker has got the plain lock, the read/write lock to write, or the last
- * permit, for `ttl_ms`. */
-void waiters_taken(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len,
-                   int64_t ttl_ms);
-/* Ms for which an attempt at the plain lock, at the read/write lock or at a permit would come
- * to nothing, as far as the workers of the process know of a plain lock and of permits, or this
- * worker of a read/write lock, where a lease got it on one of these within the last `recent_ns`
- * and its waiters hear of each release. 0: none is known. `reads`: an attempt to read, which
- * only a writer refuses; every other attempt is behind the waiters. */
-int64_t waiters_recently_taken_ms(const struct waiters *waiters, enum wait_kind kind,
-                                  const char *name, size_t len, bool reads, int64_t recent_ns);
-/* A lease is about to be released here: of a lock, plain, fair or read/write (`kind`
- * WAIT_LOCK), or of a permit. Returns the waiter that may get the lock or permit from it: the
- * first, if no attempt is under way, of a semaphore the first without an attempt under way, and
- * but for a fair lock if the release is not open to all clients. NULL: none. `series` is filled
- * in. */
-struct waiter *waiters_next(struct waiters *waiters, enum wait_kind kind, const char *name,
-                            size_t len, struct hand_over_series *series);
-/* The release was passed on to another worker, which grants what it frees to a waiter of its
- * own. `kind` as above. */
-void waiters_passed_on(struct waiters *waiters, enum wait_kind kind, const char *name,
-                       size_t len);
-/* Such a release granted to no waiter. */
-void waiters_missed(struct waiters *waiters, enum wait_kind kind, const char *name, size_t len);
-/* A release was passed on to this worker. False: its waiters leave the lock or permit to
- * others. */
-bool waiters_take_over(struct waiters *waiters, enum wait_kind kind, const char *name,
-                       size_t len, const struct hand_over_series *series)
-    __attribute__((warn_unused_result));
-/* An attempt is made for that waiter: it has the baton, of a semaphore if the baton is free.
- * Then waiter_busy(), waiter_leave(), or waiter_unchosen(): nothing came of it, and the waiter
- * sleeps on as before, but for wake-ups that came meanwhile. Above 0: the waiter may have the
- * lock, if it is not fair, or permit only where no more listen than this number of workers of
- * this process, which have handed it over for long enough. */
-unsigned waiter_choose(struct waiter *waiter) __attribute__((warn_unused_result));
-/* Other servers or clients do listen, and got the unlock message: the waiters of this worker
- * leave the lock or semaphore to them for a while. Before waiter_unchosen(). */
-void waiter_yield(struct waiter *waiter);
-void waiter_unchosen(struct waiter *waiter);
 
 /* Wakes every queue: commands reach Redis again. */
 void waiters_wake_all(struct waiters *waiters);
@@ -154,7 +104,7 @@ void waiters_retry_lease(struct waiters *waiters, const char *name, size_t len,
 /* Changes with every message about a lease or a session. To be read before an attempt: such a
  * message reaches only waiters that stand in a queue already. */
 uint64_t waiters_lease_generation(const struct waiters *waiters);
-/* A message came that the waiters do not listen to themselves. */
+/* A message about a session came, which another listener has received. */
 void waiters_lease_changed(struct waiters *waiters);
 
 /* When the last message that wakes the waiter's queue came; 0: none yet. */

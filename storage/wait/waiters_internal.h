@@ -1,9 +1,21 @@
-/* What the files about waiters share. */
+/* What the files about waiters share. Each calls only files above it in this list:
+ *
+ *   share.c        how often waiters of this worker come before other clients: arithmetic
+ *   neighbours.c   the table by which the workers of the process know of each other's waiters
+ *   queue.c        one queue: its key, whether its object is taken, whose turn it is
+ *   line.c         the queues of one fair lock, in order
+ *   baton.c        which waiter tries, and when a queue that nothing wakes tries
+ *   waiters.c      joins, leaves, subscriptions and their messages
+ *   place.c        what is known and told about an object by its name
+ *   next_waiter.c  to which waiter a release may hand the object over
+ *
+ * Above them stand the acquisitions: see acquire_internal.h. */
 #ifndef RLOCKD_STORAGE_WAIT_WAITERS_INTERNAL_H
 #define RLOCKD_STORAGE_WAIT_WAITERS_INTERNAL_H
 
 #include <uthash.h>
 
+#include "storage/wait/share.h"
 #include "storage/wait/waiters.h"
 
 /* The waiters of one object on this worker. */
@@ -13,54 +25,43 @@ struct wait_queue {
     struct subscription subscription;
     struct waiter *waiting;
     unsigned waiter_count;
-    struct waiter *baton; /* the waiter that has it, and tries; NULL: it is free */
-    /* The baton goes to waiters that want less than this: an attempt that wanted as much was
-     * in vain. INT64_MAX: to any. */
+    struct waiter *baton; /* the waiter that holds the baton and tries; NULL: free */
+    /* The baton goes only to waiters that want less than this, because an attempt for as much
+     * failed. INT64_MAX: to any waiter. */
     int64_t wants_below;
-    bool woken_again;               /* a wake-up came while the baton was not free */
-    bool was_ready;                 /* the subscription has been there */
-    uint64_t generation;            /* that of all queues, at the last wake-up */
-    int64_t woken_ns;               /* when the last message came that wakes */
-    int64_t message_ns;             /* the turn of the loop that read this message */
-    int64_t held_until_ns;          /* the end of the hold, as a message told; 0: none did */
-    struct timer timer;             /* the next poll; without waiters the end of the queue */
-    struct timer subscribing;       /* of a fair lock's waiter that is not subscribed yet */
-    int64_t taken_ns;               /* when a request of this worker last got the object */
-    int64_t taken_until_ns;         /* until then nothing is free; past: perhaps something is */
-    struct shared_lock *shared;     /* of a plain lock, of permits; NULL: one worker */
-    unsigned here;                  /* hand-overs since the lock came to this worker */
-    unsigned hand_overs;            /* since the last release that was open to all clients */
-    int64_t handing_over_ns;        /* when the first of these began */
-    unsigned streak;                /* hand-overs since other clients had their turn */
-    unsigned streak_max;            /* hand-overs before their next turn; 0: STREAK_MIN */
-    int64_t streak_ns;              /* when the streak began */
-    bool others_first;              /* the release under way is for other clients, if there are
-                                       any: then another streak begins */
-    int64_t yield_until_ns;         /* the end of this worker's yield to other clients */
-    bool has_yielded;               /* no attempt has followed the yield yet */
-    uint64_t messages;              /* the number of messages that woke the queue */
-    uint64_t messages_before;       /* that number before the last hand-over */
-    struct wait_line *line;         /* of a fair lock, while there are waiters; else NULL */
+    bool woken_again;         /* a wake-up came while the baton was not free */
+    bool was_ready;           /* the subscription has been confirmed before */
+    uint64_t generation;      /* the value of waiters.generation at the last wake-up */
+    int64_t woken_ns;         /* when the last message came that wakes waiters */
+    int64_t message_ns;       /* when the turn of the loop began that read it */
+    int64_t held_until_ns;    /* when the lock gets free, from a `held <ms>` message; 0: none */
+    struct timer timer;       /* the next poll; of a queue without waiters: its end */
+    struct timer subscribing; /* a fair lock's waiter subscribes then, unless it left before */
+    int64_t taken_ns;         /* when a request of this worker last got the object */
+    int64_t taken_until_ns;   /* nothing is free before; in the past: something may be */
+    struct shared_lock *shared;     /* only of WAIT_LOCK and WAIT_SEMAPHORE; NULL: one worker */
+    struct share share;             /* how the turns are shared */
+    struct wait_line *line;         /* of a fair lock with waiters; else NULL */
     struct wait_queue *prev, *next; /* in the line */
-    int64_t asked_ns;               /* when its first waiter asked for the place in the line */
+    int64_t asked_ns;               /* when the first waiter sent its first attempt */
     enum wait_kind kind;
     size_t len;
-    char key[]; /* struct queue_key */
+    char key[]; /* see queue.c */
 };
 
-/* The queues of one fair lock that have a waiter, in the order in which these joined: that of
- * the queue in Redis, as far as this worker knows. A line outlives its last waiter for a while.
- */
+/* The queues with waiters of one fair lock, in the order in which the waiters joined. As far as
+ * this worker knows, that is the order of the lock's queue in Redis. The line is kept for a
+ * while after its last waiter has left. */
 struct wait_line {
     UT_hash_handle hh;
     struct waiters *owner;
     struct wait_queue *queues;
     struct shared_lock *shared; /* NULL: the process has one worker */
     struct timer end;
-    int64_t handed_over_ns; /* the last release by this worker to a waiter of the line */
-    uint64_t generation;    /* as of queues, at the last release by this worker to no waiter */
-    int64_t released_ns;    /* the time of that release */
-    int64_t called_ns;      /* when a waiter was last called, or may have been */
+    int64_t handed_over_ns; /* when this worker last handed the lock over to the line */
+    uint64_t generation;    /* as of a queue; at the last release by this worker to no waiter */
+    int64_t released_ns;    /* when that release happened */
+    int64_t called_ns;      /* when a message last called a waiter, or may have */
     size_t len;
     char name[];
 };
@@ -71,18 +72,22 @@ struct waiters {
     struct wait_line *lines;
     struct subscription leases;
     uint64_t lease_generation;
-    /* Of all queues together: a queue that is dropped and made again gets a new value. */
+    /* Grows with each wake-up of any queue, so a queue that is dropped and made again never
+     * has an old value. */
     uint64_t generation;
 };
 
 /* baton.c */
 
-/* Gives the baton to the first waiter that can take it, when the baton is free. */
+/* Gives the baton to the first waiter that can take it. If the baton is not free, or no waiter
+ * can take it, that is made up for when an attempt ends. */
 void baton_give(struct wait_queue *queue);
 void baton_give_to(struct wait_queue *queue, struct waiter *waiter, int64_t wants_below);
-/* The waiter that had the baton has left, perhaps with some of the released permits. */
+/* The waiter that had the baton has left, perhaps with some of the released permits: the baton
+ * goes to a waiter from `behind` on that wants less, or goes round again. */
 void baton_pass(struct wait_queue *queue, struct waiter *behind);
-/* The waiter that had the baton has left with the lock to read, for so long. */
+/* The waiter that had the baton has left with a read/write lock to read, for `shared_ms`: all
+ * readers try at once. `wants`: what a reader wants. */
 void baton_share(struct wait_queue *queue, int64_t wants, int64_t shared_ms);
 /* An attempt is over and the baton is free: the baton goes round again, or the queue sleeps. */
 void baton_settle(struct wait_queue *queue, int64_t remaining_ms);
@@ -90,58 +95,71 @@ void baton_settle(struct wait_queue *queue, int64_t remaining_ms);
  * baton. */
 struct waiter *baton_find_smaller(const struct wait_queue *queue, struct waiter *waiter,
                                   int64_t wants_below);
-/* Makes this waiter try, with or without the baton. */
+/* Makes this waiter try, with or without the baton; after the attempt under way, if there is
+ * one. */
 void waiter_retry(struct waiter *waiter);
 /* The object may have become free: one waiter tries. */
 void wait_queue_wake(struct wait_queue *queue);
-/* What was waited for has come for all waiters at once. */
+/* A latch is open: all waiters try at once. */
 void wait_queue_wake_everyone(struct wait_queue *queue);
+/* Sets the timer for the next poll: after `remaining_ms` (negative: unknown) or a few seconds,
+ * whichever comes first. */
 void wait_queue_sleep(struct wait_queue *queue, int64_t remaining_ms);
-/* Whoever holds the object holds it for so long: the queue sleeps no longer than until then,
- * and its next poll is not put off. */
+/* The lock is free in `ms`: wakes the queue then, if it would sleep longer. */
 void wait_queue_sleep_until_free(struct wait_queue *queue, int64_t ms);
 
-/* waiters.c */
+/* queue.c */
 
 /* `lease_id`: of a fair lock's waiter. NULL: there is none. */
 struct wait_queue *wait_queue_find(const struct waiters *waiters, enum wait_kind kind,
                                    const char *lease_id, const char *name, size_t len);
-/* Another attempt has to follow the one that is over; a baton given meanwhile makes that one.
- */
-void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
-
-/* share.c */
-
+/* Makes the queue, without callbacks. There must be none with this key. */
+struct wait_queue *wait_queue_add(struct waiters *waiters, enum wait_kind kind,
+                                  const char *lease_id, const char *name, size_t len);
 /* A request of this worker got the object for `taken_ms`, and nothing is left of it. */
 void wait_queue_taken(struct wait_queue *queue, int64_t taken_ms, bool by_hand_over);
 /* A request of this worker got a part of the object: other requests may get some, too. */
 void wait_queue_shared(struct wait_queue *queue, bool by_hand_over);
-/* The first attempt after a yield has been made: finds out whether other clients wanted the
- * lock. `got_it`: the attempt got the lock. */
+/* The object is taken until then, as far as this worker knows. */
+void wait_queue_note_taken(struct wait_queue *queue, int64_t until_ns);
+/* The object was released to all clients, or is about to be. */
+void wait_queue_note_released(struct wait_queue *queue);
+/* Tells the other workers of the process until when other clients come first; 0: no longer. */
+void wait_queue_announce_yield(struct wait_queue *queue, int64_t until_ns);
+/* The first attempt after a yield is over: finds out whether other clients wanted the lock.
+ * `got_it`: the attempt got the lock. Does nothing during a yield. */
 void wait_queue_yielded(struct wait_queue *queue, bool got_it);
 bool wait_queue_yields(const struct wait_queue *queue);
 /* When the waiters may try again: the end of the last yield, which may be over. */
 int64_t wait_queue_yield_end_ns(const struct wait_queue *queue);
 
+/* waiters.c */
+
+/* An attempt is over. If `retry_wanted`, another one follows, unless the waiter has got the
+ * baton meanwhile and tries already. */
+void waiter_follow_retry(struct waiter *waiter, bool retry_wanted);
+
 /* line.c */
 
-/* The first waiter joins the queue, the last one has left. Nothing is done but for fair locks.
- */
+/* The queue has its first waiter, or has lost its last one. Only queues of fair locks stand in
+ * a line; for others these do nothing. */
 void wait_line_join(struct wait_queue *queue, const struct waiter *waiter, const char *name,
                     size_t len);
 void wait_line_leave(struct wait_queue *queue);
 void wait_lines_free(struct waiters *waiters);
-/* A waiter of the fair lock was called, or might have been. */
+/* A message called a waiter of the fair lock, or may have. */
 void wait_line_called(struct wait_queue *queue);
-/* The same, by a message, which may be that of a release by this worker. */
+/* A message woke a waiter of the fair lock. Counts as a call unless a release by this worker
+ * has just sent such a message. */
 void wait_line_notified(struct wait_queue *queue);
-/* The lock is handed over again and again on this worker, no other worker of the process has
- * waiters, and no waiter is called: a waiter that joins now will hardly be. */
+/* Whether a waiter that joins now will probably get the lock before it needs its channel: this
+ * worker keeps handing the lock over, no other worker of the process has waiters, and no
+ * message has called a waiter lately. */
 bool wait_line_hands_over(const struct wait_queue *queue);
-/* NULL: no waiter waits for the fair lock here, nor did a moment ago. */
+/* NULL: the fair lock has no waiters here, and had none a moment ago. */
 struct wait_line *wait_line_find(const struct waiters *waiters, const char *name, size_t len);
-/* A release by this process granted the lock to no waiter of the line. An attempt that was sent
- * before the release may still be under way. */
+/* A release by this process granted the lock to no waiter of the line. A waiter that joins
+ * after an attempt from before the release has to try again. */
 void wait_line_released(struct wait_line *line);
 /* Whether a waiter of another worker stands before the line in the queue of the fair lock. */
 bool wait_line_is_behind(const struct wait_line *line);

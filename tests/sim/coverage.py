@@ -15,8 +15,11 @@ ROOT = Path(__file__).parent.parent.parent
 BOUND_PERCENT = 95
 MEASURED = {
     "waiters": ["storage/wait/waiters.c", "storage/wait/baton.c", "storage/wait/line.c",
-                "storage/wait/share.c", "storage/wait/session_watch.c"],
-    "acquisitions": ["storage/wait/acquire.c", "storage/wait/acquire_end.c"],
+                "storage/wait/next_waiter.c", "storage/wait/queue.c",
+                "storage/wait/place.c", "storage/wait/share.c",
+                "storage/wait/session_watch.c"],
+    "acquisitions": ["storage/wait/acquire.c", "storage/wait/acquire_state.c",
+                     "storage/wait/acquire_end.c"],
     "hand-overs": ["storage/wait/release.c", "storage/wait/deferral.c",
                    "storage/lease/hand_over.c"],
     "passing on": ["storage/wait/pass_on.c", "storage/wait/neighbours.c",

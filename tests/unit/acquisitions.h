@@ -160,7 +160,7 @@ static inline struct sent_preparation *preparation_of(const struct client *clien
     return NULL;
 }
 
-static inline void answer_preparation(const struct client *client, enum prepare_outcome outcome,
+static inline void answer_preparation(const struct client *client, enum try_outcome outcome,
                                       const struct lease_result *result)
 {
     struct sent_preparation *sent = preparation_of(client);
@@ -192,33 +192,13 @@ static inline void answer_with(const struct client *client, const struct attempt
     done(attempt->arg, result);
 }
 
-static inline void answer(const struct client *client, enum attempt_outcome outcome)
+static inline void answer(const struct client *client, enum try_outcome outcome)
 {
     const struct lease_result lease = {.remaining_ms = TTL_MS};
     const struct attempt_result result = {
         .outcome = outcome, .remaining_ms = TTL_MS, .lease = &lease};
 
     answer_with(client, &result);
-}
-
-/* What an acquisition comes to that ends with this attempt. */
-static inline enum acquire_outcome ended_as(enum attempt_outcome outcome)
-{
-    switch (outcome) {
-    case ATTEMPT_GRANTED:
-        return ACQUIRE_GRANTED;
-    case ATTEMPT_CONFIRMED:
-        return ACQUIRE_CONFIRMED;
-    case ATTEMPT_BUSY:
-        return ACQUIRE_BUSY;
-    case ATTEMPT_REFUSED:
-        return ACQUIRE_REFUSED;
-    case ATTEMPT_NOT_EXECUTED:
-        return ACQUIRE_NOT_EXECUTED;
-    case ATTEMPT_UNKNOWN:
-        break;
-    }
-    return ACQUIRE_UNKNOWN;
 }
 
 static inline bool may_wait(void *arg)
@@ -250,11 +230,11 @@ static inline void start(struct client *client, int64_t wait_ms)
 static inline void start_waiting(struct client *client)
 {
     start(client, WAIT_MS);
-    answer(client, ATTEMPT_BUSY);
+    answer(client, TRY_BUSY);
     if (!CHANNEL_OF(LOCK)->live)
         ready(CHANNEL_OF(LOCK));
     if (attempt_of(client) != NULL)
-        answer(client, ATTEMPT_BUSY);
+        answer(client, TRY_BUSY);
     assert_int_equal(client->suspended, 1);
     assert_null(attempt_of(client));
 }
@@ -267,7 +247,7 @@ static inline void doze(const struct client *client, int64_t ms)
     while (next_timer_ns() < end_ns - loop.now_ns) {
         pass(next_timer_ns());
         if (attempt_of(client) != NULL)
-            answer(client, ATTEMPT_BUSY);
+            answer(client, TRY_BUSY);
     }
     pass(end_ns - loop.now_ns);
 }
@@ -284,7 +264,7 @@ static inline void cancel(struct client *client)
 }
 
 /* Ended by exactly one call, with this. */
-static inline void expect_done(const struct client *client, enum acquire_outcome outcome)
+static inline void expect_done(const struct client *client, enum try_outcome outcome)
 {
     assert_int_equal(client->done, 1);
     assert_int_equal(client->result.outcome, outcome);
@@ -329,9 +309,9 @@ static inline int tear_down(void **state)
     for (size_t i = 0; i < CLIENTS; i++) {
         unsigned done = clients[i].done;
         while (preparation_of(&clients[i]) != NULL)
-            answer_preparation(&clients[i], PREPARED, NULL);
+            answer_preparation(&clients[i], TRY_GRANTED, NULL);
         while (attempt_of(&clients[i]) != NULL)
-            answer(&clients[i], ATTEMPT_BUSY);
+            answer(&clients[i], TRY_BUSY);
         assert_int_equal(clients[i].done, done);
         lock_names_unref(clients[i].lease.names);
     }

@@ -83,8 +83,7 @@ static inline void answer_yield(void)
     done(sent.arg, &result);
 }
 
-static const struct attempt_result granted = {.outcome = ATTEMPT_GRANTED,
-                                              .remaining_ms = TTL_MS};
+static const struct attempt_result granted = {.outcome = TRY_GRANTED, .remaining_ms = TTL_MS};
 
 #define PERMITS_CHANNEL channel_of("redisson_sc:{" LOCK "}")
 
@@ -94,11 +93,11 @@ static inline void start_waiting_for_permit(struct client *client)
     holder.lease.kind = KIND_PERMIT;
     client->lease.kind = KIND_PERMIT;
     start(client, WAIT_MS);
-    answer(client, ATTEMPT_BUSY);
+    answer(client, TRY_BUSY);
     if (!PERMITS_CHANNEL->live)
         ready(PERMITS_CHANNEL);
     if (attempt_of(client) != NULL)
-        answer(client, ATTEMPT_BUSY);
+        answer(client, TRY_BUSY);
     assert_null(attempt_of(client));
 }
 
@@ -107,7 +106,7 @@ static inline void grant_permit(int64_t available)
 {
     const struct lease_result lease = {
         .outcome = LEASE_GRANTED, .remaining_ms = TTL_MS, .available = available};
-    const struct attempt_result grant = {.outcome = ATTEMPT_GRANTED,
+    const struct attempt_result grant = {.outcome = TRY_GRANTED,
                                          .remaining_ms = TTL_MS,
                                          .none_left_ms = available == 0 ? TTL_MS : 0,
                                          .lease = &lease};
@@ -132,7 +131,7 @@ static inline void grant_and_rejoin(void)
             client = &clients[i];
     assert_non_null(client);
     answer_hand_over(&released, &granted);
-    expect_done(client, ACQUIRE_GRANTED);
+    expect_done(client, TRY_GRANTED);
     client->done = client->suspended = holder.done = 0;
     client->lease.token = TOKEN_RETURNED;
     store.attempt_count = 0;

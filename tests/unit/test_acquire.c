@@ -34,46 +34,46 @@ struct ending {
 };
 
 static const struct {
-    enum attempt_outcome outcome;
+    enum try_outcome outcome;
     struct ending endings[WHENS];
 } rows[] = {
-    {ATTEMPT_GRANTED,
-     {[ONLY] = {ACQUIRE_GRANTED, NO},
-      [FIRST] = {ACQUIRE_GRANTED, NO},
-      [TURN] = {ACQUIRE_GRANTED, NO},
-      [FINAL] = {ACQUIRE_GRANTED, NO},
-      [UNDER_WAY] = {ACQUIRE_GRANTED, NO}}},
-    {ATTEMPT_CONFIRMED,
-     {[ONLY] = {ACQUIRE_CONFIRMED, NO},
-      [FIRST] = {ACQUIRE_CONFIRMED, NO},
-      [TURN] = {ACQUIRE_CONFIRMED, NO},
-      [FINAL] = {ACQUIRE_CONFIRMED, NO},
-      [UNDER_WAY] = {ACQUIRE_CONFIRMED, NO}}},
-    {ATTEMPT_BUSY,
-     {[ONLY] = {ACQUIRE_BUSY, NO},
+    {TRY_GRANTED,
+     {[ONLY] = {TRY_GRANTED, NO},
+      [FIRST] = {TRY_GRANTED, NO},
+      [TURN] = {TRY_GRANTED, NO},
+      [FINAL] = {TRY_GRANTED, NO},
+      [UNDER_WAY] = {TRY_GRANTED, NO}}},
+    {TRY_CONFIRMED,
+     {[ONLY] = {TRY_CONFIRMED, NO},
+      [FIRST] = {TRY_CONFIRMED, NO},
+      [TURN] = {TRY_CONFIRMED, NO},
+      [FINAL] = {TRY_CONFIRMED, NO},
+      [UNDER_WAY] = {TRY_CONFIRMED, NO}}},
+    {TRY_BUSY,
+     {[ONLY] = {TRY_BUSY, NO},
       [FIRST] = {GOES_ON, NO},
       [TURN] = {GOES_ON, NO},
-      [FINAL] = {ACQUIRE_BUSY, ANY},
-      [UNDER_WAY] = {ACQUIRE_BUSY, YES}}},
-    {ATTEMPT_NOT_EXECUTED,
-     {[ONLY] = {ACQUIRE_NOT_EXECUTED, NO},
-      [FIRST] = {ACQUIRE_NOT_EXECUTED, ANY},
+      [FINAL] = {TRY_BUSY, ANY},
+      [UNDER_WAY] = {TRY_BUSY, YES}}},
+    {TRY_NOT_EXECUTED,
+     {[ONLY] = {TRY_NOT_EXECUTED, NO},
+      [FIRST] = {TRY_NOT_EXECUTED, ANY},
       [TURN] = {GOES_ON, NO},
-      [FINAL] = {ACQUIRE_NOT_EXECUTED, YES},
-      [UNDER_WAY] = {ACQUIRE_NOT_EXECUTED, YES}}},
-    {ATTEMPT_UNKNOWN,
-     {[ONLY] = {ACQUIRE_UNKNOWN, YES},
-      [FIRST] = {ACQUIRE_UNKNOWN, YES},
+      [FINAL] = {TRY_NOT_EXECUTED, YES},
+      [UNDER_WAY] = {TRY_NOT_EXECUTED, YES}}},
+    {TRY_UNKNOWN,
+     {[ONLY] = {TRY_UNKNOWN, YES},
+      [FIRST] = {TRY_UNKNOWN, YES},
       [TURN] = {GOES_ON, NO},
-      [FINAL] = {ACQUIRE_UNKNOWN, YES},
-      [UNDER_WAY] = {ACQUIRE_UNKNOWN, YES}}},
+      [FINAL] = {TRY_UNKNOWN, YES},
+      [UNDER_WAY] = {TRY_UNKNOWN, YES}}},
     /* A refusal does not always take the request off the list of waiters. */
-    {ATTEMPT_REFUSED,
-     {[ONLY] = {ACQUIRE_REFUSED, NO},
-      [FIRST] = {ACQUIRE_REFUSED, ANY},
-      [TURN] = {ACQUIRE_REFUSED, YES},
-      [FINAL] = {ACQUIRE_REFUSED, YES},
-      [UNDER_WAY] = {ACQUIRE_REFUSED, YES}}},
+    {TRY_REFUSED,
+     {[ONLY] = {TRY_REFUSED, NO},
+      [FIRST] = {TRY_REFUSED, ANY},
+      [TURN] = {TRY_REFUSED, YES},
+      [FINAL] = {TRY_REFUSED, YES},
+      [UNDER_WAY] = {TRY_REFUSED, YES}}},
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
@@ -95,8 +95,7 @@ static void bring_to(enum when when)
         pass(WAIT_MS * MS);
 }
 
-static void expect_ending(enum attempt_outcome outcome, enum when when,
-                          const struct ending *ending)
+static void expect_ending(enum try_outcome outcome, enum when when, const struct ending *ending)
 {
     bool withdrawn = a->withdrawn == 1;
 
@@ -128,9 +127,9 @@ static void every_outcome_has_its_ending(void **state)
 }
 
 /* Redis may have forgotten the script, and run it after the withdrawal that came behind it. */
-static bool may_have_run_late(enum attempt_outcome outcome)
+static bool may_have_run_late(enum try_outcome outcome)
 {
-    return outcome == ATTEMPT_GRANTED || outcome == ATTEMPT_BUSY || outcome == ATTEMPT_UNKNOWN;
+    return outcome == TRY_GRANTED || outcome == TRY_BUSY || outcome == TRY_UNKNOWN;
 }
 
 /* Its grant, if there is one, is taken back behind the attempt; nobody is told anything. */
@@ -160,12 +159,12 @@ static void result_is_handed_on(void **state)
 {
     struct lease_result lease = {.outcome = LEASE_GRANTED};
     struct attempt_result result = {
-        .outcome = ATTEMPT_GRANTED, .remaining_ms = 29999, .lease = &lease};
+        .outcome = TRY_GRANTED, .remaining_ms = 29999, .lease = &lease};
 
     (void)state;
     start(a, 0);
     answer_with(a, &result);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_ptr_equal(a->result.lease, &lease);
     assert_null(a->result.counter);
 }
@@ -173,7 +172,7 @@ static void result_is_handed_on(void **state)
 /* Its holder would work without the lock. */
 static void late_grant_is_none(void **state)
 {
-    static const enum attempt_outcome outcomes[] = {ATTEMPT_GRANTED, ATTEMPT_CONFIRMED};
+    static const enum try_outcome outcomes[] = {TRY_GRANTED, TRY_CONFIRMED};
     struct attempt_result result = {0};
 
     for (size_t i = 0; i < 2; i++) {
@@ -182,7 +181,7 @@ static void late_grant_is_none(void **state)
             bring_to(when);
             result.outcome = outcomes[i];
             answer_with(a, &result);
-            expect_done(a, ACQUIRE_UNKNOWN);
+            expect_done(a, TRY_UNKNOWN);
             assert_int_equal(a->withdrawn, 1);
             tear_down(state);
         }
@@ -192,21 +191,21 @@ static void late_grant_is_none(void **state)
 static void unknown_attempt_is_not_forgotten(void **state)
 {
     static const struct {
-        enum attempt_outcome last;
-        enum acquire_outcome done;
+        enum try_outcome last;
+        enum try_outcome done;
         bool withdrawn;
     } after_unknown[] = {
-        {ATTEMPT_GRANTED, ACQUIRE_GRANTED, false},
-        {ATTEMPT_CONFIRMED, ACQUIRE_CONFIRMED, false},
-        {ATTEMPT_NOT_EXECUTED, ACQUIRE_UNKNOWN, true},
-        {ATTEMPT_UNKNOWN, ACQUIRE_UNKNOWN, true},
-        {ATTEMPT_BUSY, ACQUIRE_BUSY, true},
+        {TRY_GRANTED, TRY_GRANTED, false},
+        {TRY_CONFIRMED, TRY_CONFIRMED, false},
+        {TRY_NOT_EXECUTED, TRY_UNKNOWN, true},
+        {TRY_UNKNOWN, TRY_UNKNOWN, true},
+        {TRY_BUSY, TRY_BUSY, true},
     };
 
     for (size_t i = 0; i < sizeof(after_unknown) / sizeof(after_unknown[0]); i++) {
         assert_int_equal(set_up(state), 0);
         bring_to(TURN);
-        answer(a, ATTEMPT_UNKNOWN);
+        answer(a, TRY_UNKNOWN);
         assert_int_equal(a->done, 0);
         doze(a, WAIT_MS);
         answer(a, after_unknown[i].last);
@@ -220,11 +219,11 @@ static void refused_attempt_sleeps_half_a_second(void **state)
 {
     (void)state;
     bring_to(TURN);
-    answer(a, ATTEMPT_NOT_EXECUTED);
+    answer(a, TRY_NOT_EXECUTED);
     assert_in_range(next_timer_ns(), 400 * MS, 600 * MS);
     pass(next_timer_ns());
     assert_non_null(attempt_of(a));
-    answer(a, ATTEMPT_UNKNOWN);
+    answer(a, TRY_UNKNOWN);
     assert_in_range(next_timer_ns(), 400 * MS, 600 * MS);
     acquirer_redis_is_up(acquirer);
     assert_non_null(attempt_of(a));
@@ -236,8 +235,8 @@ static void answer_after_the_deadline_is_the_last(void **state)
     (void)state;
     start(a, 5);
     loop.now_ns += 5 * MS;
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
     assert_int_equal(a->suspended, 0);
     assert_null(CHANNEL_OF(LOCK));
 }

@@ -33,7 +33,7 @@ static int set_up_fair(void **state)
 static void start_in_queue(struct client *client)
 {
     start(client, WAIT_MS);
-    answer(client, ATTEMPT_BUSY);
+    answer(client, TRY_BUSY);
     ready(fair_channel(client));
     answer_look(TTL_MS);
     assert_int_equal(client->suspended, 1);
@@ -61,15 +61,15 @@ static void bring_to(enum when when)
 enum sent { NOTHING, STAYS, GOES };
 
 static const struct {
-    enum attempt_outcome outcome;
+    enum try_outcome outcome;
     int sent[WHENS]; /* -1: it goes on */
 } rows[] = {
-    {ATTEMPT_GRANTED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
-    {ATTEMPT_CONFIRMED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
-    {ATTEMPT_BUSY, {NOTHING, -1, -1, STAYS, STAYS}},
-    {ATTEMPT_NOT_EXECUTED, {NOTHING, NOTHING, -1, STAYS, STAYS}},
-    {ATTEMPT_UNKNOWN, {STAYS, STAYS, -1, STAYS, STAYS}},
-    {ATTEMPT_REFUSED, {NOTHING, NOTHING, GOES, GOES, GOES}},
+    {TRY_GRANTED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
+    {TRY_CONFIRMED, {NOTHING, NOTHING, NOTHING, NOTHING, NOTHING}},
+    {TRY_BUSY, {NOTHING, -1, -1, STAYS, STAYS}},
+    {TRY_NOT_EXECUTED, {NOTHING, NOTHING, -1, STAYS, STAYS}},
+    {TRY_UNKNOWN, {STAYS, STAYS, -1, STAYS, STAYS}},
+    {TRY_REFUSED, {NOTHING, NOTHING, GOES, GOES, GOES}},
 };
 
 static void expect_sent(int row, enum when when, enum sent sent)
@@ -92,7 +92,7 @@ static void every_outcome(void **state)
                 assert_int_equal(a->done, 0);
                 expect_sent(i, when, NOTHING);
             } else {
-                expect_done(a, ended_as(rows[i].outcome));
+                expect_done(a, rows[i].outcome);
                 expect_sent(i, when, (enum sent)rows[i].sent[when]);
             }
             tear_down(state);
@@ -110,8 +110,7 @@ static void every_outcome_of_a_request_that_nobody_repeats(void **state)
             bring_to(when);
             answer(a, rows[i].outcome);
             assert_int_equal(a->places_kept, 0);
-            bool got_it = rows[i].outcome == ATTEMPT_GRANTED ||
-                          rows[i].outcome == ATTEMPT_CONFIRMED;
+            bool got_it = rows[i].outcome == TRY_GRANTED || rows[i].outcome == TRY_CONFIRMED;
             if (when > FIRST && a->done == 1 && !got_it)
                 assert_int_equal(a->withdrawn, 1);
             tear_down(state);
@@ -140,10 +139,10 @@ static void an_unknown_attempt_is_taken_back_but_not_its_place(void **state)
 {
     (void)state;
     bring_to(TURN);
-    answer(a, ATTEMPT_UNKNOWN);
+    answer(a, TRY_UNKNOWN);
     doze(a, WAIT_MS);
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
     assert_int_equal(a->places_kept, 1);
     assert_int_equal(a->withdrawn, 0);
 }
@@ -155,13 +154,13 @@ static void draining_keeps_the_places(void **state)
     start_in_queue(b);
     publish(fair_channel(b), "0"); /* its attempt is under way */
     acquirer_drain(acquirer);
-    expect_done(a, ACQUIRE_DRAINING);
-    expect_done(b, ACQUIRE_DRAINING);
+    expect_done(a, TRY_DRAINING);
+    expect_done(b, TRY_DRAINING);
     assert_int_equal(a->places_kept, 1);
     assert_int_equal(b->places_kept, 1);
     start(c, WAIT_MS);
-    answer(c, ATTEMPT_BUSY);
-    expect_done(c, ACQUIRE_DRAINING);
+    answer(c, TRY_BUSY);
+    expect_done(c, TRY_DRAINING);
     assert_int_equal(c->places_kept, 1);
     assert_int_equal(a->withdrawn + b->withdrawn + c->withdrawn, 0);
 }
@@ -174,15 +173,15 @@ static void too_many_waiters(void **state)
     start_in_queue(a);
     start_in_queue(b);
     start_in_queue(c);
-    answer(d, ATTEMPT_BUSY);
-    expect_done(d, ACQUIRE_TOO_MANY_WAITERS);
+    answer(d, TRY_BUSY);
+    expect_done(d, TRY_TOO_MANY_WAITERS);
     assert_int_equal(d->places_kept, 1);
     assert_int_equal(d->withdrawn, 0);
     d->done = 0;
     start(d, WAIT_MS);
     assert_int_equal(attempt_of(d)->wait_ms, 0);
-    answer(d, ATTEMPT_BUSY);
-    expect_done(d, ACQUIRE_TOO_MANY_WAITERS);
+    answer(d, TRY_BUSY);
+    expect_done(d, TRY_TOO_MANY_WAITERS);
     assert_int_equal(d->places_kept, 1);
     assert_int_equal(d->withdrawn, 0);
 }
@@ -196,12 +195,12 @@ static void each_has_a_channel(void **state)
     publish(fair_channel(b), "0");
     assert_null(attempt_of(a));
     assert_non_null(attempt_of(b));
-    answer(b, ATTEMPT_GRANTED);
+    answer(b, TRY_GRANTED);
     assert_null(attempt_of(a));
     publish(fair_channel(a), "0");
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
-    expect_done(b, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_fair, tear_down)

@@ -18,7 +18,7 @@ static int set_up_session(void **state)
 
 static void prepared(const struct client *client)
 {
-    answer_preparation(client, PREPARED, NULL);
+    answer_preparation(client, TRY_GRANTED, NULL);
 }
 
 static void the_session_is_asked_before_the_lock(void **state)
@@ -27,8 +27,8 @@ static void the_session_is_asked_before_the_lock(void **state)
     start(a, 0);
     assert_null(attempt_of(a));
     prepared(a);
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_int_equal(a->unprepared, 0);
     assert_int_equal(store.preparation_count, 1);
 }
@@ -38,8 +38,8 @@ static void what_came_to_nothing_is_noted_no_more(void **state)
     (void)state;
     start(a, 0);
     prepared(a);
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
     assert_int_equal(a->unprepared, 1);
     assert_int_equal(a->withdrawn, 0);
 }
@@ -49,10 +49,10 @@ static void a_request_that_waited_is_withdrawn_instead(void **state)
     (void)state;
     start(a, WAIT_MS);
     prepared(a);
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     pass(WAIT_MS * MS);
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
     assert_int_equal(a->withdrawn, 1);
     assert_int_equal(a->unprepared, 0);
     assert_int_equal(store.preparation_count, 1);
@@ -64,8 +64,8 @@ static void a_session_that_has_ended_refuses(void **state)
 
     (void)state;
     start(a, WAIT_MS);
-    answer_preparation(a, PREPARE_REFUSED, &ended);
-    expect_done(a, ACQUIRE_REFUSED);
+    answer_preparation(a, TRY_REFUSED, &ended);
+    expect_done(a, TRY_REFUSED);
     assert_int_equal(store.attempt_count, 0);
     assert_int_equal(a->unprepared, 0);
     assert_int_equal(a->withdrawn, 0);
@@ -76,17 +76,17 @@ static void a_waiter_learns_that_its_session_has_ended(void **state)
 {
     const struct lease_result spent = {.outcome = LEASE_ENDED, .reason = "session-ended"};
     const struct lease_result ended = {.outcome = LEASE_SESSION_ENDED, .reason = "expired"};
-    const struct attempt_result refused = {.outcome = ATTEMPT_REFUSED, .lease = &spent};
+    const struct attempt_result refused = {.outcome = TRY_REFUSED, .lease = &spent};
 
     (void)state;
     start(a, WAIT_MS);
     prepared(a);
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     ready(CHANNEL_OF(LOCK));
     answer_with(a, &refused);
     assert_int_equal(a->done, 0);
-    answer_preparation(a, PREPARE_REFUSED, &ended);
-    expect_done(a, ACQUIRE_REFUSED);
+    answer_preparation(a, TRY_REFUSED, &ended);
+    expect_done(a, TRY_REFUSED);
 }
 
 static void a_worker_that_stood_still_asks_again(void **state)
@@ -97,8 +97,8 @@ static void a_worker_that_stood_still_asks_again(void **state)
     prepared(a);
     assert_null(attempt_of(a));
     prepared(a);
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_int_equal(store.preparation_count, 2);
 }
 

@@ -28,7 +28,7 @@ static int set_up_several(void **state)
 static void answer_busy(size_t number, int64_t remaining_ms)
 {
     struct attempt_result result = {
-        .outcome = ATTEMPT_BUSY, .remaining_ms = remaining_ms, .blocking_index = number};
+        .outcome = TRY_BUSY, .remaining_ms = remaining_ms, .blocking_index = number};
 
     answer_with(a, &result);
 }
@@ -62,8 +62,8 @@ static void waits_for_the_one_blocking_index(void **state)
     assert_int_equal(a->suspended, 1);
     /* It sleeps as long as that one is held. */
     pass(702 * MS);
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_int_equal(a->withdrawn, 0);
     assert_int_equal(metrics.values[METRIC_WAITS_STARTED], 1);
 }
@@ -77,8 +77,8 @@ static void others_of_that_lock_are_not_left_asleep(void **state)
     assert_null(attempt_of(b));
     answer_busy(1, TTL_MS);
     assert_non_null(attempt_of(b));
-    answer(b, ATTEMPT_GRANTED);
-    expect_done(b, ACQUIRE_GRANTED);
+    answer(b, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
 }
 
 /* What was published before it stood in the queue of the other lock. */
@@ -88,24 +88,24 @@ static void message_of_the_other_lock_is_not_missed(void **state)
     lock_names_unref(b->lease.names);
     b->lease.names = lock_names_of_one(OTHER);
     start(b, WAIT_MS);
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     ready(CHANNEL_OF(OTHER));
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     wait_for_orders();
     unlocked();
     publish(CHANNEL_OF(OTHER), "0");
-    answer(b, ATTEMPT_GRANTED);
+    answer(b, TRY_GRANTED);
     publish(CHANNEL_OF(OTHER), "0"); /* nobody waits there */
     answer_busy(1, TTL_MS);
     assert_non_null(attempt_of(a));
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
 }
 
 static void start_prepared_wait(void)
 {
     start(a, WAIT_MS);
-    answer_preparation(a, PREPARED, NULL);
+    answer_preparation(a, TRY_GRANTED, NULL);
     answer_busy(2, TTL_MS);
     ready(CHANNEL_OF(LOCK));
     answer_busy(2, TTL_MS);
@@ -129,8 +129,8 @@ static void sessions_and_leases_are_heard_in_either_queue(void **state)
     acquirer_session_changed(acquirer, "s");
     answer_busy(2, TTL_MS);
     assert_non_null(attempt_of(a));
-    answer(a, ATTEMPT_REFUSED);
-    expect_done(a, ACQUIRE_REFUSED);
+    answer(a, TRY_REFUSED);
+    expect_done(a, TRY_REFUSED);
     assert_int_equal(a->withdrawn, 1);
 }
 
@@ -161,7 +161,7 @@ static void wait_ends(void **state)
         pass(next_timer_ns());
     }
     answer_busy(1, TTL_MS);
-    expect_done(a, ACQUIRE_BUSY);
+    expect_done(a, TRY_BUSY);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_several, tear_down)

@@ -28,20 +28,20 @@ static void attempts_register_for_the_time_left(void **state)
     start(a, WAIT_MS);
     expect_attempt(a, WAIT_MS, false);
     pass(1 * S);
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     pass(1 * S);
     ready(CHANNEL_OF(LOCK));
     expect_attempt(a, WAIT_MS - 2000, true);
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     doze(a, WAIT_MS - 2000);
     expect_attempt(a, 0, true);
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
 
     start(b, 0);
     expect_attempt(b, 0, false);
-    answer(b, ATTEMPT_BUSY);
-    expect_done(b, ACQUIRE_BUSY);
+    answer(b, TRY_BUSY);
+    expect_done(b, TRY_BUSY);
     assert_int_equal(b->suspended, 0);
     assert_int_equal(b->withdrawn, 0);
 }
@@ -56,8 +56,8 @@ static void deadline_waits_for_the_attempt_under_way(void **state)
     unlocked();
     assert_int_equal(store.attempt_count, attempts);
     assert_int_equal(a->done, 0);
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
     assert_int_equal(store.attempt_count, attempts);
 }
 
@@ -68,15 +68,15 @@ static void message_during_the_first_attempt_gives_another(void **state)
     start(b, WAIT_MS);
     unlocked();
     assert_non_null(attempt_of(a));
-    answer(a, ATTEMPT_GRANTED);
+    answer(a, TRY_GRANTED);
     /* b's attempt may have run before that unlock, and a may have released since. */
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     expect_attempt(b, WAIT_MS, true);
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     /* The first attempt of c saw everything: it sleeps. */
     pass(21 * MS); /* until then a's release might grant it the lock */
     start(c, WAIT_MS);
-    answer(c, ATTEMPT_BUSY);
+    answer(c, TRY_BUSY);
     assert_null(attempt_of(c));
 }
 
@@ -89,12 +89,12 @@ static void one_client_tries_at_a_time(void **state)
     unlocked();
     assert_non_null(attempt_of(a));
     assert_null(attempt_of(b));
-    answer(a, ATTEMPT_GRANTED);
+    answer(a, TRY_GRANTED);
     assert_null(attempt_of(b));
     unlocked();
     assert_non_null(attempt_of(b));
     assert_null(attempt_of(c));
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_int_equal(a->withdrawn, 0);
 }
 
@@ -110,9 +110,9 @@ static void cancelled_client_passes_its_turn_on(void **state)
     assert_int_equal(a->withdrawn, 1);
     assert_int_equal(a->withdrawn_after, attempts);
     assert_non_null(attempt_of(b));
-    answer(a, ATTEMPT_GRANTED);
-    answer(b, ATTEMPT_GRANTED);
-    expect_done(b, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    answer(b, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
     assert_int_equal(a->done, 0);
     assert_int_equal(b->withdrawn, 0);
 }
@@ -141,8 +141,8 @@ static void deadline_passes_the_turn_on(void **state)
     doze(a, WAIT_MS - 1500);
     unlocked();
     pass(500 * MS);
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
     assert_non_null(attempt_of(b));
 }
 
@@ -154,27 +154,27 @@ static void only_so_many_may_wait(void **state)
     start_waiting(c);
     start(d, WAIT_MS);
     expect_attempt(d, 0, false);
-    answer(d, ATTEMPT_BUSY);
-    expect_done(d, ACQUIRE_TOO_MANY_WAITERS);
+    answer(d, TRY_BUSY);
+    expect_done(d, TRY_TOO_MANY_WAITERS);
     assert_int_equal(d->withdrawn, 0);
     assert_int_equal(d->suspended, 0);
     assert_int_equal(metrics.values[METRIC_REFUSED_WAITERS], 1);
     /* A free lock is for everyone. */
     d->done = 0;
     start(d, WAIT_MS);
-    answer(d, ATTEMPT_GRANTED);
-    expect_done(d, ACQUIRE_GRANTED);
+    answer(d, TRY_GRANTED);
+    expect_done(d, TRY_GRANTED);
     /* Those who wait already go on, and who leaves makes room. */
     unlocked();
     expect_attempt(a, WAIT_MS, true);
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     assert_int_equal(a->done, 0);
     cancel(b);
     d->done = 0;
     pass(21 * MS); /* until then the release of d's lease might grant it the lock */
     start(d, WAIT_MS);
     expect_attempt(d, WAIT_MS, false);
-    answer(d, ATTEMPT_BUSY);
+    answer(d, TRY_BUSY);
     assert_int_equal(d->done, 0);
     assert_int_equal(d->suspended, 1);
 }
@@ -188,22 +188,22 @@ static void draining_ends_every_wait(void **state)
     start(d, 0);
     unlocked();
     acquirer_drain(acquirer);
-    expect_done(a, ACQUIRE_DRAINING);
-    expect_done(b, ACQUIRE_DRAINING);
+    expect_done(a, TRY_DRAINING);
+    expect_done(b, TRY_DRAINING);
     assert_int_equal(a->withdrawn, 1);
     assert_int_equal(b->withdrawn, 1);
     /* Who does not wait gets its answer, and who would have to is not let in. */
     assert_int_equal(c->done, 0);
-    answer(c, ATTEMPT_BUSY);
-    expect_done(c, ACQUIRE_DRAINING);
+    answer(c, TRY_BUSY);
+    expect_done(c, TRY_DRAINING);
     assert_int_equal(c->withdrawn, 1);
     assert_int_equal(c->suspended, 0);
-    answer(d, ATTEMPT_BUSY);
-    expect_done(d, ACQUIRE_BUSY);
+    answer(d, TRY_BUSY);
+    expect_done(d, TRY_BUSY);
     c->done = 0;
     start(c, WAIT_MS);
-    answer(c, ATTEMPT_GRANTED);
-    expect_done(c, ACQUIRE_GRANTED);
+    answer(c, TRY_GRANTED);
+    expect_done(c, TRY_GRANTED);
 }
 
 static uint64_t observed(enum histogram histogram)
@@ -219,16 +219,16 @@ static void waits_are_counted(void **state)
 {
     (void)state;
     start(d, WAIT_MS);
-    answer(d, ATTEMPT_GRANTED); /* no wait */
+    answer(d, TRY_GRANTED); /* no wait */
     start_waiting(a);
     start_waiting(b);
     start_waiting(c);
     pass(1 * S);
     unlocked();
-    answer(a, ATTEMPT_GRANTED);
+    answer(a, TRY_GRANTED);
     cancel(b);
     doze(c, WAIT_MS - 1000);
-    answer(c, ATTEMPT_BUSY);
+    answer(c, TRY_BUSY);
     assert_int_equal(metrics.values[METRIC_WAITS_STARTED], 3);
     assert_int_equal(metrics.values[METRIC_WAITS_GRANTED], 1);
     assert_int_equal(metrics.values[METRIC_WAITS_ENDED], 2);
@@ -244,7 +244,7 @@ static void waits_are_counted(void **state)
 static void a_gets_a_permit(int64_t none_left_ms)
 {
     const struct lease_result lease = {.remaining_ms = TTL_MS, .available = none_left_ms == 0};
-    const struct attempt_result result = {.outcome = ATTEMPT_GRANTED,
+    const struct attempt_result result = {.outcome = TRY_GRANTED,
                                           .remaining_ms = TTL_MS,
                                           .none_left_ms = none_left_ms,
                                           .lease = &lease};
@@ -253,13 +253,13 @@ static void a_gets_a_permit(int64_t none_left_ms)
     for (size_t i = 0; i < 2; i++) {
         both[i]->lease.kind = KIND_PERMIT;
         start(both[i], WAIT_MS);
-        answer(both[i], ATTEMPT_BUSY);
+        answer(both[i], TRY_BUSY);
     }
     ready(channel_of("redisson_sc:{" LOCK "}"));
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     publish(channel_of("redisson_sc:{" LOCK "}"), "2");
     answer_with(a, &result);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
 }
 
 static void rest_of_the_permits_is_for_the_next(void **state)
@@ -284,7 +284,7 @@ static void start_looking(void)
 {
     a->lease.kind = KIND_FAIR;
     start(a, WAIT_MS);
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     ready(channel_of("redisson_lock__channel:{" LOCK "}:0:0"));
     assert_null(attempt_of(a));
 }
@@ -298,7 +298,7 @@ static void fair_waiter_only_looks_whether_it_was_called(void **state)
     assert_int_equal(next_timer_ns(), 702 * MS);
     pass(702 * MS);
     assert_non_null(attempt_of(a));
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     /* The next time more may have been missed. */
     ready(channel_of("redisson_lock__channel:{" LOCK "}:0:0"));
     assert_non_null(attempt_of(a));
@@ -313,8 +313,8 @@ static void fair_waiter_tries_where_the_lock_is_free(void **state)
         set_up(state);
         start_looking();
         answer_look(answers[i]);
-        answer(a, ATTEMPT_GRANTED);
-        expect_done(a, ACQUIRE_GRANTED);
+        answer(a, TRY_GRANTED);
+        expect_done(a, TRY_GRANTED);
     }
 }
 

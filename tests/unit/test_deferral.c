@@ -18,7 +18,7 @@ static void a_gets_the_lock(void)
     start_waiting(a);
     assert_true(release());
     answer_hand_over(&released, &granted);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
 }
 
 static void expect_deferred(const struct client *client)
@@ -50,12 +50,12 @@ static void release_grants_without_an_attempt(void **state)
     expect_sent_to(b);
     assert_false(sent.attempt.registered);
     answer_hand_over(&released, &granted);
-    expect_done(b, ACQUIRE_GRANTED);
+    expect_done(b, TRY_GRANTED);
     assert_int_equal(b->withdrawn, 0);
     assert_true(release());
     expect_sent_to(c);
     answer_hand_over(&released, &granted);
-    expect_done(c, ACQUIRE_GRANTED);
+    expect_done(c, TRY_GRANTED);
     assert_int_equal(store.attempt_count, attempts);
     assert_int_equal(slots.used, 0);
     assert_int_equal(metrics.values[METRIC_WAITS_GRANTED], 3);
@@ -89,13 +89,13 @@ static void permit_is_granted_without_an_attempt(void **state)
     expect_sent_to(b);
     assert_false(sent.attempt.registered);
     grant_permit(0);
-    expect_done(b, ACQUIRE_GRANTED);
+    expect_done(b, TRY_GRANTED);
     assert_false(release());
     c->lease.kind = KIND_PERMIT;
     start(c, WAIT_MS);
     expect_tries(c, WAIT_MS); /* nobody waits, and a permit is free */
     assert_false(attempt_of(c)->waiting);
-    answer(c, ATTEMPT_GRANTED);
+    answer(c, TRY_GRANTED);
     d->lease.kind = KIND_PERMIT;
     start(d, WAIT_MS);
     expect_deferred(d);
@@ -110,7 +110,7 @@ static void first_attempt_that_is_granted_counts(void **state)
     assert_false(release());
     start(b, WAIT_MS);
     expect_tries(b, WAIT_MS);
-    answer(b, ATTEMPT_GRANTED);
+    answer(b, TRY_GRANTED);
     start(c, WAIT_MS);
     expect_deferred(c);
 }
@@ -127,15 +127,15 @@ static void attempt_follows_in_time(void **state)
     pass(1);
     expect_tries(b, WAIT_MS - DEFERRAL_MS);
     assert_true(attempt_of(b)->waiting); /* a permit tells it when to look again */
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     assert_int_equal(b->suspended, 1);
     assert_true(release());
     assert_true(sent.attempt.registered);
     answer_hand_over(NULL, NULL);
     doze(b, WAIT_MS - DEFERRAL_MS);
     assert_int_equal(attempt_of(b)->wait_ms, 0);
-    answer(b, ATTEMPT_BUSY);
-    expect_done(b, ACQUIRE_BUSY);
+    answer(b, TRY_BUSY);
+    expect_done(b, TRY_BUSY);
 }
 
 static void wake_up_ends_it(void **state)
@@ -149,7 +149,7 @@ static void wake_up_ends_it(void **state)
     expect_deferred(c);
     pass(DEFERRAL_MS * MS);
     expect_tries(c, WAIT_MS - DEFERRAL_MS);
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     assert_null(attempt_of(b));
 }
 
@@ -171,7 +171,7 @@ static void lost_reply_is_found_out(void **state)
 {
     const struct lease_result unknown = {.outcome = LEASE_FAILED, .failure = CALL_UNKNOWN};
     const struct attempt_result lost = {
-        .outcome = ATTEMPT_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
+        .outcome = TRY_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
 
     (void)state;
     a_gets_the_lock();
@@ -181,8 +181,8 @@ static void lost_reply_is_found_out(void **state)
     assert_int_equal(b->done, 0);
     pass(DEFERRAL_MS * MS);
     expect_tries(b, WAIT_MS - DEFERRAL_MS);
-    answer(b, ATTEMPT_GRANTED);
-    expect_done(b, ACQUIRE_GRANTED);
+    answer(b, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
 }
 
 static void client_hangs_up(void **state)
@@ -208,7 +208,7 @@ static void draining_ends_it(void **state)
     a_gets_the_lock();
     start(b, WAIT_MS);
     acquirer_drain(acquirer);
-    expect_done(b, ACQUIRE_DRAINING);
+    expect_done(b, TRY_DRAINING);
     start(c, WAIT_MS);
     expect_tries(c, WAIT_MS);
 }
@@ -244,7 +244,7 @@ static void lock_that_is_held_for_long_is_tried(void **state)
 
 static void lease_that_may_have_ended_is_tried(void **state)
 {
-    const struct attempt_result brief = {.outcome = ATTEMPT_GRANTED, .remaining_ms = 10};
+    const struct attempt_result brief = {.outcome = TRY_GRANTED, .remaining_ms = 10};
 
     (void)state;
     start_waiting(a);
@@ -296,8 +296,8 @@ static void who_may_not_wait_tries(void **state)
     b->must_not_wait = true;
     start(b, WAIT_MS);
     expect_tries(b, WAIT_MS);
-    answer(b, ATTEMPT_BUSY);
-    expect_done(b, ACQUIRE_MAY_NOT_WAIT);
+    answer(b, TRY_BUSY);
+    expect_done(b, TRY_MAY_NOT_WAIT);
     slots.used = slots.limit;
     start(c, WAIT_MS);
     expect_tries(c, 0);
@@ -310,13 +310,13 @@ static void fair_waiter_tries_after_a_release_meanwhile(void **state)
     (void)state;
     a->lease.kind = b->lease.kind = KIND_FAIR;
     start(a, WAIT_MS);
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     assert_true(release());
     answer_hand_over(&released, &granted);
     pass(MS); /* the queue of that waiter is forgotten */
     start(b, WAIT_MS);
     assert_false(release());
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     assert_non_null(attempt_of(b));
 }
 

@@ -1,4 +1,4 @@
-/* storage/wait/release.c and share.c: which waiter a release may grant the lock to, and
+/* storage/wait/release.c and next_waiter.c: which waiter a release may grant the lock to, and
  * what becomes of both. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void first_waiter_is_granted_the_lock(void **state)
     assert_null(attempt_of(a));
     assert_null(attempt_of(b));
     answer_hand_over(&released, &granted);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_int_equal(a->withdrawn, 0);
     assert_int_equal(holder.done, 1);
     assert_int_equal(holder.result.outcome, LEASE_RELEASED);
@@ -33,7 +33,7 @@ static void first_waiter_is_granted_the_lock(void **state)
     assert_true(release());
     expect_sent_to(b);
     answer_hand_over(&released, &granted);
-    expect_done(b, ACQUIRE_GRANTED);
+    expect_done(b, TRY_GRANTED);
     assert_false(release());
 }
 
@@ -42,16 +42,16 @@ static void waiter_with_an_attempt_is_not_chosen(void **state)
     (void)state;
     start(a, WAIT_MS);
     assert_false(release());
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     assert_false(release()); /* not subscribed yet */
     ready(CHANNEL_OF(LOCK));
     assert_false(release());
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     start_waiting(b);
     unlocked();
     assert_non_null(attempt_of(a));
     assert_false(release());
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     CHANNEL_OF(LOCK)->live = false;
     assert_false(release());
 }
@@ -83,10 +83,10 @@ static void stale_note_is_not_relied_on(void **state)
     (void)state;
     snprintf(a->lease.session_id, sizeof(a->lease.session_id), "s");
     start(a, WAIT_MS);
-    answer_preparation(a, PREPARED, NULL);
-    answer(a, ATTEMPT_BUSY);
+    answer_preparation(a, TRY_GRANTED, NULL);
+    answer(a, TRY_BUSY);
     ready(CHANNEL_OF(LOCK));
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     assert_true(release());
     expect_sent_to(a);
     assert_string_equal(sent.attempt.session_name, "night build");
@@ -103,7 +103,7 @@ static void first_waiter_is_granted_the_permit(void **state)
     assert_true(release());
     expect_sent_to(a);
     grant_permit(0);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_null(attempt_of(b)); /* no other permit is free */
     assert_int_equal(holder.done, 1);
     assert_true(release());
@@ -126,9 +126,9 @@ static void release_of_a_lock_grants_no_permit(void **state)
     b->lease.kind = KIND_SEMAPHORE;
     cancel(a);
     start(b, WAIT_MS);
-    answer(b, ATTEMPT_BUSY);
+    answer(b, TRY_BUSY);
     if (attempt_of(b) != NULL)
-        answer(b, ATTEMPT_BUSY);
+        answer(b, TRY_BUSY);
     assert_false(release());
 }
 
@@ -140,14 +140,14 @@ static void fair_waiters_are_next_in_their_order(void **state)
     for (size_t i = 0; i < 2; i++) {
         order[i]->lease.kind = KIND_FAIR;
         start(order[i], WAIT_MS);
-        answer(order[i], ATTEMPT_BUSY);
+        answer(order[i], TRY_BUSY);
     }
     ready(channel_of("redisson_lock__channel:{" LOCK "}:1:0"));
     answer_look(TTL_MS);
     assert_true(release()); /* the queue in Redis decides, not the subscription */
     expect_sent_to(a);
     answer_hand_over(&released, &granted);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_true(release());
     expect_sent_to(b);
     cancel(b);
@@ -166,7 +166,7 @@ static void client_that_hung_up_is_not_chosen(void **state)
     assert_true(release());
     expect_sent_to(b);
     answer_hand_over(&released, &granted);
-    expect_done(b, ACQUIRE_GRANTED);
+    expect_done(b, TRY_GRANTED);
 }
 
 /* The withdrawal is behind the script on the connection, and comes once more after the reply.
@@ -184,8 +184,8 @@ static void client_hangs_up_meanwhile(void **state)
     assert_int_equal(store.orphans_withdrawn, 1);
     assert_int_equal(a->done, 0);
     assert_int_equal(holder.done, 1);
-    answer(b, ATTEMPT_GRANTED);
-    expect_done(b, ACQUIRE_GRANTED);
+    answer(b, TRY_GRANTED);
+    expect_done(b, TRY_GRANTED);
 }
 
 static void client_hangs_up_where_nothing_was_done(void **state)
@@ -204,7 +204,7 @@ static void lost_reply_is_unknown_to_both(void **state)
 {
     const struct lease_result unknown = {.outcome = LEASE_FAILED, .failure = CALL_UNKNOWN};
     const struct attempt_result lost = {
-        .outcome = ATTEMPT_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
+        .outcome = TRY_UNKNOWN, .remaining_ms = -1, .lease = &unknown};
 
     (void)state;
     start_waiting(a);
@@ -214,9 +214,9 @@ static void lost_reply_is_unknown_to_both(void **state)
     assert_int_equal(a->done, 0);
     pass(500 * MS + 2 * MS);
     assert_non_null(attempt_of(a)); /* finds the grant, or withdraws it in the end */
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     doze(a, WAIT_MS);
-    expect_done(a, ACQUIRE_BUSY);
+    expect_done(a, TRY_BUSY);
     assert_int_equal(a->withdrawn, 1);
 }
 
@@ -232,8 +232,8 @@ static void release_as_any_other_where_nothing_was_done(void **state)
     assert_null(attempt_of(a));
     assert_int_equal(next_timer_ns(), sleep_ns); /* sleeps on as before */
     unlocked();
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
 }
 
 /* Released, and the waiters were told. */
@@ -248,8 +248,8 @@ static void message_meanwhile_is_not_missed(void **state)
     assert_int_equal(holder.done, 1);
     assert_int_equal(holder.asked, 0);
     assert_non_null(attempt_of(a));
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
 }
 
 static void news_of_the_lease_meanwhile_are_not_missed(void **state)
@@ -270,14 +270,14 @@ static void deadline_waits_for_the_reply(void **state)
     start_waiting(b);
     doze(a, WAIT_MS - 1);
     while (attempt_of(b) != NULL)
-        answer(b, ATTEMPT_BUSY);
+        answer(b, TRY_BUSY);
     assert_true(release());
     pass(1 * MS);
     assert_int_equal(a->done, 0);
     answer_hand_over(&released, NULL);
     assert_int_equal(attempt_of(a)->wait_ms, 0);
-    answer(a, ATTEMPT_BUSY);
-    expect_done(a, ACQUIRE_BUSY);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
 }
 
 static void grant_at_the_deadline_counts(void **state)
@@ -288,7 +288,7 @@ static void grant_at_the_deadline_counts(void **state)
     assert_true(release());
     pass(2 * MS);
     answer_hand_over(&released, &granted);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
 }
 
 static void draining_ends_the_chosen_one(void **state)
@@ -297,7 +297,7 @@ static void draining_ends_the_chosen_one(void **state)
     start_waiting(a);
     assert_true(release());
     acquirer_drain(acquirer);
-    expect_done(a, ACQUIRE_DRAINING);
+    expect_done(a, TRY_DRAINING);
     assert_int_equal(a->withdrawn, 1);
     answer_hand_over(&released, &granted);
     assert_int_equal(store.orphans_withdrawn, 1);

@@ -126,7 +126,7 @@ static struct {
     unsigned count;
     bool has_released, has_attempt;
     struct lease_result released, of_attempt;
-    enum attempt_outcome outcome;
+    enum try_outcome outcome;
 } ended;
 
 static void on_done(void *arg, const struct hand_over_result *result)
@@ -177,7 +177,7 @@ static void an_unknown_outcome_is_that_of_both(void **state)
         assert_true(ended.has_released && ended.has_attempt);
         assert_int_equal(ended.released.outcome, LEASE_FAILED);
         assert_int_equal(ended.released.failure, cases[i].failure);
-        assert_int_equal(ended.outcome, ATTEMPT_UNKNOWN);
+        assert_int_equal(ended.outcome, TRY_UNKNOWN);
         assert_int_equal(ended.of_attempt.failure, cases[i].failure);
     }
 }

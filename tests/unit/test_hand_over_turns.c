@@ -1,4 +1,4 @@
-/* storage/wait/share.c: when the waiters of a worker leave a release to other clients. */
+/* storage/wait/next_waiter.c: when the waiters of a worker leave a release to other clients. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -103,9 +103,9 @@ static void others_have_the_lock_to_themselves(void **state)
     assert_non_null(attempt_of(a));
     assert_null(attempt_of(b));
     unlocked();
-    answer(a, ATTEMPT_BUSY); /* and tries again: others' messages count now */
-    answer(a, ATTEMPT_GRANTED);
-    expect_done(a, ACQUIRE_GRANTED);
+    answer(a, TRY_BUSY); /* and tries again: others' messages count now */
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
     hand_over_often(STREAK);
     expect_others_first();
     grant_and_rejoin();
@@ -134,7 +134,7 @@ static void what_others_do_not_take_is_offered_less_often(void **state)
     unlocked();
     answer_yield();
     pass(1 * MS);
-    answer(a, ATTEMPT_GRANTED);
+    answer(a, TRY_GRANTED);
     hand_over_often(1);
     pass(2 * MS);
     hand_over_often(2 * STREAK - 1);
@@ -143,7 +143,7 @@ static void what_others_do_not_take_is_offered_less_often(void **state)
     answer_yield();
     unlocked(); /* they take it now */
     pass(2 * MS);
-    answer(b, ATTEMPT_GRANTED);
+    answer(b, TRY_GRANTED);
     start(c, WAIT_MS);
     hand_over_often(STREAK);
     expect_others_first();
@@ -181,7 +181,7 @@ static void yields_never_end(void **state)
         unlocked();
         answer_yield();
         pass(1 * MS);
-        answer(trying_client(), ATTEMPT_GRANTED);
+        answer(trying_client(), TRY_GRANTED);
         if (i == 0)
             start(d, WAIT_MS);
         streak = streak * 2 < HAND_OVERS_MAX ? streak * 2 : HAND_OVERS_MAX - 1;

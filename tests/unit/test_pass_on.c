@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "storage/wait/neighbours.h"
+#include "storage/wait/place.h"
 #include "tests/unit/hand_overs.h"
 
 /* The waiters of acquisitions.h are on the first worker, the release is on the second. */
@@ -43,7 +44,7 @@ static int tear_down_workers(void **state)
     if (c->acquisition != NULL) /* the client that may be on the second worker */
         cancel(c);
     while (attempt_of(c) != NULL)
-        answer(c, ATTEMPT_BUSY);
+        answer(c, TRY_BUSY);
     acquirer_free(second_acquirer);
     waiters_free(second_waiters);
     int failed = tear_down_holder(state);
@@ -70,7 +71,7 @@ static void waiter_of_another_worker_is_granted_the_lock(void **state)
     expect_sent_to(a);
     assert_int_equal(sent.own_listeners, 0);
     answer_hand_over(&released, &granted);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     assert_int_equal(holder.done, 0);
     inbox_deliver(second.inbox);
     assert_int_equal(holder.done, 1);
@@ -85,7 +86,7 @@ static void start_waiting_fairly(struct client *client)
 {
     client->lease.kind = KIND_FAIR;
     start(client, WAIT_MS);
-    answer(client, ATTEMPT_BUSY);
+    answer(client, TRY_BUSY);
 }
 
 static void fair_waiter_of_another_worker_is_granted_the_lock(void **state)
@@ -97,7 +98,7 @@ static void fair_waiter_of_another_worker_is_granted_the_lock(void **state)
     inbox_deliver(first.inbox);
     expect_sent_to(a);
     answer_hand_over(&released, &granted);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     inbox_deliver(second.inbox);
     assert_int_equal(holder.done, 1);
     assert_true(release_on_second());
@@ -148,7 +149,7 @@ static void fair_release_that_granted_to_none_is_told(void **state)
     assert_int_equal(holder.done, 1);
     assert_int_equal(holder.asked, 0);
     assert_int_equal(a->done, 0);
-    answer(b, ATTEMPT_GRANTED);
+    answer(b, TRY_GRANTED);
 }
 
 /* The other worker may release the lock by a message, which a waiter without a subscription
@@ -177,7 +178,7 @@ static void waiter_of_another_worker_is_granted_the_permit(void **state)
     inbox_deliver(first.inbox);
     expect_sent_to(a);
     grant_permit(0);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     inbox_deliver(second.inbox);
     assert_int_equal(holder.done, 1);
     start_waiting(b); /* for a lock of that name */
@@ -244,12 +245,12 @@ static struct subscriber_channel *start_waiting_on_second(struct client *client)
     acquirer = second_acquirer;
     start(client, WAIT_MS);
     acquirer = own;
-    answer(client, ATTEMPT_BUSY);
+    answer(client, TRY_BUSY);
     while (channel->owner == NULL || channel->live ||
            strcmp(channel->name, CHANNEL_OF(LOCK)->name) != 0)
         assert_true(++channel < topology.channels + CHANNELS);
     ready(channel);
-    answer(client, ATTEMPT_BUSY);
+    answer(client, TRY_BUSY);
     assert_null(attempt_of(client));
     return channel;
 }
@@ -273,10 +274,10 @@ static void a_yield_is_that_of_all_workers(void **state)
     pass(5 * MS);
     assert_non_null(attempt_of(a));
     assert_null(attempt_of(c));
-    answer(a, ATTEMPT_BUSY);
+    answer(a, TRY_BUSY);
     pass(MS);
-    answer(c, ATTEMPT_GRANTED);
-    expect_done(c, ACQUIRE_GRANTED);
+    answer(c, TRY_GRANTED);
+    expect_done(c, TRY_GRANTED);
 }
 
 /* Nobody else listened. */
@@ -289,16 +290,16 @@ static void a_release_that_is_handed_over_holds_no_worker_back(void **state)
     assert_true(release());
     assert_int_equal(sent.own_listeners, 2);
     answer_hand_over(&released, &granted);
-    expect_done(a, ACQUIRE_GRANTED);
+    expect_done(a, TRY_GRANTED);
     publish(seconds, "0"); /* the lease has ended elsewhere */
-    answer(c, ATTEMPT_BUSY);
+    answer(c, TRY_BUSY);
     pass(60 * MS);
     assert_false(release()); /* everybody's turn */
     assert_true(release());
     assert_int_equal(sent.own_listeners, 2);
     answer_hand_over(&released, NULL); /* it could not be handed over */
     publish(seconds, "0");
-    answer(c, ATTEMPT_GRANTED);
+    answer(c, TRY_GRANTED);
 }
 
 /* However the lock goes from worker to worker, one release in so many is open to all. */
@@ -317,7 +318,9 @@ static void a_series_goes_on_with_the_lock(void **state)
         const struct hand_over_series series = {.hand_overs = cases[i].hand_overs,
                                                 .handing_over_ns = began_ns,
                                                 .streak_ns = loop.now_ns};
-        assert_true(waiters_take_over(waiters, WAIT_LOCK, LOCK, strlen(LOCK), &series));
+        struct wait_place place = {.len = strlen(LOCK), .name = LOCK};
+        wait_place_find(&place, waiters, WAIT_LOCK);
+        assert_true(place_take_over(&place, &series));
         assert_int_equal(release(), !cases[i].is_open);
         if (!cases[i].is_open)
             grant_and_rejoin();
@@ -373,7 +376,7 @@ static void unknown_outcome_is_told_to_both(void **state)
 {
     static const struct lease_result unknown = {.outcome = LEASE_FAILED,
                                                 .failure = CALL_UNKNOWN};
-    static const struct attempt_result attempt = {.outcome = ATTEMPT_UNKNOWN};
+    static const struct attempt_result attempt = {.outcome = TRY_UNKNOWN};
 
     (void)state;
     start_waiting(a);
@@ -405,7 +408,7 @@ static void worker_that_drains_is_passed_nothing(void **state)
     start_waiting(a);
     assert_true(release_on_second());
     acquirer_drain(acquirer);
-    expect_done(a, ACQUIRE_DRAINING);
+    expect_done(a, TRY_DRAINING);
     inbox_deliver(first.inbox);
     inbox_deliver(second.inbox);
     assert_int_equal(holder.asked, 1);

@@ -1,0 +1,227 @@
+/* storage/wait/share.c: when other clients come first, and for how long. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "server/base/clock.h"
+#include "storage/wait/share.h"
+
+#define MS CLOCK_NS_PER_MS
+#define NOW (1000 * CLOCK_NS_PER_S)
+
+enum { STREAK_MIN = 8, STREAK_MAX = 63, SERIES_MAX = 64 };
+
+/* The lock has just been free for all clients. */
+static struct share fresh(void)
+{
+    struct share share = {.here = 0};
+
+    share_taken_freely(&share, NOW);
+    return share;
+}
+
+static void hand_over(struct share *share, int64_t now_ns)
+{
+    share_choose(share, now_ns);
+    share_handed_over(share, now_ns);
+}
+
+/* Hands over until a release is for other clients first. Returns the hand-overs before. */
+static int hand_over_for_a_streak(struct share *share, int64_t now_ns)
+{
+    int count = 0;
+
+    for (share_choose(share, now_ns); !share->others_first; share_choose(share, now_ns)) {
+        share_handed_over(share, now_ns);
+        assert_true(++count < 1000);
+    }
+    return count;
+}
+
+/* Ends a streak with a yield, in which so many messages come; then the first attempt. */
+static void yield_and_try(struct share *share, int messages, bool got_it)
+{
+    share_message(share); /* of the release by this worker */
+    share_yield(share, NOW, NOW + MS);
+    for (int i = 0; i < messages; i++)
+        share_message(share);
+    share_yielded(share, got_it);
+}
+
+static void other_clients_come_first_after_a_streak(void **state)
+{
+    struct share share = fresh();
+
+    (void)state;
+    assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MIN);
+    share_handed_over(&share, NOW); /* none listens: the next streak begins with this one */
+    assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MIN - 1);
+}
+
+static void other_clients_come_first_after_a_while(void **state)
+{
+    struct share share = fresh();
+
+    (void)state;
+    share_choose(&share, NOW + 50 * MS);
+    assert_false(share.others_first);
+    share_choose(&share, NOW + 51 * MS);
+    assert_true(share.others_first);
+}
+
+static void streaks_get_longer_while_nobody_wants_the_lock(void **state)
+{
+    static const int expected[] = {8, 16, 32, STREAK_MAX, STREAK_MAX};
+    struct share share = fresh();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        assert_int_equal(hand_over_for_a_streak(&share, NOW), expected[i]);
+        yield_and_try(&share, 0, true);
+    }
+}
+
+static void streaks_are_short_again_when_others_want_the_lock(void **state)
+{
+    static const struct {
+        int messages;
+        bool got_it;
+    } cases[] = {{1, true}, {0, false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct share share = fresh();
+        hand_over_for_a_streak(&share, NOW);
+        yield_and_try(&share, 0, true);
+        hand_over_for_a_streak(&share, NOW);
+        yield_and_try(&share, cases[i].messages, cases[i].got_it);
+        assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MIN);
+    }
+}
+
+static void only_the_first_attempt_after_a_yield_counts(void **state)
+{
+    struct share share = fresh();
+
+    (void)state;
+    hand_over_for_a_streak(&share, NOW);
+    yield_and_try(&share, 0, true);
+    share_yielded(&share, false);
+    assert_int_equal(hand_over_for_a_streak(&share, NOW), 2 * STREAK_MIN);
+}
+
+static void a_yield_lasts_as_long_as_the_streak(void **state)
+{
+    static const int64_t cases[][2] = {{0, 0}, {3, 3}, {5, 5}, {40, 5}}; /* streak, yield: ms */
+    struct share share = fresh();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t now_ns = NOW + cases[i][0] * MS;
+        assert_int_equal(share_next_yield_end_ns(&share, now_ns), now_ns + cases[i][1] * MS);
+    }
+}
+
+static void a_worker_tries_after_the_worker_that_yields(void **state)
+{
+    struct share share = fresh();
+
+    (void)state;
+    assert_int_equal(share_yield_end_ns(&share, 0), 0);
+    assert_int_equal(share_yield_end_ns(&share, NOW), NOW + MS);
+    share_yield(&share, NOW, NOW + 5 * MS);
+    assert_int_equal(share_yield_end_ns(&share, 0), NOW + 5 * MS);
+    assert_int_equal(share_yield_end_ns(&share, NOW + 2 * MS), NOW + 5 * MS);
+    assert_int_equal(share_yield_end_ns(&share, NOW + 6 * MS), NOW + 7 * MS);
+}
+
+static void a_series_ends_with_a_release_that_is_open(void **state)
+{
+    struct share share = fresh();
+    struct hand_over_series series;
+
+    (void)state;
+    for (int i = 0; i < SERIES_MAX; i++) {
+        share_read_series(&share, 2, NOW, &series);
+        assert_false(series.is_open);
+        assert_int_equal(series.has_gone_round, i > 2);
+        hand_over(&share, NOW);
+    }
+    share_read_series(&share, 2, NOW, &series);
+    assert_true(series.is_open);
+    share_read_series(&share, 2, NOW, &series);
+    assert_false(series.is_open);
+}
+
+static void a_series_ends_after_a_while(void **state)
+{
+    struct share share = fresh();
+    struct hand_over_series series;
+
+    (void)state;
+    share_read_series(&share, 0, NOW + 60 * MS, &series);
+    assert_false(series.is_open); /* it has not begun */
+    hand_over(&share, NOW);
+    share_read_series(&share, 0, NOW + 50 * MS, &series);
+    assert_false(series.is_open);
+    share_read_series(&share, 0, NOW + 51 * MS, &series);
+    assert_true(series.is_open);
+}
+
+static void a_series_goes_with_the_lock(void **state)
+{
+    struct share from = fresh(), to = fresh();
+    struct hand_over_series series;
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        hand_over(&from, NOW);
+    share_read_series(&from, 0, NOW, &series);
+    share_passed_on(&from);
+    share_take_over(&to, &series);
+    assert_int_equal(hand_over_for_a_streak(&to, NOW), STREAK_MIN - 5);
+    share_read_series(&to, 0, NOW, &series);
+    assert_int_equal(series.hand_overs, STREAK_MIN);
+    share_read_series(&from, 0, NOW, &series);
+    assert_int_equal(series.hand_overs, 0);
+}
+
+static void permits_keep_their_series(void **state)
+{
+    struct share share = fresh();
+    const struct hand_over_series other = {.hand_overs = 60, .streak = 7, .streak_ns = NOW};
+    struct hand_over_series series;
+
+    (void)state;
+    share.of_permits = true;
+    for (int i = 0; i < 3; i++)
+        hand_over(&share, NOW);
+    share_passed_on(&share);
+    share_take_over(&share, &other);
+    share_taken_freely(&share, NOW + MS); /* another permit was free */
+    share_read_series(&share, 0, NOW, &series);
+    assert_int_equal(series.hand_overs, 3);
+    assert_int_equal(series.streak, 3);
+    assert_int_equal(series.streak_ns, NOW);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_clients_come_first_after_a_streak),
+        cmocka_unit_test(other_clients_come_first_after_a_while),
+        cmocka_unit_test(streaks_get_longer_while_nobody_wants_the_lock),
+        cmocka_unit_test(streaks_are_short_again_when_others_want_the_lock),
+        cmocka_unit_test(only_the_first_attempt_after_a_yield_counts),
+        cmocka_unit_test(a_yield_lasts_as_long_as_the_streak),
+        cmocka_unit_test(a_worker_tries_after_the_worker_that_yields),
+        cmocka_unit_test(a_series_ends_with_a_release_that_is_open),
+        cmocka_unit_test(a_series_ends_after_a_while),
+        cmocka_unit_test(a_series_goes_with_the_lock),
+        cmocka_unit_test(permits_keep_their_series),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
