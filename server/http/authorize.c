@@ -7,6 +7,8 @@
 #include "server/http/origin.h"
 #include "server/http/problem.h"
 
+_Static_assert((int)AUTH_PREFIX_MAX == (int)HTTP_NAME_MAX, "a right may be to any name");
+
 bool http_check_origin(struct http_request *request, const struct route *route)
 {
     const struct origin_headers headers = {
@@ -14,7 +16,7 @@ bool http_check_origin(struct http_request *request, const struct route *route)
         .origin = request->headers[HTTP_ORIGIN],
         .sec_fetch_site = request->headers[HTTP_SEC_FETCH_SITE],
         .sec_fetch_dest = request->headers[HTTP_SEC_FETCH_DEST]};
-    bool opens_page = route->access == ROUTE_OPEN && strcmp(route->method, "GET") == 0;
+    bool opens_page = route->access == AUTH_OPEN && strcmp(route->method, "GET") == 0;
 
     switch (origin_check(request->server->options.origins, &headers, opens_page)) {
     case ORIGIN_SERVED:
@@ -50,7 +52,7 @@ bool http_authenticate(struct http_request *request, const struct route *route)
     struct auth_source *source = request->server->options.auth;
     const char *authorization = request->headers[HTTP_AUTHORIZATION];
 
-    if (source == NULL || route->access == ROUTE_OPEN)
+    if (source == NULL || route->access == AUTH_OPEN)
         return true;
     request->auth = auth_source_take(source);
     request->caller = auth_find(auth_snapshot_auth(request->auth), authorization);
@@ -87,12 +89,12 @@ bool http_authorize(struct http_request *request, const struct route *route)
     return false;
 }
 
-enum route_access http_access(const struct http_request *request)
+enum auth_verb http_access(const struct http_request *request)
 {
     return request->server->options.routes[request->route].access;
 }
 
-void http_forbid(struct http_request *request, enum route_access verb, const char *detail)
+void http_forbid(struct http_request *request, enum auth_verb verb, const char *detail)
 {
     const char *name = auth_verb_name(verb);
 

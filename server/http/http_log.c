@@ -113,8 +113,8 @@ static enum log_level level_of(const struct http_request *request, int status)
 {
     const struct route *route = route_of(request);
 
-    return route != NULL && route->access == ROUTE_OPEN && status < 400 ? LOG_LEVEL_DEBUG
-                                                                        : LOG_LEVEL_INFO;
+    return route != NULL && route->access == AUTH_OPEN && status < 400 ? LOG_LEVEL_DEBUG
+                                                                       : LOG_LEVEL_INFO;
 }
 
 static void write_log_line(const struct http_request *request, enum log_level level, int status,

@@ -89,30 +89,30 @@ static void handle(struct http_request *request)
 
 /* Each shape that a path of handlers/routes.c has. */
 static const struct route routes[] = {
-    {.method = "PUT", .path = "/v1/locks/{name}", .access = ROUTE_LOCK, .handle = handle},
-    {.method = "GET", .path = "/v1/locks/{name}", .access = ROUTE_LOCK, .handle = handle},
+    {.method = "PUT", .path = "/v1/locks/{name}", .access = AUTH_LOCK, .handle = handle},
+    {.method = "GET", .path = "/v1/locks/{name}", .access = AUTH_LOCK, .handle = handle},
     {.method = "GET",
      .path = "/v1/locks/{name}/fencing-tokens/{n}",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle},
     {.method = "POST",
      .path = "/v1/locks/{name}/force-unlock",
-     .access = ROUTE_OPERATE,
+     .access = AUTH_OPERATE,
      .handle = handle},
     {.method = "GET",
      .path = "/v1/locks",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle,
      .is_listing = true},
     {.method = "POST",
      .path = "/v1/sessions/{session_id}/keep-alive",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle},
     {.method = "PUT",
      .path = "/v1/permit-semaphores/{name}/permit",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle},
-    {.method = "GET", .path = "/readyz", .access = ROUTE_OPEN, .handle = handle},
+    {.method = "GET", .path = "/readyz", .access = AUTH_OPEN, .handle = handle},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -17,7 +17,7 @@ NO_LINK = r"storage/redis/(call|probe|reply|script|script_call|subscription)\.h"
 STORE = [r"storage/(store|topology)/.*", NO_LINK, r"script_args\.h"]
 ROOMS = [
     (r"server/base/.*", []),
-    (r"server/auth/.*", [r"server/http/(http|route)\.h"]),
+    (r"server/auth/.*", []),
     (r"server/http/.*", [r"server/auth/.*"]),
     (r"server/(main|worker|redis_settings)\.[ch]",
      [r"server/.*", r"storage/.*", r"handlers/.*"]),
