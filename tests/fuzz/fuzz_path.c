@@ -14,28 +14,43 @@ void http_set_stage(struct http_request *request, enum http_stage stage)
     request->stage = stage;
 }
 
-bool http_large_begin_listing(struct http_request *request)
+void http_begin_listing(struct http_request *request,
+                        void (*handle)(struct http_request *request))
+{
+    handle(request);
+}
+
+bool http_take_headers(struct http_request *request, const char *version,
+                       struct http_refusal *refusal)
 {
     (void)request;
+    (void)version;
+    (void)refusal;
     return true;
 }
 
-bool http_check_origin(struct http_request *request, const struct route *route)
+bool http_check_origin(const struct http_request *request, const struct route *route,
+                       struct http_refusal *refusal)
 {
+    (void)refusal;
     (void)request;
     (void)route;
     return true;
 }
 
-bool http_authenticate(struct http_request *request, const struct route *route)
+bool http_authenticate(struct http_request *request, const struct route *route,
+                       struct http_refusal *refusal)
 {
+    (void)refusal;
     (void)request;
     (void)route;
     return true;
 }
 
-bool http_authorize(struct http_request *request, const struct route *route)
+bool http_authorize(const struct http_request *request, const struct route *route,
+                    struct http_refusal *refusal)
 {
+    (void)refusal;
     (void)route;
     CHECK(request->params[0] == NULL || request->params[0][0] != '\0');
     return true;
