@@ -145,6 +145,7 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
         if (i <= HTTP_HOST && scan->request->headers[i] != NULL)
             scan->repeated = header_names[i].text;
         scan->request->headers[i] = value;
+        break;
     }
     return MHD_YES;
 }
