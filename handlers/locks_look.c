@@ -242,8 +242,8 @@ void locks_list(struct http_request *request)
                         &fields))
         return;
     if (http_caller(request) != NULL &&
-        !auth_allows(http_caller(request), ROUTE_READ, fields.prefix.text)) {
-        http_forbid(request, ROUTE_READ,
+        !auth_allows(http_caller(request), AUTH_READ, fields.prefix.text)) {
+        http_forbid(request, AUTH_READ,
                     "prefix: this API token gives no right to list these names");
         return;
     }

@@ -3,7 +3,7 @@
 
 #include "server/http/problem.h"
 
-bool multi_locks_allows(const struct auth_caller *caller, enum route_access verb,
+bool multi_locks_allows(const struct auth_caller *caller, enum auth_verb verb,
                         const struct lock_names *names)
 {
     for (size_t i = 0; i < names->count; i++)

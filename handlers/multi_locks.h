@@ -15,7 +15,7 @@ bool multi_locks_read(struct lease_request *request, const struct field_names *n
 bool multi_locks_check_right(struct http_request *http, const struct lock_names *names)
     __attribute__((warn_unused_result));
 /* Whether the caller has the right to all of these names. */
-bool multi_locks_allows(const struct auth_caller *caller, enum route_access verb,
+bool multi_locks_allows(const struct auth_caller *caller, enum auth_verb verb,
                         const struct lock_names *names);
 
 json_t *multi_locks_names_json(const struct lock_names *names);

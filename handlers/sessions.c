@@ -223,8 +223,8 @@ static void write_lease(struct json_text *body, const struct session_lease_view 
 static bool may_see(const struct auth_caller *caller, const struct session_lease_view *lease)
 {
     if (lease->locks != NULL)
-        return multi_locks_allows(caller, ROUTE_READ, lease->locks);
-    return auth_allows(caller, ROUTE_READ, lease->lock);
+        return multi_locks_allows(caller, AUTH_READ, lease->locks);
+    return auth_allows(caller, AUTH_READ, lease->lock);
 }
 
 void sessions_write_view(struct json_text *body, const char *session_id,

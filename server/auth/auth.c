@@ -196,7 +196,7 @@ bool auth_is_expired(const struct auth_caller *caller)
     return caller->expires_s <= (int64_t)time(NULL);
 }
 
-bool auth_allows(const struct auth_caller *caller, enum route_access verb, const char *name)
+bool auth_allows(const struct auth_caller *caller, enum auth_verb verb, const char *name)
 {
     for (size_t i = 0; i < caller->right_count; i++) {
         const struct auth_right *right = &caller->rights[i];
@@ -206,7 +206,7 @@ bool auth_allows(const struct auth_caller *caller, enum route_access verb, const
     return false;
 }
 
-bool auth_allows_some(const struct auth_caller *caller, enum route_access verb)
+bool auth_allows_some(const struct auth_caller *caller, enum auth_verb verb)
 {
     for (size_t i = 0; i < caller->right_count; i++)
         if (caller->rights[i].verb == verb)
@@ -219,16 +219,16 @@ const char *auth_caller_name(const struct auth_caller *caller)
     return caller->name;
 }
 
-const char *auth_verb_name(enum route_access verb)
+const char *auth_verb_name(enum auth_verb verb)
 {
     switch (verb) {
-    case ROUTE_READ:
+    case AUTH_READ:
         return "read";
-    case ROUTE_LOCK:
+    case AUTH_LOCK:
         return "lock";
-    case ROUTE_OPERATE:
+    case AUTH_OPERATE:
         return "operate";
-    case ROUTE_OPEN:
+    case AUTH_OPEN:
         break;
     }
     return "";

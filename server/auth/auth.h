@@ -1,5 +1,15 @@
 /* API tokens: the rights of each caller, the names that they are for, and the limits, from a
- * file that the operator keeps. The file has hashes of tokens and no token.
+ * file that the operator keeps. The file has hashes of tokens and no token. The files:
+ *
+ *   auth_source.c   the tokens of now, replaced when the operator has changed the file
+ *   auth.c          a set of tokens: read from its file, searched by a token
+ *   auth_line.c     a line of the file
+ *   auth_usage.c    what a caller uses of its limits
+ *   auth_hash.c     hashes of tokens, and fresh tokens
+ *
+ * Each file needs only files below it. server/http/ asks who a caller is; handlers/ ask for the
+ * rights and limits that only they know; server/main.c reads the file and the commands. This
+ * folder knows server/base/ alone.
  *
  * A line is `<caller> sha256:<hash of the token> <word>...`, separated by blanks; `#` at the
  * start of a line or after a blank begins a comment. Every line ends with a newline, so that a
@@ -13,10 +23,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/http/route.h"
+enum {
+    AUTH_CALLER_SIZE = 65, /* a caller's name with its NUL */
+    AUTH_PREFIX_MAX = 512  /* bytes of a prefix: as many as the longest name has */
+};
 
-/* A caller's name with its NUL. */
-enum { AUTH_CALLER_SIZE = 65 };
+/* What a request does to a name, where API tokens are configured. */
+enum auth_verb {
+    AUTH_OPEN,   /* something that needs no API token */
+    AUTH_READ,   /* looks */
+    AUTH_LOCK,   /* acquires, renews and releases leases of the client */
+    AUTH_OPERATE /* ends leases of other clients, or deletes objects */
+};
 
 struct auth;
 struct auth_caller;
@@ -32,12 +50,12 @@ void auth_inherit(struct auth *auth, const struct auth *old);
 const struct auth_caller *auth_find(const struct auth *auth, const char *authorization);
 /* By the time of day. */
 bool auth_is_expired(const struct auth_caller *caller);
-bool auth_allows(const struct auth_caller *caller, enum route_access verb, const char *name);
+bool auth_allows(const struct auth_caller *caller, enum auth_verb verb, const char *name);
 /* To any name. */
-bool auth_allows_some(const struct auth_caller *caller, enum route_access verb);
+bool auth_allows_some(const struct auth_caller *caller, enum auth_verb verb);
 const char *auth_caller_name(const struct auth_caller *caller);
-/* As the file and the problems have it; `verb` is not ROUTE_OPEN. */
-const char *auth_verb_name(enum route_access verb);
+/* As the file and the problems have it; `verb` is not AUTH_OPEN. */
+const char *auth_verb_name(enum auth_verb verb);
 
 /* False: the caller has as many waiting requests as it may have. Each true needs one
  * auth_end_wait(). */

@@ -8,7 +8,7 @@
 
 /* A verb, and the names that it may be done to. */
 struct auth_right {
-    enum route_access verb;
+    enum auth_verb verb;
     size_t len;
     char *prefix;
 };

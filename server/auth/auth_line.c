@@ -5,7 +5,6 @@
 #include "server/base/date.h"
 #include "server/base/text.h"
 #include "server/auth/auth_internal.h"
-#include "server/http/http.h"
 
 /* TTL_…: the shortest and the longest ttl_ms of a lease. */
 enum { LIMIT_MAX = 1000000, TTL_MIN_MS = 100, TTL_MAX_MS = 86400000 };
@@ -13,14 +12,14 @@ enum { LIMIT_MAX = 1000000, TTL_MIN_MS = 100, TTL_MAX_MS = 86400000 };
 /* What is wrong with the value of a word, or NULL. */
 typedef const char *take_value(struct auth_caller *caller, const char *value);
 
-static const char *add_right(struct auth_caller *caller, enum route_access verb,
+static const char *add_right(struct auth_caller *caller, enum auth_verb verb,
                              const char *prefix)
 {
     size_t len = strlen(prefix);
 
     if (len == 0)
         return "a right needs a prefix of names, or * for every name";
-    if (len > HTTP_NAME_MAX)
+    if (len > AUTH_PREFIX_MAX)
         return "a prefix is longer than any name";
     if (strcmp(prefix, "*") == 0)
         prefix += len--;
@@ -41,17 +40,17 @@ static const char *add_right(struct auth_caller *caller, enum route_access verb,
 
 static const char *take_read(struct auth_caller *caller, const char *value)
 {
-    return add_right(caller, ROUTE_READ, value);
+    return add_right(caller, AUTH_READ, value);
 }
 
 static const char *take_lock(struct auth_caller *caller, const char *value)
 {
-    return add_right(caller, ROUTE_LOCK, value);
+    return add_right(caller, AUTH_LOCK, value);
 }
 
 static const char *take_operate(struct auth_caller *caller, const char *value)
 {
-    return add_right(caller, ROUTE_OPERATE, value);
+    return add_right(caller, AUTH_OPERATE, value);
 }
 
 static const char *take_expires(struct auth_caller *caller, const char *value)

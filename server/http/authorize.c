@@ -5,74 +5,74 @@
 #include "server/auth/auth_source.h"
 #include "server/http/http_internal.h"
 #include "server/http/origin.h"
-#include "server/http/problem.h"
 
-bool http_check_origin(struct http_request *request, const struct route *route)
+_Static_assert((int)AUTH_PREFIX_MAX == (int)HTTP_NAME_MAX, "a right may be to any name");
+
+bool http_check_origin(const struct http_request *request, const struct route *route,
+                       struct http_refusal *refusal)
 {
     const struct origin_headers headers = {
         .host = request->headers[HTTP_HOST],
         .origin = request->headers[HTTP_ORIGIN],
         .sec_fetch_site = request->headers[HTTP_SEC_FETCH_SITE],
         .sec_fetch_dest = request->headers[HTTP_SEC_FETCH_DEST]};
-    bool opens_page = route->access == ROUTE_OPEN && strcmp(route->method, "GET") == 0;
+    bool opens_page = route->access == AUTH_OPEN && strcmp(route->method, "GET") == 0;
 
     switch (origin_check(request->server->options.origins, &headers, opens_page)) {
     case ORIGIN_SERVED:
         return true;
     case ORIGIN_WRONG_HOST:
-        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
-                      "Host: this server answers only to addresses, localhost, the host of "
-                      "--listen and the names in --server-names");
-        return false;
+        return http_refusal_set(
+            refusal, PROBLEM_FORBIDDEN,
+            "Host: this server answers only to addresses, localhost, the host of "
+            "--listen and the names in --server-names");
     case ORIGIN_REBINDABLE:
-        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
-                      "Origin: a web page of this server may use the server only under an "
-                      "address, localhost, the host of --listen or a name in --server-names");
-        return false;
+        return http_refusal_set(
+            refusal, PROBLEM_FORBIDDEN,
+            "Origin: a web page of this server may use the server only under an "
+            "address, localhost, the host of --listen or a name in --server-names");
     case ORIGIN_FOREIGN:
-        problem_reply(request, PROBLEM_FORBIDDEN, NULL,
-                      "Origin: web pages of other origins may use this server only from an "
-                      "origin in --cors-origins");
-        return false;
+        return http_refusal_set(
+            refusal, PROBLEM_FORBIDDEN,
+            "Origin: web pages of other origins may use this server only from an "
+            "origin in --cors-origins");
     }
     return false;
 }
 
-static void refuse_token(struct http_request *request, const char *challenge,
+static bool refuse_token(struct http_refusal *refusal, const char *challenge,
                          const char *detail)
 {
-    http_reply_header(request, "WWW-Authenticate", challenge);
-    problem_reply(request, PROBLEM_UNAUTHENTICATED, NULL, "Authorization: %s", detail);
+    http_refusal_set(refusal, PROBLEM_UNAUTHENTICATED, "Authorization: %s", detail);
+    refusal->challenge = challenge;
+    return false;
 }
 
-bool http_authenticate(struct http_request *request, const struct route *route)
+bool http_authenticate(struct http_request *request, const struct route *route,
+                       struct http_refusal *refusal)
 {
     struct auth_source *source = request->server->options.auth;
     const char *authorization = request->headers[HTTP_AUTHORIZATION];
 
-    if (source == NULL || route->access == ROUTE_OPEN)
+    if (source == NULL || route->access == AUTH_OPEN)
         return true;
     request->auth = auth_source_take(source);
     request->caller = auth_find(auth_snapshot_auth(request->auth), authorization);
-    if (request->caller == NULL) {
-        refuse_token(request,
-                     authorization == NULL ? "Bearer" : "Bearer error=\"invalid_token\"",
-                     "needs a Bearer token that this server knows");
-        return false;
-    }
-    if (auth_is_expired(request->caller)) {
-        refuse_token(request, "Bearer error=\"invalid_token\"", "this API token has expired");
-        return false;
-    }
-    if (!auth_count_request(request->caller, request->received_ns)) {
-        problem_reply(request, PROBLEM_LIMIT_REACHED, NULL,
-                      "this API token has used up its requests of this second");
-        return false;
-    }
+    if (request->caller == NULL)
+        return refuse_token(refusal,
+                            authorization == NULL ? "Bearer" : "Bearer error=\"invalid_token\"",
+                            "needs a Bearer token that this server knows");
+    if (auth_is_expired(request->caller))
+        return refuse_token(refusal, "Bearer error=\"invalid_token\"",
+                            "this API token has expired");
+    if (!auth_count_request(request->caller, request->received_ns))
+        return http_refusal_set(refusal, PROBLEM_LIMIT_REACHED,
+                                "this API token has used up its requests of this second");
     return true;
 }
 
-bool http_authorize(struct http_request *request, const struct route *route)
+bool http_authorize(const struct http_request *request, const struct route *route,
+                    struct http_refusal *refusal)
 {
     const struct auth_caller *caller = request->caller;
 
@@ -81,24 +81,10 @@ bool http_authorize(struct http_request *request, const struct route *route)
     if (route_has_name(route) ? auth_allows(caller, route->access, request->params[0])
                               : auth_allows_some(caller, route->access))
         return true;
-    http_forbid(request, route->access,
-                route_has_name(route) ? "this API token gives no right to do that to this name"
-                                      : "this API token gives no right to do that");
-    return false;
-}
-
-enum route_access http_access(const struct http_request *request)
-{
-    return request->server->options.routes[request->route].access;
-}
-
-void http_forbid(struct http_request *request, enum route_access verb, const char *detail)
-{
-    const char *name = auth_verb_name(verb);
-
-    http_reply_header(request, "WWW-Authenticate", "Bearer error=\"insufficient_scope\"");
-    problem_reply(request, PROBLEM_FORBIDDEN, json_pack("{s:s}", "verb", name),
-                  "%s: needs the verb %s", detail, name);
+    return http_refusal_forbid(refusal, route->access,
+                               route_has_name(route)
+                                   ? "this API token gives no right to do that to this name"
+                                   : "this API token gives no right to do that");
 }
 
 bool http_begin_wait(struct http_request *request)

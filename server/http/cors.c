@@ -1,14 +1,9 @@
-/* The headers of cross-origin answers, and the answers to preflight requests. */
+/* The list of origins whose web pages may read answers. */
 #include "server/http/cors.h"
 
 #include <string.h>
 
 #include "server/base/text.h"
-#include "server/http/http.h"
-
-static const char request_headers[] =
-    "Authorization, Content-Type, Idempotency-Key, If-Match, Lease-Token, Prefer, "
-    "Session-Token, X-Request-Id, traceparent";
 
 static bool is_origin(const char *entry, size_t len)
 {
@@ -46,12 +41,4 @@ const char *cors_allowed_origin(const char *list, const char *origin)
             return origin;
     }
     return NULL;
-}
-
-void cors_reply_preflight(struct http_request *request, const char *methods)
-{
-    http_reply_header(request, "Access-Control-Allow-Methods", methods);
-    http_reply_header(request, "Access-Control-Allow-Headers", request_headers);
-    http_reply_header(request, "Access-Control-Max-Age", "600");
-    http_reply_static(request, 204, NULL, "", 0);
 }

@@ -5,14 +5,9 @@
 
 #include <stdbool.h>
 
-struct http_request;
-
 /* Is `list` made of origins (https://example.com:8443) with commas between them, or a `*`? */
 bool cors_list_is_valid(const char *list);
 /* The value of Access-Control-Allow-Origin for this Origin; NULL: that page may not read. */
 const char *cors_allowed_origin(const char *list, const char *origin);
-
-/* Answers a preflight: the methods are those of the resource. */
-void cors_reply_preflight(struct http_request *request, const char *methods);
 
 #endif

@@ -6,9 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "server/base/clock.h"
@@ -29,21 +26,6 @@ enum { STRICT = MHD_VERSION < 0x01000000 ? 0 : 1 };
 /* An answer that takes longer leaves the fast path: its connection is suspended, so that later
  * turns do not ask for it and its hang-up is seen. */
 #define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
-
-void http_set_stage(struct http_request *request, enum http_stage stage)
-{
-    struct http_server *server = request->server;
-    bool was_busy = request->stage >= HTTP_STAGE_ARRIVED && request->stage <= HTTP_STAGE_QUEUED;
-    bool was_not_suspended = request->stage == HTTP_STAGE_HANDLED && !request->suspended;
-
-    if (request->stage == HTTP_STAGE_HANDLED && stage != HTTP_STAGE_HANDLED)
-        http_end_wait(request);
-    request->stage = stage;
-    bool is_busy = stage >= HTTP_STAGE_ARRIVED && stage <= HTTP_STAGE_QUEUED;
-    bool is_not_suspended = stage == HTTP_STAGE_HANDLED && !request->suspended;
-    server->busy += (size_t)is_busy - (size_t)was_busy;
-    server->not_suspended += (size_t)is_not_suspended - (size_t)was_not_suspended;
-}
 
 /* --- the life of a request ---------------------------------------------------------------- */
 
@@ -81,24 +63,6 @@ static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *
     return request;
 }
 
-static void unsuspend(struct http_request *request)
-{
-    loop_watch_remove(request->server->options.loop, &request->hang_up);
-    request->suspended = false;
-    request->server->not_suspended += request->stage == HTTP_STAGE_HANDLED;
-    MHD_resume_connection(request->mhd);
-}
-
-/* The client will not be answered any more: tell the handler, once. */
-static void report_gone(struct http_request *request)
-{
-    if (request->stage == HTTP_STAGE_HANDLED && request->gone != NULL &&
-        !request->gone_reported) {
-        request->gone_reported = true;
-        request->gone(request->arg);
-    }
-}
-
 /* libmicrohttpd lets go of the request: it was answered, or its connection is closed. */
 static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
                          enum MHD_RequestTerminationCode code)
@@ -117,58 +81,10 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
     if (request->conn != NULL)
         http_conn_move(&server->conns, request->conn, HTTP_CONN_IDLE,
                        loop_now_ns(server->options.loop));
-    request->mhd = NULL;
-    request->conn = NULL;
-    memset(request->headers, 0, sizeof(request->headers));
-    if (request->stage == HTTP_STAGE_HANDLED) {
-        report_gone(request); /* the handler ends it, now or later: http_answered() frees it */
-        return;
-    }
-    if (request->end != NULL)
-        request->end(request->arg, delivered);
-    http_request_free(request);
+    http_let_go(request, delivered);
 }
 
 /* --- answering ---------------------------------------------------------------------------- */
-
-/* A hang-up whose event is still to be read: an answer to it would seem delivered. */
-static bool has_hung_up(const struct http_request *request)
-{
-    char byte;
-
-    return recv(request->conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ||
-           (tls_is_on() && tls_conn_says_goodbye(request->conn->tls));
-}
-
-void http_answered(struct http_request *request)
-{
-    bool early = request->stage == HTTP_STAGE_HEADERS; /* its body is still to come */
-
-    if (request->mhd == NULL) { /* the client has gone */
-        if (request->end != NULL)
-            request->end(request->arg, false);
-        http_request_free(request);
-        return;
-    }
-    bool gone = request->suspended && has_hung_up(request);
-    if (request->suspended)
-        unsuspend(request);
-    request->close_after |= early;
-    http_set_stage(request, gone ? HTTP_STAGE_DROPPED : HTTP_STAGE_ANSWERED);
-    request->server->run_wanted = true;
-}
-
-void http_drop(struct http_request *request)
-{
-    if (request->mhd == NULL) {
-        http_answered(request);
-        return;
-    }
-    if (request->suspended)
-        unsuspend(request);
-    http_set_stage(request, HTTP_STAGE_DROPPED);
-    request->server->run_wanted = true;
-}
 
 /* Lets the pages that may read this answer do it. */
 static enum MHD_Result share(const struct http_request *request, struct MHD_Response *response)
@@ -230,39 +146,6 @@ static enum MHD_Result queue_reply(struct http_request *request)
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-static void on_hang_up(void *arg, uint32_t epoll_events)
-{
-    struct http_request *request = arg;
-
-    if (epoll_events == EPOLLIN && !tls_conn_says_goodbye(request->conn->tls)) {
-        /* The next request of the connection, which is read when this request is answered. */
-        loop_watch_remove(request->server->options.loop, &request->hang_up);
-        if (loop_watch_add(request->server->options.loop, &request->hang_up, EPOLLRDHUP) == 0)
-            return;
-    }
-    /* End of stream, reset or dead peer: all the same. */
-    unsuspend(request);
-    request->hung_up = true;
-    request->server->run_wanted = true;
-    report_gone(request);
-}
-
-static void suspend(struct http_request *request)
-{
-    struct http_server *server = request->server;
-
-    if (request->hung_up)
-        return;
-    request->hang_up = (struct loop_watch){
-        .fd = request->conn->fd, .ready = on_hang_up, .arg = request};
-    if (loop_watch_add(server->options.loop, &request->hang_up,
-                       tls_is_on() ? EPOLLIN | EPOLLRDHUP : EPOLLRDHUP) != 0)
-        return; /* stays on the fast path, which is only slower */
-    server->not_suspended--;
-    request->suspended = true;
-    MHD_suspend_connection(request->mhd);
-}
-
 static bool is_overdue(const struct http_request *request)
 {
     return loop_now_ns(request->server->options.loop) - request->conn->since_ns > UNPARKED_NS;
@@ -278,7 +161,7 @@ static enum MHD_Result proceed(struct http_request *request)
         return MHD_NO;
     case HTTP_STAGE_HANDLED:
         if (request->suspend_wanted || is_overdue(request))
-            suspend(request);
+            http_park(request);
         return MHD_YES;
     case HTTP_STAGE_HEADERS:
     case HTTP_STAGE_BODY:
@@ -297,7 +180,7 @@ static enum MHD_Result on_headers(struct http_request *request, const char *meth
 {
     request->method = method;
     request->received_ns = clock_ns();
-    if (!http_take_headers(request, version))
+    if (!http_receive_headers(request, version))
         return queue_reply(request);
     request->stage = HTTP_STAGE_BODY;
     return MHD_YES;
@@ -398,7 +281,7 @@ struct http_server *http_start(const struct http_options *options)
     http_conns_init(&server->conns, options);
     server->tls_gate.metrics = options->metrics;
     http_pools_init(server);
-    http_large_init(&server->large, options->loop);
+    http_listings_init(&server->large, options->loop);
     server->sweep = (struct timer){.fire = http_sweep, .arg = server};
     server->daemon = start_daemon(server);
     if (server->daemon == NULL) {

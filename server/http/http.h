@@ -98,7 +98,7 @@ const char *http_body(const struct http_request *request, size_t *len);
 /* Who calls; NULL where no API tokens are configured. */
 const struct auth_caller *http_caller(const struct http_request *request);
 /* What a caller needs the right to, by the table of routes. */
-enum route_access http_access(const struct http_request *request);
+enum auth_verb http_access(const struct http_request *request);
 /* When the first byte after the request line was there, as clock_ns(). */
 int64_t http_received_ns(const struct http_request *request);
 
@@ -137,7 +137,7 @@ void http_drop(struct http_request *request);
  * False: the caller's API token allows no more requests that wait. */
 bool http_suspend(struct http_request *request) __attribute__((warn_unused_result));
 /* Refuses a caller without the right `verb` (403). `detail` names the forbidden operation. */
-void http_forbid(struct http_request *request, enum route_access verb, const char *detail);
+void http_forbid(struct http_request *request, enum auth_verb verb, const char *detail);
 
 /* `gone` comes at most once, when the client hung up before it was answered; the handler still
  * has to end the request. `end` comes exactly once, last of all: `delivered` says whether the

@@ -94,8 +94,6 @@ struct http_conn *http_conn_open(struct http_conns *conns, struct MHD_Connection
     conn->address = addresses_enter(conns->addresses, client);
     if (conn->address == NULL)
         http_conn_cut_off(conns, conn, METRIC_CUT_OFF_ADDRESS, now_ns);
-    else
-        http_crowd_entered(conns, now_ns);
     return conn;
 }
 

@@ -54,9 +54,8 @@ struct http_conns {
 };
 
 void http_conns_init(struct http_conns *conns, const struct http_options *options);
-/* Cuts the connection off at once when its address has too many, and other connections when
- * connections run short, so that new requests, releases among them, find one. NULL: out of
- * memory. */
+/* Cuts the connection off at once, so that it is LEAVING, when its address has too many. NULL:
+ * out of memory. */
 struct http_conn *http_conn_open(struct http_conns *conns, struct MHD_Connection *mhd, int fd,
                                  const struct sockaddr *client, int64_t now_ns);
 /* Does nothing to a connection that is LEAVING. */
@@ -75,7 +74,8 @@ void http_conns_end_overdue(struct http_conns *conns, int64_t now_ns);
 void http_crowd_sweep(struct http_conns *conns, int64_t now_ns);
 /* When to sweep next, in ns of clock_ns(): a new connection may bring this time forward. */
 int64_t http_crowd_next_sweep_ns(const struct http_conns *conns);
-/* A connection was opened. */
+/* A connection was opened, and is not LEAVING: cuts other connections off when connections run
+ * short, so that new requests, releases among them, find one. */
 void http_crowd_entered(struct http_conns *conns, int64_t now_ns);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "server/base/text.h"
 #include "server/http/http_internal.h"
-#include "server/http/problem.h"
 
 /* A larger request line with headers is refused with a problem; if they do not even fit the
  * memory of a connection, libmicrohttpd itself refuses them, with an HTML page. 8 KiB of text
@@ -146,6 +145,7 @@ static enum MHD_Result scan_header(void *arg, enum MHD_ValueKind kind, const cha
         if (i <= HTTP_HOST && scan->request->headers[i] != NULL)
             scan->repeated = header_names[i].text;
         scan->request->headers[i] = value;
+        break;
     }
     return MHD_YES;
 }
@@ -197,63 +197,62 @@ static bool is_host(const char *host)
 
 /* Two lengths, a length and a transfer coding, or a coding that a proxy may read otherwise: by
  * such requests other requests are smuggled past a proxy. */
-static bool refuse_framing(struct http_request *request, const struct header_scan *scan,
-                           const char *version)
+static bool check_framing(const struct header_scan *scan, const char *version,
+                          struct http_refusal *refusal)
 {
     int64_t body_len = 0;
 
     if (scan->transfer_encodings > 1 ||
         (scan->transfer_encodings == 1 && strcasecmp(scan->transfer_encoding, "chunked") != 0))
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Transfer-Encoding: only chunked is accepted, and only once");
-    else if (scan->transfer_encodings == 1 && scan->content_lengths > 0)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Content-Length: not together with Transfer-Encoding");
-    else if (scan->transfer_encodings == 1 && strcmp(version, "HTTP/1.1") != 0)
-        problem_reply(request, PROBLEM_LENGTH_REQUIRED, NULL,
-                      "Transfer-Encoding is part of HTTP/1.1 only: send a Content-Length");
-    else if (scan->content_lengths > 1)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Content-Length occurs more than once");
-    else if (scan->content_length != NULL && !text_parse_int64(scan->content_length, &body_len))
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Content-Length is not a number");
-    else if (body_len > HTTP_BODY_MAX)
-        problem_reply(request, PROBLEM_TOO_LARGE, NULL, "the body has more than %d bytes",
-                      HTTP_BODY_MAX);
-    return request->stage == HTTP_STAGE_ANSWERED;
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "Transfer-Encoding: only chunked is accepted, and only once");
+    if (scan->transfer_encodings == 1 && scan->content_lengths > 0)
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "Content-Length: not together with Transfer-Encoding");
+    if (scan->transfer_encodings == 1 && strcmp(version, "HTTP/1.1") != 0)
+        return http_refusal_set(
+            refusal, PROBLEM_LENGTH_REQUIRED,
+            "Transfer-Encoding is part of HTTP/1.1 only: send a Content-Length");
+    if (scan->content_lengths > 1)
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "Content-Length occurs more than once");
+    if (scan->content_length != NULL && !text_parse_int64(scan->content_length, &body_len))
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "Content-Length is not a number");
+    if (body_len > HTTP_BODY_MAX)
+        return http_refusal_set(refusal, PROBLEM_TOO_LARGE, "the body has more than %d bytes",
+                                HTTP_BODY_MAX);
+    return true;
 }
 
-/* True when the request was refused. */
-static bool refuse_head(struct http_request *request, const struct header_scan *scan,
-                        const char *version, size_t bytes)
+static bool check_head(const struct http_request *request, const struct header_scan *scan,
+                       const char *version, size_t bytes, struct http_refusal *refusal)
 {
     if (bytes + scan->count * HEADER_OVERHEAD > HEADERS_MAX)
-        problem_reply(
-            request, PROBLEM_HEADERS_TOO_LARGE, NULL,
+        return http_refusal_set(
+            refusal, PROBLEM_HEADERS_TOO_LARGE,
             "request line and headers have more than %d bytes, with %d for each header",
             HEADERS_MAX, HEADER_OVERHEAD);
-    else if (!is_whole_target(request, version))
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "the target of the request has a space or a control character in it");
-    else if (!is_whole_method(request))
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "the method of the request is not one word and a space");
-    else if (scan->malformed)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "one of the headers is not well-formed");
-    else if (scan->repeated != NULL)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL, "%s occurs more than once",
-                      scan->repeated);
-    else if (request->headers[HTTP_HOST] == NULL && strcmp(version, "HTTP/1.0") != 0)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Host: this request needs the header");
-    else if (request->headers[HTTP_HOST] != NULL && !is_host(request->headers[HTTP_HOST]))
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "Host: not a host with an optional port");
-    else
-        return refuse_framing(request, scan, version);
-    return true;
+    if (!is_whole_target(request, version))
+        return http_refusal_set(
+            refusal, PROBLEM_MALFORMED_REQUEST,
+            "the target of the request has a space or a control character in it");
+    if (!is_whole_method(request))
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "the method of the request is not one word and a space");
+    if (scan->malformed)
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "one of the headers is not well-formed");
+    if (scan->repeated != NULL)
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST, "%s occurs more than once",
+                                scan->repeated);
+    if (request->headers[HTTP_HOST] == NULL && strcmp(version, "HTTP/1.0") != 0)
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "Host: this request needs the header");
+    if (request->headers[HTTP_HOST] != NULL && !is_host(request->headers[HTTP_HOST]))
+        return http_refusal_set(refusal, PROBLEM_MALFORMED_REQUEST,
+                                "Host: not a host with an optional port");
+    return check_framing(scan, version, refusal);
 }
 
 /* --- for the log -------------------------------------------------------------------------- */
@@ -306,7 +305,8 @@ static void drop_unsafe(struct http_request *request)
         *traceparent = NULL;
 }
 
-bool http_take_headers(struct http_request *request, const char *version)
+bool http_take_headers(struct http_request *request, const char *version,
+                       struct http_refusal *refusal)
 {
     struct header_scan scan = {.request = request, .next = version + strlen(version) + 2};
     size_t bytes = head_bytes(request);
@@ -315,7 +315,7 @@ bool http_take_headers(struct http_request *request, const char *version)
     if (MHD_VERSION < 0x01000000 && scan.next + 2 != request->method + bytes)
         scan.malformed = true;
     drop_unsafe(request);
-    if (refuse_head(request, &scan, version, bytes))
+    if (!check_head(request, &scan, version, bytes, refusal))
         return false;
     /* Proxies and servers have disagreed about the end of a chunked body before: bytes behind
      * the body are never read. */

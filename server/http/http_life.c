@@ -34,6 +34,8 @@ static void open_connection(struct http_server *server, struct MHD_Connection *m
     int64_t now_ns = loop_now_ns(server->options.loop);
     struct http_conn *conn = http_conn_open(&server->conns, mhd, fd, client, now_ns);
 
+    if (conn != NULL && conn->state != HTTP_CONN_LEAVING)
+        http_crowd_entered(&server->conns, now_ns);
     *context = conn;
     if (tls_is_on()) {
         void *session =
@@ -106,7 +108,7 @@ void http_stop(struct http_server *server)
     MHD_stop_daemon(server->daemon);
     loop_hook_remove(server->options.loop, &server->turn);
     log_buffer_flush(server->options.log);
-    http_large_release(&server->large);
+    http_listings_release(&server->large);
     http_pools_release(server);
     free(server);
 }

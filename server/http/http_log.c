@@ -1,6 +1,4 @@
 /* The log line and the metrics of each request. */
-#include <arpa/inet.h>
-#include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,30 +9,6 @@
 #include "server/base/text.h"
 #include "server/auth/auth.h"
 #include "server/http/http_internal.h"
-#include "server/http/proxies.h"
-
-static void find_client(const struct http_request *request, char client[INET6_ADDRSTRLEN])
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-        request->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-
-    client[0] = '\0';
-    if (info != NULL && info->client_addr != NULL)
-        proxies_client(request->server->options.trusted_proxies, info->client_addr,
-                       request->headers[HTTP_X_FORWARDED_FOR], request->headers[HTTP_FORWARDED],
-                       client);
-}
-
-void http_client_network(const struct http_request *request, char client[HTTP_CLIENT_SIZE])
-{
-    struct in6_addr address;
-
-    find_client(request, client);
-    if (inet_pton(AF_INET6, client, &address) != 1)
-        return;
-    memset(address.s6_addr + 8, 0, 8);
-    inet_ntop(AF_INET6, &address, client, HTTP_CLIENT_SIZE);
-}
 
 /* --- members that handlers add ------------------------------------------------------------ */
 
@@ -113,8 +87,8 @@ static enum log_level level_of(const struct http_request *request, int status)
 {
     const struct route *route = route_of(request);
 
-    return route != NULL && route->access == ROUTE_OPEN && status < 400 ? LOG_LEVEL_DEBUG
-                                                                        : LOG_LEVEL_INFO;
+    return route != NULL && route->access == AUTH_OPEN && status < 400 ? LOG_LEVEL_DEBUG
+                                                                       : LOG_LEVEL_INFO;
 }
 
 static void write_log_line(const struct http_request *request, enum log_level level, int status,
@@ -138,7 +112,7 @@ static void write_log_line(const struct http_request *request, enum log_level le
                           (clock_ns() - request->waits_since_ns) / CLOCK_NS_PER_MS);
     if (request->caller != NULL)
         json_text_ascii(&line, "caller", auth_caller_name(request->caller));
-    find_client(request, client);
+    http_client_address(request, client);
     json_text_ascii(&line, "remote", client);
     add_header(&line, "request_id", request->headers[HTTP_REQUEST_ID]);
     add_header(&line, "traceparent", request->headers[HTTP_TRACEPARENT]);

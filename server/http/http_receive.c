@@ -1,4 +1,5 @@
-/* From the body of a request to its handler. */
+/* From the headers of a request to its handler; and the answers to the requests that a check
+ * refuses. */
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,39 @@
 #include "server/http/origin.h"
 #include "server/http/problem.h"
 #include "server/base/text.h"
+
+/* --- refusals ----------------------------------------------------------------------------- */
+
+static void refuse(struct http_request *request, const struct http_refusal *refusal)
+{
+    const char *verb = refusal->verb;
+
+    if (refusal->challenge != NULL)
+        http_reply_header(request, "WWW-Authenticate", refusal->challenge);
+    problem_reply(request, refusal->problem,
+                  verb != NULL ? json_pack("{s:s}", "verb", verb) : NULL, "%s",
+                  refusal->detail);
+}
+
+void http_forbid(struct http_request *request, enum auth_verb verb, const char *detail)
+{
+    struct http_refusal refusal;
+
+    http_refusal_forbid(&refusal, verb, detail);
+    refuse(request, &refusal);
+}
+
+/* --- headers and body --------------------------------------------------------------------- */
+
+bool http_receive_headers(struct http_request *request, const char *version)
+{
+    struct http_refusal refusal;
+
+    if (http_take_headers(request, version, &refusal))
+        return true;
+    refuse(request, &refusal);
+    return false;
+}
 
 /* Beyond HTTP_BODY_MAX: a client that sends more has lost its way. */
 enum { BODY_FORGOTTEN_MAX = 256 * 1024 };
@@ -47,6 +81,8 @@ bool http_take_body(struct http_request *request, const char *data, size_t *len)
     return true;
 }
 
+/* --- the route ---------------------------------------------------------------------------- */
+
 /* Cuts the target at its query. The absolute form, which RFC 9112 §3.2.2 has every server
  * accept, loses its scheme and authority. */
 static const char *split_target(struct http_request *request)
@@ -68,21 +104,20 @@ static const char *split_target(struct http_request *request)
     return path;
 }
 
-/* Decodes the parameters in place. False after a refusal. */
-static bool take_params(struct http_request *request, const struct route_match *match)
+/* Decodes the parameters in place. */
+static bool take_params(struct http_request *request, const struct route_match *match,
+                        struct http_refusal *refusal)
 {
     for (size_t i = 0; i < ROUTE_PARAMS && match->params[i].text != NULL; i++) {
         char *text = request->uri + (match->params[i].text - request->uri);
         size_t len;
         if (text_percent_decode(text, match->params[i].len, text, match->params[i].len + 1,
                                 &len) != 0 ||
-            len > HTTP_NAME_MAX || !text_is_utf8(text, len) || text_has_control(text, len)) {
-            problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                          "name: not 1 to %d bytes of percent-encoded UTF-8 without control "
-                          "characters",
-                          HTTP_NAME_MAX);
-            return false;
-        }
+            len > HTTP_NAME_MAX || !text_is_utf8(text, len) || text_has_control(text, len))
+            return http_refusal_set(
+                refusal, PROBLEM_MALFORMED_REQUEST,
+                "name: not 1 to %d bytes of percent-encoded UTF-8 without control characters",
+                HTTP_NAME_MAX);
         request->params[i] = text;
     }
     return true;
@@ -96,6 +131,19 @@ static bool is_preflight(const struct http_request *request)
 
     return strcmp(request->method, "OPTIONS") == 0 && origin != NULL &&
            cors_allowed_origin(request->server->options.origins->cors_origins, origin) != NULL;
+}
+
+/* `methods` are those of the resource. */
+static void reply_preflight(struct http_request *request, const char *methods)
+{
+    static const char request_headers[] =
+        "Authorization, Content-Type, Idempotency-Key, If-Match, Lease-Token, Prefer, "
+        "Session-Token, X-Request-Id, traceparent";
+
+    http_reply_header(request, "Access-Control-Allow-Methods", methods);
+    http_reply_header(request, "Access-Control-Allow-Headers", request_headers);
+    http_reply_header(request, "Access-Control-Max-Age", "600");
+    http_reply_static(request, 204, NULL, "", 0);
 }
 
 /* What was probably meant. */
@@ -123,6 +171,7 @@ void http_dispatch(struct http_request *request)
 {
     const struct http_options *options = &request->server->options;
     struct route_match match = {0};
+    struct http_refusal refusal;
     const char *path = split_target(request);
 
     if (request->body_len > HTTP_BODY_MAX) {
@@ -137,7 +186,7 @@ void http_dispatch(struct http_request *request)
         return;
     case ROUTE_METHOD_NOT_ALLOWED:
         if (is_preflight(request)) {
-            cors_reply_preflight(request, match.allow);
+            reply_preflight(request, match.allow);
             return;
         }
         http_reply_header(request, "Allow", match.allow);
@@ -149,9 +198,12 @@ void http_dispatch(struct http_request *request)
     }
     const struct route *route = &options->routes[match.index];
     request->route = match.index;
-    if (!http_check_origin(request, route) || !http_authenticate(request, route) ||
-        !take_params(request, &match) || !http_authorize(request, route))
+    if (!http_check_origin(request, route, &refusal) ||
+        !http_authenticate(request, route, &refusal) ||
+        !take_params(request, &match, &refusal) || !http_authorize(request, route, &refusal)) {
+        refuse(request, &refusal);
         return;
+    }
     if (request->server->stopping) {
         problem_reply(request, PROBLEM_DRAINING, json_pack("{s:s}", "outcome", "not-executed"),
                       "this server is shutting down");
@@ -159,7 +211,7 @@ void http_dispatch(struct http_request *request)
     }
     http_set_stage(request, HTTP_STAGE_HANDLED);
     if (route->is_listing)
-        http_large_begin_listing(request, route->handle);
+        http_begin_listing(request, route->handle);
     else
         route->handle(request);
 }

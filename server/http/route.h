@@ -5,17 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct http_request;
+#include "server/auth/auth.h"
 
-/* Who may call a route where API tokens are configured: everyone, or a caller with the right
- * to do this to the name. On a route without a name in its path the caller needs the right to
- * some name, and the handler may know more. */
-enum route_access {
-    ROUTE_OPEN,
-    ROUTE_READ,   /* looks */
-    ROUTE_LOCK,   /* acquires, renews and releases leases of the client */
-    ROUTE_OPERATE /* ends leases of other clients, or deletes objects */
-};
+struct http_request;
 
 enum {
     ROUTE_PARAMS = 2,     /* the most that a pattern has */
@@ -23,10 +15,11 @@ enum {
 };
 
 /* `path` is made of literal segments and `{parameter}` segments. `{name}`, the first parameter
- * where it is one, is the name that the caller needs a right to. */
+ * where it is one, is the name that the caller needs the right `access` to. On a route without
+ * a name in its path the caller needs the right to some name, and the handler may know more. */
 struct route {
     const char *method, *path;
-    enum route_access access;
+    enum auth_verb access;
     void (*handle)(struct http_request *request);
     const char *object; /* what `{name}` is the name of, as the log calls it */
     int subject;        /* the value of http_subject(), for a handler of several routes */

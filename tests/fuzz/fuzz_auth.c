@@ -37,7 +37,7 @@ static bool has_hash_of(const char *file, const char *token)
 static void check_caller(const struct auth_caller *caller, const char *file,
                          const char *authorization, const char *name)
 {
-    static const enum route_access verbs[] = {ROUTE_READ, ROUTE_LOCK, ROUTE_OPERATE};
+    static const enum auth_verb verbs[] = {AUTH_READ, AUTH_LOCK, AUTH_OPERATE};
     const char *guess = authorization + 7 + strspn(authorization + 7, " ");
 
     CHECK(strlen(guess) >= AUTH_TOKEN_MIN && has_hash_of(file, guess));

@@ -14,28 +14,43 @@ void http_set_stage(struct http_request *request, enum http_stage stage)
     request->stage = stage;
 }
 
-bool http_large_begin_listing(struct http_request *request)
+void http_begin_listing(struct http_request *request,
+                        void (*handle)(struct http_request *request))
+{
+    handle(request);
+}
+
+bool http_take_headers(struct http_request *request, const char *version,
+                       struct http_refusal *refusal)
 {
     (void)request;
+    (void)version;
+    (void)refusal;
     return true;
 }
 
-bool http_check_origin(struct http_request *request, const struct route *route)
+bool http_check_origin(const struct http_request *request, const struct route *route,
+                       struct http_refusal *refusal)
 {
+    (void)refusal;
     (void)request;
     (void)route;
     return true;
 }
 
-bool http_authenticate(struct http_request *request, const struct route *route)
+bool http_authenticate(struct http_request *request, const struct route *route,
+                       struct http_refusal *refusal)
 {
+    (void)refusal;
     (void)request;
     (void)route;
     return true;
 }
 
-bool http_authorize(struct http_request *request, const struct route *route)
+bool http_authorize(const struct http_request *request, const struct route *route,
+                    struct http_refusal *refusal)
 {
+    (void)refusal;
     (void)route;
     CHECK(request->params[0] == NULL || request->params[0][0] != '\0');
     return true;
@@ -89,30 +104,30 @@ static void handle(struct http_request *request)
 
 /* Each shape that a path of handlers/routes.c has. */
 static const struct route routes[] = {
-    {.method = "PUT", .path = "/v1/locks/{name}", .access = ROUTE_LOCK, .handle = handle},
-    {.method = "GET", .path = "/v1/locks/{name}", .access = ROUTE_LOCK, .handle = handle},
+    {.method = "PUT", .path = "/v1/locks/{name}", .access = AUTH_LOCK, .handle = handle},
+    {.method = "GET", .path = "/v1/locks/{name}", .access = AUTH_LOCK, .handle = handle},
     {.method = "GET",
      .path = "/v1/locks/{name}/fencing-tokens/{n}",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle},
     {.method = "POST",
      .path = "/v1/locks/{name}/force-unlock",
-     .access = ROUTE_OPERATE,
+     .access = AUTH_OPERATE,
      .handle = handle},
     {.method = "GET",
      .path = "/v1/locks",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle,
      .is_listing = true},
     {.method = "POST",
      .path = "/v1/sessions/{session_id}/keep-alive",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle},
     {.method = "PUT",
      .path = "/v1/permit-semaphores/{name}/permit",
-     .access = ROUTE_LOCK,
+     .access = AUTH_LOCK,
      .handle = handle},
-    {.method = "GET", .path = "/readyz", .access = ROUTE_OPEN, .handle = handle},
+    {.method = "GET", .path = "/readyz", .access = AUTH_OPEN, .handle = handle},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
-/* In place of server/http/http.c: requests come from simulated clients instead of
- * libmicrohttpd. Everything from the route on is the product's own. */
+/* In place of server/http/http.c and http_stage.c: requests come from simulated clients instead
+ * of libmicrohttpd. Everything from the route on is the product's own. */
 #include "tests/sim/http.h"
 
 #include <stdlib.h>
@@ -285,7 +285,7 @@ void http_lose_all(struct front *front)
         lose_all(&front->threads[i]);
 }
 
-/* --- the front end's end: what server/http/http.c gives the others
+/* --- the front end's end: what those two files give the others
  * --------------------------------- */
 
 void http_set_stage(struct http_request *request, enum http_stage stage)
@@ -307,6 +307,7 @@ static void end(struct http_request *request, bool delivered)
 {
     if (request->end != NULL)
         request->end(request->arg, delivered);
+    http_set_stage(request, HTTP_STAGE_DROPPED);
     http_request_free(request);
 }
 

@@ -104,8 +104,8 @@ static void lines_are_read(void **state)
     expect_caller(TOKEN_A, "ci");
     expect_caller(TOKEN_B, "ops");
     expect_caller(TOKEN_C, "web");
-    assert_true(auth_allows(find(TOKEN_B), ROUTE_OPERATE, "any"));
-    assert_true(auth_allows(find(TOKEN_C), ROUTE_LOCK, "\xC3\xBC/1"));
+    assert_true(auth_allows(find(TOKEN_B), AUTH_OPERATE, "any"));
+    assert_true(auth_allows(find(TOKEN_C), AUTH_LOCK, "\xC3\xBC/1"));
     assert_int_equal(auth_max_ttl_ms(find(TOKEN_C)), 100);
     assert_true(auth_max_ttl_ms(find(TOKEN_B)) == INT64_MAX);
 }
@@ -122,8 +122,8 @@ static void longest_fields_are_read(void **state)
     snprintf(text, sizeof(text), "%s " HASH_A " operate=%s\n", caller, prefix);
     load(text);
     expect_caller(TOKEN_A, caller);
-    assert_true(auth_allows(find(TOKEN_A), ROUTE_OPERATE, prefix));
-    assert_false(auth_allows(find(TOKEN_A), ROUTE_OPERATE, prefix + 1));
+    assert_true(auth_allows(find(TOKEN_A), AUTH_OPERATE, prefix));
+    assert_false(auth_allows(find(TOKEN_A), AUTH_OPERATE, prefix + 1));
 }
 
 static void expect_refused(const char *text, const char *part)
@@ -294,7 +294,7 @@ static void prefix_limits_names(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         snprintf(text, sizeof(text), "ci " HASH_A " lock=%s\n", rows[i].prefix);
         load(text);
-        if (auth_allows(find(TOKEN_A), ROUTE_LOCK, rows[i].name) != rows[i].allowed)
+        if (auth_allows(find(TOKEN_A), AUTH_LOCK, rows[i].name) != rows[i].allowed)
             fail_msg("%s on %s is wrong", rows[i].prefix, rows[i].name);
     }
 }
@@ -305,18 +305,18 @@ static void a_right_is_a_verb_and_names(void **state)
     load("ci " HASH_A " lock=ci/ lock=lib/ read=* operate=ops/\nops " HASH_B " operate=ci/\n");
     const struct auth_caller *ci = find(TOKEN_A), *ops = find(TOKEN_B);
 
-    assert_true(auth_allows(ci, ROUTE_LOCK, "ci/1"));
-    assert_true(auth_allows(ci, ROUTE_LOCK, "lib/1"));
-    assert_false(auth_allows(ci, ROUTE_LOCK, "ops/1"));
-    assert_true(auth_allows(ci, ROUTE_READ, "any"));
-    assert_true(auth_allows(ci, ROUTE_OPERATE, "ops/1"));
-    assert_false(auth_allows(ci, ROUTE_OPERATE, "ci/1"));
+    assert_true(auth_allows(ci, AUTH_LOCK, "ci/1"));
+    assert_true(auth_allows(ci, AUTH_LOCK, "lib/1"));
+    assert_false(auth_allows(ci, AUTH_LOCK, "ops/1"));
+    assert_true(auth_allows(ci, AUTH_READ, "any"));
+    assert_true(auth_allows(ci, AUTH_OPERATE, "ops/1"));
+    assert_false(auth_allows(ci, AUTH_OPERATE, "ci/1"));
     /* No verb brings another one with it. */
-    assert_false(auth_allows(ops, ROUTE_LOCK, "ci/1"));
-    assert_false(auth_allows(ops, ROUTE_READ, "ci/1"));
-    assert_true(auth_allows_some(ops, ROUTE_OPERATE));
-    assert_false(auth_allows_some(ops, ROUTE_READ));
-    assert_false(auth_allows_some(ops, ROUTE_LOCK));
+    assert_false(auth_allows(ops, AUTH_LOCK, "ci/1"));
+    assert_false(auth_allows(ops, AUTH_READ, "ci/1"));
+    assert_true(auth_allows_some(ops, AUTH_OPERATE));
+    assert_false(auth_allows_some(ops, AUTH_READ));
+    assert_false(auth_allows_some(ops, AUTH_LOCK));
 }
 
 static void dates_end_tokens(void **state)
