@@ -28,11 +28,11 @@ endif
 # Debian packages. Only `run`, `test`, `interop`, `lint` and `valgrind` install what is missing.
 COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
 BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libgnutls28-dev libhiredis-dev \
-                     libjansson-dev uuid-dev uthash-dev
+                     libjansson-dev uuid-dev uthash-dev libcurl4-openssl-dev
 RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
-TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq openssl python3
+TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev jq openssl python3
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
-                     python3-jsonschema lua5.1
+                     python3-jsonschema lua5.1 mandoc
 VERSIONS_PACKAGES := mmdebstrap python3-pip
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
@@ -51,6 +51,7 @@ CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
 BUDGET_PACKAGES   := $(BENCH_PACKAGES) valgrind
 
 LIBRARIES      := libmicrohttpd gnutls hiredis jansson uuid
+CLIENT_LIBRARIES := libcurl jansson
 TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
 
 comma := ,
@@ -66,9 +67,10 @@ RLOCKD_VERSION := $(or $(DESCRIBED),$(VERSION))
 
 CFLAGS   := -O2 -g
 CPPFLAGS := -D_GNU_SOURCE -I. -I$(GEN) -DRLOCKD_VERSION='"$(RLOCKD_VERSION)"' \
-            $(shell pkg-config --cflags $(LIBRARIES) 2>/dev/null)
+            $(shell pkg-config --cflags $(LIBRARIES) $(CLIENT_LIBRARIES) 2>/dev/null)
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 LDLIBS   := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null) -lpthread
+CLIENT_LDLIBS := $(shell pkg-config --libs $(CLIENT_LIBRARIES) 2>/dev/null)
 TEST_LDLIBS := $(shell pkg-config --libs $(TEST_LIBRARIES) 2>/dev/null) -lpthread
 ifdef SANITIZE
 SANITIZERS := $(if $(filter thread,$(SANITIZE)),-O1 -fsanitize=thread,\
@@ -101,6 +103,11 @@ LINK     := $(COMPILE) $(HARDENED_LINK) $(LDFLAGS)
 SOURCES      := $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c)
 objects       = $(patsubst %.c,$(BUILD)/%.o,$1)
 OBJECTS      := $(call objects,$(SOURCES))
+CLIENT_SOURCES := $(wildcard client/*.c)
+CLIENT_OBJECTS := $(call objects,$(CLIENT_SOURCES))
+CLIENT_PAGES := $(addprefix $(BUILD)/share/,man/man1/rlock.1 \
+                bash-completion/completions/rlock zsh/site-functions/_rlock \
+                fish/vendor_completions.d/rlock.fish)
 MAIN         := $(BUILD)/server/main.o
 UNIT_TESTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 SCRIPT_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/scripts/test_*.c))
@@ -127,7 +134,7 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(T
                 $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
                 $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
                 $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
-FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
+FORMATTED     = $(shell find server storage handlers client tests -name '*.[ch]')
 
 .PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
         test-versions test-proxies test-web test-docs test-programs interop valgrind lint format \
@@ -137,18 +144,31 @@ FORMATTED     = $(shell find server storage handlers tests -name '*.[ch]')
 .SECONDARY: $(TEST_OBJECTS)
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/rlockd ## build the server: build/rlockd
+all: $(BUILD)/rlockd $(BUILD)/rlock $(CLIENT_PAGES) ## build the server, build/rlockd, and build/rlock
 
 $(BUILD)/rlockd: $(MAIN) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/rlock: $(CLIENT_OBJECTS)
+	@echo "  LINK  $@"
+	@$(LINK) -o $@ $^ $(CLIENT_LDLIBS)
+
+# From the table of options.
+$(BUILD)/share/man/man1/rlock.1: PRINTED := --print-man
+$(BUILD)/share/bash-completion/completions/rlock: PRINTED := --print-completion bash
+$(BUILD)/share/zsh/site-functions/_rlock: PRINTED := --print-completion zsh
+$(BUILD)/share/fish/vendor_completions.d/rlock.fish: PRINTED := --print-completion fish
+$(CLIENT_PAGES): $(BUILD)/rlock
+	@mkdir -p $(@D)
+	@$< $(PRINTED) > $@
 
 $(BUILD)/librlockd.a: $(filter-out $(MAIN),$(OBJECTS))
 	@echo "  AR    $@"
 	@rm -f $@
 	@ar rcs $@ $^
 
-$(OBJECTS) $(TEST_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
+$(OBJECTS) $(CLIENT_OBJECTS) $(TEST_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 	@echo "  CC    $<"
 	@mkdir -p $(@D)
 	@$(COMPILE) $(CPPFLAGS) -MMD -MP -c -o $@ $<
@@ -208,7 +228,7 @@ $(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ -llua5.1 $(LDLIBS) -lm
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
@@ -216,7 +236,7 @@ $(SIM_COMPARE): $(SIM_COMPARE).o $(SIM_REDIS)
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
     $(GEN)/scripts_shard.inc $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
-$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
+$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(CLIENT_SOURCES) $(wildcard tests/*/*.c) /dev/null)): $(BUILD)/version
 
 # The directories themselves: a script that was removed makes the list stale, too.
 SCRIPTS      := $(wildcard storage/scripts/*.lua)
@@ -251,7 +271,7 @@ $(GEN)/openapi.inc: openapi.yaml
 	@sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $< > $@
 
 $(BUILD)/flags: always
-	@pkg-config --exists --print-errors $(LIBRARIES) || { \
+	@pkg-config --exists --print-errors $(LIBRARIES) $(CLIENT_LIBRARIES) || { \
 	    echo 'On Debian `make run` installs what is missing of: $(BUILD_PACKAGES)' >&2; exit 1; }
 	@$(call stamp,$(filter-out -DRLOCKD_VERSION=%,$(COMPILE) $(CPPFLAGS)))
 
@@ -422,8 +442,10 @@ docker-test: ## build the image, run it, take a lock in it
 format: ## clang-format every source in place
 	@clang-format -i $(FORMATTED)
 
-install: all ## copy the server to PREFIX/bin (/usr/local)
-	install -D -m 755 $(BUILD)/rlockd $(DESTDIR)$(PREFIX)/bin/rlockd
+install: all ## copy both programs to PREFIX/bin (/usr/local), man page and completions to PREFIX/share
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BUILD)/rlockd $(BUILD)/rlock
+	for page in $(CLIENT_PAGES:$(BUILD)/%=%); do \
+	    install -D -m 644 $(BUILD)/$$page $(DESTDIR)$(PREFIX)/$$page || exit 1; done
 
 clean: ## remove build/
 	rm -rf build

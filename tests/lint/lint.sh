@@ -6,7 +6,7 @@ set -u
 binary=$1
 python=/usr/bin/python3 # the one that the Debian packages are for
 failed=()
-mapfile -t c_files < <(find server storage handlers tests -name '*.[ch]' | sort)
+mapfile -t c_files < <(find server storage handlers client tests -name '*.[ch]' | sort)
 mapfile -t shell_files < <(find storage tests examples -name '*.sh' | sort)
 
 # check NAME COMMAND...: runs the command, remembers that it failed.
@@ -43,7 +43,7 @@ check cppcheck cppcheck --quiet --error-exitcode=1 --enable=warning,performance,
     '--suppress=nullPointerOutOfMemory:tests/*' \
     '--suppress=nullPointerArithmeticOutOfMemory:tests/*' \
     --inline-suppr --std=c11 -I. -Ibuild/gen -D_GNU_SOURCE '-DRLOCKD_VERSION=""' -j "$(nproc)" \
-    --template='{file}:{line}: {id}: {message}' server storage handlers tests
+    --template='{file}:{line}: {id}: {message}' server storage handlers client tests
 check shell    shellcheck --format=gcc "${shell_files[@]}" .ci/run
 
 if [ ${#failed[@]} -gt 0 ]; then

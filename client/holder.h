@@ -1,0 +1,14 @@
+/* Tells people who holds what they wait for. */
+#ifndef RLOCK_CLIENT_HOLDER_H
+#define RLOCK_CLIENT_HOLDER_H
+
+#include <jansson.h>
+
+#include "client/lease.h"
+
+/* Writes the status line, with --verbose a line once, and the status for the service manager.
+ * `problem` is the body of an answer "locked". Where there is a status line, one request asks
+ * how many wait in front. */
+void holder_tell(struct lease *lease, json_t *problem);
+
+#endif

@@ -1,0 +1,9 @@
+/* The subcommands. Each returns rlock's exit status. */
+#ifndef RLOCK_CLIENT_VERBS_H
+#define RLOCK_CLIENT_VERBS_H
+
+#include "client/settings.h"
+
+int verb_run(struct settings *settings);
+
+#endif
