@@ -114,6 +114,7 @@ SCRIPT_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/scripts/test_*.c))
 TOPOLOGY_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_topology_*.c))
 E2E_TESTS    := $(filter-out $(TOPOLOGY_TESTS),\
                 $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c)))
+COMMAND_TEST := tests/command/test_command.py
 UNIT_HELPERS := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
 E2E_HARNESS  := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
@@ -136,7 +137,7 @@ TEST_OBJECTS := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(T
                 $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 FORMATTED     = $(shell find server storage handlers client tests -name '*.[ch]')
 
-.PHONY: all help run test test-cluster test-masters test-sentinel test-topology test-redis-tls \
+.PHONY: all help run test test-command test-cluster test-masters test-sentinel test-topology test-redis-tls \
         test-versions test-proxies test-web test-docs test-programs interop valgrind lint format \
         docker-test install clients clients-fast lint-openapi schemathesis bench bench-programs budgets \
         faults mutants sim sim-mutants sim-compare sim-coverage \
@@ -293,7 +294,14 @@ test: ## install what is missing, build, run the unit, script and end-to-end tes
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) tests/run.sh \
-	    $(call chosen,$(UNIT_TESTS) $(CHECKER_TEST) $(SCRIPT_TESTS) $(E2E_TESTS))
+	    $(call chosen,$(UNIT_TESTS) $(CHECKER_TEST) $(SCRIPT_TESTS) $(E2E_TESTS) \
+	                   $(COMMAND_TEST))
+
+test-command: ## every event that may befall rlock, at every step, to every shape of tree; ONLY=word
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) COMMAND_FULL=1 \
+	    $(COMMAND_TEST) $(ONLY)
 
 test-cluster: ## the end-to-end tests on a Redis Cluster of one server
 	@tests/packages.sh $(TEST_PACKAGES)

@@ -13,6 +13,7 @@
 enum {
     WAIT_MAX_MS = 55000, /* --max-wait-ms of a server that was not told otherwise */
     ANSWER_MS = 5000,    /* for an answer, beyond the time for which the server holds it back */
+    END_MS = 2000,       /* for the answer to a request that gives up or releases */
     GIVE_UP_MS = 10000,
     RETRY_MS = 1000, /* after 429 */
     RETRY_MAX_MS = 5000,
@@ -56,6 +57,10 @@ bool lease_init(struct lease *lease, struct http *http, const struct settings *s
 {
     *lease = (struct lease){
         .http = http, .settings = settings, .keeper = keeper, .path = make_path(settings)};
+    lease->wait_max_ms = WAIT_MAX_MS;
+    if (keeper == KEEPER_SESSION && settings->ttl_ms * 2 / 5 < WAIT_MAX_MS) {
+        lease->wait_max_ms = settings->ttl_ms * 2 / 5;
+    }
     return lease->path && make_token(lease->session_token) && make_token(lease->token);
 }
 
@@ -156,7 +161,6 @@ static enum lease_outcome open_session(struct lease *lease, int64_t until)
 
     request.path = "/v1/sessions";
     request.lease_token = NULL;
-    lease->session_is_open = true; /* perhaps: so it has to be ended */
     enum lease_outcome outcome = ask(lease, &request, &answer, patience(lease, until));
     json_decref(request.body);
     if (outcome == LEASE_HELD) {
@@ -187,9 +191,10 @@ static void begin(struct lease *lease, struct http_answer *answer)
 static json_t *acquire_body(const struct lease *lease, int64_t wait_ms)
 {
     const struct settings *settings = lease->settings;
-    json_t *body = json_pack("{sI ss}", "wait_ms", (json_int_t)wait_ms, "note", settings->note);
+    json_t *body = json_pack("{sI}", "wait_ms", (json_int_t)wait_ms);
 
     if (!settings->permit) {
+        json_object_set_new(body, "note", json_string(settings->note));
         json_object_set_new(body, "kind", json_string(settings->kind));
     }
     if (lease->keeper == KEEPER_RENEWAL) {
@@ -211,17 +216,24 @@ static enum lease_outcome acquire_once(struct lease *lease, int64_t until, bool 
                                        struct http_answer *answer)
 {
     int64_t left = until - boottime_ms();
-    int64_t wait_ms = lease->keeper == KEEPER_SESSION ? lease->settings->ttl_ms * 2 / 5
-                                                      : WAIT_MAX_MS;
+    int64_t wait_ms = lease->wait_max_ms < left ? lease->wait_max_ms : left;
 
-    wait_ms = wait_ms < left ? wait_ms : left;
-    wait_ms = looks_first || wait_ms < 0 ? 0 : wait_ms > WAIT_MAX_MS ? WAIT_MAX_MS : wait_ms;
+    wait_ms = looks_first || wait_ms < 0 ? 0 : wait_ms;
     struct http_request request = request_of(lease, "PUT", acquire_body(lease, wait_ms));
     request.timeout_ms = wait_ms + ANSWER_MS;
     lease->is_asked_for = true;
     enum lease_outcome outcome = ask(lease, &request, answer, patience(lease, until));
     json_decref(request.body);
     return outcome;
+}
+
+/* A server may allow shorter waits only, and says so by a refusal. */
+static bool waits_too_long(struct lease *lease)
+{
+    bool too_long = strncmp(lease->detail, "wait_ms:", 8) == 0 && lease->wait_max_ms > 1;
+
+    lease->wait_max_ms /= too_long ? 2 : 1;
+    return too_long;
 }
 
 /* A request that was refused without having waited is not repeated at once. */
@@ -241,6 +253,10 @@ static enum lease_outcome acquire(struct lease *lease, int64_t until,
 
     for (;;) {
         enum lease_outcome outcome = acquire_once(lease, until, looks_first, &answer);
+        if (outcome == LEASE_INVALID && waits_too_long(lease)) {
+            http_answer_clear(&answer);
+            continue;
+        }
         if (outcome == LEASE_HELD) {
             begin(lease, &answer);
         }
@@ -266,27 +282,13 @@ static enum lease_outcome acquire(struct lease *lease, int64_t until,
     }
 }
 
-/* New tokens, where the old session ended while nothing was held: Redis lost its data, or this
- * machine was suspended. */
-static bool start_over(struct lease *lease)
-{
-    lease->session_is_open = false;
-    return make_token(lease->session_token) && make_token(lease->token);
-}
-
 enum lease_outcome lease_acquire(struct lease *lease, int64_t until,
                                  void (*busy)(struct lease *, json_t *))
 {
-    enum lease_outcome outcome;
+    enum lease_outcome outcome = lease->keeper == KEEPER_SESSION ? open_session(lease, until)
+                                                                 : LEASE_HELD;
 
-    do {
-        outcome = lease->keeper == KEEPER_SESSION ? open_session(lease, until) : LEASE_HELD;
-        if (outcome == LEASE_HELD) {
-            outcome = acquire(lease, until, busy);
-        }
-    } while (outcome == LEASE_LOST && start_over(lease) &&
-             http_pause(lease->http, boottime_ms() + RETRY_MS / 2));
-    return outcome;
+    return outcome == LEASE_HELD ? acquire(lease, until, busy) : outcome;
 }
 
 static json_t *find_lease(const struct lease *lease, json_t *kept)
@@ -423,7 +425,7 @@ static enum lease_outcome end_session(struct lease *lease, int64_t until)
     struct http_request request = {.method = "DELETE",
                                    .path = path,
                                    .session_token = lease->session_token,
-                                   .timeout_ms = ANSWER_MS};
+                                   .timeout_ms = END_MS};
 
     snprintf(path, sizeof(path), "/v1/sessions/%s", lease->session_id);
     enum lease_outcome outcome = ask(lease, &request, &answer, until);
@@ -439,6 +441,7 @@ static enum lease_outcome delete_lease(struct lease *lease, int64_t until)
 {
     struct http_answer answer;
     struct http_request request = request_of(lease, "DELETE", NULL);
+    request.timeout_ms = END_MS;
     enum lease_outcome outcome = ask(lease, &request, &answer, until);
 
     http_answer_clear(&answer);
@@ -452,7 +455,6 @@ enum lease_outcome lease_release(struct lease *lease, int64_t until)
 
     lease->is_asked_for = false;
     if (lease->keeper == KEEPER_SESSION) {
-        lease->session_is_open = false;
         return end_session(lease, until);
     }
     if (rest_ms < 100) { /* the shortest ttl_ms that the server takes */
@@ -469,14 +471,20 @@ enum lease_outcome lease_release(struct lease *lease, int64_t until)
 void lease_give_up(struct lease *lease)
 {
     int64_t until = boottime_ms() + GIVE_UP_MS;
+    enum lease_outcome outcome = LEASE_HELD;
     char detail[sizeof(lease->detail)]; /* says why it is given up */
 
     memcpy(detail, lease->detail, sizeof(detail));
-    if (lease->keeper == KEEPER_SESSION && lease->session_is_open && *lease->session_id) {
-        end_session(lease, until);
-    } else if (lease->keeper == KEEPER_RENEWAL && lease->is_asked_for) {
-        delete_lease(lease, until);
+    if (lease->keeper == KEEPER_SESSION && *lease->session_id) {
+        int64_t ends_by_itself = lease->kept_at + lease->settings->ttl_ms;
+        until = ends_by_itself < until ? ends_by_itself : until;
+        outcome = end_session(lease, until);
     }
+    /* Without its session a lease that was granted has to be released by its own token. */
+    if (lease->is_asked_for && (lease->keeper == KEEPER_RENEWAL || outcome == LEASE_LOST)) {
+        outcome = delete_lease(lease, until);
+    }
+    (void)outcome; /* what cannot be given up ends by itself */
     memcpy(lease->detail, detail, sizeof(detail));
-    lease->session_is_open = lease->is_asked_for = false;
+    lease->is_asked_for = false;
 }

@@ -39,10 +39,10 @@ struct lease {
     char *path; /* of the lock, the set or the permit */
     char session_token[UUID_TEXT_SIZE], token[UUID_TEXT_SIZE];
     char session_id[SESSION_ID_SIZE], lease_id[UUID_TEXT_SIZE];
-    json_t *grant; /* the answer that granted the lease */
-    bool session_is_open;
-    bool is_asked_for; /* a request that acquires was sent: its outcome has to be known */
-    int64_t kept_at;   /* the last request that kept the session alive was sent then */
+    json_t *grant;       /* the answer that granted the lease */
+    int64_t wait_max_ms; /* of one request */
+    bool is_asked_for;   /* a request that acquires was sent: its outcome has to be known */
+    int64_t kept_at;     /* the last request that kept the session alive was sent then */
     int64_t granted_at;
     int64_t deadline; /* boottime_ms(): until then the lease is proven */
     char detail[512]; /* why not, for people */
@@ -53,8 +53,10 @@ bool lease_init(struct lease *lease, struct http *http, const struct settings *s
                 enum lease_keeper keeper) __attribute__((warn_unused_result));
 void lease_release_memory(struct lease *lease);
 
-/* Waits until then (boottime_ms()) with one token. Called with every answer "locked", whose
- * body names the holder, is `busy`. After anything but LEASE_HELD lease_give_up() is due. */
+/* Waits until then (boottime_ms()) with one token. LEASE_LOST: the session has ended meanwhile,
+ * since Redis lost its data or this machine was suspended; start anew. Called with every answer
+ * "locked", whose body names the holder, is `busy`. After anything but LEASE_HELD
+ * lease_give_up() is due. */
 enum lease_outcome lease_acquire(struct lease *lease, int64_t until,
                                  void (*busy)(struct lease *lease, json_t *problem));
 

@@ -16,9 +16,8 @@ static const struct {
     {"71", "no process could be started"},
     {"75", "not acquired in time; --busy-status sets another"},
     {"77", "refused by the server"},
-    {"79",
-     "lost: the lock was lost, or could not be proven, before COMMAND had ended, also if COMMAND "
-     "then ended with 0"},
+    {"79", "lost: the lock was lost, or could not be proven, before COMMAND had ended, also if "
+           "COMMAND then ended with 0"},
     {"124", "--max-time was over"},
     {"126, 127", "COMMAND cannot be executed, or was not found; the lock was not taken"},
     {"128 and a signal's number", "ended by this signal while it waited"},
@@ -31,8 +30,7 @@ static const struct {
     {"RLOCK_NAME", "for COMMAND: the lock's name"},
     {"RLOCK_KIND", "for COMMAND: lock, fair, read, write or permit"},
     {"RLOCK_FENCING_TOKEN", "for COMMAND: the grant's fencing token; a permit has none"},
-    {"RLOCK_FENCING_TOKENS",
-     "for COMMAND, with --also: an object in JSON, a token for each name"},
+    {"RLOCK_FENCING_TOKENS", "for COMMAND, with --also: a JSON object of names and tokens"},
     {"RLOCK_LEASE_ID", "for COMMAND: the lease's public id"},
     {"RLOCK_HELD", "for COMMAND: the names that this run and outer runs hold, one a line"},
     {"NOTIFY_SOCKET",

@@ -3,6 +3,7 @@
 #include "client/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ enum {
      * leaves less than this before the first signal, rlock renews the lease itself. */
     WATCHDOG_LEFT_PERCENT = 60,
     PROOF_ROOM_MS = 1000,
+    AT_ONCE_MS = 200, /* from the session's last keep-alive to the grant */
     WATCHDOG_DEFAULT_MS = 30000,
 };
 
@@ -127,26 +129,60 @@ static enum lease_keeper keeper_of(const struct settings *settings, int64_t watc
     return settings->at_least_ms > 0 || !fits ? KEEPER_RENEWAL : KEEPER_SESSION;
 }
 
-static enum lease_outcome acquire(struct run *run, int64_t until)
+/* A grant alone proves little after a wait: the session may have ended meanwhile, and much of
+ * the time until the deadline may have passed. */
+static enum lease_outcome prove_first(struct run *run)
+{
+    enum lease_outcome outcome = LEASE_HELD;
+    bool was_at_once = run->lease.granted_at - run->lease.kept_at < AT_ONCE_MS;
+
+    if (run->lease.keeper == KEEPER_RENEWAL ? first_at(run) - boottime_ms() > PROOF_ROOM_MS
+                                            : was_at_once) {
+        return outcome;
+    }
+    do {
+        outcome = lease_prove(&run->lease, 0, PROOF_MAX_MS);
+    } while (outcome == LEASE_UNREACHABLE && boottime_ms() < run->lease.deadline &&
+             http_pause(run->http, boottime_ms() + ROUND_PAUSE_MS));
+    return outcome == LEASE_UNREACHABLE && run->signal ? LEASE_INTERRUPTED : outcome;
+}
+
+/* The lease's keeper may prove wrong when the grant tells the time of the server's watchdog. */
+static enum lease_outcome acquire_once(struct run *run, enum lease_keeper *keeper,
+                                       int64_t until)
 {
     struct settings *settings = run->settings;
     bool is_told = (!settings->quiet && say_has_status()) || settings->verbose ||
                    notify_is_wanted();
-    enum lease_keeper keeper = keeper_of(settings, WATCHDOG_DEFAULT_MS);
+
+    if (!lease_init(&run->lease, run->http, settings, *keeper)) {
+        return LEASE_INVALID;
+    }
+    enum lease_outcome outcome = lease_acquire(&run->lease, until,
+                                               is_told ? holder_tell : NULL);
+    if (outcome == LEASE_HELD && *keeper == KEEPER_SESSION) {
+        *keeper = keeper_of(settings, lease_watchdog_ms(&run->lease));
+    }
+    return outcome == LEASE_HELD && *keeper != run->lease.keeper ? LEASE_LOST : outcome;
+}
+
+static enum lease_outcome acquire(struct run *run, int64_t until)
+{
+    enum lease_keeper keeper = keeper_of(run->settings, WATCHDOG_DEFAULT_MS);
 
     for (;;) {
-        if (!lease_init(&run->lease, run->http, settings, keeper)) {
-            return LEASE_INVALID;
+        enum lease_outcome outcome = acquire_once(run, &keeper, until);
+        if (outcome == LEASE_HELD) {
+            outcome = prove_first(run);
         }
-        enum lease_outcome outcome = lease_acquire(&run->lease, until,
-                                                   is_told ? holder_tell : NULL);
-        if (outcome != LEASE_HELD || keeper == KEEPER_RENEWAL ||
-            keeper_of(settings, lease_watchdog_ms(&run->lease)) == KEEPER_SESSION) {
+        if (outcome != LEASE_LOST) {
             return outcome;
         }
-        lease_give_up(&run->lease); /* the server's watchdog is faster than most */
+        lease_give_up(&run->lease);
         lease_release_memory(&run->lease);
-        keeper = KEEPER_RENEWAL;
+        if (!http_pause(run->http, boottime_ms() + ROUND_PAUSE_MS)) {
+            return LEASE_INTERRUPTED;
+        }
     }
 }
 
@@ -195,25 +231,6 @@ static int64_t proof_timeout(int64_t left_ms)
     return timeout < PROOF_MIN_MS   ? PROOF_MIN_MS
            : timeout > PROOF_MAX_MS ? PROOF_MAX_MS
                                     : timeout;
-}
-
-/* After a long wait the grant alone leaves COMMAND too little time. */
-static enum lease_outcome prove_first(struct run *run)
-{
-    enum lease_outcome outcome = LEASE_HELD;
-
-    while (first_at(run) - boottime_ms() < run->settings->ttl_ms / 8) {
-        int64_t had = run->lease.deadline;
-        outcome = lease_prove(&run->lease, 0, PROOF_MAX_MS);
-        if (outcome == LEASE_UNREACHABLE && boottime_ms() < run->lease.deadline &&
-            http_pause(run->http, boottime_ms() + ROUND_PAUSE_MS)) {
-            continue;
-        }
-        if (outcome != LEASE_HELD || run->lease.deadline <= had) {
-            break;
-        }
-    }
-    return outcome;
 }
 
 static void prove_once(struct run *run, bool *was_answered)
@@ -266,6 +283,18 @@ static void end_orphans(void)
     }
 }
 
+/* COMMAND's ends of pipes must not stay open in rlock. */
+static void leave_stdio(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+}
+
 static int start_guard(struct run *run, char *path, char **argv)
 {
     struct guard_plan plan = {.path = path,
@@ -287,6 +316,7 @@ static int start_guard(struct run *run, char *path, char **argv)
         return -1;
     }
     http_watch_fds(run->http, run->signal_fd, run->guard_socket);
+    leave_stdio();
     return 0;
 }
 
@@ -376,12 +406,7 @@ static int end_of_hold(struct run *run)
 
 static int hold_and_end(struct run *run, char *path, char **argv)
 {
-    enum lease_outcome proven = prove_first(run);
-
     say_status_end();
-    if (proven != LEASE_HELD) {
-        return end_of_wait(run, proven);
-    }
     if (!command_set_environment(&run->lease)) {
         return end_of_wait(run, LEASE_INVALID);
     }

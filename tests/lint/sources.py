@@ -11,7 +11,8 @@ FUNCTION_LINES_MAX = 70
 
 # What a room may include, besides itself and server/base; the first row that fits counts.
 # `…_internal.h` is for its own room. Arrows go one way: handlers -> wait -> objects -> topology
-# -> redis -> base; http -> base. The client stands alone. Above the topology nobody sees a connection.
+# -> redis -> base; http -> base. Above the topology nobody sees a connection. The client stands
+# alone: it knows the server's HTTP interface only.
 NO_LINK = r"storage/redis/(call|probe|reply|script|script_call|subscription)\.h"
 ROOMS = [
     (r"server/base/.*", []),
