@@ -43,6 +43,7 @@ static int search(const char *name, char **found)
             return 0;
         }
         free(*found);
+        *found = NULL;
         result = error == EACCES ? EACCES : result;
         at += len;
         if (!*at) {
@@ -51,27 +52,29 @@ static int search(const char *name, char **found)
     }
 }
 
-static char **shell_arguments(const struct settings *settings)
+static char **make_arguments(const struct settings *settings)
 {
-    const char *shell = getenv("SHELL");
-    size_t count = 0;
+    char *shell = getenv("SHELL");
+    size_t count = 0, at = 0;
 
     while (settings->argv[count]) {
         count++;
     }
-    char **argv = calloc(count + 4, sizeof(*argv));
+    char **argv = calloc(count + 4, sizeof(*argv)); /* execve() leaves the texts as they are */
+    if (argv && settings->shell) {
+        argv[at++] = shell && *shell ? shell : (char *)"/bin/sh";
+        argv[at++] = (char *)"-c";
+        argv[at++] = (char *)settings->shell;
+    }
     if (argv) {
-        argv[0] = strdup(shell && *shell ? shell : "/bin/sh");
-        argv[1] = strdup("-c");
-        argv[2] = strdup(settings->shell);
-        memcpy(argv + 3, settings->argv, count * sizeof(*argv));
+        memcpy(argv + at, settings->argv, count * sizeof(*argv));
     }
     return argv;
 }
 
 int command_find(const struct settings *settings, char **path, char ***argv)
 {
-    *argv = settings->shell ? shell_arguments(settings) : settings->argv;
+    *argv = make_arguments(settings);
     if (!*argv || !**argv) {
         say("usage: rlock run [OPTIONS] NAME COMMAND [ARG...]");
         return STATUS_USAGE;

@@ -7,8 +7,9 @@
 #include "client/lease.h"
 #include "client/settings.h"
 
-/* COMMAND as execve(2) wants it; with --shell a shell with its arguments. `path` and `argv`
- * live until the process ends. Returns 0, or the exit status after a message. */
+/* COMMAND as execve(2) wants it; with --shell a shell with its arguments. The caller frees
+ * `*path` and `*argv`, which may be NULL, but not the texts of argv. Returns 0, or the exit
+ * status after a message. */
 int command_find(const struct settings *settings, char **path, char ***argv)
     __attribute__((warn_unused_result));
 

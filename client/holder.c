@@ -9,7 +9,7 @@
 
 enum { TEXT_SIZE = 400, LOOK_MS = 3000 };
 
-static const char *first_text(json_t *holder)
+const char *holder_name(json_t *holder)
 {
     static const char *const members[] = {"note", "session_name", "redisson_holder", "lease_id",
                                           "session_id"};
@@ -71,7 +71,7 @@ void holder_tell(struct lease *lease, json_t *problem)
 {
     const struct settings *settings = lease->settings;
     json_t *holder = json_object_get(problem, "holder");
-    const char *who = first_text(holder),
+    const char *who = holder_name(holder),
                *lock = json_string_value(json_object_get(problem, "lock"));
     char since[64], until[64], front[64] = "", text[TEXT_SIZE];
 

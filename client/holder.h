@@ -6,6 +6,10 @@
 
 #include "client/lease.h"
 
+/* What a holder or a waiter is called: its note, its session, Redisson's name, or an id. NULL:
+ * it has none. Lives as long as the object. */
+const char *holder_name(json_t *holder);
+
 /* Writes the status line, with --verbose a line once, and the status for the service manager.
  * `problem` is the body of an answer "locked". Where there is a status line, one request asks
  * how many wait in front. */

@@ -11,6 +11,12 @@
 const struct subcommand subcommands[] = {
     {"run", FOR_RUN, "NAME COMMAND [ARG...]", "run COMMAND while the lock NAME is held", 1,
      INT_MAX, verb_run},
+    {"show", FOR_SHOW, "NAME", "who holds the lock NAME, and who waits for it", 1, 1,
+     verb_show},
+    {"ls", FOR_LS, "[PREFIX]", "the locks that are held, and their holders", 0, 1, verb_ls},
+    {"force-unlock", FOR_FORCE, "NAME",
+     "free the lock NAME, whatever holds it; exactly the grant that was shown", 1, 1,
+     verb_force_unlock},
     {0},
 };
 

@@ -247,12 +247,6 @@ SETTER(set_json)
     return NULL;
 }
 
-SETTER(set_reason)
-{
-    settings->reason = argument;
-    return strlen(argument) > 256 ? "has to be at most 256 bytes" : NULL;
-}
-
 SETTER(set_fencing_token)
 {
     settings->fencing_token = argument;
@@ -268,13 +262,11 @@ SETTER(set_yes)
     return NULL;
 }
 
-#define WAITERS (FOR_RUN | FOR_WAIT)
-
 const struct option_row option_rows[] = {
-    {'w', "wait", "D", NULL, NULL, "for ever", WAITERS, "how long to wait", set_wait},
-    {'n', "no-wait", NULL, NULL, NULL, NULL, WAITERS, "do not wait: the same as --wait 0",
+    {'w', "wait", "D", NULL, NULL, "for ever", FOR_RUN, "how long to wait", set_wait},
+    {'n', "no-wait", NULL, NULL, NULL, NULL, FOR_RUN, "do not wait: the same as --wait 0",
      set_no_wait},
-    {'E', "busy-status", "N", NULL, NULL, "75", WAITERS,
+    {'E', "busy-status", "N", NULL, NULL, "75", FOR_RUN,
      "exit status when the wait was in vain; 0 to 255", set_busy_status},
     {'s', "shared", NULL, NULL, NULL, NULL, FOR_RUN, "the same as --kind read", set_shared},
     {0, "fair", NULL, NULL, NULL, NULL, FOR_RUN, "the same as --kind fair", set_fair},
@@ -303,8 +295,6 @@ const struct option_row option_rows[] = {
      "shown to clients that look or wait", set_note},
     {'c', "shell", "STRING", NULL, NULL, NULL, FOR_RUN,
      "run STRING by $SHELL, or sh, instead of COMMAND", set_shell},
-    {0, "reason", "TEXT", NULL, NULL, NULL, FOR_FORCE, "why the lock is freed; required",
-     set_reason},
     {0, "fencing-token", "N", NULL, NULL, NULL, FOR_FORCE,
      "free only the grant with this fencing token", set_fencing_token},
     {'y', "yes", NULL, NULL, NULL, NULL, FOR_FORCE, "do not ask", set_yes},
@@ -321,9 +311,9 @@ const struct option_row option_rows[] = {
      set_key},
     {0, "connect-timeout", "D", NULL, NULL, "30s", FOR_ALL,
      "give up when no server has answered for this long", set_connect_timeout},
-    {'q', "quiet", NULL, NULL, NULL, NULL, WAITERS,
+    {'q', "quiet", NULL, NULL, NULL, NULL, FOR_RUN,
      "no status line, and no message when the wait was in vain", set_quiet},
-    {'v', "verbose", NULL, NULL, NULL, NULL, WAITERS,
+    {'v', "verbose", NULL, NULL, NULL, NULL, FOR_RUN,
      "a line when the wait begins, at the grant, and at each server that does not answer",
      set_verbose},
 };

@@ -13,9 +13,8 @@ enum {
     FOR_RUN = 1 << 0,
     FOR_SHOW = 1 << 1,
     FOR_LS = 1 << 2,
-    FOR_WAIT = 1 << 3,
-    FOR_FORCE = 1 << 4,
-    FOR_ALL = (1 << 5) - 1,
+    FOR_FORCE = 1 << 3,
+    FOR_ALL = (1 << 4) - 1,
 };
 
 struct subcommand {

@@ -36,6 +36,7 @@ enum {
     PROOF_ROOM_MS = 1000,
     AT_ONCE_MS = 200, /* from the session's last keep-alive to the grant */
     WATCHDOG_DEFAULT_MS = 30000,
+    NOTE_SIZE = 257, /* the server takes 256 bytes */
 };
 
 static int64_t margin_ms(const struct settings *settings)
@@ -95,25 +96,26 @@ static bool check_names(const struct settings *settings)
 }
 
 /* user@host PID argv[0]: never COMMAND's arguments, which may be secret. */
-static bool make_note(struct settings *settings, const char *command)
+static bool make_note(struct settings *settings, const char *command, char note[NOTE_SIZE])
 {
     const struct passwd *user = getpwuid(geteuid());
-    char host[64] = "", note[257], *copy = NULL;
+    char host[64] = "";
+    bool is_own = !settings->note;
 
-    if (!settings->note) {
+    if (is_own) {
         gethostname(host, sizeof(host) - 1);
-        snprintf(note, sizeof(note), "%s@%s %d %s", user ? user->pw_name : "?", host,
+        snprintf(note, NOTE_SIZE, "%s@%s %d %s", user ? user->pw_name : "?", host,
                  (int)getpid(), command);
-        copy = strdup(note);
-        settings->note = copy;
+        settings->note = note;
     }
-    json_t *text = settings->note ? json_string(settings->note) : NULL;
+    json_t *text = json_string(settings->note);
     bool is_text = text != NULL;
     json_decref(text);
-    if (!is_text && copy) { /* COMMAND's name is no UTF-8, or was cut in a character */
+    if (!is_text && is_own) { /* COMMAND's name is no UTF-8, or was cut in a character */
         settings->note = "";
-        is_text = true;
-    } else if (!is_text) {
+        return true;
+    }
+    if (!is_text) {
         say("--note has to be UTF-8");
     }
     return is_text;
@@ -369,7 +371,7 @@ static int status_of_loss(const struct run *run)
             run->last.survivors);
     }
     say("%s: the lock %s before COMMAND had ended: %s", run->settings->names[0], how,
-        run->lease.detail);
+        *run->lease.detail ? run->lease.detail : "rlock did not get to ask a server");
     return STATUS_LOST;
 }
 
@@ -432,16 +434,14 @@ static int run_with(struct run *run, char *path, char **argv)
     return status;
 }
 
-int verb_run(struct settings *settings)
+static int run_command(struct settings *settings, char *path, char **argv)
 {
     struct run run = {.settings = settings, .guard_socket = -1};
-    char *path = NULL, **argv = NULL;
-    int status = command_find(settings, &path, &argv);
+    char note[NOTE_SIZE];
+    int status;
 
-    if (status != 0) {
-        return status;
-    }
-    if (!check_times(settings) || !check_names(settings) || !make_note(settings, argv[0])) {
+    if (!check_times(settings) || !check_names(settings) ||
+        !make_note(settings, argv[0], note)) {
         return STATUS_USAGE;
     }
     run.http = http_new(settings, &status);
@@ -452,5 +452,18 @@ int verb_run(struct settings *settings)
     run.terminal = terminal_open();
     status = run_events_start(&run) ? run_with(&run, path, argv) : STATUS_FAULT;
     http_free(run.http);
+    return status;
+}
+
+int verb_run(struct settings *settings)
+{
+    char *path = NULL, **argv = NULL;
+    int status = command_find(settings, &path, &argv);
+
+    if (status == 0) {
+        status = run_command(settings, path, argv);
+    }
+    free(path);
+    free(argv);
     return status;
 }

@@ -29,7 +29,6 @@ struct settings {
     int64_t connect_timeout_ms;
     bool quiet, verbose, json;
 
-    const char *reason;
     const char *fencing_token; /* NULL: not given */
     bool yes;
 };

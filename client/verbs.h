@@ -5,5 +5,8 @@
 #include "client/settings.h"
 
 int verb_run(struct settings *settings);
+int verb_show(struct settings *settings);
+int verb_ls(struct settings *settings);
+int verb_force_unlock(struct settings *settings);
 
 #endif

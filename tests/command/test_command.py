@@ -364,23 +364,61 @@ def killed_while_waiting():
     case.check_free()
 
 
+# ---- looking and freeing
+
+def ask(*arguments):
+    run = world.rlock_does(front.url, *arguments)
+    return run.status(), run
+
+
+def show_and_ls():
+    prefix = name() + "/"
+    lock, token, other = prefix + "a b", str(uuid.uuid4()), str(uuid.uuid4())
+    path = f"/v1/locks/{lock}".replace(prefix, prefix[:-1] + "%2F").replace(" ", "%20")
+    assert ask("show", lock)[1].out.split()[-1] == "free"
+    front.ask("PUT", f"{path}?ttl_ms=60000&note=anna&kind=fair", Lease_Token=token)
+    run = world.run(front.url, "--fair", "--note", "ben", lock, "true")
+    wait_for(lambda: front.ask("GET", path)[1]["waiter_count"] == 1, "the run waits")
+    status, shown = ask("show", lock)
+    assert status == 0 and "anna" in shown.out and "ben" in shown.out, shown.out
+    assert json.loads(ask("show", "--json", lock)[1].out)["holders"][0]["note"] == "anna"
+    front.ask("PUT", f"/v1/locks/{name()}?ttl_ms=5000", Lease_Token=other)
+    status, listed = ask("ls", prefix)
+    assert status == 0 and len(listed.out.splitlines()) == 1, listed.out
+    assert [one["lock"] for one in json.loads(ask("ls", "--json", prefix)[1].out)] == [lock]
+    run.signal(signal.SIGTERM)
+    run.status()
+
+
+def force_unlock_frees_the_grant_that_was_shown():
+    lock, token = name(), str(uuid.uuid4())
+    grant = front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000",
+                      Lease_Token=token)[1]["fencing_token"]
+    assert ask("force-unlock", lock)[0] == 64  # nobody to ask
+    assert ask("force-unlock", "--yes", "--fencing-token", str(grant - 1), lock)[0] == 75
+    assert front.holds(lock)
+    assert ask("force-unlock", "--yes", "--fencing-token", str(grant), lock)[0] == 0
+    assert front.is_free(lock)
+    assert "is free" in ask("force-unlock", "-y", lock)[1].out
+
+
 # ---- built from the table
 
 def help_man_and_completions():
-    def ask(*arguments):
+    def printed(*arguments):
         return subprocess.run([world.rlock, *arguments], capture_output=True, text=True,
                               check=True, timeout=20).stdout
 
-    options = [word for word in ask("run", "--help").split() if word.startswith("--")]
+    options = [word for word in printed("run", "--help").split() if word.startswith("--")]
     assert "--at-least" in options
-    man = ask("--print-man").replace("\\-", "-")
+    man = printed("--print-man").replace("\\-", "-")
     for shell in ("bash", "zsh", "fish"):
-        text = ask("--print-completion", shell)
+        text = printed("--print-completion", shell)
         for option in options:
             assert option.strip(",;.").lstrip("-") in text, (shell, option)
     for option in options:
         assert option.strip(",;.").lstrip("-") in man, option
-    assert ask("--version").startswith("rlock ")
+    assert printed("--version").startswith("rlock ")
     done = subprocess.run(
         ["bash", "-c", 'eval "$("$1" --print-completion bash)"; '
          'COMP_WORDS=(rlock run --at); COMP_CWORD=2; _rlock rlock --at run; '
@@ -397,7 +435,8 @@ TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run
          one_signal_may_be_ignored, signal_while_waiting, descendants, at_least,
          long_grace_is_renewed, lost_answers, rolling_restart,
          loss_is_told_though_command_succeeds, waits_on_when_redis_is_emptied,
-         killed_while_waiting, help_man_and_completions]
+         killed_while_waiting, show_and_ls, force_unlock_frees_the_grant_that_was_shown,
+         help_man_and_completions]
 
 
 def in_own_world(event, shape, step, through_proxy=False):

@@ -34,10 +34,12 @@ check drift    "$python" tests/lint/drift.py "$binary"
 check mutants  "$python" tests/faults/mutants.py --lint
 check format   format
 check hardened tests/lint/hardened.sh "$binary"
+check hardened tests/lint/hardened.sh "$(dirname "$binary")/rlock"
 # varFuncNullUB: POSIX' NULL is a pointer. uninitvar: cppcheck does not see the system headers,
 # where the loops of utlist.h are; the compilers and valgrind watch that. Only newer ones know
 # the rest: normalCheckLevelMaxBranches is a note that not every path was looked at, and the
 # OutOfMemory checks do not know cmocka's asserts; a test may end for want of memory.
+check man      mandoc -T lint -W warning "$(dirname "$binary")/share/man/man1/rlock.1"
 check cppcheck cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
     --suppress=varFuncNullUB --suppress=uninitvar --suppress=normalCheckLevelMaxBranches \
     '--suppress=nullPointerOutOfMemory:tests/*' \
