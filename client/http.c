@@ -312,9 +312,8 @@ static enum http_outcome read_answer(struct http *http, struct http_answer *answ
         set_trouble(http, why);
         return HTTP_NO_ANSWER;
     }
-    if (answer->status < 500) {
-        http->answered_at = answer->received_at;
-    } else {
+    http->answered_at = answer->received_at;
+    if (answer->status >= 500) {
         const char *title = json_string_value(json_object_get(answer->body, "detail"));
         set_trouble(http, title ? title : "an error of the server");
     }

@@ -59,7 +59,7 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
 /* Why the last attempt had no answer, for people. */
 const char *http_trouble(const struct http *http);
 
-/* boottime_ms() of the last answer other than 5xx; before the first, of http_new(). */
+/* boottime_ms() of the last answer of any rlockd; before the first, of http_new(). */
 int64_t http_answered_at(const struct http *http);
 
 /* One segment of a path, percent-encoded; the caller frees it. NULL: no memory. */

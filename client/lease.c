@@ -142,7 +142,12 @@ static int64_t patience(const struct lease *lease, int64_t until)
 static enum lease_outcome ask(struct lease *lease, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
 {
-    switch (http_insist(lease->http, request, answer, until)) {
+    enum http_outcome outcome;
+
+    do { /* servers in trouble, which answer 503, are servers that can be reached */
+        outcome = http_insist(lease->http, request, answer, patience(lease, until));
+    } while (outcome == HTTP_NO_ANSWER && boottime_ms() < patience(lease, until));
+    switch (outcome) {
     case HTTP_INTERRUPTED:
         return LEASE_INTERRUPTED;
     case HTTP_NO_ANSWER:
@@ -161,7 +166,7 @@ static enum lease_outcome open_session(struct lease *lease, int64_t until)
 
     request.path = "/v1/sessions";
     request.lease_token = NULL;
-    enum lease_outcome outcome = ask(lease, &request, &answer, patience(lease, until));
+    enum lease_outcome outcome = ask(lease, &request, &answer, until);
     json_decref(request.body);
     if (outcome == LEASE_HELD) {
         snprintf(lease->session_id, sizeof(lease->session_id), "%s",
@@ -222,7 +227,7 @@ static enum lease_outcome acquire_once(struct lease *lease, int64_t until, bool 
     struct http_request request = request_of(lease, "PUT", acquire_body(lease, wait_ms));
     request.timeout_ms = wait_ms + ANSWER_MS;
     lease->is_asked_for = true;
-    enum lease_outcome outcome = ask(lease, &request, answer, patience(lease, until));
+    enum lease_outcome outcome = ask(lease, &request, answer, until);
     json_decref(request.body);
     return outcome;
 }

@@ -322,6 +322,24 @@ static int start_guard(struct run *run, char *path, char **argv)
     return 0;
 }
 
+/* Ctrl-C has reached COMMAND's group only: a script that has started rlock in its own group,
+ * and the rest of a pipeline, have to learn of it, too. */
+static void pass_on_ctrl_c(const struct run *run)
+{
+    int status = run->last.number;
+
+    if (run->terminal.is_handed_over && run->has_ended && !run->asked_at &&
+        WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) {
+        kill(0, SIGINT); /* blocked here */
+    }
+}
+
+/* Between the guard's KILL and the deadline. */
+static int64_t last_resort_at(const struct run *run)
+{
+    return run->lease.deadline - margin_ms(run->settings) / 2;
+}
+
 /* Runs COMMAND, and returns when nothing is left of it that has to end. */
 static void hold(struct run *run, char *path, char **argv)
 {
@@ -335,14 +353,19 @@ static void hold(struct run *run, char *path, char **argv)
     while (!run->has_ended && !run->guard_died) {
         if (!run->is_lost) {
             prove_once(run, &was_answered);
-        } else if (!http_pause(run->http, BOOTTIME_NEVER)) {
+        } else if (!http_pause(run->http, last_resort_at(run))) {
             break;
+        }
+        if (boottime_ms() >= last_resort_at(run)) { /* the guard was stopped */
+            run->is_unproven = true;
+            tree_signal(SIGKILL);
         }
     }
     if (run->guard_died) {
         end_orphans();
     }
     terminal_hand_over(&run->terminal, run->command, getpgrp());
+    pass_on_ctrl_c(run);
 }
 
 /* ---- the end */
@@ -379,7 +402,7 @@ static int status_of_loss(const struct run *run)
 static int end_of_hold(struct run *run)
 {
     const char *name = run->settings->names[0];
-    bool unproven = run->last.cause == CAUSE_DEADLINE || boottime_ms() >= run->lease.deadline;
+    bool unproven = run->last.cause == CAUSE_DEADLINE || run->is_unproven;
 
     run->phase = RUN_ENDS;
     if (run->is_lost || unproven) {

@@ -31,6 +31,7 @@ struct run {
     bool guard_died;            /* without that message */
     struct guard_message last;  /* GUARD_ENDED */
     int exec_error, fork_error; /* errno, or 0 */
+    bool is_unproven;           /* rlock itself had to end the tree */
     bool is_lost;               /* the server said so */
 };
 

@@ -113,6 +113,13 @@ def kill_guard(case):
     case.check_status(70)
 
 
+def stop_guard_and_lose(case):
+    """Two faults: the guard cannot end the tree, so rlock does, before the deadline."""
+    guard = case.run.guard()
+    os.kill(guard, signal.SIGSTOP)
+    force_unlock(case)
+
+
 def stop_rlock(case):
     thread, seen = case.contend()
     since = time.monotonic()
@@ -171,6 +178,7 @@ def terminate_twice(case):
 
 # On one Redis for all of their cases, with a front end of its own where it is stopped.
 SHARED = {"kill-rlock": kill_rlock, "kill-guard": kill_guard, "stop-rlock": stop_rlock,
+          "stop-guard": stop_guard_and_lose,
           "force-unlock": force_unlock}
 OWN = {"server-gone": server_gone, "redis-emptied": redis_emptied}
 

@@ -10,6 +10,7 @@ import struct
 import termios
 import time
 import uuid
+from pathlib import Path
 
 from world import LONG_S, name, wait_for
 
@@ -77,6 +78,17 @@ def ctrl_c_reaches_command_once(world, front):
         assert front.is_free(lock)
 
 
+def ctrl_c_reaches_a_script_around_rlock(world, front):
+    script = Path(world.folder) / name()
+    script.write_text(f'{world.rlock} run {script.name} sh -c "echo up; exec sleep 60"\n'
+                      "echo after\n", encoding="utf-8")
+    with terminal(world, front) as tty:
+        tty.type(f"sh {script}\n".encode())
+        tty.expect(b"up\r\n")
+        tty.type(b"\x03")
+        assert b"after" not in tty.expect(b"ready> ")
+
+
 def ctrl_z_stops_and_fg_goes_on(world, front):
     lock = name()
     with terminal(world, front) as tty:
@@ -137,5 +149,6 @@ def status_line_tells_the_holder(world, front):
 
 
 TESTS = {test.__name__: test for test in (
-    ctrl_c_reaches_command_once, ctrl_z_stops_and_fg_goes_on, stopped_for_too_long_is_lost,
+    ctrl_c_reaches_command_once, ctrl_c_reaches_a_script_around_rlock,
+    ctrl_z_stops_and_fg_goes_on, stopped_for_too_long_is_lost,
     pipeline_keeps_the_terminal, status_line_tells_the_holder)}

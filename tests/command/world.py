@@ -195,7 +195,7 @@ class World:
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="rlock-test-")
-        self.rlockd = os.environ["RLOCKD_BIN"]
+        self.rlockd = os.environ.get("RLOCKD_BIN", os.path.abspath("build/rlockd"))
         self.rlock = os.environ.get("RLOCK_BIN", str(Path(self.rlockd).parent / "rlock"))
         self.socket = f"{self.folder}/redis.sock"
         self.runs, self.fronts, self.proxies = [], [], []
