@@ -1,7 +1,9 @@
 /* rlock: the table of subcommands. */
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/options.h"
 #include "client/say.h"
@@ -66,8 +68,22 @@ static int run(const struct subcommand *subcommand, int argc, char **argv)
     return subcommand->run(&settings);
 }
 
+/* A closed standard stream would be the descriptor of whatever is opened first. */
+static void open_standard_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO) {
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    open_standard_streams();
     const char *first = argc > 1 ? argv[1] : "";
     const struct subcommand *subcommand = find(first);
 

@@ -156,7 +156,12 @@ SETTER(set_signal)
 
 SETTER(set_max_time)
 {
-    return set_duration(&settings->max_time_ms, argument);
+    const char *problem = set_duration(&settings->max_time_ms, argument);
+
+    if (settings->max_time_ms == 0) { /* as timeout(1) has it */
+        settings->max_time_ms = BOOTTIME_NEVER;
+    }
+    return problem;
 }
 
 SETTER(set_at_least)
@@ -283,7 +288,7 @@ const struct option_row option_rows[] = {
     {0, "signal", "SIG", "TERM INT HUP QUIT USR1 USR2", NULL, "TERM", FOR_RUN,
      "the first signal to a COMMAND that has to end", set_signal},
     {'T', "max-time", "D", NULL, NULL, "none", FOR_RUN,
-     "end COMMAND after this time, with exit status 124", set_max_time},
+     "end COMMAND after this time, with exit status 124; 0: no limit", set_max_time},
     {0, "at-least", "D", NULL, NULL, "0", FOR_RUN,
      "other clients get the lock no sooner than this after the grant, also when COMMAND was "
      "faster; rlock itself does not wait for it",

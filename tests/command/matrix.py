@@ -147,12 +147,6 @@ def force_unlock(case):
     case.check_status(79)
 
 
-def sessions_of(case):
-    answer = case.front.ask("GET", "/v1/sessions")[1]
-    return [one for one in answer.get("sessions", [])
-            if one.get("name", "").endswith(f"/{case.run.pid}")]
-
-
 def redis_emptied(case):
     since = time.monotonic()
     case.world.empty_redis()

@@ -2,13 +2,12 @@
 """rlock with real servers and real processes. The short form is a part of `make test`; with
 COMMAND_FULL=1 (`make test-command`) every event meets every shape of tree at every step."""
 import functools
+import hashlib
 import json
 import os
 import signal
 import socket
-import stat
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import matrix
 import terminal
 from runner import run_all
-from world import Run, World, name, wait_for
+from world import World, name, wait_for
 
 world = World()
 front = world.front()
@@ -84,15 +83,10 @@ def busy():
     run = expect(75, "-n", lock, "true")
     assert "not acquired in time" in run.err and "anna" in run.err, run.err
     assert expect(0, "-n", "-q", "-E", "0", lock, "false").err == ""
-    expect(75, "-w", "300ms", lock, "true")
-    assert not sessions(), "a session was left behind"
-
-
-def sessions():
-    mine = {run.pid for run in world.runs if run.process.poll() is not None}
-    found = front.ask("GET", "/v1/sessions")[1]["sessions"]
-    return [one for one in found if int(one["name"].rsplit("/", 1)[1]) in mine
-            and "killed" not in one]
+    pid = expect(75, "-w", "300ms", lock, "true").pid
+    left = [one["name"] for one in front.ask("GET", "/v1/sessions")[1]["sessions"]
+            if one["name"].endswith(f"/{pid}")]
+    assert not left, "a session was left behind"
 
 
 def no_server():
@@ -106,7 +100,7 @@ def no_server():
 def refused():
     file = Path(world.folder) / "tokens"
     secret = "rlockd-test-" + uuid.uuid4().hex
-    digest = __import__("hashlib").sha256(secret.encode()).hexdigest()
+    digest = hashlib.sha256(secret.encode()).hexdigest()
     file.write_text(f"ci sha256:{digest} lock=deploy/\n", encoding="utf-8")
     given = Path(world.folder) / "token"
     given.write_text(secret + "\n", encoding="utf-8")
@@ -213,6 +207,25 @@ def service_manager():
         while not (text := manager.recv(999)).startswith(b"READY=1"):
             assert text.startswith(b"STATUS=waiting"), text
         assert run.status() == 0
+
+
+def closed_standard_streams():
+    script = '"$@" <&- >&- 2>&-'
+    run = subprocess.run(["sh", "-c", script, "sh", world.rlock, "run", "--url", front.url,
+                          name(), "sh", "-c", "exit 3"], check=False, timeout=20)
+    assert run.returncode == 3, run.returncode
+
+
+def a_waiting_run_costs_little():
+    case = matrix.Case(world, step="wait", ways=[front])
+    if "libasan" not in Path(f"/proc/{case.run.pid}/maps").read_text(encoding="utf-8"):
+        rows = Path(f"/proc/{case.run.pid}/smaps_rollup").read_text(encoding="utf-8")
+        private = sum(int(row.split()[1]) for row in rows.splitlines()
+                      if row.startswith("Private_"))
+        assert private <= 3072, f"{private} KiB of private memory"
+    case.run.signal(signal.SIGTERM)
+    case.check_status(128 + 15)
+    case.unblock()
 
 
 def standard_streams_are_commands_own():
@@ -431,8 +444,10 @@ TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run
          options_end_at_the_name, busy, no_server, refused, max_time,
          a_server_with_short_waits, a_fast_watchdog_needs_renewals,
          environment_and_descriptors, no_token_in_sight, several_locks, permit, readers_share,
-         service_manager, standard_streams_are_commands_own, signals_are_handed_on,
-         one_signal_may_be_ignored, signal_while_waiting, descendants, at_least,
+         service_manager, standard_streams_are_commands_own, closed_standard_streams,
+         signals_are_handed_on,
+         a_waiting_run_costs_little, one_signal_may_be_ignored, signal_while_waiting,
+         descendants, at_least,
          long_grace_is_renewed, lost_answers, rolling_restart,
          loss_is_told_though_command_succeeds, waits_on_when_redis_is_emptied,
          killed_while_waiting, show_and_ls, force_unlock_frees_the_grant_that_was_shown,
