@@ -10,6 +10,7 @@ ARG DEBIAN_FRONTEND=noninteractive
 RUN apt-get update && apt-get install -y --no-install-recommends \
         gcc libc6-dev make pkg-config \
         libmicrohttpd-dev libgnutls28-dev libhiredis-dev libjansson-dev uuid-dev uthash-dev \
+        libcurl4-openssl-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .

@@ -15,13 +15,14 @@ endif
 # Debian packages. Only `run`, `lint` and the tests install what is missing.
 COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
 BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libgnutls28-dev libhiredis-dev \
-                     libjansson-dev uuid-dev uthash-dev
+                     libjansson-dev uuid-dev uthash-dev libcurl4-openssl-dev
 RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
-TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq openssl python3
+TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev jq openssl python3
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
-                     python3-jsonschema lua5.1
+                     python3-jsonschema lua5.1 mandoc
 
 LIBRARIES := libmicrohttpd gnutls hiredis jansson uuid
+CLIENT_LIBRARIES := libcurl jansson
 
 comma := ,
 
@@ -36,9 +37,10 @@ RLOCKD_VERSION := $(or $(DESCRIBED),$(VERSION))
 
 CFLAGS   := -O2 -g
 CPPFLAGS := -D_GNU_SOURCE -I. -I$(GEN) -DRLOCKD_VERSION='"$(RLOCKD_VERSION)"' \
-            $(shell pkg-config --cflags $(LIBRARIES) 2>/dev/null)
+            $(shell pkg-config --cflags $(LIBRARIES) $(CLIENT_LIBRARIES) 2>/dev/null)
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 LDLIBS   := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null) -lpthread
+CLIENT_LDLIBS := $(shell pkg-config --libs $(CLIENT_LIBRARIES) 2>/dev/null)
 ifdef SANITIZE
 SANITIZERS := $(if $(filter thread,$(SANITIZE)),-O1 -fsanitize=thread,\
                   -fsanitize=address$(comma)undefined -fno-sanitize-recover=all) \
@@ -71,16 +73,34 @@ SOURCES  := $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c)
 objects   = $(patsubst %.c,$(BUILD)/%.o,$1)
 OBJECTS  := $(call objects,$(SOURCES))
 MAIN     := $(BUILD)/server/main.o
-FORMATTED = $(shell find server storage handlers tests -name '*.[ch]')
+CLIENT_SOURCES := $(wildcard client/*.c)
+CLIENT_OBJECTS := $(call objects,$(CLIENT_SOURCES))
+CLIENT_PAGES   := $(addprefix $(BUILD)/share/,man/man1/rlock.1 \
+                  bash-completion/completions/rlock zsh/site-functions/_rlock \
+                  fish/vendor_completions.d/rlock.fish)
+FORMATTED = $(shell find server storage handlers client tests -name '*.[ch]')
 
 .PHONY: all help run test lint format install clean always
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/rlockd ## build the server: build/rlockd
+all: $(BUILD)/rlockd $(BUILD)/rlock $(CLIENT_PAGES) ## build the server, build/rlockd, and build/rlock
 
 $(BUILD)/rlockd: $(MAIN) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/rlock: $(CLIENT_OBJECTS)
+	@echo "  LINK  $@"
+	@$(LINK) -o $@ $^ $(CLIENT_LDLIBS)
+
+# From the table of options.
+$(BUILD)/share/man/man1/rlock.1: PRINTED := --print-man
+$(BUILD)/share/bash-completion/completions/rlock: PRINTED := --print-completion bash
+$(BUILD)/share/zsh/site-functions/_rlock: PRINTED := --print-completion zsh
+$(BUILD)/share/fish/vendor_completions.d/rlock.fish: PRINTED := --print-completion fish
+$(CLIENT_PAGES): $(BUILD)/rlock
+	@mkdir -p $(@D)
+	@$< $(PRINTED) > $@
 
 $(BUILD)/librlockd.a: $(filter-out $(MAIN),$(OBJECTS))
 	@echo "  AR    $@"
@@ -93,10 +113,10 @@ define compile
 @$(COMPILE) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 endef
 
-$(OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
+$(OBJECTS) $(CLIENT_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(compile)
 
--include $(OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d)
 
 # ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
 # the compiler, its flags or the version do
@@ -104,7 +124,7 @@ $(OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
     $(GEN)/scripts_shard.inc $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
-$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) /dev/null)): $(BUILD)/version
+$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(CLIENT_SOURCES) /dev/null)): $(BUILD)/version
 
 # The directories themselves: a script that was removed makes the list stale, too.
 SCRIPTS      := $(wildcard storage/scripts/*.lua)
@@ -134,7 +154,7 @@ $(GEN)/openapi.inc: openapi.yaml
 	@sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $< > $@
 
 $(BUILD)/flags: always
-	@pkg-config --exists --print-errors $(LIBRARIES) || { \
+	@pkg-config --exists --print-errors $(LIBRARIES) $(CLIENT_LIBRARIES) || { \
 	    echo 'On Debian `make run` installs what is missing of: $(BUILD_PACKAGES)' >&2; exit 1; }
 	@$(call stamp,$(filter-out -DRLOCKD_VERSION=%,$(COMPILE) $(CPPFLAGS)))
 
@@ -156,9 +176,9 @@ test: ## install what is missing, build, run the unit, script and end-to-end tes
 	@tests/packages.sh $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) tests/run.sh \
-	    $(call chosen,$(UNIT_TESTS) $(CHECKER_TEST) $(SCRIPT_TESTS) $(E2E_TESTS))
+	    $(call chosen,$(UNIT_TESTS) $(CHECKER_TEST) $(SCRIPT_TESTS) $(E2E_TESTS) $(COMMAND_TEST))
 
-lint: ## layering, banned calls, sizes, openapi.yaml and README against the code, format
+lint: ## layering, banned calls, sizes, openapi.yaml and documents against the code, format
 	@tests/packages.sh $(LINT_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
 	@tests/lint/lint.sh $(BUILD)/rlockd
@@ -166,8 +186,10 @@ lint: ## layering, banned calls, sizes, openapi.yaml and README against the code
 format: ## clang-format every source in place
 	@clang-format -i $(FORMATTED)
 
-install: all ## copy the server to PREFIX/bin (/usr/local)
-	install -D -m 755 $(BUILD)/rlockd $(DESTDIR)$(PREFIX)/bin/rlockd
+install: all ## copy both programs to PREFIX/bin (/usr/local), man page and completions to PREFIX/share
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BUILD)/rlockd $(BUILD)/rlock
+	for page in $(CLIENT_PAGES:$(BUILD)/%=%); do \
+	    install -D -m 644 $(BUILD)/$$page $(DESTDIR)$(PREFIX)/$$page || exit 1; done
 
 clean: ## remove build/
 	rm -rf build

@@ -27,7 +27,7 @@ trap 'jobs -p | xargs -r kill 2> /dev/null; exit 130' INT TERM
 
 # The programs that take longest, longest first: they start before the rest, so that none is
 # left to run alone at the end. A program that is missing here only costs time.
-slowest="topology_racer topology_sentinel waiter_pace fair_faults fair_java hand_over
+slowest="topology_racer topology_sentinel command waiter_pace fair_faults fair_java hand_over
     watchdog_redis multi_locks_faults redis_tls sessions_fronts redis_network keep_alive
     redis_trouble session_chaos waiting sessions_many lost_data watchdog limits embedded
     redis_connect read_write_leases sessions_end idempotency http_safety http_bodies
@@ -43,7 +43,8 @@ in_order() {
     for word in $slowest; do
         for program in "$@"; do
             case $program in
-                */test_"$word") programs+=("$program") && unset "is_left[$program]" ;;
+                */test_"$word" | */test_"$word".py)
+                    programs+=("$program") && unset "is_left[$program]" ;;
             esac
         done
     done

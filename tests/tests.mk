@@ -44,6 +44,7 @@ SCRIPT_TESTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/scripts/test_*.c))
 TOPOLOGY_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_topology_*.c))
 E2E_TESTS      := $(filter-out $(TOPOLOGY_TESTS),\
                   $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c)))
+COMMAND_TEST   := tests/command/test_command.py
 UNIT_HELPERS   := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
 E2E_HARNESS    := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
@@ -65,7 +66,7 @@ TEST_OBJECTS   := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $
                   $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
                   $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 
-.PHONY: test-programs test-cluster test-masters test-sentinel test-topology test-redis-tls \
+.PHONY: test-programs test-command test-cluster test-masters test-sentinel test-topology test-redis-tls \
         test-versions test-proxies test-debian test-web test-docs interop valgrind docker-test \
         clients clients-fast lint-openapi schemathesis bench bench-programs budgets faults mutants \
         sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
@@ -152,6 +153,11 @@ VALGRIND := valgrind --quiet --error-exitcode=99 --leak-check=full \
             --errors-for-leak-kinds=definite,indirect --child-silent-after-fork=yes
 
 # ---- what people type
+
+test-command: ## every event that may befall rlock, at every step, to every shape of tree; ONLY=word
+	@tests/packages.sh $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) COMMAND_FULL=1 $(COMMAND_TEST) $(ONLY)
 
 test-cluster: ## the end-to-end tests on a Redis Cluster of one server
 	@tests/packages.sh $(TEST_PACKAGES)

@@ -6,7 +6,7 @@ set -u
 binary=$1
 python=/usr/bin/python3 # the one that the Debian packages are for
 failed=()
-mapfile -t c_files < <(find server storage handlers tests -name '*.[ch]' | sort)
+mapfile -t c_files < <(find server storage handlers client tests -name '*.[ch]' | sort)
 mapfile -t shell_files < <(find storage tests examples -name '*.sh' | sort)
 
 # check NAME COMMAND...: runs the command, remembers that it failed.
@@ -34,16 +34,18 @@ check drift    "$python" tests/lint/drift.py "$binary"
 check mutants  "$python" tests/faults/mutants.py --lint
 check format   format
 check hardened tests/lint/hardened.sh "$binary"
+check hardened tests/lint/hardened.sh "$(dirname "$binary")/rlock"
 # varFuncNullUB: POSIX' NULL is a pointer. uninitvar: cppcheck does not see the system headers,
 # where the loops of utlist.h are; the compilers and valgrind watch that. Only newer ones know
 # the rest: normalCheckLevelMaxBranches is a note that not every path was looked at, and the
 # OutOfMemory checks do not know cmocka's asserts; a test may end for want of memory.
+check man      mandoc -T lint -W warning "$(dirname "$binary")/share/man/man1/rlock.1"
 check cppcheck cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
     --suppress=varFuncNullUB --suppress=uninitvar --suppress=normalCheckLevelMaxBranches \
     '--suppress=nullPointerOutOfMemory:tests/*' \
     '--suppress=nullPointerArithmeticOutOfMemory:tests/*' \
     --inline-suppr --std=c11 -I. -Ibuild/gen -D_GNU_SOURCE '-DRLOCKD_VERSION=""' -j "$(nproc)" \
-    --template='{file}:{line}: {id}: {message}' server storage handlers tests
+    --template='{file}:{line}: {id}: {message}' server storage handlers client tests
 check shell    shellcheck --format=gcc "${shell_files[@]}" .ci/run
 
 if [ ${#failed[@]} -gt 0 ]; then

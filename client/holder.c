@@ -1,0 +1,97 @@
+/* The words of the status line: who holds the lock, for how long, how many wait in front. */
+#include "client/holder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/notify.h"
+#include "client/say.h"
+
+enum { TEXT_SIZE = 400, LOOK_MS = 3000 };
+
+const char *holder_name(json_t *holder)
+{
+    static const char *const members[] = {"note", "session_name", "redisson_holder", "lease_id",
+                                          "session_id"};
+
+    for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++) {
+        const char *text = json_string_value(json_object_get(holder, members[i]));
+        if (text && *text) {
+            return text;
+        }
+    }
+    return NULL;
+}
+
+static void describe_time(json_int_t ms, const char *before, char *out, size_t size)
+{
+    long long s = (long long)ms / 1000;
+
+    if (ms <= 0) {
+        *out = '\0';
+    } else if (s < 120) {
+        snprintf(out, size, "%s%lld s", before, s);
+    } else if (s < 7200) {
+        snprintf(out, size, "%s%lld min", before, s / 60);
+    } else {
+        snprintf(out, size, "%s%lld h", before, s / 3600);
+    }
+}
+
+/* Requests before that of this lease; all where the server does not list it. */
+static json_int_t count_in_front(const struct lease *lease)
+{
+    struct http_answer answer;
+    struct http_request request = {.method = "GET",
+                                   .path = lease->path,
+                                   .lease_token = lease->token,
+                                   .timeout_ms = LOOK_MS};
+    json_int_t count = -1;
+    json_t *waiter;
+    size_t index;
+
+    if (http_ask(lease->http, &request, &answer) != HTTP_ANSWERED || answer.status != 200) {
+        http_answer_clear(&answer);
+        return -1;
+    }
+    const char *own = json_string_value(
+        json_object_get(json_object_get(answer.body, "lease"), "lease_id"));
+    count = json_integer_value(json_object_get(answer.body, "waiter_count"));
+    json_array_foreach(json_object_get(answer.body, "waiters"), index, waiter) {
+        const char *id = json_string_value(json_object_get(waiter, "lease_id"));
+        if (own && id && strcmp(id, own) == 0) {
+            count = (json_int_t)index;
+        }
+    }
+    http_answer_clear(&answer);
+    return count;
+}
+
+void holder_tell(struct lease *lease, json_t *problem)
+{
+    const struct settings *settings = lease->settings;
+    json_t *holder = json_object_get(problem, "holder");
+    const char *who = holder_name(holder),
+               *lock = json_string_value(json_object_get(problem, "lock"));
+    char since[64], until[64], front[64] = "", text[TEXT_SIZE];
+
+    describe_time(json_integer_value(json_object_get(holder, "held_ms")), " for ", since,
+                  sizeof(since));
+    describe_time(json_integer_value(json_object_get(problem, "remaining_ms")),
+                  ", its lease lasts ", until, sizeof(until));
+    snprintf(text, sizeof(text), "waiting for %s: %s%s%s%s", lock ? lock : settings->names[0],
+             who ? "held by " : "not free", who ? who : "", since, until);
+    notify("STATUS=%s", text);
+    if (settings->verbose) {
+        say("%s", text);
+    }
+    if (settings->quiet || !say_has_status()) {
+        return;
+    }
+    json_int_t count = settings->permit || settings->name_count > 1 ? -1
+                                                                    : count_in_front(lease);
+    if (count >= 0) {
+        snprintf(front, sizeof(front), ", %lld in front", (long long)count);
+    }
+    say_status("rlock: %s%s", text, front);
+}

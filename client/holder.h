@@ -1,0 +1,18 @@
+/* Tells people who holds what they wait for. */
+#ifndef RLOCK_CLIENT_HOLDER_H
+#define RLOCK_CLIENT_HOLDER_H
+
+#include <jansson.h>
+
+#include "client/lease.h"
+
+/* What a holder or a waiter is called: its note, its session, Redisson's name, or an id. NULL:
+ * it has none. Lives as long as the object. */
+const char *holder_name(json_t *holder);
+
+/* Writes the status line, with --verbose a line once, and the status for the service manager.
+ * `problem` is the body of an answer "locked". Where there is a status line, one request asks
+ * how many wait in front. */
+void holder_tell(struct lease *lease, json_t *problem);
+
+#endif

@@ -1,0 +1,68 @@
+/* Requests to the servers of --url, one at a time, with libcurl's multi handle. */
+#ifndef RLOCK_CLIENT_HTTP_H
+#define RLOCK_CLIENT_HTTP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/settings.h"
+
+struct http;
+
+/* Called in every turn of the loop after something happened on `fds` or on the network. True
+ * ends the request or the pause that is under way. */
+typedef bool http_watch_fn(void *context);
+
+struct http_request {
+    const char *method, *path;                          /* path: below the server's URL */
+    const char *session_token, *lease_token, *if_match; /* NULL: no such header */
+    json_t *body;                                       /* NULL: none; stays the caller's */
+    int64_t timeout_ms;                                 /* of one attempt */
+};
+
+struct http_answer {
+    long status;
+    json_t *body;                 /* an object, or NULL: only with a status of an error */
+    int64_t sent_at, received_at; /* boottime_ms() */
+    int64_t retry_after_ms;       /* 0: not given */
+};
+
+enum http_outcome { HTTP_ANSWERED, HTTP_NO_ANSWER, HTTP_INTERRUPTED };
+
+/* NULL: a message was written; *status is then the exit status. */
+struct http *http_new(const struct settings *settings, int *status);
+void http_free(struct http *http);
+
+/* At most two descriptors that the loop waits for beside the network; -1: none. */
+void http_watch(struct http *http, http_watch_fn *watch, void *context);
+void http_watch_fds(struct http *http, int first, int second);
+
+/* One attempt at the present server. After HTTP_ANSWERED `answer` is to be cleared. What is no
+ * answer of rlockd (no JSON object, 502, 504) is HTTP_NO_ANSWER. */
+enum http_outcome http_ask(struct http *http, const struct http_request *request,
+                           struct http_answer *answer) __attribute__((warn_unused_result));
+void http_answer_clear(struct http_answer *answer);
+
+/* Takes the next server of the list. True when all have had their turn: time to pause. */
+bool http_next_server(struct http *http);
+
+/* Waits until then (boottime_ms()). False: interrupted. */
+bool http_pause(struct http *http, int64_t until) __attribute__((warn_unused_result));
+
+/* Repeats a request over all servers until one answers other than 5xx, or until then. At least
+ * each server is asked once. */
+enum http_outcome http_insist(struct http *http, const struct http_request *request,
+                              struct http_answer *answer, int64_t until)
+    __attribute__((warn_unused_result));
+
+/* Why the last attempt had no answer, for people. */
+const char *http_trouble(const struct http *http);
+
+/* boottime_ms() of the last answer of any rlockd; before the first, of http_new(). */
+int64_t http_answered_at(const struct http *http);
+
+/* One segment of a path, percent-encoded; the caller frees it. NULL: no memory. */
+char *http_segment(const char *text);
+
+#endif

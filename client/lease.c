@@ -1,0 +1,495 @@
+/* The conversation with rlockd about one lease. Each request is safe to repeat at any server.
+ */
+#include "client/lease.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "client/boottime.h"
+
+enum {
+    WAIT_MAX_MS = 55000, /* --max-wait-ms of a server that was not told otherwise */
+    ANSWER_MS = 5000,    /* for an answer, beyond the time for which the server holds it back */
+    END_MS = 2000,       /* for the answer to a request that gives up or releases */
+    GIVE_UP_MS = 10000,
+    RETRY_MS = 1000, /* after 429 */
+    RETRY_MAX_MS = 5000,
+};
+
+/* A UUID of version 4 (RFC 9562). */
+static bool make_token(char out[UUID_TEXT_SIZE])
+{
+    unsigned char random[16];
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        return false;
+    }
+    random[6] = (random[6] & 0x0f) | 0x40;
+    random[8] = (random[8] & 0x3f) | 0x80;
+    for (size_t i = 0, at = 0; i < sizeof(random); i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) {
+            out[at++] = '-';
+        }
+        at += (size_t)snprintf(out + at, 3, "%02x", random[i]);
+    }
+    return true;
+}
+
+static char *make_path(const struct settings *settings)
+{
+    char *name = http_segment(settings->names[0]), *path = NULL;
+    const char *format = settings->permit ? "/v1/permit-semaphores/%s/permit" : "/v1/locks/%s";
+
+    if (settings->name_count > 1) {
+        path = strdup("/v1/multi-locks");
+    } else if (!name || asprintf(&path, format, name) < 0) {
+        path = NULL;
+    }
+    free(name);
+    return path;
+}
+
+bool lease_init(struct lease *lease, struct http *http, const struct settings *settings,
+                enum lease_keeper keeper)
+{
+    *lease = (struct lease){
+        .http = http, .settings = settings, .keeper = keeper, .path = make_path(settings)};
+    lease->wait_max_ms = WAIT_MAX_MS;
+    if (keeper == KEEPER_SESSION && settings->ttl_ms * 2 / 5 < WAIT_MAX_MS) {
+        lease->wait_max_ms = settings->ttl_ms * 2 / 5;
+    }
+    return lease->path && make_token(lease->session_token) && make_token(lease->token);
+}
+
+void lease_release_memory(struct lease *lease)
+{
+    json_decref(lease->grant);
+    free(lease->path);
+    *lease = (struct lease){0};
+}
+
+static const char *text_of(json_t *object, const char *member)
+{
+    const char *text = json_string_value(json_object_get(object, member));
+
+    return text ? text : "";
+}
+
+static int64_t number_of(json_t *object, const char *member)
+{
+    return json_integer_value(json_object_get(object, member));
+}
+
+static struct http_request request_of(const struct lease *lease, const char *method,
+                                      json_t *body)
+{
+    bool by_session = lease->keeper == KEEPER_SESSION;
+
+    return (struct http_request){.method = method,
+                                 .path = lease->path,
+                                 .session_token = by_session ? lease->session_token : NULL,
+                                 .lease_token = lease->token,
+                                 .body = body,
+                                 .timeout_ms = ANSWER_MS};
+}
+
+/* What an answer that grants nothing says. */
+static enum lease_outcome refuse(struct lease *lease, const struct http_answer *answer)
+{
+    const char *detail = text_of(answer->body, "detail");
+    const char *more = text_of(answer->body, "reason");
+
+    if (!*more) {
+        more = text_of(json_object_get(answer->body, "holder"), "note");
+    }
+    snprintf(lease->detail, sizeof(lease->detail), "%s%s%s", detail, *more ? ": " : "", more);
+    switch (answer->status) {
+    case 401:
+    case 403:
+        return LEASE_REFUSED;
+    case 410:
+        return LEASE_LOST;
+    case 423:
+    case 429:
+        return LEASE_BUSY;
+    }
+    return LEASE_INVALID;
+}
+
+/* host/pid, as listings of sessions show it. */
+static json_t *session_body(const struct lease *lease)
+{
+    char host[64] = "", name[96];
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(name, sizeof(name), "%s/%d", host, (int)getpid());
+    return json_pack("{sI ss}", "ttl_ms", (json_int_t)lease->settings->ttl_ms, "name", name);
+}
+
+/* How long requests are repeated that no server answers. A wait with an end outlasts a server
+ * that is away; one without ends when --connect-timeout has passed. */
+static int64_t patience(const struct lease *lease, int64_t until)
+{
+    if (until != BOOTTIME_NEVER) {
+        return until;
+    }
+    return http_answered_at(lease->http) + lease->settings->connect_timeout_ms;
+}
+
+static enum lease_outcome ask(struct lease *lease, const struct http_request *request,
+                              struct http_answer *answer, int64_t until)
+{
+    enum http_outcome outcome;
+
+    do { /* servers in trouble, which answer 503, are servers that can be reached */
+        outcome = http_insist(lease->http, request, answer, patience(lease, until));
+    } while (outcome == HTTP_NO_ANSWER && boottime_ms() < patience(lease, until));
+    switch (outcome) {
+    case HTTP_INTERRUPTED:
+        return LEASE_INTERRUPTED;
+    case HTTP_NO_ANSWER:
+        snprintf(lease->detail, sizeof(lease->detail), "%s", http_trouble(lease->http));
+        return LEASE_UNREACHABLE;
+    case HTTP_ANSWERED:
+        break;
+    }
+    return answer->status < 300 ? LEASE_HELD : refuse(lease, answer);
+}
+
+static enum lease_outcome open_session(struct lease *lease, int64_t until)
+{
+    struct http_answer answer;
+    struct http_request request = request_of(lease, "POST", session_body(lease));
+
+    request.path = "/v1/sessions";
+    request.lease_token = NULL;
+    enum lease_outcome outcome = ask(lease, &request, &answer, until);
+    json_decref(request.body);
+    if (outcome == LEASE_HELD) {
+        snprintf(lease->session_id, sizeof(lease->session_id), "%s",
+                 text_of(answer.body, "session_id"));
+        lease->kept_at = answer.sent_at;
+    }
+    http_answer_clear(&answer);
+    return outcome;
+}
+
+/* Counted from before the request was sent, and from before the session was last kept alive. */
+static void begin(struct lease *lease, struct http_answer *answer)
+{
+    int64_t deadline = answer->sent_at + number_of(answer->body, "remaining_ms");
+    int64_t session_deadline = lease->kept_at + lease->settings->ttl_ms;
+
+    lease->granted_at = answer->received_at;
+    snprintf(lease->lease_id, sizeof(lease->lease_id), "%s", text_of(answer->body, "lease_id"));
+    if (lease->keeper == KEEPER_SESSION && session_deadline < deadline) {
+        deadline = session_deadline;
+    }
+    lease->deadline = deadline;
+    json_decref(lease->grant);
+    lease->grant = json_incref(answer->body);
+}
+
+static json_t *acquire_body(const struct lease *lease, int64_t wait_ms)
+{
+    const struct settings *settings = lease->settings;
+    json_t *body = json_pack("{sI}", "wait_ms", (json_int_t)wait_ms);
+
+    if (!settings->permit) {
+        json_object_set_new(body, "note", json_string(settings->note));
+        json_object_set_new(body, "kind", json_string(settings->kind));
+    }
+    if (lease->keeper == KEEPER_RENEWAL) {
+        json_object_set_new(body, "ttl_ms", json_integer(settings->ttl_ms));
+    }
+    if (settings->name_count > 1) {
+        json_t *names = json_array();
+        for (size_t i = 0; i < settings->name_count; i++) {
+            json_array_append_new(names, json_string(settings->names[i]));
+        }
+        json_object_set_new(body, "locks", names);
+    }
+    return body;
+}
+
+/* One request that waits. A session wants a keep-alive in between, so it waits for less than
+ * half of the session's time. */
+static enum lease_outcome acquire_once(struct lease *lease, int64_t until, bool looks_first,
+                                       struct http_answer *answer)
+{
+    int64_t left = until - boottime_ms();
+    int64_t wait_ms = lease->wait_max_ms < left ? lease->wait_max_ms : left;
+
+    wait_ms = looks_first || wait_ms < 0 ? 0 : wait_ms;
+    struct http_request request = request_of(lease, "PUT", acquire_body(lease, wait_ms));
+    request.timeout_ms = wait_ms + ANSWER_MS;
+    lease->is_asked_for = true;
+    enum lease_outcome outcome = ask(lease, &request, answer, until);
+    json_decref(request.body);
+    return outcome;
+}
+
+/* A server may allow shorter waits only, and says so by a refusal. */
+static bool waits_too_long(struct lease *lease)
+{
+    bool too_long = strncmp(lease->detail, "wait_ms:", 8) == 0 && lease->wait_max_ms > 1;
+
+    lease->wait_max_ms /= too_long ? 2 : 1;
+    return too_long;
+}
+
+/* A request that was refused without having waited is not repeated at once. */
+static bool pause_after(struct lease *lease, const struct http_answer *answer, int64_t until)
+{
+    int64_t pause_ms = answer->retry_after_ms ? answer->retry_after_ms : RETRY_MS;
+    int64_t at = boottime_ms() + (pause_ms > RETRY_MAX_MS ? RETRY_MAX_MS : pause_ms);
+
+    return answer->status != 429 || http_pause(lease->http, at < until ? at : until);
+}
+
+static enum lease_outcome acquire(struct lease *lease, int64_t until,
+                                  void (*busy)(struct lease *, json_t *))
+{
+    bool looks_first = busy != NULL;
+    struct http_answer answer;
+
+    for (;;) {
+        enum lease_outcome outcome = acquire_once(lease, until, looks_first, &answer);
+        if (outcome == LEASE_INVALID && waits_too_long(lease)) {
+            http_answer_clear(&answer);
+            continue;
+        }
+        if (outcome == LEASE_HELD) {
+            begin(lease, &answer);
+        }
+        if (outcome != LEASE_BUSY || boottime_ms() >= until) {
+            http_answer_clear(&answer);
+            return outcome;
+        }
+        if (busy) {
+            busy(lease, answer.body);
+        }
+        bool went_on = pause_after(lease, &answer, until);
+        http_answer_clear(&answer);
+        if (!went_on) {
+            return LEASE_INTERRUPTED;
+        }
+        looks_first = false;
+        if (lease->keeper == KEEPER_SESSION) {
+            outcome = lease_prove(lease, 0, ANSWER_MS);
+        }
+        if (outcome != LEASE_HELD && outcome != LEASE_UNREACHABLE && outcome != LEASE_BUSY) {
+            return outcome;
+        }
+    }
+}
+
+enum lease_outcome lease_acquire(struct lease *lease, int64_t until,
+                                 void (*busy)(struct lease *, json_t *))
+{
+    enum lease_outcome outcome = lease->keeper == KEEPER_SESSION ? open_session(lease, until)
+                                                                 : LEASE_HELD;
+
+    return outcome == LEASE_HELD ? acquire(lease, until, busy) : outcome;
+}
+
+static json_t *find_lease(const struct lease *lease, json_t *kept)
+{
+    size_t index;
+    json_t *entry;
+
+    json_array_foreach(json_object_get(kept, "leases"), index, entry) {
+        if (strcmp(text_of(entry, "lease_id"), lease->lease_id) == 0) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static void note_loss(struct lease *lease, json_t *kept)
+{
+    size_t index;
+    json_t *entry;
+    const char *reason = "unknown";
+
+    json_array_foreach(json_object_get(kept, "lost"), index, entry) {
+        if (strcmp(text_of(entry, "lease_id"), lease->lease_id) == 0) {
+            reason = text_of(entry, "reason");
+        }
+    }
+    snprintf(lease->detail, sizeof(lease->detail), "the server does not list the lease: %s",
+             reason);
+}
+
+/* docs/guide.md, Sessions: how long the answer to a keep-alive proves the lease. */
+static enum lease_outcome take_proof(struct lease *lease, const struct http_answer *answer,
+                                     int64_t wait_ms)
+{
+    json_t *kept = answer->body, *own = find_lease(lease, kept);
+    bool was_held_back = !json_is_true(json_object_get(kept, "draining")) &&
+                         json_array_size(json_object_get(kept, "lost")) == 0 &&
+                         answer->received_at - answer->sent_at >= wait_ms;
+
+    lease->kept_at = answer->sent_at;
+    if (!lease->grant) { /* while it waits */
+        return LEASE_HELD;
+    }
+    if (!own) {
+        note_loss(lease, kept);
+        return LEASE_LOST;
+    }
+    int64_t session_ms = number_of(kept, "remaining_ms");
+    int64_t lease_ms = number_of(own, "remaining_ms");
+    lease->deadline = answer->sent_at + (was_held_back ? wait_ms : 0) +
+                      (session_ms < lease_ms ? session_ms : lease_ms);
+    if (json_is_true(json_object_get(kept, "draining"))) {
+        http_next_server(lease->http);
+    }
+    return LEASE_HELD;
+}
+
+static enum lease_outcome send_proof(struct lease *lease, const struct http_request *request,
+                                     struct http_answer *answer)
+{
+    enum http_outcome outcome = http_ask(lease->http, request, answer);
+
+    if (outcome == HTTP_INTERRUPTED) {
+        return LEASE_INTERRUPTED;
+    }
+    if (outcome == HTTP_ANSWERED && answer->status < 300) {
+        return LEASE_HELD;
+    }
+    /* Too many requests, and what a server in trouble says, prove neither. */
+    if (outcome == HTTP_ANSWERED && answer->status < 500 && answer->status != 429) {
+        return refuse(lease, answer);
+    }
+    snprintf(lease->detail, sizeof(lease->detail), "%s", http_trouble(lease->http));
+    http_next_server(lease->http);
+    return LEASE_UNREACHABLE;
+}
+
+static enum lease_outcome keep_alive(struct lease *lease, int64_t wait_ms, int64_t timeout_ms)
+{
+    struct http_answer answer;
+    char path[128];
+    struct http_request request = {.method = "POST",
+                                   .path = path,
+                                   .session_token = lease->session_token,
+                                   .timeout_ms = wait_ms + timeout_ms};
+
+    snprintf(path, sizeof(path), "/v1/sessions/%s/keep-alive", lease->session_id);
+    request.body = json_pack("{sI}", "wait_ms", (json_int_t)wait_ms);
+    if (lease->grant) {
+        json_object_set_new(request.body, "held", json_pack("[s]", lease->lease_id));
+    }
+    enum lease_outcome outcome = send_proof(lease, &request, &answer);
+    if (outcome == LEASE_HELD) {
+        outcome = take_proof(lease, &answer, wait_ms);
+    }
+    json_decref(request.body);
+    http_answer_clear(&answer);
+    return outcome;
+}
+
+static enum lease_outcome renew(struct lease *lease, int64_t timeout_ms)
+{
+    struct http_answer answer;
+    json_t *body = json_pack("{sI}", "ttl_ms", (json_int_t)lease->settings->ttl_ms);
+    struct http_request request = request_of(lease, "PATCH", body);
+
+    request.timeout_ms = timeout_ms;
+    enum lease_outcome outcome = send_proof(lease, &request, &answer);
+    if (outcome == LEASE_HELD) {
+        lease->deadline = answer.sent_at + number_of(answer.body, "remaining_ms");
+    }
+    json_decref(body);
+    http_answer_clear(&answer);
+    return outcome;
+}
+
+enum lease_outcome lease_prove(struct lease *lease, int64_t wait_ms, int64_t timeout_ms)
+{
+    return lease->keeper == KEEPER_SESSION ? keep_alive(lease, wait_ms, timeout_ms)
+                                           : renew(lease, timeout_ms);
+}
+
+int64_t lease_watchdog_ms(const struct lease *lease)
+{
+    return lease->keeper == KEEPER_SESSION ? number_of(lease->grant, "ttl_ms") : 0;
+}
+
+/* Ends the session, which releases its lease; `released` says how many leases it still had. A
+ * repetition gets the same answer. */
+static enum lease_outcome end_session(struct lease *lease, int64_t until)
+{
+    struct http_answer answer;
+    char path[128];
+    struct http_request request = {.method = "DELETE",
+                                   .path = path,
+                                   .session_token = lease->session_token,
+                                   .timeout_ms = END_MS};
+
+    snprintf(path, sizeof(path), "/v1/sessions/%s", lease->session_id);
+    enum lease_outcome outcome = ask(lease, &request, &answer, until);
+    if (outcome == LEASE_HELD && number_of(answer.body, "released") < 1) {
+        snprintf(lease->detail, sizeof(lease->detail), "its session had no lease any more");
+        outcome = LEASE_LOST;
+    }
+    http_answer_clear(&answer);
+    return outcome == LEASE_INVALID ? LEASE_LOST : outcome;
+}
+
+static enum lease_outcome delete_lease(struct lease *lease, int64_t until)
+{
+    struct http_answer answer;
+    struct http_request request = request_of(lease, "DELETE", NULL);
+    request.timeout_ms = END_MS;
+    enum lease_outcome outcome = ask(lease, &request, &answer, until);
+
+    http_answer_clear(&answer);
+    return outcome;
+}
+
+enum lease_outcome lease_release(struct lease *lease, int64_t until)
+{
+    int64_t rest_ms = lease->granted_at + lease->settings->at_least_ms - boottime_ms();
+    struct http_answer answer;
+
+    lease->is_asked_for = false;
+    if (lease->keeper == KEEPER_SESSION) {
+        return end_session(lease, until);
+    }
+    if (rest_ms < 100) { /* the shortest ttl_ms that the server takes */
+        return delete_lease(lease, until);
+    }
+    json_t *body = json_pack("{sI}", "ttl_ms", (json_int_t)rest_ms);
+    struct http_request request = request_of(lease, "PATCH", body);
+    enum lease_outcome outcome = ask(lease, &request, &answer, until);
+    json_decref(body);
+    http_answer_clear(&answer);
+    return outcome;
+}
+
+void lease_give_up(struct lease *lease)
+{
+    int64_t until = boottime_ms() + GIVE_UP_MS;
+    enum lease_outcome outcome = LEASE_HELD;
+    char detail[sizeof(lease->detail)]; /* says why it is given up */
+
+    memcpy(detail, lease->detail, sizeof(detail));
+    if (lease->keeper == KEEPER_SESSION && *lease->session_id) {
+        int64_t ends_by_itself = lease->kept_at + lease->settings->ttl_ms;
+        until = ends_by_itself < until ? ends_by_itself : until;
+        outcome = end_session(lease, until);
+    }
+    /* Without its session a lease that was granted has to be released by its own token. */
+    if (lease->is_asked_for && (lease->keeper == KEEPER_RENEWAL || outcome == LEASE_LOST)) {
+        outcome = delete_lease(lease, until);
+    }
+    (void)outcome; /* what cannot be given up ends by itself */
+    memcpy(lease->detail, detail, sizeof(detail));
+    lease->is_asked_for = false;
+}

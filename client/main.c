@@ -1,0 +1,106 @@
+/* rlock: the table of subcommands. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/options.h"
+#include "client/say.h"
+#include "client/status.h"
+#include "client/verbs.h"
+
+const struct subcommand subcommands[] = {
+    {"run", FOR_RUN, "NAME COMMAND [ARG...]", "run COMMAND while the lock NAME is held", 1,
+     INT_MAX, verb_run},
+    {"show", FOR_SHOW, "NAME", "who holds the lock NAME, and who waits for it", 1, 1,
+     verb_show},
+    {"ls", FOR_LS, "[PREFIX]", "the locks that are held, and their holders", 0, 1, verb_ls},
+    {"force-unlock", FOR_FORCE, "NAME",
+     "free the lock NAME, whatever holds it; exactly the grant that was shown", 1, 1,
+     verb_force_unlock},
+    {0},
+};
+
+static const struct subcommand *find(const char *name)
+{
+    for (const struct subcommand *row = subcommands; row->name; row++) {
+        if (strcmp(row->name, name) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* Of those that make files of the build. */
+static int print_generated(int argc, char **argv)
+{
+    if (strcmp(argv[1], "--print-man") == 0) {
+        options_print_man();
+        return 0;
+    }
+    return argc == 3 && options_print_completion(argv[2]) ? 0 : STATUS_USAGE;
+}
+
+static int help(const char *name)
+{
+    const struct subcommand *subcommand = name ? find(name) : NULL;
+
+    if (name && !subcommand) {
+        say("no such subcommand: %s", name);
+        return STATUS_USAGE;
+    }
+    options_print_help(subcommand);
+    return 0;
+}
+
+/* --help among the options: up to the first operand, which getopt_long() finds later. */
+static int run(const struct subcommand *subcommand, int argc, char **argv)
+{
+    struct settings settings;
+
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        return help(subcommand->name);
+    }
+    if (!options_read(subcommand, argc, argv, &settings)) {
+        return STATUS_USAGE;
+    }
+    return subcommand->run(&settings);
+}
+
+/* A closed standard stream would be the descriptor of whatever is opened first. */
+static void open_standard_streams(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO) {
+        close(fd);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    open_standard_streams();
+    const char *first = argc > 1 ? argv[1] : "";
+    const struct subcommand *subcommand = find(first);
+
+    if (subcommand) {
+        return run(subcommand, argc - 1, argv + 1);
+    }
+    if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
+        printf("rlock %s\n", RLOCKD_VERSION);
+        return 0;
+    }
+    if (strcmp(first, "help") == 0 || strcmp(first, "--help") == 0 ||
+        strcmp(first, "-h") == 0) {
+        return help(argc > 2 ? argv[2] : NULL);
+    }
+    if (strcmp(first, "--print-man") == 0 || strcmp(first, "--print-completion") == 0) {
+        return print_generated(argc, argv);
+    }
+    say(*first ? "no such subcommand: %s; see rlock --help" : "see rlock --help%s", first);
+    return STATUS_USAGE;
+}

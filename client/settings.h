@@ -1,0 +1,36 @@
+/* What the command line and the environment say. */
+#ifndef RLOCK_CLIENT_SETTINGS_H
+#define RLOCK_CLIENT_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/guard.h"
+
+/* As many locks as one lease may hold. */
+enum { NAMES_MAX = 32 };
+
+struct settings {
+    const char *names[NAMES_MAX]; /* the first operand, then those of --also */
+    size_t name_count;
+    char **argv; /* operands after the name; with a NULL at the end */
+
+    int64_t wait_ms; /* BOOTTIME_NEVER: without an end */
+    int busy_status;
+    const char *kind;
+    bool permit;
+    int64_t ttl_ms, grace_ms, max_time_ms, at_least_ms; /* grace_ms: -1, not given */
+    int signal;
+    enum descendants descendants;
+    const char *note, *shell;
+
+    const char *urls, *token_file, *ca, *cert, *key;
+    int64_t connect_timeout_ms;
+    bool quiet, verbose, json;
+
+    const char *fencing_token; /* NULL: not given */
+    bool yes;
+};
+
+#endif

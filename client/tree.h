@@ -1,0 +1,15 @@
+/* The processes that descend from this process, which is their subreaper. */
+#ifndef RLOCK_CLIENT_TREE_H
+#define RLOCK_CLIENT_TREE_H
+
+struct tree_count {
+    int reached; /* processes that took the signal */
+    int refused; /* processes of another user: kill(2) says EPERM */
+};
+
+/* Sends the signal to every descendant of this process that /proc shows, through pidfds, so
+ * that no other process with a reused id gets the signal. Processes that are forked meanwhile
+ * may be missed. Zombies are not counted. */
+struct tree_count tree_signal(int signal);
+
+#endif

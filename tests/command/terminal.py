@@ -1,0 +1,154 @@
+"""rlock on a pseudo-terminal, below a shell with job control: Ctrl-C, Ctrl-Z and fg, the status
+line."""
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+import uuid
+from pathlib import Path
+
+from world import LONG_S, name, wait_for
+
+
+class Terminal:
+    """bash on a terminal of its own."""
+
+    def __init__(self, world, url):
+        self.seen = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            environment = dict(os.environ, RLOCK_URL=url, PS1="ready> ", TERM="xterm",
+                               rlock=world.rlock, HISTFILE="")
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))
+        self.expect(b"ready> ")
+
+    def read(self):
+        with contextlib.suppress(OSError):
+            if select.select([self.fd], [], [], 0.05)[0]:
+                self.seen += os.read(self.fd, 65536)
+
+    def expect(self, text):
+        """Waits for the text, and forgets everything up to its end."""
+        def found():
+            self.read()
+            return text in self.seen
+        try:
+            wait_for(found, text)
+        except AssertionError:
+            raise AssertionError(f"no {text!r} in {self.seen!r}") from None
+        before, self.seen = self.seen.split(text, 1)
+        return before
+
+    def type(self, text):
+        os.write(self.fd, text)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGHUP)
+        os.close(self.fd)
+        with contextlib.suppress(OSError):
+            os.waitpid(self.pid, 0)
+
+
+@contextlib.contextmanager
+def terminal(world, front):
+    opened = Terminal(world, front.url)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def ctrl_c_reaches_command_once(world, front):
+    lock = name()
+    script = ("trap \"echo g\"\"ot; n=x\" INT; echo u\"\"p; "
+              "while [ -z $n ]; do sleep 0.1; done; exit 4")
+    with terminal(world, front) as tty:
+        tty.type(f"$rlock run {lock} sh -c '{script}'; echo status=$?\n".encode())
+        tty.expect(b"\rup")
+        tty.type(b"\x03")
+        tty.expect(b"got")
+        assert b"got" not in tty.expect(b"status=4")
+        assert front.is_free(lock)
+
+
+def ctrl_c_reaches_a_script_around_rlock(world, front):
+    script = Path(world.folder) / name()
+    script.write_text(f'{world.rlock} run {script.name} sh -c "echo up; exec sleep 60"\n'
+                      "echo after\n", encoding="utf-8")
+    with terminal(world, front) as tty:
+        tty.type(f"sh {script}\n".encode())
+        tty.expect(b"up\r\n")
+        tty.type(b"\x03")
+        assert b"after" not in tty.expect(b"ready> ")
+
+
+def ctrl_z_stops_and_fg_goes_on(world, front):
+    lock = name()
+    with terminal(world, front) as tty:
+        tty.type(f"$rlock run {lock} sh -c 'echo u\"\"p; read x; echo x=$x; exit 3'; "
+                 f"echo status=$?\n".encode())
+        tty.expect(b"up")
+        tty.type(b"\x1a")
+        tty.expect(b"Stopped")
+        tty.expect(b"ready> ")
+        tty.type(b"echo he''re\n")
+        tty.expect(b"\rhere")
+        assert front.holds(lock), "the lock was given up"
+        tty.type(b"fg; echo status=$?\n")
+        tty.expect(lock.encode())
+        tty.type(b"word\n")
+        tty.expect(b"x=word")
+        tty.expect(b"status=3")
+        assert front.is_free(lock)
+
+
+def stopped_for_too_long_is_lost(world, front):
+    lock = name()
+    with terminal(world, front) as tty:
+        tty.type(f"$rlock run -t 2s -k 300ms {lock} sh -c 'echo u\"\"p; read x'\n".encode())
+        tty.expect(b"up")
+        tty.type(b"\x1a")
+        tty.expect(b"Stopped")
+        wait_for(lambda: front.is_free(lock), "the session has ended")
+        tty.type(b"fg; echo status=$?\n")
+        tty.expect(b"could not be proven")
+        tty.expect(b"status=79")
+
+
+def pipeline_keeps_the_terminal(world, front):
+    """A pager behind the run reads from the terminal, and COMMAND may ask for a password."""
+    lock = name()
+    with terminal(world, front) as tty:
+        tty.type(f"$rlock run {lock} sh -c 'read x < /dev/tty; echo x=$x' | cat; "
+                 f"echo status=$?\n".encode())
+        wait_for(lambda: front.holds(lock), "COMMAND runs")
+        time.sleep(0.3)  # for COMMAND to stop at its read
+        tty.type(b"word\n")
+        tty.expect(b"x=word")
+        tty.expect(b"status=0")
+
+
+def status_line_tells_the_holder(world, front):
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&note=anna", Lease_Token=token)
+    with terminal(world, front) as tty:
+        tty.type(f"$rlock run {lock} echo ran; echo status=$?\n".encode())
+        line = tty.expect(b"in front")
+        assert b"held by anna" in line and b"its lease lasts" in line, line
+        front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+        cleared = tty.expect(b"ran")
+        assert b"\r\x1b[K" in cleared, cleared
+        tty.expect(b"status=0")
+
+
+TESTS = {test.__name__: test for test in (
+    ctrl_c_reaches_command_once, ctrl_c_reaches_a_script_around_rlock,
+    ctrl_z_stops_and_fg_goes_on, stopped_for_too_long_is_lost,
+    pipeline_keeps_the_terminal, status_line_tells_the_holder)}

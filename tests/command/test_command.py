@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+"""rlock with real servers and real processes. The short form is a part of `make test`; with
+COMMAND_FULL=1 (`make test-command`) every event meets every shape of tree at every step."""
+import functools
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import matrix
+import terminal
+from runner import run_all
+from world import World, name, wait_for
+
+world = World()
+front = world.front()
+
+
+def finish(*arguments, **variables):
+    run = world.run(front.url, *arguments, **variables)
+    return run.status(), run
+
+
+def expect(wanted, *arguments, **variables):
+    status, run = finish(*arguments, **variables)
+    assert status == wanted, f"{arguments}: {status}, not {wanted}: {run.err!r}"
+    return run
+
+
+# ---- exit statuses
+
+def commands_own_status():
+    for status in (0, 1, 3, 75, 79, 255):
+        run = expect(status, name(), "sh", "-c", f"exit {status}")
+        assert run.err == "", run.err
+    expect(128 + 9, name(), "sh", "-c", "kill -9 $$")
+
+
+def command_not_found_takes_no_lock():
+    lock = name()
+    assert "command not found" in expect(127, lock, "no-such-command").err
+    expect(127, lock, "./no-such-file")
+    expect(126, lock, "/etc/passwd")
+    expect(126, lock, "/")
+    assert "fencing_token" not in front.lock(lock), "the lock was taken"
+
+
+def usage():
+    for arguments in ([], ["x"], ["--wait", "soon", "x", "true"], ["-E", "256", "x", "true"],
+                      ["--nothing", "x", "true"], ["-t", "4s", "-k", "4s", "x", "true"],
+                      ["-t", "999ms", "x", "true"], ["--kind", "odd", "x", "true"],
+                      ["--signal", "NONE", "x", "true"], ["--url", "ftp://x", "x", "true"],
+                      ["--permit", "--also", "y", "x", "true"], ["", "true"],
+                      ["-w", "1e3", "x", "true"], ["-w", "0x10", "x", "true"]):
+        run = expect(64, *arguments)
+        assert run.err.startswith("rlock: "), run.err
+
+
+def nested_run_of_a_held_name():
+    lock, rlock = name(), world.rlock
+    run = expect(64, lock, rlock, "run", lock, "true")
+    assert "wait for itself" in run.err, run.err
+    inner = expect(0, lock, rlock, "run", "--also", name(), name(), "sh", "-c",
+                   'test "$(echo "$RLOCK_HELD" | wc -l)" = 3')
+    assert inner.err == "", inner.err
+
+
+def options_end_at_the_name():
+    run = expect(0, name(), "echo", "-n", "--wait", "x")
+    assert run.out == "--wait x", run.out
+    assert expect(0, name(), "--", "echo", "a").out == "a\n"
+    assert expect(0, "-c", 'echo "$0"', name(), "b").out == "b\n"
+
+
+def busy():
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&note=anna", Lease_Token=token)
+    run = expect(75, "-n", lock, "true")
+    assert "not acquired in time" in run.err and "anna" in run.err, run.err
+    assert expect(0, "-n", "-q", "-E", "0", lock, "false").err == ""
+    pid = expect(75, "-w", "300ms", lock, "true").pid
+    left = [one["name"] for one in front.ask("GET", "/v1/sessions")[1]["sessions"]
+            if one["name"].endswith(f"/{pid}")]
+    assert not left, "a session was left behind"
+
+
+def no_server():
+    url = "http://127.0.0.1:1"
+    for wait in (["-n"], ["-w", "300ms"], ["--connect-timeout", "300ms"]):
+        run = expect(69, *wait, "--url", url, name(), "true")
+        assert "no server could be reached" in run.err, run.err
+    expect(0, "--url", f"{url},{front.url}", name(), "true")
+
+
+def refused():
+    file = Path(world.folder) / "tokens"
+    secret = "rlockd-test-" + uuid.uuid4().hex
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    file.write_text(f"ci sha256:{digest} lock=deploy/\n", encoding="utf-8")
+    given = Path(world.folder) / "token"
+    given.write_text(secret + "\n", encoding="utf-8")
+    guarded = world.front("--api-tokens", str(file))
+    assert world.run(guarded.url, "-n", "deploy/1", "true").status() == 77
+    given, lock = ["--token-file", str(given)], "deploy/" + name()
+    assert world.run(guarded.url, *given, "-n", "x", "true").status() == 77
+    run = world.run(guarded.url, *given, "-n", lock, "sh", "-c", "env")
+    assert run.status() == 0, run.err
+    assert secret not in run.out, "COMMAND sees the API token"
+
+
+def a_server_with_short_waits():
+    short = world.front("--max-wait-ms", "1000")
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000", Lease_Token=token)
+    run = world.run(short.url, lock, "true")
+    wait_for(lambda: front.has_waiter(lock), "the run waits")
+    front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+    assert run.status() == 0, run.err
+
+
+def a_fast_watchdog_needs_renewals():
+    fast = world.front("--watchdog-timeout-ms", "4000")
+    run = world.run(fast.url, "-t", "10s", "-k", "3s", name(), "sleep", "5")
+    assert run.status() == 0, run.err
+
+
+def max_time():
+    run = expect(124, "-T", "300ms", name(), "sleep", "60")
+    assert "--max-time" in run.err, run.err
+    run = expect(124, "-T", "300ms", "-k", "300ms", name(), "sh", "-c",
+                 "trap '' TERM; while :; do sleep 1; done")
+    assert not run.tree()
+
+
+# ---- what COMMAND gets
+
+def environment_and_descriptors():
+    lock = name()
+    run = expect(0, "--fair", lock, "sh", "-c", "env; ls /proc/self/fd | wc -l")
+    got = dict(line.split("=", 1) for line in run.out.splitlines() if "=" in line)
+    assert got["RLOCK_NAME"] == lock and got["RLOCK_KIND"] == "fair", got
+    assert got["RLOCK_HELD"] == lock, got
+    assert int(got["RLOCK_FENCING_TOKEN"]) == front.lock(lock)["fencing_token"], got
+    uuid.UUID(got["RLOCK_LEASE_ID"])
+    assert run.out.splitlines()[-1] == "4", run.out  # 0, 1, 2 and that of ls itself
+
+
+def no_token_in_sight():
+    lock = name()
+    run = world.run(front.url, lock, "sh", "-c", "sleep 60")
+    run.wait_tree(1)
+    for pid, _ in run.processes():
+        for file in ("cmdline", "environ"):
+            text = Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8")
+            assert "Token" not in text, text
+    holder = front.lock(lock)["holders"][0]
+    assert holder["note"].split(" ", 1)[1] == f"{run.pid} sh", holder
+    run.signal(signal.SIGTERM)
+    assert run.status() == 128 + 15
+
+
+def several_locks():
+    a, b = name(), name()
+    run = expect(0, "--also", b, a, "sh", "-c", 'echo "$RLOCK_FENCING_TOKENS"')
+    tokens = json.loads(run.out)
+    assert sorted(tokens) == sorted([a, b]), tokens
+    assert front.is_free(a) and front.is_free(b)
+
+
+def permit():
+    lock = name()
+    front.ask("PUT", f"/v1/permit-semaphores/{lock}?permits=1")
+    run = world.run(front.url, "--permit", lock, "sh", "-c", "sleep 60")
+    run.wait_tree(1)
+    expect(75, "--permit", "-n", lock, "true")
+    run.signal(signal.SIGINT)
+    assert run.status() == 128 + 2
+    expect(0, "--permit", "-n", lock, "sh", "-c", 'test -z "$RLOCK_FENCING_TOKEN"')
+
+
+def readers_share():
+    lock = name()
+    run = world.run(front.url, "-s", lock, "sleep", "60")
+    run.wait_tree(1)
+    expect(0, "-s", "-n", lock, "true")
+    expect(75, "-n", "--kind", "write", lock, "true")
+    run.signal(signal.SIGTERM)
+    run.status()
+
+
+def service_manager():
+    path = f"{world.folder}/{uuid.uuid4().hex}"
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&note=anna", Lease_Token=token)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(20)
+        run = world.run(front.url, lock, "true", NOTIFY_SOCKET=path)
+        assert manager.recv(999).startswith(b"STATUS=waiting for ")
+        assert b"anna" in manager.recv(999)
+        front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+        while not (text := manager.recv(999)).startswith(b"READY=1"):
+            assert text.startswith(b"STATUS=waiting"), text
+        assert run.status() == 0
+
+
+def closed_standard_streams():
+    script = '"$@" <&- >&- 2>&-'
+    run = subprocess.run(["sh", "-c", script, "sh", world.rlock, "run", "--url", front.url,
+                          name(), "sh", "-c", "exit 3"], check=False, timeout=20)
+    assert run.returncode == 3, run.returncode
+
+
+def a_waiting_run_costs_little():
+    case = matrix.Case(world, step="wait", ways=[front])
+    if "libasan" not in Path(f"/proc/{case.run.pid}/maps").read_text(encoding="utf-8"):
+        rows = Path(f"/proc/{case.run.pid}/smaps_rollup").read_text(encoding="utf-8")
+        private = sum(int(row.split()[1]) for row in rows.splitlines()
+                      if row.startswith("Private_"))
+        assert private <= 3072, f"{private} KiB of private memory"
+    case.run.signal(signal.SIGTERM)
+    case.check_status(128 + 15)
+    case.unblock()
+
+
+def standard_streams_are_commands_own():
+    """A reader sees the end when COMMAND closes its output, though rlock and the guard live."""
+    run = world.run(front.url, name(), "sh", "-c", "echo out; exec >&-; sleep 60")
+    assert run.process.stdout.read() == "out\n"
+    assert run.process.poll() is None
+    run.signal(signal.SIGTERM)
+    run.process.wait(20)
+
+
+# ---- signals
+
+def signals_are_handed_on():
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        run = world.run(front.url, name(), "sh", "-c",
+                        f"trap 'exit 7' {number.name[3:]}; sleep 60 & wait")
+        run.wait_tree(2)
+        run.signal(number)
+        assert run.status() == 7, (number, run.err)
+
+
+def one_signal_may_be_ignored():
+    run = world.run(front.url, name(), "sh", "-c", "trap 'touch got; sleep 1; exit 5' TERM; "
+                    "sleep 60 & wait")
+    run.wait_tree(2)
+    run.signal(signal.SIGTERM)
+    wait_for((run.temporary / "got").exists, "COMMAND has TERM")
+    assert run.status() == 5, run.err
+
+
+def signal_while_waiting():
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&kind=fair", Lease_Token=token)
+    run = world.run(front.url, "--fair", lock, "true")
+    wait_for(lambda: front.has_waiter(lock), "the run waits")
+    run.signal(signal.SIGINT)
+    assert run.status() == 128 + 2, run.err
+    assert "signal 2" in run.err, run.err
+    assert not front.has_waiter(lock), "the place in the queue was kept"
+    front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+
+
+# ---- descendants and times
+
+def descendants():
+    script = "setsid sleep 60 & exit 4"
+    run = expect(4, name(), "sh", "-c", script)
+    assert not run.tree(), "what COMMAND left behind lives"
+    lock = name()
+    run = world.run(front.url, "--descendants", "wait", lock, "sh", "-c",
+                    "setsid sh -c 'sleep 1; touch done' & exit 4")
+    assert run.status() == 4, run.err
+    assert (run.temporary / "done").exists()
+    run = world.run(front.url, "--descendants", "leave", lock, "sh", "-c",
+                    "setsid sleep 60 >&- 2>&- & exit 4")
+    assert run.status() == 4, run.err
+    assert len(run.tree()) == 1
+    assert front.is_free(lock)
+    run.clean()
+
+
+def at_least():
+    lock = name()
+    run = expect(0, "--at-least", "3s", lock, "true")
+    expect(75, "-n", lock, "true")
+    assert front.holds(lock), "the lock is free before its time"
+    assert front.lock(lock)["remaining_ms"] <= 3000
+    expect(0, lock, "true")
+    assert time.monotonic() - run.started >= 3, "granted before its time"
+
+
+def long_grace_is_renewed():
+    """The watchdog leaves a lease no less than 18 s: too little for a grace of 20 s."""
+    lock = name()
+    run = world.run(front.url, "-t", "60s", "-k", "20s", lock, "sleep", "60")
+    run.wait_tree(1)
+    first = front.lock(lock)["remaining_ms"]
+    wait_for(lambda: front.lock(lock)["remaining_ms"] > first, "a renewal")
+    front.ask("POST", f"/v1/locks/{lock}/force-unlock")
+    assert run.status() == 79, run.err
+
+
+# ---- lost answers, servers that come and go
+
+def lost_answers():
+    for method in (b"POST", b"PUT", b"DELETE"):
+        proxy, lock = world.proxy(front), name()
+        proxy.mode, proxy.method, proxy.lost = "deaf", method, 2
+        run = world.run(proxy.url, "-v", lock, "sh", "-c", "echo $RLOCK_FENCING_TOKEN")
+        assert run.status() == 0, (method, run.err)
+        assert proxy.lost == 0, "no answer was lost"
+        assert front.is_free(lock), method
+        assert int(run.out) == front.lock(lock)["fencing_token"], "granted twice"
+
+
+def rolling_restart():
+    one, two = world.front(), world.front()
+    lock, other = name(), name()
+    token = str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{other}?ttl_ms=120000", Lease_Token=token)
+    runs = [world.run(f"{one.url},{two.url}", "-t", "6s", "-k", "1s", lock, "sleep", "60"),
+            world.run(f"{one.url},{two.url}", "-t", "6s", "-k", "1s", other, "true")]
+    runs[0].wait_tree(1)
+    wait_for(lambda: front.has_waiter(other), "the second run waits")
+    for server in (one, two):
+        server.stop(signal.SIGTERM)
+        time.sleep(1)
+        server.start()
+    time.sleep(6)  # a time-to-live, in which a session without keep-alives would have ended
+    assert runs[0].tree(), runs[0].status()
+    front.ask("DELETE", f"/v1/locks/{other}", Lease_Token=token)
+    assert runs[1].status() == 0, runs[1].err
+    runs[0].signal(signal.SIGTERM)
+    assert runs[0].status() == 128 + 15, runs[0].err
+
+
+def loss_is_told_though_command_succeeds():
+    """The lock is forced away in the last moment: rlock hears of it at the release."""
+    lock = name()
+    run = world.run(front.url, lock, "sh", "-c", f"trap '' TERM; touch up; while [ -e up ]; do "
+                    f"sleep 0.05; done; exit 0")
+    wait_for((run.temporary / "up").exists, "COMMAND runs")
+    run.signal(signal.SIGSTOP)
+    front.ask("POST", f"/v1/locks/{lock}/force-unlock")
+    (run.temporary / "up").unlink()
+    wait_for(lambda: not run.tree(), "COMMAND has ended")
+    run.signal(signal.SIGCONT)
+    assert run.status() == 79, run.err
+    assert "lost" in run.err, run.err
+
+
+def waits_on_when_redis_is_emptied():
+    with matrix.ended(World()) as own:
+        first = own.front()
+        case = matrix.Case(own, step="wait", ways=[first])
+        own.empty_redis()
+        case.run.wait_tree(1)  # nobody holds the lock any more
+        case.run.signal(signal.SIGTERM)
+        case.check_status(128 + 15)
+        assert first.is_free(case.name)
+
+
+def killed_while_waiting():
+    case = matrix.Case(world, step="wait", ways=[front])
+    case.run.signal(signal.SIGKILL)
+    wait_for(lambda: not front.has_waiter(case.name), "the place is given up")
+    case.unblock()
+    case.check_free()
+
+
+# ---- looking and freeing
+
+def ask(*arguments):
+    run = world.rlock_does(front.url, *arguments)
+    return run.status(), run
+
+
+def show_and_ls():
+    prefix = name() + "/"
+    lock, token, other = prefix + "a b", str(uuid.uuid4()), str(uuid.uuid4())
+    path = f"/v1/locks/{lock}".replace(prefix, prefix[:-1] + "%2F").replace(" ", "%20")
+    assert ask("show", lock)[1].out.split()[-1] == "free"
+    front.ask("PUT", f"{path}?ttl_ms=60000&note=anna&kind=fair", Lease_Token=token)
+    run = world.run(front.url, "--fair", "--note", "ben", lock, "true")
+    wait_for(lambda: front.ask("GET", path)[1]["waiter_count"] == 1, "the run waits")
+    status, shown = ask("show", lock)
+    assert status == 0 and "anna" in shown.out and "ben" in shown.out, shown.out
+    assert json.loads(ask("show", "--json", lock)[1].out)["holders"][0]["note"] == "anna"
+    front.ask("PUT", f"/v1/locks/{name()}?ttl_ms=5000", Lease_Token=other)
+    status, listed = ask("ls", prefix)
+    assert status == 0 and len(listed.out.splitlines()) == 1, listed.out
+    assert [one["lock"] for one in json.loads(ask("ls", "--json", prefix)[1].out)] == [lock]
+    run.signal(signal.SIGTERM)
+    run.status()
+
+
+def force_unlock_frees_the_grant_that_was_shown():
+    lock, token = name(), str(uuid.uuid4())
+    grant = front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000",
+                      Lease_Token=token)[1]["fencing_token"]
+    assert ask("force-unlock", lock)[0] == 64  # nobody to ask
+    assert ask("force-unlock", "--yes", "--fencing-token", str(grant - 1), lock)[0] == 75
+    assert front.holds(lock)
+    assert ask("force-unlock", "--yes", "--fencing-token", str(grant), lock)[0] == 0
+    assert front.is_free(lock)
+    assert "is free" in ask("force-unlock", "-y", lock)[1].out
+
+
+# ---- built from the table
+
+def help_man_and_completions():
+    def printed(*arguments):
+        return subprocess.run([world.rlock, *arguments], capture_output=True, text=True,
+                              check=True, timeout=20).stdout
+
+    options = [word for word in printed("run", "--help").split() if word.startswith("--")]
+    assert "--at-least" in options
+    man = printed("--print-man").replace("\\-", "-")
+    for shell in ("bash", "zsh", "fish"):
+        text = printed("--print-completion", shell)
+        for option in options:
+            assert option.strip(",;.").lstrip("-") in text, (shell, option)
+    for option in options:
+        assert option.strip(",;.").lstrip("-") in man, option
+    assert printed("--version").startswith("rlock ")
+    done = subprocess.run(
+        ["bash", "-c", 'eval "$("$1" --print-completion bash)"; '
+         'COMP_WORDS=(rlock run --at); COMP_CWORD=2; _rlock rlock --at run; '
+         'echo "${COMPREPLY[@]}"', "bash", world.rlock],
+        capture_output=True, text=True, check=True, timeout=20).stdout
+    assert done.split() == ["--at-least"], done
+
+
+TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run_of_a_held_name,
+         options_end_at_the_name, busy, no_server, refused, max_time,
+         a_server_with_short_waits, a_fast_watchdog_needs_renewals,
+         environment_and_descriptors, no_token_in_sight, several_locks, permit, readers_share,
+         service_manager, standard_streams_are_commands_own, closed_standard_streams,
+         signals_are_handed_on,
+         a_waiting_run_costs_little, one_signal_may_be_ignored, signal_while_waiting,
+         descendants, at_least,
+         long_grace_is_renewed, lost_answers, rolling_restart,
+         loss_is_told_though_command_succeeds, waits_on_when_redis_is_emptied,
+         killed_while_waiting, show_and_ls, force_unlock_frees_the_grant_that_was_shown,
+         help_man_and_completions]
+
+
+def in_own_world(event, shape, step, through_proxy=False):
+    with matrix.ended(World()) as own:
+        matrix.check(own, event, shape, step, True, through_proxy)
+
+
+def cells(shapes, steps):
+    """title -> test of the matrix."""
+    tests = {}
+    for shape in shapes:
+        for step in steps:
+            end = f"{shape}_{step}"
+            for title, event in matrix.SHARED.items():
+                tests[f"{title}_{end}"] = functools.partial(matrix.check, world, event, shape,
+                                                            step)
+            for title, event in matrix.OWN.items():
+                tests[f"{title}_{end}"] = functools.partial(in_own_world, event, shape, step)
+            tests[f"network-black_{end}"] = functools.partial(
+                in_own_world, matrix.network_black, shape, step, True)
+        tests[f"terminate-twice_{shape}"] = functools.partial(
+            matrix.check, world, matrix.terminate_twice, shape, "command")
+    return tests
+
+
+chosen = {test.__name__: test for test in TESTS}
+chosen.update((title, functools.partial(test, world, front))
+              for title, test in terminal.TESTS.items())
+if os.environ.get("COMMAND_FULL"):
+    chosen.update(cells(matrix.SHAPES, ["command"]))
+    chosen.update(cells(["stubborn"], ["grace"]))
+else:
+    chosen.update(cells(["double-fork"], ["command"]))
+try:
+    run_all(chosen)
+finally:
+    world.close()
