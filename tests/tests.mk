@@ -74,7 +74,7 @@ TEST_OBJECTS   := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $
 
 test-programs: all $(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) $(CHECKER_TEST)
 
-bench-programs: all $(BENCH_PROGRAMS)
+bench-programs: all $(BENCH_PROGRAMS) $(BUILD)/rlockd-untimed
 
 fuzz-programs: $(FUZZ_TARGETS)
 
@@ -108,6 +108,16 @@ $(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
 $(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+# The server whose instructions are counted: only the number of its requests ends a turn.
+$(BUILD)/rlockd-untimed: $(MAIN) $(BUILD)/untimed/budget.o $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(LINK) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/untimed/budget.o: server/http/budget.c $(BUILD)/flags
+	@echo "  CC    $@"
+	@mkdir -p $(@D)
+	@$(COMPILE) -DTURN_NS=CLOCK_NS_PER_S $(CPPFLAGS) -c -o $@ $<
 
 # The server of test-cluster. To Redis 7 a script that begins with this line may touch the slot of
 # its KEYS only, in keys that it makes itself, too.

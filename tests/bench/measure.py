@@ -97,7 +97,7 @@ def instructions(place, redis, connections, count, warm=1000):
     for cycle_count in (warm, warm + count):
         out = place.folder / f"callgrind-{place.number()}"
         server = place.rlockd(redis, wrap=["env", WITHOUT_REP, "valgrind", "--tool=callgrind",
-                                           f"--callgrind-out-file={out}"])
+                                           f"--callgrind-out-file={out}"], program="rlockd-untimed")
         load(place, "cycle", server, connections=connections, cycles=cycle_count)
         place.stop(server.process)
         taken[cycle_count] = int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(),

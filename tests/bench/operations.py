@@ -156,9 +156,10 @@ class Operations:
         """By the watchdog, so far."""
         return self.metric("watchdog_renewals_total")
 
-    def await_renewals(self, count):
-        """Returns when there were `count` more than now, and how many more there were."""
-        before = self.renewals()
+    def await_renewals(self, count, before=None):
+        """Returns when there were `count` more than `before`, or than now, and how many more
+        there were."""
+        before = self.renewals() if before is None else before
         while (renewed := self.renewals() - before) < count:
             time.sleep(0.05)
         return renewed

@@ -173,11 +173,11 @@ class Place:
 
     # ---- who is measured
 
-    def rlockd(self, redis, *flags, wrap=(), tcp=False, tls=False):
+    def rlockd(self, redis, *flags, wrap=(), tcp=False, tls=False, program="rlockd"):
         """tcp: reaches Redis by its port, as Redisson does. tls: what its flags are for."""
         port = free_port()
         process = self.start(
-            [*wrap, str(self.build / "rlockd"), "--listen", f"127.0.0.1:{port}", "--redis",
+            [*wrap, str(self.build / program), "--listen", f"127.0.0.1:{port}", "--redis",
              redis.url(tcp), "--log-level", "warn", "--max-wait-ms", "3600000",
              "--max-connections", "100000", *flags])
         wait_for("rlockd", lambda: Http(port, tls).ask("GET", "/readyz")[0] == 200)
