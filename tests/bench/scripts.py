@@ -41,8 +41,9 @@ def renewals(redis, operations, per_session):
     """The same of a renewal by the watchdog; its batches have a share of their session's."""
     operations.hold_leases(redis, RENEWALS, per_session)
     operations.await_renewals(RENEWALS)  # the first of a lease writes a mark, too
+    before = operations.renewals()
     redis.command("CONFIG", "RESETSTAT")
-    renewed = operations.await_renewals(RENEWALS)
+    renewed = operations.await_renewals(RENEWALS, before)
     calls, us = redis.script_us()
     return us / renewed, calls / renewed
 
