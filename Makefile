@@ -23,7 +23,6 @@ LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 
 
 LIBRARIES := libmicrohttpd gnutls hiredis jansson uuid
 CLIENT_LIBRARIES := libcurl jansson
-
 comma := ,
 
 GEN   := build/gen
@@ -75,9 +74,8 @@ OBJECTS  := $(call objects,$(SOURCES))
 MAIN     := $(BUILD)/server/main.o
 CLIENT_SOURCES := $(wildcard client/*.c)
 CLIENT_OBJECTS := $(call objects,$(CLIENT_SOURCES))
-CLIENT_PAGES   := $(addprefix $(BUILD)/share/,man/man1/rlock.1 \
-                  bash-completion/completions/rlock zsh/site-functions/_rlock \
-                  fish/vendor_completions.d/rlock.fish)
+CLIENT_PAGES   := $(addprefix $(BUILD)/share/,man/man1/rlock.1 bash-completion/completions/rlock \
+                  zsh/site-functions/_rlock fish/vendor_completions.d/rlock.fish)
 FORMATTED = $(shell find server storage handlers client tests -name '*.[ch]')
 
 .PHONY: all help run test lint format install clean always
