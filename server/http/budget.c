@@ -4,8 +4,8 @@
 #include "server/base/clock.h"
 
 /* While requests are served, no reply of Redis is read, no command is written, and no timer
- * fires. `make budgets` counts instructions under valgrind, where everything takes many times as
- * long, with a longer turn. */
+ * fires. `make budgets` counts instructions under valgrind, where everything takes many times
+ * as long, with a longer turn. */
 #ifndef TURN_NS
 #define TURN_NS (1 * CLOCK_NS_PER_MS)
 #endif

@@ -230,18 +230,18 @@ static const char *names_of(struct world *w, const char *prefix, int count)
 static void test_a_session_with_leases_of_many_locks(struct world *w)
 {
     struct session s = session_new(w->a, "ttl_ms=600000");
-    const char *lot = names_of(w, "over", NAMES), *token = token_new(w);
+    const char *lot = names_of(w, "{over}", NAMES), *token = token_new(w);
 
     for (int i = 0; i < LEASES / NAMES; i++)
         expect_status(
-            multi_put(w->a, &s, token_new(w), names_of(w, text(w, "lot-%d", i), NAMES), NULL),
+            multi_put(w->a, &s, token_new(w), names_of(w, text(w, "{lot-%d}", i), NAMES), NULL),
             201);
     for (int i = 1; i < LEASES % NAMES; i++)
         session_hold(w->a, &s, text(w, "single-%d", i), NULL);
     struct reply *r = multi_put(w->a, &s, token_new(w), lot, NULL);
     expect_problem(r, 429, "limit-reached");
     expect_int(r, "limit", LEASES);
-    expect_problem(multi_put(w->a, &s, token_new(w), "over-0 over-1", NULL), 429,
+    expect_problem(multi_put(w->a, &s, token_new(w), "{over}-0 {over}-1", NULL), 429,
                    "limit-reached");
     expect_status(session_put(w->a, &s, "single", token, NULL), 201);
     expect_problem(session_put(w->a, &s, "one-more", token_new(w), NULL), 429, "limit-reached");

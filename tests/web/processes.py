@@ -32,7 +32,9 @@ class Front:
         folder.mkdir()
         self.log = folder / "log"
         environment = {"PATH": os.environ["PATH"], "RLOCKD_LISTEN": "127.0.0.1:0",
-                       "RLOCKD_DATA_DIR": str(folder / "data"), **settings}
+                       "RLOCKD_DATA_DIR": str(folder / "data"),
+                       "RLOCKD_LOG_LEVEL": "debug",  # with requests of open paths
+                       **settings}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([binary], env=environment, stderr=log,
                                             stdin=subprocess.DEVNULL)
