@@ -142,7 +142,12 @@ static int attach(struct redis_link *link, redisAsyncContext *context)
     context->ev.data = link;
     context->ev.addWrite = want_write;
     context->ev.delWrite = unwant_write;
+    /* Since 1.0 hiredis calls ev.cleanup before the pending callbacks. */
+#if HIREDIS_MAJOR >= 1
+    context->dataCleanup = on_cleanup;
+#else
     context->ev.cleanup = on_cleanup;
+#endif
     context->c.reader->maxbuf = 0; /* keep the read buffer instead of freeing it when idle */
     redis_guard_watch(&link->guard, context);
     redisAsyncSetConnectCallback(context, on_connect);

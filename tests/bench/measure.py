@@ -96,8 +96,9 @@ def instructions(place, redis, connections, count, warm=1000):
     taken = {}
     for cycle_count in (warm, warm + count):
         out = place.folder / f"callgrind-{place.number()}"
-        server = place.rlockd(redis, wrap=["env", WITHOUT_REP, "valgrind", "--tool=callgrind",
-                                           f"--callgrind-out-file={out}"], program="rlockd-untimed")
+        valgrind = ["env", WITHOUT_REP, "valgrind", "--tool=callgrind",
+                    f"--callgrind-out-file={out}"]
+        server = place.rlockd(redis, wrap=valgrind, program="rlockd-untimed")
         load(place, "cycle", server, connections=connections, cycles=cycle_count)
         place.stop(server.process)
         taken[cycle_count] = int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(),
