@@ -52,8 +52,9 @@ func locks(s session) {
 	alive := expect[*rlockd.KeepSessionAliveResponse](200)(client.KeepSessionAliveWithResponse(
 		ctx, s.id, &rlockd.KeepSessionAliveParams{SessionToken: s.token},
 		rlockd.KeepAliveFields{Held: &[]rlockd.LeaseId{lease.LeaseId}})).JSON200
-	check(len(alive.Leases) == 1 && alive.Leases[0].LeaseId == lease.LeaseId, "its lease")
-	check(len(alive.Lost) == 0, "no losses")
+	check(alive.Leases != nil && len(*alive.Leases) == 1 &&
+		(*alive.Leases)[0].LeaseId == lease.LeaseId, "its lease")
+	check(alive.Lost != nil && len(*alive.Lost) == 0, "no losses")
 	ok("keep-alive")
 
 	released := expect[*rlockd.ReleaseLockResponse](200)(client.ReleaseLockWithResponse(ctx,

@@ -79,7 +79,7 @@ async function locks(session: Session) {
         },
         body: { held: [lease.lease_id] },
     }));
-    assert.deepEqual(alive.leases.map((held) => held.lease_id), [lease.lease_id]);
+    assert.deepEqual(alive.leases?.map((held) => held.lease_id), [lease.lease_id]);
     assert.deepEqual(alive.lost, []);
     ok("keep-alive");
     const released = await success(200, client.DELETE("/v1/locks/{name}", {
