@@ -84,7 +84,8 @@ static void test_a_processor_is_somebody_elses(struct world *w)
     while (late_ms() < STAND_MS / 10 && now_ms() < end_ms)
         ;
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
-    assert_in_range(late_ms(), STAND_MS / 10, now_ms() - end_ms + 20000);
+    /* The watch looks now and then, and rounds. */
+    assert_in_range(late_ms(), STAND_MS / 10, now_ms() - end_ms + 20000 + STAND_MS / 10);
     assert_true(allowed_ms(WAIT_MS) >= patience_ms(WAIT_MS) + STAND_MS / 10);
 }
 
