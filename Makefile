@@ -72,16 +72,17 @@ SOURCES  := $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c)
 objects   = $(patsubst %.c,$(BUILD)/%.o,$1)
 OBJECTS  := $(call objects,$(SOURCES))
 MAIN     := $(BUILD)/server/main.o
-CLIENT_SOURCES := $(wildcard client/*.c)
+CLIENT_SOURCES := $(wildcard client/*.c client/verbs/*.c)
 CLIENT_OBJECTS := $(call objects,$(CLIENT_SOURCES))
 CLIENT_PAGES   := $(addprefix $(BUILD)/share/,man/man1/rlock.1 bash-completion/completions/rlock \
                   zsh/site-functions/_rlock fish/vendor_completions.d/rlock.fish)
+SERVER_PAGE    := $(BUILD)/share/man/man8/rlockd.8
 FORMATTED = $(shell find server storage handlers client tests -name '*.[ch]')
 
 .PHONY: all help run test lint format install clean always
 .DELETE_ON_ERROR:
 
-all: $(BUILD)/rlockd $(BUILD)/rlock $(CLIENT_PAGES) ## build the server, build/rlockd, and build/rlock
+all: $(BUILD)/rlockd $(BUILD)/rlock $(CLIENT_PAGES) $(SERVER_PAGE) ## build the server, build/rlockd, and build/rlock
 
 $(BUILD)/rlockd: $(MAIN) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
@@ -100,6 +101,10 @@ $(CLIENT_PAGES): $(BUILD)/rlock
 	@mkdir -p $(@D)
 	@$< $(PRINTED) > $@
 
+$(SERVER_PAGE): $(BUILD)/rlockd
+	@mkdir -p $(@D)
+	@$< --print-man > $@
+
 $(BUILD)/librlockd.a: $(filter-out $(MAIN),$(OBJECTS))
 	@echo "  AR    $@"
 	@rm -f $@
@@ -116,12 +121,12 @@ $(OBJECTS) $(CLIENT_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 
 -include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d)
 
-# ---- generated: the Lua scripts and openapi.yaml as C text, and two stamps that change when
+# ---- generated: the Lua scripts, openapi.yaml and the web page as C text, and two stamps that change when
 # the compiler, its flags or the version do
 
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
     $(GEN)/scripts_shard.inc $(GEN)/script_args.h
-$(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc
+$(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc $(GEN)/page.inc
 $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(CLIENT_SOURCES) /dev/null)): $(BUILD)/version
 
 # The directories themselves: a script that was removed makes the list stale, too.
@@ -150,6 +155,11 @@ $(GEN)/script_args.h: $(SCRIPT_PARTS)
 $(GEN)/openapi.inc: openapi.yaml
 	@mkdir -p $(@D)
 	@sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $< > $@
+
+# The directory itself, for files that were removed.
+$(GEN)/page.inc: $(wildcard web/*) web
+	@mkdir -p $(@D)
+	@sh web/embed.sh $(sort $(filter-out %.sh,$(wildcard web/*))) > $@
 
 $(BUILD)/flags: always
 	@pkg-config --exists --print-errors $(LIBRARIES) $(CLIENT_LIBRARIES) || { \
@@ -184,9 +194,9 @@ lint: ## layering, banned calls, sizes, openapi.yaml and documents against the c
 format: ## clang-format every source in place
 	@clang-format -i $(FORMATTED)
 
-install: all ## copy both programs to PREFIX/bin (/usr/local), man page and completions to PREFIX/share
+install: all ## copy both programs to PREFIX/bin (/usr/local), man pages and completions to PREFIX/share
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BUILD)/rlockd $(BUILD)/rlock
-	for page in $(CLIENT_PAGES:$(BUILD)/%=%); do \
+	for page in $(patsubst $(BUILD)/%,%,$(CLIENT_PAGES) $(SERVER_PAGE)); do \
 	    install -D -m 644 $(BUILD)/$$page $(DESTDIR)$(PREFIX)/$$page || exit 1; done
 
 clean: ## remove build/

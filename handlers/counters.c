@@ -1,4 +1,4 @@
-/* What semaphores and latches have in common: PUT, DELETE, and how requests fail. */
+/* Common to semaphores and latches: PUT, DELETE, and how requests fail. */
 #include "handlers/counters.h"
 
 #include <inttypes.h>
@@ -74,9 +74,11 @@ void counters_delete(struct http_request *http)
     enum object_kind kind = http_subject(http);
     struct lease_request *request = counter_request_new(http, kind);
 
-    if (request != NULL && request_no_fields(http))
-        counter_delete(request->context->store, kind, lease_name(&request->lease), on_deleted,
-                       request);
+    if (request == NULL || !request_no_fields(http))
+        return;
+    http_log_audit(http);
+    counter_delete(request->context->store, kind, lease_name(&request->lease), on_deleted,
+                   request);
 }
 
 /* --- answers ------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* What the handlers of semaphores and latches share. */
+/* Shared by the handlers of semaphores and latches. */
 #ifndef RLOCKD_HANDLERS_COUNTERS_H
 #define RLOCKD_HANDLERS_COUNTERS_H
 

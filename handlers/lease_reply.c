@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "handlers/deadlock_reply.h"
+#include "handlers/holders.h"
 #include "handlers/multi_locks.h"
 #include "server/base/text.h"
 #include "server/http/problem.h"
@@ -14,6 +16,9 @@
 /* Bounds of retry_after_ms in a 423: how long the client should pause before the next
  * attempt. */
 enum { RETRY_AFTER_MIN_MS = 50, RETRY_AFTER_MAX_MS = 1000 };
+
+/* A longer lease is in the audit trail. */
+enum { AUDIT_TTL_MS = 3600000 };
 
 static void set_text(json_t *object, const char *name, const char *text)
 {
@@ -36,29 +41,6 @@ static json_t *names_member(const struct lease_request *request)
         json_object_set_new(json, kind_of(request)->member, multi_locks_names_json(names));
     else if (names != NULL)
         json_object_set_new(json, kind_of(request)->member, json_string(names->name[0]));
-    return json;
-}
-
-/* --- holders ------------------------------------------------------------------------------ */
-
-json_t *holder_json(const struct lock_holder *holder)
-{
-    char lease_id[LEASE_ID_SIZE];
-    json_t *json = json_object();
-
-    if (holder->owner[0] == '\0' && lock_holder_is_lease(holder->field, lease_id))
-        set_text(json, "lease_id", lease_id);
-    else if (holder->session_id[0] == '\0')
-        json_object_set_new(json, "redisson_holder",
-                            json_stringn(holder->field, lock_holder_len(holder->field)));
-    if (kind_row_of(holder->kind)->shares_holder)
-        set_text(json, "kind", holder->kind);
-    if (holder->hold_count > 0)
-        json_object_set_new(json, "hold_count", json_integer(holder->hold_count));
-    set_text(json, "session_id", holder->session_id);
-    set_text(json, "session_name", holder->session_name);
-    set_text(json, "owner", holder->owner);
-    set_text(json, "note", holder->note);
     return json;
 }
 
@@ -193,6 +175,10 @@ static void log_hold(const struct lease_request *request, const struct lease_res
         http_log_json(request->http, "fencing_tokens", fencing_tokens_json(result));
     else if (kind_of(request)->family != FAMILY_PERMIT)
         http_log_integer(request->http, "fencing_token", result->holds[0].fencing_token);
+    if (result->ttl_ms > AUDIT_TTL_MS) {
+        http_log_integer(request->http, "ttl_ms", result->ttl_ms);
+        http_log_audit(request->http);
+    }
 }
 
 void lease_reply_hold(struct lease_request *request, int status,
@@ -345,15 +331,18 @@ static const char *why_busy(enum kind_family family, const struct lock_holder *h
     return "another holder has the lock";
 }
 
-static void reply_busy(struct lease_request *request, const struct lease_result *result)
+void lease_reply_busy(struct lease_request *request, const struct lease_result *result,
+                      const struct deadlock *deadlock)
 {
     const struct kind_row *single = kind_row(kind_of(request)->single);
-    json_t *members = json_pack("{s:s}", single->member,
-                                lease_blocking_name(&request->lease, result));
+    const char *blocking = lease_blocking_name(&request->lease, result);
+    json_t *members = json_pack("{s:s}", single->member, blocking);
 
     reply_retry_after(request->http, members, result->remaining_ms);
     if (result->holder != NULL && result->holder->field[0] != '\0')
-        json_object_set_new(members, "holder", holder_json(result->holder));
+        json_object_set_new(members, "holder",
+                            holder_json(request->context, blocking, result->holder));
+    json_object_set_new(members, "deadlock", deadlock_shown(request->http, deadlock));
     problem_reply(request->http, PROBLEM_LOCKED, members, "%s",
                   why_busy(single->family, result->holder));
 }
@@ -389,6 +378,10 @@ static void reply_ended(struct lease_request *request, const struct lease_result
 
     json_object_set_new(members, "lease_id", json_string(request->lease.id));
     json_object_set_new(members, "reason", json_string(result->reason));
+    if (result->forced_by != NULL)
+        set_text(members, "forced_by", result->forced_by);
+    if (result->forced_reason != NULL)
+        set_text(members, "forced_reason", result->forced_reason);
     problem_reply(request->http, PROBLEM_LEASE_ENDED, members, "%s",
                   why_ended(request, result->reason));
 }
@@ -409,7 +402,7 @@ void lease_reply_failure(struct lease_request *request, const struct lease_resul
 
     switch (result->outcome) {
     case LEASE_BUSY:
-        reply_busy(request, result);
+        lease_reply_busy(request, result, NULL);
         return;
     case LEASE_ENDED:
         reply_ended(request, result);
@@ -483,6 +476,7 @@ void lease_reply_not_acquired(struct lease_request *request, enum try_outcome ou
     case TRY_CONFIRMED:
     case TRY_BUSY:
     case TRY_REFUSED:
+    case TRY_DEADLOCK:
     case TRY_UNKNOWN:
         break;
     }

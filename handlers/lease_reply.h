@@ -7,15 +7,21 @@
 
 #include "handlers/lease_request.h"
 #include "storage/lease/lease_result.h"
+#include "storage/look/deadlock.h"
 
 /* Each of these ends the request. */
 
 /* The lease as granted, confirmed or renewed, with the token if the answer has to show it. */
 void lease_reply_hold(struct lease_request *request, int status,
                       const struct lease_result *result);
+/* However an acquisition has ended: leases_acquire.c. */
+void lease_reply_acquired(struct lease_request *request, const struct acquire_result *result);
 /* A released or waiting lease: the answer names no holds. */
 void lease_reply_released(struct lease_request *request, const struct lease_result *result);
 void lease_reply_waiting(struct lease_request *request);
+/* Of a busy object. `deadlock`: that the request waited in; NULL: none is known. */
+void lease_reply_busy(struct lease_request *request, const struct lease_result *result,
+                      const struct deadlock *deadlock);
 /* A result that is no success of the operation. */
 void lease_reply_failure(struct lease_request *request, const struct lease_result *result);
 /* Of a permit: there is no semaphore of this name, or not yet. */
@@ -35,10 +41,6 @@ void reply_retry_after(struct http_request *http, json_t *members, int64_t remai
 /* Adds a text from Redis, if there is one and it is UTF-8: a key in Redis may hold any bytes.
  */
 void reply_write_text(struct json_text *body, const char *name, const char *text);
-
-/* {"lease_id": …} or {"redisson_holder": …}, with session, owner, note, hold_count and kind
- * where there are any. */
-json_t *holder_json(const struct lock_holder *holder);
 
 /* The name of the lock of a set to which a result refers; for a lease on one object the name of
  * that object. */

@@ -12,6 +12,8 @@
 #include "storage/store/key.h"
 #include "storage/lease/withdraw.h"
 
+_Static_assert((int)LEASE_CALLER_SIZE == (int)AUTH_CALLER_SIZE, "a record names any caller");
+
 /* --- life --------------------------------------------------------------------------------- */
 
 /* The client hung up before it had an answer. */
@@ -43,6 +45,9 @@ struct lease_request *lease_request_new(struct http_request *http, enum object_k
     request->context = http_context(http);
     request->http = http;
     request->lease.kind = kind;
+    if (http_caller(http) != NULL)
+        snprintf(request->lease.caller, sizeof(request->lease.caller), "%s",
+                 auth_caller_name(http_caller(http)));
     http_watch(http, on_gone, on_end, request);
     return request;
 }
@@ -97,6 +102,16 @@ bool lease_request_name(struct lease_request *request)
     return lease_request_check_name(request->http, "name", name);
 }
 
+/* Of the token. */
+static void set_lease_id(struct lease_request *request)
+{
+    struct lease *lease = &request->lease;
+
+    token_lease_id(request->token, lease->id);
+    store_attempt_id(request->context->store, lease->attempt);
+    http_log_text(request->http, "lease_id", lease->id);
+}
+
 bool lease_request_token(struct lease_request *request, bool required)
 {
     struct lease *lease = &request->lease;
@@ -113,10 +128,15 @@ bool lease_request_token(struct lease_request *request, bool required)
     } else if (token_is_server_made(token)) {
         lease->token = TOKEN_RETURNED;
     }
-    token_lease_id(token, lease->id);
-    store_attempt_id(request->context->store, lease->attempt);
-    http_log_text(request->http, "lease_id", lease->id);
+    set_lease_id(request);
     return true;
+}
+
+void lease_request_client(struct lease_request *request, const char *client_id)
+{
+    token_of_client(lease_name(&request->lease), client_id, request->token);
+    request->lease.token = TOKEN_RECORDED;
+    set_lease_id(request);
 }
 
 bool lease_request_session(struct lease_request *request)
@@ -155,7 +175,7 @@ static const struct field lease_fields[] = {
     [LEASE_FIELD_WAIT] = {"wait_ms", FIELD_INTEGER, offsetof(struct lease_fields, wait_ms), 0,
                           INT64_MAX},
     [LEASE_FIELD_TTL] = {"ttl_ms", FIELD_INTEGER, offsetof(struct lease_fields, ttl_ms), 100,
-                         86400000},
+                         CONFIG_LEASE_MAX_MS},
     [LEASE_FIELD_NOTE] = {"note", FIELD_TEXT, offsetof(struct lease_fields, note), 0,
                           LOCK_NOTE_SIZE - 1},
     [LEASE_FIELD_KIND] = {"kind", FIELD_TEXT, offsetof(struct lease_fields, kind), 1, 16},
@@ -169,6 +189,16 @@ bool lease_request_fields(struct lease_request *request, enum lease_field first,
                           enum lease_field last, struct lease_fields *fields)
 {
     return request_fields(request->http, &lease_fields[first], last - first + 1, fields) &&
+           request_wait_at_most(request->http, &fields->wait_ms,
+                                request->context->config->max_wait_ms);
+}
+
+bool lease_request_query(struct lease_request *request, struct lease_fields *fields)
+{
+    enum { COUNT = LEASE_FIELD_TTL - LEASE_FIELD_WAIT + 1 };
+
+    return request_query_fields(request->http, &lease_fields[LEASE_FIELD_WAIT], COUNT,
+                                fields) &&
            request_wait_at_most(request->http, &fields->wait_ms,
                                 request->context->config->max_wait_ms);
 }

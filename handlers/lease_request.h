@@ -34,6 +34,9 @@ bool lease_request_name(struct lease_request *request) __attribute__((warn_unuse
 /* The Lease-Token: lease id and attempt. One that is not `required` and not sent is made. */
 bool lease_request_token(struct lease_request *request, bool required)
     __attribute__((warn_unused_result));
+/* The token of a client that has `client_id` instead of a Lease-Token, for the object whose
+ * name is known. */
+void lease_request_client(struct lease_request *request, const char *client_id);
 /* The Session-Token, if there is one. */
 bool lease_request_session(struct lease_request *request) __attribute__((warn_unused_result));
 /* The Idempotency-Key, if there is one. `always`: without a key in the request the server makes
@@ -74,6 +77,9 @@ enum lease_field {
 bool lease_request_fields(struct lease_request *request, enum lease_field first,
                           enum lease_field last, struct lease_fields *fields)
     __attribute__((warn_unused_result));
+/* wait_ms and ttl_ms from the query alone: the body is the handler's own. */
+bool lease_request_query(struct lease_request *request, struct lease_fields *fields)
+    __attribute__((warn_unused_result));
 /* Refuses (403) a lease or session that is longer than the caller's API token allows. */
 bool lease_request_check_ttl(struct http_request *http, int64_t ttl_ms)
     __attribute__((warn_unused_result));
@@ -87,5 +93,8 @@ bool lease_request_set_ttl(struct lease_request *request, const struct field_int
 void lease_request_acquire(struct lease_request *request, const struct field_integer *wait_ms,
                            void (*acquired)(struct lease_request *request,
                                             const struct acquire_result *result));
+
+/* Releases the lease, and answers the request: leases_change.c. */
+void lease_request_release(struct lease_request *request);
 
 #endif

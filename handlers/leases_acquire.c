@@ -1,6 +1,7 @@
 /* PUT and POST of locks and sets of locks, PUT of permits: acquire, wait, confirm. */
 #include <string.h>
 
+#include "handlers/deadlock_reply.h"
 #include "handlers/lease_reply.h"
 #include "handlers/lease_request.h"
 #include "handlers/multi_locks.h"
@@ -8,7 +9,23 @@
 #include "server/http/problem.h"
 #include "storage/look/permits_get.h"
 
-static void on_acquired(struct lease_request *request, const struct acquire_result *result)
+/* The request was refused, because it waited in this deadlock. */
+static void reply_deadlock(struct lease_request *request, const struct deadlock *deadlock)
+{
+    const struct lease *lease = &request->lease;
+    json_t *members = json_object();
+
+    json_object_set_new(members, kind_row(lease->kind)->member,
+                        lease_is_set(lease) ? multi_locks_names_json(lease->names)
+                                            : json_string(lease_name(lease)));
+    json_object_set_new(members, "deadlock", deadlock_shown(request->http, deadlock));
+    reply_retry_after(request->http, members, -1);
+    problem_reply(request->http, PROBLEM_DEADLOCK, members,
+                  "this request waited for a lock whose holder waits, perhaps by others, for a "
+                  "lock of this session: release locks, then ask again");
+}
+
+void lease_reply_acquired(struct lease_request *request, const struct acquire_result *result)
 {
     switch (result->outcome) {
     case TRY_GRANTED:
@@ -18,7 +35,12 @@ static void on_acquired(struct lease_request *request, const struct acquire_resu
         metrics_add(request->context->metrics, METRIC_CONFIRMATIONS, 1);
         lease_reply_hold(request, 200, result->lease);
         return;
+    case TRY_DEADLOCK:
+        reply_deadlock(request, result->deadlock);
+        return;
     case TRY_BUSY:
+        lease_reply_busy(request, result->lease, result->deadlock);
+        return;
     case TRY_REFUSED:
         lease_reply_failure(request, result->lease);
         return;
@@ -108,6 +130,8 @@ static bool read_lease(struct lease_request *request, bool token_required,
         !read_kind(request, &fields->kind) || !read_owner(request, &fields->owner))
         return false;
     read_note(request, &fields->note);
+    if (request->lease.caller[0] != '\0')
+        need_record(&request->lease);
     return lease_request_set_ttl(request, &fields->ttl_ms,
                                  request->lease.session_id[0] != '\0');
 }
@@ -118,7 +142,7 @@ static void acquire_lock(struct lease_request *request, bool token_required)
 
     if (lease_request_name(request) &&
         read_lease(request, token_required, LEASE_FIELD_OWNER, &fields))
-        lease_request_acquire(request, &fields.wait_ms, on_acquired);
+        lease_request_acquire(request, &fields.wait_ms, lease_reply_acquired);
 }
 
 static void acquire_set(struct lease_request *request, bool token_required)
@@ -130,7 +154,7 @@ static void acquire_set(struct lease_request *request, bool token_required)
         !multi_locks_read(request, &fields.locks))
         return;
     need_record(&request->lease); /* it keeps the names */
-    lease_request_acquire(request, &fields.wait_ms, on_acquired);
+    lease_request_acquire(request, &fields.wait_ms, lease_reply_acquired);
 }
 
 static void acquire(struct http_request *http, bool token_required)
@@ -172,7 +196,7 @@ static void on_permit_acquired(struct lease_request *request,
     if (result->outcome == TRY_BUSY && result->lease->remaining_ms < 0)
         permits_get(request->context->store, lease_name(&request->lease), on_busy_got, request);
     else
-        on_acquired(request, result);
+        lease_reply_acquired(request, result);
 }
 
 void permits_put(struct http_request *http)

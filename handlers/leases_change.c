@@ -106,7 +106,7 @@ static void on_released(void *arg, const struct lease_result *result)
         lease_reply_failure(request, result);
 }
 
-static void send_release(struct lease_request *request)
+void lease_request_release(struct lease_request *request)
 {
     struct handler_context *context = request->context;
 
@@ -119,7 +119,7 @@ void leases_delete(struct http_request *http)
     struct lease_request *request = read_lease(http);
 
     if (request != NULL && request_no_fields(http))
-        start(request, true, send_release);
+        start(request, true, lease_request_release);
 }
 
 /* --- get a set ---------------------------------------------------------------------------- */

@@ -1,9 +1,12 @@
-/* GET /v1/locks/{name}, GET /v1/locks, GET /v1/locks/{name}/fencing-tokens/{n}. */
+/* GET /v1/locks/{name}, GET /v1/locks/{name}/fencing-tokens/{n}. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "handlers/deadlock_reply.h"
+#include "handlers/holders.h"
 #include "handlers/lease_reply.h"
 #include "handlers/lease_request.h"
+#include "handlers/lock_view.h"
 #include "handlers/routes.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
@@ -11,9 +14,10 @@
 #include "storage/look/locks.h"
 
 /* Of readers and writers each holder has a token and a time of its own. */
-static json_t *shown_holder_json(const struct lock_holder *holder)
+static json_t *shown_holder_json(const struct handler_context *context, const char *name,
+                                 const struct lock_holder *holder)
 {
-    json_t *json = holder_json(holder);
+    json_t *json = holder_json(context, name, holder);
 
     if (!kind_row_of(holder->kind)->shares_holder)
         return json;
@@ -24,8 +28,8 @@ static json_t *shown_holder_json(const struct lock_holder *holder)
     return json;
 }
 
-/* The members that a look and a listing share. */
-static json_t *view_json(const char *name, const struct lock_view *view)
+json_t *lock_view_json(const struct handler_context *context, const char *name,
+                       const struct lock_view *view)
 {
     json_t *json = json_pack("{s:s, s:b}", "lock", name, "locked", view->locked);
 
@@ -36,7 +40,7 @@ static json_t *view_json(const char *name, const struct lock_view *view)
         json_object_set_new(json, "kind", json_string(view->kind));
     if (view->locked) {
         for (size_t i = 0; i < view->holders_shown; i++)
-            json_array_append_new(holders, shown_holder_json(&view->holders[i]));
+            json_array_append_new(holders, shown_holder_json(context, name, &view->holders[i]));
         if (view->remaining_ms >= 0)
             json_object_set_new(json, "remaining_ms", json_integer(view->remaining_ms));
     }
@@ -48,7 +52,7 @@ static json_t *view_json(const char *name, const struct lock_view *view)
     return json;
 }
 
-static json_t *waiters_json(const struct lock_view *view)
+json_t *lock_waiters_json(const struct lock_view *view)
 {
     json_t *waiters = json_array();
 
@@ -65,6 +69,7 @@ static json_t *waiters_json(const struct lock_view *view)
             json_object_set_new(json, "waited_ms", json_integer(waiter->waited_ms));
         if (waiter->note[0] != '\0')
             json_object_set_new(json, "note", json_string(waiter->note));
+        holder_add_caller(json, waiter->caller);
         json_array_append_new(waiters, json);
     }
     return waiters;
@@ -102,9 +107,10 @@ static void on_got(void *arg, const struct lock_view *view)
         reply_not_read(request->http, view);
         return;
     }
-    json_t *body = view_json(lease_name(&request->lease), view);
+    json_t *body = lock_view_json(request->context, lease_name(&request->lease), view);
     json_object_set_new(body, "waiter_count", json_integer((json_int_t)view->waiter_count));
-    json_object_set_new(body, "waiters", waiters_json(view));
+    json_object_set_new(body, "waiters", lock_waiters_json(view));
+    json_object_set_new(body, "deadlock", deadlock_shown(request->http, view->deadlock));
     if (view->lease_state != LEASE_STATE_UNASKED)
         json_object_set_new(body, "lease", lease_json(request->lease.id, view));
     http_reply_json(request->http, 200, body);
@@ -171,85 +177,4 @@ void locks_check_fencing_token(struct http_request *http)
     struct lock_query query = {.fencing_token = check->fencing_token, .holders_max = 2};
     lock_get(check->request->context->store, lease_name(&check->request->lease), &query,
              on_checked, check);
-}
-
-/* --- listing --------------------------------------------------------------------------------
- */
-
-struct list_fields {
-    struct field_text prefix, cursor;
-    struct field_integer limit;
-};
-
-static const struct field list_fields[] = {
-    {"prefix", FIELD_TEXT, offsetof(struct list_fields, prefix), 0, HTTP_NAME_MAX},
-    {"limit", FIELD_INTEGER, offsetof(struct list_fields, limit), 1, 1000},
-    {"cursor", FIELD_TEXT, offsetof(struct list_fields, cursor), 0, LIST_CURSOR_SIZE - 1},
-};
-
-/* A listing under way: the answer grows with each lock that is found. */
-struct listing {
-    struct http_request *request;
-    struct json_text body;
-};
-
-static void on_found(void *arg, const char *name, const struct lock_view *view)
-{
-    struct listing *listing = arg;
-    json_t *json = view_json(name, view);
-    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
-
-    if (text != NULL)
-        json_text_element(&listing->body, text, strlen(text));
-    free(text);
-    json_decref(json);
-}
-
-static void on_listed(void *arg, const struct lock_list *list)
-{
-    struct listing *listing = arg;
-
-    if (list->outcome != CALL_DONE) {
-        json_text_drop(&listing->body);
-        reply_unavailable(listing->request, list->outcome);
-    } else {
-        json_text_close_array(&listing->body);
-        if (list->next_cursor[0] != '\0')
-            json_text_string(&listing->body, "next_cursor", list->next_cursor);
-        else
-            json_text_raw(&listing->body, "next_cursor", "null", 4);
-        http_reply_written(listing->request, 200, &listing->body);
-    }
-}
-
-static struct listing *listing_new(struct http_request *request)
-{
-    struct listing *listing = http_memory(request, sizeof(*listing));
-
-    listing->request = request;
-    json_text_begin(&listing->body);
-    json_text_open_array(&listing->body, "locks");
-    return listing;
-}
-
-void locks_list(struct http_request *request)
-{
-    struct handler_context *context = http_context(request);
-    struct list_fields fields = {0};
-
-    fields.limit.value = 100;
-    if (!request_fields(request, list_fields, sizeof(list_fields) / sizeof(list_fields[0]),
-                        &fields))
-        return;
-    if (http_caller(request) != NULL &&
-        !auth_allows(http_caller(request), AUTH_READ, fields.prefix.text)) {
-        http_forbid(request, AUTH_READ,
-                    "prefix: this API token gives no right to list these names");
-        return;
-    }
-    struct listing *listing = listing_new(request);
-    if (lock_list(context->store, fields.prefix.text, (size_t)fields.limit.value,
-                  fields.cursor.text, on_found, on_listed, listing) != 0)
-        problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
-                      "cursor: not a next_cursor of this listing");
 }

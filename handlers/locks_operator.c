@@ -4,6 +4,7 @@
 
 #include "handlers/lease_reply.h"
 #include "handlers/lease_request.h"
+#include "handlers/locks_operator.h"
 #include "handlers/routes.h"
 #include "server/base/log.h"
 #include "server/http/problem.h"
@@ -18,13 +19,15 @@ static void reply(struct lease_request *request, bool unlocked)
         json_pack("{s:s, s:b}", "lock", lease_name(&request->lease), "unlocked", unlocked));
 }
 
-static void log_forced(const struct lease_request *request)
+static void log_forced(const struct lease_request *request, const char *former_holder)
 {
-    const struct auth_caller *caller = http_caller(request->http);
+    const struct lease *lease = &request->lease;
+    const char *caller = lease->caller[0] != '\0' ? lease->caller : NULL;
+    const char *reason = lease->note[0] != '\0' ? lease->note : NULL;
 
     log_write(LOG_LEVEL_WARN, "lock forced open",
-              json_pack("{s:s*, s:s*}", "lock", lease_name(&request->lease), "caller",
-                        caller != NULL ? auth_caller_name(caller) : NULL));
+              json_pack("{s:s*, s:s*, s:s*, s:s*, s:b}", "lock", lease_name(lease), "caller",
+                        caller, "reason", reason, "former_holder", former_holder, "audit", 1));
 }
 
 static void on_forced(void *arg, const struct force_result *result)
@@ -33,7 +36,7 @@ static void on_forced(void *arg, const struct force_result *result)
 
     switch (result->outcome) {
     case FORCE_UNLOCKED:
-        log_forced(request);
+        log_forced(request, result->holder);
         reply(request, true);
         return;
     case FORCE_FREE:
@@ -54,6 +57,15 @@ static void on_forced(void *arg, const struct force_result *result)
         reply_unavailable(request->http, result->failure);
         return;
     }
+}
+
+void locks_force(struct lease_request *request, const char *only)
+{
+    const struct force_order order = {
+        .only = only, .caller = request->lease.caller, .reason = request->lease.note};
+
+    lock_force(request->context->store, lease_name(&request->lease), &order, on_forced,
+               request);
 }
 
 /* The entity tag of If-Match (RFC 9110 §13.1.1) is a fencing token in quotes, or `*`. False:
@@ -81,12 +93,23 @@ static bool read_if_match(struct http_request *http, char only[FENCING_TOKEN_SIZ
     return false;
 }
 
+struct force_fields {
+    struct field_text reason;
+};
+
+static const struct field force_fields[] = {
+    {"reason", FIELD_TEXT, offsetof(struct force_fields, reason), 0, LOCK_NOTE_SIZE - 1},
+};
+
 void locks_force_unlock(struct http_request *http)
 {
     struct lease_request *request = lease_request_new(http, KIND_LOCK);
+    struct force_fields fields = {0};
     char only[FENCING_TOKEN_SIZE];
 
-    if (lease_request_name(request) && request_no_fields(http) && read_if_match(http, only))
-        lock_force(request->context->store, lease_name(&request->lease), only, on_forced,
-                   request);
+    if (!lease_request_name(request) || !request_fields(http, force_fields, 1, &fields) ||
+        !read_if_match(http, only))
+        return;
+    memcpy(request->lease.note, fields.reason.text, sizeof(request->lease.note));
+    locks_force(request, only);
 }

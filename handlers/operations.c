@@ -17,14 +17,6 @@ static const char openapi[] =
 #include "openapi.inc"
     ;
 
-void operations_root(struct http_request *request)
-{
-    if (request_no_fields(request))
-        http_reply_json(request, 200,
-                        json_pack("{s:s, s:s, s:s}", "name", "rlockd", "version",
-                                  RLOCKD_VERSION, "documentation", "/openapi.yaml"));
-}
-
 void operations_livez(struct http_request *request)
 {
     if (request_no_fields(request))

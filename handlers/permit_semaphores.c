@@ -1,10 +1,12 @@
 /* /v1/permit-semaphores/{name}: semaphores whose permits are leases, Redisson's
  * RPermitExpirableSemaphore. The permits themselves: leases_acquire.c, leases_change.c. */
 #include "handlers/counters.h"
+#include "handlers/holders.h"
 #include "handlers/routes.h"
 #include "storage/look/permits_get.h"
 
-static json_t *permit_json(const struct permit_view *permit)
+static json_t *permit_json(const struct handler_context *context,
+                           const struct permit_view *permit)
 {
     json_t *json = json_object();
 
@@ -16,6 +18,10 @@ static json_t *permit_json(const struct permit_view *permit)
         json_object_set_new(json, "session_id", json_string(permit->session_id));
     if (permit->remaining_ms >= 0)
         json_object_set_new(json, "remaining_ms", json_integer(permit->remaining_ms));
+    if (permit->note[0] != '\0')
+        json_object_set_new(json, "note", json_string(permit->note));
+    holder_add_caller(json, permit->caller);
+    holder_add_held(json, store_held_ms(context->store, permit->granted_us));
     return json;
 }
 
@@ -26,7 +32,7 @@ static void reply_view(struct lease_request *request, int status, bool is_put,
     json_t *holders = json_array();
 
     for (size_t i = 0; i < view->shown; i++)
-        json_array_append_new(holders, permit_json(&view->permits[i]));
+        json_array_append_new(holders, permit_json(request->context, &view->permits[i]));
     json_object_set_new(body, "permits", json_integer(view->free_count + view->held_count));
     json_object_set_new(body, "available", json_integer(view->free_count));
     json_object_set_new(body, "holder_count", json_integer(view->held_count));

@@ -28,6 +28,7 @@ void sessions_post(struct http_request *request);
 void sessions_get(struct http_request *request);
 void sessions_list(struct http_request *request);
 void sessions_delete(struct http_request *request);
+void sessions_force_end(struct http_request *request);
 void sessions_keep_alive(struct http_request *request);
 
 /* Semaphores, permit semaphores and latches, whichever is the subject: counters.c */
@@ -49,12 +50,24 @@ void latches_put(struct http_request *request);
 void latches_get(struct http_request *request);
 void latches_count_down(struct http_request *request);
 
+/* The lock protocols of other programs: terraform.c, fleetlock.c */
+void terraform_lock(struct http_request *request);
+void terraform_unlock(struct http_request *request);
+void fleetlock_pre_reboot(struct http_request *request);
+void fleetlock_steady_state(struct http_request *request);
+
+/* me.c */
+void me_get(struct http_request *request);
+
 /* operations.c */
-void operations_root(struct http_request *request);
 void operations_livez(struct http_request *request);
 void operations_readyz(struct http_request *request);
 void operations_metrics(struct http_request *request);
 void operations_openapi(struct http_request *request);
 void operations_version(struct http_request *request);
+
+/* page.c */
+void page_root(struct http_request *request);
+void page_file(struct http_request *request);
 
 #endif

@@ -82,6 +82,18 @@ static void note_losses(struct keep_alive *keep_alive, const struct session_view
     keep_alive->answered_loss_count = view->loss_count;
 }
 
+/* `forced`: the caller, a newline and the reason. */
+static void add_forced(json_t *json, const char *forced)
+{
+    size_t caller_len = strcspn(forced, "\n");
+    const char *reason = forced + caller_len + (forced[caller_len] == '\n');
+
+    if (caller_len > 0)
+        json_object_set_new(json, "forced_by", json_stringn(forced, caller_len));
+    if (reason[0] != '\0')
+        json_object_set_new(json, "forced_reason", json_string(reason));
+}
+
 static json_t *losses_json(const struct session_view *view)
 {
     json_t *lost = json_array();
@@ -95,6 +107,8 @@ static json_t *losses_json(const struct session_view *view)
             json_object_set_new(json, kind_row_of(loss->kind)->member, json_string(loss->lock));
         json_object_set_new(json, "lease_id", json_string(loss->lease_id));
         json_object_set_new(json, "reason", json_string(loss->reason));
+        if (loss->forced != NULL)
+            add_forced(json, loss->forced);
         json_array_append_new(lost, json);
     }
     for (size_t i = 0; i < view->unknown_count; i++)

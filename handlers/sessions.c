@@ -71,7 +71,8 @@ void sessions_reply_failure(struct http_request *request, const struct session_v
     case SESSION_REUSED:
         problem_reply(
             request, PROBLEM_TOKEN_REUSED, NULL,
-            "Session-Token: this token has opened a session with another ttl_ms or name");
+            "Session-Token: this token has opened a session with another ttl_ms, name or "
+            "on_deadlock");
         return;
     case SESSION_WAIT_TOO_LONG:
         problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
@@ -92,18 +93,38 @@ void sessions_reply_failure(struct http_request *request, const struct session_v
 
 struct open_fields {
     struct field_integer ttl_ms;
-    struct field_text name;
+    struct field_text name, on_deadlock;
 };
 
 static const struct field open_fields[] = {
     {"ttl_ms", FIELD_INTEGER, offsetof(struct open_fields, ttl_ms), 1000, 3600000},
     {"name", FIELD_TEXT, offsetof(struct open_fields, name), 0, SESSION_NAME_SIZE - 1},
+    {"on_deadlock", FIELD_TEXT, offsetof(struct open_fields, on_deadlock), 0, 6},
 };
 
 struct open_request {
     struct session_request base;
     int64_t ttl_ms;
+    enum on_deadlock on_deadlock;
 };
+
+static const char *const on_deadlock_words[] = {
+    [ON_DEADLOCK_TELL] = "tell", [ON_DEADLOCK_REFUSE] = ON_DEADLOCK_WORD};
+
+/* False: refused. */
+static bool read_on_deadlock(struct http_request *request, const struct field_text *field,
+                             enum on_deadlock *on_deadlock)
+{
+    *on_deadlock = ON_DEADLOCK_TELL;
+    if (!field->given || strcmp(field->text, on_deadlock_words[ON_DEADLOCK_TELL]) == 0)
+        return true;
+    *on_deadlock = ON_DEADLOCK_REFUSE;
+    if (strcmp(field->text, on_deadlock_words[ON_DEADLOCK_REFUSE]) == 0)
+        return true;
+    problem_reply(request, PROBLEM_MALFORMED_REQUEST, NULL,
+                  "on_deadlock: not one of tell, refuse");
+    return false;
+}
 
 static void on_opened(void *arg, const struct session_view *view)
 {
@@ -114,10 +135,11 @@ static void on_opened(void *arg, const struct session_view *view)
         sessions_reply_failure(session->request, view);
         return;
     }
-    json_t *body = json_pack("{s:s, s:I, s:I, s:I}", "session_id", session->session_id,
+    json_t *body = json_pack("{s:s, s:I, s:I, s:I, s:s}", "session_id", session->session_id,
                              "ttl_ms", (json_int_t)open->ttl_ms, "keep_alive_ms",
                              (json_int_t)sessions_keep_alive_ms(open->ttl_ms), "remaining_ms",
-                             (json_int_t)view->remaining_ms);
+                             (json_int_t)view->remaining_ms, "on_deadlock",
+                             on_deadlock_words[open->on_deadlock]);
     if (session->token[0] != '\0') {
         json_object_set_new(body, "session_token", json_string(session->token));
         http_reply_header(session->request, "Session-Token", session->token);
@@ -134,13 +156,14 @@ void sessions_post(struct http_request *request)
     char token[TOKEN_TEXT_SIZE];
 
     if (!request_token(request, HTTP_SESSION_TOKEN, "Session-Token", false, token) ||
-        !request_fields(request, open_fields, 2, &fields))
+        !request_fields(request, open_fields, 3, &fields))
         return;
     struct open_request *open = http_memory(request, sizeof(*open));
     open->base.context = context;
     open->base.request = request;
     open->ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value : DEFAULT_TTL_MS;
-    if (!lease_request_check_ttl(request, open->ttl_ms))
+    if (!lease_request_check_ttl(request, open->ttl_ms) ||
+        !read_on_deadlock(request, &fields.on_deadlock, &open->on_deadlock))
         return;
     bool came_back = token[0] != '\0' && token_is_server_made(token);
     if (token[0] == '\0') {
@@ -150,8 +173,11 @@ void sessions_post(struct http_request *request)
     token_session_id(token, open->base.session_id);
     http_log_text(request, "session_id", open->base.session_id);
     sessions_log_name(request, fields.name.text);
-    session_open(context->store, open->base.session_id, came_back, open->ttl_ms,
-                 fields.name.text, on_opened, open);
+    const struct session_options options = {.is_returned = came_back,
+                                            .ttl_ms = open->ttl_ms,
+                                            .name = fields.name.text,
+                                            .on_deadlock = open->on_deadlock};
+    session_open(context->store, open->base.session_id, &options, on_opened, open);
 }
 
 /* --- pages -------------------------------------------------------------------------------- */
@@ -201,6 +227,9 @@ static void write_held(struct json_text *body, const struct session_lease_view *
         json_text_integer(body, "remaining_ms", lease->remaining_ms);
     reply_write_text(body, "owner", lease->owner);
     reply_write_text(body, "note", lease->note);
+    reply_write_text(body, "caller", lease->caller);
+    if (lease->held_ms >= 0)
+        json_text_integer(body, "held_ms", lease->held_ms);
 }
 
 static void write_lease(struct json_text *body, const struct session_lease_view *lease)
@@ -219,12 +248,15 @@ static void write_lease(struct json_text *body, const struct session_lease_view 
     json_text_close_object(body);
 }
 
-/* Whether the caller may look at every name of the lease. */
-static bool may_see(const struct auth_caller *caller, const struct session_lease_view *lease)
+/* Whether the caller may look at every name of a lease. NULL: no API tokens. */
+static bool may_see(const struct auth_caller *caller, const struct lock_names *locks,
+                    const char *lock)
 {
-    if (lease->locks != NULL)
-        return multi_locks_allows(caller, AUTH_READ, lease->locks);
-    return auth_allows(caller, AUTH_READ, lease->lock);
+    if (caller == NULL)
+        return true;
+    if (locks != NULL)
+        return multi_locks_allows(caller, AUTH_READ, locks);
+    return auth_allows(caller, AUTH_READ, lock);
 }
 
 void sessions_write_view(struct json_text *body, const char *session_id,
@@ -239,8 +271,40 @@ void sessions_write_view(struct json_text *body, const char *session_id,
         return;
     json_text_open_array(body, "leases");
     for (size_t i = 0; i < view->lease_count; i++)
-        if (caller == NULL || may_see(caller, &view->leases[i]))
+        if (may_see(caller, view->leases[i].locks, view->leases[i].lock))
             write_lease(body, &view->leases[i]);
+    json_text_close_array(body);
+}
+
+static void write_wait(struct json_text *body, const struct session_waiting_view *wait)
+{
+    json_text_open_object(body);
+    if (wait->locks != NULL) {
+        json_text_open_array(body, "locks");
+        for (size_t i = 0; i < wait->locks->count; i++) {
+            json_text_open_object(body);
+            reply_write_text(body, "lock", wait->locks->name[i]);
+            json_text_close_object(body);
+        }
+        json_text_close_array(body);
+    } else {
+        reply_write_text(body, "lock", wait->lock);
+    }
+    json_text_string(body, "lease_id", wait->lease_id);
+    reply_write_text(body, "owner", wait->owner);
+    reply_write_text(body, "note", wait->note);
+    json_text_integer(body, "waited_ms", wait->waited_ms);
+    json_text_close_object(body);
+}
+
+static void write_waits(struct json_text *body, const struct session_view *view,
+                        const struct auth_caller *caller)
+{
+    json_text_string(body, "on_deadlock", on_deadlock_words[view->on_deadlock]);
+    json_text_open_array(body, "waits");
+    for (size_t i = 0; i < view->wait_count; i++)
+        if (may_see(caller, view->waits[i].locks, view->waits[i].lock))
+            write_wait(body, &view->waits[i]);
     json_text_close_array(body);
 }
 
@@ -262,6 +326,7 @@ static void on_looked(void *arg, const struct session_view *view)
         bool is_text = text_is_utf8(view->name, strlen(view->name));
         json_text_string(&body, "name", is_text ? view->name : "");
         json_text_integer(&body, "age_ms", view->age_ms);
+        write_waits(&body, view, http_caller(session->request));
         write_cursor(&body, view->next_cursor);
         sessions_log_name(session->request, view->name);
         http_reply_written(session->request, 200, &body);
@@ -338,13 +403,18 @@ static void on_ended(void *arg, const struct session_view *view)
         sessions_reply_failure(session->request, view);
 }
 
+void sessions_end(struct http_request *request, const char *session_id)
+{
+    struct session_request *session = session_request_new(request);
+
+    memcpy(session->session_id, session_id, sizeof(session->session_id));
+    session_end(session->context->store, session_id, on_ended, session);
+}
+
 void sessions_delete(struct http_request *request)
 {
     char session_id[SESSION_ID_SIZE];
 
-    if (!sessions_read_id(request, true, session_id) || !request_no_fields(request))
-        return;
-    struct session_request *session = session_request_new(request);
-    memcpy(session->session_id, session_id, sizeof(session_id));
-    session_end(session->context->store, session_id, on_ended, session);
+    if (sessions_read_id(request, true, session_id) && request_no_fields(request))
+        sessions_end(request, session_id);
 }

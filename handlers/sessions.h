@@ -1,4 +1,4 @@
-/* What the handlers of sessions share. */
+/* Shared by the handlers of sessions. */
 #ifndef RLOCKD_HANDLERS_SESSIONS_H
 #define RLOCKD_HANDLERS_SESSIONS_H
 
@@ -29,6 +29,9 @@ int64_t sessions_keep_alive_ms(int64_t ttl_ms);
  * every client if no API tokens are configured. */
 void sessions_write_view(struct json_text *body, const char *session_id,
                          const struct session_view *view, const struct auth_caller *caller);
+
+/* Ends the session and answers the request. */
+void sessions_end(struct http_request *request, const char *session_id);
 
 /* Answers a request that failed with the problem of its outcome. */
 void sessions_reply_failure(struct http_request *request, const struct session_view *view);

@@ -16,6 +16,7 @@
 #include "server/auth/auth_hash.h"
 #include "server/auth/auth_source.h"
 #include "server/base/config.h"
+#include "server/base/prefix_times.h"
 #include "server/http/cors.h"
 #include "server/http/listen.h"
 #include "server/http/origin.h"
@@ -131,6 +132,13 @@ static int check_lists(struct rlockd *rlockd)
                         "without ports, with commas between them\n");
         return -1;
     }
+    if (!prefix_times_are_valid(rlockd->config.metrics_prefixes)) {
+        fprintf(stderr,
+                "rlockd: --metrics-prefixes: must be up to %d different prefixes, each "
+                "of 1 to %d bytes and none of them 'other', with commas between them\n",
+                METRICS_PREFIXES_MAX, METRICS_PREFIX_LEN_MAX);
+        return -1;
+    }
     rlockd->trusted_proxies = proxies_parse(rlockd->config.trusted_proxies, error,
                                             sizeof(error));
     if (rlockd->trusted_proxies == NULL)
@@ -216,7 +224,7 @@ static int start_workers(struct rlockd *rlockd)
             return refuse("out of memory");
     }
     for (int i = 0; i < count; i++) {
-        rlockd->workers[i] = worker_new(&rlockd->shared, rlockd->listen_fds[i]);
+        rlockd->workers[i] = worker_new(&rlockd->shared, (size_t)i, rlockd->listen_fds[i]);
         if (rlockd->workers[i] == NULL)
             return -1;
         rlockd->metrics[i] = worker_metrics(rlockd->workers[i]);
@@ -253,11 +261,12 @@ static void reload_tokens(const struct rlockd *rlockd)
     struct auth *auth = auth_load(path, error, sizeof(error));
     if (auth == NULL) {
         log_write(LOG_LEVEL_ERROR, "API tokens not reloaded: the old tokens stay",
-                  json_pack("{s:s*}", "error", error));
+                  json_pack("{s:s*, s:b}", "error", error, "audit", 1));
         return;
     }
     auth_source_replace(rlockd->auth, auth);
-    log_write(LOG_LEVEL_INFO, "API tokens reloaded", json_pack("{s:s*}", "file", path));
+    log_write(LOG_LEVEL_INFO, "API tokens reloaded",
+              json_pack("{s:s*, s:b}", "file", path, "audit", 1));
 }
 
 /* True when it is time to stop. */

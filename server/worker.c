@@ -13,12 +13,14 @@
 #include "server/base/metrics.h"
 #include "server/base/token.h"
 #include "server/http/http.h"
+#include "storage/census/census.h"
 #include "storage/store/lock_probe.h"
 #include "storage/store/store.h"
 #include "storage/session/watchdog.h"
 #include "storage/topology/topology.h"
 #include "storage/wait/acquire.h"
 #include "storage/wait/neighbours.h"
+#include "storage/wait/long_waits.h"
 #include "storage/wait/session_watch.h"
 #include "storage/wait/waiters.h"
 
@@ -36,6 +38,7 @@
 
 struct worker {
     struct worker_shared *shared;
+    size_t number;
     struct loop *loop;
     struct metrics metrics;
     struct log_buffer log;
@@ -45,9 +48,11 @@ struct worker {
     struct wait_slots wait_slots;
     struct neighbour neighbour;
     struct store *store;
+    struct long_waits *long_waits;
     struct acquirer *acquirer;
     struct session_watch *session_watch;
     struct watchdog *watchdog;
+    struct census *census; /* NULL: another worker of the front end has it */
     struct http_server *http;
     struct handler_context context;
     atomic_bool drain_wanted;
@@ -206,7 +211,9 @@ static bool start_storage(struct worker *worker)
     if (worker->store == NULL)
         return false;
     worker->watchdog = watchdog_new(worker->store);
-    return worker->watchdog != NULL;
+    if (worker->number == 0)
+        worker->census = census_new(worker->store, worker->worker_id);
+    return worker->watchdog != NULL && (worker->number > 0 || worker->census != NULL);
 }
 
 static bool start_waiting(struct worker *worker)
@@ -225,20 +232,24 @@ static bool start_waiting(struct worker *worker)
     worker->wait_slots.limit = (size_t)shared->config->max_connections * 3 / 4 /
                                shared->worker_count;
     worker->waiters = waiters_new(&waiters_options);
-    if (worker->waiters == NULL)
+    worker->long_waits = long_waits_new(worker->store);
+    if (worker->waiters == NULL || worker->long_waits == NULL)
         return false;
-    const struct acquirer_options acquirer_options = {.loop = worker->loop,
-                                                      .metrics = &worker->metrics,
-                                                      .store = worker->store,
-                                                      .waiters = worker->waiters,
-                                                      .slots = &worker->wait_slots,
-                                                      .neighbour = neighbour};
+    const struct acquirer_options acquirer_options = {
+        .loop = worker->loop,
+        .metrics = &worker->metrics,
+        .store = worker->store,
+        .waiters = worker->waiters,
+        .slots = &worker->wait_slots,
+        .neighbour = neighbour,
+        .long_waits = long_waits_watcher(worker->long_waits)};
     worker->acquirer = acquirer_new(&acquirer_options);
     if (worker->acquirer == NULL)
         return false;
     const struct session_watch_options watch_options = {.loop = worker->loop,
                                                         .topology = worker->topology,
                                                         .acquirer = worker->acquirer,
+                                                        .long_waits = worker->long_waits,
                                                         .slots = &worker->wait_slots};
     worker->session_watch = session_watch_new(&watch_options);
     return worker->session_watch != NULL;
@@ -281,22 +292,25 @@ static bool start_http(struct worker *worker, int listen_fd)
     return worker->http != NULL;
 }
 
-struct worker *worker_new(struct worker_shared *shared, int listen_fd)
+struct worker *worker_new(struct worker_shared *shared, size_t number, int listen_fd)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
 
     if (worker == NULL)
         return NULL;
     worker->shared = shared;
+    worker->number = number;
     log_buffer_init(&worker->log);
     token_random_hex(worker->worker_id, sizeof(worker->worker_id) - 1);
     lock_probe_make(&worker->probe, shared->config->key_prefix, worker->worker_id);
     worker->loop = loop_new();
-    if (worker->loop == NULL || metrics_init(&worker->metrics, routes_count()) != 0) {
+    if (worker->loop == NULL || metrics_init(&worker->metrics, routes_count()) != 0 ||
+        metrics_set_prefixes(&worker->metrics, shared->config->metrics_prefixes) != 0) {
         log_write(LOG_LEVEL_ERROR, "a worker could not be started", NULL);
         worker_free(worker);
         return NULL;
     }
+    metrics_set(&worker->metrics, METRIC_WORKERS, 1);
     loop_set_busy_poll(worker->loop, shared->config->busy_poll_us * CLOCK_NS_PER_US);
     /* HTTP before Redis: in each turn answers and new requests come first, then one write takes
      * to Redis what the new requests need. */
@@ -322,20 +336,24 @@ void worker_run(struct worker *worker)
 
 void worker_free(struct worker *worker)
 {
-    /* What came in the last turn is answered while there is HTTP to answer it. */
+    /* Requests of the last turn are answered while there is HTTP to answer them. */
     if (worker->topology != NULL)
         topology_stop(worker->topology);
     if (worker->http != NULL)
         http_stop(worker->http);
-    /* What the end of the requests still asks for ends now, in callbacks that need the rest. */
+    /* Calls that the end of the requests has made end now, in callbacks that need the rest. */
     if (worker->topology != NULL)
         topology_stop(worker->topology);
+    if (worker->census != NULL)
+        census_free(worker->census);
     if (worker->watchdog != NULL)
         watchdog_free(worker->watchdog);
     if (worker->session_watch != NULL)
         session_watch_free(worker->session_watch);
     if (worker->acquirer != NULL)
         acquirer_free(worker->acquirer);
+    if (worker->long_waits != NULL)
+        long_waits_free(worker->long_waits);
     if (worker->store != NULL)
         store_free(worker->store);
     if (worker->waiters != NULL)

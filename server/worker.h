@@ -18,7 +18,7 @@ struct origin_rules;
 struct redis_url;
 struct worker;
 
-/* What all workers share; it outlives them. */
+/* Shared by all workers, and outlives them. */
 struct worker_shared {
     const struct config *config;
     const struct redis_url *redis_url;
@@ -32,9 +32,9 @@ struct worker_shared {
     atomic_size_t ready_workers; /* those that reach some keys at least */
 };
 
-/* Makes the worker without its thread. Takes ownership of `listen_fd`. NULL after one log
- * line. */
-struct worker *worker_new(struct worker_shared *shared, int listen_fd);
+/* Makes worker `number` of the front end, counted from 0, without its thread. Takes ownership
+ * of `listen_fd`. NULL after one log line. */
+struct worker *worker_new(struct worker_shared *shared, size_t number, int listen_fd);
 struct metrics *worker_metrics(struct worker *worker);
 /* Runs until it is drained: call it on the worker's thread. */
 void worker_run(struct worker *worker);

@@ -27,11 +27,13 @@ trap 'jobs -p | xargs -r kill 2> /dev/null; exit 130' INT TERM
 
 # The programs that take longest, longest first: they start before the rest, so that none is
 # left to run alone at the end. A program that is missing here only costs time.
-slowest="topology_racer topology_sentinel command waiter_pace fair_faults fair_java hand_over
-    watchdog_redis multi_locks_faults redis_tls sessions_fronts redis_network keep_alive
-    redis_trouble session_chaos waiting sessions_many lost_data watchdog limits embedded
-    redis_connect read_write_leases sessions_end idempotency http_safety http_bodies
-    floods lost_wakeups read_write_sessions semaphores readyz api_tokens permit_semaphores"
+slowest="topology_racer topology_sentinel hand_over_shares lost_data floods sessions_many
+    sessions_fronts fair_faults waiter_pace wait_costs watchdog watchdog_redis fair_java
+    multi_locks_faults read_write_waiting racer api_tokens keep_alive hand_over
+    read_write_sessions session_chaos redis_network limits redis_tls waiting redis_trouble
+    redis_connect reentrancy sessions_end tls http_safety operations fair embedded
+    read_write_leases idempotency multi_locks_wait permit_semaphores http_bodies lost_wakeups
+    readyz command process semaphores places"
 
 # in_order PROGRAM...: fills `programs`, the slowest first.
 in_order() {

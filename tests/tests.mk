@@ -10,6 +10,7 @@
 # CLIENT_TOOLS=DIR: where the generators of clients are kept, instead of build/clients/tools
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # TOPOLOGY=cluster|sentinel: what `interop` and `faults` use instead of one Redis
+# CLIENT="rlock python": which clients `conformance` checks; mutants: broken ones, or a path
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
 RELEASE  := trixie
@@ -17,8 +18,9 @@ RELEASE  := trixie
 REDISSON := 4.7.0 3.43.0
 SERVERS  := redis-6.2 redis-8.0 valkey-8.1
 CLIENTS_FAST := python typescript go
-CLIENTS      := $(CLIENTS_FAST) generator-python generator-java
+CLIENTS      := $(CLIENTS_FAST) generator-python generator-java generator-php
 
+CONFORMANCE_PACKAGES := $(RUN_PACKAGES) python3 mypy flake8
 VERSIONS_PACKAGES := mmdebstrap python3-pip
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
@@ -27,13 +29,16 @@ BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 DOCS_PACKAGES     := $(RUN_PACKAGES) jq openssl python3
 PROXIES           := nginx-light haproxy caddy
+ALARM_PACKAGES    := $(RUN_PACKAGES) python3 prometheus prometheus-alertmanager
 WEB_PACKAGES      := $(RUN_PACKAGES) python3 chromium
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3 $(if $(JAVA),default-jdk-headless maven)
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
 SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
 OPENAPI_PACKAGES  := ca-certificates python3-venv
+PHP_PACKAGES      := php-cli php-curl php-mbstring php-guzzlehttp-guzzle
 CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
-                     $(if $(filter generator-%,$(CLIENTS)),default-jdk-headless maven)
+                     $(if $(filter generator-%,$(CLIENTS)),default-jdk-headless maven) \
+                     $(if $(filter %-php,$(CLIENTS)),$(PHP_PACKAGES))
 BUDGET_PACKAGES   := $(BENCH_PACKAGES) valgrind
 
 TEST_LIBRARIES := $(LIBRARIES) cmocka libcurl
@@ -45,6 +50,7 @@ TOPOLOGY_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_topology_*
 E2E_TESTS      := $(filter-out $(TOPOLOGY_TESTS),\
                   $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c)))
 COMMAND_TEST   := tests/command/test_command.py
+SUSPEND        := $(BUILD)/tests/command/suspend.so
 UNIT_HELPERS   := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
 E2E_HARNESS    := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
@@ -66,13 +72,17 @@ TEST_OBJECTS   := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $
                   $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
                   $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
 
-.PHONY: test-programs test-command test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-proxies test-debian test-web test-docs interop valgrind docker-test \
+.PHONY: test-programs test-command conformance test-neighbours test-cluster test-masters test-sentinel test-topology test-redis-tls \
+        test-versions test-proxies test-debian test-web test-alarms test-page test-docs interop valgrind docker-test \
         clients clients-fast lint-openapi schemathesis bench bench-programs budgets faults mutants \
-        sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
+        model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
 
-test-programs: all $(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) $(CHECKER_TEST)
+# ONLY=word: those with this word in their path.
+chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
+
+test-programs: all $(SUSPEND) $(call chosen,$(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) \
+               $(CHECKER_TEST))
 
 bench-programs: all $(BENCH_PROGRAMS) $(BUILD)/rlockd-untimed
 
@@ -93,6 +103,11 @@ $(E2E_TESTS) $(TOPOLOGY_TESTS): %: %.o $(E2E_HARNESS)
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(TEST_LDLIBS)
 
+$(SUSPEND): tests/command/suspend.c $(BUILD)/flags
+	@echo "  CC    $<"
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu11 $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
+
 $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(LDLIBS)
@@ -105,6 +120,8 @@ $(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
 	@echo "  LINK  $@"
 	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(TEST_LDLIBS)
 
+$(BUILD)/tests/fuzz/fuzz_command: $(call objects,$(addprefix client/,values.c say.c \
+                                   verbs/lease_file.c))
 $(FUZZ_TARGETS): %: %.o $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
@@ -153,7 +170,6 @@ $(call objects,$(shell grep -lw RLOCKD_VERSION $(wildcard tests/*/*.c) /dev/null
 
 -include $(TEST_OBJECTS:.o=.d)
 
-chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
 # Redis 6.2 does not know the line.
 SLOTS = $(shell redis-server --version | grep -q 'v=6' || echo -slots)
 # Sanitized programs are slower: the deadlines of the end-to-end tests grow with them.
@@ -166,8 +182,22 @@ VALGRIND := valgrind --quiet --error-exitcode=99 --leak-check=full \
 
 test-command: ## every event that may befall rlock, at every step, to every shape of tree; ONLY=word
 	@tests/packages.sh $(TEST_PACKAGES)
-	@$(MAKE) $(SUBMAKE) all
+	@$(MAKE) $(SUBMAKE) all $(SUSPEND)
 	@$(TEST_ENVIRONMENT) COMMAND_FULL=1 $(COMMAND_TEST) $(ONLY)
+
+conformance: ## rules that each client has to keep, under faults; CLIENT=python ONLY="forced busy"
+	@tests/packages.sh $(CONFORMANCE_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@tests/conformance/lint.sh
+	@$(TEST_ENVIRONMENT) /usr/bin/python3 tests/conformance/test_python.py
+	@for client in $(or $(CLIENT),rlock python mutants); do \
+	    $(TEST_ENVIRONMENT) /usr/bin/python3 tests/conformance/run.py $$client $(ONLY) || exit 1; \
+	done
+
+test-neighbours: ## clients of other lock protocols: the real Terraform, and requests by hand; ONLY="word word"
+	@tests/packages.sh $(RUN_PACKAGES) python3
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) python3 tests/neighbours/run.py $(ONLY)
 
 test-cluster: ## the end-to-end tests on a Redis Cluster of one server
 	@tests/packages.sh $(TEST_PACKAGES)
@@ -219,7 +249,8 @@ valgrind: ## the end-to-end tests with the server under valgrind
 interop: ## real Redisson clients and HTTP clients on the same locks; TOPOLOGY=cluster, sentinel
 	@tests/packages.sh $(INTEROP_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
-	@$(TEST_ENVIRONMENT) INTEROP_TOPOLOGY=$(TOPOLOGY) tests/interop/run.sh $(REDISSON)
+	@$(TEST_ENVIRONMENT) INTEROP_TOPOLOGY=$(TOPOLOGY) ONLY=$(ONLY) \
+	    tests/interop/run.sh $(REDISSON)
 
 clients: ## generate clients of openapi.yaml, compile them, try them; CLIENTS="go python"
 	@tests/packages.sh $(CLIENT_PACKAGES)
@@ -249,6 +280,18 @@ test-web: ## web pages in Chromium: those of other origins change and read nothi
 	@tests/packages.sh $(WEB_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
 	@/usr/bin/python3 tests/web/run.py $(BUILD)/rlockd
+
+test-alarms: ## alarms in made-up series, then they and the dashboard with real servers
+	@tests/packages.sh $(ALARM_PACKAGES)
+	@promtool check rules deploy/prometheus/rules.yaml
+	@promtool test rules tests/alarms/rules_test.yaml
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) /usr/bin/python3 tests/alarms/run.py $(BUILD)/rlockd
+
+test-page: ## the page at / in Chromium, with axe-core; PICTURE=docs/page.png makes its picture
+	@tests/packages.sh $(WEB_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@tests/page/run.sh $(BUILD)/rlockd $(PICTURE)
 
 schemathesis: ## requests made up from openapi.yaml, answers against it; SEED=7 EXAMPLES=25
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)
@@ -284,6 +327,10 @@ fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY
 	@tests/packages.sh $(FUZZ_PACKAGES)
 	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
 	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
+
+model: ## every interleaving of small models of the protocols; half a minute
+	@tests/packages.sh python3
+	@for model in tests/model/*.py; do python3 "$$model" || exit 1; done
 
 sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=150 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES)

@@ -46,14 +46,12 @@ static int add_caller(struct auth *auth, struct auth_caller *caller)
     return 0;
 }
 
-/* What is wrong with the line, or NULL. */
+/* Returns the reason why the line is refused, or NULL. */
 static const char *read_line(struct auth *auth, char *line, size_t len, int number)
 {
     struct auth_caller caller = {.line = number,
                                  .expires_s = INT64_MAX,
-                                 .max_ttl_ms = INT64_MAX,
-                                 .max_waiters = AUTH_NO_LIMIT,
-                                 .max_requests_per_second = AUTH_NO_LIMIT};
+                                 .limits = {AUTH_NO_LIMIT, AUTH_NO_LIMIT, AUTH_NO_LIMIT}};
     const char *wrong = auth_read_line(line, len, &caller);
 
     if (wrong == NULL && caller.name[0] == '\0')
@@ -176,19 +174,41 @@ void auth_inherit(struct auth *auth, const struct auth *old)
     }
 }
 
-const struct auth_caller *auth_find(const struct auth *auth, const char *authorization)
+static const struct auth_caller *find_token(const struct auth *auth, const char *token,
+                                            size_t len)
 {
     unsigned char hash[AUTH_HASH_LEN];
 
-    if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
-        return NULL;
-    const char *token = authorization + 7;
-    token += strspn(token, " ");
-    size_t len = strlen(token);
     if (len < AUTH_TOKEN_MIN || len > AUTH_TOKEN_MAX)
         return NULL;
     auth_hash(token, len, hash);
     return *auth_slot(auth, hash);
+}
+
+/* NULL: the header has another scheme. */
+static const char *credentials_of(const char *authorization, const char *scheme)
+{
+    size_t len = strlen(scheme);
+
+    if (strncasecmp(authorization, scheme, len) != 0)
+        return NULL;
+    return authorization + len + strspn(authorization + len, " ");
+}
+
+const struct auth_caller *auth_find(const struct auth *auth, const char *authorization)
+{
+    const char *credentials;
+    char password[AUTH_TOKEN_MAX];
+    size_t len;
+
+    if (authorization == NULL)
+        return NULL;
+    if ((credentials = credentials_of(authorization, "Bearer ")) != NULL)
+        return find_token(auth, credentials, strlen(credentials));
+    if ((credentials = credentials_of(authorization, "Basic ")) != NULL &&
+        auth_basic_password(credentials, password, &len))
+        return find_token(auth, password, len);
+    return NULL;
 }
 
 bool auth_is_expired(const struct auth_caller *caller)
@@ -219,6 +239,21 @@ const char *auth_caller_name(const struct auth_caller *caller)
     return caller->name;
 }
 
+const struct auth_right *auth_right_at(const struct auth_caller *caller, size_t i)
+{
+    return i < caller->right_count ? &caller->rights[i] : NULL;
+}
+
+const struct auth_limits *auth_limits(const struct auth_caller *caller)
+{
+    return &caller->limits;
+}
+
+int64_t auth_expires_s(const struct auth_caller *caller)
+{
+    return caller->expires_s;
+}
+
 const char *auth_verb_name(enum auth_verb verb)
 {
     switch (verb) {
@@ -229,6 +264,7 @@ const char *auth_verb_name(enum auth_verb verb)
     case AUTH_OPERATE:
         return "operate";
     case AUTH_OPEN:
+    case AUTH_KNOWN:
         break;
     }
     return "";
@@ -236,9 +272,9 @@ const char *auth_verb_name(enum auth_verb verb)
 
 bool auth_begin_wait(const struct auth_caller *caller)
 {
-    int64_t max = caller->max_waiters == AUTH_NO_LIMIT ? INT64_MAX : caller->max_waiters;
+    int64_t max = caller->limits.max_waiters;
 
-    return auth_usage_begin_wait(caller->usage, max);
+    return auth_usage_begin_wait(caller->usage, max == AUTH_NO_LIMIT ? INT64_MAX : max);
 }
 
 void auth_end_wait(const struct auth_caller *caller)
@@ -248,11 +284,14 @@ void auth_end_wait(const struct auth_caller *caller)
 
 int64_t auth_max_ttl_ms(const struct auth_caller *caller)
 {
-    return caller->max_ttl_ms;
+    int64_t max = caller->limits.max_ttl_ms;
+
+    return max == AUTH_NO_LIMIT ? INT64_MAX : max;
 }
 
 bool auth_count_request(const struct auth_caller *caller, int64_t now_ns)
 {
-    return caller->max_requests_per_second == AUTH_NO_LIMIT ||
-           auth_usage_request(caller->usage, caller->max_requests_per_second, now_ns);
+    int64_t per_second = caller->limits.max_requests_per_second;
+
+    return per_second == AUTH_NO_LIMIT || auth_usage_request(caller->usage, per_second, now_ns);
 }

@@ -28,9 +28,10 @@ enum {
     AUTH_PREFIX_MAX = 512  /* bytes of a prefix: as many as the longest name has */
 };
 
-/* What a request does to a name, where API tokens are configured. */
+/* The effect of a request on a name, which needs a right where API tokens are configured. */
 enum auth_verb {
     AUTH_OPEN,   /* something that needs no API token */
+    AUTH_KNOWN,  /* something that needs an API token, and no right */
     AUTH_READ,   /* looks */
     AUTH_LOCK,   /* acquires, renews and releases leases of the client */
     AUTH_OPERATE /* ends leases of other clients, or deletes objects */
@@ -43,10 +44,25 @@ struct auth_caller;
  * used. */
 struct auth *auth_load(const char *path, char *error, size_t error_size);
 void auth_free(struct auth *auth);
-/* What callers have used of their limits by tokens of `old` counts in `auth`, too. */
+/* The use that callers of `old` have made of their limits counts in `auth`, too. */
 void auth_inherit(struct auth *auth, const struct auth *old);
 
-/* The caller of an Authorization header (RFC 6750 §2.1), or NULL. */
+/* A right of a caller. The prefix is "" for every name. */
+struct auth_right {
+    enum auth_verb verb;
+    size_t len;
+    char *prefix;
+};
+
+/* AUTH_NO_LIMIT: none. */
+struct auth_limits {
+    int64_t max_ttl_ms, max_waiters, max_requests_per_second;
+};
+
+enum { AUTH_NO_LIMIT = -1 };
+
+/* The caller of an Authorization header, or NULL: `Bearer <token>` (RFC 6750 §2.1), or `Basic`
+ * with the token as the password and any user name (RFC 7617 §2). */
 const struct auth_caller *auth_find(const struct auth *auth, const char *authorization);
 /* By the time of day. */
 bool auth_is_expired(const struct auth_caller *caller);
@@ -54,7 +70,12 @@ bool auth_allows(const struct auth_caller *caller, enum auth_verb verb, const ch
 /* To any name. */
 bool auth_allows_some(const struct auth_caller *caller, enum auth_verb verb);
 const char *auth_caller_name(const struct auth_caller *caller);
-/* As the file and the problems have it; `verb` is not AUTH_OPEN. */
+/* NULL: there is no i-th right. In the order of the file. */
+const struct auth_right *auth_right_at(const struct auth_caller *caller, size_t i);
+const struct auth_limits *auth_limits(const struct auth_caller *caller);
+/* Seconds since 1970; INT64_MAX: never. */
+int64_t auth_expires_s(const struct auth_caller *caller);
+/* As the file and the problems have it; "" for a verb that no right has. */
 const char *auth_verb_name(enum auth_verb verb);
 
 /* False: the caller has as many waiting requests as it may have. Each true needs one

@@ -1,4 +1,5 @@
-/* The hash of an API token, and the command --hash-token. */
+/* The hash of an API token, the credentials of Basic that have a token, and the command
+ * --hash-token. */
 #include "server/auth/auth_hash.h"
 
 #include <assert.h>
@@ -54,6 +55,34 @@ bool auth_hash_parse(const char *text, unsigned char hash[AUTH_HASH_LEN])
     return true;
 }
 
+static bool take_password(const gnutls_datum_t *text, char password[AUTH_TOKEN_MAX],
+                          size_t *len)
+{
+    const unsigned char *colon = memchr(text->data, ':', text->size);
+
+    if (colon == NULL)
+        return false;
+    *len = text->size - (size_t)(colon + 1 - text->data);
+    if (*len > AUTH_TOKEN_MAX)
+        return false;
+    memcpy(password, colon + 1, *len);
+    return true;
+}
+
+bool auth_basic_password(const char *credentials, char password[AUTH_TOKEN_MAX], size_t *len)
+{
+    /* It is read only. */
+    const gnutls_datum_t base64 = {(unsigned char *)credentials,
+                                   (unsigned int)strlen(credentials)};
+    gnutls_datum_t text;
+
+    if (base64.size == 0 || gnutls_base64_decode2(&base64, &text) != 0)
+        return false;
+    bool is_good = take_password(&text, password, len);
+    gnutls_free(text.data);
+    return is_good;
+}
+
 /* A token that is typed does not show. */
 static void set_echo(bool on)
 {
@@ -69,10 +98,10 @@ static void set_echo(bool on)
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings);
 }
 
-/* One line of standard input without its end. What is wrong, or NULL. */
+/* One line of standard input without its end. Returns the reason of a refusal, or NULL. */
 static const char *read_token(char token[AUTH_TOKEN_MAX + 3])
 {
-    /* What a header can carry: RFC 6750 §2.1. */
+    /* The characters that a header can carry: RFC 6750 §2.1. */
     static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                      "0123456789-._~+/=";
     set_echo(false);

@@ -20,6 +20,11 @@ bool auth_hash_equals(const unsigned char a[AUTH_HASH_LEN],
 bool auth_hash_parse(const char *text, unsigned char hash[AUTH_HASH_LEN])
     __attribute__((warn_unused_result));
 
+/* The password of the credentials of Basic (RFC 7617 §2), without a NUL. False: the credentials
+ * are no base64 of a user name, a colon and a password that may be a token. */
+bool auth_basic_password(const char *credentials, char password[AUTH_TOKEN_MAX], size_t *len)
+    __attribute__((warn_unused_result));
+
 /* `rlockd --hash-token NAME`: reads a token from standard input and prints a line for the file
  * of --api-tokens. False after one line in `error`. */
 bool auth_print_line(const char *name, char *error, size_t error_size)

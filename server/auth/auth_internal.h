@@ -6,15 +6,6 @@
 #include "server/auth/auth_hash.h"
 #include "server/auth/auth_usage.h"
 
-/* A verb, and the names that it may be done to. */
-struct auth_right {
-    enum auth_verb verb;
-    size_t len;
-    char *prefix;
-};
-
-enum { AUTH_NO_LIMIT = -1 };
-
 /* A line of the file. */
 struct auth_caller {
     char name[AUTH_CALLER_SIZE];
@@ -23,7 +14,7 @@ struct auth_caller {
     size_t right_count;
     struct auth_right *rights;
     int64_t expires_s; /* since 1970; INT64_MAX: never */
-    int64_t max_ttl_ms, max_waiters, max_requests_per_second;
+    struct auth_limits limits;
     struct auth_usage *usage;
 };
 
@@ -36,15 +27,15 @@ struct auth {
 
 /* auth.c */
 /* Where the caller with this hash is in `slots`, or would be: by the hash itself, so that it
- * costs the same however many there are. What the time of a look-up tells is of the hash of a
+ * costs the same however many there are. The time of a look-up tells only of the hash of a
  * guess, from which no token can be made. */
 const struct auth_caller **auth_slot(const struct auth *auth,
                                      const unsigned char hash[AUTH_HASH_LEN]);
 
 /* auth_line.c */
 /* Reads a line of the file, of `len` bytes with its newline; it is cut into words in place.
- * What is wrong with it, or NULL; the line has no caller when `caller` has no name. What it
- * points to is the set's afterwards. */
+ * Returns the reason why the line is refused, or NULL; the line has no caller when `caller` has
+ * no name. The memory that the caller points to is the set's afterwards. */
 const char *auth_read_line(char *line, size_t len, struct auth_caller *caller);
 
 #endif

@@ -2,14 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/config.h"
 #include "server/base/date.h"
 #include "server/base/text.h"
 #include "server/auth/auth_internal.h"
 
-/* TTL_…: the shortest and the longest ttl_ms of a lease. */
-enum { LIMIT_MAX = 1000000, TTL_MIN_MS = 100, TTL_MAX_MS = 86400000 };
+enum { LIMIT_MAX = 1000000, TTL_MIN_MS = 100 /* of a lease */ };
 
-/* What is wrong with the value of a word, or NULL. */
+/* Takes the value of a word. Returns the reason why it is refused, or NULL. */
 typedef const char *take_value(struct auth_caller *caller, const char *value);
 
 static const char *add_right(struct auth_caller *caller, enum auth_verb verb,
@@ -67,21 +67,21 @@ static bool take_limit(const char *value, int64_t min, int64_t max, int64_t *lim
 
 static const char *take_max_ttl(struct auth_caller *caller, const char *value)
 {
-    return take_limit(value, TTL_MIN_MS, TTL_MAX_MS, &caller->max_ttl_ms)
+    return take_limit(value, TTL_MIN_MS, CONFIG_LEASE_MAX_MS, &caller->limits.max_ttl_ms)
                ? NULL
-               : "max-ttl-ms= needs a whole number from 100 to 86400000";
+               : "max-ttl-ms= needs a whole number from 100 to 31622400000";
 }
 
 static const char *take_max_waiters(struct auth_caller *caller, const char *value)
 {
-    return take_limit(value, 0, LIMIT_MAX, &caller->max_waiters)
+    return take_limit(value, 0, LIMIT_MAX, &caller->limits.max_waiters)
                ? NULL
                : "max-waiters= needs a whole number from 0 to 1000000";
 }
 
 static const char *take_max_requests(struct auth_caller *caller, const char *value)
 {
-    return take_limit(value, 1, LIMIT_MAX, &caller->max_requests_per_second)
+    return take_limit(value, 1, LIMIT_MAX, &caller->limits.max_requests_per_second)
                ? NULL
                : "max-requests-per-second= needs a whole number from 1 to 1000000";
 }
@@ -139,7 +139,7 @@ static void cut_comment(char *line)
 }
 
 /* Leaves the text of the line: without its end (LF, or CR and LF) and its comment, with spaces
- * for tabs. What is wrong with the line, or NULL. */
+ * for tabs. Returns the reason why the line is refused, or NULL. */
 static const char *take_text(char *line, size_t len)
 {
     if (strlen(line) != len)

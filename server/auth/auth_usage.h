@@ -1,4 +1,4 @@
-/* What a caller uses of its limits, counted for all workers together. */
+/* A caller's use of its limits, counted for all workers together. */
 #ifndef RLOCKD_SERVER_AUTH_AUTH_USAGE_H
 #define RLOCKD_SERVER_AUTH_AUTH_USAGE_H
 

@@ -1,5 +1,5 @@
-/* The table of settings, and its readers: flags, environment, --help. */
-#include "server/base/config.h"
+/* The table of settings, and its readers: flags and environment. */
+#include "server/base/config_internal.h"
 
 #include "server/base/text.h"
 
@@ -8,23 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum kind { KIND_LISTEN, KIND_TEXT, KIND_INT, KIND_INT64, KIND_LEVEL };
-
-struct setting {
-    const char *flag;
-    const char *variable;
-    const char *placeholder;
-    enum kind kind;
-    size_t offset;    /* of its field in struct config */
-    int64_t min, max; /* the number's bounds; of a text, its length's in bytes */
-    const char *default_text;
-    const char *help;
-};
-
 #define FIELD(name) offsetof(struct config, name)
 #define FITTING(shortest, name) (shortest), sizeof(((struct config *)0)->name) - 1
 
-static const struct setting settings[] = {
+const struct setting config_settings[] = {
     {"listen", "RLOCKD_LISTEN", "HOST:PORT", KIND_LISTEN, FIELD(listen_host),
      FITTING(0, listen_host), "127.0.0.1:7400",
      "where to listen; [ADDRESS]:PORT for IPv6, :PORT for every address, port 0: any free one"},
@@ -77,10 +64,14 @@ static const struct setting settings[] = {
      "how long a lease without ttl_ms lasts (Redisson's lockWatchdogTimeout)"},
     {"max-wait-ms", "RLOCKD_MAX_WAIT_MS", "N", KIND_INT64, FIELD(max_wait_ms), 1000, 3600000,
      "55000", "the longest wait_ms that a request may ask for"},
+    {"deadlock-check-ms", "RLOCKD_DEADLOCK_CHECK_MS", "N", KIND_INT64, FIELD(deadlock_check_ms),
+     0, 3600000, "1000",
+     "how long a request of a session waits, at least a second, before rlockd looks for a\n"
+     "deadlock; 0: never"},
     {"retry-window-ms", "RLOCKD_RETRY_WINDOW_MS", "N", KIND_INT64, FIELD(retry_window_ms), 1000,
      86400000, "60000", "how long the token of an ended lease is remembered"},
     {"fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "N", KIND_INT64, FIELD(fencing_ttl_ms), 0,
-     INT64_C(31536000000), "86400000",
+     CONFIG_LEASE_MAX_MS, "86400000",
      "how long a lock's last fencing token is remembered; 0: for ever"},
     {"sync-replicas", "RLOCKD_SYNC_REPLICAS", "N", KIND_INT, FIELD(sync_replicas), 0, 16, "0",
      "how many replicas must confirm a change before the client is answered; 0: none"},
@@ -88,9 +79,21 @@ static const struct setting settings[] = {
      900, "500",
      "how long the replicas may take to confirm; then the answer is 503 with not-replicated"},
     {"quarantine-ms", "RLOCKD_QUARANTINE_MS", "N", KIND_INT64, FIELD(quarantine_ms), 0,
-     INT64_C(86400000), "0",
+     CONFIG_LEASE_MAX_MS, "0",
      "how long no lease is granted after Redis came back as another process, which may have\n"
      "lost leases; 0: no quarantine"},
+    {"long-hold-ms", "RLOCKD_LONG_HOLD_MS", "N", KIND_INT64, FIELD(long_hold_ms), 0,
+     INT64_C(31622400000), "0",
+     "a lock that is held for longer is logged and counted, a Java client's too; 0: none is"},
+    {"long-wait-ms", "RLOCKD_LONG_WAIT_MS", "N", KIND_INT64, FIELD(long_wait_ms), 0,
+     INT64_C(31622400000), "0",
+     "a lock that a request waits for longer is logged and counted; 0: none is; else at least\n"
+     "1000, for shorter waits are in no picture"},
+    {"metrics-prefixes", "RLOCKD_METRICS_PREFIXES", "LIST", KIND_TEXT, FIELD(metrics_prefixes),
+     FITTING(0, metrics_prefixes), "",
+     "up to 20 prefixes of locks' names such as deploy/, with commas between them: wait and\n"
+     "hold times are also counted by prefix, those of all other names as other; empty: they\n"
+     "are not"},
     {"key-prefix", "RLOCKD_KEY_PREFIX", "TEXT", KIND_TEXT, FIELD(key_prefix),
      FITTING(0, key_prefix), "",
      "put before every lock's name in Redis (Redisson's NameMapper)"},
@@ -128,14 +131,17 @@ static const struct setting settings[] = {
      "to everybody where --listen is a loopback address, else only to web pages"},
     {"drain-delay-ms", "RLOCKD_DRAIN_DELAY_MS", "N", KIND_INT64, FIELD(drain_delay_ms), 0,
      600000, "0", "how long requests are still served after SIGTERM, while /readyz is 503"},
+    {"no-page", "RLOCKD_NO_PAGE", "", KIND_SWITCH, FIELD(no_page), 0, 1, "0",
+     "no web page at /; the variable is 1 for that, or 0"},
     {"log-level", "RLOCKD_LOG_LEVEL", "LEVEL", KIND_LEVEL, FIELD(log_level), 0, 0, "info",
      "the lowest level that is logged: debug, info, warn or error"},
 };
 
 enum {
-    SETTING_COUNT = sizeof(settings) / sizeof(settings[0]),
+    SETTING_COUNT = sizeof(config_settings) / sizeof(config_settings[0]),
     VALUE_SHOWN_MAX = 40 /* a longer value is none that was mistyped */
 };
+const size_t config_setting_count = SETTING_COUNT;
 
 struct failure {
     char *text;
@@ -262,6 +268,7 @@ static bool set(const struct setting *setting, struct config *config, const char
     case KIND_TEXT:
         return set_text(setting, field, value, source);
     case KIND_INT:
+    case KIND_SWITCH:
         if (!set_number(setting, &number, value, source))
             return false;
         *(int *)field = (int)number;
@@ -277,8 +284,9 @@ static bool set(const struct setting *setting, struct config *config, const char
 static const struct setting *setting_find(const char *flag, size_t len)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++)
-        if (strlen(settings[i].flag) == len && memcmp(settings[i].flag, flag, len) == 0)
-            return &settings[i];
+        if (strlen(config_settings[i].flag) == len &&
+            memcmp(config_settings[i].flag, flag, len) == 0)
+            return &config_settings[i];
     return NULL;
 }
 
@@ -317,6 +325,10 @@ static enum config_outcome read_flags(int argc, char *const argv[],
             config_help(stdout);
             return CONFIG_EXIT_OK;
         }
+        if (strcmp(flag, "--print-man") == 0) { /* of the build */
+            config_man(stdout);
+            return CONFIG_EXIT_OK;
+        }
         if (strcmp(flag, "--version") == 0 || strcasecmp(flag, "-v") == 0) {
             puts("rlockd " RLOCKD_VERSION);
             return CONFIG_EXIT_OK;
@@ -340,12 +352,14 @@ static enum config_outcome read_flags(int argc, char *const argv[],
                          "argument %d: unknown flag (--help lists the flags)", i);
             return CONFIG_ERROR;
         }
+        if (value == NULL && setting->kind == KIND_SWITCH)
+            value = "1";
         if (value == NULL && ++i == argc) {
             snprintf(failure.text, failure.size, "--%s: needs a value (%s)", setting->flag,
                      setting->placeholder);
             return CONFIG_ERROR;
         }
-        values[setting - settings] = value != NULL ? value : argv[i];
+        values[setting - config_settings] = value != NULL ? value : argv[i];
     }
     return CONFIG_RUN;
 }
@@ -363,7 +377,7 @@ enum config_outcome config_load(struct config *config, int argc, char *const arg
         return outcome;
     memset(config, 0, sizeof(*config));
     for (size_t i = 0; i < SETTING_COUNT; i++) {
-        const struct setting *setting = &settings[i];
+        const struct setting *setting = &config_settings[i];
         struct source source = {"--", setting->flag, failure};
         const char *value = values[i];
 
@@ -378,46 +392,4 @@ enum config_outcome config_load(struct config *config, int argc, char *const arg
             return CONFIG_ERROR;
     }
     return CONFIG_RUN;
-}
-
-/* Indents every line of a text of several. */
-static void print_indented(FILE *out, const char *text)
-{
-    while (*text != '\0') {
-        int len = (int)strcspn(text, "\n");
-        fprintf(out, "      %.*s\n", len, text);
-        text += len + (text[len] == '\n');
-    }
-}
-
-void config_help(FILE *out)
-{
-    fputs(
-        "Usage: rlockd [FLAG VALUE]...\n"
-        "Locks, semaphores and latches over HTTP, kept in Redis. Each setting has a flag and\n"
-        "an environment variable; the flag wins. A password in --redis shows in process\n"
-        "listings: use RLOCKD_REDIS or --redis-password-file instead.\n"
-        "\n",
-        out);
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        const struct setting *setting = &settings[i];
-
-        fprintf(out, "  --%s %s\n", setting->flag, setting->placeholder);
-        print_indented(out, setting->help);
-        if (setting->kind == KIND_INT || setting->kind == KIND_INT64)
-            fprintf(out, "      from %lld to %lld\n", (long long)setting->min,
-                    (long long)setting->max);
-        fprintf(out, "      %s, default: %s\n", setting->variable,
-                setting->default_text[0] != '\0' ? setting->default_text : "empty");
-    }
-    fputs(
-        "  --hash-token [NAME]\n"
-        "      read an API token from standard input, print a line for --api-tokens and exit\n"
-        "  --make-token\n"
-        "      print a fresh API token and exit\n"
-        "  -h, --help\n"
-        "      print this and exit\n"
-        "  -v, -V, --version\n"
-        "      print the version and exit\n",
-        out);
 }

@@ -18,6 +18,9 @@
 #define CONFIG_KEY_PREFIX_SIZE 257
 #define CONFIG_LIST_SIZE 2048
 
+/* The longest lease that a client may ask for: 366 days. */
+#define CONFIG_LEASE_MAX_MS INT64_C(31622400000)
+
 struct config {
     char listen_host[CONFIG_HOST_SIZE];    /* without brackets; empty: every address */
     uint16_t listen_port;                  /* 0: any free port */
@@ -33,11 +36,13 @@ struct config {
     int64_t busy_poll_us; /* 0: never */
     int64_t watchdog_timeout_ms;
     int64_t max_wait_ms;
+    int64_t deadlock_check_ms; /* 0: never */
     int64_t retry_window_ms;
     int64_t fencing_ttl_ms; /* 0: for ever */
     int sync_replicas;      /* 0: none */
     int64_t sync_timeout_ms;
-    int64_t quarantine_ms; /* 0: none */
+    int64_t quarantine_ms;              /* 0: none */
+    int64_t long_hold_ms, long_wait_ms; /* 0: no alarms */
     char key_prefix[CONFIG_KEY_PREFIX_SIZE];
     int max_connections;
     int max_connections_per_address;            /* 0: no limit */
@@ -47,7 +52,9 @@ struct config {
     char trusted_proxies[CONFIG_LIST_SIZE];     /* unchecked; empty: none */
     char cors_origins[CONFIG_LIST_SIZE];        /* unchecked; empty: none */
     char server_names[CONFIG_LIST_SIZE];        /* the same */
+    char metrics_prefixes[CONFIG_LIST_SIZE];    /* the same */
     int64_t drain_delay_ms;
+    int no_page; /* 1: no web page at / */
     enum log_level log_level;
 };
 
@@ -67,5 +74,8 @@ enum config_outcome config_load(struct config *config, int argc, char *const arg
     __attribute__((warn_unused_result));
 
 void config_help(FILE *out);
+
+/* The man page rlockd(8), in mdoc(7). */
+void config_man(FILE *out);
 
 #endif

@@ -77,3 +77,13 @@ bool date_parse(const char *text, int64_t *seconds)
     *seconds = (int64_t)timegm(&date) - ahead;
     return true;
 }
+
+void date_format(char text[DATE_SIZE], int64_t seconds)
+{
+    time_t then = (time_t)seconds;
+    struct tm utc;
+
+    gmtime_r(&then, &utc);
+    if (strftime(text, DATE_SIZE, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        text[0] = '\0';
+}

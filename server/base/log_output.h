@@ -1,6 +1,6 @@
-/* Standard error, as log lines go there: written without ever waiting for its reader. What a
- * slow reader has not taken yet is kept up to a limit; beyond that lines are dropped and
- * counted. */
+/* Standard error, as log lines go there: written without ever waiting for its reader. Lines
+ * that a slow reader has not taken yet are kept up to a limit; beyond that lines are dropped
+ * and counted. */
 #ifndef RLOCKD_SERVER_BASE_LOG_OUTPUT_H
 #define RLOCKD_SERVER_BASE_LOG_OUTPUT_H
 

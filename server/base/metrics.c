@@ -24,6 +24,11 @@ struct metric_row {
             "Calls that a node of a Redis Cluster sent elsewhere or refused for now."          \
     }
 
+#define LOCKS                                                                                  \
+    {                                                                                          \
+        "rlockd_locks", "gauge", "Held locks of all front ends, as the census saw them last."  \
+    }
+
 static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_GRANTS] = {"rlockd_grants_total", "counter", "Leases granted."},
     [METRIC_CONFIRMATIONS] = {"rlockd_confirmations_total", "counter",
@@ -44,6 +49,9 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                                 "Releases that a worker passed on to another worker."},
     [METRIC_WAITS_ENDED] = {"rlockd_waits_ended_total", "counter",
                             "Waits that ended without the lock."},
+    [METRIC_DEADLOCKS] =
+        {"rlockd_deadlocks_total", "counter",
+         "Deadlocks found, each counted by the front end of its youngest wait."},
     [METRIC_WAITERS_GONE] = {"rlockd_waiters_gone_total", "counter",
                              "Waiters whose client hung up."},
     [METRIC_REFUSED_WAITERS] = {"rlockd_refused_waiters_total", "counter",
@@ -101,6 +109,7 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                              "Locks with a subscription: requests wait or just waited."},
     [METRIC_PENDING_WITHDRAWALS] = {"rlockd_pending_withdrawals", "gauge",
                                     "Acquisitions of unknown outcome still to be resolved."},
+    [METRIC_WORKERS] = {"rlockd_workers", "gauge", "Workers of this front end."},
     [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
     [METRIC_QUARANTINED] = {"rlockd_quarantined", "gauge",
                             "Workers that grant no leases, since Redis may have lost some."},
@@ -111,6 +120,21 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_CLUSTER_SLOTS] = {"rlockd_redis_cluster_slots", "gauge",
                               "Slots of the Redis Cluster whose master serves, of "
                               "16384 for each worker."},
+    [METRIC_LOCKS] = LOCKS,
+    [METRIC_LOCKS_FAIR] = LOCKS,
+    [METRIC_LOCKS_READ] = LOCKS,
+    [METRIC_LOCKS_WRITE] = LOCKS,
+    [METRIC_SESSIONS] = {"rlockd_sessions", "gauge",
+                         "Sessions of all front ends, as the census saw them last."},
+    [METRIC_LONG_HELD_LOCKS] = {"rlockd_long_held_locks", "gauge",
+                                "Locks held for longer than --long-hold-ms."},
+    [METRIC_OLDEST_HOLD] = {"rlockd_oldest_hold_seconds", "gauge",
+                            "How long the longest hold of a lock lasts."},
+    [METRIC_LONG_WAITED_LOCKS] = {"rlockd_long_waited_locks", "gauge",
+                                  "Locks that requests wait for longer than --long-wait-ms."},
+    [METRIC_OLDEST_WAIT] = {"rlockd_oldest_wait_seconds", "gauge",
+                            "How long the longest wait for a lock lasts; 0: none is longer "
+                            "than a second."},
 };
 
 /* The labels of metrics with one name, whose rows follow each other. */
@@ -124,6 +148,10 @@ static const char *const labels[METRIC_COUNT] = {
     [METRIC_CUT_OFF_SLOW_READER] = "reason=\"slow-reader\"",
     [METRIC_CUT_OFF_FULL] = "reason=\"full\"",
     [METRIC_CUT_OFF_ADDRESS] = "reason=\"address\"",
+    [METRIC_LOCKS] = "kind=\"lock\"",
+    [METRIC_LOCKS_FAIR] = "kind=\"fair\"",
+    [METRIC_LOCKS_READ] = "kind=\"read\"",
+    [METRIC_LOCKS_WRITE] = "kind=\"write\"",
 };
 
 static const struct metric_row histogram_rows[HISTOGRAM_COUNT] = {
@@ -139,7 +167,16 @@ static const struct metric_row histogram_rows[HISTOGRAM_COUNT] = {
                                      "By how much the latest renewal of a round was late."},
 };
 
-static const int64_t bucket_bounds_us[HISTOGRAM_BUCKETS] = {
+/* Of --metrics-prefixes. */
+static const struct metric_row prefix_rows[PREFIX_TIME_COUNT] = {
+    [PREFIX_WAIT] = {"rlockd_prefix_wait_duration_seconds", "histogram",
+                     "How long a request waited, by the prefix of its lock's name."},
+    [PREFIX_HOLD] = {"rlockd_prefix_hold_duration_seconds", "histogram",
+                     "How long a lease held until its release, by the prefix of its lock's "
+                     "name."},
+};
+
+static histogram_bounds_us histogram_bounds = {
     50,    100,    250,    500,    1000,    2500,    5000,    10000,    25000,
     50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 60000000};
 
@@ -159,6 +196,16 @@ void metrics_release(struct metrics *metrics)
 {
     free(metrics->requests);
     metrics->requests = NULL;
+    prefix_times_free(metrics->prefix_times);
+    metrics->prefix_times = NULL;
+}
+
+int metrics_set_prefixes(struct metrics *metrics, const char *list)
+{
+    if (list[0] == '\0')
+        return 0;
+    metrics->prefix_times = prefix_times_new(list);
+    return metrics->prefix_times ? 0 : -1;
 }
 
 static void bump(_Atomic uint64_t *value, uint64_t delta)
@@ -169,13 +216,7 @@ static void bump(_Atomic uint64_t *value, uint64_t delta)
 
 void metrics_observe(struct metrics *metrics, enum histogram histogram, int64_t duration_ns)
 {
-    struct histogram_values *values = &metrics->histograms[histogram];
-    size_t bucket = 0;
-
-    while (bucket < HISTOGRAM_BUCKETS && duration_ns > bucket_bounds_us[bucket] * 1000)
-        bucket++;
-    bump(&values->buckets[bucket], 1);
-    bump(&values->sum_ns, (uint64_t)duration_ns);
+    histogram_observe(&metrics->histograms[histogram], histogram_bounds, duration_ns);
 }
 
 void metrics_request(struct metrics *metrics, size_t route, int status)
@@ -244,24 +285,27 @@ static void print_time(FILE *out)
 static void print_histogram(FILE *out, struct metrics *const *sets, size_t set_count,
                             enum histogram histogram)
 {
-    const char *name = histogram_rows[histogram].name;
-    uint64_t count = 0, sum_ns = 0;
+    struct histogram_values sum = {0};
 
-    print_head(out, &histogram_rows[histogram]);
-    for (size_t bucket = 0; bucket <= HISTOGRAM_BUCKETS; bucket++) {
-        for (size_t i = 0; i < set_count; i++)
-            count += atomic_load_explicit(&sets[i]->histograms[histogram].buckets[bucket],
-                                          memory_order_relaxed);
-        if (bucket < HISTOGRAM_BUCKETS)
-            fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-                    (double)bucket_bounds_us[bucket] / 1e6, count);
-    }
     for (size_t i = 0; i < set_count; i++)
-        sum_ns += atomic_load_explicit(&sets[i]->histograms[histogram].sum_ns,
-                                       memory_order_relaxed);
-    fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, count);
-    fprintf(out, "%s_sum %.9f\n%s_count %" PRIu64 "\n", name, (double)sum_ns / 1e9, name,
-            count);
+        histogram_add(&sum, &sets[i]->histograms[histogram]);
+    print_head(out, &histogram_rows[histogram]);
+    histogram_print(out, histogram_rows[histogram].name, "", histogram_bounds, &sum);
+}
+
+static void print_prefix_times(FILE *out, struct metrics *const *sets, size_t set_count)
+{
+    struct prefix_times **times = calloc(set_count, sizeof(struct prefix_times *));
+
+    if (times == NULL)
+        return;
+    for (size_t i = 0; i < set_count; i++)
+        times[i] = sets[i]->prefix_times;
+    for (enum prefix_time time = 0; time < PREFIX_TIME_COUNT; time++) {
+        print_head(out, &prefix_rows[time]);
+        prefix_times_print(out, prefix_rows[time].name, time, times, set_count);
+    }
+    free(times);
 }
 
 static void print_requests(FILE *out, struct metrics *const *sets, size_t set_count,
@@ -306,6 +350,8 @@ char *metrics_page(struct metrics *const *sets, size_t set_count,
     print_time(out);
     for (enum histogram histogram = 0; histogram < HISTOGRAM_COUNT; histogram++)
         print_histogram(out, sets, set_count, histogram);
+    if (sets[0]->prefix_times != NULL)
+        print_prefix_times(out, sets, set_count);
     if (fclose(out) != 0) {
         free(page);
         return NULL;

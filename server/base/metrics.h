@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/base/histogram.h"
+#include "server/base/prefix_times.h"
+
 enum metric {
     METRIC_GRANTS,
     METRIC_CONFIRMATIONS,
@@ -19,6 +22,7 @@ enum metric {
     METRIC_HAND_OVERS,
     METRIC_PASSED_RELEASES,
     METRIC_WAITS_ENDED,
+    METRIC_DEADLOCKS,
     METRIC_WAITERS_GONE,
     METRIC_REFUSED_WAITERS,
     METRIC_REFUSED_LARGE,
@@ -53,11 +57,21 @@ enum metric {
     METRIC_WAITERS,
     METRIC_WAITED_LOCKS,
     METRIC_PENDING_WITHDRAWALS,
+    METRIC_WORKERS,
     METRIC_REDIS_UP,
     METRIC_SENTINELS,
     METRIC_CLUSTER_NODES,
     METRIC_CLUSTER_SLOTS,
     METRIC_QUARANTINED,
+    METRIC_LOCKS,
+    METRIC_LOCKS_FAIR,
+    METRIC_LOCKS_READ,
+    METRIC_LOCKS_WRITE,
+    METRIC_SESSIONS,
+    METRIC_LONG_HELD_LOCKS,
+    METRIC_OLDEST_HOLD,
+    METRIC_LONG_WAITED_LOCKS,
+    METRIC_OLDEST_WAIT,
     METRIC_COUNT
 };
 
@@ -70,21 +84,17 @@ enum histogram {
     HISTOGRAM_COUNT
 };
 
-enum { HISTOGRAM_BUCKETS = 18, METRIC_STATUSES = 23 };
-
-struct histogram_values {
-    _Atomic uint64_t buckets[HISTOGRAM_BUCKETS + 1]; /* the last one: above every bound */
-    _Atomic uint64_t sum_ns;
-};
+enum { METRIC_STATUSES = 23 };
 
 struct metrics {
     _Atomic int64_t values[METRIC_COUNT];
     struct histogram_values histograms[HISTOGRAM_COUNT];
+    struct prefix_times *prefix_times; /* NULL: --metrics-prefixes is empty */
     size_t route_count;
     _Atomic uint64_t (*requests)[METRIC_STATUSES]; /* one row a route, and one for no route */
 };
 
-/* What the rows of `requests` mean on the page. */
+/* The labels that a row of `requests` has on the page. */
 struct metrics_route {
     const char *method, *path;
 };
@@ -93,6 +103,12 @@ struct metrics_route {
 int metrics_init(struct metrics *metrics, size_t route_count)
     __attribute__((warn_unused_result));
 void metrics_release(struct metrics *metrics);
+
+/* From here on times are counted by prefix, too: all sets of a page or none, with the same
+ * list, which must be valid and outlive the set. Empty: they are not. Non-zero: out of memory.
+ */
+int metrics_set_prefixes(struct metrics *metrics, const char *list)
+    __attribute__((warn_unused_result));
 
 /* Adds to a counter or gauge; only from the thread that owns the set. */
 static inline void metrics_add(struct metrics *metrics, enum metric metric, int64_t delta)
@@ -114,6 +130,13 @@ static inline int64_t metrics_value(const struct metrics *metrics, enum metric m
 }
 
 void metrics_observe(struct metrics *metrics, enum histogram histogram, int64_t duration_ns);
+/* Of a request for, or a lease of, the object of this name; nothing without prefixes. */
+static inline void metrics_observe_name(struct metrics *metrics, enum prefix_time time,
+                                        const char *name, int64_t duration_ns)
+{
+    if (metrics->prefix_times != NULL)
+        prefix_times_observe(metrics->prefix_times, time, name, duration_ns);
+}
 /* `route` is an index into the routes, or route_count for a request that matched none. */
 void metrics_request(struct metrics *metrics, size_t route, int status);
 

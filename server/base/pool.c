@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* More than the requests of a busy turn. What thousands of waiters had goes back. A sanitizer
- * sees the use of a block that was given back only when malloc() has it. */
+/* More than the requests of a busy turn. The blocks of thousands of waiters go back. A
+ * sanitizer sees the use of a block that was given back only when malloc() has it. */
 #ifdef SANITIZED
 enum { KEPT_MAX = 0 };
 #else

@@ -26,6 +26,10 @@ bool token_is_server_made(const char canonical[TOKEN_TEXT_SIZE]);
 void token_lease_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT_SIZE]);
 void token_session_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT_SIZE]);
 
+/* The token of a client that has an id instead of one, for the object `name`. The id need not
+ * be secret: each client that knows it has the same token. */
+void token_of_client(const char *name, const char *client_id, char out[TOKEN_TEXT_SIZE]);
+
 /* `hex_len` random lower-case hex digits and a NUL: `out` has room for hex_len + 1. */
 void token_random_hex(char *out, size_t hex_len);
 

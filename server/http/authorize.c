@@ -1,6 +1,7 @@
 /* Which web pages are served; what a caller with an API token may do, and how much of it. */
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 #include "server/auth/auth_source.h"
 #include "server/http/http_internal.h"
@@ -40,11 +41,20 @@ bool http_check_origin(const struct http_request *request, const struct route *r
     return false;
 }
 
-static bool refuse_token(struct http_refusal *refusal, const char *challenge,
+/* A challenge of Basic makes a browser ask its user for a name and a password, so a web page is
+ * not sent one. Clients that can send Basic only, such as git, may wait for the challenge. */
+static bool refuse_token(const struct http_request *request, struct http_refusal *refusal,
                          const char *detail)
 {
+    const char *authorization = request->headers[HTTP_AUTHORIZATION];
+    bool is_basic = authorization != NULL && strncasecmp(authorization, "Basic ", 6) == 0;
+
     http_refusal_set(refusal, PROBLEM_UNAUTHENTICATED, "Authorization: %s", detail);
-    refusal->challenge = challenge;
+    refusal->challenge = authorization == NULL || is_basic ? "Bearer"
+                                                           : "Bearer error=\"invalid_token\"";
+    refusal->asks_basic = (authorization == NULL || is_basic) &&
+                          request->headers[HTTP_SEC_FETCH_SITE] == NULL &&
+                          request->headers[HTTP_ORIGIN] == NULL;
     return false;
 }
 
@@ -52,19 +62,19 @@ bool http_authenticate(struct http_request *request, const struct route *route,
                        struct http_refusal *refusal)
 {
     struct auth_source *source = request->server->options.auth;
-    const char *authorization = request->headers[HTTP_AUTHORIZATION];
 
     if (source == NULL || route->access == AUTH_OPEN)
         return true;
     request->auth = auth_source_take(source);
-    request->caller = auth_find(auth_snapshot_auth(request->auth), authorization);
+    request->caller = auth_find(auth_snapshot_auth(request->auth),
+                                request->headers[HTTP_AUTHORIZATION]);
     if (request->caller == NULL)
-        return refuse_token(refusal,
-                            authorization == NULL ? "Bearer" : "Bearer error=\"invalid_token\"",
-                            "needs a Bearer token that this server knows");
+        return refuse_token(
+            request, refusal,
+            "needs an API token that this server knows, as a Bearer token or as "
+            "the password of Basic");
     if (auth_is_expired(request->caller))
-        return refuse_token(refusal, "Bearer error=\"invalid_token\"",
-                            "this API token has expired");
+        return refuse_token(request, refusal, "this API token has expired");
     if (!auth_count_request(request->caller, request->received_ns))
         return http_refusal_set(refusal, PROBLEM_LIMIT_REACHED,
                                 "this API token has used up its requests of this second");
@@ -76,7 +86,7 @@ bool http_authorize(const struct http_request *request, const struct route *rout
 {
     const struct auth_caller *caller = request->caller;
 
-    if (caller == NULL)
+    if (caller == NULL || route->access == AUTH_KNOWN)
         return true;
     if (route_has_name(route) ? auth_allows(caller, route->access, request->params[0])
                               : auth_allows_some(caller, route->access))

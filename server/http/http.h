@@ -80,6 +80,9 @@ enum http_header {
     HTTP_SEC_FETCH_DEST,
     HTTP_X_FORWARDED_FOR,
     HTTP_FORWARDED,
+    HTTP_FLEET_LOCK_PROTOCOL,
+    HTTP_ACCEPT,
+    HTTP_IF_NONE_MATCH,
     HTTP_HEADER_COUNT
 };
 
@@ -92,12 +95,14 @@ const char *http_header(const struct http_request *request, enum http_header hea
 const char *http_param(const struct http_request *request, size_t i);
 /* `subject` of the request's route. */
 int http_subject(const struct http_request *request);
+/* `says_kind` of the request's route; false: none was found. */
+bool http_says_kind(const struct http_request *request);
 /* The raw query, "" when there is none. */
 const char *http_query(const struct http_request *request);
 const char *http_body(const struct http_request *request, size_t *len);
 /* Who calls; NULL where no API tokens are configured. */
 const struct auth_caller *http_caller(const struct http_request *request);
-/* What a caller needs the right to, by the table of routes. */
+/* The right that a caller needs for the request, by the table of routes. */
 enum auth_verb http_access(const struct http_request *request);
 /* When the first byte after the request line was there, as clock_ns(). */
 int64_t http_received_ns(const struct http_request *request);
@@ -151,5 +156,7 @@ void http_watch(struct http_request *request, void (*gone)(void *arg),
 void http_log_text(struct http_request *request, const char *name, const char *value);
 void http_log_integer(struct http_request *request, const char *name, int64_t value);
 void http_log_json(struct http_request *request, const char *name, json_t *value);
+/* Puts the line into the audit trail: "audit":true. */
+void http_log_audit(struct http_request *request);
 
 #endif

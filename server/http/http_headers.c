@@ -42,6 +42,9 @@ static const struct header_name header_names[HTTP_HEADER_COUNT] = {
     [HTTP_SEC_FETCH_DEST] = HEADER_NAME("Sec-Fetch-Dest"),
     [HTTP_X_FORWARDED_FOR] = HEADER_NAME("X-Forwarded-For"),
     [HTTP_FORWARDED] = HEADER_NAME("Forwarded"),
+    [HTTP_FLEET_LOCK_PROTOCOL] = HEADER_NAME("fleet-lock-protocol"),
+    [HTTP_ACCEPT] = HEADER_NAME("Accept"),
+    [HTTP_IF_NONE_MATCH] = HEADER_NAME("If-None-Match"),
 };
 
 /* The two that say where a request ends. */

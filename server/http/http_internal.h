@@ -1,4 +1,4 @@
-/* What the files http*.c share. The files of this folder, each above all files that it needs:
+/* Shared by the files http*.c. The files of this folder, each above all files that it needs:
  *
  *   http.c               starts the server, and takes libmicrohttpd's calls for a request
  *   http_receive.c       from the headers of a request to its handler; answers refusals
@@ -125,7 +125,7 @@ enum { HTTP_CLIENT_SIZE = 46 };
 /* Large answers of a caller, on a worker, that are not sent yet. */
 enum { HTTP_ANSWERS_MAX = 8 };
 
-/* What one caller has: the caller of an API token, or without API tokens a client address. */
+/* The share of one caller: of an API token, or without API tokens of a client address. */
 struct http_share {
     UT_hash_handle hh;
     size_t requests;       /* that point here */
@@ -170,6 +170,7 @@ struct http_server {
 struct http_refusal {
     enum problem problem;
     const char *challenge; /* the value of WWW-Authenticate; NULL: no such header */
+    bool asks_basic;       /* one more challenge: for Basic */
     const char *verb;      /* a member of the problem; NULL: no such member */
     char detail[256];      /* longer than any: no text of the client is in it */
 };

@@ -24,7 +24,7 @@ enum {
     BYTES_MAX = 64 * 1024 * 1024
 };
 
-/* What was freed is given back to the system this often; the rest is left to malloc(). */
+/* Freed memory is given back to the system this often; the rest is left to malloc(). */
 #define TRIM_EVERY_NS (1 * CLOCK_NS_PER_S)
 
 /* --- shares ------------------------------------------------------------------------------- */

@@ -55,6 +55,12 @@ void http_log_json(struct http_request *request, const char *name, json_t *value
     json_decref(value);
 }
 
+void http_log_audit(struct http_request *request)
+{
+    if (log_is_on(LOG_LEVEL_INFO))
+        add_member(request, "audit", "true", false);
+}
+
 static void write_members(struct json_text *line, const struct http_request *request)
 {
     const struct http_log_member *member;

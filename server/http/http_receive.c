@@ -17,8 +17,15 @@ static void refuse(struct http_request *request, const struct http_refusal *refu
 {
     const char *verb = refusal->verb;
 
+    if (verb != NULL) {
+        http_log_text(request, "verb", verb);
+        http_log_audit(request);
+    }
     if (refusal->challenge != NULL)
         http_reply_header(request, "WWW-Authenticate", refusal->challenge);
+    if (refusal->asks_basic)
+        http_reply_header(request, "WWW-Authenticate",
+                          "Basic realm=\"rlockd\", charset=\"UTF-8\"");
     problem_reply(request, refusal->problem,
                   verb != NULL ? json_pack("{s:s}", "verb", verb) : NULL, "%s",
                   refusal->detail);
@@ -104,21 +111,25 @@ static const char *split_target(struct http_request *request)
     return path;
 }
 
-/* Decodes the parameters in place. */
-static bool take_params(struct http_request *request, const struct route_match *match,
-                        struct http_refusal *refusal)
+/* Decodes the parameters in place. The prefix of a name stands before it in the path. */
+static bool take_params(struct http_request *request, const struct route *route,
+                        const struct route_match *match, struct http_refusal *refusal)
 {
+    size_t prefix_len = route->prefix != NULL ? strlen(route->prefix) : 0;
+
     for (size_t i = 0; i < ROUTE_PARAMS && match->params[i].text != NULL; i++) {
         char *text = request->uri + (match->params[i].text - request->uri);
         size_t len;
         if (text_percent_decode(text, match->params[i].len, text, match->params[i].len + 1,
                                 &len) != 0 ||
-            len > HTTP_NAME_MAX || !text_is_utf8(text, len) || text_has_control(text, len))
+            len + prefix_len > HTTP_NAME_MAX || !text_is_utf8(text, len) ||
+            text_has_control(text, len))
             return http_refusal_set(
                 refusal, PROBLEM_MALFORMED_REQUEST,
                 "name: not 1 to %d bytes of percent-encoded UTF-8 without control characters",
-                HTTP_NAME_MAX);
-        request->params[i] = text;
+                HTTP_NAME_MAX - (int)prefix_len);
+        request->params[i] = text - prefix_len;
+        prefix_len = 0;
     }
     return true;
 }
@@ -146,7 +157,7 @@ static void reply_preflight(struct http_request *request, const char *methods)
     http_reply_static(request, 204, NULL, "", 0);
 }
 
-/* What was probably meant. */
+/* The operation that was probably meant. */
 static const char *not_found_hint(const struct http_options *options, const char *method,
                                   const char *path)
 {
@@ -200,7 +211,8 @@ void http_dispatch(struct http_request *request)
     request->route = match.index;
     if (!http_check_origin(request, route, &refusal) ||
         !http_authenticate(request, route, &refusal) ||
-        !take_params(request, &match, &refusal) || !http_authorize(request, route, &refusal)) {
+        !take_params(request, route, &match, &refusal) ||
+        !http_authorize(request, route, &refusal)) {
         refuse(request, &refusal);
         return;
     }

@@ -11,6 +11,7 @@ bool http_refusal_set(struct http_refusal *refusal, enum problem problem, const 
 
     refusal->problem = problem;
     refusal->challenge = refusal->verb = NULL;
+    refusal->asks_basic = false;
     va_start(args, detail);
     vsnprintf(refusal->detail, sizeof(refusal->detail), detail, args);
     va_end(args);

@@ -23,6 +23,13 @@ int http_subject(const struct http_request *request)
     return request->server->options.routes[request->route].subject;
 }
 
+bool http_says_kind(const struct http_request *request)
+{
+    const struct http_options *options = &request->server->options;
+
+    return request->route < options->route_count && options->routes[request->route].says_kind;
+}
+
 const char *http_param(const struct http_request *request, size_t i)
 {
     assert(i < ROUTE_PARAMS && request->params[i] != NULL);

@@ -16,7 +16,7 @@ struct origin_rules {
     bool has_tls;
 };
 
-/* What a browser says about a request. NULL: the header was not sent. */
+/* The headers by which a browser describes a request. NULL: the header was not sent. */
 struct origin_headers {
     const char *host, *origin;
     const char *sec_fetch_site, *sec_fetch_dest; /* W3C Fetch Metadata */

@@ -28,6 +28,7 @@ static const struct problem_row problem_rows[PROBLEM_COUNT] = {
     [PROBLEM_UNSUPPORTED_MEDIA_TYPE] = {415, "unsupported-media-type", "Not JSON", NULL},
     [PROBLEM_TOKEN_REUSED] = {422, "token-reused", "Token used for something else", NULL},
     [PROBLEM_LOCKED] = {423, "locked", "Locked", "1"},
+    [PROBLEM_DEADLOCK] = {423, "deadlock", "Deadlock", "1"},
     [PROBLEM_TOO_MANY_WAITERS] = {429, "too-many-waiters", "Too many waiters", "1"},
     [PROBLEM_LIMIT_REACHED] = {429, "limit-reached", "Limit reached", "1"},
     [PROBLEM_HEADERS_TOO_LARGE] = {431, "headers-too-large", "Headers too large", NULL},
@@ -63,6 +64,10 @@ void problem_reply(struct http_request *request, enum problem problem, json_t *m
                              row->status);
     if (body != NULL) {
         json_object_set_new(body, "detail", json_string(sentence));
+        if (http_says_kind(request)) {
+            json_object_set_new(body, "kind", json_string(row->code));
+            json_object_set_new(body, "value", json_string(sentence));
+        }
         if (members != NULL)
             json_object_update(body, members);
     }

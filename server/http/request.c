@@ -459,6 +459,14 @@ bool request_fields(struct http_request *request, const struct field *fields,
     return read_query(&reading) && read_body(&reading);
 }
 
+bool request_query_fields(struct http_request *request, const struct field *fields,
+                          size_t field_count, void *values)
+{
+    const struct reading reading = {request, fields, field_count, values};
+
+    return read_query(&reading);
+}
+
 bool request_no_fields(struct http_request *request)
 {
     return request_fields(request, NULL, 0, NULL);

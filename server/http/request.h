@@ -58,6 +58,10 @@ struct field {
 bool request_fields(struct http_request *request, const struct field *fields,
                     size_t field_count, void *values) __attribute__((warn_unused_result));
 
+/* The same from the query alone: the body is the handler's own. */
+bool request_query_fields(struct http_request *request, const struct field *fields,
+                          size_t field_count, void *values) __attribute__((warn_unused_result));
+
 /* The same for a request that takes no field at all. */
 bool request_no_fields(struct http_request *request) __attribute__((warn_unused_result));
 

@@ -23,7 +23,11 @@ struct route {
     void (*handle)(struct http_request *request);
     const char *object; /* what `{name}` is the name of, as the log calls it */
     int subject;        /* the value of http_subject(), for a handler of several routes */
-    bool is_listing;    /* its answers may be large: only a few are made at a time */
+    const char
+        *prefix;     /* of the object's name, which is this and `{name}`: the literal segments
+                        of `path` that stand before `{name}`. NULL: the name is `{name}` */
+    bool says_kind;  /* its problems have `kind` and `value`, too, as FleetLock has them */
+    bool is_listing; /* its answers may be large: only a few are made at a time */
 };
 
 /* A part of the raw path, still percent-encoded. */

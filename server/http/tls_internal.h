@@ -1,4 +1,4 @@
-/* What the files of TLS share: tls.c has the files of the operator, tls_conn.c the sessions. */
+/* Shared by the files of TLS: tls.c has the files of the operator, tls_conn.c the sessions. */
 #ifndef RLOCKD_SERVER_HTTP_TLS_INTERNAL_H
 #define RLOCKD_SERVER_HTTP_TLS_INTERNAL_H
 

@@ -29,6 +29,7 @@ enum try_outcome {
     /* Of acquisitions only, decided without Redis: */
     TRY_TOO_MANY_WAITERS,
     TRY_MAY_NOT_WAIT, /* the client has as many waiters as it may */
+    TRY_DEADLOCK,     /* the wait is part of one, and the session wants to be refused */
     TRY_DRAINING
 };
 

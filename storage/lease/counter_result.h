@@ -1,4 +1,4 @@
-/* What a request about a semaphore or a latch came to. */
+/* The result of a request about a semaphore or a latch. */
 #ifndef RLOCKD_STORAGE_LEASE_COUNTER_RESULT_H
 #define RLOCKD_STORAGE_LEASE_COUNTER_RESULT_H
 

@@ -11,7 +11,7 @@
 
 /* --- a call and its reply ----------------------------------------------------------------- */
 
-/* What stands behind the value in a reply. */
+/* The meaning of the number behind the value in a reply. */
 enum second_value { NO_SECOND_VALUE, PERMITS, WAITERS };
 
 struct counter_call {
@@ -124,7 +124,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     free(call);
 }
 
-/* What is not known of a call when this returns: where its result goes. */
+/* The caller still has to set the function that gets the result. */
 static struct counter_call *call_new(struct store *store, enum metric metric,
                                      enum second_value second, void *arg)
 {

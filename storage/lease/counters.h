@@ -10,7 +10,7 @@
 #include "storage/lease/counter_result.h"
 #include "storage/store/store.h"
 
-/* What every client can read back from JSON. */
+/* The largest number that every client can read back from JSON. */
 #define COUNTER_MAX ((int64_t)9007199254740991)
 /* Java's int. */
 #define PERMITS_MAX ((int64_t)INT32_MAX)

@@ -1,4 +1,4 @@
-/* What each family of kinds does in its own way: which KEYS and ARGV its scripts get. */
+/* The functions of each family of kinds: which KEYS and ARGV its scripts get. */
 #ifndef RLOCKD_STORAGE_LEASE_FAMILIES_H
 #define RLOCKD_STORAGE_LEASE_FAMILIES_H
 
@@ -16,8 +16,5 @@ family_try lock_try, permit_try, semaphore_try, latch_try;
 family_change lock_renew, permit_renew;
 family_change lock_release, permit_release;
 family_change lock_claim; /* see lease_get_set() */
-/* For how long a lock's fencing token is known after a grant whose record is kept for
- * `keep_ms`; 0: for ever. */
-int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms);
 
 #endif

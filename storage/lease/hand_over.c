@@ -63,6 +63,15 @@ static void finish_released(struct hand_over *call, const struct redis_result *f
     finish(call, &result);
 }
 
+/* Whether the reply tells more of the released lease than its end. That of a granted permit is
+ * longer. */
+static bool has_released(const struct redis_value *reply)
+{
+    size_t count = value_count(reply);
+
+    return count > HAND_OVER_REPLY_GRANTED && count <= HAND_OVER_REPLY_VALUES;
+}
+
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct hand_over *call = arg;
@@ -74,10 +83,13 @@ static void on_reply(void *arg, const struct redis_result *result)
         finish_unknown(call, outcome);
     } else if (outcome != CALL_DONE || value_is_nil(reply)) {
         finish(call, &(struct hand_over_result){0});
-    } else if (value_count(reply) == HAND_OVER_REPLY_VALUES) {
+    } else if (has_released(reply)) {
         lock_copy_text(value_at(reply, HAND_OVER_REPLY_SESSION_ID), released.session_id,
                        sizeof(released.session_id));
-        session_unbind(call->store, released.session_id, &call->lease, NULL);
+        if (released.session_id[0] != '\0')
+            session_unbind(call->store, released.session_id, &call->lease, NULL);
+        store_observe_hold(call->store, lease_name(&call->lease),
+                           value_integer(value_at(reply, HAND_OVER_REPLY_TOKEN)));
         finish_released(call, result, &released, value_at(reply, HAND_OVER_REPLY_GRANTED));
     } else {
         finish_released(call, result, &released, reply);
@@ -128,9 +140,11 @@ static void fill_lock(struct store_call *call, const struct store *store, struct
     key_make(&order->channel, is_read_write ? CHANNEL_READ_WRITE : CHANNEL_LOCK, lock.text,
              lock.len, NULL);
     fill_order(call, store, order);
-    call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
+    call_number(call, HAND_OVER_ARG_FENCING_TTL_MS, lease_fencing_ttl_ms(store, keep_ms));
     call_flag(call, HAND_OVER_ARG_UNSEEN, !order->attempt->registered);
     call_number(call, HAND_OVER_ARG_OWN_LISTENERS, order->own_listeners);
+    if (store_is_timed(store))
+        call_flag(call, HAND_OVER_ARG_TIMED, true);
 }
 
 static void fill_permit(struct store_call *call, const struct store *store, struct order *order)

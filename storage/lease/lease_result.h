@@ -1,4 +1,4 @@
-/* What a request about a lease came to: the same for locks, sets of locks and permits. */
+/* The result of a request about a lease: the same for locks, sets of locks and permits. */
 #ifndef RLOCKD_STORAGE_LEASE_LEASE_RESULT_H
 #define RLOCKD_STORAGE_LEASE_LEASE_RESULT_H
 
@@ -32,7 +32,7 @@ struct lease_hold {
     int64_t hold_count;
 };
 
-/* What it points to is gone when the callback returns. */
+/* The memory that a result points to is gone when the callback returns. */
 struct lease_result {
     enum lease_outcome outcome;
     enum call_outcome failure;
@@ -48,6 +48,8 @@ struct lease_result {
     const struct lease_record *record; /* NULL: of a new grant, which is as it was asked for */
     const struct lock_holder *holder;  /* of LEASE_BUSY; NULL: not known */
     char reason[LEASE_REASON_SIZE];
+    /* Of a lease that was forced out: who did that, and why; NULL or empty: not known. */
+    const char *forced_by, *forced_reason;
     /* Of LEASE_RELEASED, and of a LEASE_ENDED that was found just now: the session that has
      * lost the lease by that; empty: none. */
     char session_id[SESSION_ID_SIZE];

@@ -8,7 +8,6 @@
  *   counters.c    the families of semaphores and latches, and what else they can do
  *   send.c        sends the script of a request, and tells the lease's session of the result
  *   read_reply.c  reads a reply into a result
- *   replies.h     where the values stand in replies
  *   prepare.c     what comes before an attempt: the names of a set, the note of the session
  *   withdraw.c    takes the effect of an attempt back
  *   hand_over.c   releases a lease and grants the object to a waiter, in one script
@@ -19,7 +18,7 @@
  * storage/notes/ and storage/store/.
  *
  * Every asynchronous call here takes a callback that comes exactly once, never before the call
- * returns. What has to outlive the call is copied. */
+ * returns. Parameters that have to outlive the call are copied. */
 #ifndef RLOCKD_STORAGE_LEASE_LEASES_H
 #define RLOCKD_STORAGE_LEASE_LEASES_H
 

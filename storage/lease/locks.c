@@ -3,40 +3,6 @@
 
 /* --- acquire ------------------------------------------------------------------------------ */
 
-int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
-{
-    const struct config *config = store_config(store);
-
-    if (config->fencing_ttl_ms == 0)
-        return 0; /* for ever */
-    return config->fencing_ttl_ms > keep_ms ? config->fencing_ttl_ms : keep_ms;
-}
-
-/* Arguments that are as usual are not sent at the end: each costs Redis a few per cent of the
- * whole request. */
-static void fill_request(struct store_call *call, const struct store *store,
-                         const struct lease *lease, const struct lease_record_text *record,
-                         const struct attempt *attempt)
-{
-    static const char *const modes[] = {
-        [TOKEN_FRESH] = "fresh", [TOKEN_RECORDED] = "recorded", [TOKEN_RETURNED] = "returned"};
-    const struct config *config = store_config(store);
-    int64_t keep_ms = lease->ttl_ms + config->retry_window_ms;
-    /* -1: and no client has the token to ask again. */
-    int64_t wait_ms = attempt->wait_ms == 0 && lease->unrepeatable ? -1 : attempt->wait_ms;
-
-    call_string(call, ACQUIRE_ARG_LEASE_ID, lease->id);
-    call_number(call, ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
-    call_text(call, ACQUIRE_ARG_RECORD_TEXT, record->text, record->len);
-    call_number(call, ACQUIRE_ARG_KEEP_MS, keep_ms);
-    call_number(call, ACQUIRE_ARG_FENCING_TTL_MS, lock_fencing_ttl_ms(store, keep_ms));
-    if (wait_ms != 0)
-        call_number(call, ACQUIRE_ARG_WAIT_MS, wait_ms);
-    if (lease->token != TOKEN_RECORDED)
-        call_string(call, ACQUIRE_ARG_MODE, modes[lease->token]);
-    call_flag(call, ACQUIRE_ARG_REGISTERED, attempt->registered);
-}
-
 static void fill_acquire_keys(struct store_call *call, const struct lease *lease)
 {
     for (size_t i = 0; i < lease->names->count; i++) {
@@ -80,9 +46,8 @@ void lock_try(struct store *store, const struct lease *lease, const struct attem
     struct store_call *call = call_begin(store, kind_row(lease->kind)->try);
     struct lease_record_text record;
 
-    lease_record_write(&record, lease, attempt->session_name);
     fill_acquire_keys(call, lease);
-    fill_request(call, store, lease, &record, attempt);
+    lease_request_fill(call, store, lease, attempt, &record);
     if (kind_row(lease->kind)->keeps_place)
         fill_lost_ms(call, FAIR_ACQUIRE_ARG_LOST_MS, lease);
     if (lease_is_set(lease) && attempt->blocking_index > 0)
@@ -142,6 +107,8 @@ void lock_release(struct store *store, const struct lease *lease, lease_done *do
     call_string(call, RELEASE_ARG_LEASE_ID, lease->id);
     call_text(call, RELEASE_ARG_CHANNEL, channel.text, channel.len);
     call_number(call, RELEASE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
+    if (store_is_timed(store))
+        call_flag(call, RELEASE_ARG_TIMED, true);
     lease_call_send(store, call, lease, done, arg);
 }
 

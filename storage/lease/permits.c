@@ -17,21 +17,11 @@ void permit_try(struct store *store, const struct lease *lease, const struct att
                 attempt_done *done, void *arg)
 {
     struct store_call *call = call_begin(store, kind_row(lease->kind)->try);
+    struct lease_record_text record;
 
     fill_keys(call, lease, PERMIT_ACQUIRE_KEYS);
-    call_string(call, PERMIT_ACQUIRE_ARG_LEASE_ID, lease->id);
-    call_number(call, PERMIT_ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
-    call_number(call, PERMIT_ACQUIRE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
-    call_string(call, PERMIT_ACQUIRE_ARG_ATTEMPT, lease->attempt);
-    call_flag(call, PERMIT_ACQUIRE_ARG_IS_RETURNED, lease->token == TOKEN_RETURNED);
-    call_number(call, PERMIT_ACQUIRE_ARG_WAIT_MS, attempt->wait_ms);
-    call_flag(call, PERMIT_ACQUIRE_ARG_REGISTERED, attempt->registered);
+    lease_request_fill(call, store, lease, attempt, &record);
     call_flag(call, PERMIT_ACQUIRE_ARG_WAITING, attempt->waiting);
-    if (lease->session_id[0] != '\0') {
-        call_string(call, PERMIT_ACQUIRE_ARG_SESSION_ID, lease->session_id);
-        call_string(call, PERMIT_ACQUIRE_ARG_SESSION_NAME, attempt->session_name);
-        call_flag(call, PERMIT_ACQUIRE_ARG_WATCHDOG, lease->watchdog);
-    }
     lease_attempt_send(
         store, call,
         &(struct lease_try){.lease = lease, .attempt = attempt, .done = done, .arg = arg});
@@ -51,6 +41,7 @@ void permit_release(struct store *store, const struct lease *lease, lease_done *
 
     fill_keys(call, lease, PERMIT_RELEASE_KEYS);
     call_string(call, PERMIT_RELEASE_ARG_LEASE_ID, lease->id);
-    call_number(call, PERMIT_RELEASE_ARG_WINDOW_MS, store_config(store)->retry_window_ms);
+    call_number(call, PERMIT_RELEASE_ARG_WINDOW_MS,
+                lease->reusable ? 0 : store_config(store)->retry_window_ms);
     lease_call_send(store, call, lease, done, arg);
 }

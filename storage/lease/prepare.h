@@ -1,4 +1,4 @@
-/* What comes before the lock's home is asked for a lease: the names of a set are kept, and the
+/* The steps before the lock's home is asked for a lease: the names of a set are kept, and the
  * attempt is noted in the lease's session. */
 #ifndef RLOCKD_STORAGE_LEASE_PREPARE_H
 #define RLOCKD_STORAGE_LEASE_PREPARE_H

@@ -128,6 +128,8 @@ static void read_busy(const struct reader *reader)
                    sizeof(holder->field));
     holder->hold_count = value_integer(value_at(reply, ACQUIRE_REPLY_BUSY_HOLDS));
     lock_holder_parse(holder, text, len);
+    if (holder->fencing_token == 0)
+        holder->fencing_token = value_integer(value_at(reply, ACQUIRE_REPLY_BUSY_TOKEN));
     if (holder->kind[0] == '\0')
         read_kind(holder, reader->lease->kind);
     if (holder->field[0] != '\0')
@@ -162,6 +164,18 @@ static bool read_bare_reply(const struct reader *reader)
     return true;
 }
 
+/* A caller, a newline and a reason. */
+static void read_forced(struct lease_reading *reading, const struct redis_value *value)
+{
+    lock_copy_text(value, reading->forced, sizeof(reading->forced));
+    char *newline = strchr(reading->forced, '\n');
+    if (newline == NULL)
+        return;
+    *newline = '\0';
+    reading->result.forced_by = reading->forced;
+    reading->result.forced_reason = newline + 1;
+}
+
 static void read_end(const struct reader *reader)
 {
     struct lease_result *out = &reader->out->result;
@@ -177,6 +191,7 @@ static void read_end(const struct reader *reader)
         out->session_id[0] = '\0';
     if (out->reason[0] == '\0')
         memcpy(out->reason, "unknown", sizeof("unknown"));
+    read_forced(reader->out, value_at(reply, ACQUIRE_REPLY_ENDED_FORCED_BY));
 }
 
 static void read_details(const struct reader *reader)
@@ -196,6 +211,8 @@ static void read_details(const struct reader *reader)
         out->holds_left = value_integer(value_at(reply, RELEASE_REPLY_RELEASED_HOLDS_LEFT));
         lock_copy_text(value_at(reply, RELEASE_REPLY_RELEASED_SESSION_ID), out->session_id,
                        sizeof(out->session_id));
+        store_observe_hold(reader->store, lease_name(reader->lease),
+                           value_integer(value_at(reply, RELEASE_REPLY_RELEASED_TOKEN)));
         return;
     case LEASE_ENDED:
         read_end(reader);
@@ -255,4 +272,8 @@ void lease_reading_copy(struct lease_reading *to, const struct lease_reading *fr
         to->result.record = &to->record;
     if (result->holder != NULL)
         to->result.holder = &to->holder;
+    if (result->forced_by != NULL) {
+        to->result.forced_by = to->forced;
+        to->result.forced_reason = to->forced + (result->forced_reason - from->forced);
+    }
 }

@@ -7,6 +7,7 @@
 
 #include "server/base/pool.h"
 #include "storage/notes/bind.h"
+#include "storage/notes/queues.h"
 #include "storage/notes/set_names.h"
 #include "storage/store/reply_word.h"
 
@@ -157,6 +158,13 @@ static void report_to_session(struct lease_call *call, const struct lease_readin
         session_settle(call->store, result->session_id, &call->lease, &lost, NULL, NULL);
 }
 
+/* Whether the attempt has taken a place in the queue of a fair lock, or kept the place. */
+static bool has_place(const struct lease_call *call, const struct lease_result *result)
+{
+    return result->outcome == LEASE_BUSY && call->tried != NULL && call->attempt.wait_ms > 0 &&
+           kind_row(call->lease.kind)->keeps_place;
+}
+
 /* The function that sends the next script of the attempt, where the reply names one; NULL: the
  * reply is the result of the attempt. */
 static family_try *next_step(const struct lease_call *call, const struct redis_result *result)
@@ -186,6 +194,8 @@ static void on_reply(void *arg, const struct redis_result *result)
     report_to_session(call, &reading);
     if (reading.result.outcome == LEASE_RELEASED && lease_is_set(&call->lease))
         set_names_end(call->store, call->lease.id);
+    if (has_place(call, &reading.result))
+        queue_has_place(call->store, lease_name(&call->lease));
     if (needs_check(call, &reading))
         check_session(call, &reading);
     else
@@ -251,4 +261,41 @@ void lease_attempt_send(struct store *store, struct store_call *call,
     lease_call->attempt = *asked->attempt;
     lease_call->steps = asked->steps;
     call_send(call, on_reply, lease_call);
+}
+
+/* --- the ARGV of the scripts that acquire --------------------------------------------------
+ */
+
+int64_t lease_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
+{
+    const struct config *config = store_config(store);
+
+    if (config->fencing_ttl_ms == 0)
+        return 0; /* for ever */
+    return config->fencing_ttl_ms > keep_ms ? config->fencing_ttl_ms : keep_ms;
+}
+
+/* Arguments that are as usual are not sent at the end: each costs Redis a few per cent of the
+ * whole request. */
+void lease_request_fill(struct store_call *call, const struct store *store,
+                        const struct lease *lease, const struct attempt *attempt,
+                        struct lease_record_text *record)
+{
+    static const char *const modes[] = {
+        [TOKEN_FRESH] = "fresh", [TOKEN_RECORDED] = "recorded", [TOKEN_RETURNED] = "returned"};
+    int64_t keep_ms = lease->ttl_ms + store_config(store)->retry_window_ms;
+    /* -1: and no client has the token to ask again. */
+    int64_t wait_ms = attempt->wait_ms == 0 && lease->unrepeatable ? -1 : attempt->wait_ms;
+
+    lease_record_write(record, lease, attempt->session_name);
+    call_string(call, ACQUIRE_ARG_LEASE_ID, lease->id);
+    call_number(call, ACQUIRE_ARG_TTL_MS, lease->ttl_ms);
+    call_text(call, ACQUIRE_ARG_RECORD_TEXT, record->text, record->len);
+    call_number(call, ACQUIRE_ARG_KEEP_MS, keep_ms);
+    call_number(call, ACQUIRE_ARG_FENCING_TTL_MS, lease_fencing_ttl_ms(store, keep_ms));
+    if (wait_ms != 0)
+        call_number(call, ACQUIRE_ARG_WAIT_MS, wait_ms);
+    if (lease->token != TOKEN_RECORDED)
+        call_string(call, ACQUIRE_ARG_MODE, modes[lease->token]);
+    call_flag(call, ACQUIRE_ARG_REGISTERED, attempt->registered);
 }

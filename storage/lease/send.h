@@ -13,6 +13,8 @@ struct lease_reading {
     struct lease_record record;
     struct lock_holder holder;
     struct lease_hold holds[LOCKS_MAX];
+    char forced[LEASE_CALLER_SIZE +
+                LOCK_NOTE_SIZE]; /* the caller, and behind its NUL the reason */
 };
 
 /* Sends the call. A lost lease is reported to its session. */
@@ -22,6 +24,16 @@ void lease_call_send(struct store *store, struct store_call *call, const struct 
  * session holds only if its session is open. */
 void lease_renewal_send(struct store *store, struct store_call *call, const struct lease *lease,
                         lease_done *done, void *arg);
+
+/* Fills in the ARGV of acquire.lua, and of the scripts whose ARGV begin with these. `record` is
+ * written here, and has to stay until the call is sent. */
+void lease_request_fill(struct store_call *call, const struct store *store,
+                        const struct lease *lease, const struct attempt *attempt,
+                        struct lease_record_text *record);
+/* For how long a lock's fencing token is known after a grant whose record is kept for
+ * `keep_ms`; 0: for ever. */
+int64_t lease_fencing_ttl_ms(const struct store *store, int64_t keep_ms);
+
 /* A further script of an attempt, which follows when the reply of Redis begins with this word.
  */
 struct lease_step {

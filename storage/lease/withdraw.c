@@ -6,6 +6,7 @@
 
 #include "server/base/clock.h"
 #include "storage/lease/prepare.h"
+#include "storage/notes/queues.h"
 #include "storage/store/errand.h"
 #include "storage/store/store.h"
 #include "storage/store/store_call.h"
@@ -33,6 +34,9 @@ static void on_confirmed(void *arg, const struct redis_result *result)
         reply = value_integer(result->reply);
     if (reply == WITHDRAWN_GRANT)
         metrics_add(store_metrics(store), METRIC_WITHDRAWN_GRANTS, 1);
+    /* The attempts of the place may have had no reply. */
+    if (withdrawal->place == KEEP_PLACE)
+        queue_has_place(store, lease_name(&withdrawal->lease));
     /* A lease that was confirmed by its token alone has no other note in its session. */
     if (reply != WITHDRAWN_NOT)
         lease_unprepare(store, &withdrawal->lease);

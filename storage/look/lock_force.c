@@ -15,6 +15,7 @@ struct force_call {
     void *arg;
     char name[LOCK_NAME_SIZE];
     char only[FENCING_TOKEN_SIZE];
+    char by[LEASE_CALLER_SIZE + LOCK_NOTE_SIZE]; /* caller and reason, as the script has them */
 };
 
 /* "search": there is more to do. */
@@ -26,13 +27,17 @@ static const struct reply_word reply_words[] = {
     {"search", FORCE_SEARCH, METRIC_COUNT},
 };
 
+static void finish_with(struct force_call *force, const struct force_result *result)
+{
+    force->done(force->arg, result);
+    free(force);
+}
+
 static void finish(struct force_call *force, enum force_outcome outcome,
                    enum call_outcome failure)
 {
-    const struct force_result out = {.outcome = outcome, .failure = failure};
-
-    force->done(force->arg, &out);
-    free(force);
+    finish_with(force,
+                &(struct force_result){.outcome = outcome, .failure = failure, .holder = ""});
 }
 
 static void on_found(void *arg, const struct grant_found *found);
@@ -41,6 +46,7 @@ static void on_reply(void *arg, const struct redis_result *result)
 {
     struct force_call *force = arg;
     enum call_outcome failure = call_outcome_of(result);
+    size_t len;
 
     if (failure != CALL_DONE) {
         finish(force, failure == CALL_WRONG_TYPE ? FORCE_WRONG_KIND : FORCE_FAILED, failure);
@@ -54,10 +60,16 @@ static void on_reply(void *arg, const struct redis_result *result)
     }
     if (row->metric != METRIC_COUNT)
         metrics_add(store_metrics(force->store), row->metric, 1);
+    if (row->outcome == FORCE_UNLOCKED &&
+        lock_holder_is_ours(value_text(value_at(result->reply, 1), &len)))
+        store_observe_hold(force->store, force->name,
+                           value_integer(value_at(result->reply, 2)));
     if (row->outcome == FORCE_SEARCH)
         grant_find(force->store, force->name, force->only, on_found, force);
     else
-        finish(force, (enum force_outcome)row->outcome, CALL_DONE);
+        finish_with(force, &(struct force_result){
+                               .outcome = (enum force_outcome)row->outcome,
+                               .holder = value_text(value_at(result->reply, 1), &len)});
 }
 
 /* `holder`: of the grant that is to be freed, where readers hold the lock; or NULL. */
@@ -71,6 +83,7 @@ static void send_force(struct force_call *force, const char *holder)
     call_key(call, FORCE_UNLOCK_KEY_FORCED, KEY_FORCED, lock, NULL);
     call_number(call, FORCE_UNLOCK_ARG_WINDOW_MS, store_config(force->store)->retry_window_ms);
     call_string(call, FORCE_UNLOCK_ARG_ASKED_TOKEN, force->only);
+    call_string(call, FORCE_UNLOCK_ARG_BY, force->by);
     if (holder != NULL)
         call_string(call, FORCE_UNLOCK_ARG_ASKED_HOLDER, holder);
     call_send(call, on_reply, force);
@@ -88,8 +101,8 @@ static void on_found(void *arg, const struct grant_found *found)
         finish(force, found->outcome == CALL_DONE ? FORCE_STALE : FORCE_FAILED, found->outcome);
 }
 
-void lock_force(struct store *store, const char *name, const char *only, lock_force_done *done,
-                void *arg)
+void lock_force(struct store *store, const char *name, const struct force_order *order,
+                lock_force_done *done, void *arg)
 {
     struct force_call *force = calloc(1, sizeof(*force));
 
@@ -98,6 +111,8 @@ void lock_force(struct store *store, const char *name, const char *only, lock_fo
     force->done = done;
     force->arg = arg;
     snprintf(force->name, sizeof(force->name), "%s", name);
-    snprintf(force->only, sizeof(force->only), "%s", only);
+    snprintf(force->only, sizeof(force->only), "%s", order->only);
+    if (order->caller[0] != '\0' || order->reason[0] != '\0')
+        snprintf(force->by, sizeof(force->by), "%s\n%s", order->caller, order->reason);
     send_force(force, NULL);
 }

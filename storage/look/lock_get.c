@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/look/deadlock.h"
 #include "storage/look/grant_find.h"
 #include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
@@ -28,7 +29,19 @@ struct look {
 static void finish(struct look *look)
 {
     look->done(look->arg, &look->view);
+    free(look->view.deadlock);
     free(look);
+}
+
+/* The note of a record, and the caller behind it. */
+static void read_note(const struct redis_value *value, char note[LOCK_NOTE_SIZE],
+                      char caller[LEASE_CALLER_SIZE])
+{
+    char line[LOCK_NOTE_SIZE + LEASE_CALLER_SIZE];
+
+    lock_copy_text(value, line, sizeof(line));
+    lease_record_split(line, caller);
+    snprintf(note, LOCK_NOTE_SIZE, "%.*s", LOCK_NOTE_SIZE - 1, line);
 }
 
 static void read_waiter(struct lock_waiter_view *waiter, const struct redis_value *reply,
@@ -38,8 +51,7 @@ static void read_waiter(struct lock_waiter_view *waiter, const struct redis_valu
                    sizeof(waiter->lease_id));
     waiter->remaining_ms = value_integer(value_at(reply, at + LOOK_REPLY_WAITER_REMAINING_MS));
     waiter->waited_ms = value_integer(value_at(reply, at + LOOK_REPLY_WAITER_WAITED_MS));
-    lock_copy_text(value_at(reply, at + LOOK_REPLY_WAITER_NOTE), waiter->note,
-                   sizeof(waiter->note));
+    read_note(value_at(reply, at + LOOK_REPLY_WAITER_NOTE), waiter->note, waiter->caller);
     lock_copy_text(value_at(reply, at + LOOK_REPLY_WAITER_FIELD), waiter->field,
                    sizeof(waiter->field));
 }
@@ -79,8 +91,7 @@ static void read_holder(struct lock_holder *holder, const struct redis_value *re
     lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_FIELD), holder->field,
                    sizeof(holder->field));
     holder->hold_count = value_integer(value_at(reply, at + LOOK_REPLY_HOLDER_HOLDS));
-    lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_NOTE), holder->note,
-                   sizeof(holder->note));
+    read_note(value_at(reply, at + LOOK_REPLY_HOLDER_NOTE), holder->note, holder->caller);
     lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_SESSION_ID), holder->session_id,
                    sizeof(holder->session_id));
     lock_copy_text(value_at(reply, at + LOOK_REPLY_HOLDER_SESSION_NAME), holder->session_name,
@@ -126,6 +137,9 @@ static void read_view(struct look *look, const struct redis_result *result)
     if (look->asks_for_lease)
         read_lease(view, value_at(reply, LOOK_REPLY_LEASE_STATE),
                    value_at(reply, LOOK_REPLY_LEASE_REASON));
+    size_t len;
+    const char *mark = value_text(value_at(reply, LOOK_REPLY_DEADLOCK), &len);
+    view->deadlock = deadlock_parse_mark(mark, len);
     view->is_current = value_integer(value_at(reply, LOOK_REPLY_IS_CURRENT)) == 1;
 }
 
@@ -190,6 +204,7 @@ void lock_get(struct store *store, const char *name, const struct lock_query *qu
     call_key(call, LOOK_KEY_LOCK, KEY_OBJECT, lock, NULL);
     call_key(call, LOOK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
     call_key(call, LOOK_KEY_WAITERS, KEY_WAITERS, lock, NULL);
+    call_key(call, LOOK_KEY_DEADLOCK, KEY_DEADLOCK, lock, NULL);
     call_number(call, LOOK_ARG_WAITERS_MAX, (int64_t)query->waiters_max);
     call_number(call, LOOK_ARG_HOLDERS_MAX, (int64_t)query->holders_max);
     call_string(call, LOOK_ARG_LEASE_ID, query->lease ? query->lease->id : "");

@@ -10,15 +10,14 @@
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
-#include "storage/store/store_call.h"
+#include "storage/look/lock_scan.h"
 
 enum {
     SKIP_MAX = 1000000, /* far more keys than one round of SCAN brings */
     SCAN_COUNT = 50,    /* keys that Redis visits in one go: some ten microseconds */
     SCAN_ROUNDS = 200,  /* a page visits about 10,000 keys */
     LOOKS_MAX = 4,      /* at once: Redis and this worker serve others between them */
-    PAGE_MAX_MS = 1000, /* and takes no longer, so that a slow Redis makes pages short */
-    PATTERN_SIZE = 2 * KEY_NAME_MAX + 2
+    PAGE_MAX_MS = 1000  /* and takes no longer, so that a slow Redis makes pages short */
 };
 
 /* A page under way: rounds of SCAN, and a look at each key that a round found. The
@@ -30,14 +29,10 @@ struct page {
     lock_listed *listed;
     lock_list_done *done;
     void *arg;
-    char pattern[PATTERN_SIZE];
     size_t limit;
-    struct topology_node *node; /* that is scanned, and its number among them */
-    size_t node_number;
-    uint64_t round_cursor, next_cursor;
-    size_t skip;  /* keys of this round that an earlier page has dealt with */
-    char **names; /* of this round; NULL: the key's name cannot be a lock's */
-    size_t name_count, next_name;
+    struct lock_scan scan;
+    size_t skip; /* keys of this round that an earlier page has dealt with */
+    size_t next_name;
     size_t rounds;
     int64_t started_ns;
     size_t looks_pending;
@@ -47,45 +42,28 @@ struct page {
 
 static void scan(struct page *page);
 
-static void drop_names(struct page *page)
-{
-    for (size_t i = 0; i < page->name_count; i++)
-        free(page->names[i]);
-    free(page->names);
-    page->names = NULL;
-    page->name_count = 0;
-    page->next_name = 0;
-}
-
 static void finish(struct page *page, bool is_last)
 {
     struct lock_list list = {.outcome = page->outcome};
 
     if (!is_last)
         snprintf(list.next_cursor, sizeof(list.next_cursor), "%zu.%" PRIu64 ".%zu",
-                 page->node_number, page->round_cursor, page->next_name);
+                 page->scan.node_number, page->scan.cursor, page->next_name);
     page->done(page->arg, &list);
-    drop_names(page);
+    lock_scan_end(&page->scan);
     free(page);
 }
 
-/* Begins the next round of SCAN, on the next node after the last round of a node. False: there
- * is no further round. */
 static bool begin_next_round(struct page *page)
 {
-    if (page->next_cursor == 0) {
-        page->node = topology_next_node(store_topology(page->store), page->node);
-        page->node_number++;
-    }
-    page->round_cursor = page->next_cursor;
     page->skip = 0;
-    drop_names(page);
-    return page->node != NULL;
+    page->next_name = 0;
+    return lock_scan_next(&page->scan);
 }
 
 static void end_round(struct page *page)
 {
-    bool round_done = page->next_name == page->name_count;
+    bool round_done = page->next_name == page->scan.name_count;
 
     if (page->outcome != CALL_DONE || (round_done && !begin_next_round(page)))
         finish(page, true);
@@ -134,9 +112,9 @@ static void look_at(struct page *page, const char *name)
 /* As many as there is room for in the page, as if every one were a lock. */
 static void look_on(struct page *page)
 {
-    while (page->outcome == CALL_DONE && page->next_name < page->name_count &&
+    while (page->outcome == CALL_DONE && page->next_name < page->scan.name_count &&
            page->looks_pending < LOOKS_MAX && page->count + page->looks_pending < page->limit) {
-        const char *name = page->names[page->next_name++];
+        const char *name = page->scan.names[page->next_name++];
         if (name != NULL)
             look_at(page, name);
     }
@@ -144,65 +122,22 @@ static void look_on(struct page *page)
         end_round(page);
 }
 
-/* A copy of the name that clients say for a key; NULL: it is no lock's. */
-static char *name_of(const struct page *page, const struct redis_value *key)
-{
-    size_t len, prefix_len = strlen(store_config(page->store)->key_prefix);
-    const char *text = value_text(key, &len);
-
-    if (len <= prefix_len || len - prefix_len >= LOCK_NAME_SIZE || !text_is_utf8(text, len) ||
-        text_has_control(text, len))
-        return NULL;
-    char *name = strdup(text + prefix_len);
-    assert(name != NULL);
-    return name;
-}
-
-static void on_scanned(void *arg, const struct redis_result *result)
+static void on_scanned(void *arg, enum call_outcome outcome)
 {
     struct page *page = arg;
-    const struct redis_value *keys = value_at(result->reply, 1);
-    size_t len;
 
-    page->outcome = call_outcome_of(result);
-    if (page->outcome != CALL_DONE) {
+    page->outcome = outcome;
+    if (outcome != CALL_DONE) {
         finish(page, true);
         return;
     }
-    page->next_cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
-    page->name_count = value_count(keys);
-    page->names = calloc(page->name_count + 1, sizeof(*page->names));
-    assert(page->names != NULL);
-    page->next_name = page->skip < page->name_count ? page->skip : page->name_count;
-    for (size_t i = page->next_name; i < page->name_count; i++)
-        page->names[i] = name_of(page, value_at(keys, i));
+    page->next_name = page->skip < page->scan.name_count ? page->skip : page->scan.name_count;
     look_on(page);
 }
 
 static void scan(struct page *page)
 {
-    char cursor[24], count[24];
-
-    snprintf(cursor, sizeof(cursor), "%" PRIu64, page->round_cursor);
-    snprintf(count, sizeof(count), "%d", SCAN_COUNT);
-    const char *argv[] = {"SCAN",  cursor, "MATCH", page->pattern,
-                          "COUNT", count,  "TYPE",  "hash"};
-    size_t lens[8];
-    for (size_t i = 0; i < 8; i++)
-        lens[i] = strlen(argv[i]);
-    const struct redis_command command = {.argc = 8, .argv = argv, .lens = lens};
-    topology_node_command(store_topology(page->store), page->node, &command, on_scanned, page);
-}
-
-/* Every character of the prefix stands for itself. */
-static void make_pattern(char *out, const char *prefix)
-{
-    for (; *prefix != '\0'; prefix++) {
-        if (strchr("*?[]\\^-", *prefix) != NULL)
-            *out++ = '\\';
-        *out++ = *prefix;
-    }
-    memcpy(out, "*", 2);
+    lock_scan_round(&page->scan, on_scanned, page);
 }
 
 /* Reads "<cursor of SCAN>.<answers to skip>"; "" is the start. Non-zero: it is neither. */
@@ -227,28 +162,26 @@ static int parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
 /* Reads "<number of the node>.<cursor there>"; "" is the start. Non-zero: it is neither. */
 static int find_start(struct page *page, const char *cursor)
 {
-    struct topology *topology = store_topology(page->store);
+    struct lock_scan *scan = &page->scan;
     char *rest = (char *)cursor;
 
     if (cursor[0] >= '0' && cursor[0] <= '9') {
-        page->node_number = strtoul(cursor, &rest, 10);
+        scan->node_number = strtoul(cursor, &rest, 10);
         if (rest[0] != '.' || *++rest == '\0')
             return -1;
     }
-    if (parse_cursor(rest, &page->round_cursor, &page->skip) != 0)
+    if (parse_cursor(rest, &scan->cursor, &page->skip) != 0)
         return -1;
-    page->node = topology_next_node(topology, NULL);
-    if (page->node == NULL)
+    if (scan->node == NULL)
         return 0; /* none is known yet: the first command will say so */
-    for (size_t i = 0; i < page->node_number && page->node != NULL; i++)
-        page->node = topology_next_node(topology, page->node);
-    return page->node != NULL ? 0 : -1;
+    for (size_t i = 0; i < scan->node_number && scan->node != NULL; i++)
+        scan->node = topology_next_node(store_topology(page->store), scan->node);
+    return scan->node != NULL ? 0 : -1;
 }
 
 int lock_list(struct store *store, const char *prefix, size_t limit, const char *cursor,
               lock_listed *listed, lock_list_done *done, void *arg)
 {
-    char key_prefix[KEY_NAME_MAX + 1];
     struct page *page = calloc(1, sizeof(*page));
 
     assert(page != NULL && limit >= 1);
@@ -258,12 +191,11 @@ int lock_list(struct store *store, const char *prefix, size_t limit, const char 
     page->arg = arg;
     page->limit = limit;
     page->started_ns = clock_ns();
+    lock_scan_begin(&page->scan, store, prefix, SCAN_COUNT);
     if (find_start(page, cursor) != 0) {
         free(page);
         return -1;
     }
-    store_key_name(store, prefix, key_prefix, sizeof(key_prefix));
-    make_pattern(page->pattern, key_prefix);
     scan(page);
     return 0;
 }

@@ -3,13 +3,15 @@
  *
  *   lock_get.c     a lock with its holders and waiters
  *   lock_list.c    pages of held locks
+ *   lock_scan.c    rounds of SCAN over the keys that may be locks
  *   lock_ttl.c     for how long a lock is held
  *   lock_force.c   force-unlock
  *   grant_find.c   finds the reader that has a fencing token
+ *   deadlock.c     how a deadlock looks in JSON, and the marks of its locks
  *   permits_get.c  the permits of a semaphore that are held
  *
- * handlers/ call the room, and storage/wait/ asks for a lock's TTL. The room calls
- * storage/store/, and has the results of counters of storage/lease/.
+ * handlers/ call the room, storage/census/ looks and scans, and storage/wait/ asks for a lock's
+ * TTL. The room calls storage/store/, and has the results of counters of storage/lease/.
  *
  * Every asynchronous function takes a callback, which is called exactly once and never before
  * the function returns. Arguments that are needed longer are copied. */
@@ -26,6 +28,8 @@
 #include "storage/store/lease_record.h"
 #include "storage/store/store.h"
 
+struct deadlock;
+
 enum force_outcome {
     FORCE_UNLOCKED,
     FORCE_FREE,
@@ -38,14 +42,23 @@ enum force_outcome {
 struct force_result {
     enum force_outcome outcome;
     enum call_outcome failure;
+    const char *holder; /* of FORCE_UNLOCKED: the holder field that was freed, of many readers
+                           one; gone when the callback returns */
+};
+
+/* Which grant is freed, who asks for it and why. */
+struct force_order {
+    const char *only;   /* a fencing token as text; "*": any grant; "": any holder, also one
+                           without a grant */
+    const char *caller; /* "": not known */
+    const char *reason; /* "": none given */
 };
 
 typedef void lock_force_done(void *arg, const struct force_result *result);
 
-/* `only`: a fencing token as text; "*" for any grant; "" for any holder, also one without a
- * grant. */
-void lock_force(struct store *store, const char *name, const char *only, lock_force_done *done,
-                void *arg);
+/* The texts of the order are copied. */
+void lock_force(struct store *store, const char *name, const struct force_order *order,
+                lock_force_done *done, void *arg);
 
 /* The reply of PTTL: ms for which the lock is held, -1: without a TTL; or one of these. */
 enum { LOCK_TTL_FREE = -2, LOCK_TTL_UNKNOWN = -3 };
@@ -65,7 +78,8 @@ struct lock_waiter_view {
     char lease_id[LEASE_ID_SIZE]; /* empty: a Java client in a fair lock's queue */
     char field[LOCK_HOLDER_SIZE]; /* of the queue; empty: there is none */
     char note[LOCK_NOTE_SIZE];
-    int64_t waited_ms; /* negative: unknown */
+    char caller[LEASE_CALLER_SIZE]; /* empty: not known */
+    int64_t waited_ms;              /* negative: unknown */
     int64_t remaining_ms;
 };
 
@@ -93,6 +107,7 @@ struct lock_view {
     struct lock_waiter_view *waiters;
     enum lease_state lease_state;   /* of the lease that asked */
     char reason[LEASE_REASON_SIZE]; /* of LEASE_STATE_ENDED */
+    struct deadlock *deadlock;      /* that the lock is part of; NULL: none is known */
 };
 
 typedef void lock_get_done(void *arg, const struct lock_view *view);

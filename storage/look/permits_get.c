@@ -42,6 +42,9 @@ static void read_permit(const struct get_call *call, const struct redis_result *
     lease_record_parse(&record, text, len);
     dash(permit->permit_id, permit->lease_id);
     memcpy(permit->session_id, record.session_id, sizeof(permit->session_id));
+    memcpy(permit->caller, record.caller, sizeof(permit->caller));
+    memcpy(permit->note, record.note, sizeof(permit->note));
+    permit->granted_us = lease_granted_us(0, &record);
 }
 
 static const struct reply_word reply_words[] = {

@@ -12,6 +12,9 @@ struct permit_view {
     char lease_id[LEASE_ID_SIZE];     /* empty: not a lease of rlockd */
     char permit_id[PERMIT_ID_SIZE];   /* as Redisson shows it */
     char session_id[SESSION_ID_SIZE]; /* empty: none */
+    char caller[LEASE_CALLER_SIZE];   /* who acquired it; empty: not known */
+    char note[LOCK_NOTE_SIZE];        /* the client of another protocol; or empty */
+    int64_t granted_us;               /* by Redis' clock; 0: not known */
     int64_t remaining_ms;             /* negative: for ever */
 };
 

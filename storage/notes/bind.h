@@ -59,7 +59,7 @@ struct session_report {
         *kind; /* of SESSION_LEASE_LOST, `kind` of RENEWED, too; else not read */
 };
 
-/* What the session says to a report: SESSION_BOUND while it is open. */
+/* The session's reply to a report: SESSION_BOUND while it is open. */
 typedef void session_settle_done(void *arg, const struct session_binding *binding);
 
 /* Writes the verdict of a lock's home on a lease into the session's home. Reads of the lease:

@@ -1,15 +1,18 @@
-/* The index of sessions: when each session is to be visited. */
+/* The indices: when each session, and the queue of each fair lock, is to be visited. */
+#include <string.h>
+
+#include "server/base/text.h"
 #include "storage/notes/notes.h"
 
 /* Who is told of visits that are to come; cleared: nobody is. */
 struct index_watcher {
-    session_visit_expected *expect;
+    index_visit_expected *expect;
     void *arg;
 };
 
 static const struct store_part index_watchers = {.size = sizeof(struct index_watcher)};
 
-void session_index_watch(struct store *store, session_visit_expected *expect, void *arg)
+void index_watch(struct store *store, index_visit_expected *expect, void *arg)
 {
     struct index_watcher *watcher = store_part(store, &index_watchers);
 
@@ -17,26 +20,31 @@ void session_index_watch(struct store *store, session_visit_expected *expect, vo
 }
 
 /* Each with a NUL of its own. */
-static const char partition_names[SESSION_PARTITIONS][2] = {
+static const char partition_names[INDEX_PARTITIONS][2] = {
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"};
 
-/* The partition of the index that has this session. */
-static size_t partition_of(const char *session_id)
+static const enum key_kind index_keys[INDICES] = {
+    [INDEX_SESSIONS] = KEY_SESSIONS, [INDEX_QUEUES] = KEY_QUEUES};
+
+/* The partition of the index that has this member. Every front end has to find the same one. */
+static size_t partition_of(enum visit_index index, const char *member)
 {
-    for (size_t i = 0; i < SESSION_PARTITIONS; i++)
-        if (partition_names[i][0] == session_id[0])
+    if (index == INDEX_QUEUES)
+        return text_hash(member, strlen(member)) % INDEX_PARTITIONS;
+    for (size_t i = 0; i < INDEX_PARTITIONS; i++)
+        if (partition_names[i][0] == member[0])
             return i;
     return 0;
 }
 
-struct key_base session_index_base(size_t partition)
+struct key_base index_partition(size_t partition)
 {
     return call_base(partition_names[partition]);
 }
 
-void session_index_key(struct store_call *call, size_t at, size_t partition)
+void index_key(struct store_call *call, size_t at, enum visit_index index, size_t partition)
 {
-    call_key(call, at, KEY_SESSIONS, session_index_base(partition), NULL);
+    call_key(call, at, index_keys[index], index_partition(partition), NULL);
 }
 
 static void on_ignored(void *arg, const struct redis_result *result)
@@ -45,16 +53,17 @@ static void on_ignored(void *arg, const struct redis_result *result)
     (void)result;
 }
 
-void session_index_set(struct store *store, const char *session_id, int64_t in_ms,
-                       const char *claim, redis_done *done, void *arg)
+void index_set(struct store *store, enum visit_index index, const char *member, int64_t in_ms,
+               const char *claim, redis_done *done, void *arg)
 {
     const struct index_watcher *watcher = store_part(store, &index_watchers);
     struct store_call *call = call_begin(store, SCRIPT_INDEX_SET);
+    size_t partition = partition_of(index, member);
 
     if (in_ms >= 0 && watcher->expect != NULL)
-        watcher->expect(watcher->arg, partition_of(session_id), in_ms);
-    session_index_key(call, INDEX_SET_KEY_INDEX, partition_of(session_id));
-    call_string(call, INDEX_SET_ARG_SESSION_ID, session_id);
+        watcher->expect(watcher->arg, index, partition, in_ms);
+    index_key(call, INDEX_SET_KEY_INDEX, index, partition);
+    call_string(call, INDEX_SET_ARG_MEMBER, member);
     if (in_ms >= 0)
         call_number(call, INDEX_SET_ARG_IN_MS, in_ms);
     else
@@ -62,4 +71,10 @@ void session_index_set(struct store *store, const char *session_id, int64_t in_m
     if (claim != NULL)
         call_string(call, INDEX_SET_ARG_CLAIM, claim);
     call_send(call, done != NULL ? done : on_ignored, arg);
+}
+
+void session_index_set(struct store *store, const char *session_id, int64_t in_ms,
+                       const char *claim, redis_done *done, void *arg)
+{
+    index_set(store, INDEX_SESSIONS, session_id, in_ms, claim, done, arg);
 }

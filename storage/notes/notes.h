@@ -4,44 +4,59 @@
  *   unbind.c     forgets an attempt, or a lease that is over
  *   settle.c     writes what the locks' homes say about leases
  *   pages.c      reads notes and losses, page by page
- *   index.c      when each session is to be visited
+ *   index.c      when each session, and the queue of each fair lock, is to be visited
+ *   queues.c     has the queues of fair locks visited
  *   log.c        log lines about expired sessions and lost leases
+ *   waits.c      the leases that have waited for long
  *   set_names.c  the names of a set of locks, by its lease id
  *
- * storage/lease/ and storage/session/ call the room; handlers/ call set_names.h and read limits
- * of bind.h. The room calls storage/store/. */
+ * storage/lease/, storage/session/ and storage/wait/ call the room; handlers/ call set_names.h
+ * and read limits of bind.h. The room calls storage/store/. */
 #ifndef RLOCKD_STORAGE_NOTES_NOTES_H
 #define RLOCKD_STORAGE_NOTES_NOTES_H
 
 #include "storage/notes/bind.h"
+#include "storage/notes/queues.h"
 #include "storage/store/lease_ref.h"
 #include "storage/store/store.h"
 #include "storage/store/store_call.h"
 
 enum {
-    SESSION_PARTITIONS = 16,
+    INDEX_PARTITIONS = 16, /* of each index */
     /* Leases that one call names: some tenths of a millisecond of Redis' thread. */
     SESSION_BATCH = 60
 };
 
-/* Fills in the key of a partition, as number `at` of the KEYS of a script of the index. */
-void session_index_key(struct store_call *call, size_t at, size_t partition);
-/* The name of a partition: the digit that its sessions' ids begin with. */
-struct key_base session_index_base(size_t partition);
+/* What the watchdog visits; the members of each index. */
+enum visit_index {
+    INDEX_SESSIONS, /* session ids */
+    INDEX_QUEUES,   /* the names in Redis of fair locks with places */
+    INDICES
+};
 
-/* Instead of a claim: only where the index has lost the session. */
+/* Fills in the key of a partition, as number `at` of the KEYS of a script of the index. */
+void index_key(struct store_call *call, size_t at, enum visit_index index, size_t partition);
+/* The name of a partition: a digit. Of the index of sessions it is the first one of their ids.
+ */
+struct key_base index_partition(size_t partition);
+
+/* Instead of a claim: only where the index has lost the member. */
 #define SESSION_NOT_INDEXED "-"
 
-/* index_set.lua. `in_ms` negative: the session leaves the index. `claim`: NULL, or the claim
- * under which the session is visited, or SESSION_NOT_INDEXED. `done` may be NULL. */
+/* index_set.lua. `in_ms` negative: the member leaves the index. `claim`: NULL, or the claim
+ * under which the member is visited, or SESSION_NOT_INDEXED. `done` may be NULL. */
+void index_set(struct store *store, enum visit_index index, const char *member, int64_t in_ms,
+               const char *claim, redis_done *done, void *arg);
+/* The same for a session. */
 void session_index_set(struct store *store, const char *session_id, int64_t in_ms,
                        const char *claim, redis_done *done, void *arg);
 
-/* A visit to a session of this partition is to come in `in_ms`. */
-typedef void session_visit_expected(void *arg, size_t partition, int64_t in_ms);
+/* A visit to a member of this partition is to come in `in_ms`. */
+typedef void index_visit_expected(void *arg, enum visit_index index, size_t partition,
+                                  int64_t in_ms);
 
-/* session_index_set() of this store calls `expect` from now on; NULL: it calls nobody. */
-void session_index_watch(struct store *store, session_visit_expected *expect, void *arg);
+/* index_set() of this store calls `expect` from now on; NULL: it calls nobody. */
+void index_watch(struct store *store, index_visit_expected *expect, void *arg);
 
 /* Whether a lease that ended for this reason is a lost lease, so that a keep-alive has to name
  * it. */

@@ -209,7 +209,7 @@ void redis_link_turn_tls(struct redis_link *link);
  * every pending call so, and this call has ended. */
 bool redis_call_take_reply(struct redis_call *call, const redisReply *reply)
     __attribute__((warn_unused_result));
-/* What the reply means for the call; notes what it means for the connection. */
+/* The result of the call. Notes what the reply means for the connection. */
 struct redis_result redis_call_sort(const struct redis_call *call, const redisReply *reply);
 /* After the end of a call: a connection that is left is closed behind its last reply. */
 void redis_link_close_if_left(struct redis_link *link);
@@ -247,7 +247,7 @@ void redis_link_connect(struct redis_link *link);
 void redis_link_skip_addresses(struct redis_link *link);
 /* The attempt, or the connection, is over: another follows. */
 void redis_link_went_down(struct redis_link *link);
-/* What it was that did not come before the deadline. */
+/* The name of the reply that did not come before the deadline. */
 const char *redis_link_late_reason(const struct redis_link *link);
 
 #endif

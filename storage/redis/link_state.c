@@ -1,4 +1,4 @@
-/* What a connection is at, and why it is not usable. */
+/* The state of a connection, and why it is not usable. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const unsigned next_states[LINK_STATES] = {
     [LINK_CLOSING] = TO(LINK_CLOSING) | TO(LINK_DISCONNECTED),
 };
 
-/* What holds when the connection enters the state. */
+/* The invariant of the state that the connection enters. */
 static bool is_sound(const struct redis_link *link)
 {
     const struct link_calls *calls = &link->calls;

@@ -96,7 +96,7 @@ static void read_records(struct redis_link *link)
     int records = 0;
     bool is_fed = false;
 
-    /* What is still in the socket then, the loop tells. */
+    /* The loop tells when there are more bytes in the socket. */
     do {
         len = tls_session_receive(link->tls.session, data, sizeof(data));
         if (len > 0)

@@ -1,4 +1,4 @@
-/* What a connection needs before its first byte: the addresses of its host, the password, the
+/* The needs of a connection before its first byte: the addresses of its host, the password, the
  * certificates. Names and files may take their time, so a thread of its own asks for them while
  * the loop goes on. */
 #ifndef RLOCKD_STORAGE_REDIS_PREPARE_H

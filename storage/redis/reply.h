@@ -38,7 +38,7 @@ const char *value_text(const struct redis_value *value, size_t *len);
 /* The error that Redis sent; empty: the value is none. Only to be sorted, never to be shown. */
 const char *value_error(const struct redis_value *value);
 
-/* What an error reply means, from its first word (Redis ≥ 7) or from within the text that
+/* The meaning of an error reply, from its first word (Redis ≥ 7) or from within the text that
  * Redis 6.2 wraps around a script's error. */
 enum redis_outcome redis_sort_error(const char *error, enum redis_refusal *refusal);
 

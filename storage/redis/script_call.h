@@ -63,9 +63,9 @@ struct redis_probe_keys {
     size_t count;
 };
 
-/* What a new connection tries, to check the permissions of its user and the layout of the data:
- * probe.lua runs on the keys of each slot, one slot after the other, and once on the channels.
- */
+/* The scripts that a new connection runs to check the permissions of its user and the layout of
+ * the data: probe.lua runs on the keys of each slot, one slot after the other, and once on the
+ * channels. */
 struct redis_probe {
     const struct redis_probe_keys *keys;
     size_t slot_count;

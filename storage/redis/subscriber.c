@@ -172,8 +172,8 @@ static void on_unsubscribed(struct subscriber *subscriber, struct subscriber_cha
         forget(subscriber, channel);
 }
 
-/* The slot of a channel that is wanted has moved away. What is published there meanwhile comes
- * by the channel that is not the shard's, or not at all. */
+/* The slot of a channel that is wanted has moved away. A message that is published there
+ * meanwhile comes by the channel that is not the shard's, or not at all. */
 static void on_moved(struct subscriber *subscriber, struct subscriber_channel *channel)
 {
     if (channel->state != CHANNEL_LIVE && channel->state != CHANNEL_PENDING)

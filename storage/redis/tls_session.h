@@ -34,8 +34,8 @@ void tls_session_free(struct tls_session *session);
 /* As far as it goes without waiting. Call it again when the socket is ready. */
 enum tls_progress tls_session_handshake(struct tls_session *session);
 
-/* After the handshake. How many bytes were taken, also 0; -1: the connection is over. What was
- * not taken must come first in the next call. */
+/* After the handshake. How many bytes were taken, also 0; -1: the connection is over. Bytes
+ * that were not taken must come first in the next call. */
 ssize_t tls_session_send(struct tls_session *session, const char *data, size_t len);
 /* The number of bytes that were read, of one record; 0: none for now; -1: the connection has
  * ended. */

@@ -40,7 +40,7 @@ struct redis_host {
     uint16_t port;
 };
 
-/* What a connection logs in with. */
+/* The login of a connection. */
 struct redis_login {
     bool has_user; /* then has_password too */
     bool has_password;

@@ -4,8 +4,8 @@
 -- KEYS lock counter queue record
 -- ARGV lease_id ttl_ms record_text keep_ms fencing_ttl_ms [wait_ms] [mode] [registered]
 -- REPLY granted|held token remaining_ms record holds
--- REPLY busy remaining_ms field holds text
--- REPLY ended reason session_id kind
+-- REPLY busy remaining_ms field holds text token
+-- REPLY ended reason session_id kind forced_by
 -- sync yes
 --
 --   lock     hash of holder field -> holds; its TTL is that of the lease
@@ -15,8 +15,9 @@
 -- Replies  token: granted as asked for, with one hold; the common case
 --          granted: record may be ""
 --          held: an earlier request got it; record may be ""
---          busy: field and text of the holder, see lib/holder.lua
---          ended: session id and kind where this call found a loss
+--          busy: field, text and token of the holder, see lib/holder.lua
+--          ended: session id and kind where this call found a loss; of a lease that was forced
+--            out the caller and the reason, a newline between, where they are known
 --          recorded: the lease's record says that it holds: ask lease_confirm.lua
 --          reused | wrong-kind | too-many: more waiters than may be
 --
@@ -24,7 +25,7 @@
 -- fails when memory is short, so a grant is never half made.
 
 -- modules lock
--- The common cases first. What they return or hand to Redis is text that is there already: a
+-- The common cases first. Their replies and commands are made of text that is there already: a
 -- table costs Redis as much as two commands, and each argument a third of one. A record without
 -- an owner ends in a newline. This grant is the one of lib/request.lua written again: it saves
 -- 9 us of Redis' thread a request.
@@ -48,7 +49,9 @@ elseif is_usual then
   if text and (wait <= 0 or lib.first.register(record, record_text, wait + keep_ms - ttl_ms,
     lib.keys.sibling(lock, 'waiters'), lease_id, lib.number.epoch_ms(), wait,
     keep_ms - ttl_ms)) then
-    return {'busy', call('pttl', lock), fields[1], tonumber(fields[2]), text}
+    local token = try('get', counter)
+    return {'busy', call('pttl', lock), fields[1], tonumber(fields[2]), text,
+      type(token) == 'string' and token or ''}
   end
 end
 
@@ -86,4 +89,5 @@ end
 reply = requests.refusal(request)
 if reply then return requests.refuse(request, reply) end
 if is_own then return requests.reenter(request, lock, counter, remaining) end
-return requests.register_waiter(request) or lib.holder.busy(remaining, field, holds, text)
+return requests.register_waiter(request) or
+  lib.holder.busy(remaining, lock, field, holds, text)

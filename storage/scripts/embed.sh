@@ -6,7 +6,7 @@
 # embed.sh text FILE.lua: a script as it is sent to Redis
 # embed.sh cluster-text FILE.lua, shard-text: as it is sent to a cluster
 #
-# What is sent is the script without comments and indentation, and this:
+# Redis is sent the script without comments and indentation, and this:
 #
 #   first             the line $SCRIPT_HEAD, if that is set
 #   then              local call, try = redis.call, redis.pcall

@@ -49,7 +49,7 @@ local function wait_behind()
     return nil
   end
   queues.take(lock, lease_id, now, left, others)
-  return {'busy', left, fields[1], tonumber(fields[2]), text}
+  return {'busy', left, fields[1], tonumber(fields[2]), text, ''}
 end
 
 local reply = is_usual and (tonumber(wait_ms) or 0) > 0 and wait_behind()
@@ -89,7 +89,8 @@ local function busy(ms, field, holds, text)
     end
     queues.join(lock, lease_id, now, remaining)
   end
-  return lib.holder.busy(ms, field, holds, text)
+  if holds == 0 then return lib.holder.reply(ms, field, holds, text, '') end
+  return lib.holder.busy(ms, lock, field, holds, text)
 end
 
 reply = requests.answer(request) or requests.refusal(request)

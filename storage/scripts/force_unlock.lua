@@ -1,15 +1,17 @@
 -- Frees a lock whichever client holds it, all readers of it at once, or only one grant of it.
 --
 -- KEYS lock counter forced
--- ARGV window_ms asked_token [asked_holder]
+-- ARGV window_ms asked_token [by] [asked_holder]
 -- sync yes
 --
 --   forced        holder and token of the last force-unlock; `*`: all holders
 --   window_ms     for which that is noted
 --   asked_token   of the only grant to free; "*": any grant; "": any grant, or no grant
+--   by            who frees the lock and why: caller, newline and reason; empty: not known
 --   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it
 --
--- Replies  unlocked, holder | free | stale: another grant, or none | wrong-kind
+-- Replies  unlocked, holder, token: of the only grant that was freed
+--          free | stale: another grant, or none | wrong-kind
 --          search: readers hold the lock, and asked_holder is missing
 -- modules lock fair read write
 local readers, field_of = lib.readers, lib.field
@@ -26,8 +28,13 @@ local function notify_session(field, lease)
   if session ~= '' then call('publish', 'rlockd:sessions', session) end
 end
 
+-- `forced` has a form that front ends of earlier versions read, so `by` has a key of its own.
 local function note_forced(holder, token)
-  call('set', forced, holder .. ' ' .. token, 'px', window_ms)
+  local head = holder .. ' ' .. token
+  call('set', forced, head, 'px', window_ms)
+  if by and by ~= '' then
+    call('set', lib.keys.sibling(lock, 'forced-by'), head .. '\n' .. by, 'px', window_ms)
+  end
 end
 
 local function free_lock()
@@ -42,7 +49,7 @@ local function free_lock()
   lib.fair.wake(lock) -- where it is a fair lock
   note_forced(holders[1], token)
   notify_session(holders[1])
-  return {'unlocked', holders[1]}
+  return {'unlocked', holders[1], token}
 end
 
 -- Ends the reads of one grant; the reads of one owner share its token. The record of each lease
@@ -58,9 +65,10 @@ local function free_reads()
     lib.lease.release(lease)
     lease.detail = 'forced'
     lib.lease.rewrite(lease)
+    if by and by ~= '' then lib.lease.note_forced_by(lease, by, window_ms) end
     notify_session(read[1], lease)
   end
-  return {'unlocked', holder}
+  return {'unlocked', holder, asked_token}
 end
 
 -- Whether a writer of rlockd holds with this token; writers of Java clients have no token.
@@ -105,7 +113,7 @@ local function free_readers_and_writer()
       notify_session(holder)
     end
   end
-  return {'unlocked', holder}
+  return {'unlocked', holder, mode == 'write' and #fields == 4 and token or nil}
 end
 
 if not mode then return free_lock() end

@@ -3,7 +3,7 @@
 --
 -- KEYS as rw_hand_over.lua queue
 -- ARGV as rw_hand_over.lua
--- REPLY [] session_id granted
+-- REPLY [] session_id granted [token]
 -- sync yes
 --
 --   lease_id, record, window_ms  of the lease that is released: see release.lua
@@ -16,11 +16,13 @@
 --                                its token must be new; else its attempt has registered it
 --   own_listeners                above 0: a plain lock is handed over only if no more than so
 --                                many, the workers of the server itself, listen to its channel
+--   timed                        "1": the reply has the fencing token of the released lease
 --
 -- Replies  token: released, and granted to the waiter
 --          0: released, and the waiters were told
 --          1: the same, because other clients listen to the channel
---          session id, and one of these: the same of a lease that was held in this session
+--          session id, and one of these: the same of a lease that was held in this session;
+--            with `timed` of any lease, and then its token, if that is known
 --          nil: nothing was done, because the lease is not of kind lock or fair, has an owner,
 --          or does not hold the lock
 --
@@ -33,6 +35,8 @@ if (kind ~= 'lock' and kind ~= 'fair') or call('hlen', lock) ~= 1 or
   call('hexists', lock, lease_id .. ':0') == 0 then
   return false
 end
+
+local since = timed == '1' and lib.token.of(text and nexts.token_in(text), lock)
 
 -- Of a fair lock the waiter has to be the head.
 local head, tail -- of the waiter's record, before and behind its token
@@ -73,5 +77,6 @@ elseif kind == 'fair' then
   lib.fair.wake(lock)
 end
 if kind == 'lock' and (not token or is_sooner) then call('publish', channel, '0') end
+if since then return {session or '', token or nothing, since} end
 if session ~= '' then return {session, token or nothing} end
 return token or nothing

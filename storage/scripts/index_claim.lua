@@ -1,15 +1,16 @@
--- Claims sessions whose visit is due: for a while no other front end visits them.
+-- Claims sessions, or queues of fair locks, whose visit is due: for a while no other front end
+-- visits them.
 -- KEYS index...
 -- ARGV limit claim_ms
 -- REPLY [] claim found next_visits
 -- sync no
 --
 --   KEYS      partitions of the index, looked at one after the other
---   limit     sessions at most
---   claim_ms  ms after which another front end may visit a claimed session that was not visited
+--   limit     members at most
+--   claim_ms  ms after which another front end may visit a claimed member that was not visited
 --
--- Reply  the claim, the ids of claimed sessions, ms until the next visit to each partition
---        0: sessions are due still, or the limit came before the partition
+-- Reply  the claim, the claimed members, ms until the next visit to each partition
+--        0: members are due still, or the limit came before the partition
 --        -1: none is due later, or another type of key is in the partition's place
 --
 -- The first write is a command that Redis allows when memory is short.
@@ -18,7 +19,7 @@
 local now = lib.number.epoch_ms()
 local claim, found, next_visits = now + claim_ms, {}, {}
 
--- Claims sessions of a partition. Returns the ms until the next visit to the partition.
+-- Claims members of a partition. Returns the ms until the next visit to the partition.
 local function claim_some(index)
   local most = limit - #found
   if most == 0 then return 0 end

@@ -1,34 +1,37 @@
--- Sets when the watchdog visits a session, or takes the session out of the index.
+-- Sets when the watchdog visits a session, or the queue of a fair lock, or takes it out of the
+-- index.
 -- KEYS index
--- ARGV session_id in_ms [claim]
+-- ARGV member in_ms [claim]
 -- sync no
 --
--- in_ms  ms until the visit; empty: the session leaves the index
--- claim  that of index_claim.lua: nothing changes unless the session still has the time that
---        the claim gave it; without claim the visit comes earlier than it was to come, never
---        later; "-": nothing changes unless the index has lost the session
+-- member  session id, or the name of the lock
+-- in_ms   ms until the visit; empty: the member leaves the index
+-- claim   that of index_claim.lua: nothing changes unless the member still has the time that
+--         the claim gave it; without claim the visit comes earlier than it was to come, never
+--         later; "-": nothing changes unless the index has lost the member
 --
--- Reply  1 | 0: another front end has claimed it, or it is to be visited earlier
+-- Reply  without claim: ms until the visit; else 1 | 0: nothing was changed
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules
 
 local INDEX_MS = 30 * 86400000 -- of front ends that never come back
 
-if claim and claim ~= '-' and call('zscore', index, session_id) ~= claim then return 0 end
-if in_ms == '' then return call('zrem', index, session_id) end
+if claim and claim ~= '-' and call('zscore', index, member) ~= claim then return 0 end
+if in_ms == '' then return call('zrem', index, member) end
 
 local is_there = call('pexpire', index, INDEX_MS) == 1
-local at = lib.number.epoch_ms() + in_ms
-local changed
+local now, reply = lib.number.epoch_ms(), nil
+local at = now + in_ms
 if claim == '-' then
-  changed = call('zadd', index, 'nx', at, session_id)
+  reply = call('zadd', index, 'nx', at, member)
 elseif claim then
-  changed = call('zadd', index, 'ch', at, session_id)
+  reply = call('zadd', index, 'ch', at, member)
+elseif call('zadd', index, 'lt', 'ch', at, member) == 1 then
+  reply = in_ms
 else
-  changed = call('zadd', index, 'lt', 'ch', at, session_id)
-  -- A front end that has claimed the session may have found none: its claim is void.
-  if changed == 0 then call('zincrby', index, -1, session_id) end
+  -- A front end that has claimed the member may have found nothing there: its claim is void.
+  reply = call('zincrby', index, -1, member) - now
 end
 if not is_there then call('pexpire', index, INDEX_MS) end
-return changed
+return tonumber(reply)

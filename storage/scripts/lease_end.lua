@@ -2,14 +2,17 @@
 -- token, also when no request with the token has come yet.
 --
 -- KEYS as lease_watch.lua
--- ARGV as lease_watch.lua to lease_id reason window_ms
+-- ARGV as lease_watch.lua to lease_id reason window_ms [timed]
+-- REPLY [] kind [token]
 -- sync no
 --
 --   KEYS       for each lock of the lease
 --   reason     why: session-ended or released
 --   window_ms  for which the token of an ended lease is known
+--   timed      "1": the reply has the lease's fencing token, which tells when it was granted
 --
--- Replies  the kind of the lease: it held | 1: it held, this is a repetition | 0
+-- Replies  the kind of the lease: it held; with `timed` kind and token of the first lock
+--          1: it held, this is a repetition | 0
 --
 -- At a session's end a repetition is told within the window that the lease held, for the first
 -- reply may have been lost. The first write is a command that Redis allows when memory is
@@ -26,4 +29,7 @@ if is_waiting then leases.unregister(lease) end
 local spent = lease or lib.record.with_keys({token = ''}, lease_id)
 leases.spend(spent.keys, reason, window_ms, has_held and reason == 'session-ended' and 1)
 if is_waiting then leases.publish(lease) end
+if has_held and timed == '1' and lease.kind ~= 'permit' then
+  return {lease.kind, lib.token.of(lease.tokens[1], lease.locks[1])}
+end
 return has_held and lease.kind or 0

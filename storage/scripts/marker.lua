@@ -25,7 +25,8 @@
 --        promotion  the last promotion of this process; empty: none
 -- modules
 
-local MARKER_MS = 30 * 86400000 -- of front ends that never come back
+-- Of front ends that never come back; longer than any lease, the loss of which it tells.
+local MARKER_MS = 400 * 86400000
 
 local function last_promotion()
   local id = string.match(call('info', 'replication'), 'master_replid2:(%x+)')

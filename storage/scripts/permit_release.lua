@@ -9,7 +9,7 @@
 -- sync yes
 --
 --   timeouts   zset of permit id -> end in epoch ms
---   window_ms  for which the same release gives the same reply
+--   window_ms  for which the same release gives the same reply; 0: the token is not spent
 --
 -- Replies  released: 0 holds left; session id of the session where it held or waited until now
 --          ended: session id and kind where this call found a loss

@@ -3,7 +3,7 @@
 -- waiter may not have the lock, this is a release as any other.
 --
 -- KEYS lock record counter next_record waiters
--- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [own_listeners]
+-- ARGV lease_id window_ms channel next_id ttl_ms record_text keep_ms fencing_ttl_ms [unseen] [own_listeners] [timed]
 -- REPLY [] as hand_over.lua
 -- sync yes
 --
@@ -12,7 +12,8 @@
 -- Replies  token: released, and granted to the waiter
 --          0: released; if the lock is free, the waiters were told
 --          1: the same of a lock that is free, since others listen
---          session id, and one of these: the same of a lease that was held in this session
+--          session id, and one of these: the same of a lease that was held in this session;
+--            with `timed` of any lease, and then its token, if that is known
 --          nil: nothing was done, for it is none of the common cases: a lease of kind read or
 --          write, without an owner, that holds the lock
 --
@@ -30,6 +31,7 @@ else
 end
 if call('hexists', lock, field) == 0 then return false end
 if read and call('exists', read) == 0 then return false end
+local since = timed == '1' and lib.token.of(nexts.token_in(text), lock)
 local is_alone = call('hlen', lock) == 2 -- with the mode
 if not read and not is_alone then return false end
 
@@ -72,5 +74,6 @@ else
   readers.hold_ended(lock, message, own)
 end
 call('set', record, '1', 'px', window_ms) -- released: see lib/record.lua
+if since then return {session or '', token or nothing, since} end
 if session ~= '' then return {session, token or nothing} end
 return token or nothing

@@ -38,11 +38,13 @@ if not open_until or #ARGV >= ARG_VERDICTS + marked then
   if not open_until then return {'ended', reason} end
 end
 
--- Earlier by up to a tenth, so that sessions that were opened at the same time spread. The
--- score ends in .5, the mark "renewed before"; minus 1 ms, so that it is not late. As text:
--- each lease pays for a number.
+-- The fraction of a score whose lease was renewed before: its note has the mark " +".
+local MARK = '.5'
+
+-- Earlier by up to a tenth, so that sessions that were opened at the same time spread; minus
+-- 1 ms, so that the mark makes it no later. As text: each lease pays for a number.
 local renewed_again = lib.number.integer(
-  now + again_ms - 1 - math.floor(now % 97 * again_ms / 970)) .. '.5'
+  now + again_ms - 1 - math.floor(now % 97 * again_ms / 970)) .. MARK
 local scores, losses = {}, nil
 
 local function look_again(ref, at)

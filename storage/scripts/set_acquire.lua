@@ -33,7 +33,7 @@ function plain.refusal(_, lock, number)
   local field, holds, kind, text = lib.holder.only(lock)
   if not field or kind == 'fair' then return {'wrong-kind'} end
   if field ~= record_of.holder_of(request) then
-    return lib.holder.busy(remaining, field, holds, text, number)
+    return lib.holder.busy(remaining, lock, field, holds, text, number)
   end
   return nil, {token = call('get', keys.given(number, KEY_COUNTER)) or '0'}
 end

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/base/text.h"
 #include "storage/store/visits.h"
@@ -93,9 +94,29 @@ static void log_loss(const struct end_call *call, size_t i, const struct redis_v
     session_log_loss(call->store, call->session_id, &call->refs[i], "session-ended", word);
 }
 
+/* Under the name of its first lock. */
+static void observe_hold(const struct end_call *call, size_t i, const struct redis_value *token)
+{
+    struct lease_ref_name names[LOCKS_MAX];
+    char name[KEY_NAME_MAX + 1];
+    size_t prefix_len = strlen(store_config(call->store)->key_prefix);
+
+    if (value_is_nil(token))
+        return;
+    lease_ref_names(&call->refs[i], names);
+    if (names[0].len < prefix_len || names[0].len >= sizeof(name))
+        return;
+    memcpy(name, names[0].text, names[0].len);
+    name[names[0].len] = '\0';
+    store_observe_hold(call->store, name + prefix_len, value_integer(token));
+}
+
 static void on_visited(void *arg, size_t i, const struct redis_result *result)
 {
     struct end_call *call = arg;
+    const struct redis_value *kind = value_count(result->reply) > 0
+                                         ? value_at(result->reply, LEASE_END_REPLY_KIND)
+                                         : result->reply;
     char lease_id[LEASE_ID_SIZE];
     size_t kind_len;
 
@@ -103,10 +124,11 @@ static void on_visited(void *arg, size_t i, const struct redis_result *result)
         lease_ref_id(&call->refs[i], lease_id);
         set_names_end(call->store, lease_id);
     }
-    value_text(result->reply, &kind_len);
+    value_text(kind, &kind_len);
     if (result->outcome == REDIS_DONE && kind_len > 0) {
         call->worked_off[i] = WORKED_OFF_HELD;
-        log_loss(call, i, result->reply);
+        log_loss(call, i, kind);
+        observe_hold(call, i, value_at(result->reply, LEASE_END_REPLY_TOKEN));
     } else if (result->outcome == REDIS_DONE && value_integer(result->reply) == 1) {
         call->worked_off[i] = WORKED_OFF_HELD;
     } else if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE) {
@@ -134,6 +156,8 @@ static void work_off(struct end_call *call, const struct redis_value *refs)
 
     text_format_int64(job.arguments[LEASE_END_ARG_WINDOW_MS],
                       store_config(call->store)->retry_window_ms);
+    if (store_is_timed(call->store))
+        job.arguments[LEASE_END_ARG_TIMED][0] = '1';
     call->count = value_count(refs);
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->worked_off = calloc(call->count, sizeof(*call->worked_off));

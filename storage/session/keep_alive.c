@@ -14,8 +14,13 @@
 
 static void look_call_free(struct look_call *call)
 {
-    for (size_t i = 0; i < call->loss_count; i++)
+    for (size_t i = 0; i < call->loss_count; i++) {
         lock_names_unref(call->losses[i].locks);
+        free(call->losses[i].forced);
+    }
+    session_look_free_waits(call);
+    free(call->loss_refs);
+    free(call->is_forced);
     free(call->refs);
     free(call->lost);
     free(call->losses);
@@ -27,16 +32,48 @@ static void look_call_free(struct look_call *call)
     free(call);
 }
 
+static void show(void *arg)
+{
+    struct look_call *call = arg;
+
+    session_look_show(call);
+    look_call_free(call);
+}
+
+static void on_forced_by(void *arg, size_t i, const struct redis_result *result)
+{
+    struct look_call *call = arg;
+    size_t len;
+
+    if (result->outcome != REDIS_DONE)
+        return; /* the answer does not wait for it */
+    const char *text = value_text(result->reply, &len);
+    if (len > 0 && text_is_utf8(text, len))
+        call->losses[i].forced = strndup(text, len);
+}
+
+/* Asks the lock's home of each lease that was forced out who did that, and why. False: there is
+ * no such lease. */
+static bool ask_forced_by(struct look_call *call)
+{
+    const struct lease_visit_job job = {
+        .script = SCRIPT_FORCED_BY, .line = VISIT_KEEP_ALIVES, .session_id = call->session_id};
+
+    return lease_visits_start(call->store, &job, call->loss_refs, call->loss_count,
+                              call->is_forced, on_forced_by, show, call);
+}
+
 static void finish(struct look_call *call)
 {
     if (call->has_failed)
         call->view = (struct session_view){.outcome = SESSION_FAILED,
                                            .failure = call->view.failure};
-    if (call->view.outcome == SESSION_OPEN)
-        session_look_show(call);
-    else
+    if (call->view.outcome != SESSION_OPEN) {
         call->done(call->arg, &call->view);
-    look_call_free(call);
+        look_call_free(call);
+    } else if (!call->claims || call->loss_count == 0 || !ask_forced_by(call)) {
+        show(call);
+    }
 }
 
 /* --- losses ------------------------------------------------------------------------------- */
@@ -44,8 +81,10 @@ static void finish(struct look_call *call)
 static void add_loss(struct look_call *call, const struct lease_ref *ref, const char *reason,
                      const char *kind)
 {
-    struct session_loss_view *loss = &call->losses[call->loss_count++];
+    struct session_loss_view *loss = &call->losses[call->loss_count];
 
+    call->loss_refs[call->loss_count] = *ref;
+    call->is_forced[call->loss_count++] = strcmp(reason, "forced") == 0;
     loss->ref = ref->text;
     lease_ref_id(ref, loss->lease_id);
     loss->lock = session_look_names(call->store, ref, &loss->locks);
@@ -191,7 +230,7 @@ static void read_held(struct look_call *call, size_t i, const struct redis_resul
     found->is_held = strcmp(found->record.session_id, call->session_id) == 0;
 }
 
-/* What lease_claim.lua found of a lease. */
+/* The replies of lease_claim.lua about a lease. */
 enum claim_outcome { CLAIM_HELD, CLAIM_GONE, CLAIM_LOST, CLAIM_ENDED, CLAIM_OTHER };
 
 static const struct reply_word claim_words[] = {
@@ -283,7 +322,10 @@ static void take_losses(struct look_call *call)
     call->lost_count = lost->count;
     call->lost = calloc(lost->count + 1, sizeof(*call->lost));
     call->losses = calloc(lost->count + call->count + 1, sizeof(*call->losses));
+    call->loss_refs = calloc(lost->count + call->count + 1, sizeof(*call->loss_refs));
+    call->is_forced = calloc(lost->count + call->count + 1, sizeof(*call->is_forced));
     assert(call->lost != NULL && call->losses != NULL);
+    assert(call->loss_refs != NULL && call->is_forced != NULL);
     for (size_t i = 0; i < lost->count; i++) {
         const char *text = lost->notes[i].value;
         size_t reason_len = strcspn(text, "\n");
@@ -350,6 +392,7 @@ static void on_looked(void *arg, const struct redis_result *result)
     call->now_ms = value_integer(value_at(reply, SESSION_GET_REPLY_OPEN_NOW_MS));
     if (call->is_keep_alive)
         stay_indexed(call);
+    session_look_take_waits(call, reply);
     call->reading.store = call->store;
     call->reading.session_id = call->session_id;
     call->reading.turns = session_large_turns(call->store, call->claims);
@@ -407,6 +450,9 @@ static void send_get(struct look_call *look)
     call_key(call, SESSION_GET_KEY_SESSION, KEY_SESSION, session, NULL);
     call_key(call, SESSION_GET_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
     call_key(call, SESSION_GET_KEY_LOST, KEY_SESSION_LOST, session, NULL);
+    call_key(call, SESSION_GET_KEY_WAITS, KEY_SESSION_WAITS, session, NULL);
+    if (!look->claims)
+        call_number(call, SESSION_GET_ARG_WAIT_LIMIT, SESSION_WAITS_MAX);
     call_send_in_turn(call, on_looked, look);
 }
 

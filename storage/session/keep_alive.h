@@ -56,7 +56,14 @@ struct look_call {
     size_t lost_count; /* losses that were found before, not yet named by a delivered answer */
     struct lease_ref *lost;           /* their texts are those that were read */
     struct session_loss_view *losses; /* these losses, and the losses that this look finds */
+    struct lease_ref *loss_refs;      /* of the losses; their texts are others' */
+    bool *is_forced;                  /* whether a loss was forced */
+    struct session_waits_kept *waits; /* of the view; NULL: none */
 };
+
+/* waits.c: takes what session_get.lua has read of the session's waits into the view. */
+void session_look_take_waits(struct look_call *call, const struct redis_value *reply);
+void session_look_free_waits(struct look_call *call);
 
 /* view.c: makes the view of a session that is open, and calls `done`. */
 void session_look_show(struct look_call *call);

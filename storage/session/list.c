@@ -43,7 +43,7 @@ struct brief_call {
 
 static void finish(struct list_call *page)
 {
-    if (page->list.outcome == CALL_DONE && page->partition < SESSION_PARTITIONS)
+    if (page->list.outcome == CALL_DONE && page->partition < INDEX_PARTITIONS)
         snprintf(page->list.next_cursor, sizeof(page->list.next_cursor), "%zu.%" PRIu64 ".%s",
                  page->partition, page->cursor, page->after);
     page->list.entries = page->entries;
@@ -55,7 +55,7 @@ static void finish(struct list_call *page)
 /* Another turn, or the end of the page. */
 static void go_on(struct list_call *page)
 {
-    bool may_scan = page->list.count < page->limit && page->partition < SESSION_PARTITIONS &&
+    bool may_scan = page->list.count < page->limit && page->partition < INDEX_PARTITIONS &&
                     page->scans < SCANS_MAX;
 
     if (page->list.outcome == CALL_DONE && (page->found_next < page->found_count || may_scan))
@@ -172,7 +172,7 @@ static void scan(struct list_call *page)
     char cursor[24], count[8];
     struct key index;
 
-    struct key_base partition = session_index_base(page->partition);
+    struct key_base partition = index_partition(page->partition);
     key_make(&index, KEY_SESSIONS, partition.text, partition.len, NULL);
     int cursor_len = snprintf(cursor, sizeof(cursor), "%" PRIu64, page->cursor);
     int count_len = snprintf(count, sizeof(count), "%d", SCAN_COUNT);
@@ -210,7 +210,7 @@ static int find_start(struct list_call *page, const char *cursor)
     if (digits == 0 || digits > 2 || cursor[digits] != '.')
         return -1;
     page->partition = strtoul(cursor, NULL, 10);
-    if (page->partition >= SESSION_PARTITIONS)
+    if (page->partition >= INDEX_PARTITIONS)
         return -1;
     cursor += digits + 1;
     digits = strspn(cursor, "0123456789");

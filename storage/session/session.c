@@ -83,11 +83,12 @@ static void on_opened(void *arg, const struct redis_result *result)
     finish_open(call);
 }
 
-void session_open(struct store *store, const char *session_id, bool is_returned, int64_t ttl_ms,
-                  const char *name, session_done *done, void *arg)
+void session_open(struct store *store, const char *session_id,
+                  const struct session_options *options, session_done *done, void *arg)
 {
     const struct config *config = store_config(store);
     int64_t period_ms = watchdog_period_ms(config);
+    int64_t ttl_ms = options->ttl_ms;
     struct key_base session = call_base(session_id);
     struct open_call *open = calloc(1, sizeof(*open));
 
@@ -100,9 +101,11 @@ void session_open(struct store *store, const char *session_id, bool is_returned,
     call_key(call, SESSION_OPEN_KEY_NOTES, KEY_SESSION_LEASES, session, NULL);
     call_key(call, SESSION_OPEN_KEY_DUE, KEY_SESSION_DUE, session, NULL);
     call_number(call, SESSION_OPEN_ARG_TTL_MS, ttl_ms);
-    call_string(call, SESSION_OPEN_ARG_NAME, name);
+    call_string(call, SESSION_OPEN_ARG_NAME, options->name);
     call_number(call, SESSION_OPEN_ARG_WINDOW_MS, config->retry_window_ms);
-    call_flag(call, SESSION_OPEN_ARG_IS_RETURNED, is_returned);
+    call_flag(call, SESSION_OPEN_ARG_IS_RETURNED, options->is_returned);
+    call_string(call, SESSION_OPEN_ARG_ON_DEADLOCK,
+                options->on_deadlock == ON_DEADLOCK_REFUSE ? ON_DEADLOCK_WORD : "");
     call_send(call, on_opened, open);
 }
 

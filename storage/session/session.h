@@ -4,11 +4,13 @@
  *   session.c     opens sessions, and forgets losses that a client was told of
  *   keep_alive.c  asks the locks' homes about the leases of a session
  *   page.c        one page of the leases that a look shows
+ *   waits.c       what the session of a look waits for
  *   view.c        what a look or a keep-alive shows
  *   list.c        lists the open sessions
  *   end.c         ends a session, and releases its leases
  *   visit.c       renews what is due in one session, or works off its end
- *   watchdog.c    claims the sessions that are due, and visits them
+ *   queue_visit.c removes places that are over from the queue of one fair lock
+ *   watchdog.c    claims the sessions and queues that are due, and visits them
  *
  * handlers/ call the room, and server/worker.c starts the watchdog. The room calls
  * storage/notes/ and storage/store/, and reads replies about leases as storage/lease/ does.
@@ -22,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "storage/notes/waits.h"
 #include "storage/store/call_outcome.h"
 #include "storage/store/store.h"
 
@@ -38,10 +41,12 @@ enum session_outcome {
 struct session_lease_view {
     char lease_id[LEASE_ID_SIZE];
     const char *lock, *owner, *note;   /* lock: as clients say it */
+    const char *caller;                /* who acquired it; empty: not known */
     struct lock_names *locks;          /* of several; NULL: `lock` */
     int64_t fencing_tokens[LOCKS_MAX]; /* of them */
     const char *kind;
     int64_t remaining_ms, ttl_ms, fencing_token;
+    int64_t held_ms; /* negative: not known */
     bool watchdog;
     bool is_unknown; /* Redis did not answer: only the lease id and the names are known */
 };
@@ -52,6 +57,16 @@ struct session_loss_view {
     const char *lock;
     struct lock_names *locks; /* as above */
     char reason[LEASE_REASON_SIZE], kind[KIND_NAME_SIZE];
+    char *forced; /* of a lease that was forced out: the caller, a newline and the reason; NULL:
+                     not known */
+};
+
+/* A wait for a lock, of a second or more. */
+struct session_waiting_view {
+    char lease_id[LEASE_ID_SIZE];
+    const char *lock, *owner, *note; /* as above; owner and note may be empty */
+    struct lock_names *locks;        /* as above */
+    int64_t waited_ms;
 };
 
 struct session_view {
@@ -65,6 +80,9 @@ struct session_view {
     char next_cursor[LIST_CURSOR_SIZE]; /* of a look; empty: the last page of `leases` */
     size_t lease_count, loss_count;
     const struct session_lease_view *leases;
+    enum on_deadlock on_deadlock; /* of a look, as its waits */
+    size_t wait_count;
+    const struct session_waiting_view *waits;
     const struct session_loss_view *losses; /* that no delivered answer has named */
     /* Leases that the keep-alive named as held and the session has not, nor has lost: Redis
      * lost them, or they were released a moment ago. */
@@ -74,11 +92,17 @@ struct session_view {
 
 typedef void session_done(void *arg, const struct session_view *view);
 
-/* `is_returned`: the server made the token, some time ago. */
-void session_open(struct store *store, const char *session_id, bool is_returned, int64_t ttl_ms,
-                  const char *name, session_done *done, void *arg);
+struct session_options {
+    bool is_returned; /* the server made the token, some time ago */
+    int64_t ttl_ms;
+    const char *name;
+    enum on_deadlock on_deadlock;
+};
 
-/* What a keep-alive says, besides that it lives. */
+void session_open(struct store *store, const char *session_id,
+                  const struct session_options *options, session_done *done, void *arg);
+
+/* The parameters of a keep-alive. */
 struct session_keep_alive {
     bool is_repeated;    /* it hangs, and looks again: nothing else is said */
     int64_t received_ns; /* its ttl counts from here */

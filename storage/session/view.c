@@ -1,4 +1,4 @@
-/* What a look at a session shows: its leases and losses. */
+/* The leases and losses that a look at a session shows. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,8 @@ static void show_lease(const struct look_call *call, size_t i, struct session_le
     out->ttl_ms = record->ttl_ms;
     out->watchdog = record->watchdog;
     out->note = record->note;
+    out->caller = record->caller;
+    out->held_ms = store_held_ms(call->store, lease_granted_us(found->tokens[0], record));
     out->kind = record->kind;
 }
 

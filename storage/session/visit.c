@@ -30,10 +30,10 @@ struct due_lease {
 
 struct visit_call {
     struct store *store;
-    session_visit_done *done;
+    visit_done *done;
     void *arg;
     char session_id[SESSION_ID_SIZE];
-    char claim[SESSION_CLAIM_SIZE];
+    char claim[VISIT_CLAIM_SIZE];
     int64_t deadline_ms;   /* of the session, in epoch ms */
     size_t batches, count; /* of leases that are due now */
     struct lease_ref *refs;
@@ -127,7 +127,7 @@ static void note_loss(struct visit_call *call, size_t i, const struct redis_valu
     metrics_add(store_metrics(call->store), METRIC_WATCHDOG_LOSSES, 1);
 }
 
-/* What lease_watch.lua found of a lease. */
+/* The replies of lease_watch.lua about a lease. */
 enum watch_outcome {
     WATCH_RENEWED,
     WATCH_GONE,
@@ -196,13 +196,15 @@ static void on_watched(void *arg, size_t i, const struct redis_result *result)
     read_watch(call, i, result->reply);
 }
 
-/* A score is epoch ms; it ends in .5 if the lease's note is marked as renewed. */
+/* The fraction that session_settle.lua gives the score of a lease that was renewed before. */
+static const char MARK[] = ".5";
+
 static struct due_lease read_score(const struct redis_value *value, int64_t now_ms)
 {
     size_t len;
     const char *text = value_text(value, &len);
     int64_t at_ms = strtoll(text, NULL, 10);
-    struct due_lease due = {.is_marked = strchr(text, '.') != NULL};
+    struct due_lease due = {.is_marked = strstr(text, MARK) != NULL};
 
     if (at_ms >= 0 && at_ms < now_ms)
         due.late_ms = now_ms - at_ms < LATE_MAX_MS ? now_ms - at_ms : LATE_MAX_MS;
@@ -332,7 +334,7 @@ static void end_session(struct visit_call *call, const struct redis_value *reply
     session_end_expired(call->store, call->session_id, call->has_expired, on_ended, call);
 }
 
-/* What session_due.lua replies about a session. */
+/* The replies of session_due.lua about a session. */
 enum due_outcome { DUE_OPEN, DUE_IDLE, DUE_EXPIRED, DUE_UNKNOWN, DUE_UNREADABLE };
 
 static const struct reply_word due_words[] = {
@@ -394,7 +396,7 @@ static void ask_what_is_due(struct visit_call *call)
 }
 
 void session_visit(struct store *store, const char *session_id,
-                   const char claim[SESSION_CLAIM_SIZE], session_visit_done *done, void *arg)
+                   const char claim[VISIT_CLAIM_SIZE], visit_done *done, void *arg)
 {
     struct visit_call *call = calloc(1, sizeof(*call));
 

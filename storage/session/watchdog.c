@@ -1,4 +1,4 @@
-/* The rounds of the watchdog through the partitions of the index. */
+/* The rounds of the watchdog through the partitions of the indices. */
 #include "storage/session/watchdog.h"
 
 #include <assert.h>
@@ -12,16 +12,16 @@
 #include "storage/session/visit.h"
 
 enum {
-    /* Sessions that are visited at a time, each with a batch of leases: a few thousand scripts
-     * in Redis' queue at most. */
+    /* Members of an index that are visited at a time, a session with a batch of leases: a few
+     * thousand scripts in Redis' queue at most. */
     VISITS_MAX = 32,
-    CLAIMS_MAX = 16, /* sessions that one call claims, of all partitions that it asks */
+    CLAIMS_MAX = 16, /* members that one call claims, of all partitions that it asks */
     /* Between two rounds: a session's end is noticed within a second, also with short timeouts.
      */
     ROUND_MAX_MS = 500,
     ROUNDS_PER_TIMEOUT = 12,
-    /* A partition is asked when its next session is to be visited, as far as this front end
-     * knows, and at least every so often, for sessions of front ends that died. By then a visit
+    /* A partition is asked when its next member is to be visited, as far as this front end
+     * knows, and at least every so often, for members of front ends that died. By then a visit
      * has ended, too, or its front end has: a claim lasts as long. */
     LOOK_MAX_MS = 5000,
     LOOKS_PER_TIMEOUT = 6
@@ -29,40 +29,49 @@ enum {
 
 struct partition {
     bool is_asked;   /* index_claim.lua is under way */
-    bool has_more;   /* it may have sessions that are to be visited */
+    bool has_more;   /* it may have members that are to be visited */
     int64_t next_ns; /* when the next visit may be due */
+};
+
+/* The rounds through one index. */
+struct rounds {
+    struct watchdog *watchdog;
+    enum visit_index index;
+    void (*visit)(struct store *store, const char *member, const char claim[VISIT_CLAIM_SIZE],
+                  visit_done *done, void *arg);
+    size_t visits; /* under way, or to come from a claim that is under way */
+    size_t first;  /* partition that the next call asks first: each has its turn */
+    struct partition partitions[INDEX_PARTITIONS];
 };
 
 struct watchdog {
     struct store *store;
     struct timer round;
     int64_t round_ms, look_ms;
-    size_t visits; /* under way, or to come from a claim that is under way */
-    size_t first;  /* partition that the next call asks first: each has its turn */
-    struct partition partitions[SESSION_PARTITIONS];
+    struct rounds rounds[INDICES];
 };
 
-static void claim_sessions(struct watchdog *watchdog);
+static void claim_members(struct rounds *rounds);
 
 static void on_visited(void *arg)
 {
-    struct watchdog *watchdog = arg;
+    struct rounds *rounds = arg;
 
-    watchdog->visits--;
-    claim_sessions(watchdog);
+    rounds->visits--;
+    claim_members(rounds);
 }
 
-static void visit_claimed(struct watchdog *watchdog, const struct redis_value *reply)
+static void visit_claimed(struct rounds *rounds, const struct redis_value *reply)
 {
     const struct redis_value *found = value_at(reply, INDEX_CLAIM_REPLY_FOUND);
-    char claim[SESSION_CLAIM_SIZE], session_id[SESSION_ID_SIZE];
+    char claim[VISIT_CLAIM_SIZE], member[KEY_NAME_MAX + 1];
 
     snprintf(claim, sizeof(claim), "%" PRId64,
              value_integer(value_at(reply, INDEX_CLAIM_REPLY_CLAIM)));
     for (size_t i = 0; i < value_count(found); i++) {
-        lock_copy_text(value_at(found, i), session_id, sizeof(session_id));
-        watchdog->visits++;
-        session_visit(watchdog->store, session_id, claim, on_visited, watchdog);
+        lock_copy_text(value_at(found, i), member, sizeof(member));
+        rounds->visits++;
+        rounds->visit(rounds->watchdog->store, member, claim, on_visited, rounds);
     }
 }
 
@@ -77,70 +86,79 @@ static void expect_next(const struct watchdog *watchdog, struct partition *parti
 
 /* The partitions that one call asks. */
 struct claim_call {
-    struct watchdog *watchdog;
+    struct rounds *rounds;
     size_t count;
-    size_t numbers[SESSION_PARTITIONS];
+    size_t numbers[INDEX_PARTITIONS];
 };
 
 static void on_claimed(void *arg, const struct redis_result *result)
 {
     struct claim_call *call = arg;
-    struct watchdog *watchdog = call->watchdog;
+    struct rounds *rounds = call->rounds;
     const struct redis_value *found = value_at(result->reply, INDEX_CLAIM_REPLY_FOUND);
     const struct redis_value *next_visits = value_at(result->reply,
                                                      INDEX_CLAIM_REPLY_NEXT_VISITS);
     bool is_done = result->outcome == REDIS_DONE;
 
-    watchdog->visits -= CLAIMS_MAX;
+    rounds->visits -= CLAIMS_MAX;
     for (size_t i = 0; i < call->count; i++) {
-        struct partition *partition = &watchdog->partitions[call->numbers[i]];
+        struct partition *partition = &rounds->partitions[call->numbers[i]];
         int64_t in_ms = value_integer(value_at(next_visits, i));
         partition->is_asked = false;
         /* When Redis did not answer, the next round tries again, and so does each front end. */
         partition->has_more = is_done && value_count(found) > 0 && in_ms == 0;
         if (is_done)
-            expect_next(watchdog, partition, in_ms);
+            expect_next(rounds->watchdog, partition, in_ms);
     }
     free(call);
     if (is_done)
-        visit_claimed(watchdog, result->reply);
-    claim_sessions(watchdog);
+        visit_claimed(rounds, result->reply);
+    claim_members(rounds);
 }
 
-static void claim_some(struct watchdog *watchdog, const size_t *numbers, size_t count)
+static void claim_some(struct rounds *rounds, const size_t *numbers, size_t count)
 {
-    struct store_call *script = call_begin(watchdog->store, SCRIPT_INDEX_CLAIM);
+    struct store_call *script = call_begin(rounds->watchdog->store, SCRIPT_INDEX_CLAIM);
     struct claim_call *call = calloc(1, sizeof(*call));
 
     assert(call != NULL);
-    call->watchdog = watchdog;
+    call->rounds = rounds;
     call->count = count;
     for (size_t i = 0; i < count; i++) {
         call->numbers[i] = numbers[i];
-        watchdog->partitions[numbers[i]].is_asked = true;
-        session_index_key(script, INDEX_CLAIM_KEY_INDEX + i, numbers[i]);
+        rounds->partitions[numbers[i]].is_asked = true;
+        index_key(script, INDEX_CLAIM_KEY_INDEX + i, rounds->index, numbers[i]);
     }
     call_number(script, INDEX_CLAIM_ARG_LIMIT, CLAIMS_MAX);
-    call_number(script, INDEX_CLAIM_ARG_CLAIM_MS, watchdog->look_ms);
-    watchdog->visits += CLAIMS_MAX;
-    watchdog->first++;
+    call_number(script, INDEX_CLAIM_ARG_CLAIM_MS, rounds->watchdog->look_ms);
+    rounds->visits += CLAIMS_MAX;
+    rounds->first++;
     call_send(script, on_claimed, call);
 }
 
 /* One call asks all partitions, in a cluster one, for each is in a slot of its own. As many
- * calls as there is room for their sessions. */
-static void claim_sessions(struct watchdog *watchdog)
+ * calls as there is room for their members. */
+static void claim_members(struct rounds *rounds)
 {
-    size_t numbers[SESSION_PARTITIONS], count = 0;
+    const struct store *store = rounds->watchdog->store;
+    size_t numbers[INDEX_PARTITIONS], count = 0;
 
-    for (size_t i = 0; i < SESSION_PARTITIONS; i++) {
-        size_t number = (watchdog->first + i) % SESSION_PARTITIONS;
-        if (watchdog->partitions[number].has_more && !watchdog->partitions[number].is_asked)
+    for (size_t i = 0; i < INDEX_PARTITIONS; i++) {
+        size_t number = (rounds->first + i) % INDEX_PARTITIONS;
+        if (rounds->partitions[number].has_more && !rounds->partitions[number].is_asked)
             numbers[count++] = number;
     }
-    size_t at_once = topology_is_cluster(store_topology(watchdog->store)) ? 1 : count;
-    for (size_t i = 0; i < count && watchdog->visits + CLAIMS_MAX <= VISITS_MAX; i += at_once)
-        claim_some(watchdog, numbers + i, at_once);
+    size_t at_once = topology_is_cluster(store_topology(store)) ? 1 : count;
+    for (size_t i = 0; i < count && rounds->visits + CLAIMS_MAX <= VISITS_MAX; i += at_once)
+        claim_some(rounds, numbers + i, at_once);
+}
+
+static void begin_round(struct rounds *rounds, int64_t now_ns)
+{
+    for (size_t i = 0; i < INDEX_PARTITIONS; i++)
+        if (rounds->partitions[i].next_ns <= now_ns)
+            rounds->partitions[i].has_more = true;
+    claim_members(rounds);
 }
 
 static void take_round(void *arg)
@@ -150,17 +168,15 @@ static void take_round(void *arg)
 
     timer_arm(loop_timers(loop), &watchdog->round,
               loop_now_ns(loop) + watchdog->round_ms * CLOCK_NS_PER_MS);
-    for (size_t i = 0; i < SESSION_PARTITIONS; i++)
-        if (watchdog->partitions[i].next_ns <= loop_now_ns(loop))
-            watchdog->partitions[i].has_more = true;
-    claim_sessions(watchdog);
+    for (enum visit_index index = 0; index < INDICES; index++)
+        begin_round(&watchdog->rounds[index], loop_now_ns(loop));
 }
 
-/* A session of this partition is to be visited so soon. */
-static void expect_visit(void *arg, size_t number, int64_t in_ms)
+/* A member of this partition is to be visited so soon. */
+static void expect_visit(void *arg, enum visit_index index, size_t number, int64_t in_ms)
 {
     struct watchdog *watchdog = arg;
-    struct partition *partition = &watchdog->partitions[number];
+    struct partition *partition = &watchdog->rounds[index].partitions[number];
     struct loop *loop = store_loop(watchdog->store);
     int64_t at_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
 
@@ -181,7 +197,11 @@ struct watchdog *watchdog_new(struct store *store)
     watchdog->look_ms = store_config(store)->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
     if (watchdog->look_ms > LOOK_MAX_MS)
         watchdog->look_ms = LOOK_MAX_MS;
-    session_index_watch(store, expect_visit, watchdog);
+    watchdog->rounds[INDEX_SESSIONS] = (struct rounds){
+        .watchdog = watchdog, .index = INDEX_SESSIONS, .visit = session_visit};
+    watchdog->rounds[INDEX_QUEUES] = (struct rounds){
+        .watchdog = watchdog, .index = INDEX_QUEUES, .visit = queue_visit};
+    index_watch(store, expect_visit, watchdog);
     watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
     take_round(watchdog);
     return watchdog;
@@ -190,6 +210,6 @@ struct watchdog *watchdog_new(struct store *store)
 void watchdog_free(struct watchdog *watchdog)
 {
     timer_cancel(loop_timers(store_loop(watchdog->store)), &watchdog->round);
-    session_index_watch(watchdog->store, NULL, NULL);
+    index_watch(watchdog->store, NULL, NULL);
     free(watchdog);
 }

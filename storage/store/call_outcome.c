@@ -1,4 +1,4 @@
-/* What a request to Redis came to. */
+/* The outcome of a request to Redis. */
 #include "storage/store/call_outcome.h"
 
 enum call_outcome call_outcome_of(const struct redis_result *result)

@@ -19,7 +19,7 @@ enum errand_rank {
     ERRAND_RANKS
 };
 
-/* What the errands of one sort have in common. `arg` is the errand's. */
+/* Common to the errands of one sort. `arg` is the errand's. */
 struct errand_job {
     enum errand_rank rank;
     /* Begins the call and fills it in. Called for each time that the script is sent. */

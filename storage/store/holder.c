@@ -18,6 +18,13 @@ bool lock_is_holder(const char *field)
     return true;
 }
 
+bool lock_holder_is_ours(const char *holder)
+{
+    enum { VERSION_AT = 14 };
+
+    return lock_is_holder(holder) && holder[VERSION_AT] == '5';
+}
+
 size_t lock_holder_len(const char *holder)
 {
     static const char writer[] = ":write"; /* Redisson's RedissonWriteLock.getLockName() */
@@ -52,13 +59,16 @@ static void split_field(struct lock_holder *holder)
 
 static void parse_owner(struct lock_holder *holder, const char *text, const char *end)
 {
-    char field[LOCK_HOLDER_SIZE];
+    char field[LOCK_HOLDER_SIZE], name[SESSION_NAME_SIZE + LEASE_CALLER_SIZE];
 
     lease_record_line(&text, end, field, sizeof(field));
     lease_record_line(&text, end, holder->kind, sizeof(holder->kind));
     if (field[0] == '\0' || strcmp(field, holder->field) != 0)
         return;
-    lease_record_line(&text, end, holder->session_name, sizeof(holder->session_name));
+    lease_record_line(&text, end, name, sizeof(name));
+    lease_record_split(name, holder->caller);
+    if (strlen(name) < sizeof(holder->session_name))
+        memcpy(holder->session_name, name, strlen(name) + 1);
     split_field(holder);
 }
 
@@ -75,6 +85,8 @@ void lock_holder_parse(struct lock_holder *holder, const char *text, size_t len)
     memcpy(holder->kind, record.kind, sizeof(holder->kind));
     memcpy(holder->session_id, record.session_id, sizeof(holder->session_id));
     memcpy(holder->session_name, record.session_name, sizeof(holder->session_name));
+    memcpy(holder->caller, record.caller, sizeof(holder->caller));
+    holder->fencing_token = record.fencing_token;
     if (record.owner[0] != '\0') { /* any of the owner's leases: its note is not the owner's */
         memcpy(holder->owner, record.owner, sizeof(holder->owner));
         return;

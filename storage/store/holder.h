@@ -17,6 +17,7 @@ struct lock_holder {
     char session_id[SESSION_ID_SIZE]; /* with name and owner: empty when there is none */
     char session_name[SESSION_NAME_SIZE];
     char owner[LOCK_OWNER_SIZE];
+    char caller[LEASE_CALLER_SIZE]; /* who acquired the lease; empty: not known */
     bool watchdog;
     char kind[KIND_NAME_SIZE]; /* as far as the data tells */
     int64_t fencing_token;     /* 0: not known */
@@ -25,6 +26,9 @@ struct lock_holder {
 
 /* True for the holder field of a lease of rlockd without an owner; then sets `lease_id`. */
 bool lock_holder_is_lease(const char *holder, char lease_id[LEASE_ID_SIZE]);
+/* Whether the holder is a lease or an owner of rlockd: their ids are UUIDs of version 5, those
+ * of Java clients of version 4. */
+bool lock_holder_is_ours(const char *holder);
 /* Length of a holder field without the mark of a writer. */
 size_t lock_holder_len(const char *holder);
 /* True when a hash with this field alone is a lock, of rlockd or of Redisson. */

@@ -23,6 +23,7 @@ enum key_kind {
     KEY_PLACES, /* of a fair lock: until when places are kept without a request */
     KEY_FORCED,
     KEY_OWNER,
+    KEY_DEADLOCK,    /* marks a lock of a deadlock */
     KEY_IDEMPOTENCY, /* and an idempotency key: what a request did */
     /* By a lease id. */
     KEY_SET, /* the names of the locks of a set */
@@ -31,8 +32,13 @@ enum key_kind {
     KEY_SESSION_LEASES,
     KEY_SESSION_DUE,
     KEY_SESSION_LOST,
+    KEY_SESSION_WAITS, /* its long waits */
     /* By a hexadecimal digit. */
     KEY_SESSIONS, /* a partition of the index of sessions */
+    KEY_QUEUES,   /* a partition of the index of queues of fair locks */
+    KEY_WAITS,    /* a partition of the index of locks with long waits */
+    /* By the key prefix. */
+    KEY_CENSUS,
     /* Channels of an object. */
     CHANNEL_LOCK,
     CHANNEL_FAIR, /* and a lease id: of a waiter for a fair lock */

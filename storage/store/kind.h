@@ -34,7 +34,7 @@ enum kind_family {
     FAMILY_COUNT
 };
 
-/* What is waited for: which channel tells of it, and which of its messages wake. */
+/* The sort of a wait: which channel tells of it, and which of its messages wake. */
 enum wait_kind { WAIT_LOCK, WAIT_FAIR, WAIT_READ_WRITE, WAIT_SEMAPHORE, WAIT_LATCH };
 
 struct kind_row {

@@ -15,6 +15,7 @@ enum {
     LOCK_HOLDER_SIZE = 200, /* <uuid>:<thread or owner>[:<transaction>] */
     LOCK_NOTE_SIZE = 257,
     LOCK_OWNER_SIZE = 65,
+    LEASE_CALLER_SIZE = 65, /* of the name of an API token */
     SESSION_ID_SIZE = TOKEN_TEXT_SIZE,
     SESSION_NAME_SIZE = 129,
     ATTEMPT_ID_SIZE = 40,
@@ -38,9 +39,11 @@ struct lease {
     char session_id[SESSION_ID_SIZE]; /* empty: none */
     char owner[LOCK_OWNER_SIZE];      /* whose leases share a session's lock; or empty */
     char note[LOCK_NOTE_SIZE];
+    char caller[LEASE_CALLER_SIZE]; /* who asks; empty where there are no API tokens */
     char attempt[ATTEMPT_ID_SIZE]; /* tells this request's grant from that of another request */
     enum token_origin token;
     bool unrepeatable; /* no client has the token, so there is no second request */
+    bool reusable;     /* of a permit: the token may acquire again as soon as it is released */
     bool watchdog;     /* renewed while its session lives */
     int64_t ttl_ms;
     int64_t permits; /* of a semaphore */

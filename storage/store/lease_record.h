@@ -13,12 +13,19 @@ struct lease_record {
     char detail[16]; /* why it ended; "shared" for a wait by several requests */
     int64_t since_ms, ttl_ms;
     char note[LOCK_NOTE_SIZE];
+    char caller[LEASE_CALLER_SIZE]; /* who acquired the lease; empty: not known */
     char session_id[SESSION_ID_SIZE];
     char session_name[SESSION_NAME_SIZE];
     char owner[LOCK_OWNER_SIZE];
+    int64_t fencing_token; /* 0: the record has none */
     bool watchdog;
     char kind[KIND_NAME_SIZE];
 };
+
+/* Before the caller's name, which stands behind the note or the session's name on one line: so
+ * front ends that know no callers read the records, too. No text of a client has this
+ * character. */
+#define LEASE_CALLER_MARK '\x1f'
 
 /* Longer than all fields of a lease. */
 enum { LEASE_RECORD_SIZE = 1024 };
@@ -34,6 +41,13 @@ void lease_record_write(struct lease_record_text *record, const struct lease *le
 
 /* An empty or strange text gives an empty record. */
 void lease_record_parse(struct lease_record *record, const char *text, size_t len);
+
+/* When a lease was granted that holds, in µs of Redis' clock; 0: not known. `fencing_token`: 0,
+ * of a permit. */
+int64_t lease_granted_us(int64_t fencing_token, const struct lease_record *record);
+
+/* Cuts the caller behind the mark off a line into `caller`, "" where there is none. */
+void lease_record_split(char *line, char caller[LEASE_CALLER_SIZE]);
 
 /* Cuts the next line off [*text, end) into `out`: "" at the end, or where it does not fit. */
 void lease_record_line(const char **text, const char *end, char *out, size_t out_size);

@@ -50,6 +50,7 @@ struct marker {
     struct timer refresh;
     struct slot_marker *slot_markers;
     struct process *processes;
+    int64_t ahead_ms; /* Redis' clock less clock_ns(); 0: not known */
 };
 
 static struct topology *topology_of(const struct marker *marker)
@@ -163,6 +164,14 @@ static void on_refreshed(void *arg, const struct redis_result *result)
     snprintf(process->promotion, sizeof(process->promotion), "%s", promotion);
     process->answer_ns = loop_now_ns(marker->store->options.loop);
     slot_marker->seen_ms = now_ms;
+    marker->ahead_ms = now_ms - result->sent_ns / CLOCK_NS_PER_MS;
+}
+
+int64_t marker_redis_ms(const struct marker *marker)
+{
+    int64_t now_ns = loop_now_ns(marker->store->options.loop);
+
+    return marker->ahead_ms != 0 ? now_ns / CLOCK_NS_PER_MS + marker->ahead_ms : 0;
 }
 
 /* --- refreshing --------------------------------------------------------------------------- */

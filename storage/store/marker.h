@@ -20,6 +20,9 @@ void marker_free(struct marker *marker);
 /* To be called when Redis is usable again, before any lease is asked for. */
 void marker_redis_is_up(struct marker *marker);
 
+/* Redis' clock in epoch ms, as far as the last refresh of a marker tells; 0: there was none. */
+int64_t marker_redis_ms(const struct marker *marker);
+
 /* For how long grants of objects with this tag are still held back, in ms; 0: they are not. */
 int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag);
 /* The same for the objects whose grants are held back for longest. */

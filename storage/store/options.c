@@ -1,4 +1,4 @@
-/* What a store was made with, for other rooms. */
+/* The parts that a store was made with, for other rooms. */
 #include "storage/store/store_internal.h"
 
 const struct config *store_config(const struct store *store)

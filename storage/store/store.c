@@ -53,6 +53,27 @@ int64_t store_quarantine_ms(const struct store *store, const char *name)
     return marker_quarantine_ms(store->marker, &tag);
 }
 
+int64_t store_held_ms(const struct store *store, int64_t at_us)
+{
+    int64_t now_ms = marker_redis_ms(store->marker);
+
+    return at_us > 0 && now_ms > 0 ? now_ms - at_us / 1000 : -1;
+}
+
+bool store_is_timed(const struct store *store)
+{
+    return store->options.metrics->prefix_times != NULL;
+}
+
+void store_observe_hold(const struct store *store, const char *name, int64_t fencing_token)
+{
+    int64_t held_ms = store_held_ms(store, fencing_token);
+
+    if (held_ms >= 0)
+        metrics_observe_name(store->options.metrics, PREFIX_HOLD, name,
+                             held_ms * CLOCK_NS_PER_MS);
+}
+
 void store_redis_is_up(struct store *store)
 {
     marker_redis_is_up(store->marker);

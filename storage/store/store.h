@@ -49,7 +49,7 @@ struct store;
 struct store *store_new(const struct store_options *options);
 void store_free(struct store *store);
 
-/* What the store was made with. */
+/* The parts that the store was made with. */
 const struct config *store_config(const struct store *store);
 struct loop *store_loop(const struct store *store);
 struct metrics *store_metrics(const struct store *store);
@@ -74,13 +74,23 @@ enum names_fitness store_check_names(const struct store *store, const char *cons
  * leases are granted. `name` as clients say it; NULL: the longest of all objects. */
 int64_t store_quarantine_ms(const struct store *store, const char *name);
 
+/* For how long a lease holds that was granted at `at_us`, in µs of Redis' clock, as a fencing
+ * token is, or one more than the last token where Redis' clock was set back. In ms; negative:
+ * not known. */
+int64_t store_held_ms(const struct store *store, int64_t at_us);
+
+/* Whether holds are counted by prefix of their names: then scripts that end a lease are asked
+ * for its fencing token, and store_observe_hold() is given that token; 0: not known. */
+bool store_is_timed(const struct store *store);
+void store_observe_hold(const struct store *store, const char *name, int64_t fencing_token);
+
 /* To be called when Redis is usable again. */
 void store_redis_is_up(struct store *store);
 
 /* How many errands (withdrawals, forgotten attempts) Redis has not confirmed yet. */
 size_t store_pending(const struct store *store);
 
-/* What another room keeps in a store: memory that lives until the store is freed. */
+/* A part that another room keeps in a store: memory that lives until the store is freed. */
 struct store_part {
     size_t size;
     void (*init)(void *part, struct store *store); /* of cleared memory; NULL: nothing to do */

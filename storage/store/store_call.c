@@ -1,5 +1,5 @@
-/* What every store uses to ask Redis: scripts with their keys and arguments, names of keys,
- * texts of replies. */
+/* The means by which every store asks Redis: scripts with their keys and arguments, names of
+ * keys, texts of replies. */
 #include "storage/store/store_call.h"
 
 #include <assert.h>

@@ -17,7 +17,8 @@ struct store;
 struct store_call;
 struct topology_node;
 
-/* What keys are made of: the name of an object with the operator's prefix, or an id. */
+/* The base that keys are made of: the name of an object with the operator's prefix, or an id.
+ */
 struct key_base {
     const char *text;
     size_t len;
@@ -64,7 +65,7 @@ int64_t store_ms_left(const struct store *store, int64_t ms, int64_t sent_ns);
 /* Copies a text of a reply; "" when it does not fit. */
 void lock_copy_text(const struct redis_value *reply, char *out, size_t out_size);
 
-/* What a store needs to fill calls in. */
+/* The call that a store fills in, again and again. */
 struct store_call *store_call_new(struct store *store);
 void store_call_free(struct store_call *call);
 

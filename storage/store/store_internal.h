@@ -1,4 +1,4 @@
-/* What the files of the store share: its struct, which other rooms see through store.h. */
+/* Shared by the files of the store: its struct, which other rooms see through store.h. */
 #ifndef RLOCKD_STORAGE_STORE_STORE_INTERNAL_H
 #define RLOCKD_STORAGE_STORE_STORE_INTERNAL_H
 

@@ -121,7 +121,8 @@ static void fill_call(struct store_call *call, const struct visit *first,
     for (size_t i = 0; i < first->count; i++)
         key = fill_keys(call, key, ref_of(&first[i]), job->has_counter);
     for (size_t i = 0; i < LEASE_VISIT_ARGS; i++)
-        call_string(call, i, job->arguments[i]);
+        if (i < LEASE_WATCH_ARGS || job->arguments[i][0] != '\0')
+            call_string(call, i, job->arguments[i]);
     if (job->is_shared)
         return;
     lease_ref_id(ref_of(first), lease_id);

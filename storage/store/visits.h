@@ -17,7 +17,8 @@ enum visit_line_id {
     VISIT_LINES
 };
 
-enum { LEASE_VISIT_ARGS = LEASE_WATCH_ARGS }; /* no script of visits takes more */
+/* No script of visits takes more; what LEASE_WATCH_ARGS does not count is left out if empty. */
+enum { LEASE_VISIT_ARGS = LEASE_END_ARGS };
 
 /* Its KEYS are the lock and the lease's record there, and the counter if `has_counter`, for
  * each lock; its ARGV the lease id and `arguments`. If `is_shared`, one script serves several
@@ -32,7 +33,7 @@ struct lease_visit_job {
     char arguments[LEASE_VISIT_ARGS][TEXT_INT64_SIZE];
 };
 
-/* What the home of refs[i] replied. */
+/* The reply of the home of refs[i]. */
 typedef void lease_visited(void *arg, size_t i, const struct redis_result *result);
 /* Every home has replied. */
 typedef void lease_visits_done(void *arg);

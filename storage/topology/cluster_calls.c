@@ -5,10 +5,10 @@
  * must not overtake the attempt that it takes back. One master answers in order; so while a
  * call of a slot is on its way from one master to another, every later call of that slot waits
  * (struct slot_hold) until all that were sent are answered. Then the first one goes alone, and
- * the others when it was served. What was sent and lost with its connection is unknown, and
- * goes nowhere else. (A slot whose move is called off between two calls lets the second one go
- * first, as a script that Redis has forgotten does: an attempt that is granted after all that
- * asked for it has gone is withdrawn once more.)
+ * the others when it was served. A call that was sent and lost with its connection is unknown,
+ * and goes nowhere else. (A slot whose move is called off between two calls lets the second one
+ * go first, as a script that Redis has forgotten does: an attempt that is granted after all
+ * that asked for it has gone is withdrawn once more.)
  *
  * While a slot is moved key by key, its old master has some of its keys and the new one the
  * others. A script goes on when all its keys are in one place again: scripts begin with a
@@ -25,7 +25,7 @@
 #define RETRY_MAX_NS (80 * CLOCK_NS_PER_MS)
 
 enum {
-    MOVES_MAX = 5,    /* of one call */
+    MOVES_MAX = 5,    /* of one call, from node to node */
     HELD_MAX = 100000 /* calls that wait, of all slots: more are refused */
 };
 
@@ -196,7 +196,8 @@ static void on_asking(void *arg, const struct redis_result *result)
     (void)result; /* the reply of the next command shows whether ASKING arrived */
 }
 
-/* The node accepts the command behind ASKING; no other command comes in between. */
+/* The node accepts the command behind ASKING; no other command comes in between. A script
+ * waits, and is told ASK each time that it tries the slot again: that is no move. */
 static enum verdict follow_ask(struct cluster_call *call, const struct redis_host *to)
 {
     static const char *const argv[] = {"ASKING"};
@@ -205,7 +206,8 @@ static enum verdict follow_ask(struct cluster_call *call, const struct redis_hos
     struct cluster_node *node = cluster_node_at(call->cluster, to);
 
     count(call->cluster, METRIC_REDIS_ASKED);
-    if (!call->is_command || node == NULL || !cluster_node_is_up(node))
+    if (!call->is_command || node == NULL || !cluster_node_is_up(node) ||
+        ++call->moves > MOVES_MAX)
         return CALL_WAITS;
     redis_link_command(node->node.commands, &asking, on_asking, NULL);
     cluster_call_send(call, node, on_reply);
@@ -260,7 +262,7 @@ static enum verdict judge(struct cluster_call *call, const struct redis_result *
         return slot == call->slot && ++call->moves <= MOVES_MAX ? follow_move(call, &to)
                                                                 : CALL_ENDS;
     case CLUSTER_ASK:
-        return ++call->moves <= MOVES_MAX ? follow_ask(call, &to) : CALL_WAITS;
+        return follow_ask(call, &to);
     case CLUSTER_NOT_REDIRECTED:
         break;
     }
@@ -284,7 +286,7 @@ static void on_reply(void *arg, const struct redis_result *result)
         return;
     if (verdict != CALL_ENDS)
         requeue(call, verdict == CALL_WAITS);
-    /* What waits goes first: the callback may ask for more. */
+    /* Calls that wait go first: the callback may ask for more. */
     if (slot < REDIS_SLOTS)
         settle_hold(cluster, slot, verdict == CALL_ENDS);
     if (verdict == CALL_ENDS)

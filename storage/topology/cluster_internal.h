@@ -1,4 +1,4 @@
-/* What the files of a cluster share. Each needs only those above it:
+/* Shared by the files of a cluster. Each file needs only those above it:
  *
  *   cluster_slots.c          reads what a node says about slots
  *   cluster_state.c          whether the cluster is ready

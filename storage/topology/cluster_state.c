@@ -1,4 +1,4 @@
-/* What a cluster is at: the slots that are served, why it is not ready, and when those above
+/* The state of a cluster: the slots that are served, why it is not ready, and when those above
  * are told that something came back. */
 #include <stdio.h>
 

@@ -45,21 +45,13 @@ static bool is_full(const struct acquirer *acquirer)
 
 /* --- attempts ----------------------------------------------------------------------------- */
 
-/* From here on a deferred request waits as any other. */
-static void end_deferral(struct acquisition *acquisition)
-{
-    acquisition->deferred = false;
-    timer_arm(loop_timers(acquisition->acquirer->options.loop), &acquisition->deadline,
-              acquisition->deadline_ns);
-}
-
 static void send_attempt(struct acquisition *acquisition, enum acquisition_state state,
                          int64_t wait_ms)
 {
     struct acquirer *acquirer = acquisition->acquirer;
 
     if (acquisition->deferred)
-        end_deferral(acquisition);
+        acquisition_end_deferral(acquisition);
     acquisition->attempted = true;
     acquisition->waiter.trying = true;
     acquisition_enter(acquisition, state);
@@ -205,9 +197,7 @@ static void begin_wait(struct acquisition *acquisition, int64_t remaining_ms)
     acquisition_enter(acquisition, SLEEPING);
     acquirer->options.slots->used++;
     metrics_add(acquirer->options.metrics, METRIC_WAITS_STARTED, 1);
-    timer_arm(loop_timers(acquirer->options.loop), &acquisition->deadline,
-              acquisition->deferred ? now_ns + DEFERRAL_MS * CLOCK_NS_PER_MS
-                                    : acquisition->deadline_ns);
+    acquisition_arm(acquisition);
     waiter_join(acquirer->options.waiters, &acquisition->waiter, name, len,
                 acquisition->generation, remaining_ms);
     if (acquisition->lease_generation != waiters_lease_generation(acquirer->options.waiters) &&
@@ -305,6 +295,7 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
         return;
     case TRY_TOO_MANY_WAITERS:
     case TRY_MAY_NOT_WAIT:
+    case TRY_DEADLOCK:
     case TRY_DRAINING:
         break;
     }
@@ -357,12 +348,14 @@ static void on_try_now(void *arg)
         acquisition_try(acquisition);
 }
 
-static void on_deadline(void *arg)
+static void on_timer(void *arg)
 {
     struct acquisition *acquisition = arg;
 
+    if (acquisition_becomes_long(acquisition))
+        return;
     if (acquisition->deferred)
-        end_deferral(acquisition);
+        acquisition_end_deferral(acquisition);
     /* One more attempt, which also takes the request off the list of waiters and learns what
      * blocks it; an attempt under way is the last one. A release under way may still grant. */
     if (acquisition->state == SLEEPING)
@@ -394,7 +387,7 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
                    .wants = kind->wants != 0 ? kind->wants : lease->permits,
                    .try_now = on_try_now,
                    .arg = acquisition},
-        .deadline = {.fire = on_deadline, .arg = acquisition},
+        .deadline = {.fire = on_timer, .arg = acquisition},
         .deadline_ns = deadline_ns,
         .may_wait = may_wait,
         .done = done,
@@ -412,6 +405,7 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
 void acquire_cancel(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
+    struct long_wait *long_wait = acquisition->long_wait;
 
     if (acquisition->wait_began_ns != 0)
         metrics_add(acquirer->options.metrics, METRIC_WAITERS_GONE, 1);
@@ -421,6 +415,7 @@ void acquire_cancel(struct acquisition *acquisition)
     if (acquisition->attempted)
         lease_withdraw(acquirer->options.store, acquisition->lease, WITHDRAW_PLACE);
     acquisition_end(acquisition, false, -1);
+    acquirer_end_long_wait(acquirer, long_wait);
 }
 
 /* --- acquirers ---------------------------------------------------------------------------- */

@@ -14,14 +14,29 @@
 
 struct acquirer;
 struct acquisition;
+struct deadlock;
+struct long_wait;
+
+/* From then on a wait is long. Short waits pay for nothing that is done about long ones. */
+enum { LONG_WAIT_MS = 1000 };
+
+/* The functions that watch long waits: see long_waits.h. */
+struct long_wait_watcher {
+    /* The wait of this acquisition has become long. The result stands for it until ended(). */
+    struct long_wait *(*began)(void *arg, struct acquisition *acquisition);
+    /* The wait is over. Its acquisition is gone, and perhaps the lease. */
+    void (*ended)(struct long_wait *long_wait);
+    void *arg;
+};
 
 struct acquirer_options {
     struct loop *loop;
     struct metrics *metrics;
     struct store *store;
     struct waiters *waiters;
-    struct wait_slots *slots;    /* without a free one: TRY_TOO_MANY_WAITERS */
-    struct neighbour *neighbour; /* NULL: the only worker */
+    struct wait_slots *slots;                   /* without a free one: TRY_TOO_MANY_WAITERS */
+    struct neighbour *neighbour;                /* NULL: the only worker */
+    const struct long_wait_watcher *long_waits; /* NULL: nothing is done about them */
 };
 
 struct acquirer *acquirer_new(const struct acquirer_options *options);
@@ -34,6 +49,9 @@ struct acquire_result {
      * attempt decided. Valid until the callback returns. */
     const struct lease_result *lease;
     const struct counter_result *counter;
+    /* That the request waited in, of TRY_BUSY and TRY_DEADLOCK; NULL: none is known. Valid
+     * until the callback returns. */
+    const struct deadlock *deadlock;
 };
 
 typedef void acquire_done(void *arg, const struct acquire_result *result);

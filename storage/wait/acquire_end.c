@@ -23,6 +23,8 @@ static void count_end_of_wait(struct acquisition *acquisition, bool got_it)
     acquirer->options.slots->used--;
     metrics_add(metrics, got_it ? METRIC_WAITS_GRANTED : METRIC_WAITS_ENDED, 1);
     metrics_observe(metrics, HISTOGRAM_WAIT, now_ns - acquisition->wait_began_ns);
+    metrics_observe_name(metrics, PREFIX_WAIT, lease_name(acquisition->lease),
+                         now_ns - acquisition->wait_began_ns);
     int64_t woken_ns = waiter_woken_ns(&acquisition->waiter);
     if (got_it && woken_ns > acquisition->wait_began_ns)
         metrics_observe(metrics, HISTOGRAM_UNLOCK_TO_GRANT, now_ns - woken_ns);
@@ -50,6 +52,12 @@ void acquisition_end_orphan(struct acquisition *acquisition, bool granted)
     lock_names_unref(lease->names);
     free(lease);
     pool_give(&acquirer->pool, acquisition);
+}
+
+void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait)
+{
+    if (long_wait != NULL)
+        acquirer->options.long_waits->ended(long_wait);
 }
 
 void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms)
@@ -92,6 +100,7 @@ static bool may_ask_again(const struct acquisition *acquisition, enum try_outcom
     case TRY_GRANTED:
     case TRY_CONFIRMED:
     case TRY_MAY_NOT_WAIT: /* nor stand in a queue */
+    case TRY_DEADLOCK:     /* the place would hold up the others */
     case TRY_REFUSED:
         break;
     }
@@ -162,6 +171,9 @@ static void note_taken(const struct acquisition *acquisition,
 static void finish(struct acquisition *acquisition, const struct acquire_result *result,
                    const struct attempt_result *attempt)
 {
+    const struct acquirer *acquirer = acquisition->acquirer;
+    struct long_wait *long_wait = acquisition->long_wait;
+    struct acquire_result shown = *result;
     acquire_done *done = acquisition->done;
     void *arg = acquisition->arg;
     bool got_it = is_success(result->outcome);
@@ -172,8 +184,10 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
         note_taken(acquisition, attempt);
     else
         withdraw_attempts(acquisition, result->outcome);
+    shown.deadlock = acquisition->deadlock;
     acquisition_end(acquisition, got_it, taken_ms);
-    done(arg, result);
+    done(arg, &shown);
+    acquirer_end_long_wait(acquirer, long_wait);
 }
 
 void acquisition_finish_with(struct acquisition *acquisition,

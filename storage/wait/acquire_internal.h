@@ -1,12 +1,16 @@
-/* What the files about acquisitions share. They stand above those about waiters; each calls
+/* Shared by the files about acquisitions, which stand above those about waiters; each calls
  * only files above it in this list:
  *
  *   acquire_state.c  the states: which may follow which, what holds in each
+ *   acquire_timer.c  the timer of a wait
  *   deferral.c       how long the first attempt of a request may be put off
  *   acquire_end.c    what is withdrawn, answered and counted at the end
  *   acquire.c        attempts, preparations, waits
  *   release.c        releases on this worker that grant to a waiter
  *   pass_on.c        releases that another worker grants; acquire_hand_over()
+ *   cycle_search.c   follows holders and what they wait for, in search of a cycle
+ *   deadlock_check.c proves that a cycle was there
+ *   long_waits.c     what is written of requests that have waited for long, and their checks
  *   session_watch.c  keep-alives that wait, and messages about sessions */
 #ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H
 #define RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H
@@ -71,7 +75,7 @@ struct acquisition {
     int64_t asked_ns;       /* when the preparation was sent */
     enum withdraw_place place;
     struct waiter waiter;
-    struct timer deadline;
+    struct timer deadline; /* earlier: see acquire_timer.c */
     int64_t deadline_ns;
     int64_t wait_began_ns;     /* when the wait began; 0: it has not */
     uint64_t generation;       /* waiters_generation() before the last attempt */
@@ -79,7 +83,9 @@ struct acquisition {
     bool (*may_wait)(void *arg);
     acquire_done *done;
     void *arg;
-    struct lease *orphan; /* once ORPHANED: a copy of the lease; else NULL */
+    struct long_wait *long_wait;     /* NULL: the wait is not long */
+    const struct deadlock *deadlock; /* of the long wait, whose it is; NULL: none is known */
+    struct lease *orphan;            /* once ORPHANED: a copy of the lease; else NULL */
 };
 
 /* Where the lock or semaphore of a lease is waited for; of a set, its first lock. */
@@ -97,6 +103,15 @@ static inline void acquirer_find_place(const struct acquirer *acquirer,
 void acquisition_enter(struct acquisition *acquisition, enum acquisition_state state);
 /* Before the deadline; negative: it has passed. */
 int64_t acquisition_left_ms(const struct acquisition *acquisition);
+
+/* acquire_timer.c */
+
+/* Sets the timer of a wait for what comes next. */
+void acquisition_arm(struct acquisition *acquisition);
+/* From here on a deferred request waits as any other. */
+void acquisition_end_deferral(struct acquisition *acquisition);
+/* The timer has fired. Whether that was because the wait became long. */
+bool acquisition_becomes_long(struct acquisition *acquisition);
 
 /* acquire.c */
 
@@ -145,6 +160,8 @@ void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcom
 /* Leaves the queue and stops the timers; the acquisition is freed now, or by the call under
  * way. `taken_ms`: see waiter_leave(). */
 void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms);
+/* To be called after that with the acquisition's long wait, which may be NULL. */
+void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait);
 /* The call that was under way when the acquisition ended has been answered. `granted`: the call
  * was an attempt that was or may have been granted; else a preparation or a refused attempt. */
 void acquisition_end_orphan(struct acquisition *acquisition, bool granted);

@@ -1,4 +1,4 @@
-/* What the waiters of one object on this worker learn of attempts and releases. */
+/* Tells the waiters of one object on this worker of attempts and releases. */
 #include "storage/wait/place.h"
 
 #include "server/base/clock.h"

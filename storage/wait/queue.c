@@ -13,8 +13,9 @@ enum { LEASE_ID_MAX = 40 };
 
 /* --- keys --------------------------------------------------------------------------------- */
 
-/* What tells one queue from another: the kind, for the name of a lock may soon be that of a
- * semaphore; the lease, where each waiter of a fair lock has a queue of its own; the name. */
+/* The key that tells one queue from another: the kind, for the name of a lock may soon be that
+ * of a semaphore; the lease, where each waiter of a fair lock has a queue of its own; the name.
+ */
 struct queue_key {
     size_t len;
     char text[1 + LEASE_ID_MAX + KEY_NAME_MAX + 1];

@@ -64,16 +64,33 @@ static void on_ready(void *arg)
     session_watch_notify_all(arg); /* what was published meanwhile is lost */
 }
 
+static void on_question(struct session_watch *watch, const char *session_id, const char *text,
+                        size_t len)
+{
+    char question[ATTEMPT_ID_SIZE];
+
+    if (len == 0 || len >= sizeof(question))
+        return;
+    memcpy(question, text, len);
+    question[len] = '\0';
+    long_waits_asked(watch->options.long_waits, session_id, question);
+}
+
 static void on_message(void *arg, const char *payload, size_t len)
 {
     struct session_watch *watch = arg;
     struct session_watcher *watcher, *next;
     char session_id[SESSION_ID_SIZE];
+    size_t id_len = SESSION_ID_SIZE - 1;
 
-    if (len != SESSION_ID_SIZE - 1)
+    if (len < id_len || (len > id_len && payload[id_len] != ' '))
         return;
-    memcpy(session_id, payload, len);
-    session_id[len] = '\0';
+    memcpy(session_id, payload, id_len);
+    session_id[id_len] = '\0';
+    if (len > id_len) {
+        on_question(watch, session_id, payload + id_len + 1, len - id_len - 1);
+        return;
+    }
     DL_FOREACH_SAFE(watch->watchers, watcher, next) {
         if (strcmp(watcher->session_id, session_id) == 0)
             notify(watcher);

@@ -8,6 +8,7 @@
 
 #include "server/base/loop.h"
 #include "storage/wait/acquire.h"
+#include "storage/wait/long_waits.h"
 #include "storage/store/store.h"
 #include "storage/topology/topology.h"
 
@@ -27,6 +28,7 @@ struct session_watch_options {
     struct loop *loop;
     struct topology *topology;
     struct acquirer *acquirer;
+    struct long_waits *long_waits;
     struct wait_slots *slots;
 };
 

@@ -25,7 +25,7 @@ struct share {
     uint64_t messages_before; /* the number of them before the last hand-over */
 };
 
-/* What goes with a lock from worker to worker of the process; the members as above. */
+/* Goes with a lock from worker to worker of the process; the members are as above. */
 struct hand_over_series {
     bool is_open;        /* the release is open to all clients */
     bool has_gone_round; /* more hand-overs since the lock came here than there are waiters */

@@ -1,4 +1,4 @@
-/* What the files about waiters share. Each calls only files above it in this list:
+/* Shared by the files about waiters. Each file calls only files above it in this list:
  *
  *   share.c        how often waiters of this worker come before other clients: arithmetic
  *   neighbours.c   the table by which the workers of the process know of each other's waiters

@@ -5,9 +5,10 @@
 #
 # The system is a chroot in namespaces of its own, so no mount and no process outlives the run.
 # The network is the machine's. DEBIAN_CACHE=DIR keeps the minimal system and the packages there
-# for the next run, instead of in build/debian. `make test` gets ONLY and E2E_PATIENCE.
+# for the next run, instead of in build/debian. `make test` gets ONLY, JOBS and E2E_PATIENCE.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/lib.sh
 
 fail() {
     echo "debian/run.sh: $*" >&2
@@ -41,32 +42,13 @@ prepare() {
 
 in_chroot() {
     exec chroot "$chroot" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-        ONLY="${ONLY:-}" E2E_PATIENCE="${E2E_PATIENCE:-}" sh -c "$1"
-}
-
-free_port() {
-    local port
-    while port=$((20000 + RANDOM % 10000)); do
-        (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null || break
-    done
-    echo "$port"
+        ONLY="${ONLY:-}" JOBS="${JOBS:-}" E2E_PATIENCE="${E2E_PATIENCE:-}" sh -c "$1"
 }
 
 # request METHOD PATH: prints the status, 000 for no answer.
 request() {
     curl -s -o /dev/null -w '%{http_code}' --max-time 10 -X "$1" \
         -H "Lease-Token: $(uuidgen)" "http://127.0.0.1:$port$2" || true
-}
-
-# wait_until SECONDS WHAT COMMAND...
-wait_until() {
-    local deadline=$((SECONDS + $1)) what=$2
-    shift 2
-    until "$@"; do
-        [ $SECONDS -lt $deadline ] || fail "$what: not within its time"
-        sleep 0.2
-    done
-    echo "ok: $what"
 }
 
 is_ready() {
@@ -100,9 +82,7 @@ inside() {
     mount --rbind /dev "$chroot/dev"
     mount --bind "$2" "$chroot/var/cache/apt/archives"
     cp /etc/resolv.conf "$chroot/etc/resolv.conf"
-    # No service starts in a chroot.
-    printf '#!/bin/sh\nexit 101\n' > "$chroot/usr/sbin/policy-rc.d"
-    chmod 755 "$chroot/usr/sbin/policy-rc.d"
+    start_no_services "$chroot"
     (in_chroot "apt-get update -q && DEBIAN_FRONTEND=noninteractive \
         apt-get install -q -y make git jq") < /dev/null
     echo "ok: the packages that README names"

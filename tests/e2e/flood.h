@@ -32,8 +32,10 @@ struct flood *flood_open(struct front *fe, size_t connections, const char *const
  * a guest gets another answer than it expects, or none. */
 void flood_run(struct flood *flood, int64_t ms, struct flood_guest **guests, size_t guest_count,
                size_t answers);
-/* Answers to strangers so far. */
-size_t flood_answers(const struct flood *flood);
+/* Answers to strangers so far, with this status. */
+size_t flood_answers(const struct flood *flood, int status);
+/* Prints how many answers of each status strangers got. */
+void flood_print(const struct flood *flood);
 /* The median of `between`, in rounds: 1 is an answer to every stranger. */
 double flood_rounds(const struct flood *flood, struct flood_guest *guest);
 

@@ -265,7 +265,15 @@ long long redis_int(struct redis *redis, const char *format, ...);
 const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
 void redis_ok(struct redis *redis, const char *format, ...);
 bool redis_has(struct redis *redis, const char *key);
-/* Every key that begins with `prefix`, literally, but markers; an array of strings. */
+
+/* Scripts that Redis ran since scripts_count_from_now() and whose first key is this, of the client
+ * of Redis with this address; NULL: of all clients; without those of the census. `last`: the
+ * address of the client of the last one; may be NULL. Nobody else may use SLOWLOG meanwhile. */
+void scripts_count_from_now(struct redis *redis);
+int scripts_of(struct redis *redis, const char *address, const char *key, const char **last);
+int scripts_about(struct redis *redis, const char *key);
+/* Every key that begins with `prefix`, literally, but markers and the census; an array
+ * of strings. */
 json_t *redis_keys(struct redis *redis, const char *prefix);
 
 /* A holder as Java clients write it: UUID of the client, number of the thread. */

@@ -64,11 +64,15 @@ static bool may_be_lost(const struct chaos_client *c, int64_t done_ms)
 
 /* --- deadlines ---------------------------------------------------------------------------- */
 
-/* By what the last answer says of a lease. */
+/* By what the last answer says of a lease. Where little time is left, the machine may have been
+ * late before the answer: the lateness counts from an answer soon after a renewal. */
 static void set_deadline(struct chaos_client *c, int i, const json_t *lease)
 {
-    c->deadline_ms[i] = c->sent_ms + json_integer_value(json_object_get(lease, "remaining_ms"));
-    c->late_ms[i] = late_ms();
+    int64_t left_ms = json_integer_value(json_object_get(lease, "remaining_ms"));
+
+    c->deadline_ms[i] = c->sent_ms + left_ms;
+    if (left_ms >= chaos_timeout_ms(c->chaos) / 2)
+        c->late_ms[i] = late_ms();
 }
 
 /* Whether a lease that is not held any more has lapsed, on a machine that was late. */
@@ -113,12 +117,27 @@ static int ask(struct chaos_client *c, const char *method, const char *path,
     return 0;
 }
 
-/* 410 for the session; false: it is none that a failover explains. */
+/* Whether a session that has ended was over, on a machine that was late. */
+static bool session_has_lapsed(struct chaos_client *c)
+{
+    int64_t past_ms = now_ms() - c->alive_ms - session_ms(c->chaos);
+    int64_t late = late_ms() - c->alive_late_ms;
+
+    if (past_ms < 0 || late < session_ms(c->chaos) / LATE_PARTS)
+        return false;
+    print_message("client %d: its session was over for %d ms, the machine late by %d ms since "
+                  "the last keep-alive\n",
+                  c->number, (int)past_ms, (int)late);
+    c->chaos->lapses++;
+    return true;
+}
+
+/* 410 for the session; false: neither a failover explains it nor a late machine. */
 static bool session_is_lost(struct chaos_client *c, int status)
 {
     if (status != 410 ||
         strcmp(rest_str(&c->rest, "type"), "urn:rlockd:problem:session-ended") != 0 ||
-        !may_be_lost(c, c->born_ms))
+        !(may_be_lost(c, c->born_ms) || session_has_lapsed(c)))
         return false;
     c->is_lost = true;
     c->chaos->sessions_lost++;
@@ -182,7 +201,7 @@ static void check_leases(struct chaos_client *c)
 static void stay_alive(struct chaos_client *c)
 {
     char path[400];
-    int64_t from_ms = now_ms();
+    int64_t from_ms = now_ms(), from_late_ms = late_ms();
     int len = snprintf(path, sizeof(path), "/v1/sessions/%s/keep-alive?wait_ms=%d", c->id,
                        rand_r(&c->seed) % 4 == 0 ? 200 : 0);
     const char *before = "&held=";
@@ -204,6 +223,7 @@ static void stay_alive(struct chaos_client *c)
     else
         check_leases(c);
     c->alive_ms = from_ms;
+    c->alive_late_ms = from_late_ms;
 }
 
 static bool wants_keep_alive(const struct chaos_client *c)
@@ -237,6 +257,7 @@ static void be_born(struct chaos_client *c)
     snprintf(path, sizeof(path), "/v1/sessions?ttl_ms=%d&name=chaos-%d", session_ms(c->chaos),
              c->number);
     c->alive_ms = now_ms();
+    c->alive_late_ms = late_ms();
     int status = ask(c, "POST", path, NULL);
     c->born_ms = now_ms();
     c->is_lost = false;

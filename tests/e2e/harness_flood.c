@@ -11,7 +11,13 @@
 
 #include "harness_world.h"
 
-enum { HEAD_MAX = 2048, READ_SIZE = 64 * 1024, EVENTS = 256, ANSWER_MS = 20000 };
+enum {
+    HEAD_MAX = 2048,
+    READ_SIZE = 64 * 1024,
+    EVENTS = 256,
+    ANSWER_MS = 20000,
+    STATUSES = 600
+};
 
 struct flooder {
     int fd;
@@ -29,6 +35,7 @@ struct flood {
     int epoll_fd;
     struct flooder *strangers;
     size_t stranger_count, answers;
+    size_t answers_by_status[STATUSES];
 };
 
 static void flood_undo(void *thing)
@@ -108,12 +115,15 @@ static bool take(struct flooder *flooder, const char *data, size_t len)
 static void note_answer(struct flood *flood, struct flooder *flooder)
 {
     struct flood_guest *guest = flooder->guest;
+    int status = atoi(flooder->head + strlen("HTTP/1.1 "));
 
     if (guest == NULL) {
+        if (status <= 0 || status >= STATUSES)
+            FAIL("a stranger's answer has no status: %.40s", flooder->head);
         flood->answers++;
+        flood->answers_by_status[status]++;
         return;
     }
-    int status = atoi(flooder->head + strlen("HTTP/1.1 "));
     if (status != flooder->expected)
         FAIL("%s: %d instead of %d: %s", guest->name, status, flooder->expected, flooder->head);
     if (guest->count < FLOOD_SAMPLES)
@@ -197,9 +207,17 @@ void flood_run(struct flood *flood, int64_t ms, struct flood_guest **guests, siz
         close(flooders[i].fd);
 }
 
-size_t flood_answers(const struct flood *flood)
+size_t flood_answers(const struct flood *flood, int status)
 {
-    return flood->answers;
+    return flood->answers_by_status[status];
+}
+
+void flood_print(const struct flood *flood)
+{
+    print_message("%zu answers to strangers\n", flood->answers);
+    for (int i = 0; i < STATUSES; i++)
+        if (flood->answers_by_status[i] > 0)
+            print_message("%d: %zu\n", i, flood->answers_by_status[i]);
 }
 
 static int compare(const void *a, const void *b)

@@ -313,7 +313,8 @@ static void add_keys(json_t *keys, struct redis *redis, const char *prefix)
         const char *key = all->element[i]->str;
 
         if (strncmp(key, prefix, strlen(prefix)) == 0 &&
-            strncmp(key, "rlockd:marker", strlen("rlockd:marker")) != 0)
+            strncmp(key, "rlockd:marker", strlen("rlockd:marker")) != 0 &&
+            strncmp(key, "rlockd:census", strlen("rlockd:census")) != 0)
             json_array_append_new(keys, json_string(all->element[i]->str));
     }
 }

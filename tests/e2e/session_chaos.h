@@ -111,13 +111,14 @@ struct chaos_client {
     bool has_own[CHAOS_OWN_LOCKS];
     /* The last one of the shared lock. */
     int64_t granted_ms[CHAOS_OWN_LOCKS + 1], deadline_ms[CHAOS_OWN_LOCKS + 1];
-    int64_t late_ms[CHAOS_OWN_LOCKS + 1]; /* late_ms() when the deadline was set */
+    int64_t late_ms[CHAOS_OWN_LOCKS + 1]; /* late_ms() soon after a renewal */
     long lapses;                          /* of this session */
     int64_t born_ms;
-    int64_t sent_ms;  /* the request that was answered last */
-    int64_t alive_ms; /* when the last keep-alive that was answered had been sent */
+    int64_t sent_ms;       /* the request that was answered last */
+    int64_t alive_ms;      /* when the last keep-alive that was answered had been sent */
+    int64_t alive_late_ms; /* late_ms() then */
     bool holds_shared;
-    bool is_lost; /* a failover took the session */
+    bool is_lost; /* the session: by a failover, or on a late machine */
     char shared_id[UUID_SIZE];
 };
 

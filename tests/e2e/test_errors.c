@@ -9,7 +9,7 @@ static void test_wrong_fields(struct world *w)
         const char *query, *body, *names;
     } wrong[] = {
         {"?ttl_ms=99", NULL, "ttl_ms"},
-        {"?ttl_ms=86400001", NULL, "ttl_ms"},
+        {"?ttl_ms=31622400001", NULL, "ttl_ms"},
         {"?ttl_ms=-1", NULL, "ttl_ms"},
         {"?ttl_ms=1e3", NULL, "ttl_ms"},
         {"?ttl_ms=", NULL, "ttl_ms"},
@@ -73,7 +73,7 @@ static void test_limits_are_inclusive(struct world *w)
     memset(note, 'n', 256);
     note[256] = '\0';
     expect_status(lock_put(w->a, "limit-1", token_new(w), "ttl_ms=100"), 201);
-    expect_status(lock_put(w->a, "limit-2", token_new(w), "ttl_ms=86400000&wait_ms=55000"),
+    expect_status(lock_put(w->a, "limit-2", token_new(w), "ttl_ms=31622400000&wait_ms=55000"),
                   201);
     expect_str(lock_put(w->a, "limit-3", token_new(w), text(w, "note=%s", note)), "note", note);
     expect_problem(lock_put(w->a, "limit-4", token_new(w), text(w, "note=%sn", note)), 400,
@@ -208,7 +208,7 @@ static void test_details_that_help(struct world *w)
          "the token that the session was opened with"},
         {"POST", "/v1/locks/x?ttl=1",
          "ttl: there is no such field here: there are wait_ms, ttl_ms"},
-        {"POST", "/v1/locks/x?ttl_ms=30", "from 100 to 86400000 milliseconds"},
+        {"POST", "/v1/locks/x?ttl_ms=30", "from 100 to 31622400000 milliseconds"},
         {"POST", "/v1/locks/x?wait_ms=120000", "repeat the request with the same token"},
         {"GET", "/livez?x=1", "there is no such field here: none is taken"},
     };

@@ -3,14 +3,16 @@
 
 enum { SOON_MS = 1500 };
 
-/* Every key and its value, but for that of the marker, which every front end refreshes. */
+/* Every key and its value, but for those of the marker and the census, which every front end
+ * refreshes.
+ */
 static const char *everything(struct world *w)
 {
     return redis_str(w->redis, "EVAL %s 0",
                      "local keys = redis.call('keys', '*') table.sort(keys) "
                      "for i, key in ipairs(keys) do "
-                     "  local is_marker = key == 'rlockd:marker' "
-                     "  keys[i] = key .. '=' .. (is_marker and '' or "
+                     "  local is_kept = key == 'rlockd:marker' or key == 'rlockd:census:{}' "
+                     "  keys[i] = key .. '=' .. (is_kept and '' or "
                      "    redis.sha1hex(redis.call('dump', key))) "
                      "end return table.concat(keys, ' ')");
 }

@@ -12,6 +12,7 @@ enum {
     ANSWERS = 20,
     MEMBERS = 1500,
     BODY_SIZE = 20 * 1024,
+    BODY_MAX = 16 * 1024, /* as rlockd takes it */
     SOON_MS = 5000
 };
 
@@ -131,7 +132,9 @@ static void check_rounds(const struct flood *flood, struct flood_guest *guest)
         FAIL("%s waits for %.2f rounds of all strangers", guest->name, rounds);
 }
 
-static void flood_with(struct stage *stage, const char *const *requests, size_t count)
+/* `status`: that strangers get, at least once. */
+static void flood_with(struct stage *stage, const char *const *requests, size_t count,
+                       int status)
 {
     struct flood_guest cycler = {.name = "a client with locks", .request = cycle_request};
     struct flood_guest keeper = {
@@ -140,35 +143,50 @@ static void flood_with(struct stage *stage, const char *const *requests, size_t 
     struct flood *flood = flood_open(stage->fe, STRANGERS, requests, count);
 
     flood_run(flood, FLOOD_MS, guests, COUNT_OF(guests), ANSWERS);
-    print_message("%zu answers to strangers\n", flood_answers(flood));
+    flood_print(flood);
+    if (flood_answers(flood, status) == 0)
+        FAIL("no stranger was answered %d", status);
     check_leases(stage);
     check_rounds(flood, &cycler);
     check_rounds(flood, &keeper);
 }
 
-static void flood_alike(struct world *w, const char *request)
+static void flood_alike(struct world *w, const char *request, int status)
 {
     struct stage stage = set_up(w);
 
-    flood_with(&stage, &request, 1);
+    flood_with(&stage, &request, 1, status);
+}
+
+static void flood_with_body(struct world *w, const char *body)
+{
+    flood_alike(w,
+                text(w,
+                     "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+                     "Lease-Token: 6f1cf8f6-5c3a-4c52-9c6e-4a2f6ed5d5f1\r\n"
+                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                     strlen(body), body),
+                400);
 }
 
 /* ---- the floods ---- */
 
 static void test_flood_of_livez(struct world *w)
 {
-    flood_alike(w, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    flood_alike(w, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 200);
 }
 
 static void test_flood_of_metrics(struct world *w)
 {
-    flood_alike(w, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    flood_alike(w, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 200);
 }
 
 static void test_flood_of_unknown_tokens(struct world *w)
 {
-    flood_alike(w, "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n"
-                   "Authorization: Bearer rlt-nobody-0123456789abcdefghijklmnop\r\n\r\n");
+    flood_alike(w,
+                "GET /v1/locks/a HTTP/1.1\r\nHost: x\r\n"
+                "Authorization: Bearer rlt-nobody-0123456789abcdefghijklmnop\r\n\r\n",
+                401);
 }
 
 static void test_flood_of_unknown_members(struct world *w)
@@ -180,11 +198,19 @@ static void test_flood_of_unknown_members(struct world *w)
         len += (size_t)snprintf(body + len, sizeof(body) - len, "%c\"m%04d\":1",
                                 i == 0 ? '{' : ',', i);
     snprintf(body + len, sizeof(body) - len, "}");
-    flood_alike(w, text(w,
-                        "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
-                        "Lease-Token: 6f1cf8f6-5c3a-4c52-9c6e-4a2f6ed5d5f1\r\n"
-                        "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                        strlen(body), body));
+    flood_with_body(w, body);
+}
+
+/* Of all bodies these take longest to read. */
+static void test_flood_of_escapes(struct world *w)
+{
+    static char body[BODY_MAX];
+    size_t len = (size_t)snprintf(body, sizeof(body), "{\"note\":\"");
+
+    while (len + strlen("\\u00e4") + strlen("\"}") < sizeof(body))
+        len += (size_t)snprintf(body + len, sizeof(body) - len, "\\u00e4");
+    snprintf(body + len, sizeof(body) - len, "\"}");
+    flood_with_body(w, body);
 }
 
 static void test_flood_of_locks(struct world *w)
@@ -197,7 +223,7 @@ static void test_flood_of_locks(struct world *w)
                            "PUT /v1/locks/of-a-stranger-%zu?ttl_ms=60000 HTTP/1.1\r\n"
                            "Host: x\r\n" AUTHORIZATION "Lease-Token: %s\r\n\r\n",
                            i, quick_token(w));
-    flood_with(&stage, requests, STRANGERS);
+    flood_with(&stage, requests, STRANGERS, 200);
 }
 
 static void test_flood_of_keep_alives(struct world *w)
@@ -212,15 +238,37 @@ static void test_flood_of_keep_alives(struct world *w)
 
         requests[i] = keep_alive_request(w, &stranger, 0, &status);
     }
-    flood_with(&stage, requests, STRANGERS);
+    flood_with(&stage, requests, STRANGERS, 200);
+}
+
+/* A caller has one listing under way: most of these are refused. */
+static void test_flood_of_listings(struct world *w)
+{
+    flood_alike(w, "GET /v1/locks HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION "\r\n", 200);
+}
+
+static void test_flood_of_looks_at_a_session(struct world *w)
+{
+    struct stage stage = set_up(w);
+    const char *request = text(
+        w, "GET /v1/sessions/%s HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION "\r\n",
+        stage.with_leases.id);
+
+    flood_with(&stage, &request, 1, 200);
 }
 
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_flood_of_livez),          E2E_TEST(test_flood_of_metrics),
-        E2E_TEST(test_flood_of_unknown_tokens), E2E_TEST(test_flood_of_unknown_members),
-        E2E_TEST(test_flood_of_locks),          E2E_TEST(test_flood_of_keep_alives),
+        E2E_TEST(test_flood_of_livez),
+        E2E_TEST(test_flood_of_metrics),
+        E2E_TEST(test_flood_of_unknown_tokens),
+        E2E_TEST(test_flood_of_unknown_members),
+        E2E_TEST(test_flood_of_escapes),
+        E2E_TEST(test_flood_of_locks),
+        E2E_TEST(test_flood_of_keep_alives),
+        E2E_TEST(test_flood_of_listings),
+        E2E_TEST(test_flood_of_looks_at_a_session),
     };
     struct e2e_plan plan = {.name = "floods", E2E_TESTS(tests)};
 

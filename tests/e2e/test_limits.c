@@ -334,7 +334,8 @@ static void test_connections_of_one_address(struct world *w)
     for (size_t i = 0; i < COUNT_OF(raws); i++)
         raw_reset(raws[i]);
     wait_until(http(fe, "GET", "/livez", NULL)->status == 200, SOON_MS);
-    assert_true(front_metric(fe, "rlockd_http_cut_off_total", "reason=\"address\"") >= 1);
+    wait_until(front_metric(fe, "rlockd_http_cut_off_total", "reason=\"address\"") >= 1,
+               SOON_MS);
 }
 
 int main(void)

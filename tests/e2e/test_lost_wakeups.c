@@ -35,29 +35,19 @@ static struct call *park(struct world *w, struct slow *slow, const char *lock,
     return call;
 }
 
-/* How many scripts Redis has carried out: a try is one. */
-static long scripts_run(struct world *w)
-{
-    const char *field = "cmdstat_evalsha:calls=";
-    const char *at = strstr(redis_str(w->redis, "INFO commandstats"), field);
-
-    return at != NULL ? atol(at + strlen(field)) : 0;
-}
-
 /* Released after the first try and before the subscription: no message comes. */
 static void test_before_the_subscription(struct world *w)
 {
     struct slow slow = slow_start(w);
     const char *holder = token_new(w);
     struct call *call;
-    long before;
 
     expect_status(lock_put(w->a, "unsubscribed", holder, "ttl_ms=60000"), 201);
     settle(&slow);
     proxy_set(slow.proxy, PROXY_DELAY);
-    before = scripts_run(w);
+    scripts_count_from_now(w->redis);
     call = call_put(slow.fe, "unsubscribed", token_new(w), "wait_ms=30000");
-    wait_until(scripts_run(w) > before, 3000);
+    wait_until(scripts_about(w->redis, "unsubscribed") > 0, 3000);
     expect_status(lock_release(w->a, "unsubscribed", holder), 200);
     expect_status(call_await(call, IN_TIME_MS), 201);
 }
@@ -69,7 +59,6 @@ static void test_message_overtakes_the_first_answer(struct world *w)
     struct slow slow = slow_start(w);
     const char *holder = token_new(w);
     struct call *call;
-    long before;
 
     expect_status(lock_put(w->a, "overtaken", holder, "ttl_ms=60000"), 201);
     call = park(w, &slow, "overtaken", "wait_ms=30000");
@@ -77,9 +66,9 @@ static void test_message_overtakes_the_first_answer(struct world *w)
     call_hang_up(call);
     wait_until(waiter_count(w->a, "overtaken") == 0, 2000);
     proxy_set(slow.proxy, PROXY_DELAY_COMMANDS);
-    before = scripts_run(w);
+    scripts_count_from_now(w->redis);
     call = call_put(slow.fe, "overtaken", token_new(w), "wait_ms=30000");
-    wait_until(scripts_run(w) > before, 3000);
+    wait_until(scripts_about(w->redis, "overtaken") > 0, 3000);
     expect_status(lock_release(w->a, "overtaken", holder), 200);
     expect_status(call_await(call, IN_TIME_MS), 201);
 }
@@ -90,15 +79,14 @@ static void test_message_during_a_turn(struct world *w)
     struct slow slow = slow_start(w);
     const char *holder = token_new(w);
     struct call *call;
-    long before;
 
     expect_status(lock_put(w->a, "turn", holder, "ttl_ms=60000"), 201);
     call = park(w, &slow, "turn", "wait_ms=30000");
     settle(&slow);
     proxy_set(slow.proxy, PROXY_DELAY_COMMANDS);
-    before = scripts_run(w);
+    scripts_count_from_now(w->redis);
     redis_ok(w->redis, "PUBLISH redisson_lock__channel:{turn} 0");
-    wait_until(scripts_run(w) > before, 3000);
+    wait_until(scripts_about(w->redis, "turn") > 0, 3000);
     expect_status(lock_release(w->a, "turn", holder), 200);
     expect_status(call_await(call, IN_TIME_MS), 201);
 }
@@ -109,16 +97,15 @@ static void test_turn_is_handed_on(struct world *w)
 {
     struct slow slow = slow_start(w);
     struct call *first, *second;
-    long before;
 
     assert_true(redisson_lock(w->redis, "hand-on", JAVA_HOLDER, 1500));
     first = park(w, &slow, "hand-on", "wait_ms=30000");
     second = park(w, &slow, "hand-on", "wait_ms=30000");
     settle(&slow);
     proxy_set(slow.proxy, PROXY_DELAY);
-    before = scripts_run(w);
+    scripts_count_from_now(w->redis);
     assert_int_equal(redis_int(w->redis, "PEXPIRE hand-on 4000"), 1);
-    wait_until(scripts_run(w) > before, 3000);
+    wait_until(scripts_about(w->redis, "hand-on") > 0, 3000);
     assert_true(redis_has(w->redis, "hand-on"));
     call_hang_up(first);
     expect_status(call_await(second, 4000 + IN_TIME_MS), 201);

@@ -49,7 +49,7 @@ static void test_the_longest_lease(struct world *w)
     }
     expect_too_long(as_caller(fe, NULL, "POST", "/v1/locks/brief?ttl_ms=40001"), 40000);
     expect_status(as_caller(fe, NULL, "POST", "/v1/locks/brief?ttl_ms=40000"), 201);
-    expect_status(HTTP(fe, .method = "PUT", .path = "/v1/locks/any?ttl_ms=86400000",
+    expect_status(HTTP(fe, .method = "PUT", .path = "/v1/locks/any?ttl_ms=31622400000",
                        .token = token_new(w), .headers = {bearer(w, OTHER_TOKEN)}),
                   201);
     /* What has no lease has no limit. */

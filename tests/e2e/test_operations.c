@@ -285,6 +285,7 @@ static void test_ready_is_every_worker(struct world *w)
     redis_ok(redis, "CONFIG SET maxclients 4"); /* of five */
     redis_do(redis, "CLIENT KILL ID %lld", newest_client(redis));
     wait_until(front_metric(fe, "rlockd_redis_up", NULL) == 1, 5000);
+    assert_true(front_metric(fe, "rlockd_workers", NULL) == 2);
     for (int i = 0; i < 20; i++)
         expect_problem(http(fe, "GET", "/readyz", NULL), 503, "redis-unavailable");
     redis_ok(redis, "CONFIG SET maxclients 100");

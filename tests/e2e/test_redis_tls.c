@@ -95,6 +95,20 @@ static void test_a_certificate_for_another_name(struct world *w)
                    "certificate is for another name");
 }
 
+static void test_a_certificate_for_clients(struct world *w)
+{
+    struct redis *redis = redis_with_tls(w, "no");
+    const char *name = text(w, "redis-%d", redis->number);
+
+    certificate_make_as(w, name, "redis-ca", text(w, "IP:%s", redis_address(w)),
+                        "ec -pkeyopt ec_paramgen_curve:prime256v1", "clientAuth");
+    redis_ok(redis, "CONFIG SET tls-cert-file %s tls-key-file %s",
+             in_world(w, text(w, "%s.pem", name)), in_world(w, text(w, "%s.key", name)));
+    expect_refused(front_launch(w, "--redis", redis->url, "--redis-tls-ca",
+                                in_world(w, "redis-ca.pem"), NULL),
+                   "certificate is not one for servers");
+}
+
 static void test_client_certificates(struct world *w)
 {
     struct redis *redis = redis_with_tls(w, "yes");
@@ -291,6 +305,7 @@ int main(void)
         E2E_TEST(test_a_trusted_certificate),
         E2E_TEST(test_a_certificate_of_strangers),
         E2E_TEST(test_a_certificate_for_another_name),
+        E2E_TEST(test_a_certificate_for_clients),
         E2E_TEST(test_client_certificates),
         E2E_TEST(test_password_files),
         E2E_TEST(test_tls_meets_none),

@@ -6,7 +6,7 @@
 #include "multi_locks.h"
 #include "sentinel.h"
 
-enum { TURNS = 8, LOG_MAX = 4096, STRAY = 2 /* a poll, a subscription that had to be new */ };
+enum { TURNS = 8, STRAY = 2 /* a poll, a subscription that had to be new */ };
 
 /* An object of a kind that is waited for: /v1/FOLDER/NAME and the rest. */
 struct kind {
@@ -44,41 +44,6 @@ static const char *give_path(struct world *w, const struct kind *kind)
                 kind->rest);
 }
 
-static void count_from_now(struct redis *redis)
-{
-    redis_ok(redis, "CONFIG SET slowlog-max-len %d", LOG_MAX);
-    redis_ok(redis, "CONFIG SET slowlog-log-slower-than 0");
-    redis_ok(redis, "SLOWLOG RESET");
-}
-
-/* Scripts since then whose first key is this, of the client of Redis with this address; NULL:
- * of all clients. `last`: the address of the client of the last one; may be NULL. */
-static int scripts_of(struct redis *redis, const char *address, const char *key,
-                      const char **last)
-{
-    redisReply *log = redis_do(redis, "SLOWLOG GET %d", LOG_MAX); /* the last one first */
-    int count = 0;
-
-    for (size_t i = 0; i < log->elements; i++) {
-        const redisReply *entry = log->element[i];
-        const redisReply *words = entry->elements > 3 ? entry->element[3] : NULL;
-        if (words == NULL || words->elements <= 3 ||
-            strcasecmp(words->element[0]->str, "evalsha") != 0 ||
-            strcmp(words->element[3]->str, key) != 0)
-            continue;
-        const char *client = entry->element[4]->str;
-        if (last != NULL && count == 0)
-            *last = client;
-        count += address == NULL || strcmp(client, address) == 0;
-    }
-    return count;
-}
-
-static int scripts_about(struct world *w, const char *key)
-{
-    return scripts_of(w->redis, NULL, key, NULL);
-}
-
 static struct call *take(struct front *fe, const struct kind *kind, const char *token)
 {
     return CALL(fe, .method = "PUT", .path = take_path(fe->world, kind), .token = token,
@@ -112,9 +77,9 @@ static int chain(struct front *waits, struct front *releases, const struct kind 
         expect_status(call_await(call, 5000), 201);
         holder = next;
         if (i == 0)
-            count_from_now(w->redis); /* the channel of the object is subscribed to */
+            scripts_count_from_now(w->redis); /* the channel of the object is subscribed to */
     }
-    int scripts = scripts_about(w, kind->name);
+    int scripts = scripts_about(w->redis, kind->name);
     give(waits, kind, holder);
     return scripts;
 }
@@ -156,7 +121,7 @@ static void test_a_wait_to_read_or_for_two_locks_costs_two_scripts(struct world 
             const char *query = reads ? "kind=write&ttl_ms=60000" : "ttl_ms=60000";
 
             expect_status(lock_put(w->b, lock, holder, query), 201);
-            count_from_now(w->redis);
+            scripts_count_from_now(w->redis);
             struct call *call = read_or_take_both(w->a, reads, token);
             wait_until(redis_int(w->redis, "ZCARD rlockd:waiters:{%s}", lock) == 1 ||
                            redis_int(w->redis, "ZCARD rlockd:waiters:%s", lock) == 1,
@@ -164,7 +129,7 @@ static void test_a_wait_to_read_or_for_two_locks_costs_two_scripts(struct world 
             nap_ms(30); /* its subscription is there, too */
             expect_status(lock_release(w->b, lock, holder), 200);
             expect_status(call_await(call, 5000), 201);
-            int of_turn = scripts_about(w, lock);
+            int of_turn = scripts_about(w->redis, lock);
             scripts += of_turn;
             if (reads)
                 expect_status(lock_release(w->a, lock, token), 200);
@@ -196,10 +161,10 @@ static void test_waiters_of_a_held_lock_poll_seldom(struct world *w)
     }
     nap_ms(500); /* their subscriptions are there, too */
     int64_t begun_ms = now_ms();
-    count_from_now(w->redis);
+    scripts_count_from_now(w->redis);
     nap_ms(SECONDS * 1000);
     for (int i = 0; i < KINDS; i++) {
-        int polls = scripts_about(w, kinds[i].name);
+        int polls = scripts_about(w->redis, kinds[i].name);
         int most = (int)((now_ms() - begun_ms) / 4000 + 1) * (i == 0 ? 1 : CROWD);
 
         print_message("%s: %d polls by %d waiters\n", kinds[i].name, polls, CROWD);
@@ -229,12 +194,12 @@ static void test_a_release_wakes_few(struct world *w)
         take(w->a, kind, token_new(w));
     wait_until(waiter_count(w->a, kind->name) == CROWD, 5000);
     nap_ms(100);
-    count_from_now(w->redis);
+    scripts_count_from_now(w->redis);
     expect_status(lock_release(w->b, kind->name, holder), 200);
     wait_until(redis_has(w->redis, kind->name), 5000);
     nap_ms(300);
     /* The look of redis_has() is no script; a poll may have come in between. */
-    assert_in_range(scripts_about(w, kind->name), 2, 2 + STRAY);
+    assert_in_range(scripts_about(w->redis, kind->name), 2, 2 + STRAY);
 }
 
 /* ---- which workers a release wakes ---- */
@@ -289,9 +254,9 @@ static void open_spare(struct workers *workers)
     const char *address = NULL;
     int i = 0;
 
-    count_from_now(workers->redis);
-    raw_text(client, "GET /v1/locks/cost-whose HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_int_equal(raw_reply(client, 5000)->status, 200);
+    scripts_count_from_now(workers->redis);
+    ask(client, "DELETE", "/v1/locks/cost-whose", token_new(workers->fe->world));
+    assert_int_equal(raw_reply(client, 5000)->status, 410);
     assert_int_equal(scripts_of(workers->redis, NULL, "cost-whose", &address), 1);
     while (i < workers->found && strcmp(workers->address[i], address) != 0)
         i++;
@@ -337,7 +302,7 @@ static void settle(const struct round *round)
     while (before != now) {
         before = now;
         nap_ms(150);
-        now = scripts_of(redis, NULL, round->kind.name, NULL);
+        now = scripts_about(redis, round->kind.name);
     }
 }
 
@@ -348,12 +313,12 @@ static void release(struct round *round)
     bool has_waiters = round->by == BY_WORKER_WITH_WAITERS;
 
     if (round->by == BY_FRONT_END) {
-        count_from_now(workers->redis);
+        scripts_count_from_now(workers->redis);
         give(workers->other, kind, round->holder);
         return;
     }
     struct raw *client = connect_to(workers, has_waiters ? 0 : workers->count - 1);
-    count_from_now(workers->redis);
+    scripts_count_from_now(workers->redis);
     ask(client, "DELETE", give_path(workers->w, kind), round->holder);
     assert_int_equal(raw_reply(client, 5000)->status, 200);
 }
@@ -362,7 +327,7 @@ static void count_scripts(struct round *round)
 {
     struct workers *workers = round->workers;
 
-    round->all = scripts_of(workers->redis, NULL, round->kind.name, NULL);
+    round->all = scripts_about(workers->redis, round->kind.name);
     for (int i = 0; i < workers->count; i++)
         round->each[i] = scripts_of(workers->redis, workers->address[i], round->kind.name,
                                     NULL);

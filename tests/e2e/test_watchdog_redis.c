@@ -124,6 +124,25 @@ static void test_a_hanging_keep_alive_outlives_a_restart(struct world *w)
         expect_loss(r, "hang-restart", "forced");
 }
 
+/* A lease that was renewed, and then is not there at all, is told as lost. */
+static void test_a_lease_that_vanished_is_told(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(fe, NULL);
+    struct reply *r = session_put(fe, &s, "vanished", token_new(w), NULL);
+    const char *lease_id = reply_str(r, "lease_id");
+    const char *field = text(w, "%s vanished", lease_id);
+
+    wait_until(strstr(redis_str(redis, "HGET rlockd:session-leases:{%s} %s", s.id, field),
+                      " +lock") != NULL,
+               RECOVER_MS);
+    redis_ok(redis, "DEL vanished rlockd:lease:{vanished}:%s", lease_id);
+    wait_until(losses_len(r = keep_alive(fe, &s, NULL)) == 1, RECOVER_MS);
+    expect_loss(r, "vanished", "unknown");
+    assert_int_equal(leases_len(r), 0);
+}
+
 /* What renews, tells and frees has to work when there is no memory left. */
 static void test_no_memory_left(struct world *w)
 {
@@ -164,6 +183,7 @@ int main(void)
         E2E_TEST(test_a_long_stall_is_a_loss),
         E2E_TEST(test_lost_data_ends_the_session),
         E2E_TEST(test_a_hanging_keep_alive_outlives_a_restart),
+        E2E_TEST(test_a_lease_that_vanished_is_told),
         E2E_TEST(test_no_memory_left),
     };
     struct e2e_plan plan = {.name = "watchdog-redis", E2E_TESTS(tests)};

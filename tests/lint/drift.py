@@ -8,6 +8,7 @@ details   `detail` of openapi.yaml's examples -> the texts of handlers/ and serv
 metrics   server/base/metrics.c <-> docs/operations.md
 settings  BINARY --help         <-> docs/operations.md; variables also in all pages
 version   Makefile              <-> openapi.yaml
+alarms    deploy/prometheus/rules.yaml <-> headings of docs/operations.md, tests/alarms
 recipes   examples/proxies      <-> docs/operations.md, word for word
 attacks   docs/security.md -> the tests that it names
 tests     `test_…` in all pages -> test programs and tests of tests/
@@ -21,6 +22,8 @@ from pathlib import Path
 import yaml
 
 METHODS = {"get", "put", "post", "patch", "delete", "options", "trace"}
+# OpenAPI has no place for these: docs/neighbours.md
+UNDESCRIBED = {"LOCK", "UNLOCK"}
 
 PAGES = ["README.md", "CONTRIBUTING.md", "tests/RESULTS.md"]  # besides those of docs/
 
@@ -53,7 +56,9 @@ def routes_in_code(path):
 def check_routes(document):
     described = {f"{method.upper()} {path}" for path, item in document["paths"].items()
                  for method in item if method in METHODS}
-    compare("route", routes_in_code("handlers/routes.c"), described,
+    in_code = {route for route in routes_in_code("handlers/routes.c")
+               if route.split()[0] not in UNDESCRIBED}
+    compare("route", in_code, described,
             "handlers/routes.c", "openapi.yaml")
 
 
@@ -139,7 +144,8 @@ def check_settings(told, path):
     page = Path(path).read_text(encoding="utf-8")
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", told))
     variables = set(re.findall(r"\bRLOCKD_[A-Z][A-Z0-9_]*", told))
-    settings = re.findall(r"^  (--[a-z-]+) .*?(RLOCKD_\w+), default: (.*?)$", told, re.M | re.S)
+    settings = re.findall(r"^  (--[a-z-]+)\s.*?(RLOCKD_\w+), default: (.*?)$", told,
+                          re.M | re.S)
     table = {}
     for line in page.splitlines():
         flag = re.match(r"\|\s*`(--[a-z][a-z0-9-]*)", line)
@@ -180,6 +186,27 @@ def check_metrics(path):
     told = {name for name in re.findall(r"`([a-z_]+)[`{]", rows)
             if "_" in name or name in names}
     compare("metric", names, told, "server/base/metrics.c", path)
+
+
+def check_alarms():
+    """Each alarm has its runbook, a test in which it fires, and a test in which it does not."""
+    path = "deploy/prometheus/rules.yaml"
+    groups = yaml.safe_load(Path(path).read_text(encoding="utf-8"))["groups"]
+    rules = {rule["alert"]: rule for group in groups for rule in group["rules"]}
+    page = Path("docs/operations.md")
+    compare("alarm", set(rules), set(re.findall(r"^### (Rlockd\w+)$",
+                                                page.read_text(encoding="utf-8"), re.M)),
+            path, page)
+    for name, rule in rules.items():
+        if rule["annotations"]["runbook_url"] != f"{page}#{name.lower()}":
+            problems.append(f"{path}: {name}: the runbook is {page}#{name.lower()}")
+    tests = yaml.safe_load(Path("tests/alarms/rules_test.yaml").read_text(encoding="utf-8"))
+    cases = {(case["alertname"], bool(case["exp_alerts"]))
+             for test in tests["tests"] for case in test["alert_rule_test"]}
+    for name in rules:
+        for fires in {True, False} - {fires for alarm, fires in cases if alarm == name}:
+            problems.append(f"alarm {name}: no test in which it"
+                            f" {'fires' if fires else 'does not fire'}")
 
 
 def anchors(path):
@@ -248,6 +275,7 @@ def main():
     check_problems(document, document_text)
     check_details(document)
     check_metrics("docs/operations.md")
+    check_alarms()
     check_version(document, Path("Makefile").read_text(encoding="utf-8"))
     told = help_text(sys.argv[1])
     check_settings(told, "docs/operations.md")

@@ -39,7 +39,8 @@ check hardened tests/lint/hardened.sh "$(dirname "$binary")/rlock"
 # where the loops of utlist.h are; the compilers and valgrind watch that. Only newer ones know
 # the rest: normalCheckLevelMaxBranches is a note that not every path was looked at, and the
 # OutOfMemory checks do not know cmocka's asserts; a test may end for want of memory.
-check man      mandoc -T lint -W warning "$(dirname "$binary")/share/man/man1/rlock.1"
+check man      mandoc -T lint -W warning "$(dirname "$binary")/share/man/man1/rlock.1" \
+    "$(dirname "$binary")/share/man/man8/rlockd.8"
 check cppcheck cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
     --suppress=varFuncNullUB --suppress=uninitvar --suppress=normalCheckLevelMaxBranches \
     '--suppress=nullPointerOutOfMemory:tests/*' \

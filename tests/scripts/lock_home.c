@@ -16,6 +16,12 @@ static const char *record_of(const struct ask *ask)
                 ask->session ? "1" : "", or (ask->kind, "lock"), or (ask->owner, ""));
 }
 
+/* As front ends give it: a fencing counter outlives each lease. */
+static const char *fencing_ttl_of(const char *keep)
+{
+    return atoll(keep) > 86400000 ? keep : "86400000";
+}
+
 static bool is_read_write(const struct ask *ask)
 {
     return ask->kind != NULL && strcmp(ask->kind, "lock") != 0 &&
@@ -34,10 +40,10 @@ static redisReply *send(enum script script, const char *const *keys,
                         const char *const *confirm_keys, const struct ask *ask)
 {
     const char *ttl = or (ask->ttl, "30000");
-    const char *keep = text("%d", atoi(ttl) + 60000);
+    const char *keep = text("%lld", atoll(ttl) + 60000);
 
     redisReply *reply = run(script, keys,
-                            ARGS(ask->id, ttl, record_of(ask), keep, "86400000",
+                            ARGS(ask->id, ttl, record_of(ask), keep, fencing_ttl_of(keep),
                                  or (ask->wait, ""), or (ask->mode, "recorded"),
                                  or (ask->registered, ""), or (ask->lost, "")));
     if (strcmp(reply_text(reply), "[recorded]") != 0)
@@ -84,17 +90,18 @@ redisReply *lock_release(const char *id)
 
 redisReply *lock_hand_over(const char *id, const struct ask *next)
 {
-    const char *ttl = or (next->ttl, "30000"), *keep = text("%d", atoi(ttl) + 60000);
+    const char *ttl = or (next->ttl, "30000"), *keep = text("%lld", atoll(ttl) + 60000);
 
     if (is_read_write(next))
         return run(SCRIPT_RW_HAND_OVER,
                    KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS),
                    ARGS(id, WINDOW, RW_CHANNEL, next->id, ttl, record_of(next), keep,
-                        "86400000", or (next->unseen, ""), or (next->own_listeners, "0")));
-    return run(SCRIPT_HAND_OVER,
-               KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
-               ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next), keep, "86400000",
-                    or (next->unseen, ""), or (next->own_listeners, "0")));
+                        fencing_ttl_of(keep), or (next->unseen, ""),
+                        or (next->own_listeners, "0"), or (next->timed, "")));
+    return run(
+        SCRIPT_HAND_OVER, KEYS("jobs", key_of(id), COUNTER, key_of(next->id), WAITERS, QUEUE),
+        ARGS(id, WINDOW, CHANNEL, next->id, ttl, record_of(next), keep, fencing_ttl_of(keep),
+             or (next->unseen, ""), or (next->own_listeners, "0"), or (next->timed, "")));
 }
 
 redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_place)
@@ -105,7 +112,8 @@ redisReply *lock_withdraw(const char *id, const char *attempt, const char *keep_
 
 redisReply *lock_force_read(const char *token, const char *holder)
 {
-    return run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED), ARGS(WINDOW, token, holder));
+    return run(SCRIPT_FORCE_UNLOCK, KEYS("jobs", COUNTER, FORCED),
+               ARGS(WINDOW, token, "", holder));
 }
 
 redisReply *lock_force(const char *token)

@@ -19,6 +19,8 @@
 #define CHANNEL "redisson_lock__channel:{jobs}"
 #define RW_CHANNEL "redisson_rwlock:{jobs}"
 #define WINDOW "60000"
+#define LONGEST "31622400000" /* the longest lease: 366 days */
+#define LONGEST_MS INT64_C(31622400000)
 /* Two locks of one slot. */
 #define P1 "{t}:a"
 #define P2 "{t}:b"
@@ -28,7 +30,7 @@
  * wait, with a token of the client's that comes for the first time. */
 struct ask {
     const char *id, *kind, *session, *owner, *attempt, *ttl, *wait, *mode, *registered, *lost;
-    const char *unseen, *own_listeners; /* of a hand-over */
+    const char *unseen, *own_listeners, *timed; /* of a hand-over */
 };
 
 #define ask(...) lock_ask(&(struct ask){__VA_ARGS__})

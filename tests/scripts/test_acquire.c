@@ -31,6 +31,29 @@ static void the_counter_may_last_for_ever(void **state)
     expect(lock_release(A), "0");
 }
 
+/* At each way to it: by a grant, by a renewal, by another lease of the owner. */
+static void the_counter_outlasts_the_longest_lease(void **state)
+{
+    (void)state;
+    token_of(ask(.id = A, .ttl = LONGEST));
+    expect_lasts("jobs", LONGEST_MS);
+    expect_lasts(RECORD(A), LONGEST_MS + 60000);
+    expect_lasts(COUNTER, LONGEST_MS + 60000);
+    lock_release(A);
+    command("DEL " COUNTER);
+    token_of(ask(.id = B, .session = SID, .owner = "me"));
+    expect_lasts(COUNTER, 86400000);
+    token_of(ask(.id = C, .session = SID, .owner = "me", .ttl = LONGEST));
+    expect_lasts("jobs", LONGEST_MS);
+    expect_lasts(OWNER, LONGEST_MS);
+    expect_lasts(COUNTER, LONGEST_MS + 60000);
+    command("FLUSHALL");
+    token_of(ask(.id = A));
+    expect(lock_renew(A, LONGEST), "[held, *, 31622400000, *, 1]");
+    expect_lasts("jobs", LONGEST_MS);
+    expect_lasts(COUNTER, LONGEST_MS + 60000);
+}
+
 static void tokens_rise(void **state)
 {
     (void)state;
@@ -57,7 +80,7 @@ static void an_owner_is_marked_and_comes_in_again(void **state)
 
     expect_command(SID ":me\nlock\nhost/1", "GET " OWNER);
     expect_lasts(OWNER, 30000);
-    expect(ask(.id = B), "[busy, *, " SID ":me, 1, " SID ":me\nlock\nhost/1]");
+    expect(ask(.id = B), "[busy, *, " SID ":me, 1, " SID ":me\nlock\nhost/1, *]");
     expect(ask(.id = C, .session = SID, .owner = "me", .ttl = "40000"),
            text("[granted, %s, 40000, , 2]", token));
     expect_lasts(OWNER, 40000);
@@ -117,7 +140,7 @@ static void held_lock_is_refused(void **state)
     expect_command("0", "EXISTS " RECORD(B) " " WAITERS);
     command("DEL jobs");
     command("HSET jobs %s 1", JAVA);
-    expect(ask(.id = B), "[busy, -1, " JAVA ", 1, ]");
+    expect(ask(.id = B), "[busy, -1, " JAVA ", 1, , ]");
 }
 
 static void a_waiter_stands_in_line(void **state)
@@ -261,7 +284,7 @@ static void renewal_and_loss(void **state)
     expect_lasts("jobs", 40000);
     expect_lasts(RECORD(A), 100000);
     expect_lasts(COUNTER, 100000);
-    expect(lock_force(token), "[unlocked, " A ":0]");
+    expect(lock_force(token), "[unlocked, " A ":0, *]");
     expect(lock_renew(A, "40000"), "[ended, forced, " SID ", lock]");
     expect(lock_renew(A, "40000"), "[ended, forced, , ]");
     expect(lock_release(A), "[ended, forced, , ]");
@@ -274,7 +297,7 @@ static void a_forced_unlock_leaves_no_marker(void **state)
     expect(lock_force("*"), "[stale]");
     ask(.id = A, .session = SID, .owner = "me");
     listen_to("rlockd:sessions");
-    expect(lock_force(""), "[unlocked, " SID ":me]");
+    expect(lock_force(""), "[unlocked, " SID ":me, *]");
     assert_string_equal(next_message(), "rlockd:sessions " SID);
     expect_command("0", "EXISTS jobs " OWNER);
     expect(run(SCRIPT_LEASE_WATCH, KEYS("jobs", RECORD(A)), ARGS(A, "30000", WINDOW)),
@@ -368,7 +391,7 @@ static char *traces_of_waiter(const char *kind, const char *registered)
     ask(.id = A, .kind = kind);
     ask(.id = C, .kind = kind, .wait = "4000");
     expect(ask(.id = B, .kind = kind, .wait = "5000", .registered = registered),
-           text("[busy, *, " A ":0, 1, held\n*\n%s\n]", kind));
+           text("[busy, *, " A ":0, 1, held\n*\n%s\n, *]", kind));
     expect_command("waiting\n\nw.1\n1*\n30000\nnote\n*", "GET " RECORD(B));
     for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
         assert_true(asprintf(&longer, "%s%s\n", all, reply_text(command("%s", looks[i]))) > 0);
@@ -427,6 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(free_lock_is_granted),
         SCRIPT_TEST(the_counter_may_last_for_ever),
+        SCRIPT_TEST(the_counter_outlasts_the_longest_lease),
         SCRIPT_TEST(tokens_rise),
         SCRIPT_TEST(a_session_without_owner_is_granted_as_fast),
         SCRIPT_TEST(an_owner_is_marked_and_comes_in_again),

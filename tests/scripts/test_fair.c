@@ -20,7 +20,7 @@ static void a_free_lock_is_granted(void **state)
     expect_lasts(COUNTER, 86400000);
     expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
     expect(ask(.id = B), "[wrong-kind]");
-    expect(fair(.id = B), "[busy, *, " A ":0, 1, held\n*\nfair\n]");
+    expect(fair(.id = B), "[busy, *, " A ":0, 1, held\n*\nfair\n, ]");
     expect(lock_renew(A, "40000"), "[held, *, 40000, *, 1]");
     expect(lock_release(A), "[released, 0, ]");
 }
@@ -44,7 +44,7 @@ static void first_come_first_served(void **state)
     listen_to(CHANNEL ":" B ":0");
     lock_release(A);
     assert_string_equal(next_message(), CHANNEL ":" B ":0 0");
-    expect(fair(.id = C, .registered = "1", .wait = "5000"), "[busy, *, " B ":0, 0, ]");
+    expect(fair(.id = C, .registered = "1", .wait = "5000"), "[busy, *, " B ":0, 0, , ]");
     int64_t before = reply_integer(command("ZSCORE " TIMES " " C ":0"));
     token_of(fair(.id = B, .registered = "1"));
     expect_command("[" C ":0]", "LRANGE " QUEUE " 0 -1");
@@ -93,7 +93,7 @@ static void a_place_outlasts_its_request(void **state)
     lock_release(A);
     assert_string_equal(next_message(), CHANNEL ":" C ":0 0");
     redisReply *reply = fair(.id = C, .registered = "1", .wait = "5000");
-    expect(reply, "[busy, *, " B ":0, 0, ]");
+    expect(reply, "[busy, *, " B ":0, 0, , ]");
     assert_in_range(reply_integer(reply_at(reply, 1)), 10000, 15000);
     token_of(fair(.id = B, .attempt = "w.2"));
 }
@@ -135,7 +135,7 @@ static void a_place_is_spared_that_was_good_when_redis_was_lost(void **state)
     hold_and_let_two_wait();
     command("ZADD " PLACES " %s " B, from_now(-10000));
     lock_release(A);
-    expect(fair(.id = C, .registered = "1", .lost = "60000"), "[busy, *, " B ":0, 0, ]");
+    expect(fair(.id = C, .registered = "1", .lost = "60000"), "[busy, *, " B ":0, 0, , ]");
     token_of(fair(.id = C, .registered = "1", .lost = "5000"));
     expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
 }
@@ -155,7 +155,7 @@ static void a_dead_java_head_has_no_more_than_its_time(void **state)
     command("RPUSH " QUEUE " %s", JAVA);
     command("ZADD " TIMES " %s %s", from_now(9000000), JAVA);
     redisReply *reply = fair(.id = A, .wait = "5000");
-    expect(reply, "[busy, *, " JAVA ", 0, ]");
+    expect(reply, "[busy, *, " JAVA ", 0, , ]");
     assert_in_range(reply_integer(reply_at(reply, 1)), 290000, 300000);
     command("ZADD " TIMES " %s %s", from_now(-1), JAVA);
     token_of(fair(.id = A, .registered = "1"));
@@ -190,13 +190,134 @@ static void a_request_sets_its_time_right_among_ours(void **state)
     lock_withdraw(B, "w.1", "");
     assert_int_equal(reply_integer(command("ZSCORE " TIMES " " D ":0")), last);
     expect(fair(.id = D, .registered = "1", .wait = "5000"), "[busy, *, " A ":0, 1, *]");
-    assert_in_range(reply_integer(command("ZSCORE " TIMES " " D ":0")), last - 300000,
+    assert_in_range(reply_integer(command("ZSCORE " TIMES " " D ":0")), last - 300050,
                     last - 200000);
     assert_int_equal(reply_integer(command("ZSCORE " TIMES " " C ":0")), second);
     command("ZADD " TIMES " %s " D ":0", from_now(-1)); /* a Java client's doing */
     fair(.id = D, .registered = "1", .wait = "5000");
-    assert_in_range(reply_integer(command("ZSCORE " TIMES " " D ":0")), last - 300000,
+    assert_in_range(reply_integer(command("ZSCORE " TIMES " " D ":0")), last - 300050,
                     last - 200000);
+}
+
+/* --- visits of the watchdog ----------------------------------------------------------- */
+
+static redisReply *visit(const char *lost_ms)
+{
+    return run(SCRIPT_QUEUE_VISIT, KEYS("jobs"), ARGS(lost_ms));
+}
+
+/* A Java client waits behind B and C. */
+static void hold_and_let_java_wait(void)
+{
+    hold_and_let_two_wait();
+    command("RPUSH " QUEUE " %s", JAVA);
+    command("ZADD " TIMES " %s %s", from_now(930000), JAVA);
+    listen_to(CHANNEL ":" JAVA);
+}
+
+static void a_place_ends(const char *id)
+{
+    command("ZADD " PLACES " %s %s", from_now(-10), id);
+}
+
+static void a_visit_leaves_places_that_last(void **state)
+{
+    (void)state;
+    hold_and_let_java_wait();
+    int64_t time = reply_integer(command("ZSCORE " TIMES " " B ":0"));
+    assert_in_range(reply_integer(visit(NULL)), 10000, 15000);
+    lock_release(A);
+    assert_in_range(reply_integer(visit(NULL)), 10000, 15000);
+    expect_command("[" B ":0, " C ":0, " JAVA "]", "LRANGE " QUEUE " 0 -1");
+    assert_null(next_message());
+    assert_true(reply_integer(command("ZSCORE " TIMES " " B ":0")) <= time);
+    expect_command("1", "ZCOUNT " TIMES " %s +inf", from_now(900000)); /* Java's */
+}
+
+static void a_visit_removes_places_that_are_over(void **state)
+{
+    (void)state;
+    hold_and_let_java_wait();
+    a_place_ends(C); /* not the head */
+    assert_in_range(reply_integer(visit(NULL)), 10000, 15000);
+    expect_command("[" B ":0, " JAVA "]", "LRANGE " QUEUE " 0 -1");
+    expect_command("[" B ":0, " JAVA "]", "ZRANGE " TIMES " 0 -1");
+    expect_command("[" B "]", "ZRANGE " PLACES " 0 -1");
+    lock_release(A);
+    a_place_ends(B);
+    expect(visit(NULL), "-1");
+    expect_command("[" JAVA "]", "LRANGE " QUEUE " 0 -1");
+    expect_command("0", "EXISTS " PLACES);
+    assert_string_equal(next_message(), CHANNEL ":" JAVA " 0");
+    assert_null(next_message());
+}
+
+/* It would ask without a pause until the place is over. */
+static void java_is_not_told_behind_a_kept_place(void **state)
+{
+    (void)state;
+    hold_and_let_java_wait();
+    lock_withdraw(B, "w.1", "1");
+    lock_withdraw(C, "w.1", "1");
+    lock_release(A);
+    assert_null(next_message());
+    a_place_ends(B);
+    visit(NULL);
+    assert_null(next_message());
+    a_place_ends(C);
+    visit(NULL);
+    assert_string_equal(next_message(), CHANNEL ":" JAVA " 0");
+}
+
+/* Java sleeps for as long as the places before it might have taken, and no message comes. */
+static void a_visit_tells_java_of_a_lease_that_ended(void **state)
+{
+    (void)state;
+    hold_and_let_java_wait();
+    a_place_ends(B);
+    a_place_ends(C);
+    command("PEXPIRE jobs 7000");
+    assert_in_range(reply_integer(visit(NULL)), 5000, 7000);
+    command("PEXPIRE jobs " LONGEST);
+    expect(visit(NULL), "86400000");
+    assert_null(next_message());
+    command("DEL jobs");
+    expect(visit(NULL), "-1");
+    assert_string_equal(next_message(), CHANNEL ":" JAVA " 0");
+}
+
+/* As a request does: see a_place_is_spared_that_was_good_when_redis_was_lost. */
+static void a_visit_spares_places_after_redis_was_lost(void **state)
+{
+    (void)state;
+    hold_and_let_two_wait();
+    command("ZADD " PLACES " %s " B, from_now(-10000));
+    lock_release(A);
+    assert_in_range(reply_integer(visit("60000")), 40000, 50000);
+    expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
+    visit("5000");
+    expect_command("[" C ":0]", "LRANGE " QUEUE " 0 -1");
+}
+
+static void a_visit_removes_so_many_places(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    for (int i = 0; i < 250; i++) {
+        const char *id = text("%08x-4444-5444-8444-444444444444", (unsigned)i);
+        command("RPUSH " QUEUE " %s:0", id);
+        command("ZADD " TIMES " %s %s:0", from_now(900000), id);
+        a_place_ends(id);
+    }
+    for (int left = 200; left > 0; left -= 50) {
+        expect(visit(NULL), "1000");
+        expect(command("LLEN " QUEUE), text("%d", left));
+    }
+    expect(visit(NULL), "-1");
+    expect_command("0", "EXISTS " QUEUE " " TIMES " " PLACES);
+    expect(visit(NULL), "-1");
+    command("SET " QUEUE " other");
+    expect(visit(NULL), "-1");
 }
 
 static void a_lock_has_so_many_places(void **state)
@@ -223,8 +344,12 @@ static void a_queue_is_left_without_memory(void **state)
 {
     (void)state;
     hold_and_let_two_wait();
+    fair(.id = D, .wait = "5000");
+    a_place_ends(D);
     memory_is_short();
     expect(lock_withdraw(B, "w.1", "1"), "0");
+    visit(NULL);
+    expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
     expect(lock_release(C), "[released, 0, ]");
     expect(lock_release(A), "[released, 0, ]");
     memory_is_back();
@@ -276,6 +401,43 @@ static void a_long_lease_costs_no_message(void **state)
     assert_null(next_message());
 }
 
+/* A Java client that waits behind a long lease sleeps until the queue says that it is next. */
+static void the_queue_outlasts_the_longest_lease(void **state)
+{
+    static const char *const keys[] = {QUEUE, TIMES, PLACES};
+
+    (void)state;
+    token_of(fair(.id = A, .ttl = LONGEST));
+    expect_lasts(COUNTER, LONGEST_MS + 60000);
+    fair(.id = B, .wait = "5000");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        expect_lasts(keys[i], LONGEST_MS + 86400000);
+    command("RPUSH " QUEUE " " JAVA);
+    command("ZADD " TIMES " %s " JAVA, from_now(LONGEST_MS));
+    /* Granted to a waiter, by the end of the lease and by a hand-over, and renewed. */
+    lock_release(A);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        command("PEXPIRE %s 86400000", keys[i]);
+    token_of(fair(.id = B, .registered = "1", .ttl = LONGEST));
+    expect_lasts(QUEUE, LONGEST_MS + 86400000);
+    command("PEXPIRE " QUEUE " 86400000");
+    expect(lock_renew(B, LONGEST), "[held, *]");
+    expect_lasts(QUEUE, LONGEST_MS + 86400000);
+    expect_command("[" JAVA "]", "LRANGE " QUEUE " 0 -1");
+}
+
+static void a_queue_handed_over_outlasts_the_longest_lease(void **state)
+{
+    (void)state;
+    hold_and_let_two_wait();
+    expect_lasts(QUEUE, 86400000);
+    token_of(hand_over(A, .id = B, .kind = "fair", .ttl = LONGEST));
+    expect_lasts("jobs", LONGEST_MS);
+    expect_lasts(COUNTER, LONGEST_MS + 60000);
+    expect_lasts(QUEUE, LONGEST_MS + 86400000);
+    expect_lasts(TIMES, LONGEST_MS + 86400000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,10 +453,18 @@ int main(void)
         SCRIPT_TEST(a_dead_java_head_has_no_more_than_its_time),
         SCRIPT_TEST(few_waiters_behind_are_touched),
         SCRIPT_TEST(a_request_sets_its_time_right_among_ours),
+        SCRIPT_TEST(a_visit_leaves_places_that_last),
+        SCRIPT_TEST(a_visit_removes_places_that_are_over),
+        SCRIPT_TEST(java_is_not_told_behind_a_kept_place),
+        SCRIPT_TEST(a_visit_tells_java_of_a_lease_that_ended),
+        SCRIPT_TEST(a_visit_spares_places_after_redis_was_lost),
+        SCRIPT_TEST(a_visit_removes_so_many_places),
         SCRIPT_TEST(a_lock_has_so_many_places),
         SCRIPT_TEST(owners_of_fair_locks_are_told_apart),
         SCRIPT_TEST(the_next_learns_the_end),
         SCRIPT_TEST(a_long_lease_costs_no_message),
+        SCRIPT_TEST(the_queue_outlasts_the_longest_lease),
+        SCRIPT_TEST(a_queue_handed_over_outlasts_the_longest_lease),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(a_queue_is_left_without_memory),

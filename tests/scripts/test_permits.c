@@ -8,13 +8,35 @@
 #define SEMAPHORE_CHANNEL "redisson_sc:{jobs}"
 #define IDEMPOTENCY(key) "rlockd:idempotency:{jobs}:" key
 
+struct request {
+    const char *id, *attempt, *wait, *session, *ttl, *registered, *waiting;
+};
+
+static const char *or_else(const char *value, const char *usual)
+{
+    return value != NULL ? value : usual;
+}
+
+/* A field that is left out stands for a ttl of 30 s, and otherwise for nothing. */
+static redisReply *run_acquire(const struct request *request)
+{
+    const char *id = request->id, *ttl = or_else(request->ttl, "30000");
+    const char *session = request->session != NULL && request->session[0] != '\0' ? SID
+                              "\nhost/1\n\n1"
+                                                                                  : "\n\n\n";
+
+    return run(SCRIPT_PERMIT_ACQUIRE,
+               KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id), WAITERS),
+               ARGS(id, ttl,
+                    text("held\n\n%s\n\n%s\n\n%s\npermit\n", request->attempt, ttl, session),
+                    text("%d", atoi(ttl) + 60000), "0", request->wait, "",
+                    or_else(request->registered, ""), or_else(request->waiting, "")));
+}
+
 static redisReply *acquire(const char *id, const char *attempt, const char *wait,
                            const char *session)
 {
-    return run(SCRIPT_PERMIT_ACQUIRE,
-               KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id), WAITERS),
-               ARGS(id, "30000", WINDOW, attempt, "", wait, "", "", session,
-                    session[0] != '\0' ? "host/1" : "", session[0] != '\0' ? "1" : ""));
+    return run_acquire(&(struct request){id, attempt, wait, session, NULL, NULL, NULL});
 }
 
 static redisReply *release(const char *id)
@@ -32,16 +54,15 @@ struct turn {
 
 static redisReply *run_hand_over(const char *id, const struct turn *next)
 {
-    const char *attempt = next->attempt != NULL ? next->attempt : "w.1";
-    const char *ttl = next->ttl != NULL ? next->ttl : "30000";
+    const char *attempt = or_else(next->attempt, "w.1"), *ttl = or_else(next->ttl, "30000");
 
     return run(SCRIPT_PERMIT_HAND_OVER,
                KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id),
                     text("rlockd:lease:{jobs}:%s", next->id), WAITERS),
                ARGS(id, WINDOW, SEMAPHORE_CHANNEL, next->id, ttl,
                     text("held\n\n%s\n\n%s\nnote\n\n\n\n\npermit\n", attempt, ttl),
-                    text("%d", atoi(ttl) + 60000), next->unseen != NULL ? next->unseen : "",
-                    next->own_listeners != NULL ? next->own_listeners : "0"));
+                    text("%d", atoi(ttl) + 60000), or_else(next->unseen, ""),
+                    or_else(next->own_listeners, "0")));
 }
 
 #define give(id, ...) run_hand_over(id, &(struct turn){__VA_ARGS__})
@@ -90,10 +111,8 @@ static void the_last_permit_tells_when_to_look_again(void **state)
     for (int registered = 1; registered >= 0; registered--) {
         command("INCR jobs");
         const char *id = registered ? B : D;
-        redisReply *reply = run(
-            SCRIPT_PERMIT_ACQUIRE,
-            KEYS("jobs", TIMEOUTS, text("rlockd:lease:{jobs}:%s", id), WAITERS),
-            ARGS(id, "40000", WINDOW, "w.1", "", "5000", registered ? "1" : "", "1"));
+        redisReply *reply = run_acquire(
+            &(struct request){id, "w.1", "5000", "", "40000", registered ? "1" : "", "1"});
         expect(reply, "[granted, 0, 40000, , 0, *]");
         assert_in_range(reply_integer(reply_at(reply, 5)), 20000, 30000); /* that of A */
     }

@@ -16,7 +16,7 @@ static void readers_share(void **state)
     token_of(reads(.id = B, .ttl = "40000"));
     expect_command(A, "GET " READ(A ":0", "1"));
     expect_lasts("jobs", 40000);
-    expect(writes(.id = C), "[busy, *, *:0, 1, held\n*\nread\n]");
+    expect(writes(.id = C), "[busy, *, *:0, 1, held\n*\nread\n, ]");
     expect(ask(.id = C), "[wrong-kind]");
     expect(lock_renew(A, "50000"), "[held, *, 50000, *, 1]");
     expect_lasts("jobs", 50000);
@@ -27,19 +27,39 @@ static void readers_share(void **state)
     token_of(writes(.id = C));
 }
 
+/* The lock lasts as long as its longest read, and its counter as long as the lock. */
+static void the_counter_outlasts_a_long_read(void **state)
+{
+    (void)state;
+    token_of(reads(.id = A, .ttl = LONGEST));
+    expect_lasts(READ(A ":0", "1"), LONGEST_MS);
+    token_of(reads(.id = B));
+    expect_lasts("jobs", LONGEST_MS);
+    assert_true(reply_integer(command("PTTL " COUNTER)) >=
+                reply_integer(command("PTTL jobs")) - 1000);
+    lock_release(A);
+    expect_lasts("jobs", 30000);
+    lock_release(B);
+    token_of(writes(.id = C, .ttl = LONGEST));
+    expect_lasts("jobs", LONGEST_MS);
+    assert_true(reply_integer(command("PTTL " COUNTER)) > LONGEST_MS);
+}
+
 static void an_owner_that_writes_may_read(void **state)
 {
     (void)state;
     const char *token = token_of(writes(.id = A, .session = SID, .owner = "me"));
 
     expect_command(SID ":me:write\nwrite\nhost/1", "GET " OWNER);
-    expect(reads(.id = B), "[busy, *, " SID ":me:write, 1, " SID ":me:write\nwrite\nhost/1]");
+    expect(reads(.id = B),
+           "[busy, *, " SID ":me:write, 1, " SID ":me:write\nwrite\nhost/1, *]");
     expect(reads(.id = C, .session = SID, .owner = "me"),
            text("[granted, %s, 30000, , 1]", token));
     expect(lock_release(A), "[released, 0, " SID "]");
     expect_command("read", "HGET jobs mode");
     expect_command("0", "EXISTS " OWNER);
-    expect(writes(.id = B), "[busy, *, " SID ":me, 1, held\n*\n" SID "\nhost/1\n*\nread\nme]");
+    expect(writes(.id = B),
+           "[busy, *, " SID ":me, 1, held\n*\n" SID "\nhost/1\n*\nread\nme, ]");
     expect(writes(.id = A), "[ended, released, , ]");
     expect(writes(.id = B, .session = SID, .owner = "me"), "[upgrade]");
     expect(lock_release(C), "[released, 0, " SID "]");
@@ -70,11 +90,11 @@ static void the_reads_of_one_grant_are_forced_out(void **state)
     expect(lock_force("1"), "[search]");
     expect(lock_force_read("1", A ":0"), "[stale]");
     expect(lock_force_read(token, B ":0"), "[stale]");
-    expect(lock_force_read(token, A ":0"), "[unlocked, " A ":0]");
+    expect(lock_force_read(token, A ":0"), "[unlocked, " A ":0, *]");
     assert_string_equal(next_message(), "rlockd:sessions " SID);
     expect(lock_renew(A, "30000"), "[ended, forced, " SID ", read]");
     expect(lock_renew(B, "30000"), "[held, *]");
-    expect(lock_force_read(token_of(reads(.id = C)), C ":0"), "[unlocked, " C ":0]");
+    expect(lock_force_read(token_of(reads(.id = C)), C ":0"), "[unlocked, " C ":0, *]");
     expect(lock_force(""), "[unlocked, " B ":0]");
     expect_command("0", "EXISTS jobs");
     expect_command("0", "EXISTS " READ(B ":0", "1"));
@@ -224,21 +244,39 @@ static void many_readers_come_and_go(void **state)
 static void a_look_describes_holders_and_waiters(void **state)
 {
     (void)state;
-    const char *const *keys = KEYS("jobs", COUNTER, WAITERS);
-    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[-2, 0, , 0, [], 0, [], , , 0]");
+    const char *const *keys = KEYS("jobs", COUNTER, WAITERS, "rlockd:deadlock:{jobs}");
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[-2, 0, , 0, [], 0, [], , , 0, ]");
     const char *token = token_of(reads(.id = A, .session = SID));
     writes(.id = B, .wait = "5000");
     expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", A, token)),
            text("[*, %s, read, 1, [" A ":0, 1, note, " SID ", host/1, , 1, read, %s, *], 1, "
-                "[" B ", *, *, note, ], held, , 1]",
+                "[" B ", *, *, note, ], held, , 1, ]",
                 token, token));
-    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "1")), "[*, -1]");
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "1")), "[*, -1, ]");
     expect(lock_withdraw(A, "w.1", ""), "2");
     lock_release(A);
     ask(.id = C, .session = SID, .owner = "me");
     expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", A, token)),
            "[*, *, lock, 1, [" SID ":me, 1, , " SID ", host/1, me, , lock, *, *], 1, [*], "
-           "ended, released, 0]");
+           "ended, released, 0, ]");
+}
+
+/* The mark of a deadlock counts as long as its holder and its waiter are there. */
+static void a_look_reads_a_mark_that_stands(void **state)
+{
+    (void)state;
+    const char *const *keys = KEYS("jobs", COUNTER, WAITERS, "rlockd:deadlock:{jobs}");
+    reads(.id = A, .session = SID);
+    command("SET rlockd:deadlock:{jobs} %s", A ":0\n" B "\nx\ny\n");
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[*, 0, ]");
+    writes(.id = B, .wait = "5000");
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[*, 0, x\ny\n]");
+    expect(run(SCRIPT_LOOK, keys, ARGS("0", "9", "", "")), "[*, 0, ]"); /* a listing */
+    lock_release(A);
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[*, 0, ]");
+    command("DEL rlockd:deadlock:{jobs}");
+    command("HSET rlockd:deadlock:{jobs} a b");
+    expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[*, 0, ]");
 }
 
 static void reads_end_without_memory(void **state)
@@ -263,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(readers_share),
+        SCRIPT_TEST(the_counter_outlasts_a_long_read),
         SCRIPT_TEST(an_owner_that_writes_may_read),
         SCRIPT_TEST(reads_of_an_owner),
         SCRIPT_TEST(the_reads_of_one_grant_are_forced_out),
@@ -274,6 +313,7 @@ int main(void)
         SCRIPT_TEST(dead_readers_do_not_block),
         SCRIPT_TEST(many_readers_come_and_go),
         SCRIPT_TEST(a_look_describes_holders_and_waiters),
+        SCRIPT_TEST(a_look_reads_a_mark_that_stands),
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(reads_end_without_memory),

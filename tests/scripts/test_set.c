@@ -17,7 +17,7 @@ static void all_or_none(void **state)
     expect(set_release(A), "[released, 0, ]");
     expect_command("0", "EXISTS " P1 " " P2);
     command("HSET " P2 " %s 1", JAVA);
-    expect(ask_set(.id = B), "[busy, -1, " JAVA ", 1, , 2]");
+    expect(ask_set(.id = B), "[busy, -1, " JAVA ", 1, , , 2]");
     expect_command("0", "EXISTS " P1 " " SET_RECORD(P1, B));
 }
 
@@ -51,13 +51,14 @@ static void a_set_waits(void **state)
     (void)state;
     command("HSET " P2 " %s 1", JAVA);
     command("PEXPIRE " P2 " 9000");
-    expect(ask_set(.id = A, .wait = "5000"), "[busy, *, " JAVA ", 1, , 2]");
+    expect(ask_set(.id = A, .wait = "5000"), "[busy, *, " JAVA ", 1, , , 2]");
     expect_command("[" A ":m]", "ZRANGE rlockd:waiters:" P1 " 0 -1");
     expect_command("[" A ":m]", "ZRANGE rlockd:waiters:" P2 " 0 -1");
-    expect(run(SCRIPT_LOOK, KEYS(P1, "redisson_lock_token:" P1, "rlockd:waiters:" P1),
+    expect(run(SCRIPT_LOOK,
+               KEYS(P1, "redisson_lock_token:" P1, "rlockd:waiters:" P1, "rlockd:deadlock:" P1),
                ARGS("9", "9", "", "")),
-           "[-2, 0, , 0, [], 1, [" A ", *, *, note, ], , , 0]");
-    expect(set_renew(A, "30000"), "[busy, *, " JAVA ", 1, , 2]");
+           "[-2, 0, , 0, [], 1, [" A ", *, *, note, ], , , 0, ]");
+    expect(set_renew(A, "30000"), "[busy, *, " JAVA ", 1, , , 2]");
     expect(set_claim(A), "[waiting]");
     expect(set_withdraw(A, "w.1"), "0");
     expect_command("0", "EXISTS rlockd:waiters:" P1 " rlockd:waiters:" P2

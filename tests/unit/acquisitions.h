@@ -60,7 +60,8 @@ static struct store store;
 static struct waiters *waiters;
 static struct wait_slots slots;
 static struct acquirer *acquirer;
-static struct neighbour *neighbour; /* of that acquirer; NULL: the only worker */
+static const struct long_wait_watcher *long_waits; /* NULL: nobody watches long waits */
+static struct neighbour *neighbour;                /* of that acquirer; NULL: the only worker */
 static struct client clients[CLIENTS];
 static struct client *const a = &clients[0], *const b = &clients[1], *const c = &clients[2],
                             *const d = &clients[3];
@@ -294,7 +295,8 @@ static inline int set_up(void **state)
                                            .store = &store,
                                            .waiters = waiters,
                                            .slots = &slots,
-                                           .neighbour = neighbour};
+                                           .neighbour = neighbour,
+                                           .long_waits = long_waits};
     acquirer = acquirer_new(&of_acquirer);
     return waiters == NULL || acquirer == NULL;
 }

@@ -30,6 +30,7 @@ struct http_request {
     int status;
     json_t *problem; /* the answer's body */
     char retry_after[16];
+    bool says_kind;
 };
 
 static struct http_request request;
@@ -69,6 +70,11 @@ void http_reply_header(struct http_request *answered, const char *name, const ch
 {
     assert_string_equal(name, "Retry-After");
     snprintf(answered->retry_after, sizeof(answered->retry_after), "%s", value);
+}
+
+bool http_says_kind(const struct http_request *asked)
+{
+    return asked->says_kind;
 }
 
 bool http_reply_has_header(const struct http_request *answered, const char *name)

@@ -164,7 +164,7 @@ static void bad_files_are_refused(void **state)
         {"ci " HASH_A " lock=* max-waiters=-1\n", "line 1: max-waiters= needs"},
         {"ci " HASH_A " lock=* max-waiters=1000001\n", "line 1: max-waiters= needs"},
         {"ci " HASH_A " lock=* max-ttl-ms=99\n", "line 1: max-ttl-ms= needs"},
-        {"ci " HASH_A " lock=* max-ttl-ms=86400001\n", "line 1: max-ttl-ms= needs"},
+        {"ci " HASH_A " lock=* max-ttl-ms=31622400001\n", "line 1: max-ttl-ms= needs"},
         {"ci " HASH_A " lock=* max-leases=5\n",
          "line 1: max-leases= is no limit any more: max-ttl-ms= and max-requests-per-second="},
         /* Cut, in a name, behind a limit, in a comment. */
@@ -257,6 +257,50 @@ static void header_has_its_form(void **state)
     /* RFC 9110 §11.1: the scheme in any case; §11.4: one or more spaces. */
     assert_non_null(auth_find(auth, "bearer " TOKEN_A));
     assert_non_null(auth_find(auth, "BEARER   " TOKEN_A));
+}
+
+static const struct auth_caller *find_basic(const char *base64)
+{
+    char header[1024];
+
+    snprintf(header, sizeof(header), "Basic %s", base64);
+    return auth_find(auth, header);
+}
+
+/* RFC 7617 §2: the password begins behind the first colon. */
+static void token_is_the_password_of_basic(void **state)
+{
+    (void)state;
+    load("ci " HASH_A " lock=*\n");
+    assert_non_null(find_basic("dXNlcjphYWFhYWFhYWFhYWFhYWFh"));
+    assert_non_null(find_basic("OmFhYWFhYWFhYWFhYWFhYWE="));       /* no user name */
+    assert_non_null(find_basic("  dQBlcjphYWFhYWFhYWFhYWFhYWFh")); /* a NUL in the user name */
+    assert_non_null(auth_find(auth, "bAsIc dXNlcjphYWFhYWFhYWFhYWFhYWFh"));
+    assert_null(find_basic("YWFhYWFhYWFhYWFhYWFhYQ=="));     /* no colon */
+    assert_null(find_basic("dTp4OmFhYWFhYWFhYWFhYWFhYWE=")); /* the password has a colon */
+    assert_null(find_basic("dTphYWFhYWFhYWFhYWFhYWFhYQ==")); /* one byte too many */
+    assert_null(auth_find(auth, "Basic"));
+    assert_null(auth_find(auth, "BasicdXNlcjphYWFhYWFhYWFhYWFhYWFh"));
+}
+
+static void rights_and_limits_are_shown(void **state)
+{
+    (void)state;
+    load("ci " HASH_A " lock=ci/ read=* max-waiters=0 expires=2999-01-01T00:00:00Z\n"
+         "ops " HASH_B " operate=* max-ttl-ms=100 max-requests-per-second=7\n");
+    const struct auth_caller *ci = find(TOKEN_A), *ops = find(TOKEN_B);
+    assert_int_equal(auth_right_at(ci, 0)->verb, AUTH_LOCK);
+    assert_string_equal(auth_right_at(ci, 0)->prefix, "ci/");
+    assert_int_equal(auth_right_at(ci, 1)->verb, AUTH_READ);
+    assert_string_equal(auth_right_at(ci, 1)->prefix, "");
+    assert_null(auth_right_at(ci, 2));
+    assert_int_equal(auth_limits(ci)->max_waiters, 0);
+    assert_int_equal(auth_limits(ci)->max_ttl_ms, AUTH_NO_LIMIT);
+    assert_int_equal(auth_expires_s(ci), INT64_C(32472144000));
+    assert_int_equal(auth_limits(ops)->max_waiters, AUTH_NO_LIMIT);
+    assert_int_equal(auth_limits(ops)->max_ttl_ms, 100);
+    assert_int_equal(auth_limits(ops)->max_requests_per_second, 7);
+    assert_true(auth_expires_s(ops) == INT64_MAX);
 }
 
 /* Whatever differs: the first byte, the last one, the length, the case. */
@@ -431,6 +475,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_nul_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(missing_file_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(header_has_its_form, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(token_is_the_password_of_basic, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rights_and_limits_are_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_the_whole_token_is_right, set_up, tear_down),
         cmocka_unit_test_setup_teardown(prefix_limits_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_right_is_a_verb_and_names, set_up, tear_down),

@@ -67,11 +67,10 @@ void redis_link_command(struct redis_link *link, const struct redis_command *com
 void redis_link_script(struct redis_link *link, const struct script_call *call,
                        redis_done *done, void *arg)
 {
-    (void)link;
     (void)call;
-    (void)done;
-    (void)arg;
-    fail();
+    assert_true(sent_count < SENT_MAX);
+    sent[sent_count++] = (struct sent){
+        .link = link, .word = "script", .done = done, .arg = arg};
 }
 
 const struct redis_server *redis_link_server(const struct redis_link *link)
@@ -173,6 +172,16 @@ static void ask(const char *word)
     cluster_command(&cluster.topology, &tag, &command, on_end, (void *)word);
 }
 
+static void ask_script(void)
+{
+    struct script_args args;
+
+    args_init(&args);
+    args_key(&args, 0, tag.text, tag.len);
+    const struct script_call call = script_call_make(SCRIPT_RELEASE, &args);
+    cluster_script(&cluster.topology, &call, on_end, "script");
+}
+
 /* The call that was sent as this one of all is answered. `error` NULL: it is done. */
 static void answer(size_t i, const char *error)
 {
@@ -190,14 +199,20 @@ static void answer(size_t i, const char *error)
     sent[i].done(sent[i].arg, &result);
 }
 
-/* The slot is at the second master by now. */
-static void answer_moved(size_t i)
+/* `word`: MOVED or ASK. To the second master. */
+static void answer_redirected(size_t i, const char *word)
 {
     char text[64];
 
-    snprintf(text, sizeof(text), "MOVED %u h:%d", (unsigned)redis_slot_of(&tag),
+    snprintf(text, sizeof(text), "%s %u h:%d", word, (unsigned)redis_slot_of(&tag),
              FIRST_PORT + 1);
     answer(i, text);
+}
+
+/* The slot is at the second master by now. */
+static void answer_moved(size_t i)
+{
+    answer_redirected(i, "MOVED");
 }
 
 /* Until the calls that wait are tried again. */
@@ -284,6 +299,26 @@ static void redirected_calls_come_before_later_calls(void **state)
     assert_string_equal(ended, "attempt withdraw later ");
 }
 
+/* All keys of the slot are at the second master before the slot is. */
+static void a_script_that_waits_for_its_slot_follows_the_slot(void **state)
+{
+    enum { LOOKS = 9 };
+
+    (void)state;
+    ask_script();
+    for (size_t i = 0; i < LOOKS; i++) {
+        expect_sent(i, 0, "script");
+        answer_redirected(i, "ASK");
+        assert_string_equal(ended, "");
+        pass_time();
+    }
+    expect_sent(LOOKS, 0, "script");
+    answer_moved(LOOKS);
+    expect_sent(LOOKS + 1, 1, "script");
+    answer(LOOKS + 1, NULL);
+    assert_string_equal(ended, "script ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +330,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(redirected_calls_come_before_later_calls, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_script_that_waits_for_its_slot_follows_the_slot,
+                                        set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,7 +172,8 @@ static void bounds_are_kept(void **state)
          "86400001"},
         {"--max-wait-ms", "RLOCKD_MAX_WAIT_MS", "999", "1000", "3600000", "3600001"},
         {"--retry-window-ms", "RLOCKD_RETRY_WINDOW_MS", "999", "1000", "86400000", "86400001"},
-        {"--fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "-1", "0", "31536000000", "31536000001"},
+        {"--fencing-ttl-ms", "RLOCKD_FENCING_TTL_MS", "-1", "0", "31622400000", "31622400001"},
+        {"--quarantine-ms", "RLOCKD_QUARANTINE_MS", "-1", "0", "31622400000", "31622400001"},
         {"--max-connections", "RLOCKD_MAX_CONNECTIONS", "15", "16", "1000000", "1000001"},
     };
     static const char *const no_numbers[] = {

@@ -67,10 +67,24 @@ static void what_is_no_date_is_refused(void **state)
     }
 }
 
+static void dates_are_written(void **state)
+{
+    char text[DATE_SIZE];
+
+    (void)state;
+    date_format(text, 0);
+    assert_string_equal(text, "1970-01-01T00:00:00Z");
+    date_format(text, 1801396800);
+    assert_string_equal(text, "2027-01-31T12:00:00Z");
+    date_format(text, INT64_C(253402300799));
+    assert_string_equal(text, "9999-12-31T23:59:59Z");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dates_are_read),
+        cmocka_unit_test(dates_are_written),
         cmocka_unit_test(what_is_no_date_is_refused),
     };
 

@@ -75,9 +75,23 @@ void call_send(struct store_call *asked, redis_done *done, void *arg)
     *asked = (struct store_call){done, arg};
 }
 
+bool store_is_timed(const struct store *store)
+{
+    (void)store;
+    return false;
+}
+
 /* What only replies of grants need. */
 
-int64_t lock_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
+void store_observe_hold(const struct store *store, const char *name, int64_t fencing_token)
+{
+    (void)store;
+    (void)name;
+    (void)fencing_token;
+    fail();
+}
+
+int64_t lease_fencing_ttl_ms(const struct store *store, int64_t keep_ms)
 {
     (void)store;
     return keep_ms;

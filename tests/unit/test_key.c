@@ -57,6 +57,7 @@ static void our_own_keys_share_the_slot_of_the_lock(void **state)
     expect(KEY_WAITERS, "foo", "rlockd:waiters:{foo}");
     expect(KEY_PLACES, "foo", "rlockd:places:{foo}");
     expect(KEY_OWNER, "foo", "rlockd:owner:{foo}");
+    expect(KEY_DEADLOCK, "foo", "rlockd:deadlock:{foo}");
     expect(KEY_FORCED, "app:{42}:x", "rlockd:forced:app:{42}:x");
     expect(KEY_LEASE, "foo", "rlockd:lease:{foo}:" ID);
     expect(KEY_LEASE, "app:{42}:x", "rlockd:lease:app:{42}:x:" ID);
@@ -72,7 +73,9 @@ static void keys_by_an_id_are_in_a_slot_of_their_own(void **state)
     expect(KEY_SESSION_LEASES, ID, "rlockd:session-leases:{" ID "}");
     expect(KEY_SESSION_DUE, ID, "rlockd:session-due:{" ID "}");
     expect(KEY_SESSION_LOST, ID, "rlockd:session-lost:{" ID "}");
+    expect(KEY_SESSION_WAITS, ID, "rlockd:session-waits:{" ID "}");
     expect(KEY_SESSIONS, "f", "rlockd:sessions:{f}");
+    expect(KEY_QUEUES, "f", "rlockd:queues:{f}");
     expect(CHANNEL_WORKER, "17", "rlockd:worker:17");
 }
 

@@ -74,6 +74,56 @@ static void what_is_written_comes_back(void **state)
     assert_memory_equal(text.text + text.len - 9, "\n" OWNER, 9);
 }
 
+/* Behind the note, so that front ends that know no callers read the other lines. */
+static void the_caller_comes_back(void **state)
+{
+    static const char *const notes[] = {"release 2.4", ""};
+    struct lease lease = {.kind = KIND_LOCK, .attempt = MARK, .ttl_ms = 30000};
+    struct lease_record_text text;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(lease.note, notes[i], strlen(notes[i]) + 1);
+        memcpy(lease.caller, "ci", 3);
+        lease_record_write(&text, &lease, "");
+        parse(text.text, text.len);
+        expect("held", "", 0, 30000, notes[i]);
+        assert_string_equal(record.caller, "ci");
+        assert_memory_equal(text.text + text.len - 10, "\n\n\n\n\nlock\n", 10);
+        lease.caller[0] = '\0';
+        lease_record_write(&text, &lease, "");
+        parse(text.text, text.len);
+        expect("held", "", 0, 30000, notes[i]);
+        assert_string_equal(record.caller, "");
+        assert_null(strchr(text.text, LEASE_CALLER_MARK));
+    }
+}
+
+/* A mark that no front end wrote. */
+static void a_strange_caller_is_none(void **state)
+{
+    char line[200];
+
+    (void)state;
+    memset(line, 'c', sizeof(line));
+    line[sizeof(line) - 1] = '\0';
+    line[10] = LEASE_CALLER_MARK;
+    memcpy(record.caller, "old", 4);
+    lease_record_split(line, record.caller);
+    assert_int_equal(strlen(line), 10);
+    assert_string_equal(record.caller, "");
+}
+
+static void the_grant_is_dated(void **state)
+{
+    (void)state;
+    assert_int_equal(lease_granted_us(7000, &(struct lease_record){.since_ms = 5}), 7000);
+    assert_int_equal(lease_granted_us(0, &(struct lease_record){.since_ms = 5}), 5000);
+    assert_int_equal(lease_granted_us(0, &(struct lease_record){0}), 0);
+    assert_int_equal(lease_granted_us(0, &(struct lease_record){.since_ms = INT64_MAX}), 0);
+    assert_int_equal(lease_granted_us(0, &(struct lease_record){.since_ms = INT64_MIN}), 0);
+}
+
 static void the_longest_record_fits(void **state)
 {
     struct lease lease = {.kind = KIND_READ, .ttl_ms = INT64_MIN, .watchdog = true};
@@ -86,9 +136,12 @@ static void the_longest_record_fits(void **state)
     memset(lease.attempt, 'm', sizeof(lease.attempt) - 1);
     memset(lease.session_id, 's', sizeof(lease.session_id) - 1);
     memset(lease.owner, 'o', sizeof(lease.owner) - 1);
+    memset(lease.caller, 'c', sizeof(lease.caller) - 1);
     lease_record_write(&text, &lease, name);
     parse(text.text, text.len);
     assert_string_equal(record.owner, lease.owner);
+    assert_string_equal(record.note, lease.note);
+    assert_string_equal(record.caller, lease.caller);
     assert_string_equal(record.session_name, name);
 }
 
@@ -193,6 +246,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(the_caller_comes_back),
+        cmocka_unit_test(a_strange_caller_is_none),
+        cmocka_unit_test(the_grant_is_dated),
         cmocka_unit_test(the_longest_record_fits),
         cmocka_unit_test(records_come_back),
         cmocka_unit_test(longest_record_comes_back),

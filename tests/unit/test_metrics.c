@@ -18,7 +18,8 @@ enum {
     ROUTES = 2,
     /* Metrics of one name, told apart by a label. */
     CUT_OFF_REASONS = METRIC_CUT_OFF_FULL - METRIC_CUT_OFF_SILENT + 1,
-    REDIRECTIONS = METRIC_REDIS_TRIED_AGAIN - METRIC_REDIS_MOVED + 1
+    REDIRECTIONS = METRIC_REDIS_TRIED_AGAIN - METRIC_REDIS_MOVED + 1,
+    LOCK_KINDS = METRIC_LOCKS_WRITE - METRIC_LOCKS + 1
 };
 
 static const struct metrics_route routes[ROUTES] = {
@@ -120,8 +121,8 @@ static void page_has_its_format(void **state)
         assert_memory_equal(line, name, strlen(name));
         assert_non_null(memchr(line, ' ', strcspn(line, "\n")));
     }
-    assert_int_equal(families, 2 + METRIC_COUNT - (CUT_OFF_REASONS - 1) - (REDIRECTIONS - 1) +
-                                   HISTOGRAM_COUNT);
+    assert_int_equal(families, 2 + METRIC_COUNT - (CUT_OFF_REASONS - 1) - (REDIRECTIONS - 1) -
+                                   (LOCK_KINDS - 1) + HISTOGRAM_COUNT);
 }
 
 static void values_of_all_sets_add_up(void **state)
@@ -231,6 +232,66 @@ static void bounds_rise_and_end_with_the_count(void **state)
     expect("rlockd_request_duration_seconds_count", last_count);
 }
 
+/* --- by prefix ---------------------------------------------------------------------------- */
+
+static void observe(size_t set, enum prefix_time time, const char *name)
+{
+    metrics_observe_name(&sets[set], time, name, 2000 * MS);
+}
+
+static void times_are_counted_by_the_longest_prefix(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SETS; i++)
+        assert_int_equal(metrics_set_prefixes(&sets[i], "deploy/, deploy/eu/,a\"b\\c"), 0);
+    observe(0, PREFIX_HOLD, "deploy/us");
+    observe(1, PREFIX_HOLD, "deploy/");
+    observe(0, PREFIX_HOLD, "deploy/eu/1");
+    observe(0, PREFIX_HOLD, "deploy");
+    observe(1, PREFIX_HOLD, "a\"b\\c/1");
+    observe(1, PREFIX_WAIT, "else");
+    make_page();
+    expect("rlockd_prefix_hold_duration_seconds_count{prefix=\"deploy/\"}", 2);
+    expect("rlockd_prefix_hold_duration_seconds_sum{prefix=\"deploy/\"}", 4);
+    expect("rlockd_prefix_hold_duration_seconds_bucket{prefix=\"deploy/\",le=\"1\"}", 0);
+    expect("rlockd_prefix_hold_duration_seconds_bucket{prefix=\"deploy/\",le=\"2.5\"}", 2);
+    expect("rlockd_prefix_hold_duration_seconds_bucket{prefix=\"deploy/\",le=\"+Inf\"}", 2);
+    expect("rlockd_prefix_hold_duration_seconds_count{prefix=\"deploy/eu/\"}", 1);
+    expect("rlockd_prefix_hold_duration_seconds_count{prefix=\"other\"}", 1);
+    expect("rlockd_prefix_hold_duration_seconds_count{prefix=\"a\\\"b\\\\c\"}", 1);
+    expect("rlockd_prefix_wait_duration_seconds_count{prefix=\"other\"}", 1);
+    expect("rlockd_prefix_wait_duration_seconds_count{prefix=\"deploy/\"}", 0);
+}
+
+static void without_prefixes_there_are_no_series(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SETS; i++)
+        assert_int_equal(metrics_set_prefixes(&sets[i], ""), 0);
+    observe(0, PREFIX_HOLD, "deploy/us");
+    make_page();
+    assert_null(strstr(page, "prefix"));
+}
+
+static void lists_of_prefixes(void **state)
+{
+    static const char *const bad[] = {
+        "a,,b",
+        "a,a",
+        "other",
+        ",a",
+        "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21",
+        "65_bytes_4567890123456789012345678901234567890123456789012345678_"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (prefix_times_are_valid(bad[i]))
+            fail_msg("%s is valid", bad[i]);
+    assert_true(prefix_times_are_valid(""));
+    assert_true(prefix_times_are_valid("deploy/, migrate/"));
+    assert_true(prefix_times_are_valid("1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +301,11 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(histogram_is_cumulative, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bounds_rise_and_end_with_the_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(times_are_counted_by_the_longest_prefix, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(without_prefixes_there_are_no_series, set_up,
+                                        tear_down),
+        cmocka_unit_test(lists_of_prefixes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,92 +1,19 @@
 /* storage/redis/guard.c: whatever Redis sends, rlockd stays and connects again. */
-#include <stdarg.h>
-#include <stddef.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
 #include <cmocka.h>
 
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include "server/base/metrics.h"
-#include "storage/redis/link.h"
+#include "fake_redis.h"
 #include "storage/redis/subscriber.h"
 
-enum { ANSWER_S = 10 };
-
-static const char greeting[] = "+OK\r\n:7\r\n$49\r\n# Server\r\nredis_version:7.0.15\r\n"
-                               "run_id:00000001\r\n\r\n";
-
-/* A Redis that greets its one client, waits for `after` from it, and sends `then`. */
-struct liar {
-    const char *path, *after, *then;
-    int listener;
-    bool client_left;
-};
-
-static bool reads_until(int fd, const char *word)
-{
-    char text[4096] = "";
-    size_t len = 0;
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-
-    while (strstr(text, word) == NULL) {
-        if (poll(&readable, 1, ANSWER_S * 1000) <= 0)
-            return false;
-        ssize_t got = read(fd, text + len, sizeof(text) - 1 - len);
-        if (got <= 0)
-            return false;
-        len += (size_t)got;
-        text[len] = '\0';
-    }
-    return true;
-}
-
-static void *lie(void *arg)
-{
-    struct liar *liar = arg;
-    int fd = accept(liar->listener, NULL, NULL);
-    char rest[256];
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-
-    if (reads_until(fd, "INFO\r\n") && write(fd, greeting, sizeof(greeting) - 1) > 0 &&
-        (liar->after == NULL || reads_until(fd, liar->after)) &&
-        write(fd, liar->then, strlen(liar->then)) > 0) {
-        ssize_t got = 1;
-        while (got > 0 && poll(&readable, 1, ANSWER_S * 1000) > 0)
-            got = read(fd, rest, sizeof(rest));
-        liar->client_left = got <= 0;
-    }
-    close(fd);
-    return NULL;
-}
-
-static void liar_start(struct liar *liar, pthread_t *thread)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", liar->path);
-    unlink(liar->path);
-    liar->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(liar->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(liar->listener, 1), 0);
-    assert_int_equal(pthread_create(thread, NULL, lie, liar), 0);
-}
-
 struct meeting {
-    struct loop *loop;
-    struct metrics metrics;
-    struct redis_url url;
+    struct fake_redis_client side;
     bool was_up, was_down;
-    struct timer give_up;
 };
 
 static void on_up(void *arg)
@@ -101,34 +28,7 @@ static void on_down(void *arg)
     struct meeting *meeting = arg;
 
     meeting->was_down = true;
-    loop_stop(meeting->loop);
-}
-
-static void on_give_up(void *arg)
-{
-    struct meeting *meeting = arg;
-
-    loop_stop(meeting->loop);
-}
-
-static void meet(struct meeting *meeting, const char *path)
-{
-    char error[200], url[128];
-
-    *meeting = (struct meeting){.loop = loop_new()};
-    assert_int_equal(metrics_init(&meeting->metrics, 1), 0);
-    snprintf(url, sizeof(url), "unix://%s", path);
-    assert_int_equal(redis_url_parse(&meeting->url, url, error, sizeof(error)), 0);
-    meeting->give_up = (struct timer){.fire = on_give_up, .arg = meeting};
-    timer_arm(loop_timers(meeting->loop), &meeting->give_up,
-              loop_now_ns(meeting->loop) + ANSWER_S * INT64_C(1000000000));
-}
-
-static void part(struct meeting *meeting)
-{
-    timer_cancel(loop_timers(meeting->loop), &meeting->give_up);
-    metrics_release(&meeting->metrics);
-    loop_free(meeting->loop);
+    loop_stop(meeting->side.loop);
 }
 
 static void on_no_push(void *arg, enum link_push push, const char *channel, size_t channel_len,
@@ -164,31 +64,26 @@ static void on_up_subscribe(void *arg)
 /* True when the connection was given up because of what came. */
 static bool is_refused(const char *after, const char *then)
 {
-    char path[64];
-    struct subscribing subscribing;
+    struct fake_redis liar = {.after = after, .then = then};
+    struct subscribing subscribing = {0};
     struct meeting *meeting = &subscribing.meeting;
-    pthread_t thread;
 
-    snprintf(path, sizeof(path), "/tmp/rlockd-liar-%d", (int)getpid());
-    struct liar liar = {.path = path, .after = after, .then = then};
-    liar_start(&liar, &thread);
-    meet(meeting, path);
-    const struct redis_link_options options = {.url = &meeting->url,
-                                               .loop = meeting->loop,
-                                               .metrics = &meeting->metrics,
+    fake_redis_start(&liar);
+    fake_redis_client_init(&meeting->side, &liar);
+    const struct redis_link_options options = {.url = &meeting->side.url,
+                                               .loop = meeting->side.loop,
+                                               .metrics = &meeting->side.metrics,
                                                .up = after ? on_up_subscribe : on_up,
                                                .down = on_down,
                                                .arg = &subscribing};
     subscribing.link = redis_link_new(&options);
     redis_link_on_push(subscribing.link, on_no_push, awaits_heart, NULL);
-    loop_run(meeting->loop);
+    loop_run(meeting->side.loop);
     bool is_told = strstr(redis_link_down_reason(subscribing.link),
                           "unexpected or malformed") != NULL;
     redis_link_free(subscribing.link);
-    part(meeting);
-    pthread_join(thread, NULL);
-    close(liar.listener);
-    unlink(path);
+    fake_redis_client_release(&meeting->side);
+    fake_redis_stop(&liar);
     return meeting->was_up && meeting->was_down && is_told;
 }
 
@@ -264,9 +159,9 @@ static void on_told(void *arg, const char *payload, size_t len)
 
 static void run_listening(struct listening *listening, struct meeting *meeting)
 {
-    const struct redis_link_options commands = {.url = &meeting->url,
-                                                .loop = meeting->loop,
-                                                .metrics = &meeting->metrics,
+    const struct redis_link_options commands = {.url = &meeting->side.url,
+                                                .loop = meeting->side.loop,
+                                                .metrics = &meeting->side.metrics,
                                                 .up = on_up,
                                                 .down = on_down,
                                                 .arg = meeting};
@@ -274,17 +169,17 @@ static void run_listening(struct listening *listening, struct meeting *meeting)
 
     redis_link_stop(link);
     *listening = (struct listening){
-        .loop = meeting->loop,
+        .loop = meeting->side.loop,
         .subscriber = subscriber_new(
-            &(struct subscriber_options){.url = &meeting->url,
-                                         .loop = meeting->loop,
-                                         .metrics = &meeting->metrics,
+            &(struct subscriber_options){.url = &meeting->side.url,
+                                         .loop = meeting->side.loop,
+                                         .metrics = &meeting->side.metrics,
                                          .commands = link,
                                          .heartbeat_channel = "heart"}),
         .stays = {.ready = on_ready_leave, .message = on_told, .arg = listening}};
     subscriber_add(listening->subscriber, &listening->stays, "stays", 5);
     subscriber_add(listening->subscriber, &listening->leaves, "leaves", 6);
-    loop_run(meeting->loop);
+    loop_run(meeting->side.loop);
     subscriber_stop(listening->subscriber);
     subscriber_remove(listening->subscriber, &listening->stays);
     subscriber_free(listening->subscriber);
@@ -293,26 +188,20 @@ static void run_listening(struct listening *listening, struct meeting *meeting)
 
 static void confirmation_may_come_when_the_channel_was_left(void **state)
 {
-    char path[64];
     struct listening listening;
-    struct meeting meeting;
-    pthread_t thread;
+    struct meeting meeting = {0};
+    struct fake_redis liar = {.after = "leaves\r\n",
+                              .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
+                                      "*3\r\n$9\r\nsubscribe\r\n$6\r\nleaves\r\n:2\r\n"
+                                      "*3\r\n$11\r\nunsubscribe\r\n$6\r\nleaves\r\n:1\r\n"
+                                      "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
 
     (void)state;
-    snprintf(path, sizeof(path), "/tmp/rlockd-liar-%d", (int)getpid());
-    struct liar liar = {.path = path,
-                        .after = "leaves\r\n",
-                        .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
-                                "*3\r\n$9\r\nsubscribe\r\n$6\r\nleaves\r\n:2\r\n"
-                                "*3\r\n$11\r\nunsubscribe\r\n$6\r\nleaves\r\n:1\r\n"
-                                "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
-    liar_start(&liar, &thread);
-    meet(&meeting, path);
+    fake_redis_start(&liar);
+    fake_redis_client_init(&meeting.side, &liar);
     run_listening(&listening, &meeting);
-    part(&meeting);
-    pthread_join(thread, NULL);
-    close(liar.listener);
-    unlink(path);
+    fake_redis_client_release(&meeting.side);
+    fake_redis_stop(&liar);
     assert_true(listening.is_told);
 }
 
@@ -324,6 +213,5 @@ int main(void)
         cmocka_unit_test(confirmation_may_come_when_the_channel_was_left),
     };
 
-    signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,13 @@ static void problems_have_their_members(void **state)
     problem_reply(&request, PROBLEM_LEASE_ENDED, NULL, "gone");
     expect_problem(410, "gone");
     assert_string_equal(request.retry_after, "");
+    assert_null(json_object_get(request.problem, "kind"));
+    /* FleetLock's. */
+    make("", "");
+    request.says_kind = true;
+    problem_reply(&request, PROBLEM_LOCKED, NULL, "busy");
+    assert_string_equal(json_string_value(json_object_get(request.problem, "kind")), "locked");
+    assert_string_equal(json_string_value(json_object_get(request.problem, "value")), "busy");
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)

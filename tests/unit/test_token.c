@@ -101,6 +101,8 @@ static void ids_are_fixed(void **state)
     assert_string_equal(id, "e1c1fa81-3ea6-55d1-9317-96e7c82821c5");
     token_session_id(TOKEN, id);
     assert_string_equal(id, "8bb9e90b-01be-54a7-b7fc-3a0dea0459f3");
+    token_of_client("terraform/a", "1", id);
+    assert_string_equal(id, "1c178247-e0fd-553e-b235-c3b459c38d30");
 }
 
 static void random_hex_has_its_length(void **state)

@@ -13,8 +13,8 @@ local FAIR_WAIT_MS = 300000
 -- For how long a place lasts after the last request that asked for it.
 local PLACE_MS = 15000
 
--- The TTL of a queue's keys, so that no queue stays for ever. As text: to print a number costs
--- Redis as much as a short command.
+-- The TTL of a queue's keys, and how long they outlast a long lease, so that no queue stays for
+-- ever. As text: to print a number costs Redis as much as a short command.
 local DAY_MS = '86400000'
 
 -- Waiters whose times are lowered when a waiter leaves, at most.
@@ -23,6 +23,9 @@ local FOLLOW_MAX = 100
 -- Limits of one call: expired waiters that it removes; waiters that it looks at first and then
 -- at a time, to find one that is awaited.
 local DEAD_MAX, FEW, MANY = 100, 10, 100
+
+-- Between two visits of the watchdog, at least; places that one visit removes, at most.
+local VISIT_MIN_MS, VISIT_MAX = 1000, 50
 
 -- Every waiter of rlockd tries at least this often, and learns how long the lock is held.
 local POLL_MS = 6000
@@ -49,6 +52,17 @@ local function extend_keys(lock, is_new)
   call('pexpire', places, DAY_MS)
 end
 
+-- Lets the keys of the queue outlast a lease with `ms` left. A Java client in the queue sleeps
+-- as long as the lease, and is woken only if the queue names it.
+local function outlast(lock, ms)
+  if ms < DAY_MS / 2 or call('pttl', queue_of(lock)) >= ms + DAY_MS / 2 then return end
+  if (length(lock) or 0) == 0 then return end
+  local keep = integer(ms + DAY_MS)
+  for _, key in ipairs({queue_of(lock), times_of(lock), places_of(lock)}) do
+    call('pexpire', key, keep)
+  end
+end
+
 -- The time of a waiter behind so many others, as if all of them had come just now, behind a
 -- lease that lasts `remaining` ms.
 local function time_behind(others, now, remaining)
@@ -62,6 +76,7 @@ local function take(lock, lease_id, now, remaining, others)
   call('rpush', queue_of(lock), place)
   call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
   extend_keys(lock, others == 0)
+  outlast(lock, remaining)
 end
 
 -- A place ahead of the waiters from number `at` on was removed: lowers the times of the near
@@ -111,10 +126,11 @@ local function set_time(lock, place, time)
   if call('zadd', times, integer(time), place) == 1 then call('pexpire', times, DAY_MS) end
 end
 
-local function drop_head(lock, place)
+-- Removes a waiter that has expired, which is quick at the head of the queue.
+local function drop(lock, place)
   local lease_id = lease_of(place)
   call('zrem', times_of(lock), place)
-  call('lpop', queue_of(lock))
+  call('lrem', queue_of(lock), 1, place)
   if lease_id then call('zrem', places_of(lock), lease_id) end
 end
 
@@ -144,7 +160,7 @@ local function head_of(lock, now, is_free, spared)
       end
       return head, dead > 0
     end
-    drop_head(lock, head)
+    drop(lock, head)
   end
 end
 
@@ -188,17 +204,19 @@ end
 
 -- Publishes to the head of the queue that the lock is free. If no request waits with the head's
 -- place, the message also goes to the first living waiter behind it, which then learns until
--- when the place is kept.
+-- when the place is kept. A Java client cannot learn that: it would ask without a pause. A
+-- visit of the watchdog calls the Java client when the place is over.
 local function call_waiter(lock, head, now)
   tell(lock, head, '0')
   local first = first_awaited(lock, now)
-  if first and first ~= head then tell(lock, first, '0') end
+  if first and first ~= head and lease_of(first) then tell(lock, first, '0') end
 end
 
 -- Publishes to the first waiting request how long the lock is held, if that may be shorter than
 -- the waiter's sleep: the former first waiter, which knew this time, has left. A Java client
 -- has computed its sleep from the lease times of the waiters before it.
 local function publish_end(lock, ms)
+  outlast(lock, ms)
   if ms < 0 or ms >= POLL_MS then return end
   local first = first_awaited(lock, lib.number.epoch_ms())
   if first and lease_of(first) then tell(lock, first, 'held ' .. integer(ms)) end
@@ -211,6 +229,30 @@ local function call_head(lock, now)
   if not head then return end
   extend_keys(lock)
   call_waiter(lock, head, now)
+end
+
+-- The watchdog's visit, for Java clients, which know nothing of the ends of places. Removes the
+-- places that are over, wherever they stand in the queue, and calls the head if the lock is
+-- free. Returns ms until the next visit: when the next place may be over, or a lease that ends
+-- without a message, where a Java client is the head, which may sleep for longer; at most a
+-- day, for the index has a TTL. Nil: no visit is needed. `spared` as of head_of().
+local function visit(lock, now, spared)
+  local places = places_of(lock)
+  for _, lease_id in ipairs(call('zrangebyscore', places, '-inf', integer(now - spared),
+    'limit', '0', integer(VISIT_MAX))) do
+    drop(lock, lease_id .. ':0')
+  end
+  local left, head = call('pttl', lock), call('lindex', queue_of(lock), 0)
+  if left == -2 then
+    head = head_of(lock, now, true, spared)
+    if head then call_waiter(lock, head, now) end
+  end
+  local first = call('zrange', places, 0, 0, 'withscores')[2]
+  local next_ms = first and first + spared - now
+  if head and not lease_of(head) and left >= 0 then
+    next_ms = math.min(next_ms or left, left)
+  end
+  return next_ms and math.max(math.min(next_ms, tonumber(DAY_MS)), VISIT_MIN_MS)
 end
 
 -- Adds a waiter to the queue, or keeps its place for PLACE_MS more, and sets its time right,
@@ -228,6 +270,7 @@ local function join(lock, lease_id, now, remaining)
   end
   call('zadd', places_of(lock), integer(now + PLACE_MS), lease_id)
   extend_keys(lock)
+  outlast(lock, remaining)
 end
 
 -- Removes a waiter from the queue. A new head that is told to try gets at most the time of one
@@ -249,5 +292,5 @@ return {
   PLACE_MS = PLACE_MS, places_of = places_of, length = length, extend_keys = extend_keys,
   take = take, give_up_head = give_up_head, head_of = head_of, is_empty = is_empty,
   place_left = place_left, call_waiter = call_waiter, call_head = call_head,
-  publish_end = publish_end, join = join, leave = leave
+  outlast = outlast, publish_end = publish_end, visit = visit, join = join, leave = leave
 }

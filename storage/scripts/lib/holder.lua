@@ -45,17 +45,33 @@ local function only(lock)
   return fields[1], fields[2], describe_by(nil, lock, fields[1])
 end
 
+-- The fencing token of a holder of rlockd where its text has none: of a plain lease and of an
+-- owner it is the lock's last token. Else "".
+local function token_of(lock, field, text)
+  if not field_of.is_ours(field) then return '' end
+  local is_record = string.sub(text, 1, 5) == 'held\n'
+  if is_record and string.sub(text, -6) ~= '\nlock\n' then return '' end
+  local token = try('get', lib.keys.counter_of(lock))
+  return type(token) == 'string' and token or ''
+end
+
 -- The reply that the lock is busy. `remaining`: ms after which to try again. `text`: see
--- describe(). `number`: number of the lock in a set; nil: one lock.
-local function busy(remaining, field, count, text, number)
-  return {'busy', remaining, field, tonumber(count) or 0, text, number}
+-- describe(). `number`: number of the lock in a set; nil: one lock. `token`: see token_of().
+local function reply(remaining, field, count, text, token, number)
+  return {'busy', remaining, field, tonumber(count) or 0, text, token, number}
+end
+
+-- The same with the token of the holder, which holds `count` times.
+local function busy(remaining, lock, field, count, text, number)
+  return reply(remaining, field, count, text, token_of(lock, field, text), number)
 end
 
 -- The same for a holder that has not been described yet, of a lock with the hash field `mode`
 -- or without it (nil).
 local function busy_with(remaining, lock, field, mode, number)
   local _, text = describe(lock, field, mode)
-  return busy(remaining, field, call('hget', lock, field), text, number)
+  local token = mode ~= 'read' and token_of(lock, field, text) or ''
+  return reply(remaining, field, call('hget', lock, field), text, token, number)
 end
 
 -- A reply that a lease waits for this lock, whichever client holds it.
@@ -66,7 +82,7 @@ local function busy_now(lock, number)
     if fields[i] == 'mode' then mode = table.remove(fields, i) end
   end
   local remaining = call('pttl', lock)
-  if not fields[1] then return busy(remaining, '', 0, '', number) end
+  if not fields[1] then return reply(remaining, '', 0, '', '', number) end
   if mode then mode = lib.readers.is_writer(fields[1]) and 'write' or 'read' end
   return busy_with(remaining, lock, fields[1], mode, number)
 end
@@ -75,12 +91,13 @@ end
 local function busy_all(lease)
   if not lease.is_set then return busy_now(lease.locks[1]) end
   for i, lock in ipairs(lease.locks) do
-    local reply = busy_now(lock, i)
-    if reply[3] ~= '' then return reply end
+    local found = busy_now(lock, i)
+    if found[3] ~= '' then return found end
   end
-  return busy(-1, '', 0, '', 0)
+  return reply(-1, '', 0, '', '', 0)
 end
 
 return {
-  describe = describe, only = only, busy = busy, busy_with = busy_with, busy_all = busy_all
+  describe = describe, only = only, reply = reply, busy = busy, busy_with = busy_with,
+  busy_all = busy_all
 }

@@ -65,13 +65,14 @@ local function tokens_of(lease)
 end
 
 -- Spends the tokens of `record_keys`, for as long as a client may repeat a request with them.
--- `left`: the number for the record, so that a repeated request gets the same reply. The first
--- write is a command that Redis allows when memory is short.
+-- `left`: the number for the record, so that a repeated request gets the same reply. A `window`
+-- of 0 leaves no record: the token may be used again. The first write is a command that Redis
+-- allows when memory is short.
 local function spend(record_keys, reason, window, left)
   local text = record.ended(reason, left)
   for _, key in ipairs(record_keys) do
     call('pexpire', key, window)
-    call('set', key, text, 'px', window)
+    if window ~= '0' then call('set', key, text, 'px', window) end
   end
 end
 
@@ -92,6 +93,29 @@ local function loss_reason(lease)
   return 'expired'
 end
 
+-- Who forced the lease out, and why: the caller, a newline and the reason, beside the lease's
+-- first lock for as long as its token is known. Nil: neither was given, or it was not forced.
+local function forced_by(lease)
+  local by = try('get', keys.sibling(lease.locks[1], 'forced-by', lease.ref))
+  return type(by) == 'string' and by or nil
+end
+
+local function note_forced_by(lease, by, window)
+  call('set', keys.sibling(lease.locks[1], 'forced-by', lease.ref), by, 'px', window)
+end
+
+-- Notes it for a lease that has just been found forced: from the last force-unlock of its lock,
+-- before another force-unlock overwrites that.
+local function keep_forced_by(lease, window)
+  if lease.detail == 'forced' then return end -- noted by force_unlock.lua
+  for _, lock in ipairs(lease.locks) do
+    local text, forced = try('get', keys.sibling(lock, 'forced-by')),
+      try('get', keys.sibling(lock, 'forced'))
+    local head, by = string.match(type(text) == 'string' and text or '', '^([^\n]*)\n(.*)$')
+    if head and head == forced then return note_forced_by(lease, by, window) end
+  end
+end
+
 -- Ends a lease that has lost one of its locks, or whose time is over (`reason`): releases its
 -- remaining holds. Returns the reason.
 local function end_lost(lease, window, reason)
@@ -101,17 +125,20 @@ local function end_lost(lease, window, reason)
   local clear = lib[lease.kind].clear
   for _, lock in ipairs(clear and lease.locks or {}) do pcall(clear, lease, lock) end
   spend(lease.keys, reason, window)
+  if reason == 'forced' then keep_forced_by(lease, window) end
   return reason
 end
 
 -- The reply that a lease has ended, in this call or before. The reply names the lease's session
 -- only if the lease ended in this call; then C reports the end to the session's home.
 local function ended_reply(lease)
-  return {'ended', lease.detail, '', ''}
+  return {'ended', lease.detail, '', '', lease.detail == 'forced' and forced_by(lease) or nil}
 end
 
 local function lost_reply(lease, window)
-  return {'ended', end_lost(lease, window), lease.session, lease.kind}
+  local reason = end_lost(lease, window)
+  local by = reason == 'forced' and forced_by(lease) or nil
+  return {'ended', reason, lease.session, lease.kind, by}
 end
 
 -- Removes a waiting lease from the waiters of all its locks.
@@ -134,5 +161,6 @@ return {
   holds_of = holds_of, release = release, time_left = time_left, rewrite = rewrite,
   claim = claim, tokens_of = tokens_of, spend = spend, loss_reason = loss_reason,
   end_lost = end_lost, ended_reply = ended_reply, lost_reply = lost_reply,
-  unregister = unregister, publish = publish
+  unregister = unregister, publish = publish, forced_by = forced_by,
+  note_forced_by = note_forced_by
 }

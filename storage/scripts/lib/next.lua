@@ -6,6 +6,11 @@ local function held(text)
   return string.match(text, '^held\n.*\n([^\n]*)\n[^\n]*\n%d*\n1?\n(%l+)\n$')
 end
 
+-- The fencing token of a lease that holds, from its record; "" if the record has none.
+local function token_in(text)
+  return string.match(text, '\n(%d*)\n1?\n%l+\n$') or ''
+end
+
 -- Whether the waiter whose record is to become `text` may be granted anything: the text before
 -- and behind its fencing token, and the kind of its lease; nil: it may not. A waiter that hung
 -- up, was withdrawn, or whose session has ended is none by now; a token that was seen
@@ -32,4 +37,4 @@ local function others_listen(channel, most)
   return listeners.err or listeners[2] > most
 end
 
-return {held = held, find = find, others_listen = others_listen}
+return {held = held, token_in = token_in, find = find, others_listen = others_listen}

@@ -1,5 +1,6 @@
 -- The owner entry of a lock that an owner holds: `rlockd:owner:{<lock>}`, a string of three
--- lines: the holder field, the kind of lease and the name of the session. It is needed because
+-- lines: the holder field, the kind of lease and the name of the session, with the caller
+-- behind it as behind the note of a record (lib/record.lua). It is needed because
 -- kinds "lock" and "fair" look alike in the lock's hash, and an owner's holder field names no
 -- lease. The entry is valid while its first line is the lock's holder field.
 local keys = lib.keys
@@ -7,7 +8,8 @@ local keys = lib.keys
 -- Call it after the first write of a grant.
 local function write(lease, lock, ttl)
   if lease.owner == '' or lease.kind == 'read' then return end
-  local text = lib.record.holder_of(lease) .. '\n' .. lease.kind .. '\n' .. lease.session_name
+  local text = lib.record.holder_of(lease) .. '\n' .. lease.kind .. '\n' ..
+    lease.session_name .. lib.record.caller_of(lease.note)
   call('set', keys.sibling(lock, 'owner'), text, 'px', ttl)
 end
 

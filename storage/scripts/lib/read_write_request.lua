@@ -111,6 +111,8 @@ local function take(request, lock, found)
     left = call('pttl', lock)
     if left == -2 then call('hset', lock, 'mode', kind) end
     count = call('hincrby', lock, holder, 1)
+    -- A grant sets the TTL of the counter, which has to outlast the other leases, too.
+    if left > tonumber(ttl) then lib.token.keep(keys.counter_of(lock), left) end
   else
     call('hset', lock, 'mode', kind, holder, '1')
   end

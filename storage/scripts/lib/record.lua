@@ -10,7 +10,8 @@
 --                 "held"
 --   since         epoch ms when the lease began to wait
 --   ttl           ms for which the lease was acquired or renewed
---   note
+--   note          and behind it, after the character 31, the caller that acquired the lease;
+--                 caller and character are missing where there are no API tokens
 --   session       session id; empty: none
 --   session_name
 --   token         fencing token of a lease of several locks, with an owner, or of a kind other
@@ -74,6 +75,9 @@ local function format(lease, i)
     lease.session_name .. '\n' .. lease.tokens[i] .. '\n' .. lease.watchdog .. '\n' ..
     lease.kind .. '\n' .. lease.owner
 end
+
+-- The caller behind a note or a session's name, with the character before it; "": none.
+local function caller_of(line) return string.match(line, '\31.*') or '' end
 
 -- Adds the id of the lease, its lock and the record's key to the lines of a record.
 local function with_key(lease, id, lock, key)
@@ -159,5 +163,5 @@ end
 return {
   parse = parse, ended = ended, format = format, with_key = with_key, with_keys = with_keys,
   stored = stored, load = load, plain = plain, find = find, is_other = is_other,
-  known = known, mismatch = mismatch, holder_of = holder_of
+  known = known, mismatch = mismatch, holder_of = holder_of, caller_of = caller_of
 }

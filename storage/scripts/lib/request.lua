@@ -12,8 +12,8 @@
 --
 -- ARGV of the scripts that acquire: record_text of a lease in state "held", with the attempt and
 -- without a fencing token; keep_ms: ttl and retry window; fencing_ttl_ms: at least keep_ms, or
--- 0; wait_ms, mode, registered: as above. KEYS, for each lock: its name, its counter, the queue
--- of a fair lock of that name, the lease's record.
+-- 0; wait_ms, mode, registered: as above. KEYS of those that acquire locks, for each lock: its
+-- name, its counter, the queue of a fair lock of that name, the lease's record.
 local record, leases, keys = lib.record, lib.lease, lib.keys
 
 local WAITERS_MAX = lib.first.WAITERS_MAX

@@ -1,7 +1,8 @@
--- What the scripts of a session's home share.
+-- Shared by the scripts of a session's home.
 --
 -- rlockd:session:{<id>}         hash: state (open, ended), reason, ttl, name, opened, deadline
---                               (epoch ms), released (leases released at its end)
+--                               (epoch ms), released (leases released at its end), on_deadlock
+--                               ("refuse", or missing)
 -- rlockd:session-leases:{<id>}  hash, the notes: ref -> "<epoch ms> <attempt> <attempt>...":
 --                               the requests that ask for the lease or got it, and when the
 --                               newest of them was noted. " +" and the lease's kind among the

@@ -35,4 +35,12 @@ local function keep(counter, ms)
   if left >= 0 and left < ms then call('pexpire', counter, ms) end
 end
 
-return {make = make, keep = keep}
+-- The token of a lease that holds `lock`: `own`, that of its record; "" or nil: the record has
+-- none, and the lock's last token is that of the lease. Nil: not known.
+local function of(own, lock)
+  if own and own ~= '' then return own end
+  local last = try('get', lib.keys.counter_of(lock))
+  return type(last) == 'string' and last or nil
+end
+
+return {make = make, keep = keep, of = of}

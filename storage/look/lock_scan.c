@@ -1,0 +1,110 @@
+/* Rounds of SCAN over the hashes of all nodes. */
+#include "storage/look/lock_scan.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/text.h"
+#include "storage/store/key.h"
+#include "storage/store/lease.h"
+#include "storage/store/store_call.h"
+
+static void drop_names(struct lock_scan *scan)
+{
+    for (size_t i = 0; i < scan->name_count; i++)
+        free(scan->names[i]);
+    free(scan->names);
+    scan->names = NULL;
+    scan->name_count = 0;
+}
+
+bool lock_scan_next(struct lock_scan *scan)
+{
+    if (scan->next_cursor == 0) {
+        scan->node = topology_next_node(store_topology(scan->store), scan->node);
+        scan->node_number++;
+    }
+    scan->cursor = scan->next_cursor;
+    drop_names(scan);
+    return scan->node != NULL;
+}
+
+/* A copy of the name that clients say for a key; NULL: it is no lock's. */
+static char *name_of(const struct lock_scan *scan, const struct redis_value *key)
+{
+    size_t len, prefix_len = strlen(store_config(scan->store)->key_prefix);
+    const char *text = value_text(key, &len);
+
+    if (len <= prefix_len || len - prefix_len >= LOCK_NAME_SIZE || !text_is_utf8(text, len) ||
+        text_has_control(text, len))
+        return NULL;
+    char *name = strdup(text + prefix_len);
+    assert(name != NULL);
+    return name;
+}
+
+static void on_scanned(void *arg, const struct redis_result *result)
+{
+    struct lock_scan *scan = arg;
+    const struct redis_value *keys = value_at(result->reply, 1);
+    enum call_outcome outcome = call_outcome_of(result);
+    size_t len;
+
+    if (outcome == CALL_DONE) {
+        scan->next_cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
+        scan->name_count = value_count(keys);
+        scan->names = calloc(scan->name_count + 1, sizeof(*scan->names));
+        assert(scan->names != NULL);
+        for (size_t i = 0; i < scan->name_count; i++)
+            scan->names[i] = name_of(scan, value_at(keys, i));
+    }
+    scan->done(scan->arg, outcome);
+}
+
+void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg)
+{
+    char cursor[24], count[24];
+
+    assert(scan->names == NULL);
+    scan->done = done;
+    scan->arg = arg;
+    snprintf(cursor, sizeof(cursor), "%" PRIu64, scan->cursor);
+    snprintf(count, sizeof(count), "%zu", scan->count);
+    const char *argv[] = {"SCAN",  cursor, "MATCH", scan->pattern,
+                          "COUNT", count,  "TYPE",  "hash"};
+    size_t lens[8];
+    for (size_t i = 0; i < 8; i++)
+        lens[i] = strlen(argv[i]);
+    const struct redis_command command = {.argc = 8, .argv = argv, .lens = lens};
+    topology_node_command(store_topology(scan->store), scan->node, &command, on_scanned, scan);
+}
+
+/* Every character of the prefix stands for itself. */
+static void make_pattern(char *out, const char *prefix)
+{
+    for (; *prefix != '\0'; prefix++) {
+        if (strchr("*?[]\\^-", *prefix) != NULL)
+            *out++ = '\\';
+        *out++ = *prefix;
+    }
+    memcpy(out, "*", 2);
+}
+
+void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *prefix,
+                     size_t count)
+{
+    char key_prefix[KEY_NAME_MAX + 1];
+
+    *scan = (struct lock_scan){.store = store, .count = count};
+    store_key_name(store, prefix, key_prefix, sizeof(key_prefix));
+    make_pattern(scan->pattern, key_prefix);
+    scan->node = topology_next_node(store_topology(store), NULL);
+}
+
+void lock_scan_end(struct lock_scan *scan)
+{
+    drop_names(scan);
+}

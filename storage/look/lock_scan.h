@@ -1,0 +1,46 @@
+/* Rounds of SCAN over the hashes of all nodes: each round brings some keys, as names of locks.
+ * The caller looks at each key: a hash may be something else than a lock. */
+#ifndef RLOCKD_STORAGE_LOOK_LOCK_SCAN_H
+#define RLOCKD_STORAGE_LOOK_LOCK_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/store/call_outcome.h"
+#include "storage/store/store.h"
+
+enum { SCAN_PATTERN_SIZE = 2 * KEY_NAME_MAX + 2 };
+
+struct lock_scan;
+
+/* The round has its keys, or `outcome` says why not. */
+typedef void lock_scan_done(void *arg, enum call_outcome outcome);
+
+/* A walk over the nodes. Its owner reads the position, and never writes it but before the first
+ * round. */
+struct lock_scan {
+    struct store *store;
+    size_t count; /* keys that Redis visits in a round */
+    char pattern[SCAN_PATTERN_SIZE];
+    struct topology_node *node; /* that is scanned, and its number among them */
+    size_t node_number;
+    uint64_t cursor, next_cursor; /* of this round and of the next one */
+    char **names;                 /* of this round; NULL: the key's name cannot be a lock's */
+    size_t name_count;
+    lock_scan_done *done;
+    void *arg;
+};
+
+/* Begins a walk at the first node, over names that begin with `prefix`, as clients say it. No
+ * round is sent yet. */
+void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *prefix,
+                     size_t count);
+/* Asks for the keys of the round at the cursor. `done` comes once, and later. */
+void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg);
+/* Goes on to the next round, on the next node after the last round of a node, and forgets the
+ * names. False: there is no further round. */
+bool lock_scan_next(struct lock_scan *scan);
+void lock_scan_end(struct lock_scan *scan);
+
+#endif

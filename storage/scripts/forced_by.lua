@@ -1,0 +1,11 @@
+-- Reads who forced a lease out, and why.
+--
+-- KEYS as lease_watch.lua
+-- ARGV lease_id
+-- sync no
+--
+--   KEYS  for each lock of the lease
+--
+-- Reply  the caller, a newline and the reason; nil: it is not known
+-- modules
+return lib.lease.forced_by(lib.record.with_keys({token = ''}, lease_id)) or false

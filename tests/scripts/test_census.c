@@ -1,0 +1,167 @@
+/* The scripts of the census: the claim, the pictures, the index of waits, the look at a hash.
+ */
+#include "harness.h"
+
+#define CENSUS "rlockd:census:{}"
+#define INDEX "rlockd:waits:{3}"
+#define JAVA "0b7dd2f4-6d7b-4d2f-9b39-4a0f9a6a2f4e:17"
+#define OURS "0b7dd2f4-6d7b-5d2f-9b39-4a0f9a6a2f4e"
+
+static redisReply *claim(const char *worker_id, const char *claim_ms)
+{
+    return run(SCRIPT_CENSUS_CLAIM, KEYS(CENSUS), ARGS(worker_id, claim_ms));
+}
+
+static redisReply *write_held(const char *worker_id, const char *text_written)
+{
+    return run(SCRIPT_CENSUS_WRITE, KEYS(CENSUS), ARGS(worker_id, "held", text_written, "1 2"));
+}
+
+static void one_worker_has_the_claim(void **state)
+{
+    (void)state;
+    expect(claim("one", "60000"), "[1, *, , ]");
+    expect(claim("two", "60000"), "[0, *, , ]");
+    expect(claim("one", "60000"), "[1, *, , ]");
+    assert_true(reply_integer(command("PTTL " CENSUS)) > 60000);
+}
+
+static void a_claim_ends_by_the_clock(void **state)
+{
+    (void)state;
+    expect(claim("one", "60000"), "[1, *, , ]");
+    command("HSET " CENSUS " until 1");
+    expect(claim("two", "60000"), "[1, *, , ]");
+    expect(claim("one", "60000"), "[0, *, , ]");
+}
+
+static void a_picture_is_of_the_worker_with_the_claim(void **state)
+{
+    (void)state;
+    claim("one", "60000");
+    expect(write_held("one", "text"), "1");
+    expect(write_held("two", "other"), "0");
+    expect(run(SCRIPT_CENSUS_READ, KEYS(CENSUS), ARGS("held")), "[*, *, text]");
+    expect(run(SCRIPT_CENSUS_READ, KEYS(CENSUS), ARGS("waited")), "[-1, *, ]");
+    expect(claim("two", "60000"), "[0, *, 1 2, ]");
+}
+
+static void waits_end_by_themselves(void **state)
+{
+    (void)state;
+    expect(run(SCRIPT_CENSUS_WAIT, KEYS(INDEX), ARGS("a", "60000")), "1");
+    expect(run(SCRIPT_CENSUS_WAIT, KEYS(INDEX), ARGS("b", "30000")), "1");
+    expect(run(SCRIPT_CENSUS_WAIT, KEYS(INDEX), ARGS("a", "10000")), "1");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("10")), "[b, a]");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("1")), "[b]");
+    assert_in_range(reply_integer(command("PTTL " INDEX)), 50000, 60000);
+    command("ZADD " INDEX " 1 b");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("10")), "[a]");
+    expect_command("1", "ZCARD " INDEX);
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX, "{3}:no", "{3}:b"), ARGS("10")), "[a]");
+}
+
+static void sessions_are_counted(void **state)
+{
+    (void)state;
+    command("ZADD {3}:a 1 one 2 two");
+    command("SET {3}:b text");
+    command("ZADD {3}:c 1 three");
+    expect(run(SCRIPT_CENSUS_SESSIONS, KEYS("{3}:a", "{3}:b", "{3}:c"), NO_ARGS), "3");
+}
+
+static redisReply *look(void)
+{
+    return run(SCRIPT_CENSUS_LOOK,
+               KEYS("lock", "redisson_lock_token:{lock}", "redisson_lock_queue:{lock}"),
+               NO_ARGS);
+}
+
+static void a_lock_of_ours_has_its_time(void **state)
+{
+    (void)state;
+    command("HSET lock " OURS ":0 1");
+    command("SET redisson_lock_token:{lock} 1786012345678901");
+    expect(look(), "[lock, [" OURS ":0, 1786012345678901]]");
+}
+
+static void the_record_has_the_kind_and_may_have_the_time(void **state)
+{
+    (void)state;
+    command("HSET lock " OURS ":0 1");
+    command("SET redisson_lock_token:{lock} 1786012345678901");
+    command("SET rlockd:lease:{lock}:" OURS " %s", "held\n\n\n\n30000\nn\n\n\n\n\nfair\n");
+    expect(look(), "[fair, [" OURS ":0, 1786012345678901]]");
+    command("SET rlockd:lease:{lock}:" OURS " %s", "held\n\n\n\n30000\nn\n\n\n17\n\nlock\n");
+    expect(look(), "[lock, [" OURS ":0, 17]]");
+    command("SET rlockd:lease:{lock}:" OURS " 1");
+    expect(look(), "[lock, [" OURS ":0, 1786012345678901]]");
+}
+
+static void an_owner_has_the_time_of_the_lock(void **state)
+{
+    (void)state;
+    command("HSET lock " OURS ":worker-3 2");
+    command("SET redisson_lock_token:{lock} 1786012345678901");
+    command("SET rlockd:owner:{lock} %s", OURS ":worker-3\nfair\nname");
+    expect(look(), "[fair, [" OURS ":worker-3, 1786012345678901]]");
+}
+
+static void a_java_client_has_no_time(void **state)
+{
+    (void)state;
+    command("HSET lock " JAVA " 1");
+    command("SET redisson_lock_token:{lock} 7");
+    expect(look(), "[lock, [" JAVA ", ]]");
+    command("RPUSH redisson_lock_queue:{lock} any");
+    expect(look(), "[fair, [" JAVA ", ]]");
+}
+
+static void readers_have_times_of_their_own(void **state)
+{
+    (void)state;
+    command("HSET lock mode read " JAVA " 1 " OURS ":0 1");
+    command("SET {lock}:" JAVA ":rwlock_timeout:1 1 px 60000");
+    command("SET {lock}:" OURS ":0:rwlock_timeout:1 " OURS " px 60000");
+    expect(command("SET rlockd:lease:{lock}:" OURS " %s",
+                   "held\n\n\n\n30000\n\n\n\n1786012345678901\n\nread\n"),
+           "OK");
+    expect(look(), "[read, [*1786012345678901*]]");
+    expect(look(), "[read, [*" JAVA ", *]]");
+    command("DEL {lock}:" JAVA ":rwlock_timeout:1"); /* its read has ended */
+    expect(look(), "[read, [" OURS ":0, 1786012345678901]]");
+}
+
+static void what_is_no_lock_is_left_alone(void **state)
+{
+    (void)state;
+    expect(look(), "[wrong-kind]");
+    command("HSET lock field 1");
+    expect(look(), "[wrong-kind]");
+    command("HSET lock other 1");
+    expect(look(), "[wrong-kind]");
+    command("DEL lock");
+    command("SET lock text");
+    expect(look(), "[wrong-kind]");
+    command("DEL lock");
+    expect(command("HSET lock %s 1", JAVA " with a blank"), "1");
+    expect(look(), "[wrong-kind]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT_TEST(one_worker_has_the_claim),
+        SCRIPT_TEST(a_claim_ends_by_the_clock),
+        SCRIPT_TEST(a_picture_is_of_the_worker_with_the_claim),
+        SCRIPT_TEST(waits_end_by_themselves),
+        SCRIPT_TEST(sessions_are_counted),
+        SCRIPT_TEST(a_lock_of_ours_has_its_time),
+        SCRIPT_TEST(the_record_has_the_kind_and_may_have_the_time),
+        SCRIPT_TEST(an_owner_has_the_time_of_the_lock),
+        SCRIPT_TEST(a_java_client_has_no_time),
+        SCRIPT_TEST(readers_have_times_of_their_own),
+        SCRIPT_TEST(what_is_no_lock_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, redis_set_up_cluster, redis_tear_down);
+}

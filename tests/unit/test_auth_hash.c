@@ -1,0 +1,71 @@
+/* server/auth/auth_hash.c: the credentials of Basic */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "server/auth/auth_hash.h"
+
+static void password_begins_behind_the_first_colon(void **state)
+{
+    static const struct {
+        const char *base64, *password;
+    } rows[] = {
+        {"dXNlcjpwYXNz", "pass"},  {"OnBhc3M=", "pass"}, /* no user name */
+        {"dTpwOmFzcw==", "p:ass"}, {"Og==", ""},         {"dTo=", ""},
+    };
+    char password[AUTH_TOKEN_MAX];
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (!auth_basic_password(rows[i].base64, password, &len))
+            fail_msg("\"%s\" is refused", rows[i].base64);
+        assert_int_equal(len, strlen(rows[i].password));
+        assert_memory_equal(password, rows[i].password, len);
+    }
+}
+
+static void what_has_no_password_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        "", "=", "====", "dXNlcnBhc3M=" /* no colon */, "dXNlcjpwYX!!", "dXNlcjpwYXN\377",
+    };
+    char password[AUTH_TOKEN_MAX];
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (auth_basic_password(bad[i], password, &len))
+            fail_msg("\"%s\" is taken", bad[i]);
+}
+
+static void longest_password(void **state)
+{
+    char base64[600], password[AUTH_TOKEN_MAX];
+    size_t len;
+
+    (void)state;
+    memset(base64, 'Y', sizeof(base64));
+    memcpy(base64, "dXU6", 4); /* "uu:" */
+    base64[4 + 340] = '\0';    /* and 255 bytes */
+    assert_true(auth_basic_password(base64, password, &len));
+    assert_int_equal(len, 255);
+    base64[4 + 340] = 'Y';
+    base64[4 + 344] = '\0';
+    assert_false(auth_basic_password(base64, password, &len));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(password_begins_behind_the_first_colon),
+        cmocka_unit_test(what_has_no_password_is_refused),
+        cmocka_unit_test(longest_password),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+// What an operator may change. Each change is asked for in a dialog, and names what it is about.
+import {ask, longestMs, path} from "./api.js";
+import {h} from "./dom.js";
+
+const DAY_MS = 86400000;
+const get = id => document.getElementById(id);
+let refresh = () => {};
+
+export function whenChanged(callback) {
+  refresh = callback;
+}
+
+function field(label, of) {
+  return h("label", null, label, h("input", {...of, name: of.name, autocomplete: "off"}));
+}
+
+// `act` gets the values of the fields; what it throws is shown, and the dialog stays open.
+function show({title, text, fields, label, act}) {
+  const dialog = get("dialog"), form = dialog.querySelector("form");
+  get("dialog-title").textContent = title;
+  get("dialog-text").replaceChildren(...[text].flat());
+  get("dialog-fields").replaceChildren(...fields);
+  get("dialog-do").textContent = label;
+  get("dialog-do").disabled = false;
+  get("dialog-trouble").hidden = true;
+  get("dialog-cancel").onclick = () => dialog.close();
+  form.onsubmit = async event => {
+    event.preventDefault();
+    get("dialog-do").disabled = true;
+    try {
+      const said = await act(Object.fromEntries(new FormData(form)));
+      dialog.close();
+      get("changes").textContent = said;
+      refresh();
+    } catch (error) {
+      get("dialog-trouble").textContent = error.message;
+      get("dialog-trouble").hidden = false;
+      get("dialog-do").disabled = false;
+    }
+  };
+  dialog.showModal();
+}
+
+// The server bounds a reason in bytes of UTF-8.
+const REASON = {name: "reason", required: true, maxlength: 256};
+
+export function askForceUnlock(name, holder, fencingToken) {
+  const who = holder.note || holder.caller || holder.session_name || holder.lease_id ||
+    holder.session_id || "its holder";
+  show({
+    title: `Force-unlock ${name}`,
+    text: ["The lock is taken from ", h("bdi", null, who), ", whose work may go on: only the " +
+      "fencing token protects what it works on. If the lock was handed on meanwhile, nothing " +
+      "happens. The reason goes to the log and to the former holder."],
+    fields: [field("Reason", REASON)],
+    label: "Force-unlock",
+    act: async ({reason}) => {
+      const told = await ask("POST", path(["locks", name, "force-unlock"]),
+        {headers: {"If-Match": `"${fencingToken}"`}, body: {reason}});
+      return told.unlocked ? `${name} was unlocked.` : `${name} was free already.`;
+    },
+  });
+}
+
+export function askEndSession(id, name) {
+  show({
+    title: `End the session ${name || id}`,
+    text: "All its leases are released at once, and the next waiters get in. The client learns " +
+      "of it at its next request.",
+    fields: [field("Reason", REASON)],
+    label: "End the session",
+    act: async ({reason}) => {
+      const told = await ask("POST", path(["sessions", id, "force-end"]), {body: {reason}});
+      return `The session has ended; leases released: ${told.released}.`;
+    },
+  });
+}
+
+// A <input type="datetime-local"> knows no time zone: it means that of the reader.
+function localTime(ms) {
+  const at = new Date(ms);
+  return new Date(ms - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+}
+
+// A free UUID: crypto.randomUUID() is missing where the page came without TLS.
+function newToken() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = bytes[6] & 0x0f | 0x40;
+  bytes[8] = bytes[8] & 0x3f | 0x80;
+  return [...bytes].map(byte => byte.toString(16).padStart(2, "0")).join("")
+    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+// An ordinary lease without a session, with an end. It is asked for once, without waiting.
+export function askHold(name) {
+  const latest = Date.now() + longestMs();
+  show({
+    title: `Hold ${name}`,
+    text: "Nobody else gets the lock until then. You free it earlier with Force-unlock. The " +
+      "reason is shown to everybody who looks or waits.",
+    fields: [
+      field("Reason, and for whom", {...REASON, name: "note"}),
+      field("Until", {name: "until", type: "datetime-local", required: true,
+        min: localTime(Date.now()), max: localTime(latest),
+        value: localTime(Math.min(Date.now() + DAY_MS, latest))}),
+    ],
+    label: "Hold the lock",
+    act: async ({note, until}) => {
+      const ttl_ms = Math.min(new Date(until).getTime() - Date.now(), longestMs());
+      await ask("PUT", path(["locks", name]),
+        {headers: {"Lease-Token": newToken()}, body: {note, ttl_ms}});
+      return `${name} is held.`;
+    },
+  });
+}

@@ -1,0 +1,164 @@
+// One lock: who holds it, who waits and why, and what this page has seen of it.
+import {ask, longestMs, may, path} from "./api.js";
+import {askHold} from "./actions.js";
+import {duration, facts, foreign, h, since, svg, table, until} from "./dom.js";
+import {forceButton, lockLink, person, withNote} from "./parts.js";
+
+const SEEN_MAX = 600, LOCKS_MAX = 50; // pictures of a lock, and locks, that are remembered
+const CHAIN_MAX = 8; // locks of a chain: each costs two requests at most
+
+// --- the life line
+
+const lives = new Map(); // name -> pictures, the oldest first
+
+function remember(name, told) {
+  const life = lives.get(name) || [];
+  lives.delete(name);
+  lives.set(name, life);
+  if (lives.size > LOCKS_MAX)
+    lives.delete(lives.keys().next().value);
+  life.push({at: performance.now(), isHeld: told.locked, grant: told.fencing_token,
+    isWaited: told.waiter_count > 0});
+  if (life.length > SEEN_MAX)
+    life.shift();
+  return life;
+}
+
+function lifeLine(life) {
+  const first = life[0].at, whole = Math.max(life.at(-1).at - first, 1000);
+  const x = at => 100 * (at - first) / whole;
+  const drawn = svg("svg", {class: "life", viewBox: "0 0 100 30", role: "img",
+    preserveAspectRatio: "none"});
+  let heldMs = 0, waitedMs = 0, grants = 0;
+  life.slice(1).forEach((picture, i) => {
+    const before = life[i], width = x(picture.at) - x(before.at);
+    if (before.isHeld) {
+      heldMs += picture.at - before.at;
+      drawn.append(svg("rect", {class: "held", x: x(before.at), y: 4, width, height: 12}));
+    }
+    if (before.isWaited) {
+      waitedMs += picture.at - before.at;
+      drawn.append(svg("rect", {class: "waited", x: x(before.at), y: 20, width, height: 6}));
+    }
+    if (picture.grant !== before.grant && picture.isHeld) {
+      grants++;
+      drawn.append(svg("line", {class: "handed", x1: x(picture.at), x2: x(picture.at), y1: 0,
+        y2: 30}));
+    }
+  });
+  const words = `In the ${duration(whole)} that this page has watched the lock: held for ` +
+    `${duration(heldMs)}, waited for during ${duration(waitedMs)}, ` +
+    `granted anew ${grants === 1 ? "once" : `${grants} times`}.`;
+  drawn.setAttribute("aria-label", words);
+  return h("section", null, h("h3", null, "Life line"), drawn, h("p", {class: "hint"}, words));
+}
+
+// --- why
+
+function deadlock(told) {
+  if (!told.deadlock?.length)
+    return undefined;
+  return h("section", {class: "deadlock", role: "group", "aria-label": "Deadlock"},
+    h("h3", null, "A deadlock"),
+    h("p", null, "Each of these waits for the next one, and the last one for the first. None " +
+      "goes on until one gives up, ends, or loses a lock by force."),
+    h("ol", null, told.deadlock.map(member => h("li", null, withNote(member), " waits for ",
+      member.lock ? lockLink(member.lock) : "a lock that you may not look at"))));
+}
+
+function isOfOwner(wait, holder) {
+  return (wait.owner ?? "") === (holder.owner ?? "");
+}
+
+// The first lock for which the session of the holder waits; undefined: for none, or the server
+// does not tell.
+async function waitOf(holder, signal) {
+  const session = await ask("GET", path(["sessions", holder.session_id], {limit: 1}), {signal});
+  return {isTold: session.waits !== undefined,
+    wait: session.waits?.find(wait => wait.lock && isOfOwner(wait, holder))};
+}
+
+// From the lock to its holder, to the lock for which this one waits, and so on.
+async function chain(name, told, signal) {
+  const steps = [], seen = new Set();
+  for (let lock = told; steps.length < CHAIN_MAX; ) {
+    const holder = lock.holders[0];
+    if (!holder) {
+      steps.push([lockLink(lock.lock), " is free now"]);
+      break;
+    }
+    const held = [lockLink(lock.lock), " is held by ", person(holder)];
+    if (!holder.session_id) {
+      steps.push([held, ", which has no session: what it waits for is not known"]);
+      break;
+    }
+    const {isTold, wait} = await waitOf(holder, signal).catch(() => ({}));
+    seen.add(lock.lock);
+    if (!wait) {
+      steps.push([held, isTold ? ", which waits for no lock: it is at the end of the chain" : ""]);
+      break;
+    }
+    steps.push([held, ", which waits for ", lockLink(wait.lock), " for ", since(wait.waited_ms)]);
+    if (seen.has(wait.lock))
+      break;
+    lock = await ask("GET", path(["locks", wait.lock]), {signal});
+  }
+  return h("section", null, h("h3", null, "Why"),
+    h("ol", null, steps.map(step => h("li", null, step))));
+}
+
+// --- the view
+
+function quoted(name) {
+  return /^[\w./:@%+-]+$/.test(name) && !name.startsWith("-") ? name
+    : `'${name.replaceAll("'", "'\\''")}'`;
+}
+
+function copyButton(label, text) {
+  return h("button", {act: async () => {
+    const said = await navigator.clipboard?.writeText(text).then(() => `Copied: ${text}`,
+      () => undefined);
+    document.getElementById("changes").textContent = said || "";
+    if (!said)
+      window.prompt(label, text);
+  }}, label);
+}
+
+function holderRows(told) {
+  return told.holders.map((holder, i) => ({
+    key: holder.lease_id || holder.redisson_holder || holder.session_id + (holder.owner || i),
+    cells: [person(holder), holder.note && foreign(holder.note),
+      since(holder.held_ms, holder.held_at_least),
+      until(holder.remaining_ms ?? told.remaining_ms),
+      holder.fencing_token ?? (i === 0 ? told.fencing_token : undefined),
+      forceButton(told, holder)]}));
+}
+
+function waiterRows(told) {
+  return told.waiters.map((waiter, i) => ({key: waiter.lease_id || waiter.redisson_holder,
+    cells: [[`${i + 1}. `, person(waiter)], waiter.note && foreign(waiter.note),
+      since(waiter.waited_ms), until(waiter.remaining_ms)]}));
+}
+
+export async function lock({name, signal}) {
+  const told = await ask("GET", path(["locks", name]), {signal});
+  const life = remember(name, told);
+  const more = told.waiter_count - told.waiters.length;
+  const why = told.locked ? await chain(name, told, signal) : undefined;
+  return {told, body: [
+    h("h2", null, "Lock ", foreign(name)),
+    facts([["State", told.locked ? "held" : "free"], ["Kind", told.kind],
+      ["Last fencing token", told.fencing_token && String(told.fencing_token)]]),
+    h("p", {class: "buttons"},
+      may("lock", name) && longestMs() > 0 && h("button", {act: () => askHold(name)},
+        "Hold for a person…"),
+      copyButton("Copy link", location.href),
+      copyButton("Copy as rlock command", `rlock show ${quoted(name)}`)),
+    deadlock(told), why,
+    table("Held by", ["Holder", "Note", "Held for", "Ends in", "Fencing token", "Action"],
+      holderRows(told), "Nobody holds the lock."),
+    table("Line of waiters", ["Waiter", "Note", "Waits for", "Gives up in"], waiterRows(told),
+      "Nobody waits for the lock."),
+    more > 0 && h("p", null, `and ${more} more`),
+    lifeLine(life)]};
+}
