@@ -88,7 +88,8 @@ int command_find(const struct settings *settings, char **path, char ***argv)
         error = search(name, path);
     }
     if (error) {
-        say("%s: %s", name, error == ENOENT ? "command not found" : strerror(error));
+        say("%s: %s%s", name, error == ENOENT ? "command not found" : strerror(error),
+            *name == '-' ? "; options come before NAME" : "");
     }
     return error == 0                            ? 0
            : error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND

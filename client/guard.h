@@ -10,18 +10,30 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What becomes of processes that COMMAND leaves behind when it ends. */
+/* The fate of processes that COMMAND leaves behind when it ends. */
 enum descendants { DESCENDANTS_KILL, DESCENDANTS_WAIT, DESCENDANTS_LEAVE };
 
-/* What this process changed of its signals, and COMMAND gets back. */
+/* Signal settings that this process changed, and that COMMAND gets back. */
 struct signal_state {
     sigset_t mask;
     struct sigaction pipe, tty_output;
 };
 
+enum { GUARD_KEPT = 3 };
+
+/* COMMAND: a program, or with `path` NULL a function whose result is the exit status. */
+struct guard_work {
+    char *path, **argv; /* for execve(2) */
+    int (*body)(void *context);
+    /* Takes the first signal in the place of COMMAND's default action. */
+    void (*on_first_signal)(int signal);
+    void *context;
+    int kept[GUARD_KEPT]; /* descriptors that the function needs; -1: none */
+};
+
 struct guard_plan {
-    const char *path; /* of COMMAND's file */
-    char **argv, **environment;
+    struct guard_work work;
+    char **environment;
     int terminal; /* whose foreground group COMMAND's becomes, or -1 */
     int signal;   /* the first signal to a tree that has to end */
     enum descendants descendants;
@@ -75,8 +87,5 @@ bool guard_send(int socket, const struct guard_message *message);
 /* 1: a message; 0: none yet; -1: the guard is gone. */
 int guard_receive(int socket, struct guard_message *message)
     __attribute__((warn_unused_result));
-
-/* The guard's own life, in the forked process; never returns. */
-void guard_main(const struct guard_plan *plan, int socket) __attribute__((noreturn));
 
 #endif

@@ -1,4 +1,5 @@
-/* The guard's life: starts COMMAND, obeys rlock, and ends the tree when its deadline comes. */
+/* The guard: is forked, starts COMMAND, obeys rlock, and ends the tree when its deadline comes.
+ */
 #include "client/guard.h"
 
 #include <errno.h>
@@ -64,6 +65,20 @@ static void close_on_exec(void)
     }
 }
 
+static void call_body(const struct guard *guard)
+{
+    const struct guard_plan *plan = guard->plan;
+    struct sigaction first = {.sa_handler = plan->work.on_first_signal};
+
+    prctl(PR_SET_NAME, "rlock-holder");
+    close(guard->socket);
+    close(guard->signals);
+    close(guard->timer);
+    sigaction(plan->signal, &first, NULL);
+    sigprocmask(SIG_SETMASK, &plan->signals->mask, NULL);
+    _exit(plan->work.body(plan->work.context));
+}
+
 /* In the child: becomes COMMAND. */
 static void exec_command(const struct guard *guard, pid_t parent)
 {
@@ -77,11 +92,14 @@ static void exec_command(const struct guard *guard, pid_t parent)
     if (getppid() != parent) { /* the guard died before its death could be noticed */
         _exit(STATUS_FAULT);
     }
+    if (plan->work.body) {
+        call_body(guard);
+    }
     close_on_exec();
     sigaction(SIGPIPE, &plan->signals->pipe, NULL);
     sigaction(SIGTTOU, &plan->signals->tty_output, NULL);
     sigprocmask(SIG_SETMASK, &plan->signals->mask, NULL);
-    execve(plan->path, plan->argv, plan->environment);
+    execve(plan->work.path, plan->work.argv, plan->environment);
     struct guard_message message = {.what = GUARD_NOT_BEGUN, .number = errno};
     guard_send(guard->socket, &message);
     _exit(STATUS_NOT_FOUND);
@@ -114,7 +132,7 @@ static void kill_tree(struct guard *guard)
     guard->phase = PHASE_KILL;
     guard->act_at = boottime_ms() + guard->again_ms;
     guard->again_ms *= guard->again_ms < KILL_AGAIN_MAX_MS ? 2 : 1;
-    /* What is left belongs to others, and no KILL of ours will end it. */
+    /* The processes that are left are other users', and no KILL of ours will end them. */
     guard->is_done = count.reached == 0 && count.refused > 0;
 }
 
@@ -273,17 +291,30 @@ static void leave_stdio(void)
 }
 
 /* Connections of rlock would stay open here after rlock has died. */
-static void close_others(int kept, int kept_too)
+static void close_others(const struct guard_plan *plan, int socket)
 {
-    unsigned low = (unsigned)(kept_too < 0 || kept < kept_too ? kept : kept_too);
-    unsigned high = (unsigned)(kept > kept_too ? kept : kept_too);
+    int kept[GUARD_KEPT + 2] = {socket, plan->terminal};
+    enum { COUNT = sizeof(kept) / sizeof(*kept) };
+    unsigned next = STDERR_FILENO + 1;
 
-    close_range(3, low - 1, 0); /* an empty range is EINVAL, and harmless */
-    close_range(low + 1, high - 1, 0);
-    close_range(high + 1, ~0U, 0);
+    memcpy(kept + 2, plan->work.kept, sizeof(plan->work.kept));
+    for (;;) {
+        unsigned lowest = ~0U;
+        for (int i = 0; i < COUNT; i++) {
+            bool is_left = kept[i] >= 0 && (unsigned)kept[i] >= next;
+            lowest = is_left && (unsigned)kept[i] < lowest ? (unsigned)kept[i] : lowest;
+        }
+        if (lowest == ~0U) {
+            close_range(next, ~0U, 0);
+            return;
+        }
+        close_range(next, lowest - 1, 0); /* an empty range is EINVAL, and harmless */
+        next = lowest + 1;
+    }
 }
 
-void guard_main(const struct guard_plan *plan, int socket)
+/* The guard's own life, in the forked process. */
+static void __attribute__((noreturn)) guard_main(const struct guard_plan *plan, int socket)
 {
     struct guard guard = {.plan = plan,
                           .socket = socket,
@@ -293,7 +324,7 @@ void guard_main(const struct guard_plan *plan, int socket)
                           .again_ms = KILL_AGAIN_MS};
     sigset_t all;
 
-    close_others(socket, plan->terminal);
+    close_others(plan, socket);
     setpgid(0, 0); /* signals to rlock's group, and the terminal's, are not for the guard */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "rlock-guard");
@@ -315,4 +346,27 @@ void guard_main(const struct guard_plan *plan, int socket)
     }
     tell(&guard, GUARD_ENDED, guard.wait_status);
     _exit(0);
+}
+
+pid_t guard_start(const struct guard_plan *plan, int *socket)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        return -1;
+    }
+    pid_t guard = fork();
+    if (guard == 0) {
+        close(ends[0]);
+        guard_main(plan, ends[1]);
+    }
+    int error = errno;
+    close(ends[1]);
+    if (guard < 0) {
+        close(ends[0]);
+        errno = error;
+        return -1;
+    }
+    *socket = ends[0];
+    return guard;
 }

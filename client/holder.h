@@ -6,7 +6,7 @@
 
 #include "client/lease.h"
 
-/* What a holder or a waiter is called: its note, its session, Redisson's name, or an id. NULL:
+/* The name of a holder or a waiter: its note, its session, Redisson's name, or an id. NULL:
  * it has none. Lives as long as the object. */
 const char *holder_name(json_t *holder);
 

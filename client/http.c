@@ -12,6 +12,7 @@
 #include "client/boottime.h"
 #include "client/say.h"
 #include "client/status.h"
+#include "client/values.h"
 
 enum {
     SERVERS_MAX = 16,
@@ -21,51 +22,32 @@ enum {
     PAUSE_MIN_MS = 200, /* after a round over all servers without an answer */
     PAUSE_SPREAD_MS = 600,
     TOKEN_FILE_MAX = 4096,
-    FDS = 2,
 };
 
 struct http {
     CURLM *multi;
     CURL *easy;
     const struct settings *settings;
-    char *urls[SERVERS_MAX];
+    char *url_list, *urls[SERVERS_MAX];
     size_t server_count, server, asked_in_round;
     char *authorization, *trace_parent; /* header lines, or NULL */
     http_watch_fn *watch;
     void *context;
-    int fds[FDS];
+    int fds[WATCH_COUNT];
     char *body;
     size_t body_len;
     char trouble[256];
     int64_t answered_at;
 };
 
-static bool is_url(const char *url)
-{
-    return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-}
-
 static bool read_urls(struct http *http)
 {
-    char *list = strdup(http->settings->urls), *rest = list, *url;
-
-    while (list && (url = strsep(&rest, ", "))) {
-        size_t len = strlen(url);
-        if (len == 0) {
-            continue;
-        }
-        if (!is_url(url) || http->server_count == SERVERS_MAX) {
-            say("--url has to be at most %d URLs that begin with http:// or https://",
-                SERVERS_MAX);
-            free(list);
-            return false;
-        }
-        if (url[len - 1] == '/') {
-            url[len - 1] = '\0';
-        }
-        http->urls[http->server_count++] = strdup(url);
+    http->url_list = strdup(http->settings->urls);
+    if (!http->url_list ||
+        !value_urls(http->url_list, http->urls, SERVERS_MAX, &http->server_count)) {
+        say("--url has to be at most %d URLs that begin with http:// or https://", SERVERS_MAX);
+        return false;
     }
-    free(list);
     if (http->server_count == 0) {
         say("--url names no server");
     }
@@ -150,7 +132,8 @@ struct http *http_new(const struct settings *settings, int *status)
     if (!http) {
         return NULL;
     }
-    *http = (struct http){.settings = settings, .fds = {-1, -1}, .answered_at = boottime_ms()};
+    *http = (struct http){
+        .settings = settings, .fds = {-1, -1, -1, -1}, .answered_at = boottime_ms()};
     if (!read_urls(http) || !read_token(http)) {
         http_free(http);
         return NULL;
@@ -180,9 +163,7 @@ void http_free(struct http *http)
     if (http->multi) {
         curl_multi_cleanup(http->multi);
     }
-    for (size_t i = 0; i < http->server_count; i++) {
-        free(http->urls[i]);
-    }
+    free(http->url_list);
     free(http->authorization);
     free(http->trace_parent);
     free(http->body);
@@ -195,20 +176,19 @@ void http_watch(struct http *http, http_watch_fn *watch, void *context)
     http->context = context;
 }
 
-void http_watch_fds(struct http *http, int first, int second)
+void http_watch_fd(struct http *http, enum http_watched which, int fd)
 {
-    http->fds[0] = first;
-    http->fds[1] = second;
+    http->fds[which] = fd;
 }
 
 /* Waits for the network, for the watched descriptors, or until then. True: interrupted. */
 static bool turn(struct http *http, int64_t until)
 {
-    struct curl_waitfd extra[FDS];
+    struct curl_waitfd extra[WATCH_COUNT];
     unsigned count = 0;
     int64_t left = until - boottime_ms();
 
-    for (int i = 0; i < FDS; i++) {
+    for (int i = 0; i < WATCH_COUNT; i++) {
         if (http->fds[i] >= 0) {
             extra[count++] = (struct curl_waitfd){.fd = http->fds[i],
                                                   .events = CURL_WAIT_POLLIN};
@@ -252,6 +232,8 @@ static struct curl_slist *headers_of(const struct http *http,
     list = add_header(list, "Session-Token", request->session_token);
     list = add_header(list, "Lease-Token", request->lease_token);
     list = add_header(list, "If-Match", request->if_match);
+    list = add_header(list, "Idempotency-Key", request->idempotency_key);
+    list = add_header(list, "Prefer", request->prefer);
     list = add_header(list, "Content-Type", request->body ? "application/json" : NULL);
     if (http->authorization) {
         list = curl_slist_append(list, http->authorization);

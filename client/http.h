@@ -17,8 +17,9 @@ typedef bool http_watch_fn(void *context);
 struct http_request {
     const char *method, *path;                          /* path: below the server's URL */
     const char *session_token, *lease_token, *if_match; /* NULL: no such header */
-    json_t *body;                                       /* NULL: none; stays the caller's */
-    int64_t timeout_ms;                                 /* of one attempt */
+    const char *idempotency_key, *prefer;
+    json_t *body;       /* NULL: none; stays the caller's */
+    int64_t timeout_ms; /* of one attempt */
 };
 
 struct http_answer {
@@ -34,12 +35,14 @@ enum http_outcome { HTTP_ANSWERED, HTTP_NO_ANSWER, HTTP_INTERRUPTED };
 struct http *http_new(const struct settings *settings, int *status);
 void http_free(struct http *http);
 
-/* At most two descriptors that the loop waits for beside the network; -1: none. */
 void http_watch(struct http *http, http_watch_fn *watch, void *context);
-void http_watch_fds(struct http *http, int first, int second);
 
-/* One attempt at the present server. After HTTP_ANSWERED `answer` is to be cleared. What is no
- * answer of rlockd (no JSON object, 502, 504) is HTTP_NO_ANSWER. */
+/* Descriptors that the loop waits for beside the network; -1: none. */
+enum http_watched { WATCH_SIGNALS, WATCH_GUARD, WATCH_PID, WATCH_INPUT, WATCH_COUNT };
+void http_watch_fd(struct http *http, enum http_watched which, int fd);
+
+/* One attempt at the present server. After HTTP_ANSWERED `answer` is to be cleared. An
+ * answer that does not come from rlockd (no JSON object, 502, 504) is HTTP_NO_ANSWER. */
 enum http_outcome http_ask(struct http *http, const struct http_request *request,
                            struct http_answer *answer) __attribute__((warn_unused_result));
 void http_answer_clear(struct http_answer *answer);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "client/boottime.h"
@@ -18,25 +17,6 @@ enum {
     RETRY_MS = 1000, /* after 429 */
     RETRY_MAX_MS = 5000,
 };
-
-/* A UUID of version 4 (RFC 9562). */
-static bool make_token(char out[UUID_TEXT_SIZE])
-{
-    unsigned char random[16];
-
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-        return false;
-    }
-    random[6] = (random[6] & 0x0f) | 0x40;
-    random[8] = (random[8] & 0x3f) | 0x80;
-    for (size_t i = 0, at = 0; i < sizeof(random); i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10) {
-            out[at++] = '-';
-        }
-        at += (size_t)snprintf(out + at, 3, "%02x", random[i]);
-    }
-    return true;
-}
 
 static char *make_path(const struct settings *settings)
 {
@@ -61,7 +41,7 @@ bool lease_init(struct lease *lease, struct http *http, const struct settings *s
     if (keeper == KEEPER_SESSION && settings->ttl_ms * 2 / 5 < WAIT_MAX_MS) {
         lease->wait_max_ms = settings->ttl_ms * 2 / 5;
     }
-    return lease->path && make_token(lease->session_token) && make_token(lease->token);
+    return lease->path && token_make(lease->session_token) && token_make(lease->token);
 }
 
 void lease_release_memory(struct lease *lease)
@@ -96,16 +76,28 @@ static struct http_request request_of(const struct lease *lease, const char *met
                                  .timeout_ms = ANSWER_MS};
 }
 
-/* What an answer that grants nothing says. */
+/* Why a lease was lost: after a force-unlock also by whom, and for which reason. */
+static void set_detail(struct lease *lease, const char *detail, json_t *loss)
+{
+    const char *reason = text_of(loss, "reason");
+    const char *forced_by = text_of(loss, "forced_by");
+    const char *forced_reason = text_of(loss, "forced_reason");
+
+    snprintf(lease->detail, sizeof(lease->detail), "%s%s%s%s%s%s%s", detail,
+             *reason ? ": " : "", reason, *forced_by ? " by " : "", forced_by,
+             *forced_reason ? ": " : "", forced_reason);
+}
+
+/* The outcome of an answer that grants nothing. */
 static enum lease_outcome refuse(struct lease *lease, const struct http_answer *answer)
 {
     const char *detail = text_of(answer->body, "detail");
-    const char *more = text_of(answer->body, "reason");
+    const char *note = text_of(json_object_get(answer->body, "holder"), "note");
 
-    if (!*more) {
-        more = text_of(json_object_get(answer->body, "holder"), "note");
+    set_detail(lease, detail, answer->body);
+    if (*note) {
+        snprintf(lease->detail, sizeof(lease->detail), "%s: %s", detail, note);
     }
-    snprintf(lease->detail, sizeof(lease->detail), "%s%s%s", detail, *more ? ": " : "", more);
     switch (answer->status) {
     case 401:
     case 403:
@@ -312,16 +304,14 @@ static json_t *find_lease(const struct lease *lease, json_t *kept)
 static void note_loss(struct lease *lease, json_t *kept)
 {
     size_t index;
-    json_t *entry;
-    const char *reason = "unknown";
+    json_t *entry, *loss = NULL;
 
     json_array_foreach(json_object_get(kept, "lost"), index, entry) {
         if (strcmp(text_of(entry, "lease_id"), lease->lease_id) == 0) {
-            reason = text_of(entry, "reason");
+            loss = entry;
         }
     }
-    snprintf(lease->detail, sizeof(lease->detail), "the server does not list the lease: %s",
-             reason);
+    set_detail(lease, "the server does not list the lease", loss);
 }
 
 /* docs/guide.md, Sessions: how long the answer to a keep-alive proves the lease. */
@@ -453,10 +443,25 @@ static enum lease_outcome delete_lease(struct lease *lease, int64_t until)
     return outcome;
 }
 
+enum lease_outcome lease_extend(struct lease *lease, int64_t ttl_ms, int64_t until)
+{
+    struct http_answer answer;
+    json_t *body = json_pack("{sI}", "ttl_ms", (json_int_t)ttl_ms);
+    struct http_request request = request_of(lease, "PATCH", body);
+    enum lease_outcome outcome = ask(lease, &request, &answer, until);
+
+    if (outcome == LEASE_HELD) {
+        json_decref(lease->grant);
+        lease->grant = json_incref(answer.body);
+    }
+    json_decref(body);
+    http_answer_clear(&answer);
+    return outcome;
+}
+
 enum lease_outcome lease_release(struct lease *lease, int64_t until)
 {
     int64_t rest_ms = lease->granted_at + lease->settings->at_least_ms - boottime_ms();
-    struct http_answer answer;
 
     lease->is_asked_for = false;
     if (lease->keeper == KEEPER_SESSION) {
@@ -465,15 +470,10 @@ enum lease_outcome lease_release(struct lease *lease, int64_t until)
     if (rest_ms < 100) { /* the shortest ttl_ms that the server takes */
         return delete_lease(lease, until);
     }
-    json_t *body = json_pack("{sI}", "ttl_ms", (json_int_t)rest_ms);
-    struct http_request request = request_of(lease, "PATCH", body);
-    enum lease_outcome outcome = ask(lease, &request, &answer, until);
-    json_decref(body);
-    http_answer_clear(&answer);
-    return outcome;
+    return lease_extend(lease, rest_ms, until);
 }
 
-void lease_give_up(struct lease *lease)
+bool lease_give_up(struct lease *lease)
 {
     int64_t until = boottime_ms() + GIVE_UP_MS;
     enum lease_outcome outcome = LEASE_HELD;
@@ -489,7 +489,7 @@ void lease_give_up(struct lease *lease)
     if (lease->is_asked_for && (lease->keeper == KEEPER_RENEWAL || outcome == LEASE_LOST)) {
         outcome = delete_lease(lease, until);
     }
-    (void)outcome; /* what cannot be given up ends by itself */
     memcpy(lease->detail, detail, sizeof(detail));
     lease->is_asked_for = false;
+    return outcome == LEASE_HELD || outcome == LEASE_LOST;
 }

@@ -8,8 +8,9 @@
 
 #include "client/http.h"
 #include "client/settings.h"
+#include "client/token.h"
 
-enum { UUID_TEXT_SIZE = 37, SESSION_ID_SIZE = 64 };
+enum { SESSION_ID_SIZE = 64 };
 
 /* How a lease is kept alive. */
 enum lease_keeper {
@@ -37,8 +38,8 @@ struct lease {
     const struct settings *settings;
     enum lease_keeper keeper;
     char *path; /* of the lock, the set or the permit */
-    char session_token[UUID_TEXT_SIZE], token[UUID_TEXT_SIZE];
-    char session_id[SESSION_ID_SIZE], lease_id[UUID_TEXT_SIZE];
+    char session_token[TOKEN_SIZE], token[TOKEN_SIZE];
+    char session_id[SESSION_ID_SIZE], lease_id[TOKEN_SIZE];
     json_t *grant;       /* the answer that granted the lease */
     int64_t wait_max_ms; /* of one request */
     bool is_asked_for;   /* a request that acquires was sent: its outcome has to be known */
@@ -67,11 +68,16 @@ enum lease_outcome lease_prove(struct lease *lease, int64_t wait_ms, int64_t tim
 /* How long the watchdog's lease lasts, as the grant says; 0: rlock renews it itself. */
 int64_t lease_watchdog_ms(const struct lease *lease);
 
+/* The lease lasts `ttl_ms` from now; `grant` is the answer. Asks until then, or for
+ * --connect-timeout with BOOTTIME_NEVER. LEASE_LOST: it was not held any more. */
+enum lease_outcome lease_extend(struct lease *lease, int64_t ttl_ms, int64_t until);
+
 /* Releases the lease, or with --at-least lets it end later. LEASE_LOST: it was not held any
  * more. LEASE_UNREACHABLE after `until`. */
 enum lease_outcome lease_release(struct lease *lease, int64_t until);
 
-/* Withdraws whatever a request may have got, and ends the session, in at most a few seconds. */
-void lease_give_up(struct lease *lease);
+/* Withdraws whatever a request may have got, and ends the session, in at most a few seconds.
+ * False: no server has confirmed it; what was granted ends by itself. */
+bool lease_give_up(struct lease *lease);
 
 #endif

@@ -8,17 +8,39 @@
 #include "client/options.h"
 #include "client/say.h"
 #include "client/status.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 
 const struct subcommand subcommands[] = {
     {"run", FOR_RUN, "NAME COMMAND [ARG...]", "run COMMAND while the lock NAME is held", 1,
      INT_MAX, verb_run},
+    {"hold", FOR_HOLD, "NAME",
+     "hold the lock NAME until standard input or the process of --pid ends", 1, 1, verb_hold},
+    {"acquire", FOR_ACQUIRE, "NAME",
+     "take the lock NAME for --ttl, with a file instead of a process", 1, 1, verb_acquire},
+    {"renew", FOR_RENEW, "NAME", "let a lock that was acquired last for --ttl from now", 1, 1,
+     verb_renew},
+    {"release", FOR_RELEASE, "NAME", "release a lock that was acquired, and remove the file", 1,
+     1, verb_release},
     {"show", FOR_SHOW, "NAME", "who holds the lock NAME, and who waits for it", 1, 1,
      verb_show},
+    {"wait", FOR_WAIT, "NAME", "wait until the lock NAME is free; takes nothing", 1, 1,
+     verb_wait},
     {"ls", FOR_LS, "[PREFIX]", "the locks that are held, and their holders", 0, 1, verb_ls},
+    {"sessions", FOR_SESSIONS, "", "the sessions that live", 0, 0, verb_sessions},
+    {"why", FOR_WHY, "NAME", "who holds the lock NAME, what its holder waits for, and so on", 1,
+     1, verb_why},
+    {"top", FOR_TOP, "[PREFIX]",
+     "a live picture of the locks that are waited for, and held for long", 0, 1, verb_top},
     {"force-unlock", FOR_FORCE, "NAME",
      "free the lock NAME, whatever holds it; exactly the grant that was shown", 1, 1,
      verb_force_unlock},
+    {"semaphore", FOR_SEMAPHORE, "VERB NAME [N]",
+     "a semaphore: create N, show, acquire [N], release [N], drain, delete", 2, 3,
+     verb_semaphore},
+    {"permits", FOR_PERMITS, "VERB NAME [N]",
+     "a permit semaphore, for --permit: create N, show, delete", 2, 3, verb_permits},
+    {"latch", FOR_LATCH, "VERB NAME [N]",
+     "a latch: create N, show, count-down, wait (for zero), delete", 2, 3, verb_latch},
     {0},
 };
 
@@ -54,18 +76,19 @@ static int help(const char *name)
     return 0;
 }
 
-/* --help among the options: up to the first operand, which getopt_long() finds later. */
 static int run(const struct subcommand *subcommand, int argc, char **argv)
 {
     struct settings settings;
 
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+    switch (options_read(subcommand, argc, argv, &settings)) {
+    case OPTIONS_READ:
+        return subcommand->run(&settings);
+    case OPTIONS_HELP:
         return help(subcommand->name);
+    case OPTIONS_WRONG:
+        break;
     }
-    if (!options_read(subcommand, argc, argv, &settings)) {
-        return STATUS_USAGE;
-    }
-    return subcommand->run(&settings);
+    return STATUS_USAGE;
 }
 
 /* A closed standard stream would be the descriptor of whatever is opened first. */

@@ -11,10 +11,21 @@
 /* Subcommands as bits: an option names those that take it. */
 enum {
     FOR_RUN = 1 << 0,
-    FOR_SHOW = 1 << 1,
-    FOR_LS = 1 << 2,
-    FOR_FORCE = 1 << 3,
-    FOR_ALL = (1 << 4) - 1,
+    FOR_HOLD = 1 << 1,
+    FOR_ACQUIRE = 1 << 2,
+    FOR_RENEW = 1 << 3,
+    FOR_RELEASE = 1 << 4,
+    FOR_WAIT = 1 << 5,
+    FOR_SHOW = 1 << 6,
+    FOR_LS = 1 << 7,
+    FOR_SESSIONS = 1 << 8,
+    FOR_WHY = 1 << 9,
+    FOR_TOP = 1 << 10,
+    FOR_FORCE = 1 << 11,
+    FOR_SEMAPHORE = 1 << 12,
+    FOR_PERMITS = 1 << 13,
+    FOR_LATCH = 1 << 14,
+    FOR_ALL = (1 << 15) - 1,
 };
 
 struct subcommand {
@@ -35,20 +46,26 @@ struct option_row {
     const char *fallback;
     unsigned takers;
     const char *text;
-    /* Returns NULL, or what the argument has to be. */
-    const char *(*set)(struct settings *settings, const char *argument);
+    /* Returns NULL, or what the argument has to be; `field` is the settings' at `offset`. */
+    const char *(*set)(struct settings *settings, void *field, const char *argument);
+    size_t offset;
 };
 
+/* Two rows may have one name, if no subcommand takes both. */
 extern const struct option_row option_rows[];
 extern const size_t option_count;
 
 /* The end of the table has a row without a name. */
 extern const struct subcommand subcommands[];
 
-/* Reads variables, then options, up to the first operand. argv[0] is the subcommand's name.
- * False: a message was written. */
-bool options_read(const struct subcommand *subcommand, int argc, char **argv,
-                  struct settings *settings) __attribute__((warn_unused_result));
+enum options_outcome { OPTIONS_READ, OPTIONS_HELP, OPTIONS_WRONG };
+
+/* Reads variables, then options and operands. The options of run end at the first operand, so
+ * that none of COMMAND's is taken; those of other subcommands may follow operands. argv[0] is
+ * the subcommand's name. OPTIONS_WRONG: a message was written. */
+enum options_outcome options_read(const struct subcommand *subcommand, int argc, char **argv,
+                                  struct settings *settings)
+    __attribute__((warn_unused_result));
 
 /* --help of one subcommand, or with NULL of rlock. */
 void options_print_help(const struct subcommand *subcommand);

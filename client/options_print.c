@@ -165,8 +165,10 @@ static void print_man_synopsis(void)
 {
     puts(".Sh SYNOPSIS");
     for (const struct subcommand *row = subcommands; row->name; row++) {
-        printf(".Nm rlock\n.Cm %s\n.Op Ar options\n%s%s\n", row->name,
-               *row->operands ? ".Ar " : "", row->operands);
+        printf(".Nm rlock\n.Cm %s\n.Op Ar options\n", row->name);
+        if (*row->operands) {
+            printf(".Ar %s\n", row->operands);
+        }
     }
 }
 
@@ -221,7 +223,7 @@ void options_print_man(void)
         ".Pp\n.Dl 0 3 * * * rlock run -n -q -E 0 --at-least 1m nightly /usr/local/bin/nightly\n"
         ".Pp\nA deploy that waits for at most ten minutes:\n"
         ".Pp\n.Dl rlock run --wait 10m --note release-2.4 deploy ./deploy.sh\n"
-        ".Sh SEE ALSO\n.Xr flock 1 ,\n.Xr timeout 1");
+        ".Sh SEE ALSO\n.Xr flock 1 ,\n.Xr timeout 1 ,\n.Xr rlockd 8");
 }
 
 /* ---- completions */

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,52 +13,31 @@
 
 #include "client/boottime.h"
 #include "client/command.h"
-#include "client/holder.h"
 #include "client/notify.h"
 #include "client/say.h"
 #include "client/status.h"
 #include "client/tree.h"
-#include "client/verbs.h"
+#include "client/verbs/verbs.h"
 
 enum {
-    MARGIN_MIN_MS = 100, /* between KILL and the deadline */
-    MARGIN_MAX_MS = 500,
     PROOF_MIN_MS = 300, /* for the answer to a proof */
-    PROOF_MAX_MS = 3000,
-    RENEWAL_MS = 2000, /* the longest pause between renewals, which notice a loss */
+    RENEWAL_MS = 2000,  /* the longest pause between renewals, which notice a loss */
     ORPHANS_AGAIN_US = 10000,
-    ROUND_PAUSE_MS = 250, /* between proofs that nobody answered */
     GRACE_DEFAULT_MS = 5000,
-    /* The server's watchdog leaves a lease 60 % of its time at least: docs/guide.md. Where that
-     * leaves less than this before the first signal, rlock renews the lease itself. */
-    WATCHDOG_LEFT_PERCENT = 60,
-    PROOF_ROOM_MS = 1000,
-    AT_ONCE_MS = 200, /* from the session's last keep-alive to the grant */
-    WATCHDOG_DEFAULT_MS = 30000,
-    NOTE_SIZE = 257, /* the server takes 256 bytes */
+    TTL_DEFAULT_MS = 30000,
+    TTL_MIN_MS = 1000, /* of a session: openapi.yaml */
+    TTL_MAX_MS = 3600000,
 };
-
-static int64_t margin_ms(const struct settings *settings)
-{
-    int64_t margin = settings->ttl_ms / 50;
-
-    return margin < MARGIN_MIN_MS   ? MARGIN_MIN_MS
-           : margin > MARGIN_MAX_MS ? MARGIN_MAX_MS
-                                    : margin;
-}
-
-static int64_t kill_at(const struct run *run)
-{
-    return run->lease.deadline - margin_ms(run->settings);
-}
-
-static int64_t first_at(const struct run *run)
-{
-    return kill_at(run) - run->settings->grace_ms;
-}
 
 static bool check_times(struct settings *settings)
 {
+    if (settings->ttl_ms < 0) {
+        settings->ttl_ms = TTL_DEFAULT_MS;
+    }
+    if (settings->ttl_ms < TTL_MIN_MS || settings->ttl_ms > TTL_MAX_MS) {
+        say("--ttl has to be 1s to 1h");
+        return false;
+    }
     if (settings->grace_ms < 0) {
         settings->grace_ms = settings->ttl_ms < 3 * GRACE_DEFAULT_MS ? settings->ttl_ms / 3
                                                                      : GRACE_DEFAULT_MS;
@@ -71,158 +49,6 @@ static bool check_times(struct settings *settings)
     return true;
 }
 
-/* Names and texts go into JSON, which is UTF-8. */
-static bool check_names(const struct settings *settings)
-{
-    for (size_t i = 0; i < settings->name_count; i++) {
-        json_t *text = json_string(settings->names[i]);
-        bool is_name = text && json_string_length(text) > 0 &&
-                       !strpbrk(settings->names[i], "\n\r");
-        json_decref(text);
-        if (!is_name) {
-            say("a name of a lock has to be UTF-8, and not empty");
-            return false;
-        }
-    }
-    if (settings->permit && settings->name_count > 1) {
-        say("--permit is for one name, without --also");
-        return false;
-    }
-    const char *held = command_held_outside(settings);
-    if (held) {
-        say("%s is held by the run around this one, so this run would wait for itself", held);
-    }
-    return !held;
-}
-
-/* user@host PID argv[0]: never COMMAND's arguments, which may be secret. */
-static bool make_note(struct settings *settings, const char *command, char note[NOTE_SIZE])
-{
-    const struct passwd *user = getpwuid(geteuid());
-    char host[64] = "";
-    bool is_own = !settings->note;
-
-    if (is_own) {
-        gethostname(host, sizeof(host) - 1);
-        snprintf(note, NOTE_SIZE, "%s@%s %d %s", user ? user->pw_name : "?", host,
-                 (int)getpid(), command);
-        settings->note = note;
-    }
-    json_t *text = json_string(settings->note);
-    bool is_text = text != NULL;
-    json_decref(text);
-    if (!is_text && is_own) { /* COMMAND's name is no UTF-8, or was cut in a character */
-        settings->note = "";
-        return true;
-    }
-    if (!is_text) {
-        say("--note has to be UTF-8");
-    }
-    return is_text;
-}
-
-/* ---- the wait */
-
-static enum lease_keeper keeper_of(const struct settings *settings, int64_t watchdog_ms)
-{
-    int64_t left_ms = watchdog_ms * WATCHDOG_LEFT_PERCENT / 100;
-    bool fits = settings->grace_ms + margin_ms(settings) + PROOF_ROOM_MS <= left_ms;
-
-    return settings->at_least_ms > 0 || !fits ? KEEPER_RENEWAL : KEEPER_SESSION;
-}
-
-/* A grant alone proves little after a wait: the session may have ended meanwhile, and much of
- * the time until the deadline may have passed. */
-static enum lease_outcome prove_first(struct run *run)
-{
-    enum lease_outcome outcome = LEASE_HELD;
-    bool was_at_once = run->lease.granted_at - run->lease.kept_at < AT_ONCE_MS;
-
-    if (run->lease.keeper == KEEPER_RENEWAL ? first_at(run) - boottime_ms() > PROOF_ROOM_MS
-                                            : was_at_once) {
-        return outcome;
-    }
-    do {
-        outcome = lease_prove(&run->lease, 0, PROOF_MAX_MS);
-    } while (outcome == LEASE_UNREACHABLE && boottime_ms() < run->lease.deadline &&
-             http_pause(run->http, boottime_ms() + ROUND_PAUSE_MS));
-    return outcome == LEASE_UNREACHABLE && run->signal ? LEASE_INTERRUPTED : outcome;
-}
-
-/* The lease's keeper may prove wrong when the grant tells the time of the server's watchdog. */
-static enum lease_outcome acquire_once(struct run *run, enum lease_keeper *keeper,
-                                       int64_t until)
-{
-    struct settings *settings = run->settings;
-    bool is_told = (!settings->quiet && say_has_status()) || settings->verbose ||
-                   notify_is_wanted();
-
-    if (!lease_init(&run->lease, run->http, settings, *keeper)) {
-        return LEASE_INVALID;
-    }
-    enum lease_outcome outcome = lease_acquire(&run->lease, until,
-                                               is_told ? holder_tell : NULL);
-    if (outcome == LEASE_HELD && *keeper == KEEPER_SESSION) {
-        *keeper = keeper_of(settings, lease_watchdog_ms(&run->lease));
-    }
-    return outcome == LEASE_HELD && *keeper != run->lease.keeper ? LEASE_LOST : outcome;
-}
-
-static enum lease_outcome acquire(struct run *run, int64_t until)
-{
-    enum lease_keeper keeper = keeper_of(run->settings, WATCHDOG_DEFAULT_MS);
-
-    for (;;) {
-        enum lease_outcome outcome = acquire_once(run, &keeper, until);
-        if (outcome == LEASE_HELD) {
-            outcome = prove_first(run);
-        }
-        if (outcome != LEASE_LOST) {
-            return outcome;
-        }
-        lease_give_up(&run->lease);
-        lease_release_memory(&run->lease);
-        if (!http_pause(run->http, boottime_ms() + ROUND_PAUSE_MS)) {
-            return LEASE_INTERRUPTED;
-        }
-    }
-}
-
-/* The exit status of a wait without a grant. */
-static int end_of_wait(struct run *run, enum lease_outcome outcome)
-{
-    struct settings *settings = run->settings;
-    const char *name = settings->names[0];
-
-    run->phase = RUN_ENDS;
-    lease_give_up(&run->lease);
-    say_status_end();
-    switch (outcome) {
-    case LEASE_INTERRUPTED:
-        say("%s: not acquired: ended by signal %d while it waited", name, run->signal);
-        return STATUS_SIGNAL + run->signal;
-    case LEASE_BUSY:
-        if (!settings->quiet) {
-            say("%s: not acquired in time: %s", name, run->lease.detail);
-        }
-        return settings->busy_status;
-    case LEASE_REFUSED:
-        say("%s: refused by the server: %s", name, run->lease.detail);
-        return STATUS_REFUSED;
-    case LEASE_UNREACHABLE:
-        say("%s: not acquired: no server could be reached: %s", name, run->lease.detail);
-        return STATUS_UNREACHABLE;
-    case LEASE_INVALID:
-        say("%s: %s", name, *run->lease.detail ? run->lease.detail : "no memory");
-        return *run->lease.detail ? STATUS_USAGE : STATUS_FAULT;
-    case LEASE_LOST:
-    case LEASE_HELD:
-        break;
-    }
-    say("%s: not acquired: %s", name, run->lease.detail);
-    return STATUS_FAULT;
-}
-
 /* ---- COMMAND */
 
 /* The time for a proof's answer: a fraction of what is left, so that several may fail. */
@@ -230,14 +56,14 @@ static int64_t proof_timeout(int64_t left_ms)
 {
     int64_t timeout = left_ms / 4;
 
-    return timeout < PROOF_MIN_MS   ? PROOF_MIN_MS
-           : timeout > PROOF_MAX_MS ? PROOF_MAX_MS
-                                    : timeout;
+    return timeout < PROOF_MIN_MS       ? PROOF_MIN_MS
+           : timeout > RUN_PROOF_MAX_MS ? RUN_PROOF_MAX_MS
+                                        : timeout;
 }
 
 static void prove_once(struct run *run, bool *was_answered)
 {
-    int64_t left = first_at(run) - boottime_ms();
+    int64_t left = run_first_at(run) - boottime_ms();
     int64_t hang = left / 3 < run->settings->ttl_ms * 2 / 5 ? left / 3
                                                             : run->settings->ttl_ms * 2 / 5;
 
@@ -250,8 +76,8 @@ static void prove_once(struct run *run, bool *was_answered)
     case LEASE_HELD:
         *was_answered = true;
         run_order(run, (struct guard_message){.what = GUARD_DEADLINE,
-                                              .first_at = first_at(run),
-                                              .kill_at = kill_at(run)});
+                                              .first_at = run_first_at(run),
+                                              .kill_at = run_kill_at(run)});
         break;
     case LEASE_LOST:
     case LEASE_INVALID:
@@ -262,7 +88,7 @@ static void prove_once(struct run *run, bool *was_answered)
     case LEASE_REFUSED: /* an API token that is exchanged: there is time to ask again */
     case LEASE_BUSY:
         *was_answered = false;
-        if (!http_pause(run->http, boottime_ms() + ROUND_PAUSE_MS)) {
+        if (!http_pause(run->http, boottime_ms() + RUN_ROUND_PAUSE_MS)) {
             return;
         }
         break;
@@ -297,18 +123,17 @@ static void leave_stdio(void)
     }
 }
 
-static int start_guard(struct run *run, char *path, char **argv)
+static int start_guard(struct run *run)
 {
-    struct guard_plan plan = {.path = path,
-                              .argv = argv,
+    struct guard_plan plan = {.work = run->work->child,
                               .environment = environ,
                               .terminal = run->terminal.is_handed_over ? run->terminal.fd : -1,
-                              .signal = run->settings->signal,
+                              .signal = run->work->first_signal,
                               .descendants = run->settings->descendants,
                               .grace_ms = run->settings->grace_ms,
                               .max_time_ms = run->settings->max_time_ms,
-                              .first_at = first_at(run),
-                              .kill_at = kill_at(run),
+                              .first_at = run_first_at(run),
+                              .kill_at = run_kill_at(run),
                               .signals = &run->signals};
 
     run->guard = guard_start(&plan, &run->guard_socket);
@@ -317,7 +142,7 @@ static int start_guard(struct run *run, char *path, char **argv)
         run->guard_socket = -1;
         return -1;
     }
-    http_watch_fds(run->http, run->signal_fd, run->guard_socket);
+    http_watch_fd(run->http, WATCH_GUARD, run->guard_socket);
     leave_stdio();
     return 0;
 }
@@ -337,17 +162,17 @@ static void pass_on_ctrl_c(const struct run *run)
 /* Between the guard's KILL and the deadline. */
 static int64_t last_resort_at(const struct run *run)
 {
-    return run->lease.deadline - margin_ms(run->settings) / 2;
+    return run->lease.deadline - run_margin_ms(run->settings) / 2;
 }
 
 /* Runs COMMAND, and returns when nothing is left of it that has to end. */
-static void hold(struct run *run, char *path, char **argv)
+static void hold(struct run *run)
 {
     bool was_answered = true;
 
     run->phase = RUN_HOLDS;
     run_events_hold(run);
-    if (start_guard(run, path, argv) != 0) {
+    if (start_guard(run) != 0) {
         return;
     }
     while (!run->has_ended && !run->guard_died) {
@@ -363,6 +188,11 @@ static void hold(struct run *run, char *path, char **argv)
     }
     if (run->guard_died) {
         end_orphans();
+    }
+    bool was_killed = run->has_ended && run->last.cause == CAUSE_NONE &&
+                      WIFSIGNALED(run->last.number) && WTERMSIG(run->last.number) == SIGKILL;
+    if (run->work->killed && (run->guard_died || was_killed)) {
+        run->work->killed(run->work->child.context);
     }
     terminal_hand_over(&run->terminal, run->command, getpgrp());
     pass_on_ctrl_c(run);
@@ -429,64 +259,66 @@ static int end_of_hold(struct run *run)
     return status_of_command(run);
 }
 
-static int hold_and_end(struct run *run, char *path, char **argv)
+static int hold_and_end(struct run *run)
 {
     say_status_end();
     if (!command_set_environment(&run->lease)) {
-        return end_of_wait(run, LEASE_INVALID);
+        lease_give_up(&run->lease);
+        return run_end_of_wait(run, LEASE_INVALID);
     }
     if (run->settings->verbose) {
         say("%s: acquired by lease %s", run->settings->names[0], run->lease.lease_id);
     }
-    hold(run, path, argv);
+    if (run->work->granted) {
+        run->work->granted(run->work->child.context, run->lease.grant);
+    }
+    hold(run);
     return end_of_hold(run);
 }
 
-static int run_with(struct run *run, char *path, char **argv)
+static int wait_and_hold(struct run *run)
 {
-    int64_t wait_ms = run->settings->wait_ms;
-    int64_t until = wait_ms == BOOTTIME_NEVER ? BOOTTIME_NEVER : boottime_ms() + wait_ms;
-
-    http_watch(run->http, run_events_take, run);
-    http_watch_fds(run->http, run->signal_fd, -1);
+    http_watch_fd(run->http, WATCH_PID, run->work->child.kept[0]);
+    http_watch_fd(run->http, WATCH_INPUT, run->work->child.kept[1]);
     notify("STATUS=waiting for %s", run->settings->names[0]);
-    enum lease_outcome outcome = acquire(run, until);
-    int status = outcome == LEASE_HELD ? hold_and_end(run, path, argv)
-                                       : end_of_wait(run, outcome);
-    lease_release_memory(&run->lease);
-    return status;
+    enum lease_outcome outcome = run_wait(run);
+    http_watch_fd(run->http, WATCH_PID, -1);
+    http_watch_fd(run->http, WATCH_INPUT, -1);
+    if (outcome == LEASE_HELD) {
+        return hold_and_end(run);
+    }
+    run->phase = RUN_ENDS;
+    lease_give_up(&run->lease);
+    return run_end_of_wait(run, outcome);
 }
 
-static int run_command(struct settings *settings, char *path, char **argv)
+int run_work(struct settings *settings, const struct work *work)
 {
-    struct run run = {.settings = settings, .guard_socket = -1};
-    char note[NOTE_SIZE];
-    int status;
+    struct run run = {.settings = settings, .work = work};
+    int status = STATUS_USAGE;
 
-    if (!check_times(settings) || !check_names(settings) ||
-        !make_note(settings, argv[0], note)) {
-        return STATUS_USAGE;
-    }
-    run.http = http_new(settings, &status);
-    if (!run.http) {
+    if (!check_times(settings)) {
         return status;
     }
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* for what a killed guard leaves behind */
     run.terminal = terminal_open();
-    status = run_events_start(&run) ? run_with(&run, path, argv) : STATUS_FAULT;
-    http_free(run.http);
+    if (run_open(&run, work->name, &status)) {
+        status = wait_and_hold(&run);
+    }
+    run_close(&run);
     return status;
 }
 
 int verb_run(struct settings *settings)
 {
-    char *path = NULL, **argv = NULL;
-    int status = command_find(settings, &path, &argv);
+    struct work work = {.first_signal = settings->signal, .child.kept = {-1, -1, -1}};
+    int status = command_find(settings, &work.child.path, &work.child.argv);
 
     if (status == 0) {
-        status = run_command(settings, path, argv);
+        work.name = work.child.argv[0];
+        status = run_work(settings, &work);
     }
-    free(path);
-    free(argv);
+    free(work.child.path);
+    free(work.child.argv);
     return status;
 }

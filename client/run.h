@@ -10,16 +10,40 @@
 #include "client/lease.h"
 #include "client/terminal.h"
 
+enum {
+    RUN_NOTE_SIZE = 257,      /* the server takes 256 bytes */
+    RUN_ROUND_PAUSE_MS = 250, /* between proofs that nobody answered */
+    RUN_PROOF_MAX_MS = 3000,  /* for the answer to a proof */
+};
+
 enum run_phase { RUN_WAITS, RUN_HOLDS, RUN_ENDS };
+
+/* What the lock is held for: a program, or a function in a child of the guard. */
+struct work {
+    const char *name;        /* for the note */
+    struct guard_work child; /* of the guard */
+    int first_signal;        /* to the child when it has to end */
+
+    /* May be NULL. While rlock waits: true when nobody needs the lock any more. */
+    bool (*is_over)(void *context);
+    /* May be NULL. After the grant, before the child begins. */
+    void (*granted)(void *context, json_t *grant);
+    /* May be NULL. The child was killed, perhaps by the death of the guard, and the lock is
+     * about to be released. */
+    void (*killed)(void *context);
+};
 
 struct run {
     struct settings *settings;
+    const struct work *work; /* NULL: for no process */
     struct http *http;
     struct lease lease;
+    const char *token; /* of the lease, which rlock does not keep alive; NULL: a new one */
     struct terminal terminal;
     struct signal_state signals;
     int signal_fd;
     enum run_phase phase;
+    char note[RUN_NOTE_SIZE];
 
     int signal;       /* RUN_WAITS: the signal that ended the wait */
     int64_t asked_at; /* RUN_HOLDS: of the last INT or TERM; 0: none */
@@ -34,6 +58,28 @@ struct run {
     bool is_unproven;           /* rlock itself had to end the tree */
     bool is_lost;               /* the server said so */
 };
+
+/* Holds the lock of the settings while the work lasts. Returns rlock's exit status. */
+int run_work(struct settings *settings, const struct work *work);
+
+/* Checks names, makes the note, opens the way to the servers and takes signals. `name` is for
+ * the note. False: a message was written, and *status is the exit status. run_close() is due in
+ * both cases. */
+bool run_open(struct run *run, const char *name, int *status)
+    __attribute__((warn_unused_result));
+void run_close(struct run *run);
+
+/* Waits for the lease as long as the settings say. After anything but LEASE_HELD
+ * lease_give_up() is due. LEASE_LOST: the lease of `token` has ended. */
+enum lease_outcome run_wait(struct run *run);
+
+/* Says why there is no lease, and returns the exit status. */
+int run_end_of_wait(struct run *run, enum lease_outcome outcome);
+
+/* When the first signal is due, and KILL, before the deadline of the lease: boottime_ms(). */
+int64_t run_margin_ms(const struct settings *settings);
+int64_t run_kill_at(const struct run *run);
+int64_t run_first_at(const struct run *run);
 
 /* Blocks the signals that rlock takes from a descriptor, and ignores SIGPIPE and SIGTTOU.
  * False: a message was written. */

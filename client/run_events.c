@@ -155,8 +155,13 @@ static void hear_guard(struct run *run)
         run->guard_died = !run->has_ended;
         close(run->guard_socket);
         run->guard_socket = -1;
-        http_watch_fds(run->http, run->signal_fd, -1);
+        http_watch_fd(run->http, WATCH_GUARD, -1);
     }
+}
+
+static bool is_over(const struct work *work)
+{
+    return work && work->is_over && work->is_over(work->child.context);
 }
 
 bool run_events_take(void *context)
@@ -174,7 +179,7 @@ bool run_events_take(void *context)
     hear_guard(run);
     switch (run->phase) {
     case RUN_WAITS:
-        return run->signal != 0;
+        return run->signal != 0 || is_over(run->work);
     case RUN_HOLDS:
         return run->has_ended || run->guard_died;
     case RUN_ENDS:

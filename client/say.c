@@ -35,7 +35,7 @@ void say_status_end(void)
     status_is_shown = false;
 }
 
-static void clean(char *text)
+void say_clean(char *text)
 {
     for (; *text; text++) {
         if ((unsigned char)*text < 0x20 || *text == 0x7f) {
@@ -53,16 +53,14 @@ void say(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line + prefix, sizeof(line) - prefix - 1, format, arguments);
     va_end(arguments);
-    clean(line);
+    say_clean(line);
     say_status_end();
     size_t len = strlen(line);
     line[len] = '\n';
     put(line, len + 1);
 }
 
-/* Cuts at the terminal's width, between two UTF-8 characters, for a line that wraps cannot be
- * cleared. */
-static void cut(char *text, size_t columns)
+void say_cut(char *text, size_t columns)
 {
     size_t seen = 0;
 
@@ -87,11 +85,12 @@ void say_status(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    clean(text);
+    say_clean(text);
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) {
         size.ws_col = COLUMNS_DEFAULT;
     }
-    cut(text, size.ws_col - 1U);
+    /* A line that wraps cannot be cleared. */
+    say_cut(text, size.ws_col - 1U);
     int len = snprintf(line, sizeof(line), "\r%s\033[K", text);
     put(line, (size_t)len);
     status_is_shown = true;

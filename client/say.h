@@ -3,10 +3,17 @@
 #define RLOCK_CLIENT_SAY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Writes one line "rlock: …" to stderr. Control characters in the text, which may come from a
  * server, become '?'. Clears the status line first. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Replaces control characters by '?'. */
+void say_clean(char *text);
+
+/* Cuts the text at so many columns, between two UTF-8 characters. */
+void say_cut(char *text, size_t columns);
 
 /* The status line: the last line of a terminal, written over by the next call. Where stderr is
  * no terminal that moves its cursor, nothing is written. */

@@ -1,4 +1,4 @@
-/* What the command line and the environment say. */
+/* The settings of one run, from the command line and the environment. */
 #ifndef RLOCK_CLIENT_SETTINGS_H
 #define RLOCK_CLIENT_SETTINGS_H
 
@@ -20,17 +20,23 @@ struct settings {
     int busy_status;
     const char *kind;
     bool permit;
-    int64_t ttl_ms, grace_ms, max_time_ms, at_least_ms; /* grace_ms: -1, not given */
+    int64_t ttl_ms, grace_ms; /* -1: not given */
+    int64_t max_time_ms, at_least_ms;
     int signal;
     enum descendants descendants;
     const char *note, *shell;
+
+    int pid;      /* 0: not given */
+    int ready_fd; /* -1: not given */
+    const char *lease_file;
 
     const char *urls, *token_file, *ca, *cert, *key;
     int64_t connect_timeout_ms;
     bool quiet, verbose, json;
 
-    const char *fencing_token; /* NULL: not given */
+    const char *fencing_token, *reason; /* NULL: not given */
     bool yes;
+    int64_t every_ms;
 };
 
 #endif

@@ -4,10 +4,14 @@ no temporary file is left."""
 import contextlib
 import os
 import signal
+import struct
 import threading
 import time
 import uuid
+from pathlib import Path
 
+import holding
+from filed import Filed
 from world import LONG_S, PATIENCE, name, wait_for
 
 TTL_S = 3
@@ -23,11 +27,15 @@ SHAPES = {
     "stubborn": (2, "trap '' TERM INT; setsid sleep 60 & while :; do sleep 61; done"),
 }
 
+# event -> the longest time from it to the end of the last process of a tree, in s.
+longest_s = {}
+
 
 class Case:
     """One run on its way through an event."""
 
-    def __init__(self, world, shape="simple", ways=None, step="command", options=()):
+    def __init__(self, world, shape="simple", ways=None, step="command", options=(),
+                 **variables):
         self.world, self.shape, self.step = world, shape, step
         self.front = ways[0] if ways else world.front()
         self.urls = ",".join(way.url for way in ways or [self.front])
@@ -37,7 +45,7 @@ class Case:
             self.block()
         count, script = SHAPES[shape]
         self.run = world.run(self.urls, "-t", f"{TTL_S}s", "-k", "500ms", *options, self.name,
-                             "sh", "-c", script)
+                             "sh", "-c", script, **variables)
         if step == "wait":
             wait_for(lambda: world.fronts[0].has_waiter(self.name), "the run waits")
         else:
@@ -77,6 +85,13 @@ class Case:
     def check_gone(self, since, within_s=TTL_S):
         wait_for(lambda: not self.run.tree(), "the tree has ended",
                  since + within_s + LATE_S - time.monotonic())
+        took_s = time.monotonic() - since
+        longest_s[self.event] = max(took_s, longest_s.get(self.event, 0))
+
+    event = ""  # its name
+
+    def end(self):
+        """Whatever the event, nothing else is left to end."""
 
     def check_free(self):
         front = self.world.fronts[0]
@@ -91,6 +106,22 @@ class Case:
         for line in self.run.err.splitlines():
             assert line.startswith("rlock: ") or "leak" in line, line
         assert self.run.out == "", self.run.out
+
+
+class HoldCase(Case):
+    """rlock hold: its tree is the process of --pid, until that process has its signal."""
+
+    def __init__(self, world, way):
+        self.world, self.front, self.name = world, way, name()
+        self.sleeper = contextlib.ExitStack()
+        process = self.sleeper.enter_context(holding.sleeper())
+        self.run = world.rlock_does(way.url, "hold", "-t", f"{TTL_S}s", "-k", "500ms",
+                                    self.name, "--pid", str(process.pid))
+        self.run.tree = lambda: [process.pid] if process.poll() is None else []
+        holding.held(self.run, self.name)
+
+    def end(self):
+        self.sleeper.close()
 
 
 def kill_rlock(case):
@@ -133,7 +164,7 @@ def stop_rlock(case):
 
 def server_gone(case):
     since = time.monotonic()
-    case.front.stop()
+    case.front.kill()
     case.check_gone(since)
     case.check_status(79)
     case.front.start()
@@ -181,12 +212,87 @@ def check(world, event, shape, step, own_front=False, through_proxy=False):
     """One cell of the matrix."""
     front = world.front() if own_front else world.fronts[0]
     way = world.proxy(front) if through_proxy else front
-    case = Case(world, shape, [way], "command")
+    case = HoldCase(world, way) if shape == "hold" else Case(world, shape, [way], "command")
     case.front, case.step = front, step
-    case.proxy = way
-    case.grace()
-    event(case)
+    case.proxy, case.event = way, event.__name__
+    try:
+        case.grace()
+        event(case)
+        case.check_free()
+    finally:
+        case.end()
+
+
+def suspend(world, library):
+    """The machine is suspended for longer than the lock lasts, and has no network afterwards:
+    COMMAND ends at once, by the guard's timer alone. No signal comes, as none does then."""
+    front = world.fronts[0]
+    proxy = world.proxy(front)
+    clock = Path(world.folder) / name()
+    clock.write_bytes(struct.pack("=q", 0))
+    case = Case(world, "double-fork", [proxy], options=["-t", "60s", "-k", "5s"],
+                LD_PRELOAD=library, RLOCK_TEST_SUSPENDED_MS=str(clock))
+    case.event = "suspend"
+    proxy.mode = "black"
+    front.ask("POST", f"/v1/locks/{case.name}/force-unlock")  # the lock has ended meanwhile
+    with clock.open("r+b") as file:
+        file.write(struct.pack("=q", 70000))
+    case.check_gone(time.monotonic(), 0)
+    proxy.mode = "pass"
+    case.check_status(79)
     case.check_free()
+
+
+# ---- a lease file: what outlives its process is the file
+
+def freed_by_force(filed):
+    filed.front.ask("POST", f"/v1/locks/{filed.lock}/force-unlock")
+
+
+def without_redis_data(filed):
+    filed.world.empty_redis()
+
+
+def check_file_after_kill(world, step):
+    """Killed at the moment at which the server has the request, and its answer is lost: the
+    same command, repeated, does what the killed one would have done."""
+    front = world.fronts[0]
+    proxy = world.proxy(front)
+    filed = Filed(world, front, proxy.url)
+    if step != "acquire":
+        filed.does("acquire")
+    before = filed.front.lock(filed.lock).get("fencing_token")
+    proxy.mode = "mute"
+    run = filed.start(step, "--ttl", "1h") if step != "release" else filed.start(step)
+    wait_for(lambda: proxy.muted > 0, "the server has answered")
+    run.signal(signal.SIGKILL)
+    assert run.status() == -signal.SIGKILL
+    proxy.mode = "pass"
+    filed.does(step)
+    if step == "release":
+        assert filed.has_nothing()
+        return
+    token = front.lock(filed.lock)["fencing_token"]
+    assert before in (None, token), "granted twice"
+    filed.does("release")
+    assert filed.has_nothing()
+
+
+def check_file_after_loss(world, loss, verb):
+    """The lease has ended: renew and release tell so, acquire takes the lock anew."""
+    filed = Filed(world, world.fronts[0])
+    filed.does("acquire")
+    loss(filed)
+    assert filed.front.is_free(filed.lock)
+    if verb == "acquire":
+        filed.does("acquire")
+        assert filed.front.holds(filed.lock)
+        filed.does("release")
+    else:
+        filed.does(verb, status=79)
+    if verb == "renew":  # the file stays until the release
+        filed.does("release", status=79)
+    assert filed.has_nothing()
 
 
 @contextlib.contextmanager

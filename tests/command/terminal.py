@@ -18,14 +18,14 @@ from world import LONG_S, name, wait_for
 class Terminal:
     """bash on a terminal of its own."""
 
-    def __init__(self, world, url):
+    def __init__(self, world, url, columns):
         self.seen = b""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             environment = dict(os.environ, RLOCK_URL=url, PS1="ready> ", TERM="xterm",
                                rlock=world.rlock, HISTFILE="")
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("4H", 24, 200, 0, 0))
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         self.expect(b"ready> ")
 
     def read(self):
@@ -40,7 +40,7 @@ class Terminal:
             return text in self.seen
         try:
             wait_for(found, text)
-        except AssertionError:
+        except TimeoutError:
             raise AssertionError(f"no {text!r} in {self.seen!r}") from None
         before, self.seen = self.seen.split(text, 1)
         return before
@@ -57,8 +57,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(world, front):
-    opened = Terminal(world, front.url)
+def terminal(world, front, columns=200):
+    opened = Terminal(world, front.url, columns)
     try:
         yield opened
     finally:
@@ -148,7 +148,24 @@ def status_line_tells_the_holder(world, front):
         tty.expect(b"status=0")
 
 
+def top_ends_cleanly(world, front):
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&note=anna", Lease_Token=token)
+    run = world.run(front.url, lock, "true")
+    path = f"/v1/locks?order=waited&prefix={lock}"
+    wait_for(lambda: front.ask("GET", path)[1].get("locks"), "the wait is in the server's list")
+    with terminal(world, front, 80) as tty:
+        tty.type(f"$rlock top --every 300ms {lock}; echo status=$?\n".encode())
+        tty.expect(b"\x1b[2J")
+        picture = tty.expect(b"\x1b[J") + tty.expect(b"\x1b[J")
+        assert lock.encode() in picture and b"anna" in picture, picture
+        tty.type(b"\x03")
+        tty.expect(b"status=0")
+    run.signal(signal.SIGTERM)
+    run.status()
+
+
 TESTS = {test.__name__: test for test in (
     ctrl_c_reaches_command_once, ctrl_c_reaches_a_script_around_rlock,
     ctrl_z_stops_and_fg_goes_on, stopped_for_too_long_is_lost,
-    pipeline_keeps_the_terminal, status_line_tells_the_holder)}
+    pipeline_keeps_the_terminal, status_line_tells_the_holder, top_ends_cleanly)}

@@ -12,13 +12,19 @@ import time
 import uuid
 from pathlib import Path
 
+import encrypted
+import filed
+import holding
+import looking
 import matrix
 import terminal
 from runner import run_all
-from world import World, name, wait_for
+from world import PATIENCE, World, name, wait_for
 
 world = World()
 front = world.front()
+libraries = subprocess.run(["ldd", world.rlock], check=False, capture_output=True).stdout
+SUSPEND = str(Path(world.rlockd).resolve().parent / "tests/command/suspend.so")
 
 
 def finish(*arguments, **variables):
@@ -75,6 +81,14 @@ def options_end_at_the_name():
     assert run.out == "--wait x", run.out
     assert expect(0, name(), "--", "echo", "a").out == "a\n"
     assert expect(0, "-c", 'echo "$0"', name(), "b").out == "b\n"
+    assert "options come before NAME" in expect(127, name(), "--wait", "1", "true").err
+
+
+def help_comes_among_options():
+    assert "usage: rlock run" in expect(0, "-n", "--wait", "5s", "--help").out
+    assert expect(0, name(), "printf", "%s", "--help").out == "--help"
+    run = world.rlock_does(front.url, "show", name(), "--json", "-h")
+    assert run.status() == 0 and "usage: rlock show" in run.out, run.err
 
 
 def busy():
@@ -258,14 +272,16 @@ def one_signal_may_be_ignored():
 
 
 def signal_while_waiting():
+    """With --ttl 1h the request hangs for a minute: no answer wakes rlock, the signal does."""
     lock, token = name(), str(uuid.uuid4())
-    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&kind=fair", Lease_Token=token)
-    run = world.run(front.url, "--fair", lock, "true")
-    wait_for(lambda: front.has_waiter(lock), "the run waits")
-    run.signal(signal.SIGINT)
-    assert run.status() == 128 + 2, run.err
-    assert "signal 2" in run.err, run.err
-    assert not front.has_waiter(lock), "the place in the queue was kept"
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=600000&kind=fair", Lease_Token=token)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        run = world.run(front.url, "-t", "1h", "--fair", lock, "true")
+        wait_for(lambda: front.has_waiter(lock), "the run waits")
+        run.signal(number)
+        assert run.status(10 * PATIENCE) == 128 + number, run.err
+        assert f"signal {int(number)}" in run.err, run.err
+        assert not front.has_waiter(lock), "the place in the queue was kept"
     front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
 
 
@@ -377,44 +393,6 @@ def killed_while_waiting():
     case.check_free()
 
 
-# ---- looking and freeing
-
-def ask(*arguments):
-    run = world.rlock_does(front.url, *arguments)
-    return run.status(), run
-
-
-def show_and_ls():
-    prefix = name() + "/"
-    lock, token, other = prefix + "a b", str(uuid.uuid4()), str(uuid.uuid4())
-    path = f"/v1/locks/{lock}".replace(prefix, prefix[:-1] + "%2F").replace(" ", "%20")
-    assert ask("show", lock)[1].out.split()[-1] == "free"
-    front.ask("PUT", f"{path}?ttl_ms=60000&note=anna&kind=fair", Lease_Token=token)
-    run = world.run(front.url, "--fair", "--note", "ben", lock, "true")
-    wait_for(lambda: front.ask("GET", path)[1]["waiter_count"] == 1, "the run waits")
-    status, shown = ask("show", lock)
-    assert status == 0 and "anna" in shown.out and "ben" in shown.out, shown.out
-    assert json.loads(ask("show", "--json", lock)[1].out)["holders"][0]["note"] == "anna"
-    front.ask("PUT", f"/v1/locks/{name()}?ttl_ms=5000", Lease_Token=other)
-    status, listed = ask("ls", prefix)
-    assert status == 0 and len(listed.out.splitlines()) == 1, listed.out
-    assert [one["lock"] for one in json.loads(ask("ls", "--json", prefix)[1].out)] == [lock]
-    run.signal(signal.SIGTERM)
-    run.status()
-
-
-def force_unlock_frees_the_grant_that_was_shown():
-    lock, token = name(), str(uuid.uuid4())
-    grant = front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000",
-                      Lease_Token=token)[1]["fencing_token"]
-    assert ask("force-unlock", lock)[0] == 64  # nobody to ask
-    assert ask("force-unlock", "--yes", "--fencing-token", str(grant - 1), lock)[0] == 75
-    assert front.holds(lock)
-    assert ask("force-unlock", "--yes", "--fencing-token", str(grant), lock)[0] == 0
-    assert front.is_free(lock)
-    assert "is free" in ask("force-unlock", "-y", lock)[1].out
-
-
 # ---- built from the table
 
 def help_man_and_completions():
@@ -432,6 +410,11 @@ def help_man_and_completions():
     for option in options:
         assert option.strip(",;.").lstrip("-") in man, option
     assert printed("--version").startswith("rlock ")
+    server = [subprocess.run([world.rlockd, flag], capture_output=True, text=True, check=True,
+                             timeout=20).stdout for flag in ("--help", "--print-man")]
+    page = server[1].replace("\\-", "-")
+    for flag in (row.split()[0] for row in server[0].splitlines() if row.startswith("  --")):
+        assert flag.lstrip("-") in page, flag
     done = subprocess.run(
         ["bash", "-c", 'eval "$("$1" --print-completion bash)"; '
          'COMP_WORDS=(rlock run --at); COMP_CWORD=2; _rlock rlock --at run; '
@@ -441,7 +424,7 @@ def help_man_and_completions():
 
 
 TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run_of_a_held_name,
-         options_end_at_the_name, busy, no_server, refused, max_time,
+         options_end_at_the_name, help_comes_among_options, busy, no_server, refused, max_time,
          a_server_with_short_waits, a_fast_watchdog_needs_renewals,
          environment_and_descriptors, no_token_in_sight, several_locks, permit, readers_share,
          service_manager, standard_streams_are_commands_own, closed_standard_streams,
@@ -450,7 +433,7 @@ TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run
          descendants, at_least,
          long_grace_is_renewed, lost_answers, rolling_restart,
          loss_is_told_though_command_succeeds, waits_on_when_redis_is_emptied,
-         killed_while_waiting, show_and_ls, force_unlock_frees_the_grant_that_was_shown,
+         killed_while_waiting,
          help_man_and_completions]
 
 
@@ -472,20 +455,46 @@ def cells(shapes, steps):
                 tests[f"{title}_{end}"] = functools.partial(in_own_world, event, shape, step)
             tests[f"network-black_{end}"] = functools.partial(
                 in_own_world, matrix.network_black, shape, step, True)
-        tests[f"terminate-twice_{shape}"] = functools.partial(
-            matrix.check, world, matrix.terminate_twice, shape, "command")
+        if shape != "hold":  # which leaves the process alone
+            tests[f"terminate-twice_{shape}"] = functools.partial(
+                matrix.check, world, matrix.terminate_twice, shape, "command")
     return tests
 
 
+def cells_of_files():
+    tests = {}
+    for verb in ("acquire", "renew", "release"):
+        tests[f"kill_file_{verb}"] = functools.partial(
+            matrix.check_file_after_kill, world, verb)
+        tests[f"force-unlock_file_{verb}"] = functools.partial(
+            matrix.check_file_after_loss, world, matrix.freed_by_force, verb)
+        tests[f"redis-emptied_file_{verb}"] = functools.partial(
+            in_world_of_files, matrix.without_redis_data, verb)
+    return tests
+
+
+def in_world_of_files(loss, verb):
+    with matrix.ended(World()) as own:
+        own.front()
+        matrix.check_file_after_loss(own, loss, verb)
+
+
 chosen = {test.__name__: test for test in TESTS}
-chosen.update((title, functools.partial(test, world, front))
-              for title, test in terminal.TESTS.items())
+for part in (encrypted, filed, holding, looking, terminal):
+    chosen.update((title, functools.partial(test, world, front))
+                  for title, test in part.TESTS.items())
 if os.environ.get("COMMAND_FULL"):
-    chosen.update(cells(matrix.SHAPES, ["command"]))
-    chosen.update(cells(["stubborn"], ["grace"]))
+    of_matrix = cells(matrix.SHAPES, ["command"]) | cells(["stubborn"], ["grace"])
+    of_matrix |= cells(["hold"], ["command"]) | cells_of_files()
 else:
-    chosen.update(cells(["double-fork"], ["command"]))
+    of_matrix = cells(["double-fork"], ["command"])
+if b"libasan" not in libraries:  # it does not share LD_PRELOAD
+    of_matrix["suspend"] = functools.partial(matrix.suspend, world, SUSPEND)
+chosen.update(of_matrix)
 try:
     run_all(chosen)
 finally:
     world.close()
+    print(f"{len(of_matrix)} cells; from the event to the end of the last process, at most:")
+    for event, seconds in matrix.longest_s.items():
+        print(f"  {event:20} {seconds:.1f} s")

@@ -2,68 +2,35 @@
 runs whose processes are found by a mark in their environment."""
 import contextlib
 import http.client
-import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import uuid
 from pathlib import Path
 
-PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
-LONG_S = 20 * PATIENCE
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import servers  # noqa: E402
+from servers import PATIENCE, wait_for  # noqa: E402
+
+LONG_S = servers.WAIT_S
 MARK = "RLOCK_TEST_MARK"
 
 
-def wait_for(condition, what, seconds=LONG_S):
-    """The condition's value as soon as it is true."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds:.1f} s: {what}")
-        time.sleep(0.01)
+class Front(servers.Front):
+    """One rlockd, and questions about locks."""
 
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Front:
-    """One rlockd."""
-
-    def __init__(self, world, *arguments):
-        self.world, self.port = world, free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.arguments = arguments
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [self.world.rlockd, "--listen", f"127.0.0.1:{self.port}", "--redis",
-             f"unix://{self.world.socket}", *self.arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: self.ask("GET", "/readyz")[0] == 200, "a front end is ready")
-
-    def ask(self, method, path, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+    def ask(self, method, target, headers=(), body=None, **named):
+        """`Lease_Token=…` is a header. Status 0: there was no answer."""
+        named = {name.replace("_", "-"): value for name, value in named.items()}
         try:
-            connection.request(method, path, headers={
-                name.replace("_", "-"): value for name, value in headers.items()})
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            return super().ask(method, target, {**dict(headers), **named}, body)
         except (OSError, ValueError, http.client.HTTPException):
             return 0, {}
-        finally:
-            connection.close()
 
     def lock(self, name):
         return self.ask("GET", f"/v1/locks/{name}")[1]
@@ -77,18 +44,14 @@ class Front:
     def has_waiter(self, name):
         return self.lock(name).get("waiter_count", 0) > 0
 
-    def stop(self, how=signal.SIGKILL):
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        self.process.wait(LONG_S)
-
 
 class Proxy:
     """TCP to a front end. `mode`: pass, black (nothing passes any more), deaf (the answers to
-    `method` are swallowed, the connection is cut)."""
+    `method` are swallowed, the connection is cut), mute (answers are swallowed)."""
 
     def __init__(self, front):
         self.front, self.mode, self.method, self.lost = front, "pass", b"", 0
+        self.muted = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -118,7 +81,8 @@ class Proxy:
                 if self.mode == "deaf" and asked[0].startswith(self.method) and self.lost > 0:
                     self.lost -= 1
                     break
-                if self.mode != "black":
+                self.muted += self.mode == "mute"
+                if self.mode not in ("black", "mute"):
                     client.sendall(data)
         with contextlib.suppress(OSError):
             if self.mode != "black":
@@ -187,25 +151,24 @@ class Run:
                 os.kill(pid, signal.SIGKILL)
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe:
+                pipe.close()
 
 
 class World:
     """A Redis, front ends, runs; all end with the world."""
 
     def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="rlock-test-")
-        self.rlockd = os.environ.get("RLOCKD_BIN", os.path.abspath("build/rlockd"))
+        self.place = servers.Place("rlock")
+        self.folder, self.rlockd = str(self.place.folder), self.place.binary
         self.rlock = os.environ.get("RLOCK_BIN", str(Path(self.rlockd).parent / "rlock"))
-        self.socket = f"{self.folder}/redis.sock"
         self.runs, self.fronts, self.proxies = [], [], []
-        self.redis = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "",
-             "--dir", self.folder], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-        wait_for(lambda: os.path.exists(self.socket), "Redis listens")
+        self.redis = self.place.redis()
 
-    def front(self, *arguments):
-        self.fronts.append(Front(self, *arguments))
+    def front(self, *arguments, **options):
+        self.fronts.append(self.place.add(Front(self.place, self.redis, *arguments, **options)))
         return self.fronts[-1]
 
     def proxy(self, front):
@@ -219,21 +182,14 @@ class World:
         return Run(self, url, list(arguments), **variables)
 
     def empty_redis(self):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(self.socket)
-            connection.sendall(b"FLUSHALL\r\n")
-            connection.recv(64)
+        self.redis.command("FLUSHALL")
 
     def close(self):
         for run in self.runs:
             run.clean()
         for proxy in self.proxies:
             proxy.close()
-        for front in self.fronts:
-            front.stop()
-        self.redis.kill()
-        self.redis.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.place.end()
 
 
 def name():

@@ -68,7 +68,7 @@ struct fuzz_values {
 };
 
 static const struct field fuzz_fields[] = {
-    {"ttl_ms", FIELD_INTEGER, offsetof(struct fuzz_values, ttl_ms), 100, 86400000},
+    {"ttl_ms", FIELD_INTEGER, offsetof(struct fuzz_values, ttl_ms), 100, INT64_C(31622400000)},
     {"count", FIELD_INTEGER, offsetof(struct fuzz_values, count), INT64_MIN, INT64_MAX},
     {"create", FIELD_BOOLEAN, offsetof(struct fuzz_values, create), 0, 0},
     {"note", FIELD_TEXT, offsetof(struct fuzz_values, note), 0, TEXT_MAX},
@@ -81,7 +81,7 @@ static void check_values(const struct fuzz_values *values)
     char again[TOKEN_TEXT_SIZE];
 
     if (values->ttl_ms.given)
-        CHECK(values->ttl_ms.value >= 100 && values->ttl_ms.value <= 86400000);
+        CHECK(values->ttl_ms.value >= 100 && values->ttl_ms.value <= INT64_C(31622400000));
     size_t len = strlen(values->note.text);
     CHECK(len <= TEXT_MAX && text_is_utf8(values->note.text, len) &&
           !text_has_control(values->note.text, len));

@@ -13,6 +13,7 @@ static void check_record(const struct lease_record *record)
     CHECK_TEXT(record->state);
     CHECK_TEXT(record->detail);
     CHECK_TEXT(record->note);
+    CHECK_TEXT(record->caller);
     CHECK_TEXT(record->session_id);
     CHECK_TEXT(record->session_name);
     CHECK_TEXT(record->owner);
@@ -31,11 +32,15 @@ static void check_round_trip(const struct lease_record *from)
     struct lease_record again;
 
     memcpy(lease.note, from->note, sizeof(lease.note));
+    memcpy(lease.caller, from->caller, sizeof(lease.caller));
     memcpy(lease.session_id, from->session_id, sizeof(lease.session_id));
     memcpy(lease.owner, from->owner, sizeof(lease.owner));
     lease_record_write(&text, &lease, from->session_name);
     lease_record_parse(&again, text.text, text.len);
     CHECK(strcmp(again.state, "held") == 0 && strcmp(again.note, from->note) == 0);
+    /* A mark in a caller is Redis' own text, and ends the caller of no request. */
+    CHECK(strchr(from->caller, LEASE_CALLER_MARK) != NULL ||
+          strcmp(again.caller, from->caller) == 0);
     CHECK(strcmp(again.session_id, from->session_id) == 0 &&
           strcmp(again.session_name, from->session_name) == 0);
     CHECK(strcmp(again.owner, from->owner) == 0 && again.ttl_ms == from->ttl_ms);
@@ -63,6 +68,7 @@ static void read_holder(const char *text, size_t len)
     CHECK_TEXT(holder.session_id);
     CHECK_TEXT(holder.session_name);
     CHECK_TEXT(holder.owner);
+    CHECK_TEXT(holder.caller);
     CHECK_TEXT(holder.kind);
     CHECK(lock_holder_len(holder.field) <= strlen(holder.field));
     if (lock_holder_is_lease(holder.field, lease_id))

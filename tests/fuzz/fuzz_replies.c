@@ -239,7 +239,10 @@ static void ask_about_session(struct store *store, uint8_t which)
     asked++;
     switch (which & 0x70) {
     case 0x00:
-        session_open(store, LEASE_ID, which & 1, 3000, "name", on_session, NULL);
+        session_open(
+            store, LEASE_ID,
+            &(struct session_options){.is_returned = which & 1, .ttl_ms = 3000, .name = "name"},
+            on_session, NULL);
         break;
     case 0x10:
         session_keep_alive(store, LEASE_ID, &keep_alive, on_session, NULL);
@@ -283,7 +286,9 @@ static void ask_about_object(struct store *store, uint8_t which)
             answered++;
         break;
     case 0x20:
-        lock_force(store, "orders", which & 1 ? "*" : "7", on_force, NULL);
+        lock_force(store, "orders",
+                   &(struct force_order){which & 1 ? "*" : "7", "ops", "a reason"}, on_force,
+                   NULL);
         break;
     case 0x30:
         counter_create(store, KIND_SEMAPHORE, "orders", 3, on_counter, NULL);

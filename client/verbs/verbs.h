@@ -1,0 +1,23 @@
+/* The subcommands. Each returns rlock's exit status. */
+#ifndef RLOCK_CLIENT_VERBS_H
+#define RLOCK_CLIENT_VERBS_H
+
+#include "client/settings.h"
+
+int verb_run(struct settings *settings);
+int verb_hold(struct settings *settings);
+int verb_acquire(struct settings *settings);
+int verb_renew(struct settings *settings);
+int verb_release(struct settings *settings);
+int verb_semaphore(struct settings *settings);
+int verb_permits(struct settings *settings);
+int verb_latch(struct settings *settings);
+int verb_top(struct settings *settings);
+int verb_show(struct settings *settings);
+int verb_wait(struct settings *settings);
+int verb_sessions(struct settings *settings);
+int verb_why(struct settings *settings);
+int verb_ls(struct settings *settings);
+int verb_force_unlock(struct settings *settings);
+
+#endif

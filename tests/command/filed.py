@@ -1,0 +1,154 @@
+"""rlock acquire, renew and release: locks that outlive a process, and their lease files."""
+import json
+import signal
+import stat
+from pathlib import Path
+
+from looking import lock_it
+from world import name, wait_for
+
+
+class Filed:
+    """A lock and a lease file for it."""
+
+    def __init__(self, world, front, url=None, lock=None):
+        self.world, self.front, self.url = world, front, url or front.url
+        self.lock = lock or name()
+        self.path = Path(world.folder) / name()
+
+    def start(self, verb, *arguments):
+        return self.world.rlock_does(self.url, verb, self.lock, "--lease-file", str(self.path),
+                                     *arguments)
+
+    def does(self, verb, *arguments, status=0):
+        run = self.start(verb, *arguments)
+        assert run.status() == status, (verb, run.process.returncode, run.err)
+        return json.loads(run.out) if run.out else run
+
+    def content(self):
+        return json.loads(self.path.read_text(encoding="utf-8"))
+
+    def has_nothing(self):
+        left = list(self.path.parent.glob(self.path.name + "*"))
+        return not left and self.front.is_free(self.lock)
+
+
+def every_repetition_is_safe(world, front):
+    filed = Filed(world, front)
+    grant = filed.does("acquire", "--ttl", "1h", "--note", "freeze")
+    assert 3500000 < front.lock(filed.lock)["remaining_ms"] <= 3600000
+    assert front.lock(filed.lock)["holders"][0]["note"] == "freeze"
+    assert stat.S_IMODE(filed.path.stat().st_mode) == 0o600
+    assert filed.content()["lease_token"] not in json.dumps(grant)
+    assert filed.does("acquire")["fencing_token"] == grant["fencing_token"]
+    filed.does("renew", "--ttl", "2h")
+    assert front.lock(filed.lock)["remaining_ms"] > 7000000
+    other = Filed(world, front, lock=filed.lock)
+    other.does("acquire", "-n", status=75)
+    assert not other.path.exists(), "a file without a lease is left"
+    filed.does("release")
+    assert filed.has_nothing()
+    assert "nothing is released" in filed.does("release").err
+
+
+def killed_while_it_waits(world, front):
+    filed = Filed(world, front)
+    token, _ = lock_it(front, filed.lock, "ttl_ms=60000")
+    run = filed.start("acquire")
+    wait_for(lambda: front.has_waiter(filed.lock), "it waits")
+    assert "in use" in filed.does("release", status=75).err
+    run.signal(signal.SIGKILL)
+    run.status()
+    kept = filed.content()
+    assert kept["state"] == "acquiring", kept
+    front.ask("DELETE", f"/v1/locks/{filed.lock}", Lease_Token=token)
+    filed.does("acquire")
+    assert filed.content() == dict(kept, state="held")
+    filed.does("release")
+    assert filed.has_nothing()
+
+
+def interrupted_while_it_waits(world, front):
+    filed = Filed(world, front)
+    lock_it(front, filed.lock, "ttl_ms=60000", "kind=fair")
+    run = filed.start("acquire", "--fair")
+    wait_for(lambda: front.has_waiter(filed.lock), "it waits")
+    run.signal(signal.SIGINT)
+    assert run.status() == 128 + signal.SIGINT, run.err
+    assert not filed.path.exists() and not front.has_waiter(filed.lock)
+
+
+def answers_are_lost(world, front):
+    proxy = world.proxy(front)
+    filed = Filed(world, front, proxy.url)
+    for verb, method in (("acquire", b"PUT"), ("renew", b"PATCH"), ("release", b"DELETE")):
+        proxy.mode, proxy.method, proxy.lost = "deaf", method, 2
+        filed.does(verb)
+        assert proxy.lost == 0, "no answer was lost"
+    assert filed.has_nothing()
+
+
+def no_server(world, front):
+    """The servers go away with the answer: the file knows what may be held."""
+    proxy = world.proxy(front)
+    filed = Filed(world, front, proxy.url)
+    gone = ["--connect-timeout", "500ms"]
+    for verb, method in (("acquire", b"PUT"), ("release", b"DELETE")):
+        proxy.mode, proxy.method, proxy.lost = "deaf", method, 1000
+        assert str(filed.path) in filed.does(verb, *gone, status=69).err
+        assert filed.path.exists()
+    proxy.mode = "pass"
+    filed.does("release")
+    assert filed.has_nothing()
+
+
+def a_release_is_finished_first(world, front):
+    filed = Filed(world, front)
+    first = filed.does("acquire")
+    filed.path.write_text(json.dumps(dict(filed.content(), state="releasing")))
+    second = filed.does("acquire")
+    assert second["fencing_token"] > first["fencing_token"]
+    assert second["lease_id"] != first["lease_id"]
+    filed.does("release")
+
+
+def a_loss_is_told(world, front):
+    filed = Filed(world, front)
+    for verb in ("renew", "release"):
+        filed.does("acquire")
+        front.ask("POST", f"/v1/locks/{filed.lock}/force-unlock")
+        assert "was lost" in filed.does(verb, status=79).err
+    assert filed.has_nothing()
+
+
+def a_permit(world, front):
+    filed = Filed(world, front)
+    front.ask("PUT", f"/v1/permit-semaphores/{filed.lock}?permits=1")
+    filed.does("acquire", "--permit")
+    filed.does("renew")
+    assert front.ask("GET", f"/v1/permit-semaphores/{filed.lock}")[1]["available"] == 0
+    filed.does("release")
+    assert front.ask("GET", f"/v1/permit-semaphores/{filed.lock}")[1]["available"] == 1
+
+
+def usage(world, front):
+    filed = Filed(world, front)
+    assert world.rlock_does(front.url, "acquire", filed.lock).status() == 64
+    filed.does("renew", status=64)
+    filed.does("acquire")
+    filed.does("acquire", "--fair", status=64)
+    filed.lock = name()
+    assert "is for the lock" in filed.does("release", status=64).err
+    for text in ("", "{}", "[1]", '{"lock":"x","kind":"lock","lease_token":"../../etc/passwd",'
+                 '"state":"held","ttl_ms":1000}'):
+        filed.path.write_text(text)
+        assert "no lease file" in filed.does("release", status=64).err, text
+    filed.path.unlink()
+    filed.path = filed.path / "nowhere"
+    filed.does("acquire", status=70)
+    assert front.is_free(filed.lock), "asked for without a file"
+
+
+TESTS = {"filed_" + test.__name__: test for test in (
+    every_repetition_is_safe, killed_while_it_waits, interrupted_while_it_waits,
+    answers_are_lost, no_server, a_release_is_finished_first, a_loss_is_told, a_permit, usage)}
