@@ -48,7 +48,7 @@ REFUSED = [
     (r"name: names that begin with|locks: names that begin with", lambda case: True),
     # UTF-8 bytes are limited, and JSON Schema counts characters. And control characters beyond
     # ASCII, in a pattern, would need \u, which PCRE does not know.
-    (r"(name|note|prefix|locks): .*bytes", lambda case: True),
+    (r"(name|note|prefix|locks|reason): .*bytes", lambda case: True),
 ]
 
 

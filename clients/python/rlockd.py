@@ -1,0 +1,250 @@
+"""Locks of an rlockd server, for Python 3.9 and later. Version 1. Copy this file.
+
+    with lock("deploy", wait=30) as lease:        # NotAcquired before the body runs
+        lease.check()                             # LeaseLost; again before each step
+        write(part, lease.fencing_token)
+    async with lock("deploy", wait=30) as lease:  # a loss cancels the body: LeaseLost
+        await work()
+
+A session keeps leases alive in the background. The end of the body releases the lease, or says
+LeaseLost. The environment is that of `rlock`: RLOCK_URL, RLOCK_TOKEN_FILE, RLOCK_CA."""
+from __future__ import annotations
+
+import asyncio
+import functools
+import http.client
+import json
+import os
+import ssl
+import threading
+import time
+import uuid
+from typing import Any, Callable, Sequence
+from urllib.parse import quote, urlsplit
+
+WAIT_MAX_S, GIVE_UP_S = 20.0, 5.0  # of one request; of the repetitions of a DELETE
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # runs on in a suspended machine
+now = functools.partial(time.clock_gettime, CLOCK)
+
+
+class RlockdError(Exception):
+    """The server refuses the request for good; the text says why."""
+
+
+class NotAcquired(RlockdError):
+    """The wait was in vain, or no server has answered in time."""
+
+
+class LeaseLost(RlockdError):
+    """The lease has ended, or can no longer be proven."""
+
+
+def again(status: int, body: dict[str, Any], until: float) -> None:
+    """Returns when the request may be repeated."""
+    if 400 <= status < 500 and status not in (408, 423, 425, 429):
+        raise RlockdError(f"{status}: {body.get('detail', body.get('title'))}")
+    if now() >= until:
+        raise NotAcquired(body.get("detail", "no server has answered in time"))
+    time.sleep(max(0.0, min(body.get("retry_after_ms", 500) / 1000, until - now(), 1.0)))
+
+
+class Client:
+    """Servers, tried in turn. `ttl`: how many seconds others wait when this process dies."""
+    def __init__(self, url: str = "", ttl: float = 30.0) -> None:
+        self.urls = (url or os.environ.get("RLOCK_URL") or "http://localhost:7400").split(",")
+        self.ttl, self.guard = ttl, threading.Lock()
+        self.session: Session | None = None
+
+    def ask(self, method: str, path: str, headers: dict[str, str], fields: dict[str, Any],
+            timeout: float) -> tuple[int, dict[str, Any]]:
+        """Status and body. Status 0: no answer of an rlockd; the outcome is unknown."""
+        url = urlsplit(self.urls[0])
+        connection = http.client.HTTPConnection(url.netloc, timeout=timeout)
+        try:
+            if url.scheme == "https":
+                connection = http.client.HTTPSConnection(
+                    url.netloc, timeout=timeout,
+                    context=ssl.create_default_context(cafile=os.environ.get("RLOCK_CA")))
+            if "RLOCK_TOKEN_FILE" in os.environ:
+                with open(os.environ["RLOCK_TOKEN_FILE"], encoding="ascii") as file:
+                    headers = {**headers, "Authorization": "Bearer " + file.read().strip()}
+            connection.request(method, url.path.rstrip("/") + path, json.dumps(fields),
+                               {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+            if answer.status < 500 and isinstance(body, dict):
+                return answer.status, body
+        except (OSError, http.client.HTTPException, ValueError):
+            pass
+        finally:
+            connection.close()
+        self.urls = self.urls[1:] + self.urls[:1]
+        return 0, {}
+
+
+class Session:
+    """One thread proves the leases, another one ends those that were not proven in time."""
+    def __init__(self, client: Client, until: float) -> None:
+        self.client, self.pid, self.is_over = client, os.getpid(), False
+        self.headers = {"Session-Token": str(uuid.uuid4())}
+        self.changed, self.leases = threading.Condition(), set[Lease]()
+        fields = {"ttl_ms": int(client.ttl * 1000), "name": f"{os.uname()[1]}/{self.pid}"}
+        while True:
+            self.until = now() + client.ttl
+            status, body = client.ask("POST", "/v1/sessions", self.headers, fields, 5)
+            if "session_id" in body:
+                break
+            again(status, body, until)
+        self.path = f"/v1/sessions/{body['session_id']}"
+        for work in (self.keep, self.watch):
+            threading.Thread(target=work, daemon=True).start()
+
+    def keep(self) -> None:
+        failed, ttl = False, self.client.ttl
+        while True:
+            with self.changed:
+                if failed or not self.leases:
+                    self.changed.wait(min(1.0, ttl / 15) if failed else ttl / 3)
+                known = list(self.leases)
+            # It hangs, but not after a loss. Grants that were never answered are not in `held`.
+            hang = min([5.0, ttl / 4] + [one.ttl / 6 for one in known])
+            hang, sent = 0.0 if failed or not known else hang, now()
+            held = [one.lease_id for one in known] if len(known) <= 400 else None
+            status, body = self.client.ask("POST", self.path + "/keep-alive", self.headers, {
+                "wait_ms": int(hang * 1000), "held": held}, hang + 3)
+            failed = status != 200 or "leases" not in body
+            if 400 <= status < 500 and status != 429:
+                self.is_over = True
+                return self.lose(list(self.leases), "the session has ended")
+            if not failed:  # nothing was lost in all of `hang`, unless the answer came early
+                failed = body["draining"]
+                self.learn(body, known, sent + (0 if failed or body["lost"] else hang))
+
+    def learn(self, body: dict[str, Any], known: list[Lease], proven: float) -> None:
+        self.until = max(self.until, proven + body["remaining_ms"] / 1000)
+        for lease in known:
+            rows = [row for row in body["leases"] if row["lease_id"] == lease.lease_id]
+            if not rows:
+                self.lose([lease], "it has ended")
+            elif all("remaining_ms" in row for row in rows):
+                lease.until = proven + min(row["remaining_ms"] for row in rows) / 1000
+
+    def watch(self) -> None:
+        with self.changed:
+            while not self.is_over:
+                self.lose([one for one in self.leases if one.deadline() <= now()], "not proven")
+                self.changed.wait(min([one.deadline() - now() for one in self.leases] + [60]))
+
+    def lose(self, leases: list[Lease], reason: str) -> None:
+        with self.changed:
+            for lease in self.leases.intersection(leases):
+                self.leases.discard(lease)
+                lease.reason = reason
+                threading.Thread(target=lease.on_lost, daemon=True).start()
+
+
+class Lease:
+    """A lock, or several, all or none; used once. `kind`: lock, fair, read, write or permit.
+    `on_lost` is called in a thread of its own. `grant` is the server's answer."""
+    def __init__(self, client: Client, name: str | Sequence[str], wait: float = 0,
+                 kind: str = "lock", on_lost: Callable[[], object] = lambda: None,
+                 **fields: Any) -> None:
+        self.client, self.wait, self.on_lost, self.is_cancelled = client, wait, on_lost, False
+        self.path, self.fields = f"/v1/locks/{quote(str(name), '')}", dict(fields, kind=kind)
+        if kind == "permit":
+            self.path, self.fields = f"/v1/permit-semaphores/{quote(str(name), '')}/permit", {}
+        elif not isinstance(name, str):
+            self.path, self.fields["locks"] = "/v1/multi-locks", list(name)
+        self.headers, self.reason = {"Lease-Token": str(uuid.uuid4())}, "not held"
+
+    @property
+    def fencing_token(self) -> int:
+        return int((self.grant.get("locks") or [self.grant])[0]["fencing_token"])
+
+    @property
+    def lost(self) -> bool:
+        return bool(self.reason) or now() >= self.deadline()
+
+    def check(self) -> None:
+        if self.lost:
+            raise LeaseLost(self.reason or "not proven")
+
+    def deadline(self) -> float:
+        return float(min(self.until, self.session.until) - min(0.5, self.client.ttl / 20))
+
+    def acquire(self) -> Lease:
+        until = now() + self.wait
+        with self.client.guard:
+            session = self.client.session
+            if session is None or session.is_over or session.pid != os.getpid():
+                session = self.client.session = Session(self.client, until + 1)
+        self.session, self.headers = session, {**session.headers, **self.headers}
+        try:
+            while not self.attempt(until):
+                pass
+        except BaseException:
+            self.delete()  # it wins over every PUT with its token
+            raise
+        return self
+
+    def attempt(self, until: float) -> bool:
+        sent = now()
+        wait = max(0.0, min(until - sent, WAIT_MAX_S))
+        status, body = self.client.ask("PUT", self.path, self.headers, {
+            **self.fields, "wait_ms": int(wait * 1000)}, wait + 5)
+        if self.is_cancelled or status == 410:
+            raise NotAcquired("cancelled, or the session has ended")
+        if status in (200, 201) and body.get("state") == "held":
+            if now() - sent > min(1.0, self.client.ttl / 10):
+                return False  # after a wait the deadline counts from a repetition
+            self.grant, self.lease_id, self.reason = body, body["lease_id"], ""
+            self.until, self.ttl = sent + body["remaining_ms"] / 1e3, body["ttl_ms"] / 1e3
+            with self.session.changed:
+                self.session.leases.add(self)
+                self.session.changed.notify_all()
+            return not self.session.is_over
+        again(status, body, until)
+        return False
+
+    def delete(self) -> int:
+        until, status = now() + GIVE_UP_S, 0
+        while now() < until and status in (0, 429):
+            status = self.client.ask("DELETE", self.path, self.headers, {}, 3)[0]
+            time.sleep(0.2 if status in (0, 429) else 0)
+        return status
+
+    def cancel(self) -> None:
+        """Ends acquire() in another thread: NotAcquired."""
+        self.is_cancelled = True
+        self.delete()
+
+    def release(self) -> None:
+        with self.session.changed:
+            lost, self.reason = self.lost and (self.reason or "not proven"), "released"
+            self.session.leases.discard(self)
+        if self.delete() != 200 or lost:
+            raise LeaseLost(lost or "its release was not confirmed")
+
+    __enter__ = acquire
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.release()
+
+    async def __aenter__(self) -> Lease:
+        loop, task, then = asyncio.get_running_loop(), asyncio.current_task(), self.on_lost
+        self.on_lost = lambda: (task and loop.call_soon_threadsafe(task.cancel), then())
+        work = loop.run_in_executor(None, self.acquire)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            cancel = loop.run_in_executor(None, self.cancel)
+            await asyncio.gather(cancel, work, return_exceptions=True)
+            raise
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        if self.reason:  # the loss has cancelled the body, nobody else
+            getattr(asyncio.current_task(), "uncancel", int)()
+        await asyncio.get_running_loop().run_in_executor(None, self.release)
+
+
+lock = functools.partial(Lease, Client())  # a lease of a client for all of the process
