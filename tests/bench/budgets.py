@@ -8,9 +8,11 @@ import time
 import uuid
 from pathlib import Path
 
-import measure
-import redis_instructions
-from servers import Http, Place, Redis
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import measure  # noqa: E402
+import redis_instructions  # noqa: E402
+from peers import Place  # noqa: E402
+from servers import Http  # noqa: E402
 
 CONNECTIONS, REPEATS, WAITERS, CYCLES = 64, 200, 8000, 3000
 HAND_OVERS = {"redis_calls_hand_over": "lock", "redis_calls_hand_over_write": "write",
@@ -80,7 +82,7 @@ def of_hand_overs(redis, server, names, kind):
 def all_redis_calls(place):
     """redis.call()s of an acquire, a release and an acquire whose token rlockd makes, and of a
     hand-over."""
-    redis = Redis(place)
+    redis = place.redis()
     server = place.rlockd(redis)
     names = [f"budget-{i}" for i in range(REPEATS)]
     tokens = [str(uuid.uuid4()) for _ in names]
@@ -95,20 +97,20 @@ def all_redis_calls(place):
     redis.command("FLUSHALL")
     for name, kind in HAND_OVERS.items():
         figures[name] = of_hand_overs(redis, server, names, kind)
-    place.stop(server.process)
-    place.stop(redis.process)
+    server.stop()
+    redis.stop()
     return figures
 
 
 def front_end(place):
     """System calls and instructions of rlockd, and a waiter's memory."""
-    redis = Redis(place)
+    redis = place.redis()
     server = place.rlockd(redis)
     figures = {"system_calls": measure.system_calls(place, server, CONNECTIONS)}
-    place.stop(server.process)
+    server.stop()
     figures["instructions"] = measure.instructions(place, redis, CONNECTIONS, CYCLES)
     figures["bytes_per_waiter"] = measure.park(place, redis, WAITERS, 0.1)["bytes_per_waiter"]
-    place.stop(redis.process)
+    redis.stop()
     return figures
 
 

@@ -4,7 +4,7 @@ import multiprocessing
 import uuid
 
 import measure
-from servers import Http, Redis
+from servers import Http
 
 CLIENTS = 8
 FILL = 1000  # leases of a session, readers, places: as many as may be
@@ -87,7 +87,7 @@ def _beside(place, server, ask, seconds):
 
 def run(place, results):
     for name, prepare in ATTACKS.items():
-        redis = Redis(place)
+        redis = place.redis()
         server = place.rlockd(redis)
         alone = measure.load(place, "cycle", server, connections=1, seconds=1)
         beside_ordinary = _beside(place, server, ordinary(None), SECONDS)
@@ -98,5 +98,5 @@ def run(place, results):
             "ordinary_per_s": beside_ordinary["asked_per_s"],
             "asked_per_s": beside["asked_per_s"],
             "p99_ratio": beside["p99_us"] / beside_ordinary["p99_us"]})
-        place.stop(server.process)
-        place.stop(redis.process)
+        server.stop()
+        redis.stop()

@@ -44,7 +44,7 @@ def over_http(place, redis, kind, contenders, seconds, second_front_end=False, f
         cpu=[f"server{i}={front.pid}" for i, front in enumerate(fronts)]
         + [f"redis={redis.pid}"])
     for front in fronts:
-        place.stop(front.process)
+        front.stop()
     turns, used = max(figures["turns"], 1), figures["cpu_us"]
     return {**waits(figures), "redis_cpu_us": used["redis"] / turns,
             "client_cpu_us": sum(us for name, us in used.items() if name != "redis") / turns}
@@ -76,7 +76,7 @@ def with_workers(place, redis, kind, contenders, workers, percent):
             if workers == 1 or passed > 0:
                 break
     finally:
-        place.stop(server.process)
+        server.stop()
     turns = max(figures["turns"], 1)
     return {**waits(figures), "client_cpu_us": figures["cpu_us"]["server"] / turns,
             "redis_cpu_us": figures["cpu_us"]["redis"] / turns,
@@ -129,7 +129,7 @@ def mixed(place, redisson, kind, contenders, seconds):
     time.sleep(seconds)
     java = redisson.stop()
     http = measure.load_end(load)
-    place.stop(server.process)
+    server.stop()
     turns = max(java["turns"] + http["turns"], 1)
     shares = {"http_percent": 100 * http["turns"] / turns,
               "java_percent": 100 * java["turns"] / turns}

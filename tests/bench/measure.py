@@ -67,7 +67,7 @@ def limited_cycles(place, redis, workers, percent, seconds):
         with quota(server.pid, percent * workers):
             return cycles(place, server, redis, 64, seconds)
     finally:
-        place.stop(server.process)
+        server.stop()
 
 
 def system_calls(place, server, connections, count=SLICE_CYCLES):
@@ -76,13 +76,13 @@ def system_calls(place, server, connections, count=SLICE_CYCLES):
     tracer = place.start(["strace", "-c", "-f", "-U", "calls,name", "-o", str(summary), "-p",
                           str(server.pid)])
     try:
-        wait_for("strace", lambda: "attached" in tracer.log.read_text()
-                 or tracer.poll() is not None)
-        if tracer.poll() is not None:
+        wait_for(lambda: "attached" in tracer.log.read_text() or not tracer.is_alive(),
+                 "strace")
+        if not tracer.is_alive():
             return None
         load(place, "cycle", server, connections=connections, cycles=count)
     finally:
-        place.stop(tracer, signal.SIGINT)
+        tracer.stop(signal.SIGINT)
     total = re.search(r"^ *(\d+) +total$", summary.read_text(), re.M)
     return int(total[1]) / (2 * count)
 
@@ -100,7 +100,7 @@ def instructions(place, redis, connections, count, warm=1000):
                     f"--callgrind-out-file={out}"]
         server = place.rlockd(redis, wrap=valgrind, program="rlockd-untimed")
         load(place, "cycle", server, connections=connections, cycles=cycle_count)
-        place.stop(server.process)
+        server.stop()
         taken[cycle_count] = int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(),
                                            re.M)[1])
     return (taken[warm + count] - taken[warm]) / (2 * count)
@@ -113,7 +113,7 @@ def handoff(place, redis, waiters, seconds, second_front_end=False):
     figures = load(place, "handoff", server, waiters=waiters, seconds=seconds,
                    release_port=other.port)
     for each in {server, other}:
-        place.stop(each.process)
+        each.stop()
     return {"p50_us": figures["handoff_p50_us"], "p99_us": figures["handoff_p99_us"]}
 
 
@@ -124,7 +124,7 @@ def park(place, redis, waiters, seconds, rounds=1, connections=16):
     server = place.rlockd(redis)
     figures = load(place, "park", server, waiters=waiters, seconds=seconds, rounds=rounds,
                    rss=server.pid, connections=connections)
-    place.stop(server.process)
+    server.stop()
     return {"bytes_per_waiter": figures["bytes_per_waiter"],
             "parked_in_s": figures["parked_in_s"],
             "alone_p99_us": figures["alone_p99_us"], "beside_p99_us": figures["beside_p99_us"],
@@ -180,7 +180,7 @@ def watchdog(place, redis, locks):
     before = now()
     time.sleep(WATCHDOG_PERIOD_S + 2)  # so that each falls due in it
     after = now()
-    place.stop(server.process)
+    server.stop()
     renewals, server_s, redis_s = (late - early for late, early in zip(after[:3], before))
     rounds, late_s = after[3][0] - before[3][0], after[3][1] - before[3][1]
     p99 = next((bound for (bound, count), (_, old) in zip(after[3][2], before[3][2])

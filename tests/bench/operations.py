@@ -3,7 +3,7 @@ counted whatever keys and arguments the scripts take."""
 import re
 import time
 
-from servers import Http, wait_for
+from servers import START_S, Http, wait_for
 
 FEW_LEASES = 8  # a session
 WATCHDOG_TIMEOUT_MS = 3000  # each watched lease is renewed every third of it
@@ -63,8 +63,10 @@ class Operations:
 
     def open_session(self):
         """A new one: Redis may have been emptied."""
-        answer = self.http.ask("POST", "/v1/sessions?ttl_ms=600000")
-        self.session = answer[1]["session_token"]
+        status, body = self.http.ask("POST", "/v1/sessions?ttl_ms=600000")
+        if status == 503:
+            raise TooSlow(f"a session: {body}")
+        self.session = body["session_token"]
 
     def request(self, kind, i):
         """Method, target, headers and the status of a good answer."""
@@ -119,7 +121,7 @@ class Operations:
         self.await_waiters(0)
 
     def await_waiters(self, count):
-        wait_for(f"{count} waiters", lambda: self.metric("waiters") == count)
+        wait_for(lambda: self.metric("waiters") == count, f"{count} waiters", START_S)
 
     @staticmethod
     def queue_up(redis, count, length):

@@ -9,7 +9,6 @@ import measure
 import redisson
 import scripts
 import topologies
-from servers import Redis
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
 CONNECTIONS = (16, 64, 256)
@@ -35,7 +34,7 @@ class Bench:
 
     def __init__(self, place, results):
         self.place, self.results = place, results
-        self.redis = Redis(place)
+        self.redis = place.redis()
         self._peers = self._redisson = None
 
     def peers(self):
@@ -57,7 +56,7 @@ class Bench:
             class_path, why = redisson.build(self.place.build)
             if why:
                 self.results.leave_out("Redisson", why)
-            self._redisson = class_path and redisson.Redisson(self.place, Redis(self.place),
+            self._redisson = class_path and redisson.Redisson(self.place, self.place.redis(),
                                                               class_path) or False
         return self._redisson or None
 
@@ -73,7 +72,7 @@ def uncontended(bench):
                         measure.cycles(place, each, redis, connections, SECONDS))
             if each.dialect == "etcd":
                 time.sleep(ETCD_GOES_ON_S)
-    place.stop(server.process)
+    server.stop()
 
 
 def beside_redisson(bench):
@@ -88,7 +87,7 @@ def beside_redisson(bench):
         bench.results.add(f"tcp-rlockd {count}",
                           measure.cycles(place, server, java.redis, count, SECONDS))
         bench.results.add(f"redisson {count}", contention.uncontended(java, count, SECONDS))
-    place.stop(server.process)
+    server.stop()
 
 
 def contended(bench):
@@ -108,8 +107,8 @@ def logged(bench):
     for name, level in (("logged", "info"), ("unlogged", "warn")):
         server = bench.place.rlockd(bench.redis, "--log-level", level)
         bench.results.add(name, measure.cycles(bench.place, server, bench.redis, 64, SECONDS))
-        bench.place.stop(server.process)
-        server.process.log.unlink()  # a line a request
+        server.stop()
+        server.log.unlink()  # a line a request
 
 
 def tls(bench):
@@ -120,7 +119,7 @@ def tls(bench):
             bench.results.add(f"{name} {connections}",
                               measure.cycles(bench.place, server, bench.redis, connections,
                                              SECONDS))
-        bench.place.stop(server.process)
+        server.stop()
 
 
 def polling(bench):
@@ -135,7 +134,7 @@ def polling(bench):
                         {"per_s": figures["cycles_per_s"], "p50_us": figures["p50_us"],
                          "p99_us": figures["p99_us"], "cpu_us": 2 * figures["cpu_us"],
                          "redis_cpu_us": 2 * figures["redis_cpu_us"]})
-        place.stop(server.process)
+        server.stop()
         for count in contention.CONTENDERS:
             figures = contention.over_http(place, redis, "plain", count, SECONDS, flags=flags)
             results.add(f"polling {us}, {count} contenders",
@@ -206,11 +205,11 @@ def growth(bench):
         server = place.rlockd(redis, "--workers", str(workers))
         results.add(f"workers {workers}",
                     measure.cycles(place, server, redis, 64, SECONDS))
-        place.stop(server.process)
+        server.stop()
     server = place.rlockd(redis)
     for locks in HELD:
         results.add(f"held {locks}", measure.held(place, server, redis, locks, SECONDS))
-    place.stop(server.process)
+    server.stop()
     redis.command("FLUSHALL")
 
 
@@ -226,7 +225,7 @@ def system_calls(bench):
         if by_perf:
             figures["perf"] = measure.system_calls_by_perf(place, server, connections)
         results.add(f"system calls {connections}", figures)
-    place.stop(server.process)
+    server.stop()
 
 
 def watchdog(bench):

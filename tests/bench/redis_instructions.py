@@ -7,7 +7,6 @@ import time
 
 from operations import (FEW_LEASES, PHASES, QUEUED, WAITING, WATCHDOG_TIMEOUT_MS,
                         Operations, TooSlow)
-from servers import Redis
 
 REQUESTS = 200
 ROUNDS = 3  # of renewals by the watchdog
@@ -24,7 +23,7 @@ class Counted:
 
     def __init__(self, place):
         self.out = place.folder / f"callgrind-redis-{place.number()}"
-        self.redis = Redis(place, *QUIET, wrap=[
+        self.redis = place.redis(*QUIET, wrap=[
             "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.out}"])
         self.began = self.dumps = self.idle_per_s = 0
 
@@ -114,11 +113,11 @@ def measure(place):
         return {}
     figures = {kind: of_requests(counted, ops, kind) for kind in PHASES}
     ops.end_waits()
-    place.stop(server.process)
+    server.stop()
     server = place.rlockd(counted.redis, "--watchdog-timeout-ms",
                           str(WATCHDOG_TIMEOUT_MS))
     figures["watchdog"] = of_renewals(counted, Operations(server), REQUESTS)
     figures["watchdog_few"] = of_renewals(counted, Operations(server), FEW_LEASES)
-    place.stop(server.process)
-    place.stop(counted.redis.process)
+    server.stop()
+    counted.redis.stop()
     return figures

@@ -35,11 +35,11 @@ class Redisson:
 
     def __init__(self, place, redis, class_path):
         self.redis = redis
-        self.process = place.start(
+        self.java = place.start(
             ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path,
              "rlockd.bench.Contend", str(redis.port)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
+        self.process, self.pid = self.java.process, self.java.pid
         self._expect("ready")
         for kind in KINDS:
             self.start(kind, f"warm-up-{kind}", WARM_UP_THREADS)
@@ -50,7 +50,7 @@ class Redisson:
     def _expect(self, wanted=None):
         line = self.process.stdout.readline().strip()
         if not line or (wanted and line != wanted):
-            raise RuntimeError(f"Redisson: {line} {self.process.log.read_text()[-2000:]}")
+            raise RuntimeError(f"Redisson: {line} {self.java.log.read_text()[-2000:]}")
         return line
 
     def _tell(self, line, wanted=None):

@@ -13,10 +13,11 @@ import sys
 import time
 from pathlib import Path
 
-import report
-from parts import LAST_PARTS, ROUND_PARTS, SECONDS, Bench, descriptors
-from servers import Place
-from targets import judge
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import report  # noqa: E402
+from parts import LAST_PARTS, ROUND_PARTS, SECONDS, Bench, descriptors  # noqa: E402
+from peers import Place  # noqa: E402
+from targets import judge  # noqa: E402
 
 CHOSEN = os.environ.get("BENCH_PARTS", "").split()
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))

@@ -4,9 +4,12 @@ request, beside `return 1` in the same run: medians of interleaved rounds. The s
 by a real rlockd that answers HTTP; Redis says what they took (INFO commandstats)."""
 import statistics
 import sys
+from pathlib import Path
 
-from operations import FEW_LEASES, PHASES, WATCHDOG_TIMEOUT_MS, WHAT, Operations
-from servers import Place, Redis
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from operations import (FEW_LEASES, PHASES, WATCHDOG_TIMEOUT_MS, WHAT,  # noqa: E402
+                        Operations)
+from peers import Place  # noqa: E402
 
 CALLS, ROUNDS = 200, 7
 # The watchdog renews all leases within moments and then rests: a script after a pause takes
@@ -50,7 +53,7 @@ def renewals(redis, operations, per_session):
 
 def measure(place):
     """name -> medians: microseconds, how many grants that is, scripts."""
-    redis = Redis(place)
+    redis = place.redis()
     server = place.rlockd(redis)
     operations = Operations(server)
     taken = {"nothing": [], **{kind: [] for kind in PHASES},
@@ -59,13 +62,13 @@ def measure(place):
         taken["nothing"].append(nothing(redis))
         for kind in PHASES:
             taken[kind].append(requests(redis, operations, kind))
-    place.stop(server.process)
+    server.stop()
     watching = place.rlockd(redis, "--watchdog-timeout-ms", str(WATCHDOG_TIMEOUT_MS))
     for _ in range(ROUNDS):
         for kind, per_session in WATCHED.items():
             taken[kind].append(renewals(redis, Operations(watching), per_session))
-    place.stop(watching.process)
-    place.stop(redis.process)
+    watching.stop()
+    redis.stop()
     us = {kind: statistics.median(us for us, _ in each) for kind, each in taken.items()}
     return {kind: {"us": us[kind], "grants": us[kind] / us["grant"],
                    "scripts": statistics.median(count for _, count in each)}

@@ -4,7 +4,7 @@ import contextlib
 
 import measure
 from quota import quota
-from servers import Redis, free_port, wait_for
+from servers import START_S, free_port, wait_for
 
 SLOTS = 16384
 MASTERS = (1, 3)
@@ -21,7 +21,7 @@ class Cluster:
     def __init__(self, place, count):
         self.masters, buses = [], [free_port() for _ in range(count)]
         for number, bus in enumerate(buses):
-            master = Redis(place, "--cluster-enabled", "yes", "--cluster-port", str(bus),
+            master = place.redis("--cluster-enabled", "yes", "--cluster-port", str(bus),
                            "--cluster-config-file", f"nodes-{place.number()}.conf")
             slots = range(SLOTS * number // count, SLOTS * (number + 1) // count)
             master.command("CLUSTER", "SET-CONFIG-EPOCH", str(number + 1))
@@ -29,7 +29,7 @@ class Cluster:
             self.masters.append(master)
         for master, bus in zip(self.masters[1:], buses[1:]):
             self.masters[0].command("CLUSTER", "MEET", "127.0.0.1", str(master.port), str(bus))
-        wait_for("the cluster", self._is_complete)
+        wait_for(self._is_complete, "the cluster", START_S)
 
     def _is_complete(self):
         infos = [master.command("CLUSTER", "INFO").decode() for master in self.masters]
@@ -56,8 +56,8 @@ def cycles_of_masters(place, count, broadcast, seconds):
                                         *(f"master{number}={master.pid}" for number, master
                                           in enumerate(cluster.masters))])
     finally:
-        for process in (server.process, *(master.process for master in cluster.masters)):
-            place.stop(process)
+        for program in (server, *cluster.masters):
+            program.stop()
     requests, used = figures["requests"], figures["cpu_us"]
     masters_us = sum(used.values()) - used["server"]
     return {"cycles_per_s": figures["cycles_per_s"], "p50_us": figures["acquire_p50_us"],
@@ -80,14 +80,15 @@ def run_masters(place, results, seconds):
 
 def run_replicas(place, results, seconds):
     """The same primary with its replica, whose confirmation is waited for or not."""
-    primary = Redis(place)
-    replica = Redis(place, "--replicaof", "127.0.0.1", str(primary.port))
-    wait_for("the replica", lambda: b"master_link_status:up" in replica.command("INFO"))
+    primary = place.redis()
+    replica = place.redis("--replicaof", "127.0.0.1", str(primary.port))
+    wait_for(lambda: b"master_link_status:up" in replica.command("INFO"),
+             "the replica", START_S)
     for replicas in (0, 1):
         server = place.rlockd(primary, "--sync-replicas", str(replicas))
         for connections in SYNCED:
             results.add(f"replicas {replicas} {connections}",
                         measure.cycles(place, server, primary, connections, seconds))
-        place.stop(server.process)
+        server.stop()
     for redis in (replica, primary):
-        place.stop(redis.process)
+        redis.stop()

@@ -1,4 +1,4 @@
-/* The rules that a history is held to: S1 to S6 for safety, L1 to L5 for liveness, B1 for what
+/* The rules that a history is held to: S1 to S6 for safety, L1 to L6 for liveness, B1 for what
  * Redis is asked, LEAK for what has to end, and VACUOUS for a run that proves nothing. */
 #ifndef RLOCKD_TESTS_CHECK_H
 #define RLOCKD_TESTS_CHECK_H
@@ -12,9 +12,10 @@ struct bounds {
     int64_t trouble_ms; /* L2: beyond the faults that fall into it */
     int64_t answer_ms;  /* L3: an answer, beyond the wait, whatever Redis does */
     int64_t calm_answer_ms;
-    int64_t hang_up_ms; /* L5: a waiter that hung up keeps a grant at most so long */
-    int64_t late_ms;    /* a request without an answer has run by then, or never will */
-    int64_t sweep_ms;   /* L1: beyond the longest lease, or place in a fair queue */
+    int64_t deadlock_ms; /* L6: a cycle of sessions that refuse */
+    int64_t hang_up_ms;  /* L5: a waiter that hung up keeps a grant at most so long */
+    int64_t late_ms;     /* a request without an answer has run by then, or never will */
+    int64_t sweep_ms;    /* L1: beyond the longest lease, or place in a fair queue */
     int64_t min_requests, min_grants, min_waits, min_releases, min_renewals, min_expiries;
     int64_t min_shared, min_reentrant, min_abandoned, min_repeats, min_sweeps;
 };
@@ -43,14 +44,15 @@ int64_t report_all_broken(const struct report *report);
 /* Certain and possible holds of every lease and session; before any rule. */
 void derive_holds(struct history *history, const struct bounds *bounds);
 
-void check_tokens(struct report *report);   /* S1 */
-void check_overlaps(struct report *report); /* S2, S5 */
-void check_leases(struct report *report);   /* S3, S4 */
-void check_wakeups(struct report *report);  /* L2, and S6 and L5 by what blocks a waiter */
-void check_answers(struct report *report);  /* L3 */
-void check_queues(struct report *report);   /* L4 */
-void check_ends(struct report *report);     /* L1, B1, LEAK */
-void check_coverage(struct report *report); /* VACUOUS */
+void check_tokens(struct report *report);    /* S1 */
+void check_overlaps(struct report *report);  /* S2, S5 */
+void check_leases(struct report *report);    /* S3, S4 */
+void check_wakeups(struct report *report);   /* L2, and S6 and L5 by what blocks a waiter */
+void check_answers(struct report *report);   /* L3 */
+void check_queues(struct report *report);    /* L4 */
+void check_deadlocks(struct report *report); /* L6 */
+void check_ends(struct report *report);      /* L1, B1, LEAK */
+void check_coverage(struct report *report);  /* VACUOUS */
 
 /* All of them. */
 void check_all(struct report *report, struct history *history);

@@ -214,6 +214,7 @@ static bool read_op(struct history *history, json_t *line, size_t number)
     op->reason = text_of(history, line, "reason");
     op->malformed = text_of(history, line, "malformed");
     op->is_sweep = flag_of(line, "sweep");
+    op->refuses = flag_of(line, "refuses");
     op->is_watchdog = op->session && op->ttl_ms == 0;
     read_locks(history, line, op);
     read_listed(history, line, op);

@@ -66,6 +66,7 @@ struct op {
     struct listed *listed;
     size_t listed_count;
     bool is_sweep, is_watchdog;
+    bool refuses; /* its session is to refuse a request that closes a deadlock */
 };
 
 struct fault {

@@ -16,6 +16,7 @@ void report_init(struct report *report, const struct history *history, FILE *out
                                      .trouble_ms = 3000,
                                      .answer_ms = 4500,
                                      .calm_answer_ms = 1500,
+                                     .deadlock_ms = 6000,
                                      .hang_up_ms = 300,
                                      .late_ms = 10000,
                                      .sweep_ms = 2000};
@@ -87,6 +88,7 @@ void check_all(struct report *report, struct history *history)
     check_wakeups(report);
     check_answers(report);
     check_queues(report);
+    check_deadlocks(report);
     check_ends(report);
     check_coverage(report);
 }

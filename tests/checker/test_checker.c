@@ -23,6 +23,19 @@
     OP("acquire", lease, from, to, "ok",                                                       \
        ",\"kind\":\"" kind "\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"          \
        "\"wait_ms\":5000,\"hold_count\":1,\"token\":" #token)
+/* Of a session that refuses: a lock that it holds for long, and a wait for another lock. */
+#define REFUSES(lock, lease, session, from, to, outcome, ...)                                  \
+    "{\"type\":\"op\",\"op\":\"acquire\",\"lock\":\"" lock "\",\"lease\":\"" lease             \
+    "\",\"session\":\"" session                                                                \
+    "\",\"refuses\":true,\"kind\":\"lock\",\"front\":0,\"t_inv\":" #from "e6,\"t_ret\":" #to   \
+    "e6,\"outcome\":\"" outcome "\"" __VA_ARGS__ "}\n"
+#define HOLDS(lock, lease, session, token)                                                     \
+    REFUSES(lock, lease, session, 0, 5, "ok",                                                  \
+            ",\"status\":201,\"ttl_ms\":20000,\"remaining_ms\":20000,"                         \
+            "\"hold_count\":1,\"token\":" #token)
+#define BLOCKED(lock, lease, session, from, to)                                                \
+    REFUSES(lock, lease, session, from, to, "not-done",                                        \
+            ",\"status\":423,\"ttl_ms\":20000,\"wait_ms\":9000")
 #define READ(lease, from, to, token)                                                           \
     OP("acquire", lease, from, to, "ok",                                                       \
        ",\"kind\":\"read\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
@@ -252,6 +265,12 @@ static const struct {
             ",\"kind\":\"fair\",\"status\":423,\"wait_ms\":200") RELEASE("a", 900, 905)
              WAIT("fair", "c", 600, 910, 2) RELEASE("c", 1600, 1605)
                  WAIT("fair", "b", 300, 1610, 3)},
+    {"two sessions wait for each other", "L6",
+     HOLDS("K", "a", "s", 1) HOLDS("L", "b", "t", 1) BLOCKED("L", "c", "s", 10, 9010)
+         BLOCKED("K", "d", "t", 20, 9020)},
+    {"one of two sessions that wait for each other is refused", NULL,
+     HOLDS("K", "a", "s", 1) HOLDS("L", "b", "t", 1) BLOCKED("L", "c", "s", 10, 9010)
+         BLOCKED("K", "d", "t", 20, 1120)},
     {"a waiter that spins", "B1",
      "{\"type\":\"rate\",\"t_begin\":0,\"t_end\":1000000000,\"scripts\":8000,"
      "\"requests\":10,\"waiters\":6}\n"},

@@ -6,7 +6,7 @@ import urllib.parse
 
 from calls import Caller, Lease, tokens_of
 from history import PATIENCE, now
-from processes import RedisError
+from servers import RedisError
 
 # Names with a tag: of a Redis Cluster all locks of a set have to be in one slot.
 PLAIN = ["{plain}-a", "{plain}-b", "{plain}-c"]

@@ -45,7 +45,7 @@ class RedissonClients:
             raise RuntimeError("Redisson's JVM ended before the run")
         self.process.stdin.close()
         await asyncio.wait_for(reads, STOP_S)
-        self.kill()
+        self.end()
         if self.grants < self.least:
             raise RuntimeError(f"Redisson: only {self.grants} grants, of {self.least}")
         print(f"faults: Redisson's clients were granted {self.grants} leases", flush=True)
@@ -57,6 +57,7 @@ class RedissonClients:
             self.world.history.write("op", **fields)
             self.world.history.requests += 1
 
-    def kill(self):
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+    def end(self):
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()

@@ -7,7 +7,8 @@ import signal
 
 from history import PATIENCE, now
 from leaks import metric
-from processes import RedisError, wait_for
+from processes import wait_for
+from servers import RedisError
 
 # A front end is ready again by then, once nothing hurts it any more.
 READY_S = 6 * PATIENCE
@@ -99,14 +100,14 @@ class Nemesis:
         await restart(front)
 
     async def pause_front(self, front):
-        front.signal(signal.SIGSTOP)
+        front.send(signal.SIGSTOP)
         await self.pause(0.5, 4)
-        front.signal(signal.SIGCONT)
+        front.send(signal.SIGCONT)
         await asyncio.sleep(0.3)
 
     async def stop_front(self, front):
         began = now()
-        front.signal(signal.SIGTERM)
+        front.send(signal.SIGTERM)
         status = await front.wait_for_exit(STOP_S)
         if status != 0:
             self.world.history.op(
@@ -159,9 +160,9 @@ class Nemesis:
         return await self.replace_master(self.redis.fail_over)
 
     async def stop_redis_for_a_while(self, _front):
-        self.redis.signal(signal.SIGSTOP)
+        self.redis.send(signal.SIGSTOP)
         await self.pause(0.5, 3.5)
-        self.redis.signal(signal.SIGCONT)
+        self.redis.send(signal.SIGCONT)
 
     async def busy_script(self, _front):
         """At times for so long that Redis answers BUSY."""
@@ -362,7 +363,7 @@ async def restart(front):
     """Returns when it is ready, or has had its time."""
     if front.is_alive():
         front.kill()
-    front.start()
+    front.launch()
     for _ in range(READY_S * 20):
         if await is_ready(front):
             return
@@ -371,7 +372,7 @@ async def restart(front):
 
 async def start_first(front):
     """The first start: its descriptors without any client are what it has to come back to."""
-    front.start()
+    front.launch()
     for _ in range(READY_S * 20):
         if await is_ready(front):
             await asyncio.sleep(1)  # every worker has its connections

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 
 from history import now
-from processes import Redis, RedisError, free_port, launch, wait_for
+from processes import Redis, wait_for
 from proxy import Proxy
+from servers import RedisError, free_port
 
 # Longer than any fault: nobody but the nemesis begins a failover.
 CALM_MS = 600000
@@ -193,8 +194,8 @@ class Sentinel(Pair):
                           f"sentinel monitor mymaster 127.0.0.1 {self.master.proxy.port} 1\n"
                           f"sentinel down-after-milliseconds mymaster {CALM_MS}\n"
                           "sentinel failover-timeout mymaster 2000\n")
-        self.watch.process = launch(self.folder, "sentinel",
-                                    ["redis-server", str(config), "--sentinel"])
+        self.watch.argv = ["redis-server", str(config), "--sentinel"]
+        self.watch.launch()
 
         async def knows_replica():
             return await self.watch.command("SENTINEL", "REPLICAS", "mymaster") != []

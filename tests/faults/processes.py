@@ -5,32 +5,12 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
-import subprocess
 
 from history import PATIENCE
 from proxy import Proxy
+from servers import Program, RedisError, as_resp, free_port
 
 START_TIMEOUT_S = 15 * PATIENCE
-
-
-RESERVED = []
-
-
-def free_port():
-    """A port that stays this run's own, also while nobody listens on it: no other process is
-    given the port, for it stays bound."""
-    reserved = socket.socket()
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
-    RESERVED.append(reserved)
-    return reserved.getsockname()[1]
-
-
-def launch(folder, name, command):
-    """A process whose output goes to a log in the folder."""
-    with open(folder / f"{name}.log", "ab") as log:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 async def wait_for(condition, what):
@@ -42,10 +22,6 @@ async def wait_for(condition, what):
                 return
         await asyncio.sleep(0.02)
     raise RuntimeError(f"{what}: not within {START_TIMEOUT_S} s")
-
-
-class RedisError(Exception):
-    """An error reply; the text is Redis' own."""
 
 
 async def read_reply(reader):
@@ -62,23 +38,24 @@ async def read_reply(reader):
     return rest
 
 
-class Redis:
+class Redis(Program):
     """One redis-server with an append-only file that is synced before each answer, so that a
     kill loses nothing that was acknowledged; with `keep_data(False)` a kill loses all of it."""
     replicas = 0
 
     def __init__(self, folder):
-        self.folder, self.port = folder, free_port()
-        self.keeps_data, self.process = True, None
+        super().__init__([], folder / "redis.log")
+        self.folder, self.port, self.keeps_data = folder, free_port(), True
 
     async def start(self):
         if not self.keeps_data:
             shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
-        self.process = launch(self.folder, "redis", [
+        self.argv = [
             "redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
             "--save", "", "--dir", str(self.folder), "--appendfsync", "always",
             "--appendonly", "yes" if self.keeps_data else "no",
-            "--enable-debug-command", "local", "--loglevel", "warning", *self.flags()])
+            "--enable-debug-command", "local", "--loglevel", "warning", *self.flags()]
+        self.launch()
         await wait_for(self.is_up, "redis-server starts")
 
     def flags(self):
@@ -97,9 +74,7 @@ class Redis:
     async def _command(self, words, timeout):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
-            parts = [str(word).encode() for word in words]
-            writer.write(b"*%d\r\n" % len(parts) +
-                         b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+            writer.write(as_resp(*words))
             return await asyncio.wait_for(read_reply(reader), timeout)
         finally:
             writer.close()
@@ -138,45 +113,20 @@ class Redis:
         await front.redis_proxy.start()
         front.redis_url = f"redis://127.0.0.1:{front.redis_proxy.port}"
 
-    def signal(self, number):
-        self.process.send_signal(number)
 
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def end(self):
-        """After the run."""
-        if self.process:
-            self.kill()
-
-
-class Front:
+class Front(Program):
     """One rlockd. Clients reach it by `proxy`, it reaches Redis by `redis_proxy`."""
 
     def __init__(self, number, binary, folder, flags):
-        self.number, self.binary, self.folder, self.flags = number, binary, folder, flags
-        self.port, self.process = free_port(), None
+        super().__init__([], folder / f"front-{number}.log")
+        self.number, self.port = number, free_port()
+        self.start_of_argv = [binary, "--listen", f"127.0.0.1:{self.port}", *flags]
         self.proxy = self.redis_proxy = self.redis_url = None
         self.base_descriptors = 0
 
-    def start(self):
-        command = [self.binary, "--listen", f"127.0.0.1:{self.port}", "--redis",
-                   self.redis_url, *self.flags]
-        self.process = launch(self.folder, f"front-{self.number}", command)
-
-    def is_alive(self):
-        return self.process is not None and self.process.poll() is None
-
-    def signal(self, number):
-        if self.is_alive():
-            self.process.send_signal(number)
-
-    def kill(self):
-        if self.is_alive():
-            self.process.send_signal(signal.SIGCONT)
-            self.process.kill()
-        self.process.wait()
+    def launch(self):
+        self.argv = [*self.start_of_argv, "--redis", self.redis_url]
+        super().launch()
 
     async def wait_for_exit(self, seconds):
         """Its exit status, or None when it still runs."""

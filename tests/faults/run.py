@@ -11,18 +11,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-import clients
-import java
-import leaks
-import nemesis
-import session_clients
-from calls import World
-from history import PATIENCE, History, now, watch_lag
-from pairs import TOPOLOGIES
-from phases import Phases
-from processes import Front, RedisError
-from proxy import Proxy
-from web import Agent
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import clients  # noqa: E402
+import java  # noqa: E402
+import leaks  # noqa: E402
+import nemesis  # noqa: E402
+import session_clients  # noqa: E402
+from calls import World  # noqa: E402
+from history import PATIENCE, History, now, watch_lag  # noqa: E402
+from pairs import TOPOLOGIES  # noqa: E402
+from phases import Phases  # noqa: E402
+from processes import Front  # noqa: E402
+from proxy import Proxy  # noqa: E402
+from servers import RedisError  # noqa: E402
+from web import Agent  # noqa: E402
 
 RETRY_WINDOW_MS, WATCHDOG_MS, MAX_WAIT_MS, PLACE_MS = 12000, 3000, 40000, 15000
 SESSION_TTL_MAX_MS, LEASE_TTL_MAX_MS = 3000, 4000
@@ -209,10 +211,8 @@ async def run(options, folder, phases, others):
         if not options.no_drain:
             await drain(options, phases, world, redis)
     finally:
-        for process in [*others, *fronts]:
-            if process.process:
-                process.kill()
-        redis.end()
+        for program in [*others, *fronts, redis]:
+            program.end()
         await end_all(asyncio.all_tasks() - {asyncio.current_task()})
         history.close()
 

@@ -174,6 +174,8 @@ static void record_asking(const struct asking *asking, enum result result)
         add_listed(&line, asking);
     add_text(&line, "reason", text_in(answer, "reason"));
     add_text(&line, "malformed", complaint_of(asking, result));
+    if (asking->session != NULL && asking->session->refuses)
+        buffer_format(&line, ",\"refuses\":true");
     if (asking->how.is_sweep)
         buffer_format(&line, ",\"sweep\":true");
     record("op",

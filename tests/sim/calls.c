@@ -229,8 +229,8 @@ enum result ask_session_open(struct caller *caller, struct session *session)
 
     asking.request.method = "POST";
     token_session_id(session->token, session->public_id);
-    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/sessions?ttl_ms=%lld",
-             (long long)session->ttl_ms);
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/sessions?ttl_ms=%lld%s",
+             (long long)session->ttl_ms, session->refuses ? "&on_deadlock=refuse" : "");
     enum result result = ask_of_session(&asking, session);
     json_decref(asking.answer.body);
     return result;

@@ -16,6 +16,7 @@ struct caller {
 struct session {
     char token[TOKEN_TEXT_SIZE], public_id[TOKEN_TEXT_SIZE];
     int64_t ttl_ms;
+    bool refuses; /* on_deadlock */
 };
 
 /* One token of one client, and the requests with it. */

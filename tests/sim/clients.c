@@ -312,6 +312,7 @@ static const struct client_kind kinds[] = {
     {"Forced", 1, pick_any, run_forced},
     {"Hoarder", 1, pick_any, run_hoarder},
     {"Throng", 1, pick_any, run_throng},
+    {"Ring", 1, pick_any, run_ring},
 };
 
 static void run_client(void *arg)

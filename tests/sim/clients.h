@@ -65,6 +65,8 @@ void run_visited(struct client *client);
 void run_forced(struct client *client);
 /* clients_throng.c */
 void run_throng(struct client *client);
+/* clients_ring.c */
+void run_ring(struct client *client);
 /* clients_hoard.c */
 void run_hoarder(struct client *client);
 

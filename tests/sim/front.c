@@ -95,7 +95,7 @@ static void make_workers(struct front *front)
         struct thread *thread = &front->threads[i];
         thread_begin(thread);
         running_thread = thread; /* its sockets and its loop are the thread's */
-        thread->worker = worker_new(&front->shared, -1);
+        thread->worker = worker_new(&front->shared, (size_t)i, -1);
         running_thread = NULL;
         if (thread->worker == NULL)
             abort();

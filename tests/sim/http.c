@@ -12,9 +12,9 @@
 /* After so long the product suspends a connection, and sees its hang-up at once. */
 #define UNPARKED_NS (5 * CLOCK_NS_PER_MS)
 
-/* Of the processor, for a request of a stranger: more than any real request needs, so that a
- * thousand strangers are a flood. */
-#define STRANGER_NS (100 * CLOCK_NS_PER_US)
+/* Of the processor, for a request in a flood: more than nearly any real request needs, so that
+ * a thousand strangers are a flood. */
+#define REQUEST_NS (100 * CLOCK_NS_PER_US)
 
 /* Messages of one exchange, on their way. */
 enum message { MESSAGE_REQUEST, MESSAGE_HANG_UP, MESSAGE_ANSWER, MESSAGE_RESET, MESSAGES };
@@ -398,6 +398,8 @@ static void serve(struct http_server *server, struct exchange *exchange)
             exchange->arrived_ns = clock_ns();
         if (!budget_takes_request(&server->budget, &exchange->round, 0))
             return;
+        if (exchange->front->strangers > 0)
+            thread_spend(exchange->thread, REQUEST_NS);
         take_request(server, exchange);
         request = exchange->handled;
     }
@@ -424,7 +426,7 @@ static void serve_strangers(struct http_server *server, struct thread *thread)
     for (size_t i = 0; i < thread->front->strangers; i++) {
         if (!budget_takes_request(&server->budget, &thread->rounds[i], 0))
             continue;
-        thread->spent_ns += STRANGER_NS;
+        thread_spend(thread, REQUEST_NS);
         thread->front->strangers_served++;
     }
 }

@@ -110,6 +110,8 @@ bool find_value(struct call *call, struct bytes key, enum value_type type,
                 struct value **value);
 /* A key without items is no key. */
 void drop_if_empty(struct call *call, struct value *value);
+/* HDEL, ZREM. */
+void remove_items(struct call *call, enum value_type type);
 /* False: no number, and the error is replied. */
 bool read_integer(struct call *call, size_t at, int64_t *number);
 bool read_score(struct call *call, struct bytes text, double *score);

@@ -55,20 +55,7 @@ static void run_hmget(struct call *call)
 
 static void run_hdel(struct call *call)
 {
-    struct value *value;
-    int64_t removed = 0;
-
-    if (!find_value(call, call->argv[1], VALUE_HASH, &value))
-        return;
-    for (size_t i = 2; value != NULL && i < call->argc; i++) {
-        long at = value_find(value, call->argv[i]);
-        if (at < 0)
-            continue;
-        value_remove(value, (size_t)at);
-        removed++;
-    }
-    drop_if_empty(call, value);
-    reply_integer(call, removed);
+    remove_items(call, VALUE_HASH);
 }
 
 static void run_hexists(struct call *call)

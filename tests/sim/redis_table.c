@@ -85,6 +85,24 @@ void drop_if_empty(struct call *call, struct value *value)
         keyspace_drop(&call->redis->keys, value);
 }
 
+void remove_items(struct call *call, enum value_type type)
+{
+    struct value *value;
+    int64_t removed = 0;
+
+    if (!find_value(call, call->argv[1], type, &value))
+        return;
+    for (size_t i = 2; value != NULL && i < call->argc; i++) {
+        long at = value_find(value, call->argv[i]);
+        if (at < 0)
+            continue;
+        value_remove(value, (size_t)at);
+        removed++;
+    }
+    drop_if_empty(call, value);
+    reply_integer(call, removed);
+}
+
 bool read_integer(struct call *call, size_t at, int64_t *number)
 {
     if (bytes_to_integer(call->argv[at], number))

@@ -152,20 +152,7 @@ static void run_zscore(struct call *call)
 
 static void run_zrem(struct call *call)
 {
-    struct value *value;
-    int64_t removed = 0;
-
-    if (!find_value(call, call->argv[1], VALUE_ZSET, &value))
-        return;
-    for (size_t i = 2; value != NULL && i < call->argc; i++) {
-        long at = value_find(value, call->argv[i]);
-        if (at < 0)
-            continue;
-        value_remove(value, (size_t)at);
-        removed++;
-    }
-    drop_if_empty(call, value);
-    reply_integer(call, removed);
+    remove_items(call, VALUE_ZSET);
 }
 
 struct range {

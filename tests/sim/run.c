@@ -237,6 +237,7 @@ static void set_bounds(struct bounds *bounds)
     bounds->min_repeats = seconds / 2;
     bounds->min_sweeps = the_options->drains ? LOCK_COUNT : 0;
     bounds->late_ms *= world.pace;
+    bounds->deadlock_ms *= world.pace;
     bounds->trouble_ms = world.pace == 1 ? 4000 : 7000; /* beyond the longest poll */
     if (the_options->trouble_ms > 0)
         bounds->trouble_ms = the_options->trouble_ms;

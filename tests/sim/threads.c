@@ -12,6 +12,10 @@
 
 enum { STACK_SIZE = 512 * 1024 };
 
+/* For clients, of one turn: the millisecond that they may take, and what takes long begins
+ * before it is over. */
+#define SPENT_MAX_NS (2 * CLOCK_NS_PER_MS)
+
 struct thread *running_thread;
 
 static ucontext_t outside; /* of the turns */
@@ -108,7 +112,7 @@ static void take_turns(void)
 void thread_begin(struct thread *thread)
 {
     thread->is_paused = thread->has_ended = thread->is_closed = false;
-    thread->is_amid = thread->was_poked = false;
+    thread->is_amid = thread->was_poked = thread->has_long_turns = false;
     thread->mutexes = 0;
     thread->spent_ns = thread->busy_until_ns = 0;
     memset(thread->rounds, 0, sizeof(thread->rounds));
@@ -126,6 +130,15 @@ void thread_lose(struct thread *thread)
     schedule_cancel(&thread->turn);
     thread->has_ended = true;
     thread->is_amid = false;
+}
+
+void thread_spend(struct thread *thread, int64_t ns)
+{
+    thread->spent_ns += ns;
+    if (thread->spent_ns <= SPENT_MAX_NS || thread->has_long_turns)
+        return;
+    thread->has_long_turns = true;
+    record_complaint(thread->front, now_ns(), "a turn is long before Redis is read again");
 }
 
 /* No turn begins while the time passes that this turn has spent. */

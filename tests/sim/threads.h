@@ -24,8 +24,9 @@ struct thread {
     bool is_closed;        /* its listener: takes no new connections */
     bool is_amid;          /* a turn has begun, and is not over */
     bool was_poked;        /* meanwhile */
+    bool has_long_turns;   /* and that is in the history */
     int mutexes;           /* that it holds */
-    int64_t spent_ns;      /* by this turn so far */
+    int64_t spent_ns;      /* by this turn so far, for clients */
     int64_t busy_until_ns; /* with the turn before */
     uint64_t rounds[STRANGERS_MAX];
     struct timer turn;
@@ -53,6 +54,9 @@ void thread_begin(struct thread *thread);
 void thread_lose(struct thread *thread);
 /* Stands still; or goes on where it was. */
 void thread_pause(struct thread *thread, bool is_paused);
+/* In a turn: so much time of its processor was for clients. A turn begins with what has come
+ * from Redis and with timers that are due, so it must not spend long. */
+void thread_spend(struct thread *thread, int64_t ns);
 /* Something came for it: its next turn is soon. */
 void thread_poke(struct thread *thread);
 /* In the code of a thread: other threads may run here. Not while it holds a mutex. */

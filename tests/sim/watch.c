@@ -146,8 +146,9 @@ static int64_t keys_left(bool without_end, char *some, size_t size)
     keyspace_expire(&world.redis.keys, world.redis.clock_us(world.redis.clock_arg) / 1000);
     for (struct value *value = world.redis.keys.values; value; value = value->hh.next) {
         if (strncmp(value->key, "redisson_lock_token:", 20) == 0 ||
-            strcmp(value->key, "rlockd:marker") == 0 || strcmp(value->key, PERMITS_NAME) == 0 ||
-            strcmp(value->key, SEMAPHORE_NAME) == 0 ||
+            strcmp(value->key, "rlockd:marker") == 0 ||
+            strcmp(value->key, "rlockd:census:{}") == 0 ||
+            strcmp(value->key, PERMITS_NAME) == 0 || strcmp(value->key, SEMAPHORE_NAME) == 0 ||
             (value->end_ms != NO_END && (without_end || strstr(value->key, ODD_NAME) != NULL)))
             continue;
         if (count++ < 5)
