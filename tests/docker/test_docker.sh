@@ -3,6 +3,7 @@
 # else starts a private one (as root on Debian); else skips and says why. Leaves nothing behind.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/lib.sh
 
 work=$(mktemp -d /tmp/rlockd-docker.XXXXXX)
 tag=rlockd-test-$$
@@ -46,17 +47,6 @@ clean_up() {
     exit $status
 }
 
-# wait_until SECONDS WHAT COMMAND...: fails the test when the command does not succeed in time.
-wait_until() {
-    local deadline=$((SECONDS + $1)) what=$2
-    shift 2
-    until "$@" > /dev/null 2>&1; do
-        [ $SECONDS -lt $deadline ] || fail "$what: not within its time"
-        sleep 0.2
-    done
-    echo "ok: $what"
-}
-
 # expect WHAT WANTED GOT
 expect() {
     [ "$2" = "$3" ] || fail "$1: wanted $2, got $3"
@@ -90,24 +80,15 @@ start_private_engine() {
 
 # A private engine is taken to have no registry: its base image is made from Debian's packages.
 make_base_image() {
-    # shellcheck disable=SC2016 # $1 is the hook's
-    mmdebstrap --variant=minbase --quiet --customize-hook='
-        printf "#!/bin/sh\nexit 101\n" > "$1/usr/sbin/policy-rc.d"
-        chmod 755 "$1/usr/sbin/policy-rc.d"' trixie "$work/base.tar" ||
+    mmdebstrap --variant=minbase --quiet \
+        --customize-hook=". '$PWD/tests/lib.sh'; start_no_services \"\$1\"" \
+        trixie "$work/base.tar" ||
         skip "mmdebstrap cannot make the base image"
     "${docker[@]}" import -c 'CMD ["bash"]' \
         -c 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
         "$work/base.tar" "$tag:base" > /dev/null
     rm "$work/base.tar"
     build_args=(--build-arg "BASE=$tag:base")
-}
-
-free_port() {
-    local port
-    while port=$((20000 + RANDOM % 10000)); do
-        (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null || break
-    done
-    echo "$port"
 }
 
 # start NAME [DOCKER-OPTION...]: runs the image, waits until it is ready.
@@ -124,7 +105,8 @@ start() {
         port=${port##*:}
     fi
     url=$scheme://127.0.0.1:$port
-    wait_until 30 "$name is ready" curl -kfsS --max-time 2 "$url/readyz"
+    wait_until 30 "$name is ready" curl -kfs -o /dev/null --max-time 2 \
+        "$url/readyz"
 }
 
 state() {

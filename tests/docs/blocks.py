@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs the `console` and `python` blocks of a document, in order, against $RLOCKD_URL.
 
-usage: blocks.py DOCUMENT
+usage: blocks.py DOCUMENT [FOLDER]
 
 The commands behind `$ ` run in one shell, as a reader types them; their output has to be what
 stands below them, but for line breaks, ids, fencing tokens and times that pass. A Python block
-has to end well. Fails with each command whose output is another.
+has to end well, and so has each `sh` block where FOLDER has the programs that the blocks name.
+Fails with each command whose output is another.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ TIMEOUT_S = 120
 MARK = "=====command====="
 VARYING = [  # what differs from run to run, and what stands for it
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
-    (re.compile(r'("(?:remaining|age|waited)_ms":)\d+'), r"\1TIME"),
+    (re.compile(r'("(?:remaining|age|waited|held)_ms":)\d+'), r"\1TIME"),
     (re.compile(r"\b\d{16}\b"), "FENCING"),
     (re.compile(r"\s+"), ""),  # long answers are wrapped by hand
 ]
@@ -91,10 +93,27 @@ def check_python(text, folder):
     return len(programs), failures
 
 
+def check_shell(text, folder):
+    """Each block in a shell of its own, which has no standard input."""
+    scripts = blocks(text, "sh")
+    failures = 0
+    for script in scripts:
+        status, output = run(["bash", "-ec", here(script)], "", folder)
+        if status != 0:
+            failures += 1
+            print(f"a block of the shell ends with {status}:\n{script}{output}")
+    return len(scripts), failures
+
+
 def main():
     text = Path(sys.argv[1]).read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
+        if len(sys.argv) > 2:
+            shutil.copytree(sys.argv[2], folder, dirs_exist_ok=True)
+            os.environ["PATH"] = folder + ":" + os.environ["PATH"]
         results = [check_consoles(text, folder), check_python(text, folder)]
+        if len(sys.argv) > 2:
+            results.append(check_shell(text, folder))
     count, failures = (sum(column) for column in zip(*results))
     print(f"{sys.argv[1]}: {count} commands and programs, {failures} differ")
     sys.exit(failures > 0 or count == 0)

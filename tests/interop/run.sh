@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # run.sh VERSION...: runs the suite with each of these versions of Redisson against $RLOCKD_BIN,
-# prints the matrix (object, direction, version; docs/redisson.md counts the same tests) and
-# what the races measured, and fails when a cell of it does. Logs and reports are in
+# two at a time, prints the matrix (object, direction, version; docs/redisson.md counts the same
+# tests) and what the races measured, and fails when a cell of it does. Logs and reports are in
 # build/interop/VERSION. INTEROP_PATIENCE=3: a busy machine may take three times as long.
 # INTEROP_TOPOLOGY=sentinel, cluster: used by all versions instead of one server; then logs are
-# in build/interop/TOPOLOGY/VERSION.
+# in build/interop/TOPOLOGY/VERSION. ONLY=CensusTest: this class alone.
 set -u
 cd "$(dirname "$0")" || exit 1
 
@@ -19,7 +19,8 @@ run_suite() {
     for pause_s in 10 30 0; do
         ! mvn --batch-mode --no-transfer-progress -Dmaven.wagon.http.retryHandler.count=5 \
             -Dtest.seconds=$((120 * patience)) -Dsuite.seconds=$((900 * patience)) \
-            -Dredisson.version="$version" -Doutput.dir="$dir" test > "$log" 2>&1 < /dev/null ||
+            -Dredisson.version="$version" -Doutput.dir="$dir" \
+            ${ONLY:+"-Dtest=$ONLY"} test > "$log" 2>&1 < /dev/null ||
             return 0
         grep -qE 'Could not (transfer|find) artifact' "$log" || return 1
         grep -m 1 -oE 'Could not (transfer|find) artifact .*' "$log"
@@ -29,13 +30,25 @@ run_suite() {
     return 1
 }
 
+# Two versions at a time: a suite waits two thirds of its time. Background jobs do not hear of a
+# Ctrl-C.
+trap 'trap - TERM; kill 0' INT TERM
 for version in "${versions[@]}"; do
-    dir=$output/$version log=$dir/maven.log
+    dir=$output/$version
     rm -rf "$dir"
     mkdir -p "$dir"
     echo "Redisson $version ..."
-    if ! run_suite "$version" "$dir" "$log"; then
+    [ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n
+    (run_suite "$version" "$dir" "$dir/maven.log" && touch "$dir/passed") > "$dir/run.log" &
+done
+wait
+
+for version in "${versions[@]}"; do
+    dir=$output/$version log=$dir/maven.log
+    cat "$dir/run.log"
+    if [ ! -f "$dir/passed" ]; then
         failed=1
+        echo "Redisson $version:"
         grep -vE '^\[INFO\]|^\sat (java\.base|org\.junit|org\.apache)' "$log"
     fi
     if grep -HE 'Sanitizer|runtime error:' "$dir"/*.log; then

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 
-from site_of import wait_for
+from servers import wait_for
 
 GONE_S = 10  # a hang-up is through long before
 NOT_GRANTED_S = 2
@@ -58,7 +58,7 @@ def client_address(site):
     def line():
         lines = "".join(front.log.read_text(encoding="utf-8") for front in site.fronts)
         return next((json.loads(text) for text in lines.splitlines() if mark in text), None)
-    remote = wait_for(line, GONE_S, "the log line")["remote"]
+    remote = wait_for(line, "the log line", GONE_S)["remote"]
     expect(remote == "127.0.0.9", f"the log has {remote} in place of the client's address")
 
 
@@ -68,14 +68,14 @@ def hang_up(site):
     path = "/v1/locks/ghost"
 
     def look():
-        return json.loads(front.ask("GET", path)[1])
+        return front.ask("GET", path)[1]
     front.ask("PUT", path + "?ttl_ms=120000", {"Lease-Token": holder})
     ghost = site.connect()
     ghost.request("PUT", path + "?wait_ms=50000&ttl_ms=100000",
                   headers={"Lease-Token": str(uuid.uuid4())})
-    wait_for(lambda: look()["waiter_count"] == 1, GONE_S, "the waiter")
+    wait_for(lambda: look()["waiter_count"] == 1, "the waiter", GONE_S)
     ghost.close()
-    wait_for(lambda: look()["waiter_count"] == 0, GONE_S, "the end of a waiter that hung up")
+    wait_for(lambda: look()["waiter_count"] == 0, "the end of a waiter that hung up", GONE_S)
     front.ask("DELETE", path, {"Lease-Token": holder})
     give_up = time.monotonic() + NOT_GRANTED_S
     while time.monotonic() < give_up:
@@ -147,11 +147,11 @@ class Load:
 
 
 def restart(front):
-    status = front.process.stop()
+    status = front.stop()
     expect(status == 0, f"a front end ended with {status}")
     front.start()
     # As an operator does who is careful: the next one when this one is in use again.
-    wait_for(lambda: front.served() > 0, 30, "the proxy to use a front end that came back")
+    wait_for(lambda: front.served() > 0, "the proxy uses a front end that came back", 30)
 
 
 def rolling_restarts(site, rounds):

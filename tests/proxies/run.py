@@ -12,31 +12,30 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
-import checks
-from site_of import PROXIES, Site
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import checks  # noqa: E402
+from servers import Place  # noqa: E402
+from site_of import PROXIES, Site  # noqa: E402
 
 RECIPES = Path(__file__).resolve().parents[2] / "examples" / "proxies"
 
 
 def try_proxy(name, binary, restarts, results):
-    folder = Path(tempfile.mkdtemp(prefix=f"rlockd-{name}-"))
     began = time.monotonic()
     failure, notes = None, []
     try:
-        with Site(folder, binary, name, RECIPES) as site:
+        with Place(name, binary) as place:
+            site = Site(place, name, RECIPES)
             checks.paths_and_bodies(site)
             checks.client_address(site)
             checks.hang_up(site)
             notes.append(checks.rolling_restarts(site, restarts))
     except (checks.Failed, OSError, subprocess.SubprocessError) as error:
-        failure = f"{error} (logs: {folder})"
-    else:
-        shutil.rmtree(folder)
+        failure = f"{error} (logs: {place.folder})"
     results[name] = failure
     took = f"{time.monotonic() - began:.0f} s"
     print(f"{name}: {'FAILED: ' + failure if failure else 'ok: ' + ', '.join(notes)} ({took})",

@@ -119,9 +119,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         lock.lock(LEASE_MS, MILLISECONDS);
         Going<Long> waiter = restWaits(reversed(names));
         waiter.staysOut(300);
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
+        assertLetsIn(lock::unlock, javaReleaseSeenMs(), waiter);
     }
 
     @RestToJava
@@ -130,9 +128,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         Lease lease = held(names);
         Going<Long> waiter = javaWaits(reversed(names));
         waiter.staysOut(300);
-        long start = now();
-        lease.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> lease.release().expect(200), SOON_MS, waiter);
     }
 
     private interface WayOfWaiting {
@@ -160,9 +156,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
             });
             awaitJava(waiter, names);
             waiter.staysOut(300);
-            long start = now();
-            lease.release().expect(200);
-            assertIn(waiter, start, 0, SOON_MS);
+            assertLetsIn(() -> lease.release().expect(200), SOON_MS, waiter);
         }
     }
 
@@ -212,9 +206,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         held(lease(world.front, session, names));
         Going<Long> waiter = javaWaits(names);
         waiter.staysOut(300);
-        long start = now();
-        assertEquals(1, session.end().number("released"));
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals(1, session.end().number("released")), SOON_MS, waiter);
     }
 
     @RestToJava
@@ -239,9 +231,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         lock.unlock();
         assertHoldCount(1, names);
         waiter.staysOut(400);
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
+        assertLetsIn(lock::unlock, javaReleaseSeenMs(), waiter);
     }
 
     // ---- watchdogs
@@ -256,9 +246,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         for (String name : names) {
             assertTrue(member(world.java, name).isHeldByCurrentThread(), name);
         }
-        long start = now();
-        lock.unlock();
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
+        assertLetsIn(lock::unlock, javaReleaseSeenMs(), waiter);
     }
 
     @RestToJava
@@ -270,9 +258,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         Going<Long> waiter = javaWaits(reversed(names));
         waiter.staysOut(3 * World.WATCHDOG_MS / 2);
         assertHeld(lease, names);
-        long start = now();
-        lease.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> lease.release().expect(200), SOON_MS, waiter);
         session.end();
     }
 
@@ -284,9 +270,7 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         Process client = KilledClient.java(this, world, name);
         Going<Long> waiter = restWaits(reversed(namesOf(name)));
         waiter.staysOut(World.WATCHDOG_MS + 500);
-        long start = now();
-        Processes.kill(client);
-        assertIn(waiter, start, 0, World.WATCHDOG_MS + SOON_MS);
+        assertLetsIn(() -> Processes.kill(client), World.WATCHDOG_MS + SOON_MS, waiter);
     }
 
     @RestToJava
@@ -295,8 +279,6 @@ abstract class HandOverScenarios extends Interop implements KilledClient.Holding
         Process client = KilledClient.rest(this, world, name);
         Going<Long> waiter = javaWaits(reversed(namesOf(name)));
         waiter.staysOut(SESSION_MS + 500);
-        long start = now();
-        Processes.kill(client);
-        assertIn(waiter, start, 0, SESSION_MS + SOON_MS);
+        assertLetsIn(() -> Processes.kill(client), SESSION_MS + SOON_MS, waiter);
     }
 }

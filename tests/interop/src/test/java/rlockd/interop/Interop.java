@@ -249,6 +249,26 @@ abstract class Interop {
         assertBetween(earliestMs, latestMs, waiter.await(WAIT_MS + 5000) - sinceMs);
     }
 
+    /** What lets others in. */
+    interface Act {
+        void run() throws Exception;
+    }
+
+    @SafeVarargs
+    static void assertLetsIn(Act act, long latestMs, Going<Long>... waiters) throws Exception {
+        assertLetsIn(act, latestMs, List.of(waiters));
+    }
+
+    /** All of the waiters come in within `latestMs` of the act. */
+    static void assertLetsIn(Act act, long latestMs, List<Going<Long>> waiters)
+        throws Exception {
+        long start = now();
+        act.run();
+        for (Going<Long> waiter : waiters) {
+            assertIn(waiter, start, 0, latestMs);
+        }
+    }
+
     static <T> Going<T> go(Callable<T> work) {
         return new Going<>(work);
     }

@@ -94,7 +94,7 @@ final class KilledClient {
         if (side.equals("java")) {
             object.hold(World.newClient(Topology.of(server), 0, ""), name);
         } else {
-            Rest front = new Rest(URI.create(server));
+            Rest front = new Rest(URI.create(server), null);
             new Session(front, Interop.LEASE_MS).end(); // loads what a first request takes
             Session session = new Session(front, Interop.SESSION_MS)
                 .keptAlive(Interop.SESSION_MS / 6);

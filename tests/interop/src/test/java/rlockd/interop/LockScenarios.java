@@ -75,9 +75,7 @@ abstract class LockScenarios extends LockTools {
         Lease lease = rest(name).lease();
         lease.acquire("ttl_ms", LEASE_MS).expect(201);
         Going<Long> waiter = restWaits(name);
-        long start = now();
-        assertTrue(java(name).forceUnlock());
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
+        assertLetsIn(() -> assertTrue(java(name).forceUnlock()), javaReleaseSeenMs(), waiter);
         lease.renew(LEASE_MS).expect(410);
     }
 
@@ -87,9 +85,8 @@ abstract class LockScenarios extends LockTools {
         RLock lock = java(name);
         lock.lock(LEASE_MS, MILLISECONDS);
         Going<Long> waiter = restWaits(name);
-        long start = now();
-        assertTrue(java(world.otherJava, name).forceUnlock());
-        assertIn(waiter, start, 0, javaReleaseSeenMs());
+        assertLetsIn(() -> assertTrue(java(world.otherJava, name).forceUnlock()),
+            javaReleaseSeenMs(), waiter);
         unlockLost(lock);
     }
 
@@ -100,9 +97,8 @@ abstract class LockScenarios extends LockTools {
         lease.acquire("ttl_ms", LEASE_MS).expect(201);
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(300);
-        long start = now();
-        assertEquals(true, rest(name).forceUnlock().member("unlocked"));
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals(true, rest(name).forceUnlock().member("unlocked")),
+            SOON_MS, waiter);
         assertEquals("forced", lease.renew(LEASE_MS).expect(410).string("reason"));
     }
 
@@ -113,9 +109,8 @@ abstract class LockScenarios extends LockTools {
         lock.lock(LEASE_MS, MILLISECONDS);
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(300);
-        long start = now();
-        assertEquals(true, rest(name).forceUnlock().member("unlocked"));
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals(true, rest(name).forceUnlock().member("unlocked")),
+            SOON_MS, waiter);
         unlockLost(lock);
     }
 
@@ -133,9 +128,8 @@ abstract class LockScenarios extends LockTools {
         Going<Long> waiter = javaWaits(name);
         assertEquals(1, first.release().expect(200).number("hold_count"));
         waiter.staysOut(400);
-        long start = now();
-        assertEquals(0, second.release().expect(200).number("hold_count"));
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals(0, second.release().expect(200).number("hold_count")),
+            SOON_MS, waiter);
         session.end();
     }
 
@@ -177,7 +171,7 @@ abstract class LockScenarios extends LockTools {
     // ---- names
 
     final void handsOverBothWays(RedissonClient client, Rest front, String name)
-        throws InterruptedException {
+        throws Exception {
         RestLock rest = restRival(front, name);
         RLock java = java(client, name);
         java.lock(LEASE_MS, MILLISECONDS);
@@ -199,9 +193,7 @@ abstract class LockScenarios extends LockTools {
         });
         awaitJava(javaWaits, name);
         javaWaits.staysOut(200);
-        start = now();
-        lease.release().expect(200);
-        assertIn(javaWaits, start, 0, SOON_MS);
+        assertLetsIn(() -> lease.release().expect(200), SOON_MS, javaWaits);
     }
 
     @BothWays

@@ -20,13 +20,11 @@ abstract class MultiLockLosses extends MultiLockScenarios {
         Lease lease = held(rest(ab).lease());
         Going<Long> first = restWaits(oneRival(ab[0]).lease(), ab[0]);
         Going<Long> second = restWaits(oneRival(ab[1]).lease(), ab[1]);
-        long start = now();
-        assertTrue(member(world.java, ab[0]).forceUnlock());
-        assertIn(first, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> assertTrue(member(world.java, ab[0]).forceUnlock()),
+            AT_ONCE_MS, first);
         second.staysOut(300);
-        start = now();
-        assertEquals("expired", lease.renew(LEASE_MS).expect(410).string("reason"));
-        assertIn(second, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> assertEquals("expired",
+            lease.renew(LEASE_MS).expect(410).string("reason")), AT_ONCE_MS, second);
         lease.release().expect(410);
     }
 
@@ -39,9 +37,8 @@ abstract class MultiLockLosses extends MultiLockScenarios {
         lease.acquire().expect(201);
         Going<Long> second = javaWaitsForOne(ab[1]);
         second.staysOut(300);
-        long start = now();
-        assertTrue(member(world.java, ab[0]).forceUnlock());
-        assertIn(second, start, 0, World.WATCHDOG_MS + SOON_MS);
+        assertLetsIn(() -> assertTrue(member(world.java, ab[0]).forceUnlock()),
+            World.WATCHDOG_MS + SOON_MS, second);
         Rest.Answer told = session.keepAlive().expect(200);
         assertEquals("expired", told.string("lost.0.reason"));
         assertEquals(null, told.member("leases.0"));
@@ -57,9 +54,8 @@ abstract class MultiLockLosses extends MultiLockScenarios {
         waiter.staysOut(300);
         assertEquals(true, one(ab[0]).forceUnlock().member("unlocked"));
         waiter.staysOut(300);
-        long start = now();
-        assertEquals("forced", lease.renew(LEASE_MS).expect(410).string("reason"));
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals("forced",
+            lease.renew(LEASE_MS).expect(410).string("reason")), SOON_MS, waiter);
     }
 
     /** Java keeps the others. Its unlock() stops at the one it lost; unlockAsync() does not. */
@@ -71,11 +67,10 @@ abstract class MultiLockLosses extends MultiLockScenarios {
         Going<Long> first = javaWaitsForOne(ab[0]);
         first.staysOut(300);
         Going<Long> second = javaWaitsForOne(ab[1]);
-        long start = now();
-        assertEquals(true, one(ab[0]).forceUnlock().member("unlocked"));
-        assertIn(first, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals(true, one(ab[0]).forceUnlock().member("unlocked")),
+            SOON_MS, first);
         second.staysOut(300);
-        start = now();
+        long start = now();
         unlockLost(lock); // which may release the other one before it fails
         lock.unlockAsync().exceptionally(lost -> null).toCompletableFuture().get();
         assertIn(second, start, 0, SOON_MS);
@@ -96,9 +91,7 @@ abstract class MultiLockLosses extends MultiLockScenarios {
         Going<Long> waiter = javaWaits(abc);
         first.release().expect(200);
         waiter.staysOut(300);
-        long start = now();
-        second.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> second.release().expect(200), SOON_MS, waiter);
         session.end();
     }
 
@@ -117,9 +110,7 @@ abstract class MultiLockLosses extends MultiLockScenarios {
         rest.staysOut(World.WATCHDOG_MS + 500);
         lease.release().expect(200);
         rest.staysOut(World.WATCHDOG_MS + 500);
-        long start = now();
-        lock.unlock();
-        assertIn(rest, start, 0, AT_ONCE_MS);
+        assertLetsIn(lock::unlock, AT_ONCE_MS, rest);
         session.end();
     }
 }

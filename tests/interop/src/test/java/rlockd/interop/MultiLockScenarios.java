@@ -28,11 +28,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
             waiters.add(restWaits(oneRival(name).lease(), name));
         }
         waiters.get(2).staysOut(300);
-        long start = now();
-        lock.unlock();
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, AT_ONCE_MS);
-        }
+        assertLetsIn(() -> lock.unlock(), AT_ONCE_MS, waiters);
     }
 
     @RestToJava
@@ -44,11 +40,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
             waiters.add(javaWaitsForOne(name));
         }
         waiters.get(2).staysOut(300);
-        long start = now();
-        lease.release().expect(200);
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, SOON_MS);
-        }
+        assertLetsIn(() -> lease.release().expect(200), SOON_MS, waiters);
     }
 
     // ---- refused, and what overlaps
@@ -96,15 +88,13 @@ abstract class MultiLockScenarios extends MultiLockTools {
         restWaits.staysOut(200);
         java.letGo();
         restWaits.staysOut(300);
-        long start = now();
-        rest.release().expect(200);
-        assertIn(restWaits, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> rest.release().expect(200), AT_ONCE_MS, restWaits);
 
         java = new Holder(java(world.java, abcd[0], abcd[1]));
-        rest = held(rest(abcd[2], abcd[3]).lease());
+        Lease again = held(rest(abcd[2], abcd[3]).lease());
         Going<Long> javaWaits = javaWaits(abcd[2], abcd[1]);
         javaWaits.staysOut(200);
-        rest.release().expect(200);
+        again.release().expect(200);
         javaWaits.staysOut(300);
         assertIn(javaWaits, java.letGo(), 0, SOON_MS);
     }
@@ -149,9 +139,7 @@ abstract class MultiLockScenarios extends MultiLockTools {
                 leases.get(i).release().expect(200);
             }
         }
-        long start = now();
-        leases.get(2).release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> leases.get(2).release().expect(200), SOON_MS, waiter);
     }
 
     private String holder(String name) {

@@ -72,11 +72,7 @@ final class RCountDownLatchTest extends Interop {
         for (Going<Long> waiter : waiters) {
             waiter.staysOut(100);
         }
-        long start = now();
-        java(name).countDown();
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, AT_ONCE_MS);
-        }
+        assertLetsIn(() -> java(name).countDown(), AT_ONCE_MS, waiters);
         ended(name);
     }
 
@@ -87,9 +83,8 @@ final class RCountDownLatchTest extends Interop {
         Going<Long> waiter = javaAwaits(name);
         assertEquals(1, rest(name).countDown().number("count"));
         waiter.staysOut(300);
-        long start = now();
-        assertEquals(0, rest(name).countDown().number("count"));
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals(0, rest(name).countDown().number("count")),
+            SOON_MS, waiter);
         ended(name);
     }
 
@@ -122,11 +117,7 @@ final class RCountDownLatchTest extends Interop {
         for (Going<Long> waiter : waiters) {
             waiter.staysOut(50);
         }
-        long start = now();
-        rest(name).countDown();
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, SOON_MS);
-        }
+        assertLetsIn(() -> rest(name).countDown(), SOON_MS, waiters);
         ended(name);
     }
 
@@ -159,11 +150,7 @@ final class RCountDownLatchTest extends Interop {
         for (Going<Long> waiter : waiters) {
             waiter.staysOut(100);
         }
-        long start = now();
-        assertEquals(0, rest(name).countDown().number("count"));
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, AT_ONCE_MS);
-        }
+        assertLetsIn(() -> assertEquals(0, rest(name).countDown().number("count")), AT_ONCE_MS, waiters);
         ended(name);
     }
 
@@ -252,11 +239,7 @@ final class RCountDownLatchTest extends Interop {
         java(name).trySetCount(2);
         List<Going<Long>> waiters = List.of(restAwaits(world.front, name),
             restAwaits(world.front, name), restAwaits(world.otherFront, name));
-        long start = now();
-        assertTrue(java(name).delete());
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, AT_ONCE_MS);
-        }
+        assertLetsIn(() -> assertTrue(java(name).delete()), AT_ONCE_MS, waiters);
         ended(name);
     }
 
@@ -271,9 +254,7 @@ final class RCountDownLatchTest extends Interop {
         waiter.staysOut(300);
         rest(name).put(1).expect(201);
         waiter.staysOut(100);
-        long start = now();
-        rest(name).countDown();
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> rest(name).countDown(), SOON_MS, waiter);
         ended(name);
     }
 
@@ -298,9 +279,7 @@ final class RCountDownLatchTest extends Interop {
         });
         awaitListenerOfAny(List.of(name), javaAwaits);
         javaAwaits.staysOut(200);
-        start = now();
-        rest.countDown();
-        assertIn(javaAwaits, start, 0, SOON_MS);
+        assertLetsIn(rest::countDown, SOON_MS, javaAwaits);
     }
 
     /** The channel has braces around a name with braces: in a cluster it is in another slot. */

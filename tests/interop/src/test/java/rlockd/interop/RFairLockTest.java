@@ -1,6 +1,7 @@
 package rlockd.interop;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -17,6 +18,8 @@ import rlockd.interop.Direction.RestToJava;
 final class RFairLockTest extends LockScenarios {
     /** Java's wait where it is in vain: long enough to see Java wait. */
     private static final long GIVE_UP_MS = 3000 * PATIENCE;
+    /** A place of a request that is gone lasts for 15 s; and a visit of the watchdog. */
+    private static final long GONE_MS = 15_000 + 6000 * PATIENCE;
 
     @Override
     RLock java(RedissonClient client, String name) {
@@ -78,6 +81,43 @@ final class RFairLockTest extends LockScenarios {
                 || world.keys().containsKey("redisson_lock_queue:{" + name + "}"));
         assertEquals(false, java.await(WAIT_MS));
         lease.release().expect(200);
+    }
+
+    private void javaGetsInBehind(Lease holder, String name) throws Exception {
+        Going<?> java = go(() -> {
+            RLock lock = java(world.java, name);
+            assertTrue(lock.tryLock(330, 5, SECONDS));
+            lock.unlock();
+            return null;
+        });
+        rest(name).awaitWaiters(2);
+        long start = now();
+        holder.release().expect(200);
+        assertBetween(0, GONE_MS, java.tookMs(start));
+    }
+
+    /** The client of the place was answered, and does not come back. */
+    @RestToJava
+    void javaGetsInBehindAnAnsweredRequest() throws Exception {
+        String name = newName();
+        Lease holder = rest(name).lease();
+        holder.acquire("ttl_ms", 600_000).expect(201);
+        rest(world.otherFront, name).lease().acquire("wait_ms", 500).expect(423);
+        javaGetsInBehind(holder, name);
+    }
+
+    /** No request is left that would remove the place. */
+    @RestToJava
+    void javaGetsInBehindAKilledFrontEnd() throws Exception {
+        String name = newName();
+        Lease holder = rest(name).lease();
+        holder.acquire("ttl_ms", 600_000).expect(201);
+        Rest doomed = world.startFront("front-killed", 0, World.RETRY_WINDOW_MS);
+        Lease dead = rest(doomed, name).lease();
+        go(() -> dead.acquire("wait_ms", WAIT_MS));
+        rest(name).awaitWaiters(1);
+        doomed.kill();
+        javaGetsInBehind(holder, name);
     }
 
     private Going<?> javaQueues(String name, String who, List<String> order) {

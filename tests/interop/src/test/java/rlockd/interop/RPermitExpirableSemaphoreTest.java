@@ -93,9 +93,7 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         awaitListener(companion("redisson_sc", name), waiter);
         first.release().expect(200);
         waiter.staysOut(300);
-        long start = now();
-        second.release().expect(200);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> second.release().expect(200), SOON_MS, waiter);
         ends(name, 2);
     }
 
@@ -133,11 +131,7 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         for (Going<Long> waiter : waiters) {
             waiter.staysOut(100);
         }
-        long start = now();
-        lease.release().expect(200);
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, SOON_MS);
-        }
+        assertLetsIn(() -> lease.release().expect(200), SOON_MS, waiters);
         ends(name, 1);
     }
 
@@ -218,9 +212,7 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         assertLeft(2 * LEASE_MS,
             lease.acquire("ttl_ms", LEASE_MS).expect(200).number("remaining_ms"));
         Going<Long> waiter = restWaits(name);
-        long start = now();
-        java(name).release(idOf(held));
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> java(name).release(idOf(held)), AT_ONCE_MS, waiter);
         lease.renew(LEASE_MS).expect(410);
         assertEquals(held.string("lease_id"), session.keepAlive().string("lost.0.lease_id"));
         assertEquals(0, session.end().number("released"));
@@ -233,14 +225,10 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         java(name).trySetPermits(1);
         String id = java(name).acquire();
         Going<Long> waiter = restWaits(name);
-        long start = now();
-        java(name).addPermits(1);
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> java(name).addPermits(1), AT_ONCE_MS, waiter);
         String second = java(name).acquire();
         waiter = restWaits(name);
-        start = now();
-        java(name).setPermits(3);
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> java(name).setPermits(3), AT_ONCE_MS, waiter);
         java(name).release(id);
         java(name).release(second);
         ends(name, 3);
@@ -251,9 +239,7 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         String name = newName();
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(100);
-        long start = now();
-        rest(name).put(1).expect(201);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> rest(name).put(1).expect(201), SOON_MS, waiter);
         ends(name, 1);
     }
 
@@ -347,9 +333,7 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         assertEquals(true, lease.acquire().expect(201).member("watchdog"));
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(3 * World.WATCHDOG_MS / 2);
-        long start = now();
-        assertEquals(1, session.end().number("released"));
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> assertEquals(1, session.end().number("released")), SOON_MS, waiter);
         ends(name, 1);
     }
 
@@ -386,9 +370,7 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         Process client = KilledClient.rest(this, world, name);
         Going<Long> waiter = javaWaits(name);
         waiter.staysOut(SESSION_MS + 500);
-        long start = now();
-        Processes.kill(client);
-        assertIn(waiter, start, 0, SESSION_MS + SOON_MS);
+        assertLetsIn(() -> Processes.kill(client), SESSION_MS + SOON_MS, waiter);
         ends(name, 1);
     }
 
@@ -402,9 +384,7 @@ final class RPermitExpirableSemaphoreTest extends PermitTools {
         Going<Long> stays = restWaits(name);
         gone.cancel(true);
         rest(name).awaitWaiters(1);
-        long start = now();
-        java(name).release(id);
-        assertIn(stays, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> java(name).release(id), AT_ONCE_MS, stays);
         ends(name, 1);
     }
 }

@@ -74,9 +74,7 @@ final class RSemaphoreTest extends SemaphoreScenarios {
         release.accept(1);
         waiter.staysOut(300);
         assertEquals(2, available.getAsLong());
-        long start = now();
-        release.accept(2);
-        assertIn(waiter, start, 0, soonMs);
+        assertLetsIn(() -> release.accept(2), soonMs, waiter);
         ends(name, 1);
     }
 
@@ -101,10 +99,7 @@ final class RSemaphoreTest extends SemaphoreScenarios {
     /** The message tells the total: one that frees two has to bring two waiters in. */
     private void oneReleaseIsForBoth(String name, Going<Long> first, Going<Long> second,
                                      IntConsumer release, long soonMs) throws Exception {
-        long start = now();
-        release.accept(2);
-        assertIn(first, start, 0, soonMs);
-        assertIn(second, start, 0, soonMs);
+        assertLetsIn(() -> release.accept(2), soonMs, first, second);
         ends(name, 0);
     }
 
@@ -165,11 +160,7 @@ final class RSemaphoreTest extends SemaphoreScenarios {
         for (Going<Long> waiter : waiters) {
             waiter.staysOut(100);
         }
-        long start = now();
-        rest(name).release(1);
-        for (Going<Long> waiter : waiters) {
-            assertIn(waiter, start, 0, SOON_MS);
-        }
+        assertLetsIn(() -> rest(name).release(1), SOON_MS, waiters);
         ends(name, 1);
     }
 
@@ -259,13 +250,9 @@ final class RSemaphoreTest extends SemaphoreScenarios {
         });
         awaitListener(companion("redisson_sc", name), waiter);
         waiter.staysOut(100);
-        long start = now();
-        assertTrue(java(name).trySetPermits(2));
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> assertTrue(java(name).trySetPermits(2)), AT_ONCE_MS, waiter);
         waiter = restWaits(name, 2);
-        start = now();
-        java(name).addPermits(2);
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> java(name).addPermits(2), AT_ONCE_MS, waiter);
         ends(name, 0);
     }
 
@@ -274,9 +261,7 @@ final class RSemaphoreTest extends SemaphoreScenarios {
         String name = newName();
         Going<Long> waiter = javaWaits(name, 2);
         waiter.staysOut(100);
-        long start = now();
-        rest(name).put(2).expect(201);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> rest(name).put(2).expect(201), SOON_MS, waiter);
         ends(name, 0);
     }
 
@@ -292,17 +277,13 @@ final class RSemaphoreTest extends SemaphoreScenarios {
         rest(name).release(2);
         assertEquals(0, java(name).availablePermits());
         waiter.staysOut(300);
-        long start = now();
-        rest(name).release(1);
-        assertIn(waiter, start, 0, SOON_MS);
+        assertLetsIn(() -> rest(name).release(1), SOON_MS, waiter);
 
         java(name).addPermits(-2);
         waiter = restWaits(name, 1);
         java(name).release(2);
         waiter.staysOut(300);
-        start = now();
-        java(name).release();
-        assertIn(waiter, start, 0, AT_ONCE_MS);
+        assertLetsIn(() -> java(name).release(), AT_ONCE_MS, waiter);
         ends(name, 0);
     }
 

@@ -17,11 +17,19 @@ import org.yaml.snakeyaml.Yaml;
 /** One front end of rlockd. */
 final class Rest {
     final URI base;
+    private final Process process;
     private final HttpClient http =
         HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
-    Rest(URI base) {
+    /** `process`: null where nobody will kill it. */
+    Rest(URI base, Process process) {
         this.base = base;
+        this.process = process;
+    }
+
+    /** kill -9. */
+    void kill() throws InterruptedException {
+        Processes.kill(process);
     }
 
     /** An answer; its members are asked for by a path like "holders.0.note". */

@@ -135,7 +135,7 @@ final class World {
             "--max-wait-ms", "" + Interop.WAIT_MS));
         command.addAll(List.of(flags));
         Process process = Processes.start(log, command);
-        Rest rest = new Rest(URI.create("http://" + listening(process, log)));
+        Rest rest = new Rest(URI.create("http://" + listening(process, log)), process);
         Interop.eventually("ready: " + name, Interop.CONDITION_MS,
             () -> rest.get("/readyz").status() == 200);
         return rest;
@@ -185,7 +185,8 @@ final class World {
 
     /**
      * Every key of the database and its PTTL: -1 has none. Without markers, which front ends
-     * refresh as long as they run.
+     * refresh as long as they run, and the index of queues, in which a queue may stay for 15 s
+     * after its last place.
      */
     Map<String, Long> keys() {
         Map<String, Long> keys = new LinkedHashMap<>();
@@ -199,7 +200,8 @@ final class World {
                 keys.put(words[1], Long.parseLong(words[0]));
             }
         }
-        keys.keySet().removeIf(key -> key.startsWith("rlockd:marker"));
+        keys.keySet().removeIf(key -> key.startsWith("rlockd:marker")
+            || key.startsWith("rlockd:queues:"));
         return keys;
     }
 
