@@ -1,71 +1,18 @@
-"""The processes of the test: front ends, the server of the pages, the browser."""
+"""The server of the pages, and the browser."""
 import http.client
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from servers import PATIENCE, Program
+
 PAGES = Path(__file__).parent
-PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
-START_S, PAGE_S, STOP_S = 15 * PATIENCE, 30 * PATIENCE, 15 * PATIENCE
 # No name outside of the test is looked up.
 NAMES = "MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
-
-
-def wait_for(condition, seconds, what):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds:.0f} s in vain for {what}")
-        time.sleep(0.02)
-
-
-class Front:
-    """An rlockd on 127.0.0.1 with an embedded Redis; settings as environment variables."""
-
-    def __init__(self, binary, folder, **settings):
-        folder.mkdir()
-        self.log = folder / "log"
-        environment = {"PATH": os.environ["PATH"], "RLOCKD_LISTEN": "127.0.0.1:0",
-                       "RLOCKD_DATA_DIR": str(folder / "data"),
-                       "RLOCKD_LOG_LEVEL": "debug",  # with requests of open paths
-                       **settings}
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen([binary], env=environment, stderr=log,
-                                            stdin=subprocess.DEVNULL)
-        wait_for(lambda: self.lines("listening") or self.process.poll() is not None, START_S,
-                 "a front end")
-        if self.process.poll() is not None:
-            raise OSError(self.log.read_text(encoding="utf-8"))
-        self.port = int(self.lines("listening")[0]["listen"].rsplit(":", 1)[1])
-        self.url = f"http://127.0.0.1:{self.port}"
-        wait_for(lambda: self.ask("GET", "/readyz")[0] == 200, START_S, "/readyz")
-
-    def lines(self, message):
-        """The lines of the log with this message."""
-        lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
-        parsed = (json.loads(line) for line in lines if line.endswith("\n"))
-        return [line for line in parsed if line["msg"] == message]
-
-    def ask(self, method, path, headers=()):
-        """As a program: status and parsed body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10 * PATIENCE)
-        try:
-            connection.request(method, path, headers=dict(headers))
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"null")
-        finally:
-            connection.close()
-
-    def stop(self):
-        self.process.terminate()
-        if self.process.wait(timeout=STOP_S) != 0:
-            raise OSError("a front end has failed:\n" + self.log.read_text(encoding="utf-8"))
 
 
 class PageHandler(BaseHTTPRequestHandler):
@@ -140,30 +87,28 @@ class Pages:
         self.server.server_close()
 
 
-class Browser:
+class Browser(Program):
     """Chromium with one page."""
 
-    def __init__(self, folder, url):
-        folder.mkdir()
-        self.log = folder / "log"
+    def __init__(self, place, url):
+        number = place.number()
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
                    "--no-first-run", "--disable-background-networking",
                    "--disable-component-update", "--disable-sync",
-                   f"--user-data-dir={folder / 'profile'}", f"--host-resolver-rules={NAMES}",
+                   f"--user-data-dir={place.folder}/profile-{number}",
+                   f"--host-resolver-rules={NAMES}",
                    # Keeps the browser open: without it, it ends when the page is loaded.
                    "--remote-debugging-pipe", url]
         requests, self.requests = os.pipe()
-        self.answers, answers = os.pipe()
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                ["sh", "-c", f'exec "$@" 3<&{requests} 4>&{answers}', "sh", *command],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
-                pass_fds=(requests, answers))
-        os.close(requests)
-        os.close(answers)
+        self.answers_pipe, answers = os.pipe()
+        self.passed = (requests, answers)
+        super().__init__(
+            ["sh", "-c", f'exec "$@" 3<&{requests} 4>&{answers}', "sh", *command],
+            place.folder / f"browser-{number}.log", start_new_session=True,
+            pass_fds=self.passed)
 
-    def stop(self):
-        os.killpg(self.process.pid, signal.SIGKILL)
+    def kill(self):
+        os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
-        os.close(self.requests)
-        os.close(self.answers)
+        for end in (self.requests, self.answers_pipe, *self.passed):
+            os.close(end)

@@ -4,10 +4,11 @@ rebound names change and read nothing, those of the front end and of allowed ori
 
 usage: run.py BINARY"""
 import sys
-import tempfile
 from pathlib import Path
 
-from processes import PAGE_S, Browser, Front, Pages, wait_for
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from processes import Browser, Pages  # noqa: E402
+from servers import PATIENCE, Place, wait_for  # noqa: E402
 
 # What a page may see of a request that it must not read.
 BLIND = {"opaque", "sent", "error", "TypeError"}
@@ -16,6 +17,8 @@ USED = {"held": 201, "shown": True, "locked": True, "renewed": 200, "released": 
 # A browser refuses some attempts itself, those with a preflight; and without Sec-Fetch-Site a
 # GET is served.
 REFUSED_MIN = 40
+
+PAGE_S = 30 * PATIENCE
 
 failures = []
 
@@ -66,28 +69,23 @@ def is_blind(result, rebound):
 
 
 class Runs:
-    def __init__(self, binary, folder):
-        self.binary, self.folder = binary, folder
-        self.pages = Pages()
-        self.fronts, self.browsers = [], 0
+    def __init__(self, place):
+        self.place, self.pages, self.fronts = place, Pages(), []
 
-    def front(self, **settings):
-        front = Front(self.binary, self.folder / f"front-{len(self.fronts)}", **settings)
+    def front(self, *flags):
+        """One whose log has requests of open paths, too."""
+        front = self.place.front(None, "--log-level", "debug", *flags)
         self.fronts.append(front)
         fill(front)
         return front
 
     def browse(self, url, condition):
         """Opens the page, until the condition holds."""
-        self.browsers += 1
-        browser = Browser(self.folder / f"browser-{self.browsers}", url)
+        browser = self.place.add(Browser(self.place, url))
         try:
-            wait_for(condition, PAGE_S, url)
-        except TimeoutError:
-            print(browser.log.read_text(encoding="utf-8", errors="replace")[-2000:])
-            raise
+            wait_for(condition, url, PAGE_S)
         finally:
-            browser.stop()
+            browser.kill()
 
     def report_of(self, page, host, target):
         """What the page has reported; `target` is the server that it sends requests to."""
@@ -99,7 +97,7 @@ class Runs:
     def attack(self, name, host, target, front, relay=None):
         """A page that must change and read nothing."""
         self.pages.server.relay = relay
-        known = sum(line["status"] == 403 for line in front.lines("request"))
+        known = sum(line["status"] == 403 for line in front.log_lines("request"))
         before = state(front)
         results = self.report_of("attack.html", host, target)
         after = state(front)
@@ -112,7 +110,7 @@ class Runs:
             saw = {result["saw"] for result in results
                    if result["what"] == what and isinstance(result["saw"], str)}
             check(name, len(saw) == 1, f"{what}: tells answers apart: {saw}")
-        refused = sum(line["status"] == 403 for line in front.lines("request")) - known
+        refused = sum(line["status"] == 403 for line in front.log_lines("request")) - known
         check(name, refused >= REFUSED_MIN, f"{refused} requests have come to the front end")
         print(f"{name}: {len(results)} attempts, {refused} refused")
 
@@ -128,7 +126,8 @@ class Runs:
         self.pages.server.relay = None
 
         def statuses():
-            return [line["status"] for line in front.lines("request") if line["route"] == path]
+            return [line["status"] for line in front.log_lines("request")
+                    if line["route"] == path]
 
         known = len(statuses())
         self.browse(f"http://evil.test:{self.pages.port}/link.html?target={front.url}{path}",
@@ -139,7 +138,8 @@ class Runs:
     def stop(self):
         self.pages.stop()
         for front in self.fronts:
-            front.stop()
+            status = front.stop()
+            check("front ends", status == 0, f"one has ended with {status}")
 
 
 def run(runs):
@@ -152,8 +152,8 @@ def run(runs):
     runs.link("a link to an open page", alone, "/version", 200)
     runs.link("a link to locks", alone, "/v1/locks", 403)
     # Browsers send no Sec-Fetch-Site to a name without TLS.
-    named = runs.front(RLOCKD_SERVER_NAMES="lan.test",
-                       RLOCKD_CORS_ORIGINS=f"http://good.test:{runs.pages.port}")
+    named = runs.front("--server-names", "lan.test",
+                       "--cors-origins", f"http://good.test:{runs.pages.port}")
     url = f"http://lan.test:{named.port}"
     runs.attack("a page of another site, to a name", "evil.test", url, named)
     runs.use("a page of the front end's name", "lan.test", "", relay=named)
@@ -163,14 +163,14 @@ def run(runs):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    with tempfile.TemporaryDirectory(prefix="rlockd-web-") as folder:
-        runs = Runs(str(Path(sys.argv[1]).resolve()), Path(folder))
+    with Place("web", sys.argv[1]) as place:
+        runs = Runs(place)
         try:
             run(runs)
         finally:
             runs.stop()
-    if failures:
-        sys.exit(f"{len(failures)} failures")
+        if failures:
+            sys.exit(f"{len(failures)} failures")
 
 
 main()
