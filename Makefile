@@ -31,24 +31,21 @@ BUILD := build$(if $(FUZZING),/fuzz,$(if $(COVERAGE),/coverage,$(if $(SANITIZE),
 # ---- what is compiled, and how
 
 # --git-dir: sources that lie inside another repository must not take that one's version.
-DESCRIBED      := $(shell git --git-dir=.git describe --tags --always --dirty 2>/dev/null)
-RLOCKD_VERSION := $(or $(DESCRIBED),$(VERSION))
+RLOCKD_VERSION := $(or $(shell git --git-dir=.git describe --tags --always --dirty 2>/dev/null),$(VERSION))
 
 CFLAGS   := -O2 -g
 CPPFLAGS := -D_GNU_SOURCE -I. -I$(GEN) -DRLOCKD_VERSION='"$(RLOCKD_VERSION)"' \
             $(shell pkg-config --cflags $(LIBRARIES) $(CLIENT_LIBRARIES) 2>/dev/null)
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 LDLIBS   := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null) -lpthread
-CLIENT_LDLIBS := $(shell pkg-config --libs $(CLIENT_LIBRARIES) 2>/dev/null)
-ifdef SANITIZE
-SANITIZERS := $(if $(filter thread,$(SANITIZE)),-O1 -fsanitize=thread,\
-                  -fsanitize=address$(comma)undefined -fno-sanitize-recover=all) \
-              -fno-omit-frame-pointer -DSANITIZED
-endif
 ifdef FUZZING
-SANITIZERS := -O1 -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all \
-              -fno-omit-frame-pointer -DSANITIZED
+CHECKS := -O1 -fsanitize=address,undefined,fuzzer-no-link
+else ifeq ($(SANITIZE),thread)
+CHECKS := -O1 -fsanitize=thread
+else ifdef SANITIZE
+CHECKS := -fsanitize=address,undefined
 endif
+SANITIZERS := $(if $(CHECKS),$(CHECKS) -fno-sanitize-recover=all -fno-omit-frame-pointer -DSANITIZED)
 # Without assertions, for a branch that ends the process is none that a run should take.
 ifdef COVERAGE
 SANITIZERS := -O0 --coverage -DNDEBUG -Wno-unused -Wno-unused-parameter
@@ -85,25 +82,23 @@ FORMATTED = $(shell find server storage handlers client tests -name '*.[ch]')
 all: $(BUILD)/rlockd $(BUILD)/rlock $(CLIENT_PAGES) $(SERVER_PAGE) ## build the server, build/rlockd, and build/rlock
 
 $(BUILD)/rlockd: $(MAIN) $(BUILD)/librlockd.a
+$(BUILD)/rlock: $(CLIENT_OBJECTS)
+$(BUILD)/rlock: LDLIBS := $(shell pkg-config --libs $(CLIENT_LIBRARIES) 2>/dev/null)
+$(BUILD)/rlockd $(BUILD)/rlock:
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/rlock: $(CLIENT_OBJECTS)
-	@echo "  LINK  $@"
-	@$(LINK) -o $@ $^ $(CLIENT_LDLIBS)
-
-# From the table of options.
+# From the tables of options and of settings.
 $(BUILD)/share/man/man1/rlock.1: PRINTED := --print-man
 $(BUILD)/share/bash-completion/completions/rlock: PRINTED := --print-completion bash
 $(BUILD)/share/zsh/site-functions/_rlock: PRINTED := --print-completion zsh
 $(BUILD)/share/fish/vendor_completions.d/rlock.fish: PRINTED := --print-completion fish
+$(SERVER_PAGE): PRINTED := --print-man
 $(CLIENT_PAGES): $(BUILD)/rlock
+$(SERVER_PAGE): $(BUILD)/rlockd
+$(CLIENT_PAGES) $(SERVER_PAGE):
 	@mkdir -p $(@D)
 	@$< $(PRINTED) > $@
-
-$(SERVER_PAGE): $(BUILD)/rlockd
-	@mkdir -p $(@D)
-	@$< --print-man > $@
 
 $(BUILD)/librlockd.a: $(filter-out $(MAIN),$(OBJECTS))
 	@echo "  AR    $@"
@@ -121,30 +116,26 @@ $(OBJECTS) $(CLIENT_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 
 -include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d)
 
-# ---- generated: the Lua scripts, openapi.yaml and the web page as C text, and two stamps that change when
-# the compiler, its flags or the version do
+# ---- generated: the Lua scripts, openapi.yaml and the web page as C text, and two stamps that
+# change when the compiler, its flags or the version do
 
-$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(GEN)/scripts.inc $(GEN)/scripts_cluster.inc \
-    $(GEN)/scripts_shard.inc $(GEN)/script_args.h
-$(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc $(GEN)/page.inc
-$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(CLIENT_SOURCES) /dev/null)): $(BUILD)/version
-
-# The directories themselves: a script that was removed makes the list stale, too.
+# The directories themselves, here and of the page: a file that was removed counts, too.
 SCRIPTS      := $(wildcard storage/scripts/*.lua)
 SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts/embed.sh \
                 $(wildcard storage/scripts/*.awk) storage/scripts storage/scripts/lib
 
-$(GEN)/scripts.inc: $(SCRIPT_PARTS)
-	@mkdir -p $(@D)
-	@sh storage/scripts/embed.sh rows $(SCRIPTS) > $@
+SCRIPT_ROWS  := $(addprefix $(GEN)/,scripts.inc scripts_cluster.inc scripts_shard.inc)
 
-$(GEN)/scripts_cluster.inc: $(SCRIPT_PARTS)
-	@mkdir -p $(@D)
-	@sh storage/scripts/embed.sh cluster-rows $(SCRIPTS) > $@
+$(filter $(BUILD)/storage/%,$(OBJECTS)): | $(SCRIPT_ROWS) $(GEN)/script_args.h
+$(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc $(GEN)/page.inc
+$(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(CLIENT_SOURCES) /dev/null)): $(BUILD)/version
 
-$(GEN)/scripts_shard.inc: $(SCRIPT_PARTS)
+$(GEN)/scripts.inc: ROWS := rows
+$(GEN)/scripts_cluster.inc: ROWS := cluster-rows
+$(GEN)/scripts_shard.inc: ROWS := shard-rows
+$(SCRIPT_ROWS): $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
-	@sh storage/scripts/embed.sh shard-rows $(SCRIPTS) > $@
+	@sh storage/scripts/embed.sh $(ROWS) $(SCRIPTS) > $@
 
 # Left alone where it would not change, for most of the storage includes it.
 $(GEN)/script_args.h: $(SCRIPT_PARTS)
@@ -156,7 +147,6 @@ $(GEN)/openapi.inc: openapi.yaml
 	@mkdir -p $(@D)
 	@sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $< > $@
 
-# The directory itself, for files that were removed.
 $(GEN)/page.inc: $(wildcard web/*) web
 	@mkdir -p $(@D)
 	@sh web/embed.sh $(sort $(filter-out %.sh,$(wildcard web/*))) > $@
