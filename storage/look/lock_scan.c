@@ -32,18 +32,20 @@ bool lock_scan_next(struct lock_scan *scan)
     return scan->node != NULL;
 }
 
-/* A copy of the name that clients say for a key; NULL: it is no lock's. */
+/* A copy of the name that clients say for a key; NULL: no client can ask for it. */
 static char *name_of(const struct lock_scan *scan, const struct redis_value *key)
 {
-    size_t len, prefix_len = strlen(store_config(scan->store)->key_prefix);
-    const char *text = value_text(key, &len);
+    const char *key_prefix = store_config(scan->store)->key_prefix;
+    size_t len, prefix_len = strlen(key_prefix);
+    const char *text = value_text(key, &len), *name = text + prefix_len;
 
     if (len <= prefix_len || len - prefix_len >= LOCK_NAME_SIZE || !text_is_utf8(text, len) ||
-        text_has_control(text, len))
+        text_has_control(text, len) || key_is_reserved(key_prefix, name) ||
+        store_check_names(scan->store, &name, 1) != NAMES_FIT)
         return NULL;
-    char *name = strdup(text + prefix_len);
-    assert(name != NULL);
-    return name;
+    char *copy = strdup(name);
+    assert(copy != NULL);
+    return copy;
 }
 
 static void on_scanned(void *arg, const struct redis_result *result)

@@ -26,7 +26,7 @@ struct lock_scan {
     struct topology_node *node; /* that is scanned, and its number among them */
     size_t node_number;
     uint64_t cursor, next_cursor; /* of this round and of the next one */
-    char **names;                 /* of this round; NULL: the key's name cannot be a lock's */
+    char **names;                 /* of this round; NULL: no client can ask for the key */
     size_t name_count;
     lock_scan_done *done;
     void *arg;

@@ -22,6 +22,18 @@ static void test_braces_that_are_no_pair(struct world *w)
     expect_status(http(w->a, "POST", "/v1/locks/apart:%7B4%7D/force-unlock", NULL), 200);
 }
 
+/* Hashes of others whose names no lock of a cluster can have. */
+static void test_listings_pass_by_such_names(struct world *w)
+{
+    lock_put(w->a, "listed", token_new(w), NULL);
+    redis_ok(w->redis, "HSET other}5 field 1");
+    redis_ok(w->redis, "HSET other{}6 field 1");
+    struct reply *r = http(w->a, "GET", "/v1/locks", NULL);
+    expect_status(r, 200);
+    assert_non_null(strstr(r->text, "\"listed\""));
+    assert_null(strstr(r->text, "other"));
+}
+
 static void test_sets_share_a_tag(struct world *w)
 {
     const char *token = token_new(w);
@@ -39,6 +51,7 @@ static void test_sets_share_a_tag(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
+        E2E_TEST(test_listings_pass_by_such_names),
         E2E_TEST(test_sets_share_a_tag),
         E2E_TEST(test_braces_that_are_no_pair),
     };
