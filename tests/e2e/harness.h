@@ -266,10 +266,10 @@ const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: ni
 void redis_ok(struct redis *redis, const char *format, ...);
 bool redis_has(struct redis *redis, const char *key);
 
-/* Scripts that Redis ran since scripts_count_from_now() and whose first key is this, of the
- * client of Redis with this address; NULL: of all clients; without those of the census. `last`:
- * the address of the client of the last one; may be NULL. Nobody else may use SLOWLOG
- * meanwhile. */
+/* Scripts that Redis ran since scripts_count_from_now() and whose first key is this; NULL:
+ * about any object or session, without the rounds of watchdogs. Of the client of Redis with
+ * this address; NULL: of all clients; without those of the census. `last`: the address of the
+ * client of the last one; may be NULL. Nobody else may use SLOWLOG meanwhile. */
 void scripts_count_from_now(struct redis *redis);
 int scripts_of(struct redis *redis, const char *address, const char *key, const char **last);
 int scripts_about(struct redis *redis, const char *key);

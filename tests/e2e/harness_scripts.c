@@ -23,6 +23,24 @@ static bool is_of_census(const redisReply *words)
     return args == 0 || (keys == 4 && args == 4);
 }
 
+/* Whom the script serves: an object or a session, not the rounds of watchdogs and of the
+ * census. */
+static bool is_about(const redisReply *words, const char *key)
+{
+    static const char *const of_rounds[] = {
+        "rlockd:sessions:", "rlockd:queues:", "rlockd:waits:",
+        "rlockd:census:",   "rlockd:marker",  "rlockd:probe:"};
+    const char *first_key = words->element[3]->str;
+
+    if (key != NULL)
+        return strcmp(first_key, key) == 0;
+    for (size_t i = 0; i < COUNT_OF(of_rounds); i++) {
+        if (strncmp(first_key, of_rounds[i], strlen(of_rounds[i])) == 0)
+            return false;
+    }
+    return true;
+}
+
 int scripts_of(struct redis *redis, const char *address, const char *key, const char **last)
 {
     redisReply *log = redis_do(redis, "SLOWLOG GET %d", LOG_MAX); /* the last one first */
@@ -32,8 +50,8 @@ int scripts_of(struct redis *redis, const char *address, const char *key, const 
         const redisReply *entry = log->element[i];
         const redisReply *words = entry->elements > 3 ? entry->element[3] : NULL;
         if (words == NULL || words->elements <= 3 ||
-            strcasecmp(words->element[0]->str, "evalsha") != 0 ||
-            strcmp(words->element[3]->str, key) != 0 || is_of_census(words))
+            strcasecmp(words->element[0]->str, "evalsha") != 0 || !is_about(words, key) ||
+            is_of_census(words))
             continue;
         const char *client = entry->element[4]->str;
         if (last != NULL && count == 0)

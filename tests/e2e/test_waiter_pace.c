@@ -6,7 +6,7 @@
 #include "multi_locks.h"
 
 enum {
-    QUIET_MAX = 20,     /* scripts in a second without events: the watchdogs' rounds, a poll */
+    QUIET_MAX = 20,     /* scripts in a second without events: a poll, a look for deadlocks */
     PER_EVENT_MAX = 10, /* each is three, and there are three front ends */
     EVENTS = 30,
     WAIT_MS = 6000,
@@ -118,31 +118,24 @@ static void disturb(struct world *w, const struct kind *kind, const struct sessi
               kind->wakes_by_1 ? "1" : "0");
 }
 
-/* The scripts that Redis has carried out. */
-static long scripts_run(struct world *w)
-{
-    const char *field = "cmdstat_evalsha:calls=";
-    const char *at = strstr(redis_str(w->redis, "INFO commandstats"), field);
-
-    return at != NULL ? atol(at + strlen(field)) : 0;
-}
-
 /* The events are over: what they have started ends by itself, soon. Returns the scripts that
- * the seconds until then may have had without any event. */
+ * were more than a quiet time has, since scripts_count_from_now(). */
 static long expect_quiet(struct world *w, const char *what)
 {
-    int64_t begun_ms = now_ms(), give_up_ms = begun_ms + patience_ms(4000);
+    long more = scripts_about(w->redis, NULL);
+    int64_t give_up_ms = now_ms() + patience_ms(4000);
 
     for (;;) {
         int64_t started_ms = now_ms();
-        long before = scripts_run(w);
+        scripts_count_from_now(w->redis);
         nap_ms(1000);
-        long scripts = scripts_run(w) - before, spent_ms = now_ms() - started_ms;
+        long scripts = scripts_about(w->redis, NULL), spent_ms = now_ms() - started_ms;
         if (scripts * 1000 <= QUIET_MAX * spent_ms)
-            return QUIET_MAX * (now_ms() - begun_ms + 1000) / 1000;
+            return more;
         if (now_ms() > give_up_ms)
             FAIL("%s: %ld scripts in %ld ms in which nothing happened", what, scripts,
                  spent_ms);
+        more += scripts - QUIET_MAX;
     }
 }
 
@@ -163,14 +156,12 @@ static void disturb_while_slow(struct world *w, struct slow *slow, const struct 
 /* Events with nothing between them, and the subscription lost: a few scripts for each. */
 static void disturb_at_once(struct world *w, const struct kind *kind, const struct session *s)
 {
-    long before = scripts_run(w);
-
+    scripts_count_from_now(w->redis);
     for (int i = 0; i < EVENTS; i++)
         disturb(w, kind, s);
     assert_true(redis_int(w->redis, "CLIENT KILL TYPE pubsub") >= 1);
-    long most = EVENTS * PER_EVENT_MAX + expect_quiet(w, kind->name);
-    long scripts = scripts_run(w) - before;
-    if (scripts > most)
+    long scripts = expect_quiet(w, kind->name);
+    if (scripts > EVENTS * PER_EVENT_MAX)
         FAIL("%s: %ld scripts for %d events", kind->name, scripts, EVENTS);
 }
 
