@@ -298,7 +298,7 @@ schemathesis: ## requests made up from openapi.yaml, answers against it; SEED=7 
 	@$(MAKE) $(SUBMAKE) all
 	@tests/clients/schemathesis/run.sh $(BUILD)/rlockd $(or $(SEED),1) $(EXAMPLES)
 
-bench: ## measure; BENCH_SECONDS=2 a row, BENCH_ROUNDS=3, BENCH_PARTS=; writes tests/bench/results.md
+bench: ## measure; BENCH_SECONDS=2 a row, BENCH_ROUNDS=3, BENCH_PARTS=, BENCH_BASE=COMMIT; writes tests/bench/results.md
 	@tests/packages.sh $(BENCH_PACKAGES)
 	@for peer in $(BENCH_PEERS); do \
 	    tests/packages.sh $$peer || echo "note: $$peer cannot be installed"; done

@@ -1,10 +1,11 @@
 """Contenders for one lock: over HTTP on one front end and on two, as threads of Redisson's
-client, and half and half. All of them reach the same Redis over TCP."""
+client in one JVM and in two, and half and half. All of them reach the same Redis over TCP."""
 import re
 import time
 
 import measure
 from quota import quota
+from redisson import stop_all
 from servers import Http
 
 KINDS = ("plain", "fair", "write", "mix", "permit")
@@ -84,29 +85,42 @@ def with_workers(place, redis, kind, contenders, workers, percent):
             "passed_percent": 100 * passed / max(releases, 1)}
 
 
-def with_redisson(redisson, kind, threads, seconds):
-    """CPU: the JVM does what load and rlockd do together."""
-    redis = redisson.redis
+def added_up(parts):
+    """Figures of clients that took turns at one lock, as those of one; times: of the slower."""
+    turns = sum(part["turns"] for part in parts)
+    squares = sum(part["turns"] ** 2 / part["jain"] for part in parts if part["turns"])
+    return {"turns": turns, "turns_per_s": sum(part["turns_per_s"] for part in parts),
+            "jain": turns ** 2 / len(parts) / squares if squares else 0,
+            "stuck": sum(part["stuck"] for part in parts),
+            **{name: max(part[name] for part in parts)
+               for name in ("wait_p50_us", "wait_p99_us", "release_p50_us", "release_p99_us")}}
+
+
+def with_redisson(clients, kind, threads, seconds):
+    """Threads spread evenly over the JVMs. CPU: a JVM does what load and rlockd do together."""
+    redis = clients[0].redis
+    pids = [*(client.pid for client in clients), redis.pid]
     redis.command("FLUSHALL")
-    redisson.start(kind, "contended", threads)
+    for client in clients:
+        client.start(kind, "contended", threads // len(clients))
     time.sleep(WARM_UP_S)
-    before = measure.cpu_s(redisson.pid), measure.cpu_s(redis.pid), redis.calls()
-    redisson.measure()
+    before, calls_before = [measure.cpu_s(pid) for pid in pids], redis.calls()
+    for client in clients:
+        client.measure()
     time.sleep(seconds)
-    used = [measure.cpu_s(pid) for pid in (redisson.pid, redis.pid)]
-    calls = redis.script_calls_since(before[2])
-    figures = redisson.stop()
+    used_us = [1e6 * (measure.cpu_s(pid) - then) for pid, then in zip(pids, before)]
+    calls = redis.script_calls_since(calls_before)
+    figures = added_up(stop_all(clients))
     turns = max(figures["turns"], 1)
-    return {**waits(figures), "client_cpu_us": 1e6 * (used[0] - before[0]) / turns,
-            "redis_cpu_us": 1e6 * (used[1] - before[1]) / turns,
-            "redis_calls": calls / turns,
+    return {**waits(figures), "client_cpu_us": sum(used_us[:-1]) / turns,
+            "redis_cpu_us": used_us[-1] / turns, "redis_calls": calls / turns,
             "release_p50_us": figures["release_p50_us"],
             "release_p99_us": figures["release_p99_us"], "stuck": figures["stuck"]}
 
 
 def uncontended(redisson, threads, seconds):
     """lock() and unlock(), every thread on a lock of its own: a row beside rlockd's."""
-    figures = with_redisson(redisson, "own", threads, seconds)
+    figures = with_redisson([redisson], "own", threads, seconds)
     return {"cycles_per_s": figures["turns_per_s"],
             "p50_us": max(figures["p50_us"], figures["release_p50_us"]),
             "p99_us": max(figures["p99_us"], figures["release_p99_us"]),
@@ -138,7 +152,7 @@ def mixed(place, redisson, kind, contenders, seconds):
             "http_p99_us": http["wait_p99_us"], "java_p99_us": java["wait_p99_us"]}
 
 
-def run_contended(place, redis, redisson, results, seconds):
+def run_contended(place, redis, redissons, results, seconds):
     for kind in KINDS:
         for contenders in CONTENDERS:
             row, long_s = f"{kind} {contenders}", window_s(kind, seconds)
@@ -146,9 +160,10 @@ def run_contended(place, redis, redisson, results, seconds):
                         over_http(place, redis, kind, contenders, long_s))
             results.add(f"contended two-fronts {row}",
                         over_http(place, redis, kind, contenders, seconds, True))
-            if redisson:
-                results.add(f"contended redisson {row}",
-                            with_redisson(redisson, kind, contenders, long_s))
+            for party, clients in (("redisson", redissons[:1]), ("two-jvms", redissons)):
+                if clients:
+                    results.add(f"contended {party} {row}",
+                                with_redisson(clients, kind, contenders, long_s))
 
 
 def run_mixed(place, redisson, results, seconds):

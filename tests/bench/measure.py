@@ -133,18 +133,6 @@ def park(place, redis, waiters, seconds, rounds=1, connections=16):
             "keep_alive_beside_p99_us": figures["keep_alive_beside_p99_us"]}
 
 
-def held(place, server, redis, locks, seconds):
-    """Cycles while `locks` other locks are held."""
-    redis.command("FLUSHALL")
-    load(place, "hold", server, cycles=locks, name="held")
-    figures = load(place, "cycle", server, seconds=seconds,
-                   cpu=[f"server={server.pid}", f"redis={redis.pid}"])
-    requests = figures["requests"]
-    return {"cycles_per_s": figures["cycles_per_s"], "p99_us": figures["acquire_p99_us"],
-            "cpu_us": figures["cpu_us"]["server"] / requests,
-            "redis_cpu_us": figures["cpu_us"]["redis"] / requests}
-
-
 def cpu_s(pid):
     """User and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -3,14 +3,17 @@ import os
 import resource
 import time
 
+import base
 import bystander
 import contention
+import growth
 import measure
 import redisson
 import scripts
 import topologies
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
+BASE = os.environ.get("BENCH_BASE", "")  # a commit
 CONNECTIONS = (16, 64, 256)
 ETCD_GOES_ON_S = 1  # with its log, after its row: the next row is another server's
 HANDOFFS = ((1, False), (100, False), (900, False), (100, True))  # a lock has 1,000 at most
@@ -20,7 +23,6 @@ WORKERS = (1, 2, 4)
 BUSY_POLLS_US = (0, 50)
 POLLED_CONNECTIONS = (1, 16, 64)
 LIMIT_PERCENT = 10  # of a core for a worker: then the cores suffice for all of them
-HELD = (10, 1000, 100000)
 THREADS_MAX = 64  # of Redisson's client: its default pool has as many connections
 WATCHED = (10000, 100000)
 
@@ -35,7 +37,7 @@ class Bench:
     def __init__(self, place, results):
         self.place, self.results = place, results
         self.redis = place.redis()
-        self._peers = self._redisson = None
+        self._peers, self._redissons = None, None
 
     def peers(self):
         """The servers of the uncontended rows; rlockd is started anew for each round."""
@@ -50,15 +52,16 @@ class Bench:
                     self._peers.append(server)
         return self._peers
 
-    def redisson(self):
-        """None: it cannot be built here."""
-        if self._redisson is None:
+    def redissons(self):
+        """Two JVMs on one Redis; none: Redisson cannot be built here."""
+        if self._redissons is None:
             class_path, why = redisson.build(self.place.build)
             if why:
                 self.results.leave_out("Redisson", why)
-            self._redisson = class_path and redisson.Redisson(self.place, self.place.redis(),
-                                                              class_path) or False
-        return self._redisson or None
+            redis = self.place.redis()
+            self._redissons = [redisson.Redisson(self.place, redis, class_path)
+                               for _ in range(2)] if class_path else []
+        return self._redissons
 
 
 def uncontended(bench):
@@ -77,9 +80,10 @@ def uncontended(bench):
 
 def beside_redisson(bench):
     """The same against Redisson, which has no unix sockets: both reach Redis over TCP."""
-    java, place = bench.redisson(), bench.place
-    if java is None:
+    place = bench.place
+    if not bench.redissons():
         return
+    java = bench.redissons()[0]
     server = place.rlockd(java.redis, tcp=True)
     for count in CONNECTIONS:
         if count > THREADS_MAX:
@@ -91,14 +95,13 @@ def beside_redisson(bench):
 
 
 def contended(bench):
-    java = bench.redisson()
-    contention.run_contended(bench.place, java.redis if java else bench.redis, java,
+    clients = bench.redissons()
+    contention.run_contended(bench.place, clients[0].redis if clients else bench.redis, clients,
                              bench.results, SECONDS)
 
 
 def mixed(bench):
-    java = bench.redisson()
-    if java:
+    for java in bench.redissons()[:1]:
         contention.run_mixed(bench.place, java, bench.results, SECONDS)
 
 
@@ -199,18 +202,28 @@ def parked(bench):
                                           SECONDS, PARK_ROUNDS))
 
 
-def growth(bench):
+def workers(bench):
     place, redis, results = bench.place, bench.redis, bench.results
-    for workers in WORKERS:
-        server = place.rlockd(redis, "--workers", str(workers))
-        results.add(f"workers {workers}",
+    for count in WORKERS:
+        server = place.rlockd(redis, "--workers", str(count))
+        results.add(f"workers {count}",
                     measure.cycles(place, server, redis, 64, SECONDS))
         server.stop()
-    server = place.rlockd(redis)
-    for locks in HELD:
-        results.add(f"held {locks}", measure.held(place, server, redis, locks, SECONDS))
-    server.stop()
-    redis.command("FLUSHALL")
+
+
+def beside_many(bench):
+    growth.run(bench.place, bench.redis, bench.results)
+
+
+def beside_base(bench):
+    """An earlier version of rlockd, in turns with this one."""
+    place, redis, results = bench.place, bench.redis, bench.results
+    if BASE:
+        earlier = base.build(place.build, BASE)
+        for name, program in ((f"base {BASE}", earlier), ("base now", place.build / "rlockd")):
+            server = place.rlockd(redis, program=program, tcp=True)
+            results.add(name, measure.cycles(place, server, redis, 64, SECONDS))
+            server.stop()
 
 
 def system_calls(bench):
@@ -240,8 +253,10 @@ def beside_the_dearest(bench):
 
 # In every round, in this order, and once after the rounds.
 ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contended": contended,
-               "mixed": mixed, "waiting": waiting, "parked": parked, "growth": growth,
+               "mixed": mixed, "waiting": waiting, "parked": parked, "workers": workers,
+               "base": beside_base,
                "limited": limited, "masters": masters, "replicas": replicas,
                "logged": logged, "tls": tls, "polling": polling,
                "bystander": beside_the_dearest}
-LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog}
+LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog,
+              "growth": beside_many}

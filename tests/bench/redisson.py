@@ -40,31 +40,39 @@ class Redisson:
              "rlockd.bench.Contend", str(redis.port)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.process, self.pid = self.java.process, self.java.pid
-        self._expect("ready")
+        self.expect("ready")
         for kind in KINDS:
             self.start(kind, f"warm-up-{kind}", WARM_UP_THREADS)
             self.measure()
             time.sleep(WARM_UP_S)
             self.stop()
 
-    def _expect(self, wanted=None):
+    def expect(self, wanted=None):
         line = self.process.stdout.readline().strip()
         if not line or (wanted and line != wanted):
             raise RuntimeError(f"Redisson: {line} {self.java.log.read_text()[-2000:]}")
         return line
 
-    def _tell(self, line, wanted=None):
+    def send(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return self._expect(wanted)
 
     def start(self, kind, name, threads):
         """Threads that take turns until stop(); kind: one of KINDS."""
-        self._tell(f"start {kind} {name} {threads}", "started")
+        self.send(f"start {kind} {name} {threads}")
+        self.expect("started")
 
     def measure(self):
-        self._tell("measure", "measuring")
+        self.send("measure")
+        self.expect("measuring")
 
     def stop(self):
         """The figures since measure()."""
-        return json.loads(self._tell("stop"))
+        return stop_all([self])[0]
+
+
+def stop_all(clients):
+    """At one time: none of them takes turns while another one ends."""
+    for client in clients:
+        client.send("stop")
+    return [json.loads(client.expect()) for client in clients]

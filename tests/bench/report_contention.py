@@ -1,10 +1,18 @@
 """results.md: contenders for one lock."""
 from report_table import number, rows_of, table
 
-PARTIES = {"rlockd": "rlockd", "two-fronts": "rlockd, two front ends", "redisson": "Redisson"}
+PARTIES = {"rlockd": "rlockd", "two-fronts": "rlockd, two front ends", "redisson": "Redisson",
+           "two-jvms": "Redisson, two JVMs"}
+RIVALS = ("redisson", "two-jvms")
 FIGURES = ("turns_per_s", "p50_us", "p99_us", "jain", "client_cpu_us", "redis_cpu_us")
 KINDS = {"plain": "plain lock", "fair": "fair lock", "write": "read/write lock, only writers",
          "mix": "read/write lock, one turn of five writes", "permit": "one permit"}
+
+
+def turns_against(rows, row, rival):
+    """How many times those of the rival."""
+    return number(rows[row]["turns_per_s"] / rows[rival]["turns_per_s"]
+                  if rival in rows else None)
 
 
 def contended_lines(rows):
@@ -13,11 +21,11 @@ def contended_lines(rows):
     for party, name in PARTIES.items():
         for row, *cells in rows_of(rows, f"contended {party} ", FIGURES):
             kind, count = row.split()[2:]
-            times = rows[row]["turns_per_s"] / rows.get(f"contended redisson {kind} {count}",
-                                                        rows[row])["turns_per_s"]
+            times = [turns_against(rows, row, f"contended {rival} {kind} {count}")
+                     for rival in RIVALS]
             key = list(KINDS).index(kind), int(count), list(PARTIES).index(party)
             lines[key] = [f"{KINDS[kind]}, {count}: {name}", *cells,
-                          "–" if party == "redisson" else number(times)]
+                          *(["–"] * len(times) if party in RIVALS else times)]
     return [line for _, line in sorted(lines.items())]
 
 
@@ -29,12 +37,12 @@ def mixed_lines(rows):
 
 def sections(rows):
     out = ["## Contenders for one lock", "",
-           "HTTP connections, or threads of one Redisson client, that take and release the "
-           "lock as fast as they can. A wait lasts from asking for the lock to having it; a "
+           "HTTP connections, or threads of a Redisson client, that take and release the "
+           "lock as fast as they can; two front ends or JVMs have half of them each. A wait lasts from asking for the lock to having it; a "
            "wait that is not over at the end of the row counts with its length so far. Jain's "
            "index of the turns: 1 is equal shares. CPU: of rlockd, or of the JVM.", ""]
     out += table(["", "turns/s", "wait p50 µs", "wait p99 µs", "Jain", "CPU µs/turn",
-                  "Redis CPU µs/turn", "× Redisson"], contended_lines(rows))
+                  "Redis CPU µs/turn", "× Redisson", "× two JVMs"], contended_lines(rows))
     out += ["## Half of the contenders HTTP, half threads of Redisson's", ""]
     return out + table(["", "turns/s", "HTTP, % of turns", "Redisson, %", "HTTP wait p99 µs",
                         "Redisson wait p99 µs"], mixed_lines(rows))

@@ -62,8 +62,32 @@ def script_lines(rows):
             for cells in rows_of(rows, "script ", ("us", "grants", "scripts"))]
 
 
+GROWN = {"cycle": "acquire + release", "look": "look", "keep_alive": "keep-alive",
+         "list": "page of 100 locks"}
+
+
+def growth_lines(rows):
+    """A line for each population and operation."""
+    lines = []
+    for row, figures in rows.items():
+        if not row.startswith("beside "):
+            continue
+        _, what, count = row.split()
+        for kind, name in GROWN.items():
+            lines.append([f"{int(count):,} {what}: {name}",
+                          *(number(figures[f"{kind}_{figure}"])
+                            for figure in ("p99_us", "cpu_us", "redis_cpu_us")),
+                          number(figures["rlockd_mib"]), number(figures["redis_mib"])])
+    return lines
+
+
 def sections(rows):
-    out = ["## Workers with a tenth of a core each, 64 connections", ""]
+    out = ["## Growth", "",
+           "One request after the other, beside locks that are held, open sessions, or waiters "
+           "of long standing. Memory: of rlockd what it grew by, of Redis all.", ""]
+    out += table(["", "p99 µs", "CPU µs", "Redis CPU µs", "rlockd MiB", "Redis MiB"],
+                 growth_lines(rows))
+    out += ["## Workers with a tenth of a core each, 64 connections", ""]
     out += table(HEAD, limited_lines(rows))
     out += ["## Contenders for one lock, workers with a tenth of a core each", "",
             "Each worker adds a tenth of a core: rlockd as a whole gets as "

@@ -6,7 +6,7 @@ def ratio(rows, over, under, name):
 
 
 def over_redisson(rows, row, name):
-    return rows[f"contended rlockd {row}"][name] / rows[f"contended redisson {row}"][name]
+    return ratio(rows, f"contended rlockd {row}", f"contended redisson {row}", name)
 
 
 def least(rows, prefix, name):
@@ -46,6 +46,39 @@ def contended_targets():
     return targets
 
 
+def two_fronts_targets():
+    """Two front ends, as operators are advised to have, against as many JVMs, and one."""
+    return [(f"× the hand-overs/s of {name}, {kind} lock, {count} contenders, two front ends",
+             bound, True,
+             lambda rows, rival=rival, row=f"{kind} {count}": ratio(
+                 rows, f"contended two-fronts {row}", f"contended {rival} {row}",
+                 "turns_per_s"), "{:.2f}")
+            for kind in ("plain", "fair")
+            for rival, name, bounds in (("two-jvms", "two JVMs", (2, 2, 2)),
+                                        ("redisson", "one JVM", (1.2, 2, 2)))
+            for count, bound in zip((2, 16, 64), bounds)]
+
+
+def growth_of(rows, what, figure):
+    """The most that any operation costs beside many, as a multiple of beside none."""
+    none = rows[f"beside {what} 0"]
+    return max(figures[name] / none[name] for row, figures in rows.items()
+               if row.startswith(f"beside {what} ") for name in none if name.endswith(figure))
+
+
+def growth_targets():
+    return [(f"× {name} beside none, the worst operation beside many {what}", 1.3, False,
+             lambda rows, what=what, figure=figure: growth_of(rows, what, figure), "{:.2f}")
+            for what in ("held", "sessions", "waiters")
+            for figure, name in (("p99_us", "its p99"), ("_cpu_us", "its CPU"))]
+
+
+def base_ratio(rows, name):
+    """This version against the earlier one of BENCH_BASE."""
+    earlier = next(row for row in rows if row.startswith("base ") and row != "base now")
+    return ratio(rows, "base now", earlier, name)
+
+
 # What, its bound, whether more is better, the figure from the rows of medians, its format.
 TARGETS = [
     ("× webdis' cycles/s, 64 connections", 1.5, True,
@@ -70,8 +103,16 @@ TARGETS = [
      "shard", 2.5, True,
      lambda rows: ratio(rows, "masters 3 0", "masters 1 0", "cycles_per_s"), "{:.2f}"),
     *contended_targets(),
+    *two_fronts_targets(),
     ("× its p99 beside ordinary clients, a bystander of the dearest requests, the worst",
      3, False, lambda rows: most(rows, "bystander ", "p99_ratio"), "{:.2f}"),
+    *growth_targets(),
+    ("× the earlier version's cycles/s", 1, True,
+     lambda rows: base_ratio(rows, "cycles_per_s"), "{:.2f}"),
+    ("× the earlier version's CPU of rlockd", 1, False,
+     lambda rows: base_ratio(rows, "cpu_us"), "{:.2f}"),
+    ("× the earlier version's CPU of Redis", 1, False,
+     lambda rows: base_ratio(rows, "redis_cpu_us"), "{:.2f}"),
 ]
 
 
@@ -82,7 +123,7 @@ def judge(rows):
         limit = f"{'≥' if more_is_better else '≤'} {bound:g} {what}"
         try:
             figure = figure_of(rows)
-        except (KeyError, ZeroDivisionError):
+        except (KeyError, StopIteration, ZeroDivisionError):
             verdicts.append({"what": limit, "figure": "-", "verdict": "left out"})
             continue
         met = figure >= bound if more_is_better else figure <= bound

@@ -1,0 +1,157 @@
+"""What an operation costs beside many held locks, sessions or waiters: one request after the
+other on one connection, so that nothing queues."""
+import re
+import resource
+import socket
+import time
+import uuid
+from pathlib import Path
+
+import measure
+from servers import Http, wait_for
+
+BESIDE = {"held": (0, 10_000, 1_000_000), "sessions": (0, 1_000, 100_000),
+          "waiters": (0, 10_000, 100_000)}
+REQUESTS, WARM_UP = 3000, 300
+PAGE = 100  # locks that are held in each row, so that a page of a listing has as many
+FOR_LONG = "ttl_ms=86400000"
+WAITERS_PER_LOCK = 500
+PORTS_PER_ADDRESS = 20_000  # a client's address has some 28,000
+DESCRIPTORS = 250_000
+PARK_S = 300
+
+
+def cpu_ns(pid):
+    """Of all threads so far."""
+    return sum(int((task / "schedstat").read_text().split()[0])
+               for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def rss_mib(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
+
+
+def used_mib(redis):
+    return int(re.search(rb"used_memory:(\d+)", redis.command("INFO", "memory"))[1]) / 2**20
+
+
+class Operations:
+    """The requests of a row, each on the same connection."""
+
+    def __init__(self, port):
+        self.http = Http(port)
+        for number in range(PAGE):
+            self._ask("PUT", f"/v1/locks/page-{number}?{FOR_LONG}", self._token())
+        self.session = self._ask("POST", "/v1/sessions?ttl_ms=3600000")
+        self.kinds = {"cycle": self.cycle, "look": self.look, "keep_alive": self.keep_alive,
+                      "list": self.list}
+
+    @staticmethod
+    def _token():
+        return {"Lease-Token": str(uuid.uuid4())}
+
+    def _ask(self, method, target, headers=()):
+        status, body = self.http.ask(method, target, headers)
+        if status not in (200, 201):
+            raise RuntimeError(f"{method} {target}: {status} {body}")
+        return body
+
+    def cycle(self):
+        token = self._token()
+        self._ask("PUT", f"/v1/locks/own?{FOR_LONG}", token)
+        self._ask("DELETE", "/v1/locks/own", token)
+
+    def look(self):
+        self._ask("GET", "/v1/locks/page-7")
+
+    def keep_alive(self):
+        self._ask("POST", f"/v1/sessions/{self.session['session_id']}/keep-alive",
+                  {"Session-Token": self.session["session_token"]})
+
+    def list(self):
+        self._ask("GET", f"/v1/locks?limit={PAGE}")
+
+
+def measure_one(operation, pids):
+    """Its p99, and the CPU of each process."""
+    for _ in range(WARM_UP):
+        operation()
+    before, took_us = [cpu_ns(pid) for pid in pids], []
+    for _ in range(REQUESTS):
+        began = time.perf_counter_ns()
+        operation()
+        took_us.append((time.perf_counter_ns() - began) / 1000)
+    used_us = [(cpu_ns(pid) - then) / 1000 / REQUESTS for pid, then in zip(pids, before)]
+    return sorted(took_us)[int(0.99 * REQUESTS)], *used_us
+
+
+def measure_all(server, redis):
+    figures = {}
+    for kind, operation in Operations(server.port).kinds.items():
+        names = (f"{kind}_p99_us", f"{kind}_cpu_us", f"{kind}_redis_cpu_us")
+        figures.update(zip(names, measure_one(operation, (server.pid, redis.pid))))
+    return figures
+
+
+def hold_locks(place, server, count):
+    measure.load(place, "hold", server, cycles=count, name="held")
+    return []
+
+
+def open_sessions(_, server, count):
+    http = Http(server.port)
+    for _ in range(count):
+        http.ask("POST", "/v1/sessions?ttl_ms=3600000")
+    return []
+
+
+def park(_, server, count):
+    """Connections whose answer does not come, of a client that has several addresses."""
+    http, waiting = Http(server.port), []
+    for number in range((count + WAITERS_PER_LOCK - 1) // WAITERS_PER_LOCK):
+        http.ask("PUT", f"/v1/locks/awaited-{number}?{FOR_LONG}", Operations._token())
+    for number in range(count):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.bind((f"127.0.1.{1 + number // PORTS_PER_ADDRESS}", 0))
+        connection.connect(("127.0.0.1", server.port))
+        connection.sendall(
+            f"PUT /v1/locks/awaited-{number // WAITERS_PER_LOCK}?{FOR_LONG}&wait_ms=3600000 "
+            f"HTTP/1.1\r\nHost: localhost\r\nLease-Token: {uuid.uuid4()}\r\n"
+            "Content-Length: 0\r\n\r\n".encode())
+        waiting.append(connection)
+    wait_for(lambda: f"\nrlockd_waiters {count}\n" in http.metrics(), f"{count} waiters", PARK_S)
+    return waiting
+
+
+PREPARE = {"held": hold_locks, "sessions": open_sessions, "waiters": park}
+
+
+def beside(place, redis, what, count):
+    redis.command("FLUSHALL")
+    server = place.rlockd(redis)
+    before_mib = rss_mib(server.pid)
+    waiting = PREPARE[what](place, server, count) if count else []
+    figures = measure_all(server, redis)
+    figures["rlockd_mib"] = rss_mib(server.pid) - before_mib
+    figures["redis_mib"] = used_mib(redis)
+    for connection in waiting:
+        connection.close()
+    server.stop()
+    return figures
+
+
+def run(place, redis, results):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+    except (ValueError, PermissionError):
+        pass
+    for what, counts in BESIDE.items():
+        for count in counts:
+            if what == "waiters" and count + 1000 > resource.getrlimit(resource.RLIMIT_NOFILE)[1]:
+                results.leave_out(f"{count} waiters", "the descriptor limit is low")
+                continue
+            results.add(f"beside {what} {count}", beside(place, redis, what, count))
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    redis.command("FLUSHALL")
