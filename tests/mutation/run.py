@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""run.py [--count N] [--seed N] [--jobs N] [--only WORD]: plants simple bugs by rule (plant.py)
+in copies of the tree, one at a time, and asks the suites that are quick: unit and script tests,
+the end-to-end tests that the file's name leads to, the simulation. Prints what lives on, and the
+score. A bug that changes nothing that anybody can see is a row of equivalent.table, with the
+reason; it does not count. A bug that does not compile is no bug."""
+import argparse
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "faults"))
+import mutants  # noqa: E402  pylint: disable=wrong-import-position
+from plant import choose, planted  # noqa: E402  pylint: disable=wrong-import-position
+
+COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "client", "web", "tests",
+          "build"]
+LEFT_OUT = ["clients", "command", "interop", "bench", "__pycache__"]
+SEEDS = 4
+TIMEOUT_S = 300  # of one program: a bug may make it hang
+# The end-to-end tests of a file: those whose name has a word of the file's name, of its folder,
+# or of this row. Each row: a part of the path, words.
+LEADS = """
+storage/wait waiting wakeups hand_over retries undo
+storage/lease locks retries undo force lease_
+storage/session keep_alive sessions_end watchdog
+storage/notes sessions retries
+storage/look holders listing force
+storage/census census
+storage/store errors retries operations
+storage/topology readyz cluster
+storage/redis redis_connect redis_trouble errors
+scripts/fair fair
+scripts/rw read_write
+scripts/permit permit
+scripts/session sessions keep_alive
+scripts/census census
+scripts/lib locks waiting sessions holders
+scripts locks waiting
+deadlock deadlocks
+cycle deadlocks
+multi multi
+readers read_write
+queue fair
+latch latches
+counter semaphores
+handlers errors bodies
+"""
+E2E_MAX = 8
+
+
+def leads(path):
+    """Programs of the end-to-end tests, those with the most words in common first."""
+    words = Counter(word for word in re.split(r"[/_.]", path) if len(word) > 3)
+    for row in LEADS.split("\n"):
+        part, *names = row.split() or [""]
+        if part and part in path:
+            words.update(names)
+    programs = Counter()
+    for program in sorted((ROOT / "tests/e2e").glob("test_*.c")):
+        if "topology" not in program.stem and "floods" not in program.stem:
+            programs[program.stem] = sum(count for word, count in words.items()
+                                         if word.rstrip("s") in program.stem)
+    return [name for name, count in programs.most_common(E2E_MAX) if count > 0]
+
+
+class Tree:
+    """A copy that is built, in which one bug after the other is planted."""
+
+    def __init__(self):
+        self.root = mutants.copy_tree(COPIED, LEFT_OUT)
+        self.environment = {**os.environ, "RLOCKD_BIN": str(self.root / "build/rlockd"),
+                            "E2E_PATIENCE": os.environ.get("E2E_PATIENCE", "3")}
+
+    def run(self, *command):
+        """Whether it ended well, in time."""
+        try:
+            return subprocess.run([str(word) for word in command], cwd=self.root, check=False,
+                                  env=self.environment, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  timeout=TIMEOUT_S).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def make(self, *targets):
+        version = (ROOT / "build/version").read_text(encoding="ascii").strip()
+        return self.run("make", "-s", f"RLOCKD_VERSION={version}", *targets)
+
+    def suites(self, bug):
+        """(name, commands of it) in the order in which they are asked."""
+        unit, scripts = (sorted(f"build/tests/{folder}/{source.stem}" for source
+                                in (ROOT / "tests" / folder).glob("test_*.c"))
+                         for folder in ("unit", "scripts"))
+        if not bug.path.endswith(".lua"):
+            yield "unit", unit
+        yield "scripts", scripts
+        yield "sim", ["build/tests/sim/sim"]
+        yield "e2e", [f"build/tests/e2e/{name}" for name in leads(bug.path)]
+
+    def judge(self, bug):
+        """The suite that caught it; "invalid"; None: it lives on."""
+        text, _ = planted(self.root, bug)
+        path = self.root / bug.path
+        before = path.read_text(encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
+        try:
+            if not self.make("all"):
+                return "invalid"
+            for suite, programs in self.suites(bug):
+                if not self.make(*programs):
+                    return "invalid"
+                flags = [f"--seeds={SEEDS}", "--jobs=1"] if suite == "sim" else []
+                if not all(self.run(program, *flags) for program in programs):
+                    return suite
+            return None
+        finally:
+            path.write_text(before, encoding="utf-8")
+
+    def end(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def read_equivalent():
+    """(path, line as it is with the bug) -> reason."""
+    rows, reason = {}, ""
+    for line in (HERE / "equivalent.table").read_text(encoding="utf-8").splitlines():
+        if line.startswith("because "):
+            reason = line.partition(" ")[2]
+        elif line and not line.startswith("#"):
+            path, _, text = line.partition(" ")
+            rows[path, text.strip()] = reason
+    return rows
+
+
+class Hunt:
+    def __init__(self, bugs, jobs):
+        self.left, self.jobs, self.caught, self.alive = queue.SimpleQueue(), jobs, Counter(), []
+        self.equivalent, self.lock = read_equivalent(), threading.Lock()
+        for bug in bugs:
+            self.left.put(bug)
+
+    def tell(self, bug, verdict, seconds):
+        _, line = planted(ROOT, bug)
+        is_equivalent = verdict is None and (bug.path, line) in self.equivalent
+        verdict = "equivalent" if is_equivalent else verdict
+        with self.lock:
+            self.caught[verdict or "alive"] += 1
+            if verdict is None:
+                self.alive.append(bug)
+            print(f"{verdict or 'LIVES ON':10} {seconds:4.0f} s  {bug.path}:{bug.line}: "
+                  f"{bug.rule}: {line or '(nothing)'}", flush=True)
+
+    def work(self):
+        tree = Tree()
+        try:
+            while True:
+                bug, began = self.left.get_nowait(), time.monotonic()
+                self.tell(bug, tree.judge(bug), time.monotonic() - began)
+        except queue.Empty:
+            pass
+        finally:
+            tree.end()
+
+    def run(self):
+        workers = [threading.Thread(target=self.work) for _ in range(self.jobs)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        dead = sum(count for word, count in self.caught.items()
+                   if word not in ("alive", "invalid", "equivalent"))
+        judged = dead + self.caught["alive"]
+        print(f"mutation: {dead} of {judged} caught"
+              f" ({100 * dead / judged if judged else 0:.0f} %): "
+              + ", ".join(f"{word} {count}" for word, count in sorted(self.caught.items())))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    bugs = [bug for bug in choose(ROOT, 10 ** 6 if options.only else options.count,
+                                  options.seed) if options.only in bug.path][:options.count]
+    Hunt(bugs, options.jobs).run()
+
+
+main()
