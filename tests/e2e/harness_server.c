@@ -229,7 +229,7 @@ static double unix_time(void)
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)(now.tv_nsec / 1000000) / 1e3;
+    return (double)now.tv_sec + (double)(now.tv_nsec / 1000) / 1e6;
 }
 
 double front_metric(struct front *fe, const char *family, const char *labels)
@@ -240,7 +240,7 @@ double front_metric(struct front *fe, const char *family, const char *labels)
     do { /* a page is made once a second, so the first page may be older than the question */
         reply = http(fe, "GET", "/metrics", NULL);
         expect_status(reply, 200);
-        if (sum_samples(reply->text, "rlockd_metrics_timestamp_seconds", NULL) >= asked - 5e-4)
+        if (sum_samples(reply->text, "rlockd_metrics_timestamp_seconds", NULL) >= asked - 5e-7)
             break;
         nap_ms(50);
     } while (unix_time() - asked < (double)patience_ms(METRICS_MS) / 1e3);

@@ -99,7 +99,7 @@ static void acquire_lease(struct stage *stage, int number)
 static struct stage set_up(struct world *w)
 {
     struct stage stage = {.world = w};
-    const char *lines = "guest {" API_TOKEN "} read=* lock=*\n";
+    const char *lines = "guest {" API_TOKEN "} read=* lock=* operate=*\n";
 
     stage.fe = front_start(w, "--redis", redis_start(w, NULL)->url, "--api-tokens",
                            tokens_write(w, "tokens", lines), "--watchdog-timeout-ms",
@@ -158,14 +158,22 @@ static void flood_alike(struct world *w, const char *request, int status)
     flood_with(&stage, &request, 1, status);
 }
 
+/* `line`: method, path, and headers but the last line's end. */
+static const char *request_with_body(struct world *w, const char *line, const char *body)
+{
+    return text(w,
+                "%s\r\nHost: x\r\n" AUTHORIZATION
+                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                line, strlen(body), body);
+}
+
 static void flood_with_body(struct world *w, const char *body)
 {
     flood_alike(w,
-                text(w,
-                     "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
-                     "Lease-Token: 6f1cf8f6-5c3a-4c52-9c6e-4a2f6ed5d5f1\r\n"
-                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                     strlen(body), body),
+                request_with_body(w,
+                                  "PUT /v1/locks/a HTTP/1.1\r\n"
+                                  "Lease-Token: 6f1cf8f6-5c3a-4c52-9c6e-4a2f6ed5d5f1",
+                                  body),
                 400);
 }
 
@@ -201,16 +209,22 @@ static void test_flood_of_unknown_members(struct world *w)
     flood_with_body(w, body);
 }
 
-/* Of all bodies these take longest to read. */
-static void test_flood_of_escapes(struct world *w)
+/* `start`, the begin of an object whose last member is a text, and as many escapes as a body
+ * may have: of all bodies these take longest to read. */
+static const char *body_of_escapes(const char *start)
 {
     static char body[BODY_MAX];
-    size_t len = (size_t)snprintf(body, sizeof(body), "{\"note\":\"");
+    size_t len = (size_t)snprintf(body, sizeof(body), "%s", start);
 
     while (len + strlen("\\u00e4") + strlen("\"}") < sizeof(body))
         len += (size_t)snprintf(body + len, sizeof(body) - len, "\\u00e4");
     snprintf(body + len, sizeof(body) - len, "\"}");
-    flood_with_body(w, body);
+    return body;
+}
+
+static void test_flood_of_escapes(struct world *w)
+{
+    flood_with_body(w, body_of_escapes("{\"note\":\""));
 }
 
 static void test_flood_of_locks(struct world *w)
@@ -257,6 +271,65 @@ static void test_flood_of_looks_at_a_session(struct world *w)
     flood_with(&stage, &request, 1, 200);
 }
 
+/* What a browser with the page asks for. */
+static void test_flood_of_the_page(struct world *w)
+{
+    static const char *const requests[] = {
+        "GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n",
+        "GET /page/page.js HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /page/views.js HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /page/page.css HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /v1/me HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION "\r\n"};
+    struct stage stage = set_up(w);
+
+    flood_with(&stage, requests, COUNT_OF(requests), 200);
+}
+
+static void test_flood_of_the_longest_holds(struct world *w)
+{
+    flood_alike(w, "GET /v1/locks?order=held HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION "\r\n",
+                200);
+}
+
+static void test_flood_of_terraforms(struct world *w)
+{
+    static const char *requests[STRANGERS];
+    struct stage stage = set_up(w);
+    const char *info = body_of_escapes("{\"ID\":\"of-a-stranger\",\"Info\":\"");
+
+    for (size_t i = 0; i < STRANGERS; i++)
+        requests[i] = request_with_body(w, text(w, "LOCK /terraform/state-%zu HTTP/1.1", i),
+                                        info);
+    flood_with(&stage, requests, STRANGERS, 200);
+}
+
+/* The machines of a group with one slot. */
+static void test_flood_of_machines(struct world *w)
+{
+    static const char *requests[STRANGERS];
+    struct stage stage = set_up(w);
+
+    for (size_t i = 0; i < STRANGERS; i++)
+        requests[i] = request_with_body(
+            w, "POST /fleetlock/v1/pre-reboot HTTP/1.1\r\nfleet-lock-protocol: true",
+            text(w, "{\"client_params\":{\"id\":\"%zu\",\"group\":\"workers\"}}", i));
+    flood_with(&stage, requests, STRANGERS, 423);
+}
+
+static void test_flood_of_forced_ends(struct world *w)
+{
+    static const char *requests[STRANGERS];
+    struct stage stage = set_up(w);
+
+    for (size_t i = 0; i < STRANGERS; i++)
+        requests[i] = text(
+            w,
+            "POST /v1/sessions/%s/force-end HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+            "Content-Length: 0\r\n\r\n",
+            open_session(&stage).id);
+    flood_with(&stage, requests, STRANGERS, 200);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -269,6 +342,11 @@ int main(void)
         E2E_TEST(test_flood_of_keep_alives),
         E2E_TEST(test_flood_of_listings),
         E2E_TEST(test_flood_of_looks_at_a_session),
+        E2E_TEST(test_flood_of_the_page),
+        E2E_TEST(test_flood_of_the_longest_holds),
+        E2E_TEST(test_flood_of_terraforms),
+        E2E_TEST(test_flood_of_machines),
+        E2E_TEST(test_flood_of_forced_ends),
     };
     struct e2e_plan plan = {.name = "floods", E2E_TESTS(tests)};
 

@@ -123,6 +123,18 @@ static void test_metrics_are_made_once_a_second(struct world *w)
     assert_true(second - first > 0.5);
 }
 
+/* The harness takes no page for new that was made just before a request. */
+static void test_metrics_count_the_last_request(struct world *w)
+{
+    for (int i = 0; i < 4; i++) {
+        double before = front_metric(w->a, "rlockd_requests_total", "route=\"/version\"");
+
+        expect_status(http(w->a, "GET", "/version", NULL), 200);
+        assert_true(front_metric(w->a, "rlockd_requests_total", "route=\"/version\"") ==
+                    before + 1);
+    }
+}
+
 static void test_metrics_hold_no_names(struct world *w)
 {
     const char *token = token_new(w);
@@ -301,6 +313,7 @@ int main(void)
         E2E_TEST(test_metrics_families),
         E2E_TEST(test_metrics_move),
         E2E_TEST(test_metrics_are_made_once_a_second),
+        E2E_TEST(test_metrics_count_the_last_request),
         E2E_TEST(test_metrics_hold_no_names),
         E2E_TEST(test_drain),
         E2E_TEST(test_drain_with_idle_connections),

@@ -52,11 +52,11 @@ async def metrics_page(front):
 
 async def metric(front, name):
     """One gauge of a front end, of a page made after the call: it makes one a second."""
-    asked = int(time.time() * 1000) / 1000
+    asked = time.time()
     while True:
         text = await metrics_page(front)
         made = re.search(r"^rlockd_metrics_timestamp_seconds (\S+)", text, re.M)
-        if float(made[1]) >= asked:
+        if float(made[1]) >= asked - 1e-6:
             break
         await asyncio.sleep(0.05)
     values = re.findall(rf"^rlockd_{name}(?:{{[^}}]*}})? (\S+)", text, re.M)

@@ -18,8 +18,9 @@ ROOT = HERE.parent.parent
 CALM = ["--calm", "--no-drain"]
 # Minutes of the rounds: most bugs show at once.
 ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
-COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build",
-          "build/tests/checker"]
+# What the server is built of, and what is built.
+SERVER = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "web", "build"]
+COPIED = [*SERVER, "build/tests/checker"]
 
 
 class Mutant:

@@ -98,11 +98,11 @@ class Http:
 
     def metrics(self):
         """The page of /metrics, made after this call: a page is made once a second."""
-        asked = int(time.time() * 1000) / 1000
+        asked = time.time()
         while True:
             page = self.ask("GET", "/metrics")[1]
             made = re.search(r"^rlockd_metrics_timestamp_seconds (\S+)", page, re.M)
-            if float(made[1]) >= asked:
+            if float(made[1]) >= asked - 1e-6:
                 return page
             time.sleep(0.05)
 

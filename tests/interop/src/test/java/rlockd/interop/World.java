@@ -185,8 +185,8 @@ final class World {
 
     /**
      * Every key of the database and its PTTL: -1 has none. Without markers, which front ends
-     * refresh as long as they run, and the index of queues, in which a queue may stay for 15 s
-     * after its last place.
+     * refresh as long as they run, without the census, which they write as long, and without
+     * the index of queues, in which a queue may stay for 15 s after its last place.
      */
     Map<String, Long> keys() {
         Map<String, Long> keys = new LinkedHashMap<>();
@@ -201,7 +201,7 @@ final class World {
             }
         }
         keys.keySet().removeIf(key -> key.startsWith("rlockd:marker")
-            || key.startsWith("rlockd:queues:"));
+            || key.startsWith("rlockd:census:") || key.startsWith("rlockd:queues:"));
         return keys;
     }
 
