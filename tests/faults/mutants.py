@@ -19,7 +19,7 @@ CALM = ["--calm", "--no-drain"]
 # Minutes of the rounds: most bugs show at once.
 ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
 COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build",
-          "build/tests/checker"]
+          "build/tests/checker", "build/tests/faults"]
 
 
 class Mutant:
