@@ -18,7 +18,7 @@ ROOT = HERE.parent.parent
 CALM = ["--calm", "--no-drain"]
 # Minutes of the rounds: most bugs show at once.
 ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
-COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "build",
+COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "web", "build",
           "build/tests/checker", "build/tests/faults"]
 
 

@@ -18,8 +18,8 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "faults"))
 import mutants  # noqa: E402  pylint: disable=wrong-import-position
 
-COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "tests/sim",
-          "tests/checker", "tests/tests.mk", "build"]
+COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "web",
+          "tests/sim", "tests/checker", "tests/tests.mk", "build"]
 LEFT_OUT = ["unit", "e2e", "clients", "__pycache__"]
 
 
