@@ -1,4 +1,26 @@
-/* rlock: the table of subcommands. */
+/* rlock: the table of subcommands. The files of this folder:
+ *
+ *   run.c            rlock run: from its start to its exit status
+ *   run_wait.c       the wait for the lease
+ *   run_events.c     signals and the guard's messages meanwhile
+ *   guard_main.c     the guard, which runs COMMAND and ends its processes in time
+ *   guard_message.c  the messages between rlock and its guard
+ *   tree.c           the processes that descend from a process
+ *   terminal.c       which process group has the terminal
+ *   command.c        finds COMMAND, and makes its environment
+ *   lease.c          the requests about one lease
+ *   http.c           one request at a time, at any of the servers
+ *   token.c          random tokens
+ *   options.c        the table of options
+ *   options_read.c   reads command line and environment
+ *   options_print.c  --help, the man page, completions
+ *   values.c         reads durations, numbers, URLs
+ *   say.c            messages and the status line
+ *   holder.c         words about who holds the lock
+ *   notify.c         NOTIFY_SOCKET
+ *
+ * The other subcommands are in client/verbs/. The server's folders know nothing of this
+ * program, nor does it of them: they share the HTTP interface. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

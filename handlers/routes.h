@@ -1,4 +1,29 @@
-/* The table of operations. */
+/* The table of operations. Each handler reads the fields of a request, calls a store, and turns
+ * the result into an answer. The files of this folder:
+ *
+ *   routes.c              the rows: method, path, right and handler
+ *   lease_request.c       reads requests about leases, and lets them wait
+ *   lease_reply.c         writes the answers to them
+ *   leases_acquire.c      PUT and POST of locks, sets of locks, permits
+ *   leases_change.c       PATCH and DELETE of them, GET of a set
+ *   multi_locks.c         the names of a set of locks
+ *   locks_look.c          GET of a lock, of a fencing token
+ *   locks_list.c          pages of all locks
+ *   locks_longest.c       the longest holds and waits
+ *   locks_operator.c      force-unlock
+ *   holders.c, deadlock_reply.c   parts of their answers
+ *   counters.c            what semaphores and latches share
+ *   semaphores.c, latches.c, permit_semaphores.c   the objects of these names
+ *   sessions.c            opens, shows, lists and ends sessions
+ *   session_keep_alive.c  keep-alives
+ *   sessions_operator.c   force-end
+ *   me.c                  the caller's rights
+ *   operations.c          /livez, /readyz, /metrics, /openapi.yaml, /version
+ *   page.c                the web page
+ *   neighbours.c          what the next two share
+ *   terraform.c, fleetlock.c   locks for other programs
+ *
+ * server/worker.c gives the table to server/http/, which calls the handlers. */
 #ifndef RLOCKD_HANDLERS_ROUTES_H
 #define RLOCKD_HANDLERS_ROUTES_H
 

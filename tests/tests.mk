@@ -61,16 +61,20 @@ CHECKER        := $(BUILD)/tests/checker/checker
 CHECKER_TEST   := $(BUILD)/tests/checker/test_checker
 CHECKER_RULES  := $(call objects,$(filter-out %/checker.c %/test_checker.c,\
                   $(wildcard tests/checker/*.c)))
+LIVE           := $(BUILD)/tests/faults/live
+LIVE_OBJECTS   := $(call objects,$(wildcard tests/faults/live*.c) $(addprefix tests/sim/,\
+                  ask.c bytes.c calls.c chance.c clients.c $(addprefix clients_,counter.c crowd.c \
+                  hoard.c ring.c session.c throng.c)))
 FUZZ_TARGETS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 SIM            := $(BUILD)/tests/sim/sim
 SIM_COMPARE    := $(BUILD)/tests/sim/compare
 SIM_REDIS      := $(call objects,$(wildcard tests/sim/redis*.c) $(addprefix tests/sim/,\
                   bytes.c chance.c keyspace.c))
 SIM_OBJECTS    := $(filter-out $(SIM_COMPARE).o,$(call objects,$(wildcard tests/sim/*.c)))
-TEST_OBJECTS   := $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(TOPOLOGY_TESTS:%=%.o) \
+TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%=%.o) $(TOPOLOGY_TESTS:%=%.o) \
                   $(UNIT_HELPERS) $(SCRIPT_HARNESS) $(E2E_HARNESS) $(BENCH_OBJECTS) \
                   $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
-                  $(SIM_OBJECTS) $(SIM_COMPARE).o $(FUZZ_TARGETS:%=%.o)
+                  $(SIM_OBJECTS) $(SIM_COMPARE).o $(LIVE_OBJECTS) $(FUZZ_TARGETS:%=%.o))
 
 .PHONY: test-programs test-command conformance test-neighbours test-cluster test-masters test-sentinel test-topology test-redis-tls \
         test-versions test-proxies test-debian test-web test-alarms test-page test-docs interop valgrind docker-test \
@@ -115,6 +119,11 @@ $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 $(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(LDLIBS)
+
+# The clients of the simulation, before real front ends.
+$(LIVE): $(LIVE_OBJECTS) $(BUILD)/librlockd.a
+	@echo "  LINK  $@"
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(CHECKER) $(CHECKER_TEST): %: %.o $(CHECKER_RULES)
 	@echo "  LINK  $@"
@@ -312,14 +321,14 @@ budgets: ## what an operation may cost that does not depend on the machine's moo
 
 faults: ## kill, pause and cut off, and check what clients saw; MINUTES=3 SEED=1 JAVA=1 TOPOLOGY=single
 	@tests/packages.sh $(FAULT_PACKAGES)
-	@$(MAKE) $(SUBMAKE) all $(CHECKER)
+	@$(MAKE) $(SUBMAKE) all $(CHECKER) $(LIVE)
 	@/usr/bin/python3 tests/faults/run.py $(BUILD) $(if $(MINUTES),--minutes $(MINUTES)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(TOPOLOGY),--topology $(TOPOLOGY)) \
 	    $(if $(JAVA),--java) $(FAULTS_ARGS)
 
 mutants: ## plant bugs that show at once; the fault run must catch each; ONLY=word JOBS=2
 	@tests/packages.sh $(FAULT_PACKAGES)
-	@$(MAKE) $(SUBMAKE) all $(CHECKER)
+	@$(MAKE) $(SUBMAKE) all $(CHECKER) $(LIVE)
 	@/usr/bin/python3 tests/faults/mutants.py $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 

@@ -1,4 +1,17 @@
-/* The subcommands. Each returns rlock's exit status. */
+/* The subcommands. Each returns rlock's exit status. The files, none of which another file of
+ * the folder calls but look.c and lease_file.c:
+ *
+ *   hold.c          hold
+ *   lease.c         acquire, renew, release
+ *   lease_file.c    the file with the token of such a lease
+ *   counters.c      semaphore, permits, latch
+ *   force_unlock.c  force-unlock
+ *   show.c          show, ls, sessions, wait
+ *   top.c           top
+ *   why.c           why
+ *   look.c          asks about locks, and prints the answers
+ *
+ * client/main.c calls them; they call client/. `run` is client/run.c. */
 #ifndef RLOCK_CLIENT_VERBS_H
 #define RLOCK_CLIENT_VERBS_H
 

@@ -1,5 +1,26 @@
 /* The event loop of one worker thread: descriptors (epoll), timers, work at the end of each
- * turn, and a function by which another thread wakes the loop. */
+ * turn, and a function by which another thread wakes the loop.
+ *
+ * The files of this folder, which every other folder may call, and which calls none (client/
+ * has a house of its own):
+ *
+ *   loop.c          the turns of the event loop
+ *   loop_hooks.c    what is called at the end of each turn
+ *   timers.c        the heap of a loop's timers
+ *   busy_poll.c     whether the next wait of a loop begins with a poll
+ *   inbox.c         messages to the loop of another thread
+ *   config.c        the table of settings, flags and environment
+ *   config_text.c   --help and the man page
+ *   log.c           log lines
+ *   log_output.c    writes that wait for no reader
+ *   metrics.c       the table of metrics, and their page
+ *   histogram.c     durations in buckets
+ *   prefix_times.c  durations for each prefix of names
+ *   token.c         tokens, and the ids that are derived from them
+ *   text.c          numbers, names, UTF-8, percent encoding
+ *   json_text.c     writes JSON
+ *   date.c          dates of RFC 3339
+ *   pool.c          blocks of one size */
 #ifndef RLOCKD_SERVER_BASE_LOOP_H
 #define RLOCKD_SERVER_BASE_LOOP_H
 

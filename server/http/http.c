@@ -86,7 +86,7 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
 
 /* --- answering ---------------------------------------------------------------------------- */
 
-/* Lets the pages that may read this answer do it. */
+/* Adds the CORS headers for an allowed origin. */
 static enum MHD_Result share(const struct http_request *request, struct MHD_Response *response)
 {
     const char *origin = request->headers[HTTP_ORIGIN];

@@ -1,6 +1,22 @@
 /* One connection to Redis that keeps itself alive: connects, checks the server, sends the
  * gathered commands once a turn of the loop, gives every command a deadline, sorts errors, and
- * connects again. */
+ * connects again. The files of the room:
+ *
+ *   link*.c         such a connection: see link_internal.h
+ *   subscriber.c    a connection for messages, and its heartbeat
+ *   script_call.c   a request as storage/store/ writes it
+ *   script.c        the table of embedded scripts
+ *   reply.c         reads replies, and sorts the errors of Redis
+ *   guard.c         refuses replies that would make hiredis read on without end
+ *   prepare.c       looks up addresses and reads files, in a thread
+ *   tls_session.c   the TLS session of a connection
+ *   slot.c          the slot of a key
+ *   url.c           Redis URLs
+ *   embedded.c      the redis-server of --data-dir
+ *   child.c         its process
+ *
+ * storage/topology/ makes connections; every room of storage/ reads replies. The room calls
+ * server/base/ only. */
 #ifndef RLOCKD_STORAGE_REDIS_LINK_H
 #define RLOCKD_STORAGE_REDIS_LINK_H
 

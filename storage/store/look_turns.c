@@ -10,9 +10,9 @@
 
 enum { UNDER_WAY_MAX = 1 };
 
-/* A look that took longer is followed by a pause. Redis answers the commands of a connection
- * when it has run all that it has read of them: without a pause the next look would be among
- * the commands that came meanwhile, and each of those would wait for two looks. */
+/* A look that took longer is followed by a pause. Redis replies after it has run everything
+ * that it read from a connection: without the pause, a short command that was read together
+ * with the next look would wait for both. */
 #define LONG_LOOK_NS (CLOCK_NS_PER_MS / 4)
 #define PAUSE_NS (1 * CLOCK_NS_PER_MS)
 

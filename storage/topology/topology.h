@@ -1,5 +1,17 @@
 /* The topology: every call of the stores goes through this header to the connections to Redis.
- * The URL decides the kind of topology; the code above this header does not depend on it. */
+ * The URL decides the kind of topology; the code above this header does not depend on it. The
+ * files of the room:
+ *
+ *   topology.c        hands each call to the topology of the URL
+ *   single.c          one Redis
+ *   sentinel.c        a master that Sentinels watch over
+ *   sentinels.c       the connections to the Sentinels
+ *   sentinel_reply.c  reads their replies and messages
+ *   cluster*.c        a Redis Cluster: see cluster_internal.h
+ *   node.c            the two connections of each server
+ *
+ * storage/store/ sends the calls of all rooms, storage/wait/ subscribes, and server/worker.c
+ * starts and stops the topology. The room calls storage/redis/ only. */
 #ifndef RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_H
 #define RLOCKD_STORAGE_TOPOLOGY_TOPOLOGY_H
 

@@ -33,6 +33,7 @@ class World:
         self.history, self.redis, self.fronts, self.seed = history, redis, fronts, seed
         self.resource, self.stop, self.waiting = Resource(history), asyncio.Event(), 0
         self.only_out_of_memory = False  # no other fault than that is there
+        self.live = None  # the clients of live.py
 
 
 class Lease:

@@ -1,8 +1,9 @@
-"""The clients of a run; those with sessions are in session_clients.py. Each loops until the run
-is over; what it does next is chance from the run's seed and its own name."""
+"""The clients of a run that need its Redis or its proxies, or that wait for what others do;
+those with sessions are in session_clients.py, and all others are those of the simulation
+(live.py). Each loops until the run is over; what it does next is chance from the run's seed and
+its own name."""
 import asyncio
 import contextlib
-import urllib.parse
 
 from calls import Caller, Lease, tokens_of
 from history import PATIENCE, now
@@ -15,12 +16,15 @@ READ_WRITE = ["rw-a", "rw-b"]
 OWNED = ["owned-a", "owned-b"]
 # Locks of a relay alone.
 RELAYED = [("lock", "relay-a"), ("write", "relay-b"), ("lock", "relay-c")]
-CROWDED = [("write", "crowd-a")]
+CROWDED = [("write", "readers-a")]
 RETURNED = [("fair", "return-a")]
 PERMITS = {"permits-a": 2}
 INHERITED = "inherited-a"  # permits of an heir alone
 ALL_PERMITS = {**PERMITS, INHERITED: 1}
-LOCKS = [*RELAYED, *CROWDED, *RETURNED, *(("lock", name) for name in PLAIN + OWNED),
+SEMAPHORES = {"semaphore-a": 4}
+# Of the clients in live.py alone.
+OTHERS = ["crowd-a", "forced-a"]
+LOCKS = [*RELAYED, *CROWDED, *RETURNED, *(("lock", name) for name in PLAIN + OWNED + OTHERS),
          *(("fair", name) for name in FAIR), *(("write", name) for name in READ_WRITE),
          *(("permit", name) for name in ALL_PERMITS)]
 
@@ -36,37 +40,15 @@ WAITS_S = 1
 
 
 class Client(Caller):
-    """Takes locks, works under them, gives them back, and errs in all the ways that it may."""
-
-    def pick(self):
-        """A kind, its locks."""
-        return "lock", [self.random.choice(PLAIN)]
-
-    def pick_ttl(self):
-        return self.random.choice([500, 900, 1500, 2500, 4000])
-
-    def pick_wait(self):
-        return self.random.choice([0, 300, 1000, 2500, 4000])
-
-    async def run(self):
-        while not self.world.stop.is_set():
-            kind, locks = self.pick()
-            await self.cycle(Lease(self, kind, locks), self.pick_ttl())
-            await self.nap(self.random.uniform(0, 0.15))
-        self.agent.close()
-
-    async def cycle(self, lease, ttl_ms):
-        if await self.get(lease, ttl_ms):
-            await self.work(lease, ttl_ms)
+    """Gets locks and gives them back."""
 
     def note(self, lease, answer):
         body = answer.body
         lease.remaining_ms = body.get("remaining_ms", 0)
         lease.tokens = tokens_of(body, lease.locks)
 
-    async def get(self, lease, ttl_ms, wait_ms=None):
+    async def get(self, lease, ttl_ms, wait_ms):
         """Whether it was granted. Asks with the same token until the outcome is known."""
-        wait_ms = self.pick_wait() if wait_ms is None else wait_ms
         for _ in range(TRIES):
             answer = await lease.acquire(ttl_ms, wait_ms)
             outcome = answer.outcome()
@@ -116,84 +98,6 @@ class Client(Caller):
                                                        timeout=WAITS_S):
                     return
             await asyncio.sleep(0.005)
-
-    async def force(self, lock):
-        path = f"/v1/locks/{urllib.parse.quote(lock, safe='')}/force-unlock"
-        await self.ask("force", "POST", path, (), {}, {"lock": lock})
-
-    async def confirm(self, lease, ttl_ms):
-        answer = await lease.acquire(ttl_ms)
-        if answer.outcome() == "ok":
-            self.note(lease, answer)
-        return answer.outcome()
-
-    async def work(self, lease, ttl_ms):
-        chance = self.random.random
-        lease.use()
-        if chance() < 0.4 and await self.confirm(lease, ttl_ms) == "ended":
-            return
-        await self.nap(self.random.uniform(0, 0.25) * (lease.remaining_ms or 1000) / 1000)
-        lease.use()
-        if chance() < 0.3:
-            if (await lease.renew(ttl_ms and self.pick_ttl())).outcome() == "ended":
-                return
-            await self.nap(self.random.uniform(0, 0.4))
-            lease.use()
-        if chance() < 0.05:  # dies
-            return
-        if chance() < 0.06:  # is late
-            await self.nap((ttl_ms or 4000) / 1000 + self.random.uniform(0, 0.3))
-            lease.use()
-            if chance() < 0.6:
-                await lease.renew(ttl_ms)
-        await self.give_back(lease)
-        if chance() < 0.25:
-            await lease.release()
-        if chance() < 0.25:  # a duplicate that was late on its way
-            await lease.acquire(ttl_ms, self.random.choice([0, 300]))
-
-
-class FairClient(Client):
-    def pick(self):
-        return "fair", [self.random.choice(FAIR)]
-
-
-class ReadWriteClient(Client):
-    def pick(self):
-        return self.random.choice(["read", "read", "write"]), [self.random.choice(READ_WRITE)]
-
-
-class PermitClient(Client):
-    def pick(self):
-        return "permit", [self.random.choice(list(PERMITS))]
-
-
-class MultiClient(Client):
-    def pick(self):
-        return "lock", self.random.sample(PLAIN, self.random.choice([2, 3]))
-
-
-class ImpatientClient(Client):
-    """Hangs up about when it is granted, and at times asks elsewhere with the same token."""
-
-    def pick(self):
-        kind = self.random.choice(["lock", "lock", "fair", "read", "write", "permit"])
-        names = {"lock": PLAIN, "fair": FAIR, "permit": list(PERMITS)}
-        return kind, [self.random.choice(names.get(kind, READ_WRITE))]
-
-    async def cycle(self, lease, ttl_ms):
-        after = self.random.choice([0.001, 0.002, 0.004, 0.05, 0.4, 1.2])
-        first = asyncio.ensure_future(
-            lease.acquire(ttl_ms, self.pick_wait(), abandon_after=after))
-        if self.random.random() < 0.6:
-            await asyncio.sleep(self.random.choice([0, 0.001, after, after]))
-            if await self.get(lease, ttl_ms, wait_ms=0):
-                await asyncio.wait([first])
-                await self.work(lease, ttl_ms)
-                return
-        answer = await first
-        if answer.outcome() == "ok" or lease.kind == "fair" or self.random.random() < 0.3:
-            await self.give_back(lease)
 
 
 class Relay(Client):
@@ -407,20 +311,3 @@ class Heir(Client):
             await self.give_back(late)
         if outcome != "ended":
             await self.give_back(heir)
-
-
-class Stranger(Client):
-    """Has no right to anything, and at times the operator's."""
-
-    async def run(self):
-        while not self.world.stop.is_set():
-            kind, names = self.random.choice([("lock", PLAIN), ("write", READ_WRITE)])
-            lock = self.random.choice(names)
-            if self.random.random() < 0.1:
-                await self.force(lock)
-            elif self.random.random() < 0.5:
-                await Lease(self, kind, [lock]).renew(1000)
-            else:
-                await Lease(self, kind, [lock]).release()
-            await self.nap(self.random.uniform(0.1, 0.8))
-        self.agent.close()

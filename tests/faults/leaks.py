@@ -4,12 +4,12 @@ import re
 import time
 
 from calls import Lease
-from clients import ALL_PERMITS, LOCKS, Client
+from clients import ALL_PERMITS, LOCKS, SEMAPHORES, Client
 from history import now
 from session_clients import Session, SessionClient
 
-# What stays: fencing counters, and the marker, which every front end refreshes.
-KEPT = re.compile(rb"redisson_lock_token:.*|rlockd:marker(:.*)?")
+# What stays: fencing counters, the marker, which every front end refreshes, and the census.
+KEPT = re.compile(rb"redisson_lock_token:.*|rlockd:marker(:.*)?|rlockd:census:\{\}")
 
 # Descriptors of a front end for what asks it whether it lives.
 WATCHED = 1
@@ -37,7 +37,7 @@ async def keys_left(redis):
     while True:
         cursor, keys = await redis.command("SCAN", cursor.decode(), "COUNT", 1000)
         left += [key for key in keys if not KEPT.fullmatch(key)
-                 and key.decode(errors="replace") not in ALL_PERMITS]
+                 and key.decode(errors="replace") not in (*ALL_PERMITS, *SEMAPHORES)]
         if cursor == b"0":
             return left
 

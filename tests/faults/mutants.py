@@ -20,7 +20,7 @@ CALM = ["--calm", "--no-drain"]
 ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
 # What the server is built of, and what is built.
 SERVER = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "web", "build"]
-COPIED = [*SERVER, "build/tests/checker"]
+COPIED = [*SERVER, "build/tests/checker", "build/tests/faults"]
 
 
 class Mutant:

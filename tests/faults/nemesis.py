@@ -57,13 +57,15 @@ class Nemesis:
         fault, history = FAULTS[name], self.world.history
         front = self.random.choice(self.world.fronts)
         self.active.append(name)
-        self.world.only_out_of_memory = self.active == ["F14 out of memory"]
+        if fault.loses_data or fault.needs_replica:
+            await self.world.live.tell("lost")
+        await self.note_memory(self.active == ["F14 out of memory"])
         began, hard = now(), (history.hard, dict(history.hard_of))
         self.undone_until = None
         touched = await fault.run(self, front)
         ended = now()
         self.active.remove(name)
-        self.world.only_out_of_memory = False
+        await self.note_memory(False)
         if touched is None:
             await asyncio.sleep(1)  # answers that are late on their way count, too
             touched = history.hard_of.get(front.number, 0) - hard[1].get(front.number, 0) \
@@ -73,6 +75,11 @@ class Nemesis:
                       undoes_until=self.undone_until,
                       loses_data=fault.loses_data or self.undone_until is not None or None)
         self.log.append((name, front.number, began, ended, touched))
+
+    async def note_memory(self, is_only_fault):
+        """Whether requests fail for want of Redis' memory, and for nothing else."""
+        self.world.only_out_of_memory = is_only_fault
+        await self.world.live.tell(f"memory {int(is_only_fault)}")
 
     async def see_to_front_ends(self):
         """Each must be ready again by itself; one that is not is killed, and that is noted."""

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import clients  # noqa: E402
 import java  # noqa: E402
 import leaks  # noqa: E402
+import live  # noqa: E402
 import nemesis  # noqa: E402
 import session_clients  # noqa: E402
 from calls import World  # noqa: E402
@@ -39,14 +40,10 @@ ROUNDS = 10
 FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAIT_MS),
          "--retry-window-ms", str(RETRY_WINDOW_MS), "--log-level", "warn"]
 
-# Clients of each kind, in the order of the mix.
-MIX = [(clients.Client, 5), (clients.FairClient, 3), (clients.ReadWriteClient, 6),
-       (clients.PermitClient, 3), (clients.MultiClient, 2), (clients.ImpatientClient, 4),
-       (clients.Relay, 3), (clients.Crowd, 1), (clients.Returner, 1), (clients.Newcomer, 2),
-       (clients.Leaver, 2), (clients.Mover, 3),
-       (clients.Queuer, 1), (clients.Heir, 1), (session_clients.SessionClient, 4),
-       (session_clients.Visitor, 3), (session_clients.Publisher, 1),
-       (session_clients.ForcedClient, 2), (clients.Stranger, 1)]
+# Clients of each kind, beside those of live.py.
+MIX = [(clients.Relay, 3), (clients.Crowd, 1), (clients.Returner, 1), (clients.Newcomer, 2),
+       (clients.Leaver, 2), (clients.Mover, 3), (clients.Queuer, 1), (clients.Heir, 1),
+       (session_clients.Publisher, 1)]
 
 
 def arguments():
@@ -108,27 +105,32 @@ async def watch_life(world, front):
         await asyncio.sleep(0.5)
 
 
-async def make_permits(world):
-    caller = clients.Client(world, "setup")
+async def make_permits(world, kind, name, count):
+    agent = Agent()
     try:
-        for name, count in clients.ALL_PERMITS.items():
-            answer = await caller.agent.ask(world.fronts[0].port, "PUT",
-                                            f"/v1/permit-semaphores/{name}",
-                                            [("permits", count)])
-            if answer.status not in (200, 201):
-                raise RuntimeError(f"no permits: {answer.status} {answer.body}")
+        answer = await agent.ask(world.fronts[0].port, "PUT", f"/v1/{kind}/{name}",
+                                 [("permits", count)])
+        if answer.status not in (200, 201):
+            raise RuntimeError(f"no permits: {answer.status} {answer.body}")
     finally:
-        caller.agent.close()
+        agent.close()
 
 
-async def keep_permits(world, redis):
+async def make_all_permits(world):
+    """Those that Redis has not."""
+    for kind, objects in (("permit-semaphores", clients.ALL_PERMITS),
+                          ("semaphores", clients.SEMAPHORES)):
+        for name, count in objects.items():
+            if not await world.redis.command("EXISTS", name):
+                await make_permits(world, kind, name, count)
+
+
+async def keep_permits(world):
     """A Redis that lost its data has no permits any more: they are made again."""
     while True:
         with contextlib.suppress(OSError, RedisError, RuntimeError, asyncio.TimeoutError,
                                  asyncio.IncompleteReadError):
-            for name in clients.ALL_PERMITS:
-                if not await redis.command("EXISTS", name):
-                    await make_permits(world)
+            await make_all_permits(world)
         await asyncio.sleep(0.5)
 
 
@@ -167,7 +169,7 @@ async def start(options, folder, redis, history, fronts, others):
     await redis.start()
     await start_fronts(options, folder, redis, fronts)
     world = World(history, redis, fronts, options.seed)
-    await make_permits(world)
+    await make_all_permits(world)
     for other in others:
         await other.start(world, redis)
     return world
@@ -205,7 +207,7 @@ async def run(options, folder, phases, others):
         world = await phases.take(
             "start", start(options, folder, redis, history, fronts, others))
         watches = [asyncio.ensure_future(task) for task in
-                   [watch_lag(history), watch_rate(world, redis), keep_permits(world, redis),
+                   [watch_lag(history), watch_rate(world, redis), keep_permits(world),
                     *(watch_life(world, front) for front in fronts)]]
         await phases.take("load", load(options, world, redis, watches, others))
         if not options.no_drain:
@@ -236,8 +238,9 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="rlockd-faults-", dir=memory))
     phases = phases_of(options)
-    others = ([java.RedissonClients(options.build, folder, options.minutes)] if options.java
-              else [])
+    others = [live.LiveClients(options.build, folder)]
+    if options.java:
+        others.append(java.RedissonClients(options.build, folder, options.minutes))
     print(f"faults: seed {options.seed}, {options.minutes:g} minutes, {options.topology}",
           flush=True)
     phases.announce()

@@ -59,11 +59,12 @@ BANNED = """strcpy strcat stpcpy sprintf vsprintf gets strtok atoi atol atoll at
 LAYERED_ROOMS = ("server/http/", "server/auth/", "storage/store/", "storage/notes/",
                  "storage/lease/", "storage/session/", "storage/look/", "storage/census/",
                  "storage/wait/", "storage/redis/", "storage/topology/", "handlers/", "client/",
-                 "server/base/")
+                 "client/verbs/", "server/base/")
 
 problems = []
 included = defaultdict(set)
 defined, named = {}, defaultdict(set)  # functions by their file, words by file
+openings = defaultdict(str)  # comments that open files, by folder
 
 
 def complain(path, line, text):
@@ -181,6 +182,21 @@ def check_opening(path, text):
         complain(path, 1, "no opening sentence about the file")
 
 
+def note_opening(path, text):
+    """What the file says about itself and its folder before its first line of code."""
+    openings[room_of(path)] += re.split(r"^#", text, 1, re.M)[0]
+
+
+def check_room_lists():
+    """Each C file has a line in the list of its folder: a comment that opens one of the files
+    there."""
+    for path in sorted(name for name in named if room_of(name) in LAYERED_ROOMS):
+        file = Path(path).name
+        rows = re.findall(r"^ \*   ((?:\w+\.c(?:, )?)+)(?= |$)", openings[room_of(path)], re.M)
+        if file not in {name for row in rows for name in row.split(", ")} and file != "main.c":
+            complain(path, 1, f"is not in the list of files of {room_of(path)}")
+
+
 def sources():
     suffixes = {".c", ".h", ".lua", ".sh", ".py"}
     for top in ("server", "storage", "handlers", "client", "tests"):
@@ -198,11 +214,13 @@ for source in sources():
         blanked = without_comments_and_strings(content)
         check_includes(name, content)
         note_functions(name, blanked)
+        note_opening(name, content)
         if not name.startswith("tests/"):
             check_calls(name, blanked)
             check_functions(name, blanked)
 
 check_circles()
 check_units()
+check_room_lists()
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(bool(problems))

@@ -1,20 +1,15 @@
-/* The clients of a run. Each loops until the run is over; what a client does next is chance
- * from the run's seed and the client's own name. */
+/* The clients of a run, which tests/faults has, too. Each loops until the run is over; what a
+ * client does next is chance from the run's seed and the client's own name. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/clients.h"
 
-enum { PLAIN = 3, FAIR = 2, READ_WRITE = 2 };
+enum { FAIR = 2, READ_WRITE = 2 };
 
-static const char *const plain[PLAIN] = {"plain-a", "plain-b", "plain-c"};
+const char *plain_names[PLAIN] = {"plain-a", "plain-b", "plain-c"};
 static const char *const fair[FAIR] = {"fair-a", "fair-b"};
 static const char *const read_write[READ_WRITE] = {"rw-a", "rw-b"};
-
-const struct lock_name lock_names[LOCK_COUNT] = {
-    {"lock", "plain-a"}, {"lock", "plain-b"},      {"lock", "plain-c"}, {"lock", "owned-a"},
-    {"lock", "owned-b"}, {"fair", "fair-a"},       {"fair", "fair-b"},  {"write", "rw-a"},
-    {"write", "rw-b"},   {"permit", PERMITS_NAME}, {"lock", "crowd-a"}};
 
 struct chance *chance_of(struct client *client)
 {
@@ -151,7 +146,7 @@ void cycle(struct client *client, struct lease *lease, int64_t ttl_ms)
         work(client, lease, ttl_ms);
 }
 
-static void run_cycles(struct client *client)
+void run_cycles(struct client *client)
 {
     while (!world.is_stopping) {
         struct lease lease = client->kind->pick(client);
@@ -163,23 +158,23 @@ static void run_cycles(struct client *client)
 /* --- which lock
  * --------------------------------------------------------------------------------- */
 
-static struct lease pick_plain(struct client *client)
+struct lease pick_plain(struct client *client)
 {
-    return lease_make(&client->caller, "lock", one_of(client, plain, PLAIN), NULL);
+    return lease_make(&client->caller, "lock", one_of(client, plain_names, PLAIN), NULL);
 }
 
-static struct lease pick_fair(struct client *client)
+struct lease pick_fair(struct client *client)
 {
     return lease_make(&client->caller, "fair", one_of(client, fair, FAIR), NULL);
 }
 
-static struct lease pick_read_write(struct client *client)
+struct lease pick_read_write(struct client *client)
 {
     return lease_make(&client->caller, likely(client, 67) ? "read" : "write",
                       one_of(client, read_write, READ_WRITE), NULL);
 }
 
-static struct lease pick_permit(struct client *client)
+struct lease pick_permit(struct client *client)
 {
     return lease_make(&client->caller, "permit", PERMITS_NAME, NULL);
 }
@@ -187,11 +182,11 @@ static struct lease pick_permit(struct client *client)
 struct lease pick_several(struct client *client)
 {
     size_t first = chance_below(chance_of(client), PLAIN);
-    struct lease lease = lease_make(&client->caller, "lock", plain[first], NULL);
+    struct lease lease = lease_make(&client->caller, "lock", plain_names[first], NULL);
 
     lease.lock_count = likely(client, 50) ? 2 : 3;
     for (size_t i = 1; i < lease.lock_count; i++)
-        lease.locks[i] = plain[(first + i) % PLAIN];
+        lease.locks[i] = plain_names[(first + i) % PLAIN];
     return lease;
 }
 
@@ -260,7 +255,7 @@ static void be_impatient(struct client *client)
         give_back(client, &lease);
 }
 
-static void run_impatient(struct client *client)
+void run_impatient(struct client *client)
 {
     while (!world.is_stopping) {
         be_impatient(client);
@@ -269,11 +264,11 @@ static void run_impatient(struct client *client)
 }
 
 /* Has no right to anything, and at times the operator's. */
-static void run_stranger(struct client *client)
+void run_stranger(struct client *client)
 {
     while (!world.is_stopping) {
         bool plainly = likely(client, 50);
-        const char *lock = plainly ? one_of(client, plain, PLAIN)
+        const char *lock = plainly ? one_of(client, plain_names, PLAIN)
                                    : one_of(client, read_write, READ_WRITE);
         struct lease lease = lease_make(&client->caller, plainly ? "lock" : "write", lock,
                                         NULL);
@@ -290,31 +285,6 @@ static void run_stranger(struct client *client)
 /* --- all of them
  * ----------------------------------------------------------------------------------------- */
 
-static const struct client_kind kinds[] = {
-    {"Client", 5, pick_plain, run_cycles},
-    {"FairClient", 3, pick_fair, run_cycles},
-    {"ReadWriteClient", 6, pick_read_write, run_cycles},
-    {"PermitClient", 3, pick_permit, run_cycles},
-    {"MultiClient", 2, pick_several, run_cycles},
-    {"ImpatientClient", 4, pick_any, run_impatient},
-    {"SessionClient", 4, pick_any, run_sessions},
-    {"Visitor", 2, pick_any, run_visitor},
-    {"Stranger", 1, pick_any, run_stranger},
-    {"Overtaker", 2, pick_any, run_overtaker},
-    {"SemaphoreClient", 4, pick_any, run_semaphore},
-    {"Drainer", 1, pick_any, run_drainer},
-    {"LatchWaiter", 3, pick_any, run_latch_waiter},
-    {"LatchCounter", 1, pick_any, run_latch_counter},
-    {"Crowd", 1, pick_any, run_crowd},
-    {"OddClient", 2, pick_any, run_odd},
-    {"Meddler", 1, pick_any, run_meddler},
-    {"Visited", 1, pick_any, run_visited},
-    {"Forced", 1, pick_any, run_forced},
-    {"Hoarder", 1, pick_any, run_hoarder},
-    {"Throng", 1, pick_any, run_throng},
-    {"Ring", 1, pick_any, run_ring},
-};
-
 static void run_client(void *arg)
 {
     struct client *client = arg;
@@ -323,11 +293,11 @@ static void run_client(void *arg)
     free(client);
 }
 
-int clients_start(int *over)
+int kinds_start(const struct client_kind *kinds, size_t kind_count, int *over)
 {
     int count = 0;
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (size_t i = 0; i < kind_count; i++)
         for (int number = 0; number < kinds[i].count; number++, count++) {
             struct client *client = zalloc(sizeof(*client));
             client->kind = &kinds[i];

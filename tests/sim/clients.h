@@ -35,6 +35,18 @@ void nap(struct client *client, int64_t least_ms, int64_t most_ms);
 /* Until so many tasks have counted themselves as over. */
 void await(const int *over, int count);
 
+/* Those of which a client may want several at once. */
+enum { PLAIN = 3 };
+extern const char *plain_names[PLAIN];
+
+/* So many clients of each kind; returns how many of all. `over` counts those that have ended.
+ */
+int kinds_start(const struct client_kind *kinds, size_t kind_count, int *over);
+
+struct lease pick_plain(struct client *client);
+struct lease pick_fair(struct client *client);
+struct lease pick_read_write(struct client *client);
+struct lease pick_permit(struct client *client);
 struct lease pick_any(struct client *client);
 /* Several locks at once. */
 struct lease pick_several(struct client *client);
@@ -45,24 +57,28 @@ void work(struct client *client, struct lease *lease, int64_t ttl_ms);
 /* Gets it and works. */
 void cycle(struct client *client, struct lease *lease, int64_t ttl_ms);
 
+void run_cycles(struct client *client);
+void run_impatient(struct client *client);
+void run_stranger(struct client *client);
 /* clients_session.c */
 void run_sessions(struct client *client);
 void run_visitor(struct client *client);
+void run_forced(struct client *client);
 /* clients_counter.c: semaphores and latches */
 void run_semaphore(struct client *client);
 void run_drainer(struct client *client);
 void run_latch_waiter(struct client *client);
 void run_latch_counter(struct client *client);
-/* clients_odd.c */
+/* clients_crowd.c */
 void run_overtaker(struct client *client);
 void run_crowd(struct client *client);
+/* clients_odd.c */
 void run_odd(struct client *client);
 void run_meddler(struct client *client);
 /* Past all front ends. The words are counted off by a NULL. */
 void tell_redis(const char *const *words);
 /* clients_visit.c */
 void run_visited(struct client *client);
-void run_forced(struct client *client);
 /* clients_throng.c */
 void run_throng(struct client *client);
 /* clients_ring.c */

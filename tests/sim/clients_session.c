@@ -172,3 +172,37 @@ void run_visitor(struct client *client)
         nap(client, 0, 400);
     }
 }
+
+/* Between two visits the lock of a session is forced open, and another lease gets it. The next
+ * visit must leave that lease alone, which is so long that a renewal would shorten it; the
+ * session ends before a later visit would prolong it. */
+static void change_holder(struct client *client, struct session *session)
+{
+    static const char lock[] = "forced-a";
+    const struct how again = {.ttl_ms = LEASE_TTL_MAX_MS * world.pace};
+    struct lease lost = lease_make(&client->caller, "lock", lock, session);
+    struct lease other = lease_make(&client->caller, "lock", lock, NULL);
+
+    if (!get(client, &lost, -1, 0))
+        return;
+    nap(client, 600, 900);
+    ask_force_unlock(&client->caller, lock);
+    if (!get(client, &other, again.ttl_ms, 0))
+        return;
+    task_sleep(1000 * MS * world.pace);
+    ask_session_end(&client->caller, session);
+    task_sleep((LEASE_TTL_MAX_MS - 1100) * MS * world.pace);
+    if (ask_acquire(&other, &again) != RESULT_ENDED)
+        give_back(client, &other);
+}
+
+void run_forced(struct client *client)
+{
+    while (!world.is_stopping) {
+        struct session session = {.ttl_ms = 3000 * world.pace};
+        make_token(chance_of(client), session.token);
+        if (ask_session_open(&client->caller, &session) == RESULT_OK)
+            change_holder(client, &session);
+        nap(client, 0, 400);
+    }
+}

@@ -29,11 +29,14 @@ MEASURED = {
                  "storage/notes/settle.c", "storage/store/visits.c"],
 }
 
-# Not counted: assertions (the build has none), what follows an allocation that failed, the
-# inside of the macros by which uthash and utlist keep tables and lists, the way past all cases
-# of a switch that has one for each value (the compiler warns of others), a kernel that refuses
-# a descriptor or interrupts a write, a full inbox, which the harness plays, and what only a
-# cluster or API tokens reach, which the simulation has not.
+# Not counted:
+# - assertions: the build has none;
+# - what follows an allocation that failed;
+# - the inside of the macros by which uthash and utlist keep tables and lists;
+# - the way past all cases of a switch that has one for each value;
+# - a kernel that refuses a descriptor or interrupts a write;
+# - a full inbox, which the harness plays;
+# - what only a cluster or API tokens reach, which the simulation has not.
 ALLOCATED = re.compile(r"(\w+(?:->\w+)?) = (?:calloc|malloc|inbox_new)\(")
 FAILED = re.compile(r"if \((\w+(?:->\w+)?) == NULL\)")
 TABLE = re.compile(r"\b(HASH_(ADD|DEL|FIND|ITER)|DL_(DELETE|APPEND|PREPEND))\w*\(")

@@ -62,7 +62,7 @@ extern const struct lock_name lock_names[LOCK_COUNT];
 #define SEMAPHORE_NAME "semaphore-a"
 #define SEMAPHORE_PERMITS 4
 
-/* clients.c: begins them all; `over` counts those that have ended. */
+/* kinds.c: begins them all; `over` counts those that have ended. */
 int clients_start(int *over);
 /* watch.c: begins what looks on; and what comes after the faults, of a task. */
 void watch_start(void);
