@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two versions of rlockd on one Redis: each kind of object is held at one of them, waited for
-at both, renewed, released and forced at the other. Then the front ends are restarted one after the
-other with the other version, in both orders, while leases are held and waited for.
+at both, renewed, released and forced at the other. Then the front ends are restarted one after
+the other with the other version, in both orders, while leases are held and waited for.
 
 usage: run.py THIS_RLOCKD OTHER_RLOCKD"""
 import re
