@@ -11,9 +11,12 @@
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # TOPOLOGY=cluster|sentinel: what `interop` and `faults` use instead of one Redis
 # CLIENT="rlock python": which clients `conformance` checks; mutants: broken ones, or a path
+# BASE=1846ec2: the commit whose rlockd `test-upgrade` runs beside this one
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
 RELEASE  := trixie
+# The last commit before who holds what since when: docs/upgrading.md names it.
+BASE     := 1846ec2
 # The newest, and one from before 3.44, when much of its locks was rewritten.
 REDISSON := 4.7.0 3.43.0
 SERVERS  := redis-6.2 redis-8.0 valkey-8.1
@@ -22,6 +25,7 @@ CLIENTS      := $(CLIENTS_FAST) generator-python generator-java generator-php
 
 CONFORMANCE_PACKAGES := $(RUN_PACKAGES) python3 mypy flake8
 VERSIONS_PACKAGES := mmdebstrap python3-pip
+UPGRADE_PACKAGES  := $(RUN_PACKAGES) git python3
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
 VALGRIND_PACKAGES := $(TEST_PACKAGES) valgrind
 BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
@@ -77,7 +81,7 @@ TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%
                   $(SIM_OBJECTS) $(SIM_COMPARE).o $(LIVE_OBJECTS) $(FUZZ_TARGETS:%=%.o))
 
 .PHONY: test-programs test-command conformance test-neighbours test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-proxies test-debian test-web test-alarms test-page test-docs interop valgrind docker-test \
+        test-versions test-upgrade test-proxies test-debian test-web test-alarms test-page test-docs interop valgrind docker-test \
         clients clients-fast lint-openapi schemathesis bench bench-programs budgets faults mutants \
         model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
@@ -254,6 +258,12 @@ valgrind: ## the end-to-end tests with the server under valgrind
 	@$(MAKE) $(SUBMAKE) test-programs
 	@$(TEST_ENVIRONMENT) RLOCKD_TEST_TIMEOUT_S=1800 RLOCKD_WRAP='$(VALGRIND)' \
 	    JOBS=$(or $(JOBS),1) tests/run.sh $(call chosen,$(E2E_TESTS))
+
+test-upgrade: ## this version and an older one on one Redis, restarted in both orders; BASE=1846ec2
+	@tests/packages.sh $(UPGRADE_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) /usr/bin/python3 tests/upgrade/run.py $(BUILD)/rlockd \
+	    "$$(tests/upgrade/build.sh $(BASE))"
 
 interop: ## real Redisson clients and HTTP clients on the same locks; TOPOLOGY=cluster, sentinel
 	@tests/packages.sh $(INTEROP_PACKAGES)

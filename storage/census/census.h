@@ -20,6 +20,7 @@
 
 #include "storage/census/picture.h"
 #include "storage/store/call_outcome.h"
+#include "storage/store/kind.h"
 #include "storage/store/store.h"
 
 struct census;
@@ -43,9 +44,20 @@ typedef void census_read_done(void *arg, const struct census_reading *reading);
 /* Reads the last picture, of whichever front end. `done` comes once, and later. */
 void census_read(struct store *store, enum census_kind kind, census_read_done *done, void *arg);
 
-/* A request has waited for this lock for long, and goes on for up to `left_ms`: the census
- * looks at the lock until then. The entry ends by itself: make it again while the wait lasts.
- */
-void census_note_wait(struct store *store, const char *name, int64_t left_ms);
+/* A lease that has waited for long, for one lock of its names. */
+struct census_wait {
+    const char *name;     /* of the lock, as clients say it */
+    const char *lease_id; /* and the kind that it asks for */
+    enum object_kind kind;
+};
+
+/* The lease waits since `waited_ms`, and goes on: the census looks at the lock for `left_ms`,
+ * and so long this note waits for the next request of the lease, which goes on where this one
+ * ended. Make it again while the wait lasts. */
+void census_note_wait(struct store *store, const struct census_wait *wait, int64_t waited_ms,
+                      int64_t left_ms);
+/* No further request of the lease will wait. Should that not reach Redis, the note ends by
+ * itself. */
+void census_end_wait(struct store *store, const struct census_wait *wait);
 
 #endif

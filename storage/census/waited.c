@@ -15,17 +15,20 @@
 #include "storage/notes/notes.h"
 #include "storage/store/store_call.h"
 
-enum { PARTITION_LOCKS_MAX = 64 /* of a partition in a round */ };
+enum {
+    NAMES_MAX = 1000, /* that a call asks for, and of a partition in a round */
+    NOTES_MAX = 100   /* of a lock: later waits are shorter */
+};
 
-/* A shorter wait is none that anybody asks for. */
-#define LONG_MS 1000
+/* Of a lease, and ":m" of a lease of several locks. */
+#define REF_SIZE (LEASE_ID_SIZE + 2)
 
 static void partition_key(struct store_call *call, size_t at, size_t partition)
 {
     call_key(call, at, KEY_WAITS, index_partition(partition), NULL);
 }
 
-/* --- an entry ----------------------------------------------------------------------------- */
+/* --- the notes of a wait ------------------------------------------------------------------ */
 
 static void on_ignored(void *arg, const struct redis_result *result)
 {
@@ -33,7 +36,8 @@ static void on_ignored(void *arg, const struct redis_result *result)
     (void)result;
 }
 
-void census_note_wait(struct store *store, const char *name, int64_t left_ms)
+/* In the index, for the census. */
+static void enter(struct store *store, const char *name, int64_t left_ms)
 {
     struct store_call *call = call_begin(store, SCRIPT_CENSUS_WAIT);
     struct key_base lock = call_object(call, name);
@@ -43,6 +47,47 @@ void census_note_wait(struct store *store, const char *name, int64_t left_ms)
     call_text(call, CENSUS_WAIT_ARG_NAME, lock.text, lock.len);
     call_number(call, CENSUS_WAIT_ARG_LEFT_MS, left_ms);
     call_send(call, on_ignored, NULL);
+}
+
+/* As the lock's waiters are named in its home. */
+static void make_ref(char ref[REF_SIZE], const struct census_wait *wait)
+{
+    bool is_set = kind_row(wait->kind)->family == FAMILY_SET;
+
+    snprintf(ref, REF_SIZE, "%s%s", wait->lease_id, is_set ? ":m" : "");
+}
+
+void census_note_wait(struct store *store, const struct census_wait *wait, int64_t waited_ms,
+                      int64_t left_ms)
+{
+    struct store_call *call = call_begin(store, SCRIPT_LOCK_WAIT);
+    struct key_base lock = call_object(call, wait->name);
+    char ref[REF_SIZE];
+
+    make_ref(ref, wait);
+    call_key(call, LOCK_WAIT_KEY_WAITS, KEY_LONG_WAITS, lock, NULL);
+    call_string(call, LOCK_WAIT_ARG_REF, ref);
+    call_number(call, LOCK_WAIT_ARG_WAITED_MS, waited_ms);
+    call_number(call, LOCK_WAIT_ARG_LIFE_MS, left_ms);
+    call_number(call, LOCK_WAIT_ARG_LIMIT, NOTES_MAX);
+    call_string(call, LOCK_WAIT_ARG_KIND, kind_row(wait->kind)->name);
+    call_send(call, on_ignored, NULL);
+    enter(store, wait->name, left_ms);
+}
+
+void census_end_wait(struct store *store, const struct census_wait *wait)
+{
+    char name[KEY_NAME_MAX + 1], ref[REF_SIZE];
+    size_t name_len = store_key_name(store, wait->name, name, sizeof(name));
+    struct key waits;
+
+    make_ref(ref, wait);
+    key_make(&waits, KEY_LONG_WAITS, name, name_len, NULL);
+    const char *argv[] = {"HDEL", waits.text, ref};
+    const size_t lens[] = {4, waits.len, strlen(ref)};
+    const struct redis_command command = {.argc = 3, .argv = argv, .lens = lens};
+    const struct redis_tag tag = redis_tag_of(waits.text, waits.len);
+    topology_command(store_topology(store), &tag, &command, on_ignored, NULL);
 }
 
 /* --- a round ------------------------------------------------------------------------------ */
@@ -69,35 +114,33 @@ int64_t waited_now_ms(const struct waited *waited)
     return waited->began_ms + (clock_ns() - waited->began_ns) / CLOCK_NS_PER_MS;
 }
 
-static void note_lock(struct waited *waited, const char *name, const struct lock_view *view)
+static void note_lock(struct waited *waited, const char *name, const struct redis_value *reply)
 {
-    int64_t longest_ms = LONG_MS - 1, long_ms = store_config(waited->store)->long_wait_ms;
+    int64_t long_ms = store_config(waited->store)->long_wait_ms;
     struct census_entry entry = {0};
+    char ref[REF_SIZE];
 
-    for (size_t i = 0; i < view->waiters_shown; i++) {
-        const struct lock_waiter_view *waiter = &view->waiters[i];
-        if (waiter->waited_ms <= longest_ms || waiter->lease_id[0] == '\0')
-            continue;
-        longest_ms = waiter->waited_ms;
-        snprintf(entry.who, sizeof(entry.who), "%s", waiter->lease_id);
-    }
-    if (entry.who[0] == '\0')
+    lock_copy_text(value_at(reply, LOCK_WAITS_REPLY_REF), ref, sizeof(ref));
+    if (ref[0] == '\0')
         return;
+    snprintf(entry.who, sizeof(entry.who), "%.*s", (int)strcspn(ref, ":"), ref);
     snprintf(entry.name, sizeof(entry.name), "%s", name);
-    snprintf(entry.kind, sizeof(entry.kind), "%s", view->kind[0] != '\0' ? view->kind : "lock");
-    entry.since_ms = waited_now_ms(waited) - longest_ms;
-    if (long_ms > 0 && longest_ms >= long_ms)
+    lock_copy_text(value_at(reply, LOCK_WAITS_REPLY_KIND), entry.kind, sizeof(entry.kind));
+    entry.since_ms = value_integer(value_at(reply, LOCK_WAITS_REPLY_SINCE));
+    if (entry.kind[0] == '\0' || entry.since_ms < 0)
+        return; /* not written by rlockd */
+    if (long_ms > 0 && waited_now_ms(waited) - entry.since_ms >= long_ms)
         waited->long_count++;
     picture_add(&waited->picture, &entry);
 }
 
-static void on_looked(void *arg, const struct lock_view *view)
+static void on_looked(void *arg, const struct redis_result *result)
 {
     struct waited *waited = arg;
 
-    if (view->outcome == CALL_DONE)
-        note_lock(waited, waited->names[waited->next_name], view);
-    else if (view->outcome != CALL_WRONG_TYPE)
+    if (result->outcome == REDIS_DONE)
+        note_lock(waited, waited->names[waited->next_name], result->reply);
+    else
         waited->is_given_up = true;
     waited->next_name++;
     census_rest(waited->store, &waited->rest, waited->step_began_ns);
@@ -105,11 +148,13 @@ static void on_looked(void *arg, const struct lock_view *view)
 
 static void look(struct waited *waited)
 {
-    static const struct lock_query query = {.waiters_max = LOCK_WAITERS_SHOWN,
-                                            .holders_max = 1};
+    struct store_call *call = call_begin(waited->store, SCRIPT_LOCK_WAITS);
+    struct key_base lock = call_object(call, waited->names[waited->next_name]);
 
     waited->step_began_ns = clock_ns();
-    lock_get(waited->store, waited->names[waited->next_name], &query, on_looked, waited);
+    call_key(call, LOCK_WAITS_KEY_WAITS, KEY_LONG_WAITS, lock, NULL);
+    call_number(call, LOCK_WAITS_ARG_LIMIT, NOTES_MAX);
+    call_send(call, on_looked, waited);
 }
 
 /* Names of another key prefix are those of other front ends. */
@@ -131,30 +176,35 @@ static void keep_name(struct waited *waited, const struct redis_value *value)
 static void on_partitions(void *arg, const struct redis_result *result)
 {
     struct waited *waited = arg;
-    size_t count = value_count(result->reply);
+    const struct redis_value *found = value_at(result->reply, CENSUS_WAITS_REPLY_NAMES);
+    size_t count = value_count(found);
+    int64_t asked = value_integer(value_at(result->reply, CENSUS_WAITS_REPLY_ASKED));
 
-    if (result->outcome == REDIS_DONE) {
+    if (result->outcome == REDIS_DONE && asked > 0) {
+        waited->partition += (size_t)asked;
         waited->names = calloc(count + 1, sizeof(*waited->names));
         assert(waited->names != NULL);
         for (size_t i = 0; i < count; i++)
-            keep_name(waited, value_at(result->reply, i));
+            keep_name(waited, value_at(found, i));
     } else {
         waited->is_given_up = true;
     }
     census_rest(waited->store, &waited->rest, waited->step_began_ns);
 }
 
-/* One call asks all partitions, in a cluster one, for each is in a slot of its own. */
+/* One call asks all partitions that are left, in a cluster one, for each is in a slot of its
+ * own. */
 static void ask_partitions(struct waited *waited)
 {
     struct store_call *call = call_begin(waited->store, SCRIPT_CENSUS_WAITS);
-    size_t at_once = topology_is_cluster(store_topology(waited->store)) ? 1 : INDEX_PARTITIONS;
+    bool is_cluster = topology_is_cluster(store_topology(waited->store));
+    size_t at_once = is_cluster ? 1 : INDEX_PARTITIONS - waited->partition;
 
     drop_names(waited);
     waited->step_began_ns = clock_ns();
     for (size_t i = 0; i < at_once; i++)
-        partition_key(call, CENSUS_WAITS_KEY_INDEX + i, waited->partition++);
-    call_number(call, CENSUS_WAITS_ARG_LIMIT, PARTITION_LOCKS_MAX);
+        partition_key(call, CENSUS_WAITS_KEY_INDEX + i, waited->partition + i);
+    call_number(call, CENSUS_WAITS_ARG_LIMIT, NAMES_MAX);
     call_send(call, on_partitions, waited);
 }
 

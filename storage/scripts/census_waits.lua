@@ -2,17 +2,23 @@
 -- ended are removed.
 -- KEYS index...
 -- ARGV limit
+-- REPLY [] asked names
 -- sync no
 --
 --   index  see census_wait.lua
---   limit  names of a partition at most: those whose waits end first
+--   limit  names at most, and of a partition: those whose waits end first
 --
--- Reply  names of locks, with the key prefix
+-- Reply  asked  how many of the partitions, the first ones, the names are all of: the others
+--               would make them too many
+--        names  of locks, with the key prefix
 -- modules
 
-local now, found = lib.number.integer(lib.number.epoch_ms()), {}
+local now, found, asked = lib.number.integer(lib.number.epoch_ms()), {}, 0
 for _, index in ipairs(KEYS) do
   call('zremrangebyscore', index, '-inf', now)
-  for _, name in ipairs(call('zrange', index, 0, limit - 1)) do found[#found + 1] = name end
+  local names = call('zrange', index, 0, limit - 1)
+  if #found + #names > tonumber(limit) then break end
+  for _, name in ipairs(names) do found[#found + 1] = name end
+  asked = asked + 1
 end
-return found
+return {asked, found}

@@ -40,6 +40,7 @@ static const struct key_row rows[KEY_KINDS] = {
     [KEY_PLACES] = {"rlockd:places", HOME_OBJECT, SHAPE_COMPANION},
     [KEY_FORCED] = {"rlockd:forced", HOME_OBJECT, SHAPE_COMPANION},
     [KEY_OWNER] = {"rlockd:owner", HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_LONG_WAITS] = {"rlockd:long-waits", HOME_OBJECT, SHAPE_COMPANION},
     [KEY_DEADLOCK] = {"rlockd:deadlock", HOME_OBJECT, SHAPE_COMPANION},
     [KEY_IDEMPOTENCY] = {"rlockd:idempotency", HOME_OBJECT, SHAPE_WITH_ID},
     [KEY_SET] = {"rlockd:set", HOME_LEASE, SHAPE_COMPANION},

@@ -24,6 +24,7 @@ enum key_kind {
     KEY_FORCED,
     KEY_OWNER,
     KEY_DEADLOCK,    /* marks a lock of a deadlock */
+    KEY_LONG_WAITS,  /* for a lock */
     KEY_IDEMPOTENCY, /* and an idempotency key: what a request did */
     /* By a lease id. */
     KEY_SET, /* the names of the locks of a set */

@@ -42,6 +42,10 @@ enum names_fitness store_check_names(const struct store *store, const char *cons
     return NAMES_FIT;
 }
 
+/* By so much marker_redis_ms() may be late: it is made of rounded times, and is the time when
+ * the turn of the loop began. A grant that is later tells nothing. */
+#define CLOCK_LATE_MS 20
+
 int64_t store_quarantine_ms(const struct store *store, const char *name)
 {
     char text[KEY_NAME_MAX + 1];
@@ -55,9 +59,11 @@ int64_t store_quarantine_ms(const struct store *store, const char *name)
 
 int64_t store_held_ms(const struct store *store, int64_t at_us)
 {
-    int64_t now_ms = marker_redis_ms(store->marker);
+    int64_t now_ms = marker_redis_ms(store->marker), held_ms = now_ms - at_us / 1000;
 
-    return at_us > 0 && now_ms > 0 ? now_ms - at_us / 1000 : -1;
+    if (at_us <= 0 || now_ms <= 0 || held_ms < -CLOCK_LATE_MS)
+        return -1;
+    return held_ms > 0 ? held_ms : 0;
 }
 
 bool store_is_timed(const struct store *store)

@@ -415,7 +415,7 @@ void acquire_cancel(struct acquisition *acquisition)
     if (acquisition->attempted)
         lease_withdraw(acquirer->options.store, acquisition->lease, WITHDRAW_PLACE);
     acquisition_end(acquisition, false, -1);
-    acquirer_end_long_wait(acquirer, long_wait);
+    acquirer_end_long_wait(acquirer, long_wait, false);
 }
 
 /* --- acquirers ---------------------------------------------------------------------------- */

@@ -24,8 +24,9 @@ enum { LONG_WAIT_MS = 1000 };
 struct long_wait_watcher {
     /* The wait of this acquisition has become long. The result stands for it until ended(). */
     struct long_wait *(*began)(void *arg, struct acquisition *acquisition);
-    /* The wait is over. Its acquisition is gone, and perhaps the lease. */
-    void (*ended)(struct long_wait *long_wait);
+    /* The wait is over. Its acquisition is gone, and perhaps the lease. `may_ask_again`: the
+     * client was told that it may wait on, by another request with the token. */
+    void (*ended)(struct long_wait *long_wait, bool may_ask_again);
     void *arg;
 };
 

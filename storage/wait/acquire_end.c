@@ -54,10 +54,11 @@ void acquisition_end_orphan(struct acquisition *acquisition, bool granted)
     pool_give(&acquirer->pool, acquisition);
 }
 
-void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait)
+void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait,
+                            bool may_ask_again)
 {
     if (long_wait != NULL)
-        acquirer->options.long_waits->ended(long_wait);
+        acquirer->options.long_waits->ended(long_wait, may_ask_again);
 }
 
 void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms)
@@ -85,10 +86,10 @@ static bool is_success(enum try_outcome outcome)
     return outcome == TRY_GRANTED || outcome == TRY_CONFIRMED;
 }
 
-/* Whether the client may ask again, and then finds its place in the fair lock's queue. */
+/* Whether the client may wait on by another request with the token. */
 static bool may_ask_again(const struct acquisition *acquisition, enum try_outcome outcome)
 {
-    if (!kind_of(acquisition)->keeps_place || acquisition->lease->unrepeatable)
+    if (acquisition->lease->unrepeatable)
         return false;
     switch (outcome) {
     case TRY_BUSY:
@@ -110,7 +111,8 @@ static bool may_ask_again(const struct acquisition *acquisition, enum try_outcom
 /* Takes back what the attempts of an acquisition that failed may have left in Redis. */
 static void withdraw_attempts(struct acquisition *acquisition, enum try_outcome outcome)
 {
-    bool keeps_place = may_ask_again(acquisition, outcome);
+    /* In a fair lock's queue, for that request. */
+    bool keeps_place = kind_of(acquisition)->keeps_place && may_ask_again(acquisition, outcome);
 
     acquisition->place = keeps_place ? KEEP_PLACE : WITHDRAW_PLACE;
     if (acquisition->attempt.registered || acquisition->uncertain)
@@ -177,6 +179,7 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
     acquire_done *done = acquisition->done;
     void *arg = acquisition->arg;
     bool got_it = is_success(result->outcome);
+    bool goes_on = may_ask_again(acquisition, result->outcome);
     int64_t taken_ms = taken_ms_of(acquisition, got_it, attempt);
 
     acquisition->waiter.shared_ms = shared_ms_of(acquisition, got_it, attempt);
@@ -187,7 +190,7 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
     shown.deadlock = acquisition->deadlock;
     acquisition_end(acquisition, got_it, taken_ms);
     done(arg, &shown);
-    acquirer_end_long_wait(acquirer, long_wait);
+    acquirer_end_long_wait(acquirer, long_wait, goes_on);
 }
 
 void acquisition_finish_with(struct acquisition *acquisition,

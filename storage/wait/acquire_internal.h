@@ -161,7 +161,8 @@ void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcom
  * way. `taken_ms`: see waiter_leave(). */
 void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms);
 /* To be called after that with the acquisition's long wait, which may be NULL. */
-void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait);
+void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait,
+                            bool may_ask_again);
 /* The call that was under way when the acquisition ended has been answered. `granted`: the call
  * was an attempt that was or may have been granted; else a preparation or a refused attempt. */
 void acquisition_end_orphan(struct acquisition *acquisition, bool granted);

@@ -36,7 +36,11 @@ struct long_wait {
     struct long_wait *prev, *next;
     struct long_waits *owner;
     struct acquisition *acquisition; /* NULL: the wait is over */
-    struct timer timer;              /* when the wait is written again */
+    /* Of its lease, for the end of the wait, when the lease is gone: */
+    char lease_id[LEASE_ID_SIZE], session_id[SESSION_ID_SIZE];
+    enum object_kind kind;
+    struct lock_names *names;
+    struct timer timer; /* when the wait is written again */
     int64_t pause_ms;
     bool is_noted;                /* its lease has a session, and deadlocks are looked for */
     bool is_noting;               /* a note whose reply is waited for keeps the struct alive */
@@ -107,8 +111,10 @@ static void on_checked(void *arg, struct deadlock *found)
 
 static void free_if_over(struct long_wait *wait)
 {
-    if (wait->acquisition == NULL && !wait->is_noting)
-        free(wait);
+    if (wait->acquisition != NULL || wait->is_noting)
+        return;
+    lock_names_unref(wait->names);
+    free(wait);
 }
 
 static int64_t waited_ms(const struct long_wait *wait)
@@ -176,18 +182,32 @@ static void on_answered(void *arg, const struct session_wait_noted *noted)
 
 static bool is_for_locks(const struct long_wait *wait)
 {
-    enum kind_family family = kind_row(wait->acquisition->lease->kind)->family;
+    enum kind_family family = kind_row(wait->kind)->family;
 
     return family == FAMILY_LOCK || family == FAMILY_SET;
+}
+
+static struct census_wait wait_for(const struct long_wait *wait, size_t i)
+{
+    return (struct census_wait){
+        .name = wait->names->name[i], .lease_id = wait->lease_id, .kind = wait->kind};
 }
 
 /* For the census. */
 static void note_locks(const struct long_wait *wait)
 {
-    const struct lock_names *names = wait->acquisition->lease->names;
+    for (size_t i = 0; is_for_locks(wait) && i < wait->names->count; i++) {
+        struct census_wait noted = wait_for(wait, i);
+        census_note_wait(wait->owner->store, &noted, waited_ms(wait), SESSION_WAIT_LIFE_MS);
+    }
+}
 
-    for (size_t i = 0; is_for_locks(wait) && i < names->count; i++)
-        census_note_wait(wait->owner->store, names->name[i], SESSION_WAIT_LIFE_MS);
+static void forget_locks(const struct long_wait *wait)
+{
+    for (size_t i = 0; is_for_locks(wait) && i < wait->names->count; i++) {
+        struct census_wait noted = wait_for(wait, i);
+        census_end_wait(wait->owner->store, &noted);
+    }
 }
 
 void long_waits_asked(struct long_waits *long_waits, const char *session_id,
@@ -197,7 +217,7 @@ void long_waits_asked(struct long_waits *long_waits, const char *session_id,
 
     DL_FOREACH(long_waits->waits, wait) {
         const struct lease *lease = wait->acquisition->lease;
-        if (wait->is_noted && strcmp(lease->session_id, session_id) == 0)
+        if (wait->is_noted && strcmp(wait->session_id, session_id) == 0)
             session_wait_note(long_waits->store, lease, wait->wait_id, waited_ms(wait),
                               question, on_answered, NULL);
     }
@@ -232,19 +252,22 @@ static void go_on(void *arg)
 /* Locks are held by a session or its owner; permits have no part in deadlocks. */
 static bool must_be_noted(const struct long_wait *wait)
 {
-    const struct lease *lease = wait->acquisition->lease;
-
-    return check_ms(wait) > 0 && lease->session_id[0] != '\0' && is_for_locks(wait);
+    return check_ms(wait) > 0 && wait->session_id[0] != '\0' && is_for_locks(wait);
 }
 
 static struct long_wait *began(void *arg, struct acquisition *acquisition)
 {
     struct long_waits *owner = arg;
+    const struct lease *lease = acquisition->lease;
     struct long_wait *wait = calloc(1, sizeof(*wait));
 
     assert(wait != NULL);
     wait->owner = owner;
     wait->acquisition = acquisition;
+    memcpy(wait->lease_id, lease->id, sizeof(wait->lease_id));
+    memcpy(wait->session_id, lease->session_id, sizeof(wait->session_id));
+    wait->kind = lease->kind;
+    wait->names = lock_names_ref(lease->names);
     wait->timer = (struct timer){.fire = go_on, .arg = wait};
     wait->pause_ms = PAUSE_FIRST_MS;
     wait->is_noted = must_be_noted(wait);
@@ -254,7 +277,7 @@ static struct long_wait *began(void *arg, struct acquisition *acquisition)
     return wait;
 }
 
-static void ended(struct long_wait *wait)
+static void ended(struct long_wait *wait, bool may_ask_again)
 {
     struct store *store = wait->owner->store;
 
@@ -263,7 +286,9 @@ static void ended(struct long_wait *wait)
     if (wait->check != NULL)
         deadlock_check_cancel(wait->check);
     if (wait->is_noted)
-        session_wait_end(store, wait->acquisition->lease->session_id, wait->wait_id);
+        session_wait_end(store, wait->session_id, wait->wait_id);
+    if (!may_ask_again)
+        forget_locks(wait);
     free(wait->self);
     free(wait->deadlock);
     wait->acquisition = NULL;

@@ -169,6 +169,48 @@ static void test_the_longest_waits(struct world *w)
     assert_null(entry_of(longest(w->b, "waited", ""), "census/busy"));
 }
 
+/* Of each request of a client that waits on and on; the first answer is that of a time-out. */
+static int64_t waited_ms(struct front *fe, const char *lock)
+{
+    struct reply *r = lock_look(fe, lock);
+
+    return reply_get(r, "waiters.0.waited_ms") ? reply_int(r, "waiters.0.waited_ms") : 0;
+}
+
+/* Request after request with one token, at both front ends, is one wait: it is told once. */
+static void test_a_wait_of_several_requests(struct world *w)
+{
+    enum { REQUEST_MS = 1500, REQUESTS = 6 };
+    static const char *const events[] = {"a lock is waited for long", "a long wait has ended"};
+    const char *holder = token_new(w), *token = token_new(w);
+    int64_t longest_ms = 0;
+
+    expect_status(lock_put(w->a, "census/patient", holder, "ttl_ms=600000"), 201);
+    for (int i = 0; i < REQUESTS; i++) {
+        struct front *fe = i % 2 == 0 ? w->a : w->b;
+        struct call *call = call_put(fe, "census/patient", token,
+                                     text(w, "wait_ms=%d", REQUEST_MS));
+        while (!call_done(call)) {
+            int64_t ms = waited_ms(w->b, "census/patient");
+            longest_ms = ms > longest_ms ? ms : longest_ms;
+            nap_ms(50);
+        }
+        expect_problem(call_await(call, 5000), 423, "locked");
+    }
+    if (longest_ms < (REQUESTS - 1) * REQUEST_MS)
+        FAIL("waited for %lld ms at most", (long long)longest_ms);
+    struct call *last = call_put(w->a, "census/patient", token, "wait_ms=50000");
+    wait_until(told(w, events[0], "census/patient") == 1, SOON_MS);
+    struct reply *r = longest(w->b, "waited", "&prefix=census/patient");
+    assert_true(reply_int(r, "locks.0.waited_ms") >= (REQUESTS - 1) * REQUEST_MS);
+    assert_int_equal(told(w, events[1], "census/patient"), 0);
+    expect_status(lock_release(w->b, "census/patient", holder), 200);
+    expect_status(call_await(last, 5000), 201);
+    wait_until(told(w, events[1], "census/patient") == 1, SOON_MS);
+    assert_int_equal(told(w, events[0], "census/patient"), 1);
+    assert_false(redis_has(w->redis, "rlockd:long-waits:{census/patient}"));
+}
+
 static void test_another_front_end_takes_over(struct world *w)
 {
     struct front *c = front_start(w, "--redis", w->redis->url, "--key-prefix",
@@ -241,6 +283,7 @@ int main(void)
         E2E_TEST(test_counts),
         E2E_TEST(test_a_long_hold_is_told_once),
         E2E_TEST(test_the_longest_waits),
+        E2E_TEST(test_a_wait_of_several_requests),
         E2E_TEST(test_another_front_end_takes_over),
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_only_names_that_the_caller_may_read),

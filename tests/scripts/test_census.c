@@ -52,13 +52,76 @@ static void waits_end_by_themselves(void **state)
     expect(run(SCRIPT_CENSUS_WAIT, KEYS(INDEX), ARGS("a", "60000")), "1");
     expect(run(SCRIPT_CENSUS_WAIT, KEYS(INDEX), ARGS("b", "30000")), "1");
     expect(run(SCRIPT_CENSUS_WAIT, KEYS(INDEX), ARGS("a", "10000")), "1");
-    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("10")), "[b, a]");
-    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("1")), "[b]");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("10")), "[1, [b, a]]");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("1")), "[1, [b]]");
     assert_in_range(reply_integer(command("PTTL " INDEX)), 50000, 60000);
     command("ZADD " INDEX " 1 b");
-    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("10")), "[a]");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX), ARGS("10")), "[1, [a]]");
     expect_command("1", "ZCARD " INDEX);
-    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX, "{3}:no", "{3}:b"), ARGS("10")), "[a]");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS(INDEX, "{3}:no", "{3}:b"), ARGS("10")), "[3, [a]]");
+}
+
+/* A partition whose names are too many for one reply comes in the next one. */
+static void partitions_are_read_as_a_whole(void **state)
+{
+    (void)state;
+    command("ZADD {3}:a 9000000000000 a 9000000000001 b");
+    command("ZADD {3}:b 9000000000000 c 9000000000001 d");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS("{3}:a", "{3}:b", "{3}:c"), ARGS("4")),
+           "[3, [a, b, c, d]]");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS("{3}:a", "{3}:b", "{3}:c"), ARGS("3")), "[1, [a, b]]");
+    expect(run(SCRIPT_CENSUS_WAITS, KEYS("{3}:b", "{3}:c"), ARGS("1")), "[2, [c]]");
+}
+
+#define LONG_WAITS "rlockd:long-waits:{lock}"
+
+static redisReply *note_wait(const char *ref, const char *waited_ms, const char *limit)
+{
+    return run(SCRIPT_LOCK_WAIT, KEYS(LONG_WAITS),
+               ARGS(ref, waited_ms, "20000", limit, "fair"));
+}
+
+static redisReply *longest_wait(void)
+{
+    return run(SCRIPT_LOCK_WAITS, KEYS(LONG_WAITS), ARGS("100"));
+}
+
+static void the_longest_wait_is_read(void **state)
+{
+    (void)state;
+    expect(longest_wait(), "[, 0, ]");
+    expect(note_wait("one", "1000", "2"), "1");
+    expect(note_wait("two:m", "5000", "2"), "1");
+    expect(longest_wait(), "[two:m, *, fair]");
+    expect(note_wait("three", "9000", "2"), "0");
+    assert_in_range(reply_integer(command("PTTL " LONG_WAITS)), 10000, 20000);
+    command("HSET " LONG_WAITS " two:m %s", "1 1 fair"); /* it has ended */
+    expect(longest_wait(), "[one, *, fair]");
+    expect(note_wait("three", "9000", "2"), "1");
+    expect(longest_wait(), "[three, *, fair]");
+    expect_command("2", "HLEN " LONG_WAITS);
+}
+
+/* The second request of the lease has waited for less time. */
+static void a_wait_keeps_its_begin(void **state)
+{
+    (void)state;
+    command("HSET " LONG_WAITS " one %s", "9000000000000 1786012345678 lock");
+    expect(note_wait("one", "1000", "2"), "1");
+    expect(longest_wait(), "[one, 1786012345678, fair]");
+    command("HSET " LONG_WAITS " one %s", "1 1786012345678 lock");
+    expect(note_wait("one", "1000", "2"), "1");
+    command("HSET " LONG_WAITS " other %s", "9000000000000 1786012345679 lock");
+    expect(longest_wait(), "[other, 1786012345679, lock]");
+}
+
+static void what_is_no_wait_is_left_out(void **state)
+{
+    (void)state;
+    command("HSET " LONG_WAITS " a text b %s", "9000000000000 1 LOCK");
+    expect(longest_wait(), "[, 0, ]");
+    command("SET " LONG_WAITS " text");
+    expect(longest_wait(), "[, 0, ]");
 }
 
 static void sessions_are_counted(void **state)
@@ -155,6 +218,10 @@ int main(void)
         SCRIPT_TEST(a_claim_ends_by_the_clock),
         SCRIPT_TEST(a_picture_is_of_the_worker_with_the_claim),
         SCRIPT_TEST(waits_end_by_themselves),
+        SCRIPT_TEST(partitions_are_read_as_a_whole),
+        SCRIPT_TEST(the_longest_wait_is_read),
+        SCRIPT_TEST(a_wait_keeps_its_begin),
+        SCRIPT_TEST(what_is_no_wait_is_left_out),
         SCRIPT_TEST(sessions_are_counted),
         SCRIPT_TEST(a_lock_of_ours_has_its_time),
         SCRIPT_TEST(the_record_has_the_kind_and_may_have_the_time),

@@ -8,6 +8,7 @@
 #include "tests/unit/acquisitions.h"
 
 static unsigned begun, ended;
+static bool goes_on; /* the client may ask again */
 
 static struct long_wait *on_began(void *arg, struct acquisition *acquisition)
 {
@@ -16,9 +17,10 @@ static struct long_wait *on_began(void *arg, struct acquisition *acquisition)
     return arg;
 }
 
-static void on_ended(struct long_wait *long_wait)
+static void on_ended(struct long_wait *long_wait, bool may_ask_again)
 {
     assert_ptr_equal(long_wait, &begun);
+    goes_on = may_ask_again;
     ended++;
 }
 
@@ -55,6 +57,7 @@ static void a_wait_becomes_long_once(void **state)
     answer(a, TRY_GRANTED);
     expect_done(a, TRY_GRANTED);
     assert_int_equal(ended, 1);
+    assert_false(goes_on);
 }
 
 static void a_long_wait_ends_at_its_deadline(void **state)
@@ -67,6 +70,7 @@ static void a_long_wait_ends_at_its_deadline(void **state)
     answer(a, TRY_BUSY);
     expect_done(a, TRY_BUSY);
     assert_int_equal(ended, 1);
+    assert_true(goes_on);
 }
 
 static void a_client_that_goes_ends_its_long_wait(void **state)
@@ -76,6 +80,7 @@ static void a_client_that_goes_ends_its_long_wait(void **state)
     doze(a, 2 * LONG_WAIT_MS);
     cancel(a);
     assert_int_equal(ended, 1);
+    assert_false(goes_on);
 }
 
 /* A deadline before that leaves no time to become long in. */

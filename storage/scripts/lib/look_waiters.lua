@@ -1,13 +1,25 @@
 -- The waiters of a lock, as a look names them.
 local keys = lib.keys
 
+-- Ms for which the lease `ref` has waited; -1: not known. A long wait counts from the first of
+-- the requests with the token, and is noted; the record has the time of the last one.
+local function waited_ms(look, ref, lease)
+  local since = lease and lease.since
+  if look.noted then
+    local _, first = lib.lock_wait.parse(try('hget', look.noted, ref), look.now)
+    since = first or since
+  end
+  return since and since ~= '' and look.now - since or -1
+end
+
 -- Adds the values of one waiter. `ref`: of its lease, "" of a Java client; `deadline`: of its
 -- request, nil: none; `place`: its holder field in a queue, or "".
 local function add_waiter(look, ref, deadline, place)
   local lease, id = ref ~= '' and lib.record.find(look.lock, ref), string.gsub(ref, ':m$', '')
   local left = deadline and math.max(deadline - look.now, 0) or 0
-  local waited = lease and lease.since ~= '' and look.now - lease.since or -1
-  for _, value in ipairs({id, left, waited, lease and lease.note or '', place}) do
+  for _, value in ipairs({
+    id, left, waited_ms(look, ref, lease), lease and lease.note or '', place
+  }) do
     look.waiters[#look.waiters + 1] = value
   end
 end
@@ -46,6 +58,8 @@ end
 local function find(lock, waiters, most)
   local look = {lock = lock, now = lib.number.epoch_ms(), waiters = {}}
   look.in_queue = count_queued(look)
+  local noted = keys.sibling(lock, 'long-waits')
+  look.noted = most > 0 and call('exists', noted) == 1 and noted
   if look.in_queue > 0 then
     look.count = look.in_queue
     add_queued(look, waiters, most)

@@ -1,0 +1,25 @@
+-- Notes that a lease has waited for a lock for long, and still waits.
+-- KEYS waits
+-- ARGV ref waited_ms life_ms limit kind
+-- sync no
+--
+--   waits      see lib/lock_wait.lua
+--   waited_ms  by the request that waits now: an earlier request with the token, of which there
+--              is a note still, began before
+--   life_ms    ms after which the note ends, unless it is made again
+--   limit      notes that a lock may have
+--
+-- Reply  1 | 0: the lock has as many
+-- modules
+
+local now = lib.number.epoch_ms()
+local _, since = lib.lock_wait.parse(call('hget', waits, ref), now)
+if not since and call('hlen', waits) >= tonumber(limit) then
+  lib.lock_wait.purge(waits, limit, now)
+  if call('hlen', waits) >= tonumber(limit) then return 0 end
+end
+local ends_at = lib.number.integer(now + life_ms)
+since = since or lib.number.integer(now - waited_ms)
+call('hset', waits, ref, ends_at .. ' ' .. since .. ' ' .. kind)
+call('pexpire', waits, life_ms)
+return 1
