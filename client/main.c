@@ -76,13 +76,21 @@ static int help(const char *name)
     return 0;
 }
 
+static int run_subcommand(const struct subcommand *subcommand, struct settings *settings)
+{
+    int status = subcommand->run(settings);
+
+    say_status_end();
+    return status;
+}
+
 static int run(const struct subcommand *subcommand, int argc, char **argv)
 {
     struct settings settings;
 
     switch (options_read(subcommand, argc, argv, &settings)) {
     case OPTIONS_READ:
-        return subcommand->run(&settings);
+        return run_subcommand(subcommand, &settings);
     case OPTIONS_HELP:
         return help(subcommand->name);
     case OPTIONS_WRONG:
@@ -124,6 +132,13 @@ int main(int argc, char **argv)
     if (strcmp(first, "--print-man") == 0 || strcmp(first, "--print-completion") == 0) {
         return print_generated(argc, argv);
     }
-    say(*first ? "no such subcommand: %s; see rlock --help" : "see rlock --help%s", first);
+    if (!*first) {
+        say("usage: rlock SUBCOMMAND [OPTIONS] OPERANDS; see rlock --help");
+    } else if (argc > 2 && *first != '-') {
+        say("no such subcommand: %s; did you mean rlock run %s %s? See rlock --help", first,
+            first, argv[2]);
+    } else {
+        say("no such subcommand: %s; see rlock --help", first);
+    }
     return STATUS_USAGE;
 }

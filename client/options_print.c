@@ -11,7 +11,7 @@ static const struct {
 } statuses[] = {
     {"COMMAND's own", "128 and the signal's number if a signal ended COMMAND"},
     {"64", "usage; also a run of a name that an outer run holds"},
-    {"69", "no server could be reached"},
+    {"69", "no server was available: none could be reached, or each was in trouble"},
     {"70", "a fault of rlock, or its guard was killed"},
     {"71", "no process could be started"},
     {"75", "not acquired in time; --busy-status sets another"},
