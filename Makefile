@@ -19,7 +19,7 @@ BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libg
 RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
 TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev jq openssl python3
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
-                     python3-jsonschema lua5.1 mandoc
+                     python3-jsonschema lua5.1 mandoc zsh fish
 
 LIBRARIES := libmicrohttpd gnutls hiredis jansson uuid
 CLIENT_LIBRARIES := libcurl jansson

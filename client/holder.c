@@ -1,13 +1,14 @@
-/* The words of the status line: who holds the lock, for how long, how many wait in front. */
+/* The words of the status line: the holder of the lock, since when, how many wait in front. */
 #include "client/holder.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/notify.h"
 #include "client/say.h"
 
-enum { TEXT_SIZE = 400, LOOK_MS = 3000 };
+enum { TEXT_SIZE = 400, LOOK_MS = 3000, DAY_S = 86400 };
 
 const char *holder_name(json_t *holder)
 {
@@ -23,18 +24,19 @@ const char *holder_name(json_t *holder)
     return NULL;
 }
 
-static void describe_time(json_int_t ms, const char *before, char *out, size_t size)
+/* A time of day, which does not get old while the line stands; far away with its day. */
+static void describe_time(json_t *ms_from_now, int sign, const char *before, char *out,
+                          size_t size)
 {
-    long long s = (long long)ms / 1000;
+    char text[32];
+    struct tm local;
+    json_int_t s = json_integer_value(ms_from_now) / 1000;
+    time_t at = time(NULL) + sign * (time_t)s;
 
-    if (ms <= 0) {
-        *out = '\0';
-    } else if (s < 120) {
-        snprintf(out, size, "%s%lld s", before, s);
-    } else if (s < 7200) {
-        snprintf(out, size, "%s%lld min", before, s / 60);
-    } else {
-        snprintf(out, size, "%s%lld h", before, s / 3600);
+    *out = '\0';
+    if (json_is_integer(ms_from_now) && localtime_r(&at, &local) &&
+        strftime(text, sizeof(text), s < DAY_S / 2 ? "%T" : "%b %e %R", &local) > 0) {
+        snprintf(out, size, "%s%s", before, text);
     }
 }
 
@@ -72,15 +74,19 @@ void holder_tell(struct lease *lease, json_t *problem)
     const struct settings *settings = lease->settings;
     json_t *holder = json_object_get(problem, "holder");
     const char *who = holder_name(holder),
-               *lock = json_string_value(json_object_get(problem, "lock"));
+               *lock = json_string_value(json_object_get(problem, "lock")),
+               *detail = json_string_value(json_object_get(problem, "detail"));
     char since[64], until[64], front[64] = "", text[TEXT_SIZE];
 
-    describe_time(json_integer_value(json_object_get(holder, "held_ms")), " for ", since,
-                  sizeof(since));
-    describe_time(json_integer_value(json_object_get(problem, "remaining_ms")),
-                  ", its lease lasts ", until, sizeof(until));
+    describe_time(json_object_get(holder, "held_ms"), -1, " since ", since, sizeof(since));
+    describe_time(json_object_get(problem, "remaining_ms"), 1, ", lease until ", until,
+                  sizeof(until));
     snprintf(text, sizeof(text), "waiting for %s: %s%s%s%s", lock ? lock : settings->names[0],
-             who ? "held by " : "not free", who ? who : "", since, until);
+             who ? "held by " : "",
+             who      ? who
+             : detail ? detail
+                      : "not free",
+             since, until);
     notify("STATUS=%s", text);
     if (settings->verbose) {
         say("%s", text);

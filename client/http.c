@@ -31,12 +31,14 @@ struct http {
     char *url_list, *urls[SERVERS_MAX];
     size_t server_count, server, asked_in_round;
     char *authorization, *trace_parent; /* header lines, or NULL */
+    char *told[SERVERS_MAX];            /* --verbose: the last trouble with each server */
     http_watch_fn *watch;
     void *context;
     int fds[WATCH_COUNT];
     char *body;
     size_t body_len;
-    char trouble[256];
+    char error[CURL_ERROR_SIZE];
+    char trouble[512];
     int64_t answered_at;
 };
 
@@ -52,6 +54,11 @@ static bool read_urls(struct http *http)
         say("--url names no server");
     }
     return http->server_count > 0;
+}
+
+static bool needs_tls(const struct settings *settings)
+{
+    return strstr(settings->urls, "https://") != NULL;
 }
 
 static bool read_token(struct http *http)
@@ -75,6 +82,21 @@ static bool read_token(struct http *http)
         say("there is no API token in the first line of %s", path);
     }
     return token[0] && asprintf(&http->authorization, "Authorization: Bearer %s", token) > 0;
+}
+
+/* A file that libcurl cannot read would be reported with the first https:// request only, as if
+ * the server were at fault. */
+static bool check_files(const struct settings *settings)
+{
+    const char *const files[] = {settings->ca, settings->cert, settings->key};
+
+    for (size_t i = 0; needs_tls(settings) && i < sizeof(files) / sizeof(*files); i++) {
+        if (files[i] && access(files[i], R_OK) != 0) {
+            say("cannot read %s: %s", files[i], strerror(errno));
+            return false;
+        }
+    }
+    return true;
 }
 
 static void read_trace_parent(struct http *http)
@@ -118,6 +140,7 @@ static void set_options(struct http *http)
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 16384L);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, http);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->error);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "rlock/" RLOCKD_VERSION);
     curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca);
     curl_easy_setopt(easy, CURLOPT_SSLCERT, settings->cert);
@@ -134,15 +157,14 @@ struct http *http_new(const struct settings *settings, int *status)
     }
     *http = (struct http){
         .settings = settings, .fds = {-1, -1, -1, -1}, .answered_at = boottime_ms()};
-    if (!read_urls(http) || !read_token(http)) {
+    if (!read_urls(http) || !read_token(http) || !check_files(settings)) {
         http_free(http);
         return NULL;
     }
     read_trace_parent(http);
     srandom((unsigned)(getpid() ^ boottime_ms())); /* for pauses, which no two clients share */
     /* OpenSSL takes memory that a client of http:// does not need. */
-    curl_global_init(strstr(settings->urls, "https://") ? CURL_GLOBAL_SSL
-                                                        : CURL_GLOBAL_NOTHING);
+    curl_global_init(needs_tls(settings) ? CURL_GLOBAL_SSL : CURL_GLOBAL_NOTHING);
     http->multi = curl_multi_init();
     http->easy = curl_easy_init();
     if (!http->multi || !http->easy) {
@@ -162,6 +184,9 @@ void http_free(struct http *http)
     }
     if (http->multi) {
         curl_multi_cleanup(http->multi);
+    }
+    for (size_t i = 0; i < http->server_count; i++) {
+        free(http->told[i]);
     }
     free(http->url_list);
     free(http->authorization);
@@ -241,6 +266,19 @@ static struct curl_slist *headers_of(const struct http *http,
     return add_header(list, "", http->trace_parent);
 }
 
+/* Why the transfer failed, in the words of the system or of libcurl. */
+static void describe_failure(const struct http *http, CURLcode result, char *why, size_t size)
+{
+    long error = 0;
+
+    curl_easy_getinfo(http->easy, CURLINFO_OS_ERRNO, &error);
+    snprintf(why, size, "%s%s",
+             result == CURLE_COULDNT_CONNECT && error ? strerror((int)error)
+             : *http->error                           ? http->error
+                                                      : curl_easy_strerror(result),
+             http->settings->has_default_url ? "; RLOCK_URL is not set" : "");
+}
+
 static void set_trouble(struct http *http, const char *why)
 {
     CURLU *url = curl_url();
@@ -295,9 +333,14 @@ static enum http_outcome read_answer(struct http *http, struct http_answer *answ
         return HTTP_NO_ANSWER;
     }
     http->answered_at = answer->received_at;
-    if (answer->status >= 500) {
-        const char *title = json_string_value(json_object_get(answer->body, "detail"));
-        set_trouble(http, title ? title : "an error of the server");
+    if (answer->status == 401 && !http->authorization) {
+        json_object_set_new(answer->body, "detail",
+                            json_string("the server wants an API token, and neither "
+                                        "RLOCK_TOKEN_FILE nor --token-file names a file"));
+    }
+    if (answer->status >= 500 || answer->status == 429) {
+        const char *detail = json_string_value(json_object_get(answer->body, "detail"));
+        set_trouble(http, detail ? detail : "an error of the server");
     }
     return HTTP_ANSWERED;
 }
@@ -306,7 +349,7 @@ enum http_outcome http_ask(struct http *http, const struct http_request *request
                            struct http_answer *answer)
 {
     enum http_outcome outcome = HTTP_INTERRUPTED;
-    char url[4096];
+    char url[4096], why[CURL_ERROR_SIZE + 64];
     CURLcode result = CURLE_OK;
     char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
     struct curl_slist *headers = headers_of(http, request);
@@ -315,6 +358,7 @@ enum http_outcome http_ask(struct http *http, const struct http_request *request
     free(http->body);
     http->body = NULL;
     http->body_len = 0;
+    http->error[0] = '\0';
     snprintf(url, sizeof(url), "%s%s", http->urls[http->server], request->path);
     curl_easy_setopt(http->easy, CURLOPT_URL, url);
     curl_easy_setopt(http->easy, CURLOPT_HTTPHEADER, headers);
@@ -331,7 +375,8 @@ enum http_outcome http_ask(struct http *http, const struct http_request *request
     if (transfer(http, &result)) {
         outcome = result == CURLE_OK ? read_answer(http, answer) : HTTP_NO_ANSWER;
         if (result != CURLE_OK) {
-            set_trouble(http, curl_easy_strerror(result));
+            describe_failure(http, result, why, sizeof(why));
+            set_trouble(http, why);
         }
     }
     curl_multi_remove_handle(http->multi, http->easy); /* hangs up if it was interrupted */
@@ -346,11 +391,21 @@ void http_answer_clear(struct http_answer *answer)
     answer->body = NULL;
 }
 
+/* The same trouble is told once, however often the server is asked. */
+static void tell_trouble(struct http *http)
+{
+    char **told = &http->told[http->server];
+
+    if (http->settings->verbose && (!*told || strcmp(*told, http->trouble) != 0)) {
+        say("%s", http->trouble);
+        free(*told);
+        *told = strdup(http->trouble);
+    }
+}
+
 bool http_next_server(struct http *http)
 {
-    if (http->settings->verbose) {
-        say("%s", http->trouble);
-    }
+    tell_trouble(http);
     http->server = (http->server + 1) % http->server_count;
     http->asked_in_round++;
     if (http->asked_in_round < http->server_count) {
@@ -379,6 +434,9 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
             return outcome;
         }
         http_answer_clear(answer);
+        if (!http->settings->quiet) {
+            say_status("rlock: no server yet: %s", http->trouble);
+        }
         is_round_over = http_next_server(http);
         if (is_round_over && boottime_ms() >= until) {
             return HTTP_NO_ANSWER;

@@ -33,35 +33,36 @@
 #include "client/verbs/verbs.h"
 
 const struct subcommand subcommands[] = {
-    {"run", FOR_RUN, "NAME COMMAND [ARG...]", "run COMMAND while the lock NAME is held", 1,
-     INT_MAX, verb_run},
-    {"hold", FOR_HOLD, "NAME",
+    {"run", FOR_RUN, "NAME COMMAND [ARG...]", NULL, "run COMMAND while the lock NAME is held",
+     1, INT_MAX, verb_run},
+    {"hold", FOR_HOLD, "NAME", NULL,
      "hold the lock NAME until standard input or the process of --pid ends", 1, 1, verb_hold},
-    {"acquire", FOR_ACQUIRE, "NAME",
+    {"acquire", FOR_ACQUIRE, "NAME", NULL,
      "take the lock NAME for --ttl, with a file instead of a process", 1, 1, verb_acquire},
-    {"renew", FOR_RENEW, "NAME", "let a lock that was acquired last for --ttl from now", 1, 1,
-     verb_renew},
-    {"release", FOR_RELEASE, "NAME", "release a lock that was acquired, and remove the file", 1,
-     1, verb_release},
-    {"show", FOR_SHOW, "NAME", "who holds the lock NAME, and who waits for it", 1, 1,
+    {"renew", FOR_RENEW, "NAME", NULL, "let a lock that was acquired last for --ttl from now",
+     1, 1, verb_renew},
+    {"release", FOR_RELEASE, "NAME", NULL,
+     "release a lock that was acquired, and remove the file", 1, 1, verb_release},
+    {"show", FOR_SHOW, "NAME", NULL, "who holds the lock NAME, and who waits for it", 1, 1,
      verb_show},
-    {"wait", FOR_WAIT, "NAME", "wait until the lock NAME is free; takes nothing", 1, 1,
+    {"wait", FOR_WAIT, "NAME", NULL, "wait until the lock NAME is free; takes nothing", 1, 1,
      verb_wait},
-    {"ls", FOR_LS, "[PREFIX]", "the locks that are held, and their holders", 0, 1, verb_ls},
-    {"sessions", FOR_SESSIONS, "", "the sessions that live", 0, 0, verb_sessions},
-    {"why", FOR_WHY, "NAME", "who holds the lock NAME, what its holder waits for, and so on", 1,
-     1, verb_why},
-    {"top", FOR_TOP, "[PREFIX]",
+    {"ls", FOR_LS, "[PREFIX]", NULL, "the locks that are held, and their holders", 0, 1,
+     verb_ls},
+    {"sessions", FOR_SESSIONS, "", NULL, "the sessions that live", 0, 0, verb_sessions},
+    {"why", FOR_WHY, "NAME", NULL,
+     "who holds the lock NAME, what its holder waits for, and so on", 1, 1, verb_why},
+    {"top", FOR_TOP, "[PREFIX]", NULL,
      "a live picture of the locks that are waited for, and held for long", 0, 1, verb_top},
-    {"force-unlock", FOR_FORCE, "NAME",
+    {"force-unlock", FOR_FORCE, "NAME", NULL,
      "free the lock NAME, whatever holds it; exactly the grant that was shown", 1, 1,
      verb_force_unlock},
-    {"semaphore", FOR_SEMAPHORE, "VERB NAME [N]",
+    {"semaphore", FOR_SEMAPHORE, "VERB NAME [N]", "create show acquire release drain delete",
      "a semaphore: create N, show, acquire [N], release [N], drain, delete", 2, 3,
      verb_semaphore},
-    {"permits", FOR_PERMITS, "VERB NAME [N]",
+    {"permits", FOR_PERMITS, "VERB NAME [N]", "create show delete",
      "a permit semaphore, for --permit: create N, show, delete", 2, 3, verb_permits},
-    {"latch", FOR_LATCH, "VERB NAME [N]",
+    {"latch", FOR_LATCH, "VERB NAME [N]", "create show count-down wait delete",
      "a latch: create N, show, count-down, wait (for zero), delete", 2, 3, verb_latch},
     {0},
 };
@@ -98,13 +99,21 @@ static int help(const char *name)
     return 0;
 }
 
+static int run_subcommand(const struct subcommand *subcommand, struct settings *settings)
+{
+    int status = subcommand->run(settings);
+
+    say_status_end();
+    return status;
+}
+
 static int run(const struct subcommand *subcommand, int argc, char **argv)
 {
     struct settings settings;
 
     switch (options_read(subcommand, argc, argv, &settings)) {
     case OPTIONS_READ:
-        return subcommand->run(&settings);
+        return run_subcommand(subcommand, &settings);
     case OPTIONS_HELP:
         return help(subcommand->name);
     case OPTIONS_WRONG:
@@ -146,6 +155,13 @@ int main(int argc, char **argv)
     if (strcmp(first, "--print-man") == 0 || strcmp(first, "--print-completion") == 0) {
         return print_generated(argc, argv);
     }
-    say(*first ? "no such subcommand: %s; see rlock --help" : "see rlock --help%s", first);
+    if (!*first) {
+        say("usage: rlock SUBCOMMAND [OPTIONS] OPERANDS; see rlock --help");
+    } else if (argc > 2 && *first != '-') {
+        say("no such subcommand: %s; did you mean rlock run %s %s? See rlock --help", first,
+            first, argv[2]);
+    } else {
+        say("no such subcommand: %s; see rlock --help", first);
+    }
     return STATUS_USAGE;
 }

@@ -233,7 +233,7 @@ const struct option_row option_rows[] = {
      set_text, FIELD(cert)},
     {0, "key", "FILE", "FILE", "RLOCK_KEY", NULL, FOR_ALL, "the key of that certificate",
      set_text, FIELD(key)},
-    {0, "connect-timeout", "D", NULL, NULL, "30s", FOR_ALL,
+    {0, "connect-timeout", "D", NULL, "RLOCK_CONNECT_TIMEOUT", "30s", FOR_ALL,
      "give up when no server has answered for this long", set_duration,
      FIELD(connect_timeout_ms)},
     {'q', "quiet", NULL, NULL, NULL, NULL, GRANTED,

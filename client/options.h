@@ -32,6 +32,7 @@ struct subcommand {
     const char *name;
     unsigned bit;
     const char *operands;
+    const char *words;   /* the first operands that there are, for completion; NULL: any */
     const char *summary; /* one line */
     int operands_min, operands_max;
     int (*run)(struct settings *settings); /* returns the exit status */

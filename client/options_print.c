@@ -11,7 +11,7 @@ static const struct {
 } statuses[] = {
     {"COMMAND's own", "128 and the signal's number if a signal ended COMMAND"},
     {"64", "usage; also a run of a name that an outer run holds"},
-    {"69", "no server could be reached"},
+    {"69", "no server was available: none could be reached, or each was in trouble"},
     {"70", "a fault of rlock, or its guard was killed"},
     {"71", "no process could be started"},
     {"75", "not acquired in time; --busy-status sets another"},
@@ -133,6 +133,23 @@ static void print_man_text(const char *text)
     puts(".");
 }
 
+static void print_man_takers(const struct option_row *row)
+{
+    char text[512] = "Subcommands:";
+    size_t at = strlen(text);
+
+    if (row->takers == FOR_ALL) {
+        puts("All subcommands.");
+        return;
+    }
+    for (const struct subcommand *taker = subcommands; taker->name; taker++) {
+        if (row->takers & taker->bit) {
+            at += (size_t)snprintf(text + at, sizeof(text) - at, " %s", taker->name);
+        }
+    }
+    print_man_text(text);
+}
+
 static void print_man_option(const struct option_row *row)
 {
     fputs(".It", stdout);
@@ -152,13 +169,7 @@ static void print_man_option(const struct option_row *row)
         fputs("Default: ", stdout);
         print_man_text(row->fallback);
     }
-    fputs("Subcommands:", stdout);
-    for (const struct subcommand *taker = subcommands; taker->name; taker++) {
-        if (row->takers & taker->bit) {
-            printf(" %s", taker->name);
-        }
-    }
-    puts(".");
+    print_man_takers(row);
 }
 
 static void print_man_synopsis(void)
@@ -181,7 +192,7 @@ static void print_man_description(void)
          "Options end at the first operand.\n"
          ".Bl -tag -width force-unlock");
     for (const struct subcommand *row = subcommands; row->name; row++) {
-        printf(".It Cm %s %s\n", row->name, row->operands);
+        printf(".It Cm %s%s%s\n", row->name, *row->operands ? " " : "", row->operands);
         print_man_text(row->summary);
     }
     puts(".El\n"
@@ -246,7 +257,7 @@ static void print_bash(void)
 {
     puts("# bash completion of rlock, from its table of options\n"
          "_rlock() {\n"
-         "    local word=$2 before=$3 options\n"
+         "    local word=$2 before=$3 options words=\n"
          "    case $before in");
     for (size_t i = 0; i < option_count; i++) {
         const struct option_row *row = &option_rows[i];
@@ -263,29 +274,30 @@ static void print_bash(void)
     for (const struct subcommand *taker = subcommands; taker->name; taker++) {
         printf("    %s) options='", taker->name);
         print_names(taker->bit);
-        puts("' ;;");
+        printf("' words='%s' ;;\n", taker->words ? taker->words : "");
     }
     fputs("    esac\n    [ \"$COMP_CWORD\" -gt 1 ] || options='help", stdout);
     for (const struct subcommand *taker = subcommands; taker->name; taker++) {
         printf(" %s", taker->name);
     }
     puts("'\n"
-         "    case $word:$COMP_CWORD in\n"
-         "    -* | *:1) mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\") ;;\n"
-         "    *) mapfile -t COMPREPLY < <(compgen -c -f -- \"$word\") ;;\n"
+         "    case ${COMP_WORDS[1]}:$word:$COMP_CWORD in\n"
+         "    *:-*:* | *:1) mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\") ;;\n"
+         "    run:*) mapfile -t COMPREPLY < <(compgen -c -f -- \"$word\") ;;\n"
+         "    *) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\") ;;\n"
          "    esac\n"
          "}\n"
          "complete -F _rlock rlock");
 }
 
-/* In single quotes, and without what zsh's _arguments takes for its own. */
-static void print_quoted(const char *text, const char *left_out)
+/* In single quotes, with a backslash before what zsh's _arguments would take for its own. */
+static void print_quoted(const char *text, const char *special)
 {
     for (; *text; text++) {
         if (*text == '\'') {
             fputs("'\\''", stdout);
-        } else if (!strchr(left_out, *text)) {
-            putchar(*text);
+        } else {
+            printf("%s%c", strchr(special, *text) ? "\\" : "", *text);
         }
     }
 }
@@ -331,7 +343,13 @@ static void print_zsh(void)
                 print_zsh_option(&option_rows[i]);
             }
         }
-        puts(taker->bit == FOR_RUN ? " '1:name:' '*::command:_normal' ;;" : " '1:name:' ;;");
+        if (taker->bit == FOR_RUN) {
+            puts(" '1:name:' '*::command:_normal' ;;");
+        } else if (taker->words) {
+            printf(" '1:verb:(%s)' '2:name:' ;;\n", taker->words);
+        } else {
+            puts(" '1:name:' ;;");
+        }
     }
     puts("    esac\n}\n_rlock \"$@\"");
 }
@@ -362,12 +380,40 @@ static void print_fish_option(const struct option_row *row)
     puts("'");
 }
 
+/* fish finds COMMAND after three words, beside options and their arguments. */
+static void print_fish_command(void)
+{
+    fputs("(__fish_complete_subcommand --fcs-skip=3", stdout);
+    for (size_t i = 0; i < option_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (row->takers & FOR_RUN && row->argument) {
+            printf(" --%s", row->name);
+            if (row->short_name) {
+                printf(" -%c", row->short_name);
+            }
+        }
+    }
+    putchar(')');
+}
+
+static void print_fish_operands(const struct subcommand *row)
+{
+    printf("complete -c rlock -n '__fish_seen_subcommand_from %s' -f -a '", row->name);
+    if (row->bit == FOR_RUN) {
+        print_fish_command();
+    } else if (row->words) {
+        fputs(row->words, stdout);
+    }
+    puts("'");
+}
+
 static void print_fish(void)
 {
     puts("# fish completion of rlock, from its table of options");
     for (const struct subcommand *row = subcommands; row->name; row++) {
         printf("complete -c rlock -n __fish_use_subcommand -f -a %s -d '%s'\n", row->name,
                row->summary);
+        print_fish_operands(row);
     }
     for (size_t i = 0; i < option_count; i++) {
         print_fish_option(&option_rows[i]);

@@ -71,6 +71,19 @@ static const struct option_row *row_of(const struct subcommand *subcommand, int 
     return NULL;
 }
 
+/* getopt_long() has returned '?' or ':'. */
+static void tell_wrong(const struct subcommand *subcommand, int value, const char *word)
+{
+    char called[3] = {'-', (char)optopt, '\0'};
+    bool is_short = optopt > 0 && optopt < LONG_ONLY;
+
+    say("%s %s; see rlock %s --help", is_short ? called : word,
+        value == ':'          ? "needs an argument"
+        : optopt >= LONG_ONLY ? "takes no argument"
+                              : "is not an option",
+        subcommand->name);
+}
+
 /* Operands between options move to the front of argv, where getopt_long() has been already. */
 static enum options_outcome read_options(const struct subcommand *subcommand, int argc,
                                          char **argv, struct settings *settings, int *operands)
@@ -91,7 +104,7 @@ static enum options_outcome read_options(const struct subcommand *subcommand, in
         }
         const struct option_row *row = row_of(subcommand, value);
         if (!row || value == ':') {
-            say(value == ':' ? "%s needs an argument" : "no such option: %s", argv[optind - 1]);
+            tell_wrong(subcommand, value, argv[optind - 1]);
             return OPTIONS_WRONG;
         }
         snprintf(called, sizeof(called), "--%s", row->name);
@@ -136,6 +149,7 @@ enum options_outcome options_read(const struct subcommand *subcommand, int argc,
         say("usage: rlock %s [OPTIONS] %s", subcommand->name, subcommand->operands);
         return OPTIONS_WRONG;
     }
+    settings->has_default_url = settings->urls == defaults.urls;
     settings->names[0] = operands > 0 ? argv[0] : "";
     settings->argv = argv + (operands > 0);
     if (*settings->argv && strcmp(*settings->argv, "--") == 0) {

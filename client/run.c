@@ -43,7 +43,8 @@ static bool check_times(struct settings *settings)
                                                                      : GRACE_DEFAULT_MS;
     }
     if (settings->grace_ms > settings->ttl_ms * 3 / 4) {
-        say("--grace has to be at most three quarters of --ttl");
+        say("--grace %g s is too long: at most three quarters of --ttl, here %g s",
+            (double)settings->grace_ms / 1000, (double)settings->ttl_ms * 3 / 4000);
         return false;
     }
     return true;
@@ -82,6 +83,7 @@ static void prove_once(struct run *run, bool *was_answered)
     case LEASE_LOST:
     case LEASE_INVALID:
         run->is_lost = true;
+        run->lost_at = boottime_ms();
         run_order(run, (struct guard_message){.what = GUARD_LOST});
         break;
     case LEASE_UNREACHABLE:
@@ -159,10 +161,14 @@ static void pass_on_ctrl_c(const struct run *run)
     }
 }
 
-/* Between the guard's KILL and the deadline. */
+/* Between the guard's KILL and the deadline; after a loss as soon as the guard is late. */
 static int64_t last_resort_at(const struct run *run)
 {
-    return run->lease.deadline - run_margin_ms(run->settings) / 2;
+    int64_t margin_ms = run_margin_ms(run->settings);
+    int64_t at = run->lease.deadline - margin_ms / 2;
+    int64_t after_loss = run->lost_at + run->settings->grace_ms + margin_ms;
+
+    return run->is_lost && after_loss < at ? after_loss : at;
 }
 
 /* Runs COMMAND, and returns when nothing is left of it that has to end. */
@@ -299,6 +305,10 @@ int run_work(struct settings *settings, const struct work *work)
 
     if (!check_times(settings)) {
         return status;
+    }
+    if (!tree_is_visible()) {
+        say("/proc is not mounted: what COMMAND starts could not be ended");
+        return STATUS_FAULT;
     }
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* for what a killed guard leaves behind */
     run.terminal = terminal_open();

@@ -57,6 +57,7 @@ struct run {
     int exec_error, fork_error; /* errno, or 0 */
     bool is_unproven;           /* rlock itself had to end the tree */
     bool is_lost;               /* the server said so */
+    int64_t lost_at;            /* RUN_HOLDS: when; boottime_ms() */
 };
 
 /* Holds the lock of the settings while the work lasts. Returns rlock's exit status. */

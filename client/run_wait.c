@@ -49,7 +49,7 @@ static bool check_names(const struct settings *settings)
     for (size_t i = 0; i < settings->name_count; i++) {
         const char *name = settings->names[i];
         if (!*name || !value_is_utf8(name) || strpbrk(name, "\n\r")) {
-            say("a name of a lock has to be UTF-8, and not empty");
+            say("the name of a lock has to be UTF-8 without line breaks, and not empty");
             return false;
         }
     }
@@ -200,7 +200,8 @@ int run_end_of_wait(struct run *run, enum lease_outcome outcome)
             say("%s: not acquired: nobody needs the lock any more", name);
             return settings->busy_status;
         }
-        say("%s: not acquired: ended by signal %d while it waited", name, run->signal);
+        say("%s: not acquired: ended by signal %d (%s) while it waited", name, run->signal,
+            strsignal(run->signal));
         return STATUS_SIGNAL + run->signal;
     case LEASE_BUSY:
         if (!settings->quiet) {
@@ -211,7 +212,7 @@ int run_end_of_wait(struct run *run, enum lease_outcome outcome)
         say("%s: refused by the server: %s", name, run->lease.detail);
         return STATUS_REFUSED;
     case LEASE_UNREACHABLE:
-        say("%s: not acquired: no server could be reached: %s", name, run->lease.detail);
+        say("%s: not acquired: no server is available: %s", name, run->lease.detail);
         return STATUS_UNREACHABLE;
     case LEASE_INVALID:
         say("%s: %s", name, *run->lease.detail ? run->lease.detail : "no memory");

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +142,13 @@ static int send_signal(const struct entry *entry, int signal)
     close(process);
     errno = error;
     return result;
+}
+
+bool tree_is_visible(void)
+{
+    struct entry self;
+
+    return read_entry(getpid(), &self);
 }
 
 struct tree_count tree_signal(int signal)

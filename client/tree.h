@@ -2,10 +2,15 @@
 #ifndef RLOCK_CLIENT_TREE_H
 #define RLOCK_CLIENT_TREE_H
 
+#include <stdbool.h>
+
 struct tree_count {
     int reached; /* processes that took the signal */
     int refused; /* processes of another user: kill(2) says EPERM */
 };
+
+/* False: /proc is not mounted, and tree_signal() would find nobody. */
+bool tree_is_visible(void);
 
 /* Sends the signal to every descendant of this process that /proc shows, through pidfds, so
  * that no other process with a reused id gets the signal. Processes that are forked meanwhile

@@ -37,7 +37,7 @@ int look_ask(struct http *http, const struct settings *settings,
     case HTTP_ANSWERED:
         return 0;
     case HTTP_NO_ANSWER:
-        say("no server could be reached: %s", http_trouble(http));
+        say("no server is available: %s", http_trouble(http));
         return STATUS_UNREACHABLE;
     case HTTP_INTERRUPTED:
         break;

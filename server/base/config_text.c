@@ -56,7 +56,8 @@ void config_man(FILE *out)
     for (size_t i = 0; i < config_setting_count; i++) {
         const struct setting *setting = &config_settings[i];
 
-        fprintf(out, ".It Fl \\-%s Ar %s\n", setting->flag, setting->placeholder);
+        fprintf(out, ".It Fl \\-%s%s%s\n", setting->flag,
+                setting->placeholder[0] != '\0' ? " Ar " : "", setting->placeholder);
         print_man_text(out, setting->help);
         if (setting->kind == KIND_INT || setting->kind == KIND_INT64)
             fprintf(out, ".br\nFrom %lld to %lld.\n", (long long)setting->min,

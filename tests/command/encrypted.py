@@ -24,9 +24,10 @@ def the_server_is_checked(world, _):
     server = world.front("--tls-cert", certificate, "--tls-key", key, tls=True)
     assert world.run(server.url, "--ca", certificate, name(), "true").status() == 0
     assert world.run(server.url, name(), "true", RLOCK_CA=certificate).status() == 0
-    for wrong in ([], ["--ca", other], ["--ca", "/nowhere"]):
+    for wrong, status, why in (([], 69, "certificate"), (["--ca", other], 69, "certificate"),
+                               (["--ca", "/nowhere"], 64, "cannot read /nowhere")):
         run = world.run(server.url, "-n", *wrong, name(), "true")
-        assert run.status() == 69, run.err
+        assert run.status() == status and why in run.err, run.err
     kept = ["-t", "3s", "-k", "1s", "--ca", certificate]
     run = world.run(server.url, *kept, name(), "sleep", "4")
     assert run.status() == 0, run.err

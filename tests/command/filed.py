@@ -1,11 +1,12 @@
 """rlock acquire, renew and release: locks that outlive a process, and their lease files."""
+import functools
 import json
 import signal
 import stat
 from pathlib import Path
 
 from looking import lock_it
-from world import name, wait_for
+from world import World, ended, name, wait_for
 
 
 class Filed:
@@ -82,7 +83,7 @@ def answers_are_lost(world, front):
     proxy = world.proxy(front)
     filed = Filed(world, front, proxy.url)
     for verb, method in (("acquire", b"PUT"), ("renew", b"PATCH"), ("release", b"DELETE")):
-        proxy.mode, proxy.method, proxy.lost = "deaf", method, 2
+        proxy.lose(2, method)
         filed.does(verb)
         assert proxy.lost == 0, "no answer was lost"
     assert filed.has_nothing()
@@ -94,10 +95,10 @@ def no_server(world, front):
     filed = Filed(world, front, proxy.url)
     gone = ["--connect-timeout", "500ms"]
     for verb, method in (("acquire", b"PUT"), ("release", b"DELETE")):
-        proxy.mode, proxy.method, proxy.lost = "deaf", method, 1000
+        proxy.lose(1000, method)
         assert str(filed.path) in filed.does(verb, *gone, status=69).err
         assert filed.path.exists()
-    proxy.mode = "pass"
+    proxy.lose(0)
     filed.does("release")
     assert filed.has_nothing()
 
@@ -147,6 +148,75 @@ def usage(world, front):
     filed.path = filed.path / "nowhere"
     filed.does("acquire", status=70)
     assert front.is_free(filed.lock), "asked for without a file"
+
+
+# ---- cells of the matrix: what outlives its process is the file
+
+def freed_by_force(filed):
+    filed.front.ask("POST", f"/v1/locks/{filed.lock}/force-unlock")
+
+
+def without_redis_data(filed):
+    filed.world.empty_redis()
+
+
+def check_file_after_kill(world, step):
+    """Killed at the moment at which the server has the request, and its answer is lost: the
+    same command, repeated, does what the killed one would have done."""
+    front = world.fronts[0]
+    proxy = world.proxy(front)
+    filed = Filed(world, front, proxy.url)
+    if step != "acquire":
+        filed.does("acquire")
+    before = filed.front.lock(filed.lock).get("fencing_token")
+    proxy.mode = "mute"
+    run = filed.start(step, "--ttl", "1h") if step != "release" else filed.start(step)
+    wait_for(lambda: proxy.muted > 0, "the server has answered")
+    run.signal(signal.SIGKILL)
+    assert run.status() == -signal.SIGKILL
+    proxy.mode = "pass"
+    filed.does(step)
+    if step == "release":
+        assert filed.has_nothing()
+        return
+    token = front.lock(filed.lock)["fencing_token"]
+    assert before in (None, token), "granted twice"
+    filed.does("release")
+    assert filed.has_nothing()
+
+
+def check_file_after_loss(world, loss, verb):
+    """The lease has ended: renew and release tell so, acquire takes the lock anew."""
+    filed = Filed(world, world.fronts[0])
+    filed.does("acquire")
+    loss(filed)
+    assert filed.front.is_free(filed.lock)
+    if verb == "acquire":
+        filed.does("acquire")
+        assert filed.front.holds(filed.lock)
+        filed.does("release")
+    else:
+        filed.does(verb, status=79)
+    if verb == "renew":  # the file stays until the release
+        filed.does("release", status=79)
+    assert filed.has_nothing()
+
+
+def check_file_in_own_world(verb):
+    with ended(World()) as own:
+        own.front()
+        check_file_after_loss(own, without_redis_data, verb)
+
+
+def cells(world):
+    """title -> test."""
+    tests = {}
+    for verb in ("acquire", "renew", "release"):
+        tests[f"kill_file_{verb}"] = functools.partial(check_file_after_kill, world, verb)
+        tests[f"force-unlock_file_{verb}"] = functools.partial(
+            check_file_after_loss, world, freed_by_force, verb)
+        tests[f"redis-emptied_file_{verb}"] = functools.partial(check_file_in_own_world, verb)
+    return tests
 
 
 TESTS = {"filed_" + test.__name__: test for test in (

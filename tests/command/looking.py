@@ -234,7 +234,7 @@ def repeated_requests_count_once(world, front):
     front.ask("PUT", f"/v1/semaphores/{pool}?permits=5")
     front.ask("PUT", f"/v1/latches/{latch}?count=5")
     for thing in (["semaphore", "acquire", pool], ["latch", "count-down", latch]):
-        proxy.mode, proxy.method, proxy.lost = "deaf", b"POST", 2
+        proxy.lose(2, b"POST")
         run = world.rlock_does(proxy.url, *thing)
         assert run.status() == 0 and proxy.lost == 0, run.err
     assert front.ask("GET", f"/v1/semaphores/{pool}")[1]["available"] == 4

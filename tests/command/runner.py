@@ -1,6 +1,7 @@
 """Runs test functions, several at a time, and prints what cmocka would print, for run.sh."""
 import concurrent.futures
 import os
+import signal
 import sys
 import time
 import traceback
@@ -19,6 +20,9 @@ def run_one(title, test):
 
 def run_all(tests):
     """`tests`: title -> function. Ends the process."""
+    # A job in the background has them ignored, and so would the programs of the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     only = sys.argv[1] if len(sys.argv) > 1 else ""
     chosen = {title: test for title, test in tests.items() if only in title}
     failed = []

@@ -141,7 +141,7 @@ def status_line_tells_the_holder(world, front):
     with terminal(world, front) as tty:
         tty.type(f"$rlock run {lock} echo ran; echo status=$?\n".encode())
         line = tty.expect(b"in front")
-        assert b"held by anna" in line and b"its lease lasts" in line, line
+        assert b"held by anna since " in line and b", lease until " in line, line
         front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
         cleared = tty.expect(b"ran")
         assert b"\r\x1b[K" in cleared, cleared

@@ -65,6 +65,14 @@ def usage():
                       ["-w", "1e3", "x", "true"], ["-w", "0x10", "x", "true"]):
         run = expect(64, *arguments)
         assert run.err.startswith("rlock: "), run.err
+    for arguments, message in ((["-nX", "x"], "-X is not an option"),
+                               (["--wiat", "5", "x"], "--wiat is not an option"),
+                               (["-w"], "-w needs an argument"),
+                               (["--fair=3", "x"], "--fair=3 takes no argument")):
+        run = expect(64, *arguments)
+        assert f"{message}; see rlock run --help" in run.err, run.err
+    run = world.rlock_does(front.url, "deploy", "./deploy.sh")
+    assert run.status() == 64 and "rlock run deploy ./deploy.sh" in run.err, run.err
 
 
 def nested_run_of_a_held_name():
@@ -107,8 +115,27 @@ def no_server():
     url = "http://127.0.0.1:1"
     for wait in (["-n"], ["-w", "300ms"], ["--connect-timeout", "300ms"]):
         run = expect(69, *wait, "--url", url, name(), "true")
-        assert "no server could be reached" in run.err, run.err
+        assert "no server is available" in run.err, run.err
+    assert "Connection refused" in run.err and "RLOCK_URL is not set" not in run.err, run.err
+    expect(69, name(), "true", RLOCK_URL=url, RLOCK_CONNECT_TIMEOUT="300ms")
     expect(0, "--url", f"{url},{front.url}", name(), "true")
+
+
+def a_server_in_trouble():
+    """A server that answers 503 can be reached: a wait without an end goes on, and each trouble
+    is told once."""
+    with matrix.ended(World()) as own:
+        troubled, lock = own.front(), name()
+        own.redis.stop()
+        run = own.run(troubled.url, "-n", lock, "true")
+        assert run.status() == 69 and "nothing was changed" in run.err, run.err
+        waits = own.run(troubled.url, "-v", "--connect-timeout", "300ms", lock, "true")
+        time.sleep(2)
+        assert waits.process.poll() is None, "it did not wait"
+        own.redis.start()
+        assert waits.status() == 0, waits.err
+        lines = waits.err.splitlines()
+        assert len(lines) == len(set(lines)) >= 2, lines
 
 
 def refused():
@@ -119,7 +146,8 @@ def refused():
     given = Path(world.folder) / "token"
     given.write_text(secret + "\n", encoding="utf-8")
     guarded = world.front("--api-tokens", str(file))
-    assert world.run(guarded.url, "-n", "deploy/1", "true").status() == 77
+    run = world.run(guarded.url, "-n", "deploy/1", "true")
+    assert run.status() == 77 and "RLOCK_TOKEN_FILE" in run.err, run.err
     given, lock = ["--token-file", str(given)], "deploy/" + name()
     assert world.run(guarded.url, *given, "-n", "x", "true").status() == 77
     run = world.run(guarded.url, *given, "-n", lock, "sh", "-c", "env")
@@ -231,7 +259,7 @@ def closed_standard_streams():
 
 
 def a_waiting_run_costs_little():
-    case = matrix.Case(world, step="wait", ways=[front])
+    case = matrix.Case(world, step="wait")
     if "libasan" not in Path(f"/proc/{case.run.pid}/maps").read_text(encoding="utf-8"):
         rows = Path(f"/proc/{case.run.pid}/smaps_rollup").read_text(encoding="utf-8")
         private = sum(int(row.split()[1]) for row in rows.splitlines()
@@ -330,33 +358,12 @@ def long_grace_is_renewed():
 def lost_answers():
     for method in (b"POST", b"PUT", b"DELETE"):
         proxy, lock = world.proxy(front), name()
-        proxy.mode, proxy.method, proxy.lost = "deaf", method, 2
+        proxy.lose(2, method)
         run = world.run(proxy.url, "-v", lock, "sh", "-c", "echo $RLOCK_FENCING_TOKEN")
         assert run.status() == 0, (method, run.err)
         assert proxy.lost == 0, "no answer was lost"
         assert front.is_free(lock), method
         assert int(run.out) == front.lock(lock)["fencing_token"], "granted twice"
-
-
-def rolling_restart():
-    one, two = world.front(), world.front()
-    lock, other = name(), name()
-    token = str(uuid.uuid4())
-    front.ask("PUT", f"/v1/locks/{other}?ttl_ms=120000", Lease_Token=token)
-    runs = [world.run(f"{one.url},{two.url}", "-t", "6s", "-k", "1s", lock, "sleep", "60"),
-            world.run(f"{one.url},{two.url}", "-t", "6s", "-k", "1s", other, "true")]
-    runs[0].wait_tree(1)
-    wait_for(lambda: front.has_waiter(other), "the second run waits")
-    for server in (one, two):
-        server.stop(signal.SIGTERM)
-        time.sleep(1)
-        server.start()
-    time.sleep(6)  # a time-to-live, in which a session without keep-alives would have ended
-    assert runs[0].tree(), runs[0].status()
-    front.ask("DELETE", f"/v1/locks/{other}", Lease_Token=token)
-    assert runs[1].status() == 0, runs[1].err
-    runs[0].signal(signal.SIGTERM)
-    assert runs[0].status() == 128 + 15, runs[0].err
 
 
 def loss_is_told_though_command_succeeds():
@@ -372,25 +379,6 @@ def loss_is_told_though_command_succeeds():
     run.signal(signal.SIGCONT)
     assert run.status() == 79, run.err
     assert "lost" in run.err, run.err
-
-
-def waits_on_when_redis_is_emptied():
-    with matrix.ended(World()) as own:
-        first = own.front()
-        case = matrix.Case(own, step="wait", ways=[first])
-        own.empty_redis()
-        case.run.wait_tree(1)  # nobody holds the lock any more
-        case.run.signal(signal.SIGTERM)
-        case.check_status(128 + 15)
-        assert first.is_free(case.name)
-
-
-def killed_while_waiting():
-    case = matrix.Case(world, step="wait", ways=[front])
-    case.run.signal(signal.SIGKILL)
-    wait_for(lambda: not front.has_waiter(case.name), "the place is given up")
-    case.unblock()
-    case.check_free()
 
 
 # ---- built from the table
@@ -424,77 +412,29 @@ def help_man_and_completions():
 
 
 TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run_of_a_held_name,
-         options_end_at_the_name, help_comes_among_options, busy, no_server, refused, max_time,
-         a_server_with_short_waits, a_fast_watchdog_needs_renewals,
-         environment_and_descriptors, no_token_in_sight, several_locks, permit, readers_share,
-         service_manager, standard_streams_are_commands_own, closed_standard_streams,
-         signals_are_handed_on,
+         options_end_at_the_name, help_comes_among_options, busy, no_server,
+         a_server_in_trouble, refused, max_time, a_server_with_short_waits,
+         a_fast_watchdog_needs_renewals, environment_and_descriptors, no_token_in_sight,
+         several_locks, permit, readers_share, service_manager,
+         standard_streams_are_commands_own, closed_standard_streams, signals_are_handed_on,
          a_waiting_run_costs_little, one_signal_may_be_ignored, signal_while_waiting,
-         descendants, at_least,
-         long_grace_is_renewed, lost_answers, rolling_restart,
-         loss_is_told_though_command_succeeds, waits_on_when_redis_is_emptied,
-         killed_while_waiting,
-         help_man_and_completions]
-
-
-def in_own_world(event, shape, step, through_proxy=False):
-    with matrix.ended(World()) as own:
-        matrix.check(own, event, shape, step, True, through_proxy)
-
-
-def cells(shapes, steps):
-    """title -> test of the matrix."""
-    tests = {}
-    for shape in shapes:
-        for step in steps:
-            end = f"{shape}_{step}"
-            for title, event in matrix.SHARED.items():
-                tests[f"{title}_{end}"] = functools.partial(matrix.check, world, event, shape,
-                                                            step)
-            for title, event in matrix.OWN.items():
-                tests[f"{title}_{end}"] = functools.partial(in_own_world, event, shape, step)
-            tests[f"network-black_{end}"] = functools.partial(
-                in_own_world, matrix.network_black, shape, step, True)
-        if shape != "hold":  # which leaves the process alone
-            tests[f"terminate-twice_{shape}"] = functools.partial(
-                matrix.check, world, matrix.terminate_twice, shape, "command")
-    return tests
-
-
-def cells_of_files():
-    tests = {}
-    for verb in ("acquire", "renew", "release"):
-        tests[f"kill_file_{verb}"] = functools.partial(
-            matrix.check_file_after_kill, world, verb)
-        tests[f"force-unlock_file_{verb}"] = functools.partial(
-            matrix.check_file_after_loss, world, matrix.freed_by_force, verb)
-        tests[f"redis-emptied_file_{verb}"] = functools.partial(
-            in_world_of_files, matrix.without_redis_data, verb)
-    return tests
-
-
-def in_world_of_files(loss, verb):
-    with matrix.ended(World()) as own:
-        own.front()
-        matrix.check_file_after_loss(own, loss, verb)
-
+         descendants, at_least, long_grace_is_renewed, lost_answers,
+         loss_is_told_though_command_succeeds, help_man_and_completions]
 
 chosen = {test.__name__: test for test in TESTS}
 for part in (encrypted, filed, holding, looking, terminal):
     chosen.update((title, functools.partial(test, world, front))
                   for title, test in part.TESTS.items())
+library = None if b"libasan" in libraries else SUSPEND  # which does not share LD_PRELOAD
 if os.environ.get("COMMAND_FULL"):
-    of_matrix = cells(matrix.SHAPES, ["command"]) | cells(["stubborn"], ["grace"])
-    of_matrix |= cells(["hold"], ["command"]) | cells_of_files()
+    of_matrix = matrix.cells(world, [*matrix.SHAPES, "hold"], library) | filed.cells(world)
 else:
-    of_matrix = cells(["double-fork"], ["command"])
-if b"libasan" not in libraries:  # it does not share LD_PRELOAD
-    of_matrix["suspend"] = functools.partial(matrix.suspend, world, SUSPEND)
+    of_matrix = matrix.cells(world, ["double-fork"], library)
 chosen.update(of_matrix)
 try:
     run_all(chosen)
 finally:
     world.close()
     print(f"{len(of_matrix)} cells; from the event to the end of the last process, at most:")
-    for event, seconds in matrix.longest_s.items():
-        print(f"  {event:20} {seconds:.1f} s")
+    for (event, step), seconds in sorted(matrix.longest_s.items()):
+        print(f"  {event:16} {step:8} {seconds:.1f} s")

@@ -46,15 +46,37 @@ class Front(servers.Front):
 
 
 class Proxy:
-    """TCP to a front end. `mode`: pass, black (nothing passes any more), deaf (the answers to
-    `method` are swallowed, the connection is cut), mute (answers are swallowed)."""
+    """TCP to a front end. `mode`: pass, black (nothing passes any more), mute (answers are
+    swallowed)."""
 
     def __init__(self, front):
-        self.front, self.mode, self.method, self.lost = front, "pass", b"", 0
-        self.muted = 0
+        self.front, self.mode, self.muted = front, "pass", 0
+        self.lost, self.method = 0, b""
+        self.holds, self.held, self.going = None, threading.Event(), threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
+
+    def lose(self, count, method=b""):
+        """The next answers to this method are swallowed, and their connections cut."""
+        self.lost, self.method = count, method
+
+    def hold(self, method, part):
+        """The next request of this method, or its answer (`part`), waits for go()."""
+        self.going.clear()
+        self.holds = (method, part)
+
+    def wait_held(self):
+        assert self.held.wait(LONG_S), f"no {self.holds}"
+
+    def go(self):
+        self.going.set()
+
+    def pass_on(self, asked, part):
+        if self.holds == (asked.split()[0] if asked else b"", part):
+            self.holds = None
+            self.held.set()
+            self.going.wait(2 * LONG_S)
 
     def accept(self):
         with contextlib.suppress(OSError):
@@ -63,13 +85,17 @@ class Proxy:
                 threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def serve(self, client):
-        with contextlib.suppress(OSError):
+        try:
             server = socket.create_connection(("127.0.0.1", self.front.port))
+        except OSError:
+            return client.close()
+        with contextlib.suppress(OSError):
             asked = [b""]
             threading.Thread(target=self.back, args=(server, client, asked),
                              daemon=True).start()
             while data := client.recv(65536):
                 asked[0] = data
+                self.pass_on(data, "request")
                 if self.mode != "black":
                     server.sendall(data)
         with contextlib.suppress(OSError):
@@ -78,7 +104,8 @@ class Proxy:
     def back(self, server, client, asked):
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if self.mode == "deaf" and asked[0].startswith(self.method) and self.lost > 0:
+                self.pass_on(asked[0], "answer")
+                if asked[0].startswith(self.method) and self.lost > 0:
                     self.lost -= 1
                     break
                 self.muted += self.mode == "mute"
@@ -89,6 +116,7 @@ class Proxy:
                 client.shutdown(socket.SHUT_RDWR)
 
     def close(self):
+        self.going.set()
         self.listener.close()
 
 
@@ -190,6 +218,14 @@ class World:
         for proxy in self.proxies:
             proxy.close()
         self.place.end()
+
+
+@contextlib.contextmanager
+def ended(world):
+    try:
+        yield world
+    finally:
+        world.close()
 
 
 def name():

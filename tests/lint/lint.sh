@@ -27,6 +27,26 @@ format() {
     return $status
 }
 
+# Every complaint but those about manuals that are not installed here.
+manuals() {
+    ! mandoc -T lint -W style "$@" 2>&1 |
+        grep -v -e 'referenced manual not found' -e 'outdated mandoc.db'
+}
+
+# SHARE: each shell reads its file, and fish, which can be asked, completes by it.
+completions() {
+    local fish=$1/fish/vendor_completions.d/rlock.fish
+
+    bash -n "$1/bash-completion/completions/rlock" &&
+        zsh -n "$1/zsh/site-functions/_rlock" &&
+        fish -c "source $fish; complete -C 'rlock run --at-l'" | grep -q '^--at-least' &&
+        fish -c "source $fish; complete -C 'rlock run --kind w'" | grep -q '^write' &&
+        fish -c "source $fish; complete -C 'rlock latch '" | grep -q '^count-down' &&
+        fish -c "source $fish; complete -C 'rlock run -w 5 x una'" | grep -q '^uname' && return
+    echo "$1: completions are not as they should be"
+    return 1
+}
+
 check sources  "$python" tests/lint/sources.py
 check scripts  "$python" tests/lint/scripts.py
 check openapi  "$python" tests/lint/openapi.py
@@ -39,8 +59,8 @@ check hardened tests/lint/hardened.sh "$(dirname "$binary")/rlock"
 # where the loops of utlist.h are; the compilers and valgrind watch that. Only newer ones know
 # the rest: normalCheckLevelMaxBranches is a note that not every path was looked at, and the
 # OutOfMemory checks do not know cmocka's asserts; a test may end for want of memory.
-check man      mandoc -T lint -W warning "$(dirname "$binary")/share/man/man1/rlock.1" \
-    "$(dirname "$binary")/share/man/man8/rlockd.8"
+check man      manuals "$(dirname "$binary")"/share/man/*/*
+check shells   completions "$(dirname "$binary")/share"
 check cppcheck cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
     --suppress=varFuncNullUB --suppress=uninitvar --suppress=normalCheckLevelMaxBranches \
     '--suppress=nullPointerOutOfMemory:tests/*' \
