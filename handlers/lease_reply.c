@@ -163,7 +163,7 @@ static json_t *fencing_tokens_json(const struct lease_result *result)
 }
 
 /* Also the session of a renewal, which needs no Session-Token. */
-static void log_hold(const struct lease_request *request, const struct lease_result *result)
+void lease_log_hold(const struct lease_request *request, const struct lease_result *result)
 {
     const char *session_id = shown_of(request, result).session_id;
 
@@ -184,7 +184,7 @@ static void log_hold(const struct lease_request *request, const struct lease_res
 void lease_reply_hold(struct lease_request *request, int status,
                       const struct lease_result *result)
 {
-    log_hold(request, result);
+    lease_log_hold(request, result);
     if (lease_is_set(&request->lease))
         reply_hold_of_set(request, status, result);
     else

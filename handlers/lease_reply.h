@@ -14,6 +14,8 @@
 /* The lease as granted, confirmed or renewed, with the token if the answer has to show it. */
 void lease_reply_hold(struct lease_request *request, int status,
                       const struct lease_result *result);
+/* The members of a hold in the log, for an answer of another protocol. */
+void lease_log_hold(const struct lease_request *request, const struct lease_result *result);
 /* However an acquisition has ended: leases_acquire.c. */
 void lease_reply_acquired(struct lease_request *request, const struct acquire_result *result);
 /* A released or waiting lease: the answer names no holds. */

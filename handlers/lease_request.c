@@ -102,14 +102,20 @@ bool lease_request_name(struct lease_request *request)
     return lease_request_check_name(request->http, "name", name);
 }
 
-/* Of the token. */
-static void set_lease_id(struct lease_request *request)
+/* The lease has its id. */
+static void begin_attempt(struct lease_request *request)
 {
     struct lease *lease = &request->lease;
 
-    token_lease_id(request->token, lease->id);
     store_attempt_id(request->context->store, lease->attempt);
     http_log_text(request->http, "lease_id", lease->id);
+}
+
+/* Of the token. */
+static void set_lease_id(struct lease_request *request)
+{
+    token_lease_id(request->token, request->lease.id);
+    begin_attempt(request);
 }
 
 bool lease_request_token(struct lease_request *request, bool required)
@@ -137,6 +143,17 @@ void lease_request_client(struct lease_request *request, const char *client_id)
     token_of_client(lease_name(&request->lease), client_id, request->token);
     request->lease.token = TOKEN_RECORDED;
     set_lease_id(request);
+}
+
+void lease_request_note(struct lease_request *request, const char *note)
+{
+    struct lease *lease = &request->lease;
+
+    snprintf(lease->note, sizeof(lease->note), "%s", note);
+    token_id_of_note(lease_name(lease), lease->note, lease->id);
+    lease->token = TOKEN_RECORDED;
+    lease->unrepeatable = true;
+    begin_attempt(request);
 }
 
 bool lease_request_session(struct lease_request *request)

@@ -17,6 +17,8 @@ struct lease_request {
     struct acquisition *acquisition; /* NULL: none is under way */
     void (*acquired)(struct lease_request *request, const struct acquire_result *result);
     void (*send)(struct lease_request *request); /* once the names of a set are known */
+    void (*forced)(struct lease_request *request, bool unlocked); /* after a force-unlock */
+    void *own;                                                    /* of the handler */
     bool granted; /* to be withdrawn if the client does not get the answer */
     bool gone;    /* the client hung up before it was answered */
     bool show_token;
@@ -37,6 +39,9 @@ bool lease_request_token(struct lease_request *request, bool required)
 /* The token of a client that has `client_id` instead of a Lease-Token, for the object whose
  * name is known. */
 void lease_request_client(struct lease_request *request, const char *client_id);
+/* A lease without a token on the object whose name is known: its note, which only the server
+ * writes, is its key. */
+void lease_request_note(struct lease_request *request, const char *note);
 /* The Session-Token, if there is one. */
 bool lease_request_session(struct lease_request *request) __attribute__((warn_unused_result));
 /* The Idempotency-Key, if there is one. `always`: without a key in the request the server makes

@@ -12,7 +12,7 @@
 #include "storage/look/grant_find.h"
 #include "storage/look/locks.h"
 
-static void reply(struct lease_request *request, bool unlocked)
+void locks_reply_forced(struct lease_request *request, bool unlocked)
 {
     http_reply_json(
         request->http, 200,
@@ -37,14 +37,14 @@ static void on_forced(void *arg, const struct force_result *result)
     switch (result->outcome) {
     case FORCE_UNLOCKED:
         log_forced(request, result->holder);
-        reply(request, true);
+        request->forced(request, true);
         return;
     case FORCE_FREE:
-        reply(request, false);
+        request->forced(request, false);
         return;
     case FORCE_STALE:
         problem_reply(request->http, PROBLEM_PRECONDITION_FAILED, NULL,
-                      "If-Match: the lock is free, or held by another grant");
+                      "the lock is free, or held by another grant");
         return;
     case FORCE_WRONG_KIND:
         problem_reply(request->http, PROBLEM_WRONG_KIND, NULL,
@@ -59,11 +59,13 @@ static void on_forced(void *arg, const struct force_result *result)
     }
 }
 
-void locks_force(struct lease_request *request, const char *only)
+void locks_force(struct lease_request *request, const char *only,
+                 void (*forced)(struct lease_request *request, bool unlocked))
 {
     const struct force_order order = {
         .only = only, .caller = request->lease.caller, .reason = request->lease.note};
 
+    request->forced = forced;
     lock_force(request->context->store, lease_name(&request->lease), &order, on_forced,
                request);
 }
@@ -111,5 +113,5 @@ void locks_force_unlock(struct http_request *http)
         !read_if_match(http, only))
         return;
     memcpy(request->lease.note, fields.reason.text, sizeof(request->lease.note));
-    locks_force(request, only);
+    locks_force(request, only, locks_reply_forced);
 }

@@ -75,11 +75,15 @@ void latches_put(struct http_request *request);
 void latches_get(struct http_request *request);
 void latches_count_down(struct http_request *request);
 
-/* The lock protocols of other programs: terraform.c, fleetlock.c */
+/* The lock protocols of other programs: terraform.c, fleetlock.c, lfs.c */
 void terraform_lock(struct http_request *request);
 void terraform_unlock(struct http_request *request);
 void fleetlock_pre_reboot(struct http_request *request);
 void fleetlock_steady_state(struct http_request *request);
+void lfs_lock(struct http_request *request);
+void lfs_list(struct http_request *request);
+void lfs_verify(struct http_request *request);
+void lfs_unlock(struct http_request *request);
 
 /* me.c */
 void me_get(struct http_request *request);

@@ -134,7 +134,7 @@ static void force(struct lease_request *request)
         return;
     }
     snprintf(request->lease.note, sizeof(request->lease.note), "terraform force-unlock");
-    locks_force(request, "");
+    locks_force(request, "", locks_reply_forced);
 }
 
 void terraform_unlock(struct http_request *http)

@@ -32,6 +32,7 @@ BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 DOCS_PACKAGES     := $(RUN_PACKAGES) jq openssl python3
+NEIGHBOUR_PACKAGES := $(RUN_PACKAGES) python3 git git-lfs nginx-light
 PROXIES           := nginx-light haproxy caddy
 ALARM_PACKAGES    := $(RUN_PACKAGES) python3 prometheus prometheus-alertmanager
 WEB_PACKAGES      := $(RUN_PACKAGES) python3 chromium
@@ -207,8 +208,8 @@ conformance: ## rules that each client has to keep, under faults; CLIENT=python 
 	    $(TEST_ENVIRONMENT) /usr/bin/python3 tests/conformance/run.py $$client $(ONLY) || exit 1; \
 	done
 
-test-neighbours: ## clients of other lock protocols: the real Terraform, and requests by hand; ONLY="word word"
-	@tests/packages.sh $(RUN_PACKAGES) python3
+test-neighbours: ## clients of other lock protocols: the real Terraform and git-lfs, and by hand; ONLY="word word"
+	@tests/packages.sh $(NEIGHBOUR_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
 	@$(TEST_ENVIRONMENT) python3 tests/neighbours/run.py $(ONLY)
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "server/auth/auth_internal.h"
+#include "server/base/text.h"
 
 /* Why a file is not taken. */
 struct refusal {
@@ -209,6 +210,15 @@ const struct auth_caller *auth_find(const struct auth *auth, const char *authori
         auth_basic_password(credentials, password, &len))
         return find_token(auth, password, len);
     return NULL;
+}
+
+bool auth_basic_user(const char *authorization, char user[AUTH_CALLER_SIZE])
+{
+    const char *credentials = authorization != NULL ? credentials_of(authorization, "Basic ")
+                                                    : NULL;
+
+    return credentials != NULL && auth_basic_name(credentials, user) &&
+           text_is_utf8(user, strlen(user)) && !text_has_control(user, strlen(user));
 }
 
 bool auth_is_expired(const struct auth_caller *caller)

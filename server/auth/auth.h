@@ -64,6 +64,11 @@ enum { AUTH_NO_LIMIT = -1 };
 /* The caller of an Authorization header, or NULL: `Bearer <token>` (RFC 6750 §2.1), or `Basic`
  * with the token as the password and any user name (RFC 7617 §2). */
 const struct auth_caller *auth_find(const struct auth *auth, const char *authorization);
+/* The user name of Basic, which nothing proves: for servers without API tokens. False: the
+ * header is absent or has no name of 1 to AUTH_CALLER_SIZE - 1 bytes of UTF-8 without control
+ * characters. */
+bool auth_basic_user(const char *authorization, char user[AUTH_CALLER_SIZE])
+    __attribute__((warn_unused_result));
 /* By the time of day. */
 bool auth_is_expired(const struct auth_caller *caller);
 bool auth_allows(const struct auth_caller *caller, enum auth_verb verb, const char *name);

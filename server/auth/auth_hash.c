@@ -55,30 +55,49 @@ bool auth_hash_parse(const char *text, unsigned char hash[AUTH_HASH_LEN])
     return true;
 }
 
-static bool take_password(const gnutls_datum_t *text, char password[AUTH_TOKEN_MAX],
-                          size_t *len)
+/* A user name, a colon and a password. `text` is freed by gnutls_free(). */
+static bool decode(const char *credentials, gnutls_datum_t *text)
 {
-    const unsigned char *colon = memchr(text->data, ':', text->size);
+    /* It is read only. */
+    const gnutls_datum_t base64 = {(unsigned char *)credentials,
+                                   (unsigned int)strlen(credentials)};
 
-    if (colon == NULL)
+    return base64.size > 0 && gnutls_base64_decode2(&base64, text) == 0;
+}
+
+static bool take(const unsigned char *part, size_t len, char *out, size_t max)
+{
+    if (len > max)
         return false;
-    *len = text->size - (size_t)(colon + 1 - text->data);
-    if (*len > AUTH_TOKEN_MAX)
-        return false;
-    memcpy(password, colon + 1, *len);
+    memcpy(out, part, len);
     return true;
 }
 
 bool auth_basic_password(const char *credentials, char password[AUTH_TOKEN_MAX], size_t *len)
 {
-    /* It is read only. */
-    const gnutls_datum_t base64 = {(unsigned char *)credentials,
-                                   (unsigned int)strlen(credentials)};
     gnutls_datum_t text;
 
-    if (base64.size == 0 || gnutls_base64_decode2(&base64, &text) != 0)
+    if (!decode(credentials, &text))
         return false;
-    bool is_good = take_password(&text, password, len);
+    const unsigned char *colon = memchr(text.data, ':', text.size);
+    *len = colon != NULL ? text.size - (size_t)(colon + 1 - text.data) : 0;
+    bool is_good = colon != NULL && take(colon + 1, *len, password, AUTH_TOKEN_MAX);
+    gnutls_free(text.data);
+    return is_good;
+}
+
+bool auth_basic_name(const char *credentials, char name[AUTH_CALLER_SIZE])
+{
+    gnutls_datum_t text;
+
+    if (!decode(credentials, &text))
+        return false;
+    const unsigned char *colon = memchr(text.data, ':', text.size);
+    size_t len = colon != NULL ? (size_t)(colon - text.data) : 0;
+    bool is_good = len > 0 && memchr(text.data, '\0', len) == NULL &&
+                   take(text.data, len, name, AUTH_CALLER_SIZE - 1);
+    if (is_good)
+        name[len] = '\0';
     gnutls_free(text.data);
     return is_good;
 }

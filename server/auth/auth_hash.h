@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/auth/auth.h"
+
 enum {
     AUTH_HASH_LEN = 32,
     AUTH_TOKEN_MIN = 16, /* shorter tokens can be guessed over the network */
@@ -23,6 +25,11 @@ bool auth_hash_parse(const char *text, unsigned char hash[AUTH_HASH_LEN])
 /* The password of the credentials of Basic (RFC 7617 §2), without a NUL. False: the credentials
  * are no base64 of a user name, a colon and a password that may be a token. */
 bool auth_basic_password(const char *credentials, char password[AUTH_TOKEN_MAX], size_t *len)
+    __attribute__((warn_unused_result));
+
+/* The user name of these credentials. False: they are no base64, or the name is empty, too
+ * long or has a NUL. */
+bool auth_basic_name(const char *credentials, char name[AUTH_CALLER_SIZE])
     __attribute__((warn_unused_result));
 
 /* `rlockd --hash-token NAME`: reads a token from standard input and prints a line for the file

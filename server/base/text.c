@@ -115,6 +115,48 @@ int text_query_decode(const char *in, size_t in_len, char *out, size_t out_size,
     return decode(in, in_len, true, out, out_size, out_len);
 }
 
+static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-_";
+
+void text_base64url(const char *in, size_t len, char *out)
+{
+    uint32_t bits = 0;
+    int count = 0; /* of the bits that are not written yet */
+
+    for (size_t i = 0; i < len; i++) {
+        bits = bits << 8 | (unsigned char)in[i];
+        for (count += 8; count >= 6; count -= 6)
+            *out++ = base64url[bits >> (count - 6) & 63];
+    }
+    if (count > 0)
+        *out++ = base64url[bits << (6 - count) & 63];
+    *out = '\0';
+}
+
+int text_base64url_decode(const char *in, char *out, size_t out_size, size_t *out_len)
+{
+    uint32_t bits = 0;
+    int count = 0; /* of the bits that are not written yet */
+    size_t len = 0;
+
+    for (; *in != '\0'; in++) {
+        const char *digit = strchr(base64url, *in);
+        if (digit == NULL || len + 1 >= out_size)
+            return -1;
+        bits = bits << 6 | (uint32_t)(digit - base64url);
+        count += 6;
+        if (count >= 8) {
+            count -= 8;
+            out[len++] = (char)(bits >> count);
+        }
+    }
+    if (count >= 6 || len >= out_size)
+        return -1;
+    out[len] = '\0';
+    *out_len = len;
+    return 0;
+}
+
 bool text_parse_int64(const char *text, int64_t *out)
 {
     bool negative = *text == '-';

@@ -23,6 +23,14 @@ int text_percent_decode(const char *in, size_t in_len, char *out, size_t out_siz
 int text_query_decode(const char *in, size_t in_len, char *out, size_t out_size,
                       size_t *out_len) __attribute__((warn_unused_result));
 
+/* Base64 whose text may stand in a URL, without padding (RFC 4648 §5). `out` has room for
+ * TEXT_BASE64_SIZE(len) bytes. */
+#define TEXT_BASE64_SIZE(len) (((len)*4 + 2) / 3 + 1)
+void text_base64url(const char *in, size_t len, char *out);
+/* Ends `out` with a NUL. -1: another character, a length that no text has, or no room. */
+int text_base64url_decode(const char *in, char *out, size_t out_size, size_t *out_len)
+    __attribute__((warn_unused_result));
+
 /* The whole text is one decimal number as JSON writes it: no plus sign, space or leading zero.
  * False, with *out untouched, for anything else or what int64_t cannot hold. */
 bool text_parse_int64(const char *text, int64_t *out) __attribute__((warn_unused_result));

@@ -15,6 +15,8 @@ UUID_DEFINE(SESSION_NAMESPACE, 0x43, 0x91, 0x78, 0x4d, 0xf4, 0x79, 0x4c, 0x4d, 0
             0x44, 0x07, 0xe5, 0x3e, 0x06);
 UUID_DEFINE(CLIENT_NAMESPACE, 0x52, 0x0c, 0xd6, 0x7e, 0x8f, 0x1b, 0x4d, 0x29, 0x9a, 0x63, 0x0e,
             0x71, 0xb4, 0xd8, 0x2f, 0xc5);
+UUID_DEFINE(NOTE_NAMESPACE, 0x84, 0x1b, 0xd5, 0x0f, 0x36, 0x92, 0x4e, 0x7a, 0x9d, 0x28, 0xc4,
+            0x5a, 0x07, 0x6e, 0xf1, 0x3b);
 UUID_DEFINE(CHECK_NAMESPACE, 0xbe, 0x61, 0xa3, 0x5e, 0xe7, 0x2c, 0x44, 0x29, 0xa9, 0xe8, 0x61,
             0x93, 0x3d, 0x8c, 0xe2, 0x25);
 
@@ -116,13 +118,24 @@ void token_session_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT
     derive_id(SESSION_NAMESPACE, canonical, out);
 }
 
+/* Of two texts, neither of which can run into the other. */
+static void derive_from_both(const uuid_t name_space, const char *name, const char *text,
+                             char *out)
+{
+    uuid_t in_name;
+
+    uuid_generate_sha1(in_name, name_space, name, strlen(name));
+    derive_id(in_name, text, out);
+}
+
 void token_of_client(const char *name, const char *client_id, char out[TOKEN_TEXT_SIZE])
 {
-    uuid_t in_name, token;
+    derive_from_both(CLIENT_NAMESPACE, name, client_id, out);
+}
 
-    uuid_generate_sha1(in_name, CLIENT_NAMESPACE, name, strlen(name));
-    uuid_generate_sha1(token, in_name, client_id, strlen(client_id));
-    uuid_unparse_lower(token, out);
+void token_id_of_note(const char *name, const char *note, char out[TOKEN_TEXT_SIZE])
+{
+    derive_from_both(NOTE_NAMESPACE, name, note, out);
 }
 
 void token_random_hex(char *out, size_t hex_len)

@@ -30,6 +30,11 @@ void token_session_id(const char canonical[TOKEN_TEXT_SIZE], char out[TOKEN_TEXT
  * be secret: each client that knows it has the same token. */
 void token_of_client(const char *name, const char *client_id, char out[TOKEN_TEXT_SIZE]);
 
+/* The id of a lease without a token: no client can renew or release the lease by a token, for
+ * no token leads to the id. The id shows that the server wrote the `note` of the lease on the
+ * object `name`. */
+void token_id_of_note(const char *name, const char *note, char out[TOKEN_TEXT_SIZE]);
+
 /* `hex_len` random lower-case hex digits and a NUL: `out` has room for hex_len + 1. */
 void token_random_hex(char *out, size_t hex_len);
 

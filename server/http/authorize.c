@@ -43,6 +43,19 @@ bool http_check_origin(const struct http_request *request, const struct route *r
 
 /* A challenge of Basic makes a browser ask its user for a name and a password, so a web page is
  * not sent one. Clients that can send Basic only, such as git, may wait for the challenge. */
+static bool may_ask_basic(const struct http_request *request)
+{
+    return request->headers[HTTP_SEC_FETCH_SITE] == NULL &&
+           request->headers[HTTP_ORIGIN] == NULL;
+}
+
+void http_refusal_ask_user(const struct http_request *request, struct http_refusal *refusal,
+                           const char *detail)
+{
+    http_refusal_set(refusal, PROBLEM_UNAUTHENTICATED, "Authorization: %s", detail);
+    refusal->asks_basic = may_ask_basic(request);
+}
+
 static bool refuse_token(const struct http_request *request, struct http_refusal *refusal,
                          const char *detail)
 {
@@ -52,9 +65,7 @@ static bool refuse_token(const struct http_request *request, struct http_refusal
     http_refusal_set(refusal, PROBLEM_UNAUTHENTICATED, "Authorization: %s", detail);
     refusal->challenge = authorization == NULL || is_basic ? "Bearer"
                                                            : "Bearer error=\"invalid_token\"";
-    refusal->asks_basic = (authorization == NULL || is_basic) &&
-                          request->headers[HTTP_SEC_FETCH_SITE] == NULL &&
-                          request->headers[HTTP_ORIGIN] == NULL;
+    refusal->asks_basic = (authorization == NULL || is_basic) && may_ask_basic(request);
     return false;
 }
 

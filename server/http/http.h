@@ -95,8 +95,8 @@ const char *http_header(const struct http_request *request, enum http_header hea
 const char *http_param(const struct http_request *request, size_t i);
 /* `subject` of the request's route. */
 int http_subject(const struct http_request *request);
-/* `says_kind` of the request's route; false: none was found. */
-bool http_says_kind(const struct http_request *request);
+/* `dialect` of the request's route; rlockd's own where none was found. */
+enum route_dialect http_dialect(const struct http_request *request);
 /* The raw query, "" when there is none. */
 const char *http_query(const struct http_request *request);
 const char *http_body(const struct http_request *request, size_t *len);
@@ -124,7 +124,7 @@ bool http_may_answer(struct http_request *request, size_t len);
 void http_reply_written(struct http_request *request, int status, struct json_text *body);
 /* `body` is taken over. */
 void http_reply_json(struct http_request *request, int status, json_t *body);
-/* As http_reply_json(), as application/problem+json. */
+/* As http_reply_json(), as application/problem+json, or as the route's dialect has it. */
 void http_reply_problem(struct http_request *request, int status, json_t *body);
 /* `text` is copied. */
 void http_reply_text(struct http_request *request, int status, const char *content_type,
@@ -143,6 +143,8 @@ void http_drop(struct http_request *request);
 bool http_suspend(struct http_request *request) __attribute__((warn_unused_result));
 /* Refuses a caller without the right `verb` (403). `detail` names the forbidden operation. */
 void http_forbid(struct http_request *request, enum auth_verb verb, const char *detail);
+/* Refuses a request that has no user name (401), and asks for it as Basic sends it. */
+void http_ask_user(struct http_request *request, const char *detail);
 
 /* `gone` comes at most once, when the client hung up before it was answered; the handler still
  * has to end the request. `end` comes exactly once, last of all: `delivered` says whether the

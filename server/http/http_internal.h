@@ -207,6 +207,7 @@ void http_request_free(struct http_request *request);
 void http_text_free(struct http_server *server, const char *text, enum http_text_owner owner);
 
 /* http_request.c */
+#define HTTP_GIT_LFS_JSON "application/vnd.git-lfs+json"
 /* Answers the request. Takes over `text`, unless it is static. */
 void http_answer(struct http_request *request, int status, const char *content_type,
                  const char *text, size_t len, enum http_text_owner owner);
@@ -257,6 +258,9 @@ bool http_refusal_set(struct http_refusal *refusal, enum problem problem, const 
                       ...) __attribute__((format(printf, 3, 4)));
 /* The caller lacks the right `verb`. Always false. */
 bool http_refusal_forbid(struct http_refusal *refusal, enum auth_verb verb, const char *detail);
+/* Of a request without a user name, which Basic brings. */
+void http_refusal_ask_user(const struct http_request *request, struct http_refusal *refusal,
+                           const char *detail);
 
 /* authorize.c */
 /* False: a web page has sent the request that may not, or the request names another host. */

@@ -39,6 +39,14 @@ void http_forbid(struct http_request *request, enum auth_verb verb, const char *
     refuse(request, &refusal);
 }
 
+void http_ask_user(struct http_request *request, const char *detail)
+{
+    struct http_refusal refusal;
+
+    http_refusal_ask_user(request, &refusal, detail);
+    refuse(request, &refusal);
+}
+
 /* --- headers and body --------------------------------------------------------------------- */
 
 bool http_receive_headers(struct http_request *request, const char *version)

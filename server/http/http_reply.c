@@ -33,6 +33,11 @@ static void reply(struct http_request *request, int status, const char *content_
     http_answer(request, status, content_type, text, len, owner);
 }
 
+static const char *media_type(const struct http_request *request)
+{
+    return http_dialect(request) == DIALECT_GIT_LFS ? HTTP_GIT_LFS_JSON : "application/json";
+}
+
 void http_reply_written(struct http_request *request, int status, struct json_text *body)
 {
     json_text_end(body);
@@ -41,7 +46,7 @@ void http_reply_written(struct http_request *request, int status, struct json_te
     assert(text != NULL);
     if (is_short)
         memcpy(text, body->start, body->len);
-    reply(request, status, "application/json", text, body->len,
+    reply(request, status, media_type(request), text, body->len,
           is_short ? HTTP_TEXT_POOL : HTTP_TEXT_HEAP);
 }
 
@@ -51,7 +56,7 @@ void http_reply_json(struct http_request *request, int status, json_t *body)
 
     json_decref(body);
     if (text != NULL)
-        reply(request, status, "application/json", text, strlen(text), HTTP_TEXT_HEAP);
+        reply(request, status, media_type(request), text, strlen(text), HTTP_TEXT_HEAP);
     else
         http_reply_problem(request, 500, NULL);
 }

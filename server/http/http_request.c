@@ -23,11 +23,12 @@ int http_subject(const struct http_request *request)
     return request->server->options.routes[request->route].subject;
 }
 
-bool http_says_kind(const struct http_request *request)
+enum route_dialect http_dialect(const struct http_request *request)
 {
     const struct http_options *options = &request->server->options;
 
-    return request->route < options->route_count && options->routes[request->route].says_kind;
+    return request->route < options->route_count ? options->routes[request->route].dialect
+                                                 : DIALECT_RLOCKD;
 }
 
 const char *http_param(const struct http_request *request, size_t i)
@@ -118,7 +119,9 @@ void http_answer(struct http_request *request, int status, const char *content_t
 
 void http_reply_problem(struct http_request *request, int status, json_t *body)
 {
-    static const char content_type[] = "application/problem+json";
+    const char *content_type = http_dialect(request) == DIALECT_GIT_LFS
+                                   ? HTTP_GIT_LFS_JSON
+                                   : "application/problem+json";
     static const char no_memory[] = "{\"type\":\"about:blank\",\"status\":500}";
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 

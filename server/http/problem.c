@@ -20,6 +20,7 @@ static const struct problem_row problem_rows[PROBLEM_COUNT] = {
     [PROBLEM_METHOD_NOT_ALLOWED] = {405, "method-not-allowed", "Method not allowed", NULL},
     [PROBLEM_WRONG_KIND] = {409, "wrong-kind", "In use as another kind of object", NULL},
     [PROBLEM_FENCING_TOKEN_STALE] = {409, "fencing-token-stale", "Not the current grant", NULL},
+    [PROBLEM_LOCK_EXISTS] = {409, "lock-exists", "The path is locked", NULL},
     [PROBLEM_LEASE_ENDED] = {410, "lease-ended", "The lease has ended", NULL},
     [PROBLEM_SESSION_ENDED] = {410, "session-ended", "The session has ended", NULL},
     [PROBLEM_LENGTH_REQUIRED] = {411, "length-required", "Content-Length required", NULL},
@@ -49,6 +50,23 @@ static void log_codes(struct http_request *request, const char *code, const json
     }
 }
 
+/* The members by which clients of other protocols read a problem. */
+static void add_dialect(json_t *body, enum route_dialect dialect, const char *code,
+                        const char *sentence)
+{
+    switch (dialect) {
+    case DIALECT_RLOCKD:
+        return;
+    case DIALECT_FLEETLOCK:
+        json_object_set_new(body, "kind", json_string(code));
+        json_object_set_new(body, "value", json_string(sentence));
+        return;
+    case DIALECT_GIT_LFS:
+        json_object_set_new(body, "message", json_string(sentence));
+        return;
+    }
+}
+
 void problem_reply(struct http_request *request, enum problem problem, json_t *members,
                    const char *detail, ...)
 {
@@ -64,10 +82,7 @@ void problem_reply(struct http_request *request, enum problem problem, json_t *m
                              row->status);
     if (body != NULL) {
         json_object_set_new(body, "detail", json_string(sentence));
-        if (http_says_kind(request)) {
-            json_object_set_new(body, "kind", json_string(row->code));
-            json_object_set_new(body, "value", json_string(sentence));
-        }
+        add_dialect(body, http_dialect(request), row->code, sentence);
         if (members != NULL)
             json_object_update(body, members);
     }

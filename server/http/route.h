@@ -14,6 +14,13 @@ enum {
     ROUTE_ALLOW_SIZE = 64 /* an Allow header: every method that HTTP knows, with commas */
 };
 
+/* Whose protocol the answers of a route follow. */
+enum route_dialect {
+    DIALECT_RLOCKD,
+    DIALECT_FLEETLOCK, /* problems have `kind` and `value`, too */
+    DIALECT_GIT_LFS    /* a media type of its own; problems have `message`, too */
+};
+
 /* `path` is made of literal segments and `{parameter}` segments. `{name}`, the first parameter
  * where it is one, is the name that the caller needs the right `access` to. On a route without
  * a name in its path the caller needs the right to some name, and the handler may know more. */
@@ -23,10 +30,9 @@ struct route {
     void (*handle)(struct http_request *request);
     const char *object; /* what `{name}` is the name of, as the log calls it */
     int subject;        /* the value of http_subject(), for a handler of several routes */
-    const char
-        *prefix;     /* of the object's name, which is this and `{name}`: the literal segments
-                        of `path` that stand before `{name}`. NULL: the name is `{name}` */
-    bool says_kind;  /* its problems have `kind` and `value`, too, as FleetLock has them */
+    const char *prefix; /* of the first parameter's value, which is this and the parameter: the
+                           literal segments of `path` that stand before it. NULL: none */
+    enum route_dialect dialect;
     bool is_listing; /* its answers may be large: only a few are made at a time */
 };
 

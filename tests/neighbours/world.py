@@ -15,10 +15,14 @@ LOCK = "LOCK"
 REQUESTS = 10000
 SLOW_S = 2 * PATIENCE
 BASIC = {caller: f"password-of-{caller}-0123456789" for caller in
-         ("team-a", "team-b", "admin", "brief", "machines")}
+         ("team-a", "team-b", "admin", "brief", "machines", "artist-a", "artist-b",
+          "outsider")}
 RIGHTS = {"team-a": "lock=terraform/a- read=terraform/a-", "team-b": "lock=terraform/b-",
-          "admin": "lock=* operate=* read=*", "brief": "lock=terraform/ max-ttl-ms=60000",
-          "machines": "lock=fleetlock/"}
+          "admin": "lock=* operate=* read=*",
+          "brief": "lock=terraform/ lock=lfs/art/ max-ttl-ms=60000",
+          "machines": "lock=fleetlock/", "artist-a": "lock=lfs/art/ read=lfs/art/",
+          "artist-b": "lock=lfs/art/ read=lfs/art/",
+          "outsider": "lock=lfs/part/free/ read=lfs/part/free/"}
 
 
 class World:
@@ -103,19 +107,20 @@ class Chance:
         return json.dumps(self.value())
 
 
-def made_up(world, methods, target, good, requests=REQUESTS):
+def made_up(world, methods, target, good, requests=REQUESTS, headers=None):
     """Requests that the seed makes up; a failure names it."""
     seed = random.randrange(1 << 32)
     chance, connection = Chance(seed), world.fronts[0].connect()
     statuses = set()
     for number in range(requests):
         method, where = chance.random.choice(methods), target(chance)
-        headers = {"Content-Type": chance.random.choice(["", "text/plain", "application/json"])}
+        kind = chance.random.choice(["", "text/plain", "application/json"])
+        sent = {**(headers or {}), "Content-Type": kind}
         if chance.random.randrange(4):
-            headers["fleet-lock-protocol"] = "true"
+            sent["fleet-lock-protocol"] = "true"
         began = time.monotonic()
         try:
-            status, _ = connection.ask(method, where, headers, chance.body(good))
+            status, _ = connection.ask(method, where, sent, chance.body(good))
         except (http.client.HTTPException, ConnectionError):
             connection.close()
             status, connection = 0, world.fronts[0].connect()

@@ -30,7 +30,7 @@ struct http_request {
     int status;
     json_t *problem; /* the answer's body */
     char retry_after[16];
-    bool says_kind;
+    enum route_dialect dialect;
 };
 
 static struct http_request request;
@@ -72,9 +72,9 @@ void http_reply_header(struct http_request *answered, const char *name, const ch
     snprintf(answered->retry_after, sizeof(answered->retry_after), "%s", value);
 }
 
-bool http_says_kind(const struct http_request *asked)
+enum route_dialect http_dialect(const struct http_request *asked)
 {
-    return asked->says_kind;
+    return asked->dialect;
 }
 
 bool http_reply_has_header(const struct http_request *answered, const char *name)

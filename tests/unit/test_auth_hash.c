@@ -1,4 +1,4 @@
-/* server/auth/auth_hash.c: the credentials of Basic */
+/* server/auth/auth_hash.c and auth.c: the credentials of Basic */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "server/auth/auth.h"
 #include "server/auth/auth_hash.h"
 
 static void password_begins_behind_the_first_colon(void **state)
@@ -59,9 +60,51 @@ static void longest_password(void **state)
     assert_false(auth_basic_password(base64, password, &len));
 }
 
+/* 63 times u, and what the base64 says further. */
+static bool takes_long_user(const char *base64, char user[AUTH_CALLER_SIZE])
+{
+    char header[128] = "Basic ";
+
+    for (int i = 0; i < 21; i++)
+        strncat(header, "dXV1", 4);
+    strncat(header, base64, 16);
+    return auth_basic_user(header, user);
+}
+
+/* For servers without API tokens. */
+static void user_of_basic(void **state)
+{
+    static const char *const bad[] = {
+        NULL,
+        "",
+        "Basic",
+        "Basic ",
+        "Bearer dXNlcjpwYXNz",
+        "Basic dXNlcnBhc3M=" /* no colon */,
+        "Basic OnBhc3M=" /* no name */,
+        "Basic dQBlcjpw" /* a NUL */,
+        "Basic dQplcjpw" /* a newline */,
+        "Basic /zpw" /* no UTF-8 */,
+    };
+    char user[AUTH_CALLER_SIZE];
+
+    (void)state;
+    assert_true(auth_basic_user("basic dXNlcjpwOmFzcw==", user));
+    assert_string_equal(user, "user");
+    assert_true(auth_basic_user("Basic w5w6", user));
+    assert_string_equal(user, "\xc3\x9c");
+    assert_true(takes_long_user("dTpw", user)); /* u:p */
+    assert_int_equal(strlen(user), AUTH_CALLER_SIZE - 1);
+    assert_false(takes_long_user("dXU6", user)); /* uu: */
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (auth_basic_user(bad[i], user))
+            fail_msg("\"%s\" is taken", bad[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(user_of_basic),
         cmocka_unit_test(password_begins_behind_the_first_colon),
         cmocka_unit_test(what_has_no_password_is_refused),
         cmocka_unit_test(longest_password),

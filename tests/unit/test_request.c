@@ -222,10 +222,16 @@ static void problems_have_their_members(void **state)
     assert_null(json_object_get(request.problem, "kind"));
     /* FleetLock's. */
     make("", "");
-    request.says_kind = true;
+    request.dialect = DIALECT_FLEETLOCK;
     problem_reply(&request, PROBLEM_LOCKED, NULL, "busy");
     assert_string_equal(json_string_value(json_object_get(request.problem, "kind")), "locked");
     assert_string_equal(json_string_value(json_object_get(request.problem, "value")), "busy");
+    make("", "");
+    request.dialect = DIALECT_GIT_LFS;
+    problem_reply(&request, PROBLEM_LOCK_EXISTS, NULL, "busy");
+    expect_problem(409, "busy");
+    assert_string_equal(request.retry_after, "");
+    assert_string_equal(json_string_value(json_object_get(request.problem, "message")), "busy");
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)

@@ -181,6 +181,42 @@ static void numbers_are_parsed(void **state)
     assert_true(value == 42);
 }
 
+/* RFC 4648 §10, without padding; §5: the last two digits. */
+static void base64_there_and_back(void **state)
+{
+    static const struct {
+        const char *bytes, *text;
+    } rows[] = {
+        {"", ""},
+        {"f", "Zg"},
+        {"fo", "Zm8"},
+        {"foo", "Zm9v"},
+        {"foob", "Zm9vYg"},
+        {"fooba", "Zm9vYmE"},
+        {"foobar", "Zm9vYmFy"},
+        {"\xfb\xff\xfe", "-__-"},
+        {"\xff", "_w"},
+    };
+    char text[16], bytes[16];
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        text_base64url(rows[i].bytes, strlen(rows[i].bytes), text);
+        assert_string_equal(text, rows[i].text);
+        assert_int_equal(TEXT_BASE64_SIZE(strlen(rows[i].bytes)), strlen(text) + 1);
+        assert_int_equal(text_base64url_decode(text, bytes, strlen(rows[i].bytes) + 1, &len),
+                         0);
+        assert_int_equal(len, strlen(rows[i].bytes));
+        assert_string_equal(bytes, rows[i].bytes);
+        assert_int_equal(text_base64url_decode(text, bytes, strlen(rows[i].bytes), &len), -1);
+    }
+    assert_int_equal(text_base64url_decode("Z", bytes, sizeof(bytes), &len), -1);
+    assert_int_equal(text_base64url_decode("Zg=", bytes, sizeof(bytes), &len), -1);
+    assert_int_equal(text_base64url_decode("Z+", bytes, sizeof(bytes), &len), -1);
+    assert_int_equal(text_base64url_decode("Zm9vZ", bytes, sizeof(bytes), &len), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +227,7 @@ int main(void)
         cmocka_unit_test(bad_percent_is_refused),
         cmocka_unit_test(decoding_leaves_room_for_the_nul),
         cmocka_unit_test(plus_is_a_space_in_a_query),
+        cmocka_unit_test(base64_there_and_back),
         cmocka_unit_test(numbers_are_parsed),
     };
 

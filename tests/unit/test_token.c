@@ -103,6 +103,8 @@ static void ids_are_fixed(void **state)
     assert_string_equal(id, "8bb9e90b-01be-54a7-b7fc-3a0dea0459f3");
     token_of_client("terraform/a", "1", id);
     assert_string_equal(id, "1c178247-e0fd-553e-b235-c3b459c38d30");
+    token_id_of_note("terraform/a", "1", id);
+    assert_string_equal(id, "5b8a8ca7-9318-5006-95e8-da115d10b62d");
 }
 
 static void random_hex_has_its_length(void **state)
