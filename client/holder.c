@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/notify.h"
+#include "server/base/notify.h"
 #include "client/say.h"
 
 enum { TEXT_SIZE = 400, LOOK_MS = 3000 };
