@@ -40,9 +40,14 @@ struct http {
     int64_t answered_at;
 };
 
+static const char *urls_of(const struct settings *settings)
+{
+    return settings->urls ? settings->urls : "http://localhost:7400";
+}
+
 static bool read_urls(struct http *http)
 {
-    http->url_list = strdup(http->settings->urls);
+    http->url_list = strdup(urls_of(http->settings));
     if (!http->url_list ||
         !value_urls(http->url_list, http->urls, SERVERS_MAX, &http->server_count)) {
         say("--url has to be at most %d URLs that begin with http:// or https://", SERVERS_MAX);
@@ -122,6 +127,10 @@ static void set_options(struct http *http)
     curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca);
     curl_easy_setopt(easy, CURLOPT_SSLCERT, settings->cert);
     curl_easy_setopt(easy, CURLOPT_SSLKEY, settings->key);
+    if (settings->trusts_any) {
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
 }
 
 struct http *http_new(const struct settings *settings, int *status)
@@ -141,8 +150,8 @@ struct http *http_new(const struct settings *settings, int *status)
     read_trace_parent(http);
     srandom((unsigned)(getpid() ^ boottime_ms())); /* for pauses, which no two clients share */
     /* OpenSSL takes memory that a client of http:// does not need. */
-    curl_global_init(strstr(settings->urls, "https://") ? CURL_GLOBAL_SSL
-                                                        : CURL_GLOBAL_NOTHING);
+    curl_global_init(strstr(urls_of(settings), "https://") ? CURL_GLOBAL_SSL
+                                                           : CURL_GLOBAL_NOTHING);
     http->multi = curl_multi_init();
     http->easy = curl_easy_init();
     if (!http->multi || !http->easy) {

@@ -115,7 +115,6 @@ static const struct settings defaults = {.name_count = 1,
                                          .max_time_ms = BOOTTIME_NEVER,
                                          .signal = SIGTERM,
                                          .ready_fd = -1,
-                                         .urls = "http://localhost:7400",
                                          .connect_timeout_ms = 30000,
                                          .every_ms = 2000};
 
