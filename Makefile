@@ -69,7 +69,7 @@ SOURCES  := $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c)
 objects   = $(patsubst %.c,$(BUILD)/%.o,$1)
 OBJECTS  := $(call objects,$(SOURCES))
 MAIN     := $(BUILD)/server/main.o
-CLIENT_SOURCES := $(wildcard client/*.c client/verbs/*.c)
+CLIENT_SOURCES := $(wildcard client/*.c client/verbs/*.c) server/base/notify.c
 CLIENT_OBJECTS := $(call objects,$(CLIENT_SOURCES))
 CLIENT_PAGES   := $(addprefix $(BUILD)/share/,man/man1/rlock.1 bash-completion/completions/rlock \
                   zsh/site-functions/_rlock fish/vendor_completions.d/rlock.fish)
@@ -111,7 +111,7 @@ define compile
 @$(COMPILE) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 endef
 
-$(OBJECTS) $(CLIENT_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
+$(sort $(OBJECTS) $(CLIENT_OBJECTS)): $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(compile)
 
 -include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/notify.h"
+#include "server/base/notify.h"
 #include "client/say.h"
 
 enum { TEXT_SIZE = 400, LOOK_MS = 3000, DAY_S = 86400 };

@@ -42,9 +42,14 @@ struct http {
     int64_t answered_at;
 };
 
+static const char *urls_of(const struct settings *settings)
+{
+    return settings->urls ? settings->urls : "http://localhost:7400";
+}
+
 static bool read_urls(struct http *http)
 {
-    http->url_list = strdup(http->settings->urls);
+    http->url_list = strdup(urls_of(http->settings));
     if (!http->url_list ||
         !value_urls(http->url_list, http->urls, SERVERS_MAX, &http->server_count)) {
         say("--url has to be at most %d URLs that begin with http:// or https://", SERVERS_MAX);
@@ -58,7 +63,7 @@ static bool read_urls(struct http *http)
 
 static bool needs_tls(const struct settings *settings)
 {
-    return strstr(settings->urls, "https://") != NULL;
+    return strstr(urls_of(settings), "https://") != NULL;
 }
 
 static bool read_token(struct http *http)
@@ -145,6 +150,10 @@ static void set_options(struct http *http)
     curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca);
     curl_easy_setopt(easy, CURLOPT_SSLCERT, settings->cert);
     curl_easy_setopt(easy, CURLOPT_SSLKEY, settings->key);
+    if (settings->trusts_any) {
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
 }
 
 struct http *http_new(const struct settings *settings, int *status)
@@ -276,7 +285,7 @@ static void describe_failure(const struct http *http, CURLcode result, char *why
              result == CURLE_COULDNT_CONNECT && error ? strerror((int)error)
              : *http->error                           ? http->error
                                                       : curl_easy_strerror(result),
-             http->settings->has_default_url ? "; RLOCK_URL is not set" : "");
+             http->settings->urls ? "" : "; RLOCK_URL is not set");
 }
 
 static void set_trouble(struct http *http, const char *why)

@@ -25,7 +25,8 @@ enum {
     FOR_SEMAPHORE = 1 << 12,
     FOR_PERMITS = 1 << 13,
     FOR_LATCH = 1 << 14,
-    FOR_ALL = (1 << 15) - 1,
+    FOR_READY = 1 << 15,
+    FOR_ALL = (1 << 16) - 1,
 };
 
 struct subcommand {

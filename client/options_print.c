@@ -35,6 +35,9 @@ static const struct {
     {"RLOCK_HELD", "for COMMAND: the names that this run and outer runs hold, one a line"},
     {"NOTIFY_SOCKET",
      "rlock tells the service manager STATUS, and READY=1 when COMMAND starts"},
+    {"RLOCKD_LISTEN, RLOCKD_TLS_CERT",
+     "for ready without --url: rlockd's own settings, as in its container; the server is then "
+     "not checked"},
     {"TRACEPARENT", "is sent to the server with each request"},
     {"SHELL", "the shell of --shell"},
 };

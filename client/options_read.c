@@ -128,7 +128,6 @@ static const struct settings defaults = {.name_count = 1,
                                          .max_time_ms = BOOTTIME_NEVER,
                                          .signal = SIGTERM,
                                          .ready_fd = -1,
-                                         .urls = "http://localhost:7400",
                                          .connect_timeout_ms = 30000,
                                          .every_ms = 2000};
 
@@ -149,7 +148,6 @@ enum options_outcome options_read(const struct subcommand *subcommand, int argc,
         say("usage: rlock %s [OPTIONS] %s", subcommand->name, subcommand->operands);
         return OPTIONS_WRONG;
     }
-    settings->has_default_url = settings->urls == defaults.urls;
     settings->names[0] = operands > 0 ? argv[0] : "";
     settings->argv = argv + (operands > 0);
     if (*settings->argv && strcmp(*settings->argv, "--") == 0) {

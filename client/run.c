@@ -13,7 +13,7 @@
 
 #include "client/boottime.h"
 #include "client/command.h"
-#include "client/notify.h"
+#include "server/base/notify.h"
 #include "client/say.h"
 #include "client/status.h"
 #include "client/tree.h"

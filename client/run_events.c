@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "client/boottime.h"
-#include "client/notify.h"
+#include "server/base/notify.h"
 #include "client/say.h"
 
 static const int handed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};

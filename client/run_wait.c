@@ -7,7 +7,7 @@
 #include "client/boottime.h"
 #include "client/command.h"
 #include "client/holder.h"
-#include "client/notify.h"
+#include "server/base/notify.h"
 #include "client/run.h"
 #include "client/say.h"
 #include "client/status.h"

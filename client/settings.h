@@ -30,8 +30,9 @@ struct settings {
     int ready_fd; /* -1: not given */
     const char *lease_file;
 
-    bool has_default_url; /* neither --url nor RLOCK_URL was given */
-    const char *urls, *token_file, *ca, *cert, *key;
+    const char *urls; /* NULL: neither --url nor RLOCK_URL was given */
+    bool trusts_any;  /* servers are not checked: only for requests without a secret */
+    const char *token_file, *ca, *cert, *key;
     int64_t connect_timeout_ms;
     bool quiet, verbose, json;
 

@@ -22,8 +22,10 @@
 #include "server/http/origin.h"
 #include "server/http/proxies.h"
 #include "server/http/tls.h"
+#include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/log_output.h"
+#include "server/base/notify.h"
 #include "server/redis_settings.h"
 #include "storage/redis/embedded.h"
 #include "storage/redis/url.h"
@@ -34,6 +36,7 @@ enum {
     EXIT_USAGE = 2,
     ERROR_SIZE = 512,
     LOG_FINISH_MS = 1000, /* for a slow reader of the log */
+    STOP_MAX_MS = 16000,  /* after the drain delay: 4 s of draining, 10 s of Redis, the log */
     WORKERS_MAX = 64,
     CONNECTIONS_PER_WORKER_MIN = 16
 };
@@ -49,6 +52,8 @@ struct rlockd {
     struct proxies *trusted_proxies;
     struct origin_rules origins;
     int signal_fd;
+    int watchdog_ms; /* -1: the service manager wants no signs of life */
+    int64_t watchdog_at_ns;
     int listen_fds[WORKERS_MAX];
     char where[LISTEN_TEXT_SIZE];
     struct worker *workers[WORKERS_MAX];
@@ -210,14 +215,16 @@ static int start_workers(struct rlockd *rlockd)
 {
     int count = rlockd->config.workers;
 
-    rlockd->shared = (struct worker_shared){.config = &rlockd->config,
-                                            .redis_url = &rlockd->redis_url,
-                                            .auth = rlockd->auth,
-                                            .trusted_proxies = rlockd->trusted_proxies,
-                                            .origins = &rlockd->origins,
-                                            .addresses = rlockd->addresses,
-                                            .metrics = rlockd->metrics,
-                                            .worker_count = (size_t)count};
+    rlockd->shared = (struct worker_shared){
+        .config = &rlockd->config,
+        .redis_url = &rlockd->redis_url,
+        .auth = rlockd->auth,
+        .trusted_proxies = rlockd->trusted_proxies,
+        .origins = &rlockd->origins,
+        .addresses = rlockd->addresses,
+        .metrics = rlockd->metrics,
+        .worker_count = (size_t)count,
+        .socket_is_inherited = rlockd->shared.socket_is_inherited};
     if (count > 1) {
         rlockd->shared.neighbours = neighbours_new();
         if (rlockd->shared.neighbours == NULL)
@@ -229,6 +236,7 @@ static int start_workers(struct rlockd *rlockd)
             return -1;
         rlockd->metrics[i] = worker_metrics(rlockd->workers[i]);
     }
+    notify("STATUS=no connection to Redis yet");
     for (int i = 0; i < count; i++)
         if (pthread_create(&rlockd->threads[i], NULL, run_worker, rlockd->workers[i]) != 0)
             return refuse("cannot start a thread");
@@ -278,23 +286,64 @@ static bool read_signals(const struct rlockd *rlockd)
     while (read(rlockd->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         stop |= info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
         if (info.ssi_signo == SIGHUP) {
+            notify_reloading();
             reload_tls();
             reload_tokens(rlockd);
+            notify("READY=1");
         }
     }
     return stop;
 }
 
-static void supervise(const struct rlockd *rlockd)
+/* Tells the service manager that rlockd lives, as long as the loop of each worker does: one
+ * that is late is asked again soon. Returns the ms until the next call; -1: none is needed. */
+static int watchdog_tick(struct rlockd *rlockd)
+{
+    int64_t now_ns = clock_ns();
+
+    if (rlockd->watchdog_ms < 0)
+        return -1;
+    if (now_ns >= rlockd->watchdog_at_ns) {
+        bool all_live = true;
+        for (int i = 0; i < rlockd->config.workers; i++)
+            all_live &= worker_ping(rlockd->workers[i]);
+        if (all_live)
+            notify("WATCHDOG=1");
+        int64_t pause_ms = all_live ? rlockd->watchdog_ms : rlockd->watchdog_ms / 8 + 1;
+        rlockd->watchdog_at_ns = now_ns + pause_ms * CLOCK_NS_PER_MS;
+    }
+    return (int)((rlockd->watchdog_at_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
+}
+
+static void supervise(struct rlockd *rlockd)
 {
     struct pollfd signals = {.fd = rlockd->signal_fd, .events = POLLIN};
 
     for (;;) {
-        int timeout_ms = rlockd->embedded ? redis_embedded_tick(rlockd->embedded) : -1;
-        poll(&signals, 1, timeout_ms);
+        int redis_ms = rlockd->embedded ? redis_embedded_tick(rlockd->embedded) : -1;
+        int watchdog_ms = watchdog_tick(rlockd);
+        bool redis_is_first = redis_ms >= 0 && (watchdog_ms < 0 || redis_ms < watchdog_ms);
+        poll(&signals, 1, redis_is_first ? redis_ms : watchdog_ms);
         if (read_signals(rlockd))
             return;
     }
+}
+
+/* Waits for the end of a worker, which may drain for long: so with signs of life. */
+static void join(struct rlockd *rlockd, pthread_t thread)
+{
+    struct timespec until;
+    int wait_ms;
+
+    while ((wait_ms = watchdog_tick(rlockd)) >= 0) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        int64_t until_ns = until.tv_nsec + wait_ms * CLOCK_NS_PER_MS;
+        until.tv_sec += until_ns / CLOCK_NS_PER_S;
+        until.tv_nsec = until_ns % CLOCK_NS_PER_S;
+        if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+            return;
+    }
+    pthread_join(thread, NULL);
 }
 
 static void stop_workers(struct rlockd *rlockd)
@@ -302,24 +351,35 @@ static void stop_workers(struct rlockd *rlockd)
     for (int i = 0; i < rlockd->config.workers; i++)
         worker_drain(rlockd->workers[i]);
     for (int i = 0; i < rlockd->config.workers; i++)
-        pthread_join(rlockd->threads[i], NULL);
+        join(rlockd, rlockd->threads[i]);
     workers_free(rlockd->workers, rlockd->shared.worker_count);
     if (rlockd->shared.neighbours != NULL)
         neighbours_free(rlockd->shared.neighbours);
 }
 
+/* A socket of the service manager wins over --listen. */
+static int take_sockets(struct rlockd *rlockd)
+{
+    const struct config *config = &rlockd->config;
+    char error[ERROR_SIZE];
+    int passed = listen_inherit(rlockd->listen_fds, config->workers, rlockd->where, error,
+                                sizeof(error));
+
+    rlockd->shared.socket_is_inherited = passed > 0;
+    if (passed < 0 || (passed == 0 &&
+                       listen_open(config->listen_host, config->listen_port, rlockd->listen_fds,
+                                   config->workers, rlockd->where, error, sizeof(error)) != 0))
+        return refuse(error);
+    return 0;
+}
+
 /* Everything before the workers; -1 after one line about what is wrong. */
 static int prepare(struct rlockd *rlockd)
 {
-    char error[ERROR_SIZE];
-
-    if (take_signals(rlockd) != 0)
+    rlockd->watchdog_ms = notify_watchdog_ms();
+    if (take_signals(rlockd) != 0 || raise_descriptor_limit(&rlockd->config) != 0 ||
+        take_sockets(rlockd) != 0)
         return -1;
-    if (raise_descriptor_limit(&rlockd->config) != 0)
-        return -1;
-    if (listen_open(rlockd->config.listen_host, rlockd->config.listen_port, rlockd->listen_fds,
-                    rlockd->config.workers, rlockd->where, error, sizeof(error)) != 0)
-        return refuse(error);
     rlockd->origins = (struct origin_rules){.cors_origins = rlockd->config.cors_origins,
                                             .server_names = rlockd->config.server_names,
                                             .listen_host = rlockd->config.listen_host,
@@ -403,8 +463,11 @@ int main(int argc, char **argv)
                         RLOCKD_VERSION, "layout", KEY_LAYOUT, "workers",
                         rlockd.config.workers));
     warn_if_open(&rlockd);
+    notify("READY=1");
     supervise(&rlockd);
     log_write(LOG_LEVEL_INFO, "draining", NULL);
+    notify("STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%lld",
+           (long long)(rlockd.config.drain_delay_ms + STOP_MAX_MS) * 1000);
     stop_workers(&rlockd);
     redis_embedded_stop(rlockd.embedded);
     if (rlockd.auth != NULL)

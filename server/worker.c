@@ -11,6 +11,7 @@
 #include "server/base/log.h"
 #include "server/base/loop.h"
 #include "server/base/metrics.h"
+#include "server/base/notify.h"
 #include "server/base/token.h"
 #include "server/http/http.h"
 #include "storage/census/census.h"
@@ -55,7 +56,7 @@ struct worker {
     struct census *census; /* NULL: another worker of the front end has it */
     struct http_server *http;
     struct handler_context context;
-    atomic_bool drain_wanted;
+    atomic_bool drain_wanted, turn_wanted, has_run;
     int64_t drain_at_ns, drain_started_ns, door_closed_ns;
     struct loop_hook drain_hook;
     struct timer drain_timer, open_timer;
@@ -76,7 +77,11 @@ static void note_readiness(struct worker *worker)
     if (ready == worker->ready)
         return;
     worker->ready = ready;
-    atomic_fetch_add(&worker->shared->ready_workers, ready ? 1 : (size_t)-1);
+    size_t before = atomic_fetch_add(&worker->shared->ready_workers, ready ? 1 : (size_t)-1);
+    if (!worker->context.leaving)
+        notify("STATUS=%s", ready && before + 1 == worker->shared->worker_count
+                                ? "serving"
+                                : "Redis cannot be used: see /readyz");
 }
 
 static void on_redis_up(void *arg)
@@ -100,11 +105,19 @@ static void on_redis_down(void *arg)
 
 /* --- draining ----------------------------------------------------------------------------- */
 
+static void close_door(struct worker *worker)
+{
+    http_close_door(worker->http);
+    worker->door_closed_ns = loop_now_ns(worker->loop);
+}
+
 static void begin_drain(struct worker *worker)
 {
     worker->context.draining = true;
     worker->drain_started_ns = loop_now_ns(worker->loop);
     http_drain(worker->http);
+    if (worker->shared->socket_is_inherited)
+        close_door(worker);
     acquirer_drain(worker->acquirer);
     session_watch_notify_all(worker->session_watch);
 }
@@ -143,12 +156,11 @@ static bool is_served_out(struct worker *worker, bool is_idle)
 {
     int64_t now_ns = loop_now_ns(worker->loop);
 
+    if (!is_idle || now_ns - worker->drain_started_ns < DRAIN_MIN_NS)
+        return false;
     if (worker->door_closed_ns != 0)
-        return is_idle && now_ns - worker->door_closed_ns >= DRAIN_DOOR_NS;
-    if (is_idle && now_ns - worker->drain_started_ns >= DRAIN_MIN_NS) {
-        http_close_door(worker->http);
-        worker->door_closed_ns = now_ns;
-    }
+        return now_ns - worker->door_closed_ns >= DRAIN_DOOR_NS;
+    close_door(worker);
     return false;
 }
 
@@ -156,6 +168,8 @@ static void on_turn(void *arg)
 {
     struct worker *worker = arg;
 
+    if (atomic_load_explicit(&worker->turn_wanted, memory_order_relaxed))
+        atomic_store(&worker->turn_wanted, false);
     if (!worker->context.draining) {
         if (!atomic_load_explicit(&worker->drain_wanted, memory_order_relaxed) ||
             is_delayed(worker))
@@ -179,6 +193,15 @@ void worker_drain(struct worker *worker)
 {
     atomic_store(&worker->drain_wanted, true);
     loop_wake(worker->loop);
+}
+
+bool worker_ping(struct worker *worker)
+{
+    if (atomic_load(&worker->has_run))
+        return true;
+    bool hangs = atomic_exchange(&worker->turn_wanted, true);
+    loop_wake(worker->loop);
+    return !hangs;
 }
 
 /* --- life --------------------------------------------------------------------------------- */
@@ -275,6 +298,7 @@ static bool start_http(struct worker *worker, int listen_fd)
 {
     struct worker_shared *shared = worker->shared;
     struct http_options options = {.listen_fd = listen_fd,
+                                   .socket_is_inherited = shared->socket_is_inherited,
                                    .max_connections = shared->config->max_connections /
                                                       (int)shared->worker_count,
                                    .addresses = shared->addresses,
@@ -332,6 +356,7 @@ struct worker *worker_new(struct worker_shared *shared, size_t number, int liste
 void worker_run(struct worker *worker)
 {
     loop_run(worker->loop);
+    atomic_store(&worker->has_run, true);
 }
 
 void worker_free(struct worker *worker)

@@ -30,6 +30,7 @@ struct worker_shared {
     struct metrics **metrics;
     size_t worker_count;
     atomic_size_t ready_workers; /* those that reach some keys at least */
+    bool socket_is_inherited;    /* and stays open elsewhere: whoever comes next accepts */
 };
 
 /* Makes worker `number` of the front end, counted from 0, without its thread. Takes ownership
@@ -41,6 +42,9 @@ void worker_run(struct worker *worker);
 /* From any thread: answers the waiters, finishes the requests under way, then worker_run()
  * returns. */
 void worker_drain(struct worker *worker);
+/* From any thread: asks for a turn of the worker's loop. False: the worker has not taken the
+ * turn that was asked for last, so its loop hangs. */
+bool worker_ping(struct worker *worker);
 void worker_free(struct worker *worker);
 /* Frees workers that have run, when none runs any more: what they passed on to each other is
  * answered. */

@@ -26,6 +26,7 @@ int verb_semaphore(struct settings *settings);
 int verb_permits(struct settings *settings);
 int verb_latch(struct settings *settings);
 int verb_top(struct settings *settings);
+int verb_ready(struct settings *settings);
 int verb_show(struct settings *settings);
 int verb_wait(struct settings *settings);
 int verb_sessions(struct settings *settings);

@@ -32,7 +32,8 @@ enum {
 };
 
 struct http_options {
-    int listen_fd; /* listening, non-blocking; taken over */
+    int listen_fd;            /* listening, non-blocking; taken over */
+    bool socket_is_inherited; /* connections that wait in the kernel are left to a successor */
     int max_connections;
     struct addresses *addresses;
     const struct route *routes;
@@ -53,7 +54,8 @@ void http_open(struct http_server *server);
 /* From now on every answer closes its connection. New connections are still accepted, so that a
  * release that is under way gets through. */
 void http_drain(struct http_server *server);
-/* From now on new connections are refused; open ones are served. Once, after http_drain(). */
+/* From now on new connections are refused, or left to a successor; open ones are served. Once,
+ * after http_drain(). */
 void http_close_door(struct http_server *server);
 /* Whole requests that are not answered yet, or answered and not sent yet. */
 size_t http_busy(const struct http_server *server);

@@ -81,7 +81,8 @@ void http_drain(struct http_server *server)
 
 void http_close_door(struct http_server *server)
 {
-    MHD_run(server->daemon); /* accepts the connections that wait in the kernel */
+    if (!server->options.socket_is_inherited)
+        MHD_run(server->daemon); /* accepts the connections that wait in the kernel */
     int fd = MHD_quiesce_daemon(server->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);

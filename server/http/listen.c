@@ -1,12 +1,14 @@
-/* The opening of listening sockets, of TCP and of Unix domain. */
+/* The listening sockets of TCP: opened here, or by a service manager. */
 #include "server/http/listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,17 +22,23 @@ static int set_option(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static int set_options(int fd, const struct sockaddr *address, bool shared)
+static int set_keepalive(int fd)
 {
-    if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) != 0 ||
-        (shared && set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) != 0) ||
-        (address->sa_family == AF_INET6 && set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0) != 0) ||
-        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1) != 0 ||
+    if (set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1) != 0 ||
         set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S) != 0 ||
         set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S) != 0 ||
         set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES) != 0)
         return -1;
     return 0;
+}
+
+static int set_options(int fd, const struct sockaddr *address, bool shared)
+{
+    if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) != 0 ||
+        (shared && set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) != 0) ||
+        (address->sa_family == AF_INET6 && set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0) != 0))
+        return -1;
+    return set_keepalive(fd);
 }
 
 /* The new socket, or -1 with errno. */
@@ -116,6 +124,61 @@ int listen_open(const char *host, uint16_t port, int *fds, int count,
     }
     describe(&address, len, where);
     return 0;
+}
+
+/* ---- from a service manager */
+
+enum { INHERITED_FD = 3 }; /* the first that is passed */
+
+/* How many descriptors the environment says were passed to this process. */
+static long inherited_count(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+
+    if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != getpid())
+        return 0;
+    return strtol(count, NULL, 10);
+}
+
+static bool is_listening(int fd, struct sockaddr_storage *address, socklen_t *len)
+{
+    int type = 0, listens = 0;
+    socklen_t type_len = sizeof(type), listens_len = sizeof(listens);
+
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) == 0 && type == SOCK_STREAM &&
+           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_len) == 0 && listens &&
+           getsockname(fd, (struct sockaddr *)address, len) == 0 &&
+           (address->ss_family == AF_INET || address->ss_family == AF_INET6);
+}
+
+int listen_inherit(int *fds, int count, char where[LISTEN_TEXT_SIZE], char *error,
+                   size_t error_size)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof(address);
+    long passed = inherited_count();
+
+    if (passed == 0)
+        return 0;
+    if (passed != 1 || !is_listening(INHERITED_FD, &address, &len)) {
+        snprintf(error, error_size,
+                 "LISTEN_FDS: exactly one socket is taken, and it has to listen on TCP");
+        return -1;
+    }
+    fds[0] = INHERITED_FD;
+    for (int i = 1; i < count; i++) {
+        fds[i] = fcntl(INHERITED_FD, F_DUPFD_CLOEXEC, INHERITED_FD);
+        if (fds[i] < 0)
+            break;
+    }
+    if (fds[count - 1] < 0 || set_keepalive(INHERITED_FD) != 0 ||
+        fcntl(INHERITED_FD, F_SETFD, FD_CLOEXEC) != 0 ||
+        fcntl(INHERITED_FD, F_SETFL, fcntl(INHERITED_FD, F_GETFL) | O_NONBLOCK) != 0) {
+        snprintf(error, error_size, "LISTEN_FDS: %s", strerror(errno));
+        return -1;
+    }
+    describe(&address, len, where);
+    return 1;
 }
 
 bool listen_is_local(int fd)

@@ -16,6 +16,12 @@ int listen_open(const char *host, uint16_t port, int *fds, int count,
                 char where[LISTEN_TEXT_SIZE], char *error, size_t error_size)
     __attribute__((warn_unused_result));
 
+/* Takes the socket that a service manager passes by LISTEN_FDS (sd_listen_fds(3)), once for
+ * each worker: all of them accept from it. 1, and `where` as above; 0: no socket was passed; -1
+ * with one line in `error`: not exactly one, or none that listens on TCP. */
+int listen_inherit(int *fds, int count, char where[LISTEN_TEXT_SIZE], char *error,
+                   size_t error_size) __attribute__((warn_unused_result));
+
 /* Whether only this machine reaches the socket. */
 bool listen_is_local(int fd);
 

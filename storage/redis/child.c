@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +36,28 @@ static int find_on_path(const char *name, char out[PATH_MAX])
 
 int redis_child_find_executable(struct redis_child *child)
 {
-    if (find_on_path("redis-server", child->executable) == 0)
-        return 0;
-    return find_on_path("valkey-server", child->executable);
+    /* Server and checker of its data are one program that goes by argv[0]. Debian has the
+     * program in redis-tools and valkey-tools, and only the server's name in redis-server and
+     * valkey-server, packages that also start a service. */
+    static const struct {
+        const char *file, *name;
+    } programs[] = {{"redis-server", "redis-server"},
+                    {"valkey-server", "valkey-server"},
+                    {"redis-check-rdb", "redis-server"},
+                    {"valkey-check-rdb", "valkey-server"}};
+
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        if (find_on_path(programs[i].file, child->executable) == 0) {
+            child->name = programs[i].name;
+            return 0;
+        }
+    }
+    return -1;
 }
 
 /* Between fork and exec in a process with threads: only async-signal-safe calls. */
-static _Noreturn void run(const struct redis_child *child, char *const argv[], pid_t parent)
+static _Noreturn void run(const struct redis_child *child, const char *const argv[],
+                          pid_t parent)
 {
     static const char exec_failed[] = "rlockd: redis-server could not be executed\n";
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -72,7 +88,7 @@ static _Noreturn void run(const struct redis_child *child, char *const argv[], p
     dup2(log_fd, STDERR_FILENO);
     closefrom(LOCK_FD + 1);
 
-    execv(argv[0], argv);
+    execv(child->executable, (char *const *)(uintptr_t)argv);
     if (write(STDERR_FILENO, exec_failed, sizeof(exec_failed) - 1) < 0)
         _exit(126);
     _exit(127);
@@ -81,8 +97,8 @@ static _Noreturn void run(const struct redis_child *child, char *const argv[], p
 int redis_child_start(struct redis_child *child)
 {
     /* clang-format off */
-    char *const argv[] = {
-        child->executable,
+    const char *const argv[] = {
+        child->name,
         "--port", "0",
         "--unixsocket", child->socket_path,
         "--unixsocketperm", "700",

@@ -15,6 +15,7 @@
 
 struct redis_child {
     char executable[PATH_MAX];
+    const char *name;                      /* as which it is executed */
     char directory[REDIS_CHILD_PATH_SIZE]; /* absolute, like the next two */
     char log_path[REDIS_CHILD_PATH_SIZE];
     char socket_path[REDIS_URL_PATH_SIZE];
@@ -23,7 +24,8 @@ struct redis_child {
     off_t log_start; /* where in the log the process began */
 };
 
-/* Looks for redis-server, then valkey-server, on the PATH. */
+/* Looks for redis-server, then valkey-server, on the PATH, then for the same programs under the
+ * names that they have without a service. */
 int redis_child_find_executable(struct redis_child *child) __attribute__((warn_unused_result));
 
 /* Forks; -1 with errno when that fails. That the program cannot be executed shows when the

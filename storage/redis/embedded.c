@@ -108,7 +108,7 @@ static int prepare(struct redis_embedded *redis, const char *data_dir, char *err
         snprintf(
             error, error_size,
             "the embedded Redis needs redis-server (or valkey-server) on the PATH: install "
-            "the package redis-server, or name a Redis that runs with --redis");
+            "the package redis-tools, or name a Redis that runs with --redis");
         return -1;
     }
     if ((mkdir(data_dir, 0700) != 0 && errno != EEXIST) ||

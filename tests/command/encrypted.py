@@ -33,6 +33,18 @@ def the_server_is_checked(world, _):
     assert run.status() == 0, run.err
 
 
+def a_health_check_needs_no_name(world, _):
+    """The certificate is for 127.0.0.1; the container knows no name of its server."""
+    certificate, key = make_certificate(world)
+    server = world.front("--tls-cert", certificate, "--tls-key", key, tls=True)
+    own = {"RLOCK_URL": "", "RLOCKD_LISTEN": f":{server.port}"}
+    once = ["ready", "--connect-timeout", "0"]
+    assert world.rlock_does("", *once, RLOCKD_TLS_CERT=certificate, **own).status() == 0
+    assert world.rlock_does("", *once, **own).status() == 69
+    assert world.rlock_does(server.url, *once).status() == 69
+    assert world.rlock_does(server.url, *once, "--ca", certificate).status() == 0
+
+
 def the_client_is_checked(world, front):
     """With --cert and --key; a server with --tls-client-ca refuses other clients."""
     certificate, key = make_certificate(world)
@@ -57,4 +69,5 @@ def the_client_is_checked(world, front):
 
 
 TESTS = {"tls_" + test.__name__: test for test in (the_server_is_checked,
+                                                   a_health_check_needs_no_name,
                                                    the_client_is_checked)}

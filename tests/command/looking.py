@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 
-from world import name, wait_for
+from world import name, servers, wait_for
 
 
 def ask(world, front, *arguments):
@@ -42,6 +42,18 @@ def show_and_ls(world, front):
     assert [one["lock"] for one in listed] == [lock], listed
     run.signal(signal.SIGTERM)
     run.status()
+
+
+def ready(world, front):
+    """With --url, and with what rlockd itself has in its environment."""
+    assert ask(world, front, "ready")[0] == 0
+    own = {"RLOCK_URL": "", "RLOCK_TOKEN_FILE": "/nowhere"}
+    for listen in (f"127.0.0.1:{front.port}", f":{front.port}", f"0.0.0.0:{front.port}"):
+        run = world.rlock_does("", "ready", "--connect-timeout", "0", RLOCKD_LISTEN=listen, **own)
+        assert run.status() == 0, run.err
+    closed = world.rlock_does("", "ready", "--connect-timeout", "0",
+                              RLOCKD_LISTEN=f"127.0.0.1:{servers.free_port()}", **own)
+    assert closed.status() == 69, closed.err
 
 
 def sessions(world, front):
@@ -110,6 +122,31 @@ def stub(answers):
     finally:
         server.shutdown()
         server.server_close()
+
+
+class Drains(http.server.BaseHTTPRequestHandler):
+    """A server that is not ready."""
+
+    def do_GET(self):
+        body = json.dumps({"status": 503, "detail": "draining"}).encode()
+        self.send_response(503)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def not_ready(world, front):
+    """Until --connect-timeout is over; one server of several that is ready is enough."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Drains) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        run = world.rlock_does(url, "ready", "--connect-timeout", "0")
+        assert run.status() == 69 and "draining" in run.err, run.err
+        assert world.rlock_does(f"{url},{front.url}", "ready").status() == 0
+        server.shutdown()
 
 
 def held_by(lock, note, session):
@@ -298,7 +335,7 @@ def top_once(world, front):
 
 
 TESTS = {test.__name__: test for test in (
-    show_and_ls, sessions, wait_takes_nothing, why_of_one_lock, why_follows_the_chain,
+    show_and_ls, ready, not_ready, sessions, wait_takes_nothing, why_of_one_lock, why_follows_the_chain,
     why_of_sessions_that_wait,
     force_unlock_frees_the_grant_that_was_shown, force_unlock_tells_the_holder_the_reason,
     semaphores, repeated_requests_count_once, latches_and_permits, top_once)}

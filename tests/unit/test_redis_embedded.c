@@ -448,21 +448,34 @@ static void failures_are_explained(void **state)
     expect_no_start(data, "could not be executed");
 
     setenv("PATH", directory, 1);
-    expect_no_start(data, "install the package redis-server");
+    expect_no_start(data, "install the package redis-tools");
 }
 
-static void valkey_will_do(void **state)
+/* The server where it has this name alone. */
+static void expect_start_of(const char *name)
 {
     char real[PATH_MAX], path[128];
 
-    (void)state;
     real_redis(real);
-    snprintf(path, sizeof(path), "%s/valkey-server", bin);
+    snprintf(path, sizeof(path), "%s/%s", bin, name);
     assert_int_equal(symlink(real, path), 0);
     setenv("PATH", bin, 1);
     struct redis_embedded *redis = start();
     expect_answer("PING", "PONG");
     redis_embedded_stop(redis);
+}
+
+static void valkey_will_do(void **state)
+{
+    (void)state;
+    expect_start_of("valkey-server");
+}
+
+/* Debian's redis-tools without redis-server. */
+static void tools_will_do(void **state)
+{
+    (void)state;
+    expect_start_of("redis-check-rdb");
 }
 
 static void signal_ends_the_start(void **state)
@@ -487,11 +500,17 @@ static void signal_ends_the_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(child_has_the_right_settings), TEST(data_survives_a_restart_of_both),
-        TEST(killed_child_is_restarted),    TEST(pause_before_restart_grows),
-        TEST(second_rlockd_is_refused),     TEST(orphan_is_waited_for),
-        TEST(child_inherits_nothing),       TEST(loading_is_waited_for),
-        TEST(failures_are_explained),       TEST(valkey_will_do),
+        TEST(child_has_the_right_settings),
+        TEST(data_survives_a_restart_of_both),
+        TEST(killed_child_is_restarted),
+        TEST(pause_before_restart_grows),
+        TEST(second_rlockd_is_refused),
+        TEST(orphan_is_waited_for),
+        TEST(child_inherits_nothing),
+        TEST(loading_is_waited_for),
+        TEST(failures_are_explained),
+        TEST(valkey_will_do),
+        TEST(tools_will_do),
         TEST(signal_ends_the_start),
     };
 
