@@ -9,6 +9,7 @@
  *   show.c          show, ls, sessions, wait
  *   top.c           top
  *   why.c           why
+ *   ready.c         ready
  *   look.c          asks about locks, and prints the answers
  *
  * client/main.c calls them; they call client/. `run` is client/run.c. */

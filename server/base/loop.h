@@ -16,6 +16,7 @@
  *   metrics.c       the table of metrics, and their page
  *   histogram.c     durations in buckets
  *   prefix_times.c  durations for each prefix of names
+ *   notify.c        tells the service manager, as sd_notify(3) does
  *   token.c         tokens, and the ids that are derived from them
  *   text.c          numbers, names, UTF-8, percent encoding
  *   json_text.c     writes JSON

@@ -278,8 +278,7 @@ static void print_time(FILE *out)
 
     clock_gettime(CLOCK_REALTIME, &now);
     print_head(out, &row);
-    fprintf(out, "%s %" PRId64 ".%06ld\n", row.name, (int64_t)now.tv_sec,
-            now.tv_nsec / 1000);
+    fprintf(out, "%s %" PRId64 ".%06ld\n", row.name, (int64_t)now.tv_sec, now.tv_nsec / 1000);
 }
 
 static void print_histogram(FILE *out, struct metrics *const *sets, size_t set_count,

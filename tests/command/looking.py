@@ -49,7 +49,8 @@ def ready(world, front):
     assert ask(world, front, "ready")[0] == 0
     own = {"RLOCK_URL": "", "RLOCK_TOKEN_FILE": "/nowhere"}
     for listen in (f"127.0.0.1:{front.port}", f":{front.port}", f"0.0.0.0:{front.port}"):
-        run = world.rlock_does("", "ready", "--connect-timeout", "0", RLOCKD_LISTEN=listen, **own)
+        run = world.rlock_does("", "ready", "--connect-timeout", "0", RLOCKD_LISTEN=listen,
+                               **own)
         assert run.status() == 0, run.err
     closed = world.rlock_does("", "ready", "--connect-timeout", "0",
                               RLOCKD_LISTEN=f"127.0.0.1:{servers.free_port()}", **own)
@@ -335,7 +336,7 @@ def top_once(world, front):
 
 
 TESTS = {test.__name__: test for test in (
-    show_and_ls, ready, not_ready, sessions, wait_takes_nothing, why_of_one_lock, why_follows_the_chain,
-    why_of_sessions_that_wait,
+    show_and_ls, ready, not_ready, sessions, wait_takes_nothing, why_of_one_lock,
+    why_follows_the_chain, why_of_sessions_that_wait,
     force_unlock_frees_the_grant_that_was_shown, force_unlock_tells_the_holder_the_reason,
     semaphores, repeated_requests_count_once, latches_and_permits, top_once)}

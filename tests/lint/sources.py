@@ -12,8 +12,8 @@ FUNCTION_LINES_MAX = 70
 # What a room may include, besides itself and server/base; the first row that fits counts.
 # `…_internal.h` is for its own room. Arrows go one way: handlers -> wait -> session, census ->
 # look -> lease -> notes -> store -> topology -> redis -> base; http -> auth -> base. Above the
-# topology nobody sees a connection. The client knows the server's HTTP interface only, and shares
-# one file with it.
+# topology nobody sees a connection. The client knows the server's HTTP interface only, and
+# shares one file with it.
 NO_LINK = r"storage/redis/(call|reply|script|script_call|subscription)\.h"
 SHARED = r"server/base/notify\.h"
 STORE = [r"storage/(store|topology)/.*", NO_LINK, r"script_args\.h"]

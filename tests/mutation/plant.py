@@ -1,5 +1,6 @@
-"""Simple bugs, planted by rule: every place where a rule fits is a candidate, and a seed chooses
-among them. Nobody picks favourites, and the same seed gives the same bugs for the same source."""
+"""Simple bugs, planted by rule: every place where a rule fits is a candidate, and a seed
+chooses among them. Nobody picks favourites, and the same seed gives the same bugs for the same
+source."""
 import random
 import re
 from collections import namedtuple
@@ -7,7 +8,8 @@ from collections import namedtuple
 # A bug: in `line` (from 1) of `path`, the columns from `start` to `end` become `new`.
 Bug = namedtuple("Bug", "path line start end new rule")
 
-SOURCES = ("storage/*/*.c", "handlers/*.c", "storage/scripts/*.lua", "storage/scripts/lib/*.lua")
+SOURCES = ("storage/*/*.c", "handlers/*.c", "storage/scripts/*.lua",
+           "storage/scripts/lib/*.lua")
 
 TURNED = {"==": "!=", "!=": "==", "~=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 MOVED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
@@ -15,12 +17,14 @@ JOINED = {"&&": "||", "||": "&&", "and": "or", "or": "and"}
 ANSWERS = {"return true;": "return false;", "return false;": "return true;"}
 COMPARISON = re.compile(r"(?<= )(==|!=|~=|<=|>=|<|>)(?= )")
 JUNCTION = re.compile(r"(?<= )(&&|\|\||and|or)(?= )")
-LIMIT = re.compile(r"\b[A-Z_]*(?:MAX|MIN|LIMIT|BATCH|COUNT)(?!_[MNU]?S\b|_SIZE\b)\w* *(?:=|\() *(\d+)\b")
+LIMIT = re.compile(
+    r"\b[A-Z_]*(?:MAX|MIN|LIMIT|BATCH|COUNT)(?!_[MNU]?S\b|_SIZE\b)\w* *(?:=|\() *(\d+)\b")
 ALONE = re.compile(r"^\s+((?:lib\.)?[a-z_][\w.]*\(.*\));?$")
 PAIR = re.compile(r"\(([a-z_]\w*), ([a-z_]\w*)(?=[,)])")
 # Without these a program does the same, or leaks memory, which other checks see.
 HARMLESS = re.compile(r"^\s*(?:free|json_decref|assert|log_\w+|\w+_free|memset)\(")
-COMMENT = {".c": re.compile(r"^\s*(?:/\*|\*|//|#)|_Static_assert"), ".lua": re.compile(r"^\s*--")}
+COMMENT = {".c": re.compile(r"^\s*(?:/\*|\*|//|#)|_Static_assert"),
+           ".lua": re.compile(r"^\s*--")}
 TEXT = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?\*/|--.*$")
 
 

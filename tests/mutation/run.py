@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """run.py [--count N] [--seed N] [--jobs N] [--only WORD]: plants simple bugs by rule (plant.py)
 in copies of the tree, one at a time, and asks the suites that are quick: unit and script tests,
-the end-to-end tests that the file's name leads to, the simulation. Prints what lives on, and the
-score. A bug that changes nothing that anybody can see is a row of equivalent.table, with the
-reason; it does not count. A bug that does not compile is no bug."""
+the simulation, the end-to-end tests that the file's name leads to. Prints which bugs live on,
+and the score. A bug that changes nothing that anybody can see is a row of equivalent.table,
+with the reason; it does not count. A bug that does not compile is no bug."""
 import argparse
 import os
 import queue
