@@ -1,5 +1,6 @@
 """What an operation costs beside many held locks, sessions or waiters: one request after the
 other on one connection, so that nothing queues."""
+import contextlib
 import re
 import resource
 import socket
@@ -120,7 +121,8 @@ def park(_, server, count):
             f"HTTP/1.1\r\nHost: localhost\r\nLease-Token: {uuid.uuid4()}\r\n"
             "Content-Length: 0\r\n\r\n".encode())
         waiting.append(connection)
-    wait_for(lambda: f"\nrlockd_waiters {count}\n" in http.metrics(), f"{count} waiters", PARK_S)
+    wait_for(lambda: f"\nrlockd_waiters {count}\n" in http.metrics(), f"{count} waiters",
+             PARK_S)
     return waiting
 
 
@@ -143,15 +145,14 @@ def beside(place, redis, what, count):
 
 def run(place, redis, results):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
+    with contextlib.suppress(ValueError, PermissionError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-    except (ValueError, PermissionError):
-        pass
+    possible = resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1000
     for what, counts in BESIDE.items():
         for count in counts:
-            if what == "waiters" and count + 1000 > resource.getrlimit(resource.RLIMIT_NOFILE)[1]:
+            if what == "waiters" and count > possible:
                 results.leave_out(f"{count} waiters", "the descriptor limit is low")
-                continue
-            results.add(f"beside {what} {count}", beside(place, redis, what, count))
+            else:
+                results.add(f"beside {what} {count}", beside(place, redis, what, count))
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     redis.command("FLUSHALL")

@@ -38,9 +38,10 @@ def mixed_lines(rows):
 def sections(rows):
     out = ["## Contenders for one lock", "",
            "HTTP connections, or threads of a Redisson client, that take and release the "
-           "lock as fast as they can; two front ends or JVMs have half of them each. A wait lasts from asking for the lock to having it; a "
-           "wait that is not over at the end of the row counts with its length so far. Jain's "
-           "index of the turns: 1 is equal shares. CPU: of rlockd, or of the JVM.", ""]
+           "lock as fast as they can; two front ends or JVMs have half of them each. A wait "
+           "lasts from asking for the lock to having it; a wait that is not over at the end of "
+           "the row counts with its length so far. Jain's index of the turns: 1 is equal "
+           "shares. CPU: of rlockd, or of the JVM.", ""]
     out += table(["", "turns/s", "wait p50 µs", "wait p99 µs", "Jain", "CPU µs/turn",
                   "Redis CPU µs/turn", "× Redisson", "× two JVMs"], contended_lines(rows))
     out += ["## Half of the contenders HTTP, half threads of Redisson's", ""]
