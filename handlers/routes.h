@@ -20,8 +20,8 @@
  *   me.c                  the caller's rights
  *   operations.c          /livez, /readyz, /metrics, /openapi.yaml, /version
  *   page.c                the web page
- *   neighbours.c          what the next two share
- *   terraform.c, fleetlock.c   locks for other programs
+ *   neighbours.c          what the next three share
+ *   terraform.c, fleetlock.c, lfs.c   locks for other programs
  *
  * server/worker.c gives the table to server/http/, which calls the handlers. */
 #ifndef RLOCKD_HANDLERS_ROUTES_H
