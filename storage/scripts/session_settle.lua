@@ -38,7 +38,8 @@ if not open_until or #ARGV >= ARG_VERDICTS + marked then
   if not open_until then return {'ended', reason} end
 end
 
--- The fraction of a score whose lease was renewed before: its note has the mark " +".
+-- The fraction of a score whose lease was renewed before: its note has the mark " +". A set of
+-- the marked refs would cost a visit 5 to 15 % more of Redis' time, and 100 bytes a lease.
 local MARK = '.5'
 
 -- Earlier by up to a tenth, so that sessions that were opened at the same time spread; minus

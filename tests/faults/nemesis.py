@@ -58,7 +58,7 @@ class Nemesis:
         front = self.random.choice(self.world.fronts)
         self.active.append(name)
         if fault.loses_data or fault.needs_replica:
-            await self.world.live.tell("lost")
+            await self.tell_live("lost")
         await self.note_memory(self.active == ["F14 out of memory"])
         began, hard = now(), (history.hard, dict(history.hard_of))
         self.undone_until = None
@@ -79,7 +79,11 @@ class Nemesis:
     async def note_memory(self, is_only_fault):
         """Whether requests fail for want of Redis' memory, and for nothing else."""
         self.world.only_out_of_memory = is_only_fault
-        await self.world.live.tell(f"memory {int(is_only_fault)}")
+        await self.tell_live(f"memory {int(is_only_fault)}")
+
+    async def tell_live(self, line):
+        if self.world.live is not None:
+            await self.world.live.tell(line)
 
     async def see_to_front_ends(self):
         """Each must be ready again by itself; one that is not is killed, and that is noted."""

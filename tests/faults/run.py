@@ -53,6 +53,9 @@ def arguments():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", help="only faults whose name has this word")
     parser.add_argument("--calm", action="store_true", help="no faults")
+    parser.add_argument("--own", action="store_true",
+                        help="without the clients of the simulation: few requests, beside which "
+                             "a script too many is seen")
     parser.add_argument("--fronts", type=int, default=3)
     parser.add_argument("--topology", choices=sorted(TOPOLOGIES), default="single")
     parser.add_argument("--trouble-ms", type=int, help="how long after a fault all may be late")
@@ -238,7 +241,7 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="rlockd-faults-", dir=memory))
     phases = phases_of(options)
-    others = [live.LiveClients(options.build, folder)]
+    others = [] if options.own else [live.LiveClients(options.build, folder)]
     if options.java:
         others.append(java.RedissonClients(options.build, folder, options.minutes))
     print(f"faults: seed {options.seed}, {options.minutes:g} minutes, {options.topology}",

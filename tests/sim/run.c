@@ -16,7 +16,7 @@
 
 /* Runs with settings of their own: few connections, so that not every request may wait; a
  * quarantine, shorter than what is excused after a fault; fencing counters that end while their
- * leases are renewed, were the watchdog to leave them alone. */
+ * leases are renewed, were the watchdog to leave them alone; histograms of waits and holds. */
 enum {
     FEW_EVERY = 5,
     FEW_CONNECTIONS = 20,
@@ -24,6 +24,7 @@ enum {
     QUARANTINE_EVERY = 7,
     QUARANTINE_MS = 1500,
     SHORT_COUNTERS_EVERY = 9,
+    TIMED_EVERY = 11,
     SHORT_COUNTER_MS = 2 * (WATCHDOG_MS + RETRY_WINDOW_MS) + 1000,
     COUNTER_MS = 86400000
 };
@@ -135,9 +136,9 @@ static int workers_of(struct chance *chance)
 static void load_config(struct config *config, int workers)
 {
     static char *const no_environment[] = {NULL};
-    char texts[7][48], error[256];
+    char texts[8][48], error[256];
     char *const argv[] = {"sim",    texts[0], texts[1], texts[2], texts[3],
-                          texts[4], texts[5], texts[6], NULL};
+                          texts[4], texts[5], texts[6], texts[7], NULL};
 
     snprintf(texts[0], sizeof(texts[0]), "--watchdog-timeout-ms=%lld",
              (long long)(WATCHDOG_MS * world.pace));
@@ -153,7 +154,9 @@ static void load_config(struct config *config, int workers)
              world.seed % SHORT_COUNTERS_EVERY == 0 ? (long long)(SHORT_COUNTER_MS * world.pace)
                                                     : (long long)COUNTER_MS);
     snprintf(texts[6], sizeof(texts[6]), "--workers=%d", workers);
-    if (config_load(config, 8, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+    snprintf(texts[7], sizeof(texts[7]), "--metrics-prefixes=%s",
+             world.seed % TIMED_EVERY == 0 ? "plain-,rw-" : "");
+    if (config_load(config, 9, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
         return;
     fprintf(stderr, "sim: %s\n", error);
     abort();
