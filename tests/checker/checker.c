@@ -26,6 +26,7 @@ static const struct option options[] = {
     {"min-repeats", required_argument, NULL, 16},
     {"min-sweeps", required_argument, NULL, 17},
     {"expiry-ms", required_argument, NULL, 18},
+    {"deadlock-ms", required_argument, NULL, 19},
     {NULL, 0, NULL, 0},
 };
 
@@ -38,7 +39,7 @@ static int64_t *bound_at(struct bounds *bounds, int index)
         &bounds->min_waits,      &bounds->min_releases, &bounds->min_renewals,
         &bounds->min_expiries,   &bounds->min_shared,   &bounds->min_reentrant,
         &bounds->min_abandoned,  &bounds->min_repeats,  &bounds->min_sweeps,
-        &bounds->expiry_ms,
+        &bounds->expiry_ms,      &bounds->deadlock_ms,
     };
 
     return all[index];

@@ -111,6 +111,24 @@ static void test_counts(struct world *w)
     assert_true(front_metric(w->a, "rlockd_locks", "kind=\"write\"") >= 0);
 }
 
+/* The names are in slots of every master. */
+static void test_every_lock_is_walked(struct world *w)
+{
+    enum { LOCKS = 30 };
+
+    for (int i = 0; i < LOCKS; i++)
+        expect_status(lock_put(w->a, text(w, "every/%d", i), token_new(w), "ttl_ms=600000"),
+                      201);
+    wait_until(json_array_size(reply_get(longest(w->b, "held", "&prefix=every/"), "locks")) ==
+                   LOCKS,
+               SOON_MS);
+    wait_until(front_metric(w->b, "rlockd_locks", "kind=\"lock\"") >= LOCKS, SOON_MS);
+    for (int i = 0; i < LOCKS; i++)
+        expect_status(
+            http(w->a, "POST", lock_path(w, text(w, "every/%d", i), "/force-unlock"), NULL),
+            200);
+}
+
 static const char *const held_events[] = {"a lock is held for long", "a long hold has ended"};
 
 static void test_a_long_hold_is_told_once(struct world *w)
@@ -281,6 +299,7 @@ int main(void)
         E2E_TEST(test_the_longest_holds),
         E2E_TEST(test_a_hold_that_has_ended_is_left_out_at_once),
         E2E_TEST(test_counts),
+        E2E_TEST(test_every_lock_is_walked),
         E2E_TEST(test_a_long_hold_is_told_once),
         E2E_TEST(test_the_longest_waits),
         E2E_TEST(test_a_wait_of_several_requests),

@@ -229,6 +229,7 @@ def bounds(options):
              "expiries": 5, "shared": 10, "reentrant": 5, "abandoned": 30, "repeats": 50}
     result = [f"--min-{name}={int(count * minutes)}" for name, count in least.items()]
     result += [f"--calm-ms={250 * PATIENCE}", f"--expiry-ms={1000 * PATIENCE}",
+               f"--deadlock-ms={4000 + 2000 * PATIENCE}",
                f"--trouble-ms={options.trouble_ms or 3000 + 1000 * PATIENCE}"]
     if not options.no_drain:
         result.append(f"--min-sweeps={len(clients.LOCKS)}")

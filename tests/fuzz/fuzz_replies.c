@@ -1,6 +1,7 @@
 /* storage: what the stores read from Redis' replies, of whatever shape. The input is
  * some bytes that choose what is asked, and then the replies: see replies.h. */
 #include "server/base/log.h"
+#include "storage/census/census.h"
 #include "storage/lease/counters.h"
 #include "storage/lease/hand_over.h"
 #include "storage/lease/leases.h"
@@ -10,8 +11,10 @@
 #include "storage/session/session.h"
 #include "storage/session/visit.h"
 #include "storage/notes/set_names.h"
+#include "storage/notes/waits.h"
 #include "storage/session/watchdog.h"
 #include "storage/lease/withdraw.h"
+#include "storage/store/lease_ref.h"
 #include "tests/fuzz/replies.h"
 
 #define LEASE_ID "6ba7b810-9dad-51d1-80b4-00c04fd430c8"
@@ -228,6 +231,56 @@ static void ask_about_lease(struct store *store, uint8_t what, uint8_t which)
     lock_names_unref(lease.names);
 }
 
+static void on_census(void *arg, const struct census_reading *reading)
+{
+    (void)arg;
+    answered++;
+    CHECK(reading->picture->count <= CENSUS_ENTRIES_MAX);
+    for (size_t i = 0; i < reading->picture->count; i++) {
+        look_at(reading->picture->entries[i].name);
+        look_at(reading->picture->entries[i].who);
+    }
+}
+
+static void on_waits(void *arg, const struct session_waits *waits)
+{
+    (void)arg;
+    answered++;
+    CHECK(waits->count <= SESSION_WAITS_MAX);
+    for (size_t i = 0; i < waits->count; i++) {
+        struct lease_ref ref;
+        look_at(waits->waits[i].note);
+        lease_ref_copy(&ref, waits->waits[i].ref, waits->waits[i].ref_len);
+        lease_ref_release(&ref);
+    }
+}
+
+static void on_wait_noted(void *arg, const struct session_wait_noted *noted)
+{
+    (void)arg;
+    answered++;
+    CHECK(noted->on_deadlock <= ON_DEADLOCK_REFUSE);
+}
+
+static void ask_about_waits(struct store *store, uint8_t which)
+{
+    struct lease lease = make_lease(KIND_LOCK, 13);
+
+    asked++;
+    switch (which & 3) {
+    case 0:
+        census_read(store, which & 4 ? CENSUS_HELD : CENSUS_WAITED, on_census, NULL);
+        break;
+    case 1:
+        session_waits_read(store, LEASE_ID, "", which & 4 ? "abcd.7" : NULL, on_waits, NULL);
+        break;
+    default:
+        session_wait_note(store, &lease, "abcd.8", 1500, NULL, on_wait_noted, NULL);
+        break;
+    }
+    lock_names_unref(lease.names);
+}
+
 static void ask_about_session(struct store *store, uint8_t which)
 {
     static const char held[1][LEASE_ID_SIZE] = {LEASE_ID};
@@ -327,7 +380,10 @@ static void ask(struct store *store, struct fuzz_input *input)
         ask_about_lease(store, what, which);
         break;
     case 2:
-        ask_about_session(store, which);
+        if (what & 0x20)
+            ask_about_waits(store, which);
+        else
+            ask_about_session(store, which);
         break;
     default:
         ask_about_object(store, which);

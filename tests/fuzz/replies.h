@@ -37,6 +37,9 @@ static const struct redis_server server = {.run_id = "0123456789abcdef", .up_sin
 /* Words and texts that some reader looks for. */
 static const char *const words[] = {
     "granted",
+    "waits",
+    "noted",
+    "1763800000000 1 0 lock 6ba7b810-9dad-51d1-80b4-00c04fd430c8:0 orders\n",
     "held",
     "busy",
     "released",

@@ -271,7 +271,8 @@ enum result ask_force_unlock(struct caller *caller, const char *lock)
         .caller = caller, .verb = "force", .how = {.ttl_ms = -1}, .lock = lock};
 
     asking.request.method = "POST";
-    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/locks/%s/force-unlock", lock);
+    snprintf(asking.request.uri, sizeof(asking.request.uri),
+             "/v1/locks/%s/force-unlock?reason=simulated", lock);
     enum result result = ask(&asking);
     json_decref(asking.answer.body);
     return result;

@@ -67,6 +67,36 @@ abstract class LockScenarios extends LockTools {
         lock.unlock();
     }
 
+    // ---- the longest lease, which has more ms than an int
+
+    private static final long LONGEST_MS = 366L * 24 * 60 * 60 * 1000;
+
+    @JavaToRest
+    void restReadsTheLongestLease() {
+        String name = newName();
+        RLock lock = java(name);
+        lock.lock(LONGEST_MS, MILLISECONDS);
+        Rest.Answer refused = restRival(world.front, name).lease()
+            .acquire("ttl_ms", LEASE_MS).expect(423);
+        assertLeft(LONGEST_MS, refused.number("remaining_ms"));
+        assertLeft(LONGEST_MS, rest(name).look().number("remaining_ms"));
+        lock.unlock();
+    }
+
+    @RestToJava
+    void javaReadsTheLongestLease() throws Exception {
+        String name = newName();
+        Lease lease = rest(name).lease();
+        lease.acquire("ttl_ms", LONGEST_MS).expect(201);
+        assertLeft(LONGEST_MS, java(name).remainTimeToLive());
+        assertFalse(javaRival(world.java, name).tryLock(300, LEASE_MS, MILLISECONDS));
+        Going<Long> waiter = javaWaits(name);
+        waiter.staysOut(300);
+        lease.renew(LONGEST_MS).expect(200);
+        assertLeft(LONGEST_MS, java(name).remainTimeToLive());
+        assertLetsIn(() -> lease.release().expect(200), SOON_MS, waiter);
+    }
+
     // ---- force-unlock
 
     @JavaToRest
