@@ -11,10 +11,15 @@ bool guard_send(int socket, const struct guard_message *message)
 
 int guard_receive(int socket, struct guard_message *message)
 {
-    ssize_t len = recv(socket, message, sizeof(*message), 0);
+    ssize_t len;
 
+    /* The kernel reports the end of a peer that has left a message unread as a reset, once, and
+     * before the peer's own last messages: unix(7). */
+    do {
+        len = recv(socket, message, sizeof(*message), 0);
+    } while (len < 0 && (errno == EINTR || errno == ECONNRESET));
     if (len == (ssize_t)sizeof(*message)) {
         return 1;
     }
-    return len < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+    return len < 0 && errno == EAGAIN ? 0 : -1;
 }

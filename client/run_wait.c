@@ -136,7 +136,10 @@ static enum lease_outcome prove_first(struct run *run)
         outcome = lease_prove(&run->lease, 0, RUN_PROOF_MAX_MS);
     } while (outcome == LEASE_UNREACHABLE && boottime_ms() < run->lease.deadline &&
              http_pause(run->http, boottime_ms() + RUN_ROUND_PAUSE_MS));
-    return outcome == LEASE_UNREACHABLE && run->signal ? LEASE_INTERRUPTED : outcome;
+    if (outcome != LEASE_UNREACHABLE) {
+        return outcome;
+    }
+    return run->signal ? LEASE_INTERRUPTED : LEASE_LOST; /* no longer than until its deadline */
 }
 
 /* The lease's keeper may prove wrong when the grant tells the time of the server's watchdog. */

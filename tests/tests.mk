@@ -100,6 +100,7 @@ fuzz-programs: $(FUZZ_TARGETS)
 $(TEST_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(compile)
 
+$(BUILD)/tests/unit/test_guard_message: $(BUILD)/client/guard_message.o
 $(UNIT_TESTS): %: %.o $(UNIT_HELPERS) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(TEST_LDLIBS)

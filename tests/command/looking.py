@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 
-from world import name, servers, wait_for
+from world import World, ended, name, servers, wait_for
 
 
 def ask(world, front, *arguments):
@@ -299,8 +299,14 @@ def rows_of(picture, headline):
     return [row for row in rows if not row.startswith(("HELD", "  WAITED"))]
 
 
-def top_once(world, front):
-    """Without a terminal one picture is printed; the longest come first."""
+def top_once(*_):
+    """Without a terminal one picture is printed; the longest come first. On a Redis of its own:
+    the pictures of the census are late when a front end was killed."""
+    with ended(World()) as own:
+        check_top(own, own.front())
+
+
+def check_top(world, front):
     prefix = name() + "-"
     runs = []
     for end, note, count in (("a", "anna", 1), ("b", "b" * 200, 0), ("c", "carl", 2)):
@@ -330,9 +336,6 @@ def top_once(world, front):
     assert [row.split()[2] for row in waited] == ["1", "2"], picture
     assert [row.split()[3] for row in held] == [prefix + end for end in "abc"], picture
     assert max(map(len, picture.splitlines())) <= 80 and "\x1b" not in picture, picture
-    for run in runs:
-        run.signal(signal.SIGTERM)
-        run.status()
 
 
 TESTS = {test.__name__: test for test in (

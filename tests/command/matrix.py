@@ -13,9 +13,10 @@ from pathlib import Path
 import holding
 from world import LONG_S, PATIENCE, World, ended, name, wait_for
 
-TTL_S, GRACE_S = 3, 0.5
+# A busy machine needs longer for a keep-alive.
+TTL_S, GRACE_S = 2 + PATIENCE, 0.5
 # In the grace, which has to last until the event has happened, both are longer.
-LONG_TTL_S, LONG_GRACE_S = 8, 3
+LONG_TTL_S, LONG_GRACE_S = 6 + 2 * PATIENCE, 3
 SUSPENDED_S = 70
 # The guard's KILL is a tenth of a second before the deadline; a busy machine may be late.
 LATE_S = 1.5 * PATIENCE
@@ -75,8 +76,6 @@ class Case:
         self.proxy = world.proxy(self.front)
         self.name, self.holder = name(), str(uuid.uuid4())
         self.ttl_s, self.grace_s, self.variables = TTL_S, GRACE_S, {}
-        if "on" in self.wanted:  # what passes by must not end the lease of a busy machine's run
-            self.ttl_s += PATIENCE
         if step == "grace":
             self.ttl_s, self.grace_s = LONG_TTL_S, LONG_GRACE_S
         if event == "suspend":

@@ -6,7 +6,7 @@ import sys
 import time
 import traceback
 
-AT_A_TIME = int(os.environ.get("COMMAND_JOBS", "6"))
+AT_A_TIME = int(os.environ.get("COMMAND_JOBS", "10"))
 
 
 def run_one(title, test):

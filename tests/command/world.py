@@ -51,11 +51,17 @@ class Proxy:
 
     def __init__(self, front):
         self.front, self.mode, self.muted = front, "pass", 0
+        self.heads = []  # of all requests
         self.lost, self.method = 0, b""
         self.holds, self.held, self.going = None, threading.Event(), threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
+
+    def sent(self, header):
+        """The values of this header in all requests."""
+        found = (head.split(f"\r\n{header}: ") for head in list(self.heads))
+        return {parts[1].split("\r\n")[0] for parts in found if len(parts) > 1}
 
     def lose(self, count, method=b""):
         """The next answers to this method are swallowed, and their connections cut."""
@@ -95,6 +101,7 @@ class Proxy:
                              daemon=True).start()
             while data := client.recv(65536):
                 asked[0] = data
+                self.heads.append(data.split(b"\r\n\r\n")[0].decode())
                 self.pass_on(data, "request")
                 if self.mode != "black":
                     server.sendall(data)
@@ -161,7 +168,10 @@ class Run:
         return found[0] if found else None
 
     def wait_tree(self, count):
-        wait_for(lambda: len(self.tree()) >= count, f"{count} processes run")
+        wait_for(lambda: len(self.tree()) >= count or self.process.poll() is not None,
+                 f"{count} processes run")
+        if self.process.poll() is not None:
+            raise AssertionError(f"rlock has ended: {self.status()}, {self.err!r}")
 
     def status(self, seconds=LONG_S):
         try:
