@@ -194,7 +194,8 @@ static void on_permit_acquired(struct lease_request *request,
                                const struct acquire_result *result)
 {
     if (result->outcome == TRY_BUSY && result->lease->remaining_ms < 0)
-        permits_get(request->context->store, lease_name(&request->lease), on_busy_got, request);
+        permits_get(request->context->store, lease_name(&request->lease), 0, on_busy_got,
+                    request);
     else
         lease_reply_acquired(request, result);
 }

@@ -1,4 +1,5 @@
-/* GET /v1/locks: pages of all that is held, and the longest holds and waits. */
+/* GET /v1/locks: pages of all that is held, and the longest holds and waits.
+ * GET /v1/semaphores: pages of semaphores and latches. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,14 @@
 #include "server/http/problem.h"
 #include "server/http/request.h"
 #include "storage/look/locks.h"
+#include "storage/look/permits_get.h"
 
 struct list_fields {
     struct field_text prefix, cursor, order;
     struct field_integer limit, held_longer_than_ms, waited_longer_than_ms;
 };
+
+enum { COMMON_FIELDS = 3 }; /* at the front of the table: those of both listings */
 
 static const struct field list_fields[] = {
     {"prefix", FIELD_TEXT, offsetof(struct list_fields, prefix), 0, HTTP_NAME_MAX},
@@ -33,16 +37,30 @@ struct listing {
     struct json_text body;
 };
 
-static void on_found(void *arg, const char *name, const struct lock_view *view)
+/* Takes over the reference. */
+static void add(struct listing *listing, json_t *json)
 {
-    struct listing *listing = arg;
-    json_t *json = lock_view_json(http_context(listing->request), name, view);
     char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
 
     if (text != NULL)
         json_text_element(&listing->body, text, strlen(text));
     free(text);
     json_decref(json);
+}
+
+static void on_found(void *arg, const char *name, const struct lock_view *view)
+{
+    struct listing *listing = arg;
+
+    add(listing, lock_view_json(http_context(listing->request), name, view));
+}
+
+static void on_semaphore(void *arg, const char *name, const struct permits_view *view)
+{
+    add(arg,
+        json_pack("{s:s, s:I, s:I, s:I}", "semaphore", name, "available",
+                  (json_int_t)view->free_count, "holder_count", (json_int_t)view->held_count,
+                  "waiter_count", (json_int_t)view->waiter_count));
 }
 
 static void on_listed(void *arg, const struct lock_list *list)
@@ -62,13 +80,13 @@ static void on_listed(void *arg, const struct lock_list *list)
     }
 }
 
-static struct listing *listing_new(struct http_request *request)
+static struct listing *listing_new(struct http_request *request, const char *member)
 {
     struct listing *listing = http_memory(request, sizeof(*listing));
 
     listing->request = request;
     json_text_begin(&listing->body);
-    json_text_open_array(&listing->body, "locks");
+    json_text_open_array(&listing->body, member);
     return listing;
 }
 
@@ -96,6 +114,15 @@ static bool read_order(struct http_request *request, const struct list_fields *f
     return true;
 }
 
+static bool may_list(struct http_request *request, const char *prefix)
+{
+    if (http_caller(request) == NULL || auth_allows(http_caller(request), AUTH_READ, prefix))
+        return true;
+    http_forbid(request, AUTH_READ,
+                "prefix: this API token gives no right to list these names");
+    return false;
+}
+
 void locks_list(struct http_request *request)
 {
     struct handler_context *context = http_context(request);
@@ -105,22 +132,31 @@ void locks_list(struct http_request *request)
     fields.limit.value = 100;
     if (!request_fields(request, list_fields, sizeof(list_fields) / sizeof(list_fields[0]),
                         &fields) ||
-        !read_order(request, &fields, &kind))
+        !read_order(request, &fields, &kind) || !may_list(request, fields.prefix.text))
         return;
-    if (http_caller(request) != NULL &&
-        !auth_allows(http_caller(request), AUTH_READ, fields.prefix.text)) {
-        http_forbid(request, AUTH_READ,
-                    "prefix: this API token gives no right to list these names");
-        return;
-    }
     if (fields.order.given) {
         locks_list_longest(request, kind, fields.prefix.text, (size_t)fields.limit.value,
                            kind == CENSUS_HELD ? fields.held_longer_than_ms.value
                                                : fields.waited_longer_than_ms.value);
         return;
     }
-    struct listing *listing = listing_new(request);
+    struct listing *listing = listing_new(request, "locks");
     if (lock_list(context->store, fields.prefix.text, (size_t)fields.limit.value,
                   fields.cursor.text, on_found, on_listed, listing) != 0)
+        refuse_field(request, "cursor: not a next_cursor of this listing");
+}
+
+void semaphores_list(struct http_request *request)
+{
+    struct handler_context *context = http_context(request);
+    struct list_fields fields = {0};
+
+    fields.limit.value = 100;
+    if (!request_fields(request, list_fields, COMMON_FIELDS, &fields) ||
+        !may_list(request, fields.prefix.text))
+        return;
+    struct listing *listing = listing_new(request, "semaphores");
+    if (semaphore_list(context->store, fields.prefix.text, (size_t)fields.limit.value,
+                       fields.cursor.text, on_semaphore, on_listed, listing) != 0)
         refuse_field(request, "cursor: not a next_cursor of this listing");
 }

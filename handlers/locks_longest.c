@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "handlers/context.h"
+#include "handlers/deadlock_reply.h"
 #include "handlers/holders.h"
 #include "handlers/lease_reply.h"
 #include "handlers/lock_view.h"
@@ -109,6 +110,7 @@ static json_t *lock_json(const struct longest *longest, const struct census_entr
     if (!is_held) {
         json_object_set_new(json, "waiter_count", json_integer((json_int_t)view->waiter_count));
         json_object_set_new(json, "waiters", lock_waiters_json(view));
+        json_object_set_new(json, "deadlock", deadlock_shown(longest->request, view->deadlock));
     }
     return json;
 }

@@ -1,4 +1,5 @@
 /* GET /v1/me: who asks, and what the caller may do. */
+#include "handlers/context.h"
 #include "handlers/routes.h"
 #include "server/auth/auth.h"
 #include "server/base/date.h"
@@ -62,7 +63,12 @@ static json_t *anyone_json(void)
 void me_get(struct http_request *request)
 {
     const struct auth_caller *caller = http_caller(request);
+    const struct config *config = ((struct handler_context *)http_context(request))->config;
 
-    if (request_no_fields(request))
-        http_reply_json(request, 200, caller != NULL ? caller_json(caller) : anyone_json());
+    if (!request_no_fields(request))
+        return;
+    json_t *json = caller != NULL ? caller_json(caller) : anyone_json();
+    json_object_set_new(json, "max_wait_ms", json_integer(config->max_wait_ms));
+    json_object_set_new(json, "refresh_ms", json_integer(config->page_refresh_ms));
+    http_reply_json(request, 200, json);
 }

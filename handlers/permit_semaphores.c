@@ -75,7 +75,7 @@ static void on_put(void *arg, const struct counter_result *result)
     bool is_new = result->outcome == COUNTER_CREATED;
 
     if (is_new || result->outcome == COUNTER_EXISTS)
-        permits_get(request->context->store, lease_name(&request->lease),
+        permits_get(request->context->store, lease_name(&request->lease), PERMITS_SHOWN,
                     is_new ? on_created_got : on_existing_got, request);
     else
         counter_reply_failure(request, result);
@@ -91,5 +91,6 @@ void permit_semaphores_get(struct http_request *http)
     struct lease_request *request = counter_request_new(http, KIND_PERMIT);
 
     if (request != NULL && request_no_fields(http))
-        permits_get(request->context->store, lease_name(&request->lease), on_got, request);
+        permits_get(request->context->store, lease_name(&request->lease), PERMITS_SHOWN, on_got,
+                    request);
 }

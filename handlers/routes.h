@@ -42,9 +42,10 @@ void leases_delete(struct http_request *request);
 void permits_put(struct http_request *request);
 void multi_locks_get(struct http_request *request);
 
-/* locks_look.c, locks_operator.c */
+/* locks_look.c, locks_list.c, locks_operator.c */
 void locks_get(struct http_request *request);
 void locks_list(struct http_request *request);
+void semaphores_list(struct http_request *request);
 void locks_force_unlock(struct http_request *request);
 void locks_check_fencing_token(struct http_request *request);
 

@@ -34,8 +34,10 @@ PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 DOCS_PACKAGES     := $(RUN_PACKAGES) jq openssl python3
 NEIGHBOUR_PACKAGES := $(RUN_PACKAGES) python3 git git-lfs nginx-light
 PROXIES           := nginx-light haproxy caddy
-ALARM_PACKAGES    := $(RUN_PACKAGES) python3 prometheus prometheus-alertmanager
+ALARM_PACKAGES    := $(RUN_PACKAGES) python3 prometheus prometheus-alertmanager \
+                     default-jdk-headless maven
 WEB_PACKAGES      := $(RUN_PACKAGES) python3 chromium
+PAGE_PACKAGES     := $(WEB_PACKAGES) default-jdk-headless maven
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3 $(if $(JAVA),default-jdk-headless maven)
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
 SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
@@ -82,8 +84,9 @@ TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%
                   $(SIM_OBJECTS) $(SIM_COMPARE).o $(LIVE_OBJECTS) $(FUZZ_TARGETS:%=%.o))
 
 .PHONY: test-programs test-command conformance test-neighbours test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-upgrade test-proxies test-debian test-web test-alarms test-page test-docs interop valgrind docker-test \
-        clients clients-fast lint-openapi schemathesis bench bench-programs budgets faults mutants \
+        test-versions test-upgrade test-proxies test-debian test-web test-alarms test-page test-docs \
+        interop valgrind docker-test clients clients-fast lint-openapi schemathesis bench bench-page \
+        bench-programs budgets faults mutants \
         model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
 
@@ -310,9 +313,14 @@ test-alarms: ## alarms in made-up series, then they and the dashboard with real 
 	@$(TEST_ENVIRONMENT) /usr/bin/python3 tests/alarms/run.py $(BUILD)/rlockd
 
 test-page: ## the page at / in Chromium, with axe-core; PICTURE=docs/page.png makes its picture
-	@tests/packages.sh $(WEB_PACKAGES)
+	@tests/packages.sh $(PAGE_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
-	@tests/page/run.sh $(BUILD)/rlockd $(PICTURE)
+	@$(TEST_ENVIRONMENT) tests/page/run.sh run.py $(BUILD)/rlockd $(PICTURE)
+
+bench-page: ## what 20 open pages cost a server with 10,000 locks and 1,000 waiters; SECONDS=6
+	@tests/packages.sh $(PAGE_PACKAGES) $(BENCH_PACKAGES)
+	@$(MAKE) $(SUBMAKE) bench-programs
+	@tests/page/run.sh load.py $(BUILD) $(SECONDS)
 
 schemathesis: ## requests made up from openapi.yaml, answers against it; SEED=7 EXAMPLES=25
 	@tests/packages.sh $(RUN_PACKAGES) $(OPENAPI_PACKAGES)

@@ -1,8 +1,9 @@
-// What an operator may change. Each change is asked for in a dialog, and names what it is about.
-import {ask, longestMs, path} from "./api.js";
+// What an operator may change. Each change is asked for in a dialog, which names its object.
+import {ask, longestMs, longestWaitMs, path} from "./api.js";
 import {h} from "./dom.js";
 
 const DAY_MS = 86400000;
+const WAIT_MS = 20000; // of one request, less where the server allows less
 const get = id => document.getElementById(id);
 let refresh = () => {};
 
@@ -10,32 +11,44 @@ export function whenChanged(callback) {
   refresh = callback;
 }
 
+export function closeDialog() {
+  get("dialog").close();
+}
+
 function field(label, of) {
   return h("label", null, label, h("input", {...of, name: of.name, autocomplete: "off"}));
 }
 
-// `act` gets the values of the fields; what it throws is shown, and the dialog stays open.
-function show({title, text, fields, label, act}) {
+// `act` gets the values of the fields, and a signal that the dialog was closed; what it throws
+// is shown, and the dialog stays open.
+function show({title, text, fields, label, busy = "…", isDanger = true, act}) {
   const dialog = get("dialog"), form = dialog.querySelector("form");
   get("dialog-title").textContent = title;
-  get("dialog-text").replaceChildren(...[text].flat());
+  get("dialog-text").replaceChildren(...text.filter(Boolean).map(part => h("p", null, part)));
   get("dialog-fields").replaceChildren(...fields);
   get("dialog-do").textContent = label;
   get("dialog-do").disabled = false;
+  get("dialog-do").className = isDanger ? "danger" : "";
   get("dialog-trouble").hidden = true;
+  const stopped = new AbortController();
   get("dialog-cancel").onclick = () => dialog.close();
+  dialog.onclose = () => stopped.abort();
   form.onsubmit = async event => {
     event.preventDefault();
     get("dialog-do").disabled = true;
+    get("dialog-do").textContent = busy;
     try {
-      const said = await act(Object.fromEntries(new FormData(form)));
+      const said = await act(Object.fromEntries(new FormData(form)), stopped.signal);
       dialog.close();
       get("changes").textContent = said;
       refresh();
     } catch (error) {
+      if (stopped.signal.aborted)
+        return;
       get("dialog-trouble").textContent = error.message;
       get("dialog-trouble").hidden = false;
       get("dialog-do").disabled = false;
+      get("dialog-do").textContent = label;
     }
   };
   dialog.showModal();
@@ -45,13 +58,13 @@ function show({title, text, fields, label, act}) {
 const REASON = {name: "reason", required: true, maxlength: 256};
 
 export function askForceUnlock(name, holder, fencingToken) {
-  const who = holder.note || holder.caller || holder.session_name || holder.lease_id ||
-    holder.session_id || "its holder";
   show({
     title: `Force-unlock ${name}`,
-    text: ["The lock is taken from ", h("bdi", null, who), ", whose work may go on: only the " +
-      "fencing token protects what it works on. If the lock was handed on meanwhile, nothing " +
-      "happens. The reason goes to the log and to the former holder."],
+    text: [["The lock is taken from ", h("strong", null, holder), "."],
+      "The holder may still be at work. Only storage that checks fencing tokens is safe from " +
+        "its late writes.",
+      "If another holder has the lock meanwhile, nothing happens. The reason goes to the log " +
+        "and to the former holder."],
     fields: [field("Reason", REASON)],
     label: "Force-unlock",
     act: async ({reason}) => {
@@ -65,8 +78,9 @@ export function askForceUnlock(name, holder, fencingToken) {
 export function askEndSession(id, name) {
   show({
     title: `End the session ${name || id}`,
-    text: "All its leases are released at once, and the next waiters get in. The client learns " +
-      "of it at its next request.",
+    text: ["All its locks are free at once, and the next waiters get them.",
+      "The client may still be at work: it learns of this at its next request. The reason " +
+        "goes to the log."],
     fields: [field("Reason", REASON)],
     label: "End the session",
     act: async ({reason}) => {
@@ -91,25 +105,41 @@ function newToken() {
     .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
-// An ordinary lease without a session, with an end. It is asked for once, without waiting.
-export function askHold(name) {
-  const latest = Date.now() + longestMs();
+// An ordinary lease without a session, with an end. It waits in the line like each other
+// request until the dialog is closed.
+export function askHold(name, isHeld) {
+  const latest = Date.now() + longestMs(), token = newToken();
   show({
     title: `Hold ${name}`,
-    text: "Nobody else gets the lock until then. You free it earlier with Force-unlock. The " +
-      "reason is shown to everybody who looks or waits.",
+    text: ["Nobody else gets the lock until then. Force-unlock frees it earlier. The reason " +
+      "is shown to everybody who looks or waits.",
+    isHeld ? "The lock is held now. You wait in the line while this dialog is open." : ""],
     fields: [
       field("Reason, and for whom", {...REASON, name: "note"}),
       field("Until", {name: "until", type: "datetime-local", required: true,
         min: localTime(Date.now()), max: localTime(latest),
         value: localTime(Math.min(Date.now() + DAY_MS, latest))}),
     ],
-    label: "Hold the lock",
-    act: async ({note, until}) => {
-      const ttl_ms = Math.min(new Date(until).getTime() - Date.now(), longestMs());
-      await ask("PUT", path(["locks", name]),
-        {headers: {"Lease-Token": newToken()}, body: {note, ttl_ms}});
+    label: isHeld ? "Wait, then hold the lock" : "Hold the lock",
+    busy: isHeld ? "Waiting in the line…" : "…",
+    isDanger: false,
+    act: async ({note, until}, signal) => {
+      await acquire(name, token, {note, until: new Date(until).getTime()}, signal);
       return `${name} is held.`;
     },
   });
+}
+
+async function acquire(name, token, {note, until}, signal) {
+  const wait_ms = Math.min(WAIT_MS, longestWaitMs());
+  for (;;) {
+    const ttl_ms = Math.min(until - Date.now(), longestMs());
+    try {
+      return await ask("PUT", path(["locks", name]),
+        {headers: {"Lease-Token": token}, body: {note, ttl_ms, wait_ms}, signal});
+    } catch (error) {
+      if (error.status !== 423)
+        throw error;
+    }
+  }
 }

@@ -30,7 +30,8 @@ export async function ask(method, path, {headers = {}, body, signal} = {}) {
 
 // A path of the API; values of `query` that are empty are left out.
 export function path(parts, query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const given = Object.entries(query)
+    .filter(([, value]) => value !== undefined && value !== "");
   const end = new URLSearchParams(given).toString();
   return "/v1/" + parts.map(encodeURIComponent).join("/") + (end && "?" + end);
 }
@@ -45,6 +46,22 @@ export async function learnRights(newToken) {
 
 export function may(verb, name) {
   return me.rights.some(right => right.verb === verb && name.startsWith(right.prefix));
+}
+
+// What the names of a listing begin with, unless the reader chooses: "" where the caller may
+// list all.
+export function readPrefix() {
+  return me.rights.filter(({verb}) => verb === "read").map(({prefix}) => prefix)
+    .sort((a, b) => a.length - b.length)[0] ?? "";
+}
+
+// How long the server asks to be left alone between two pictures.
+export function refreshMs() {
+  return me.refresh_ms ?? 2000;
+}
+
+export function longestWaitMs() {
+  return me.max_wait_ms ?? 0;
 }
 
 // The longest lease that the caller may ask for.

@@ -35,7 +35,13 @@ export function table(caption, heads, rows, none) {
     h("thead", null, h("tr", null, heads.map(head => h("th", {scope: "col"}, head)))),
     h("tbody", null, rows.map(({key, cells: [first, ...others]}) =>
       h("tr", {"data-key": key}, h("th", {scope: "row"}, first),
-        others.map((cell, i) => h("td", {"data-label": heads[i + 1]}, cell ?? ""))))));
+        others.map((cell, i) => h("td", {"data-label": heads[i + 1]},
+          isShown(cell) && h("div", null, cell)))))));
+}
+
+function isShown(cell) {
+  return Array.isArray(cell) ? cell.some(isShown) : cell !== undefined && cell !== null &&
+    cell !== false && cell !== "";
 }
 
 export function facts(pairs) {

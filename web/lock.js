@@ -2,7 +2,7 @@
 import {ask, longestMs, may, path} from "./api.js";
 import {askHold} from "./actions.js";
 import {duration, facts, foreign, h, since, svg, table, until} from "./dom.js";
-import {forceButton, lockLink, person, withNote} from "./parts.js";
+import {forceButton, inLine, lockLink, person, withNote} from "./parts.js";
 
 const SEEN_MAX = 600, LOCKS_MAX = 50; // pictures of a lock, and locks, that are remembered
 const CHAIN_MAX = 8; // locks of a chain: each costs two requests at most
@@ -24,33 +24,47 @@ function remember(name, told) {
   return life;
 }
 
-function lifeLine(life) {
-  const first = life[0].at, whole = Math.max(life.at(-1).at - first, 1000);
-  const x = at => 100 * (at - first) / whole;
-  const drawn = svg("svg", {class: "life", viewBox: "0 0 100 30", role: "img",
-    preserveAspectRatio: "none"});
-  let heldMs = 0, waitedMs = 0, grants = 0;
+// From when to when `isSo` was true of each picture.
+function stretches(life, isSo) {
+  const found = [];
   life.slice(1).forEach((picture, i) => {
-    const before = life[i], width = x(picture.at) - x(before.at);
-    if (before.isHeld) {
-      heldMs += picture.at - before.at;
-      drawn.append(svg("rect", {class: "held", x: x(before.at), y: 4, width, height: 12}));
-    }
-    if (before.isWaited) {
-      waitedMs += picture.at - before.at;
-      drawn.append(svg("rect", {class: "waited", x: x(before.at), y: 20, width, height: 6}));
-    }
-    if (picture.grant !== before.grant && picture.isHeld) {
-      grants++;
-      drawn.append(svg("line", {class: "handed", x1: x(picture.at), x2: x(picture.at), y1: 0,
-        y2: 30}));
-    }
+    const before = life[i], last = found.at(-1);
+    if (!isSo(before))
+      return;
+    if (last?.to === before.at)
+      last.to = picture.at;
+    else
+      found.push({from: before.at, to: picture.at});
   });
-  const words = `In the ${duration(whole)} that this page has watched the lock: held for ` +
-    `${duration(heldMs)}, waited for during ${duration(waitedMs)}, ` +
-    `granted anew ${grants === 1 ? "once" : `${grants} times`}.`;
-  drawn.setAttribute("aria-label", words);
-  return h("section", null, h("h3", null, "Life line"), drawn, h("p", {class: "hint"}, words));
+  return found;
+}
+
+const lengthOf = found => found.reduce((sum, {from, to}) => sum + to - from, 0);
+
+function lifeLine(life) {
+  const head = h("h3", null, "Life line, as this page has seen it");
+  if (life.length < 2)
+    return h("section", {"data-key": "life"}, head,
+      h("p", {class: "hint"}, "The page has just begun to watch the lock."));
+  const first = life[0].at, whole = Math.max(life.at(-1).at - first, 1);
+  const x = at => 100 * (at - first) / whole;
+  const held = stretches(life, picture => picture.isHeld);
+  const waited = stretches(life, picture => picture.isWaited);
+  const grants = life.filter((picture, i) => i > 0 && picture.isHeld &&
+    picture.grant !== life[i - 1].grant);
+  const bar = (name, y, height) => ({from, to}) =>
+    svg("rect", {class: name, x: x(from), y, width: x(to) - x(from), height});
+  const words = `In the last ${duration(whole)}: held for ${duration(lengthOf(held))}, ` +
+    `waited for during ${duration(lengthOf(waited))}, handed on ${grants.length} ` +
+    `${grants.length === 1 ? "time" : "times"}.`;
+  const drawn = svg("svg", {class: "life", viewBox: "0 0 100 30", role: "img",
+    "aria-label": words, preserveAspectRatio: "none"},
+  ...held.map(bar("held", 4, 12)), ...waited.map(bar("waited", 20, 6)),
+  ...grants.map(({at}) => svg("line", {class: "handed", x1: x(at), x2: x(at), y1: 0, y2: 30})));
+  return h("section", {"data-key": "life"},
+    head, drawn,
+    h("p", {class: "hint legend"}, h("i", {class: "held"}), "held ", h("i", {class: "waited"}),
+      "waited for ", h("i", {class: "handed"}), "handed on. ", words));
 }
 
 // --- why
@@ -60,8 +74,8 @@ function deadlock(told) {
     return undefined;
   return h("section", {class: "deadlock", role: "group", "aria-label": "Deadlock"},
     h("h3", null, "A deadlock"),
-    h("p", null, "Each of these waits for the next one, and the last one for the first. None " +
-      "goes on until one gives up, ends, or loses a lock by force."),
+    h("p", null, "Each of these holds a lock that another one waits for, in a circle. None " +
+      "of them goes on until a wait ends, a session ends, or a lock is freed by force."),
     h("ol", null, told.deadlock.map(member => h("li", null, withNote(member), " waits for ",
       member.lock ? lockLink(member.lock) : "a lock that you may not look at"))));
 }
@@ -89,21 +103,24 @@ async function chain(name, told, signal) {
     }
     const held = [lockLink(lock.lock), " is held by ", person(holder)];
     if (!holder.session_id) {
-      steps.push([held, ", which has no session: what it waits for is not known"]);
+      steps.push([held, holder.redisson_holder ? "" : ", without a session",
+        ": what the holder waits for is not known"]);
       break;
     }
     const {isTold, wait} = await waitOf(holder, signal).catch(() => ({}));
     seen.add(lock.lock);
     if (!wait) {
-      steps.push([held, isTold ? ", which waits for no lock: it is at the end of the chain" : ""]);
+      const end = steps.length > 0 ? ": this is the end of the chain" : "";
+      steps.push([held, isTold && h("strong", null, ", which waits for no lock", end)]);
       break;
     }
-    steps.push([held, ", which waits for ", lockLink(wait.lock), " for ", since(wait.waited_ms)]);
+    steps.push([held, ", which waits for ", lockLink(wait.lock), " for ",
+      since(wait.waited_ms)]);
     if (seen.has(wait.lock))
       break;
     lock = await ask("GET", path(["locks", wait.lock]), {signal});
   }
-  return h("section", null, h("h3", null, "Why"),
+  return h("section", {"data-key": "why"}, h("h3", null, "Why it is not free"),
     h("ol", null, steps.map(step => h("li", null, step))));
 }
 
@@ -135,7 +152,7 @@ function holderRows(told) {
 }
 
 function waiterRows(told) {
-  return told.waiters.map((waiter, i) => ({key: waiter.lease_id || waiter.redisson_holder,
+  return inLine(told).map((waiter, i) => ({key: waiter.lease_id || waiter.redisson_holder,
     cells: [[`${i + 1}. `, person(waiter)], waiter.note && foreign(waiter.note),
       since(waiter.waited_ms), until(waiter.remaining_ms)]}));
 }
@@ -145,20 +162,20 @@ export async function lock({name, signal}) {
   const life = remember(name, told);
   const more = told.waiter_count - told.waiters.length;
   const why = told.locked ? await chain(name, told, signal) : undefined;
-  return {told, body: [
+  return {body: [
     h("h2", null, "Lock ", foreign(name)),
     facts([["State", told.locked ? "held" : "free"], ["Kind", told.kind],
-      ["Last fencing token", told.fencing_token && String(told.fencing_token)]]),
+      ["Last fencing token", told.locked ? "" : told.fencing_token]]),
     h("p", {class: "buttons"},
-      may("lock", name) && longestMs() > 0 && h("button", {act: () => askHold(name)},
-        "Hold for a person…"),
+      may("lock", name) && longestMs() > 0 && h("button",
+        {act: () => askHold(name, told.locked)}, "Hold for a person…"),
       copyButton("Copy link", location.href),
       copyButton("Copy as rlock command", `rlock show ${quoted(name)}`)),
     deadlock(told), why,
     table("Held by", ["Holder", "Note", "Held for", "Ends in", "Fencing token", "Action"],
       holderRows(told), "Nobody holds the lock."),
-    table("Line of waiters", ["Waiter", "Note", "Waits for", "Gives up in"], waiterRows(told),
-      "Nobody waits for the lock."),
+    table("Line of waiters", ["Waiter", "Note", "Has waited for", "Gives up in"],
+      waiterRows(told), "Nobody waits for the lock."),
     more > 0 && h("p", null, `and ${more} more`),
     lifeLine(life)]};
 }

@@ -1,32 +1,32 @@
 // The frame of the page: which view is shown, when the server is asked, and how old the picture
 // is. One request or chain of requests is under way at a time.
-import {learnRights, Refusal} from "./api.js";
-import {whenChanged} from "./actions.js";
-import {duration, h, morph, tick} from "./dom.js";
+import {learnRights, refreshMs, Refusal} from "./api.js";
+import {closeDialog, whenChanged} from "./actions.js";
+import {duration, foreign, h, morph, tick} from "./dom.js";
 import {lock} from "./lock.js";
 import {link, readState} from "./state.js";
 import * as views from "./views.js";
 
-const EVERY_MS = 2000;
 // The server is asked for at most a tenth of the time, however slow its answers are.
 const SHARE = 10;
 const OLD_MS = 10000;
 
-const SHOWN = {waiting: views.waiting, held: views.held, locks: views.locks, lock,
-  sessions: views.sessions, session: views.session, counters: views.counters};
-const PARENTS = {lock: "locks", session: "sessions"};
+const SHOWN = {...views, lock};
+const PARENTS = {lock: "locks", session: "sessions", counter: "counters"};
+
+const GONE = {session: "This session has ended.",
+  counter: "There is no semaphore or latch of this name."};
 
 const get = id => document.getElementById(id);
-let timer, asking, takenAt, isRefused = false, hasOrder = false, shown;
+let timer, asking, takenAt, isRefused = false, shown;
 
 // --- the state
 
 function view() {
   const state = readState();
   const isKnown = Object.hasOwn(SHOWN, state.view) &&
-    (!PARENTS[state.view] || state.name) &&
-    (hasOrder || !["waiting", "held"].includes(state.view));
-  return isKnown ? state : {view: hasOrder ? "waiting" : "locks", fields: {}};
+    (!PARENTS[state.view] || state.name);
+  return isKnown ? state : {view: "waiting", fields: {}};
 }
 
 function showPlace(state) {
@@ -46,9 +46,10 @@ function showTrouble(text) {
 function showAge() {
   const age = get("age"), isPaused = document.hidden;
   const ms = takenAt === undefined ? undefined : performance.now() - takenAt;
+  const isOld = ms > OLD_MS + refreshMs();
   age.textContent = isPaused ? "Paused while this page is hidden."
-    : ms === undefined ? "No picture yet." : `This picture is ${duration(ms)} old.`;
-  age.classList.toggle("old", ms > OLD_MS);
+    : ms === undefined ? "" : `${isOld ? "Old: seen" : "Seen"} ${duration(ms)} ago`;
+  age.classList.toggle("old", isOld);
   document.title = (isPaused ? "(paused) " : "") + titleOf(view());
 }
 
@@ -63,18 +64,17 @@ async function take() {
   const state = view(), place = location.hash;
   const {signal} = asking = new AbortController();
   const began = performance.now();
-  let wait = EVERY_MS;
+  let wait = refreshMs();
   try {
-    const {body, told, ageMs} = await SHOWN[state.view]({...state, signal});
+    const {body, ageMs} = await SHOWN[state.view]({...state, signal});
     draw(body, place);
     get("main").removeAttribute("aria-busy");
     takenAt = performance.now() - (ageMs ?? 0);
-    wait = Math.max(told?.refresh_ms ?? EVERY_MS, EVERY_MS);
     showTrouble("");
   } catch (error) {
     if (error.name === "AbortError")
       return;
-    wait = Math.max(refused(error, state), EVERY_MS);
+    wait = Math.max(refused(error, state), refreshMs());
   }
   showPlace(state);
   showAge();
@@ -92,19 +92,21 @@ function draw(body, place) {
 
 // How long to leave the server alone.
 function refused(error, state) {
+  const gone = error.status === 404 && GONE[state.view];
+  if (gone || location.hash !== shown) { // nothing of the view before
+    draw(gone || state.name ? h("h2", null, gone || foreign(state.name)) : [], location.hash);
+    get("main").removeAttribute("aria-busy");
+  }
   if (!(error instanceof Refusal)) {
     showTrouble("The server gives no answer. What is shown is old.");
-    return EVERY_MS;
+    return 0;
   }
   if (error.status === 401) {
-    get("token-form").hidden = false;
+    askForToken();
     isRefused = true;
   }
-  if (error.status === 404 && state.view === "session")
-    get("main").replaceChildren(h("h2", null, "Session"), h("p", null,
-      "This session has ended. ", h("a", {href: link("sessions")}, "Sessions")));
   showTrouble(error.status === 404 ? "" : error.message);
-  return error.retryAfterMs || EVERY_MS;
+  return error.retryAfterMs;
 }
 
 function later(ms) {
@@ -122,24 +124,25 @@ function now() {
 
 // --- the caller
 
+function askForToken() {
+  get("token-form").hidden = false;
+  get("token").focus();
+}
+
 async function begin(token) {
   try {
     const me = await learnRights(token);
     isRefused = false;
     get("token-form").hidden = true;
     get("caller").textContent = me.caller ? `You are ${me.caller}.` : "";
-    hasOrder = await views.knowsOrder();
-    for (const name of ["waiting", "held"])
-      document.querySelector(`nav a[href="#${name}"]`).hidden = !hasOrder;
     now();
   } catch (error) {
-    showTrouble(error.status === 401 && token === undefined
-      ? "This server wants an API token. The page keeps it until you close or reload it."
-      : error.message);
+    const isFirst = error.status === 401 && token === undefined;
+    showTrouble(isFirst ? "" : error.message);
     if (error.status === 401)
-      get("token-form").hidden = false;
+      askForToken();
     else
-      setTimeout(() => begin(token), EVERY_MS);
+      setTimeout(() => begin(token), refreshMs());
   }
 }
 
@@ -167,9 +170,11 @@ get("skip").addEventListener("click", event => {
 
 addEventListener("hashchange", () => {
   takenAt = undefined;
+  closeDialog();
   get("main").setAttribute("aria-busy", "true");
   now();
-  get("main").focus();
+  get("main").focus({preventScroll: true});
+  scrollTo(0, 0);
 });
 
 document.addEventListener("visibilitychange", () => {

@@ -23,15 +23,17 @@ export function person(of) {
     of.owner && foreign(of.owner)].filter(Boolean);
   if (who.length > 0)
     return who.flatMap((part, i) => i > 0 ? [" · ", part] : [part]);
+  if (of.redisson_permit)
+    return ["Java client, permit ", short(of.redisson_permit)];
   return of.lease_id ? ["lease ", short(of.lease_id)] : "unknown";
 }
 
 export function withNote(of) {
-  return [person(of), of.note && foreign(of.note, {class: "foreign note"})];
+  return [person(of), of.note && [" ", foreign(of.note, {class: "foreign note"})]];
 }
 
 export function holders(lock) {
-  const shown = lock.holders.map(holder => h("div", null, withNote(holder)));
+  const shown = lock.holders.map(holder => h("div", {class: "person"}, withNote(holder)));
   const more = (lock.holder_count || 0) - lock.holders.length;
   return more > 0 ? [...shown, `and ${more} more`] : shown;
 }
@@ -41,14 +43,22 @@ export function heldFor(lock) {
   return longest && since(longest.held_ms, longest.held_at_least);
 }
 
-export function line(lock) {
+// A fair lock has a queue, which the server tells in its order. Waiters of another lock come in
+// no order: those that have waited the longest are the next ones, as a rule.
+export function inLine(lock) {
   const waiters = lock.waiters || [];
+  return lock.kind === "fair" ? waiters
+    : [...waiters].sort((a, b) => (b.waited_ms ?? 0) - (a.waited_ms ?? 0));
+}
+
+export function line(lock) {
+  const waiters = inLine(lock);
   const more = (lock.waiter_count ?? waiters.length) - waiters.length;
   if (waiters.length === 0)
     return more > 0 ? `${more} wait` : "nobody";
   return [h("ol", {class: "line"}, waiters.map(waiter => h("li", null, withNote(waiter),
     waiter.waited_ms !== undefined && [" for ", since(waiter.waited_ms)]))),
-    more > 0 && `and ${more} more`];
+    more > 0 && h("a", {href: link("lock", lock.lock)}, `and ${more} more`)];
 }
 
 // Only the grant that is shown is freed, so a holder without a fencing token has no button.
@@ -57,5 +67,5 @@ export function forceButton(lock, holder) {
   if (!may("operate", lock.lock) || !token || holder.redisson_holder)
     return undefined;
   return h("button", {class: "danger", "data-key": `force-${token}`,
-    act: () => askForceUnlock(lock.lock, holder, token)}, "Force-unlock…");
+    act: () => askForceUnlock(lock.lock, withNote(holder), token)}, "Force-unlock…");
 }

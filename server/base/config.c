@@ -131,6 +131,8 @@ const struct setting config_settings[] = {
      "to everybody where --listen is a loopback address, else only to web pages"},
     {"drain-delay-ms", "RLOCKD_DRAIN_DELAY_MS", "N", KIND_INT64, FIELD(drain_delay_ms), 0,
      600000, "0", "how long requests are still served after SIGTERM, while /readyz is 503"},
+    {"page-refresh-ms", "RLOCKD_PAGE_REFRESH_MS", "N", KIND_INT64, FIELD(page_refresh_ms), 500,
+     3600000, "2000", "how often the web page asks for its picture anew"},
     {"no-page", "RLOCKD_NO_PAGE", "", KIND_SWITCH, FIELD(no_page), 0, 1, "0",
      "no web page at /; the variable is 1 for that, or 0"},
     {"log-level", "RLOCKD_LOG_LEVEL", "LEVEL", KIND_LEVEL, FIELD(log_level), 0, 0, "info",

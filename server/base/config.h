@@ -54,6 +54,7 @@ struct config {
     char server_names[CONFIG_LIST_SIZE];        /* the same */
     char metrics_prefixes[CONFIG_LIST_SIZE];    /* the same */
     int64_t drain_delay_ms;
+    int64_t page_refresh_ms;
     int no_page; /* 1: no web page at / */
     enum log_level log_level;
 };

@@ -221,7 +221,7 @@ void walk_start(struct walk *walk, int64_t redis_now_ms, walk_done *done, void *
     walk->long_count = 0;
     walk->sessions = 0;
     memset(walk->locks, 0, sizeof(walk->locks));
-    lock_scan_begin(&walk->scan, walk->store, "", SCAN_COUNT);
+    lock_scan_begin(&walk->scan, walk->store, "hash", "", SCAN_COUNT);
     scan(walk);
 }
 

@@ -1,4 +1,4 @@
-/* The listing of locks: pages of SCAN, and a look at each key that is found. */
+/* The listings of locks and of semaphores: pages of SCAN, and a look at each key. */
 #include "storage/look/locks.h"
 
 #include <assert.h>
@@ -11,6 +11,7 @@
 #include "server/base/clock.h"
 #include "server/base/text.h"
 #include "storage/look/lock_scan.h"
+#include "storage/look/permits_get.h"
 
 enum {
     SKIP_MAX = 1000000, /* far more keys than one round of SCAN brings */
@@ -26,7 +27,8 @@ enum {
  * no key. */
 struct page {
     struct store *store;
-    lock_listed *listed;
+    lock_listed *listed;                /* of a listing of locks */
+    semaphore_listed *semaphore_listed; /* of a listing of semaphores */
     lock_list_done *done;
     void *arg;
     size_t limit;
@@ -74,13 +76,22 @@ static void end_round(struct page *page)
         scan(page);
 }
 
-/* One look: a lock of the page, if it turns out to be held. */
+/* One look: an entry of the page, if it turns out to be a held lock, or a semaphore. */
 struct candidate {
     struct page *page;
     const char *name; /* of the round, which lasts as long as its looks */
 };
 
 static void look_on(struct page *page);
+
+static void look_done(struct candidate *candidate)
+{
+    struct page *page = candidate->page;
+
+    free(candidate);
+    page->looks_pending--;
+    look_on(page);
+}
 
 static void on_candidate(void *arg, const struct lock_view *view)
 {
@@ -93,9 +104,21 @@ static void on_candidate(void *arg, const struct lock_view *view)
     } else if (view->outcome != CALL_DONE && view->outcome != CALL_WRONG_TYPE) {
         page->outcome = view->outcome;
     }
-    free(candidate);
-    page->looks_pending--;
-    look_on(page);
+    look_done(candidate);
+}
+
+static void on_semaphore(void *arg, const struct permits_view *view)
+{
+    struct candidate *candidate = arg;
+    struct page *page = candidate->page;
+
+    if (view->outcome == COUNTER_SHOWN) {
+        page->count++;
+        page->semaphore_listed(page->arg, candidate->name, view);
+    } else if (view->outcome == COUNTER_FAILED) {
+        page->outcome = view->failure;
+    }
+    look_done(candidate);
 }
 
 static void look_at(struct page *page, const char *name)
@@ -106,10 +129,13 @@ static void look_at(struct page *page, const char *name)
     assert(candidate != NULL);
     *candidate = (struct candidate){.page = page, .name = name};
     page->looks_pending++;
-    lock_get(page->store, name, &query, on_candidate, candidate);
+    if (page->listed != NULL)
+        lock_get(page->store, name, &query, on_candidate, candidate);
+    else
+        permits_get(page->store, name, 0, on_semaphore, candidate);
 }
 
-/* As many as there is room for in the page, as if every one were a lock. */
+/* As many as there is room for in the page, as if every key belonged into it. */
 static void look_on(struct page *page)
 {
     while (page->outcome == CALL_DONE && page->next_name < page->scan.name_count &&
@@ -179,23 +205,35 @@ static int find_start(struct page *page, const char *cursor)
     return scan->node != NULL ? 0 : -1;
 }
 
-int lock_list(struct store *store, const char *prefix, size_t limit, const char *cursor,
-              lock_listed *listed, lock_list_done *done, void *arg)
+static int list(struct store *store, const char *type, const char *prefix, const char *cursor,
+                const struct page *wanted)
 {
-    struct page *page = calloc(1, sizeof(*page));
+    struct page *page = malloc(sizeof(*page));
 
-    assert(page != NULL && limit >= 1);
+    assert(page != NULL && wanted->limit >= 1);
+    *page = *wanted;
     page->store = store;
-    page->listed = listed;
-    page->done = done;
-    page->arg = arg;
-    page->limit = limit;
     page->started_ns = clock_ns();
-    lock_scan_begin(&page->scan, store, prefix, SCAN_COUNT);
+    lock_scan_begin(&page->scan, store, type, prefix, SCAN_COUNT);
     if (find_start(page, cursor) != 0) {
         free(page);
         return -1;
     }
     scan(page);
     return 0;
+}
+
+int lock_list(struct store *store, const char *prefix, size_t limit, const char *cursor,
+              lock_listed *listed, lock_list_done *done, void *arg)
+{
+    return list(store, "hash", prefix, cursor,
+                &(struct page){.limit = limit, .listed = listed, .done = done, .arg = arg});
+}
+
+int semaphore_list(struct store *store, const char *prefix, size_t limit, const char *cursor,
+                   semaphore_listed *listed, lock_list_done *done, void *arg)
+{
+    return list(
+        store, "string", prefix, cursor,
+        &(struct page){.limit = limit, .semaphore_listed = listed, .done = done, .arg = arg});
 }

@@ -1,4 +1,4 @@
-/* Rounds of SCAN over the hashes of all nodes. */
+/* Rounds of SCAN over the keys of all nodes. */
 #include "storage/look/lock_scan.h"
 
 #include <assert.h>
@@ -76,7 +76,7 @@ void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg)
     snprintf(cursor, sizeof(cursor), "%" PRIu64, scan->cursor);
     snprintf(count, sizeof(count), "%zu", scan->count);
     const char *argv[] = {"SCAN",  cursor, "MATCH", scan->pattern,
-                          "COUNT", count,  "TYPE",  "hash"};
+                          "COUNT", count,  "TYPE",  scan->type};
     size_t lens[8];
     for (size_t i = 0; i < 8; i++)
         lens[i] = strlen(argv[i]);
@@ -95,12 +95,12 @@ static void make_pattern(char *out, const char *prefix)
     memcpy(out, "*", 2);
 }
 
-void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *prefix,
-                     size_t count)
+void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *type,
+                     const char *prefix, size_t count)
 {
     char key_prefix[KEY_NAME_MAX + 1];
 
-    *scan = (struct lock_scan){.store = store, .count = count};
+    *scan = (struct lock_scan){.store = store, .count = count, .type = type};
     store_key_name(store, prefix, key_prefix, sizeof(key_prefix));
     make_pattern(scan->pattern, key_prefix);
     scan->node = topology_next_node(store_topology(store), NULL);

@@ -1,5 +1,6 @@
-/* Rounds of SCAN over the hashes of all nodes: each round brings some keys, as names of locks.
- * The caller looks at each key: a hash may be something else than a lock. */
+/* Rounds of SCAN over the keys of one type of all nodes: each round brings some keys, as names
+ * of locks (hashes) or of semaphores and latches (strings). The caller looks at each key, which
+ * may be something else. */
 #ifndef RLOCKD_STORAGE_LOOK_LOCK_SCAN_H
 #define RLOCKD_STORAGE_LOOK_LOCK_SCAN_H
 
@@ -21,7 +22,8 @@ typedef void lock_scan_done(void *arg, enum call_outcome outcome);
  * round. */
 struct lock_scan {
     struct store *store;
-    size_t count; /* keys that Redis visits in a round */
+    size_t count;     /* keys that Redis visits in a round */
+    const char *type; /* of the keys, as Redis names it */
     char pattern[SCAN_PATTERN_SIZE];
     struct topology_node *node; /* that is scanned, and its number among them */
     size_t node_number;
@@ -33,9 +35,9 @@ struct lock_scan {
 };
 
 /* Begins a walk at the first node, over names that begin with `prefix`, as clients say it. No
- * round is sent yet. */
-void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *prefix,
-                     size_t count);
+ * round is sent yet. `type` stays the caller's. */
+void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *type,
+                     const char *prefix, size_t count);
 /* Asks for the keys of the round at the cursor. `done` comes once, and later. */
 void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg);
 /* Goes on to the next round, on the next node after the last round of a node, and forgets the

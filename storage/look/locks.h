@@ -2,8 +2,8 @@
  * room:
  *
  *   lock_get.c     a lock with its holders and waiters
- *   lock_list.c    pages of held locks
- *   lock_scan.c    rounds of SCAN over the keys that may be locks
+ *   lock_list.c    pages of held locks, and of semaphores and latches
+ *   lock_scan.c    rounds of SCAN over the keys that may belong into a page
  *   lock_ttl.c     for how long a lock is held
  *   lock_force.c   force-unlock
  *   grant_find.c   finds the reader that has a fencing token
@@ -29,6 +29,7 @@
 #include "storage/store/store.h"
 
 struct deadlock;
+struct permits_view;
 
 enum force_outcome {
     FORCE_UNLOCKED,
@@ -144,6 +145,15 @@ typedef void lock_list_done(void *arg, const struct lock_list *list);
  * cursor, and nothing is called. */
 int lock_list(struct store *store, const char *prefix, size_t limit, const char *cursor,
               lock_listed *listed, lock_list_done *done, void *arg)
+    __attribute__((warn_unused_result));
+
+/* A semaphore or latch of a page, which look alike in Redis; the count of a latch is the
+ * `free_count` of the view. The view names no permits, and is gone when this returns. */
+typedef void semaphore_listed(void *arg, const char *name, const struct permits_view *view);
+
+/* The same for semaphores, permit semaphores and latches. */
+int semaphore_list(struct store *store, const char *prefix, size_t limit, const char *cursor,
+                   semaphore_listed *listed, lock_list_done *done, void *arg)
     __attribute__((warn_unused_result));
 
 #endif

@@ -91,17 +91,18 @@ static void on_reply(void *arg, const struct redis_result *result)
     free(call);
 }
 
-void permits_get(struct store *store, const char *name, permits_get_done *done, void *arg)
+void permits_get(struct store *store, const char *name, size_t max, permits_get_done *done,
+                 void *arg)
 {
     struct get_call *get = malloc(sizeof(*get));
     struct store_call *call = call_begin(store, SCRIPT_PERMIT_LOOK);
     struct key_base semaphore = call_object(call, name);
 
-    assert(get != NULL);
+    assert(get != NULL && max <= PERMITS_SHOWN);
     *get = (struct get_call){.store = store, .done = done, .arg = arg};
     call_key(call, PERMIT_LOOK_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
     call_key(call, PERMIT_LOOK_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
     call_key(call, PERMIT_LOOK_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
-    call_number(call, PERMIT_LOOK_ARG_PERMITS_MAX, PERMITS_SHOWN);
+    call_number(call, PERMIT_LOOK_ARG_PERMITS_MAX, (int64_t)max);
     call_send_in_turn(call, on_reply, get);
 }

@@ -30,7 +30,9 @@ struct permits_view {
 /* The view is gone when the callback returns. */
 typedef void permits_get_done(void *arg, const struct permits_view *view);
 
-/* `done` comes exactly once, never before this returns. */
-void permits_get(struct store *store, const char *name, permits_get_done *done, void *arg);
+/* Names up to `max` permits, at most PERMITS_SHOWN. `done` comes exactly once, never before
+ * this returns. */
+void permits_get(struct store *store, const char *name, size_t max, permits_get_done *done,
+                 void *arg);
 
 #endif

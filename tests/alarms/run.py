@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from java_holder import JavaHolder  # noqa: E402
 from load import Load  # noqa: E402
 from monitoring import Alertmanager, Prometheus, Receiver  # noqa: E402
 from servers import PATIENCE, Place, wait_for  # noqa: E402
@@ -21,8 +22,6 @@ LONG_HOLD_MS = 3000
 # A Java client's hold counts from the first walk that sees it; a walk begins every 2 s.
 ALARM_S = 30 * PATIENCE
 ANSWERS_S = 40 * PATIENCE
-# A thread of a JVM, as Redisson writes it.
-JAVA_HOLDER = "285475da-9152-4c83-822a-67ee2f116a79:52"
 
 
 def variables(dashboard, prometheus):
@@ -72,15 +71,14 @@ def check_dashboard(prometheus):
     print(f"dashboard: {len(targets)} expressions have an answer, with {values}")
 
 
-def check_alarm(redis, receiver, prometheus):
-    lock, alarm = "report", "RlockdLocksHeldLong"
-    redis.command("HSET", lock, JAVA_HOLDER, "1")
-    redis.command("PEXPIRE", lock, "600000")
-    firing = wait_for(lambda: receiver.find(alarm, "firing"), "the alarm", ALARM_S)
-    assert firing["labels"]["job"] == "rlockd-java", firing
-    assert firing["annotations"]["summary"].startswith("rlockd-java: 1 of its locks"), firing
-    assert not receiver.find(alarm, "resolved"), "it has ended already"
-    redis.command("DEL", lock)
+def check_alarm(holder, receiver, prometheus):
+    alarm = "RlockdLocksHeldLong"
+    with holder:
+        firing = wait_for(lambda: receiver.find(alarm, "firing"), "the alarm", ALARM_S)
+        assert firing["labels"]["job"] == "rlockd-java", firing
+        summary = firing["annotations"]["summary"]
+        assert summary.startswith("rlockd-java: 1 of its locks"), firing
+        assert not receiver.find(alarm, "resolved"), "it has ended already"
     wait_for(lambda: receiver.find(alarm, "resolved"), "the alarm's end", ALARM_S)
     still = prometheus.query(f'ALERTS{{alertname="{alarm}", alertstate="firing"}}')
     assert not still, still
@@ -100,7 +98,7 @@ def main():
         wait_for(lambda: len(prometheus.query("rlockd_workers")) == 3, "three scrapes")
         with Load(fronts):
             check_dashboard(prometheus)
-        check_alarm(java, receiver, prometheus)
+        check_alarm(JavaHolder(place, java, "report"), receiver, prometheus)
 
 
 main()

@@ -65,6 +65,9 @@ static struct reply *me_as(struct front *fe, const char *token, const char *path
     return HTTP(fe, .method = "GET", .path = path, .headers = {bearer(fe->world, token)});
 }
 
+/* What the server asks of its clients, by default. */
+#define PACE "\"max_wait_ms\": 55000, \"refresh_ms\": 2000"
+
 static void test_me(struct world *w)
 {
     struct front *fe = guarded(w,
@@ -79,11 +82,11 @@ static void test_me(struct world *w)
               " \"rights\": [{\"verb\": \"lock\", \"prefix\": \"deploy/\"},"
               " {\"verb\": \"read\", \"prefix\": \"\"}],"
               " \"limits\": {\"max_ttl_ms\": 40000, \"max_waiters\": 0},"
-              " \"expires\": \"2999-01-31T12:00:00Z\"}");
+              " \"expires\": \"2999-01-31T12:00:00Z\"," PACE "}");
     expect_me(me_as(fe, OPERATE_TOKEN, "/v1/me"),
               "{\"api_tokens\": true, \"caller\": \"ops\","
               " \"rights\": [{\"verb\": \"operate\", \"prefix\": \"\"}],"
-              " \"limits\": {\"max_requests_per_second\": 1000}}");
+              " \"limits\": {\"max_requests_per_second\": 1000}," PACE "}");
     expect_problem(me_as(fe, OTHER_TOKEN, "/v1/me"), 401, "unauthenticated");
     expect_problem(http(fe, "GET", "/v1/me", NULL), 401, "unauthenticated");
     expect_problem(me_as(fe, LOCK_TOKEN, "/v1/me?x=1"), 400, "malformed-request");
@@ -91,7 +94,7 @@ static void test_me(struct world *w)
               "{\"api_tokens\": false,"
               " \"rights\": [{\"verb\": \"read\", \"prefix\": \"\"},"
               " {\"verb\": \"lock\", \"prefix\": \"\"},"
-              " {\"verb\": \"operate\", \"prefix\": \"\"}], \"limits\": {}}");
+              " {\"verb\": \"operate\", \"prefix\": \"\"}], \"limits\": {}," PACE "}");
 }
 
 int main(void)

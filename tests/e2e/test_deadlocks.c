@@ -34,6 +34,15 @@ static size_t cycle_of(const struct reply *reply)
     return json_array_size(json_object_get(reply->json, "deadlock"));
 }
 
+/* The first lock of the listing of waits. */
+static size_t waited_cycle(struct front *fe, const char *prefix)
+{
+    struct reply *r = http(fe, "GET",
+                           text(fe->world, "/v1/locks?order=waited&prefix=%s", prefix), NULL);
+
+    return json_array_size(json_object_get(reply_get(r, "locks.0"), "deadlock"));
+}
+
 /* Two sessions over two front ends: the younger wait is refused, the elder one goes on. */
 static void test_the_youngest_is_refused(struct world *w)
 {
@@ -76,6 +85,7 @@ static void test_a_deadlock_is_told(struct world *w)
     struct call *younger = session_call_put(w->b, &t, "told/one", token_new(w), "wait_ms=9000");
     wait_until(cycle_of(lock_look(w->a, "told/one")) == 2, TOLD_MS);
     assert_int_equal(cycle_of(lock_look(w->b, "told/two")), 2);
+    wait_until(waited_cycle(w->b, "told/") == 2, TOLD_MS);
     struct reply *r = call_await(younger, 12000);
     expect_problem(r, 423, "locked");
     assert_int_equal(cycle_of(r), 2);

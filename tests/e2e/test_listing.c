@@ -1,10 +1,12 @@
-/* GET /v1/locks: what is held, page by page. */
+/* GET /v1/locks and GET /v1/semaphores: what is held, and what can be, page by page. */
 #include "harness.h"
 
+#define PART_TOKEN "part-secret-eeeeeeee"
 enum { PAGES_MAX = 5000 };
 
 /* Every entry of every page, and how many pages it took. */
 struct listing {
+    const char *member; /* of an entry: its name; with an s: of a page */
     json_t *locks;
     int pages_len, longest_page_len;
 };
@@ -15,7 +17,7 @@ static void undo_json(void *thing)
 }
 
 /* A lock may be listed twice while the keys of Redis move; that is no second lock. */
-static void add_page(json_t *locks, json_t *page)
+static void add_page(const char *member, json_t *locks, json_t *page)
 {
     json_t *entry, *known;
     size_t i, k;
@@ -24,36 +26,41 @@ static void add_page(json_t *locks, json_t *page)
         bool is_new = true;
 
         json_array_foreach(locks, k, known)
-            is_new = is_new && !json_equal(json_object_get(known, "lock"),
-                                           json_object_get(entry, "lock"));
+            is_new = is_new && !json_equal(json_object_get(known, member),
+                                           json_object_get(entry, member));
         if (is_new)
             json_array_append(locks, entry);
     }
 }
 
-static struct listing list_all(struct world *w, const char *query)
+static struct listing list_of(struct world *w, const char *member, const char *query)
 {
-    struct listing all = {.locks = json_array()};
-    const char *cursor = NULL;
+    struct listing all = {.member = member, .locks = json_array()};
+    const char *entries = text(w, "%ss", member), *cursor = NULL;
 
     world_defer(w, undo_json, all.locks);
     do {
-        const char *path = cursor == NULL ? text(w, "/v1/locks?%s", query)
-                                          : text(w, "/v1/locks?%s&cursor=%s", query,
+        const char *path = cursor == NULL ? text(w, "/v1/%s?%s", entries, query)
+                                          : text(w, "/v1/%s?%s&cursor=%s", entries, query,
                                                  url_encode(w, cursor));
         struct reply *r = http(w->a, "GET", path, NULL);
-        int len = (int)json_array_size(reply_get(r, "locks"));
+        int len = (int)json_array_size(reply_get(r, entries));
 
         expect_status(r, 200);
-        expect_true(r, json_is_array(reply_get(r, "locks")));
+        expect_true(r, json_is_array(reply_get(r, entries)));
         expect_true(r, json_is_null(reply_get(r, "next_cursor")) ||
                            json_is_string(reply_get(r, "next_cursor")));
-        add_page(all.locks, reply_get(r, "locks"));
+        add_page(member, all.locks, reply_get(r, entries));
         all.longest_page_len = len > all.longest_page_len ? len : all.longest_page_len;
         cursor = reply_str(r, "next_cursor");
     } while (++all.pages_len < PAGES_MAX && cursor != NULL);
     assert_true(all.pages_len < PAGES_MAX);
     return all;
+}
+
+static struct listing list_all(struct world *w, const char *query)
+{
+    return list_of(w, "lock", query);
 }
 
 static json_t *listed(const struct listing *all, const char *lock)
@@ -62,7 +69,7 @@ static json_t *listed(const struct listing *all, const char *lock)
     size_t i;
 
     json_array_foreach(all->locks, i, entry) {
-        if (strcmp(json_string_value(json_object_get(entry, "lock")), lock) != 0)
+        if (strcmp(json_string_value(json_object_get(entry, all->member)), lock) != 0)
             continue;
         assert_null(found);
         found = entry;
@@ -136,6 +143,69 @@ static void test_ignores_what_is_no_lock(struct world *w)
     redis_ok(w->redis, "DEL mixed/list");
     redis_ok(w->redis, "DEL mixed/zset");
     redis_ok(w->redis, "DEL mixed/map");
+}
+
+static void expect_semaphore(const struct listing *all, const char *name, int available,
+                             int held)
+{
+    json_t *entry = listed(all, name);
+
+    assert_non_null(entry);
+    assert_int_equal(json_integer_value(json_object_get(entry, "available")), available);
+    assert_int_equal(json_integer_value(json_object_get(entry, "holder_count")), held);
+    assert_int_equal(json_integer_value(json_object_get(entry, "waiter_count")), 0);
+}
+
+static void test_lists_semaphores_and_latches(struct world *w)
+{
+    struct listing all;
+
+    expect_status(http(w->a, "PUT", "/v1/semaphores/list%2Fplain?permits=3", NULL), 201);
+    expect_status(http(w->a, "PUT", "/v1/latches/list%2Flatch?count=2", NULL), 201);
+    expect_status(http(w->a, "PUT", "/v1/permit-semaphores/list%2Fpermits?permits=4", NULL),
+                  201);
+    expect_status(HTTP(w->a, .method = "PUT",
+                       .path = "/v1/permit-semaphores/list%2Fpermits/permit?ttl_ms=60000",
+                       .token = token_new(w)),
+                  201);
+    expect_status(lock_put(w->a, "list/lock", token_new(w), NULL), 201);
+    redis_ok(w->redis, "SET list/text five");
+    redis_ok(w->redis, "SET {list/rw}:u:1:rwlock_timeout:1 1");
+    all = list_of(w, "semaphore", "prefix=list/");
+    assert_int_equal(json_array_size(all.locks), 3);
+    expect_semaphore(&all, "list/plain", 3, 0);
+    expect_semaphore(&all, "list/latch", 2, 0);
+    expect_semaphore(&all, "list/permits", 3, 1);
+    /* Page by page, without keys that are others': fencing counters, records, reads. */
+    all = list_of(w, "semaphore", "limit=1");
+    assert_int_equal(all.longest_page_len, 1);
+    expect_semaphore(&all, "list/plain", 3, 0);
+    assert_null(listed(&all, "{list/rw}:u:1:rwlock_timeout:1"));
+    for (size_t i = 0; i < json_array_size(all.locks); i++) {
+        const char *name = json_string_value(
+            json_object_get(json_array_get(all.locks, i), "semaphore"));
+        assert_true(strncmp(name, "redisson_", 9) != 0 && strncmp(name, "rlockd:", 7) != 0);
+    }
+    expect_problem(http(w->a, "GET", "/v1/semaphores?order=held", NULL), 400,
+                   "malformed-request");
+    expect_problem(http(w->a, "GET", "/v1/semaphores?cursor=x", NULL), 400,
+                   "malformed-request");
+    redis_ok(w->redis, "DEL list/text");
+    redis_ok(w->redis, "DEL {list/rw}:u:1:rwlock_timeout:1");
+}
+
+static void test_semaphores_of_a_caller(struct world *w)
+{
+    struct front *fe = front_start(
+        w, "--redis", w->redis->url, "--api-tokens",
+        tokens_write(w, "tokens", "part {" PART_TOKEN "} read=list/\n"), NULL);
+    const char *header = bearer(w, PART_TOKEN);
+
+    expect_problem(HTTP(fe, .method = "GET", .path = "/v1/semaphores", .headers = {header}),
+                   403, "forbidden");
+    expect_status(
+        HTTP(fe, .method = "GET", .path = "/v1/semaphores?prefix=list/", .headers = {header}),
+        200);
 }
 
 static void test_prefix_is_literal(struct world *w)
@@ -245,6 +315,8 @@ int main(void)
         E2E_TEST(test_lists_what_is_held),
         E2E_TEST(test_forgets_what_was_released),
         E2E_TEST(test_ignores_what_is_no_lock),
+        E2E_TEST(test_lists_semaphores_and_latches),
+        E2E_TEST(test_semaphores_of_a_caller),
         E2E_TEST(test_prefix_is_literal),
         E2E_TEST(test_pages),
         E2E_TEST(test_fields_in_a_body),

@@ -94,6 +94,13 @@ static void on_listed(void *arg, const char *name, const struct lock_view *view)
     look_at(view->kind);
 }
 
+static void on_semaphore_listed(void *arg, const char *name, const struct permits_view *view)
+{
+    (void)arg;
+    (void)view;
+    look_at(name);
+}
+
 static void on_list(void *arg, const struct lock_list *list)
 {
     (void)arg;
@@ -335,7 +342,9 @@ static void ask_about_object(struct store *store, uint8_t which)
         lock_get(store, "orders", &query, on_view, NULL);
         break;
     case 0x10:
-        if (lock_list(store, which & 1 ? "o" : "", 3, "", on_listed, on_list, NULL) != 0)
+        if ((which & 2 ? semaphore_list(store, "", 3, "", on_semaphore_listed, on_list, NULL)
+                       : lock_list(store, which & 1 ? "o" : "", 3, "", on_listed, on_list,
+                                   NULL)) != 0)
             answered++;
         break;
     case 0x20:
@@ -363,7 +372,7 @@ static void ask_about_object(struct store *store, uint8_t which)
         latch_count_down(store, &request, on_counter, NULL);
         break;
     default:
-        permits_get(store, "orders", on_permits, NULL);
+        permits_get(store, "orders", PERMITS_SHOWN, on_permits, NULL);
         break;
     }
     lock_names_unref(request.names);

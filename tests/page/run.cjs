@@ -7,7 +7,8 @@ const {chromium} = require("playwright-core");
 const url = process.env.RLOCKD_URL, picture = process.argv[2];
 const patience = Number(process.env.E2E_PATIENCE || 1), SOON_MS = 15000 * patience;
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const tokens = {ops: "ops-secret-aaaaaaaa", reader: "reader-secret-aaaaaaaa"};
+const tokens = Object.fromEntries(["ops", "reader", "part"].map(
+  caller => [caller, `${caller}-secret-aaaaaaaa`]));
 const PHONE = {width: 375, height: 667}, DESK = {width: 1280, height: 900};
 
 // --- the API, beside the page
@@ -27,6 +28,14 @@ async function hold(name, body, session) {
     session ? body : {ttl_ms: 600000, ...body});
   assert.equal(status, 201, JSON.stringify(lease));
   return {...lease, token};
+}
+
+const isWaitedFor = (name, count) => until(async () =>
+  (await api("GET", lockPath(name))).body.waiter_count === count);
+
+async function until(isSo) {
+  for (const end = Date.now() + SOON_MS; !await isSo();)
+    assert.ok(Date.now() < end, `not soon: ${isSo}`);
 }
 
 // Goes on until it is granted or the test is over.
@@ -84,7 +93,13 @@ const seen = locator => locator.first().waitFor();
 
 async function listsWhatIsHeldAndWaited(browser) {
   await hold("deploy/prod", {note: "release 2.4"});
+  await hold("deploy/test", {});
   wait("deploy/prod", {note: "release 2.5"});
+  await isWaitedFor("deploy/prod", 1);
+  // The order is that of coming, not of giving up.
+  wait("deploy/prod", {note: "release 2.6", wait_ms: 50000});
+  await isWaitedFor("deploy/prod", 2);
+  wait("deploy/test", {note: "the shorter wait"});
   const page = await open(browser, "", tokens.reader);
   await seen(page.getByText("You are reader."));
   const waiting = row(page, "deploy/prod");
@@ -92,6 +107,11 @@ async function listsWhatIsHeldAndWaited(browser) {
   await seen(waiting.getByText("release 2.4"));
   await seen(waiting.getByText("release 2.5"));
   await seen(waiting.getByText("ops"));
+  await seen(row(page, "the shorter wait"));
+  assert.deepEqual(await page.locator("tbody th").allTextContents(),
+    ["deploy/prod", "deploy/test"]);
+  assert.deepEqual(await waiting.locator("li .note").allTextContents(),
+    ["release 2.5", "release 2.6"]);
   await show(page, "#held");
   await seen(row(page, "deploy/prod").getByText("release 2.4"));
   await show(page, "#locks?prefix=deploy/");
@@ -99,6 +119,49 @@ async function listsWhatIsHeldAndWaited(browser) {
   const before = await ends.textContent();
   await page.waitForFunction(([text]) => !document.querySelector("main").textContent
     .includes(text), [before]); // it counts down
+  await page.context().close();
+}
+
+// Redisson's own lock, which tests/page/run.py keeps held.
+async function showsWhatAJavaClientHolds(browser) {
+  wait("java/report", {note: "waits for Java"});
+  const page = await open(browser, "#lock/java%2Freport", tokens.ops);
+  await seen(row(page, /Java client [0-9a-f-]{36}:\d+/));
+  await seen(row(page, "waits for Java"));
+  assert.equal(await page.getByRole("button", {name: "Force-unlock…"}).count(), 0);
+  await show(page, "#held");
+  await seen(row(page, "java/report").getByText(/^at least \d/));
+  await page.context().close();
+}
+
+async function listsInPagesOf100(browser) {
+  const names = Array.from({length: 130}, (_, i) => `many/${i}`);
+  await Promise.all(names.map(name => hold(name, {})));
+  const page = await open(browser, "#locks?prefix=many%2F", tokens.reader);
+  await seen(row(page, "many/"));
+  const first = await page.locator("tbody th").allTextContents();
+  assert.equal(first.length, 100);
+  await page.getByRole("link", {name: "Next page"}).click();
+  await seen(page.getByRole("link", {name: "First page"}));
+  const others = await page.locator("tbody th").allTextContents();
+  assert.deepEqual(new Set([...first, ...others]), new Set(names));
+  assert.match(page.url(), /cursor=/);
+  await Promise.all(names.map(name => api("POST", `${lockPath(name)}/force-unlock`)));
+  await page.context().close();
+}
+
+async function listsSemaphoresAndLatches(browser) {
+  await api("PUT", "/v1/semaphores/slots?permits=3");
+  await api("PUT", "/v1/latches/ready?count=2");
+  await api("PUT", "/v1/permit-semaphores/gpus?permits=4");
+  await api("PUT", "/v1/permit-semaphores/gpus/permit?ttl_ms=600000",
+    {"Lease-Token": crypto.randomUUID()});
+  const page = await open(browser, "#counters", tokens.reader);
+  for (const text of [/slots\s+3\s+0\s+0/, /ready\s+2\s+0\s+0/, /gpus\s+3\s+1\s+0/])
+    await until(async () => (await page.locator("tbody tr").allInnerTexts())
+      .some(found => text.test(found)));
+  await page.getByRole("link", {name: "gpus"}).click();
+  await seen(row(page, "ops").getByText(/^9 min/));
   await page.context().close();
 }
 
@@ -128,6 +191,23 @@ async function forceUnlocksTheGrantThatIsShown(browser) {
   await page.context().close();
 }
 
+// The next holder appears in the page that has freed the lock.
+async function showsTheNextHolder(browser) {
+  await hold("relay", {note: "one"});
+  wait("relay", {note: "two", ttl_ms: 600000});
+  await isWaitedFor("relay", 1);
+  const page = await open(browser, "#lock/relay", tokens.ops);
+  const holders = page.locator("table", {hasText: "Held by"});
+  await seen(holders.getByText("one"));
+  await page.getByRole("button", {name: "Force-unlock…"}).click();
+  await page.getByLabel("Reason").fill("on to the next one");
+  await page.getByRole("dialog").getByRole("button", {name: "Force-unlock"}).click();
+  await seen(holders.getByText("two"));
+  await seen(page.getByText("Nobody waits for the lock."));
+  await seen(page.getByText(/handed on 1 time\./));
+  await page.context().close();
+}
+
 async function holdsALockForAPerson(browser) {
   const page = await open(browser, "#lock/freeze", tokens.ops);
   await page.getByRole("button", {name: "Hold for a person…"}).click();
@@ -136,6 +216,24 @@ async function holdsALockForAPerson(browser) {
   await seen(page.locator("table").getByText("freeze until Monday"));
   const {body} = await api("GET", lockPath("freeze"));
   assert.ok(body.remaining_ms > 23 * 3600000, `${body.remaining_ms}`);
+  await page.context().close();
+}
+
+async function holdsALockInTurn(browser) {
+  const {token} = await hold("window", {});
+  const page = await open(browser, "#lock/window", tokens.ops);
+  const begin = async reason => {
+    await page.getByRole("button", {name: "Hold for a person…"}).click();
+    await page.getByLabel("Reason, and for whom").fill(reason);
+    await page.getByRole("button", {name: "Wait, then hold the lock"}).click();
+    await isWaitedFor("window", 1);
+  };
+  await begin("given up");
+  await page.getByRole("button", {name: "Cancel"}).click();
+  await isWaitedFor("window", 0);
+  await begin("maintenance");
+  await api("DELETE", lockPath("window"), {"Lease-Token": token});
+  await seen(page.locator("table").getByText("maintenance"));
   await page.context().close();
 }
 
@@ -153,6 +251,26 @@ async function endsASession(browser) {
   await page.context().close();
 }
 
+async function tellsWhyALockIsNotFree(browser) {
+  const sessions = [];
+  for (const name of ["first", "middle", "last"])
+    sessions.push(await session(name));
+  for (const [i, {token}] of sessions.entries())
+    await hold(`chain/${i}`, {}, token);
+  for (const i of [0, 1])
+    wait(`chain/${i + 1}`, {}, sessions[i].token);
+  const page = await open(browser, "#lock/chain%2F0", tokens.reader);
+  await seen(page.getByText("this is the end of the chain"));
+  const why = await page.locator("section", {hasText: "Why it is not free"}).locator("li")
+    .allTextContents();
+  assert.equal(why.length, 3);
+  assert.match(why[0], /^chain\/0 is held by ops · first, which waits for chain\/1 for \d+ s$/);
+  assert.match(why[2], /^chain\/2 is held by ops · last, which waits for no lock/);
+  for (const {id} of sessions)
+    await api("POST", `/v1/sessions/${id}/force-end`, {}, {reason: "the test is over"});
+  await page.context().close();
+}
+
 async function tellsADeadlock(browser) {
   const one = await session("one"), other = await session("other");
   await hold("left", {}, one.token);
@@ -162,6 +280,8 @@ async function tellsADeadlock(browser) {
   const page = await open(browser, "#lock/left", tokens.reader);
   await seen(page.getByRole("group", {name: "Deadlock"}).getByText("wants the right"));
   await mustBeUsable(page, "a deadlock");
+  await show(page, "#waiting");
+  await seen(row(page, "left").getByText("deadlock", {exact: true}));
   for (const {id} of [one, other])
     await api("POST", `/v1/sessions/${id}/force-end`, {}, {reason: "the test is over"});
   await page.context().close();
@@ -180,6 +300,79 @@ async function offersOnlyWhatIsAllowed(browser) {
   await page.context().close();
 }
 
+// A caller whose right to read ends somewhere begins there.
+async function beginsWithWhatMayBeRead(browser) {
+  const page = await open(browser, "#held", tokens.part);
+  await seen(row(page, "deploy/prod"));
+  assert.equal(await page.getByLabel("Names that begin with").inputValue(), "deploy/");
+  await show(page, "#lock/migrate");
+  await seen(page.getByRole("alert"));
+  assert.equal(await page.locator("main tr").count(), 0); // nothing of the view before
+  await page.context().close();
+}
+
+async function forgetsTheToken(browser) {
+  const page = await open(browser, "#locks", tokens.reader);
+  const kept = await page.evaluate(() => [Object.keys(localStorage),
+    Object.keys(sessionStorage), document.cookie, document.querySelector("#token").value]);
+  assert.deepEqual(kept, [[], [], "", ""]);
+  await page.reload();
+  await seen(page.getByLabel("API token"));
+  assert.equal(await page.locator("main > *").count(), 0);
+  await page.context().close();
+}
+
+async function servesTheKeyboardAndTheClipboard(browser) {
+  const page = await open(browser, "#locks?prefix=deploy%2F", tokens.reader,
+    {permissions: ["clipboard-read", "clipboard-write"]});
+  await page.getByRole("link", {name: "deploy/prod"}).focus();
+  for (let i = 0; i < 2; i++) // pictures come and go; the focus stays
+    await page.waitForResponse(/v1\/locks/);
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", {name: "Copy as rlock command"}).press("Enter");
+  const copied = () => page.evaluate(() => navigator.clipboard.readText());
+  await until(async () => await copied() === "rlock show deploy/prod");
+  await page.getByRole("button", {name: "Copy link"}).press("Enter");
+  await until(async () => await copied() === `${url}/#lock/deploy%2Fprod`);
+  await page.context().close();
+}
+
+async function marksAnOldPicture(browser) {
+  const page = await open(browser, "#locks", tokens.reader);
+  await seen(page.getByText(/^Seen \d+ s ago$/));
+  await page.context().setOffline(true);
+  await seen(page.getByText("The server gives no answer. What is shown is old."));
+  await seen(page.getByText(/^Old: seen \d+ s ago$/));
+  await page.context().setOffline(false);
+  await seen(page.getByText(/^Seen \d+ s ago$/));
+  await page.context().close();
+}
+
+async function asksAsOftenAsTheServerSays(browser) {
+  const context = await browser.newContext({viewport: DESK});
+  await context.route("**/v1/me", async route => {
+    const response = await route.fetch();
+    await route.fulfill({response, json: {...await response.json(), refresh_ms: 3600000}});
+  });
+  const page = await open({newContext: () => context}, "#locks", tokens.reader);
+  page.on("request", request => assert.fail(request.url()));
+  await page.waitForTimeout(5000); // more than two pictures
+  await context.close();
+}
+
+async function noTextBecomesMarkup(browser) {
+  const page = await open(browser, "#locks", tokens.reader);
+  assert.equal(await page.evaluate(() => {
+    try {
+      document.body.innerHTML = "<b>";
+    } catch (error) {
+      return error.name;
+    }
+    return "it became markup";
+  }), "TypeError");
+  await page.context().close();
+}
+
 const HOSTILE = ["<img src=x onerror=alert(1)>", "\u202Eevil\u2066", "😀 'quoted' \"twice\" `",
   "x".repeat(512), "../..?a=b#c%2F", "{{1+1}}${1}"];
 
@@ -188,7 +381,7 @@ async function hostileTextsStayText(browser) {
     await hold(name, {note: [...name].slice(0, 60).join("")});
   const page = await open(browser, "#locks", tokens.ops);
   for (const name of HOSTILE) {
-    await show(page, "#locks");
+    await show(page, `#locks?prefix=${encodeURIComponent(name)}`);
     await page.getByRole("link", {name, exact: true}).click();
     await page.waitForFunction(text => document.querySelector("h2 bdi")?.textContent === text,
       name);
@@ -203,9 +396,8 @@ async function hostileTextsStayText(browser) {
 
 async function everybodyCanUseEachView(browser) {
   const {id} = await session("long name of a session");
-  await api("PUT", "/v1/semaphores/slots?permits=3");
   const places = ["#waiting", "#held", "#locks", "#lock/deploy%2Fprod", "#sessions",
-    `#session/${id}`, "#counters?kind=semaphores&name=slots"];
+    `#session/${id}`, "#counters", "#counter/gpus"];
   const page = await open(browser, "#locks", tokens.ops);
   for (const viewport of [DESK, PHONE]) {
     await page.setViewportSize(viewport);
@@ -245,9 +437,10 @@ async function aHiddenPageAsksNothing(browser) {
 }
 
 async function takesThePicture(browser) {
+  wait("deploy/prod", {note: "release 2.7"});
   const page = await open(browser, "#lock/deploy%2Fprod", tokens.ops);
-  await seen(page.getByText("release 2.5"));
-  await page.getByText(/In the \d+ s/).waitFor();
+  await seen(page.getByText("release 2.7"));
+  await page.getByText(/In the last \d+ s/).waitFor();
   await page.waitForTimeout(6000); // a life line of some length
   if (picture)
     await page.screenshot({path: picture, fullPage: true});
@@ -260,24 +453,41 @@ function nothingComesFromElsewhere() {
   assert.deepEqual(complaints, []);
 }
 
-async function main() {
-  const browser = await chromium.launch({executablePath: "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu"]});
+// Tests mostly wait, and have locks of their own: those of a row run one after the other, beside
+// the other rows.
+const FIRST = [listsWhatIsHeldAndWaited];
+const ROWS = [
+  [showsWhatAJavaClientHolds, listsInPagesOf100, forceUnlocksTheGrantThatIsShown,
+    showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn, hostileTextsStayText],
+  [endsASession, tellsWhyALockIsNotFree, tellsADeadlock, offersOnlyWhatIsAllowed,
+    beginsWithWhatMayBeRead, forgetsTheToken, servesTheKeyboardAndTheClipboard,
+    marksAnOldPicture, asksAsOftenAsTheServerSays, aHiddenPageAsksNothing],
+  [listsSemaphoresAndLatches, everybodyCanUseEachView]];
+const LAST = [takesThePicture, nothingComesFromElsewhere, noTextBecomesMarkup];
+
+// How many have failed.
+async function run(browser, tests) {
   let failures = 0;
-  for (const test of [listsWhatIsHeldAndWaited, forceUnlocksTheGrantThatIsShown,
-    holdsALockForAPerson, endsASession, tellsADeadlock, offersOnlyWhatIsAllowed,
-    hostileTextsStayText, everybodyCanUseEachView, aHiddenPageAsksNothing, takesThePicture,
-    nothingComesFromElsewhere]) {
+  for (const test of tests) {
+    const began = Date.now();
     try {
       await test(browser);
-      console.log(`ok ${test.name}`);
+      console.log(`ok ${test.name} ${((Date.now() - began) / 1000).toFixed(1)} s`);
     } catch (error) {
       failures++;
       console.log(`FAILED ${test.name}: ${error.stack}`);
     }
   }
+  return failures;
+}
+
+async function main() {
+  const browser = await chromium.launch({executablePath: "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu"]});
+  const failures = [await run(browser, FIRST),
+    ...await Promise.all(ROWS.map(row => run(browser, row))), await run(browser, LAST)];
   await browser.close();
-  process.exit(failures > 0 ? 1 : 0);
+  process.exit(failures.some(Boolean) ? 1 : 0);
 }
 
 main();
