@@ -8,13 +8,14 @@ function tell(event, id, members = {}) {
     console.log(JSON.stringify({ event, id, ...members }));
 }
 
-async function acquire({ id, lock, kind, wait_ms: waitMs, ttl_ms: ttlMs }) {
+async function acquire({ id, lock, also, kind, wait_ms: waitMs, ttl_ms: ttlMs }) {
     const work = { cancel: new AbortController(), isTold: false };
     work.end = new Promise((resolve) => { work.release = resolve; });
     works.set(id, work);
     if (!clients.has(ttlMs)) clients.set(ttlMs, new Client({ ttlMs }));
     try {
-        await clients.get(ttlMs).lock(lock, { waitMs, kind, signal: work.cancel.signal },
+        await clients.get(ttlMs).lock(also ? [lock, ...also] : lock,
+            { waitMs, kind, signal: work.cancel.signal },
             async (signal, lease) => {
                 work.lease = lease;
                 signal.addEventListener("abort", () => {
