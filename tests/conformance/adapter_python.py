@@ -31,8 +31,8 @@ def acquire(number, request):
     except rlockd.RlockdError as error:
         tell("failed", number, detail=str(error))
     else:
-        tell("held", number, fencing_token=lease.grant.get("locks", [lease.grant])[0]
-             .get("fencing_token"))
+        tell("held", number, fencing_token=None if request.get("kind") == "permit"
+             else lease.fencing_token)
 
 
 def release(number):
