@@ -10,7 +10,7 @@
 # CLIENT_TOOLS=DIR: where the generators of clients are kept, instead of build/clients/tools
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
 # TOPOLOGY=cluster|sentinel: what `interop` and `faults` use instead of one Redis
-# CLIENT="rlock python": which clients `conformance` checks; mutants: broken ones, or a path
+# CLIENT="rlock python go node": which clients `conformance` checks; mutants: broken ones, or a path
 # BASE=1846ec2: the commit whose rlockd `test-upgrade` runs beside this one
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first
 
@@ -23,7 +23,9 @@ SERVERS  := redis-6.2 redis-8.0 valkey-8.1
 CLIENTS_FAST := python typescript go
 CLIENTS      := $(CLIENTS_FAST) generator-python generator-java generator-php
 
-CONFORMANCE_PACKAGES := $(RUN_PACKAGES) python3 mypy flake8
+CONFORMANCE := $(or $(CLIENT),rlock python go node mutants)
+CONFORMANCE_PACKAGES = $(RUN_PACKAGES) python3 $(if $(filter python,$(CONFORMANCE)),mypy flake8) \
+                       $(if $(filter go node,$(CONFORMANCE)),$(OPENAPI_PACKAGES))
 VERSIONS_PACKAGES := mmdebstrap python3-pip
 UPGRADE_PACKAGES  := $(RUN_PACKAGES) git python3
 INTEROP_PACKAGES  := $(RUN_PACKAGES) default-jdk-headless maven
@@ -206,11 +208,7 @@ test-command: ## every event that may befall rlock, at every step, to every shap
 conformance: ## rules that each client has to keep, under faults; CLIENT=python ONLY="forced busy"
 	@tests/packages.sh $(CONFORMANCE_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
-	@tests/conformance/lint.sh
-	@$(TEST_ENVIRONMENT) /usr/bin/python3 tests/conformance/test_python.py
-	@for client in $(or $(CLIENT),rlock python mutants); do \
-	    $(TEST_ENVIRONMENT) /usr/bin/python3 tests/conformance/run.py $$client $(ONLY) || exit 1; \
-	done
+	@$(TEST_ENVIRONMENT) ONLY="$(ONLY)" tests/conformance/run.sh $(CONFORMANCE)
 
 test-neighbours: ## clients of other lock protocols: the real Terraform and git-lfs, and by hand; ONLY="word word"
 	@tests/packages.sh $(NEIGHBOUR_PACKAGES)

@@ -11,7 +11,6 @@ LeaseLost. The environment is that of `rlock`: RLOCK_URL, RLOCK_TOKEN_FILE, RLOC
 from __future__ import annotations
 
 import asyncio
-import functools
 import http.client
 import json
 import os
@@ -19,12 +18,12 @@ import ssl
 import threading
 import time
 import uuid
+from functools import partial
 from typing import Any, Callable, Sequence
 from urllib.parse import quote, urlsplit
 
 WAIT_MAX_S, GIVE_UP_S = 20.0, 5.0  # of one request; of the repetitions of a DELETE
-CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # runs on in a suspended machine
-now = functools.partial(time.clock_gettime, CLOCK)
+now = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class RlockdError(Exception):
@@ -113,8 +112,8 @@ class Session:
             status, body = self.client.ask("POST", self.path + "/keep-alive", self.headers, {
                 "wait_ms": int(hang * 1000), "held": held}, hang + 3)
             failed = status != 200 or "leases" not in body
-            if 400 <= status < 500 and status != 429:
-                self.is_over = True
+            if 400 <= status < 500 and status not in (408, 425, 429):
+                self.is_over, self.until = True, 0.0
                 return self.lose(list(self.leases), "the session has ended")
             if not failed:  # nothing was lost in all of `hang`, unless the answer came early
                 failed = body["draining"]
@@ -176,7 +175,7 @@ class Lease:
         until = now() + self.wait
         with self.client.guard:
             session = self.client.session
-            if session is None or session.is_over or session.pid != os.getpid():
+            if not session or now() > session.until or session.pid != os.getpid():
                 session = self.client.session = Session(self.client, until + 1)
         self.session, self.headers = session, {**session.headers, **self.headers}
         try:
@@ -188,14 +187,15 @@ class Lease:
         return self
 
     def attempt(self, until: float) -> bool:
-        sent = now()
-        wait = max(0.0, min(until - sent, WAIT_MAX_S))
+        wait = max(0.0, min(until - (sent := now()), WAIT_MAX_S))
         status, body = self.client.ask("PUT", self.path, self.headers, {
             **self.fields, "wait_ms": int(wait * 1000)}, wait + 5)
         if self.is_cancelled or status == 410:
             raise NotAcquired("cancelled, or the session has ended")
         if status in (200, 201) and body.get("state") == "held":
-            if now() - sent > min(1.0, self.client.ttl / 10):
+            if now() - sent > body["remaining_ms"] / 2e3:
+                if not wait:
+                    raise NotAcquired("the answer came late")
                 return False  # after a wait the deadline counts from a repetition
             self.grant, self.lease_id, self.reason = body, body["lease_id"], ""
             self.until, self.ttl = sent + body["remaining_ms"] / 1e3, body["ttl_ms"] / 1e3
@@ -247,4 +247,4 @@ class Lease:
         await asyncio.get_running_loop().run_in_executor(None, self.release)
 
 
-lock = functools.partial(Lease, Client())  # a lease of a client for all of the process
+lock = partial(Lease, Client())  # a lease of a client for all of the process

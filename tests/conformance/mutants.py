@@ -9,7 +9,7 @@ OVER = "if now() >= until:"
 DELETED = "while now() < until and status in (0, 429):"
 BROKEN = "        except (OSError, http.client.HTTPException, ValueError):\n"
 JSON = "json.loads(answer.read())"
-ENDED = "if 400 <= status < 500 and status != 429:"
+ENDED = "if 400 <= status < 500 and status not in (408, 425, 429):"
 DEADLINE = ("min(self.until, self.session.until)", "now() + 99")
 GIVE_UP = "self.delete()  # it wins over every PUT with its token"
 
@@ -18,9 +18,9 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("busy", (OVER, "if False:")),
     ("wait_for_release", (OVER, "if True:"),
      ('int(wait * 1000)}, wait + 5)', "0}, 5)")),
-    ("answer_lost", ("        sent = now()\n        wait =",
+    ("answer_lost", ("        wait = max(",
                      '        self.headers["Lease-Token"] = str(uuid.uuid4())\n'
-                     "        sent = now()\n        wait =")),
+                     "        wait = max(")),
     ("answer_cut", (BROKEN, "        except http.client.IncompleteRead:\n"
                             f"            return 201, {HELD}\n" + BROKEN)),
     ("request_twice", ("if status in (200, 201) and body", "if status == 201 and body")),
@@ -32,7 +32,10 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("several_locks", ("if self.delete() != 200 or lost:",
                        'self.client.ask("DELETE", self.session.path, self.headers, {}, 3)\n'
                        "        if self.delete() not in (200, 410):")),
+    ("several_at_once", ('"/v1/multi-locks", list(name)', '"/v1/multi-locks", list(name)[:1]')),
     ("shared", ("dict(fields, kind=kind)", "dict(fields)")),
+    ("permit", ('if kind == "permit":', 'if kind == "permits":')),
+    ("slow_answers", ('body["remaining_ms"] / 2e3:', "0.2:")),
     ("cancel", (DELETED, "while False:"), ("int(wait * 1000)}, wait + 5)",
                                            "int(wait * 1000)}, 0.5)")),
     ("give_up_what_is_unknown", (GIVE_UP, "pass")),

@@ -20,13 +20,16 @@ from checks import CHECKS  # noqa: E402
 from trial import Trial  # noqa: E402
 
 AT_A_TIME = 8
-CLIENTS = HERE.parents[1] / "clients"
+CLIENTS, BUILT = HERE.parents[1] / "clients", HERE.parents[1] / "build/conformance"
 
 
 def adapter(client):
     """The command of its adapter."""
-    file = HERE / f"adapter_{client}.py"
-    return [sys.executable, str(file)] if file.exists() else [str(Path(client).resolve())]
+    for ending, interpreter in (("py", sys.executable), ("mjs", "node")):
+        if (file := HERE / f"adapter_{client}.{ending}").exists():
+            return [interpreter, str(file)]
+    built = BUILT / f"adapter_{client}"
+    return [str(built if built.exists() else Path(client).resolve())]
 
 
 def failure(place, fronts, check, command):

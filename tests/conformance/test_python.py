@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the kit does not ask of clients/python/rlockd.py: asyncio, several locks, permits."""
+"""What the kit does not ask of clients/python/rlockd.py: asyncio."""
 import asyncio
 import sys
 from pathlib import Path
@@ -36,25 +36,13 @@ async def a_cancelled_wait_leaves_nothing(front, client):
     wait_for(lambda: is_free(front, "waited"), "the lock is free")
 
 
-async def several_locks_and_permits(front, client):
-    async with rlockd.Lease(client, ["one", "two"]) as lease:
-        await asyncio.sleep(client.ttl * 1.5)
-        lease.check()
-        assert not is_free(front, "one") and not is_free(front, "two")
-    front.ask("PUT", "/v1/permit-semaphores/gpu", {}, {"permits": 1})
-    async with rlockd.Lease(client, "gpu", kind="permit") as lease:
-        await asyncio.sleep(client.ttl * 1.5)
-        lease.check()
-
-
 def main():
     with Place("python") as place:
         front = place.front()
         client = rlockd.Client(front.url, ttl=3)
-        for test in (a_loss_cancels_the_body, a_cancelled_wait_leaves_nothing,
-                     several_locks_and_permits):
+        for test in (a_loss_cancels_the_body, a_cancelled_wait_leaves_nothing):
             asyncio.run(test(front, client))
-    print("clients/python/rlockd.py: asyncio, several locks, permits: ok")
+    print("clients/python/rlockd.py: asyncio: ok")
 
 
 if __name__ == "__main__":

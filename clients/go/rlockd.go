@@ -1,0 +1,250 @@
+// Package rlockd: locks of an rlockd server, for Go 1.24 and later. Version 1. Copy this file.
+// A session keeps leases alive in the background. Of rlock's environment it reads RLOCK_URL and
+// RLOCK_TOKEN_FILE; Go's RLOCK_CA is SSL_CERT_FILE. With `var locks = rlockd.New("")`:
+//
+//	err := locks.Do(ctx, "deploy", rlockd.Options{Wait: 30 * time.Second},
+//		func(ctx context.Context, lease *rlockd.Lease) error { // ErrNotAcquired: is not called
+//			return write(ctx, part, lease.FencingToken) // a loss cancels ctx, cause ErrLost
+//		}) // releases the lease, or says ErrLost
+package rlockd
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var ErrNotAcquired = errors.New("the wait was in vain, or no server has answered in time")
+var ErrLost = errors.New("the lease has ended, or can no longer be proven")
+
+// A Client tries its servers in turn. TTL: how long others wait when this process dies.
+type Client struct {
+	URLs           []string
+	TTL            time.Duration
+	HTTP           http.Client
+	turn           atomic.Uint32
+	opening, guard sync.Mutex               // of a session; of what follows, and of leases
+	held           map[string]time.Duration // the length of each lease
+	session        string                   // its token
+	until, proven  time.Time                // its end, and when Redis had `left` for each lease
+	left           object
+}
+
+// Options: Kind is lock, fair, read, write or permit. Also has further locks, all or none.
+type Options struct {
+	Wait   time.Duration
+	Kind   string
+	Also   []string
+	Fields object // of the API
+}
+
+type Lease struct {
+	FencingToken int64
+	client       *Client
+	id           string
+	since, until time.Time
+	lost         error
+}
+type object = map[string]any
+
+// New takes the URLs of servers, with commas between them.
+func New(urls string) *Client {
+	urls = cmp.Or(urls, os.Getenv("RLOCK_URL"), "http://localhost:7400")
+	return &Client{URLs: strings.Split(urls, ","), TTL: 30 * time.Second}
+}
+
+func (c *Client) lock() (unlock func())            { c.guard.Lock(); return c.guard.Unlock }
+func (c *Client) current() (string, time.Time)     { defer c.lock()(); return c.session, c.until }
+func (c *Client) keeps(id string, d time.Duration) { defer c.lock()(); c.held[id] = d }
+func (l *Lease) ends()                             { defer l.client.lock()(); delete(l.client.held, l.id); l.lost = ErrLost }
+
+func ms(n any) time.Duration { f, _ := n.(float64); return time.Duration(f) * time.Millisecond }
+func isFinal(s int) bool     { return s >= 400 && s != 408 && s != 423 && s != 425 && s != 429 }
+
+// isOver asks both clocks: that of the wall runs on while the machine is suspended.
+func isOver(t time.Time) bool { return time.Until(t) <= 0 || time.Until(t.Round(0)) <= 0 }
+
+func newToken() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// ask returns status and body. Status 0: no answer of an rlockd; the outcome is unknown.
+func (c *Client) ask(ctx context.Context, timeout time.Duration, method, path string,
+	h http.Header, fields object) (status int, body object) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	turn := c.turn.Load()
+	text, _ := json.Marshal(fields)
+	request, err := http.NewRequestWithContext(ctx, method, c.URLs[int(turn)%len(c.URLs)]+path,
+		strings.NewReader(string(text)))
+	if err != nil {
+		return 0, object{"detail": err}
+	}
+	request.Header = h.Clone()
+	if secret, _ := os.ReadFile(os.Getenv("RLOCK_TOKEN_FILE")); secret != nil {
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
+	}
+	response, err := c.HTTP.Do(request)
+	if err == nil {
+		defer response.Body.Close()
+		err = json.NewDecoder(response.Body).Decode(&body)
+		if err == nil && response.StatusCode < 500 {
+			return response.StatusCode, body
+		}
+	}
+	c.turn.CompareAndSwap(turn, turn+1)
+	return 0, object{"detail": fmt.Sprint("no answer of an rlockd: ", err, body["detail"])}
+}
+
+// repeat asks until the answer has the member, and says when it has sent the request.
+func (c *Client) repeat(ctx context.Context, until time.Time, member, method, path string,
+	h http.Header, fields object) (body object, sent time.Time, err error) {
+	for status, wait := 0, time.Duration(0); ; {
+		if sent = time.Now(); method == "PUT" {
+			wait = max(0, min(until.Sub(sent), 20*time.Second))
+			fields["wait_ms"] = wait.Milliseconds()
+		}
+		status, body = c.ask(ctx, wait+5*time.Second, method, path, h, fields)
+		switch isGood := status < 300 && body[member] != nil; {
+		case isGood && (method != "PUT" || !isOver(sent.Add(ms(body["remaining_ms"])/2))):
+			return body, sent, nil
+		case isGood && wait > 0:
+			continue // after a wait the deadline counts from a repetition
+		case ctx.Err() != nil:
+			return body, sent, fmt.Errorf("%w: %w", ErrNotAcquired, context.Cause(ctx))
+		case isFinal(status) && status != 410:
+			return body, sent, fmt.Errorf("rlockd refuses this: %d: %v", status, body["detail"])
+		case isFinal(status) || isOver(until):
+			return body, sent, fmt.Errorf("%w: %v", ErrNotAcquired, body["detail"])
+		}
+		time.Sleep(min(time.Second/2, time.Until(until)))
+	}
+}
+
+func (c *Client) open(ctx context.Context, until time.Time) (string, error) {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	if session, until := c.current(); !isOver(until) {
+		return session, nil
+	}
+	session := newToken()
+	h := http.Header{"Session-Token": {session}}
+	host, _ := os.Hostname()
+	body, sent, err := c.repeat(ctx, until, "session_id", "POST", "/v1/sessions", h, object{
+		"ttl_ms": c.TTL.Milliseconds(), "name": fmt.Sprint(host, "/", os.Getpid())})
+	if err == nil {
+		defer c.lock()()
+		c.session, c.until, c.held = session, sent.Add(c.TTL), map[string]time.Duration{}
+		go c.keep(session, fmt.Sprintf("/v1/sessions/%s/keep-alive", body["session_id"]), h)
+	}
+	return session, err
+}
+
+func (c *Client) keep(session, path string, h http.Header) {
+	for isUrgent, status := false, 0; !isFinal(status); {
+		held, hang := []string{}, min(5*time.Second, c.TTL/4)
+		unlock := c.lock()
+		for id, ttl := range c.held {
+			held, hang = append(held, id), min(hang, ttl/6).Truncate(time.Millisecond)
+		}
+		unlock()
+		if isUrgent || len(held) == 0 { // it does not hang after a loss
+			hang = 0
+			time.Sleep(min(2*time.Second, c.TTL/15))
+		}
+		fields, body := object{"wait_ms": hang.Milliseconds(), "held": held}, object{}
+		if len(held) > 400 {
+			delete(fields, "held") // it ends grants that were never answered
+		}
+		sent := time.Now()
+		status, body = c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
+		rows, isFull := body["leases"].([]any)
+		isUrgent = !isFull || body["draining"] == true
+		if isUrgent || fmt.Sprint(body["lost"]) != "[]" {
+			hang = 0 // otherwise nothing was lost in all of it
+		}
+		if unlock = c.lock(); c.session == session && (isFull || isFinal(status)) {
+			c.proven, c.left = sent.Add(hang), object{}
+			c.until = c.proven.Add(ms(body["remaining_ms"]))
+			for _, row := range rows {
+				row, _ := row.(object)
+				c.left[fmt.Sprint(row["lease_id"])] = row["remaining_ms"]
+			}
+		}
+		unlock()
+	}
+}
+
+// Check returns ErrLost unless the lease is held for sure.
+func (l *Lease) Check() error {
+	c, early := l.client, -min(time.Second/2, l.client.TTL/20)
+	defer c.lock()()
+	left, isListed := c.left[l.id]
+	if left != nil {
+		l.until = c.proven.Add(ms(left))
+	}
+	isGone := !isListed && l.since.Before(c.proven)
+	if isGone || isOver(l.until.Add(early)) || isOver(c.until.Add(early)) {
+		l.lost = ErrLost
+	}
+	return l.lost
+}
+
+// Do acquires a lease, calls work, and releases the lease. The end of ctx ends the wait.
+func (c *Client) Do(ctx context.Context, name string, o Options,
+	work func(context.Context, *Lease) error) (err error) {
+	until := time.Now().Add(o.Wait)
+	session, err := c.open(ctx, until.Add(time.Second))
+	if err != nil {
+		return err
+	}
+	h := http.Header{"Session-Token": {session}, "Lease-Token": {newToken()}}
+	path, fields := "/v1/locks/"+url.PathEscape(name), object{"kind": cmp.Or(o.Kind, "lock")}
+	if o.Kind == "permit" {
+		path, fields = "/v1/permit-semaphores/"+url.PathEscape(name)+"/permit", object{}
+	} else if len(o.Also) > 0 {
+		path, fields["locks"] = "/v1/multi-locks", append([]string{name}, o.Also...)
+	}
+	maps.Copy(fields, o.Fields)
+	defer func() { // DELETE wins over every PUT with its token
+		ctx, until := context.Background(), time.Now().Add(5*time.Second)
+		_, _, failure := c.repeat(ctx, until, "state", "DELETE", path, h, object{})
+		if err == nil && failure != nil {
+			err = fmt.Errorf("%w: its release was not confirmed: %w", ErrLost, failure)
+		}
+	}()
+	body, sent, err := c.repeat(ctx, until, "lease_id", "PUT", path, h, fields)
+	if err != nil {
+		return err
+	}
+	locks, _ := body["locks"].([]any)
+	first, _ := append(locks, body)[0].(object)
+	number, _ := first["fencing_token"].(float64)
+	l := &Lease{FencingToken: int64(number), client: c, id: fmt.Sprint(body["lease_id"]),
+		since: time.Now(), until: sent.Add(ms(body["remaining_ms"]))}
+	c.keeps(l.id, ms(body["ttl_ms"]))
+	defer l.ends()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(ErrLost)
+	go func() {
+		for l.Check() == nil && ctx.Err() == nil {
+			time.Sleep(min(time.Second/4, c.TTL/40))
+		}
+		cancel(ErrLost)
+	}()
+	return errors.Join(work(ctx, l), l.Check())
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# run.sh [CLIENT]...: runs the kit with each of these clients, `mutants` among them. Those of
+# clients/ go through their languages' own tools first, and their adapters are built.
+# ONLY="forced busy": these checks only.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/clients/tools.sh
+. tests/clients/tools.sh
+OUT=$PWD/build/conformance
+
+python_client() {
+    mypy --strict clients/python/rlockd.py &&
+        flake8 --max-line-length 96 clients/python tests/conformance &&
+        /usr/bin/python3 tests/conformance/test_python.py
+}
+
+go_client() {
+    local unformatted
+
+    use_go
+    rm -rf "$OUT/go"
+    mkdir -p "$OUT/go/rlockd"
+    cp tests/conformance/adapter_go/* "$OUT/go"
+    cp clients/go/rlockd.go "$OUT/go/rlockd"
+    cd "$OUT/go" || return 1
+    unformatted=$(gofmt -l .)
+    [ -z "$unformatted" ] || { echo "not formatted by gofmt: $unformatted"; return 1; }
+    go vet ./... && go build -o "$OUT/adapter_go" .
+}
+
+node_client() {
+    use_node
+    node_packages node-types typescript@5.9.3 @types/node@20.19.25
+    "$TOOLS/node-types/node_modules/.bin/tsc" --allowJs --checkJs --strict --noEmit \
+        --target ES2022 --module NodeNext --types node \
+        --typeRoots "$TOOLS/node-types/node_modules/@types" clients/node/rlockd.mjs &&
+        node tests/conformance/test_node.mjs
+}
+
+for file in clients/*/rlockd.*; do
+    [ "$(wc -l < "$file")" -le 250 ] || { echo "$file has more than 250 lines"; exit 1; }
+done
+for client in "$@"; do
+    case $client in
+        python | go | node)
+            ("${client}_client") || exit 1
+            ;;
+    esac
+    [ "$client" != node ] || use_node
+    # shellcheck disable=SC2086 # names
+    /usr/bin/python3 tests/conformance/run.py "$client" ${ONLY:-} || exit 1
+done
