@@ -14,6 +14,12 @@ class BesideRedisson {
     static final HttpClient http = HttpClient.newHttpClient();
     static int counter; // no atomic, no volatile: the lock alone guards it
 
+    static void count() {
+        int seen = counter;
+        java.util.concurrent.locks.LockSupport.parkNanos(1_000_000);
+        counter = seen + 1;
+    }
+
     /** Sends the request until its outcome is known; the token makes that safe. */
     static void ask(String method, String url, String token) throws Exception {
         var request = HttpRequest.newBuilder(URI.create(url)).header("Lease-Token", token)
@@ -35,14 +41,14 @@ class BesideRedisson {
             var lock = redisson.getLock("orders/42");
             for (int i = 0; i < rounds; i++) {
                 lock.lock();
-                try { counter++; } finally { lock.unlock(); }
+                try { count(); } finally { lock.unlock(); }
             }
         });
         java.start();
         for (int i = 0; i < rounds; i++) {
             String url = args[0] + "/v1/locks/orders%2F42", token = UUID.randomUUID().toString();
             ask("PUT", url + "?wait_ms=20000&ttl_ms=30000", token);
-            counter++;
+            count();
             ask("DELETE", url, token);
         }
         java.join();
