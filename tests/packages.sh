@@ -37,6 +37,7 @@ echo "Installing Debian packages:$missing"
 case $missing in
     *redis-server*) echo "(Debian also starts a Redis on port 6379; rlockd leaves it alone)" ;;
     *prometheus*) echo "(Debian also starts a Prometheus on port 9090; unused here)" ;;
+    *postgresql*) echo "(Debian also starts a PostgreSQL on port 5432; unused here)" ;;
     *nginx*) echo "(Debian also starts an nginx on port 80; the tests leave it alone)" ;;
 esac
 # The package lists may be older than what the mirror has: so they are asked for again, too.

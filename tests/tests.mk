@@ -34,6 +34,8 @@ BENCH_PACKAGES    := $(BUILD_PACKAGES) redis-server python3 strace openssl
 BENCH_PEERS       := webdis etcd-server default-jdk-headless maven
 PROXY_PACKAGES    := $(RUN_PACKAGES) python3
 DOCS_PACKAGES     := $(RUN_PACKAGES) jq openssl python3
+EXAMPLE_PACKAGES  := $(RUN_PACKAGES) python3 python3-psycopg2 postgresql php-cli php-curl \
+                     default-jdk-headless maven
 NEIGHBOUR_PACKAGES := $(RUN_PACKAGES) python3 git git-lfs nginx-light
 PROXIES           := nginx-light haproxy caddy
 ALARM_PACKAGES    := $(RUN_PACKAGES) python3 prometheus prometheus-alertmanager \
@@ -85,10 +87,10 @@ TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%
                   $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
                   $(SIM_OBJECTS) $(SIM_COMPARE).o $(LIVE_OBJECTS) $(FUZZ_TARGETS:%=%.o))
 
-.PHONY: test-programs test-command conformance test-neighbours test-cluster test-masters test-sentinel test-topology test-redis-tls \
-        test-versions test-upgrade test-proxies test-debian test-web test-alarms test-page test-docs \
-        interop valgrind docker-test clients clients-fast lint-openapi schemathesis bench bench-page \
-        bench-programs budgets faults mutants \
+.PHONY: test-programs test-command conformance examples test-neighbours test-cluster test-masters \
+        test-sentinel test-topology test-redis-tls test-versions test-upgrade test-proxies \
+        test-debian test-web test-alarms test-page test-docs interop valgrind docker-test clients \
+        clients-fast lint-openapi schemathesis bench bench-page bench-programs budgets faults mutants \
         model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
 
@@ -210,6 +212,11 @@ conformance: ## rules that each client has to keep, under faults; CLIENT=python 
 	@$(MAKE) $(SUBMAKE) all
 	@$(TEST_ENVIRONMENT) ONLY="$(ONLY)" tests/conformance/run.sh $(CONFORMANCE)
 
+examples: ## the programs of examples/, also where things go wrong for them; ONLY="word word"
+	@tests/packages.sh $(EXAMPLE_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) /usr/bin/python3 tests/examples/run.py $(BUILD) $(ONLY)
+
 test-neighbours: ## clients of other lock protocols: the real Terraform and git-lfs, and by hand; ONLY="word word"
 	@tests/packages.sh $(NEIGHBOUR_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
@@ -286,7 +293,7 @@ lint-openapi: ## the linters of Redocly and Stoplight, and openapi-spec-validato
 	@tests/packages.sh $(OPENAPI_PACKAGES)
 	@tests/clients/lint/run.sh
 
-test-docs: ## the commands of README and guide as they are printed, and the scripts of examples
+test-docs: ## the commands of README and guide as they are printed, deploy.sh and worker.sh
 	@tests/packages.sh $(DOCS_PACKAGES)
 	@$(MAKE) $(SUBMAKE) all
 	@tests/docs/run.sh $(BUILD)/rlockd
