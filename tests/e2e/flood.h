@@ -29,7 +29,8 @@ struct flood_guest {
 struct flood *flood_open(struct front *fe, size_t connections, const char *const *requests,
                          size_t count);
 /* Runs the flood for `ms` (scaled), and on until each guest has `answers`. The test fails when
- * a guest gets another answer than it expects, or none. */
+ * a guest gets another answer than it expects, or none. A guest repeats its request where the
+ * answer is 503 and the machine was late meanwhile. */
 void flood_run(struct flood *flood, int64_t ms, struct flood_guest **guests, size_t guest_count,
                size_t answers);
 /* Answers to strangers so far, with this status. */

@@ -19,6 +19,11 @@ const char *watchdog_text(void)
     return digits;
 }
 
+bool may_have_lapsed(int64_t before)
+{
+    return late_ms() - before > watchdog_ms() / 3;
+}
+
 /* ---- sessions ---- */
 
 static const char *with_query(struct world *w, const char *path, const char *query)

@@ -14,6 +14,9 @@ enum { UUID_SIZE = 37 };
 #define WATCHDOG_FLAGS "--watchdog-timeout-ms", watchdog_text()
 const char *watchdog_text(void);
 int watchdog_ms(void);
+/* Since late_ms() was `before` the machine was so late that leases may have lapsed which the
+ * watchdog renews, also while the end of their session was worked off. */
+bool may_have_lapsed(int64_t before);
 
 /* ---- sessions ---- */
 

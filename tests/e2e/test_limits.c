@@ -125,9 +125,11 @@ static void test_descriptions_that_nobody_reads(struct world *w)
 }
 
 /* One listing of a client is under way, a few wait for their turn, and those that are refused
- * learn of the limit. */
+ * learn of the limit. Before its turn comes on a late machine, a listing has waited for so long
+ * that it is refused. */
 static void test_refused_listing(struct world *w)
 {
+    enum { WAIT_MS = 2000 };
     struct call *calls[40];
     int refused = 0;
 
@@ -144,7 +146,7 @@ static void test_refused_listing(struct world *w)
             refused++;
         }
     }
-    assert_in_range(refused, 1, COUNT_OF(calls) - 4);
+    assert_in_range(refused, 1, COUNT_OF(calls) - (late_ms() < WAIT_MS / 4 ? 4 : 1));
     expect_status(http(w->a, "GET", "/v1/locks?limit=1000", NULL), 200);
 }
 
