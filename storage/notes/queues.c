@@ -91,9 +91,10 @@ static void on_entered(void *arg, const struct redis_result *result)
 {
     struct entry_call *call = arg;
     struct known_queue *queue = find(call->known, call->name, call->len);
+    int64_t in_ms = value_integer(result->reply);
 
-    if (queue != NULL && result->outcome == REDIS_DONE)
-        queue->until_ns = call->sent_ns + value_integer(result->reply) * CLOCK_NS_PER_MS;
+    if (queue != NULL && result->outcome == REDIS_DONE && in_ms > 0 && in_ms <= PLACE_MS)
+        queue->until_ns = call->sent_ns + in_ms * CLOCK_NS_PER_MS;
     free(call);
 }
 

@@ -178,8 +178,10 @@ static void expect_visit(void *arg, enum visit_index index, size_t number, int64
     struct watchdog *watchdog = arg;
     struct partition *partition = &watchdog->rounds[index].partitions[number];
     struct loop *loop = store_loop(watchdog->store);
-    int64_t at_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
 
+    if (in_ms > watchdog->look_ms)
+        return; /* a look comes first; the time may be any number in Redis */
+    int64_t at_ns = loop_now_ns(loop) + in_ms * CLOCK_NS_PER_MS;
     if (at_ns < partition->next_ns)
         partition->next_ns = at_ns;
 }

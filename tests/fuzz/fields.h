@@ -33,6 +33,19 @@ const char *http_header(const struct http_request *asked, enum http_header heade
     return NULL;
 }
 
+enum route_dialect http_dialect(const struct http_request *asked)
+{
+    (void)asked;
+    return DIALECT_RLOCKD;
+}
+
+void http_log_text(struct http_request *answered, const char *name, const char *value)
+{
+    (void)answered;
+    (void)name;
+    (void)value;
+}
+
 void http_reply_problem(struct http_request *answered, int status, json_t *body)
 {
     const char *detail = json_string_value(json_object_get(body, "detail"));
