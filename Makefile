@@ -5,12 +5,10 @@
 # ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
 # JOBS=1: one test program after the other instead of three for each processor
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 PREFIX  := /usr/local
 
-ifeq ($(origin CC),default)
-CC := gcc
-endif
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
 # Debian packages. Only `run`, `lint` and the tests install what is missing.
 COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
@@ -30,8 +28,10 @@ BUILD := build$(if $(FUZZING),/fuzz,$(if $(COVERAGE),/coverage,$(if $(SANITIZE),
 
 # ---- what is compiled, and how
 
-# --git-dir: sources that lie inside another repository must not take that one's version.
-RLOCKD_VERSION := $(or $(shell git --git-dir=.git describe --tags --always --dirty 2>/dev/null),$(VERSION))
+# From a checkout with its commit, unless that has the tag. --git-dir: sources that lie inside
+# another repository must not take that one's version.
+COMMIT := $(shell git --git-dir=.git describe --always --dirty --match v$(VERSION) 2>/dev/null)
+RLOCKD_VERSION := $(VERSION)$(addprefix +,$(filter-out v$(VERSION),$(COMMIT)))
 
 CFLAGS   := -O2 -g
 CPPFLAGS := -D_GNU_SOURCE -I. -I$(GEN) -DRLOCKD_VERSION='"$(RLOCKD_VERSION)"' \
@@ -62,7 +62,8 @@ HARDENING := $(or $(call knows,$(FORTIFIED)=3),$(call knows,$(FORTIFIED)=2)) \
              $(call knows,-fPIE)
 HARDENED_LINK := $(call knows,-pie) $(call knows,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now)
 endif
-COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(HARDENING) $(SANITIZERS)
+COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(call knows,-ffile-prefix-map=$(CURDIR)=.) \
+            $(HARDENING) $(SANITIZERS)
 LINK     := $(COMPILE) $(HARDENED_LINK) $(LDFLAGS)
 
 SOURCES  := $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c)
@@ -193,8 +194,7 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' \
-	    Makefile $(wildcard tests/tests.mk)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(filter-out %.d,$(MAKEFILE_LIST))
 
-# The server is also built where there are no tests, as for its image.
-include $(wildcard tests/tests.mk)
+# The server is also built where there is neither, as for its image.
+include $(wildcard deploy/deploy.mk tests/tests.mk)

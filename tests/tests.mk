@@ -5,7 +5,7 @@
 # SECONDS=60 RUNS=10000000: the most that `fuzz` gives each target
 # RESTARTS=1: how often `test-proxies` restarts the front ends behind each proxy
 # CLIENTS="go python": which generated clients `clients` tries; folders of tests/clients
-# RELEASE=bookworm: the Debian of `test-debian`; DEBIAN_CACHE=DIR: where its packages are kept
+# RELEASE=bookworm: the Debian of `test-debian` and `test-packages`; DEBIAN_CACHE=DIR: where its packages are kept
 # SERVERS="redis-6.2 redis-8.0 valkey-8.1": what `test-versions` runs with, or paths
 # CLIENT_TOOLS=DIR: where the generators of clients are kept, instead of build/clients/tools
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
@@ -45,6 +45,8 @@ PAGE_PACKAGES     := $(WEB_PACKAGES) default-jdk-headless maven
 FAULT_PACKAGES    := $(RUN_PACKAGES) python3 $(if $(JAVA),default-jdk-headless maven)
 FUZZ_PACKAGES     := $(filter-out gcc,$(BUILD_PACKAGES)) clang libclang-rt-dev
 SIM_PACKAGES      := $(RUN_PACKAGES) liblua5.1-0-dev
+UNIT_PACKAGES     := $(RUN_PACKAGES) python3 systemd strace procps
+DEPLOY_PACKAGES   := ca-certificates python3-venv python3-yaml haproxy prometheus
 OPENAPI_PACKAGES  := ca-certificates python3-venv
 PHP_PACKAGES      := php-cli php-curl php-mbstring php-guzzlehttp-guzzle
 CLIENT_PACKAGES   := $(RUN_PACKAGES) $(OPENAPI_PACKAGES) \
@@ -89,7 +91,7 @@ TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%
 
 .PHONY: test-programs test-command conformance examples test-neighbours test-cluster test-masters \
         test-sentinel test-topology test-redis-tls test-versions test-upgrade test-proxies \
-        test-debian test-web test-alarms test-page test-docs interop valgrind docker-test clients \
+        test-debian test-packages test-unit-file test-reproducible lint-deploy test-web test-alarms test-page test-docs interop valgrind docker-test clients \
         clients-fast lint-openapi schemathesis bench bench-page bench-programs budgets faults mutants \
         model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
@@ -257,6 +259,23 @@ test-versions: ## the script and end-to-end tests with other servers; SERVERS="v
 
 test-debian: ## README's first steps and `test` on a fresh Debian in a chroot, as root; RELEASE=trixie
 	@tests/debian/run.sh $(RELEASE)
+
+test-packages: ## the Debian packages in fresh systems: built, installed, upgraded, purged; RELEASE=trixie
+	@tests/packages/run.sh $(RELEASE)
+
+test-unit-file: ## the unit of systemd, by systemd-analyze, and its system calls, by strace
+	@tests/packages.sh $(UNIT_PACKAGES)
+	@$(MAKE) $(SUBMAKE) all
+	@$(TEST_ENVIRONMENT) /usr/bin/python3 tests/packages/test_unit.py $(BUILD)/rlockd
+
+test-reproducible: ## two builds of what is committed, in two folders: the same bytes
+	@tests/packages.sh $(BUILD_PACKAGES) git python3
+	@tests/packages/reproducible.sh
+
+lint-deploy: ## deploy/ and the Dockerfile, by the schemas of Compose, Kubernetes, CycloneDX and others
+	@tests/packages.sh $(DEPLOY_PACKAGES)
+	@$(MAKE) $(SUBMAKE) sbom
+	@tests/deploy/run.sh build
 
 test-masters: ## the end-to-end tests on a Redis Cluster of three masters
 	@tests/packages.sh $(TEST_PACKAGES)

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# run.sh BUILD: what deploy/ and the Dockerfile have for others to run, by the schemas of those
+# who run it: Compose, Kubernetes, HAProxy, Prometheus, Docker; and `make sbom` by CycloneDX's.
+# There is no schema of ServiceMonitor in these packages: it is only read as YAML.
+set -eu
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/clients/tools.sh
+. tests/clients/tools.sh
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/rlockd-deploy.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+python_packages deploy "$PWD/tests/deploy/requirements.txt"
+bin=$TOOLS/deploy/bin
+
+"$bin/check-jsonschema" --builtin-schema vendor.compose-spec deploy/compose.yaml
+"$bin/kubernetes-validate" --strict --quiet --no-warn deploy/kubernetes/*.yaml
+# DL3008: the base image says which suite, and a rebuild is to bring its fixes.
+"$bin/hadolint" --ignore DL3008 Dockerfile
+
+# What deploy/compose.yaml has inside for other programs.
+/usr/bin/python3 - "$work" << 'END'
+import sys
+from pathlib import Path
+
+import yaml
+
+for name, config in yaml.safe_load(Path("deploy/compose.yaml").read_text())["configs"].items():
+    text = config.get("content") or (Path("deploy") / config["file"]).read_text()
+    (Path(sys.argv[1]) / {"rules": "rules.yaml"}.get(name, name)).write_text(text)
+END
+/usr/sbin/haproxy -c -q -f "$work/haproxy"
+promtool check config "$work/prometheus" > "$work/told" || { cat "$work/told"; exit 1; }
+
+"$bin/python" - "$1/sbom.cdx.json" << 'END'
+import sys
+from pathlib import Path
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+error = JsonStrictValidator(SchemaVersion.V1_5).validate_str(Path(sys.argv[1]).read_text())
+sys.exit(f"sbom: {error}" if error else 0)
+END
+echo "deploy: clean"
