@@ -14,16 +14,9 @@
 
 static void look_call_free(struct look_call *call)
 {
-    for (size_t i = 0; i < call->loss_count; i++) {
-        lock_names_unref(call->losses[i].locks);
-        free(call->losses[i].forced);
-    }
+    session_losses_release(&call->losses);
     session_look_free_waits(call);
-    free(call->loss_refs);
-    free(call->is_forced);
     free(call->refs);
-    free(call->lost);
-    free(call->losses);
     free(call->noted_ms);
     free(call->found);
     free(call->verdicts);
@@ -40,29 +33,6 @@ static void show(void *arg)
     look_call_free(call);
 }
 
-static void on_forced_by(void *arg, size_t i, const struct redis_result *result)
-{
-    struct look_call *call = arg;
-    size_t len;
-
-    if (result->outcome != REDIS_DONE)
-        return; /* the answer does not wait for it */
-    const char *text = value_text(result->reply, &len);
-    if (len > 0 && text_is_utf8(text, len))
-        call->losses[i].forced = strndup(text, len);
-}
-
-/* Asks the lock's home of each lease that was forced out who did that, and why. False: there is
- * no such lease. */
-static bool ask_forced_by(struct look_call *call)
-{
-    const struct lease_visit_job job = {
-        .script = SCRIPT_FORCED_BY, .line = VISIT_KEEP_ALIVES, .session_id = call->session_id};
-
-    return lease_visits_start(call->store, &job, call->loss_refs, call->loss_count,
-                              call->is_forced, on_forced_by, show, call);
-}
-
 static void finish(struct look_call *call)
 {
     if (call->has_failed)
@@ -71,26 +41,12 @@ static void finish(struct look_call *call)
     if (call->view.outcome != SESSION_OPEN) {
         call->done(call->arg, &call->view);
         look_call_free(call);
-    } else if (!call->claims || call->loss_count == 0 || !ask_forced_by(call)) {
+    } else if (!call->claims || !session_losses_ask(call, show)) {
         show(call);
     }
 }
 
 /* --- losses ------------------------------------------------------------------------------- */
-
-static void add_loss(struct look_call *call, const struct lease_ref *ref, const char *reason,
-                     const char *kind)
-{
-    struct session_loss_view *loss = &call->losses[call->loss_count];
-
-    call->loss_refs[call->loss_count] = *ref;
-    call->is_forced[call->loss_count++] = strcmp(reason, "forced") == 0;
-    loss->ref = ref->text;
-    lease_ref_id(ref, loss->lease_id);
-    loss->lock = session_look_names(call->store, ref, &loss->locks);
-    snprintf(loss->reason, sizeof(loss->reason), "%s", reason);
-    snprintf(loss->kind, sizeof(loss->kind), "%s", kind);
-}
 
 /* A loss that could not be written down is found again: its note is still there. */
 static void on_settled(void *arg, const struct session_settled *settled)
@@ -114,7 +70,7 @@ static void lose(struct look_call *call, size_t i, const struct redis_value *rep
                       "expired");
     session_copy_word(value_at(reply, LEASE_CLAIM_REPLY_LOST_KIND), kind, sizeof(kind), "lock");
     session_verdict_lost(&call->verdicts[i], reason, kind);
-    add_loss(call, &call->refs[i], reason, kind);
+    session_losses_add(call, &call->refs[i], reason, kind);
 }
 
 /* --- leases that the client does not know of ---------------------------------------------- */
@@ -315,29 +271,6 @@ static void start_visits(struct look_call *call)
         finish(call);
 }
 
-static void take_losses(struct look_call *call)
-{
-    const struct session_notes *lost = &call->reading.hashes[SESSION_HASH_LOST];
-
-    call->lost_count = lost->count;
-    call->lost = calloc(lost->count + 1, sizeof(*call->lost));
-    call->losses = calloc(lost->count + call->count + 1, sizeof(*call->losses));
-    call->loss_refs = calloc(lost->count + call->count + 1, sizeof(*call->loss_refs));
-    call->is_forced = calloc(lost->count + call->count + 1, sizeof(*call->is_forced));
-    assert(call->lost != NULL && call->losses != NULL);
-    assert(call->loss_refs != NULL && call->is_forced != NULL);
-    for (size_t i = 0; i < lost->count; i++) {
-        const char *text = lost->notes[i].value;
-        size_t reason_len = strcspn(text, "\n");
-        char reason[LEASE_REASON_SIZE];
-        snprintf(reason, sizeof(reason), "%.*s", (int)reason_len, text);
-        call->lost[i] = lost->notes[i].ref;
-        if (call->lost[i].lock_count > 0)
-            add_loss(call, &call->lost[i], reason,
-                     text + reason_len + (text[reason_len] == '\n'));
-    }
-}
-
 /* In a cluster the index may be lost alone: then the watchdog would not visit the session. */
 static void stay_indexed(const struct look_call *call)
 {
@@ -365,7 +298,7 @@ static void on_read(void *arg, enum call_outcome outcome)
         return;
     }
     take_notes(call);
-    take_losses(call);
+    session_losses_take(call);
     start_visits(call);
 }
 

@@ -33,6 +33,16 @@ struct found_lease {
     bool has_no_record; /* at the lock's home */
 };
 
+/* The losses of a look. */
+struct look_losses {
+    size_t known_count;      /* that were found before, not yet named by a delivered answer */
+    struct lease_ref *known; /* their texts are those that were read */
+    size_t count;            /* the known losses, and the losses that this look finds */
+    struct session_loss_view *views;
+    struct lease_ref *refs; /* their texts are others' */
+    bool *is_forced;
+};
+
 struct look_call {
     struct store *store;
     session_done *done;
@@ -48,22 +58,28 @@ struct look_call {
     int64_t remaining_ms; /* of the session, since `sent_ns` */
     int64_t sent_ns;
     struct session_reading reading;
-    size_t count, loss_count; /* of notes, of losses */
-    struct lease_ref *refs;   /* of the notes; their texts are those that were read */
+    size_t count;           /* of notes */
+    struct lease_ref *refs; /* of the notes; their texts are those that were read */
     int64_t *noted_ms;
     struct found_lease *found;
     struct session_verdict_text *verdicts;
-    size_t lost_count; /* losses that were found before, not yet named by a delivered answer */
-    struct lease_ref *lost;           /* their texts are those that were read */
-    struct session_loss_view *losses; /* these losses, and the losses that this look finds */
-    struct lease_ref *loss_refs;      /* of the losses; their texts are others' */
-    bool *is_forced;                  /* whether a loss was forced */
+    struct look_losses losses;
     struct session_waits_kept *waits; /* of the view; NULL: none */
 };
 
 /* waits.c: takes what session_get.lua has read of the session's waits into the view. */
 void session_look_take_waits(struct look_call *call, const struct redis_value *reply);
 void session_look_free_waits(struct look_call *call);
+
+/* losses.c: takes the losses that were read before, next to room for one of each note. */
+void session_losses_take(struct look_call *call);
+void session_losses_add(struct look_call *call, const struct lease_ref *ref, const char *reason,
+                        const char *kind);
+/* Asks the lock's home of each lease that was forced out who did that, and why. False: there is
+ * no such lease, and `done` will not be called. */
+bool session_losses_ask(struct look_call *call, void (*done)(void *arg))
+    __attribute__((warn_unused_result));
+void session_losses_release(struct look_losses *losses);
 
 /* view.c: makes the view of a session that is open, and calls `done`. */
 void session_look_show(struct look_call *call);

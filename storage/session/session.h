@@ -3,6 +3,7 @@
  *
  *   session.c     opens sessions, and forgets losses that a client was told of
  *   keep_alive.c  asks the locks' homes about the leases of a session
+ *   losses.c      the losses that a look or a keep-alive names
  *   page.c        one page of the leases that a look shows
  *   waits.c       what the session of a look waits for
  *   view.c        what a look or a keep-alive shows

@@ -57,7 +57,7 @@ static void find_unknown(struct look_call *call)
 {
     for (size_t i = 0; i < call->held_count; i++) {
         if (has_lease(call, call->held[i]) ||
-            has_ref(call->lost, call->lost_count, call->held[i]))
+            has_ref(call->losses.known, call->losses.known_count, call->held[i]))
             continue;
         if (i != call->view.unknown_count)
             memcpy(call->held[call->view.unknown_count], call->held[i], LEASE_ID_SIZE);
@@ -77,8 +77,8 @@ void session_look_show(struct look_call *call)
             show_lease(call, i, &leases[view->lease_count++]);
     view->remaining_ms = store_ms_left(call->store, call->remaining_ms, call->sent_ns);
     view->leases = leases;
-    view->losses = call->losses;
-    view->loss_count = call->loss_count;
+    view->losses = call->losses.views;
+    view->loss_count = call->losses.count;
     view->name = call->name;
     if (!view->has_no_leases)
         find_unknown(call);
