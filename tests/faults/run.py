@@ -54,8 +54,8 @@ def arguments():
     parser.add_argument("--only", help="only faults whose name has this word")
     parser.add_argument("--calm", action="store_true", help="no faults")
     parser.add_argument("--own", action="store_true",
-                        help="without the clients of the simulation: few requests, beside which "
-                             "a script too many is seen")
+                        help="without the clients of the simulation: few requests, beside "
+                             "which a script too many is seen")
     parser.add_argument("--fronts", type=int, default=3)
     parser.add_argument("--topology", choices=sorted(TOPOLOGIES), default="single")
     parser.add_argument("--trouble-ms", type=int, help="how long after a fault all may be late")
