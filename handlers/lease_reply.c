@@ -165,10 +165,9 @@ static json_t *fencing_tokens_json(const struct lease_result *result)
 /* Also the session of a renewal, which needs no Session-Token. */
 void lease_log_hold(const struct lease_request *request, const struct lease_result *result)
 {
-    const char *session_id = shown_of(request, result).session_id;
-
     if (!log_is_on(LOG_LEVEL_INFO))
         return;
+    const char *session_id = shown_of(request, result).session_id;
     if (session_id[0] != '\0' && request->lease.session_id[0] == '\0')
         http_log_text(request->http, "session_id", session_id);
     if (lease_is_set(&request->lease))

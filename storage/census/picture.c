@@ -11,6 +11,12 @@
 
 enum { NUMBER_SIZE = 24 };
 
+void picture_copy(struct census_picture *to, const struct census_picture *from)
+{
+    to->count = from->count;
+    memcpy(to->entries, from->entries, from->count * sizeof(from->entries[0]));
+}
+
 void picture_add(struct census_picture *picture, const struct census_entry *entry)
 {
     size_t at = picture->count;

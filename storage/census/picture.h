@@ -31,6 +31,8 @@ struct census_picture {
     struct census_entry entries[CENSUS_ENTRIES_MAX]; /* the longest first */
 };
 
+/* Copies what there is: a whole picture has tens of kilobytes. */
+void picture_copy(struct census_picture *to, const struct census_picture *from);
 /* Adds an entry, unless as many longer ones are there. The last one falls out where there is no
  * room. */
 void picture_add(struct census_picture *picture, const struct census_entry *entry);

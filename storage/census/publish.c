@@ -151,7 +151,7 @@ static void on_last(void *arg, const struct census_reading *reading)
         finish(publishing);
         return;
     }
-    publishing->last = *reading->picture;
+    picture_copy(&publishing->last, reading->picture);
     publishing->now_ms = reading->now_ms;
     mark_alarms(publishing);
     struct store_call *call = call_begin(publishing->store, SCRIPT_CENSUS_WRITE);
@@ -168,17 +168,18 @@ static void on_last(void *arg, const struct census_reading *reading)
 void census_publish(struct store *store, const struct publication *publication,
                     publish_done *done, void *arg)
 {
-    struct publishing *publishing = calloc(1, sizeof(*publishing));
+    struct publishing *publishing = malloc(sizeof(*publishing)); /* filled in as it is needed */
 
     assert(publishing != NULL);
     publishing->store = store;
     publishing->kind = publication->kind;
     publishing->worker_id = publication->worker_id;
     publishing->long_ms = publication->long_ms;
+    publishing->last.count = 0;
     publishing->done = done;
     publishing->arg = arg;
     publishing->counts = strdup(publication->counts);
     assert(publishing->counts != NULL);
-    publishing->picture = *publication->picture;
+    picture_copy(&publishing->picture, publication->picture);
     census_read(store, publication->kind, on_last, publishing);
 }

@@ -57,9 +57,10 @@ static void on_read(void *arg, const struct redis_result *result)
 void census_read(struct store *store, enum census_kind kind, census_read_done *done, void *arg)
 {
     struct store_call *call = call_begin(store, SCRIPT_CENSUS_READ);
-    struct read *read = calloc(1, sizeof(*read));
+    struct read *read = malloc(sizeof(*read));
 
     assert(read != NULL);
+    read->picture.count = 0;
     read->done = done;
     read->arg = arg;
     census_key(call, store, CENSUS_READ_KEY_CENSUS);

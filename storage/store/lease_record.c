@@ -2,7 +2,6 @@
 #include "storage/store/lease_record.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,15 +23,11 @@ static void write_string(struct lease_record_text *record, const char *text)
 /* The note, and the caller if there is one. */
 static void write_note(struct lease_record_text *record, const struct lease *lease)
 {
-    char line[LOCK_NOTE_SIZE + LEASE_CALLER_SIZE];
-
-    if (lease->caller[0] == '\0') {
-        write_string(record, lease->note);
+    write_string(record, lease->note);
+    if (lease->caller[0] == '\0')
         return;
-    }
-    int len = snprintf(line, sizeof(line), "%s%c%s", lease->note, LEASE_CALLER_MARK,
-                       lease->caller);
-    write_line(record, line, (size_t)len);
+    record->text[record->len - 1] = LEASE_CALLER_MARK; /* where the line ended */
+    write_string(record, lease->caller);
 }
 
 void lease_record_write(struct lease_record_text *record, const struct lease *lease,
