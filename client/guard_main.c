@@ -17,6 +17,7 @@
 
 #include "client/boottime.h"
 #include "client/status.h"
+#include "client/streams.h"
 #include "client/tree.h"
 
 enum phase {
@@ -189,7 +190,7 @@ static void take_orders(struct guard *guard)
     }
 }
 
-/* COMMAND has ended: what becomes of the processes that it left behind? */
+/* COMMAND has ended. The processes that it left behind are ended, waited for or left alone. */
 static void command_ended(struct guard *guard, int wait_status)
 {
     guard->command = 0;
@@ -280,16 +281,6 @@ static void turn(struct guard *guard)
     reap(guard);
 }
 
-/* COMMAND's ends of pipes must not stay open here; nothing but COMMAND reads and writes. */
-static void leave_stdio(void)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    for (int fd = 0; null >= 0 && fd < 3; fd++) {
-        dup2(null, fd);
-    }
-}
-
 /* Connections of rlock would stay open here after rlock has died. */
 static void close_others(const struct guard_plan *plan, int socket)
 {
@@ -340,7 +331,7 @@ static void __attribute__((noreturn)) guard_main(const struct guard_plan *plan, 
         guard.max_time_at = boottime_ms() + plan->max_time_ms;
     }
     start_command(&guard);
-    leave_stdio();
+    streams_leave(STDIN_FILENO, STDERR_FILENO);
     while (!guard.is_done) {
         turn(&guard);
     }

@@ -1,4 +1,4 @@
-/* Tells people who holds what they wait for. */
+/* Tells people who holds the lock that they wait for. */
 #ifndef RLOCK_CLIENT_HOLDER_H
 #define RLOCK_CLIENT_HOLDER_H
 

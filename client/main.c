@@ -10,6 +10,7 @@
  *   command.c        finds COMMAND, and makes its environment
  *   lease.c          the requests about one lease
  *   http.c           one request at a time, at any of the servers
+ *   streams.c        standard streams that lead nowhere
  *   token.c          random tokens
  *   options.c        the table of options
  *   options_read.c   reads command line and environment
@@ -21,15 +22,14 @@
  *
  * The other subcommands are in client/verbs/. The server's folders know nothing of this
  * program, nor does it of them: they share the HTTP interface. */
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/options.h"
 #include "client/say.h"
 #include "client/status.h"
+#include "client/streams.h"
 #include "client/verbs/verbs.h"
 
 const struct subcommand subcommands[] = {
@@ -80,7 +80,7 @@ static const struct subcommand *find(const char *name)
     return NULL;
 }
 
-/* Of those that make files of the build. */
+/* For the build, which makes the man page and the completions of this output. */
 static int print_generated(int argc, char **argv)
 {
     if (strcmp(argv[1], "--print-man") == 0) {
@@ -125,22 +125,9 @@ static int run(const struct subcommand *subcommand, int argc, char **argv)
     return STATUS_USAGE;
 }
 
-/* A closed standard stream would be the descriptor of whatever is opened first. */
-static void open_standard_streams(void)
-{
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd > STDERR_FILENO) {
-        close(fd);
-    }
-}
-
 int main(int argc, char **argv)
 {
-    open_standard_streams();
+    streams_open();
     const char *first = argc > 1 ? argv[1] : "";
     const struct subcommand *subcommand = find(first);
 

@@ -151,8 +151,8 @@ SETTER(set_fencing_token)
                : "has to be a number";
 }
 
-/* Those that wait for a grant; those that do so for as long as a process runs; those that take
- * or touch a lease. */
+/* Subcommands that wait for a grant; that hold it while a process runs; that keep its token in
+ * a file; that wait for anything; that print what they were told. */
 enum {
     GRANTED = FOR_RUN | FOR_HOLD | FOR_ACQUIRE,
     KEPT = FOR_RUN | FOR_HOLD,

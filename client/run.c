@@ -3,7 +3,6 @@
 #include "client/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "server/base/notify.h"
 #include "client/say.h"
 #include "client/status.h"
+#include "client/streams.h"
 #include "client/tree.h"
 #include "client/verbs/verbs.h"
 
@@ -113,18 +113,6 @@ static void end_orphans(void)
     }
 }
 
-/* COMMAND's ends of pipes must not stay open in rlock. */
-static void leave_stdio(void)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO);
-        close(null);
-    }
-}
-
 static int start_guard(struct run *run)
 {
     struct guard_plan plan = {.work = run->work->child,
@@ -145,7 +133,7 @@ static int start_guard(struct run *run)
         return -1;
     }
     http_watch_fd(run->http, WATCH_GUARD, run->guard_socket);
-    leave_stdio();
+    streams_leave(STDIN_FILENO, STDOUT_FILENO);
     return 0;
 }
 
@@ -310,7 +298,7 @@ int run_work(struct settings *settings, const struct work *work)
         say("/proc is not mounted: what COMMAND starts could not be ended");
         return STATUS_FAULT;
     }
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* for what a killed guard leaves behind */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* for orphans of a guard that was killed */
     run.terminal = terminal_open();
     if (run_open(&run, work->name, &status)) {
         status = wait_and_hold(&run);

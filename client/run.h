@@ -1,4 +1,4 @@
-/* What `rlock run` knows while it waits, runs COMMAND and ends. */
+/* The state of one run: it waits, it holds the lock while COMMAND runs, it ends. */
 #ifndef RLOCK_CLIENT_RUN_H
 #define RLOCK_CLIENT_RUN_H
 
@@ -18,7 +18,7 @@ enum {
 
 enum run_phase { RUN_WAITS, RUN_HOLDS, RUN_ENDS };
 
-/* What the lock is held for: a program, or a function in a child of the guard. */
+/* The work that the lock is held for: a program, or a function in a child of the guard. */
 struct work {
     const char *name;        /* for the note */
     struct guard_work child; /* of the guard */

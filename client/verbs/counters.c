@@ -1,5 +1,4 @@
-/* rlock semaphore, permits and latch: what the servers have beside locks, a row for each verb.
- */
+/* rlock semaphore, permits and latch: the servers' other objects, a row for each verb. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +74,7 @@ static void print_members(json_t *body)
     putchar('\n');
 }
 
-/* Is it what the verb waits for? */
+/* True: this answer ends the wait of the verb. */
 static bool is_there(const struct verb *verb, const struct http_answer *answer)
 {
     if (verb->zero) {

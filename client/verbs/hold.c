@@ -15,6 +15,7 @@
 #include "client/run.h"
 #include "client/say.h"
 #include "client/status.h"
+#include "client/streams.h"
 #include "client/verbs/verbs.h"
 
 struct hold {
@@ -69,7 +70,7 @@ static bool is_readable(int fd)
     return fd >= 0 && poll(&polled, 1, 0) > 0;
 }
 
-/* What comes in is not looked at. */
+/* Input is thrown away; its end is the end of the hold. */
 static bool has_input_ended(struct hold *hold)
 {
     char taken[4096];
@@ -102,18 +103,13 @@ static void take_grant(void *context, json_t *grant)
 /* A reader sees the end of the grant, as that of a shell's $(…). */
 static void print_grant(struct hold *hold)
 {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
     if (hold->grant) {
         dprintf(hold->out, "%s\n", hold->grant);
     }
     if (hold->out > STDERR_FILENO) {
         close(hold->out);
     }
-    if (null >= 0) {
-        dup2(null, STDOUT_FILENO);
-        close(null);
-    }
+    streams_leave(STDOUT_FILENO, STDOUT_FILENO);
 }
 
 /* The child's life. */

@@ -118,7 +118,7 @@ static int begin_file(struct filed *filed)
     return write_state(file, LEASE_FILE_ACQUIRING);
 }
 
-/* Of a release that was not heard to the end. */
+/* Repeats a release whose answer was not heard. */
 static enum lease_outcome finish_release(struct filed *filed)
 {
     enum lease_outcome outcome = begin(filed) ? lease_release(&filed->run.lease, BOOTTIME_NEVER)
@@ -127,7 +127,7 @@ static enum lease_outcome finish_release(struct filed *filed)
     return outcome == LEASE_LOST ? LEASE_HELD : outcome;
 }
 
-/* What this call has asked for must not stay behind. A lease of an earlier call may be held. */
+/* Withdraws the request of this call. A lease of an earlier call may be held, and stays. */
 static int not_acquired(struct filed *filed, enum lease_outcome outcome, bool is_new)
 {
     filed->run.phase = RUN_ENDS;

@@ -38,7 +38,7 @@ void look_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "12 s", "3 min", "5 h", "2 d". */
 const char *look_time(int64_t ms, char out[LOOK_TIME_SIZE]);
 
-/* What a holder or a waiter is called, with its session and caller. */
+/* The name of a holder or a waiter, with its session and caller. */
 const char *look_holder(json_t *holder, char out[LOOK_HOLDER_SIZE]);
 
 /* A headline, where people look, and a line for each holder of a lock, or "free". */

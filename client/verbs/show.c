@@ -1,4 +1,4 @@
-/* rlock show, ls, sessions and wait: what is held, and by whom. */
+/* rlock show, ls, sessions and wait: locks that are held, and their holders. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

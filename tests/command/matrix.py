@@ -30,7 +30,7 @@ SHAPES = {
     "double-fork": (3, "(setsid sh -c 'sleep 60 & sleep 61' &);"),
     "stubborn": (1, "trap '' TERM INT; setsid sleep 60 &"),
 }
-UNTIL_TOLD = "until rm end 2> /dev/null; do sleep 0.1; done"
+UNTIL_TOLD = "until rm end; do sleep 0.1; done"
 
 # What becomes of a run: its exit status, or "on": it goes on, and has the lock when its turn
 # comes. "-": there is no such case. Servers: those of all cells; an own front end; two of them;
@@ -76,6 +76,8 @@ class Case:
         self.proxy = world.proxy(self.front)
         self.name, self.holder = name(), str(uuid.uuid4())
         self.ttl_s, self.grace_s, self.variables = TTL_S, GRACE_S, {}
+        if {"on", "0"} & set(self.wanted):  # a run that is starved for a while has to go on
+            self.ttl_s = 3 * PATIENCE
         if step == "grace":
             self.ttl_s, self.grace_s = LONG_TTL_S, LONG_GRACE_S
         if event == "suspend":
@@ -90,7 +92,7 @@ class Case:
         urls = ",".join(way.url for way in (self.proxy, self.second) if way)
         self.count, children = SHAPES[self.shape]
         self.count += 1
-        script = f"{children} {UNTIL_TOLD}"
+        script = f"exec 2> /dev/null; {children} {UNTIL_TOLD}"
         if self.step == "grace":
             self.count += 1
             script = f"sleep {WITNESS} & trap '' TERM INT; {script}"
@@ -205,9 +207,12 @@ class Case:
             self.check_status(*(int(one) for one in self.wanted if one != "on"))
 
     def terminate(self):
+        """A stubborn tree needs two signals, the second one within the grace."""
         self.run.signal(signal.SIGTERM)
-        if self.shape == "stubborn":
-            time.sleep(0.05)  # two pending signals of one number are one
+        for _ in range(int(LONG_S * 10)):
+            if self.shape != "stubborn" or self.run.process.poll() is not None:
+                break
+            time.sleep(0.1)
             self.run.signal(signal.SIGTERM)
         self.check_status(128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
