@@ -78,6 +78,7 @@ static void use_locks(struct front *fe, struct front *other)
     expect_status(multi_put(fe, NULL, token_new(w), "{login}a {login}b", ", \"ttl_ms\": 60000"),
                   201);
     expect_status(http(fe, "GET", "/v1/locks?limit=100", NULL), 200);
+    expect_status(http(fe, "GET", "/v1/semaphores?limit=100", NULL), 200);
 }
 
 static void use_counters(struct front *fe)

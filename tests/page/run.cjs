@@ -437,11 +437,20 @@ async function aHiddenPageAsksNothing(browser) {
 }
 
 async function takesThePicture(browser) {
-  wait("deploy/prod", {note: "release 2.7"});
-  const page = await open(browser, "#lock/deploy%2Fprod", tokens.ops);
-  await seen(page.getByText("release 2.7"));
-  await page.getByText(/In the last \d+ s/).waitFor();
-  await page.waitForTimeout(6000); // a life line of some length
+  const web = await session("web-1/4711"), batch = await session("batch-7/12");
+  await hold("report/october", {note: "all of October"}, batch.token);
+  const first = await hold("orders/42", {note: "import"});
+  const page = await open(browser, "#lock/orders%2F42", tokens.ops);
+  wait("orders/42", {note: "invoice run"}, web.token);
+  await isWaitedFor("orders/42", 1);
+  for (const note of ["refund 17", "refund 18"])
+    wait("orders/42", {note});
+  await page.waitForTimeout(4000); // a life line of some length
+  await api("DELETE", lockPath("orders/42"), {"Lease-Token": first.token});
+  wait("report/october", {}, web.token);
+  await seen(page.getByText("this is the end of the chain"));
+  await seen(page.getByText(/handed on 1 time\./));
+  await page.waitForTimeout(4000);
   if (picture)
     await page.screenshot({path: picture, fullPage: true});
   await page.context().close();
