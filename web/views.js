@@ -1,7 +1,7 @@
 // The views of many: each asks the server, and returns the elements of its picture and how old
 // that picture was when it came.
 import {ask, may, path, Refusal} from "./api.js";
-import {askEndSession} from "./actions.js";
+import {askEndSession, askFreeSlot, FLEET} from "./actions.js";
 import {facts, foreign, h, since, table, until} from "./dom.js";
 import {heldFor, holders, line, lockLink} from "./parts.js";
 import {link} from "./state.js";
@@ -134,14 +134,17 @@ const WORDS = {available: "Free permits", permits: "Permits in all", count: "Cou
 async function counter(kind, name, signal) {
   const told = await ask("GET", path([kind, name]), {signal});
   const permits = Array.isArray(told.permits) ? told.permits : told.holders || told.leases || [];
+  const isFleet = name.startsWith(FLEET) && may("lock", name);
   const rows = permits.map(permit => ({key: permit.lease_id || permit.permit_id, cells: [
     h("code", null, permit.lease_id || permit.permit_id || ""), permit.caller &&
-    foreign(permit.caller), permit.note && foreign(permit.note), until(permit.remaining_ms)]}));
+    foreign(permit.caller), permit.note && foreign(permit.note), until(permit.remaining_ms),
+    ...isFleet ? [permit.note && h("button", {class: "danger",
+      act: () => askFreeSlot(name, permit.note)}, "Free the slot…")] : []]}));
   return {told, body: [h("h2", null, foreign(name)),
     facts(Object.entries(WORDS).filter(([key]) => typeof told[key] === "number")
       .map(([key, word]) => [word, String(told[key])])),
-    rows.length > 0 && table("Permits that are held", ["Lease", "Caller", "Note", "Ends in"],
-      rows)]};
+    rows.length > 0 && table("Permits that are held",
+      ["Lease", "Caller", "Note", "Ends in", ...isFleet ? ["Action"] : []], rows)]};
 }
 
 export async function counters({fields, signal}) {
