@@ -90,6 +90,26 @@ export function askEndSession(id, name) {
   });
 }
 
+// The permits of a group of machines that speak FleetLock; each has its machine's id as the note.
+export const FLEET = "fleetlock/";
+
+export function askFreeSlot(name, machine) {
+  const group = name.slice(FLEET.length);
+  show({
+    title: `Free the slot of ${machine}`,
+    text: `The next machine of the group ${group} may reboot then. A machine keeps its slot ` +
+      "until it says that it is up again: free the slot of a machine that will not come back, " +
+      "or whose update you have looked at.",
+    fields: [],
+    label: "Free the slot",
+    act: async () => {
+      await ask("POST", `/${FLEET}v1/steady-state`, {headers: {"fleet-lock-protocol": "true"},
+        body: {client_params: {id: machine, group}}});
+      return `${machine} has no slot any more.`;
+    },
+  });
+}
+
 // A <input type="datetime-local"> knows no time zone: it means that of the reader.
 function localTime(ms) {
   const at = new Date(ms);

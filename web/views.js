@@ -1,7 +1,7 @@
 // The views of many: each asks the server, and returns the elements of its picture and how old
 // that picture was when it came.
 import {ask, may, path, readPrefix} from "./api.js";
-import {askEndSession} from "./actions.js";
+import {askEndSession, askFreeSlot, FLEET} from "./actions.js";
 import {facts, foreign, h, since, table, until} from "./dom.js";
 import {heldFor, holders, line, lockLink, person} from "./parts.js";
 import {link} from "./state.js";
@@ -144,15 +144,18 @@ export async function counters({fields, signal}) {
 
 export async function counter({name, signal}) {
   const told = await ask("GET", path(["permit-semaphores", name]), {signal});
+  const isFleet = name.startsWith(FLEET) && may("lock", name);
   const rows = told.holders.map(permit => ({key: permit.lease_id || permit.redisson_permit,
     cells: [person(permit), permit.note && foreign(permit.note), since(permit.held_ms),
-      until(permit.remaining_ms)]}));
+      until(permit.remaining_ms), ...isFleet ? [permit.note && h("button", {class: "danger",
+        act: () => askFreeSlot(name, permit.note)}, "Free the slot…")] : []]}));
   const more = told.holder_count - told.holders.length;
   return {body: [
     h("h2", null, "Semaphore or latch ", foreign(name)),
     facts([[NUMBER, String(told.available)],
       ["Requests that wait", String(told.waiter_count)]]),
-    table("Permits that are held", ["Holder", "Note", "Held for", "Ends in"], rows,
+    table("Permits that are held",
+      ["Holder", "Note", "Held for", "Ends in", ...isFleet ? ["Action"] : []], rows,
       "No permit with an end is held."),
     more > 0 && h("p", null, `and ${more} more`)]};
 }

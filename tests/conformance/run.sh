@@ -8,6 +8,11 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/clients/tools.sh
 OUT=$PWD/build/conformance
 
+# example LANGUAGE FILE: the block of the guide in this language.
+example() {
+    sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" docs/guide.md | sed '1d;$d' > "$2" && [ -s "$2" ]
+}
+
 python_client() {
     mypy --strict clients/python/rlockd.py &&
         flake8 --max-line-length 96 clients/python tests/conformance &&
@@ -19,9 +24,11 @@ go_client() {
 
     use_go
     rm -rf "$OUT/go"
-    mkdir -p "$OUT/go/rlockd"
+    mkdir -p "$OUT/go/rlockd" "$OUT/go/example"
     cp tests/conformance/adapter_go/* "$OUT/go"
     cp clients/go/rlockd.go "$OUT/go/rlockd"
+    example go "$OUT/go/example/main.go" || return 1
+    sed -i 's,example.org/site/rlockd,conformance/rlockd,' "$OUT/go/example/main.go"
     cd "$OUT/go" || return 1
     unformatted=$(gofmt -l .)
     [ -z "$unformatted" ] || { echo "not formatted by gofmt: $unformatted"; return 1; }
@@ -31,9 +38,13 @@ go_client() {
 node_client() {
     use_node
     node_packages node-types typescript@5.9.3 @types/node@20.19.25
-    "$TOOLS/node-types/node_modules/.bin/tsc" --allowJs --checkJs --strict --noEmit \
-        --target ES2022 --module NodeNext --types node \
-        --typeRoots "$TOOLS/node-types/node_modules/@types" clients/node/rlockd.mjs &&
+    mkdir -p "$OUT/node"
+    cp clients/node/rlockd.mjs "$OUT/node"
+    example js "$OUT/node/example.mjs" &&
+        "$TOOLS/node-types/node_modules/.bin/tsc" --allowJs --checkJs --strict --noEmit \
+            --target ES2022 --module NodeNext --types node \
+            --typeRoots "$TOOLS/node-types/node_modules/@types" \
+            "$OUT/node/rlockd.mjs" "$OUT/node/example.mjs" &&
         node tests/conformance/test_node.mjs
 }
 

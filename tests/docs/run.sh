@@ -102,7 +102,7 @@ token=$("$rlockd" --make-token)
 printf '%s' "$token" | "$rlockd" --hash-token docs > "$secured/tokens"
 
 check README tests/docs/blocks.py README.md
-check guide tests/docs/blocks.py docs/guide.md
+PYTHONPATH=$PWD/clients/python check guide tests/docs/blocks.py docs/guide.md
 check command commands
 check examples scripts
 check audit-report audit_report

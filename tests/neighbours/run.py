@@ -12,11 +12,12 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 from servers import Place  # noqa: E402
 import test_fleetlock  # noqa: E402
 import test_lfs  # noqa: E402
+import test_security  # noqa: E402
 import test_terraform  # noqa: E402
 from world import World  # noqa: E402
 
-HELPERS = {"Machine", "Repo", "Team", "direct", "each_program"}
-MODULES = [test_terraform, test_fleetlock, test_lfs]
+HELPERS = {"Machine", "Repo", "Team", "direct", "each_program", "statuses"}
+MODULES = [test_terraform, test_fleetlock, test_lfs, test_security]
 
 
 def checks(words):

@@ -14,7 +14,7 @@ terraform {{
   backend "http" {{
     address        = "{state}"
     lock_address   = "{lock}"
-    unlock_address = "{lock}"
+    unlock_address = "{unlock}"
     {more}
   }}
 }}
@@ -50,19 +50,21 @@ def programs():
 class Project:
     """A folder with a configuration whose state needs no provider."""
 
-    def __init__(self, program, folder, state_url, lock_url, more="", **variables):
+    def __init__(self, program, folder, state_url, lock_url, more="", unlock_url=None,
+                 **variables):
         self.program, self.folder = program, Path(folder)
         self.folder.mkdir(parents=True)
         self.environment = {**os.environ, "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1",
                             "HOME": str(self.folder), **variables}
         self.state_url, self.lock_url, self.more = state_url, lock_url, more
+        self.unlock_url = unlock_url or lock_url
         self.write("first")
         self.run("init", "-input=false")
 
     def write(self, value):
         (self.folder / "main.tf").write_text(MAIN.format(
-            state=self.state_url, lock=self.lock_url, more=self.more, output="o", value=value),
-            encoding="utf-8")
+            state=self.state_url, lock=self.lock_url, unlock=self.unlock_url, more=self.more,
+            output="o", value=value), encoding="utf-8")
 
     def start(self, *arguments):
         return subprocess.Popen([self.program, *arguments], cwd=self.folder, text=True,

@@ -181,6 +181,9 @@ def rights(world):
         assert machine.refused() == machine.refused("steady-state") == refusal
     assert Machine(world.guarded, group).refused() == (401, "unauthenticated")
     assert Machine(world.guarded, group, Authorization=world.basic("machines")).pre_reboot()
+    web = world.basic("web-machines")
+    assert Machine(world.guarded, group, Authorization=web).refused() == (403, "forbidden")
+    assert Machine(world.guarded, f"web-{group}", Authorization=web).pre_reboot()
 
 
 def group_of_another_kind(world):

@@ -80,6 +80,25 @@ def lock_may_wait(world, _, program):
 
 
 @each_program
+def front_ends_die(world, _, program):
+    """A lock outlives the front end that granted it; another front end takes the unlock."""
+    name, dying = f"dying-{uuid.uuid4().hex}", world.place.front(world.redis)
+    other = f"{world.fronts[1].url}/terraform/{name}"
+    first = project(world, program, name, dying.url, unlock_url=other)
+    second = project(world, program, name, world.fronts[1].url)
+    world.states.go_on.clear()
+    before = len(world.states.writes)
+    running = first.start_apply("one")
+    wait_for(lambda: len(world.states.writes) > before, "an apply that writes its state")
+    dying.kill()
+    assert "already locked" in second.apply("two", expect=1)
+    world.states.go_on.set()
+    assert running.wait(60) == 0, running.stdout.read()
+    assert not world.lock(f"terraform%2F{name}")["locked"]
+    second.apply("two")
+
+
+@each_program
 def killed_terraform_leaves_the_lock(world, _, program):
     """A lock outlives a killed apply, until force-unlock."""
     name = f"killed-{uuid.uuid4().hex}"
@@ -185,6 +204,15 @@ def other_holders(world):
     assert busy["Info"] == "by hand" and busy["Operation"] == "not by Terraform", busy
     expect(unlock(world, name, info(ID=busy["ID"])), 410)
     assert world.lock(f"terraform%2F{name}")["locked"]
+
+
+def force_unlock_of_opentofu(world):
+    """A LockInfo with nothing but the ID releases the lease with this ID, and no other."""
+    name, ours = f"tofu-{uuid.uuid4().hex}", info()
+    expect(lock(world, name, ours), 200)
+    expect(unlock(world, name, {"ID": info()["ID"]}), 410)
+    expect(unlock(world, name, {"ID": ours["ID"]}), 200)
+    assert not world.lock(f"terraform%2F{name}")["locked"]
 
 
 def ids_of_other_locks(world):

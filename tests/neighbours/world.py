@@ -16,11 +16,12 @@ REQUESTS = 10000
 SLOW_S = 2 * PATIENCE
 BASIC = {caller: f"password-of-{caller}-0123456789" for caller in
          ("team-a", "team-b", "admin", "brief", "machines", "artist-a", "artist-b",
-          "outsider")}
+          "outsider", "web-machines")}
 RIGHTS = {"team-a": "lock=terraform/a- read=terraform/a-", "team-b": "lock=terraform/b-",
           "admin": "lock=* operate=* read=*",
           "brief": "lock=terraform/ lock=lfs/art/ max-ttl-ms=60000",
-          "machines": "lock=fleetlock/", "artist-a": "lock=lfs/art/ read=lfs/art/",
+          "machines": "lock=fleetlock/", "web-machines": "lock=fleetlock/web-",
+          "artist-a": "lock=lfs/art/ read=lfs/art/",
           "artist-b": "lock=lfs/art/ read=lfs/art/",
           "outsider": "lock=lfs/part/free/ read=lfs/part/free/"}
 

@@ -271,6 +271,26 @@ async function tellsWhyALockIsNotFree(browser) {
   await page.context().close();
 }
 
+async function freesTheSlotOfAMachine(browser) {
+  const slot = machine => api("POST", "/fleetlock/v1/pre-reboot",
+    {"fleet-lock-protocol": "true"}, {client_params: {id: machine, group: "workers"}});
+  assert.equal((await slot("dead-machine")).status, 200);
+  assert.equal((await slot("next-machine")).status, 423);
+  const group = "#counter/fleetlock%2Fworkers";
+  const reader = await open(browser, group, tokens.reader);
+  await seen(reader.getByText("dead-machine"));
+  assert.equal(await reader.locator("main table button").count(), 0);
+  await reader.context().close();
+  const page = await open(browser, group, tokens.ops);
+  await page.getByRole("button", {name: "Free the slot…"}).click();
+  await page.getByRole("button", {name: "Free the slot", exact: true}).click();
+  await seen(page.getByText("dead-machine has no slot any more."));
+  assert.equal((await slot("next-machine")).status, 200);
+  await seen(page.getByRole("cell", {name: "next-machine"}));
+  await mustBeUsable(page, "a group of machines");
+  await page.context().close();
+}
+
 async function tellsADeadlock(browser) {
   const one = await session("one"), other = await session("other");
   await hold("left", {}, one.token);
@@ -471,7 +491,7 @@ const ROWS = [
   [endsASession, tellsWhyALockIsNotFree, tellsADeadlock, offersOnlyWhatIsAllowed,
     beginsWithWhatMayBeRead, forgetsTheToken, servesTheKeyboardAndTheClipboard,
     marksAnOldPicture, asksAsOftenAsTheServerSays, aHiddenPageAsksNothing],
-  [listsSemaphoresAndLatches, everybodyCanUseEachView]];
+  [listsSemaphoresAndLatches, freesTheSlotOfAMachine, everybodyCanUseEachView]];
 const LAST = [takesThePicture, nothingComesFromElsewhere, noTextBecomesMarkup];
 
 // How many have failed.
