@@ -316,6 +316,19 @@ static void test_flood_of_machines(struct world *w)
     flood_with(&stage, requests, STRANGERS, 423);
 }
 
+/* One path, which the first request locks; the listings are refused mostly. */
+static void test_flood_of_git_lfs(struct world *w)
+{
+    struct stage stage = set_up(w);
+    const char *requests[] = {
+        request_with_body(w, "POST /lfs/art/locks HTTP/1.1", "{\"path\":\"a\"}"),
+        request_with_body(w, "POST /lfs/art/locks/verify HTTP/1.1", "{}"),
+        request_with_body(w, "POST /lfs/art/locks/Yg/unlock HTTP/1.1", "{\"force\":true}"),
+        "GET /lfs/art/locks HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION "\r\n"};
+
+    flood_with(&stage, requests, COUNT_OF(requests), 409);
+}
+
 static void test_flood_of_forced_ends(struct world *w)
 {
     static const char *requests[STRANGERS];
@@ -346,6 +359,7 @@ int main(void)
         E2E_TEST(test_flood_of_the_longest_holds),
         E2E_TEST(test_flood_of_terraforms),
         E2E_TEST(test_flood_of_machines),
+        E2E_TEST(test_flood_of_git_lfs),
         E2E_TEST(test_flood_of_forced_ends),
     };
     struct e2e_plan plan = {.name = "floods", E2E_TESTS(tests)};
