@@ -3,8 +3,8 @@
 # `--inside` and what they ask for. They define `fail`, and need tests/lib.sh.
 # shellcheck shell=bash
 #
-# The network is the machine's. DEBIAN_CACHE=DIR keeps the minimal systems and the packages there
-# for the next run, instead of in build/debian.
+# The network is the machine's. DEBIAN_CACHE=DIR keeps the minimal systems and the packages
+# there for the next run, instead of in build/debian.
 
 # chroot_prepare RELEASE: outside; sets cache, and makes its minimal system.
 chroot_prepare() {
@@ -34,8 +34,8 @@ chroot_new() {
     git clone --quiet --no-hardlinks . "$systems/$2/rlockd"
 }
 
-# in_namespaces ARGUMENT...: runs this script again inside. In the background, so that a signal is
-# answered at once.
+# in_namespaces ARGUMENT...: runs this script again inside. In the background, so that a signal
+# is answered at once.
 in_namespaces() {
     unshare --mount --pid --fork --kill-child "$0" --inside "$@" &
     namespaces=$!

@@ -7,7 +7,7 @@ problems  server/http/problem.c <-> urn:rlockd:problem:<code> in openapi.yaml, w
 details   `detail` of openapi.yaml's examples -> the texts of handlers/ and server/http/
 metrics   server/base/metrics.c <-> docs/operations.md
 settings  BINARY --help         <-> docs/operations.md; variables also in all pages
-version   Makefile              <-> openapi.yaml
+version   Makefile -> openapi.yaml, CHANGELOG.md, debian/changelog, Dockerfile, deploy/
 alarms    deploy/prometheus/rules.yaml <-> headings of docs/operations.md, tests/alarms
 recipes   examples/proxies      <-> docs/operations.md, word for word
 attacks   docs/security.md -> the tests that it names
@@ -25,7 +25,16 @@ METHODS = {"get", "put", "post", "patch", "delete", "options", "trace"}
 # OpenAPI has no place for these: docs/neighbours.md
 UNDESCRIBED = {"LOCK", "UNLOCK"}
 
-PAGES = ["README.md", "CONTRIBUTING.md", "tests/RESULTS.md"]  # besides those of docs/
+# Besides those of docs/.
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "tests/RESULTS.md"]
+
+# Where the version stands besides the Makefile and openapi.yaml; of several the newest.
+VERSIONS = {"CHANGELOG.md": r"\A(?:(?!^## ).*\n)*^## (\S+)",
+            "debian/changelog": r"\Arlockd \((.*)\)",
+            "Dockerfile": r"^ARG VERSION=(.+)$",
+            "deploy/compose.yaml": r"image: rlockd:(\S+)",
+            "deploy/kubernetes/rlockd.yaml": r"image: rlockd:(\S+)",
+            "deploy/kubernetes/migration.yaml": r"FROM rlock:([\d.]+\d)"}
 
 DETAIL_MIN = 12  # characters of a text that a detail may come from
 
@@ -133,6 +142,11 @@ def check_version(document, makefile):
     if document["info"]["version"] != version:
         problems.append(f"version {version} in the Makefile,"
                         f" {document['info']['version']} in openapi.yaml")
+    for path, pattern in VERSIONS.items():
+        text = Path(path).read_text(encoding="utf-8")
+        for found in re.findall(pattern, text, re.M) or ["none"]:
+            if found != version:
+                problems.append(f"version {version} in the Makefile, {found} in {path}")
 
 
 def help_text(binary):

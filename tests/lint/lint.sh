@@ -7,7 +7,7 @@ binary=$1
 python=/usr/bin/python3 # the one that the Debian packages are for
 failed=()
 mapfile -t c_files < <(find server storage handlers client tests -name '*.[ch]' | sort)
-mapfile -t shell_files < <(find storage tests examples -name '*.sh' | sort)
+mapfile -t shell_files < <(find deploy storage tests examples -name '*.sh' | sort)
 
 # check NAME COMMAND...: runs the command, remembers that it failed.
 check() {

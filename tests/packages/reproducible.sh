@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# reproducible.sh: builds what is committed twice, in folders of different depth, with another time
-# zone, language, umask, order of files and number of jobs, and compares every byte.
+# reproducible.sh: builds what is committed twice, in folders of different depth, with another
+# time zone, language, umask and number of jobs, and compares every byte.
 set -eu
 cd "$(dirname "$0")/../.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run.sh RELEASE: the packages of what is committed, as people use them, in fresh systems of a
 # Debian release: built in one together with those of a lower version, looked at by lintian;
-# installed in another, started as the unit says, upgraded while a lock is held, and purged. There
-# is no systemd that runs: what it would do with the unit is done by hand here.
+# installed in another, started as the unit says, upgraded while a lock is held, and purged. No
+# systemd runs there: what it would do with the unit is done by hand.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/lib.sh
@@ -56,8 +56,8 @@ start() {
     local user state variables
     user=$(unit_values User)
     state=/var/lib/$(unit_values StateDirectory)
-    variables=$(unit_values Environment | tr '\n' ' ')$(
-        sed -n '/^[A-Z]/p' "$chroot/$(unit_values EnvironmentFile | sed 's/^-//')" | tr '\n' ' ')
+    variables=$(unit_values Environment; sed -n '/^[A-Z]/p' "$settings")
+    variables=${variables//$'\n'/ }
     (in_chroot "install -d -o $user -g $user -m $(unit_values StateDirectoryMode) $state &&
         umask $(unit_values UMask) &&
         exec setpriv --reuid $user --regid $user --clear-groups --no-new-privs \
@@ -109,14 +109,15 @@ use() {
     as "the lists of packages" "apt-get update -q"
     install_version "$OLDER" redis-tools
     expect_files
-    sed -i "s/^#RLOCKD_LISTEN=.*/RLOCKD_LISTEN=127.0.0.1:$port/" "$chroot/etc/rlockd/rlockd.conf"
+    settings=$chroot$(unit_values EnvironmentFile | sed 's/^-//')
+    sed -i "s/^#RLOCKD_LISTEN=.*/RLOCKD_LISTEN=127.0.0.1:$port/" "$settings"
     start "$OLDER"
     [ "$(rlock run job echo alone)" = alone ] || fail "rlock runs nothing"
     rlock acquire deploy --lease-file /root/lease --ttl 1h > /dev/null
     stop
 
     install_version "$version" ""
-    grep -qx "RLOCKD_LISTEN=127.0.0.1:$port" "$chroot/etc/rlockd/rlockd.conf" ||
+    grep -qx "RLOCKD_LISTEN=127.0.0.1:$port" "$settings" ||
         fail "the upgrade has changed a setting"
     start "$version"
     rlock show deploy | grep -q root@ || fail "the lock was lost in the upgrade"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The unit of systemd without systemd: its keys and how exposed the service is, by
-systemd-analyze; and that no system call of rlockd, of its embedded Redis or of their start is one
-that SystemCallFilter refuses, by strace.
+systemd-analyze; and that SystemCallFilter refuses no system call of rlockd and of its embedded
+Redis, from the start to the end, by strace.
 
 usage: test_unit.py RLOCKD"""
 import json
@@ -100,8 +100,8 @@ def test_calls(folder, binary):
     log, trace = folder / "log", folder / "trace"
     with log.open("w", encoding="utf-8") as out:
         child = subprocess.Popen(
-            ["strace", "-f", "-qq", "-o", trace, binary, "--listen", "127.0.0.1:0", "--data-dir",
-             folder / "data", "--workers", "2"],
+            ["strace", "-f", "-qq", "-o", trace, binary, "--listen", "127.0.0.1:0",
+             "--data-dir", folder / "data", "--workers", "2"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=out)
     try:
         use(log, child)
