@@ -126,6 +126,11 @@ class Document:
                 complain(where, f"parameter without in, name or schema: {parameter}")
             if parameter.get("in") == "path" and parameter.get("required") is not True:
                 complain(where, f"path parameter {parameter.get('name')} must be required")
+            # Some generated clients send each default.
+            if "Only with" in parameter.get("description", "") \
+                    and "default" in parameter.get("schema", {}):
+                complain(where, f"{parameter.get('name')} depends on another parameter, "
+                                "and has a default")
         declared = {p.get("name") for p in parameters if p.get("in") == "path"}
         if declared != set(re.findall(r"\{([^}]+)\}", path)):
             complain(where, f"path parameters differ: {sorted(declared)}")
