@@ -162,7 +162,7 @@ def hunt(mutant, seed):
     """Whether it was found."""
     tree = copy_tree(COPIED, ["tests"])
     try:
-        trouble = build_with(mutant, tree, "all")
+        trouble = build_with(mutant, tree, "build/rlockd")
         if trouble:
             print(f"{mutant.name}: {trouble}", flush=True)
             return False
