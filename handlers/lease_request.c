@@ -45,9 +45,10 @@ struct lease_request *lease_request_new(struct http_request *http, enum object_k
     request->context = http_context(http);
     request->http = http;
     request->lease.kind = kind;
-    if (http_caller(http) != NULL)
-        snprintf(request->lease.caller, sizeof(request->lease.caller), "%s",
-                 auth_caller_name(http_caller(http)));
+    if (http_caller(http) != NULL) {
+        const char *caller = auth_caller_name(http_caller(http));
+        memcpy(request->lease.caller, caller, strlen(caller) + 1); /* see the assertion above */
+    }
     http_watch(http, on_gone, on_end, request);
     return request;
 }

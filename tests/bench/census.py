@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the answers about holders and waiters cost: a look, a listing of 100 locks, a listing by
-the time held, a check for a deadlock, and the census over many locks. Redis' time is that of its
-own INFO commandstats; the rest of the machine does not count in it.
+the time held, a check for a deadlock, and the census over many locks. Redis' time is that of
+its own INFO commandstats; the rest of the machine does not count in it.
 
 usage: census.py [RLOCKD] [--locks 1000000] [--java 100000] [--seconds 120]
 
@@ -107,7 +107,7 @@ def looks(place):
 
 
 def deadlock(place):
-    """Of two sessions, whose waits are refused or end by themselves; against two waits alone."""
+    """Of two sessions, whose waits are refused, against two that wait until the end."""
     redis = place.redis()
     front = place.front(redis, "--deadlock-check-ms", "1000")
     plain = place.front(redis, "--deadlock-check-ms", "0")

@@ -70,6 +70,31 @@ bool http_reply_has_header(const struct http_request *request, const char *name)
     return false;
 }
 
+void http_refusal_ask_user(const struct http_request *request, struct http_refusal *refusal,
+                           const char *detail)
+{
+    (void)request;
+    (void)refusal;
+    (void)detail;
+}
+
+void http_log_audit(struct http_request *request)
+{
+    (void)request;
+}
+
+enum route_dialect http_dialect(const struct http_request *request)
+{
+    (void)request;
+    return DIALECT_RLOCKD;
+}
+
+void http_log_text(struct http_request *request, const char *name, const char *value)
+{
+    (void)request;
+    CHECK(name[0] != '\0' && value != NULL);
+}
+
 void http_reply_problem(struct http_request *request, int status, json_t *body)
 {
     (void)request;

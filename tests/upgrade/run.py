@@ -47,6 +47,7 @@ def held_here_asked_there(kind, here, there, name):
     seen = lease.look(there)["holders"][0]
     assert seen.get("note") == (None if kind.owner else lease.fields.get("note")), seen
     assert seen.get("owner") == kind.owner, seen
+    assert seen.get("session_name") == (Session.name if lease.session else None), seen
     other = rival(lease, there)
     refused = other.put(there, LOCKED)
     assert refused.get("remaining_ms", 1) > 0, refused
@@ -123,7 +124,7 @@ def owners_re_enter(here, there, name):
 
 
 def sessions(here, there, name):
-    session = Session(here, name="host/1")
+    session = Session(here)
     leases = [Lease(kind, f"{name}-{kind}", session, ttl_ms=None) for kind in KINDS]
     for lease in leases:
         lease.kind.prepare(here, lease.name)
