@@ -149,7 +149,7 @@ def status_line_tells_the_holder(world, front):
 
 
 def top_ends_cleanly(*_):
-    """On a Redis of its own: the pictures of the census are late when a front end was killed."""
+    """On a Redis of its own: the census is late when a front end was killed."""
     lock, token = name(), str(uuid.uuid4())
     with ended(World()) as own:
         front = own.front()
