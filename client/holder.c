@@ -69,27 +69,35 @@ static json_int_t count_in_front(const struct lease *lease)
     return count;
 }
 
-void holder_tell(struct lease *lease, json_t *problem)
+/* "held by anna since 10:01:02, lease until 10:02:03", or why nobody can have it. */
+static void describe_problem(json_t *problem, char *out, size_t size)
 {
-    const struct settings *settings = lease->settings;
     json_t *holder = json_object_get(problem, "holder");
-    const char *who = holder_name(holder),
-               *lock = json_string_value(json_object_get(problem, "lock")),
-               *detail = json_string_value(json_object_get(problem, "detail"));
-    char since[64], until[64], front[64] = "", text[TEXT_SIZE];
+    const char *who = holder_name(holder);
+    const char *detail = json_string_value(json_object_get(problem, "detail"));
+    char since[64], until[64];
 
     describe_time(json_object_get(holder, "held_ms"), -1, " since ", since, sizeof(since));
     describe_time(json_object_get(problem, "remaining_ms"), 1, ", lease until ", until,
                   sizeof(until));
-    snprintf(text, sizeof(text), "waiting for %s: %s%s%s%s", lock ? lock : settings->names[0],
-             who ? "held by " : "",
-             who      ? who
-             : detail ? detail
-                      : "not free",
-             since, until);
-    notify("STATUS=%s", text);
+    if (who) {
+        snprintf(out, size, "held by %s%s%s", who, since, until);
+    } else {
+        snprintf(out, size, "%s%s", detail ? detail : "not free", until);
+    }
+}
+
+void holder_tell(struct lease *lease, json_t *problem)
+{
+    const struct settings *settings = lease->settings;
+    const char *lock = json_string_value(json_object_get(problem, "lock"));
+    char front[64] = "", text[TEXT_SIZE];
+
+    lock = lock ? lock : settings->names[0];
+    describe_problem(problem, text, sizeof(text));
+    notify("STATUS=waiting for %s: %s", lock, text);
     if (settings->verbose) {
-        say("%s", text);
+        say("waiting for %s: %s", lock, text);
     }
     if (settings->quiet || !say_has_status()) {
         return;
@@ -97,7 +105,7 @@ void holder_tell(struct lease *lease, json_t *problem)
     json_int_t count = settings->permit || settings->name_count > 1 ? -1
                                                                     : count_in_front(lease);
     if (count >= 0) {
-        snprintf(front, sizeof(front), ", %lld in front", (long long)count);
+        snprintf(front, sizeof(front), " (%lld in front)", (long long)count);
     }
-    say_status("rlock: %s%s", text, front);
+    say_status("rlock: waiting for %s%s: %s", lock, front, text);
 }

@@ -158,10 +158,14 @@ static void draw_lock(FILE *out, const struct top *top, json_t *lock, int column
     json_t *holder = json_array_get(json_object_get(lock, "holders"), 0);
     const char *name = json_string_value(json_object_get(lock, "lock"));
     char waited[LOOK_TIME_SIZE] = "", held[LOOK_TIME_SIZE] = "", who[LOOK_HOLDER_SIZE] = "";
+    char waiters[LOOK_TIME_SIZE] = "";
     char line[LINE_SIZE];
 
     if (json_object_get(lock, "waited_ms")) {
         look_time(number_of(lock, "waited_ms"), waited);
+    }
+    if (json_object_get(lock, "waiter_count")) {
+        snprintf(waiters, sizeof(waiters), "%lld", (long long)number_of(lock, "waiter_count"));
     }
     if (json_object_get(lock, "held_ms")) {
         look_time(number_of(lock, "held_ms"), held);
@@ -169,8 +173,8 @@ static void draw_lock(FILE *out, const struct top *top, json_t *lock, int column
     if (holder) {
         look_holder(holder, who);
     }
-    snprintf(line, sizeof(line), "%8s %7lld %8s  %-28s  %s", waited,
-             (long long)number_of(lock, "waiter_count"), held, name ? name : "", who);
+    snprintf(line, sizeof(line), "%8s %7s %8s  %-28s  %s", waited, waiters, held,
+             name ? name : "", who);
     add_line(out, top, line, columns);
 }
 

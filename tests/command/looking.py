@@ -334,7 +334,7 @@ def check_top(world, front):
     assert prefix in picture.splitlines()[0] and "hand-overs/s" in picture, picture
     assert [row.split()[5] for row in waited] == [prefix + "a", prefix + "c"], picture
     assert [row.split()[2] for row in waited] == ["1", "2"], picture
-    assert [row.split()[3] for row in held] == [prefix + end for end in "abc"], picture
+    assert [row.split()[2] for row in held] == [prefix + end for end in "abc"], picture
     assert max(map(len, picture.splitlines())) <= 80 and "\x1b" not in picture, picture
 
 

@@ -24,7 +24,8 @@ def no_token_in_sight(world, front):
 
 
 def trace_is_sent_on(world, front):
-    parent, proxy = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", world.proxy(front)
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    proxy = world.proxy(front)
     run = world.run(proxy.url, name(), "sh", "-c", "echo $TRACEPARENT", TRACEPARENT=parent)
     assert run.status() == 0 and run.out == parent + "\n", run.err
     assert proxy.sent("traceparent") == {parent}
