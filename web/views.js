@@ -53,17 +53,23 @@ export async function held({fields, signal}) {
       told.as_of === null ? NO_PICTURE : "No lock is held.")]};
 }
 
-export async function locks({fields, signal}) {
-  const found = [];
-  let told = {next_cursor: fields.cursor};
-  for (let i = 0; i === 0 || i < JOINED_MAX && told.next_cursor && found.length < PAGE; i++) {
-    told = await ask("GET", path(["locks"], {prefix: fields.prefix || readPrefix(),
-      limit: PAGE - found.length, cursor: told.next_cursor || ""}), {signal});
-    found.push(...told.locks);
+// A page of the listing `of`, whose entries have their names in the member `name`: sorted, and
+// each name once.
+async function pageOf(of, name, fields, signal) {
+  const found = new Map();
+  let next = fields.cursor;
+  for (let i = 0; i === 0 || i < JOINED_MAX && next && found.size < PAGE; i++) {
+    const told = await ask("GET", path([of], {prefix: fields.prefix || readPrefix(),
+      limit: PAGE - found.size, cursor: next || ""}), {signal});
+    told[of].forEach(entry => found.set(entry[name], entry));
+    next = told.next_cursor;
   }
-  const unique = [...new Map(found.map(lock => [lock.lock, lock])).values()]
-    .sort((a, b) => a.lock < b.lock ? -1 : 1);
-  const rows = unique.map(lock => ({key: lock.lock, cells: [lockLink(lock.lock), lock.kind,
+  return {next, entries: [...found.values()].sort((a, b) => a[name] < b[name] ? -1 : 1)};
+}
+
+export async function locks({fields, signal}) {
+  const {next, entries} = await pageOf("locks", "lock", fields, signal);
+  const rows = entries.map(lock => ({key: lock.lock, cells: [lockLink(lock.lock), lock.kind,
     holders(lock), heldFor(lock), until(lock.remaining_ms)]}));
   return {body: [
     h("div", {class: "searches", "data-key": "searches"},
@@ -73,8 +79,8 @@ export async function locks({fields, signal}) {
           h("input", {name: "name", required: true, maxlength: 512, autocomplete: "off"})),
         h("button", null, "Look"))),
     table("Locks that are held", ["Lock", "Kind", "Held by", "Held for", "Ends in"], rows,
-      told.next_cursor ? "None of the locks on this page is held." : "No lock is held."),
-    pages("locks", fields, told.next_cursor)]};
+      next ? "None of the locks on this page is held." : "No lock is held."),
+    pages("locks", fields, next)]};
 }
 
 export async function sessions({fields, signal}) {
@@ -128,18 +134,16 @@ export async function session({name: id, signal}) {
 const NUMBER = "Free permits, or counts to go";
 
 export async function counters({fields, signal}) {
-  const told = await ask("GET", path(["semaphores"], {prefix: fields.prefix || readPrefix(),
-    limit: PAGE, cursor: fields.cursor}), {signal});
-  const rows = told.semaphores.sort((a, b) => a.semaphore < b.semaphore ? -1 : 1)
-    .map(one => ({key: one.semaphore, cells: [
-      h("a", {href: link("counter", one.semaphore)}, foreign(one.semaphore)),
-      String(one.available), String(one.holder_count), String(one.waiter_count)]}));
+  const {next, entries} = await pageOf("semaphores", "semaphore", fields, signal);
+  const rows = entries.map(one => ({key: one.semaphore, cells: [
+    h("a", {href: link("counter", one.semaphore)}, foreign(one.semaphore)),
+    String(one.available), String(one.holder_count), String(one.waiter_count)]}));
   return {body: [
     search("counters", fields.prefix || readPrefix()),
     table("Semaphores, permit semaphores and latches",
       ["Name", NUMBER, "Permits with an end that are held", "Requests that wait"], rows,
-      told.next_cursor ? "There is none on this page." : "There is none."),
-    pages("counters", fields, told.next_cursor)]};
+      next ? "There is none on this page." : "There is none."),
+    pages("counters", fields, next)]};
 }
 
 export async function counter({name, signal}) {

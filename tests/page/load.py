@@ -6,12 +6,14 @@ needs.
 
 usage: load.py BUILD [SECONDS]: SECONDS for each of the turns"""
 import json
+import os
 import resource
 import socket
 import statistics
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 
@@ -88,6 +90,29 @@ def bystander(build, front, seconds):
     return json.loads(done.stdout)["acquire_p99_us"]
 
 
+def cpu_s(program):
+    """The processor time that the program has used."""
+    text = Path(f"/proc/{program.pid}/stat").read_text(encoding="utf-8")
+    words = text.rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_cpu(programs, pages, seconds):
+    """Without the bystander: what a request of a page costs on any machine."""
+    used = {}
+    for state in ("hide", "show"):
+        pages.tell(state)
+        time.sleep(1)
+        pages.tell("count")
+        before = [cpu_s(program) for program in programs]
+        time.sleep(seconds)
+        requests = pages.tell("count")["requests"]
+        used[state] = [cpu_s(program) - was for program, was in zip(programs, before)]
+    each = [1000 * (shown - hidden) / requests for hidden, shown in zip(*used.values())]
+    print(f"a request of a page: {each[0]:.1f} ms of rlockd's CPU, {each[1]:.1f} ms of Redis'; "
+          f"{requests} requests in {seconds:.0f} s")
+
+
 def measure(build, front, pages, seconds):
     p99 = {"hide": [], "show": []}
     asked = {"hide": {"requests": 0, "bytes": 0}, "show": {"requests": 0, "bytes": 0}}
@@ -128,6 +153,7 @@ def main():
         wait_for(lambda: front.ask("GET", "/v1/locks?order=waited")[1]["locks"], "waits")
         wait_for(lambda: front.ask("GET", "/v1/locks?order=held")[1]["locks"], "holds", 300)
         pages = Pages(place, front)
+        measure_cpu((front, redis), pages, TURNS * seconds)
         is_cheap = measure(build, front, pages, seconds)
         pages.close()
         for waiter in parked:
