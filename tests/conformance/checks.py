@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from trial import SLACK_S, SOON_S, TTL_S
 from proxy import BLACK, HALF, LOSE, TWICE, answer, late, passes, problem
-from servers import wait_for
+from servers import free_port, wait_for
 
 CHECKS = []
 
@@ -116,6 +116,15 @@ def not_an_answer_of_rlockd(trial):
     trial.proxy.always(is_acquire, answer(200, "<html>log in</html>", Content_Type="text/html"))
     lease = trial.client.acquire(trial.lock, wait_s=1)
     trial.never(lease, "held", 1.5)
+
+
+@check
+def next_server(trial):
+    """asks the next server of RLOCK_URL when one gives no answer, also later on"""
+    trial.restart_client(f"http://127.0.0.1:{free_port()},{trial.proxy.url}")
+    lease = trial.held(wait_s=SOON_S)
+    trial.never(lease, "lost", TTL_S * 1.2)
+    trial.released(lease)
 
 
 @check

@@ -27,6 +27,7 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("not_executed", (OVER, "if status == 0:")),
     ("not_executed", ("time.sleep(max(0.0, min(", "time.sleep(min(0, min(")),
     ("not_an_answer_of_rlockd", (JSON, f'{HELD} if "html" in str(answer.headers) else {JSON}')),
+    ("next_server", ("self.urls = self.urls[1:] + self.urls[:1]", "pass")),
     ("token_for_each_lease", ('{"Lease-Token": str(uuid.uuid4())}, "not held"',
                               '{"Lease-Token": str(uuid.UUID(int=7))}, "not held"')),
     ("several_locks", ("if self.delete() != 200 or lost:",

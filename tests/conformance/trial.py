@@ -102,7 +102,14 @@ class Trial:
         self.place, self.fronts, self.command = place, fronts, command
         self.lock = "conformance-" + uuid.uuid4().hex[:12]
         self.proxy = Proxy(fronts)
-        self.client = Adapter(command, self.proxy.url, place.folder / f"{self.lock}.log")
+        self.client = self.new_client(self.proxy.url)
+
+    def new_client(self, urls):
+        return Adapter(self.command, urls, self.place.folder / f"{self.lock}.log")
+
+    def restart_client(self, urls):
+        self.client.close()
+        self.client = self.new_client(urls)
 
     def ask(self, *arguments):
         return self.fronts[0].ask(*arguments)
