@@ -66,11 +66,11 @@ COMPILE  := $(CC) -std=gnu11 $(WARNINGS) $(CFLAGS) $(call knows,-ffile-prefix-ma
             $(HARDENING) $(SANITIZERS)
 LINK     := $(COMPILE) $(HARDENED_LINK) $(LDFLAGS)
 
-SOURCES  := $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c)
+SOURCES  := $(sort $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c))
 objects   = $(patsubst %.c,$(BUILD)/%.o,$1)
 OBJECTS  := $(call objects,$(SOURCES))
 MAIN     := $(BUILD)/server/main.o
-CLIENT_SOURCES := $(wildcard client/*.c client/verbs/*.c) server/base/notify.c
+CLIENT_SOURCES := $(sort $(wildcard client/*.c client/verbs/*.c)) server/base/notify.c
 CLIENT_OBJECTS := $(call objects,$(CLIENT_SOURCES))
 CLIENT_PAGES   := $(addprefix $(BUILD)/share/,man/man1/rlock.1 bash-completion/completions/rlock \
                   zsh/site-functions/_rlock fish/vendor_completions.d/rlock.fish)

@@ -12,8 +12,6 @@ trap 'exit 130' INT TERM
 build() {
     local dir=$1 jobs=$2
     shift 2
-    mkdir -p "$(dirname "$dir")"
-    git clone --quiet --no-hardlinks . "$dir"
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$dir" CCACHE_DISABLE=1 "$@" \
         make -s -C "$dir" -j"$jobs" all sbom > "$dir.log" 2>&1 || {
         tail -n 20 "$dir.log" >&2
@@ -21,6 +19,9 @@ build() {
     }
 }
 
+mkdir -p "$work/and/another"
+git clone --quiet --no-hardlinks . "$work/a"
+(umask 077 && git clone --quiet --no-hardlinks "$work/a" "$work/and/another/folder")
 build "$work/a" "$(nproc)" TZ=UTC LC_ALL=C
 (umask 077 && build "$work/and/another/folder" 2 TZ=Asia/Tokyo LC_ALL=C.UTF-8)
 count=0
