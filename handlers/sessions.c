@@ -403,12 +403,13 @@ static void on_ended(void *arg, const struct session_view *view)
         sessions_reply_failure(session->request, view);
 }
 
-void sessions_end(struct http_request *request, const char *session_id)
+void sessions_end(struct http_request *request, const char *session_id, bool is_forced)
 {
     struct session_request *session = session_request_new(request);
 
     memcpy(session->session_id, session_id, sizeof(session->session_id));
-    session_end(session->context->store, session_id, on_ended, session);
+    (is_forced ? session_force_end : session_end)(session->context->store, session_id, on_ended,
+                                                  session);
 }
 
 void sessions_delete(struct http_request *request)
@@ -416,5 +417,5 @@ void sessions_delete(struct http_request *request)
     char session_id[SESSION_ID_SIZE];
 
     if (sessions_read_id(request, true, session_id) && request_no_fields(request))
-        sessions_end(request, session_id);
+        sessions_end(request, session_id, false);
 }

@@ -31,7 +31,7 @@ void sessions_write_view(struct json_text *body, const char *session_id,
                          const struct session_view *view, const struct auth_caller *caller);
 
 /* Ends the session and answers the request. */
-void sessions_end(struct http_request *request, const char *session_id);
+void sessions_end(struct http_request *request, const char *session_id, bool is_forced);
 
 /* Answers a request that failed with the problem of its outcome. */
 void sessions_reply_failure(struct http_request *request, const struct session_view *view);

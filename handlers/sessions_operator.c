@@ -38,5 +38,5 @@ void sessions_force_end(struct http_request *request)
     http_log_audit(request);
     if (fields.reason.given)
         http_log_text(request, "reason", fields.reason.text);
-    sessions_end(request, session_id);
+    sessions_end(request, session_id, true);
 }

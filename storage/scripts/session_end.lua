@@ -7,8 +7,8 @@
 -- REPLY ended reason
 -- sync yes
 --
--- reason    released: its client ends it | expired: its time is over, or another front end has
---           ended it and not worked off its leases
+-- reason    released: its client ends it | forced: an operator ends it | expired: its time is
+--           over, or another front end has ended it and not worked off its leases
 -- batch     refs to name at most
 -- held      number of refs, the first of `forget`, of leases that held
 -- forget    refs of leases that were released
@@ -24,7 +24,7 @@
 local now = lib.number.epoch_ms()
 local open, why = lib.session_home.open(session, now)
 if open and reason == 'expired' then return {'open', open.deadline - now} end
-if not open and (why == 'unknown' or reason == 'released' and why ~= 'released') then
+if not open and (why == 'unknown' or reason ~= 'expired' and why ~= reason) then
   return {'ended', why}
 end
 

@@ -218,3 +218,9 @@ void session_end(struct store *store, const char *session_id, session_done *done
 {
     start(store, session_id, "released", false, done, arg);
 }
+
+void session_force_end(struct store *store, const char *session_id, session_done *done,
+                       void *arg)
+{
+    start(store, session_id, "forced", true, done, arg);
+}

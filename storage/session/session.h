@@ -131,6 +131,9 @@ void session_forget_losses(struct store *store, const char *session_id, char *co
                            size_t count);
 /* Ends it and releases all its leases, in as many steps as it takes. */
 void session_end(struct store *store, const char *session_id, session_done *done, void *arg);
+/* The same for an operator: the client of the session learns that it has lost its leases. */
+void session_force_end(struct store *store, const char *session_id, session_done *done,
+                       void *arg);
 
 struct session_list_entry {
     char session_id[SESSION_ID_SIZE], name[SESSION_NAME_SIZE];

@@ -89,7 +89,14 @@ static void test_an_operator_ends_a_session(struct world *w)
     expect_status(r, 200);
     expect_int(r, "released", 1);
     expect_bool(lock_look(w->a, "forced"), "locked", false);
-    expect_problem(keep_alive(w->a, &s, NULL), 410, "session-ended");
+    /* Its client has released nothing, and learns of the loss. */
+    r = keep_alive(w->a, &s, NULL);
+    expect_problem(r, 410, "session-ended");
+    expect_str(r, "reason", "forced");
+    r = session_end(w->a, &s);
+    expect_problem(r, 410, "session-ended");
+    expect_str(r, "reason", "forced");
+    expect_int(force_end(fe, s.id, OPERATE_TOKEN), "released", 1);
     wait_until(strstr(front_log(fe), "\"audit\":true,\"reason\":\"ticket 4711\"") != NULL,
                SOON_MS);
 }
