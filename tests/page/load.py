@@ -24,6 +24,11 @@ from servers import Place, wait_for  # noqa: E402
 LOCKS, WAITERS, WAITED, SESSIONS = 10000, 1000, 200, 100
 PAGES = [*["#waiting"] * 8, *["#held"] * 4, *["#locks"] * 3, *["#lock/load%2F0"] * 4,
          "#sessions"]
+REQUESTS = {"#waiting": "/v1/locks?order=waited&limit=100",
+            "#held": "/v1/locks?order=held&limit=100", "#locks": "/v1/locks?limit=100",
+            "#lock": "/v1/locks/load%2F0", "#sessions": "/v1/sessions?limit=100",
+            "#counters": "/v1/semaphores?limit=100"}
+ASKED = 50
 TURNS = 5
 FILLERS = 8
 LEAST_REQUESTS = 10  # of a page a minute: with fewer the browser had too little of the machine
@@ -97,20 +102,17 @@ def cpu_s(program):
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_cpu(programs, pages, seconds):
-    """Without the bystander: what a request of a page costs on any machine."""
-    used = {}
-    for state in ("hide", "show"):
-        pages.tell(state)
-        time.sleep(1)
-        pages.tell("count")
+def measure_cpu(programs, front):
+    """Without browser and bystander: what a request of a view costs on any machine."""
+    http = front.connect()
+    for view, path in REQUESTS.items():
         before = [cpu_s(program) for program in programs]
-        time.sleep(seconds)
-        requests = pages.tell("count")["requests"]
-        used[state] = [cpu_s(program) - was for program, was in zip(programs, before)]
-    each = [1000 * (shown - hidden) / requests for hidden, shown in zip(*used.values())]
-    print(f"a request of a page: {each[0]:.1f} ms of rlockd's CPU, {each[1]:.1f} ms of Redis'; "
-          f"{requests} requests in {seconds:.0f} s")
+        for _ in range(ASKED):
+            must(http.ask("GET", path))
+        used = [1000 * (cpu_s(program) - was) / ASKED
+                for program, was in zip(programs, before)]
+        print(f"a request of {view}: {used[0]:.1f} ms of rlockd's CPU, {used[1]:.1f} ms of "
+              f"Redis', {int(http.headers['Content-Length']) / 1024:.0f} KiB", flush=True)
 
 
 def measure(build, front, pages, seconds):
@@ -152,8 +154,8 @@ def main():
         parked = park(front)
         wait_for(lambda: front.ask("GET", "/v1/locks?order=waited")[1]["locks"], "waits")
         wait_for(lambda: front.ask("GET", "/v1/locks?order=held")[1]["locks"], "holds", 300)
+        measure_cpu((front, redis), front)
         pages = Pages(place, front)
-        measure_cpu((front, redis), pages, TURNS * seconds)
         is_cheap = measure(build, front, pages, seconds)
         pages.close()
         for waiter in parked:
