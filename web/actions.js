@@ -97,11 +97,12 @@ export function askFreeSlot(name, machine) {
   const group = name.slice(FLEET.length);
   show({
     title: `Free the slot of ${machine}`,
-    text: `The next machine of the group ${group} may reboot then. A machine keeps its slot ` +
-      "until it says that it is up again: free the slot of a machine that will not come back, " +
-      "or whose update you have looked at.",
+    text: [`The next machine of the group ${group} may reboot then.`,
+      "A machine keeps its slot until it reports that it is up again. Free the slot of a " +
+        "machine that will not come back, or whose failed update you have looked at."],
     fields: [],
     label: "Free the slot",
+    busy: "Freeing the slot…",
     act: async () => {
       await ask("POST", `/${FLEET}v1/steady-state`, {headers: {"fleet-lock-protocol": "true"},
         body: {client_params: {id: machine, group}}});
