@@ -109,10 +109,11 @@ function refused(error, state) {
   return error.retryAfterMs;
 }
 
+// Pages that were opened together do not go on asking together.
 function later(ms) {
   clearTimeout(timer);
   if (!document.hidden && !isRefused)
-    timer = setTimeout(take, ms);
+    timer = setTimeout(take, ms * (1 + Math.random() / 10));
 }
 
 function now() {
