@@ -1,12 +1,12 @@
 // Open pages, for load.py: `load.cjs URL PLACE...`. Each line of standard input, `show` or
-// `hide` for all pages or `count`, is answered by the requests and bytes since the line before,
-// in JSON. Ends with standard input.
+// `hide` for all pages or `count`, is answered by the requests, bytes and refused requests
+// since the line before, in JSON. Ends with standard input.
 "use strict";
 const {createInterface} = require("node:readline");
 const {chromium} = require("playwright-core");
 
 const [url, ...places] = process.argv.slice(2);
-let requests = 0, bytes = 0;
+let requests = 0, bytes = 0, refused = 0;
 
 async function open(browser, place) {
   const page = await (await browser.newContext()).newPage();
@@ -15,6 +15,7 @@ async function open(browser, place) {
   await page.locator("main tbody tr").first().waitFor();
   page.on("requestfinished", async request => {
     requests++;
+    refused += (await request.response())?.status() === 200 ? 0 : 1;
     const sizes = await request.sizes();
     bytes += sizes.requestHeadersSize + sizes.responseHeadersSize + sizes.responseBodySize;
   });
@@ -39,8 +40,8 @@ async function main() {
   for await (const line of createInterface({input: process.stdin})) {
     if (line !== "count")
       await Promise.all(pages.map(page => hide(page, line === "hide")));
-    console.log(JSON.stringify({requests, bytes}));
-    requests = bytes = 0;
+    console.log(JSON.stringify({requests, bytes, refused}));
+    requests = bytes = refused = 0;
   }
   await browser.close();
 }

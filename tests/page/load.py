@@ -117,7 +117,7 @@ def measure_cpu(programs, front):
 
 def measure(build, front, pages, seconds):
     p99 = {"hide": [], "show": []}
-    asked = {"hide": {"requests": 0, "bytes": 0}, "show": {"requests": 0, "bytes": 0}}
+    asked = {state: {"requests": 0, "bytes": 0, "refused": 0} for state in p99}
     for _ in range(TURNS):
         for state, figures in p99.items():
             pages.tell(state)
@@ -132,7 +132,8 @@ def measure(build, front, pages, seconds):
           f"{shown:.0f} µs, {shown / hidden:.2f} times; all: {p99}")
     requests = asked["show"]["requests"] / minutes / len(PAGES)
     print(f"a page a minute: {requests:.1f} requests, "
-          f"{asked['show']['bytes'] / minutes / len(PAGES) / 1024:.0f} KiB")
+          f"{asked['show']['bytes'] / minutes / len(PAGES) / 1024:.0f} KiB; "
+          f"{asked['show']['refused']} of {asked['show']['requests']} were refused")
     print(f"hidden pages: {asked['hide']['requests']} requests")
     if requests < LEAST_REQUESTS:
         sys.exit("the machine is too busy: the pages hardly asked")

@@ -42,7 +42,7 @@ async function until(isSo) {
 function wait(name, body, session) {
   const headers = {"Lease-Token": crypto.randomUUID(),
     ...session && {"Session-Token": session}};
-  return api("PUT", lockPath(name), headers, {wait_ms: 55000, ...body}).catch(() => undefined);
+  return api("PUT", lockPath(name), headers, {wait_ms: 600000, ...body}).catch(() => undefined);
 }
 
 async function session(name) {

@@ -31,7 +31,9 @@ def write_tokens(place):
 def main():
     with Place("page", sys.argv[1]) as place:
         redis = place.redis()
-        front = place.front(redis, "--api-tokens", write_tokens(place))
+        # Waits that outlast a test on a busy machine.
+        front = place.front(redis, "--api-tokens", write_tokens(place), "--max-wait-ms",
+                            "600000")
         with JavaHolder(place, redis, "java/report"):
             done = subprocess.run(["node", str(HERE / "run.cjs"), *sys.argv[2:]], check=False,
                                   env={**os.environ, "RLOCKD_URL": front.url})
