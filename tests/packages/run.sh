@@ -128,8 +128,7 @@ use() {
 
     rm -r "$chroot/packages"
     as "both are purged" "apt-get purge -q -y rlockd rlock"
-    # pcrlock is systemd's.
-    left=$(find "$chroot" -xdev -name '*rlock*' -not -name '*pcrlock*')
+    left=$(find "$chroot" -xdev -name '*rlock*')
     [ -z "$left" ] || fail "left behind: $left"
     echo "ok: nothing is left but the user"
 }
