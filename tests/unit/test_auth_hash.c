@@ -63,11 +63,11 @@ static void longest_password(void **state)
 /* 63 times u, and what the base64 says further. */
 static bool takes_long_user(const char *base64, char user[AUTH_CALLER_SIZE])
 {
-    char header[128] = "Basic ";
+    char header[128], *end = header + sprintf(header, "Basic ");
 
     for (int i = 0; i < 21; i++)
-        strncat(header, "dXV1", 4);
-    strncat(header, base64, 16);
+        end += sprintf(end, "dXV1");
+    snprintf(end, sizeof(header) - (size_t)(end - header), "%s", base64);
     return auth_basic_user(header, user);
 }
 
