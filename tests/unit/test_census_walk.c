@@ -1,5 +1,5 @@
-/* storage/census/walk.c: a walk over the nodes of a cluster that loses one. The topology is made
- * up, and answers when the test says so. */
+/* storage/census/walk.c: a walk over the nodes of a cluster that loses one. The topology is
+ * made up, and answers when the test says so. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
