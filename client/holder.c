@@ -95,6 +95,7 @@ void holder_tell(struct lease *lease, json_t *problem)
 
     lock = lock ? lock : settings->names[0];
     describe_problem(problem, text, sizeof(text));
+    say_clean(text); /* a line break would begin another message to the service manager */
     notify("STATUS=waiting for %s: %s", lock, text);
     if (settings->verbose) {
         say("waiting for %s: %s", lock, text);

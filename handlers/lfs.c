@@ -309,6 +309,10 @@ static void list(struct lfs_request *lfs, const char *cursor, int64_t limit)
     if (!check_right(lfs, prefix))
         return;
     begin_page(lfs);
+    if (strlen(prefix) >= HTTP_NAME_MAX) { /* which leaves no room for a path */
+        reply_page(lfs, "");
+        return;
+    }
     if (lock_list(lfs->lease->context->store, prefix, page, cursor, on_found, on_listed, lfs) ==
         0)
         return;

@@ -57,15 +57,31 @@ static void set_text(json_t *json, const char *member, const char *text)
         json_object_set_new(json, member, json_string(text));
 }
 
+/* The LockInfo in a note. Any client may write a note: only the texts of a LockInfo are taken,
+ * since they become members of the answer. NULL: there is none. */
+static json_t *info_in(const char *note)
+{
+    json_t *found = json_loads(note, 0, NULL), *info = NULL;
+
+    if (json_is_string(json_object_get(found, "ID")))
+        info = json_object();
+    for (size_t i = 0; i < sizeof(info_members) / sizeof(info_members[0]); i++) {
+        json_t *value = json_object_get(found, info_members[i]);
+        if (info != NULL && json_is_string(value))
+            json_object_set(info, info_members[i], value);
+    }
+    json_decref(found);
+    return info;
+}
+
 /* The LockInfo of the holder; of a holder that is no Terraform, a LockInfo that says so. */
 static json_t *info_of(const struct lock_holder *holder)
 {
     char lease_id[LEASE_ID_SIZE];
-    json_t *info = holder != NULL ? json_loads(holder->note, 0, NULL) : NULL;
+    json_t *info = holder != NULL ? info_in(holder->note) : NULL;
 
-    if (json_is_string(json_object_get(info, "ID")))
+    if (info != NULL)
         return info;
-    json_decref(info);
     info = json_pack("{s:s, s:s}", "ID", "unknown", "Operation", "not by Terraform");
     if (holder != NULL) {
         set_text(info, "ID",

@@ -29,6 +29,7 @@ struct census {
     const char *worker_id;
     struct timer round;
     bool is_asked;                   /* census_claim.lua is under way */
+    bool is_mine;                    /* the claim, when it was last asked for */
     bool is_prepared;                /* the holders of the last picture count as seen */
     bool is_busy[CENSUS_WAITED + 1]; /* a picture is being made or written */
     struct seen seen;
@@ -129,7 +130,7 @@ static void on_last_picture(void *arg, const struct census_reading *reading)
     struct census *census = arg;
 
     census->is_busy[CENSUS_HELD] = false;
-    if (reading->outcome != CALL_DONE)
+    if (reading->outcome != CALL_DONE || !census->is_mine)
         return; /* the next round asks again */
     census->is_prepared = true;
     for (size_t i = 0; i < reading->picture->count; i++) {
@@ -143,10 +144,12 @@ static void make_pictures(struct census *census, int64_t now_ms)
 {
     if (!census->is_busy[CENSUS_HELD]) {
         census->is_busy[CENSUS_HELD] = true;
-        if (census->is_prepared)
+        if (census->is_prepared) {
             walk_start(&census->walk, now_ms, on_walked, census);
-        else
+        } else {
+            seen_forget(&census->seen); /* by the last step of a walk that was given up */
             census_read(census->store, CENSUS_HELD, on_last_picture, census);
+        }
     }
     if (!census->is_busy[CENSUS_WAITED]) {
         census->is_busy[CENSUS_WAITED] = true;
@@ -174,7 +177,8 @@ static void on_claimed(void *arg, const struct redis_result *result)
                 value_at(reply, CENSUS_CLAIM_REPLY_HELD_COUNTS));
     set_metrics(census, waited_metrics, sizeof(waited_metrics) / sizeof(waited_metrics[0]),
                 value_at(reply, CENSUS_CLAIM_REPLY_WAITED_COUNTS));
-    if (value_integer(value_at(reply, CENSUS_CLAIM_REPLY_IS_MINE)) == 1)
+    census->is_mine = value_integer(value_at(reply, CENSUS_CLAIM_REPLY_IS_MINE)) == 1;
+    if (census->is_mine)
         make_pictures(census, value_integer(value_at(reply, CENSUS_CLAIM_REPLY_NOW_MS)));
     else
         lose_claim(census);

@@ -98,7 +98,8 @@ static bool take_entry(const char **text, struct census_entry *entry)
     char since[NUMBER_SIZE];
 
     return take(text, ' ', since, sizeof(since)) && text_parse_int64(since, &entry->since_ms) &&
-           take_flag(text, &entry->at_least) && take_flag(text, &entry->is_told) &&
+           entry->since_ms >= 0 && take_flag(text, &entry->at_least) &&
+           take_flag(text, &entry->is_told) &&
            take(text, ' ', entry->kind, sizeof(entry->kind)) &&
            take(text, ' ', entry->who, sizeof(entry->who)) &&
            take(text, '\n', entry->name, sizeof(entry->name));

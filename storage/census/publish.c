@@ -51,7 +51,7 @@ static json_t *line_of(enum census_kind kind, const struct census_entry *entry, 
         add_text(line, "lease_id", entry->who);
     } else if (lock_holder_is_lease(entry->who, lease_id)) {
         add_text(line, "lease_id", lease_id);
-    } else {
+    } else if (lock_is_holder(entry->who)) {
         json_object_set_new(line, "session_id", json_stringn(entry->who, SESSION_ID_SIZE - 1));
     }
     return line;

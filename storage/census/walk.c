@@ -192,7 +192,7 @@ static void go_on(void *arg)
 {
     struct walk *walk = arg;
 
-    if (walk->is_given_up)
+    if (walk->is_given_up || lock_scan_is_lost(&walk->scan))
         finish(walk, false);
     else if (look_at_some(walk))
         return;

@@ -21,6 +21,17 @@ static void drop_names(struct lock_scan *scan)
     scan->name_count = 0;
 }
 
+bool lock_scan_is_lost(const struct lock_scan *scan)
+{
+    struct topology *topology = store_topology(scan->store);
+    struct topology_node *node = NULL;
+
+    do {
+        node = topology_next_node(topology, node);
+    } while (node != NULL && node != scan->node);
+    return node == NULL;
+}
+
 bool lock_scan_next(struct lock_scan *scan)
 {
     if (scan->next_cursor == 0) {

@@ -40,6 +40,9 @@ void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *ty
                      const char *prefix, size_t count);
 /* Asks for the keys of the round at the cursor. `done` comes once, and later. */
 void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg);
+/* Whether the node is none of the topology's any more: its keys are on other nodes. A walk that
+ * has rested asks before it goes on, for the memory of a node is freed a minute after that. */
+bool lock_scan_is_lost(const struct lock_scan *scan);
 /* Goes on to the next round, on the next node after the last round of a node, and forgets the
  * names. False: there is no further round. */
 bool lock_scan_next(struct lock_scan *scan);

@@ -339,6 +339,18 @@ def names(world):
     expect(Repo(world.fronts[0], "r" * 300).lock("x" * 300), 400)
 
 
+def longest_name(world):
+    """A repository whose name leaves no room for a path has no locks, also where the names in
+    Redis are as long as can be."""
+    front = world.place.front(world.redis, "--key-prefix", "p" * 256)
+    for length in (507, 508):
+        repo = Repo(front, "r" * length)
+        assert repo.list() == [] and repo.ask("POST", "/verify", "anna", {})[0] == 200
+        expect(repo.lock("a"), 400)
+    expect(Repo(front, "r" * 509).ask("GET", "", "anna"), 400)
+    front.stop()
+
+
 def owners(world):
     """Without API tokens the user name of Basic is the owner, and a request without one is
     asked for it; a web page is not."""

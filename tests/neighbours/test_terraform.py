@@ -206,6 +206,20 @@ def other_holders(world):
     assert world.lock(f"terraform%2F{name}")["locked"]
 
 
+def notes_like_a_lock_info(world):
+    """Any client may write a note that looks like a LockInfo: the answer keeps its own members,
+    and shows the texts of a LockInfo only."""
+    name = f"like-{uuid.uuid4().hex}"
+    note = {"ID": "theirs", "Who": 5, "type": "evil", "status": 200, "detail": "free", "x": []}
+    expect(world.fronts[0].ask("PUT", f"/v1/locks/terraform%2F{name}",
+                               {"Lease-Token": str(uuid.uuid4())},
+                               {"note": json.dumps(note), "ttl_ms": 60000}), 201)
+    busy = expect(lock(world, name, info()), 423)
+    assert busy["type"] == "urn:rlockd:problem:locked" and busy["status"] == 423, busy
+    assert busy["detail"] != "free" and busy["ID"] == "theirs", busy
+    assert "Who" not in busy and "x" not in busy, busy
+
+
 def force_unlock_of_opentofu(world):
     """A LockInfo with nothing but the ID releases the lease with this ID, and no other."""
     name, ours = f"tofu-{uuid.uuid4().hex}", info()

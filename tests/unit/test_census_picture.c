@@ -89,6 +89,7 @@ static void a_text_that_is_no_picture_ends_it(void **state)
                                         "x",
                                         "1 0 0 lock holder",
                                         "x 0 0 lock holder n\n",
+                                        "-9223372036854775808 0 0 lock holder n\n",
                                         "1 00 0 lock holder n\n",
                                         "1 0 0 toolongakind h n\n",
                                         "1 0 0 lock  n\n",

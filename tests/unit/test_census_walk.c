@@ -1,0 +1,126 @@
+/* storage/census/walk.c: a walk over the nodes of a cluster that loses one. The topology is
+ * made up, and answers when the test says so. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "server/base/config.h"
+#include "server/base/loop.h"
+#include "storage/census/walk.h"
+#include "storage/store/store_internal.h"
+#include "storage/topology/topology_internal.h"
+
+static struct topology_node first, second;
+static bool is_first_gone;
+
+static struct topology_node *node_of(struct topology *topology, const struct redis_tag *tag)
+{
+    (void)topology;
+    (void)tag;
+    return &second;
+}
+
+static struct topology_node *next_node(struct topology *topology, struct topology_node *node)
+{
+    (void)topology;
+    if (node == &second)
+        return NULL;
+    assert_false(node == &first && is_first_gone); /* its memory is freed */
+    return node == &first || is_first_gone ? &second : &first;
+}
+
+static struct topology_node *asked; /* NULL: no command is under way */
+static redis_done *answered;
+static void *answered_arg;
+
+static void node_command(struct topology *topology, struct topology_node *node,
+                         const struct redis_command *command, redis_done *done, void *arg)
+{
+    (void)topology;
+    (void)command;
+    assert_null(asked);
+    asked = node;
+    answered = done;
+    answered_arg = arg;
+}
+
+static const struct topology_ops ops = {.is_cluster = true,
+                                        .node_of = node_of,
+                                        .next_node = next_node,
+                                        .node_command = node_command};
+static struct topology topology = {.ops = &ops};
+static struct config config;
+static struct store store = {.options = {.config = &config, .topology = &topology}};
+static struct seen seen;
+static struct walk walk;
+static int ended, completed;
+
+static void on_ended(void *arg, bool is_complete)
+{
+    (void)arg;
+    ended++;
+    completed += is_complete;
+}
+
+/* The round has no keys, and the cursor is back at the node's begin. */
+static void answer(enum redis_outcome outcome)
+{
+    const struct redis_result result = {.outcome = outcome};
+
+    asked = NULL;
+    answered(answered_arg, &result);
+    assert_true(timer_is_armed(&walk.rest));
+    timer_cancel(loop_timers(store.options.loop), &walk.rest);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    is_first_gone = false;
+    ended = completed = 0;
+    walk_init(&walk, &store, &seen);
+    walk_start(&walk, 0, on_ended, NULL);
+    assert_ptr_equal(asked, &first);
+    answer(REDIS_DONE);
+    return 0;
+}
+
+static void each_node_has_its_turn(void **state)
+{
+    (void)state;
+    walk.rest.fire(walk.rest.arg);
+    assert_ptr_equal(asked, &second);
+    answer(REDIS_UNKNOWN);
+    walk.rest.fire(walk.rest.arg);
+    assert_int_equal(ended, 1);
+    assert_int_equal(completed, 0);
+}
+
+/* A minute after a node has lost its slots the cluster forgets it; a step of the walk and its
+ * rest may last for longer. Locks of the nodes behind it would seem to be free. */
+static void a_walk_whose_node_is_gone_is_given_up(void **state)
+{
+    (void)state;
+    is_first_gone = true;
+    walk.rest.fire(walk.rest.arg);
+    assert_null(asked);
+    assert_int_equal(ended, 1);
+    assert_int_equal(completed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(each_node_has_its_turn, begin),
+        cmocka_unit_test_setup(a_walk_whose_node_is_gone_is_given_up, begin),
+    };
+
+    seen_init(&seen, SEEN_MAX);
+    store.options.loop = loop_new();
+    assert_non_null(store.options.loop);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    loop_free(store.options.loop);
+    return failed;
+}
