@@ -28,8 +28,8 @@ static void print_man_text(FILE *out, const char *text)
         }
         if (*text == '-')
             fputs("\\-", out);
-        else if (*text == '\n')
-            fputs("\n.br\n\\&", out);
+        else if (*text == '\n') /* lines of --help are too long for a page: it fills its own */
+            fputs(text[-1] == ';' ? "\n.br\n\\&" : "\n\\&", out);
         else
             putc(*text, out);
         text++;
