@@ -28,8 +28,8 @@ static void print_man_text(FILE *out, const char *text)
         }
         if (*text == '-')
             fputs("\\-", out);
-        else if (*text == '\n')
-            fputs("\n.br\n\\&", out);
+        else if (*text == '\n') /* lines of --help are too long for a page: it fills its own */
+            fputs(text[-1] == ';' ? "\n.br\n\\&" : "\n\\&", out);
         else
             putc(*text, out);
         text++;
@@ -51,6 +51,11 @@ void config_man(FILE *out)
           ".Fl \\-api\\-tokens .\n"
           ".Fl \\-make\\-token\n"
           "prints a fresh API token.\n"
+          ".Pp\n"
+          "SIGTERM and SIGINT end rlockd: it answers the requests that wait, and exits.\n"
+          "SIGHUP makes it read the files of\n"
+          ".Fl \\-api\\-tokens ,\n.Fl \\-tls\\-cert\nand\n.Fl \\-tls\\-key\nagain.\n"
+          "The log is JSON on standard error.\n"
           ".Bl -tag -width Ds\n",
           out);
     for (size_t i = 0; i < config_setting_count; i++) {
@@ -65,7 +70,10 @@ void config_man(FILE *out)
         fprintf(out, ".br\n.Ev %s ,\ndefault: ", setting->variable);
         print_man_text(out, setting->default_text[0] != '\0' ? setting->default_text : "empty");
     }
-    fputs(".El\n.Sh SEE ALSO\n.Xr rlock 1\n", out);
+    fputs(".El\n.Sh EXIT STATUS\n"
+          "0 after a signal, 2 for a wrong setting, 1 for a start that fails otherwise.\n"
+          ".Sh SEE ALSO\n.Xr rlock 1\n",
+          out);
 }
 
 void config_help(FILE *out)

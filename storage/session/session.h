@@ -34,7 +34,7 @@ enum session_outcome {
     SESSION_OPEN,
     SESSION_RELEASED, /* ended by its client, with all its leases */
     SESSION_ENDED,    /* `reason` */
-    SESSION_REUSED,   /* the token has opened a session with another ttl_ms or name */
+    SESSION_REUSED,   /* the token opened a session with another ttl_ms, name, on_deadlock */
     SESSION_WAIT_TOO_LONG,
     SESSION_FAILED /* `failure` */
 };
