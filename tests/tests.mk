@@ -93,6 +93,7 @@ TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%
         test-sentinel test-topology test-redis-tls test-versions test-upgrade test-proxies \
         test-debian test-packages test-unit-file test-reproducible lint-deploy test-web test-alarms test-page test-docs interop valgrind docker-test clients \
         clients-fast lint-openapi schemathesis bench bench-page bench-programs budgets faults mutants \
+        mutation \
         model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
 
@@ -375,6 +376,12 @@ mutants: ## plant bugs that show at once; the fault run must catch each; ONLY=wo
 	@$(MAKE) $(SUBMAKE) all $(CHECKER) $(LIVE)
 	@/usr/bin/python3 tests/faults/mutants.py $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
+
+mutation: ## plant simple bugs by rule; tells which the quick suites miss; COUNT=20 SEED=1 JOBS=2 ONLY=word
+	@tests/packages.sh $(TEST_PACKAGES) $(SIM_PACKAGES)
+	@$(MAKE) $(SUBMAKE) test-programs $(SIM)
+	@/usr/bin/python3 tests/mutation/run.py --count $(or $(COUNT),20) --seed $(or $(SEED),1) \
+	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY))
 
 fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
 	@tests/packages.sh $(FUZZ_PACKAGES)

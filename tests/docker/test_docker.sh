@@ -211,7 +211,8 @@ start external -v "$tag-redis:/data" -e RLOCKD_REDIS=unix:///data/external.sock
 new_token
 expect "a lock is acquired in an external Redis" 201 "$(request PUT /v1/locks/deploy)"
 start beside -v "$tag-redis:/data" -e RLOCKD_REDIS=unix:///data/external.sock
-expect "another server finds it there" 423 "$(request PUT /v1/locks/deploy)"
+expect "another server confirms it by that Redis" 200 "$(request PUT /v1/locks/deploy)"
+stop_cleanly beside
 wait_until 60 "with an external Redis it becomes healthy" health_is external healthy
 "${docker[@]}" stop "$tag-redis" > /dev/null
 wait_until 60 "without its Redis it becomes unhealthy" health_is external unhealthy

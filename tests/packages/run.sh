@@ -128,7 +128,8 @@ use() {
 
     rm -r "$chroot/packages"
     as "both are purged" "apt-get purge -q -y rlockd rlock"
-    left=$(find "$chroot" -xdev -name '*rlock*')
+    # pcrlock is systemd's.
+    left=$(find "$chroot" -xdev -name '*rlock*' -not -name '*pcrlock*')
     [ -z "$left" ] || fail "left behind: $left"
     echo "ok: nothing is left but the user"
 }
