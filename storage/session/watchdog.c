@@ -39,8 +39,9 @@ struct rounds {
     enum visit_index index;
     void (*visit)(struct store *store, const char *member, const char claim[VISIT_CLAIM_SIZE],
                   visit_done *done, void *arg);
-    size_t visits; /* under way, or to come from a claim that is under way */
-    size_t first;  /* partition that the next call asks first: each has its turn */
+    size_t visits;   /* under way, or to come from a claim that is under way */
+    size_t first;    /* partition that the next call asks first: each has its turn */
+    int64_t from_ns; /* of loop_now_ns(): before, other front ends make the visits */
     struct partition partitions[INDEX_PARTITIONS];
 };
 
@@ -155,6 +156,8 @@ static void claim_members(struct rounds *rounds)
 
 static void begin_round(struct rounds *rounds, int64_t now_ns)
 {
+    if (now_ns < rounds->from_ns)
+        return;
     for (size_t i = 0; i < INDEX_PARTITIONS; i++)
         if (rounds->partitions[i].next_ns <= now_ns)
             rounds->partitions[i].has_more = true;
@@ -201,8 +204,13 @@ struct watchdog *watchdog_new(struct store *store)
         watchdog->look_ms = LOOK_MAX_MS;
     watchdog->rounds[INDEX_SESSIONS] = (struct rounds){
         .watchdog = watchdog, .index = INDEX_SESSIONS, .visit = session_visit};
+    /* A front end that has just started spares every place, for it does not know for how long
+     * Redis was away (call_lost_ms()). Its visits would only keep others from theirs. */
     watchdog->rounds[INDEX_QUEUES] = (struct rounds){
-        .watchdog = watchdog, .index = INDEX_QUEUES, .visit = queue_visit};
+        .watchdog = watchdog,
+        .index = INDEX_QUEUES,
+        .visit = queue_visit,
+        .from_ns = loop_now_ns(store_loop(store)) + REDIS_BACK_MS * CLOCK_NS_PER_MS};
     index_watch(store, expect_visit, watchdog);
     watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
     take_round(watchdog);
