@@ -14,6 +14,7 @@ struct chain {
     const struct settings *settings;
     const char *names[CHAIN_MAX]; /* of the locks up to the present one */
     size_t count;
+    json_t *followed; /* its members: all locks so far, for many ways may lead to one */
 };
 
 static const char *text_of(json_t *object, const char *member)
@@ -41,6 +42,11 @@ static bool is_of_owner(json_t *wait, json_t *holder)
     return waits && holds ? strcmp(waits, holds) == 0 : waits == holds;
 }
 
+static void end_at(const struct chain *chain, const char *who, const char *why)
+{
+    look_print("%*s%s%s", (int)chain->count * 2, "", who, why);
+}
+
 static int follow_wait_for(struct chain *chain, json_t *wait, const char *lock, const char *who)
 {
     json_t *waited_ms = json_object_get(wait, "waited_ms");
@@ -52,11 +58,15 @@ static int follow_wait_for(struct chain *chain, json_t *wait, const char *lock, 
     look_print("%*s%s waits for %s%s%s", (int)chain->count * 2, "", who, lock,
                waited_ms ? ", for " : "",
                waited_ms ? look_time(json_integer_value(waited_ms), waited) : "");
-    if (!is_in_chain(chain, lock)) {
-        return follow_lock(chain, lock);
+    if (is_in_chain(chain, lock)) {
+        end_at(chain, "", "a cycle: each of these waits for the next one");
+        return 0;
     }
-    look_print("%*sa cycle: each of these waits for the next one", (int)chain->count * 2, "");
-    return 0;
+    if (json_object_get(chain->followed, lock)) {
+        end_at(chain, lock, ": see above");
+        return 0;
+    }
+    return follow_lock(chain, lock);
 }
 
 /* A lease of several locks waits for one of them: the server does not tell which. */
@@ -75,11 +85,6 @@ static int follow_wait(struct chain *chain, json_t *wait, const char *who)
         }
     }
     return status;
-}
-
-static void end_at(const struct chain *chain, const char *who, const char *why)
-{
-    look_print("%*s%s%s", (int)chain->count * 2, "", who, why);
 }
 
 /* `waits`: the long waits of the holder's session. A server that tells none has no such member.
@@ -173,6 +178,7 @@ static int follow_lock(struct chain *chain, const char *name)
         return status;
     }
     chain->names[chain->count++] = name;
+    json_object_set_new(chain->followed, name, json_true());
     if (!json_is_true(json_object_get(lock, "locked"))) {
         look_print("%*s%s is free", (int)(chain->count - 1) * 2, "", name);
     }
@@ -188,11 +194,13 @@ static int follow_lock(struct chain *chain, const char *name)
 int verb_why(struct settings *settings)
 {
     int status;
-    struct chain chain = {.settings = settings, .http = http_new(settings, &status)};
+    struct chain chain = {
+        .settings = settings, .http = http_new(settings, &status), .followed = json_object()};
 
     if (chain.http) {
         status = follow_lock(&chain, settings->names[0]);
         http_free(chain.http);
     }
+    json_decref(chain.followed);
     return status;
 }

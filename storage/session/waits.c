@@ -13,6 +13,7 @@ struct wait_kept {
 };
 
 struct session_waits_kept {
+    size_t count;
     struct session_waiting_view views[SESSION_WAITS_MAX];
     struct wait_kept texts[SESSION_WAITS_MAX];
 };
@@ -59,15 +60,17 @@ void session_look_take_waits(struct look_call *call, const struct redis_value *r
     assert(call->waits != NULL);
     view->waits = call->waits->views;
     for (size_t i = 0; i < count; i++) {
-        size_t at = view->wait_count;
+        size_t at = call->waits->count;
         if (keep(call, &found[i], &call->waits->texts[at], &call->waits->views[at]))
-            view->wait_count++;
+            call->waits->count++;
     }
+    view->wait_count = call->waits->count;
 }
 
+/* The view of a look that failed knows of no waits. */
 void session_look_free_waits(struct look_call *call)
 {
-    for (size_t i = 0; call->waits != NULL && i < call->view.wait_count; i++) {
+    for (size_t i = 0; call->waits != NULL && i < call->waits->count; i++) {
         struct wait_kept *texts = &call->waits->texts[i];
         lock_names_unref(call->waits->views[i].locks);
         lease_ref_release(&texts->ref);

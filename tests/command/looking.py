@@ -178,6 +178,25 @@ def why_follows_the_chain(world, _):
             "  ben waits for a"], run.out
 
 
+def why_follows_a_lock_once(world, _):
+    """Each of three readers of a lock waits for the next lock: 3^12 ways to the last one."""
+    answers = {}
+    for number in range(13):
+        readers = [{"note": f"r{number}-{i}", "session_id": f"s{number}-{i}"} for i in range(3)]
+        answers[f"/v1/locks/l{number}"] = {"lock": f"l{number}", "locked": True,
+                                           "holders": readers}
+        for reader in readers:
+            answers[f"/v1/sessions/{reader['session_id']}"] = {
+                "waits": [{"lock": f"l{number + 1}"}] if number < 12 else []}
+    with stub(answers) as url:
+        run = world.rlock_does(url, "why", "l0")
+        assert run.status() == 0, run.err
+        lines = [line.strip() for line in run.out.splitlines()]
+        assert [line for line in lines if line.startswith("l12 is held")] == [
+            f"l12 is held by r12-{i}" for i in range(3)], lines
+        assert lines[-3:] == ["l0 is held by r0-2", "r0-2 waits for l1", "l1: see above"], lines
+
+
 def open_session(front):
     session = front.ask("POST", "/v1/sessions?ttl_ms=60000")[1]
     return session["session_id"], {"Session_Token": session["session_token"]}
@@ -340,6 +359,6 @@ def check_top(world, front):
 
 TESTS = {test.__name__: test for test in (
     show_and_ls, ready, not_ready, sessions, wait_takes_nothing, why_of_one_lock,
-    why_follows_the_chain, why_of_sessions_that_wait,
+    why_follows_the_chain, why_follows_a_lock_once, why_of_sessions_that_wait,
     force_unlock_frees_the_grant_that_was_shown, force_unlock_tells_the_holder_the_reason,
     semaphores, repeated_requests_count_once, latches_and_permits, top_once)}
