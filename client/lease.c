@@ -327,6 +327,12 @@ static enum lease_outcome take_proof(struct lease *lease, const struct http_answ
     if (!lease->grant) { /* while it waits */
         return LEASE_HELD;
     }
+    if (!json_object_get(kept, "leases") || strcmp(text_of(own, "state"), "unknown") == 0) {
+        snprintf(lease->detail, sizeof(lease->detail), "%s",
+                 "the server could not ask Redis whether the lease is held");
+        http_next_server(lease->http);
+        return LEASE_UNREACHABLE;
+    }
     if (!own) {
         note_loss(lease, kept);
         return LEASE_LOST;

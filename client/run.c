@@ -22,6 +22,7 @@
 enum {
     PROOF_MIN_MS = 300, /* for the answer to a proof */
     RENEWAL_MS = 2000,  /* the longest pause between renewals, which notice a loss */
+    EARLY_MS = 1000,    /* between proofs that are answered at once */
     ORPHANS_AGAIN_US = 10000,
     GRACE_DEFAULT_MS = 5000,
     TTL_DEFAULT_MS = 30000,
@@ -62,6 +63,17 @@ static int64_t proof_timeout(int64_t left_ms)
                                         : timeout;
 }
 
+/* A server without a place for a keep-alive that hangs answers at once. */
+static void pause_after_early(const struct run *run, int64_t asked_at, int64_t hang)
+{
+    int64_t next_at = asked_at + (hang < EARLY_MS ? hang : EARLY_MS);
+
+    if (run->lease.keeper == KEEPER_SESSION && boottime_ms() < next_at) {
+        bool is_over = http_pause(run->http, next_at);
+        (void)is_over; /* else the caller knows why */
+    }
+}
+
 static void prove_once(struct run *run, bool *was_answered)
 {
     int64_t left = run_first_at(run) - boottime_ms();
@@ -73,12 +85,14 @@ static void prove_once(struct run *run, bool *was_answered)
         !http_pause(run->http, boottime_ms() + (hang < RENEWAL_MS ? hang : RENEWAL_MS))) {
         return;
     }
+    int64_t asked_at = boottime_ms();
     switch (lease_prove(&run->lease, hang, proof_timeout(left))) {
     case LEASE_HELD:
         *was_answered = true;
         run_order(run, (struct guard_message){.what = GUARD_DEADLINE,
                                               .first_at = run_first_at(run),
                                               .kill_at = run_kill_at(run)});
+        pause_after_early(run, asked_at, hang);
         break;
     case LEASE_LOST:
     case LEASE_INVALID:

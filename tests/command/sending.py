@@ -1,6 +1,9 @@
 """What rlock sends to the servers, and what of that nobody else sees."""
+import contextlib
+import http.server
 import json
 import signal
+import threading
 import uuid
 from pathlib import Path
 
@@ -47,5 +50,63 @@ def one_request_at_a_time_with_one_token(world, front):
     assert asked[:7] == ["POST ", "PUT ", "POST "] + ["PUT ", "POST "] * 2, asked
 
 
+HELD = {"leases": [{"lease_id": "l", "state": "held", "remaining_ms": 30000}]}
+
+
+@contextlib.contextmanager
+def keeper(kept):
+    """A server that grants, and answers keep-alives at once with these members, one after the
+    other, the last of them again and again. Yields its URL, and the paths of its requests."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def reply(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append(self.path)
+            body = {"session_id": "s", "lease_id": "l", "ttl_ms": 30000, "remaining_ms": 30000,
+                    "fencing_token": 1, "released": 1}
+            if self.path.endswith("/keep-alive"):
+                body.update({"draining": False, "lost": []},
+                            **(kept.pop(0) if len(kept) > 1 else kept[0]))
+            body = json.dumps(body).encode()
+            with contextlib.suppress(OSError):  # a run that ends hangs up
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        do_POST = do_PUT = do_DELETE = reply
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+def a_keep_alive_that_knows_nothing_is_no_loss(world, _):
+    """The master of the lock does not answer, or only the session was reached: the lease is
+    proven for as long as before."""
+    unknown = {"leases": [{"lease_id": "l", "state": "unknown"}]}
+    for kept in ([unknown, unknown, HELD], [{}, {}, HELD], [unknown, {"leases": []}]):
+        is_lost = kept[-1] is not HELD
+        with keeper(kept) as (url, _):
+            run = world.run(url, name(), "sleep", "2")
+            assert run.status() == (79 if is_lost else 0), run.err
+            assert len(kept) == 1, "all of them were needed"
+
+
+def a_server_without_places_is_asked_with_pauses(world, _):
+    """It answers a keep-alive that would hang at once: no reason to ask again at once."""
+    with keeper([HELD]) as (url, asked):
+        run = world.run(url, name(), "sleep", "2")
+        assert run.status() == 0, run.err
+        assert 2 <= sum("keep-alive" in path for path in asked) <= 20, asked
+
+
 TESTS = {test.__name__: test for test in (
-    no_token_in_sight, trace_is_sent_on, one_request_at_a_time_with_one_token)}
+    no_token_in_sight, trace_is_sent_on, one_request_at_a_time_with_one_token,
+    a_keep_alive_that_knows_nothing_is_no_loss,
+    a_server_without_places_is_asked_with_pauses)}
