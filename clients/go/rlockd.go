@@ -156,8 +156,7 @@ func (c *Client) open(ctx context.Context, until time.Time) (string, error) {
 
 func (c *Client) keep(session, path string, h http.Header) {
 	for isUrgent, status := false, 0; !isFinal(status); {
-		held, hang := []string{}, min(5*time.Second, c.TTL/4)
-		unlock := c.lock()
+		held, hang, unlock := []string{}, min(5*time.Second, c.TTL/4), c.lock()
 		for id, ttl := range c.held {
 			held, hang = append(held, id), min(hang, ttl/6).Truncate(time.Millisecond)
 		}
@@ -173,7 +172,8 @@ func (c *Client) keep(session, path string, h http.Header) {
 		sent := time.Now()
 		status, body = c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
 		rows, isFull := body["leases"].([]any)
-		isUrgent = !isFull || body["draining"] == true
+		isEarly := time.Since(sent) < hang && fmt.Sprint(body["lost"]) == "[]"
+		isUrgent = !isFull || body["draining"] == true || isEarly
 		if isUrgent || fmt.Sprint(body["lost"]) != "[]" {
 			hang = 0 // otherwise nothing was lost in all of it
 		}

@@ -113,7 +113,8 @@ async function keep(port, { name, urls, headers, ttlMs, until }) {
         const { status, body } = await ask(urls, "POST", `${name}/keep-alive`, headers,
             { wait_ms: hang, held }, hang + 3000);
         if (isFinal(status)) return setLeft(until, [0, 0], 0), port.close();
-        isUrgent = !body.leases || body.draining;
+        const isEarly = now()[0] - sent[0] < hang - 1 && body.lost?.length === 0;
+        isUrgent = !body.leases || body.draining || isEarly;
         if (!body.leases) continue;
         if (isUrgent || body.lost.length) hang = 0; // otherwise nothing was lost in all of it
         setLeft(until, sent, hang + body.remaining_ms);

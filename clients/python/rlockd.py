@@ -116,7 +116,7 @@ class Session:
                 self.is_over, self.until = True, 0.0
                 return self.lose(list(self.leases), "the session has ended")
             if not failed:  # nothing was lost in all of `hang`, unless the answer came early
-                failed = body["draining"]
+                failed = body["draining"] or not body["lost"] and now() - sent < hang - 0.002
                 self.learn(body, known, sent + (0 if failed or body["lost"] else hang))
 
     def learn(self, body: dict[str, Any], known: list[Lease], proven: float) -> None:

@@ -278,6 +278,19 @@ def rolling_restart(trial):
     trial.released(lease)
 
 
+@check
+def no_place_to_hang(trial):
+    """pauses where each keep-alive is answered at once, as by a server without places"""
+    def rule(request):
+        if request.is_proof() and request.body:
+            request.body = json.dumps({**json.loads(request.body), "wait_ms": 0}).encode()
+    trial.proxy.rule = rule
+    lease = trial.held()
+    trial.never(lease, "lost", TTL_S / 2)
+    assert len(trial.proofs()) <= 50, f"{len(trial.proofs())} keep-alives"
+    trial.released(lease)
+
+
 # ---- to lose
 
 @check

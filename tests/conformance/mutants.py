@@ -43,9 +43,10 @@ MUTANTS = [  # the check, and pairs of a text and what stands in its place
     ("release_answer_lost", (DELETED, "for _ in range(1):")),
     ("kept_alive", ("(self.keep, self.watch)", "(self.watch,)")),
     ("keep_alive_fails", (ENDED, "if status != 200:")),
-    ("rolling_restart", ('failed = body["draining"]\n', 'failed = body["draining"]\n'
-                         "                if failed:\n"
-                         '                    return self.lose(known, "draining")\n')),
+    ("rolling_restart", ('failed = body["draining"] or', 'if body["draining"]:\n'
+                         '                    return self.lose(known, "draining")\n'
+                         "                failed =")),
+    ("no_place_to_hang", (' or not body["lost"] and now() - sent < hang - 0.002', "")),
     ("forced", ('self.lose([lease], "it has ended")', "pass")),
     ("loss_told_once", ("if not rows:", 'if lease.lease_id in str(body["lost"]):'),
      ("elif all(", "elif rows and all("), (', "held": held}', "}")),
