@@ -328,8 +328,7 @@ static enum lease_outcome take_proof(struct lease *lease, const struct http_answ
         return LEASE_HELD;
     }
     if (!json_object_get(kept, "leases") || strcmp(text_of(own, "state"), "unknown") == 0) {
-        snprintf(lease->detail, sizeof(lease->detail), "%s",
-                 "the server could not ask Redis whether the lease is held");
+        set_detail(lease, "the server could not ask Redis whether the lease is held", NULL);
         http_next_server(lease->http);
         return LEASE_UNREACHABLE;
     }
