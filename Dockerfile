@@ -17,7 +17,7 @@ ARG DEBIAN_FRONTEND=noninteractive
 RUN apt-get update && apt-get install -y --no-install-recommends \
         gcc libc6-dev make pkg-config \
         libmicrohttpd-dev libgnutls28-dev libhiredis-dev libjansson-dev uuid-dev uthash-dev \
-        libcurl4-openssl-dev ca-certificates redis-tools \
+        libevent-dev libssl-dev ca-certificates redis-tools \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
@@ -34,7 +34,8 @@ RUN make -j"$(nproc)" VERSION="$VERSION" \
 FROM ${BASE} AS rlock
 ARG DEBIAN_FRONTEND=noninteractive
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        ca-certificates libcurl4t64 libjansson4 \
+        ca-certificates libjansson4 \
+        libevent-core-2.1-7t64 libevent-extra-2.1-7t64 libevent-openssl-2.1-7t64 \
     && rm -rf /var/lib/apt/lists/*
 COPY LICENSE /usr/share/doc/rlock/LICENSE
 COPY --from=build /usr/bin/rlock /usr/bin/rlock

@@ -13,14 +13,14 @@ CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 # Debian packages. Only `run`, `lint` and the tests install what is missing.
 COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
 BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libgnutls28-dev libhiredis-dev \
-                     libjansson-dev uuid-dev uthash-dev libcurl4-openssl-dev
+                     libjansson-dev uuid-dev uthash-dev libevent-dev libssl-dev
 RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
-TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev jq openssl python3
+TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq openssl python3
 LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
                      python3-jsonschema lua5.1 mandoc zsh fish
 
 LIBRARIES := libmicrohttpd gnutls hiredis jansson uuid
-CLIENT_LIBRARIES := libcurl jansson
+CLIENT_LIBRARIES := libevent_core libevent_extra libevent_openssl openssl jansson
 comma := ,
 
 GEN   := build/gen
@@ -70,7 +70,7 @@ SOURCES  := $(sort $(wildcard server/*.c server/*/*.c storage/*/*.c handlers/*.c
 objects   = $(patsubst %.c,$(BUILD)/%.o,$1)
 OBJECTS  := $(call objects,$(SOURCES))
 MAIN     := $(BUILD)/server/main.o
-CLIENT_SOURCES := $(sort $(wildcard client/*.c client/verbs/*.c)) server/base/notify.c
+CLIENT_SOURCES := $(sort $(wildcard client/*.c client/*/*.c)) server/base/notify.c
 CLIENT_OBJECTS := $(call objects,$(CLIENT_SOURCES))
 CLIENT_PAGES   := $(addprefix $(BUILD)/share/,man/man1/rlock.1 bash-completion/completions/rlock \
                   zsh/site-functions/_rlock fish/vendor_completions.d/rlock.fish)

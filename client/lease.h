@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/http.h"
+#include "client/http/http.h"
 #include "client/settings.h"
 #include "client/token.h"
 

@@ -9,7 +9,6 @@
  *   terminal.c       which process group has the terminal
  *   command.c        finds COMMAND, and makes its environment
  *   lease.c          the requests about one lease
- *   http.c           one request at a time, at any of the servers
  *   streams.c        standard streams that lead nowhere
  *   token.c          random tokens
  *   options.c        the table of options
@@ -20,8 +19,8 @@
  *   holder.c         words about who holds the lock
  *   notify.c         NOTIFY_SOCKET
  *
- * The other subcommands are in client/verbs/. The server's folders know nothing of this
- * program, nor does it of them: they share the HTTP interface. */
+ * Requests are in client/http/, the other subcommands in client/verbs/. The server's folders
+ * know nothing of this program, nor does it of them: they share the HTTP interface. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "client/http.h"
+#include "client/http/http.h"
 
 enum { LOOK_TIME_SIZE = 32, LOOK_HOLDER_SIZE = 600 };
 

@@ -1,6 +1,6 @@
-/* Requests to the servers of --url, one at a time, with libcurl's multi handle. */
-#ifndef RLOCK_CLIENT_HTTP_H
-#define RLOCK_CLIENT_HTTP_H
+/* Requests to the servers of --url, one at a time. */
+#ifndef RLOCK_CLIENT_HTTP_HTTP_H
+#define RLOCK_CLIENT_HTTP_HTTP_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,0 +1,334 @@
+/* Requests to rlockd. The files of this folder:
+ *
+ *   http.c        the list of servers, its rounds and pauses, headers, JSON
+ *   transfer.c    one HTTP exchange, in the loop
+ *   connection.c  the connection of an exchange, which is kept for the next one
+ *   peer.c        what a server's URL says, its addresses, its certificate */
+#include "client/http/http.h"
+
+#include <errno.h>
+#include <event2/http.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/boottime.h"
+#include "client/say.h"
+#include "client/status.h"
+#include "client/http/transfer.h"
+#include "client/values.h"
+
+enum {
+    SERVERS_MAX = 16,
+    PAUSE_MIN_MS = 200, /* after a round over all servers without an answer */
+    PAUSE_SPREAD_MS = 600,
+    TOKEN_FILE_MAX = 4096,
+    HEADERS = 9, /* of a request, the last one without a name */
+};
+
+struct http {
+    struct transfer *transfer;
+    const struct settings *settings;
+    char *url_list, *urls[SERVERS_MAX];
+    size_t server_count, server, asked_in_round;
+    char *authorization;      /* the header's value, or NULL */
+    const char *trace_parent; /* of the environment, or NULL */
+    char *told[SERVERS_MAX];  /* --verbose: the last trouble with each server */
+    char trouble[512];
+    int64_t answered_at;
+};
+
+_Static_assert((int)WATCH_COUNT == TRANSFER_FDS, "a place for each descriptor");
+
+static const char *urls_of(const struct settings *settings)
+{
+    return settings->urls ? settings->urls : "http://localhost:7400";
+}
+
+static bool read_urls(struct http *http)
+{
+    http->url_list = strdup(urls_of(http->settings));
+    if (!http->url_list ||
+        !value_urls(http->url_list, http->urls, SERVERS_MAX, &http->server_count)) {
+        say("--url has to be at most %d URLs that begin with http:// or https://", SERVERS_MAX);
+        return false;
+    }
+    if (http->server_count == 0) {
+        say("--url names no server");
+    }
+    return http->server_count > 0;
+}
+
+static bool needs_tls(const struct settings *settings)
+{
+    return strstr(urls_of(settings), "https://") != NULL;
+}
+
+static bool read_token(struct http *http)
+{
+    const char *path = http->settings->token_file;
+    char token[TOKEN_FILE_MAX] = "";
+
+    if (!path) {
+        return true;
+    }
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        say("cannot read the API token in %s: %s", path, strerror(errno));
+        return false;
+    }
+    if (fgets(token, sizeof(token), file)) {
+        token[strcspn(token, " \t\r\n")] = '\0';
+    }
+    fclose(file);
+    if (!token[0]) {
+        say("there is no API token in the first line of %s", path);
+    }
+    return token[0] && asprintf(&http->authorization, "Bearer %s", token) > 0;
+}
+
+/* A file that OpenSSL cannot read would be reported with the first https:// request only, as if
+ * the server were at fault. */
+static bool check_files(const struct settings *settings)
+{
+    const char *const files[] = {settings->ca, settings->cert, settings->key};
+
+    for (size_t i = 0; needs_tls(settings) && i < sizeof(files) / sizeof(*files); i++) {
+        if (files[i] && access(files[i], R_OK) != 0) {
+            say("cannot read %s: %s", files[i], strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *find_trace_parent(void)
+{
+    const char *parent = getenv("TRACEPARENT");
+
+    return parent && *parent && parent[strspn(parent, "0123456789abcdef-")] == '\0' ? parent
+                                                                                    : NULL;
+}
+
+struct http *http_new(const struct settings *settings, int *status)
+{
+    struct http *http = calloc(1, sizeof(*http));
+
+    *status = STATUS_USAGE;
+    if (!http) {
+        return NULL;
+    }
+    *http = (struct http){.settings = settings,
+                          .trace_parent = find_trace_parent(),
+                          .answered_at = boottime_ms()};
+    if (!read_urls(http) || !read_token(http) || !check_files(settings)) {
+        http_free(http);
+        return NULL;
+    }
+    srandom((unsigned)(getpid() ^ boottime_ms())); /* for pauses, which no two clients share */
+    http->transfer = transfer_new(settings);
+    if (!http->transfer) {
+        say("no memory for requests");
+        *status = STATUS_FAULT;
+        http_free(http);
+        return NULL;
+    }
+    return http;
+}
+
+void http_free(struct http *http)
+{
+    transfer_free(http->transfer);
+    for (size_t i = 0; i < http->server_count; i++) {
+        free(http->told[i]);
+    }
+    free(http->url_list);
+    free(http->authorization);
+    free(http);
+}
+
+void http_watch(struct http *http, http_watch_fn *watch, void *context)
+{
+    transfer_watch(http->transfer, watch, context);
+}
+
+void http_watch_fd(struct http *http, enum http_watched which, int fd)
+{
+    transfer_watch_fd(http->transfer, which, fd);
+}
+
+bool http_pause(struct http *http, int64_t until)
+{
+    return transfer_pause(http->transfer, until);
+}
+
+static void set_headers(const struct http *http, const struct http_request *request,
+                        struct transfer_header headers[HEADERS])
+{
+    const struct transfer_header all[HEADERS] = {
+        {"Session-Token", request->session_token},
+        {"Lease-Token", request->lease_token},
+        {"If-Match", request->if_match},
+        {"Idempotency-Key", request->idempotency_key},
+        {"Prefer", request->prefer},
+        {"Content-Type", request->body ? "application/json" : NULL},
+        {"Authorization", http->authorization},
+        {"traceparent", http->trace_parent},
+    };
+
+    memcpy(headers, all, sizeof(all));
+}
+
+/* Without a password that the URL may have. */
+static void set_trouble(struct http *http, const char *why)
+{
+    struct evhttp_uri *uri = evhttp_uri_parse(http->urls[http->server]);
+    const char *host = uri ? evhttp_uri_get_host(uri) : NULL;
+    int port = uri ? evhttp_uri_get_port(uri) : -1;
+
+    if (port < 0) {
+        port = strncmp(http->urls[http->server], "https", 5) == 0 ? 443 : 80;
+    }
+    snprintf(http->trouble, sizeof(http->trouble), "%s:%d: %s", host ? host : "?", port, why);
+    if (uri) {
+        evhttp_uri_free(uri);
+    }
+}
+
+static enum http_outcome read_answer(struct http *http, const struct transfer_answer *got,
+                                     struct http_answer *answer)
+{
+    char why[64];
+
+    answer->received_at = boottime_ms();
+    answer->status = got->status;
+    answer->retry_after_ms = got->retry_after_s > 60 ? 60000 : got->retry_after_s * 1000;
+    answer->body = got->body ? json_loadb(got->body, got->body_len, 0, NULL) : NULL;
+    if (!json_is_object(answer->body) || answer->status == 502 || answer->status == 504) {
+        http_answer_clear(answer);
+        snprintf(why, sizeof(why), "status %ld, not from rlockd", answer->status);
+        set_trouble(http, why);
+        return HTTP_NO_ANSWER;
+    }
+    http->answered_at = answer->received_at;
+    if (answer->status == 401 && !http->authorization) {
+        json_object_set_new(answer->body, "detail",
+                            json_string("the server wants an API token, and neither "
+                                        "RLOCK_TOKEN_FILE nor --token-file names a file"));
+    }
+    if (answer->status >= 500 || answer->status == 429) {
+        const char *detail = json_string_value(json_object_get(answer->body, "detail"));
+        set_trouble(http, detail ? detail : "an error of the server");
+    }
+    return HTTP_ANSWERED;
+}
+
+enum http_outcome http_ask(struct http *http, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    struct transfer_header headers[HEADERS];
+    struct transfer_request sent = {.method = request->method,
+                                    .path = request->path,
+                                    .headers = headers,
+                                    .timeout_ms = request->timeout_ms};
+    struct transfer_answer got;
+    char why[512];
+    char *body = request->body ? json_dumps(request->body, JSON_COMPACT) : NULL;
+
+    sent.body = body;
+    set_headers(http, request, headers);
+    *answer = (struct http_answer){.sent_at = boottime_ms()};
+    enum transfer_outcome outcome = transfer_run(http->transfer, http->urls[http->server],
+                                                 &sent, &got);
+    free(body);
+    if (outcome == TRANSFER_DONE) {
+        enum http_outcome read = read_answer(http, &got, answer);
+        free(got.body);
+        return read;
+    }
+    if (outcome == TRANSFER_FAILED) {
+        snprintf(why, sizeof(why), "%s%s", transfer_trouble(http->transfer),
+                 http->settings->urls ? "" : "; RLOCK_URL is not set");
+        set_trouble(http, why);
+        return HTTP_NO_ANSWER;
+    }
+    return HTTP_INTERRUPTED;
+}
+
+void http_answer_clear(struct http_answer *answer)
+{
+    json_decref(answer->body);
+    answer->body = NULL;
+}
+
+/* The same trouble is told once, however often the server is asked. */
+static void tell_trouble(struct http *http)
+{
+    char **told = &http->told[http->server];
+
+    if (http->settings->verbose && (!*told || strcmp(*told, http->trouble) != 0)) {
+        say("%s", http->trouble);
+        free(*told);
+        *told = strdup(http->trouble);
+    }
+}
+
+bool http_next_server(struct http *http)
+{
+    tell_trouble(http);
+    http->server = (http->server + 1) % http->server_count;
+    http->asked_in_round++;
+    if (http->asked_in_round < http->server_count) {
+        return false;
+    }
+    http->asked_in_round = 0;
+    return true;
+}
+
+static bool pause_after_round(struct http *http, int64_t until)
+{
+    int64_t pause_until = boottime_ms() + PAUSE_MIN_MS + random() % PAUSE_SPREAD_MS;
+
+    return http_pause(http, pause_until < until ? pause_until : until);
+}
+
+enum http_outcome http_insist(struct http *http, const struct http_request *request,
+                              struct http_answer *answer, int64_t until)
+{
+    bool is_round_over = false;
+
+    http->asked_in_round = 0;
+    for (;;) {
+        enum http_outcome outcome = http_ask(http, request, answer);
+        if (outcome == HTTP_INTERRUPTED || (outcome == HTTP_ANSWERED && answer->status < 500)) {
+            return outcome;
+        }
+        http_answer_clear(answer);
+        if (!http->settings->quiet) {
+            say_status("rlock: no server yet: %s", http->trouble);
+        }
+        is_round_over = http_next_server(http);
+        if (is_round_over && boottime_ms() >= until) {
+            return HTTP_NO_ANSWER;
+        }
+        if (is_round_over && !pause_after_round(http, until)) {
+            return HTTP_INTERRUPTED;
+        }
+    }
+}
+
+const char *http_trouble(const struct http *http)
+{
+    return http->trouble;
+}
+
+int64_t http_answered_at(const struct http *http)
+{
+    return http->answered_at;
+}
+
+char *http_segment(const char *text)
+{
+    return evhttp_encode_uri(text);
+}
