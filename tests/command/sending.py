@@ -1,4 +1,5 @@
 """What rlock sends to the servers, and what of that nobody else sees."""
+import base64
 import contextlib
 import http.server
 import json
@@ -106,7 +107,21 @@ def a_server_without_places_is_asked_with_pauses(world, _):
         assert 2 <= sum("keep-alive" in path for path in asked) <= 20, asked
 
 
+def a_url_has_more_than_a_host(world, front):
+    """A user is sent as RFC 7617 says, a folder stands before each path. A name has several
+    addresses: localhost is ::1, too, where nobody listens."""
+    proxy = world.proxy(front)
+    place = f"localhost:{proxy.url.rsplit(':', 1)[1]}"
+    run = world.run(f"http://anna:p%40ss@{place}", name(), "true")
+    assert run.status() == 0, run.err
+    basic = "Basic " + base64.b64encode(b"anna:p@ss").decode()
+    assert proxy.sent("Authorization") == {basic} and proxy.sent("Host") == {place}, proxy.heads
+    run = world.run(f"http://{place}/folder", "--connect-timeout", "300ms", name(), "true")
+    assert run.status() == 64, run.err  # rlockd has no such route
+    assert " /folder/v1/sessions " in proxy.heads[-1], proxy.heads
+
+
 TESTS = {test.__name__: test for test in (
     no_token_in_sight, trace_is_sent_on, one_request_at_a_time_with_one_token,
     a_keep_alive_that_knows_nothing_is_no_loss,
-    a_server_without_places_is_asked_with_pauses)}
+    a_server_without_places_is_asked_with_pauses, a_url_has_more_than_a_host)}
