@@ -2,8 +2,8 @@
 # read, are in tests/tests.mk.
 #
 # CC=gcc|clang   SANITIZE=1: address and undefined behaviour, in build/sanitize; SANITIZE=thread
-# ONLY=word: only tests whose path has it   VERBOSE=1: what tests print, also when they pass
-# JOBS=1: one test program after the other instead of three for each processor
+# ONLY="word word": only tests whose path has one of these; EXCEPT="word word": none of these
+# VERBOSE=1: what tests print, also when they pass   JOBS=1: programs at a time, not 3 a processor
 
 VERSION := 0.2.0
 PREFIX  := /usr/local
@@ -155,7 +155,7 @@ $(GEN)/page.inc: $(wildcard web/*) web
 $(BUILD)/flags: always
 	@pkg-config --exists --print-errors $(LIBRARIES) $(CLIENT_LIBRARIES) || { \
 	    echo 'On Debian `make run` installs what is missing of: $(BUILD_PACKAGES)' >&2; exit 1; }
-	@$(call stamp,$(filter-out -DRLOCKD_VERSION=%,$(COMPILE) $(CPPFLAGS)))
+	@$(call stamp,$(filter-out -DRLOCKD_VERSION=% -ffile-prefix-map=%,$(COMPILE) $(CPPFLAGS)))
 
 $(BUILD)/version: always
 	@$(call stamp,$(RLOCKD_VERSION))

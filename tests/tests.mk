@@ -97,8 +97,10 @@ TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%
         model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
 
-# ONLY=word: those with this word in their path.
-chosen = $(if $(ONLY),$(foreach test,$1,$(if $(findstring $(ONLY),$(test)),$(test))),$1)
+# ONLY="word word": those with one of these words in their path; EXCEPT="word word": without these.
+has_any = $(strip $(foreach word,$2,$(findstring $(word),$1)))
+chosen  = $(foreach test,$1,$(if $(if $(ONLY),$(call has_any,$(test),$(ONLY)),all),\
+          $(if $(call has_any,$(test),$(EXCEPT)),,$(test))))
 
 test-programs: all $(SUSPEND) $(call chosen,$(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) \
                $(CHECKER_TEST))
