@@ -28,11 +28,12 @@ struct flood_guest {
  * turns). */
 struct flood *flood_open(struct front *fe, size_t connections, const char *const *requests,
                          size_t count);
-/* Runs the flood for `ms` (scaled), and on until each guest has `answers`. The test fails when
- * a guest gets another answer than it expects, or none. A guest repeats its request where the
- * answer is 503 and the machine was late meanwhile. */
-void flood_run(struct flood *flood, int64_t ms, struct flood_guest **guests, size_t guest_count,
-               size_t answers);
+/* Runs the flood until each guest has `answers` and `is_over`, which is asked once a second, is
+ * true of arg. The test fails when a guest gets another answer than it expects, or none, or
+ * when the flood is not over after `ms` (scaled). A guest repeats its request where the answer
+ * is 503 and the machine was late meanwhile. */
+void flood_run(struct flood *flood, struct flood_guest **guests, size_t guest_count,
+               size_t answers, bool (*is_over)(void *arg), void *arg, int64_t ms);
 /* Answers to strangers so far, with this status. */
 size_t flood_answers(const struct flood *flood, int status);
 /* Prints how many answers of each status strangers got. */

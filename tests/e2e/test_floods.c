@@ -8,7 +8,7 @@ enum {
     STRANGERS = 500,
     LEASES = 200,
     RENEWED_MS = 3000,
-    FLOOD_MS = RENEWED_MS + 500, /* a lease that is not renewed meanwhile is lost */
+    FLOOD_MS = 24000,
     ANSWERS = 20,
     MEMBERS = 1500,
     BODY_SIZE = 20 * 1024,
@@ -68,6 +68,7 @@ struct stage {
     struct front *fe;
     struct raw *raw; /* for what comes before the flood */
     struct session with_leases, alone;
+    double renewals_before; /* the flood */
 };
 
 static struct session open_session(struct stage *stage)
@@ -132,6 +133,20 @@ static void check_rounds(const struct flood *flood, struct flood_guest *guest)
         FAIL("%s waits for %.2f rounds of all strangers", guest->name, rounds);
 }
 
+static double renewals(const struct stage *stage)
+{
+    return front_metric(stage->fe, "rlockd_watchdog_renewals_total", NULL);
+}
+
+/* Each lease was renewed in the flood; those that are not are lost, for which the flood would
+ * go on in vain. */
+static bool are_renewed(void *arg)
+{
+    const struct stage *stage = arg;
+
+    return renewals(stage) >= stage->renewals_before + LEASES;
+}
+
 /* `status`: that strangers get, at least once. */
 static void flood_with(struct stage *stage, const char *const *requests, size_t count,
                        int status)
@@ -142,7 +157,8 @@ static void flood_with(struct stage *stage, const char *const *requests, size_t 
     struct flood_guest *guests[] = {&cycler, &keeper};
     struct flood *flood = flood_open(stage->fe, STRANGERS, requests, count);
 
-    flood_run(flood, FLOOD_MS, guests, COUNT_OF(guests), ANSWERS);
+    stage->renewals_before = renewals(stage);
+    flood_run(flood, guests, COUNT_OF(guests), ANSWERS, are_renewed, stage, FLOOD_MS);
     flood_print(flood);
     if (flood_answers(flood, status) == 0)
         FAIL("no stranger was answered %d", status);
