@@ -18,8 +18,11 @@ ROOT = HERE.parent.parent
 CALM = ["--calm", "--no-drain"]
 # Minutes of the rounds: most bugs show at once.
 ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
-# What the server is built of, and what is built.
-SERVER = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "web", "build"]
+# What the server is built of, and what is built of it. Other tests may run meanwhile, and write in
+# build.
+SERVER = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "web",
+          *(f"build/{name}" for name in ("flags", "version", "gen", "server", "storage",
+                                         "handlers", "librlockd.a"))]
 COPIED = [*SERVER, "build/tests/checker", "build/tests/faults"]
 
 
@@ -103,7 +106,7 @@ def lint(mutants):
     return complaints
 
 
-def copy_tree(names, left_out):
+def copy_tree(names, left_out=()):
     """What is built is copied, too, with its times: make compiles only what changes. Other
     servers for the tests, with device files among them, are not."""
     tree = Path(tempfile.mkdtemp(prefix="rlockd-mutant-"))
@@ -111,6 +114,7 @@ def copy_tree(names, left_out):
                                     *left_out)
     for name in names:
         source = ROOT / name
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, tree / name, symlinks=True, ignore=ignore,
                             dirs_exist_ok=True)
@@ -160,7 +164,7 @@ def build_with(mutant, tree, target):
 
 def hunt(mutant, seed):
     """Whether it was found."""
-    tree = copy_tree(COPIED, ["tests"])
+    tree = copy_tree(COPIED)
     try:
         trouble = build_with(mutant, tree, "build/rlockd")
         if trouble:

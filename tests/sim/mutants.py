@@ -18,8 +18,8 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "faults"))
 import mutants  # noqa: E402  pylint: disable=wrong-import-position
 
-COPIED = [*mutants.SERVER, "tests/sim", "tests/checker", "tests/tests.mk"]
-LEFT_OUT = ["unit", "e2e", "clients", "__pycache__"]
+COPIED = [*mutants.SERVER, "tests/sim", "tests/checker", "tests/tests.mk", "build/tests/sim",
+          "build/tests/checker"]
 
 
 def flags_of(mutant):
@@ -62,7 +62,7 @@ class Hunt:
         return self.seed is not None
 
     def run(self):
-        tree = mutants.copy_tree(COPIED, LEFT_OUT)
+        tree = mutants.copy_tree(COPIED)
         try:
             began = time.monotonic()
             self.trouble = mutants.build_with(self.mutant, tree, "build/tests/sim/sim")
