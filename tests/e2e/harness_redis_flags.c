@@ -1,5 +1,6 @@
 /* Which Redis the environment wants for the tests, and what a server is started with: where it
  * listens, with TLS or without, as a part of a cluster or alone. */
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness_world.h"
@@ -35,9 +36,14 @@ bool redis_is_tls(void)
 
 const char *redis_address(struct world *w)
 {
-    unsigned pid = (unsigned)getpid() & 0x3fffff;
+    struct stat namespace = {0};
+    unsigned number = (unsigned)getpid();
 
-    return text(w, "127.%u.%u.%u", 64 + (pid >> 16), pid >> 8 & 0xff, pid & 0xff);
+    /* Tests in a chroot with process ids of its own may run beside these. */
+    if (stat("/proc/self/ns/pid", &namespace) == 0)
+        number ^= (unsigned)namespace.st_ino << 16;
+    return text(w, "127.%u.%u.%u", 64 + (number >> 16 & 0x3f), number >> 8 & 0xff,
+                number & 0xff);
 }
 
 static size_t add(const char **argv, size_t len, const char *const *flags, size_t count)

@@ -115,8 +115,7 @@ static void stop_managed(struct front *fe)
 
 static void test_notify(struct world *w)
 {
-    const char *const names[] = {text(w, "%s/notify", w->dir),
-                                 text(w, "@rlockd-test-%d", (int)getpid())};
+    const char *const names[] = {text(w, "%s/notify", w->dir), text(w, "@%s/notify", w->dir)};
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         struct manager *manager = manager_start(w, names[i]);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -310,13 +311,17 @@ const char *next_message(void)
 static void exec_server(void)
 {
     char log[96], address[32];
+    struct stat namespace = {0};
+    unsigned number = (unsigned)getpid();
 
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* it does not outlive the tests */
     snprintf(log, sizeof(log), "%s/redis.log", redis.dir);
-    /* A cluster's server listens on TCP in any case: each one of ours at an address of its own.
-     */
-    snprintf(address, sizeof(address), "127.%d.%d.%d", 128 + (getpid() >> 16 & 63),
-             getpid() >> 8 & 0xff, getpid() & 0xff);
+    /* A cluster's server listens on TCP in any case: each one of ours at an address of its own,
+     * also beside tests in a chroot with process ids of its own. */
+    if (stat("/proc/self/ns/pid", &namespace) == 0)
+        number ^= (unsigned)namespace.st_ino << 16;
+    snprintf(address, sizeof(address), "127.%u.%u.%u", 128 + (number >> 16 & 0x3f),
+             number >> 8 & 0xff, number & 0xff);
     execlp("redis-server", "redis-server", "--port", "0", "--bind", address, "--unixsocket",
            redis.socket, "--dir", redis.dir, "--logfile", log, "--save", "", "--appendonly",
            "no", "--cluster-enabled", redis.is_cluster ? "yes" : "no", (char *)NULL);
