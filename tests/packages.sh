@@ -33,6 +33,10 @@ else
     exit 1
 fi
 
+# apt waits for another apt's lock of dpkg, not for that of the package lists.
+exec 9< "$0"
+flock 9
+
 echo "Installing Debian packages:$missing"
 case $missing in
     *redis-server*) echo "(Debian also starts a Redis on port 6379; rlockd leaves it alone)" ;;
@@ -43,13 +47,13 @@ esac
 # The package lists may be older than what the mirror has: so they are asked for again, too.
 for pause_s in 10 30 0; do
     # shellcheck disable=SC2086 # lists of words
-    $become_root apt-get update -q $options || echo "note: apt-get update failed" >&2
+    $become_root apt-get update -q $options 9<&- || echo "note: apt-get update failed" >&2
     # shellcheck disable=SC2086
-    if $become_root env DEBIAN_FRONTEND=noninteractive $command < /dev/null; then
+    if $become_root env DEBIAN_FRONTEND=noninteractive $command < /dev/null 9<&-; then
         exit 0
     fi
     # shellcheck disable=SC2086
-    $become_root $command -s > /dev/null 2>&1 < /dev/null || break # no such package
+    $become_root $command -s > /dev/null 2>&1 < /dev/null 9<&- || break # no such package
     sleep "$pause_s"
 done
 echo "Debian packages cannot be installed:$missing; does this machine reach a mirror?" >&2
