@@ -89,12 +89,12 @@ TEST_OBJECTS   := $(sort $(UNIT_TESTS:%=%.o) $(SCRIPT_TESTS:%=%.o) $(E2E_TESTS:%
                   $(CHECKER_RULES) $(CHECKER).o $(CHECKER_TEST).o \
                   $(SIM_OBJECTS) $(SIM_COMPARE).o $(LIVE_OBJECTS) $(FUZZ_TARGETS:%=%.o))
 
-.PHONY: test-programs test-command conformance examples test-neighbours test-cluster test-masters \
+.PHONY: build-tests test-programs test-command conformance examples test-neighbours test-cluster test-masters \
         test-sentinel test-topology test-redis-tls test-versions test-upgrade test-proxies \
         test-debian test-packages test-unit-file test-reproducible lint-deploy test-web test-alarms test-page test-docs interop valgrind docker-test clients \
         clients-fast lint-openapi schemathesis bench bench-page bench-programs budgets faults mutants \
         mutation \
-        model sim sim-mutants sim-compare sim-coverage fuzz fuzz-programs
+        model sim sim-mutants sim-same sim-compare sim-coverage fuzz fuzz-programs
 .SECONDARY: $(TEST_OBJECTS)
 
 # ONLY="word word": those with one of these words in their path; EXCEPT="word word": without these.
@@ -206,6 +206,10 @@ VALGRIND := valgrind --quiet --error-exitcode=99 --leak-check=full \
             --errors-for-leak-kinds=definite,indirect --child-silent-after-fork=yes
 
 # ---- what people type
+
+build-tests: ## all programs of the tests, the simulation and the fault runs, without running any
+	@tests/packages.sh $(sort $(TEST_PACKAGES) $(SIM_PACKAGES) $(FAULT_PACKAGES))
+	@$(MAKE) $(SUBMAKE) test-programs $(SIM) $(SIM_COMPARE) $(CHECKER) $(LIVE) ONLY= EXCEPT=
 
 test-command: ## every event that may befall rlock, at every step, to every shape of tree; ONLY=word
 	@tests/packages.sh $(TEST_PACKAGES)
@@ -411,6 +415,12 @@ sim-coverage: ## which branches of the code that waits the simulation takes; SEE
 	@$(MAKE) $(SUBMAKE) COVERAGE=1 build/coverage/tests/sim/sim
 	@/usr/bin/python3 tests/sim/coverage.py build/coverage --seeds $(or $(SEEDS),100) \
 	    --seed $(or $(SEED),1) --jobs $(or $(JOBS),$(shell nproc))
+
+sim-same: ## whether each history is that of another commit, to the byte; WITH=COMMIT SEEDS=150
+	@tests/packages.sh $(SIM_PACKAGES) git
+	@$(MAKE) $(SUBMAKE) $(SIM)
+	@tests/sim/same.sh $(SIM) "$(WITH)" $(or $(SEEDS),150) $(or $(SEED),1) \
+	    $(or $(JOBS),$(shell nproc))
 
 sim-compare: ## random commands to the simulated Redis and to a real one; SEED=7
 	@tests/packages.sh $(SIM_PACKAGES)

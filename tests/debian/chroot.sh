@@ -55,6 +55,6 @@ chroot_mount() {
 # shellcheck disable=SC2154
 in_chroot() {
     exec chroot "$chroot" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-        DEBIAN_FRONTEND=noninteractive ONLY="${ONLY:-}" JOBS="${JOBS:-}" \
-        E2E_PATIENCE="${E2E_PATIENCE:-}" sh -c "$1"
+        DEBIAN_FRONTEND=noninteractive ONLY="${ONLY:-}" EXCEPT="${EXCEPT:-}" \
+        JOBS="${JOBS:-}" E2E_PATIENCE="${E2E_PATIENCE:-}" sh -c "$1"
 }
