@@ -18,8 +18,8 @@ ROOT = HERE.parent.parent
 CALM = ["--calm", "--no-drain"]
 # Minutes of the rounds: most bugs show at once.
 ROUNDS = [0.2, 0.4, 0.5, 0.5, 0.5, 0.5]
-# What the server is built of, and what is built of it. Other tests may run meanwhile, and write in
-# build.
+# What the server is built of, and what is built of it. Other tests may run meanwhile, and write
+# in build.
 SERVER = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "web",
           *(f"build/{name}" for name in ("flags", "version", "gen", "server", "storage",
                                          "handlers", "librlockd.a"))]

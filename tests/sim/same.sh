@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# same.sh SIM COMMIT SEEDS SEED JOBS: whether the runs of these seeds have the same histories, to
-# the last byte, with SIM and with the simulation of COMMIT, which is built below build/same.
+# same.sh SIM COMMIT SEEDS SEED JOBS: whether the runs of these seeds have the same histories,
+# to the last byte, with SIM and with the simulation of COMMIT, which is built below build/same.
 # For a change that moves or renames only.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -35,7 +35,8 @@ one() {
     rm -f "$work/$1.before" "$work/$1.now"
 }
 export -f one
-differ=$(seq "$seed" $((seed + seeds - 1)) | xargs -P "$jobs" -I '{}' bash -c 'one {}' | sort -n)
+differ=$(seq "$seed" $((seed + seeds - 1)) |
+    xargs -P "$jobs" -I '{}' bash -c 'one {}' | sort -n)
 if [ -n "$differ" ]; then
     echo "sim-same: other histories than ${commit:0:12} with the seeds ${differ//$'\n'/ }"
     exit 1
