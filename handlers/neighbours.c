@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/base/text.h"
-#include "server/http/json_scan.h"
+#include "server/base/json_scan.h"
 #include "server/http/problem.h"
 #include "server/http/request.h"
 

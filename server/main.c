@@ -21,7 +21,7 @@
 #include "server/http/listen.h"
 #include "server/http/origin.h"
 #include "server/http/proxies.h"
-#include "server/http/tls.h"
+#include "server/tls/tls.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/log_output.h"

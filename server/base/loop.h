@@ -20,6 +20,7 @@
  *   token.c         tokens, and the ids that are derived from them
  *   text.c          numbers, names, UTF-8, percent encoding
  *   json_text.c     writes JSON
+ *   json_scan.c     looks at JSON before it is parsed
  *   date.c          dates of RFC 3339
  *   pool.c          blocks of one size */
 #ifndef RLOCKD_SERVER_BASE_LOOP_H

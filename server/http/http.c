@@ -12,7 +12,7 @@
 #include "server/http/cors.h"
 #include "server/http/http_internal.h"
 #include "server/http/origin.h"
-#include "server/http/tls.h"
+#include "server/tls/tls.h"
 
 /* libmicrohttpd's memory for one connection: the largest headers that are served, its records
  * of them, and the head of an answer. It clears all of it after each request, so a waiting

@@ -8,7 +8,7 @@
 #include "server/base/clock.h"
 #include "server/http/addresses.h"
 #include "server/http/http.h"
-#include "server/http/tls.h"
+#include "server/tls/tls.h"
 
 /* How long a connection may stay in a state, in seconds (0: as long as the handlers need), and
  * the reason that is counted when the connection is closed for staying longer. The idle time is

@@ -5,7 +5,7 @@
  *   http_life.c          opens and drains the server, its connections' beginning, its end
  *   http_turn.c          runs libmicrohttpd in each turn of the loop
  *   http_listings.c      the line of listings that wait for their turn
- *   request.c, request_headers.c, json_scan.c   what handlers read: fields, tokens
+ *   request.c, request_headers.c   what handlers read: fields, tokens
  *   http_reply.c         answers that are no problems
  *   problem.c            the table of problems, and the answers made from it
  *   http_log.c           the log line and the metrics of a request
@@ -20,11 +20,10 @@
  *   route.c              the search in the table of routes
  *   http_crowd.c, http_conn.c, addresses.c   connections, and which of them are cut off
  *   budget.c             how much of a turn the requests may take
- *   tls_conn.c, tls.c    TLS to clients
  *   listen.c             the listening sockets
  *
  * handlers/ and server/{main,worker}.c call this folder by its other headers. This folder knows
- * server/auth/ and server/base/ alone. */
+ * server/auth/, server/tls/ and server/base/ alone. */
 #ifndef RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
 #define RLOCKD_SERVER_HTTP_HTTP_INTERNAL_H
 
@@ -38,7 +37,7 @@
 #include "server/http/http.h"
 #include "server/http/http_conn.h"
 #include "server/http/problem.h"
-#include "server/http/tls.h"
+#include "server/tls/tls.h"
 
 enum http_stage {
     HTTP_STAGE_HEADERS, /* the headers are about to come */

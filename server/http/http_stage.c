@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "server/http/http_internal.h"
-#include "server/http/tls.h"
+#include "server/tls/tls.h"
 
 void http_set_stage(struct http_request *request, enum http_stage stage)
 {

@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "server/http/http.h"
-#include "server/http/json_scan.h"
+#include "server/base/json_scan.h"
 #include "server/http/problem.h"
 #include "server/base/text.h"
 #include "server/base/token.h"

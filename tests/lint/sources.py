@@ -8,11 +8,15 @@ from pathlib import Path
 COLUMNS_MAX = 96
 FILE_LINES_WARN, FILE_LINES_MAX = 500, 700
 FUNCTION_LINES_MAX = 70
+FOLDER_FILES_MAX = 40
+# A file is a script or a test program there, and is looked for by its name; tests/sim is a
+# world of its own.
+LARGE_FOLDERS = ("storage/scripts/", "tests/e2e/", "tests/unit/", "tests/sim/")
 
 # What a room may include, besides itself and server/base; the first row that fits counts.
 # `…_internal.h` is for its own room. Arrows go one way: handlers -> wait -> session, census ->
-# look -> lease -> notes -> store -> topology -> redis -> base; http -> auth -> base. Above the
-# topology nobody sees a connection. The client knows the server's HTTP interface only, and
+# look -> lease -> notes -> store -> topology -> redis -> base; http -> auth, tls -> base. Above
+# the topology nobody sees a connection. The client knows the server's HTTP interface only, and
 # shares one file with it.
 NO_LINK = r"storage/redis/(call|reply|script|script_call|subscription)\.h"
 SHARED = r"server/base/notify\.h"
@@ -20,7 +24,8 @@ STORE = [r"storage/(store|topology)/.*", NO_LINK, r"script_args\.h"]
 ROOMS = [
     (r"server/base/.*", []),
     (r"server/auth/.*", []),
-    (r"server/http/.*", [r"server/auth/.*"]),
+    (r"server/tls/.*", []),
+    (r"server/http/.*", [r"server/(auth|tls)/.*"]),
     (r"server/(main|worker|redis_settings)\.[ch]",
      [r"server/.*", r"storage/.*", r"handlers/.*"]),
     (r"storage/redis/.*", [r"scripts(_(cluster|shard))?\.inc", r"script_args\.h"]),
@@ -44,7 +49,7 @@ ROOMS = [
 LIBRARIES = [
     (r"microhttpd\.h", r"server/http/http\w*\.[ch]"),
     (r"gnutls/.*",
-     r"server/(http/tls\w*\.[ch]|auth/auth_hash\.c)|"
+     r"server/(tls/tls\w*\.[ch]|auth/auth_hash\.c)|"
      r"storage/redis/tls_session\.c"),
     (r"hiredis/.*", r"storage/redis/.*"),
     (r"jansson\.h", r"(server|handlers|client)/.*"),
@@ -60,10 +65,10 @@ BANNED = """strcpy strcat stpcpy sprintf vsprintf gets strtok atoi atol atoll at
             gethostbyname vfork""".split()
 
 # Rooms in which no two files may call each other, however far around.
-LAYERED_ROOMS = ("server/http/", "server/auth/", "storage/store/", "storage/notes/",
-                 "storage/lease/", "storage/session/", "storage/look/", "storage/census/",
-                 "storage/wait/", "storage/redis/", "storage/topology/", "handlers/", "client/",
-                 "client/verbs/", "client/http/", "server/base/")
+LAYERED_ROOMS = ("server/http/", "server/auth/", "server/tls/", "storage/store/",
+                 "storage/notes/", "storage/lease/", "storage/session/", "storage/look/",
+                 "storage/census/", "storage/wait/", "storage/redis/", "storage/topology/",
+                 "handlers/", "client/", "client/verbs/", "client/http/", "server/base/")
 
 problems = []
 included = defaultdict(set)
@@ -201,6 +206,15 @@ def check_room_lists():
             complain(path, 1, f"is not in the list of files of {room_of(path)}")
 
 
+def check_folders(paths):
+    counts = defaultdict(int)
+    for path in paths:
+        counts[room_of(path)] += 1
+    for folder, count in sorted(counts.items()):
+        if count > FOLDER_FILES_MAX and folder not in LARGE_FOLDERS:
+            complain(folder, 1, f"{count} files (at most {FOLDER_FILES_MAX})")
+
+
 def sources():
     suffixes = {".c", ".h", ".lua", ".sh", ".py"}
     for top in ("server", "storage", "handlers", "client", "tests"):
@@ -223,6 +237,7 @@ for source in sources():
             check_calls(name, blanked)
             check_functions(name, blanked)
 
+check_folders(source.as_posix() for source in sources())
 check_circles()
 check_units()
 check_room_lists()

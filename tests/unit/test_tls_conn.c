@@ -1,4 +1,4 @@
-/* server/http/tls.c and tls_conn.c: sessions with clients of GnuTLS, in one thread. */
+/* server/tls/tls.c and tls_conn.c: sessions with clients of GnuTLS, in one thread. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "server/base/metrics.h"
-#include "server/http/tls.h"
+#include "server/tls/tls.h"
 #include "tests/unit/certificate.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* The characters of a JSON text that open, close and separate. */
-#include "server/http/json_scan.h"
+#include "server/base/json_scan.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/tls_internal.h"
+#include "server/tls/tls_internal.h"
 
 static struct {
     char cert_file[PATH_MAX], key_file[PATH_MAX];

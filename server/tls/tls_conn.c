@@ -11,7 +11,7 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/metrics.h"
-#include "server/http/tls_internal.h"
+#include "server/tls/tls_internal.h"
 
 /* In a turn of a worker: signatures for clients, and checks of their certificates. */
 enum { COSTLY_STEPS_MAX = 2 };

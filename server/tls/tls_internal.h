@@ -1,11 +1,17 @@
-/* Shared by the files of TLS: tls.c has the files of the operator, tls_conn.c the sessions. */
-#ifndef RLOCKD_SERVER_HTTP_TLS_INTERNAL_H
-#define RLOCKD_SERVER_HTTP_TLS_INTERNAL_H
+/* Shared by the files of TLS to clients. The files of this folder, each above all files that it
+ * needs:
+ *
+ *   tls_conn.c   the handshake and the bytes of a connection
+ *   tls.c        the operator's certificate, key and authority
+ *
+ * server/http/ and server/main.c call this folder by tls.h. It knows server/base/ alone. */
+#ifndef RLOCKD_SERVER_TLS_TLS_INTERNAL_H
+#define RLOCKD_SERVER_TLS_TLS_INTERNAL_H
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 
-#include "server/http/tls.h"
+#include "server/tls/tls.h"
 
 enum { TLS_CHAIN_MAX = 16 };
 

@@ -1,7 +1,7 @@
 /* The server's side of TLS: its certificate, which can be replaced while it runs, and the
  * authority that clients' certificates have to come from. libmicrohttpd does the rest. */
-#ifndef RLOCKD_SERVER_HTTP_TLS_H
-#define RLOCKD_SERVER_HTTP_TLS_H
+#ifndef RLOCKD_SERVER_TLS_TLS_H
+#define RLOCKD_SERVER_TLS_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

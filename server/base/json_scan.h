@@ -1,7 +1,7 @@
 /* A look at a JSON text before it is parsed, which costs much more: what no request may have is
  * found without memory, and as early as it comes. */
-#ifndef RLOCKD_SERVER_HTTP_JSON_SCAN_H
-#define RLOCKD_SERVER_HTTP_JSON_SCAN_H
+#ifndef RLOCKD_SERVER_BASE_JSON_SCAN_H
+#define RLOCKD_SERVER_BASE_JSON_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
