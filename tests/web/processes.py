@@ -103,7 +103,8 @@ class Browser(Program):
         self.answers_pipe, answers = os.pipe()
         self.passed = (requests, answers)
         super().__init__(
-            ["sh", "-c", f'exec "$@" 3<&{requests} 4>&{answers}', "sh", *command],
+            # Debian's sh takes descriptors of one digit alone.
+            ["bash", "-c", f'exec "$@" 3<&{requests} 4>&{answers}', "bash", *command],
             place.folder / f"browser-{number}.log", start_new_session=True,
             pass_fds=self.passed)
 
