@@ -66,7 +66,7 @@ static void test_the_youngest_is_refused(struct world *w)
     expect_str(r, "deadlock.1.note", "why");
     expect_str(r, "deadlock.1.lock", "refused/two");
     assert_false(call_done(elder));
-    assert_int_equal(waiter_count(w->a, "refused/one"), 0);
+    wait_until(waiter_count(w->a, "refused/one") == 0, TOLD_MS);
     expect_status(lock_release(w->b, "refused/two", held), 200);
     expect_status(call_await(elder, 5000), 201);
     assert_true(deadlocks(w) == before + 1);

@@ -32,7 +32,7 @@ static void test_the_only_one_that_served_it_dies(struct world *w)
 {
     for (int round = 0; round < 3; round++) {
         struct front *fe = third(w);
-        struct session s = session_new(fe, "ttl_ms=10000");
+        struct session s = session_new(fe, text(w, "ttl_ms=%d", (int)patience_ms(10000)));
         const char *lock = text(w, "orphan-%d", round);
         const char *token = session_hold(fe, &s, lock, NULL);
         json_int_t fence = fence_of(fe, lock);
@@ -84,7 +84,7 @@ static void test_a_paused_one_revives_nothing(struct world *w)
     put = session_call_put(fe, &over, "paused/over", late, NULL);
     fresh = session_call_put(fe, &over, "paused/over", token_new(w), "wait_ms=5000");
     redis_ok(w->redis, "DEL paused/taken");
-    expect_status(lock_put(w->a, "paused/taken", mine, "ttl_ms=60000"), 201);
+    expect_status(lock_put(w->a, "paused/taken", mine, "ttl_ms=600000"), 201);
     expect_status(force_unlock(w->b, "paused/forced"), 200);
     expect_status(session_end(w->a, &over), 200);
     nap_ms(2 * watchdog_ms());
@@ -98,7 +98,7 @@ static void test_a_paused_one_revives_nothing(struct world *w)
     wait_until(losses_len(r = keep_alive(fe, &s, NULL)) == 2, SOON_MS);
     expect_loss(r, "paused/forced", "forced");
     expect_loss(r, "paused/taken", "expired");
-    assert_true(redis_int(w->redis, "PTTL paused/taken") > 50000);
+    assert_true(redis_int(w->redis, "PTTL paused/taken") > 500000);
 }
 
 /* A keep-alive that reached it before it was paused, and is read after it came back, does not
