@@ -182,7 +182,7 @@ $(GEN)/slots/scripts.inc: $(SCRIPT_PARTS)
 # tests/sim/wraps.c, messages between workers to tests/sim/threads.c; what
 # tests/sim defines of the product is not taken from its archive. libhiredis.a: only what is linked
 # in can be led elsewhere.
-SIM_WRAPS := socket connect read write close fcntl getsockopt poll eventfd clock_gettime getrandom \
+SIM_WRAPS := socket connect read write close fcntl getsockopt setsockopt poll eventfd clock_gettime getrandom \
              pthread_mutex_lock pthread_mutex_unlock inbox_post
 $(SIM): $(SIM_OBJECTS) $(CHECKER_RULES) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"
@@ -383,11 +383,12 @@ mutants: ## plant bugs that show at once; the fault run must catch each; ONLY=wo
 	@/usr/bin/python3 tests/faults/mutants.py $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
-mutation: ## plant simple bugs by rule; tells which the quick suites miss; COUNT=20 SEED=1 JOBS=2 ONLY=word
+mutation: ## plant simple bugs by rule; tells which the quick suites miss; COUNT=20 SEED=1 JOBS=2 ONLY=word SECONDS=90
 	@tests/packages.sh $(TEST_PACKAGES) $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs $(SIM)
 	@/usr/bin/python3 tests/mutation/run.py --count $(or $(COUNT),20) --seed $(or $(SEED),1) \
-	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY))
+	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY)) \
+	    $(if $(SECONDS),--seconds $(SECONDS))
 
 fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY=word
 	@tests/packages.sh $(FUZZ_PACKAGES)

@@ -67,10 +67,15 @@ static void ignore_output(void *arg)
 
 void tell_redis(const char *const *words)
 {
-    struct redis_client *client = redis_connect(&world.redis, ignore_output, NULL);
+    struct server *server = servers_owner(bytes_of(words[1]));
+
+    if (server->is_stopped)
+        return;
+    struct redis_client *client = redis_connect(&server->redis, ignore_output, NULL);
     struct buffer text = {0};
     int count = 0;
 
+    client->is_trusted = true;
     while (words[count] != NULL)
         count++;
     buffer_format(&text, "*%d\r\n", count);
@@ -84,18 +89,19 @@ void tell_redis(const char *const *words)
 /* One that somebody listens to; NULL: nobody listens. */
 static const char *pick_channel(struct client *client)
 {
+    const struct server *server = servers_pick_master(chance_of(client));
     const struct redis_client *listener;
     size_t count = 0;
 
-    for (listener = world.redis.clients; listener != NULL; listener = listener->next)
+    for (listener = server->redis.clients; listener != NULL; listener = listener->next)
         count += listener->channel_count;
     if (count == 0)
         return NULL;
     size_t at = chance_below(chance_of(client), count);
-    for (listener = world.redis.clients; at >= listener->channel_count;
+    for (listener = server->redis.clients; at >= listener->channel_count;
          listener = listener->next)
         at -= listener->channel_count;
-    return listener->channels[at].text;
+    return listener->channels[at].name.text;
 }
 
 static void publish_nonsense(struct client *client)
@@ -131,7 +137,9 @@ static void publish_nonsense(struct client *client)
 
 static bool refuses_writes(void)
 {
-    return world.redis.is_replica || world.redis.lacks_replicas;
+    const struct server *server = servers_owner(bytes_of(ODD));
+
+    return server->redis.is_replica || server->redis.lacks_replicas || server->is_stopped;
 }
 
 /* Something else in the place of a lock, or nothing; or a lock without an end, for a while. */

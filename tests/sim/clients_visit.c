@@ -46,7 +46,7 @@ static void change_end(struct client *client, const char *key)
 
     task_sleep(1900 * MS * world.pace); /* most of the session's time */
     while (wait_for("session_due", key)) {
-        int64_t now_ms = world.redis.clock_us(world.redis.clock_arg) / 1000;
+        int64_t now_ms = servers_clock_us() / 1000;
         snprintf(deadline, sizeof(deadline), "%lld", (long long)now_ms + 500);
         if (likely(client, 50)) {
             tell_redis(reopen);

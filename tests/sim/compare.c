@@ -18,6 +18,7 @@ enum { ARGS_MAX = 16, NEAR_MS = 2000 };
 
 struct compare {
     struct redis redis;
+    struct redis_counts counts;
     struct redis_client *client;
     struct buffer reply; /* of the real one */
     int fd;
@@ -427,7 +428,7 @@ int main(int argc, char **argv)
     pid_t server = start_server(argv[1], path);
     compare.fd = connect_to(path);
     compare.chance = chance_make(seed, "commands");
-    redis_init(&compare.redis, chance_make(seed, "redis"), clock_us, NULL);
+    redis_init(&compare.redis, &compare.counts, chance_make(seed, "redis"), clock_us, NULL);
     compare.client = redis_connect(&compare.redis, ignore_output, NULL);
     if (compare.fd >= 0)
         run(&compare, count);

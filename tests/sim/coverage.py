@@ -37,7 +37,7 @@ MEASURED = {
 # - a kernel that refuses a descriptor or interrupts a write;
 # - a full inbox, which the harness plays;
 # - a reply of a script in a form that no script has: `make fuzz` makes those up;
-# - what only a cluster or API tokens reach, which the simulation has not.
+# - what only a cluster reaches, or API tokens, which the simulation has not.
 ALLOCATED = re.compile(r"(\w+(?:->\w+)?) = (?:calloc|malloc|inbox_new)\(")
 FAILED = re.compile(r"if \((\w+(?:->\w+)?) == NULL\)")
 TABLE = re.compile(r"\b(HASH_(ADD|DEL|FIND|ITER)|DL_(DELETE|APPEND|PREPEND))\w*\(")

@@ -1,6 +1,8 @@
 /* The table of faults: what each fault does, and how it is healed. */
 #include "tests/sim/faults.h"
 
+#include <stddef.h>
+
 #include "tests/sim/calls.h"
 #include "tests/sim/sockets.h"
 
@@ -11,16 +13,10 @@
 enum { TOUCH_MS = 5000, YIELD_PERCENT_BUSY = 60 };
 
 static struct chance chance;
-static int64_t undone_until_ns;
 
 void faults_init(uint64_t seed)
 {
     chance = chance_make(seed, "faults");
-}
-
-int64_t faults_undone_until_ns(void)
-{
-    return undone_until_ns;
 }
 
 static int64_t between(int64_t least, int64_t most)
@@ -191,40 +187,43 @@ static int64_t drift(const struct fault *fault, struct front *front)
 /* --- the process of Redis --------------------------------------------------------------------
  */
 
-static void take_redis_away(const struct fault *fault)
+static void take_redis_away(const struct fault *fault, struct server *server)
 {
-    redis_restart(&world.redis);
-    sockets_stop_redis(true);
+    replication_restart(server);
+    server->is_stopped = true;
     last(fault);
-    sockets_stop_redis(false);
+    server->is_stopped = false;
 }
 
 static int64_t restart_redis(const struct fault *fault, struct front *front)
 {
     (void)front;
-    take_redis_away(fault);
+    take_redis_away(fault, servers_pick_master(&chance));
     return 1;
 }
 
 static int64_t empty_redis(const struct fault *fault, struct front *front)
 {
+    struct server *server = servers_pick_master(&chance);
+
     (void)front;
-    keyspace_clear(&world.redis.keys);
-    take_redis_away(fault);
+    keyspace_clear(&server->redis.keys);
+    take_redis_away(fault, server);
     return 1;
 }
 
 /* A replica takes over that has not heard the last of what was written. */
 static int64_t fail_over(const struct fault *fault, struct front *front)
 {
-    struct keyspace replica = keyspace_copy(&world.redis.keys);
+    struct keyspace *keys = &world.master->redis.keys;
+    struct keyspace replica = keyspace_copy(keys);
 
     (void)front;
     pause_for(1, 1500);
-    keyspace_clear(&world.redis.keys);
-    world.redis.keys = replica;
-    undone_until_ns = now_ns();
-    take_redis_away(fault);
+    keyspace_clear(keys);
+    *keys = replica;
+    faults_note_undone();
+    take_redis_away(fault, world.master);
     /* What was released just before is held again, until its lease ends. */
     task_sleep(LEASE_TTL_MAX_MS * world.pace * MS);
     return 1;
@@ -232,10 +231,12 @@ static int64_t fail_over(const struct fault *fault, struct front *front)
 
 static int64_t stop_redis_for_a_while(const struct fault *fault, struct front *front)
 {
+    struct server *server = servers_pick_master(&chance);
+
     (void)front;
-    sockets_pause_redis(true);
+    sockets_pause(server, true);
     last(fault);
-    sockets_pause_redis(false);
+    sockets_pause(server, false);
     return 1;
 }
 
@@ -266,11 +267,12 @@ static int64_t jump_back(const struct fault *fault, struct front *front)
 static int64_t set_flag(const struct fault *fault, struct front *front)
 {
     int64_t before = *fault->refused;
+    bool *flag = (bool *)((char *)&servers_pick_master(&chance)->redis + fault->flag);
 
-    *fault->flag = true;
+    *flag = true;
     last(fault);
     await_change(fault->refused, before, front);
-    *fault->flag = false;
+    *flag = false;
     return *fault->refused - before;
 }
 
@@ -280,7 +282,7 @@ static int64_t forget_scripts(const struct fault *fault, struct front *front)
 
     (void)front;
     for (int i = 0; i < 20 || (i < 200 && *fault->refused == before); i++) {
-        redis_forget_scripts(&world.redis);
+        redis_forget_scripts(&servers_pick_master(&chance)->redis);
         last(fault);
     }
     return *fault->refused - before;
@@ -348,7 +350,9 @@ static int64_t trouble_clients(const struct fault *fault, struct front *front)
 #define OF_FRONT PLACE_FRONT, true, false
 #define AT(place) place, false, false
 #define LOSES_DATA(place) place, false, true
-#define FLAG(name, count) .flag = &world.redis.name, .refused = &world.redis.counts.count
+#define FAILOVER PLACE_PROCESS, false, true, .is_failover = true
+#define FLAG(name, count) .flag = offsetof(struct redis, name), .refused = &world.counts.count
+#define WITH(name) .topologies = 1U << TOPOLOGY_##name
 
 const struct fault faults[] = {
     {"F1 front end killed", kill_front, OF_FRONT, LASTS(0, 0)},
@@ -358,7 +362,24 @@ const struct fault faults[] = {
     {"F3 Redis killed, data kept", restart_redis, AT(PLACE_PROCESS), LASTS(200, 2000)},
     {"F4 Redis killed, data lost", empty_redis, LOSES_DATA(PLACE_PROCESS), LASTS(100, 1500)},
     {"F5 failover to a replica that lags, data lost", fail_over, LOSES_DATA(PLACE_PROCESS),
-     LASTS(50, 1000)},
+     LASTS(50, 1000), WITH(SINGLE)},
+    {"F5 master killed, a replica promoted", fail_over_from_killed, FAILOVER, LASTS(200, 2500),
+     WITH(SENTINEL)},
+    {"F5 master killed, a replica that lags promoted", fail_over_from_killed, FAILOVER,
+     LASTS(200, 2500), .lag_ms = 500, WITH(SENTINEL)},
+    {"F5 master replaced by hand", fail_over_from_living, FAILOVER, LASTS(50, 1500),
+     WITH(SENTINEL)},
+    {"F5 master alone, a replica promoted", fail_over_from_living, FAILOVER, LASTS(300, 3000),
+     .lag_ms = 2500, WITH(SENTINEL)},
+    {"F5 master stands still, a replica promoted", fail_over_from_paused, FAILOVER,
+     LASTS(2600, 4000), WITH(SENTINEL)},
+    {"F5 replicas cut off", cut_replicas_off, AT(PLACE_PROCESS), LASTS(300, 3000),
+     WITH(SENTINEL)},
+    {"F5 a Sentinel stands still", pause_sentinel, AT(PLACE_LINKS), LASTS(300, 5000),
+     WITH(SENTINEL)},
+    {"F6 slots move", move_slots, AT(PLACE_SLOTS), LASTS(1, 40), WITH(CLUSTER)},
+    {"F6 a slot stays open", move_slots, AT(PLACE_SLOTS), LASTS(20, 400), WITH(CLUSTER)},
+    {"F6 master alone", cut_master_off, AT(PLACE_PROCESS), LASTS(500, 5000), WITH(CLUSTER)},
     {"F6 Redis demoted", set_flag, AT(PLACE_PROCESS), LASTS(300, 2500),
      FLAG(is_replica, refused_writes)},
     {"F6 Redis demoted for long", set_flag, AT(PLACE_PROCESS), LASTS(14000, 18000),
@@ -391,7 +412,7 @@ const struct fault faults[] = {
     {"F16 no replicas", set_flag, AT(PLACE_MEMORY), LASTS(500, 3000),
      FLAG(lacks_replicas, refused_writes)},
     {"F18 scripts forgotten", forget_scripts, AT(PLACE_SCRIPTS), LASTS(100, 100),
-     .refused = &world.redis.counts.unknown_scripts},
+     .refused = &world.counts.unknown_scripts},
     {"F20 Redis stopped", stop_redis_for_a_while, AT(PLACE_PROCESS), LASTS(500, 3500)},
     {"F24 graceful stop", stop_front, OF_FRONT, LASTS(0, 0)},
     {"F24 graceful stop, Redis slow", stop_slow_front, OF_FRONT, LASTS(50, 500), TROUBLE_DELAY,

@@ -25,7 +25,7 @@ void front_init(struct front *front, int number, uint64_t seed, const struct con
     threads_init(front, seed);
     front->clock_from_ns = now_ns();
     front->clock_ns = (500 + 100 * number) * CLOCK_NS_PER_S;
-    if (redis_url_parse(&front->redis_url, "unix:///simulated", error, sizeof(error)) != 0)
+    if (redis_url_parse(&front->redis_url, servers_url(), error, sizeof(error)) != 0)
         abort();
     front->shared = (struct worker_shared){.config = &front->config,
                                            .redis_url = &front->redis_url,

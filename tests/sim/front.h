@@ -8,6 +8,7 @@
 #include "storage/redis/url.h"
 #include "tests/sim/chance.h"
 #include "tests/sim/schedule.h"
+#include "tests/sim/servers.h"
 #include "tests/sim/threads.h"
 
 enum { FRONTS_MAX = 8, WORKERS_MAX = 3 };

@@ -44,6 +44,12 @@ struct value *keyspace_make(struct keyspace *keyspace, struct bytes key, enum va
     return value;
 }
 
+void keyspace_move(struct keyspace *from, struct keyspace *to, struct value *value)
+{
+    HASH_DEL(from->values, value);
+    HASH_ADD(hh, to->values, key, value->key_len, value);
+}
+
 void keyspace_expire(struct keyspace *keyspace, int64_t now_ms)
 {
     struct value *value, *next;

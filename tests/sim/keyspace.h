@@ -37,6 +37,8 @@ struct value *keyspace_make(struct keyspace *keyspace, struct bytes key, enum va
 void keyspace_drop(struct keyspace *keyspace, struct value *value);
 /* All keys whose time is over. */
 void keyspace_expire(struct keyspace *keyspace, int64_t now_ms);
+/* To another keyspace, which has no such key. */
+void keyspace_move(struct keyspace *from, struct keyspace *to, struct value *value);
 void keyspace_clear(struct keyspace *keyspace);
 struct keyspace keyspace_copy(const struct keyspace *keyspace);
 

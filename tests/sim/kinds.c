@@ -1,6 +1,9 @@
 /* The clients of a simulated run, and the locks that they leave free. */
+#include <string.h>
+
 #include "tests/sim/clients.h"
 
+/* The first are those of `plain_names`. */
 const struct lock_name lock_names[LOCK_COUNT] = {
     {"lock", "plain-a"}, {"lock", "plain-b"},      {"lock", "plain-c"}, {"lock", "owned-a"},
     {"lock", "owned-b"}, {"fair", "fair-a"},       {"fair", "fair-b"},  {"write", "rw-a"},
@@ -33,5 +36,10 @@ static const struct client_kind kinds[] = {
 
 int clients_start(int *over)
 {
+    /* Of a cluster all locks of a set have to be in one slot. */
+    static const char *const in_one_slot[PLAIN] = {"{plain}-a", "{plain}-b", "{plain}-c"};
+
+    if (world.topology == TOPOLOGY_CLUSTER)
+        memcpy(plain_names, in_one_slot, sizeof(plain_names));
     return kinds_start(kinds, sizeof(kinds) / sizeof(kinds[0]), over);
 }

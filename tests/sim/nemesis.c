@@ -1,12 +1,13 @@
 /* What goes wrong in a run, and when. */
 #include "tests/sim/nemesis.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "tests/sim/calls.h"
 #include "tests/sim/faults.h"
 
-enum { FAULTS_MAX = 64 };
+enum { FAULTS_MAX = 128, SERVER_FAULTS = 5 };
 
 #define MS CLOCK_NS_PER_MS
 
@@ -15,14 +16,28 @@ static const struct fault *chosen[FAULTS_MAX];
 static size_t chosen_count;
 static int active;
 
+/* How often a fault is among those of which each comes once; 0: it cannot be in this run. With
+ * several servers about half of the faults are of servers. */
+static int share_of(const struct fault *fault)
+{
+    if (fault->needs_workers && world.fronts[0].worker_count == 1)
+        return 0;
+    if (fault->topologies == 0)
+        return 1;
+    if ((fault->topologies >> world.topology & 1) == 0)
+        return 0;
+    return world.topology == TOPOLOGY_SINGLE ? 1 : SERVER_FAULTS;
+}
+
 size_t nemesis_choose(uint64_t seed, const char *word)
 {
     chance = chance_make(seed, "nemesis");
     faults_init(seed);
+    failovers_init(seed);
+    cluster_faults_init(seed);
     chosen_count = 0;
     for (size_t i = 0; i < fault_count; i++)
-        if (strstr(faults[i].name, word) != NULL &&
-            (world.fronts[0].worker_count > 1 || !faults[i].needs_workers))
+        for (int k = 0; strstr(faults[i].name, word) != NULL && k < share_of(&faults[i]); k++)
             chosen[chosen_count++] = &faults[i];
     return chosen_count;
 }
@@ -30,6 +45,12 @@ size_t nemesis_choose(uint64_t seed, const char *word)
 static void pause_for(int64_t least_ms, int64_t most_ms)
 {
     task_sleep(chance_between(&chance, least_ms, most_ms) * MS);
+}
+
+/* What replicas have to confirm is not lost in a failover. */
+static bool loses_data(const struct fault *fault)
+{
+    return fault->loses_data && !(fault->is_failover && world.sync_replicas > 0);
 }
 
 struct hurt {
@@ -52,7 +73,7 @@ static void record_fault(const struct hurt *how, int64_t began_ns, int64_t touch
            "\"effect\":%lld%s%s%s",
            fault->name, fault->of_front ? "front" : "redis", (long long)began_ns,
            (long long)now_ns(), (long long)touched, front,
-           fault->loses_data ? ",\"loses_data\":true" : "", fault->loses_data ? undoes : "");
+           loses_data(fault) ? ",\"loses_data\":true" : "", fault->loses_data ? undoes : "");
     world.faults++;
 }
 
@@ -64,8 +85,9 @@ static void hurt(void *arg)
 
     trace("FAULT %s, front end %d", fault->name, how->front->number);
     active++;
-    world.only_out_of_memory = active == 1 && fault->flag == &world.redis.is_out_of_memory;
-    world.has_lost_data |= fault->loses_data;
+    world.only_out_of_memory = active == 1 &&
+                               fault->flag == offsetof(struct redis, is_out_of_memory);
+    world.has_lost_data |= loses_data(fault);
     int64_t touched = fault->run(fault, how->front);
     active--;
     world.only_out_of_memory = false;

@@ -1,6 +1,7 @@
 /* In place of storage/redis/prepare.c: no thread asks for names, since there are none. */
 #include "storage/redis/prepare.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 
 struct redis_preparation {
     struct redis_prepared prepared;
+    struct redis_host host;
     struct loop *loop;
     struct timer timer;
     bool is_done;
@@ -28,8 +30,12 @@ struct redis_preparation *redis_prepare(const struct redis_url *url, struct loop
 {
     struct redis_preparation *preparation = zalloc(sizeof(*preparation));
 
-    (void)url;
     preparation->prepared.address_count = 1;
+    if (url->transport == REDIS_TCP) {
+        preparation->host = url->hosts[0];
+        snprintf(preparation->prepared.addresses[0], REDIS_ADDRESS_SIZE, "%.*s",
+                 REDIS_ADDRESS_SIZE - 1, url->hosts[0].host);
+    }
     preparation->loop = loop;
     preparation->timer = (struct timer){.fire = on_done, .arg = preparation};
     preparation->done = done;
@@ -46,9 +52,8 @@ const struct redis_prepared *redis_prepared(const struct redis_preparation *prep
 bool redis_prepares_for(const struct redis_preparation *preparation,
                         const struct redis_url *url)
 {
-    (void)preparation;
-    (void)url;
-    return true;
+    return url->transport == REDIS_UNIX ||
+           strcmp(preparation->host.host, url->hosts[0].host) == 0;
 }
 
 void redis_preparation_free(struct redis_preparation *preparation)

@@ -13,15 +13,25 @@ struct lua_State;
 struct redis;
 struct call;
 
+/* `is_shard`: of the shard, in a cluster. */
+struct channel {
+    struct bytes name;
+    bool is_shard;
+};
+
 /* A connection, as Redis knows it. */
 struct redis_client {
     struct redis_client *prev, *next;
     struct redis *redis;
     int64_t id;
     struct buffer unread, output;
-    struct bytes *channels;
+    struct channel *channels;
     size_t channel_count;
     bool is_killed;
+    bool is_asking;   /* the last command was ASKING */
+    bool is_trusted;  /* no client of a cluster: it is never redirected */
+    bool is_blocked;  /* its next command waits until redis_unblock() */
+    int64_t wrote_to; /* of its server's replication: what its commands have written */
     void (*has_output)(void *arg);
     void *arg;
 };
@@ -36,24 +46,42 @@ struct redis_counts {
     int64_t commands, scripts, unknown_scripts, out_of_memory, refused_writes, errors;
 };
 
+/* What a server does that has others beside it; NULL: nothing. */
+struct redis_peers {
+    const struct command *commands; /* that only such a server has */
+    /* A command, maybe of a script, has run that changes keys. */
+    void (*wrote)(const struct call *call);
+    /* Why the command, maybe of a script, is not for this server; NULL: it is. */
+    const char *(*refusal)(const struct call *call);
+    /* A message for all servers. */
+    void (*published)(const struct redis *redis, struct bytes channel, struct bytes text);
+    /* The connection is gone. */
+    void (*left)(struct redis_client *client);
+};
+
 struct redis {
     struct keyspace keys;
     struct chance chance;
     int64_t (*clock_us)(void *arg);
     void *clock_arg;
     char run_id[REDIS_ID_LEN + 1];
-    bool is_out_of_memory, is_replica, lacks_replicas;
+    char replication_id[REDIS_ID_LEN + 1]; /* of its data; a replica has its master's */
+    char former_id[REDIS_ID_LEN + 1];      /* before it was promoted; all zeros: it was not */
+    struct redis_peers peers;
+    void *owner; /* theirs */
+    bool is_out_of_memory, is_replica, lacks_replicas, is_cluster;
     struct redis_script *scripts;
     struct redis_client *clients;
     int64_t last_client_id;
     /* Is shown every request and its reply; NULL: nobody is. */
     void (*observer)(const struct call *call, const char *reply, size_t len);
-    struct redis_counts counts;
+    struct redis_counts *counts; /* of all servers together */
     struct lua_State *lua;
 
     /* Of the script that runs; 0 for a command outside of a script. */
     int64_t script_ms;
-    bool script_wrote, script_short_of_memory;
+    struct redis_client *script_client; /* that asked for the last script */
+    bool script_wrote, script_short_of_memory, script_asks;
 };
 
 /* One command that runs. */
@@ -75,11 +103,15 @@ struct command {
     void (*run)(struct call *call);
 };
 
-void redis_init(struct redis *redis, struct chance chance, int64_t (*clock_us)(void *arg),
-                void *arg);
+void redis_init(struct redis *redis, struct redis_counts *counts, struct chance chance,
+                int64_t (*clock_us)(void *arg), void *arg);
 void redis_release(struct redis *redis);
 /* Another process: connections, subscriptions and scripts are gone. */
 void redis_restart(struct redis *redis);
+/* Closes all connections. */
+void redis_kill_clients(struct redis *redis);
+/* A replica becomes a master. */
+void redis_promote(struct redis *redis);
 void redis_forget_scripts(struct redis *redis);
 
 struct redis_client *redis_connect(struct redis *redis, void (*has_output)(void *arg),
@@ -87,10 +119,18 @@ struct redis_client *redis_connect(struct redis *redis, void (*has_output)(void 
 void redis_disconnect(struct redis_client *client);
 /* Bytes that came; runs what is whole. */
 void redis_receive(struct redis_client *client, const char *text, size_t len);
+/* Runs what came while the connection was blocked. */
+void redis_unblock(struct redis_client *client);
+/* Past all connections. */
+void redis_publish(struct redis *redis, struct bytes channel, struct bytes text);
+/* Ends the subscriptions to channels of the shard for which `is_gone` is true, and says so. */
+void redis_leave_shard(struct redis *redis, bool (*is_gone)(struct bytes channel));
 size_t redis_channels(const struct redis *redis, const char *prefix);
 
 /* redis_table.c: runs one command, and replies. */
 void redis_run(struct call *call);
+/* A command that the server's master has run at `now_ms`. */
+void redis_apply(struct redis *redis, const struct bytes *argv, size_t argc, int64_t now_ms);
 /* redis_lua.c */
 void redis_lua_start(struct redis *redis);
 void redis_lua_stop(struct redis *redis);

@@ -262,9 +262,10 @@ static void run_script(struct call *call, const char *sha)
         return;
     set_table(lua, "KEYS", call->argv + 3, (size_t)key_count);
     set_table(lua, "ARGV", call->argv + 3 + key_count, call->argc - 3 - (size_t)key_count);
-    redis->counts.scripts++;
+    redis->counts->scripts++;
     redis->script_ms = redis->clock_us(redis->clock_arg) / 1000;
     redis->script_wrote = false;
+    redis->script_client = call->client;
     redis->script_short_of_memory = redis->is_out_of_memory;
     int failed = lua_pcall(lua, 0, 1, 1);
     redis->script_ms = 0;
@@ -274,7 +275,7 @@ static void run_script(struct call *call, const char *sha)
     }
     lua_getfield(lua, -1, "err");
     lua_getfield(lua, -2, "line");
-    redis->counts.errors++;
+    redis->counts->errors++;
     buffer_format(call->reply, "-%s script: %s, on @user_script:%d.\r\n", lua_tostring(lua, -2),
                   sha, (int)lua_tointeger(lua, -1));
     lua_settop(lua, 0);
@@ -311,7 +312,7 @@ static void run_evalsha(struct call *call)
         run_script(call, call->argv[1].text);
         return;
     }
-    call->redis->counts.unknown_scripts++;
+    call->redis->counts->unknown_scripts++;
     reply_error(call, "NOSCRIPT No matching script. Please use EVAL.");
 }
 

@@ -12,12 +12,22 @@ enum { ARGS_MAX = 2048 };
 /* --- pub/sub -------------------------------------------------------------------------------
  */
 
-static long find_channel(const struct redis_client *client, struct bytes channel)
+static long find_channel(const struct redis_client *client, struct bytes name, bool is_shard)
 {
     for (size_t i = 0; i < client->channel_count; i++)
-        if (bytes_equal(client->channels[i], channel))
+        if (client->channels[i].is_shard == is_shard &&
+            bytes_equal(client->channels[i].name, name))
             return (long)i;
     return -1;
+}
+
+static int64_t count_channels(const struct redis_client *client, bool is_shard)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < client->channel_count; i++)
+        count += client->channels[i].is_shard == is_shard;
+    return count;
 }
 
 static void push(struct call *call, const char *kind, struct bytes channel)
@@ -33,83 +43,147 @@ static void tell_output(struct redis_client *client)
         client->has_output(client->arg);
 }
 
-static void run_publish(struct call *call)
+static int64_t publish(struct redis *redis, struct bytes channel, struct bytes text,
+                       bool is_shard)
 {
     struct redis_client *client;
     int64_t count = 0;
 
-    DL_FOREACH(call->redis->clients, client) {
-        if (client->is_killed || find_channel(client, call->argv[1]) < 0)
+    DL_FOREACH(redis->clients, client) {
+        if (client->is_killed || find_channel(client, channel, is_shard) < 0)
             continue;
-        struct call message = {.redis = call->redis, .reply = &client->output};
-        push(&message, "message", call->argv[1]);
-        reply_bytes(&message, call->argv[2]);
+        struct call message = {.redis = redis, .reply = &client->output};
+        push(&message, is_shard ? "smessage" : "message", channel);
+        reply_bytes(&message, text);
         tell_output(client);
         count++;
     }
-    reply_integer(call, count);
+    return count;
 }
 
-static void run_subscribe(struct call *call)
+void redis_publish(struct redis *redis, struct bytes channel, struct bytes text)
+{
+    publish(redis, channel, text, false);
+}
+
+static void run_publish(struct call *call)
+{
+    reply_integer(call, publish(call->redis, call->argv[1], call->argv[2], false));
+    if (call->redis->peers.published != NULL)
+        call->redis->peers.published(call->redis, call->argv[1], call->argv[2]);
+}
+
+static void run_spublish(struct call *call)
+{
+    reply_integer(call, publish(call->redis, call->argv[1], call->argv[2], true));
+}
+
+static void subscribe(struct call *call, const char *kind, bool is_shard)
 {
     struct redis_client *client = call->client;
 
     for (size_t i = 1; i < call->argc; i++) {
-        if (find_channel(client, call->argv[i]) < 0) {
+        if (find_channel(client, call->argv[i], is_shard) < 0) {
             client->channels = reallocarray(client->channels, client->channel_count + 1,
                                             sizeof(*client->channels));
             if (client->channels == NULL)
                 abort();
-            client->channels[client->channel_count++] = bytes_copy(call->argv[i]);
+            client->channels[client->channel_count++] = (struct channel){
+                bytes_copy(call->argv[i]), is_shard};
         }
-        push(call, "subscribe", call->argv[i]);
-        reply_integer(call, (int64_t)client->channel_count);
+        push(call, kind, call->argv[i]);
+        reply_integer(call, count_channels(client, is_shard));
     }
+}
+
+static void run_subscribe(struct call *call)
+{
+    subscribe(call, "subscribe", false);
+}
+
+static void run_ssubscribe(struct call *call)
+{
+    subscribe(call, "ssubscribe", true);
 }
 
 static void forget_channel(struct redis_client *client, size_t at)
 {
-    free(client->channels[at].text);
+    free(client->channels[at].name.text);
     client->channel_count--;
     memmove(client->channels + at, client->channels + at + 1,
             (client->channel_count - at) * sizeof(*client->channels));
 }
 
-static void run_unsubscribe(struct call *call)
+static void unsubscribe(struct call *call, const char *kind, bool is_shard)
 {
     struct redis_client *client = call->client;
 
     for (size_t i = 1; i < call->argc; i++) {
-        long at = find_channel(client, call->argv[i]);
+        long at = find_channel(client, call->argv[i], is_shard);
         if (at >= 0)
             forget_channel(client, (size_t)at);
-        push(call, "unsubscribe", call->argv[i]);
-        reply_integer(call, (int64_t)client->channel_count);
+        push(call, kind, call->argv[i]);
+        reply_integer(call, count_channels(client, is_shard));
     }
 }
 
-static int64_t count_subscribers(const struct redis *redis, struct bytes channel)
+static void run_unsubscribe(struct call *call)
+{
+    unsubscribe(call, "unsubscribe", false);
+}
+
+static void run_sunsubscribe(struct call *call)
+{
+    unsubscribe(call, "sunsubscribe", true);
+}
+
+static void leave_channel(struct redis_client *client, size_t at)
+{
+    struct call call = {.redis = client->redis, .reply = &client->output};
+    struct bytes name = bytes_copy(client->channels[at].name);
+
+    forget_channel(client, at);
+    push(&call, "sunsubscribe", name);
+    reply_integer(&call, count_channels(client, true));
+    free(name.text);
+    tell_output(client);
+}
+
+void redis_leave_shard(struct redis *redis, bool (*is_gone)(struct bytes channel))
+{
+    struct redis_client *client;
+
+    DL_FOREACH(redis->clients, client) {
+        for (size_t i = client->is_killed ? 0 : client->channel_count; i-- > 0;)
+            if (client->channels[i].is_shard && is_gone(client->channels[i].name))
+                leave_channel(client, i);
+    }
+}
+
+static int64_t count_subscribers(const struct redis *redis, struct bytes channel, bool is_shard)
 {
     const struct redis_client *client;
     int64_t count = 0;
 
     DL_FOREACH(redis->clients, client) {
-        count += !client->is_killed && find_channel(client, channel) >= 0;
+        count += !client->is_killed && find_channel(client, channel, is_shard) >= 0;
     }
     return count;
 }
 
-/* PUBSUB NUMSUB channel... */
+/* PUBSUB NUMSUB channel..., PUBSUB SHARDNUMSUB channel... */
 static void run_pubsub(struct call *call)
 {
-    if (!bytes_is_word(call->argv[1], "numsub")) {
+    bool is_shard = bytes_is_word(call->argv[1], "shardnumsub");
+
+    if (!is_shard && !bytes_is_word(call->argv[1], "numsub")) {
         reply_error(call, "ERR syntax error");
         return;
     }
     reply_count(call, 2 * (call->argc - 2));
     for (size_t i = 2; i < call->argc; i++) {
         reply_bytes(call, call->argv[i]);
-        reply_integer(call, count_subscribers(call->redis, call->argv[i]));
+        reply_integer(call, count_subscribers(call->redis, call->argv[i], is_shard));
     }
 }
 
@@ -120,7 +194,7 @@ size_t redis_channels(const struct redis *redis, const char *prefix)
 
     DL_FOREACH(redis->clients, client) {
         for (size_t i = 0; i < client->channel_count; i++)
-            count += strncmp(client->channels[i].text, prefix, strlen(prefix)) == 0;
+            count += strncmp(client->channels[i].name.text, prefix, strlen(prefix)) == 0;
     }
     return count;
 }
@@ -140,10 +214,11 @@ static void run_info(struct call *call)
     buffer_format(&text,
                   "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n# Memory\r\n"
                   "maxmemory:%d\r\nmaxmemory_policy:noeviction\r\n# Persistence\r\n"
-                  "loading:0\r\n# Replication\r\nrole:%s\r\nmaster_replid2:%040d\r\n"
-                  "# Cluster\r\ncluster_enabled:0\r\n",
+                  "loading:0\r\n# Replication\r\nrole:%s\r\nmaster_replid2:%s\r\n"
+                  "# Cluster\r\ncluster_enabled:%d\r\n",
                   call->redis->run_id, call->redis->is_out_of_memory,
-                  call->redis->is_replica ? "slave" : "master", 0);
+                  call->redis->is_replica ? "slave" : "master", call->redis->former_id,
+                  call->redis->is_cluster);
     reply_bytes(call, (struct bytes){text.text, text.len});
     buffer_release(&text);
 }
@@ -181,6 +256,9 @@ static void run_client(struct call *call)
 
 const struct command server_commands[] = {
     {"publish", 3, 0, run_publish},
+    {"spublish", 3, 0, run_spublish},
+    {"ssubscribe", -2, COMMAND_NOT_IN_SCRIPT, run_ssubscribe},
+    {"sunsubscribe", -2, COMMAND_NOT_IN_SCRIPT, run_sunsubscribe},
     {"pubsub", -2, 0, run_pubsub},
     {"subscribe", -2, COMMAND_NOT_IN_SCRIPT, run_subscribe},
     {"unsubscribe", -2, COMMAND_NOT_IN_SCRIPT, run_unsubscribe},
@@ -192,18 +270,34 @@ const struct command server_commands[] = {
 /* --- connections
  * ------------------------------------------------------------------------------ */
 
-static void make_run_id(struct redis *redis)
+static void make_id(struct redis *redis, char id[REDIS_ID_LEN + 1])
 {
     for (size_t i = 0; i < REDIS_ID_LEN; i++)
-        redis->run_id[i] = "0123456789abcdef"[chance_below(&redis->chance, 16)];
+        id[i] = "0123456789abcdef"[chance_below(&redis->chance, 16)];
+    id[REDIS_ID_LEN] = '\0';
 }
 
-void redis_init(struct redis *redis, struct chance chance, int64_t (*clock_us)(void *arg),
-                void *arg)
+static void make_run_id(struct redis *redis)
 {
-    *redis = (struct redis){.chance = chance, .clock_us = clock_us, .clock_arg = arg};
+    make_id(redis, redis->run_id);
+    memcpy(redis->replication_id, redis->run_id, sizeof(redis->run_id));
+    memset(redis->former_id, '0', REDIS_ID_LEN);
+}
+
+void redis_init(struct redis *redis, struct redis_counts *counts, struct chance chance,
+                int64_t (*clock_us)(void *arg), void *arg)
+{
+    *redis = (struct redis){
+        .counts = counts, .chance = chance, .clock_us = clock_us, .clock_arg = arg};
     make_run_id(redis);
     redis_lua_start(redis);
+}
+
+void redis_promote(struct redis *redis)
+{
+    redis->is_replica = false;
+    memcpy(redis->former_id, redis->replication_id, sizeof(redis->former_id));
+    make_id(redis, redis->replication_id);
 }
 
 void redis_forget_scripts(struct redis *redis)
@@ -216,7 +310,7 @@ void redis_forget_scripts(struct redis *redis)
     }
 }
 
-void redis_restart(struct redis *redis)
+void redis_kill_clients(struct redis *redis)
 {
     struct redis_client *client;
 
@@ -225,6 +319,11 @@ void redis_restart(struct redis *redis)
         client->output.len = 0;
         client->has_output(client->arg);
     }
+}
+
+void redis_restart(struct redis *redis)
+{
+    redis_kill_clients(redis);
     redis_forget_scripts(redis);
     make_run_id(redis);
     redis->is_out_of_memory = redis->is_replica = redis->lacks_replicas = false;
@@ -254,6 +353,8 @@ struct redis_client *redis_connect(struct redis *redis, void (*has_output)(void 
 
 void redis_disconnect(struct redis_client *client)
 {
+    if (client->redis->peers.left != NULL)
+        client->redis->peers.left(client);
     DL_DELETE(client->redis->clients, client);
     while (client->channel_count > 0)
         forget_channel(client, client->channel_count - 1);
@@ -297,6 +398,12 @@ static size_t read_request(struct buffer *unread, struct bytes *argv, size_t *ar
     return (size_t)(at - unread->text);
 }
 
+void redis_unblock(struct redis_client *client)
+{
+    client->is_blocked = false;
+    redis_receive(client, "", 0);
+}
+
 void redis_receive(struct redis_client *client, const char *text, size_t len)
 {
     static struct bytes argv[ARGS_MAX];
@@ -305,7 +412,8 @@ void redis_receive(struct redis_client *client, const char *text, size_t len)
     if (client->is_killed)
         return;
     buffer_add(&client->unread, text, len);
-    while (!client->is_killed && (used = read_request(&client->unread, argv, &argc)) > 0) {
+    while (!client->is_killed && !client->is_blocked &&
+           (used = read_request(&client->unread, argv, &argc)) > 0) {
         struct call call = {.redis = client->redis,
                             .client = client,
                             .argc = argc,

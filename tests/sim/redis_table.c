@@ -23,7 +23,7 @@ void reply_error(struct call *call, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    call->redis->counts.errors++;
+    call->redis->counts->errors++;
     buffer_format(call->reply, "-%s\r\n", text);
 }
 
@@ -150,6 +150,16 @@ static void sort_commands(void)
     qsort(sorted, sorted_count, sizeof(sorted[0]), compare_names);
 }
 
+static const struct command *find_in(const struct command *commands, struct bytes word)
+{
+    while (commands != NULL && commands->name != NULL) {
+        if (bytes_is_word(word, commands->name))
+            return commands;
+        commands++;
+    }
+    return NULL;
+}
+
 static const struct command *find_command(struct bytes word)
 {
     char name[24];
@@ -177,18 +187,18 @@ static const char *refusal_of(const struct call *call, const struct command *com
     if (in_script && (command->flags & COMMAND_NOT_IN_SCRIPT) != 0)
         return "ERR This Redis command is not allowed from script";
     if ((command->flags & COMMAND_WRITES) != 0 && redis->is_replica) {
-        redis->counts.refused_writes++;
+        redis->counts->refused_writes++;
         return "READONLY You can't write against a read only replica.";
     }
     if ((command->flags & COMMAND_WRITES) != 0 && redis->lacks_replicas && !wrote) {
-        redis->counts.refused_writes++;
+        redis->counts->refused_writes++;
         return "NOREPLICAS Not enough good replicas to write.";
     }
     if (in_script && (command->flags & COMMAND_WRITES) != 0)
         redis->script_wrote = true;
     bool is_short = in_script ? redis->script_short_of_memory : redis->is_out_of_memory;
     if ((command->flags & COMMAND_NEEDS_MEMORY) != 0 && is_short && !wrote) {
-        redis->counts.out_of_memory++;
+        redis->counts->out_of_memory++;
         return "OOM command not allowed when used memory > 'maxmemory'.";
     }
     return NULL;
@@ -215,9 +225,11 @@ void redis_run(struct call *call)
     const struct command *command = find_command(call->argv[0]);
     int64_t argc = (int64_t)call->argc;
 
-    redis->counts.commands++;
+    redis->counts->commands++;
     call->now_ms = redis->script_ms != 0 ? redis->script_ms
                                          : redis->clock_us(redis->clock_arg) / 1000;
+    if (command == NULL)
+        command = find_in(redis->peers.commands, call->argv[0]);
     if (command == NULL) {
         reply_unknown(call);
         return;
@@ -229,9 +241,24 @@ void redis_run(struct call *call)
             reply_error(call, "ERR wrong number of arguments for '%s' command", command->name);
         return;
     }
-    const char *refusal = refusal_of(call, command);
-    if (refusal != NULL)
+    const char *refusal = redis->peers.refusal != NULL ? redis->peers.refusal(call) : NULL;
+    if (refusal == NULL)
+        refusal = refusal_of(call, command);
+    if (refusal != NULL) {
         reply_error(call, "%s", refusal);
-    else
-        command->run(call);
+        return;
+    }
+    command->run(call);
+    if (redis->peers.wrote != NULL && (command->flags & COMMAND_WRITES) != 0)
+        redis->peers.wrote(call);
+}
+
+void redis_apply(struct redis *redis, const struct bytes *argv, size_t argc, int64_t now_ms)
+{
+    static struct buffer reply;
+    struct call call = {
+        .redis = redis, .argc = argc, .argv = argv, .reply = &reply, .now_ms = now_ms};
+
+    reply.len = 0;
+    find_command(argv[0])->run(&call);
 }

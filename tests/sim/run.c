@@ -25,14 +25,13 @@ enum {
     QUARANTINE_MS = 1500,
     SHORT_COUNTERS_EVERY = 9,
     TIMED_EVERY = 11,
+    SYNC_TIMEOUT_MS = 150, /* replicas are cut off for longer */
     SHORT_COUNTER_MS = 2 * (WATCHDOG_MS + RETRY_WINDOW_MS) + 1000,
     COUNTER_MS = 86400000
 };
 
 /* Every fourth pair of seeds, a brisk run and a slow one: front ends with several workers. */
 enum { SEVERAL_EVERY = 4, SEVERAL_AT = 3 };
-
-#define EPOCH_US 1763800000000000LL
 
 struct world world;
 
@@ -77,12 +76,6 @@ void trace(const char *format, ...)
 /* --- the world
  * ------------------------------------------------------------------------------------ */
 
-static int64_t redis_clock_us(void *arg)
-{
-    (void)arg;
-    return EPOCH_US + now_ns() / 1000 + world.redis_jump_us;
-}
-
 static void add_printable(struct buffer *line, const char *text, size_t len)
 {
     for (size_t i = 0; i < len && line->len < 1000; i++)
@@ -91,9 +84,13 @@ static void add_printable(struct buffer *line, const char *text, size_t len)
 
 static const char *script_name(struct bytes sha)
 {
-    for (int script = 0; script < SCRIPT_COUNT; script++)
-        if (strncmp(script_row(script)->sha1, sha.text, sha.len) == 0)
-            return script_row(script)->name;
+    for (int script = 0; script < SCRIPT_COUNT; script++) {
+        const struct script_row *row = world.topology == TOPOLOGY_CLUSTER
+                                           ? script_row_of_cluster(script, false)
+                                           : script_row(script);
+        if (strncmp(row->sha1, sha.text, sha.len) == 0)
+            return row->name;
+    }
     return "EVAL";
 }
 
@@ -109,8 +106,8 @@ static void show_request(const struct call *call, const char *script, const char
     }
     add_printable(&line, "  ->  ", 6);
     add_printable(&line, reply, len);
-    trace("redis %lld %s%.*s", (long long)call->client->id, script != NULL ? script : "",
-          (int)line.len, line.text);
+    trace("redis %d/%lld %s%.*s", ((struct server *)call->redis->owner)->number,
+          (long long)call->client->id, script != NULL ? script : "", (int)line.len, line.text);
     buffer_release(&line);
 }
 
@@ -133,12 +130,38 @@ static int workers_of(struct chance *chance)
     return has_several ? (int)chance_between(chance, 2, WORKERS_MAX) : 1;
 }
 
+/* Three of sixteen pairs are behind Sentinels, three on a cluster, one of each with several
+ * workers. */
+static enum topology topology_of(uint64_t seed)
+{
+    uint64_t pair = seed / 2;
+
+    if (pair % 8 == 2 || pair % 16 == 15)
+        return TOPOLOGY_CLUSTER;
+    return pair % 8 == 5 || pair % 16 == 7 ? TOPOLOGY_SENTINEL : TOPOLOGY_SINGLE;
+}
+
+static void choose_topology(void)
+{
+    struct chance chance = chance_make(world.seed, "topology");
+
+    world.topology = the_options->topology < TOPOLOGIES ? the_options->topology
+                                                        : topology_of(world.seed);
+    if (world.topology == TOPOLOGY_CLUSTER)
+        world.masters = (int)chance_between(&chance, 2, MASTERS_MAX);
+    if (world.topology != TOPOLOGY_SENTINEL)
+        return;
+    world.replicas = chance_percent(&chance, 35) ? 1 : 2;
+    world.sync_replicas = chance_percent(&chance, 60) ? world.replicas
+                                                      : (int)chance_between(&chance, 0, 1);
+}
+
 static void load_config(struct config *config, int workers)
 {
     static char *const no_environment[] = {NULL};
-    char texts[8][48], error[256];
-    char *const argv[] = {"sim",    texts[0], texts[1], texts[2], texts[3],
-                          texts[4], texts[5], texts[6], texts[7], NULL};
+    char texts[10][48], error[256];
+    char *const argv[] = {"sim",    texts[0], texts[1], texts[2], texts[3], texts[4],
+                          texts[5], texts[6], texts[7], texts[8], texts[9], NULL};
 
     snprintf(texts[0], sizeof(texts[0]), "--watchdog-timeout-ms=%lld",
              (long long)(WATCHDOG_MS * world.pace));
@@ -155,8 +178,10 @@ static void load_config(struct config *config, int workers)
                                                     : (long long)COUNTER_MS);
     snprintf(texts[6], sizeof(texts[6]), "--workers=%d", workers);
     snprintf(texts[7], sizeof(texts[7]), "--metrics-prefixes=%s",
-             world.seed % TIMED_EVERY == 0 ? "plain-,rw-" : "");
-    if (config_load(config, 9, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
+             world.seed % TIMED_EVERY == 0 ? "plain-,{plain}-,rw-" : "");
+    snprintf(texts[8], sizeof(texts[8]), "--sync-replicas=%d", world.sync_replicas);
+    snprintf(texts[9], sizeof(texts[9]), "--sync-timeout-ms=%d", SYNC_TIMEOUT_MS);
+    if (config_load(config, 11, argv, no_environment, error, sizeof(error)) == CONFIG_RUN)
         return;
     fprintf(stderr, "sim: %s\n", error);
     abort();
@@ -170,11 +195,13 @@ static void make_world(void)
     world.seed = the_options->seed;
     world.pace = world.seed % 2 == 0 ? PACE_SLOW : 1;
     world.prints = the_options->prints;
+    choose_topology();
     log_set_level(world.prints ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     json_object_seed(1);
-    redis_init(&world.redis, chance_make(world.seed, "redis"), redis_clock_us, NULL);
-    world.redis.observer = see_request;
-    sockets_init(&world.redis, world.seed);
+    servers_init(world.topology, world.replicas + world.masters, world.seed);
+    for (struct server *server = server_next(NULL); server; server = server_next(server))
+        server->redis.observer = see_request;
+    sockets_init(world.seed);
     http_init(world.seed);
     for (int i = 0; i < FRONTS; i++) {
         load_config(&config, workers_of(&chance));
@@ -285,8 +312,8 @@ static void sum_up(struct run_result *result)
     result->requests = world.requests;
     result->grants = world.grants;
     result->faults = world.faults;
-    result->scripts = world.redis.counts.scripts;
-    result->commands = world.redis.counts.commands;
+    result->scripts = world.counts.scripts;
+    result->commands = world.counts.commands;
     result->passed = world.passed;
 }
 

@@ -5,16 +5,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/sim/servers.h"
+
 enum { REPORT_SIZE = 32 * 1024 };
 
 struct run_options {
     uint64_t seed;
-    int64_t seconds;     /* of clients and faults; what is left after them comes on top */
-    const char *faults;  /* those whose name has this word; NULL: none */
-    const char *history; /* a file for it; NULL: none */
-    int64_t trouble_ms;  /* see struct bounds; 0: as the pace of the run wants it */
-    bool prints;         /* what happens, as it happens */
-    bool drains;         /* with the sweep, and what is left in the end */
+    enum topology topology; /* TOPOLOGIES: that of the seed */
+    int64_t seconds;        /* of clients and faults; what is left after them comes on top */
+    const char *faults;     /* those whose name has this word; NULL: none */
+    const char *history;    /* a file for it; NULL: none */
+    int64_t trouble_ms;     /* see struct bounds; 0: as the pace of the run wants it */
+    bool prints;            /* what happens, as it happens */
+    bool drains;            /* with the sweep, and what is left in the end */
 };
 
 struct run_result {

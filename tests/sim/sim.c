@@ -1,8 +1,8 @@
 /* sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] [--faults=WORD|none] [--no-drain]
  * [--trace]
- *     [--trouble-ms=N] [--history=FILE] [--twice] [--first]: N runs, with the seeds from S on,
- * J at a time. Exit status 1: a rule was broken, or the same seed gave two histories. With one
- * seed everything happens in this process, for a debugger. */
+ *     [--trouble-ms=N] [--topology=WORD] [--history=FILE] [--twice] [--first]: N runs, with the
+ * seeds from S on, J at a time. Exit status 1: a rule was broken, or the same seed gave two
+ * histories. With one seed everything happens in this process, for a debugger. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,18 +31,25 @@ struct sums {
     int64_t passed;
 };
 
-static struct run_options options = {.seed = 1, .seconds = 40, .faults = "", .drains = true};
+static struct run_options options = {
+    .seed = 1, .topology = TOPOLOGIES, .seconds = 40, .faults = "", .drains = true};
 static int64_t seeds = 1, job_count = 1;
 static bool twice, only_first;
 static struct sums sums;
 
-static const struct option flags[] = {
-    {"seeds", required_argument, NULL, 'n'},   {"seed", required_argument, NULL, 's'},
-    {"seconds", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
-    {"faults", required_argument, NULL, 'f'},  {"history", required_argument, NULL, 'o'},
-    {"trace", no_argument, NULL, 'v'},         {"twice", no_argument, NULL, '2'},
-    {"first", no_argument, NULL, '1'},         {"trouble-ms", required_argument, NULL, 'm'},
-    {"no-drain", no_argument, NULL, 'd'},      {NULL, 0, NULL, 0}};
+static const struct option flags[] = {{"seeds", required_argument, NULL, 'n'},
+                                      {"seed", required_argument, NULL, 's'},
+                                      {"seconds", required_argument, NULL, 't'},
+                                      {"jobs", required_argument, NULL, 'j'},
+                                      {"faults", required_argument, NULL, 'f'},
+                                      {"history", required_argument, NULL, 'o'},
+                                      {"trace", no_argument, NULL, 'v'},
+                                      {"twice", no_argument, NULL, '2'},
+                                      {"first", no_argument, NULL, '1'},
+                                      {"trouble-ms", required_argument, NULL, 'm'},
+                                      {"no-drain", no_argument, NULL, 'd'},
+                                      {"topology", required_argument, NULL, 'p'},
+                                      {NULL, 0, NULL, 0}};
 
 static bool read_flags(int argc, char **argv)
 {
@@ -70,6 +77,10 @@ static bool read_flags(int argc, char **argv)
             break;
         case 'm':
             options.trouble_ms = strtoll(optarg, NULL, 10);
+            break;
+        case 'p':
+            if (!topology_read(optarg, &options.topology))
+                return false;
             break;
         case 'v':
             options.prints = true;
@@ -217,6 +228,7 @@ int main(int argc, char **argv)
     if (!read_flags(argc, argv)) {
         fprintf(stderr, "usage: sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] "
                         "[--faults=WORD|none] [--no-drain] [--trace] [--trouble-ms=N] "
+                        "[--topology=single|sentinel|cluster] "
                         "[--history=FILE] [--twice] [--first]\n");
         return 2;
     }

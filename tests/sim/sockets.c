@@ -7,18 +7,17 @@
 #include <utlist.h>
 
 /* Descriptors of ours begin here: the kernel's do not come as far. */
-enum { FD_FIRST = 1 << 20, WIRES_MAX = 4096 };
+enum { FD_FIRST = 1 << 20, WIRES_MAX = 16384 };
 /* In every third run messages are fast, and their time is much the same. */
 enum { NEAR_EVERY = 3 };
 
 /* After so long Redis' end of a connection into a black hole is taken for dead. */
 #define SILENCE_NS (5 * CLOCK_NS_PER_S)
 
-static struct redis *the_redis;
 static struct chance chance;
 static struct wire *wires, *by_fd[WIRES_MAX];
 static int fd_count;
-static bool redis_is_paused, redis_is_stopped, is_near;
+static bool is_near;
 
 int64_t latency_ns(struct chance *of)
 {
@@ -27,9 +26,8 @@ int64_t latency_ns(struct chance *of)
     return (chance_percent(of, 1) ? 20 * us : us) * 1000;
 }
 
-void sockets_init(struct redis *redis, uint64_t seed)
+void sockets_init(uint64_t seed)
 {
-    the_redis = redis;
     chance = chance_make(seed, "sockets");
     is_near = seed % NEAR_EVERY == 0;
 }
@@ -122,7 +120,7 @@ static bool passes(struct pipe *pipe, size_t *len, bool *is_cut)
     struct wire *wire = pipe->wire;
     struct net *net = wire->net;
 
-    if (pipe == &wire->to_redis && redis_is_paused)
+    if (pipe == &wire->to_redis && wire->server->is_paused)
         return false;
     if (pipe->is_lost)
         *len = 0;
@@ -226,20 +224,15 @@ void sockets_heal(struct front *front)
     }
 }
 
-void sockets_pause_redis(bool is_paused)
+void sockets_pause(struct server *server, bool is_paused)
 {
     struct wire *wire;
 
-    redis_is_paused = is_paused;
+    server->is_paused = is_paused;
     DL_FOREACH(wires, wire) {
-        if (!is_paused)
+        if (!is_paused && wire->server == server)
             go_on(&wire->to_redis);
     }
-}
-
-void sockets_stop_redis(bool is_stopped)
-{
-    redis_is_stopped = is_stopped;
 }
 
 /* --- Redis' end
@@ -273,18 +266,19 @@ static void on_connect(void *arg)
     struct wire *wire = arg;
     struct net *net = wire->net;
 
-    if (net->trouble == TROUBLE_BLACKHOLE || net->trouble == TROUBLE_HOLD || redis_is_paused) {
+    if (net->trouble == TROUBLE_BLACKHOLE || net->trouble == TROUBLE_HOLD ||
+        wire->server->is_paused) {
         net->touched++;
-        if (redis_is_paused || net->trouble == TROUBLE_HOLD)
+        if (wire->server->is_paused || net->trouble == TROUBLE_HOLD)
             schedule_in(&wire->connect, 20 * CLOCK_NS_PER_MS);
         return; /* asks, and nobody answers */
     }
-    if (net->trouble == TROUBLE_REFUSE || redis_is_stopped) {
+    if (net->trouble == TROUBLE_REFUSE || wire->server->is_stopped) {
         net->touched++;
         wire->state = WIRE_REFUSED;
     } else {
         wire->state = WIRE_UP;
-        wire->client = redis_connect(the_redis, on_output, wire);
+        wire->client = redis_connect(&wire->server->redis, on_output, wire);
     }
     thread_poke(wire->thread);
 }
@@ -364,8 +358,9 @@ struct wire *wire_new(void)
     return wire;
 }
 
-void wire_connect(struct wire *wire)
+void wire_connect(struct wire *wire, struct server *server)
 {
+    wire->server = server;
     wire->state = WIRE_CONNECTING;
     schedule_in(&wire->connect, 2 * latency_ns(&chance));
 }

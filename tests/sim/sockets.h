@@ -5,17 +5,14 @@
 #define RLOCKD_TESTS_SIM_SOCKETS_H
 
 #include "tests/sim/front.h"
-#include "tests/sim/redis.h"
+#include "tests/sim/servers.h"
 
 /* The events that epoll would report; an unknown descriptor has none. */
 uint32_t socket_events(int fd);
 
-/* The Redis that connections lead to. */
-void sockets_init(struct redis *redis, uint64_t seed);
-/* Redis' process answers nobody, or does again. */
-void sockets_pause_redis(bool is_paused);
-/* Whether there is a Redis to connect to. */
-void sockets_stop_redis(bool is_stopped);
+void sockets_init(uint64_t seed);
+/* The server's process answers nobody, or does again. */
+void sockets_pause(struct server *server, bool is_paused);
 
 /* The front end's process is gone: all its sockets are closed. */
 void sockets_close_all(struct front *front);

@@ -1,16 +1,27 @@
 /* What looks on while clients and faults go on, and what is left at the end. */
 #include <string.h>
 
-#include "tests/sim/calls.h"
+#include "tests/sim/clients.h"
 
-#define MS CLOCK_NS_PER_MS
+enum { OTHER_REQUESTS = 30, SESSION_PARTS = 16 };
+
+/* Requests that no client made, and what counts for some: in a cluster each worker asks for
+ * each part of the list of sessions with a script of its own. */
+static int64_t other_requests(void)
+{
+    int64_t count = OTHER_REQUESTS;
+
+    for (int i = 0; world.topology == TOPOLOGY_CLUSTER && i < FRONTS; i++)
+        count += world.fronts[i].worker_count * SESSION_PARTS;
+    return count;
+}
 
 /* What Redis runs a second, and for what. */
 static void watch_rate(void *arg)
 {
     (void)arg;
     while (!world.is_over) {
-        int64_t began_ns = now_ns(), scripts = world.redis.counts.scripts;
+        int64_t began_ns = now_ns(), scripts = world.counts.scripts;
         int64_t requests = world.requests;
         int waiting = world.waiting;
         task_sleep(CLOCK_NS_PER_S);
@@ -18,8 +29,8 @@ static void watch_rate(void *arg)
                "\"t_begin\":%lld,\"t_end\":%lld,\"scripts\":%lld,\"requests\":%lld,"
                "\"waiters\":%d",
                (long long)began_ns, (long long)now_ns(),
-               (long long)(world.redis.counts.scripts - scripts),
-               (long long)(world.requests - requests + 30),
+               (long long)(world.counts.scripts - scripts),
+               (long long)(world.requests - requests + other_requests()),
                world.waiting > waiting ? world.waiting : waiting);
     }
 }
@@ -35,9 +46,10 @@ static void watch_life(void *arg)
 
 static bool make_if_gone(const char *path, const char *name, int permits)
 {
+    const struct server *server = servers_owner(bytes_of(name));
     struct value *value;
 
-    HASH_FIND_STR(world.redis.keys.values, name, value);
+    HASH_FIND_STR(server->redis.keys.values, name, value);
     return value != NULL || make_semaphore(path, name, permits);
 }
 
@@ -79,7 +91,9 @@ static void sweep_lock(void *arg)
 {
     struct sweep *sweep = arg;
     const struct how how = {.ttl_ms = 1000, .wait_ms = sweep->wait_ms, .is_sweep = true};
-    struct lease lease = lease_make(&sweep->caller, sweep->lock->kind, sweep->lock->name, NULL);
+    size_t at = (size_t)(sweep->lock - lock_names);
+    const char *name = at < PLAIN ? plain_names[at] : sweep->lock->name;
+    struct lease lease = lease_make(&sweep->caller, sweep->lock->kind, name, NULL);
 
     ask_acquire(&lease, &how);
     ask_release(&lease);
@@ -136,6 +150,21 @@ static void check_fronts(void)
             note_leak(gauges[k].name, i, metric_of(&world.fronts[i], gauges[k].metric), "");
 }
 
+static bool may_stay(const struct value *value, bool without_end)
+{
+    static const char *const names[] = {PERMITS_NAME, SEMAPHORE_NAME, "rlockd:marker"};
+    static const char *const prefixes[] = {
+        "redisson_lock_token:", "rlockd:marker:", "rlockd:census:{"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(value->key, names[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+        if (strncmp(value->key, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return value->end_ms != NO_END && (without_end || strstr(value->key, ODD_NAME) != NULL);
+}
+
 /* Keys that are none of those that stay. What is left of an object that was overwritten ends
  * within a day. */
 static int64_t keys_left(bool without_end, char *some, size_t size)
@@ -143,17 +172,21 @@ static int64_t keys_left(bool without_end, char *some, size_t size)
     int64_t count = 0;
 
     some[0] = '\0';
-    keyspace_expire(&world.redis.keys, world.redis.clock_us(world.redis.clock_arg) / 1000);
-    for (struct value *value = world.redis.keys.values; value; value = value->hh.next) {
-        if (strncmp(value->key, "redisson_lock_token:", 20) == 0 ||
-            strcmp(value->key, "rlockd:marker") == 0 ||
-            strcmp(value->key, "rlockd:census:{}") == 0 ||
-            strcmp(value->key, PERMITS_NAME) == 0 || strcmp(value->key, SEMAPHORE_NAME) == 0 ||
-            (value->end_ms != NO_END && (without_end || strstr(value->key, ODD_NAME) != NULL)))
-            continue;
-        if (count++ < 5)
-            snprintf(some + strlen(some), size - strlen(some), "%s ", value->key);
+    for (struct server *server = NULL; (server = server_next_master(server)) != NULL;) {
+        keyspace_expire(&server->redis.keys, servers_clock_us() / 1000);
+        for (struct value *value = server->redis.keys.values; value; value = value->hh.next)
+            if (!may_stay(value, without_end) && count++ < 5)
+                snprintf(some + strlen(some), size - strlen(some), "%s ", value->key);
     }
+    return count;
+}
+
+static int64_t channels_left(void)
+{
+    int64_t count = 0;
+
+    for (struct server *server = NULL; (server = server_next_master(server)) != NULL;)
+        count += (int64_t)redis_channels(&server->redis, "redisson");
     return count;
 }
 
@@ -166,7 +199,7 @@ static void check_redis(int64_t longest_ms)
         task_sleep(250 * MS);
     note_leak("keys left in Redis", -1, keys_left(false, some, sizeof(some)), some);
     note_leak("keys without an end", -1, keys_left(true, some, sizeof(some)), some);
-    note_leak("subscriptions", -1, (int64_t)redis_channels(&world.redis, "redisson"), "");
+    note_leak("subscriptions", -1, channels_left(), "");
 }
 
 void drain_run(void)

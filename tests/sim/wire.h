@@ -34,6 +34,7 @@ struct wire {
     struct front *front; /* NULL: it has closed its end */
     struct thread *thread;
     struct net *net;
+    struct server *server; /* that it connects to */
     enum wire_state state;
     struct redis_client *client; /* NULL: Redis has closed its end */
     struct pipe to_redis, to_front;
@@ -45,7 +46,7 @@ struct wire {
 struct wire *wire_of(int fd);
 /* Of the thread that runs now. */
 struct wire *wire_new(void);
-void wire_connect(struct wire *wire);
+void wire_connect(struct wire *wire, struct server *server);
 void wire_send(struct pipe *pipe, enum sign sign, const char *text, size_t len);
 /* The front end closes its end. */
 void wire_close(struct wire *wire);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "tests/sim/front.h"
-#include "tests/sim/redis.h"
+#include "tests/sim/servers.h"
 
 /* Times of a brisk run. In a slow one all but PLACE_MS, which is the product's own, are `pace`
  * times as long, and so are those of the clients: the same traffic meets other timers. */
@@ -26,7 +26,13 @@ enum {
 struct world {
     uint64_t seed;
     int64_t pace;
-    struct redis redis;
+    enum topology topology;
+    int replicas;      /* of a master */
+    int masters;       /* of a cluster */
+    int sync_replicas; /* the setting of the front ends */
+    struct server *master;
+    int64_t failovers;
+    struct redis_counts counts; /* of all servers */
     struct front fronts[FRONTS];
     bool is_stopping; /* clients begin nothing new */
     bool is_over;

@@ -1,6 +1,7 @@
 /* The calls of the product that the linker leads here, by its --wrap: sockets, eventfds, the
  * clock, the source of random bytes, and mutexes, at which a turn may stop half way. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@ ssize_t __real_read(int fd, void *out, size_t size);
 ssize_t __real_write(int fd, const void *text, size_t len);
 int __real_close(int fd);
 int __real_fcntl(int fd, int command, ...);
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
@@ -32,6 +34,7 @@ ssize_t __wrap_read(int fd, void *out, size_t size);
 ssize_t __wrap_write(int fd, const void *text, size_t len);
 int __wrap_close(int fd);
 int __wrap_fcntl(int fd, int command, ...);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_eventfd(unsigned count, int flags);
@@ -47,13 +50,23 @@ int __wrap_socket(int domain, int type, int protocol)
     return wire_new()->fd;
 }
 
+static struct server *server_of(const struct sockaddr *address)
+{
+    struct sockaddr_in internet;
+
+    if (address->sa_family != AF_INET)
+        return server_at(0);
+    memcpy(&internet, address, sizeof(internet));
+    return server_at(ntohs(internet.sin_port));
+}
+
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
 {
     struct wire *wire = wire_of(fd);
 
     if (wire == NULL)
         return __real_connect(fd, address, len);
-    wire_connect(wire);
+    wire_connect(wire, server_of(address));
     errno = EINPROGRESS;
     return -1;
 }
@@ -66,6 +79,11 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
     fds->revents = (short)(socket_events(fds->fd) &
                            ((uint32_t)fds->events | EPOLLERR | EPOLLHUP));
     return fds->revents != 0;
+}
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+    return wire_of(fd) != NULL ? 0 : __real_setsockopt(fd, level, name, value, len);
 }
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
