@@ -84,7 +84,26 @@ static void check_lost_early(struct report *report, const struct lease *lease)
     }
 }
 
-/* What was certainly over by itself is never renewed nor confirmed. */
+/* Whether the release is the first request that may have ended a lease, and no other request
+ * for the lease is under way. The place of a fair waiter may be given up whenever it is there.
+ */
+static bool is_first_release(const struct lease *lease, size_t at)
+{
+    const struct op *release = lease->ops.at[at];
+
+    if (release->verb != OP_RELEASE || release->outcome != OUTCOME_OK ||
+        (lease->first->kind && strcmp(lease->first->kind, "fair") == 0))
+        return false;
+    for (size_t i = 0; i < at; i++) {
+        const struct op *op = lease->ops.at[i];
+        if (op->verb == OP_RELEASE || op->t_ret > release->t_inv)
+            return false;
+    }
+    return true;
+}
+
+/* What was certainly over by itself is never renewed nor confirmed, and its release is no
+ * success: a permit of such a lease would be handed over. */
 static void check_revived(struct report *report, const struct lease *lease)
 {
     int64_t late = report->bounds.late_ms * NS_PER_MS, end = 0;
@@ -93,6 +112,11 @@ static void check_revived(struct report *report, const struct lease *lease)
         return;
     for (size_t i = 0; i < lease->ops.count; i++) {
         const struct op *op = lease->ops.at[i];
+        if (end && op->t_inv > end && is_first_release(lease, i) &&
+            !history_lost_data(report->history, lease->asked_from, op->t_ret))
+            violation(report, "S5",
+                      "%s: the lease was over at %lld ms, and is released (line %zu)",
+                      lease->id, MS(end), op->line);
         if (op->verb != OP_ACQUIRE && op->verb != OP_RENEW)
             continue;
         if (end && is_granted(op) && op->t_inv > end &&
