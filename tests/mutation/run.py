@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""run.py [--count N] [--seed N] [--jobs N] [--only WORD]: plants simple bugs by rule (plant.py)
-in copies of the tree, one at a time, and asks the suites that are quick: unit and script tests,
-the simulation, the end-to-end tests that the file's name leads to. Prints which bugs live on,
-and the score. A bug that changes nothing that anybody can see is a row of equivalent.table,
-with the reason; it does not count. A bug that does not compile is no bug."""
+"""run.py [--count N] [--seed N] [--jobs N] [--only WORD] [--seconds N]: plants simple bugs by
+rule (plant.py) in copies of the tree, one at a time, until so many seconds are over, and asks
+the suites that are quick: first the unit, script and end-to-end tests that the name of the file
+leads to, then the simulation, then all other unit and script tests. Only what is asked next is
+built. Prints which bugs live on, and the score. A bug that changes nothing that anybody can see
+is a row of equivalent.table, with the reason; it does not count. A bug that does not compile is
+no bug."""
 import argparse
 import os
 import queue
@@ -25,9 +27,9 @@ from plant import choose, planted  # noqa: E402  pylint: disable=wrong-import-po
 COPIED = ["Makefile", "openapi.yaml", "server", "storage", "handlers", "client", "web", "tests",
           "build"]
 LEFT_OUT = ["clients", "command", "interop", "bench", "__pycache__"]
-SEEDS = 4
+SEEDS = (1, 2, 4, 10, 11)  # 4 is on a cluster, 10 and 11 are behind Sentinels
 TIMEOUT_S = 300  # of one program: a bug may make it hang
-# The end-to-end tests of a file: those whose name has a word of the file's name, of its folder,
+# The tests of a file: those whose name has a word of the file's name, of its folder,
 # or of this row. Each row: a part of the path, words.
 LEADS = """
 storage/wait waiting wakeups hand_over retries undo
@@ -55,28 +57,35 @@ latch latches
 counter semaphores
 handlers errors bodies
 """
-E2E_MAX = 8
+E2E_MAX, OTHERS_MAX = 8, 4
 
 
-def leads(path):
-    """Programs of the end-to-end tests, those with the most words in common first."""
+def leads(path, folder, most):
+    """Programs of a folder of tests, those with the most words in common first."""
     words = Counter(word for word in re.split(r"[/_.]", path) if len(word) > 3)
     for row in LEADS.split("\n"):
         part, *names = row.split() or [""]
         if part and part in path:
             words.update(names)
     programs = Counter()
-    for program in sorted((ROOT / "tests/e2e").glob("test_*.c")):
+    for program in sorted((ROOT / "tests" / folder).glob("test_*.c")):
         if "topology" not in program.stem and "floods" not in program.stem:
             programs[program.stem] = sum(count for word, count in words.items()
                                          if word.rstrip("s") in program.stem)
-    return [name for name, count in programs.most_common(E2E_MAX) if count > 0]
+    return [f"build/tests/{folder}/{name}" for name, count in programs.most_common(most)
+            if count > 0]
+
+
+def all_of(folder):
+    return sorted(f"build/tests/{folder}/{source.stem}"
+                  for source in (ROOT / "tests" / folder).glob("test_*.c"))
 
 
 class Tree:
     """A copy that is built, in which one bug after the other is planted."""
 
-    def __init__(self):
+    def __init__(self, until):
+        self.until = until
         self.root = mutants.copy_tree(COPIED, LEFT_OUT)
         self.environment = {**os.environ, "RLOCKD_BIN": str(self.root / "build/rlockd"),
                             "E2E_PATIENCE": os.environ.get("E2E_PATIENCE", "3")}
@@ -87,7 +96,8 @@ class Tree:
             return subprocess.run([str(word) for word in command], cwd=self.root, check=False,
                                   env=self.environment, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  timeout=TIMEOUT_S).returncode == 0
+                                  timeout=max(1, min(TIMEOUT_S, self.until - time.monotonic()))
+                                  ).returncode == 0
         except subprocess.TimeoutExpired:
             return False
 
@@ -97,14 +107,14 @@ class Tree:
 
     def suites(self, bug):
         """(name, commands of it) in the order in which they are asked."""
-        unit, scripts = (sorted(f"build/tests/{folder}/{source.stem}" for source
-                                in (ROOT / "tests" / folder).glob("test_*.c"))
-                         for folder in ("unit", "scripts"))
-        if not bug.path.endswith(".lua"):
-            yield "unit", unit
-        yield "scripts", scripts
+        folders = ["scripts"] if bug.path.endswith(".lua") else ["unit", "scripts"]
+        first = {folder: leads(bug.path, folder, OTHERS_MAX) for folder in folders}
+        for folder in folders:
+            yield folder, first[folder]
+        yield "e2e", leads(bug.path, "e2e", E2E_MAX)
         yield "sim", ["build/tests/sim/sim"]
-        yield "e2e", [f"build/tests/e2e/{name}" for name in leads(bug.path)]
+        for folder in folders:
+            yield folder, [name for name in all_of(folder) if name not in first[folder]]
 
     def judge(self, bug):
         """The suite that caught it; "invalid"; None: it lives on."""
@@ -116,10 +126,10 @@ class Tree:
             if not self.make("all"):
                 return "invalid"
             for suite, programs in self.suites(bug):
-                if not self.make(*programs):
+                if programs and not self.make(*programs):
                     return "invalid"
-                flags = [f"--seeds={SEEDS}", "--jobs=1"] if suite == "sim" else []
-                if not all(self.run(program, *flags) for program in programs):
+                flags = [[f"--seed={seed}"] for seed in SEEDS] if suite == "sim" else [[]]
+                if not all(self.run(program, *more) for program in programs for more in flags):
                     return suite
             return None
         finally:
@@ -142,7 +152,8 @@ def read_equivalent():
 
 
 class Hunt:
-    def __init__(self, bugs, jobs):
+    def __init__(self, bugs, jobs, seconds):
+        self.until = time.monotonic() + seconds
         self.left, self.jobs, self.caught, self.alive = queue.SimpleQueue(), jobs, Counter(), []
         self.equivalent, self.lock = read_equivalent(), threading.Lock()
         for bug in bugs:
@@ -160,11 +171,14 @@ class Hunt:
                   f"{bug.rule}: {line or '(nothing)'}", flush=True)
 
     def work(self):
-        tree = Tree()
+        tree = Tree(self.until)
         try:
-            while True:
+            while time.monotonic() < self.until:
                 bug, began = self.left.get_nowait(), time.monotonic()
-                self.tell(bug, tree.judge(bug), time.monotonic() - began)
+                verdict = tree.judge(bug)
+                if time.monotonic() > self.until:
+                    verdict = "unfinished"
+                self.tell(bug, verdict, time.monotonic() - began)
         except queue.Empty:
             pass
         finally:
@@ -177,7 +191,7 @@ class Hunt:
         for worker in workers:
             worker.join()
         dead = sum(count for word, count in self.caught.items()
-                   if word not in ("alive", "invalid", "equivalent"))
+                   if word not in ("alive", "invalid", "equivalent", "unfinished"))
         judged = dead + self.caught["alive"]
         print(f"mutation: {dead} of {judged} caught"
               f" ({100 * dead / judged if judged else 0:.0f} %): "
@@ -190,10 +204,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
     bugs = [bug for bug in choose(ROOT, 10 ** 6 if options.only else options.count,
                                   options.seed) if options.only in bug.path][:options.count]
-    Hunt(bugs, options.jobs).run()
+    Hunt(bugs, options.jobs, options.seconds).run()
 
 
 main()
