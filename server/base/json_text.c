@@ -83,18 +83,30 @@ static char *escape(char *out, unsigned char c)
     return out;
 }
 
+/* Bytes up to the first that needs an escape, or to the end. */
+static size_t plain_len(const char *text)
+{
+    static const bool is_special[256] = {[0 ... 0x1F] = true, ['"'] = true, ['\\'] = true};
+    size_t len = 0;
+
+    while (!is_special[(unsigned char)text[len]])
+        len++;
+    return len;
+}
+
 void json_text_string(struct json_text *json, const char *name, const char *value)
 {
     enum { LONGEST_ESCAPE = 6 };
     char *out = begin_member(json, name, strlen(value) * LONGEST_ESCAPE + 2);
 
     *out++ = '"';
-    for (const char *p = value; *p != '\0'; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c < 0x20 || c == '"' || c == '\\')
-            out = escape(out, c);
-        else
-            *out++ = (char)c;
+    for (;;) {
+        size_t len = plain_len(value);
+        out = append(out, value, len);
+        value += len;
+        if (*value == '\0')
+            break;
+        out = escape(out, (unsigned char)*value++);
     }
     *out++ = '"';
     end_member(json, out);

@@ -11,8 +11,6 @@ static size_t utf8_sequence(const unsigned char *p, size_t left)
     unsigned char low = 0x80, high = 0xBF;
     size_t len;
 
-    if (p[0] < 0x80)
-        return 1;
     if (p[0] >= 0xC2 && p[0] <= 0xDF) {
         len = 2;
     } else if ((p[0] & 0xF0) == 0xE0) {
@@ -39,7 +37,7 @@ bool text_is_utf8(const char *text, size_t len)
     const unsigned char *bytes = (const unsigned char *)text;
 
     for (size_t i = 0; i < len;) {
-        size_t step = utf8_sequence(bytes + i, len - i);
+        size_t step = bytes[i] < 0x80 ? 1 : utf8_sequence(bytes + i, len - i);
         if (step == 0)
             return false;
         i += step;
@@ -53,6 +51,8 @@ bool text_has_control(const char *text, size_t len)
 
     for (size_t i = 0; i < len; i++) {
         size_t left = len - i;
+        if (bytes[i] >= 0x20 && bytes[i] < 0x7F)
+            continue;
         if (bytes[i] < 0x20 || bytes[i] == 0x7F)
             return true;
         if (left >= 2 && bytes[i] == 0xC2 && bytes[i + 1] >= 0x80 && bytes[i + 1] <= 0x9F)
@@ -80,6 +80,15 @@ static int decode(const char *in, size_t in_len, bool plus_is_space, char *out, 
 {
     size_t len = 0;
 
+    if (memchr(in, '%', in_len) == NULL &&
+        (!plus_is_space || memchr(in, '+', in_len) == NULL)) {
+        if (in_len >= out_size)
+            return -1;
+        memmove(out, in, in_len);
+        out[in_len] = '\0';
+        *out_len = in_len;
+        return 0;
+    }
     for (size_t i = 0; i < in_len; i++) {
         char c = in[i];
         if (c == '%') {
@@ -181,18 +190,25 @@ bool text_parse_int64(const char *text, int64_t *out)
 
 size_t text_format_int64(char out[TEXT_INT64_SIZE], int64_t number)
 {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
     uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    size_t len = number < 0 ? 2 : 1;
+    char *end = out + TEXT_INT64_SIZE - 1, *digit = end;
 
-    for (uint64_t rest = left; rest >= 10; rest /= 10)
-        len++;
-    out[0] = '-'; /* of a number that is not negative, the first digit's place */
-    char *digit = out + len;
-    *digit = '\0';
-    do {
-        *--digit = (char)('0' + left % 10);
-        left /= 10;
-    } while (left > 0);
+    for (; left >= 10; left /= 100) {
+        const char *pair = &pairs[left % 100 * 2];
+        *--digit = pair[1];
+        *--digit = pair[0];
+    }
+    if (left > 0 || digit == end)
+        *--digit = (char)('0' + left);
+    if (number < 0)
+        *--digit = '-';
+    size_t len = (size_t)(end - digit);
+    memmove(out, digit, len);
+    out[len] = '\0';
     return len;
 }
 

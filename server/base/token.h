@@ -8,6 +8,9 @@
 /* Canonical UUID text and its NUL. */
 #define TOKEN_TEXT_SIZE 37
 
+/* Longer than any name, note or id of a client. */
+enum { TOKEN_NAME_MAX = 1024 };
+
 /* True when `text` is a UUID as RFC 9562 §4 writes it (8-4-4-4-12 hex digits of either case)
  * and not nil; `canonical` is then its lower-case form. */
 bool token_parse(const char *text, char canonical[TOKEN_TEXT_SIZE])

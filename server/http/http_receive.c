@@ -109,6 +109,8 @@ static const char *split_target(struct http_request *request)
     request->query = query ? query + 1 : path + strlen(path);
     if (query != NULL)
         *query = '\0';
+    if (path[0] == '/')
+        return path;
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         size_t len = strlen(schemes[i]);
         if (strncasecmp(path, schemes[i], len) == 0) {

@@ -8,19 +8,24 @@
 #include "server/http/http_internal.h"
 #include "server/tls/tls.h"
 
+/* From the arrival of the whole request to the end of its answer. */
+static size_t is_busy(enum http_stage stage)
+{
+    return stage >= HTTP_STAGE_ARRIVED && stage <= HTTP_STAGE_QUEUED;
+}
+
 void http_set_stage(struct http_request *request, enum http_stage stage)
 {
     struct http_server *server = request->server;
-    bool was_busy = request->stage >= HTTP_STAGE_ARRIVED && request->stage <= HTTP_STAGE_QUEUED;
-    bool was_not_suspended = request->stage == HTTP_STAGE_HANDLED && !request->suspended;
+    enum http_stage before = request->stage;
 
-    if (request->stage == HTTP_STAGE_HANDLED && stage != HTTP_STAGE_HANDLED)
+    server->busy += is_busy(stage) - is_busy(before);
+    if (!request->suspended)
+        server->not_suspended += (size_t)(stage == HTTP_STAGE_HANDLED) -
+                                 (size_t)(before == HTTP_STAGE_HANDLED);
+    if (request->is_waiting && stage != HTTP_STAGE_HANDLED)
         http_end_wait(request);
     request->stage = stage;
-    bool is_busy = stage >= HTTP_STAGE_ARRIVED && stage <= HTTP_STAGE_QUEUED;
-    bool is_not_suspended = stage == HTTP_STAGE_HANDLED && !request->suspended;
-    server->busy += (size_t)is_busy - (size_t)was_busy;
-    server->not_suspended += (size_t)is_not_suspended - (size_t)was_not_suspended;
 }
 
 static void unsuspend(struct http_request *request)

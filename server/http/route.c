@@ -5,37 +5,26 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Takes the next segment off `path`; false at its end. */
-static bool next_segment(const char **path, struct route_param *segment)
-{
-    if (**path != '/')
-        return false;
-    segment->text = *path + 1;
-    segment->len = strcspn(segment->text, "/");
-    *path = segment->text + segment->len;
-    return true;
-}
-
+/* A `{parameter}` stands for a whole segment that is not empty. */
 static bool path_matches(const char *pattern, const char *path, struct route_param *params)
 {
-    struct route_param want, got;
     size_t param_count = 0;
 
-    for (;;) {
-        bool more = next_segment(&pattern, &want);
-        if (next_segment(&path, &got) != more)
-            return false;
-        if (!more)
-            return *path == '\0';
-        if (want.text[0] == '{') {
-            assert(param_count < ROUTE_PARAMS);
-            if (got.len == 0)
+    while (*pattern != '\0') {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
                 return false;
-            params[param_count++] = got;
-        } else if (want.len != got.len || memcmp(want.text, got.text, got.len) != 0) {
-            return false;
+            continue;
         }
+        size_t len = strcspn(path, "/");
+        if (len == 0)
+            return false;
+        assert(param_count < ROUTE_PARAMS);
+        params[param_count++] = (struct route_param){path, len};
+        path += len;
+        pattern = strchr(pattern, '}') + 1;
     }
+    return *path == '\0';
 }
 
 static void allow_method(char *allow, const char *method)

@@ -58,17 +58,22 @@ void lock_try(struct store *store, const struct lease *lease, const struct attem
 /* --- confirm, renew, release, look -------------------------------------------------------- */
 
 /* Fills in KEYS: per lock its name, the lease's record at `record`, and the fencing counter at
- * `counter` (0: none). */
-static void fill_keys(struct store_call *call, const struct lease *lease, size_t stride,
-                      size_t record, size_t counter)
+ * `counter` (0: none). Returns the first lock. */
+static struct key_base fill_keys(struct store_call *call, const struct lease *lease,
+                                 size_t stride, size_t record, size_t counter)
 {
+    struct key_base first = {0};
+
     for (size_t i = 0; i < lease->names->count; i++) {
         struct key_base lock = call_object(call, lease->names->name[i]);
         call_key(call, i * stride, KEY_OBJECT, lock, NULL);
         call_key(call, i * stride + record, kind_row(lease->kind)->record, lock, lease->id);
         if (counter > 0)
             call_key(call, i * stride + counter, KEY_COUNTER, lock, NULL);
+        if (i == 0)
+            first = lock;
     }
+    return first;
 }
 
 static void lock_confirm(struct store *store, const struct lease *lease,
@@ -99,10 +104,9 @@ void lock_renew(struct store *store, const struct lease *lease, lease_done *done
 void lock_release(struct store *store, const struct lease *lease, lease_done *done, void *arg)
 {
     struct store_call *call = call_begin(store, kind_row(lease->kind)->release);
-    struct key_base lock = call_object(call, lease_name(lease));
+    struct key_base lock = fill_keys(call, lease, RELEASE_KEYS, RELEASE_KEY_RECORD, 0);
     struct key channel;
 
-    fill_keys(call, lease, RELEASE_KEYS, RELEASE_KEY_RECORD, 0);
     key_make(&channel, CHANNEL_LOCK, lock.text, lock.len, NULL);
     call_string(call, RELEASE_ARG_LEASE_ID, lease->id);
     call_text(call, RELEASE_ARG_CHANNEL, channel.text, channel.len);

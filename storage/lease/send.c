@@ -224,7 +224,14 @@ static struct lease_call *call_new(struct store *store, const struct lease *leas
     struct lease_call *call = pool_take(pool);
 
     assert(call != NULL);
-    *call = (struct lease_call){.store = store, .pool = pool, .arg = arg, .lease = *lease};
+    call->store = store;
+    call->pool = pool;
+    call->done = NULL;
+    call->tried = NULL;
+    call->arg = arg;
+    call->is_renewal = false;
+    call->lease = *lease;
+    call->steps = NULL;
     lock_names_ref(call->lease.names);
     return call;
 }

@@ -31,7 +31,13 @@ void redis_link_calls_release(struct redis_link *link)
 static char *format_line(char *out, char mark, size_t number)
 {
     *out++ = mark;
-    out += text_format_int64(out, (int64_t)number);
+    if (number < 100) {
+        *out = (char)('0' + number / 10);
+        out += number >= 10;
+        *out++ = (char)('0' + number % 10);
+    } else {
+        out += text_format_int64(out, (int64_t)number);
+    }
     *out++ = '\r';
     *out++ = '\n';
     return out;

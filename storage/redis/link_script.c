@@ -104,7 +104,7 @@ static int send_script(struct redis_call *call)
 {
     const struct script_row *row = row_of(call->link, call->script);
 
-    if (send_script_as(call, "EVALSHA", row->sha1, strlen(row->sha1)) != REDIS_OK)
+    if (send_script_as(call, "EVALSHA", row->sha1, SCRIPT_SHA1_LEN) != REDIS_OK)
         return -1;
     redis_call_await(call);
     return 0;
@@ -129,7 +129,7 @@ int redis_link_send_probe(struct redis_link *link, const struct script_args *arg
 
     call->script = SCRIPT_PROBE;
     int failed = as_text ? send_script_as(call, "EVAL", row->text, row->len)
-                         : send_script_as(call, "EVALSHA", row->sha1, strlen(row->sha1));
+                         : send_script_as(call, "EVALSHA", row->sha1, SCRIPT_SHA1_LEN);
     if (failed == REDIS_OK) {
         redis_call_await(call);
         return 0;

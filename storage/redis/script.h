@@ -71,6 +71,8 @@ enum script {
     SCRIPT_COUNT
 };
 
+enum { SCRIPT_SHA1_LEN = 40 };
+
 struct script_row {
     const char *name;
     const char *sha1; /* SHA-1 of the text, for EVALSHA */

@@ -14,16 +14,20 @@ void args_init(struct script_args *args)
 void args_key(struct script_args *args, size_t at, const char *text, size_t len)
 {
     assert(at < SCRIPT_KEYS_MAX);
-    while (args->key_count <= at)
+    while (args->key_count < at)
         args->keys[args->key_count++] = (struct script_text){0};
+    if (args->key_count == at)
+        args->key_count++;
     args->keys[at] = (struct script_text){text, len};
 }
 
 void args_text(struct script_args *args, size_t at, const char *text, size_t len)
 {
     assert(at < SCRIPT_ARGS_MAX);
-    while (args->count <= at)
+    while (args->count < at)
         args->args[args->count++] = (struct script_text){"", 0};
+    if (args->count == at)
+        args->count++;
     args->args[at] = (struct script_text){text, len};
 }
 

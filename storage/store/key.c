@@ -22,139 +22,119 @@ enum key_shape {
     SHAPE_PLAIN      /* name:of */
 };
 
+enum { SHAPE_EXTRA = 6 }; /* braces, colons, and what stands behind an id */
+
 struct key_row {
     const char *name;
+    size_t name_len;
     enum key_home home; /* the part that decides the slot of the key */
     enum key_shape shape;
 };
 
+#define NAME(text) (text), sizeof(text) - 1
+
 static const struct key_row rows[KEY_KINDS] = {
-    [KEY_OBJECT] = {"", HOME_OBJECT, SHAPE_BARE},
-    [KEY_COUNTER] = {"redisson_lock_token", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_QUEUE] = {"redisson_lock_queue", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_TIMES] = {"redisson_lock_timeout", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_TIMEOUTS] = {"timeout", HOME_OBJECT, SHAPE_SUFFIX},
-    [KEY_LEASE] = {"rlockd:lease", HOME_OBJECT, SHAPE_WITH_ID},
-    [KEY_MEMBER] = {"rlockd:lease", HOME_OBJECT, SHAPE_MEMBER},
-    [KEY_WAITERS] = {"rlockd:waiters", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_PLACES] = {"rlockd:places", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_FORCED] = {"rlockd:forced", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_OWNER] = {"rlockd:owner", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_LONG_WAITS] = {"rlockd:long-waits", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_DEADLOCK] = {"rlockd:deadlock", HOME_OBJECT, SHAPE_COMPANION},
-    [KEY_IDEMPOTENCY] = {"rlockd:idempotency", HOME_OBJECT, SHAPE_WITH_ID},
-    [KEY_SET] = {"rlockd:set", HOME_LEASE, SHAPE_COMPANION},
-    [KEY_SESSION] = {"rlockd:session", HOME_SESSION, SHAPE_COMPANION},
-    [KEY_SESSION_LEASES] = {"rlockd:session-leases", HOME_SESSION, SHAPE_COMPANION},
-    [KEY_SESSION_DUE] = {"rlockd:session-due", HOME_SESSION, SHAPE_COMPANION},
-    [KEY_SESSION_LOST] = {"rlockd:session-lost", HOME_SESSION, SHAPE_COMPANION},
-    [KEY_SESSION_WAITS] = {"rlockd:session-waits", HOME_SESSION, SHAPE_COMPANION},
-    [KEY_SESSIONS] = {"rlockd:sessions", HOME_INDEX, SHAPE_COMPANION},
-    [KEY_WAITS] = {"rlockd:waits", HOME_INDEX, SHAPE_COMPANION},
-    [KEY_CENSUS] = {"rlockd:census", HOME_INDEX, SHAPE_COMPANION},
-    [KEY_QUEUES] = {"rlockd:queues", HOME_INDEX, SHAPE_COMPANION},
-    [CHANNEL_LOCK] = {"redisson_lock__channel", HOME_NONE, SHAPE_COMPANION},
-    [CHANNEL_FAIR] = {"redisson_lock__channel", HOME_NONE, SHAPE_PLACE},
-    [CHANNEL_READ_WRITE] = {"redisson_rwlock", HOME_NONE, SHAPE_COMPANION},
-    [CHANNEL_SEMAPHORE] = {"redisson_sc", HOME_NONE, SHAPE_COMPANION},
-    [CHANNEL_LATCH] = {"redisson_countdownlatch__channel__", HOME_NONE, SHAPE_BRACED},
-    [CHANNEL_WORKER] = {"rlockd:worker", HOME_NONE, SHAPE_PLAIN},
+    [KEY_OBJECT] = {NAME(""), HOME_OBJECT, SHAPE_BARE},
+    [KEY_COUNTER] = {NAME("redisson_lock_token"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_QUEUE] = {NAME("redisson_lock_queue"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_TIMES] = {NAME("redisson_lock_timeout"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_TIMEOUTS] = {NAME("timeout"), HOME_OBJECT, SHAPE_SUFFIX},
+    [KEY_LEASE] = {NAME("rlockd:lease"), HOME_OBJECT, SHAPE_WITH_ID},
+    [KEY_MEMBER] = {NAME("rlockd:lease"), HOME_OBJECT, SHAPE_MEMBER},
+    [KEY_WAITERS] = {NAME("rlockd:waiters"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_PLACES] = {NAME("rlockd:places"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_FORCED] = {NAME("rlockd:forced"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_OWNER] = {NAME("rlockd:owner"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_LONG_WAITS] = {NAME("rlockd:long-waits"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_DEADLOCK] = {NAME("rlockd:deadlock"), HOME_OBJECT, SHAPE_COMPANION},
+    [KEY_IDEMPOTENCY] = {NAME("rlockd:idempotency"), HOME_OBJECT, SHAPE_WITH_ID},
+    [KEY_SET] = {NAME("rlockd:set"), HOME_LEASE, SHAPE_COMPANION},
+    [KEY_SESSION] = {NAME("rlockd:session"), HOME_SESSION, SHAPE_COMPANION},
+    [KEY_SESSION_LEASES] = {NAME("rlockd:session-leases"), HOME_SESSION, SHAPE_COMPANION},
+    [KEY_SESSION_DUE] = {NAME("rlockd:session-due"), HOME_SESSION, SHAPE_COMPANION},
+    [KEY_SESSION_LOST] = {NAME("rlockd:session-lost"), HOME_SESSION, SHAPE_COMPANION},
+    [KEY_SESSION_WAITS] = {NAME("rlockd:session-waits"), HOME_SESSION, SHAPE_COMPANION},
+    [KEY_SESSIONS] = {NAME("rlockd:sessions"), HOME_INDEX, SHAPE_COMPANION},
+    [KEY_WAITS] = {NAME("rlockd:waits"), HOME_INDEX, SHAPE_COMPANION},
+    [KEY_CENSUS] = {NAME("rlockd:census"), HOME_INDEX, SHAPE_COMPANION},
+    [KEY_QUEUES] = {NAME("rlockd:queues"), HOME_INDEX, SHAPE_COMPANION},
+    [CHANNEL_LOCK] = {NAME("redisson_lock__channel"), HOME_NONE, SHAPE_COMPANION},
+    [CHANNEL_FAIR] = {NAME("redisson_lock__channel"), HOME_NONE, SHAPE_PLACE},
+    [CHANNEL_READ_WRITE] = {NAME("redisson_rwlock"), HOME_NONE, SHAPE_COMPANION},
+    [CHANNEL_SEMAPHORE] = {NAME("redisson_sc"), HOME_NONE, SHAPE_COMPANION},
+    [CHANNEL_LATCH] = {NAME("redisson_countdownlatch__channel__"), HOME_NONE, SHAPE_BRACED},
+    [CHANNEL_WORKER] = {NAME("rlockd:worker"), HOME_NONE, SHAPE_PLAIN},
 };
 
-struct writer {
-    char *out;
-    size_t len;
-};
-
-static void append(struct writer *writer, const char *text, size_t len)
+static char *append(char *out, const char *text, size_t len)
 {
-    assert(writer->len + len < KEY_SIZE);
-    memcpy(writer->out + writer->len, text, len);
-    writer->len += len;
+    memcpy(out, text, len);
+    return out + len;
 }
 
-static void append_string(struct writer *writer, const char *text)
+static char *append_braced(char *out, const char *of, size_t len)
 {
-    append(writer, text, strlen(text));
-}
-
-static void append_braced(struct writer *writer, const char *of, size_t len)
-{
-    append(writer, "{", 1);
-    append(writer, of, len);
-    append(writer, "}", 1);
+    *out++ = '{';
+    out = append(out, of, len);
+    *out++ = '}';
+    return out;
 }
 
 /* Redisson's RedissonObject.prefixName() and suffixName(): only the opening brace counts. */
-static void append_tagged(struct writer *writer, const char *of, size_t len)
+static char *append_tagged(char *out, const char *of, size_t len)
 {
-    if (memchr(of, '{', len) != NULL)
-        append(writer, of, len);
-    else
-        append_braced(writer, of, len);
+    return memchr(of, '{', len) != NULL ? append(out, of, len) : append_braced(out, of, len);
 }
 
-static void append_companion(struct writer *writer, const struct key_row *row, const char *of,
-                             size_t len)
+static char *append_companion(char *out, const struct key_row *row, const char *of, size_t len)
 {
-    append_string(writer, row->name);
-    append(writer, ":", 1);
-    append_tagged(writer, of, len);
+    out = append(out, row->name, row->name_len);
+    *out++ = ':';
+    return append_tagged(out, of, len);
 }
 
-static void append_end(struct writer *writer, const char *id, const char *end)
+static char *append_id(char *out, const char *id, size_t len)
 {
-    append(writer, ":", 1);
-    append_string(writer, id);
-    append_string(writer, end);
+    *out++ = ':';
+    return append(out, id, len);
 }
 
-static void write_shape(struct writer *writer, const struct key_row *row, const char *of,
-                        size_t len, const char *id)
+static char *write_shape(char *out, const struct key_row *row, const char *of, size_t len,
+                         const char *id, size_t id_len)
 {
     switch (row->shape) {
     case SHAPE_BARE:
-        append(writer, of, len);
-        return;
+        return append(out, of, len);
     case SHAPE_COMPANION:
-        append_companion(writer, row, of, len);
-        return;
+        return append_companion(out, row, of, len);
     case SHAPE_WITH_ID:
-        append_companion(writer, row, of, len);
-        append_end(writer, id, "");
-        return;
+        return append_id(append_companion(out, row, of, len), id, id_len);
     case SHAPE_MEMBER:
-        append_companion(writer, row, of, len);
-        append_end(writer, id, ":m");
-        return;
+        return append(append_id(append_companion(out, row, of, len), id, id_len), ":m", 2);
     case SHAPE_PLACE:
-        append_companion(writer, row, of, len);
-        append_end(writer, id, ":0");
-        return;
+        return append(append_id(append_companion(out, row, of, len), id, id_len), ":0", 2);
     case SHAPE_SUFFIX:
-        append_tagged(writer, of, len);
-        append_end(writer, row->name, "");
-        return;
+        return append_id(append_tagged(out, of, len), row->name, row->name_len);
     case SHAPE_BRACED:
-        append_string(writer, row->name);
-        append_braced(writer, of, len);
-        return;
+        return append_braced(append(out, row->name, row->name_len), of, len);
     case SHAPE_PLAIN:
-        append_string(writer, row->name);
-        append(writer, ":", 1);
-        append(writer, of, len);
-        return;
+        out = append(out, row->name, row->name_len);
+        *out++ = ':';
+        return append(out, of, len);
     }
+    return out;
 }
 
 size_t key_write(char *out, enum key_kind kind, const char *of, size_t of_len, const char *id)
 {
-    struct writer writer = {.out = out};
+    const struct key_row *row = &rows[kind];
 
     assert(kind < KEY_KINDS);
-    write_shape(&writer, &rows[kind], of, of_len, id);
-    out[writer.len] = '\0';
-    return writer.len;
+    size_t id_len = id != NULL ? strlen(id) : 0;
+    assert(row->name_len + of_len + id_len + SHAPE_EXTRA < KEY_SIZE);
+    char *end = write_shape(out, row, of, of_len, id, id_len);
+    *end = '\0';
+    return (size_t)(end - out);
 }
 
 void key_make(struct key *key, enum key_kind kind, const char *of, size_t of_len,

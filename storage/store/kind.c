@@ -1,7 +1,6 @@
 /* The kinds of objects. */
 #include "storage/store/kind.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@
     .name = "write", .single = KIND_WRITE, .wait = WAIT_READ_WRITE, .wants = 2,                \
     .shares_holder = true
 
-static const struct kind_row rows[KIND_COUNT] = {
+const struct kind_row kind_rows[KIND_COUNT] = {
     [KIND_LOCK] = {ONE_LOCK, PLAIN, .set = KIND_SET_LOCK, .try = SCRIPT_ACQUIRE,
                    .hand_over = SCRIPT_HAND_OVER},
     [KIND_FAIR] = {ONE_LOCK, .name = "fair", .single = KIND_FAIR, .try = SCRIPT_FAIR_ACQUIRE,
@@ -69,16 +68,10 @@ static const struct kind_row rows[KIND_COUNT] = {
                     .leaves_some = true},
 };
 
-const struct kind_row *kind_row(enum object_kind kind)
-{
-    assert(kind > KIND_NONE && kind < KIND_COUNT);
-    return &rows[kind];
-}
-
 enum object_kind kind_find(const char *name)
 {
     for (enum object_kind kind = KIND_NONE + 1; kind < KIND_COUNT; kind++)
-        if (rows[kind].single == kind && strcmp(rows[kind].name, name) == 0)
+        if (kind_rows[kind].single == kind && strcmp(kind_rows[kind].name, name) == 0)
             return kind;
     return KIND_NONE;
 }
@@ -87,5 +80,5 @@ const struct kind_row *kind_row_of(const char *name)
 {
     enum object_kind kind = kind_find(name);
 
-    return &rows[kind != KIND_NONE ? kind : KIND_LOCK];
+    return &kind_rows[kind != KIND_NONE ? kind : KIND_LOCK];
 }

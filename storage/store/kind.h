@@ -2,6 +2,7 @@
 #ifndef RLOCKD_STORAGE_STORE_KIND_H
 #define RLOCKD_STORAGE_STORE_KIND_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -55,8 +56,15 @@ struct kind_row {
     bool shares_holder; /* holders are several, each with a token and a TTL of its own */
 };
 
+extern const struct kind_row kind_rows[KIND_COUNT];
+
 /* `kind` must not be KIND_NONE. */
-const struct kind_row *kind_row(enum object_kind kind);
+static inline const struct kind_row *kind_row(enum object_kind kind)
+{
+    assert(kind > KIND_NONE && kind < KIND_COUNT);
+    return &kind_rows[kind];
+}
+
 /* The kind of a lease on one object by its name; KIND_NONE: no kind has the name. */
 enum object_kind kind_find(const char *name);
 /* The row of the kind with that name; the row of plain locks if there is none, because the name

@@ -44,7 +44,8 @@ struct lock_names *lock_names_new(const char *const *given, size_t count)
         names->name[i] = text;
         text += len + 1;
     }
-    qsort(names->name, count, sizeof(names->name[0]), compare);
+    if (count > 1)
+        qsort(names->name, count, sizeof(names->name[0]), compare);
     return names;
 }
 

@@ -285,8 +285,6 @@ static int64_t quarantine_of(const struct marker *marker, const struct topology_
 
 int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag)
 {
-    if (marker->store->options.config->quarantine_ms == 0)
-        return 0;
     return quarantine_of(marker, topology_node_of(topology_of(marker), tag));
 }
 

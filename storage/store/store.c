@@ -52,6 +52,8 @@ int64_t store_quarantine_ms(const struct store *store, const char *name)
 
     if (name == NULL)
         return marker_longest_quarantine_ms(store->marker);
+    if (store->options.config->quarantine_ms == 0)
+        return 0;
     const struct redis_tag tag = redis_tag_of(text,
                                               store_key_name(store, name, text, sizeof(text)));
     return marker_quarantine_ms(store->marker, &tag);

@@ -49,7 +49,7 @@ ROOMS = [
 LIBRARIES = [
     (r"microhttpd\.h", r"server/http/http\w*\.[ch]"),
     (r"gnutls/.*",
-     r"server/(tls/tls\w*\.[ch]|auth/auth_hash\.c)|"
+     r"server/(tls/tls\w*\.[ch]|auth/auth_hash\.c|base/token\.c)|"
      r"storage/redis/tls_session\.c"),
     (r"hiredis/.*", r"storage/redis/.*"),
     (r"jansson\.h", r"(server|handlers|client)/.*"),
