@@ -69,7 +69,7 @@ struct http_reply {
 
 /* Of a request with a short path and the memory that a handler for a lease asks for. It stays
  * with every waiting request, so it is small. */
-enum { HTTP_REQUEST_BLOCK = 1536 };
+enum { HTTP_REQUEST_BLOCK = 1344 };
 
 /* A member of a request's log line: of a text the text, else JSON. */
 struct http_log_member {

@@ -405,7 +405,6 @@ struct acquisition *acquire_start(struct acquirer *acquirer, const struct lease 
 void acquire_cancel(struct acquisition *acquisition)
 {
     struct acquirer *acquirer = acquisition->acquirer;
-    struct long_wait *long_wait = acquisition->long_wait;
 
     if (acquisition->wait_began_ns != 0)
         metrics_add(acquirer->options.metrics, METRIC_WAITERS_GONE, 1);
@@ -414,8 +413,8 @@ void acquire_cancel(struct acquisition *acquisition)
      * under way. */
     if (acquisition->attempted)
         lease_withdraw(acquirer->options.store, acquisition->lease, WITHDRAW_PLACE);
+    free(acquisition_end_long_wait(acquisition, false));
     acquisition_end(acquisition, false, -1);
-    acquirer_end_long_wait(acquirer, long_wait, false);
 }
 
 /* --- acquirers ---------------------------------------------------------------------------- */

@@ -24,9 +24,10 @@ enum { LONG_WAIT_MS = 1000 };
 struct long_wait_watcher {
     /* The wait of this acquisition has become long. The result stands for it until ended(). */
     struct long_wait *(*began)(void *arg, struct acquisition *acquisition);
-    /* The wait is over. Its acquisition is gone, and perhaps the lease. `may_ask_again`: the
-     * client was told that it may wait on, by another request with the token. */
-    void (*ended)(struct long_wait *long_wait, bool may_ask_again);
+    /* The wait is over; its lease is still there. `may_ask_again`: the client is told that it
+     * may wait on, by another request with the token. Returns the last deadlock of the wait,
+     * which the caller frees; NULL: none is known. */
+    struct deadlock *(*ended)(struct long_wait *long_wait, bool may_ask_again);
     void *arg;
 };
 

@@ -54,11 +54,14 @@ void acquisition_end_orphan(struct acquisition *acquisition, bool granted)
     pool_give(&acquirer->pool, acquisition);
 }
 
-void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait,
-                            bool may_ask_again)
+struct deadlock *acquisition_end_long_wait(struct acquisition *acquisition, bool may_ask_again)
 {
-    if (long_wait != NULL)
-        acquirer->options.long_waits->ended(long_wait, may_ask_again);
+    struct long_wait *long_wait = acquisition->long_wait;
+
+    acquisition->long_wait = NULL;
+    if (long_wait == NULL)
+        return NULL;
+    return acquisition->acquirer->options.long_waits->ended(long_wait, may_ask_again);
 }
 
 void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms)
@@ -173,13 +176,10 @@ static void note_taken(const struct acquisition *acquisition,
 static void finish(struct acquisition *acquisition, const struct acquire_result *result,
                    const struct attempt_result *attempt)
 {
-    const struct acquirer *acquirer = acquisition->acquirer;
-    struct long_wait *long_wait = acquisition->long_wait;
     struct acquire_result shown = *result;
     acquire_done *done = acquisition->done;
     void *arg = acquisition->arg;
     bool got_it = is_success(result->outcome);
-    bool goes_on = may_ask_again(acquisition, result->outcome);
     int64_t taken_ms = taken_ms_of(acquisition, got_it, attempt);
 
     acquisition->waiter.shared_ms = shared_ms_of(acquisition, got_it, attempt);
@@ -187,10 +187,12 @@ static void finish(struct acquisition *acquisition, const struct acquire_result 
         note_taken(acquisition, attempt);
     else
         withdraw_attempts(acquisition, result->outcome);
-    shown.deadlock = acquisition->deadlock;
+    struct deadlock *deadlock = acquisition_end_long_wait(
+        acquisition, may_ask_again(acquisition, result->outcome));
+    shown.deadlock = deadlock;
     acquisition_end(acquisition, got_it, taken_ms);
     done(arg, &shown);
-    acquirer_end_long_wait(acquirer, long_wait, goes_on);
+    free(deadlock);
 }
 
 void acquisition_finish_with(struct acquisition *acquisition,

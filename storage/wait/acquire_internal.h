@@ -83,9 +83,8 @@ struct acquisition {
     bool (*may_wait)(void *arg);
     acquire_done *done;
     void *arg;
-    struct long_wait *long_wait;     /* NULL: the wait is not long */
-    const struct deadlock *deadlock; /* of the long wait, whose it is; NULL: none is known */
-    struct lease *orphan;            /* once ORPHANED: a copy of the lease; else NULL */
+    struct long_wait *long_wait; /* NULL: the wait is not long */
+    struct lease *orphan;        /* once ORPHANED: a copy of the lease; else NULL */
 };
 
 /* Where the lock or semaphore of a lease is waited for; of a set, its first lock. */
@@ -160,9 +159,8 @@ void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcom
 /* Leaves the queue and stops the timers; the acquisition is freed now, or by the call under
  * way. `taken_ms`: see waiter_leave(). */
 void acquisition_end(struct acquisition *acquisition, bool got_it, int64_t taken_ms);
-/* To be called after that with the acquisition's long wait, which may be NULL. */
-void acquirer_end_long_wait(const struct acquirer *acquirer, struct long_wait *long_wait,
-                            bool may_ask_again);
+/* To be called before that, while the lease is there. Returns as long_wait_watcher.ended(). */
+struct deadlock *acquisition_end_long_wait(struct acquisition *acquisition, bool may_ask_again);
 /* The call that was under way when the acquisition ended has been answered. `granted`: the call
  * was an attempt that was or may have been granted; else a preparation or a refused attempt. */
 void acquisition_end_orphan(struct acquisition *acquisition, bool granted);

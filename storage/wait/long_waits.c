@@ -36,10 +36,6 @@ struct long_wait {
     struct long_wait *prev, *next;
     struct long_waits *owner;
     struct acquisition *acquisition; /* NULL: the wait is over */
-    /* Of its lease, for the end of the wait, when the lease is gone: */
-    char lease_id[LEASE_ID_SIZE], session_id[SESSION_ID_SIZE];
-    enum object_kind kind;
-    struct lock_names *names;
     struct timer timer; /* when the wait is written again */
     int64_t pause_ms;
     bool is_noted;                /* its lease has a session, and deadlocks are looked for */
@@ -92,7 +88,6 @@ static void on_checked(void *arg, struct deadlock *found)
     wait->self = NULL;
     free(wait->deadlock);
     wait->deadlock = found;
-    wait->acquisition->deadlock = found;
     if (found == NULL)
         return;
     wait->pause_ms = DEADLOCK_PAUSE_MS;
@@ -113,7 +108,6 @@ static void free_if_over(struct long_wait *wait)
 {
     if (wait->acquisition != NULL || wait->is_noting)
         return;
-    lock_names_unref(wait->names);
     free(wait);
 }
 
@@ -180,32 +174,36 @@ static void on_answered(void *arg, const struct session_wait_noted *noted)
     (void)noted;
 }
 
-static bool is_for_locks(const struct long_wait *wait)
+static bool is_for_locks(const struct lease *lease)
 {
-    enum kind_family family = kind_row(wait->kind)->family;
+    enum kind_family family = kind_row(lease->kind)->family;
 
     return family == FAMILY_LOCK || family == FAMILY_SET;
 }
 
-static struct census_wait wait_for(const struct long_wait *wait, size_t i)
+static struct census_wait wait_for(const struct lease *lease, size_t i)
 {
     return (struct census_wait){
-        .name = wait->names->name[i], .lease_id = wait->lease_id, .kind = wait->kind};
+        .name = lease->names->name[i], .lease_id = lease->id, .kind = lease->kind};
 }
 
 /* For the census. */
 static void note_locks(const struct long_wait *wait)
 {
-    for (size_t i = 0; is_for_locks(wait) && i < wait->names->count; i++) {
-        struct census_wait noted = wait_for(wait, i);
+    const struct lease *lease = wait->acquisition->lease;
+
+    for (size_t i = 0; is_for_locks(lease) && i < lease->names->count; i++) {
+        struct census_wait noted = wait_for(lease, i);
         census_note_wait(wait->owner->store, &noted, waited_ms(wait), SESSION_WAIT_LIFE_MS);
     }
 }
 
 static void forget_locks(const struct long_wait *wait)
 {
-    for (size_t i = 0; is_for_locks(wait) && i < wait->names->count; i++) {
-        struct census_wait noted = wait_for(wait, i);
+    const struct lease *lease = wait->acquisition->lease;
+
+    for (size_t i = 0; is_for_locks(lease) && i < lease->names->count; i++) {
+        struct census_wait noted = wait_for(lease, i);
         census_end_wait(wait->owner->store, &noted);
     }
 }
@@ -217,7 +215,7 @@ void long_waits_asked(struct long_waits *long_waits, const char *session_id,
 
     DL_FOREACH(long_waits->waits, wait) {
         const struct lease *lease = wait->acquisition->lease;
-        if (wait->is_noted && strcmp(wait->session_id, session_id) == 0)
+        if (wait->is_noted && strcmp(lease->session_id, session_id) == 0)
             session_wait_note(long_waits->store, lease, wait->wait_id, waited_ms(wait),
                               question, on_answered, NULL);
     }
@@ -252,22 +250,19 @@ static void go_on(void *arg)
 /* Locks are held by a session or its owner; permits have no part in deadlocks. */
 static bool must_be_noted(const struct long_wait *wait)
 {
-    return check_ms(wait) > 0 && wait->session_id[0] != '\0' && is_for_locks(wait);
+    const struct lease *lease = wait->acquisition->lease;
+
+    return check_ms(wait) > 0 && lease->session_id[0] != '\0' && is_for_locks(lease);
 }
 
 static struct long_wait *began(void *arg, struct acquisition *acquisition)
 {
     struct long_waits *owner = arg;
-    const struct lease *lease = acquisition->lease;
     struct long_wait *wait = calloc(1, sizeof(*wait));
 
     assert(wait != NULL);
     wait->owner = owner;
     wait->acquisition = acquisition;
-    memcpy(wait->lease_id, lease->id, sizeof(wait->lease_id));
-    memcpy(wait->session_id, lease->session_id, sizeof(wait->session_id));
-    wait->kind = lease->kind;
-    wait->names = lock_names_ref(lease->names);
     wait->timer = (struct timer){.fire = go_on, .arg = wait};
     wait->pause_ms = PAUSE_FIRST_MS;
     wait->is_noted = must_be_noted(wait);
@@ -277,22 +272,23 @@ static struct long_wait *began(void *arg, struct acquisition *acquisition)
     return wait;
 }
 
-static void ended(struct long_wait *wait, bool may_ask_again)
+static struct deadlock *ended(struct long_wait *wait, bool may_ask_again)
 {
     struct store *store = wait->owner->store;
+    struct deadlock *deadlock = wait->deadlock;
 
     timer_cancel(loop_timers(store_loop(store)), &wait->timer);
     DL_DELETE(wait->owner->waits, wait);
     if (wait->check != NULL)
         deadlock_check_cancel(wait->check);
     if (wait->is_noted)
-        session_wait_end(store, wait->session_id, wait->wait_id);
+        session_wait_end(store, wait->acquisition->lease->session_id, wait->wait_id);
     if (!may_ask_again)
         forget_locks(wait);
     free(wait->self);
-    free(wait->deadlock);
     wait->acquisition = NULL;
     free_if_over(wait);
+    return deadlock;
 }
 
 const struct long_wait_watcher *long_waits_watcher(const struct long_waits *long_waits)

@@ -17,11 +17,13 @@ static struct long_wait *on_began(void *arg, struct acquisition *acquisition)
     return arg;
 }
 
-static void on_ended(struct long_wait *long_wait, bool may_ask_again)
+static struct deadlock *on_ended(struct long_wait *long_wait, bool may_ask_again)
 {
     assert_ptr_equal(long_wait, &begun);
+    assert_int_equal(a->done, 0); /* the lease is still there */
     goes_on = may_ask_again;
     ended++;
+    return NULL;
 }
 
 static int set_up_watched(void **state)
