@@ -193,8 +193,8 @@ static bool is_whole_method(const struct http_request *request)
 static bool is_host(const char *host)
 {
     static const bool foreign[256] = {
-        ['\0'] = true, [' '] = true, ['\t'] = true, ['#'] = true, [','] = true, ['/'] = true,
-        ['<'] = true, ['>'] = true,  ['?'] = true, ['@'] = true, ['\\'] = true,
+        ['\0'] = true, [' '] = true, ['\t'] = true, ['#'] = true, [','] = true,  ['/'] = true,
+        ['<'] = true,  ['>'] = true, ['?'] = true,  ['@'] = true, ['\\'] = true,
     };
 
     while (!foreign[(unsigned char)*host])

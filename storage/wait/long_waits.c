@@ -36,7 +36,7 @@ struct long_wait {
     struct long_wait *prev, *next;
     struct long_waits *owner;
     struct acquisition *acquisition; /* NULL: the wait is over */
-    struct timer timer; /* when the wait is written again */
+    struct timer timer;              /* when the wait is written again */
     int64_t pause_ms;
     bool is_noted;                /* its lease has a session, and deadlocks are looked for */
     bool is_noting;               /* a note whose reply is waited for keeps the struct alive */
