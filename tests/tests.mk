@@ -395,9 +395,12 @@ fuzz: ## made-up input for what reads text from outside; SECONDS=10, RUNS=, ONLY
 	@$(MAKE) $(SUBMAKE) CC=clang FUZZING=1 fuzz-programs
 	@FUZZ_SECONDS='$(SECONDS)' RUNS='$(RUNS)' tests/fuzz/run.sh build/fuzz/tests/fuzz $(ONLY)
 
-model: ## every interleaving of small models of the protocols; half a minute
+model: ## every interleaving of small models of the protocols; two minutes; LONG=1 ONLY=word
 	@tests/packages.sh python3
-	@for model in tests/model/*.py; do python3 "$$model" || exit 1; done
+	@mkdir -p $(BUILD)/model
+	@$(if $(ONLY),,python3 tests/model/deadlock.py)
+	@python3 tests/model/quorum --cases $(BUILD)/model/quorum.cases $(if $(LONG),--long) \
+	    $(if $(ONLY),--only '$(ONLY)')
 
 sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=150 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES)
