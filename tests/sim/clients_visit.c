@@ -37,6 +37,14 @@ static bool wait_for(const char *script, const char *key)
     return has_run;
 }
 
+/* Where clients find it: after a failover not where it was visited. */
+static bool is_there(const char *key, int64_t now_ms)
+{
+    struct bytes name = bytes_of(key);
+
+    return keyspace_find(&servers_owner(name)->redis.keys, name, now_ms) != NULL;
+}
+
 /* The session is visited because its time is over; then it is open again, or gone. */
 static void change_end(struct client *client, const char *key)
 {
@@ -48,6 +56,8 @@ static void change_end(struct client *client, const char *key)
     while (wait_for("session_due", key)) {
         int64_t now_ms = servers_clock_us() / 1000;
         snprintf(deadline, sizeof(deadline), "%lld", (long long)now_ms + 500);
+        if (!is_there(key, now_ms))
+            return;
         if (likely(client, 50)) {
             tell_redis(reopen);
         } else {
