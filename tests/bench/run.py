@@ -3,7 +3,8 @@
 B, medians. Prints each target with its figure, writes build/bench/results.json,
 tests/bench/results.md and .svg, and the README's figures. BENCH_SECONDS a row (2), BENCH_ROUNDS
 (3). BENCH_PARTS="contended mixed": only these parts; that prints, and writes
-build/bench/parts.json and nothing else. BENCH_BASE=COMMIT: that version beside this one."""
+build/bench/parts.json and nothing else. BENCH_BASE=COMMIT: that version beside this one.
+BENCH_MANY: see growth.py."""
 import json
 import os
 import platform
