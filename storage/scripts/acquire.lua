@@ -50,10 +50,11 @@ if is_free and
 end
 
 -- modules lock
-if last then
+if last then -- a later token, which is the last one again, or another type of key
+  if type(last) == 'string' then lib.token.put(counter, last, fencing_ttl_ms) end
   local err
-  token, err = lib.token.after(last, counter, token, fencing_ttl_ms)
-  if not token then -- another type of key: nothing is granted
+  token, err = lib.token.make(counter, fencing_ttl_ms)
+  if not token then -- nothing is granted
     call('del', record)
     return err
   end

@@ -6,21 +6,8 @@ local function put(counter, token, ttl)
   return try('set', counter, token, 'px', ttl, 'get')
 end
 
--- The token of a grant that has written `token` over the token `last`. Nil and Redis' error, if
--- that is what `last` is: `counter` is another type of key.
-local function after(last, counter, token, ttl)
-  if type(last) == 'table' then return nil, last end
-  -- Numbers of one length compare as text, too.
-  if #last == #token and last < token then return token end
-  if (tonumber(last) or 0) >= tonumber(token) then
-    token = string.format('%.0f', tonumber(last) + 1)
-    put(counter, token, ttl)
-  end
-  return token
-end
-
 -- The fencing token of a new grant: Redis' clock in microseconds, or one more than the last
--- token, whichever is greater. Nil and Redis' error: see after().
+-- token, whichever is greater. Nil and Redis' error: `counter` is another type of key.
 --
 -- It stays text: to print a Lua number and to read it costs more than a command. The write is
 -- one that fails when memory is short.
@@ -31,7 +18,14 @@ local function make(counter, ttl)
   local token = time[1] .. us
   local last = put(counter, token, ttl)
   if not last then return token end
-  return after(last, counter, token, ttl)
+  if type(last) == 'table' then return nil, last end
+  -- Numbers of one length compare as text, too.
+  if #last == #token and last < token then return token end
+  if (tonumber(last) or 0) >= tonumber(token) then
+    token = string.format('%.0f', tonumber(last) + 1)
+    put(counter, token, ttl)
+  end
+  return token
 end
 
 -- A lease that is renewed again and again outlasts no counter: the counter has its token. Not
@@ -49,4 +43,4 @@ local function of(own, lock)
   return type(last) == 'string' and last or nil
 end
 
-return {after = after, make = make, keep = keep, of = of}
+return {put = put, make = make, keep = keep, of = of}
