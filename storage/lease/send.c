@@ -93,6 +93,14 @@ struct session_check {
     struct lease_reading reading;
 };
 
+/* The lock's home has renewed the lease, so no refusal of the session's means that nothing was
+ * changed. */
+static enum call_outcome failure_after_renewal(const struct lease_call *call,
+                                               enum call_outcome failure)
+{
+    return call->is_renewal && !call_is_unknown(failure) ? CALL_UNKNOWN : failure;
+}
+
 static void on_settled(void *arg, const struct session_binding *binding)
 {
     struct session_check *check = arg;
@@ -108,7 +116,9 @@ static void on_settled(void *arg, const struct session_binding *binding)
         break;
     case SESSION_BIND_FAILED: /* the same request again will find out */
         *result = (struct lease_result){
-            .outcome = LEASE_FAILED, .failure = binding->failure, .remaining_ms = -1};
+            .outcome = LEASE_FAILED,
+            .failure = failure_after_renewal(check->call, binding->failure),
+            .remaining_ms = -1};
         break;
     }
     finish(check->call, result);

@@ -321,6 +321,27 @@ static void test_an_end_that_gets_half_way(struct world *w)
     wait_until(!redis_has(w->redis, "half-way"), 3000);
 }
 
+/* The lock's home has renewed the lease, and the session's home refuses its part. */
+static void test_a_renewal_that_gets_half_way(struct world *w)
+{
+    struct slow slow = slow_start(w);
+    struct session s = session_new(w->a, "ttl_ms=60000");
+    const char *token = session_hold(w->a, &s, "half-renewed", "ttl_ms=20000");
+
+    slow_settle(&slow);
+    proxy_set(slow.proxy, PROXY_DELAY);
+    struct call *call = CALL(slow.fe, .method = "PATCH", .token = token,
+                             .path = "/v1/locks/half-renewed?ttl_ms=60000");
+    wait_until(redis_do(w->redis, "PTTL half-renewed")->integer > 30000, 3000);
+    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 1");
+    struct reply *r = call_await(call, 6000);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 0");
+    proxy_set(slow.proxy, PROXY_PASS);
+    expect_status(lock_renew(w->b, "half-renewed", token, "ttl_ms=60000"), 200);
+}
+
 int main(void)
 {
     const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -336,6 +357,7 @@ int main(void)
         E2E_TEST(test_nobody_is_granted_after_the_deadline),
         E2E_TEST(test_names_of_an_ended_lease),
         E2E_TEST(test_an_end_that_gets_half_way),
+        E2E_TEST(test_a_renewal_that_gets_half_way),
     };
     struct e2e_plan plan = {
         .name = "sessions-end", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
