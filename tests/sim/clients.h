@@ -84,6 +84,7 @@ void run_throng(struct client *client);
 /* clients_ring.c */
 void run_ring(struct client *client);
 /* clients_hoard.c */
+enum { HOARD = 70 }; /* leases of one session */
 void run_hoarder(struct client *client);
 
 #endif

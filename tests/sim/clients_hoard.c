@@ -5,7 +5,7 @@
 #include "tests/sim/clients.h"
 
 /* Leases of the session, and keep-alives. */
-enum { HOARD = 70, KEEP_ALIVES = 3, NAME_SIZE = 24, PATH_SIZE = 96 };
+enum { KEEP_ALIVES = 3, NAME_SIZE = 24, PATH_SIZE = 96 };
 
 static void name_lock(char name[NAME_SIZE], int number)
 {

@@ -6,10 +6,11 @@
 enum { OTHER_REQUESTS = 30, SESSION_PARTS = 16 };
 
 /* Requests that no client made, and what counts for some: in a cluster each worker asks for
- * each part of the list of sessions with a script of its own. */
+ * each part of the list of sessions with a script of its own, and visits each lease of a
+ * session with one or two. */
 static int64_t other_requests(void)
 {
-    int64_t count = OTHER_REQUESTS;
+    int64_t count = OTHER_REQUESTS + (world.topology == TOPOLOGY_CLUSTER ? HOARD : 0);
 
     for (int i = 0; world.topology == TOPOLOGY_CLUSTER && i < FRONTS; i++)
         count += world.fronts[i].worker_count * SESSION_PARTS;
