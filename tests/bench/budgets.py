@@ -15,6 +15,7 @@ from peers import Place  # noqa: E402
 from servers import Http  # noqa: E402
 
 CONNECTIONS, REPEATS, WAITERS, CYCLES = 64, 200, 8000, 3000
+ROUNDS_MAX = 4
 HAND_OVERS = {"redis_calls_hand_over": "lock", "redis_calls_hand_over_write": "write",
               "redis_calls_hand_over_permit": "permit"}
 
@@ -132,12 +133,25 @@ def measure_all(place, names):
     return figures
 
 
+def measure_again(place, budgets, figures):
+    """How many wake-ups Redis needs for its requests, and what it does by the second, adds a
+    tenth at times, and takes nothing away: of several rounds the least counts."""
+    for _ in range(ROUNDS_MAX - 1):
+        late = [name for name, (bound, _) in budgets.items()
+                if name.startswith("redis_instructions") and figures.get(name, 0) > bound]
+        if not late:
+            return
+        for name, figure in measure_all(place, late).items():
+            figures[name] = min(figure, figures[name])
+
+
 def main():
     exceeded = []
     word = sys.argv[2] if len(sys.argv) > 2 else ""
     budgets = {name: row for name, row in read_table().items() if word in name}
     with Place(sys.argv[1]) as place:
         figures = measure_all(place, budgets)
+        measure_again(place, budgets, figures)
     for name, (bound, what) in budgets.items():
         figure = figures.get(name)
         if figure is None:
