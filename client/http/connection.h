@@ -29,7 +29,7 @@ void connection_drop(struct connection *connection);
 /* To be called after a first request was made, which is what connects. */
 void connection_watch(struct connection *connection);
 
-/* What TLS says about a failure, or NULL. */
+/* Why the TLS session of a failed connection failed; NULL: TLS was not the cause. */
 const char *connection_trouble(const struct connection *connection);
 
 #endif

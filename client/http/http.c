@@ -242,18 +242,16 @@ enum http_outcome http_ask(struct http *http, const struct http_request *request
     enum transfer_outcome outcome = transfer_run(http->transfer, http->urls[http->server],
                                                  &sent, &got);
     free(body);
-    if (outcome == TRANSFER_DONE) {
-        enum http_outcome read = read_answer(http, &got, answer);
-        free(got.body);
-        return read;
-    }
+    enum http_outcome result = outcome == TRANSFER_DONE     ? read_answer(http, &got, answer)
+                               : outcome == TRANSFER_FAILED ? HTTP_NO_ANSWER
+                                                            : HTTP_INTERRUPTED;
+    free(got.body); /* it may have come in the turn that was interrupted, too */
     if (outcome == TRANSFER_FAILED) {
         snprintf(why, sizeof(why), "%s%s", transfer_trouble(http->transfer),
                  http->settings->urls ? "" : "; RLOCK_URL is not set");
         set_trouble(http, why);
-        return HTTP_NO_ANSWER;
     }
-    return HTTP_INTERRUPTED;
+    return result;
 }
 
 void http_answer_clear(struct http_answer *answer)

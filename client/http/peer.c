@@ -1,4 +1,5 @@
-/* What a server's URL says, its addresses from a thread, its certificate's check by OpenSSL. */
+/* A server: the parts of its URL, its addresses, which a thread looks up, and its certificate,
+ * which OpenSSL checks. */
 #include "client/http/peer.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ enum { PORT_HTTP = 80, PORT_HTTPS = 443, SERVICE_MAX = 8 };
 
 /* ---- the URL */
 
-/* Keeps what libevent's parser leaves in brackets. */
+/* libevent's parser leaves the brackets around an IPv6 address. */
 static char *without_brackets(const char *host)
 {
     size_t len = strlen(host);

@@ -39,7 +39,8 @@ struct addrinfo *lookup_take(struct lookup *lookup, const char **why);
 /* Ends the caller's interest, at any time. */
 void lookup_drop(struct lookup *lookup);
 
-/* What --ca, --cert, --key and --insecure say, for all servers. NULL: `why` has a text. */
+/* The TLS settings for all servers, from --ca, --cert, --key and --insecure. NULL: `why` has a
+ * text. */
 SSL_CTX *peer_trust(const struct settings *settings, char *why, size_t size);
 
 /* A session with the peer, whose certificate has to be valid for its host. NULL: no memory. */

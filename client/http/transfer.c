@@ -234,14 +234,11 @@ static bool add_headers(struct transfer *transfer, const struct transfer_request
     bool done = evhttp_add_header(headers, "Host", peer->host_header) == 0 &&
                 evhttp_add_header(headers, "User-Agent", "rlock/" RLOCKD_VERSION) == 0;
 
-    if (peer->authorization) {
-        done = evhttp_add_header(headers, "Authorization", peer->authorization) == 0 && done;
-    }
     for (const struct transfer_header *at = request->headers; at->name; at++) {
-        if (at->value && strcmp(at->name, "Authorization") == 0) {
-            evhttp_remove_header(headers, at->name);
-        }
         done = (!at->value || evhttp_add_header(headers, at->name, at->value) == 0) && done;
+    }
+    if (peer->authorization && !evhttp_find_header(headers, "Authorization")) {
+        done = evhttp_add_header(headers, "Authorization", peer->authorization) == 0 && done;
     }
     /* A POST without a body has a length of 0, which the server asks for. */
     if (strcmp(request->method, "GET") != 0) {
@@ -299,33 +296,29 @@ enum step { STEP_DONE, STEP_FAILED, STEP_NOT_CONNECTED, STEP_INTERRUPTED };
 /* Until the answer, the end of the connection, or a time-out. */
 static enum step await(struct transfer *transfer, int64_t until)
 {
+    const struct connection *connection = &transfer->connection;
     int64_t connected_by = now_ms() + CONNECT_TIMEOUT_MS;
 
+    connected_by = connected_by < until ? connected_by : until;
     while (!transfer->has_ended) {
-        int64_t next = transfer->connection.is_connected || until < connected_by ? until
-                                                                                 : connected_by;
-        if (turn(transfer, next - now_ms())) {
+        if (turn(transfer, (connection->is_connected ? until : connected_by) - now_ms())) {
             return STEP_INTERRUPTED;
         }
-        bool is_late = now_ms() >= until;
-        if (transfer->has_ended) {
-            break;
-        }
-        if (is_late || (!transfer->connection.is_connected && now_ms() >= connected_by)) {
+        int64_t due = connection->is_connected ? until : connected_by;
+        if (!transfer->has_ended && now_ms() >= due) {
             snprintf(transfer->trouble, sizeof(transfer->trouble), "no %s in time",
-                     transfer->connection.is_connected ? "answer" : "connection");
-            return is_late ? STEP_FAILED : STEP_NOT_CONNECTED;
+                     connection->is_connected ? "answer" : "connection");
+            return due == until ? STEP_FAILED : STEP_NOT_CONNECTED;
         }
     }
     if (transfer->has_answer) {
         return STEP_DONE;
     }
-    if (!transfer->connection.is_connected && !*transfer->trouble) {
+    if (!connection->is_connected && !*transfer->trouble) {
         snprintf(transfer->trouble, sizeof(transfer->trouble), "%s",
-                 transfer->connection.error ? strerror(transfer->connection.error)
-                                            : "no connection");
+                 connection->error ? strerror(connection->error) : "no connection");
     }
-    return transfer->connection.is_connected ? STEP_FAILED : STEP_NOT_CONNECTED;
+    return connection->is_connected ? STEP_FAILED : STEP_NOT_CONNECTED;
 }
 
 /* One attempt over the present connection, which is kept after an answer only. */

@@ -102,7 +102,7 @@ static bool is_first_release(const struct lease *lease, size_t at)
     return true;
 }
 
-/* What was certainly over by itself is never renewed nor confirmed, and its release is no
+/* A lease whose time was certainly over is never renewed nor confirmed, and its release is no
  * success: a permit of such a lease would be handed over. */
 static void check_revived(struct report *report, const struct lease *lease)
 {

@@ -298,6 +298,17 @@ static void test_names_of_an_ended_lease(struct world *w)
     expect_problem(multi_ask(w->a, "PATCH", ended, NULL), 410, "lease-ended");
 }
 
+/* Redis refuses the rest of a request that has changed something. */
+static void expect_refusal_half_way(struct world *w, struct slow *slow, struct call *call)
+{
+    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 1");
+    struct reply *r = call_await(call, 6000);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "outcome", "unknown");
+    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 0");
+    proxy_set(slow->proxy, PROXY_PASS);
+}
+
 /* The session is marked as ended, and what follows is refused: the answer is not that nothing
  * was done. */
 static void test_an_end_that_gets_half_way(struct world *w)
@@ -311,12 +322,7 @@ static void test_an_end_that_gets_half_way(struct world *w)
     struct call *call = CALL(slow.fe, .method = "DELETE",
                              .path = text(w, "/v1/sessions/%s", s.id), .headers = {s.header});
     wait_until(session_look(w->b, s.id)->status != 200, 3000);
-    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 1");
-    struct reply *r = call_await(call, 6000);
-    expect_problem(r, 503, "redis-unavailable");
-    expect_str(r, "outcome", "unknown");
-    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 0");
-    proxy_set(slow.proxy, PROXY_PASS);
+    expect_refusal_half_way(w, &slow, call);
     expect_status(session_end(w->b, &s), 200);
     wait_until(!redis_has(w->redis, "half-way"), 3000);
 }
@@ -333,12 +339,7 @@ static void test_a_renewal_that_gets_half_way(struct world *w)
     struct call *call = CALL(slow.fe, .method = "PATCH", .token = token,
                              .path = "/v1/locks/half-renewed?ttl_ms=60000");
     wait_until(redis_do(w->redis, "PTTL half-renewed")->integer > 30000, 3000);
-    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 1");
-    struct reply *r = call_await(call, 6000);
-    expect_problem(r, 503, "redis-unavailable");
-    expect_str(r, "outcome", "unknown");
-    redis_ok(w->redis, "CONFIG SET min-replicas-to-write 0");
-    proxy_set(slow.proxy, PROXY_PASS);
+    expect_refusal_half_way(w, &slow, call);
     expect_status(lock_renew(w->b, "half-renewed", token, "ttl_ms=60000"), 200);
 }
 

@@ -37,7 +37,7 @@ static struct bytes pick_key(char text[KEY_SIZE])
     return (struct bytes){text, strlen(text)};
 }
 
-/* Some slots, one key or a few after the other. */
+/* Moves some slots to other masters, one key or a few keys at a time. */
 int64_t move_slots(const struct fault *fault, struct front *front)
 {
     int64_t wanted = chance_between(&chance, 1, SLOTS_AT_ONCE), count = 0;

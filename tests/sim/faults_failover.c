@@ -100,8 +100,8 @@ static void demote(struct server *server)
     faults_note_undone();
 }
 
-/* How many workers have seen it. What was lost or released just before may be held again, until
- * its lease ends. */
+/* Waits for the failover's end. Returns how many workers have seen the failover. A lock that
+ * was lost or released just before it may be held again, until its lease ends. */
 static int64_t settle(int64_t before)
 {
     for (int64_t i = 0; i < FOLLOW_MS && failovers_seen() == before; i += 10)

@@ -47,7 +47,7 @@ static void pause_for(int64_t least_ms, int64_t most_ms)
     task_sleep(chance_between(&chance, least_ms, most_ms) * MS);
 }
 
-/* What replicas have to confirm is not lost in a failover. */
+/* A failover loses no write that replicas have to confirm. */
 static bool loses_data(const struct fault *fault)
 {
     return fault->loses_data && !(fault->is_failover && world.sync_replicas > 0);

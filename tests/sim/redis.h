@@ -46,7 +46,8 @@ struct redis_counts {
     int64_t commands, scripts, unknown_scripts, out_of_memory, refused_writes, errors;
 };
 
-/* What a server does that has others beside it; NULL: nothing. */
+/* The functions of a server that belongs to a group of servers; NULL: it has no such function.
+ */
 struct redis_peers {
     const struct command *commands; /* that only such a server has */
     /* A command, maybe of a script, has run that changes keys. */

@@ -1,4 +1,5 @@
-/* What a master writes comes to its replicas, late, and they tell how far they are: WAIT. */
+/* Replication: a master's changes reach its replicas late, and WAIT waits for the replicas'
+ * offsets. */
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>

@@ -84,7 +84,7 @@ bool replication_is_complete(void);
 /* A replica becomes the master; the others follow it, but for the old master,
  * which knows nothing of that. */
 void replication_promote(void);
-/* What is on its way to the master's replicas does not come. */
+/* Changes that are on their way to the master's replicas never arrive. */
 void replication_lose_sent(const struct server *master);
 /* The master's process begins anew, with the data that it has now. */
 void replication_restart(struct server *master);

@@ -30,7 +30,8 @@ def explore(how, limit=STATES_MAX):
             if len(came_from) > limit:
                 raise Violation(f"not finished: more than {limit} states")
         if how.live:
-            state = stuck(world, nexts)
+            state = stuck(nexts, lambda state: any(
+                lease.token for lease in world.clients.values[state[3]].leases))
             if state:
                 raise Violation(f"L: no request can ever be answered {how.live}")
     except Violation as violation:
@@ -38,13 +39,13 @@ def explore(how, limit=STATES_MAX):
     return len(came_from), None, []
 
 
-def stuck(world, nexts):
-    """A state from which no answer can be reached that gives a lease to a client."""
+def stuck(nexts, is_good):
+    """A state from which no state can be reached that is good; None: there is none."""
     before, todo, good = {}, deque(), set()
     for state, found in nexts.items():
         for after in found:
             before.setdefault(after, []).append(state)
-        if any(lease.token for lease in world.clients.values[state[3]].leases):
+        if is_good(state):
             good.add(state)
             todo.append(state)
     while todo:

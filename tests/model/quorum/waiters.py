@@ -6,6 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 from client import Violation
+from search import stuck
 
 NODES, MAJORITY = 3, 2
 HOLDER = -1  # in the place of a waiter's number
@@ -267,7 +268,9 @@ def explore(how, limit=3_000_000):
             if state:
                 raise Violation("W3: waiters wake each other for ever while the lock is held")
         elif not how.abandons and not how.deletes:
-            state = hopeless(nexts)
+            state = stuck({state: [after for _, after in found]
+                           for state, found in nexts.items()},
+                          lambda state: any(waiter.phase == "won" for waiter in state.waiters))
             if state:
                 raise Violation("L2: nobody can get the lock any more")
     except Violation as violation:
@@ -281,23 +284,6 @@ def path_to(came_from, state):
         state, words = came_from[state]
         texts.append(words)
     return texts[::-1]
-
-
-def hopeless(nexts):
-    """A state from which no waiter can be granted."""
-    before, todo, good = {}, deque(), set()
-    for state, found in nexts.items():
-        for _, after in found:
-            before.setdefault(after, []).append(state)
-        if any(waiter.phase == "won" for waiter in state.waiters):
-            good.add(state)
-            todo.append(state)
-    while todo:
-        for state in before.get(todo.popleft(), ()):
-            if state not in good:
-                good.add(state)
-                todo.append(state)
-    return next((state for state in nexts if state not in good), None)
 
 
 def endless(nexts):
