@@ -80,6 +80,8 @@ static struct http_request request_of(const struct lease *lease, const char *met
 static void set_detail(struct lease *lease, const char *detail, json_t *loss)
 {
     const char *reason = text_of(loss, "reason");
+
+    lease->was_forced = strcmp(reason, "forced") == 0;
     const char *forced_by = text_of(loss, "forced_by");
     const char *forced_reason = text_of(loss, "forced_reason");
 
@@ -464,11 +466,10 @@ enum lease_outcome lease_extend(struct lease *lease, int64_t ttl_ms, int64_t unt
     return outcome;
 }
 
-enum lease_outcome lease_release(struct lease *lease, int64_t until)
+static enum lease_outcome release(struct lease *lease, int64_t until)
 {
     int64_t rest_ms = lease->granted_at + lease->settings->at_least_ms - boottime_ms();
 
-    lease->is_asked_for = false;
     if (lease->keeper == KEEPER_SESSION) {
         return end_session(lease, until);
     }
@@ -476,6 +477,17 @@ enum lease_outcome lease_release(struct lease *lease, int64_t until)
         return delete_lease(lease, until);
     }
     return lease_extend(lease, rest_ms, until);
+}
+
+enum lease_outcome lease_release(struct lease *lease, int64_t until)
+{
+    lease->is_asked_for = false;
+    lease->was_forced = false;
+    enum lease_outcome outcome = release(lease, until);
+    /* In an answer that comes late: the lease has ended since, as it had to. */
+    bool ended_by_itself = outcome == LEASE_LOST && !lease->was_forced;
+
+    return ended_by_itself && boottime_ms() >= until ? LEASE_UNREACHABLE : outcome;
 }
 
 bool lease_give_up(struct lease *lease)

@@ -47,6 +47,7 @@ struct lease {
     int64_t granted_at;
     int64_t deadline; /* boottime_ms(): until then the lease is proven */
     char detail[512]; /* why not, for people */
+    bool was_forced;  /* the detail tells of a force-unlock, or of a session ended by force */
 };
 
 /* `settings` and `http` must outlive the lease. False: no memory. */
@@ -73,7 +74,8 @@ int64_t lease_watchdog_ms(const struct lease *lease);
 enum lease_outcome lease_extend(struct lease *lease, int64_t ttl_ms, int64_t until);
 
 /* Releases the lease, or with --at-least lets it end later. LEASE_LOST: it was not held any
- * more. LEASE_UNREACHABLE after `until`. */
+ * more. LEASE_UNREACHABLE: no answer until then, or one that came so late that the lease had
+ * ended by itself. */
 enum lease_outcome lease_release(struct lease *lease, int64_t until);
 
 /* Withdraws whatever a request may have got, and ends the session, in at most a few seconds.

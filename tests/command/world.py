@@ -50,7 +50,7 @@ class Proxy:
     swallowed)."""
 
     def __init__(self, front):
-        self.front, self.mode, self.muted = front, "pass", 0
+        self.front, self.mode, self.muted, self.answers = front, "pass", 0, 0
         self.heads = []  # of all requests
         self.lost, self.method = 0, b""
         self.holds, self.held, self.going = None, threading.Event(), threading.Event()
@@ -118,6 +118,7 @@ class Proxy:
                 self.muted += self.mode == "mute"
                 if self.mode not in ("black", "mute"):
                     client.sendall(data)
+                    self.answers += 1
         with contextlib.suppress(OSError):
             if self.mode != "black":
                 client.shutdown(socket.SHUT_RDWR)
