@@ -149,6 +149,9 @@ static void test_the_trail(struct world *w)
     const char *lease_id = reply_str(r, "lease_id");
     expect_status(as(fe, CI_TOKEN, "PUT", "/v1/locks/short?ttl_ms=3600000", token_new(w), NULL),
                   201);
+    expect_status(HTTP(fe, .method = "POST", .path = "/lfs/trail/locks",
+                       .body = "{\"path\":\"a.psd\"}", .headers = {bearer(w, CI_TOKEN)}),
+                  201); /* a lock of Git LFS lasts for days */
     expect_status(force(fe, "trail"), 200);
     expect_problem(as(fe, CI_TOKEN, "POST", "/v1/locks/trail/force-unlock", NULL, NULL), 403,
                    "forbidden");
@@ -158,12 +161,13 @@ static void test_the_trail(struct world *w)
     wait_until(count_audits(fe, "API tokens reloaded", "") == 1, SOON_MS);
     wait_until(count_audits(fe, "\"DELETE\"", "\"caller\":\"anna\"") == 1, SOON_MS);
     assert_int_equal(count_audits(fe, "\"ttl_ms\":3600001", "\"caller\":\"ci\""), 1);
+    assert_int_equal(count_audits(fe, "\"lock\":\"lfs/trail/a.psd\"", "\"fencing_token\":"), 1);
     assert_int_equal(count_audits(fe, "\"verb\":\"operate\"", "\"caller\":\"ci\""), 1);
     assert_int_equal(
         count_audits(fe, "lock forced open", text(w, "\"former_holder\":\"%s:0\"", lease_id)),
         1);
     assert_int_equal(count_audits(fe, "\"caller\":\"anna\"", REASON), 1);
-    assert_int_equal(count_audits(fe, "", ""), 5);
+    assert_int_equal(count_audits(fe, "", ""), 6);
 }
 
 int main(void)
