@@ -484,10 +484,11 @@ enum lease_outcome lease_release(struct lease *lease, int64_t until)
     lease->is_asked_for = false;
     lease->was_forced = false;
     enum lease_outcome outcome = release(lease, until);
-    /* In an answer that comes late: the lease has ended since, as it had to. */
-    bool ended_by_itself = outcome == LEASE_LOST && !lease->was_forced;
-
-    return ended_by_itself && boottime_ms() >= until ? LEASE_UNREACHABLE : outcome;
+    if (outcome != LEASE_LOST || lease->was_forced || boottime_ms() < until) {
+        return outcome;
+    }
+    snprintf(lease->detail, sizeof(lease->detail), "by the time of the answer it had expired");
+    return LEASE_UNREACHABLE;
 }
 
 bool lease_give_up(struct lease *lease)

@@ -275,15 +275,15 @@ def kill_guard(case):
 
 
 def stop_rlock(case):
-    answers = case.proxy.answers
     case.contend()
     since = time.monotonic()
     case.run.signal(signal.SIGSTOP)
     case.check_gone(since)
     case.lapse()
     if case.step == "release":  # it finds an answer that says "expired", as it has
+        case.proxy.over.clear()
         case.proxy.go()
-        wait_for(lambda: case.proxy.answers > answers, "the answer to the release")
+        assert case.proxy.over.wait(LONG_S)
     case.run.signal(signal.SIGCONT)
 
 

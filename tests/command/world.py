@@ -50,10 +50,11 @@ class Proxy:
     swallowed)."""
 
     def __init__(self, front):
-        self.front, self.mode, self.muted, self.answers = front, "pass", 0, 0
+        self.front, self.mode, self.muted = front, "pass", 0
         self.heads = []  # of all requests
         self.lost, self.method = 0, b""
         self.holds, self.held, self.going = None, threading.Event(), threading.Event()
+        self.over = threading.Event()  # an answer was passed on, or a client has gone
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -105,6 +106,7 @@ class Proxy:
                 self.pass_on(data, "request")
                 if self.mode != "black":
                     server.sendall(data)
+        self.over.set()
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_RDWR)
 
@@ -118,7 +120,7 @@ class Proxy:
                 self.muted += self.mode == "mute"
                 if self.mode not in ("black", "mute"):
                     client.sendall(data)
-                    self.answers += 1
+                    self.over.set()
         with contextlib.suppress(OSError):
             if self.mode != "black":
                 client.shutdown(socket.SHUT_RDWR)
