@@ -20,6 +20,7 @@ LONG_TTL_S, LONG_GRACE_S = 6 + 2 * PATIENCE, 3
 SUSPENDED_S = 70
 # The guard's KILL is a tenth of a second before the deadline; a busy machine may be late.
 LATE_S = 1.5 * PATIENCE
+LATER_S = 0.3 * (PATIENCE - 1)  # than the next grant; on an idle machine at no time
 WITNESS = "59"  # this sleep dies of the first signal, whatever the others do
 
 # How many processes a tree has beside its first one, and how these begin.
@@ -150,13 +151,19 @@ class Case:
                     "PUT", f"/v1/locks/{self.name}?wait_ms=5000&ttl_ms=500",
                     Lease_Token=token)
                 if status == 201:
-                    self.seen.append(self.run.tree())
+                    self.seen.append(self.tree_after(LATER_S))
                     return
 
         if self.step in ("wait", "grace"):
             return  # another client may have the lock
         self.contender = threading.Thread(target=wait)
         self.contender.start()
+
+    def tree_after(self, seconds):
+        until = time.monotonic() + seconds
+        while (left := self.run.tree()) and time.monotonic() < until:
+            time.sleep(0.05)
+        return left
 
     def lapse(self):
         """Until the server has forgotten the run."""
