@@ -22,6 +22,9 @@ WAITERS_PER_LOCK = 500
 PORTS_PER_ADDRESS = 20_000  # a client's address has some 28,000
 DESCRIPTORS = 250_000
 PARK_S = 120
+# The port is chosen by connect(): bind() would look through all that are taken, for longer and
+# longer. <linux/in.h>; Python's socket does not know the name.
+IP_BIND_ADDRESS_NO_PORT = 24
 
 
 def cpu_ns(pid):
@@ -115,7 +118,7 @@ def park(_, server, count):
         http.ask("PUT", f"/v1/locks/awaited-{number}?{FOR_LONG}", Operations._token())
     for number in range(count):
         connection = socket.socket()
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
         connection.bind((f"127.0.1.{1 + number // PORTS_PER_ADDRESS}", 0))
         connection.connect(("127.0.0.1", server.port))
         connection.sendall(
