@@ -203,6 +203,7 @@ void lock_get(struct store *store, const char *name, const struct lock_query *qu
     look->arg = arg;
     call_key(call, LOOK_KEY_LOCK, KEY_OBJECT, lock, NULL);
     call_key(call, LOOK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+    call_key(call, LOOK_KEY_QUEUE, KEY_QUEUE, lock, NULL);
     call_key(call, LOOK_KEY_WAITERS, KEY_WAITERS, lock, NULL);
     call_key(call, LOOK_KEY_DEADLOCK, KEY_DEADLOCK, lock, NULL);
     call_number(call, LOOK_ARG_WAITERS_MAX, (int64_t)query->waiters_max);

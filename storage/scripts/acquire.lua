@@ -62,10 +62,28 @@ if last then -- a later token, which is the last one again, or another type of k
   call('pexpire', lock, ttl_ms)
   return token
 elseif is_usual and not is_free then
-  local wait, brief = tonumber(wait_ms) or 0, lib.brief
-  local is_new = wait > 0 or mode == 'fresh' or call('exists', record) == 0
-  local fields = is_new and try('hrandfield', lock, 2, 'withvalues') or {}
-  local text = #fields == 2 and brief.record_of_holder(fields[1], record, lease_id, '\nlock\n')
+  local wait = tonumber(wait_ms) or 0
+  local old = wait <= 0 and mode ~= 'fresh' and call('get', record)
+  if old then -- repeated: the answer of lease_confirm.lua, where the lease holds
+    local attempt, rest, session = string.match(old,
+      '^held\n\n([^\n]*)(\n\n[^\n]*\n[^\n]*\n([^\n]*)\n[^\n]*\n\n1?\nlock\n)$')
+    local own, own_session = string.match(record_text,
+      '^held\n\n([^\n]*)\n\n[^\n]*\n[^\n]*\n([^\n]*)')
+    local holds = attempt and (own_session == session or own_session == '') and
+      try('hget', lock, lease_id .. ':0')
+    if type(holds) == 'string' then
+      if attempt ~= own and attempt ~= '' then
+        call('hdel', lock, '') -- removes nothing; SET may be refused when memory is short
+        attempt, old = '', 'held\n\n' .. rest
+        call('set', record, old, 'xx', 'keepttl')
+      end
+      return {attempt == own and 'granted' or 'held', call('get', counter) or '0',
+        math.max(call('pttl', lock), -1), old, holds}
+    end
+  end
+  local fields = not old and try('hrandfield', lock, 2, 'withvalues') or {}
+  local text = #fields == 2 and
+    lib.brief.record_of_holder(fields[1], record, lease_id, '\nlock\n')
   if text and (wait <= 0 or lib.first.register(record, record_text, wait + keep_ms - ttl_ms,
     lib.keys.sibling(lock, 'waiters'), lease_id, lib.number.epoch_ms(), wait,
     keep_ms - ttl_ms)) then

@@ -29,18 +29,24 @@ if keys_there == 0 then
   end
 end
 
+-- The next common case: another lease of this sort holds the lock. A request that does not wait
+-- is refused at once where there is no queue, in which it may have a place.
+local wait, fields, text = tonumber(wait_ms) or 0, nil, nil
+if is_usual and (wait > 0 or (keys_there == 1 and call('exists', record) == 0)) then
+  fields = try('hrandfield', lock, 2, 'withvalues') -- none: the lock is free
+  text = #fields == 2 and
+    lib.brief.record_of_holder(fields[1], record, lease_id, '\nfair\n')
+end
+if text and wait <= 0 then
+  return {'busy', call('pttl', lock), fields[1], tonumber(fields[2]), text, ''}
+end
+
 local queues = lib.fair_queue
 
--- The next common case: another lease of this sort holds the lock, and this one, which has no
--- place, waits behind others of rlockd. A lock that is free has no holder. Expired places are
--- left for the attempts that come later.
+-- A lease without a place waits behind others of rlockd. Expired places are left for the
+-- attempts that come later.
 local function wait_behind()
-  local fields = try('hrandfield', lock, 2, 'withvalues')
-  local text = #fields == 2 and
-    lib.brief.record_of_holder(fields[1], record, lease_id, '\nfair\n')
-  if not text then return nil end
-  local wait, window = tonumber(wait_ms), keep_ms - ttl_ms
-  local now, left = lib.number.epoch_ms(), call('pttl', lock)
+  local window, now, left = keep_ms - ttl_ms, lib.number.epoch_ms(), call('pttl', lock)
   local others, places = keys_there == 1 and 0 or queues.length(lock), queues.places_of(lock)
   if not others or others >= lib.first.WAITERS_MAX or
     (others > 0 and (call('zcard', places) ~= others or call('zscore', places, lease_id))) or
@@ -52,7 +58,7 @@ local function wait_behind()
   return {'busy', left, fields[1], tonumber(fields[2]), text, ''}
 end
 
-local reply = is_usual and (tonumber(wait_ms) or 0) > 0 and wait_behind()
+local reply = text and wait_behind()
 if reply then return reply end
 
 local requests = lib.request

@@ -1,13 +1,14 @@
 -- Looks at a lock: its holders, for how long, its waiters. If `lease_id` names a lease that
 -- holds, the reply says so, and the lease's attempt must not be withdrawn any more.
 --
--- KEYS lock counter waiters deadlock
+-- KEYS lock counter queue waiters deadlock
 -- ARGV waiters_max holders_max lease_id asked_token
 -- REPLY [] remaining_ms fencing_token kind holder_count holders waiter_count waiters lease_state lease_reason is_current deadlock
 -- REPLY [holder] field holds note session_id session_name owner watchdog kind fencing_token remaining_ms
 -- REPLY [waiter] lease_id remaining_ms waited_ms note field
 -- sync no
 --
+--   queue                     of a fair lock of that name
 --   waiters_max, holders_max  how many to name
 --   lease_id                  the lease that asks, or ""
 --   asked_token               the fencing token that is asked for, or ""
@@ -26,8 +27,28 @@
 --   deadlock      the lines of the lock's mark that name the sessions of a deadlock, if the
 --                 holder and the waiter that the mark names are still there; else ""
 -- modules lock fair read write
-local record = lib.record
 
+-- The common case: a lease of one lock and without an owner holds it, no client waits, and no
+-- lease asks. lib/look_holders.lua in short.
+if lease_id == '' and call('exists', queue, waiters) == 0 then
+  local fields, keys = try('hrandfield', lock, 2, 'withvalues'), lib.keys
+  local text = #fields == 2 and lib.brief.record_of_holder(fields[1],
+    keys.sibling(lock, 'lease', ''), '', '\n%l+\n')
+  local left = text and call('pttl', lock)
+  if text and left ~= 0 then
+    local note, session, name, token, watchdog, kind = string.match(text,
+      '^held\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*' .. string.rep('\n([^\n]*)', 6) .. '\n$')
+    local last = call('get', counter) or '0'
+    if token == '' then token = last end
+    local is_current = asked_token ~= '' and asked_token == token
+    return {left, last, kind, 1,
+      {fields[1], tonumber(fields[2]) or 0, note, session, name, '', watchdog, kind, token,
+        left},
+      0, {}, '', '', is_current and 1 or 0, ''}
+  end
+end
+
+local record = lib.record
 local found, reply =
   lib.look_holders.find(lock, counter, tonumber(holders_max), asked_token)
 if not found then return reply end

@@ -210,6 +210,7 @@ static void the_same_request_is_confirmed(void **state)
 
     expect(ask(.id = A, .session = SID), text("[granted, %s, *, held\n*, 1]", token));
     expect(ask(.id = A, .attempt = "w.2"), text("[held, %s, *, held\n\n\n*, 1]", token));
+    expect_lasts(RECORD(A), 90000);
     expect(lock_withdraw(A, "w.1", ""), "2");
     expect(ask(.id = A, .kind = "read"), "[reused]");
     expect(ask(.id = A, .session = SID, .owner = "me"), "[reused]");
@@ -359,6 +360,7 @@ static void what_holds_ends_without_memory(void **state)
     ask(.id = A);
     ask(.id = B, .wait = "5000");
     memory_is_short();
+    expect(ask(.id = A, .attempt = "w.2"), "[held, *, held\n\n\n*, 1]");
     expect(lock_renew(A, "40000"), "[held, *]");
     expect(lock_release(B), "[released, 0, ]");
     expect(lock_release(C), "[ended, unknown, , ]");

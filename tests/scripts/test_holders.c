@@ -14,6 +14,12 @@ static void a_refusal_dates_the_grant(void **state)
     expect(ask(.id = B), "[busy, *, " A ":0, 1, , ]");
 }
 
+static redisReply *look(const char *asked_token)
+{
+    return run(SCRIPT_LOOK, KEYS("jobs", COUNTER, QUEUE, WAITERS, "rlockd:deadlock:{jobs}"),
+               ARGS("9", "9", "", asked_token));
+}
+
 /* The character 31 is before the caller. */
 static void the_caller_of_an_owner_is_kept(void **state)
 {
@@ -22,10 +28,27 @@ static void the_caller_of_an_owner_is_kept(void **state)
     run(SCRIPT_ACQUIRE, KEYS("jobs", COUNTER, QUEUE, RECORD(A)),
         ARGS(A, "30000", record, "90000", "86400000"));
     expect_command(SID ":me\nlock\nhost/1\037ci", "GET " OWNER);
-    expect(run(SCRIPT_LOOK, KEYS("jobs", COUNTER, WAITERS, "rlockd:deadlock:{jobs}"),
-               ARGS("9", "9", "", "")),
-           text("[*, *, lock, 1, [" SID ":me, 1, \037ci, " SID
-                ", host/1, me, , lock, *, *], 0, [], , , 0, ]"));
+    expect(look(""), text("[*, *, lock, 1, [" SID ":me, 1, \037ci, " SID
+                          ", host/1, me, , lock, *, *], 0, [], , , 0, ]"));
+}
+
+static void a_look_names_the_only_holder(void **state)
+{
+    (void)state;
+    const char *token = token_of(ask(.id = A, .session = SID));
+    expect(look(token), text("[*, %s, lock, 1, [" A ":0, 1, note, " SID ", host/1, , 1, lock, "
+                             "%s, *], 0, [], , , 1, ]",
+                             token, token));
+    expect(look("5"), "[*, 0, ]");
+    ask(.id = B, .wait = "5000");
+    expect(look(""), "[*, lock, 1, [" A ":0, *], 1, [" B ", *, note, ], , , 0, ]");
+    lock_release(A);
+    token = token_of(ask(.id = C, .kind = "fair"));
+    command("DEL " WAITERS);
+    expect(look(""),
+           text("[*, %s, fair, 1, [" C ":0, 1, note, , , , , fair, %s, *], 0, [], , , "
+                "0, ]",
+                token, token));
 }
 
 static redisReply *force_by(const char *by)
@@ -64,6 +87,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_refusal_dates_the_grant),
         SCRIPT_TEST(the_caller_of_an_owner_is_kept),
+        SCRIPT_TEST(a_look_names_the_only_holder),
         SCRIPT_TEST(the_former_holder_learns_who_and_why),
     };
 

@@ -244,7 +244,7 @@ static void many_readers_come_and_go(void **state)
 static void a_look_describes_holders_and_waiters(void **state)
 {
     (void)state;
-    const char *const *keys = KEYS("jobs", COUNTER, WAITERS, "rlockd:deadlock:{jobs}");
+    const char *const *keys = KEYS("jobs", COUNTER, QUEUE, WAITERS, "rlockd:deadlock:{jobs}");
     expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[-2, 0, , 0, [], 0, [], , , 0, ]");
     const char *token = token_of(reads(.id = A, .session = SID));
     writes(.id = B, .wait = "5000");
@@ -265,7 +265,7 @@ static void a_look_describes_holders_and_waiters(void **state)
 static void a_look_reads_a_mark_that_stands(void **state)
 {
     (void)state;
-    const char *const *keys = KEYS("jobs", COUNTER, WAITERS, "rlockd:deadlock:{jobs}");
+    const char *const *keys = KEYS("jobs", COUNTER, QUEUE, WAITERS, "rlockd:deadlock:{jobs}");
     reads(.id = A, .session = SID);
     command("SET rlockd:deadlock:{jobs} %s", A ":0\n" B "\nx\ny\n");
     expect(run(SCRIPT_LOOK, keys, ARGS("9", "9", "", "")), "[*, 0, ]");

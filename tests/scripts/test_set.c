@@ -55,7 +55,8 @@ static void a_set_waits(void **state)
     expect_command("[" A ":m]", "ZRANGE rlockd:waiters:" P1 " 0 -1");
     expect_command("[" A ":m]", "ZRANGE rlockd:waiters:" P2 " 0 -1");
     expect(run(SCRIPT_LOOK,
-               KEYS(P1, "redisson_lock_token:" P1, "rlockd:waiters:" P1, "rlockd:deadlock:" P1),
+               KEYS(P1, "redisson_lock_token:" P1, "redisson_lock_queue:" P1,
+                    "rlockd:waiters:" P1, "rlockd:deadlock:" P1),
                ARGS("9", "9", "", "")),
            "[-2, 0, , 0, [], 1, [" A ", *, *, note, ], , , 0, ]");
     expect(set_renew(A, "30000"), "[busy, *, " JAVA ", 1, , , 2]");
