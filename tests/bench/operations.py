@@ -16,7 +16,7 @@ ONCE_HELD = ("earlier_grant", "earlier_release")
 PHASES = {
     "grant": ONCE_HELD, "release": (*ONCE_HELD, "grant"), "refusal": (*ONCE_HELD, "grant"),
     "renewal": (*ONCE_HELD, "grant"), "read": ONCE_HELD, "write": ONCE_HELD,
-    "fair": ONCE_HELD, "session_bound": ONCE_HELD,
+    "fair": ONCE_HELD, "session_bound": ONCE_HELD, "session_bound_few": ONCE_HELD,
     "confirm": (*ONCE_HELD, "grant"), "look": (*ONCE_HELD, "grant"),
     "fair_refusal": (*ONCE_HELD, "fair"),
     "fair_release": (*ONCE_HELD, "fair"), "fair_release_long": (*ONCE_HELD, "fair"),
@@ -42,6 +42,7 @@ WHAT = {
     "watchdog_few": f"the same, {FEW_LEASES} leases a session",
     "read": "grant to read", "write": "grant to write", "fair": "grant of a fair lock",
     "session_bound": "grant of a lease of a session",
+    "session_bound_few": f"the same, {FEW_LEASES} leases a session",
     "confirm": "acquire that is repeated, and confirms the grant",
     "look": "look at a held lock",
     "fair_refusal": "refusal of a held fair lock (423)",
@@ -63,20 +64,22 @@ class Operations:
     def __init__(self, server):
         self.port = server.port
         self.http = Http(server.port)
-        self.session = None
+        self.session, self.small_sessions = None, [None]
         self.waiting, self.waited_from = [], 0  # time.monotonic()
 
     def open_session(self):
-        """A new one: Redis may have been emptied."""
+        """A new one, for Redis may have been emptied. Returns its token."""
         status, body = self.http.ask("POST", "/v1/sessions?ttl_ms=600000")
         if status == 503:
             raise TooSlow(f"a session: {body}")
         self.session = body["session_token"]
+        return self.session
 
     def request(self, kind, i):
         """Method, target, headers and the status of a good answer."""
         lock, timed = f"/v1/locks/bench-{i}", "?ttl_ms=600000"
         token = {"Lease-Token": LEASE % i}
+        small = self.small_sessions[i // FEW_LEASES % len(self.small_sessions)]
         return {
             "earlier_grant": ("PUT", lock + timed, {"Lease-Token": EARLIER % i}, 201),
             "earlier_release": ("DELETE", lock, {"Lease-Token": EARLIER % i}, 200),
@@ -88,6 +91,7 @@ class Operations:
             "write": ("PUT", lock + timed + "&kind=write", token, 201),
             "fair": ("PUT", lock + timed + "&kind=fair", token, 201),
             "session_bound": ("PUT", lock, {**token, "Session-Token": self.session}, 201),
+            "session_bound_few": ("PUT", lock, {**token, "Session-Token": small}, 201),
             "confirm": ("PUT", lock + timed, token, 200),
             "look": ("GET", lock, {}, 200),
             "fair_refusal": ("PUT", lock + timed + "&kind=fair", {"Lease-Token": OTHER % i},
@@ -156,6 +160,8 @@ class Operations:
         self.open_session()
         for before in PHASES[kind]:
             self.run(before, count)
+        if kind == "session_bound_few":
+            self.small_sessions = [self.open_session() for _ in range(0, count, FEW_LEASES)]
         if kind in QUEUED:
             self.queue_up(redis, count, QUEUED[kind])
 
