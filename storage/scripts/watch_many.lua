@@ -18,26 +18,27 @@
 -- that Redis allows when memory is short.
 -- modules
 
--- As text: each lease pays for a number.
-local keep_ms = lib.number.integer(timeout_ms + window_ms)
-local records, renewed, is_common = {}, {}, true
+local sub, keep_ms = string.sub, string.format('%d', timeout_ms + window_ms)
+local records, is_common = {}, true
 -- The record is the last key of each lease.
 for i = KEY_RECORD, #KEYS, KEY_COUNT do records[i / KEY_COUNT] = KEYS[i] end
 
-for i, text in ipairs(call('mget', unpack(records))) do
-  local name, key = KEYS[KEY_COUNT * i + (KEY_LOCK - KEY_COUNT)], records[i]
+-- Each lease pays for a line of this loop: what a lease became takes the place of its record.
+local texts = call('mget', unpack(records))
+for i = 1, #records do
+  local text, key, name = texts[i], records[i], KEYS[KEY_COUNT * i + (KEY_LOCK - KEY_COUNT)]
   -- The record ends in watchdog, kind and an empty owner; its key ends in the lease id.
-  local last = text and string.sub(text, 1, 5) == 'held\n' and string.sub(text, -8)
-  renewed[i] = last == '\n1\nlock\n' and 1 or last == '\n1\nfair\n' and 2 or 0
-  if renewed[i] > 0 and try('hexists', name, string.sub(key, -36) .. ':0') == 1 then
+  local last = text and sub(text, 1, 5) == 'held\n' and sub(text, -8)
+  local renewed = last == '\n1\nlock\n' and 1 or last == '\n1\nfair\n' and 2 or 0
+  if renewed > 0 and try('hexists', name, sub(key, -36) .. ':0') == 1 then
     call('pexpire', name, timeout_ms)
     call('pexpire', key, keep_ms)
     if counters == '1' then
       lib.token.keep(lib.keys.counter_of(name), timeout_ms + window_ms)
     end
   else
-    renewed[i] = 0
+    renewed = 0
   end
-  is_common = is_common and renewed[i] == 1
+  texts[i], is_common = renewed, is_common and renewed == 1
 end
-return is_common and 1 or renewed
+return is_common and 1 or texts

@@ -246,12 +246,16 @@ static void on_watched_together(void *arg, size_t i, const struct redis_result *
     call->is_wanted[i] = false;
 }
 
-static void take_due(struct visit_call *call, const struct redis_value *due, int64_t now_ms)
+/* `reply`: of session_due.lua. */
+static void take_due(struct visit_call *call, const struct redis_value *reply)
 {
-    size_t len;
+    const struct redis_value *due = value_at(reply, SESSION_DUE_REPLY_OPEN_DUE);
+    const struct redis_value *score = value_at(reply, SESSION_DUE_REPLY_OPEN_SCORE);
+    int64_t now_ms = value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_NOW_MS));
+    size_t len, stride = score == NULL ? SESSION_DUE_REPLY_DUE_VALUES : 1;
 
     call->batches++;
-    call->count = value_count(due) / SESSION_DUE_REPLY_DUE_VALUES;
+    call->count = value_count(due) / stride;
     call->refs = calloc(call->count, sizeof(*call->refs));
     call->due = calloc(call->count, sizeof(*call->due));
     call->verdicts = calloc(call->count, sizeof(*call->verdicts));
@@ -259,11 +263,11 @@ static void take_due(struct visit_call *call, const struct redis_value *due, int
     assert(call->refs != NULL && call->due != NULL && call->verdicts != NULL &&
            call->is_wanted != NULL);
     for (size_t i = 0; i < call->count; i++) {
-        const char *text = value_text(
-            value_at(due, i * SESSION_DUE_REPLY_DUE_VALUES + SESSION_DUE_REPLY_DUE_REF), &len);
+        const char *text = value_text(value_at(due, i * stride + SESSION_DUE_REPLY_DUE_REF),
+                                      &len);
         lease_ref_copy(&call->refs[i], text, len);
         call->due[i] = read_score(
-            value_at(due, i * SESSION_DUE_REPLY_DUE_VALUES + SESSION_DUE_REPLY_DUE_SCORE),
+            score != NULL ? score : value_at(due, i * stride + SESSION_DUE_REPLY_DUE_SCORE),
             now_ms);
         snprintf(call->verdicts[i].text, sizeof(call->verdicts[i].text), "gone");
         call->is_wanted[i] = !is_of_set(&call->refs[i]);
@@ -292,8 +296,7 @@ static void watch_leases(struct visit_call *call, const struct redis_value *repl
     text_format_int64(job.arguments[WATCH_MANY_ARG_TIMEOUT_MS], config->watchdog_timeout_ms);
     text_format_int64(job.arguments[WATCH_MANY_ARG_WINDOW_MS], config->retry_window_ms);
     call->deadline_ms = value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_DEADLINE_MS));
-    take_due(call, value_at(reply, SESSION_DUE_REPLY_OPEN_DUE),
-             value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_NOW_MS)));
+    take_due(call, reply);
     if (may_outlast_counters(config,
                              value_integer(value_at(reply, SESSION_DUE_REPLY_OPEN_AGE_MS))))
         job.arguments[WATCH_MANY_ARG_COUNTERS][0] = '1';

@@ -187,6 +187,19 @@ static void only_what_is_due_is_named(void **state)
     assert_in_range(late_ms, 70, 5000);
 }
 
+/* Leases of one score, as the watchdog leaves them. */
+static void many_that_are_due_together_are_named_with_one_score(void **state)
+{
+    (void)state;
+    session_open("30000");
+    for (int i = 10; i < 22; i++)
+        command("ZADD %s 7.5 %s", DUE, text("%d", i));
+    expect(run(SCRIPT_SESSION_DUE, HOME, ARGS("11")), "[open, *, [10, 11, *, 20], *, *, 7.5]");
+    command("ZADD %s 8.5 20", DUE);
+    expect(run(SCRIPT_SESSION_DUE, HOME, ARGS("60")),
+           "[open, *, [10, 7.5, *, 21, 7.5, 20, 8.5], *, *]");
+}
+
 static void a_session_that_is_over_is_due_until_it_is_worked_off(void **state)
 {
     (void)state;
@@ -456,6 +469,7 @@ int main(void)
         SCRIPT_TEST(a_lease_that_was_not_counted_is_not_counted_off),
         SCRIPT_TEST(an_attempt_forgets_itself_only),
         SCRIPT_TEST(only_what_is_due_is_named),
+        SCRIPT_TEST(many_that_are_due_together_are_named_with_one_score),
         SCRIPT_TEST(a_session_that_is_over_is_due_until_it_is_worked_off),
         SCRIPT_TEST(a_renewed_lease_is_due_again),
         SCRIPT_TEST(a_renewed_lease_is_due_in_time_at_each_ms),
