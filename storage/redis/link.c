@@ -41,7 +41,8 @@ static void on_turn(void *arg)
         return;
     }
     if (link->write_wanted && (link->context->c.flags & REDIS_CONNECTED) != 0) {
-        redisAsyncHandleWrite(link->context);
+        redis_link_write(link);
+        redisAsyncHandleWrite(link->context); /* the rest, if there is one */
         redis_link_note_written(link);
     }
     if (link->context != NULL)

@@ -2,6 +2,9 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <hiredis/sds.h>
 #include <utlist.h>
 
 #include "server/base/clock.h"
@@ -9,8 +12,9 @@
 #include "storage/redis/link_internal.h"
 
 enum {
-    GATHER_MAX = 8,   /* commands in one write */
-    CALL_BLOCK = 1024 /* most calls are smaller */
+    GATHER_MAX = 8,         /* commands in one write */
+    CALL_BLOCK = 1024,      /* most calls are smaller */
+    KEPT_BUFFER = 64 * 1024 /* a larger buffer is freed when all of it is sent */
 };
 
 void redis_link_calls_init(struct redis_link *link)
@@ -201,6 +205,30 @@ void redis_link_note_written(struct redis_link *link)
     int64_t now_ns = clock_ns();
     for (; call->written_ns == 0; call = call->prev) /* the first one's is the last again */
         call->written_ns = now_ns;
+}
+
+void redis_link_drop_sent(struct redis_link *link, size_t len)
+{
+    redisContext *context = &link->context->c;
+
+    sdsrange(context->obuf, (int)len, -1);
+    if (sdslen(context->obuf) > 0 || sdsavail(context->obuf) < KEPT_BUFFER)
+        return;
+    char *smaller = sdsempty();
+    if (smaller != NULL) {
+        sdsfree(context->obuf);
+        context->obuf = smaller;
+    }
+}
+
+void redis_link_write(struct redis_link *link)
+{
+    redisContext *context = &link->context->c;
+    size_t len = sdslen(context->obuf);
+    ssize_t sent = len > 0 ? write(context->fd, context->obuf, len) : 0;
+
+    if (sent > 0)
+        redis_link_drop_sent(link, (size_t)sent);
 }
 
 bool redis_link_has_gathered(struct redis_link *link)

@@ -165,6 +165,12 @@ struct redis_call *redis_call_new(struct redis_link *link, const struct script_a
 void redis_call_free(struct redis_call *call);
 /* Ends a call that is in no list any more. */
 void redis_call_end(struct redis_call *call, const struct redis_result *result);
+/* Takes `len` bytes that were sent out of hiredis' buffer, and keeps its memory for the next
+ * commands: hiredis frees the buffer after a write of its own, and a new one grows by steps. */
+void redis_link_drop_sent(struct redis_link *link, size_t len);
+/* Sends the gathered commands, as far as the socket takes them; not with TLS. Runs no callback:
+ * hiredis comes across an error by itself, at the end of the turn. */
+void redis_link_write(struct redis_link *link);
 /* The call has been sent. */
 void redis_call_await(struct redis_call *call);
 /* Ends the call soon, as not executed. */

@@ -26,15 +26,12 @@ static const struct script_row *row_of(const struct redis_link *link, enum scrip
  * for each other. */
 static void send_when_enough(struct redis_link *link)
 {
-    int all_sent;
-
     if (!redis_link_has_gathered(link))
         return;
-    /* No callback may come from here. An error is seen again at the end of the turn. */
     if (link->tls.session != NULL)
         redis_link_write_records(link);
     else
-        (void)redisBufferWrite(&link->context->c, &all_sent);
+        redis_link_write(link);
 }
 
 static int send_script_as(struct redis_call *call, const char *verb, const char *body,

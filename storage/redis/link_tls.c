@@ -11,8 +11,7 @@
 
 enum {
     RECORD_SIZE = 16384,
-    RECORDS_PER_TURN = 8,   /* read; a flood of replies must not starve the loop */
-    KEPT_BUFFER = 64 * 1024 /* a larger buffer is freed when all of it is sent */
+    RECORDS_PER_TURN = 8 /* read; a flood of replies must not starve the loop */
 };
 
 static void on_socket(void *arg, uint32_t epoll_events);
@@ -139,15 +138,8 @@ void redis_link_write_records(struct redis_link *link)
         return;
     }
     if (sent > 0)
-        sdsrange(context->obuf, (int)sent, -1);
+        redis_link_drop_sent(link, (size_t)sent);
     link->write_wanted = sdslen(context->obuf) > 0;
-    if (link->write_wanted || sdsavail(context->obuf) < KEPT_BUFFER)
-        return;
-    char *smaller = sdsempty();
-    if (smaller != NULL) {
-        sdsfree(context->obuf);
-        context->obuf = smaller;
-    }
 }
 
 void redis_link_turn_tls(struct redis_link *link)
