@@ -135,8 +135,8 @@ void check_queues(struct report *report)
             check_queue(report, lock);
 }
 
-/* --- L1, B1, LEAK
- * ----------------------------------------------------------------------------- */
+/* --- L1, B1, B2, LEAK
+ * ------------------------------------------------------------------------- */
 
 static void check_sweeps(struct report *report)
 {
@@ -177,6 +177,23 @@ static void check_rates(struct report *report)
     }
 }
 
+/* Redis that loses data may have forgotten what counts. */
+static void check_limits(struct report *report)
+{
+    for (size_t i = 0; i < report->history->limits.count; i++) {
+        const struct limit *limit = report->history->limits.at[i];
+        if (limit->is_granted == (limit->had < limit->most))
+            continue;
+        if (history_lost_data(report->history, limit->t_begin, limit->t_end))
+            report->excused++;
+        else
+            violation(
+                report, "B2", "%s: one more than %lld is %s, the limit is %lld (line %zu)",
+                limit->subject, (long long)limit->had,
+                limit->is_granted ? "granted" : "refused", (long long)limit->most, limit->line);
+    }
+}
+
 static void check_leaks(struct report *report)
 {
     for (size_t i = 0; i < report->history->leaks.count; i++) {
@@ -192,5 +209,6 @@ void check_ends(struct report *report)
 {
     check_sweeps(report);
     check_rates(report);
+    check_limits(report);
     check_leaks(report);
 }

@@ -27,6 +27,8 @@ static const struct option options[] = {
     {"min-sweeps", required_argument, NULL, 17},
     {"expiry-ms", required_argument, NULL, 18},
     {"deadlock-ms", required_argument, NULL, 19},
+    {"turn-ms", required_argument, NULL, 20},
+    {"bystander-ms", required_argument, NULL, 21},
     {NULL, 0, NULL, 0},
 };
 
@@ -39,7 +41,8 @@ static int64_t *bound_at(struct bounds *bounds, int index)
         &bounds->min_waits,      &bounds->min_releases, &bounds->min_renewals,
         &bounds->min_expiries,   &bounds->min_shared,   &bounds->min_reentrant,
         &bounds->min_abandoned,  &bounds->min_repeats,  &bounds->min_sweeps,
-        &bounds->expiry_ms,      &bounds->deadlock_ms,
+        &bounds->expiry_ms,      &bounds->deadlock_ms,  &bounds->turn_ms,
+        &bounds->bystander_ms,
     };
 
     return all[index];

@@ -170,6 +170,19 @@ static void read_listed(struct history *history, json_t *line, struct op *op)
     op->listed_count = count;
 }
 
+static void read_lost(struct history *history, json_t *line, struct op *op)
+{
+    json_t *lost = json_object_get(line, "lost");
+
+    op->lost_count = json_array_size(lost);
+    op->lost = op->lost_count > 0 ? zalloc(op->lost_count * sizeof *op->lost) : NULL;
+    for (size_t i = 0; i < op->lost_count; i++) {
+        json_t *one = json_array_get(lost, i);
+        op->lost[i] = (struct loss){text_of(history, one, "lease"),
+                                    text_of(history, one, "reason")};
+    }
+}
+
 /* Puts the request where the rules look for it. */
 static void file_op(struct history *history, struct op *op)
 {
@@ -214,10 +227,14 @@ static bool read_op(struct history *history, json_t *line, size_t number)
     op->reason = text_of(history, line, "reason");
     op->malformed = text_of(history, line, "malformed");
     op->is_sweep = flag_of(line, "sweep");
+    op->is_whole = flag_of(line, "whole");
     op->refuses = flag_of(line, "refuses");
+    op->contends = flag_of(line, "contends");
+    op->is_bystander = flag_of(line, "bystander");
     op->is_watchdog = op->session && op->ttl_ms == 0;
     read_locks(history, line, op);
     read_listed(history, line, op);
+    read_lost(history, line, op);
     file_op(history, op);
     return op->t_inv >= 0 && op->t_ret >= op->t_inv;
 }
@@ -284,6 +301,39 @@ static bool read_leak(struct history *history, json_t *line, size_t number)
     return leak->subject != NULL;
 }
 
+static bool read_look(struct history *history, json_t *line, size_t number)
+{
+    struct look *look = zalloc(sizeof *look);
+    json_t *holders = json_object_get(line, "holders");
+
+    look->line = number;
+    look->t_inv = number_of(line, "t_inv", -1);
+    look->t_ret = number_of(line, "t_ret", -1);
+    look->waiters = number_of(line, "waiters", 0);
+    look->lock = text_of(history, line, "lock");
+    look->holder_count = json_array_size(holders);
+    look->holders = zalloc((look->holder_count + 1) * sizeof *look->holders);
+    for (size_t i = 0; i < look->holder_count; i++)
+        look->holders[i] = intern(history, json_string_value(json_array_get(holders, i)));
+    list_add(&history->looks, look);
+    return look->lock && look->t_inv >= 0 && look->t_ret >= look->t_inv;
+}
+
+static bool read_limit(struct history *history, json_t *line, size_t number)
+{
+    struct limit *limit = zalloc(sizeof *limit);
+
+    limit->line = number;
+    limit->subject = text_of(history, line, "subject");
+    limit->t_begin = number_of(line, "t_begin", -1);
+    limit->t_end = number_of(line, "t_end", -1);
+    limit->had = number_of(line, "had", 0);
+    limit->most = number_of(line, "most", 0);
+    limit->is_granted = flag_of(line, "granted");
+    list_add(&history->limits, limit);
+    return limit->subject && limit->t_begin >= 0 && limit->t_end >= limit->t_begin;
+}
+
 static bool read_run(struct history *history, json_t *line, size_t number)
 {
     const char *name;
@@ -295,6 +345,7 @@ static bool read_run(struct history *history, json_t *line, size_t number)
     history->watchdog_ms = number_of(line, "watchdog_ms", 30000);
     history->max_ttl_ms = number_of(line, "max_ttl_ms", 30000);
     history->place_ms = number_of(line, "place_ms", 15000);
+    history->masters = number_of(line, "masters", 1);
     history->seed = text_of(history, line, "seed");
     json_object_foreach(json_object_get(line, "permits"), name, count) {
         lock_of(history, intern(history, name))->permits = json_integer_value(count);
@@ -308,8 +359,9 @@ static bool read_line(struct history *history, json_t *line, size_t number)
         const char *type;
         bool (*read)(struct history *, json_t *, size_t);
     } types[] = {
-        {"run", read_run},        {"op", read_op},     {"fault", read_fault},
-        {"resource", read_write}, {"rate", read_rate}, {"leak", read_leak},
+        {"run", read_run},        {"op", read_op},       {"fault", read_fault},
+        {"resource", read_write}, {"rate", read_rate},   {"leak", read_leak},
+        {"look", read_look},      {"limit", read_limit},
     };
     const char *type = json_string_value(json_object_get(line, "type"));
 
@@ -330,6 +382,16 @@ static void sort_calls(struct list *ops)
 {
     if (ops->count > 1)
         qsort(ops->at, ops->count, sizeof *ops->at, compare_calls);
+}
+
+static void note_leases(struct history *history)
+{
+    for (struct lease *lease = history->leases; lease; lease = lease->hh.next) {
+        struct session *session = history_session(history, lease->first->session);
+        sort_calls(&lease->ops);
+        if (session)
+            list_add(&session->leases, lease);
+    }
 }
 
 static void note_listings(struct history *history)
@@ -363,55 +425,11 @@ bool history_read(struct history *history, FILE *file, char *why, size_t why_siz
         snprintf(why, why_size, "line %zu is no history", is_sound ? 1 : number);
         return false;
     }
-    for (struct lease *lease = history->leases; lease; lease = lease->hh.next)
-        sort_calls(&lease->ops);
+    note_leases(history);
     for (struct session *session = history->sessions; session; session = session->hh.next)
         sort_calls(&session->ops);
     note_listings(history);
     return true;
-}
-
-bool history_is_troubled(const struct history *history, int64_t from, int64_t to, int64_t after)
-{
-    for (size_t i = 0; i < history->faults.count; i++) {
-        const struct fault *fault = history->faults.at[i];
-        if (fault->t_begin < to && fault->t_end + after > from)
-            return true;
-    }
-    return false;
-}
-
-bool history_is_front_troubled(const struct history *history, int64_t front, int64_t from,
-                               int64_t to, int64_t after)
-{
-    for (size_t i = 0; i < history->faults.count; i++) {
-        const struct fault *fault = history->faults.at[i];
-        bool is_of_front = !fault->scope || strcmp(fault->scope, "redis") != 0;
-        bool is_here = fault->front < 0 || front < 0 || fault->front == front;
-        if (is_of_front && is_here && fault->t_begin < to && fault->t_end + after > from)
-            return true;
-    }
-    return false;
-}
-
-bool history_lost_data(const struct history *history, int64_t from, int64_t to)
-{
-    for (size_t i = 0; i < history->faults.count; i++) {
-        const struct fault *fault = history->faults.at[i];
-        if (fault->loses_data && fault->t_begin < to && fault->t_end > from)
-            return true;
-    }
-    return false;
-}
-
-bool history_is_undone(const struct history *history, int64_t from, int64_t to)
-{
-    for (size_t i = 0; i < history->faults.count; i++) {
-        const struct fault *fault = history->faults.at[i];
-        if (fault->t_begin < to && fault->undoes_until > from)
-            return true;
-    }
-    return false;
 }
 
 static void free_list(struct list *list, bool with_items)
@@ -437,6 +455,7 @@ static void free_tables(struct history *history)
     HASH_ITER(hh, history->sessions, session, next_session) {
         HASH_DEL(history->sessions, session);
         free_list(&session->ops, false);
+        free_list(&session->leases, false);
         free(session);
     }
     HASH_ITER(hh, history->locks, lock, next_lock) {
@@ -455,8 +474,14 @@ static void free_tables(struct history *history)
 void history_free(struct history *history)
 {
     free_tables(history);
-    for (size_t i = 0; i < history->ops.count; i++)
+    for (size_t i = 0; i < history->ops.count; i++) {
         free(((struct op *)history->ops.at[i])->listed);
+        free(((struct op *)history->ops.at[i])->lost);
+    }
+    for (size_t i = 0; i < history->looks.count; i++)
+        free(((struct look *)history->looks.at[i])->holders);
+    free_list(&history->looks, true);
+    free_list(&history->limits, true);
     free_list(&history->ops, true);
     free_list(&history->faults, true);
     free_list(&history->writes, true);

@@ -53,6 +53,11 @@ struct listed {
     int64_t remaining_ms;
 };
 
+/* One lease that a keep-alive's answer names as lost. */
+struct loss {
+    const char *lease, *reason;
+};
+
 struct op {
     size_t line;
     enum op_verb verb;
@@ -64,9 +69,13 @@ struct op {
     int64_t tokens[LOCKS_MAX]; /* 0: the answer names none */
     size_t lock_count;
     struct listed *listed;
-    size_t listed_count;
+    struct loss *lost;
+    size_t listed_count, lost_count;
+    bool is_whole; /* the keep-alive's answer knows of each lease whether it holds */
     bool is_sweep, is_watchdog;
-    bool refuses; /* its session is to refuse a request that closes a deadlock */
+    bool refuses;      /* its session is to refuse a request that closes a deadlock */
+    bool contends;     /* for a lock that nobody holds for long */
+    bool is_bystander; /* asks for what nobody else wants */
 };
 
 struct fault {
@@ -83,6 +92,23 @@ struct resource_write {
     const char *lock, *lease;
     int64_t t, token;
     bool is_accepted;
+};
+
+/* What GET shows of a lock. */
+struct look {
+    size_t line;
+    int64_t t_inv, t_ret, waiters;
+    const char *lock;
+    const char **holders; /* leases, or owners */
+    size_t holder_count;
+};
+
+/* A request for one thing more, where there are `had` already and at most `most` may be. */
+struct limit {
+    size_t line;
+    const char *subject;
+    int64_t t_begin, t_end, had, most;
+    bool is_granted;
 };
 
 /* What Redis ran between two moments, and what the clients asked for meanwhile. */
@@ -119,7 +145,8 @@ struct lease {
 
 struct session {
     const char *id;
-    struct list ops; /* struct op, in the order of their calls */
+    struct list ops;    /* struct op, in the order of their calls */
+    struct list leases; /* struct lease: those that were asked for in it */
     UT_hash_handle hh;
 
     int64_t told_to; /* lives at least until then, as far as its client was told */
@@ -138,12 +165,13 @@ struct lock {
 struct text;
 
 struct history {
-    struct list ops, faults, writes, rates, leaks;
+    struct list ops, faults, writes, rates, leaks, looks, limits;
     struct lease *leases;
     struct session *sessions;
     struct lock *locks;
     struct text *texts;
     int64_t retry_window_ms, watchdog_ms, max_ttl_ms, place_ms;
+    int64_t masters; /* more than one: of a cluster, each of which loses a part of the data */
     const char *seed;
     bool is_started;
 };
@@ -156,7 +184,9 @@ void history_free(struct history *history);
 struct session *history_session(const struct history *history, const char *id);
 struct lease *history_lease(const struct history *history, const char *id);
 
-/* Whether a fault of these scopes was there between two moments, `after` ns after its end
+/* troubles.c
+ *
+ * Whether a fault of these scopes was there between two moments, `after` ns after its end
  * included. `front`: -1 for any. */
 bool history_is_troubled(const struct history *history, int64_t from, int64_t to,
                          int64_t after);

@@ -251,6 +251,21 @@ static bool is_over(const struct op *op, bool has_place)
     return op->verb == OP_RELEASE && op->outcome == OUTCOME_OK;
 }
 
+/* The end of its session ends a lease. But where a master of a cluster loses the index that has
+ * the session, and the session is at another master, nobody visits the session before its next
+ * keep-alive: if none comes, the leases end by their time. */
+static void end_with_session(const struct history *history, const struct session *session,
+                             struct lease *lease)
+{
+    const struct op *first = session->ops.at[0];
+    int64_t end = session->maybe_to + SECOND_NS;
+
+    if (history->masters > 1 && history_lost_data(history, first->t_inv, session->maybe_to))
+        end = lease->maybe_to < FOR_EVER ? lease->maybe_to
+                                         : end + history->watchdog_ms * NS_PER_MS;
+    lease->maybe_to = least(lease->maybe_to, end);
+}
+
 static void derive_possible(const struct history *history, const struct bounds *bounds,
                             struct lease *lease)
 {
@@ -264,7 +279,7 @@ static void derive_possible(const struct history *history, const struct bounds *
             add_possible(history, bounds, lease, op, &place_to);
     }
     if (session)
-        lease->maybe_to = least(lease->maybe_to, session->maybe_to + SECOND_NS);
+        end_with_session(history, session, lease);
     /* A place in a queue outlives its request, and its session too. */
     lease->maybe_to = most(lease->maybe_to, place_to);
     lease->expires = true;

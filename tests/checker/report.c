@@ -19,7 +19,9 @@ void report_init(struct report *report, const struct history *history, FILE *out
                                      .deadlock_ms = 6000,
                                      .hang_up_ms = 300,
                                      .late_ms = 10000,
-                                     .sweep_ms = 2000};
+                                     .sweep_ms = 2000,
+                                     .turn_ms = 2500,
+                                     .bystander_ms = 500};
 }
 
 void report_release(struct report *report)
@@ -89,6 +91,9 @@ void check_all(struct report *report, struct history *history)
     check_answers(report);
     check_queues(report);
     check_deadlocks(report);
+    check_told(report);
+    check_looks(report);
+    check_turns(report);
     check_ends(report);
     check_coverage(report);
 }

@@ -62,6 +62,34 @@
     "{\"type\":\"op\",\"op\":\"keep-alive\",\"session\":\"S\",\"front\":0,\"t_inv\":" #from    \
     "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"remaining_ms\":5000,"                         \
     "\"listed\":[{\"lease\":\"" lease "\",\"remaining_ms\":" #left "}]}\n"
+/* A lease that the watchdog keeps; a keep-alive that tells of all leases of its session. */
+#define WATCHED(lease, from, to)                                                               \
+    OP("acquire", lease, from, to, "ok",                                                       \
+       ",\"kind\":\"lock\",\"status\":201,\"session\":\"S\",\"remaining_ms\":3000,"            \
+       "\"hold_count\":1,\"token\":1")
+#define KEPT(from, to, held, lost)                                                             \
+    "{\"type\":\"op\",\"op\":\"keep-alive\",\"session\":\"S\",\"front\":0,\"t_inv\":" #from    \
+    "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"ttl_ms\":5000,\"remaining_ms\":5000,"         \
+    "\"whole\":true,\"listed\":[" held "],\"lost\":[" lost "]}\n"
+#define HELD(lease, left) "{\"lease\":\"" lease "\",\"remaining_ms\":" #left "}"
+#define LOST(lease, reason) "{\"lease\":\"" lease "\",\"reason\":\"" reason "\"}"
+#define FORCE(from, to)                                                                        \
+    "{\"type\":\"op\",\"op\":\"force\",\"lock\":\"L\",\"front\":0,\"t_inv\":" #from            \
+    "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"status\":200}\n"
+#define LOOK(from, to, waiting, holders)                                                       \
+    "{\"type\":\"look\",\"lock\":\"L\",\"t_inv\":" #from "e6,\"t_ret\":" #to                   \
+    "e6,\"waiters\":" #waiting ",\"holders\":[" holders "]}\n"
+#define LIMIT(have, limit, grants)                                                             \
+    "{\"type\":\"limit\",\"subject\":\"locks\",\"t_begin\":10e6,\"t_end\":20e6,\"had\":" #have \
+    ",\"most\":" #limit ",\"granted\":" #grants "}\n"
+/* Of one client, for a lock that nobody holds for long. */
+#define CONTENDS(lease, from, to, number)                                                      \
+    OP("acquire", lease, from, to, "not-done",                                                 \
+       ",\"client\":\"c\",\"contends\":true,\"kind\":\"lock\",\"status\":" #number)
+#define BYSTANDER(lease, from, to)                                                             \
+    OP("acquire", lease, from, to, "ok",                                                       \
+       ",\"client\":\"c\",\"bystander\":true,\"kind\":\"lock\",\"status\":201,"                \
+       "\"ttl_ms\":1000,\"remaining_ms\":1000,\"hold_count\":1,\"token\":1")
 #define FAULT(kind, from, to, effect, ...)                                                     \
     "{\"type\":\"fault\",\"kind\":\"" kind "\",\"t_begin\":" #from "e6,\"t_end\":" #to         \
     "e6,\"effect\":" #effect __VA_ARGS__ "}\n"
@@ -146,6 +174,23 @@ static const struct {
             "\"session\":\"S\",\"token\":1") FAULT("F5", 95, 120, 1, UNDOES(110))
              RELEASE("a", 100, 105) SESSION("session-end", 4000, 4005, "ok")
                  WAIT("lock", "b", 130, 4010, 2)},
+    {"a session that one of two masters has forgotten", NULL,
+     "{\"type\":\"run\",\"watchdog_ms\":3000,\"masters\":2}\n" SESSION(
+         "session-open", 0, 1, "ok") FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
+         WATCHED("a", 30, 35) WAIT("lock", "b", 4000, 8000, 2)},
+    {"the same of the only master", "L2",
+     "{\"type\":\"run\",\"watchdog_ms\":3000}\n" SESSION("session-open", 0, 1, "ok")
+         FAULT("F4", 10, 20, 1, ",\"loses_data\":true") WATCHED("a", 30, 35)
+             WAIT("lock", "b", 4000, 8000, 2)},
+    {"a loss that is told, and is told once", NULL,
+     SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5) KEPT(100, 105, HELD("a", 2900), "")
+         FORCE(200, 205) KEPT(300, 305, "", LOST("a", "forced")) KEPT(800, 805, "", "")},
+    {"a lock as it is shown", NULL,
+     LOCK("a", 0, 5, 1) LOOK(2000, 2005, 0, "") LOCK("b", 3000, 3005, 2)
+         LOOK(3500, 3505, 0, "\"b\"")},
+    {"as much as there may be", NULL, LIMIT(999, 1000, true) LIMIT(1000, 1000, false)},
+    {"a contender that gets its turn", NULL,
+     CONTENDS("a", 0, 1400, 423) CONTENDS("b", 1450, 1900, 201) CONTENDS("c", 2000, 3400, 423)},
     /* ---- S1 */
     {"tokens fall for an owner that held nothing", "S1",
      SESSION("session-open", 0, 1, "ok")
@@ -214,6 +259,33 @@ static const struct {
      JAVA("acquire", "j", 0, 5, "ok") LOCK("a", 10, 15, 2)},
     {"Redisson's lease is over too early", "S2",
      JAVA("acquire", "j", 0, 5, "ok") JAVA("renew", "j", 500, 505, "ended")},
+    /* ---- S7, T1, T2 */
+    {"the watchdog lets a lease end", "S7",
+     SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5)
+         KEPT(4000, 4005, "", LOST("a", "expired"))},
+    {"the same, and a renewal finds it", "S7",
+     SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5)
+         OP("renew", "a", 4000, 4005, "ended", ",\"status\":410,\"reason\":\"expired\"")
+             KEPT(4100, 4105, "", "")},
+    {"a loss that is not told", "T1",
+     "{\"type\":\"run\",\"watchdog_ms\":3000}\n" SESSION("session-open", 0, 1, "ok")
+         WATCHED("a", 2, 5) FORCE(200, 205) KEPT(300, 305, "", "") KEPT(2300, 2305, "", "")},
+    {"a loss that is told when the watchdog has found it", NULL,
+     "{\"type\":\"run\",\"watchdog_ms\":3000}\n" SESSION("session-open", 0, 1, "ok")
+         WATCHED("a", 2, 5) FORCE(200, 205) KEPT(300, 305, "", "")
+             KEPT(2000, 2005, "", LOST("a", "unknown"))},
+    {"a loss that is told twice", "T1",
+     SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5) FORCE(200, 205)
+         KEPT(300, 305, "", LOST("a", "forced")) KEPT(800, 805, "", LOST("a", "forced"))},
+    {"a loss of what is held", "T1",
+     SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5)
+         KEPT(300, 305, "", LOST("a", "forced"))},
+    {"a holder that is not shown", "T2", LOCK("a", 0, 5, 1) LOOK(100, 105, 0, "")},
+    {"a holder that holds nothing", "T2", LOCK("a", 0, 5, 1) LOOK(2500, 2505, 0, "\"a\"")},
+    {"a waiter too many", "T2", LOCK("a", 0, 5, 1) LOOK(100, 105, 1, "\"a\"")},
+    {"a waiter that is not shown", "T2",
+     LOCK("a", 0, 5, 1) RENEW("a", 900, 905) LOOK(1200, 1205, 0, "\"a\"")
+         RELEASE("a", 1800, 1805) WAIT("lock", "b", 10, 1810, 2)},
     /* ---- S6, L2, L5 */
     {"nobody is woken by a release", "L2",
      LOCK("a", 0, 5, 1) RELEASE("a", 500, 505) WAIT("lock", "b", 10, 1100, 2)},
@@ -274,6 +346,14 @@ static const struct {
     {"one of two sessions that wait for each other is refused", NULL,
      HOLDS("K", "a", "s", 1) HOLDS("L", "b", "t", 1) BLOCKED("L", "c", "s", 10, 9010)
          BLOCKED("K", "d", "t", 20, 1120)},
+    {"a contender without a turn", "L7",
+     CONTENDS("a", 0, 1400, 423) CONTENDS("b", 1450, 2800, 423)},
+    {"a bystander that waits", "L8", BYSTANDER("a", 0, 900)},
+    {"a bystander that waits for strangers", "L8",
+     FAULT("a flood of strangers", 0, 6000, 9, ",\"scope\":\"redis\"")
+         BYSTANDER("a", 1000, 1600)},
+    {"one more than there may be", "B2", LIMIT(1000, 1000, true)},
+    {"less than there may be", "B2", LIMIT(999, 1000, false)},
     {"a waiter that spins", "B1",
      "{\"type\":\"rate\",\"t_begin\":0,\"t_end\":1000000000,\"scripts\":8000,"
      "\"requests\":10,\"waiters\":6}\n"},
