@@ -141,6 +141,37 @@ static void add_listed(struct buffer *line, const struct asking *asking)
     buffer_format(line, "]");
 }
 
+/* Whether the answer says of each lease of the session whether it holds. */
+static bool is_whole(const struct asking *asking)
+{
+    json_t *leases = json_object_get(asking->answer.body, "leases"), *lease;
+    size_t i;
+
+    json_array_foreach(leases, i, lease) {
+        if (strcmp(json_string_value(json_object_get(lease, "state")), "held") != 0)
+            return false;
+    }
+    return leases != NULL;
+}
+
+static void add_lost(struct buffer *line, const struct asking *asking)
+{
+    json_t *losses = json_object_get(asking->answer.body, "lost"), *loss;
+    size_t i;
+
+    if (is_whole(asking))
+        buffer_format(line, ",\"whole\":true");
+    if (json_array_size(losses) == 0)
+        return;
+    buffer_format(line, ",\"lost\":[");
+    json_array_foreach(losses, i, loss) {
+        buffer_format(line, "%s{\"lease\":\"%s\",\"reason\":\"%s\"}", i > 0 ? "," : "",
+                      json_string_value(json_object_get(loss, "lease_id")),
+                      json_string_value(json_object_get(loss, "reason")));
+    }
+    buffer_format(line, "]");
+}
+
 static const char *complaint_of(const struct asking *asking, enum result result)
 {
     const char *id = text_in(&asking->answer, "lease_id");
@@ -170,14 +201,20 @@ static void record_asking(const struct asking *asking, enum result result)
     if (result == RESULT_OK && has(answer, "hold_count") &&
         strcmp(asking->verb, "acquire") == 0)
         add_number(&line, "hold_count", number_in(answer, "hold_count"));
-    if (result == RESULT_OK && strcmp(asking->verb, "keep-alive") == 0)
+    if (result == RESULT_OK && strcmp(asking->verb, "keep-alive") == 0) {
         add_listed(&line, asking);
+        add_lost(&line, asking);
+    }
     add_text(&line, "reason", text_in(answer, "reason"));
     add_text(&line, "malformed", complaint_of(asking, result));
     if (asking->session != NULL && asking->session->refuses)
         buffer_format(&line, ",\"refuses\":true");
     if (asking->how.is_sweep)
         buffer_format(&line, ",\"sweep\":true");
+    if (asking->how.contends)
+        buffer_format(&line, ",\"contends\":true");
+    if (asking->how.is_bystander)
+        buffer_format(&line, ",\"bystander\":true");
     record("op",
            "\"client\":\"%s\",\"op\":\"%s\",\"front\":%d,\"t_inv\":%lld,\"t_ret\":%lld,"
            "\"status\":%d,\"outcome\":\"%s\"%.*s",

@@ -145,7 +145,7 @@ enum result ask_acquire(struct lease *lease, const struct how *how)
     char text[TEXT_SIZE];
 
     asking.request.method = "PUT";
-    if (how->abandon_ns == 0 && !how->is_sweep && !how->is_double &&
+    if (how->abandon_ns == 0 && !how->is_sweep && !how->is_double && !how->contends &&
         chance_below(&lease->caller->chance, 40) == 0)
         double_request(lease, how);
     if (strcmp(lease->kind, "permit") != 0 && strcmp(lease->kind, "lock") != 0)
@@ -315,6 +315,44 @@ enum result ask_plain(struct caller *caller, struct plain *plain)
         plain->number = number_in(&asking.answer, plain->member);
     json_decref(asking.answer.body);
     return result;
+}
+
+/* The lease of a holder, or its owner, or the client of Redisson. */
+static const char *name_of_holder(json_t *holder)
+{
+    static const char *const members[] = {"lease_id", "owner", "redisson_holder"};
+
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        const char *name = json_string_value(json_object_get(holder, members[i]));
+        if (name != NULL)
+            return name;
+    }
+    return "";
+}
+
+void ask_look(struct caller *caller, const char *lock)
+{
+    struct asking asking = {.caller = caller, .verb = "probe", .how = {.ttl_ms = -1}};
+    struct buffer line = {0};
+    json_t *holder;
+    size_t i;
+
+    asking.request.method = "GET";
+    snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/locks/%s", lock);
+    enum result result = ask(&asking);
+    json_t *holders = json_object_get(asking.answer.body, "holders");
+    json_array_foreach(holders, i, holder) {
+        buffer_format(&line, "%s\"%s\"", i > 0 ? "," : "", name_of_holder(holder));
+    }
+    if (result == RESULT_OK)
+        record("look",
+               "\"lock\":\"%s\",\"t_inv\":%lld,\"t_ret\":%lld,\"waiters\":%lld,"
+               "\"holders\":[%.*s]",
+               lock, (long long)asking.began_ns, (long long)now_ns(),
+               (long long)number_in(&asking.answer, "waiter_count"), (int)line.len,
+               line.text != NULL ? line.text : "");
+    buffer_release(&line);
+    json_decref(asking.answer.body);
 }
 
 bool make_semaphore(const char *path, const char *name, int permits)

@@ -38,7 +38,8 @@ struct lease {
 struct how {
     int64_t ttl_ms, wait_ms, abandon_ns;
     bool is_sweep, is_double;
-    struct front *front; /* NULL: any */
+    bool contends, is_bystander; /* what rules L7 and L8 look at */
+    struct front *front;         /* NULL: any */
 };
 
 void caller_init(struct caller *caller, const char *name, int number);
@@ -71,5 +72,7 @@ struct plain {
 };
 
 enum result ask_plain(struct caller *caller, struct plain *plain);
+/* Writes down what GET shows of a lock. */
+void ask_look(struct caller *caller, const char *lock);
 
 #endif

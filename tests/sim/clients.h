@@ -77,12 +77,25 @@ void run_odd(struct client *client);
 void run_meddler(struct client *client);
 /* Past all front ends. The words are counted off by a NULL. */
 void tell_redis(const char *const *words);
+/* The same, to the server that has the key, and its reply. False: no process is there. */
+bool ask_past_fronts(const char *key, const char *const *words, struct buffer *reply);
+/* Until redis_disconnect(). NULL: no process is there. */
+struct redis_client *listen_past_fronts(const char *key, const char *channel,
+                                        void (*on_message)(void *arg), void *arg);
 /* clients_visit.c */
 void run_visited(struct client *client);
 /* clients_throng.c */
 void run_throng(struct client *client);
 /* clients_ring.c */
 void run_ring(struct client *client);
+/* clients_bounds.c */
+void run_filler(struct client *client);
+void run_looker(struct client *client);
+void run_bystander(struct client *client);
+/* clients_late.c */
+void run_late(struct client *client);
+/* clients_contest.c */
+void run_contest(struct client *client);
 /* clients_hoard.c */
 enum { HOARD = 70 }; /* leases of one session */
 void run_hoarder(struct client *client);

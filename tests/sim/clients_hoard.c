@@ -4,51 +4,48 @@
 
 #include "tests/sim/clients.h"
 
-/* Leases of the session, and keep-alives. */
-enum { KEEP_ALIVES = 3, NAME_SIZE = 24, PATH_SIZE = 96 };
+/* Keep-alives of a session: some come when the first lease would be over, were it not renewed.
+ */
+enum { KEEP_ALIVES = 6, DROPS_AFTER = 2, NAME_SIZE = 24, PATH_SIZE = 128 };
 
-static void name_lock(char name[NAME_SIZE], int number)
-{
-    snprintf(name, NAME_SIZE, "hoard-%d", number);
-}
+static char names[HOARD][NAME_SIZE];
+static struct lease leases[HOARD];
 
-static void get_all(struct client *client, const struct session *session)
+static int get_all(struct client *client, const struct session *session)
 {
-    for (int i = 0; i < HOARD && !world.is_stopping; i++) {
-        char token[TOKEN_TEXT_SIZE], path[PATH_SIZE] = "locks/";
-        struct plain put = {.method = "PUT",
-                            .path = path,
-                            .lease_token = token,
-                            .session_token = session->token,
-                            .how = {.ttl_ms = -1}};
-        make_token(chance_of(client), token);
-        name_lock(path + strlen(path), i);
-        if (ask_plain(&client->caller, &put) != RESULT_OK)
-            return;
-    }
-}
-
-/* Behind the back of all front ends: the next keep-alive finds all leases lost. */
-static void drop_all(void)
-{
-    static char names[HOARD][NAME_SIZE];
-    const char *words[HOARD + 2] = {"DEL"};
+    static const struct how how = {.ttl_ms = -1};
 
     for (int i = 0; i < HOARD; i++) {
-        name_lock(names[i], i);
-        words[i + 1] = names[i];
+        snprintf(names[i], sizeof(names[i]), "hoard-%d", i);
+        leases[i] = lease_make(&client->caller, "lock", names[i], session);
+        if (world.is_stopping || ask_acquire(&leases[i], &how) != RESULT_OK)
+            return i;
     }
-    tell_redis(words);
+    return HOARD;
 }
 
-static bool keep(struct client *client, const struct session *session)
+/* Behind the back of all front ends: the next keep-alive finds the lease lost. */
+static void drop(const struct lease *lease)
 {
     char path[PATH_SIZE];
-    struct plain keep_alive = {
-        .method = "POST", .path = path, .session_token = session->token, .how = {.ttl_ms = -1}};
+    const char *words[] = {"DEL", lease->locks[0], path, NULL};
+    int64_t began_ns = now_ns();
 
-    snprintf(path, sizeof(path), "sessions/%s/keep-alive", session->public_id);
-    return ask_plain(&client->caller, &keep_alive) == RESULT_OK;
+    snprintf(path, sizeof(path), "rlockd:lease:{%s}:%s", lease->locks[0], lease->id);
+    tell_redis(words);
+    record("op",
+           "\"client\":\"%s\",\"op\":\"force\",\"t_inv\":%lld,\"t_ret\":%lld,"
+           "\"status\":200,\"outcome\":\"ok\",\"lock\":\"%s\"",
+           lease->caller->name, (long long)began_ns, (long long)now_ns(), lease->locks[0]);
+}
+
+static void drop_some(struct client *client, int count)
+{
+    unsigned percent = likely(client, 50) ? 100 : 10;
+
+    for (int i = 0; i < count; i++)
+        if (likely(client, percent))
+            drop(&leases[i]);
 }
 
 void run_hoarder(struct client *client)
@@ -59,11 +56,12 @@ void run_hoarder(struct client *client)
         make_token(chance_of(client), session.token);
         if (ask_session_open(&client->caller, &session) != RESULT_OK)
             continue;
-        get_all(client, &session);
-        for (int i = 0; i < KEEP_ALIVES && keep(client, &session); i++) {
+        int count = get_all(client, &session), beats = 0;
+        while (beats < KEEP_ALIVES &&
+               ask_keep_alive(&client->caller, &session, 0) == RESULT_OK) {
             nap(client, 900, 1300);
-            if (likely(client, 25))
-                drop_all();
+            if (++beats == DROPS_AFTER && likely(client, 50))
+                drop_some(client, count);
         }
         ask_session_end(&client->caller, &session);
     }

@@ -65,13 +65,8 @@ static void ignore_output(void *arg)
     (void)arg;
 }
 
-void tell_redis(const char *const *words)
+static void send_words(struct redis_client *client, const char *const *words)
 {
-    struct server *server = servers_owner(bytes_of(words[1]));
-
-    if (server->is_stopped)
-        return;
-    struct redis_client *client = redis_connect(&server->redis, ignore_output, NULL);
     struct buffer text = {0};
     int count = 0;
 
@@ -83,7 +78,40 @@ void tell_redis(const char *const *words)
         buffer_format(&text, "$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
     redis_receive(client, text.text, text.len);
     buffer_release(&text);
+}
+
+bool ask_past_fronts(const char *key, const char *const *words, struct buffer *reply)
+{
+    struct server *server = servers_owner(bytes_of(key));
+
+    if (server->is_stopped || server->is_paused)
+        return false;
+    struct redis_client *client = redis_connect(&server->redis, ignore_output, NULL);
+    send_words(client, words);
+    if (reply != NULL)
+        buffer_add(reply, client->output.text, client->output.len);
     redis_disconnect(client);
+    return true;
+}
+
+void tell_redis(const char *const *words)
+{
+    ask_past_fronts(words[1], words, NULL);
+}
+
+struct redis_client *listen_past_fronts(const char *key, const char *channel,
+                                        void (*on_message)(void *arg), void *arg)
+{
+    struct server *server = servers_owner(bytes_of(key));
+    const char *const words[] = {"SUBSCRIBE", channel, NULL};
+
+    if (server->is_stopped)
+        return NULL;
+    struct redis_client *client = redis_connect(&server->redis, ignore_output, NULL);
+    send_words(client, words);
+    client->has_output = on_message;
+    client->arg = arg;
+    return client;
 }
 
 /* One that somebody listens to; NULL: nobody listens. */

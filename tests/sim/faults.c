@@ -359,6 +359,7 @@ const struct fault faults[] = {
     {"F2 front end paused", pause_front, OF_FRONT, LASTS(500, 4000)},
     {"F2 front end paused for long", pause_front, OF_FRONT, LASTS(5500, PAUSE_MAX_MS)},
     {"a flood of strangers", flood_front, AT(PLACE_FRONT), LASTS(6000, 9000)},
+    {"a short flood of strangers", flood_front, AT(PLACE_FRONT), LASTS(800, 2500)},
     {"F3 Redis killed, data kept", restart_redis, AT(PLACE_PROCESS), LASTS(200, 2000)},
     {"F4 Redis killed, data lost", empty_redis, LOSES_DATA(PLACE_PROCESS), LASTS(100, 1500)},
     {"F5 failover to a replica that lags, data lost", fail_over, LOSES_DATA(PLACE_PROCESS),

@@ -7,7 +7,7 @@
 const struct lock_name lock_names[LOCK_COUNT] = {
     {"lock", "plain-a"}, {"lock", "plain-b"},      {"lock", "plain-c"}, {"lock", "owned-a"},
     {"lock", "owned-b"}, {"fair", "fair-a"},       {"fair", "fair-b"},  {"write", "rw-a"},
-    {"write", "rw-b"},   {"permit", PERMITS_NAME}, {"lock", "crowd-a"}};
+    {"write", "rw-b"},   {"permit", PERMITS_NAME}, {"lock", "crowd-a"}, {"permit", LATE_NAME}};
 
 static const struct client_kind kinds[] = {
     {"Client", 5, pick_plain, run_cycles},
@@ -32,6 +32,11 @@ static const struct client_kind kinds[] = {
     {"Hoarder", 1, pick_any, run_hoarder},
     {"Throng", 1, pick_any, run_throng},
     {"Ring", 1, pick_any, run_ring},
+    {"Filler", 1, pick_any, run_filler},
+    {"Looker", 2, pick_any, run_looker},
+    {"Bystander", 1, pick_any, run_bystander},
+    {"Late", 1, pick_any, run_late},
+    {"Contest", 1, pick_any, run_contest},
 };
 
 int clients_start(int *over)

@@ -5,12 +5,12 @@
 
 enum { OTHER_REQUESTS = 30, SESSION_PARTS = 16 };
 
-/* Requests that no client made, and what counts for some: in a cluster each worker asks for
- * each part of the list of sessions with a script of its own, and visits each lease of a
- * session with one or two. */
+/* Requests that no client made, and what counts for some: the census looks at each lock with a
+ * script, and a visit or a keep-alive at each lease of a session; in a cluster each worker asks
+ * for each part of the list of sessions with a script of its own. */
 static int64_t other_requests(void)
 {
-    int64_t count = OTHER_REQUESTS + (world.topology == TOPOLOGY_CLUSTER ? HOARD : 0);
+    int64_t count = OTHER_REQUESTS + world.filled + HOARD;
 
     for (int i = 0; world.topology == TOPOLOGY_CLUSTER && i < FRONTS; i++)
         count += world.fronts[i].worker_count * SESSION_PARTS;
@@ -57,6 +57,7 @@ static bool make_if_gone(const char *path, const char *name, int permits)
 bool make_semaphores(void)
 {
     return make_if_gone("permit-semaphores", PERMITS_NAME, PERMITS_COUNT) &&
+           make_if_gone("permit-semaphores", LATE_NAME, 1) &&
            make_if_gone("semaphores", SEMAPHORE_NAME, SEMAPHORE_PERMITS);
 }
 
@@ -153,7 +154,8 @@ static void check_fronts(void)
 
 static bool may_stay(const struct value *value, bool without_end)
 {
-    static const char *const names[] = {PERMITS_NAME, SEMAPHORE_NAME, "rlockd:marker"};
+    static const char *const names[] = {PERMITS_NAME, LATE_NAME, SEMAPHORE_NAME,
+                                        "rlockd:marker"};
     static const char *const prefixes[] = {
         "redisson_lock_token:", "rlockd:marker:", "rlockd:census:{"};
 

@@ -20,7 +20,7 @@ enum {
     LEASE_TTL_MAX_MS = 4000,
     PAUSE_MAX_MS = 8000, /* of a front end, in any run */
     LOCKS_OF_A_SET = 3,
-    LOCK_COUNT = 11
+    LOCK_COUNT = 12
 };
 
 struct world {
@@ -40,7 +40,8 @@ struct world {
     bool has_lost_data;      /* a fault undid what clients were told */
     bool prints;             /* what happens, as it happens */
     int waiting;
-    int doubled; /* requests that something has sent again, and that go on */
+    int64_t filled; /* locks of a session that has as many as it may have */
+    int doubled;    /* requests that something has sent again, and that go on */
     struct buffer history;
     int64_t requests, grants, faults, lines;
     int64_t passed;        /* releases that a worker passed on to another one */
@@ -63,6 +64,8 @@ struct lock_name {
 extern const struct lock_name lock_names[LOCK_COUNT];
 #define PERMITS_NAME "permits-a"
 #define PERMITS_COUNT 2
+/* One permit, which is released too late. */
+#define LATE_NAME "permits-late"
 /* Becomes another kind of object again and again. */
 #define ODD_NAME "odd-a"
 #define SEMAPHORE_NAME "semaphore-a"
