@@ -1,0 +1,15 @@
+-- Claims a lease that holds at this node with the token that a majority of the nodes has: its
+-- vote is not withdrawn or moved any more. A request that is registered as a waiter waits no
+-- more.
+--
+-- KEYS as ../lease_claim.lua
+-- ARGV as ../lease_confirm.lua token
+-- REPLY claimed remaining_ms record holds
+-- REPLY gone now_ms
+-- sync yes
+--
+--   token  which the hold must have
+--
+-- Replies  claimed: ms that the hold has left; of a set holds of each lock, a blank between
+--          gone: there is no such hold, or the lease is spent; the node's clock
+--          reused

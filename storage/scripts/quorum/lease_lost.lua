@@ -1,0 +1,12 @@
+-- Spends a lease that has lost its majority (E1). Only unclaimed votes of the attempt are
+-- removed: a hold that its client may rely on lasts until its time is over, but is not renewed.
+--
+-- KEYS as ../lease_watch.lua
+-- ARGV lease_id window_ms reason attempt
+-- REPLY ended reason forced_by
+-- sync yes
+--
+--   reason   for a lease that is not spent yet: expired or forced
+--   attempt  `<worker>.<number>` of the operation; empty: it has cast no votes
+--
+-- Reply  why the lease ended, as this node knows it

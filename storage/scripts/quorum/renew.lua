@@ -1,0 +1,15 @@
+-- Renews a lease that holds at this node, and claims it.
+--
+-- KEYS as ../renew.lua
+-- ARGV as ../renew.lua
+-- REPLY held as ../renew.lua
+-- REPLY busy as ../renew.lua
+-- REPLY spent reason forced_by now_ms
+-- REPLY lapsed|unknown|restarted now_ms
+-- sync yes
+--
+-- Replies  held, busy (the lease only waits), reused: those of renew.lua
+--          spent: the lease is, and a hold that is left is not renewed
+--          lapsed: its hold has ended here | unknown: there is no record
+--          restarted: the hold is older than the node's process: a repair has to confirm it
+--          now_ms: the node's clock, for the deadline of a repair

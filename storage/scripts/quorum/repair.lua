@@ -1,0 +1,18 @@
+-- Gives this node a lease that a majority has just renewed or claimed, and that this node lacks
+-- (R2): hold, record and fencing token, unless the lease is spent here, its session is over, a
+-- lock of it is held, or the node's clock has passed the deadline. A hold that is older than
+-- the node's process is confirmed instead, if it has the token. Works in quarantine.
+--
+-- KEYS as ../acquire.lua ...
+-- ARGV as ../acquire.lua to fencing_ttl_ms token deadline_ms due_ms
+-- sync no
+--
+--   KEYS         those of vote.lua
+--   ttl_ms       of the hold here: what the lease has left
+--   record_text  without an attempt: the record that the majority has
+--   token        of the lease, for each of its locks
+--   deadline_ms  epoch ms of the node's clock: its now_ms of the reply that named the node, and
+--                what the lease had left then, less the drift
+--   due_ms       ms until the watchdog looks at the lease, if it has a session
+--
+-- Reply  1: the node has the lease now | 0: it had it, or may not have it

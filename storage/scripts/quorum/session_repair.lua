@@ -1,0 +1,12 @@
+-- Gives this node a session that is open at a majority, or its later deadline (S2, S3). No effect
+-- on a session that was ended here, or after the deadline.
+--
+-- KEYS as ../session_open.lua lost
+-- ARGV as ../session_open.lua to window_ms on_deadlock opened_ms deadline_ms
+-- sync no
+--
+--   KEYS         session notes due lost
+--   opened_ms    when it was opened, epoch ms
+--   deadline_ms  epoch ms of this node's clock
+--
+-- Reply  1: the deadline is here now | 0: nothing was changed

@@ -1,0 +1,41 @@
+-- A node's vote for a lease with a fencing token: acquires one or several locks of kind lock,
+-- read or write for the lease at this node, all of them or none, or moves the vote of the same
+-- attempt to another token, or registers the lease as a waiter for each lock.
+--
+-- KEYS as ../acquire.lua ...
+-- ARGV as ../set_acquire.lua token round quarantine_ms
+-- REPLY accepted|held token
+-- REPLY busy remaining_ms field holds text token number counter
+-- REPLY low|clock number
+-- REPLY spent reason session_id kind forced_by
+-- REPLY unbound reason
+-- REPLY quarantine remaining_ms
+-- REPLY wrong-kind|too-many number
+-- sync yes
+--
+--   KEYS, ARGV     those of set_acquire.lua; for one lock its record is that of a lease of one
+--                  lock. record_text: with the attempt `<worker>.<number>`. fencing_ttl_ms: at
+--                  least 60,000, or 0
+--   token          that is proposed, for each of the locks; above 0
+--   round          of the votes of this attempt, from 1
+--   quarantine_ms  a node whose process is not known for so long gives no votes
+--
+-- Replies, the first one that fits:
+--          quarantine: ms that are left of it
+--          unbound: the lease is of a session which is not open here (reason), or has no note
+--            of the lease (reason: full): session_bind.lua runs before this script
+--          spent: the lease is; forced_by as in acquire.lua
+--          reused: the token is that of a lease of another kind, owner or session
+--          accepted: token, of this vote or of the same one before
+--          held: the lease holds here by another attempt or a later round, or is claimed; token
+--          lapsed: its hold has ended here
+--          busy: as in acquire.lua, number of the lock that blocks; counter: the highest fencing
+--            token of the lease's locks, 0: none. The lease is registered as a waiter if wait_ms
+--            is above 0
+--          wrong-kind, too-many: number of the lock
+--          low: the highest fencing counter of the locks, which `token` is not above
+--          clock: `token` is more than 5 s off the node's clock: a number just below what the
+--            clock says
+--
+-- Every front end runs marker.lua at each connection to a node before this script: the marker
+-- tells since when the node's process has these data.

@@ -1,0 +1,13 @@
+-- Withdraws the votes of one attempt, whatever their round, and its entry among the waiters. An
+-- unclaimed vote is undone with its effect on the fencing counter, unless a later vote has
+-- raised that. Does nothing when the lease is claimed or holds by another attempt.
+--
+-- KEYS as ../withdraw.lua
+-- ARGV as ../withdraw.lua [quiet]
+-- sync no
+--
+--   attempt  `<worker>.<number>`, without a round
+--   quiet    "1": publishes no unlock message, for the attempt had no majority
+--
+-- Reply  those of withdraw.lua: 1: a vote was undone; 0: there was none; 2: the lease holds by
+--        another attempt, or is claimed
