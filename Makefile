@@ -121,11 +121,13 @@ $(sort $(OBJECTS) $(CLIENT_OBJECTS)): $(BUILD)/%.o: %.c $(BUILD)/flags
 # change when the compiler, its flags or the version do
 
 # The directories themselves, here and of the page: a file that was removed counts, too.
-SCRIPTS      := $(wildcard storage/scripts/*.lua)
-SCRIPT_PARTS := $(SCRIPTS) $(wildcard storage/scripts/lib/*.lua) storage/scripts/embed.sh \
-                $(wildcard storage/scripts/*.awk) storage/scripts storage/scripts/lib
+# Some scripts are in quorum/ alone.
+SCRIPT_DIRS  := $(addprefix storage/scripts,/ /lib/ /quorum/ /quorum/lib/)
+SCRIPT_PARTS := $(wildcard $(SCRIPT_DIRS:=*.lua) storage/scripts/*.awk) storage/scripts/embed.sh $(SCRIPT_DIRS)
+SCRIPTS      := $(addprefix storage/scripts/,$(sort $(notdir $(wildcard $(addprefix \
+                storage/scripts/,*.lua quorum/*.lua)))))
 
-SCRIPT_ROWS  := $(addprefix $(GEN)/,scripts.inc scripts_cluster.inc scripts_shard.inc)
+SCRIPT_ROWS  := $(addprefix $(GEN)/scripts,.inc _cluster.inc _shard.inc _quorum.inc)
 
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(SCRIPT_ROWS) $(GEN)/script_args.h
 $(filter $(BUILD)/handlers/%,$(OBJECTS)): | $(GEN)/openapi.inc $(GEN)/page.inc
@@ -134,6 +136,7 @@ $(call objects,$(shell grep -lw RLOCKD_VERSION $(SOURCES) $(CLIENT_SOURCES) /dev
 $(GEN)/scripts.inc: ROWS := rows
 $(GEN)/scripts_cluster.inc: ROWS := cluster-rows
 $(GEN)/scripts_shard.inc: ROWS := shard-rows
+$(GEN)/scripts_quorum.inc: ROWS := quorum-rows
 $(SCRIPT_ROWS): $(SCRIPT_PARTS)
 	@mkdir -p $(@D)
 	@sh storage/scripts/embed.sh $(ROWS) $(SCRIPTS) > $@

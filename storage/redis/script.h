@@ -32,6 +32,7 @@ enum script {
     SCRIPT_LEASE_CLAIM,
     SCRIPT_LEASE_CONFIRM,
     SCRIPT_LEASE_END,
+    SCRIPT_LEASE_LOST, /* of a quorum */
     SCRIPT_LEASE_WATCH,
     SCRIPT_LOCK_WAIT,
     SCRIPT_LOCK_WAITS,
@@ -47,6 +48,7 @@ enum script {
     SCRIPT_QUEUE_VISIT,
     SCRIPT_RELEASE,
     SCRIPT_RENEW,
+    SCRIPT_REPAIR, /* of a quorum */
     SCRIPT_RW_ACQUIRE,
     SCRIPT_RW_HAND_OVER,
     SCRIPT_SEMAPHORE_ACQUIRE,
@@ -60,12 +62,14 @@ enum script {
     SCRIPT_SESSION_KEEP_ALIVE,
     SCRIPT_SESSION_OPEN,
     SCRIPT_SESSION_PAGE,
+    SCRIPT_SESSION_REPAIR, /* of a quorum */
     SCRIPT_SESSION_SETTLE,
     SCRIPT_SESSION_UNBIND,
     SCRIPT_SESSION_WAIT,
     SCRIPT_SESSION_WAITS,
     SCRIPT_SET_ACQUIRE,
     SCRIPT_SET_NAMES,
+    SCRIPT_VOTE, /* of a quorum */
     SCRIPT_WATCH_MANY,
     SCRIPT_WITHDRAW,
     SCRIPT_COUNT
@@ -86,5 +90,8 @@ const struct script_row *script_row(enum script script);
 /* The form that is sent to a node of a cluster (storage/scripts/link.awk describes the
  * difference). `broadcasts`: messages go to all nodes, too, not to the shard only. */
 const struct script_row *script_row_of_cluster(enum script script, bool broadcasts);
+/* The form that is sent to a node of a quorum. The scripts of a quorum alone are empty in the
+ * other forms. */
+const struct script_row *script_row_of_quorum(enum script script);
 
 #endif

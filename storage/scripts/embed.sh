@@ -1,10 +1,16 @@
 #!/bin/sh
 # embed.sh rows FILE.lua...: one C table row a script: {"name", "sha1", "text", length, sync},
 # embed.sh cluster-rows FILE.lua...: the same, of the scripts as they are sent to a cluster;
-# shard-rows: to a cluster where messages go to the shard only
+# shard-rows: to a cluster where messages go to the shard only; quorum-rows: to a node of a
+# quorum
 # embed.sh enums FILE.lua...: positions of KEYS, ARGV and of values in replies as C enums
 # embed.sh text FILE.lua: a script as it is sent to Redis
-# embed.sh cluster-text FILE.lua, shard-text: as it is sent to a cluster
+# embed.sh cluster-text FILE.lua, shard-text, quorum-text: as it is sent there
+#
+# To a node of a quorum the script quorum/FILE.lua is sent, if there is one, and of modules those
+# in quorum/lib; KEYS, ARGV and replies of quorum/FILE.lua are QUORUM_FILE_... in C. A line
+# `--quorum: code` of another script or module is code in this form only. A script that is in
+# quorum/ alone has an empty row in the other forms.
 #
 # Redis is sent the script without comments and indentation, and this:
 #
@@ -43,7 +49,7 @@ expand() {
     {
         [ -z "${SCRIPT_HEAD:-}" ] || printf '%s\n' "$SCRIPT_HEAD"
         awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -v shard="$shard" \
-            -f "$here/head.awk" -f "$here/lexer.awk" -f "$here/link.awk"
+            -v quorum="$quorum" -f "$here/head.awk" -f "$here/lexer.awk" -f "$here/link.awk"
     } > "$whole"
     size=$(wc -c < "$whole")
     [ "$size" -le "$SIZE_MAX" ] || {
@@ -52,7 +58,20 @@ expand() {
     }
 }
 
+# Where the script quorum/NAME.lua of a file NAME.lua is.
+of_quorum() {
+    echo "$(dirname "$1")/quorum/$(basename "$1")"
+}
+
+enums() {
+    awk -v file="$1" -v script="$2" -f "$here/head.awk" -f "$here/enums.awk"
+}
+
 row() {
+    [ -f "$1" ] || {
+        printf '{"%s", "", "", 0, false},\n' "$(basename "$1" .lua)"
+        return
+    }
     expand "$1"
     if [ -n "$(tail -c 1 "$1")" ] || grep -q "$(printf '\r')" "$whole"; then
         echo "$1: must end in a newline and hold no carriage return" >&2
@@ -69,19 +88,25 @@ row() {
     printf ' , %d, %s},\n' "$size" "$sync"
 }
 
-form=${1#cluster-} form=${form#shard-} cluster='' shard=''
-[ "$form" = "$1" ] || cluster=1
-[ "shard-$form" != "$1" ] || shard=1
+form=${1#*-} cluster='' shard='' quorum=''
+case $1 in
+    cluster-*) cluster=1 ;;
+    shard-*) cluster=1 shard=1 ;;
+    quorum-*) quorum=$here/quorum ;;
+esac
 shift
 whole=$(mktemp)
 trap 'rm -f "$whole"' EXIT
 [ "$form" != enums ] || echo "/* Positions of KEYS, ARGV and replies. */"
 for file in "$@"; do
+    name=$(basename "$file" .lua)
+    other=$(of_quorum "$file")
+    [ -z "$quorum" ] || [ ! -f "$other" ] || file=$other
     case $form in
         rows) row "$file" ;;
         enums)
-            awk -v file="$file" -v script="$(basename "$file" .lua)" \
-                -f "$here/head.awk" -f "$here/enums.awk"
+            [ ! -f "$file" ] || enums "$file" "$name"
+            [ ! -f "$other" ] || enums "$other" "quorum_$name"
             ;;
         text) expand "$file" && cat "$whole" ;;
     esac

@@ -1,5 +1,6 @@
-# link.awk -v lib=FOLDER -v file=FILE.lua [-v cluster=1]: the text of one script as embed.sh
-# says; needs head.awk and lexer.awk. Of a module only what the script can reach is put in:
+# link.awk -v lib=FOLDER -v file=FILE.lua [-v cluster=1] [-v quorum=FOLDER]: the text of one script
+# as embed.sh says; needs head.awk and lexer.awk. Of a module only what the script can reach is
+# put in:
 #
 #   lib.NAME.entry     one entry of the table that the module NAME returns
 #   alias.entry        the same, after `local alias = lib.NAME` in the same file
@@ -47,12 +48,28 @@ function add_locals(module, code,   at, names, values, n, name, value, i) {
     for (i = 1; i <= n; i++) add_chunk(module, name[i], "local " name[i] " = " value[i])
 }
 
+# The file of a module: in the form for a quorum that of FOLDER/lib, if there is one.
+function path_of(module,   path, line, got) {
+    path = quorum "/lib/" module ".lua"
+    if (quorum == "" || (got = (getline line < path)) < 0) return lib "/" module ".lua"
+    close(path)
+    return path
+}
+
+# A line of a file. What stands behind `--quorum: ` is code in the form for a quorum, and in all
+# others a comment.
+function in_form(line) {
+    if (quorum != "") sub(/^ *--quorum: /, "", line)
+    return line
+}
+
 function load(module,   path, line, got, code, kind, name, table_text, n, i, part, entry) {
     if (module in first) return
-    path = lib "/" module ".lua"
+    path = path_of(module)
     order[++modules] = module
     first[module] = chunks + 1
     while ((got = (getline line < path)) > 0) {
+        if (line ~ /^ *--quorum: / && quorum != "") line = " " in_form(line)
         if (kind == "locals" && line !~ /^ /) {
             add_locals(module, code)
             kind = ""
@@ -314,7 +331,7 @@ BEGIN {
         else if (line ~ /^-- modules/) {
             has_modules = 1
             given_count = split(substr(line, 12), given, " ")
-        } else if ((line = strip(line)) != "") {
+        } else if ((line = strip(in_form(line))) != "") {
             if (has_modules) after = after line "\n"
             else before = before line "\n"
         }
