@@ -112,6 +112,13 @@ fuzz-programs: $(FUZZ_TARGETS)
 $(TEST_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(compile)
 
+# The cases that the model of the quorum prints, as C texts.
+$(BUILD)/tests/unit/test_quorum_votes.o: $(GEN)/quorum_cases.inc
+$(GEN)/quorum_cases.inc: $(wildcard tests/model/quorum/*.py)
+	@mkdir -p $(@D)
+	@python3 tests/model/quorum/cases.py $@.lines
+	@sed -e 's/.*/"&",/' $@.lines > $@
+
 $(BUILD)/tests/unit/test_guard_message: $(BUILD)/client/guard_message.o
 $(UNIT_TESTS): %: %.o $(UNIT_HELPERS) $(BUILD)/librlockd.a
 	@echo "  LINK  $@"

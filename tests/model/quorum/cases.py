@@ -9,6 +9,8 @@ that model and product cannot part.
     baton heard=N timer=0|1 : 0|1 : RULES
     refused votes=N : HOLDER... : sleep|contend publish=0|1 register=NODES : RULES
 
+usage: python3 tests/model/quorum/cases.py FILE
+
 A reply is `-` (none yet) or a word with its number. Lines that begin with # are comments."""
 import sys
 from itertools import combinations_with_replacement
@@ -173,3 +175,7 @@ def write(path):
     if unknown:
         sys.exit(f"cases of rules that there are not: {sorted(unknown)}")
     return count, [rule for rule in RULES if rule not in touched]
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])
