@@ -113,7 +113,7 @@ $(TEST_OBJECTS): $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(compile)
 
 # The cases that the model of the quorum prints, as C texts.
-$(BUILD)/tests/unit/test_quorum_votes.o: $(GEN)/quorum_cases.inc
+$(addprefix $(BUILD)/tests/,unit/test_quorum_votes.o scripts/test_quorum_cases.o): $(GEN)/quorum_cases.inc
 $(GEN)/quorum_cases.inc: $(wildcard tests/model/quorum/*.py)
 	@mkdir -p $(@D)
 	@python3 tests/model/quorum/cases.py $@.lines

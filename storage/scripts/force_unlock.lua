@@ -11,6 +11,8 @@
 --   asked_holder  the holder field of that grant, of a read: grant_find.lua finds it
 --
 -- Replies  unlocked, holder, token: of the only grant that was freed
+--          and at a node of a quorum, of a read/write lock that was freed as a whole, the list
+--            of its holder fields, with the last token: their leases are then to be spent
 --          free | stale: another grant, or none | wrong-kind
 --          search: readers hold the lock, and asked_holder is missing
 -- modules lock fair read write
@@ -106,13 +108,16 @@ local function free_readers_and_writer()
   readers.publish_free(lock, '1')
   note_forced('*', token)
   local holder, left = '', READS_MAX
+  --quorum: local all = {}
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' then
       holder = fields[i]
       left = left - delete_reads(holder, fields[i + 1], left)
       notify_session(holder)
+      --quorum: all[#all + 1] = holder
     end
   end
+  --quorum: if all[1] then return {'unlocked', holder, token, all} end
   return {'unlocked', holder, mode == 'write' and #fields == 4 and token or nil}
 end
 

@@ -63,6 +63,8 @@ local function lease_state()
   end
   if record.mismatch(lease, false) then return '', '' end
   if lease.state ~= 'held' then return lease.state, lease.detail end
+  --quorum: if lib.vote.spent_of(lease) then return 'ended', lib.vote.spent_of(lease) end
+  --quorum: if not lib.vote.is_confirmed(lease) then return '', '' end
   if not lib.lease.holds_of(lease) then return 'ended', lib.lease.loss_reason(lease) end
   lib.lease.claim(lease)
   return 'held', ''

@@ -8,7 +8,8 @@
 -- sync yes
 --
 -- reason    released: its client ends it | forced: an operator ends it | expired: its time is
---           over, or another front end has ended it and not worked off its leases
+--           over, or another front end has ended it and not worked off its leases | closed, at
+--           a node of a quorum: a majority has found that its time is over
 -- batch     refs to name at most
 -- held      number of refs, the first of `forget`, of leases that held
 -- forget    refs of leases that were released
@@ -18,11 +19,18 @@
 --
 -- A repetition gets the same reply within the window: a lease counts as released when its note
 -- is removed, also if two front ends end one session. The first write is a command that Redis
--- allows when memory is short.
+-- allows when memory is short. At a node of a quorum a session that is unknown there, or past its
+-- deadline, is ended for each reason but `expired` (that is only for the latter).
 -- modules
 
 local now = lib.number.epoch_ms()
 local open, why = lib.session_home.open(session, now)
+-- At a node of a quorum, where a majority has ended the session, or its client or an operator:
+--quorum: if reason == 'closed' then
+--quorum:   open, why, reason = nil, 'expired', 'expired'
+--quorum: elseif reason ~= 'expired' and call('hget', session, 'state') ~= 'ended' then
+--quorum:   why = reason
+--quorum: end
 if open and reason == 'expired' then return {'open', open.deadline - now} end
 if not open and (why == 'unknown' or reason ~= 'expired' and why ~= reason) then
   return {'ended', why}
@@ -31,6 +39,7 @@ end
 for _, key in ipairs(KEYS) do call('pexpire', key, window_ms) end
 if call('hget', session, 'state') ~= 'ended' then
   call('hset', session, 'state', 'ended', 'reason', reason)
+  --quorum: call('pexpire', session, window_ms)
   call('publish', 'rlockd:sessions', string.match(session, '{(.*)}'))
 end
 call('hdel', notes, '') -- the sentinels

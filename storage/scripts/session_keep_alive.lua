@@ -17,6 +17,7 @@
 
 local now = lib.number.epoch_ms()
 local open, reason = lib.session_home.open(session, now)
+--quorum: if not open then return {'ended', reason, now} end
 if not open then return {'ended', reason} end
 if tonumber(wait_ms) > open.ttl / 2 then return {'wait-too-long', open.ttl} end
 

@@ -19,7 +19,7 @@ enum { START_MS = 20000, SLOTS = 16384, ARGC_MAX = 64, KEPT_MAX = 4096, MESSAGES
 static struct {
     char dir[64], socket[80];
     pid_t pid;
-    bool is_cluster, checks_slots;
+    bool is_cluster, checks_slots, is_node;
     redisContext *db, *listener, *beside;
     redisReply *replies[KEPT_MAX]; /* of this test */
     char *texts[KEPT_MAX];
@@ -155,14 +155,17 @@ static bool matches(const char *pattern, const char *at)
     }
 }
 
-void expect_at(const redisReply *reply, const char *pattern, const char *file, int line)
+void expect_text_at(const char *printed, const char *pattern, const char *file, int line)
 {
-    const char *printed = reply_text(reply);
-
     if (!matches(pattern, printed)) {
         print_error("%s:%d: expected \"%s\", got \"%s\"\n", file, line, pattern, printed);
         _fail(file, line);
     }
+}
+
+void expect_at(const redisReply *reply, const char *pattern, const char *file, int line)
+{
+    expect_text_at(reply_text(reply), pattern, file, line);
 }
 
 /* --- calls ----------------------------------------------------------------------------------
@@ -180,9 +183,11 @@ static size_t add_words(const char **argv, size_t argc, const char *const *words
 
 redisReply *run(enum script script, const char *const *keys, const char *const *args)
 {
+    const struct script_row *row = redis.is_node ? script_row_of_quorum(script)
+                                                 : script_row(script);
     const char *argv[ARGC_MAX] = {"EVAL"};
     /* Redis 7 compares the slots only of scripts that begin with this line. */
-    argv[1] = text("%s%s", redis.checks_slots ? "#!lua\n" : "", script_row(script)->text);
+    argv[1] = text("%s%s", redis.checks_slots ? "#!lua\n" : "", row->text);
     size_t argc = add_words(argv, 3, keys);
 
     argv[2] = text("%zu", argc - 3);
@@ -381,13 +386,22 @@ static bool serves_slots(void)
 int redis_set_up(void **state)
 {
     (void)state;
-    redis.is_cluster = redis.checks_slots = false;
+    redis.is_cluster = redis.checks_slots = redis.is_node = false;
     return start();
+}
+
+int redis_set_up_node(void **state)
+{
+    int failed = redis_set_up(state);
+
+    redis.is_node = true;
+    return failed;
 }
 
 int redis_set_up_cluster(void **state)
 {
     redis.is_cluster = true;
+    redis.is_node = false;
     if (start() != 0)
         return -1;
     take_all_slots();

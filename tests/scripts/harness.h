@@ -15,9 +15,11 @@
 
 /* Set-ups of a cmocka group: a redis-server on a unix socket; the second one is a cluster of
  * one node that has all slots, where a script that touches a key outside the slot of its KEYS
- * fails (on Redis 7.0 and newer). */
+ * fails (on Redis 7.0 and newer); to the third one scripts are sent as to a node of a quorum.
+ */
 int redis_set_up(void **state);
 int redis_set_up_cluster(void **state);
+int redis_set_up_node(void **state);
 /* Their teardown. */
 int redis_tear_down(void **state);
 /* Set-up of a single test: an empty Redis. */
@@ -55,6 +57,7 @@ int64_t reply_integer(const redisReply *reply);
 /* The same for a command: expect_command("1", "EXISTS %s", key). */
 #define expect_command(pattern, ...) expect(command(__VA_ARGS__), pattern)
 void expect_at(const redisReply *reply, const char *pattern, const char *file, int line);
+void expect_text_at(const char *printed, const char *pattern, const char *file, int line);
 
 /* Text made by printf()'s rules. */
 const char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));

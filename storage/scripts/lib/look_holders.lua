@@ -27,6 +27,8 @@ local function describe(look, field, count, left)
   if token == '' and own_mode ~= 'read' and (not is_writer or is_ours) then
     token = look.last_token
   end
+  -- A hold that is older than the node's process counts for nothing until it is confirmed.
+  --quorum: if lease and not lib.vote.is_confirmed(lease) then token = '' end
   return {field, count, note, session, name, owner, watchdog, own_mode or kind or 'lock', token,
     left}
 end

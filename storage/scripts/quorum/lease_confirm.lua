@@ -13,3 +13,21 @@
 -- Replies  claimed: ms that the hold has left; of a set holds of each lock, a blank between
 --          gone: there is no such hold, or the lease is spent; the node's clock
 --          reused
+-- The first write is one that Redis allows when memory is short.
+-- modules lock read write
+local leases, records = lib.lease, lib.record
+local request = records.with_keys(
+  {kind = kind, owner = owner, session = session, token = ''}, lease_id)
+if registered == '1' then leases.unregister(request) end
+
+local gone = {'gone', lib.number.epoch_ms()}
+local lease = records.load(lease_id)
+if not lease or lease.state ~= 'held' or lib.vote.spent_of(lease) then return gone end
+if records.is_other(lease, request) then return {'reused'} end
+local holds = leases.holds_of(lease)
+if not holds or lease.tokens[1] ~= token then return gone end
+-- Whichever attempt's vote it is: from here on none is withdrawn.
+lease.detail = ''
+leases.claim(lease)
+return {'claimed', leases.time_left(lease, window_ms), records.format(lease, 1),
+  table.concat(holds, ' ')}

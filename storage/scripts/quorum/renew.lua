@@ -13,3 +13,34 @@
 --          lapsed: its hold has ended here | unknown: there is no record
 --          restarted: the hold is older than the node's process: a repair has to confirm it
 --          now_ms: the node's clock, for the deadline of a repair
+-- Every first write is one that Redis allows when memory is short.
+-- modules lock read write
+local leases, votes = lib.lease, lib.vote
+local now = lib.number.epoch_ms()
+
+local function spent(reason, by) return {'spent', reason, by or '', now} end
+
+local lease = lib.record.load(lease_id)
+if not lease then return {'unknown', now} end
+local mismatch = lib.record.mismatch(lease, false)
+if mismatch then return mismatch end
+if lease.state == 'ended' then return spent(lease.detail, leases.ended_reply(lease)[5]) end
+if lease.state == 'waiting' then return lib.holder.busy_all(lease) end
+if votes.spent_of(lease) then return spent(votes.spent_of(lease)) end
+
+local holds = leases.holds_of(lease)
+if not holds then
+  if leases.loss_reason(lease) ~= 'forced' then return {'lapsed', now} end
+  return spent('forced', leases.lost_reply(lease, window_ms)[5])
+end
+if not votes.is_confirmed(lease) then return {'restarted', now} end
+if lease.session ~= '' then lease.watchdog = watchdog or '' end
+lease.attempt, lease.detail, lease.ttl = '', '', ttl_ms
+local keep_ms = ttl_ms + window_ms
+for i, name in ipairs(lease.locks) do
+  lib[lease.kind].set_ttl(lease, name, ttl_ms, holds[i])
+  lib.token.keep(lib.keys.counter_of(name), keep_ms)
+  call('set', lease.keys[i], lib.record.format(lease, i), 'px', keep_ms)
+end
+return {'held', leases.tokens_of(lease), ttl_ms, lib.record.format(lease, 1),
+  table.concat(holds, ' ')}

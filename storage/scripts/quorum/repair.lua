@@ -4,7 +4,7 @@
 -- the node's process is confirmed instead, if it has the token. Works in quarantine.
 --
 -- KEYS as ../acquire.lua ...
--- ARGV as ../acquire.lua to fencing_ttl_ms token deadline_ms due_ms
+-- ARGV as ../acquire.lua to fencing_ttl_ms token deadline_ms
 -- sync no
 --
 --   KEYS         those of vote.lua
@@ -13,6 +13,29 @@
 --   token        of the lease, for each of its locks
 --   deadline_ms  epoch ms of the node's clock: its now_ms of the reply that named the node, and
 --                what the lease had left then, less the drift
---   due_ms       ms until the watchdog looks at the lease, if it has a session
+--
+-- For a lease of a session session_bind.lua runs before this script, with the attempt `*`.
 --
 -- Reply  1: the node has the lease now | 0: it had it, or may not have it
+-- modules lock read write
+local requests, leases, votes = lib.request, lib.lease, lib.vote
+if lib.number.epoch_ms() >= tonumber(deadline_ms) then return 0 end
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, '', '', '')
+local old, number = request.old, tonumber(token)
+request.attempt = '' -- claimed
+if old and (old.state == 'ended' or votes.spent_of(old)) then return 0 end
+if old and lib.record.is_other(old, request) then return 0 end
+
+if old and old.state == 'held' and leases.holds_of(old) then
+  if votes.is_confirmed(old) or old.tokens[1] ~= token then return 0 end
+  votes.write(request, number, nil, fencing_ttl_ms)
+  for _, name in ipairs(request.locks) do lib[request.kind].extend(request, name, ttl_ms) end
+  return 1
+end
+if old and old.state == 'held' and leases.loss_reason(old) == 'forced' then return 0 end
+if votes.unbound(request) then return 0 end
+local refusal, found = votes.refusal(request)
+if refusal then return 0 end
+votes.write(request, number, nil, fencing_ttl_ms)
+votes.take(request, found)
+return 1

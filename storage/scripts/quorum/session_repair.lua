@@ -10,3 +10,21 @@
 --   deadline_ms  epoch ms of this node's clock
 --
 -- Reply  1: the deadline is here now | 0: nothing was changed
+-- modules
+
+local SENTINEL_SCORE = '9007199254740991' -- as in ../session_open.lua
+
+local now, deadline = lib.number.epoch_ms(), tonumber(deadline_ms)
+local fields = call('hmget', session, 'state', 'deadline')
+if deadline <= now or fields[1] == 'ended' then return 0 end
+if fields[1] and tonumber(fields[2]) >= deadline then return 0 end
+if not fields[1] then
+  call('hset', session, 'state', 'open', 'ttl', ttl_ms, 'name', name, 'opened', opened_ms,
+    'released', 0)
+  if on_deadlock ~= '' then call('hset', session, 'on_deadlock', on_deadlock) end
+  call('hset', notes, '', '')
+  call('zadd', due, SENTINEL_SCORE, '')
+end
+call('hset', session, 'deadline', deadline_ms)
+for _, key in ipairs(KEYS) do call('pexpire', key, deadline - now + window_ms) end
+return 1

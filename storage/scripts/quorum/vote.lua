@@ -7,7 +7,7 @@
 -- REPLY accepted|held token
 -- REPLY busy remaining_ms field holds text token number counter
 -- REPLY low|clock number
--- REPLY spent reason session_id kind forced_by
+-- REPLY spent reason
 -- REPLY unbound reason
 -- REPLY quarantine remaining_ms
 -- REPLY wrong-kind|too-many number
@@ -24,7 +24,7 @@
 --          quarantine: ms that are left of it
 --          unbound: the lease is of a session which is not open here (reason), or has no note
 --            of the lease (reason: full): session_bind.lua runs before this script
---          spent: the lease is; forced_by as in acquire.lua
+--          spent: the lease is; lease_lost.lua, which follows, tells more
 --          reused: the token is that of a lease of another kind, owner or session
 --          accepted: token, of this vote or of the same one before
 --          held: the lease holds here by another attempt or a later round, or is claimed; token
@@ -39,3 +39,93 @@
 --
 -- Every front end runs marker.lua at each connection to a node before this script: the marker
 -- tells since when the node's process has these data.
+-- modules lock read write
+local requests, leases, votes = lib.request, lib.lease, lib.vote
+
+-- How far a token may be off the node's clock; ahead of it only if it is further ahead of the
+-- counter than this.
+local CLOCK_US, AHEAD_US = 5000000, 1000000
+
+local left = votes.quarantine_left(quarantine_ms)
+if left then return {'quarantine', left} end
+local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, mode,
+  registered)
+local old, proposed = request.old, tonumber(token)
+
+local reason = votes.unbound(request)
+if reason then return requests.refuse(request, {'unbound', reason}) end
+if old and old.state == 'ended' then return {'spent', old.detail} end
+if old and lib.record.is_other(old, request) then return requests.refuse(request, {'reused'}) end
+
+-- The highest number of the locks, and each of them; nil and a reply: another type of key.
+local function highest(number_of)
+  local most, numbers = 0, {}
+  for i = 1, #request.locks do
+    numbers[i] = number_of(i)
+    if not numbers[i] then return nil, {'wrong-kind', i} end
+    most = math.max(most, numbers[i])
+  end
+  return most, numbers
+end
+
+-- Writes the vote of this round. `numbers`: what the counters were before.
+local function write(numbers)
+  local details, attempt = {}, request.attempt
+  for i, number in ipairs(numbers) do details[i] = 'was ' .. votes.token_text(number) end
+  request.attempt = attempt .. '.' .. round
+  votes.write(request, proposed, details, fencing_ttl_ms)
+  request.attempt = attempt
+  return {'accepted', token}
+end
+
+-- Moves the attempt's own vote: above the counter before the vote or, where another lease has
+-- raised the counter since, above the counter as it is now. In that case a withdrawal leaves the
+-- counter at the token of that lease.
+local function move()
+  local own = tonumber(old.tokens[1])
+  local most, numbers = highest(function(i)
+    local counter = votes.counter_of(old, i)
+    return counter == own and votes.was_of(old, i) or counter
+  end)
+  if not most then return numbers end
+  if proposed <= most then return {'low', votes.token_text(most)} end
+  local reply = write(numbers)
+  for _, name in ipairs(request.locks) do lib[request.kind].extend(request, name, ttl_ms) end
+  return reply
+end
+
+local function own_vote()
+  local reason = votes.spent_of(old)
+  if reason then return {'spent', reason} end
+  if not leases.holds_of(old) then
+    return leases.loss_reason(old) == 'forced' and {'spent', 'forced'} or {'lapsed'}
+  end
+  local attempt, last = votes.attempt_of(old)
+  if attempt ~= request.attempt or tonumber(round) < last then
+    return {'held', old.tokens[1]}
+  end
+  if tonumber(round) == last then return {'accepted', old.tokens[1]} end
+  return move()
+end
+
+if old and old.state == 'held' then return requests.refuse(request, own_vote()) end
+if not old and request.mode == 'returned' then return {'lapsed'} end
+
+local most, numbers = highest(function(i) return votes.counter_of(request, i) end)
+if not most then return requests.refuse(request, numbers) end
+local busy, found = votes.refusal(request, tonumber(blocking))
+if busy and busy[1] ~= 'busy' then return requests.refuse(request, busy) end
+if busy then
+  busy[8] = votes.token_text(most)
+  return requests.register_waiter(request) or busy
+end
+
+if proposed <= most then return {'low', votes.token_text(most)} end
+local time = call('time')
+local us = time[1] * 1000000 + time[2]
+if proposed < us - CLOCK_US or proposed > us + CLOCK_US and proposed > most + AHEAD_US then
+  return {'clock', votes.token_text(us - 1)}
+end
+local reply = write(numbers)
+votes.take(request, found)
+return reply

@@ -11,3 +11,44 @@
 --
 -- Reply  those of withdraw.lua: 1: a vote was undone; 0: there was none; 2: the lease holds by
 --        another attempt, or is claimed
+-- The first write is one that Redis allows when memory is short.
+-- modules lock read write
+local leases, votes = lib.lease, lib.vote
+local lease = lib.record.load(lease_id)
+if not lease or lease.state == 'ended' or lib.record.mismatch(lease, false) then return 0 end
+if lease.state == 'waiting' then
+  lib.waiting.withdraw(lease, attempt)
+  return 0
+end
+if votes.attempt_of(lease) ~= attempt then return 2 end
+local counters, was = {}, {}
+for i = 1, #lease.locks do
+  counters[i], was[i] = votes.counter_of(lease, i), votes.was_of(lease, i)
+end
+
+-- No client could have got the lock meanwhile, so none is woken.
+if quiet == '1' then
+  local run = call
+  call = function(name, ...) return name == 'publish' and 0 or run(name, ...) end
+end
+local is_whole = leases.holds_of(lease)
+leases.release(lease)
+if not is_whole then return 0 end -- the record tells that the hold has ended here
+
+for i, name in ipairs(lease.locks) do
+  local counter = lib.keys.counter_of(name)
+  if counters[i] == tonumber(lease.tokens[i]) then
+    if was[i] == 0 then
+      call('del', counter)
+    else
+      call('set', counter, votes.token_text(was[i]), 'keepttl')
+    end
+  end
+end
+local reason = votes.spent_of(lease)
+if reason then
+  leases.spend(lease.keys, reason, window_ms)
+else
+  call('del', unpack(lease.keys))
+end
+return 1
