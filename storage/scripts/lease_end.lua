@@ -7,7 +7,7 @@
 -- sync no
 --
 --   KEYS       for each lock of the lease
---   reason     why: session-ended or released
+--   reason     why: session-ended or released; at a node of a quorum also forced
 --   window_ms  for which the token of an ended lease is known
 --   timed      "1": the reply has the lease's fencing token, which tells when it was granted
 --
@@ -24,6 +24,7 @@ if lease and lease.state == 'ended' then
 end
 call('pexpire', KEYS[KEY_RECORD], window_ms)
 local has_held = lease and lease.state == 'held' and leases.release(lease)
+--quorum: if reason == 'forced' and lease then leases.keep_forced_by(lease, window_ms) end
 local is_waiting = lease and lease.state == 'waiting'
 if is_waiting then leases.unregister(lease) end
 local spent = lease or lib.record.with_keys({token = ''}, lease_id)

@@ -3,7 +3,7 @@
 --
 -- KEYS lock record...
 -- ARGV lease_id timeout_ms window_ms
--- REPLY renewed kind
+-- REPLY renewed kind [token]
 -- REPLY ends ms
 -- REPLY ended reason
 -- REPLY lost as lease_claim.lua
@@ -17,6 +17,8 @@
 --          ends: the lease ends in `ms`, without a renewal
 --          gone: the lease neither holds nor waits | ended
 --          lost: it held and is over, and is ended by this call
+--          at a node of a quorum: token of a lease that was renewed, and claimed by that; gone
+--            and restarted tell the node's clock: see quorum/lib/held.lua
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit
@@ -30,4 +32,6 @@ for i, name in ipairs(lease.locks) do
   lib[lease.kind].extend(lease, name, timeout_ms)
   lib.token.keep(lib.keys.counter_of(name), timeout_ms + window_ms)
 end
+--quorum: lib.lease.claim(lease)
+--quorum: if lease.tokens[1] ~= '' then return {'renewed', lease.kind, lease.tokens[1]} end
 return {'renewed', lease.kind}

@@ -40,7 +40,7 @@ int64_t node_base_us(void)
 
 const char *node_token(int64_t token)
 {
-    return text("%lld", (long long)(token > 0 ? base_us + token : 0));
+    return text("%lld", (long long)(token != 0 ? base_us + token : 0));
 }
 
 int64_t node_number(const char *shown)

@@ -162,5 +162,5 @@ return {
   claim = claim, tokens_of = tokens_of, spend = spend, loss_reason = loss_reason,
   end_lost = end_lost, ended_reply = ended_reply, lost_reply = lost_reply,
   unregister = unregister, publish = publish, forced_by = forced_by,
-  note_forced_by = note_forced_by
+  keep_forced_by = keep_forced_by, note_forced_by = note_forced_by
 }

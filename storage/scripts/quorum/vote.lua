@@ -7,7 +7,7 @@
 -- REPLY accepted|held token
 -- REPLY busy remaining_ms field holds text token number counter
 -- REPLY low|clock number
--- REPLY spent reason
+-- REPLY spent reason forced_by
 -- REPLY unbound reason
 -- REPLY quarantine remaining_ms
 -- REPLY wrong-kind|too-many number
@@ -24,7 +24,7 @@
 --          quarantine: ms that are left of it
 --          unbound: the lease is of a session which is not open here (reason), or has no note
 --            of the lease (reason: full): session_bind.lua runs before this script
---          spent: the lease is; lease_lost.lua, which follows, tells more
+--          spent: the lease is; forced_by as in acquire.lua
 --          reused: the token is that of a lease of another kind, owner or session
 --          accepted: token, of this vote or of the same one before
 --          held: the lease holds here by another attempt or a later round, or is claimed; token
@@ -54,7 +54,9 @@ local old, proposed = request.old, tonumber(token)
 
 local reason = votes.unbound(request)
 if reason then return requests.refuse(request, {'unbound', reason}) end
-if old and old.state == 'ended' then return {'spent', old.detail} end
+if old and old.state == 'ended' then
+  return requests.refuse(request, {'spent', old.detail, leases.forced_by(old)})
+end
 if old and lib.record.is_other(old, request) then return requests.refuse(request, {'reused'}) end
 
 -- The highest number of the locks, and each of them; nil and a reply: another type of key.
