@@ -7,10 +7,10 @@
 # embed.sh text FILE.lua: a script as it is sent to Redis
 # embed.sh cluster-text FILE.lua, shard-text, quorum-text: as it is sent there
 #
-# To a node of a quorum the script quorum/FILE.lua is sent, if there is one, and of modules those
-# in quorum/lib; KEYS, ARGV and replies of quorum/FILE.lua are QUORUM_FILE_... in C. A line
-# `--quorum: code` of another script or module is code in this form only. A script that is in
-# quorum/ alone has an empty row in the other forms.
+# To a node of a quorum the script quorum/FILE.lua is sent, if there is one, and of modules
+# those in quorum/lib; KEYS, ARGV and replies of quorum/FILE.lua are QUORUM_FILE_... in C. A
+# line `--quorum: code` of another script or module is code in this form only. A script that is
+# in quorum/ alone has an empty row in the other forms.
 #
 # Redis is sent the script without comments and indentation, and this:
 #

@@ -19,8 +19,8 @@
 --
 -- A repetition gets the same reply within the window: a lease counts as released when its note
 -- is removed, also if two front ends end one session. The first write is a command that Redis
--- allows when memory is short. At a node of a quorum a session that is unknown there, or past its
--- deadline, is ended for each reason but `expired` (that is only for the latter).
+-- allows when memory is short. At a node of a quorum the reasons `released` and `forced` end a
+-- session that is unknown there or past its deadline, too.
 -- modules
 
 local now = lib.number.epoch_ms()

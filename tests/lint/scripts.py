@@ -38,7 +38,21 @@ local function unused() return lib.two end
 return {used = used, unused = unused}
 """,
     "lib/kind.lua": "local a, b = 1, 2\nreturn {size = a, other = b}\n",
+    "node.lua": "-- modules\n--quorum: local a = 1\nreturn lib.kind.size\n",
+    "quorum/lib/kind.lua": "local a = 5\n--quorum: local b = 6\nreturn {size = a + b}\n",
 }
+# The end of node.lua, and of the module that it uses, as it is sent to a node of a quorum.
+LINKED_FOR_QUORUM = r"""local a = 5
+local b = 6
+return {size = a + b}
+end)()
+end
+lib[name] = module
+return module
+end})
+local a = 1
+return lib.kind.size
+"""
 LINKED_TEXT = r"""local call, try = redis.call, redis.pcall
 local lock, record = KEYS[1], KEYS[2]
 local id, window_ms, last = ARGV[1], ARGV[2], ARGV[3]
@@ -106,8 +120,8 @@ def check_text(path, text):
         problems.append(f"{path}: a function of {most} locals (fewer than {LOCALS_MAX})")
 
 
-def link(folder, path):
-    return run("awk", "-v", f"lib={folder}/lib", "-v", f"file={path}",
+def link(folder, path, quorum=""):
+    return run("awk", "-v", f"lib={folder}/lib", "-v", f"file={path}", "-v", f"quorum={quorum}",
                *(word for name in ("head", "lexer", "link")
                  for word in ("-f", str(SCRIPTS / f"{name}.awk"))))
 
@@ -117,6 +131,12 @@ def check_linked(folder):
     status, text = link(folder, folder / "main.lua")
     if status or text != LINKED_TEXT:
         problems.append(f"link.awk puts in:\n{text}")
+    _, text = link(folder, folder / "node.lua", folder / "quorum")
+    if not text.endswith(LINKED_FOR_QUORUM):
+        problems.append(f"link.awk puts in for a quorum:\n{text}")
+    _, text = link(folder, folder / "node.lua")
+    if "return {size = a}" not in text or "local a = 5" in text or "b = 6" in text:
+        problems.append(f"link.awk puts in, but for a quorum only:\n{text}")
 
 
 def check_enums(folder):
@@ -136,6 +156,7 @@ def check_linking():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "lib").mkdir()
+        (folder / "quorum/lib").mkdir(parents=True)
         for path, text in LINKED.items():
             (folder / path).write_text(text)
         check_linked(folder)
@@ -143,8 +164,11 @@ def check_linking():
         check_refused(folder)
 
 
-# Arguments of acquire.lua that stand for nothing in a script with the same ARGV.
-UNUSED_ARGUMENTS = {("permit_acquire.lua", "fencing_ttl_ms")}
+# Arguments of one script that stand for nothing in another script with the same ARGV.
+UNUSED_ARGUMENTS = {("permit_acquire.lua", "fencing_ttl_ms"),
+                    ("quorum/lease_confirm.lua", "attempt"),
+                    ("quorum/withdraw.lua", "unrepeatable"),
+                    ("quorum/withdraw.lua", "keep_place")}
 
 
 def check_arguments(path):
@@ -153,7 +177,8 @@ def check_arguments(path):
     _, heads = run("sh", EMBED, "enums", str(path))
     for name in re.findall(rf"\b{path.stem.upper()}_ARG_(\w+)", heads):
         name = name.lower()
-        is_used = re.search(rf"\b{name}\b", code) or (path.name, name) in UNUSED_ARGUMENTS
+        is_used = re.search(rf"\b{name}\b", code) \
+            or (str(path.relative_to(SCRIPTS)), name) in UNUSED_ARGUMENTS
         if not is_used and f"{name}..." not in source:
             problems.append(f"{path}: argument {name} is not used")
     if re.search(r"\b(KEYS|ARGV)\[", code) and not re.search("-- KEYS as|[.]{3}", source):
@@ -206,8 +231,9 @@ def check_permissions():
         problems.append(f"docs/rlockd.acl: {command} is not needed")
 
 
-for script in sorted(SCRIPTS.glob("*.lua")):
-    for form in ("", "cluster-", "shard-"):
+for script in sorted([*SCRIPTS.glob("*.lua"), *SCRIPTS.glob("quorum/*.lua")]):
+    forms = ["quorum-"] if "quorum" in script.parts else ["", "cluster-", "shard-", "quorum-"]
+    for form in forms:
         failed, sent = run("sh", EMBED, f"{form}text", str(script))
         if failed:
             problems.append(sent.strip())

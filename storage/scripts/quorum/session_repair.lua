@@ -1,5 +1,5 @@
--- Gives this node a session that is open at a majority, or its later deadline (S2, S3). No effect
--- on a session that was ended here, or after the deadline.
+-- Gives this node a session that is open at a majority, or its later deadline (S2, S3). No
+-- effect on a session that was ended here, or after the deadline.
 --
 -- KEYS as ../session_open.lua lost
 -- ARGV as ../session_open.lua to window_ms on_deadlock opened_ms deadline_ms

@@ -29,9 +29,9 @@
 --          accepted: token, of this vote or of the same one before
 --          held: the lease holds here by another attempt or a later round, or is claimed; token
 --          lapsed: its hold has ended here
---          busy: as in acquire.lua, number of the lock that blocks; counter: the highest fencing
---            token of the lease's locks, 0: none. The lease is registered as a waiter if wait_ms
---            is above 0
+--          busy: as in acquire.lua, number of the lock that blocks; counter: the highest
+--            fencing token of the lease's locks, 0: none. The lease is registered as a waiter
+--            if wait_ms is above 0
 --          wrong-kind, too-many: number of the lock
 --          low: the highest fencing counter of the locks, which `token` is not above
 --          clock: `token` is more than 5 s off the node's clock: a number just below what the
@@ -57,7 +57,9 @@ if reason then return requests.refuse(request, {'unbound', reason}) end
 if old and old.state == 'ended' then
   return requests.refuse(request, {'spent', old.detail, leases.forced_by(old)})
 end
-if old and lib.record.is_other(old, request) then return requests.refuse(request, {'reused'}) end
+if old and lib.record.is_other(old, request) then
+  return requests.refuse(request, {'reused'})
+end
 
 -- The highest number of the locks, and each of them; nil and a reply: another type of key.
 local function highest(number_of)
@@ -81,8 +83,8 @@ local function write(numbers)
 end
 
 -- Moves the attempt's own vote: above the counter before the vote or, where another lease has
--- raised the counter since, above the counter as it is now. In that case a withdrawal leaves the
--- counter at the token of that lease.
+-- raised the counter since, above the counter as it is now. In that case a withdrawal leaves
+-- the counter at the token of that lease.
 local function move()
   local own = tonumber(old.tokens[1])
   local most, numbers = highest(function(i)

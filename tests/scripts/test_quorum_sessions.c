@@ -1,0 +1,215 @@
+/* The scripts of a node for sessions, and the visits of the watchdog. */
+#include <string.h>
+
+#include "node_home.h"
+
+#define A_REF A " jobs"
+#define BIND(ref) session_bind(ref, "w.1", "10000")
+
+/* A vote for lease A of the session. */
+#define VOTE() vote(.id = A, .session = SID, .token = 5)
+
+/* --- votes of a session's leases ---------------------------------------------------------- */
+
+static void vote_needs_a_note_in_an_open_session(void **state)
+{
+    (void)state;
+    expect(VOTE(), "[unbound, unknown]");
+    session_open("30000");
+    expect(VOTE(), "[unbound, full]"); /* the bind was refused, for the session has its limit */
+    BIND(A_REF);
+    expect_node(VOTE(), "[accepted, 5]");
+    session_overdue();
+    expect(VOTE(), "[unbound, expired]");
+    session_end("released", "0", NULL);
+    expect(VOTE(), "[unbound, released]");
+}
+
+static void set_needs_a_note_with_all_its_locks(void **state)
+{
+    (void)state;
+    session_open("30000");
+    BIND(A " \n" P1);
+    expect(vote_set(.id = A, .session = SID, .token = 5), "[unbound, full]");
+    BIND(A " \n" P1 "\n" P2);
+    expect_node(vote_set(.id = A, .session = SID, .token = 5), "[accepted, 5]");
+}
+
+static void repair_needs_the_note_that_comes_before_it(void **state)
+{
+    (void)state;
+    expect(repair(5000, .id = A, .session = SID, .token = 5), "0");
+    session_open("30000");
+    expect(repair(5000, .id = A, .session = SID, .token = 5), "0");
+    session_bind(A_REF, "*", "10000");
+    expect(repair(5000, .id = A, .session = SID, .token = 5), "1");
+    const char *note = reply_text(command("HGET " NOTES " %s", A_REF));
+    assert_string_equal(strchr(note, ' '), " *");
+    /* No request takes such a note back. */
+    expect(session_unbind(A_REF, "w.1"), "0");
+}
+
+/* --- the end of a session ----------------------------------------------------------------- */
+
+static void end_leaves_a_tombstone_where_the_session_was_unknown(void **state)
+{
+    (void)state;
+    expect(session_end("released", "0", NULL), "[released, 0, []]");
+    expect(session_open("30000"), "[ended, released]");
+    expect_lasts(SESSION, 60000);
+    expect(session_keep_alive("0"), "[ended, released, *]");
+    expect(node_repair_session(5000), "0");
+}
+
+static void end_for_the_deadline_is_where_it_has_passed(void **state)
+{
+    (void)state;
+    expect(session_end("expired", "0", NULL), "[ended, unknown]");
+    expect_command("0", "EXISTS " SESSION);
+    session_open("30000");
+    expect(session_end("expired", "0", NULL), "[open, *]");
+    session_overdue();
+    expect(session_end("expired", "0", NULL), "[released, 0, []]");
+    expect(session_open("30000"), "[ended, expired]");
+}
+
+static void what_a_majority_has_ended_is_ended_everywhere(void **state)
+{
+    (void)state;
+    session_open("30000");
+    BIND(A_REF);
+    listen_to("rlockd:sessions");
+    expect(session_end("closed", "0", NULL), "[released, 0, [" A_REF "]]");
+    assert_string_equal(next_message(), "rlockd:sessions " SID);
+    expect(session_open("30000"), "[ended, expired]");
+    expect(session_end("closed", "1", A_REF), "[released, 1, []]");
+    expect(session_end("closed", "0", NULL), "[released, 1, []]"); /* a repetition */
+}
+
+static void client_may_end_a_session_past_its_deadline(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_overdue();
+    expect(session_end("released", "0", NULL), "[released, 0, []]");
+    expect(session_open("30000"), "[ended, released]");
+}
+
+/* --- repairs of a session ----------------------------------------------------------------- */
+
+static void unknown_session_is_restored(void **state)
+{
+    (void)state;
+    expect(session_keep_alive("0"), "[ended, unknown, *]");
+    expect(node_repair_session(20000), "1");
+    expect_empty_home();
+    redisReply *alive = session_keep_alive("0");
+    expect(alive, "[open, 30000, 30000, *, host/1, *");
+    assert_in_range(reply_integer(reply_at(alive, 3)), 5000, 9000); /* its age */
+    expect(node_repair_session(20000), "0"); /* the deadline here is later */
+}
+
+static void passed_session_gets_its_later_deadline(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_overdue();
+    expect(node_repair_session(20000), "1");
+    redisReply *reply = run(SCRIPT_SESSION_GET, KEYS(SESSION, NOTES, LOST), NO_ARGS);
+    assert_in_range(reply_integer(reply_at(reply, 1)), 15000, 20000);
+    expect_lasts(NOTES, 80000);
+    session_overdue();
+    expect(run(SCRIPT_SESSION_GET, KEYS(SESSION, NOTES, LOST), NO_ARGS), "[ended, expired, *]");
+    expect(node_repair_session(0), "0"); /* too late */
+}
+
+/* --- the watchdog ------------------------------------------------------------------------- */
+
+static void hold_of_session(void)
+{
+    session_open("30000");
+    BIND(A_REF);
+    VOTE();
+}
+
+static redisReply *watch(const char *id)
+{
+    return run(SCRIPT_LEASE_WATCH, KEYS("jobs", text("rlockd:lease:{jobs}:%s", id)),
+               ARGS(id, "40000", WINDOW));
+}
+
+static redisReply *watch_many(void)
+{
+    return run(SCRIPT_WATCH_MANY, KEYS("jobs", RECORD(A), "other", "rlockd:lease:{other}:" B),
+               ARGS("40000", WINDOW, "1"));
+}
+
+static void visit_to_many_tells_their_tokens_and_claims_them(void **state)
+{
+    (void)state;
+    hold_of_session();
+    expect_node(watch_many(), "[5, 0]");
+    expect_lasts("jobs", 40000);
+    expect_lasts(RECORD(A), 100000);
+    expect_command("held\n*\n\n*", "GET " RECORD(A));
+    expect(node_withdraw(A, "w.1", ""), "2");
+    expect_node(watch_many(), "[5, 0]");
+}
+
+static void visit_to_many_renews_nothing_else(void **state)
+{
+    (void)state;
+    hold_of_session();
+    node_process_is(PROCESS_AGE_MS / 2);
+    expect(watch_many(), "[0, 0]");
+    session_bind(A_REF, "*", "10000");
+    expect(repair(5000, .id = A, .session = SID, .token = 5), "1");
+    expect_node(watch_many(), "[5, 0]");
+    node_lose(A, "w.2");
+    expect(watch_many(), "[0, 0]");
+}
+
+static void visit_to_one_tells_its_token(void **state)
+{
+    (void)state;
+    hold_of_session();
+    expect_node(watch(A), "[renewed, lock, 5]");
+    expect_lasts("jobs", 40000);
+    expect(node_withdraw(A, "w.1", ""), "2");
+    node_process_is(PROCESS_AGE_MS / 2);
+    expect(watch(A), "[restarted, *]");
+}
+
+static void visit_to_one_ends_no_lease(void **state)
+{
+    (void)state;
+    hold_of_session();
+    command("DEL jobs");
+    expect(watch(A), "[gone, *]");
+    expect(VOTE(), "[lapsed]");
+    expect(watch(B), "[gone, *]");
+    lock_release(A);
+    expect(watch(A), "[ended, expired, ]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        NODE_TEST(vote_needs_a_note_in_an_open_session),
+        NODE_TEST(set_needs_a_note_with_all_its_locks),
+        NODE_TEST(repair_needs_the_note_that_comes_before_it),
+        NODE_TEST(end_leaves_a_tombstone_where_the_session_was_unknown),
+        NODE_TEST(end_for_the_deadline_is_where_it_has_passed),
+        NODE_TEST(what_a_majority_has_ended_is_ended_everywhere),
+        NODE_TEST(client_may_end_a_session_past_its_deadline),
+        NODE_TEST(unknown_session_is_restored),
+        NODE_TEST(passed_session_gets_its_later_deadline),
+        NODE_TEST(visit_to_many_tells_their_tokens_and_claims_them),
+        NODE_TEST(visit_to_many_renews_nothing_else),
+        NODE_TEST(visit_to_one_tells_its_token),
+        NODE_TEST(visit_to_one_ends_no_lease),
+    };
+
+    return cmocka_run_group_tests_name("quorum sessions", tests, redis_set_up_node,
+                                       redis_tear_down);
+}
