@@ -214,7 +214,7 @@ static void withdrawal_is_of_one_attempt_up_to_a_round(void **state)
     expect(node_withdraw(A, "w.2", ""), "2");
     expect(
         run(SCRIPT_WITHDRAW, KEYS("jobs", RECORD(A)), ARGS(A, "w.1", "", "", WINDOW, "1", "1")),
-        "0");
+        "2");
     expect_command("1", "EXISTS jobs");
     expect(
         run(SCRIPT_WITHDRAW, KEYS("jobs", RECORD(A)), ARGS(A, "w.1", "", "", WINDOW, "1", "2")),

@@ -1,6 +1,6 @@
--- Withdraws the votes of one attempt, whatever their round, and its entry among the waiters. An
--- unclaimed vote is undone with its effect on the fencing counter, unless a later vote has
--- raised that. Does nothing when the lease is claimed or holds by another attempt.
+-- Withdraws the votes of one attempt, and its entry among the waiters. An unclaimed vote is
+-- undone with its effect on the fencing counter, unless a later vote has raised that. Does
+-- nothing when the lease is claimed or holds by another attempt.
 --
 -- KEYS as ../withdraw.lua
 -- ARGV as ../withdraw.lua [quiet] [last_round]
@@ -8,24 +8,23 @@
 --
 --   attempt     `<worker>.<number>`, without a round
 --   quiet       "1": publishes no unlock message, for the attempt had no majority
---   last_round  only votes up to this round are withdrawn, and the attempt may wait on; empty:
---               the attempt is over
+--   last_round  only a vote of this round or an earlier one is withdrawn, and no entry among
+--               the waiters: the attempt goes on; missing: whatever the round
 --
--- Reply  those of withdraw.lua: 1: a vote was undone; 0: there was none; 2: the lease holds by
---        another attempt, or is claimed
+-- Reply  those of withdraw.lua: 1: a vote was undone; 0: there was none; 2: the lease is
+--        claimed, or holds by another attempt or a later round
 -- The first write is one that Redis allows when memory is short.
-last_round = last_round or ''
 -- modules lock read write
 local leases, votes = lib.lease, lib.vote
 local lease = lib.record.load(lease_id)
 if not lease or lease.state == 'ended' or lib.record.mismatch(lease, false) then return 0 end
 if lease.state == 'waiting' then
-  if last_round == '' then lib.waiting.withdraw(lease, attempt) end
+  if not last_round then lib.waiting.withdraw(lease, attempt) end
   return 0
 end
 local own, round = votes.attempt_of(lease)
 if own ~= attempt then return 2 end
-if last_round ~= '' and round > tonumber(last_round) then return 0 end
+if last_round and round > tonumber(last_round) then return 2 end
 local counters, was = {}, {}
 for i = 1, #lease.locks do
   counters[i], was[i] = votes.counter_of(lease, i), votes.was_of(lease, i)
