@@ -34,6 +34,11 @@ if #KEYS == KEY_COUNT and string.byte(record, -1) ~= 109 and
     session = ''
   else
     session = string.match(text, '\n([^\n]*)\n[^\n]*\n\n1?\nlock\n$')
+    --quorum: session = string.match(text, '\n([^\n]*)\n[^\n]*\n%d+\n1?\nlock\n$')
+    --quorum: if session == '' and timed ~= '1' then
+    --quorum:   call('publish', channel, '0')
+    --quorum:   return 0
+    --quorum: end
     if session then
       call('publish', channel, '0')
       if timed ~= '1' then return {'released', 0, session} end

@@ -14,6 +14,25 @@
 --          restarted: the hold is older than the node's process: a repair has to confirm it
 --          now_ms: the node's clock, for the deadline of a repair
 -- Every first write is one that Redis allows when memory is short.
+-- The common case, without modules: a plain lock that lasts no longer than it is to.
+local keep_ms, text = ttl_ms + window_ms, #KEYS == KEY_COUNT and call('get', record)
+local detail, since, rest, session, token = string.match(text or '', '^held\n([^\n]*)\n' ..
+  '[^\n]*\n([^\n]*)\n[^\n]*(\n[^\n]*\n([^\n]*)\n[^\n]*\n(%d+)\n)1?\nlock\n$')
+if since and since == call('hget', 'rlockd:marker', 'since') and
+  not string.find(detail, 'spent ', 1, true) and string.byte(record, -1) ~= 109 then
+  local holds = try('hget', lock, lease_id .. ':0')
+  if type(holds) == 'string' and call('pttl', lock) <= tonumber(ttl_ms) then
+    local counter = KEYS[KEY_COUNTER]
+    text = 'held\n\n\n' .. since .. '\n' .. ttl_ms .. rest ..
+      (session ~= '' and watchdog or '') .. '\nlock\n'
+    call('pexpire', lock, ttl_ms)
+    local left = call('pttl', counter)
+    if left >= 0 and left < keep_ms then call('pexpire', counter, keep_ms) end
+    call('set', record, text, 'px', keep_ms)
+    return {'held', token, ttl_ms, text, holds}
+  end
+end
+
 -- modules lock read write
 local leases, votes = lib.lease, lib.vote
 local now = lib.number.epoch_ms()
@@ -36,7 +55,6 @@ end
 if not votes.is_confirmed(lease) then return {'restarted', now} end
 if lease.session ~= '' then lease.watchdog = watchdog or '' end
 lease.attempt, lease.detail, lease.ttl = '', '', ttl_ms
-local keep_ms = ttl_ms + window_ms
 for i, name in ipairs(lease.locks) do
   lib[lease.kind].set_ttl(lease, name, ttl_ms, holds[i])
   lib.token.keep(lib.keys.counter_of(name), keep_ms)

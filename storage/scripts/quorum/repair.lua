@@ -29,7 +29,7 @@ if old and lib.record.is_other(old, request) then return 0 end
 if old and old.state == 'held' and leases.holds_of(old) then
   if votes.is_confirmed(old) or old.tokens[1] ~= token then return 0 end
   votes.write(request, number, nil, fencing_ttl_ms)
-  for _, name in ipairs(request.locks) do lib[request.kind].extend(request, name, ttl_ms) end
+  votes.extend(request)
   return 1
 end
 if old and old.state == 'held' and leases.loss_reason(old) == 'forced' then return 0 end

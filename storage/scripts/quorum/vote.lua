@@ -39,6 +39,38 @@
 --
 -- Every front end runs marker.lua at each connection to a node before this script: the marker
 -- tells since when the node's process has these data.
+-- The common case first, without modules: a free lock of kind lock, and a new lease. A lease of
+-- a session needs an open session and its note. A record ends in an empty owner.
+local attempt, head, session, name, watchdog
+if #KEYS == KEY_COUNT and registered ~= '1' and mode ~= 'returned' then
+  attempt, head, session, name, watchdog = string.match(record_text,
+    '^held\n\n([^\n]*)\n\n([^\n]*\n[^\n]*\n)([^\n]*)\n([^\n]*\n)\n(1?)\nlock\n$')
+end
+local since = attempt and call('hget', 'rlockd:marker', 'since')
+if since and call('exists', lock, queue) == 0 then
+  local time, last, number = call('time'), try('get', counter) or '0', tonumber(token)
+  local us = time[1] * 1000000 + time[2]
+  local home = session ~= '' and
+    call('hmget', 'rlockd:session:{' .. session .. '}', 'state', 'deadline')
+  local notes = 'rlockd:session-leases:{' .. session .. '}'
+  local is_bound = not home or home[1] == 'open' and tonumber(home[2]) * 1000 > us and
+    call('hexists', notes, lease_id .. ' ' .. lock) == 1
+  if is_bound and us / 1000 >= since + quarantine_ms and type(last) == 'string' and
+    number > (tonumber(last) or 0) and number > us - 5000000 and number < us + 5000000 and
+    call('set', KEYS[KEY_RECORD], 'held\nwas ' .. last .. '\n' .. attempt .. '.' .. round ..
+      '\n' .. since .. '\n' .. head .. session .. '\n' .. name .. token .. '\n' .. watchdog ..
+      '\nlock\n', 'nx', 'px', keep_ms) then
+    if fencing_ttl_ms == '0' then
+      call('set', counter, token)
+    else
+      call('set', counter, token, 'px', fencing_ttl_ms)
+    end
+    call('hset', lock, lease_id .. ':0', '1')
+    call('pexpire', lock, ttl_ms)
+    return {'accepted', token}
+  end
+end
+
 -- modules lock read write
 local requests, leases, votes = lib.request, lib.lease, lib.vote
 
@@ -94,7 +126,7 @@ local function move()
   if not most then return numbers end
   if proposed <= most then return {'low', votes.token_text(most)} end
   local reply = write(numbers)
-  for _, name in ipairs(request.locks) do lib[request.kind].extend(request, name, ttl_ms) end
+  votes.extend(request)
   return reply
 end
 

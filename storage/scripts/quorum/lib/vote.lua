@@ -121,9 +121,20 @@ local function take(request, found)
   lib.request.granted(request, '')
 end
 
+-- The lease lasts its whole time from now on, at least. A read of a lease without an owner is
+-- the first one of its reader.
+local function extend(lease)
+  for _, lock in ipairs(lease.locks) do
+    if lease.kind == 'read' then
+      call('pexpire', lib.readers.key_of(lock, record.holder_of(lease), 1), lease.ttl)
+    end
+    if call('pttl', lock) < tonumber(lease.ttl) then call('pexpire', lock, lease.ttl) end
+  end
+end
+
 return {
   process = process, quarantine_left = quarantine_left, unbound = unbound, spent_of = spent_of,
   is_confirmed = is_confirmed, attempt_of = attempt_of, was_of = was_of,
   counter_of = counter_of, token_text = token_text, refusal = refusal, write = write,
-  take = take
+  take = take, extend = extend
 }
