@@ -422,6 +422,11 @@ static void repair_is_for_a_lease_that_lasts(void **state)
     expect_node(lock_renew(B, "30000"), "[held, 5, *");
     lock_force("");
     expect(repair(5000, .id = B, .token = 5), "0");
+    vote(.id = C, .token = 6);
+    node_lose(C, ""); /* spent, its hold was left */
+    command("DEL jobs");
+    expect(repair(5000, .id = C, .token = 6), "0");
+    expect_command("0", "EXISTS jobs");
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
