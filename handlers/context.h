@@ -32,6 +32,7 @@ struct handler_context {
     struct session_watch *session_watch;
     bool leaving;  /* /readyz says so, all else goes on */
     bool draining; /* no request may begin to wait */
+    bool is_quorum;
     /* Of the whole process. */
     const struct route *routes;
     size_t route_count;

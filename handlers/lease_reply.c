@@ -254,12 +254,14 @@ static void reply_refused(struct http_request *http)
     json_t *members = json_pack("{s:s}", "outcome", "not-executed");
     const char *why_not;
 
-    if (topology_is_ready(context->topology, &why_not))
+    if (topology_is_ready(context->topology, &why_not)) {
         problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
                       "Redis refused the command: nothing was changed");
-    else
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s",
-                      why_not);
+        return;
+    }
+    if (context->is_quorum)
+        json_object_set_new(members, "reason", json_string("quorum"));
+    problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s", why_not);
 }
 
 void reply_many_readers(struct http_request *http)

@@ -157,6 +157,14 @@ void lease_request_note(struct lease_request *request, const char *note)
     begin_attempt(request);
 }
 
+bool lease_request_offered(struct lease_request *request, const char *why_not)
+{
+    if (!request->context->is_quorum || why_not == NULL)
+        return true;
+    problem_reply(request->http, PROBLEM_NOT_SUPPORTED, NULL, "%s", why_not);
+    return false;
+}
+
 bool lease_request_session(struct lease_request *request)
 {
     struct lease *lease = &request->lease;
@@ -166,6 +174,9 @@ bool lease_request_session(struct lease_request *request)
         return false;
     if (token[0] == '\0')
         return true;
+    if (!lease_request_offered(request, "Session-Token: a quorum has no sessions yet: send "
+                                        "ttl_ms, and renew the lease"))
+        return false;
     token_session_id(token, lease->session_id);
     http_log_text(request->http, "session_id", lease->session_id);
     if (lease->token == TOKEN_FRESH)
@@ -234,13 +245,30 @@ bool lease_request_check_ttl(struct http_request *http, int64_t ttl_ms)
     return false;
 }
 
+/* A server of a quorum that was restarted gives votes again when every lease that it may have
+ * forgotten has ended. */
+static bool check_quarantine(struct lease_request *request)
+{
+    int64_t max_ms = request->context->config->quarantine_ms;
+
+    if (!request->context->is_quorum || request->lease.ttl_ms <= max_ms)
+        return true;
+    problem_reply(request->http, PROBLEM_MALFORMED_REQUEST,
+                  json_pack("{s:I}", "limit", (json_int_t)max_ms),
+                  "ttl_ms: in a quorum no lease lasts for longer than --quarantine-ms, %" PRId64
+                  " here: renew it",
+                  max_ms);
+    return false;
+}
+
 bool lease_request_set_ttl(struct lease_request *request, const struct field_integer *ttl_ms,
                            bool watchdog)
 {
     request->lease.watchdog = watchdog && !ttl_ms->given;
     request->lease.ttl_ms = ttl_ms->given ? ttl_ms->value
                                           : request->context->config->watchdog_timeout_ms;
-    return lease_request_check_ttl(request->http, request->lease.ttl_ms);
+    return lease_request_check_ttl(request->http, request->lease.ttl_ms) &&
+           check_quarantine(request);
 }
 
 /* --- acquiring ---------------------------------------------------------------------------- */

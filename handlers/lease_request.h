@@ -43,6 +43,9 @@ void lease_request_client(struct lease_request *request, const char *client_id);
  * writes, is its key. */
 void lease_request_note(struct lease_request *request, const char *note);
 /* The Session-Token, if there is one. */
+/* False: the server's Redis is a quorum, and `why_not`, the detail of the problem, is not NULL.
+ */
+bool lease_request_offered(struct lease_request *request, const char *why_not);
 bool lease_request_session(struct lease_request *request) __attribute__((warn_unused_result));
 /* The Idempotency-Key, if there is one. `always`: without a key in the request the server makes
  * one, so that the request can be withdrawn. */

@@ -86,8 +86,10 @@ static bool read_kind(struct lease_request *request, const struct field_text *gi
                       "kind: several locks at once are of kind lock, read or write, not fair");
         return false;
     }
+    if (!lease_request_offered(request, kind_row(kind)->not_in_quorum))
+        return false;
     request->lease.kind = is_set ? kind_row(kind)->set : kind;
-    if (kind != KIND_LOCK)
+    if (kind != KIND_LOCK || request->context->is_quorum)
         need_record(&request->lease);
     return true;
 }

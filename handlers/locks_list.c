@@ -134,6 +134,11 @@ void locks_list(struct http_request *request)
                         &fields) ||
         !read_order(request, &fields, &kind) || !may_list(request, fields.prefix.text))
         return;
+    if (fields.order.given && context->is_quorum) {
+        problem_reply(request, PROBLEM_NOT_SUPPORTED, NULL,
+                      "order: a quorum takes no census: list the locks without order");
+        return;
+    }
     if (fields.order.given) {
         locks_list_longest(request, kind, fields.prefix.text, (size_t)fields.limit.value,
                            kind == CENSUS_HELD ? fields.held_longer_than_ms.value

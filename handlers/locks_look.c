@@ -28,6 +28,15 @@ static json_t *shown_holder_json(const struct handler_context *context, const ch
     return json;
 }
 
+/* Held at some servers, and at no majority: an attempt that is under way, or what one has left.
+ */
+static json_t *quorum_json(const struct lock_view *view)
+{
+    return json_pack("{s:I, s:I, s:I, s:b}", "nodes", (json_int_t)view->quorum.nodes, "replied",
+                     (json_int_t)view->quorum.replied, "held", (json_int_t)view->quorum.held,
+                     "undecided", !view->locked && view->quorum.held > 0);
+}
+
 json_t *lock_view_json(const struct handler_context *context, const char *name,
                        const struct lock_view *view)
 {
@@ -49,6 +58,8 @@ json_t *lock_view_json(const struct handler_context *context, const char *name,
         json_object_set_new(json, "holder_count", json_integer((json_int_t)view->holder_count));
     if (view->fencing_token > 0)
         json_object_set_new(json, "fencing_token", json_integer(view->fencing_token));
+    if (view->quorum.nodes > 0)
+        json_object_set_new(json, "quorum", quorum_json(view));
     return json;
 }
 
@@ -173,8 +184,11 @@ void locks_check_fencing_token(struct http_request *http)
                       "fencing token: not a positive whole number");
         return;
     }
-    /* A writer and its own reads are two holders; how many read does not matter. */
-    struct lock_query query = {.fencing_token = check->fencing_token, .holders_max = 2};
+    /* A writer and its own reads are two holders; how many read does not matter. In a quorum
+     * the servers have to name the same reader. */
+    bool is_quorum = check->request->context->is_quorum;
+    struct lock_query query = {.fencing_token = check->fencing_token,
+                               .holders_max = is_quorum ? LOCK_HOLDERS_SHOWN : 2};
     lock_get(check->request->context->store, lease_name(&check->request->lease), &query,
              on_checked, check);
 }

@@ -29,6 +29,28 @@ static bool is_every_worker_ready(const struct handler_context *context)
     return atomic_load(context->ready_workers) == context->worker_count;
 }
 
+static json_t *members_json(const struct handler_context *context)
+{
+    json_t *members = json_array();
+    struct store_member member = {0};
+    char address[320];
+
+    for (store_next_member(context->store, &member); member.node != NULL;
+         store_next_member(context->store, &member)) {
+        const char *state = !member.is_up              ? "down"
+                            : member.quarantine_ms > 0 ? "quarantine"
+                                                       : "up";
+        topology_node_address(member.node, address, sizeof(address));
+        json_t *json = json_pack("{s:s, s:s}", "host", address, "state", state);
+        if (member.quarantine_ms > 0)
+            json_object_set_new(json, "quarantine_ms", json_integer(member.quarantine_ms));
+        if (member.is_up)
+            json_object_set_new(json, "clock_offset_ms", json_integer(member.clock_offset_ms));
+        json_array_append_new(members, json);
+    }
+    return members;
+}
+
 /* `detail`: what is wrong with a part of the keys; empty when nothing is. */
 static json_t *ready_json(const struct handler_context *context, const char *detail)
 {
@@ -44,6 +66,8 @@ static json_t *ready_json(const struct handler_context *context, const char *det
     }
     if (state.sentinels > 0 || state.masters > 0)
         json_object_set_new(redis, "failovers", json_integer(state.failovers));
+    if (state.nodes > 0)
+        json_object_set_new(redis, "members", members_json(context));
     if (detail[0] != '\0')
         json_object_set_new(redis, "detail", json_string(detail));
     int64_t quarantine_ms = store_quarantine_ms(context->store, NULL);

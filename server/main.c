@@ -178,7 +178,8 @@ static int check_settings(struct rlockd *rlockd)
                 CONNECTIONS_PER_WORKER_MIN);
         return -1;
     }
-    if (redis_settings_read(&rlockd->redis_url, config) != 0)
+    if (redis_settings_read(&rlockd->redis_url, config) != 0 ||
+        redis_settings_check_quorum(&rlockd->config, &rlockd->redis_url) != 0)
         return -1;
     rlockd->addresses = addresses_new(config->max_connections_per_address);
     if (rlockd->addresses == NULL)

@@ -10,6 +10,9 @@
 
 enum { ERROR_SIZE = 512 };
 
+/* Where --quarantine-ms says nothing: twice the default of --retry-window-ms. */
+enum { QUORUM_QUARANTINE_MS = 120000 };
+
 static int refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static int refuse(const char *format, ...)
@@ -74,7 +77,7 @@ static int add_tls(struct redis_url *url, const struct config *config)
         return files.ca[0] == '\0' && files.cert[0] == '\0' && files.server_name[0] == '\0'
                    ? 0
                    : refuse("--redis-tls-…: only with a URL for TLS (rediss://, "
-                            "rediss-sentinel:// or rediss-cluster://)");
+                            "rediss-sentinel://, rediss-cluster:// or rediss-quorum://)");
     url->tls_files = files;
     struct redis_trust *trust = redis_trust_load(&files, error, sizeof(error));
     if (trust == NULL)
@@ -101,4 +104,25 @@ int redis_settings_read(struct redis_url *url, const struct config *config)
                   config->redis_sentinel_password_file) != 0)
         return -1;
     return add_tls(url, config);
+}
+
+int redis_settings_check_quorum(struct config *config, const struct redis_url *url)
+{
+    if (url->topology != REDIS_QUORUM)
+        return 0;
+    if (config->quarantine_ms == 0)
+        config->quarantine_ms = QUORUM_QUARANTINE_MS;
+    if (config->sync_replicas > 0)
+        return refuse("--sync-replicas: not with redis-quorum://, whose servers have no "
+                      "replicas that count");
+    if (config->long_hold_ms > 0 || config->long_wait_ms > 0)
+        return refuse("--long-hold-ms and --long-wait-ms: not with redis-quorum://, where no "
+                      "census is taken");
+    if (config->quarantine_ms < config->watchdog_timeout_ms)
+        return refuse("--quarantine-ms: with redis-quorum:// at least --watchdog-timeout-ms");
+    if (config->quarantine_ms < config->retry_window_ms)
+        return refuse("--quarantine-ms: with redis-quorum:// at least --retry-window-ms");
+    if (config->fencing_ttl_ms != 0 && config->fencing_ttl_ms <= config->quarantine_ms)
+        return refuse("--fencing-ttl-ms: with redis-quorum:// more than --quarantine-ms");
+    return 0;
 }

@@ -11,7 +11,12 @@
 int redis_settings_read(struct redis_url *url, const struct config *config)
     __attribute__((warn_unused_result));
 
-/* The same for a URL alone. */
+/* Checks what else the settings say against the URL of a quorum, and fills in the quarantine,
+ * without which there is none. -1 after one line on standard error. */
+int redis_settings_check_quorum(struct config *config, const struct redis_url *url)
+    __attribute__((warn_unused_result));
+
+/* Fills in `url` from the text alone. -1: as above. */
 int redis_settings_parse_url(struct redis_url *url, const char *text)
     __attribute__((warn_unused_result));
 

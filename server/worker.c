@@ -62,6 +62,7 @@ struct worker {
     struct timer drain_timer, open_timer;
     struct lock_probe probe;
     bool ready; /* reaches some keys at least */
+    bool is_quorum;
 };
 
 struct metrics *worker_metrics(struct worker *worker)
@@ -233,6 +234,8 @@ static bool start_storage(struct worker *worker)
     worker->store = store_new(&store_options);
     if (worker->store == NULL)
         return false;
+    if (worker->is_quorum) /* there are no sessions, and no census walks several servers */
+        return true;
     worker->watchdog = watchdog_new(worker->store);
     if (worker->number == 0)
         worker->census = census_new(worker->store, worker->worker_id);
@@ -265,7 +268,8 @@ static bool start_waiting(struct worker *worker)
         .waiters = worker->waiters,
         .slots = &worker->wait_slots,
         .neighbour = neighbour,
-        .long_waits = long_waits_watcher(worker->long_waits)};
+        .long_waits = worker->is_quorum ? NULL : long_waits_watcher(worker->long_waits),
+        .keeps_releases_open = worker->is_quorum};
     worker->acquirer = acquirer_new(&acquirer_options);
     if (worker->acquirer == NULL)
         return false;
@@ -291,6 +295,7 @@ static void fill_context(struct worker *worker)
                                                .route_count = routes_count(),
                                                .all_metrics = worker->shared->metrics,
                                                .worker_count = worker->shared->worker_count,
+                                               .is_quorum = worker->is_quorum,
                                                .ready_workers = &worker->shared->ready_workers};
 }
 
@@ -308,6 +313,7 @@ static bool start_http(struct worker *worker, int listen_fd)
                                    .auth = shared->auth,
                                    .trusted_proxies = shared->trusted_proxies,
                                    .origins = shared->origins,
+                                   .is_quorum = worker->is_quorum,
                                    .loop = worker->loop,
                                    .metrics = &worker->metrics,
                                    .log = &worker->log};
@@ -324,6 +330,7 @@ struct worker *worker_new(struct worker_shared *shared, size_t number, int liste
         return NULL;
     worker->shared = shared;
     worker->number = number;
+    worker->is_quorum = shared->redis_url->topology == REDIS_QUORUM;
     log_buffer_init(&worker->log);
     token_random_hex(worker->worker_id, sizeof(worker->worker_id) - 1);
     lock_probe_make(&worker->probe, shared->config->key_prefix, worker->worker_id);

@@ -19,7 +19,8 @@ const struct setting config_settings[] = {
      "redis://[USER:PASSWORD@]HOST[:PORT][/DB], a single Redis;\n"
      "redis-sentinel://[USER:PASSWORD@]HOST[:PORT],…/MASTER[/DB], the hosts are Sentinels;\n"
      "redis-cluster://[USER:PASSWORD@]HOST[:PORT],…, some nodes of a Redis Cluster;\n"
-     "rediss://…, rediss-sentinel://… and rediss-cluster://…, the same with TLS;\n"
+     "redis-quorum://[USER:PASSWORD@]HOST[:PORT],…[/DB], 3 or 5 independent masters;\n"
+     "rediss://…, rediss-sentinel://…, rediss-cluster://… and rediss-quorum://…, with TLS;\n"
      "unix://[USER:PASSWORD@]/PATH[?db=N], a single Redis on this machine;\n"
      "empty: an embedded Redis with its data in the data directory"},
     {"redis-user", "RLOCKD_REDIS_USER", "NAME", KIND_TEXT, FIELD(redis_user),
@@ -81,7 +82,7 @@ const struct setting config_settings[] = {
     {"quarantine-ms", "RLOCKD_QUARANTINE_MS", "N", KIND_INT64, FIELD(quarantine_ms), 0,
      CONFIG_LEASE_MAX_MS, "0",
      "how long no lease is granted after Redis came back as another process, which may have\n"
-     "lost leases; 0: no quarantine"},
+     "lost leases; 0: no quarantine; of a quorum 120000"},
     {"long-hold-ms", "RLOCKD_LONG_HOLD_MS", "N", KIND_INT64, FIELD(long_hold_ms), 0,
      INT64_C(31622400000), "0",
      "a lock that is held for longer is logged and counted, a Java client's too; 0: none is"},

@@ -29,6 +29,12 @@ struct metric_row {
         "rlockd_locks", "gauge", "Held locks of all front ends, as the census saw them last."  \
     }
 
+#define QUORUM_MEMBERS                                                                         \
+    {                                                                                          \
+        "rlockd_quorum_members", "gauge",                                                      \
+            "Servers of the quorum, by their state for each worker."                           \
+    }
+
 static const struct metric_row metric_rows[METRIC_COUNT] = {
     [METRIC_GRANTS] = {"rlockd_grants_total", "counter", "Leases granted."},
     [METRIC_CONFIRMATIONS] = {"rlockd_confirmations_total", "counter",
@@ -97,6 +103,14 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
          "Times that a worker found Redis without data that Redis had before."},
     [METRIC_REDIS_NOT_REPLICATED] = {"rlockd_redis_not_replicated_total", "counter",
                                      "Scripts that too few replicas confirmed in time."},
+    [METRIC_QUORUM_SPLITS] = {"rlockd_quorum_splits_total", "counter",
+                              "Attempts in a quorum that found the votes split."},
+    [METRIC_QUORUM_TOKEN_ROUNDS] = {"rlockd_quorum_token_rounds_total", "counter",
+                                    "Further rounds of votes, for another fencing token."},
+    [METRIC_QUORUM_REPAIRS] = {"rlockd_quorum_repairs_total", "counter",
+                               "Leases that were given to a server that lacked them."},
+    [METRIC_QUORUM_LOST] = {"rlockd_quorum_lost_majorities_total", "counter",
+                            "Leases that were ended because no majority has them."},
     [METRIC_CUT_OFF_SILENT] = CUT_OFF,
     [METRIC_CUT_OFF_IDLE] = CUT_OFF,
     [METRIC_CUT_OFF_SLOW_SENDER] = CUT_OFF,
@@ -111,6 +125,9 @@ static const struct metric_row metric_rows[METRIC_COUNT] = {
                                     "Acquisitions of unknown outcome still to be resolved."},
     [METRIC_WORKERS] = {"rlockd_workers", "gauge", "Workers of this front end."},
     [METRIC_REDIS_UP] = {"rlockd_redis_up", "gauge", "Workers with a usable Redis connection."},
+    [METRIC_QUORUM_UP] = QUORUM_MEMBERS,
+    [METRIC_QUORUM_DOWN] = QUORUM_MEMBERS,
+    [METRIC_QUORUM_IN_QUARANTINE] = QUORUM_MEMBERS,
     [METRIC_QUARANTINED] = {"rlockd_quarantined", "gauge",
                             "Workers that grant no leases, since Redis may have lost some."},
     [METRIC_SENTINELS] = {"rlockd_sentinels", "gauge",
@@ -142,6 +159,9 @@ static const char *const labels[METRIC_COUNT] = {
     [METRIC_REDIS_MOVED] = "kind=\"moved\"",
     [METRIC_REDIS_ASKED] = "kind=\"ask\"",
     [METRIC_REDIS_TRIED_AGAIN] = "kind=\"tryagain\"",
+    [METRIC_QUORUM_UP] = "state=\"up\"",
+    [METRIC_QUORUM_DOWN] = "state=\"down\"",
+    [METRIC_QUORUM_IN_QUARANTINE] = "state=\"quarantine\"",
     [METRIC_CUT_OFF_SILENT] = "reason=\"silent\"",
     [METRIC_CUT_OFF_IDLE] = "reason=\"idle\"",
     [METRIC_CUT_OFF_SLOW_SENDER] = "reason=\"slow-sender\"",
@@ -183,7 +203,7 @@ static histogram_bounds_us histogram_bounds = {
 /* Every status that rlockd or the HTTP library answers with; the last slot is for any other. */
 static const int statuses[METRIC_STATUSES - 1] = {200, 201, 204, 400, 401, 403, 404, 405,
                                                   409, 410, 411, 412, 413, 414, 415, 422,
-                                                  423, 429, 431, 499, 500, 503};
+                                                  423, 429, 431, 499, 500, 501, 503};
 
 int metrics_init(struct metrics *metrics, size_t route_count)
 {

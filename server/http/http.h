@@ -41,6 +41,7 @@ struct http_options {
     void *context;                         /* the value of http_context() for the handlers */
     const struct proxies *trusted_proxies; /* NULL: none */
     const struct origin_rules *origins;
+    bool is_quorum;           /* routes with a reason in `not_in_quorum` are refused */
     struct auth_source *auth; /* NULL: no API tokens */
     struct loop *loop;
     struct metrics *metrics;

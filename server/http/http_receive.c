@@ -222,7 +222,9 @@ void http_dispatch(struct http_request *request)
     if (!http_check_origin(request, route, &refusal) ||
         !http_authenticate(request, route, &refusal) ||
         !take_params(request, route, &match, &refusal) ||
-        !http_authorize(request, route, &refusal)) {
+        !http_authorize(request, route, &refusal) ||
+        (options->is_quorum && route->not_in_quorum != NULL &&
+         !http_refusal_set(&refusal, PROBLEM_NOT_SUPPORTED, "%s", route->not_in_quorum))) {
         refuse(request, &refusal);
         return;
     }

@@ -33,6 +33,7 @@ static const struct problem_row problem_rows[PROBLEM_COUNT] = {
     [PROBLEM_TOO_MANY_WAITERS] = {429, "too-many-waiters", "Too many waiters", "1"},
     [PROBLEM_LIMIT_REACHED] = {429, "limit-reached", "Limit reached", "1"},
     [PROBLEM_HEADERS_TOO_LARGE] = {431, "headers-too-large", "Headers too large", NULL},
+    [PROBLEM_NOT_SUPPORTED] = {501, "not-supported", "Not offered by a quorum", NULL},
     [PROBLEM_REDIS_UNAVAILABLE] = {503, "redis-unavailable", "Redis is unavailable", "1"},
     [PROBLEM_DRAINING] = {503, "draining", "Shutting down", "1"},
 };

@@ -33,7 +33,8 @@ struct route {
     const char *prefix; /* of the first parameter's value, which is this and the parameter: the
                            literal segments of `path` that stand before it. NULL: none */
     enum route_dialect dialect;
-    bool is_listing; /* its answers may be large: only a few are made at a time */
+    bool is_listing;           /* its answers may be large: only a few are made at a time */
+    const char *not_in_quorum; /* why a quorum refuses it; NULL: it does not */
 };
 
 /* A part of the raw path, still percent-encoded. */

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "storage/look/grant_find.h"
 #include "storage/store/store_call.h"
@@ -16,10 +17,16 @@ struct force_call {
     char name[LOCK_NAME_SIZE];
     char only[FENCING_TOKEN_SIZE];
     char by[LEASE_CALLER_SIZE + LOCK_NOTE_SIZE]; /* caller and reason, as the script has them */
+    char holder[LOCK_HOLDER_SIZE];
+    char lease_id[LEASE_ID_SIZE];
+    char *holders, *left; /* NULL: no leases are to be spent */
 };
 
 /* "search": there is more to do. */
 enum { FORCE_SEARCH = -1 };
+
+/* Of a quorum: behind holder and token a list of all holders. */
+enum { FORCE_REPLY_HOLDERS = 3 };
 
 static const struct reply_word reply_words[] = {
     {"unlocked", FORCE_UNLOCKED, METRIC_FORCED}, {"free", FORCE_FREE, METRIC_COUNT},
@@ -30,6 +37,7 @@ static const struct reply_word reply_words[] = {
 static void finish_with(struct force_call *force, const struct force_result *result)
 {
     force->done(force->arg, result);
+    free(force->holders);
     free(force);
 }
 
@@ -38,6 +46,87 @@ static void finish(struct force_call *force, enum force_outcome outcome,
 {
     finish_with(force,
                 &(struct force_result){.outcome = outcome, .failure = failure, .holder = ""});
+}
+
+/* --- the leases that were freed, in a quorum ---------------------------------------------- */
+
+/* A server of a quorum that the script has not reached may hold one of them still. */
+static void spend_next(struct force_call *force);
+
+static void on_spent(void *arg, const struct redis_result *result)
+{
+    struct force_call *force = arg;
+    enum call_outcome failure = call_outcome_of(result);
+
+    if (failure == CALL_DONE)
+        spend_next(force);
+    else
+        finish(force, FORCE_FAILED, CALL_UNKNOWN);
+}
+
+static void send_end(struct force_call *force, const char *field)
+{
+    struct store_call *call = call_begin(force->store, SCRIPT_LEASE_END);
+    struct key_base lock = call_object(call, force->name);
+    bool is_of_set = field[LEASE_ID_SIZE] == 'm'; /* <lease id>:0… or :m… */
+
+    snprintf(force->lease_id, sizeof(force->lease_id), "%.*s", LEASE_ID_SIZE - 1, field);
+    call_key(call, LEASE_END_KEY_LOCK, KEY_OBJECT, lock, NULL);
+    call_key(call, LEASE_END_KEY_RECORD, is_of_set ? KEY_MEMBER : KEY_LEASE, lock,
+             force->lease_id);
+    call_string(call, LEASE_END_ARG_LEASE_ID, force->lease_id);
+    call_string(call, LEASE_END_ARG_REASON, "forced");
+    call_number(call, LEASE_END_ARG_WINDOW_MS, store_config(force->store)->retry_window_ms);
+    call_send(call, on_spent, force);
+}
+
+/* The holders stand in `left`, a newline behind each. */
+static void spend_next(struct force_call *force)
+{
+    char *field = force->left;
+    char *newline = strchr(field, '\n');
+
+    if (newline == NULL) {
+        finish_with(force,
+                    &(struct force_result){.outcome = FORCE_UNLOCKED, .holder = force->holder});
+        return;
+    }
+    *newline = '\0';
+    force->left = newline + 1;
+    if (lock_holder_is_ours(field) && strlen(field) > LEASE_ID_SIZE)
+        send_end(force, field);
+    else
+        spend_next(force);
+}
+
+static void spend_all(struct force_call *force, const struct redis_value *holders)
+{
+    size_t size = 1, len;
+
+    for (size_t i = 0; i < value_count(holders); i++)
+        size += strlen(value_text(value_at(holders, i), &len)) + 1;
+    force->holders = calloc(1, size);
+    assert(force->holders != NULL);
+    force->left = force->holders;
+    for (size_t i = 0, at = 0; i < value_count(holders); i++)
+        at += (size_t)snprintf(force->holders + at, size - at, "%s\n",
+                               value_text(value_at(holders, i), &len));
+    spend_next(force);
+}
+
+static void finish_or_spend(struct force_call *force, enum force_outcome outcome,
+                            const struct redis_value *reply)
+{
+    const struct redis_value *holders = value_at(reply, FORCE_REPLY_HOLDERS);
+    size_t len;
+
+    if (outcome == FORCE_UNLOCKED && value_count(holders) > 0) {
+        lock_copy_text(value_at(reply, 1), force->holder, sizeof(force->holder));
+        spend_all(force, holders);
+        return;
+    }
+    finish_with(force, &(struct force_result){.outcome = outcome,
+                                              .holder = value_text(value_at(reply, 1), &len)});
 }
 
 static void on_found(void *arg, const struct grant_found *found);
@@ -67,9 +156,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     if (row->outcome == FORCE_SEARCH)
         grant_find(force->store, force->name, force->only, on_found, force);
     else
-        finish_with(force, &(struct force_result){
-                               .outcome = (enum force_outcome)row->outcome,
-                               .holder = value_text(value_at(result->reply, 1), &len)});
+        finish_or_spend(force, (enum force_outcome)row->outcome, result->reply);
 }
 
 /* `holder`: of the grant that is to be freed, where readers hold the lock; or NULL. */

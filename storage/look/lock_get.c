@@ -120,6 +120,17 @@ static void read_holders(struct look *look, const struct redis_value *reply, int
         read_holder(&look->holders[i], reply, i * LOOK_REPLY_HOLDER_VALUES, look, sent_ns);
 }
 
+/* A quorum has four numbers more. */
+static void read_quorum(struct lock_view *view, const struct redis_value *reply)
+{
+    if (value_count(reply) <= LOOK_REPLY_VALUES)
+        return;
+    view->quorum.nodes = (size_t)value_integer(value_at(reply, LOOK_REPLY_VALUES));
+    view->quorum.replied = (size_t)value_integer(value_at(reply, LOOK_REPLY_VALUES + 1));
+    view->quorum.held = (size_t)value_integer(value_at(reply, LOOK_REPLY_VALUES + 2));
+    view->quorum.first = (size_t)value_integer(value_at(reply, LOOK_REPLY_VALUES + 3));
+}
+
 static void read_view(struct look *look, const struct redis_result *result)
 {
     struct lock_view *view = &look->view;
@@ -141,6 +152,7 @@ static void read_view(struct look *look, const struct redis_result *result)
     const char *mark = value_text(value_at(reply, LOOK_REPLY_DEADLOCK), &len);
     view->deadlock = deadlock_parse_mark(mark, len);
     view->is_current = value_integer(value_at(reply, LOOK_REPLY_IS_CURRENT)) == 1;
+    read_quorum(view, reply);
 }
 
 /* Another reader than those that the look has seen may have the fencing token. */

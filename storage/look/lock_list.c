@@ -38,6 +38,7 @@ struct page {
     size_t rounds;
     int64_t started_ns;
     size_t looks_pending;
+    bool is_over; /* no server is left to be scanned */
     enum call_outcome outcome;
     size_t count;
 };
@@ -93,14 +94,26 @@ static void look_done(struct candidate *candidate)
     look_on(page);
 }
 
+/* Whether the lock belongs to the node that is scanned: in a quorum each lock is at several
+ * servers, and is listed at the first of them. */
+static bool is_of_node(const struct page *page, const struct lock_view *view)
+{
+    return view->quorum.nodes == 0 || view->quorum.first == page->scan.node_number;
+}
+
 static void on_candidate(void *arg, const struct lock_view *view)
 {
     struct candidate *candidate = arg;
     struct page *page = candidate->page;
+    struct lock_view shown = *view;
 
+    if (shown.holders_shown > LIST_HOLDERS_SHOWN)
+        shown.holders_shown = LIST_HOLDERS_SHOWN;
     if (view->outcome == CALL_DONE && view->locked) {
-        page->count++;
-        page->listed(page->arg, candidate->name, view);
+        if (is_of_node(page, view)) {
+            page->count++;
+            page->listed(page->arg, candidate->name, &shown);
+        }
     } else if (view->outcome != CALL_DONE && view->outcome != CALL_WRONG_TYPE) {
         page->outcome = view->outcome;
     }
@@ -123,7 +136,10 @@ static void on_semaphore(void *arg, const struct permits_view *view)
 
 static void look_at(struct page *page, const char *name)
 {
-    static const struct lock_query query = {.holders_max = LIST_HOLDERS_SHOWN};
+    /* The servers of a quorum have to name the same readers. */
+    bool is_quorum = topology_quorum_nodes(store_topology(page->store)) > 0;
+    const struct lock_query query = {.holders_max = is_quorum ? LOCK_HOLDERS_SHOWN
+                                                              : LIST_HOLDERS_SHOWN};
     struct candidate *candidate = malloc(sizeof(*candidate));
 
     assert(candidate != NULL);
@@ -152,8 +168,8 @@ static void on_scanned(void *arg, enum call_outcome outcome)
 {
     struct page *page = arg;
 
-    page->outcome = outcome;
-    if (outcome != CALL_DONE) {
+    page->outcome = page->is_over ? CALL_DONE : outcome;
+    if (outcome != CALL_DONE || page->is_over) {
         finish(page, true);
         return;
     }
@@ -205,6 +221,23 @@ static int find_start(struct page *page, const char *cursor)
     return scan->node != NULL ? 0 : -1;
 }
 
+/* The server of a quorum at which the page begins may be away by now. If all that follow are,
+ * the page is the last one, and empty: any server is asked, for its reply is no part of the
+ * page. */
+static void pass_over(struct page *page)
+{
+    struct topology_node *node = page->scan.node;
+
+    lock_scan_pass_over(&page->scan);
+    if (page->scan.node == node)
+        return;
+    page->skip = 0;
+    page->scan.cursor = 0;
+    page->is_over = page->scan.node == NULL;
+    if (page->is_over)
+        page->scan.node = topology_next_node(store_topology(page->store), NULL);
+}
+
 static int list(struct store *store, const char *type, const char *prefix, const char *cursor,
                 const struct page *wanted)
 {
@@ -219,6 +252,7 @@ static int list(struct store *store, const char *type, const char *prefix, const
         free(page);
         return -1;
     }
+    pass_over(page);
     scan(page);
     return 0;
 }

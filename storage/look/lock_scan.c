@@ -32,11 +32,27 @@ bool lock_scan_is_lost(const struct lock_scan *scan)
     return node == NULL;
 }
 
+static void go_to_next_node(struct lock_scan *scan)
+{
+    scan->node = topology_next_node(store_topology(scan->store), scan->node);
+    scan->node_number++;
+}
+
+void lock_scan_pass_over(struct lock_scan *scan)
+{
+    if (topology_quorum_nodes(store_topology(scan->store)) == 0)
+        return;
+    while (scan->node != NULL && !topology_node_is_up(scan->node, NULL)) {
+        go_to_next_node(scan);
+        scan->next_cursor = 0;
+    }
+}
+
 bool lock_scan_next(struct lock_scan *scan)
 {
     if (scan->next_cursor == 0) {
-        scan->node = topology_next_node(store_topology(scan->store), scan->node);
-        scan->node_number++;
+        go_to_next_node(scan);
+        lock_scan_pass_over(scan);
     }
     scan->cursor = scan->next_cursor;
     drop_names(scan);

@@ -38,6 +38,9 @@ struct lock_scan {
  * round is sent yet. `type` stays the caller's. */
 void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *type,
                      const char *prefix, size_t count);
+/* Before the first round: goes on to a server of a quorum that can be asked, if this one is
+ * away, for the others have what it has. */
+void lock_scan_pass_over(struct lock_scan *scan);
 /* Asks for the keys of the round at the cursor. `done` comes once, and later. */
 void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg);
 /* Whether the node is none of the topology's any more: its keys are on other nodes. A walk that

@@ -109,6 +109,12 @@ struct lock_view {
     enum lease_state lease_state;   /* of the lease that asked */
     char reason[LEASE_REASON_SIZE]; /* of LEASE_STATE_ENDED */
     struct deadlock *deadlock;      /* that the lock is part of; NULL: none is known */
+    /* Of a quorum: its servers, those that have replied, and those at which one holder holds
+     * with one token. */
+    struct {
+        size_t nodes, replied, held; /* 0: this is no quorum */
+        size_t first; /* the first server with a holder, of those that have replied, from 0 */
+    } quorum;
 };
 
 typedef void lock_get_done(void *arg, const struct lock_view *view);

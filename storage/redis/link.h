@@ -7,6 +7,7 @@
  *   script_call.c   a request as storage/store/ writes it
  *   script.c        the table of embedded scripts
  *   reply.c         reads replies, and sorts the errors of Redis
+ *   reply_made.c    values that no Redis has sent
  *   guard.c         refuses replies that would make hiredis read on without end
  *   prepare.c       looks up addresses and reads files, in a thread
  *   tls_session.c   the TLS session of a connection
@@ -58,8 +59,9 @@ struct redis_link_options {
     /* NULL, or asks whether the server is still the one to use: comes when a new connection has
      * passed all checks, and redis_link_confirmed() or redis_link_renew() after it. */
     void (*confirm)(void *arg);
-    bool is_cluster_node; /* keeps a part of the keys: scripts go in their form for that */
-    bool broadcasts;      /* a cluster node: messages of scripts go to all nodes */
+    bool is_cluster_node;  /* keeps a part of the keys: scripts go in their form for that */
+    bool broadcasts;       /* a cluster node: messages of scripts go to all nodes */
+    bool is_quorum_member; /* one of several servers with all keys: scripts go in that form */
     void (*up)(void *arg);
     void (*down)(void *arg); /* after every pending callback */
     void *arg;

@@ -293,6 +293,9 @@ static void on_info(redisAsyncContext *context, void *raw, void *arg)
     link->server.has_shard_channels = version_number(version) >= REDIS_WITH_SHARD_CHANNELS;
     if (link->options.is_cluster_node && !link->server.is_cluster)
         redis_link_reconnect(link, "Redis is no node of a cluster: its URL is redis://");
+    else if (link->options.is_quorum_member && link->server.is_cluster)
+        redis_link_reconnect(link, "Redis is a node of a cluster: the servers of a quorum must "
+                                   "know nothing of each other");
     else if (link->server.is_cluster && link->options.probe != NULL &&
              !link->options.is_cluster_node)
         redisAsyncCommand(link->context, on_cluster_info, link, "CLUSTER INFO");

@@ -16,6 +16,8 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg);
 
 static const struct script_row *row_of(const struct redis_link *link, enum script script)
 {
+    if (link->options.is_quorum_member)
+        return script_row_of_quorum(script);
     if (!link->options.is_cluster_node)
         return script_row(script);
     return script_row_of_cluster(script, link->options.broadcasts);

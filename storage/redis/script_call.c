@@ -2,6 +2,7 @@
 #include "storage/redis/script_call.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 void args_init(struct script_args *args)
@@ -41,6 +42,42 @@ void args_number(struct script_args *args, size_t at, int64_t number)
     assert(args->number_count < SCRIPT_NUMBERS_MAX);
     char *text = args->numbers[args->number_count++];
     args_text(args, at, text, text_format_int64(text, number));
+}
+
+static size_t texts_len(const struct script_text *texts, size_t count)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < count; i++)
+        len += texts[i].len + 1;
+    return len;
+}
+
+/* Returns the end of the texts. */
+static char *copy_texts(char *out, struct script_text *to, const struct script_text *texts,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(out, texts[i].text, texts[i].len);
+        out[texts[i].len] = '\0';
+        to[i] = (struct script_text){out, texts[i].len};
+        out += texts[i].len + 1;
+    }
+    return out;
+}
+
+struct script_args *args_copy(const struct script_args *args)
+{
+    size_t len = texts_len(args->keys, args->key_count) + texts_len(args->args, args->count);
+    struct script_args *copy = malloc(sizeof(*copy) + len);
+
+    assert(copy != NULL);
+    args_init(copy);
+    copy->key_count = args->key_count;
+    copy->count = args->count;
+    char *out = copy_texts((char *)(copy + 1), copy->keys, args->keys, args->key_count);
+    copy_texts(out, copy->args, args->args, args->count);
+    return copy;
 }
 
 struct redis_tag redis_tag_of(const char *key, size_t len)

@@ -38,6 +38,9 @@ void args_text(struct script_args *args, size_t at, const char *text, size_t len
 void args_string(struct script_args *args, size_t at, const char *text);
 void args_number(struct script_args *args, size_t at, int64_t number);
 
+/* A copy with its texts, in one block that the caller frees. Out of memory ends the process. */
+struct script_args *args_copy(const struct script_args *args);
+
 /* The part of a key or channel that Redis Cluster hashes: the text in its first pair of braces,
  * or the whole key. Keys with the same tag are on one node. Points into the key. */
 struct redis_tag {

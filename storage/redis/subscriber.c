@@ -55,6 +55,13 @@ struct subscriber {
     int64_t shard_message_ns;
 };
 
+static void enter(struct subscriber_channel *channel, enum channel_state state)
+{
+    channel->state = state;
+    if (channel->owner != NULL)
+        channel->owner->is_live = state == CHANNEL_LIVE;
+}
+
 /* The heartbeat's channel is in no slot of this node. */
 static bool is_in_shard(const struct subscriber *subscriber,
                         const struct subscriber_channel *channel)
@@ -73,7 +80,7 @@ static void subscribe(struct subscriber *subscriber, struct subscriber_channel *
     channel->is_shard_acknowledged = !is_in_shard(subscriber, channel);
     if (sent && !channel->is_shard_acknowledged)
         sent = redis_link_subscribe_in_shard(link, channel->name, channel->len) == 0;
-    channel->state = sent ? CHANNEL_PENDING : CHANNEL_WANTED;
+    enter(channel, sent ? CHANNEL_PENDING : CHANNEL_WANTED);
 }
 
 static void forget(struct subscriber *subscriber, struct subscriber_channel *channel)
@@ -145,7 +152,7 @@ static void on_down(void *arg)
         subscriber->deaf_since_ns = loop_now_ns(subscriber->options.loop);
     end_trial(subscriber);
     HASH_ITER(hh, subscriber->channels, channel, next) {
-        channel->state = CHANNEL_WANTED;
+        enter(channel, CHANNEL_WANTED);
         if (channel->owner == NULL)
             forget(subscriber, channel);
     }
@@ -159,7 +166,7 @@ static void on_subscribed(struct subscriber_channel *channel, bool in_shard)
     channel->is_shard_acknowledged |= in_shard;
     if (!channel->is_acknowledged || !channel->is_shard_acknowledged)
         return;
-    channel->state = CHANNEL_LIVE;
+    enter(channel, CHANNEL_LIVE);
     if (channel->owner != NULL && channel->owner->ready != NULL)
         channel->owner->ready(channel->owner->arg);
 }
@@ -178,7 +185,7 @@ static void on_moved(struct subscriber *subscriber, struct subscriber_channel *c
 {
     if (channel->state != CHANNEL_LIVE && channel->state != CHANNEL_PENDING)
         return;
-    channel->state = CHANNEL_PENDING;
+    enter(channel, CHANNEL_PENDING);
     channel->is_shard_acknowledged = false;
     subscriber->options.moved(subscriber->options.arg);
 }
@@ -370,6 +377,7 @@ void subscriber_remove(struct subscriber *subscriber, struct subscription *subsc
     struct subscriber_channel *channel = subscription->channel;
 
     subscription->channel = NULL;
+    subscription->is_live = false;
     channel->owner = NULL;
     if (channel->state == CHANNEL_LEAVING)
         return;
@@ -382,7 +390,7 @@ void subscriber_remove(struct subscriber *subscriber, struct subscription *subsc
 
 bool subscription_is_live(const struct subscription *subscription)
 {
-    return subscription->channel != NULL && subscription->channel->state == CHANNEL_LIVE;
+    return subscription->is_live;
 }
 
 /* --- life --------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ struct subscription {
     void (*message)(void *arg, const char *payload, size_t len);
     void *arg;
     struct subscriber_channel *channel;
+    bool is_live; /* see subscription_is_live(); written with `channel` */
 };
 
 /* Acknowledged, and the connection stands as far as we know. */

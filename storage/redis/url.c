@@ -33,6 +33,8 @@ static const struct scheme {
     {"rediss-sentinel://", REDIS_SENTINEL, REDIS_TCP, true, SENTINEL_PORT},
     {"redis-cluster://", REDIS_CLUSTER, REDIS_TCP, false, REDIS_PORT},
     {"rediss-cluster://", REDIS_CLUSTER, REDIS_TCP, true, REDIS_PORT},
+    {"redis-quorum://", REDIS_QUORUM, REDIS_TCP, false, REDIS_PORT},
+    {"rediss-quorum://", REDIS_QUORUM, REDIS_TCP, true, REDIS_PORT},
 };
 
 static bool starts_with(const char *text, const char *scheme)
@@ -152,10 +154,24 @@ static const char *parse_hosts(struct redis_url *url, struct span list, uint16_t
         if (comma == NULL)
             return NULL;
         if (url->topology == REDIS_SINGLE)
-            return "several hosts need redis-sentinel:// or redis-cluster://";
+            return "several hosts need redis-sentinel://, redis-cluster:// or "
+                   "redis-quorum://";
         list.text += host.len + 1;
         list.len -= host.len + 1;
     }
+}
+
+/* A majority of servers is one of different servers. */
+static const char *check_quorum(const struct redis_url *url)
+{
+    if (url->host_count != 3 && url->host_count != 5)
+        return "redis-quorum:// needs 3 or 5 hosts";
+    for (size_t i = 0; i < url->host_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (url->hosts[i].port == url->hosts[k].port &&
+                strcasecmp(url->hosts[i].host, url->hosts[k].host) == 0)
+                return "redis-quorum:// names a host twice";
+    return NULL;
 }
 
 /* /MASTER, which is taken off the front of `rest`. */
@@ -183,6 +199,8 @@ static const char *parse_tcp(struct redis_url *url, const char *text, uint16_t d
 
     if (error == NULL)
         error = parse_hosts(url, authority, default_port);
+    if (error == NULL && url->topology == REDIS_QUORUM)
+        error = check_quorum(url);
     if (error == NULL && url->topology == REDIS_SENTINEL)
         error = take_master(url, &rest);
     if (error != NULL || rest[0] == '\0' || strcmp(rest, "/") == 0)
@@ -235,8 +253,8 @@ static const char *parse(struct redis_url *url, const char *text)
         return scheme->transport == REDIS_UNIX ? parse_unix(url, rest)
                                                : parse_tcp(url, rest, scheme->port);
     }
-    return "a Redis URL begins with redis://, rediss://, unix://, redis-sentinel:// or "
-           "redis-cluster://";
+    return "a Redis URL begins with redis://, rediss://, unix://, redis-sentinel://, "
+           "redis-cluster:// or redis-quorum://";
 }
 
 int redis_url_parse(struct redis_url *url, const char *text, char *error, size_t error_size)

@@ -9,7 +9,9 @@
  *       know as MASTER
  *   redis-cluster://[USERINFO@]HOST[:PORT][,HOST[:PORT]]…
  *       some nodes of the cluster
- *   rediss://, rediss-sentinel://, rediss-cluster://
+ *   redis-quorum://[USERINFO@]HOST[:PORT],HOST[:PORT],HOST[:PORT][,…]/[DB]
+ *       3 or 5 masters that know nothing of each other
+ *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://
  *       the same, with TLS to every host
  *
  * USERINFO is USER:PASSWORD or :PASSWORD, both percent-encoded. A lone word before the @ is
@@ -32,7 +34,7 @@
 /* A unix:// URL whose path is percent-encoded throughout, or redis_url_describe()'s text. */
 #define REDIS_URL_TEXT_SIZE 2560
 
-enum redis_topology { REDIS_SINGLE, REDIS_SENTINEL, REDIS_CLUSTER };
+enum redis_topology { REDIS_SINGLE, REDIS_SENTINEL, REDIS_CLUSTER, REDIS_QUORUM };
 enum redis_transport { REDIS_TCP, REDIS_UNIX };
 
 struct redis_host {

@@ -15,6 +15,8 @@ enum call_outcome call_outcome_of(const struct redis_result *result)
         return CALL_WRONG_TYPE;
     if (result->refusal == REDIS_REFUSED_OUT_OF_MEMORY)
         return CALL_OUT_OF_MEMORY;
+    if (result->refusal == REDIS_QUARANTINED)
+        return CALL_QUARANTINE;
     return CALL_NOT_EXECUTED;
 }
 

@@ -27,7 +27,9 @@ const struct kind_row kind_rows[KIND_COUNT] = {
     [KIND_LOCK] = {ONE_LOCK, PLAIN, .set = KIND_SET_LOCK, .try = SCRIPT_ACQUIRE,
                    .hand_over = SCRIPT_HAND_OVER},
     [KIND_FAIR] = {ONE_LOCK, .name = "fair", .single = KIND_FAIR, .try = SCRIPT_FAIR_ACQUIRE,
-                   .hand_over = SCRIPT_HAND_OVER, .wait = WAIT_FAIR, .keeps_place = true},
+                   .hand_over = SCRIPT_HAND_OVER, .wait = WAIT_FAIR, .keeps_place = true,
+                   .not_in_quorum = "kind: a quorum has no fair locks, for its servers would "
+                                    "have to agree on one order of the waiters"},
     [KIND_READ] = {ONE_LOCK, READING, .set = KIND_SET_READ, BY_READ_WRITE},
     [KIND_WRITE] = {ONE_LOCK, WRITING, .set = KIND_SET_WRITE, BY_READ_WRITE},
     [KIND_SET_LOCK] = {SET_OF_LOCKS, PLAIN},

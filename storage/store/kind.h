@@ -49,11 +49,12 @@ struct kind_row {
     enum script hand_over;      /* releases and grants; of leases on one object only */
     enum key_kind record;       /* the key that records the effect of a request */
     enum wait_kind wait;
-    int64_t wants;      /* see struct waiter; 0: as many as the request's permits */
-    bool leaves_some;   /* after a grant the next waiter may be granted, too */
-    bool reads;         /* several leases of this kind hold the lock together */
-    bool keeps_place;   /* a waiter's place in Redis can outlive its request */
-    bool shares_holder; /* holders are several, each with a token and a TTL of its own */
+    int64_t wants;             /* see struct waiter; 0: as many as the request's permits */
+    bool leaves_some;          /* after a grant the next waiter may be granted, too */
+    bool reads;                /* several leases of this kind hold the lock together */
+    bool keeps_place;          /* a waiter's place in Redis can outlive its request */
+    bool shares_holder;        /* holders are several, each with a token and a TTL of its own */
+    const char *not_in_quorum; /* why a quorum does not offer it; NULL: it does */
 };
 
 extern const struct kind_row kind_rows[KIND_COUNT];

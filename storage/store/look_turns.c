@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "server/base/clock.h"
 #include "storage/store/store_internal.h"
@@ -16,18 +15,12 @@ enum { UNDER_WAY_MAX = 1 };
 #define LONG_LOOK_NS (CLOCK_NS_PER_MS / 4)
 #define PAUSE_NS (1 * CLOCK_NS_PER_MS)
 
-/* The KEYS and ARGV of a script that waits: their texts stand behind them. */
-struct look_args {
-    struct script_args args;
-    char texts[];
-};
-
 struct look {
     struct turn turn;
     struct store *store;
     enum script script;
     const struct script_args *args;
-    struct look_args *copy; /* of `args`; NULL: the caller has them still */
+    struct script_args *copy; /* of `args`; NULL: the caller has them still */
     redis_done *done;
     void *arg;
 };
@@ -49,40 +42,6 @@ void look_turn_end(struct store *store, struct turn *turn, int64_t sent_ns)
 void look_turns_go_on(struct store *store)
 {
     turns_go_on(&store->looks);
-}
-
-static size_t texts_len(const struct script_args *args)
-{
-    size_t len = 0;
-
-    for (size_t i = 0; i < args->key_count; i++)
-        len += args->keys[i].len + 1;
-    for (size_t i = 0; i < args->count; i++)
-        len += args->args[i].len + 1;
-    return len;
-}
-
-static char *copy_texts(char *out, struct script_text *texts, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        memcpy(out, texts[i].text, texts[i].len);
-        out[texts[i].len] = '\0';
-        texts[i].text = out;
-        out += texts[i].len + 1;
-    }
-    return out;
-}
-
-static void copy_args(struct look *look)
-{
-    const struct script_args *args = look->args;
-
-    look->copy = malloc(sizeof(*look->copy) + texts_len(args));
-    assert(look->copy != NULL);
-    look->copy->args = *args;
-    char *out = copy_texts(look->copy->texts, look->copy->args.keys, args->key_count);
-    copy_texts(out, look->copy->args.args, args->count);
-    look->args = &look->copy->args;
 }
 
 static void on_reply(void *arg, const struct redis_result *result)
@@ -129,8 +88,10 @@ void call_send_in_turn(struct store_call *call, redis_done *done, void *arg)
     look->turn = (struct turn){.begin = on_turn, .arg = look, .weight = 1};
     look->done = done;
     look->arg = arg;
-    if (!turns_are_free(&look->store->looks))
-        copy_args(look);
+    if (!turns_are_free(&look->store->looks)) {
+        look->copy = args_copy(look->args);
+        look->args = look->copy;
+    }
     turn_start(&look->store->looks, &look->turn);
 }
 

@@ -27,7 +27,7 @@ enum { MARK_KEY_SIZE = sizeof(KEY_MARKER) + TOPOLOGY_TAG_SIZE + 4 };
 struct slot_marker {
     UT_hash_handle hh;
     struct marker *marker;
-    unsigned slot; /* TOPOLOGY_ALL_SLOTS: there is one Redis */
+    unsigned slot; /* from TOPOLOGY_ALL_SLOTS on: of a Redis that has all slots */
     bool is_asked;
     struct topology_node *asked_node;
     char asked_run_id[REDIS_RUN_ID_SIZE]; /* of the process that the last refresh was for */
@@ -43,6 +43,7 @@ struct process {
     int64_t since_ms;                  /* when it began to serve, by Redis' clock */
     int64_t until_ns;                  /* the end of the quarantine */
     int64_t answer_ns;                 /* when it last answered */
+    int64_t ahead_ns;                  /* its clock less clock_ns(); 0: not known */
 };
 
 struct marker {
@@ -164,6 +165,7 @@ static void on_refreshed(void *arg, const struct redis_result *result)
     snprintf(process->promotion, sizeof(process->promotion), "%s", promotion);
     process->answer_ns = loop_now_ns(marker->store->options.loop);
     slot_marker->seen_ms = now_ms;
+    process->ahead_ns = now_ms * CLOCK_NS_PER_MS - result->sent_ns;
     marker->ahead_ms = now_ms - result->sent_ns / CLOCK_NS_PER_MS;
 }
 
@@ -183,7 +185,7 @@ int64_t marker_redis_ms(const struct marker *marker)
 static void tell_what_is_known(struct store_call *call, const struct slot_marker *slot_marker,
                                const struct process *process)
 {
-    if (process == NULL || slot_marker->slot == TOPOLOGY_ALL_SLOTS)
+    if (process == NULL || slot_marker->slot >= TOPOLOGY_ALL_SLOTS)
         return;
     call_number(call, MARKER_ARG_KNOWN_SINCE, process->since_ms);
     call_string(call, MARKER_ARG_KNOWN_PROMOTION, process->promotion);
@@ -216,6 +218,28 @@ static void refresh(struct marker *marker)
     for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
          node = topology_next_node(topology, node))
         refresh_slot_marker(slot_marker_make(marker, topology_slot_at(topology, node)), node);
+}
+
+static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node);
+
+static void count_members(const struct marker *marker)
+{
+    struct topology *topology = topology_of(marker);
+    struct metrics *metrics = marker->store->options.metrics;
+    int64_t up = 0, down = 0, quarantined = 0;
+
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        if (!topology_node_is_up(node, NULL))
+            down++;
+        else if (quarantine_of(marker, node) > 0)
+            quarantined++;
+        else
+            up++;
+    }
+    metrics_set(metrics, METRIC_QUORUM_UP, up);
+    metrics_set(metrics, METRIC_QUORUM_DOWN, down);
+    metrics_set(metrics, METRIC_QUORUM_IN_QUARANTINE, quarantined);
 }
 
 static bool was_asked_last(const struct marker *marker, const struct process *process)
@@ -251,6 +275,8 @@ static void on_time(void *arg)
     forget_processes(marker, false);
     metrics_set(marker->store->options.metrics, METRIC_QUARANTINED,
                 marker_longest_quarantine_ms(marker) > 0);
+    if (topology_quorum_nodes(topology_of(marker)) > 0)
+        count_members(marker);
 }
 
 void marker_redis_is_up(struct marker *marker)
@@ -283,8 +309,47 @@ static int64_t quarantine_of(const struct marker *marker, const struct topology_
     return (process->until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
 }
 
+int64_t marker_node_quarantine_ms(const struct marker *marker, const struct topology_node *node)
+{
+    return quarantine_of(marker, node);
+}
+
+int64_t marker_node_clock_us(const struct marker *marker, const struct topology_node *node)
+{
+    const struct process *process = process_of(marker, topology_node_server(node)->run_id);
+
+    if (process == NULL || process->ahead_ns == 0)
+        return 0;
+    return (clock_ns() + process->ahead_ns) / CLOCK_NS_PER_US;
+}
+
+/* Of a quorum: until a majority may vote, of the servers that are connected. Each server looks
+ * at its own marker before it votes, so a marker that was not read yet holds nothing back. 0
+ * also without a majority: then requests are refused for that. */
+static int64_t quorum_quarantine_ms(const struct marker *marker)
+{
+    struct topology *topology = topology_of(marker);
+    size_t needed = topology_quorum_nodes(topology) / 2 + 1, count = 0;
+    int64_t left_ms[TOPOLOGY_QUORUM_MAX];
+
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        if (!topology_node_is_up(node, NULL))
+            continue;
+        bool is_unread = process_of(marker, topology_node_server(node)->run_id) == NULL;
+        int64_t ms = is_unread ? 0 : quarantine_of(marker, node);
+        size_t i = count++;
+        for (; i > 0 && left_ms[i - 1] > ms; i--)
+            left_ms[i] = left_ms[i - 1];
+        left_ms[i] = ms;
+    }
+    return count >= needed ? left_ms[needed - 1] : 0;
+}
+
 int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag)
 {
+    if (topology_quorum_nodes(topology_of(marker)) > 0)
+        return quorum_quarantine_ms(marker);
     return quarantine_of(marker, topology_node_of(topology_of(marker), tag));
 }
 
@@ -295,6 +360,8 @@ int64_t marker_longest_quarantine_ms(const struct marker *marker)
 
     if (marker->store->options.config->quarantine_ms == 0)
         return 0;
+    if (topology_quorum_nodes(topology) > 0)
+        return quorum_quarantine_ms(marker);
     int64_t longest_ms = node == NULL ? UNREAD_MS : 0;
     for (; node != NULL; node = topology_next_node(topology, node)) {
         int64_t left_ms = quarantine_of(marker, node);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct store;
+struct topology_node;
 struct redis_tag;
 
 struct marker;
@@ -22,6 +23,12 @@ void marker_redis_is_up(struct marker *marker);
 
 /* Redis' clock in epoch ms, as far as the last refresh of a marker tells; 0: there was none. */
 int64_t marker_redis_ms(const struct marker *marker);
+
+/* For how long this node gives no votes, in a quorum; 0: it does. */
+int64_t marker_node_quarantine_ms(const struct marker *marker,
+                                  const struct topology_node *node);
+/* The clock of this node, in µs of its epoch; 0: not known. */
+int64_t marker_node_clock_us(const struct marker *marker, const struct topology_node *node);
 
 /* For how long grants of objects with this tag are still held back, in ms; 0: they are not. */
 int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag);

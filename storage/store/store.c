@@ -7,6 +7,7 @@
 
 #include "server/base/log.h"
 #include "server/base/text.h"
+#include "storage/quorum/calls.h"
 #include "storage/store/store_internal.h"
 #include "storage/store/look_turns.h"
 #include "storage/store/marker.h"
@@ -40,6 +41,42 @@ enum names_fitness store_check_names(const struct store *store, const char *cons
             return NAMES_ARE_IN_SEVERAL_SLOTS;
     }
     return NAMES_FIT;
+}
+
+static int64_t median_clock_us(const struct store *store)
+{
+    struct topology *topology = store->options.topology;
+    int64_t clocks_us[TOPOLOGY_QUORUM_MAX];
+    size_t count = 0;
+
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        int64_t own_us = marker_node_clock_us(store->marker, node);
+        if (own_us == 0)
+            continue;
+        size_t i = count++;
+        for (; i > 0 && clocks_us[i - 1] > own_us; i--)
+            clocks_us[i] = clocks_us[i - 1];
+        clocks_us[i] = own_us;
+    }
+    return count > 0 ? clocks_us[count / 2] : 0;
+}
+
+void store_next_member(const struct store *store, struct store_member *member)
+{
+    struct topology_node *node = topology_next_node(store->options.topology,
+                                                    (struct topology_node *)member->node);
+
+    *member = (struct store_member){.node = node};
+    if (node == NULL)
+        return;
+    member->is_up = topology_node_is_up(node, NULL);
+    if (!member->is_up)
+        return;
+    int64_t own_us = marker_node_clock_us(store->marker, node);
+    member->quarantine_ms = marker_node_quarantine_ms(store->marker, node);
+    if (own_us != 0)
+        member->clock_offset_ms = (own_us - median_clock_us(store)) / 1000;
 }
 
 /* By so much marker_redis_ms() may be late: it is made of rounded times, and is the time when
@@ -85,12 +122,54 @@ void store_observe_hold(const struct store *store, const char *name, int64_t fen
 void store_redis_is_up(struct store *store)
 {
     marker_redis_is_up(store->marker);
+    if (store->quorum != NULL)
+        quorum_calls_go_on(store->quorum);
     errands_retry(store);
 }
 
 size_t store_pending(const struct store *store)
 {
-    return errands_pending(store);
+    size_t pending = errands_pending(store);
+
+    return store->quorum != NULL ? pending + quorum_calls_pending(store->quorum) : pending;
+}
+
+static int64_t node_clock_us(void *arg, const struct topology_node *node)
+{
+    const struct store *store = arg;
+
+    return marker_node_clock_us(store->marker, node);
+}
+
+static bool is_node_quarantined(void *arg, const struct topology_node *node)
+{
+    const struct store *store = arg;
+
+    return marker_node_quarantine_ms(store->marker, node) > 0;
+}
+
+static size_t write_queue_key(char *out, const char *name, size_t len)
+{
+    return key_write(out, KEY_QUEUE, name, len, NULL);
+}
+
+/* False: out of memory. */
+static bool start_quorum(struct store *store)
+{
+    const struct quorum_calls_options options = {.config = store->options.config,
+                                                 .loop = store->options.loop,
+                                                 .metrics = store->options.metrics,
+                                                 .topology = store->options.topology,
+                                                 .clock_us = node_clock_us,
+                                                 .is_quarantined = is_node_quarantined,
+                                                 .write_queue_key = write_queue_key,
+                                                 .queue_key_size = KEY_SIZE,
+                                                 .arg = store};
+
+    if (topology_quorum_nodes(store->options.topology) == 0)
+        return true;
+    store->quorum = quorum_calls_new(&options);
+    return store->quorum != NULL;
 }
 
 struct store *store_new(const struct store_options *options)
@@ -109,7 +188,7 @@ struct store *store_new(const struct store_options *options)
     look_turns_init(store);
     visits_init(store);
     store->marker = marker_new(store);
-    if (store->marker == NULL) {
+    if (store->marker == NULL || !start_quorum(store)) {
         store_free(store);
         return NULL;
     }
@@ -121,6 +200,8 @@ void store_free(struct store *store)
     turns_release(&store->looks);
     store_parts_release(store);
     errands_release(store);
+    if (store->quorum != NULL)
+        quorum_calls_free(store->quorum);
     if (store->marker != NULL)
         marker_free(store->marker);
     store_call_free(store->call);

@@ -74,6 +74,17 @@ enum names_fitness store_check_names(const struct store *store, const char *cons
  * leases are granted. `name` as clients say it; NULL: the longest of all objects. */
 int64_t store_quarantine_ms(const struct store *store, const char *name);
 
+/* What /readyz says of a server of a quorum. */
+struct store_member {
+    const struct topology_node *node; /* NULL begins, and is the end */
+    bool is_up;
+    int64_t quarantine_ms;   /* for which it gives no votes; 0: it does */
+    int64_t clock_offset_ms; /* to the median of the servers; 0: also where it is not known */
+};
+
+/* The next server. */
+void store_next_member(const struct store *store, struct store_member *member);
+
 /* For how long a lease holds that was granted at `at_us`, in µs of Redis' clock, as a fencing
  * token is, or one more than the last token where Redis' clock was set back. In ms; negative:
  * not known. */

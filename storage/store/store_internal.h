@@ -11,6 +11,7 @@
 #include "storage/store/visits.h"
 
 struct kept_part;
+struct quorum_calls;
 
 /* Sessions with leases that are still to be visited: visits.c. */
 struct visit_line {
@@ -32,7 +33,8 @@ struct store {
     struct visit_line visit_lines[VISIT_LINES];
     struct errand_line errands[ERRAND_RANKS];
     struct marker *marker;
-    struct kept_part *parts; /* utlist: of other rooms */
+    struct quorum_calls *quorum; /* NULL: the topology is no quorum */
+    struct kept_part *parts;     /* utlist: of other rooms */
 };
 
 /* errand.c */

@@ -11,6 +11,8 @@ static const struct topology_ops *ops_for(const struct redis_url *url)
         return &topology_sentinel;
     case REDIS_CLUSTER:
         return &topology_cluster;
+    case REDIS_QUORUM:
+        return &topology_quorum;
     }
     return &topology_single;
 }
@@ -148,8 +150,8 @@ bool topology_is_cluster(struct topology *topology)
 {
     struct topology_node *node = topology_next_node(topology, NULL);
 
-    if (topology->ops->is_cluster)
-        return true;
+    if (topology->ops->is_cluster || topology->ops->is_quorum)
+        return topology->ops->is_cluster;
     return node != NULL && topology_node_server(node)->is_cluster;
 }
 

@@ -8,6 +8,7 @@
  *   sentinels.c       the connections to the Sentinels
  *   sentinel_reply.c  reads their replies and messages
  *   cluster*.c        a Redis Cluster: see cluster_internal.h
+ *   quorum*.c         servers that know nothing of each other: see quorum_internal.h
  *   node.c            the two connections of each server
  *
  * storage/store/ sends the calls of all rooms, storage/wait/ subscribes, and server/worker.c
@@ -74,6 +75,7 @@ struct topology_state {
     int64_t failovers; /* seen since the start */
     size_t masters;    /* of a Redis Cluster, those that have slots; 0: there is none */
     size_t slots;      /* of a Redis Cluster, those whose master serves */
+    size_t nodes;      /* of a quorum; 0: there is none */
 };
 
 void topology_describe(const struct topology *topology, struct topology_state *state);
@@ -91,7 +93,8 @@ struct topology_node *topology_next_node(struct topology *topology, struct topol
 enum { TOPOLOGY_ALL_SLOTS = 16384, TOPOLOGY_TAG_SIZE = 8 };
 
 /* A slot of this node of topology_next_node(), the same slot for all workers that know the same
- * map; TOPOLOGY_ALL_SLOTS: the node has all slots. */
+ * map; TOPOLOGY_ALL_SLOTS or more: the node has all slots, each node with a number of its own.
+ */
 uint16_t topology_slot_at(const struct topology *topology, const struct topology_node *node);
 /* Writes a tag of a slot that topology_slot_at() gave, always the same tag. */
 void topology_slot_tag(const struct topology *topology, uint16_t slot,
@@ -111,6 +114,34 @@ void topology_node_script(struct topology *topology, struct topology_node *node,
 void topology_node_check(struct topology_node *node, const char *reason);
 /* Which Redis process serves as this node, and since when. */
 const struct redis_server *topology_node_server(const struct topology_node *node);
+
+/* --- quorum: every node has all keys, and a majority of the nodes decides --- */
+
+enum { TOPOLOGY_QUORUM_MAX = 5 };
+
+/* How many nodes the quorum has, whether or not they can be reached; 0: this is no quorum. */
+size_t topology_quorum_nodes(const struct topology *topology);
+/* Which of them this is, from 0 on. */
+size_t topology_node_number(const struct topology_node *node);
+/* Whether the node of a quorum may be asked; else `*why_not`, unless NULL, is one phrase. */
+bool topology_node_is_up(const struct topology_node *node, const char **why_not);
+/* Writes HOST:PORT of a node of a quorum. */
+void topology_node_address(const struct topology_node *node, char *text, size_t size);
+
+/* Runs the scripts and commands that are for no single node: for topology_script() and
+ * topology_command(). Has to end each call, and to copy what it needs later. */
+struct topology_runner {
+    void (*script)(void *arg, const struct script_call *call, redis_done *done, void *done_arg);
+    void (*command)(void *arg, const struct redis_command *command, redis_done *done,
+                    void *done_arg);
+    /* The nodes have been stopped: ends every call that is under way, and every call that the
+     * callbacks make. */
+    void (*stop)(void *arg);
+    void *arg;
+};
+
+/* Of a quorum: before the first script; `runner` must outlive the topology's last one. */
+void topology_set_runner(struct topology *topology, const struct topology_runner *runner);
 
 /* Whether the keys are in a cluster, as far as is known: then all keys of one script share a
  * slot. */

@@ -23,6 +23,7 @@ const char *topology_node_trouble(const struct topology_node *node);
 
 struct topology_ops {
     bool is_cluster; /* always; else it depends on the node */
+    bool is_quorum;
     struct topology *(*start)(const struct topology_options *options);
     void (*stop)(struct topology *topology);
     void (*free)(struct topology *topology);
@@ -59,6 +60,7 @@ struct topology {
 extern const struct topology_ops topology_single;   /* single.c */
 extern const struct topology_ops topology_sentinel; /* sentinel.c */
 extern const struct topology_ops topology_cluster;  /* cluster.c */
+extern const struct topology_ops topology_quorum;   /* quorum.c */
 
 /* A topology of one node. single.c has the functions that all kinds with one node share. */
 struct single {

@@ -39,6 +39,7 @@ struct acquirer_options {
     struct wait_slots *slots;                   /* without a free one: TRY_TOO_MANY_WAITERS */
     struct neighbour *neighbour;                /* NULL: the only worker */
     const struct long_wait_watcher *long_waits; /* NULL: nothing is done about them */
+    bool keeps_releases_open;                   /* in a quorum no release grants to a waiter */
 };
 
 struct acquirer *acquirer_new(const struct acquirer_options *options);

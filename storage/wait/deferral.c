@@ -23,7 +23,7 @@ int64_t acquisition_deferrable_ms(const struct acquisition *acquisition)
     struct wait_place place;
 
     if (!waiters_have_queues(acquirer->options.waiters) || acquirer->draining ||
-        !may_be_granted_unseen(acquisition->lease) ||
+        acquirer->options.keeps_releases_open || !may_be_granted_unseen(acquisition->lease) ||
         acquisition_left_ms(acquisition) <= DEFERRAL_MS ||
         store_quarantine_ms(acquirer->options.store, lease_name(acquisition->lease)) > 0)
         return 0;

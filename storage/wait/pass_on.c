@@ -140,6 +140,8 @@ bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lea
     struct hand_over_series series;
     struct wait_place place;
 
+    if (acquirer->options.keeps_releases_open)
+        return false;
     if (acquirer->options.neighbour == NULL)
         return acquire_hand_over_here(acquirer, lease, done, arg);
     if (!release_may_grant(lease))

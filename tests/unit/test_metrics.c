@@ -19,7 +19,8 @@ enum {
     /* Metrics of one name, told apart by a label. */
     CUT_OFF_REASONS = METRIC_CUT_OFF_FULL - METRIC_CUT_OFF_SILENT + 1,
     REDIRECTIONS = METRIC_REDIS_TRIED_AGAIN - METRIC_REDIS_MOVED + 1,
-    LOCK_KINDS = METRIC_LOCKS_WRITE - METRIC_LOCKS + 1
+    LOCK_KINDS = METRIC_LOCKS_WRITE - METRIC_LOCKS + 1,
+    MEMBER_STATES = METRIC_QUORUM_IN_QUARANTINE - METRIC_QUORUM_UP + 1
 };
 
 static const struct metrics_route routes[ROUTES] = {
@@ -122,7 +123,7 @@ static void page_has_its_format(void **state)
         assert_non_null(memchr(line, ' ', strcspn(line, "\n")));
     }
     assert_int_equal(families, 2 + METRIC_COUNT - (CUT_OFF_REASONS - 1) - (REDIRECTIONS - 1) -
-                                   (LOCK_KINDS - 1) + HISTOGRAM_COUNT);
+                                   (LOCK_KINDS - 1) - (MEMBER_STATES - 1) + HISTOGRAM_COUNT);
 }
 
 static void values_of_all_sets_add_up(void **state)

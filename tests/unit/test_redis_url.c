@@ -136,6 +136,9 @@ static void tls_is_a_scheme(void **state)
     expect_several("rediss-cluster://h", REDIS_CLUSTER, "h:6379", "", 0);
     assert_true(url.tls);
     expect_description("rediss-cluster://h:6379");
+    expect_several("rediss-quorum://a,b,c", REDIS_QUORUM, "a:6379 b:6379 c:6379", "", 0);
+    assert_true(url.tls);
+    expect_description("rediss-quorum://a:6379,b:6379,c:6379");
 }
 
 static void several_hosts_are_read(void **state)
@@ -160,6 +163,10 @@ static void several_hosts_are_read(void **state)
                    "1:6379 2:6379 3:6379 4:6379 5:6379 6:6379 7:6379 8:6379 9:6379 10:6379 "
                    "11:6379 12:6379 13:6379 14:6379 15:6379 16:6379",
                    "", 0);
+    expect_several("redis-quorum://app:s@h1,h2:7001,[::1],h4,h5/3", REDIS_QUORUM,
+                   "h1:6379 h2:7001 ::1:6379 h4:6379 h5:6379", "", 3);
+    expect_login("app", "s");
+    expect_description("redis-quorum://app:***@h1:6379,h2:7001,[::1]:6379,h4:6379,h5:6379/3");
 }
 
 static void servers_get_a_url(void **state)
@@ -267,6 +274,11 @@ static void other_forms_are_refused(void **state)
         {"redis://a b", "host must be"},
         {"redis://a%41", "host must be"},
         {"redis://h1,h2", "several hosts need"},
+        {"redis-quorum://h1,h2", "3 or 5 hosts"},
+        {"redis-quorum://h1,h2,h3,h4", "3 or 5 hosts"},
+        {"redis-quorum://h1,h2,h1:6379", "a host twice"},
+        {"redis-quorum://[::1]:7,h2,[::1]:7", "a host twice"},
+        {"redis-quorum://h1,h2,h3/x", "a database"},
         {"redis://h/x", "database"},
         {"redis://h/-1", "database"},
         {"redis://h/65536", "database"},

@@ -1,5 +1,5 @@
-"""The quorum protocol: a lock on a majority of independent Redis masters. The model comes first:
-the product's code is tested against what the model prints.
+"""The quorum protocol: a lock on a majority of independent Redis masters. The model comes
+first: the product's code is tested against what the model prints.
 
 usage: python3 tests/model/quorum [--long] [--only WORD] [--brief] [--cases FILE]
 

@@ -1,0 +1,480 @@
+/* Votes for a lease (A1 to A9 of docs/quorum.md), the claim of a lease that holds already, and
+ * the end of a lease that has lost its majority (E1). */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/base/clock.h"
+#include "server/base/text.h"
+#include "storage/quorum/calls_internal.h"
+
+enum {
+    ROUNDS_MAX = 3,        /* of votes, in one try */
+    TRIES_MAX = 6,         /* of an attempt whose votes were split, if the request may wait */
+    TRIES_MAX_AT_ONCE = 3, /* if it may not */
+    ASK_AGAIN_MAX = 3,     /* of the oldest of split votes, which is kept meanwhile */
+    ASK_AGAIN_MS = 3,
+    QUARANTINE_PAUSE_MS = 500,
+    FENCING_TTL_MIN_MS = 60000
+};
+
+static const struct call_word vote_words[] = {
+    {"accepted", NODE_ACCEPTED, QUORUM_VOTE_REPLY_ACCEPTED_TOKEN},
+    {"held", NODE_HELD, QUORUM_VOTE_REPLY_HELD_TOKEN},
+    {"busy", NODE_BUSY, 0},
+    {"low", NODE_LOW, QUORUM_VOTE_REPLY_LOW_NUMBER},
+    {"clock", NODE_CLOCK, QUORUM_VOTE_REPLY_CLOCK_NUMBER},
+    {"lapsed", NODE_LAPSED, 0},
+    {"spent", NODE_SPENT, 0},
+    {"quarantine", NODE_QUARANTINE, 0},
+    {"unbound", NODE_UNBOUND, 0},
+    {"reused", NODE_REFUSED, 0},
+    {"wrong-kind", NODE_REFUSED, 0},
+    {"too-many", NODE_REFUSED, 0},
+};
+
+static const struct call_word claim_words[] = {
+    {"claimed", NODE_CLAIMED, QUORUM_LEASE_CONFIRM_REPLY_CLAIMED_REMAINING_MS},
+    {"gone", NODE_GONE, 0},
+    {"reused", NODE_GONE, 0},
+};
+
+#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
+
+static void cast_votes(struct quorum_call *call);
+static void decide_votes(struct quorum_call *call);
+
+/* --- what the request says ---------------------------------------------------------------- */
+
+/* A line of the record, from 0 on (lib/record.lua), as text of this length. */
+static const char *record_line(const struct quorum_call *call, size_t number, size_t *len)
+{
+    const char *text = quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT);
+
+    while (number-- > 0) {
+        const char *newline = strchr(text, '\n');
+        if (newline == NULL)
+            break;
+        text = newline + 1;
+    }
+    *len = strcspn(text, "\n");
+    return text;
+}
+
+enum { LINE_ATTEMPT = 2, LINE_SESSION = 6, LINE_KIND = 10, LINE_OWNER = 11 };
+
+static void put_line(struct script_args *args, size_t at, const struct quorum_call *call,
+                     size_t number)
+{
+    size_t len;
+    const char *text = record_line(call, number, &len);
+
+    args_text(args, at, text, len);
+}
+
+static size_t lock_count(const struct quorum_call *call)
+{
+    return call->args->key_count / ACQUIRE_KEYS;
+}
+
+static int64_t window_ms(const struct quorum_call *call)
+{
+    return quorum_arg_ms(call, ACQUIRE_ARG_KEEP_MS) - quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS);
+}
+
+/* Which key of the vote's KEYS stands where in those of another script. */
+struct key_place {
+    size_t from, to;
+};
+
+static void put_keys(struct script_args *args, const struct quorum_call *call, size_t stride,
+                     const struct key_place *places, size_t count)
+{
+    for (size_t i = 0; i < lock_count(call); i++)
+        for (size_t k = 0; k < count; k++) {
+            const struct script_text *key =
+                &call->args->keys[i * ACQUIRE_KEYS + places[k].from];
+            args_key(args, i * stride + places[k].to, key->text, key->len);
+        }
+}
+
+/* --- withdrawing -------------------------------------------------------------------------- */
+
+/* Removes the votes of the rounds so far. `is_quiet`: the attempt had no majority, and nobody
+ * is to try because of it. */
+static void withdraw_votes(struct quorum_call *call, node_set from, bool is_quiet)
+{
+    static const struct key_place places[] = {{ACQUIRE_KEY_LOCK, WITHDRAW_KEY_LOCK},
+                                              {ACQUIRE_KEY_RECORD, WITHDRAW_KEY_RECORD}};
+    if ((from & call->voted) == 0)
+        return;
+    struct script_args *args = quorum_call_make_args(call);
+    put_keys(args, call, WITHDRAW_KEYS, WORDS(places));
+    args_string(args, QUORUM_WITHDRAW_ARG_LEASE_ID, quorum_arg(call, ACQUIRE_ARG_LEASE_ID));
+    put_line(args, QUORUM_WITHDRAW_ARG_ATTEMPT, call, LINE_ATTEMPT);
+    args_number(args, QUORUM_WITHDRAW_ARG_WINDOW_MS, window_ms(call));
+    if (is_quiet)
+        args_string(args, QUORUM_WITHDRAW_ARG_QUIET, "1");
+    args_number(args, QUORUM_WITHDRAW_ARG_LAST_ROUND, call->last_round);
+    quorum_call_repeat(call, SCRIPT_WITHDRAW, args, from & call->voted,
+                       quorum_arg_ms(call, ACQUIRE_ARG_KEEP_MS));
+    call->voted &= ~from;
+}
+
+static void note_replies(struct quorum_call *call, const struct node_reply *replies);
+
+/* After the answer: a server that replies late may have voted. */
+static void withdraw_late(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+    node_set known = call->round.is_over ? quorum_call_all(call) : 0;
+
+    quorum_call_words(call, WORDS(vote_words), replies);
+    note_replies(call, replies);
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (replies[i].word != NODE_SILENT)
+            known |= 1U << i;
+    withdraw_votes(call, known, true);
+    if (call->voted == 0)
+        quorum_call_free(call);
+}
+
+static void withdraw_all(struct quorum_call *call)
+{
+    withdraw_votes(call, quorum_call_all(call), true);
+}
+
+/* --- answers ------------------------------------------------------------------------------ */
+
+/* The number once for each lock, with blanks between. */
+static struct redis_value *repeated(const struct quorum_call *call, int64_t number)
+{
+    char one[TEXT_INT64_SIZE], text[SCRIPT_KEYS_MAX * TEXT_INT64_SIZE];
+    size_t one_len = text_format_int64(one, number), len = 0;
+
+    for (size_t i = 0; i < lock_count(call); i++) {
+        if (len > 0)
+            text[len++] = ' ';
+        memcpy(text + len, one, one_len);
+        len += one_len;
+    }
+    return value_make_text(text, len);
+}
+
+static void answer_granted(struct quorum_call *call)
+{
+    int64_t ttl_ms = quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS);
+
+    if (call->script != SCRIPT_SET_ACQUIRE) {
+        quorum_call_answer(call, repeated(call, call->ask.token));
+        return;
+    }
+    struct redis_value *reply = value_make_list(ACQUIRE_REPLY_HELD_HOLDS + 1);
+    value_put(reply, 0, value_make_text("granted", sizeof("granted") - 1));
+    value_put(reply, ACQUIRE_REPLY_HELD_TOKEN, repeated(call, call->ask.token));
+    value_put(reply, ACQUIRE_REPLY_HELD_REMAINING_MS, value_make_integer(ttl_ms));
+    value_put(reply, ACQUIRE_REPLY_HELD_HOLDS, repeated(call, 1));
+    quorum_call_answer(call, reply);
+}
+
+static const char *text_at(const struct redis_value *value, size_t i)
+{
+    size_t len;
+
+    return value_text(value_at(value, i), &len);
+}
+
+static void end_lease(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t spent = quorum_call_find(call, replies, NODE_SPENT, -1);
+    struct script_text attempt;
+
+    if (spent < call->calls->nodes) {
+        const struct redis_value *reply = call->round.replies[spent].value;
+        call->kept = quorum_make_ended(text_at(reply, QUORUM_VOTE_REPLY_SPENT_REASON));
+    } else {
+        call->kept = quorum_make_ended("expired");
+    }
+    attempt.text = record_line(call, LINE_ATTEMPT, &attempt.len);
+    quorum_end_lost(call, ACQUIRE_KEYS, ACQUIRE_KEY_RECORD, window_ms(call), attempt);
+}
+
+/* --- the claim ---------------------------------------------------------------------------- */
+
+static void answer_held(struct quorum_call *call, const struct conclusion *found,
+                        const struct redis_value *claimed)
+{
+    const struct repair_keys keys = {.stride = ACQUIRE_KEYS,
+                                     .record = ACQUIRE_KEY_RECORD,
+                                     .counter = ACQUIRE_KEY_COUNTER,
+                                     .window_ms = window_ms(call)};
+    int64_t left_ms = found->until_ms - call->ask.sent_ms + call->ask.drift_ms;
+
+    quorum_repair(call, &keys, found,
+                  value_at(claimed, QUORUM_LEASE_CONFIRM_REPLY_CLAIMED_RECORD));
+    /* Votes for another token, of servers that were not heard. A claimed one stays. */
+    withdraw_votes(call, quorum_call_all(call), true);
+    struct redis_value *reply = value_make_list(ACQUIRE_REPLY_HELD_HOLDS + 1);
+    value_put(reply, 0, value_make_text("held", sizeof("held") - 1));
+    value_put(reply, ACQUIRE_REPLY_HELD_TOKEN, repeated(call, call->ask.token));
+    value_put(reply, ACQUIRE_REPLY_HELD_REMAINING_MS, value_make_integer(left_ms));
+    value_put(reply, ACQUIRE_REPLY_HELD_RECORD,
+              value_copy(value_at(claimed, QUORUM_LEASE_CONFIRM_REPLY_CLAIMED_RECORD)));
+    value_put(reply, ACQUIRE_REPLY_HELD_HOLDS, repeated(call, 1));
+    quorum_call_answer(call, reply);
+}
+
+static void decide_claim(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_call_words(call, WORDS(claim_words), replies);
+    const struct conclusion found = conclude_claims(
+        &call->ask, replies, clock_ns() / CLOCK_NS_PER_MS, call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    if (found.word == CONCLUDE_HELD)
+        answer_held(
+            call, &found,
+            call->round.replies[quorum_call_find(call, replies, NODE_CLAIMED, -1)].value);
+    else
+        quorum_call_fail(call);
+}
+
+static void claim(struct quorum_call *call, int64_t token)
+{
+    static const struct key_place places[] = {{ACQUIRE_KEY_LOCK, LEASE_CONFIRM_KEY_LOCK},
+                                              {ACQUIRE_KEY_RECORD, LEASE_CONFIRM_KEY_RECORD},
+                                              {ACQUIRE_KEY_COUNTER, LEASE_CONFIRM_KEY_COUNTER}};
+    struct script_args *args = quorum_call_make_args(call);
+
+    call->ask.token = token;
+    put_keys(args, call, LEASE_CONFIRM_KEYS, WORDS(places));
+    args_string(args, LEASE_CONFIRM_ARG_LEASE_ID, quorum_arg(call, ACQUIRE_ARG_LEASE_ID));
+    args_number(args, LEASE_CONFIRM_ARG_WINDOW_MS, window_ms(call));
+    put_line(args, LEASE_CONFIRM_ARG_KIND, call, LINE_KIND);
+    put_line(args, LEASE_CONFIRM_ARG_OWNER, call, LINE_OWNER);
+    put_line(args, LEASE_CONFIRM_ARG_SESSION, call, LINE_SESSION);
+    put_line(args, LEASE_CONFIRM_ARG_ATTEMPT, call, LINE_ATTEMPT);
+    args_string(args, LEASE_CONFIRM_ARG_REGISTERED, quorum_arg(call, ACQUIRE_ARG_REGISTERED));
+    args_number(args, QUORUM_LEASE_CONFIRM_ARG_TOKEN, token);
+    call->was_sent = true;
+    quorum_call_ask(call, SCRIPT_LEASE_CONFIRM, args, decide_claim);
+}
+
+/* --- busy, or split ----------------------------------------------------------------------- */
+
+static void go_on(struct quorum_call *call, int64_t pause_ms, void (*then)(void *call))
+{
+    struct loop *loop = call->calls->options.loop;
+
+    round_release(&call->round);
+    call->pause = (struct timer){.fire = then, .arg = call};
+    timer_arm(loop_timers(loop), &call->pause, loop_now_ns(loop) + pause_ms * CLOCK_NS_PER_MS);
+}
+
+static void ask_again(void *arg)
+{
+    cast_votes(arg);
+}
+
+static void try_again(void *arg)
+{
+    struct quorum_call *call = arg;
+
+    call->ask.number = 1;
+    call->ask.token = 0;
+    cast_votes(call);
+}
+
+static void contend(struct quorum_call *call, const struct node_reply *replies)
+{
+    unsigned most = quorum_arg_ms(call, ACQUIRE_ARG_WAIT_MS) > 0 ? TRIES_MAX
+                                                                 : TRIES_MAX_AT_ONCE;
+
+    metrics_add(call->calls->options.metrics, METRIC_QUORUM_SPLITS, 1);
+    if (quorum_is_oldest(call, replies) && call->asked_again < ASK_AGAIN_MAX) {
+        call->asked_again++;
+        go_on(call, quorum_random_ms(ASK_AGAIN_MS), ask_again);
+        return;
+    }
+    withdraw_all(call);
+    call->asked_again = 0;
+    bool is_short = quorum_call_find(call, replies, NODE_QUARANTINE, -1) < call->calls->nodes;
+    if (is_short) /* for long, so there is no hurry */
+        quorum_call_answer(call, quorum_make_split(quorum_random_ms(QUARANTINE_PAUSE_MS)));
+    else if (++call->tries < most)
+        go_on(call, quorum_random_ms(INT64_C(1) << call->tries), try_again);
+    else
+        quorum_call_answer(call, quorum_make_split(quorum_random_ms(1 << TRIES_MAX)));
+}
+
+static void refuse_busy(struct quorum_call *call, const struct node_reply *replies)
+{
+    if (quorum_is_split(call, replies)) {
+        contend(call, replies);
+        return;
+    }
+    call->after = withdraw_late;
+    quorum_call_answer(call, quorum_make_busy(call, replies));
+}
+
+/* --- votes -------------------------------------------------------------------------------- */
+
+/* Above every token that was seen, and near the clocks of the servers. */
+static int64_t propose(const struct quorum_call *call)
+{
+    const struct quorum_calls_options *options = &call->calls->options;
+    int64_t clocks_us[QUORUM_NODES_MAX];
+    size_t count = 0;
+
+    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
+         node = topology_next_node(options->topology, node)) {
+        int64_t clock_us = options->clock_us(options->arg, node);
+        if (clock_us > 0)
+            clocks_us[count++] = clock_us;
+    }
+    if (count == 0) { /* each server compares it with its own clock */
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        clocks_us[count++] = now.tv_sec * INT64_C(1000000) + now.tv_nsec / CLOCK_NS_PER_US;
+    }
+    return quorum_proposal(clocks_us, count, call->last_token);
+}
+
+static void cast_votes(struct quorum_call *call)
+{
+    struct script_args *args = call->args;
+
+    if (call->ask.token == 0)
+        call->ask.token = propose(call);
+    call->last_round = ++call->calls->rounds;
+    args->number_count = 0;
+    args_number(args, QUORUM_VOTE_ARG_TOKEN, call->ask.token);
+    args_number(args, QUORUM_VOTE_ARG_ROUND, call->last_round);
+    args_number(args, QUORUM_VOTE_ARG_QUARANTINE_MS,
+                call->calls->options.config->quarantine_ms);
+    quorum_call_ask(call, SCRIPT_VOTE, args, decide_votes);
+    call->voted |= round_touched(&call->round);
+    call->was_sent |= call->voted != 0;
+}
+
+/* What the replies tell of tokens and votes, whatever follows. */
+static void note_replies(struct quorum_call *call, const struct node_reply *replies)
+{
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct redis_value *value = call->round.replies[i].value;
+        int64_t token = replies[i].word == NODE_LOW ? replies[i].value : 0;
+        if (replies[i].word == NODE_BUSY)
+            token = value_integer(value_at(value, QUORUM_VOTE_REPLY_BUSY_COUNTER));
+        if (token > call->last_token)
+            call->last_token = token;
+        /* No server says so that has a vote of the attempt. */
+        if (replies[i].word == NODE_BUSY || replies[i].word == NODE_LAPSED)
+            call->voted &= ~(1U << i);
+    }
+}
+
+static void refuse(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_REFUSED, -1);
+
+    withdraw_all(call);
+    if (call->round.replies[node].state == ROUND_REPLIED)
+        quorum_call_answer_reply(call, node);
+    else
+        quorum_call_refuse(call, REDIS_REFUSED_WRONG_TYPE);
+}
+
+static void next_round(struct quorum_call *call, int64_t token)
+{
+    bool is_same = token == call->ask.token;
+
+    metrics_add(call->calls->options.metrics, METRIC_QUORUM_TOKEN_ROUNDS, 1);
+    call->ask.number++;
+    call->ask.token = token;
+    if (is_same)
+        go_on(call, quorum_random_ms(ASK_AGAIN_MS), ask_again);
+    else
+        cast_votes(call);
+}
+
+/* A majority has replied, and another lease has a part of it: nothing is in doubt but which of
+ * the attempts gives way. */
+static bool is_blocked(const struct quorum_call *call, const struct node_reply *replies)
+{
+    unsigned replied = 0;
+    bool is_busy = false;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (replies[i].word == NODE_HELD)
+            return false;
+        replied += replies[i].word != NODE_SILENT;
+        is_busy |= replies[i].word == NODE_BUSY;
+    }
+    return is_busy && replied >= quorum_majority(call->calls->nodes);
+}
+
+static void go_on_with(struct quorum_call *call, const struct conclusion *found,
+                       const struct node_reply *replies)
+{
+    switch (found->word) {
+    case CONCLUDE_GRANTED:
+        answer_granted(call);
+        return;
+    case CONCLUDE_CLAIM:
+        withdraw_votes(call, found->undo, true);
+        claim(call, found->token);
+        return;
+    case CONCLUDE_VOTE:
+        next_round(call, found->token);
+        return;
+    case CONCLUDE_END:
+        end_lease(call, replies);
+        return;
+    case CONCLUDE_BUSY:
+        refuse_busy(call, replies);
+        return;
+    case CONCLUDE_REFUSED:
+        refuse(call, replies);
+        return;
+    case CONCLUDE_QUARANTINE:
+        withdraw_all(call);
+        quorum_call_refuse(call, REDIS_QUARANTINED);
+        return;
+    case CONCLUDE_UNKNOWN:
+        if (is_blocked(call, replies)) {
+            contend(call, replies);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    quorum_call_fail(call); /* unknown, or too late: the attempt withdraws itself */
+}
+
+static void decide_votes(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_call_words(call, WORDS(vote_words), replies);
+    const struct conclusion found = conclude_votes(
+        &call->ask, replies, clock_ns() / CLOCK_NS_PER_MS, call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    note_replies(call, replies);
+    go_on_with(call, &found, replies);
+}
+
+void quorum_acquire(struct quorum_call *call)
+{
+    int64_t fencing_ttl_ms = quorum_arg_ms(call, ACQUIRE_ARG_FENCING_TTL_MS);
+
+    call->args->number_count = 0;
+    if (fencing_ttl_ms != 0 && fencing_ttl_ms < FENCING_TTL_MIN_MS)
+        args_string(call->args, ACQUIRE_ARG_FENCING_TTL_MS, "60000");
+    quorum_call_reckon(call, quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS));
+    call->ask.last = ROUNDS_MAX;
+    cast_votes(call);
+}

@@ -1,0 +1,252 @@
+/* One call: its arguments, the words of its replies, its end. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "server/base/clock.h"
+#include "server/base/text.h"
+#include "storage/quorum/calls_internal.h"
+
+static void on_changed(void *arg)
+{
+    struct quorum_call *call = arg;
+
+    call->decide(call);
+}
+
+struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script script,
+                                    const struct script_args *args, redis_done *done, void *arg)
+{
+    struct quorum_call *call = calloc(1, sizeof(*call));
+
+    assert(call != NULL);
+    call->calls = calls;
+    call->script = script;
+    call->args = args != NULL ? args_copy(args) : NULL;
+    call->done = done;
+    call->arg = arg;
+    call->ask = (struct quorum_ask){.nodes = calls->nodes, .number = 1, .last = 1};
+    round_init(&call->round, calls->options.topology, calls->options.loop, on_changed, call);
+    DL_APPEND(calls->live, call);
+    return call;
+}
+
+/* --- asking ------------------------------------------------------------------------------- */
+
+node_set quorum_call_all(const struct quorum_call *call)
+{
+    return (1U << call->calls->nodes) - 1;
+}
+
+static void ask(struct quorum_call *call, enum script script, const struct script_args *args,
+                node_set to, call_decide *decide)
+{
+    const struct script_call made = script_call_make(script, args);
+
+    call->decide = decide;
+    round_begin(&call->round, &made, to);
+    call->ask.sent_ms = call->round.sent_ns / CLOCK_NS_PER_MS;
+}
+
+void quorum_call_ask(struct quorum_call *call, enum script script,
+                     const struct script_args *args, call_decide *decide)
+{
+    node_set connected = nodes_connected(call->calls->options.topology);
+    bool is_possible = (unsigned)__builtin_popcount(connected) >=
+                       quorum_majority(call->calls->nodes);
+
+    ask(call, script, args, is_possible ? connected : 0, decide);
+}
+
+void quorum_call_ask_any(struct quorum_call *call, enum script script,
+                         const struct script_args *args, call_decide *decide)
+{
+    ask(call, script, args, quorum_call_all(call), decide);
+}
+
+void quorum_call_reckon(struct quorum_call *call, int64_t ttl_ms)
+{
+    call->ask.ttl_ms = ttl_ms;
+    call->ask.drift_ms = quorum_drift_ms(ttl_ms);
+}
+
+const char *quorum_arg(const struct quorum_call *call, size_t at)
+{
+    return at < call->args->count ? call->args->args[at].text : "";
+}
+
+int64_t quorum_arg_ms(const struct quorum_call *call, size_t at)
+{
+    return strtoll(quorum_arg(call, at), NULL, 10);
+}
+
+/* --- replies ------------------------------------------------------------------------------ */
+
+static struct node_reply read_word(const struct redis_value *value,
+                                   const struct call_word *words, size_t count)
+{
+    size_t len;
+    const struct redis_value *first = value_count(value) > 0 ? value_at(value, 0) : value;
+    const char *text = value_is_integer(first) ? "0" : value_text(first, &len);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(words[i].text, text) == 0)
+            return (struct node_reply){
+                .word = words[i].word,
+                .value = words[i].value_at > 0
+                             ? value_integer(value_at(value, words[i].value_at))
+                             : 0};
+    return (struct node_reply){.word = NODE_SILENT};
+}
+
+void quorum_call_words(const struct quorum_call *call, const struct call_word *words,
+                       size_t count, struct node_reply replies[QUORUM_NODES_MAX])
+{
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct round_reply *reply = &call->round.replies[i];
+        replies[i] = (struct node_reply){.word = NODE_SILENT};
+        if (reply->state == ROUND_REPLIED)
+            replies[i] = read_word(reply->value, words, count);
+        else if (reply->state == ROUND_REFUSED && reply->refusal == REDIS_REFUSED_WRONG_TYPE)
+            replies[i].word = NODE_REFUSED;
+    }
+}
+
+size_t quorum_call_find(const struct quorum_call *call, const struct node_reply *replies,
+                        enum node_word word, int64_t value)
+{
+    size_t nodes = call->calls->nodes;
+
+    for (size_t i = 0; i < nodes; i++)
+        if (replies[i].word == word && (value < 0 || replies[i].value == value))
+            return i;
+    return nodes;
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+void quorum_call_free(struct quorum_call *call)
+{
+    struct quorum_calls *calls = call->calls;
+
+    timer_cancel(loop_timers(calls->options.loop), &call->pause);
+    DL_DELETE(calls->live, call);
+    round_release(&call->round);
+    value_free(call->kept);
+    free(call->args);
+    free(call->made);
+    free(call);
+}
+
+static node_set unconfirmed(const struct quorum_call *call)
+{
+    node_set set = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (call->round.replies[i].state != ROUND_REPLIED)
+            set |= 1U << i;
+    return set;
+}
+
+/* The client has its answer: now the servers that are slower, or away. */
+static void follow_up(struct quorum_call *call)
+{
+    if (!call->round.is_over)
+        return;
+    quorum_call_repeat(call, call->tail_script, call->tail, unconfirmed(call), call->tail_ms);
+    quorum_call_free(call);
+}
+
+/* The lease lasts for a drift less than the servers say, so the time at which the servers were
+ * asked counts as earlier. */
+static void finish(struct quorum_call *call, enum redis_outcome outcome,
+                   enum redis_refusal refusal, struct redis_value *value)
+{
+    static const struct redis_server nobody;
+    const struct redis_result result = {.outcome = outcome,
+                                        .refusal = refusal,
+                                        .reply = value,
+                                        .sent_ns = call->round.sent_ns -
+                                                   call->ask.drift_ms * CLOCK_NS_PER_MS,
+                                        .server = &nobody};
+
+    call->done(call->arg, &result);
+    value_free(value);
+    call->done = NULL;
+    call->decide = call->after;
+    if (call->after != NULL)
+        call->after(call);
+    else
+        quorum_call_free(call);
+}
+
+void quorum_call_end(struct quorum_call *call)
+{
+    if (call->done == NULL)
+        quorum_call_free(call);
+    else
+        quorum_call_fail(call);
+}
+
+void quorum_call_answer(struct quorum_call *call, struct redis_value *value)
+{
+    finish(call, REDIS_DONE, REDIS_NOT_REFUSED, value);
+}
+
+void quorum_call_answer_reply(struct quorum_call *call, size_t node)
+{
+    struct redis_value *value = call->round.replies[node].value;
+
+    call->round.replies[node].value = NULL;
+    quorum_call_answer(call, value);
+}
+
+void quorum_call_refuse(struct quorum_call *call, enum redis_refusal refusal)
+{
+    finish(call, REDIS_REFUSED, refusal, NULL);
+}
+
+/* Why the servers refused: memory, above all. */
+static enum redis_refusal refusal_of(const struct quorum_call *call)
+{
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (call->round.replies[i].state == ROUND_REFUSED)
+            return call->round.replies[i].refusal;
+    return REDIS_REFUSED_UNAVAILABLE;
+}
+
+void quorum_call_fail(struct quorum_call *call)
+{
+    if (call->was_sent || round_touched(&call->round) != 0)
+        finish(call, REDIS_UNKNOWN, REDIS_NOT_REFUSED, NULL);
+    else
+        quorum_call_refuse(call, refusal_of(call));
+}
+
+/* --- in the background -------------------------------------------------------------------- */
+
+void quorum_call_repeat(struct quorum_call *call, enum script script,
+                        const struct script_args *args, node_set to, int64_t ttl_ms)
+{
+    if (to != 0)
+        repeat_start(call->calls->repeats, script, args_copy(args), to, ttl_ms);
+}
+
+void quorum_call_insist(struct quorum_call *call, enum script script,
+                        const struct script_args *args, int64_t ttl_ms)
+{
+    call->after = follow_up;
+    call->tail_script = script;
+    call->tail = args;
+    call->tail_ms = ttl_ms;
+}
+
+struct script_args *quorum_call_make_args(struct quorum_call *call)
+{
+    if (call->made == NULL)
+        call->made = malloc(sizeof(*call->made));
+    assert(call->made != NULL);
+    args_init(call->made);
+    return call->made;
+}

@@ -1,0 +1,140 @@
+/* Which script of a store goes which way in a quorum. */
+#include "storage/quorum/calls.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "storage/quorum/calls_internal.h"
+
+/* A script that is not here is that of an object or a feature that no quorum offers: it is
+ * refused before it is sent, and here once more. */
+static void (*const ways[SCRIPT_COUNT])(struct quorum_call *call) = {
+    [SCRIPT_ACQUIRE] = quorum_acquire,     [SCRIPT_RW_ACQUIRE] = quorum_acquire,
+    [SCRIPT_SET_ACQUIRE] = quorum_acquire, [SCRIPT_RENEW] = quorum_renew,
+    [SCRIPT_RELEASE] = quorum_release,     [SCRIPT_WITHDRAW] = quorum_withdraw,
+    [SCRIPT_SET_NAMES] = quorum_set_names, [SCRIPT_LOOK] = quorum_look,
+    [SCRIPT_LEASE_CLAIM] = quorum_claim,   [SCRIPT_FORCE_UNLOCK] = quorum_force,
+    [SCRIPT_LEASE_END] = quorum_end,       [SCRIPT_GRANT_FIND] = quorum_grant_find,
+};
+
+static void refuse(struct quorum_call *call)
+{
+    quorum_call_refuse(call, REDIS_REFUSED_UNAVAILABLE);
+}
+
+/* In the next turn of the loop, for no answer may come before the call returns. */
+static void refuse_later(struct quorum_call *call)
+{
+    const struct redis_command nothing = {.argc = 0};
+
+    call->decide = refuse;
+    round_begin_command(&call->round, &nothing, 0);
+}
+
+static void on_script(void *arg, const struct script_call *script, redis_done *done,
+                      void *done_arg)
+{
+    struct quorum_call *call = quorum_call_new(arg, script->script, script->args, done,
+                                               done_arg);
+
+    if (ways[script->script] != NULL)
+        ways[script->script](call);
+    else
+        refuse_later(call);
+}
+
+/* --- commands: those about the names of a set --------------------------------------------- */
+
+/* A text that one server has, and that never changes. */
+static void decide_get(struct quorum_call *call)
+{
+    unsigned replied = 0;
+    size_t len;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (call->round.replies[i].state != ROUND_REPLIED)
+            continue;
+        replied++;
+        (void)value_text(call->round.replies[i].value, &len);
+        if (len > 0) {
+            quorum_call_answer_reply(call, i);
+            return;
+        }
+    }
+    if (replied >= quorum_majority(call->calls->nodes))
+        quorum_call_answer(call, value_make_text("", 0));
+    else if (call->round.is_over)
+        quorum_call_fail(call);
+}
+
+static void decide_any(struct quorum_call *call)
+{
+    if (call->round.is_over)
+        quorum_call_answer(call, value_make_integer(1));
+}
+
+static void on_command(void *arg, const struct redis_command *command, redis_done *done,
+                       void *done_arg)
+{
+    struct quorum_call *call = quorum_call_new(arg, SCRIPT_COUNT, NULL, done, done_arg);
+
+    if (strcmp(command->argv[0], "GET") == 0)
+        call->decide = decide_get;
+    else if (strcmp(command->argv[0], "PEXPIRE") == 0)
+        call->decide = decide_any;
+    else {
+        refuse_later(call);
+        return;
+    }
+    round_begin_command(&call->round, command, (1U << call->calls->nodes) - 1);
+}
+
+/* --- life --------------------------------------------------------------------------------- */
+
+/* A callback of a call that ends may begin another call. */
+static void on_stop(void *arg)
+{
+    struct quorum_calls *calls = arg;
+
+    while (calls->live != NULL)
+        quorum_call_end(calls->live);
+}
+
+struct quorum_calls *quorum_calls_new(const struct quorum_calls_options *options)
+{
+    struct quorum_calls *calls = calloc(1, sizeof(*calls));
+
+    if (calls == NULL)
+        return NULL;
+    calls->options = *options;
+    calls->nodes = (unsigned)topology_quorum_nodes(options->topology);
+    calls->repeats = repeat_line_new(options->topology, options->loop);
+    if (calls->repeats == NULL) {
+        free(calls);
+        return NULL;
+    }
+    topology_set_runner(options->topology, &(struct topology_runner){.script = on_script,
+                                                                     .command = on_command,
+                                                                     .stop = on_stop,
+                                                                     .arg = calls});
+    return calls;
+}
+
+void quorum_calls_free(struct quorum_calls *calls)
+{
+    assert(calls->live == NULL);
+    repeat_line_free(calls->repeats);
+    free(calls);
+}
+
+void quorum_calls_go_on(struct quorum_calls *calls)
+{
+    repeat_go_on(calls->repeats);
+}
+
+size_t quorum_calls_pending(const struct quorum_calls *calls)
+{
+    return repeat_pending(calls->repeats);
+}

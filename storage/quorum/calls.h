@@ -1,0 +1,56 @@
+/* The calls of a quorum: a script that a store sends goes to every server, and one answer is
+ * given, as if one Redis had run the script. Which answer that is votes.h concludes. The files
+ * of the room:
+ *
+ *   votes.c    what follows from the replies; no I/O
+ *   round.c    one question to all servers
+ *   repeat.c   scripts that each server has to confirm
+ *   call.c     one call: its arguments, its words, its end
+ *   busy.c     what servers say that are busy with other leases
+ *   lost.c     the end of a lease that lost its majority
+ *   repair.c   gives a lease to a server that lacks it
+ *   acquire.c  votes for a lease, and claims
+ *   change.c   renew, release, withdraw, force-unlock
+ *   look.c     looks
+ *   calls.c    which script goes which way
+ *
+ * The store makes the calls, and the topology hands them its scripts. The room calls
+ * storage/topology/. */
+#ifndef RLOCKD_STORAGE_QUORUM_CALLS_H
+#define RLOCKD_STORAGE_QUORUM_CALLS_H
+
+#include <stdint.h>
+
+#include "server/base/config.h"
+#include "server/base/loop.h"
+#include "server/base/metrics.h"
+#include "storage/topology/topology.h"
+
+struct quorum_calls;
+
+struct quorum_calls_options {
+    const struct config *config;
+    struct loop *loop;
+    struct metrics *metrics;
+    struct topology *topology; /* a quorum */
+    /* The clock of this server, in µs of its epoch; 0: not known. */
+    int64_t (*clock_us)(void *arg, const struct topology_node *node);
+    /* Whether what this server holds may be older than its process. */
+    bool (*is_quarantined)(void *arg, const struct topology_node *node);
+    /* Writes the key of the queue of a fair lock of this name, which has at most
+     * `queue_key_size` bytes with its NUL; returns its length. */
+    size_t (*write_queue_key)(char *out, const char *name, size_t len);
+    size_t queue_key_size;
+    void *arg;
+};
+
+/* From here on the scripts of the topology come here. NULL: out of memory. */
+struct quorum_calls *quorum_calls_new(const struct quorum_calls_options *options);
+/* The topology must be stopped. */
+void quorum_calls_free(struct quorum_calls *calls);
+/* A server is connected again. */
+void quorum_calls_go_on(struct quorum_calls *calls);
+/* How many withdrawals and releases are still on their way to connected servers. */
+size_t quorum_calls_pending(const struct quorum_calls *calls);
+
+#endif

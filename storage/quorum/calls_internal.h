@@ -1,0 +1,163 @@
+/* Shared by the files about calls of a quorum. Each file needs only those above it: call.c,
+ * busy.c, lost.c, repair.c, acquire.c, change.c, look.c, calls.c. */
+#ifndef RLOCKD_STORAGE_QUORUM_CALLS_INTERNAL_H
+#define RLOCKD_STORAGE_QUORUM_CALLS_INTERNAL_H
+
+#include "script_args.h"
+#include "storage/quorum/calls.h"
+#include "storage/quorum/repeat.h"
+#include "storage/quorum/round.h"
+#include "storage/quorum/votes.h"
+
+struct quorum_call;
+
+/* Where the keys of each lock stand in the KEYS of a call, whose lock is the first of `stride`.
+ * ARGV[1] is the lease. */
+struct repair_keys {
+    size_t stride, record, counter;
+    int64_t window_ms;
+};
+
+/* What repair.c gives to servers that lack the lease. */
+struct lease_repair {
+    struct repair_keys keys;
+    int64_t token, until_ms;
+    node_set done;
+};
+
+struct quorum_calls {
+    struct quorum_calls_options options;
+    unsigned nodes;
+    struct quorum_call *live; /* utlist */
+    struct repeat_line *repeats;
+    int64_t rounds; /* of votes, of all attempts: so each has a number of its own */
+};
+
+/* What a call awaits; each phase is a function that looks at the round. */
+typedef void call_decide(struct quorum_call *call);
+
+/* One call of a store, until its answer. */
+struct quorum_call {
+    struct quorum_call *prev, *next;
+    struct quorum_calls *calls;
+    enum script script;
+    struct script_args *args; /* owned; those of `script`, and for a vote a few more */
+    redis_done *done;
+    void *arg;
+    struct round round;
+    call_decide *decide;
+    struct quorum_ask ask;
+    struct timer pause;
+    bool was_sent;      /* some server may have run something */
+    node_set voted;     /* servers that may have a vote of this attempt */
+    int64_t last_round; /* the number of the last vote */
+    int64_t last_token; /* the highest token of the locks that was seen */
+    unsigned tries;     /* of an attempt whose votes were split */
+    unsigned asked_again;
+    struct redis_value *kept; /* a reply that the answer is made of */
+    struct script_args *made; /* owned: those of another script than `script` */
+    /* What comes after the answer, at each reply; it frees the call. NULL: nothing. */
+    call_decide *after;
+    /* See quorum_call_insist(). */
+    const struct script_args *tail;
+    enum script tail_script;
+    int64_t tail_ms;
+    struct lease_repair repair;
+};
+
+/* A word that a reply begins with, and which value of the reply counts; 0: none. */
+struct call_word {
+    const char *text;
+    enum node_word word;
+    size_t value_at;
+};
+
+/* call.c */
+struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script script,
+                                    const struct script_args *args, redis_done *done,
+                                    void *arg);
+/* Asks all servers, or nobody if so few are connected that no majority can answer. */
+void quorum_call_ask(struct quorum_call *call, enum script script,
+                     const struct script_args *args, call_decide *decide);
+/* The same, however few are connected. */
+void quorum_call_ask_any(struct quorum_call *call, enum script script,
+                         const struct script_args *args, call_decide *decide);
+/* All servers. */
+node_set quorum_call_all(const struct quorum_call *call);
+/* The replies as votes.h has them. A name that is another type of key is NODE_REFUSED. */
+void quorum_call_words(const struct quorum_call *call, const struct call_word *words,
+                       size_t count, struct node_reply replies[QUORUM_NODES_MAX]);
+/* The first server with this word, and this value unless it is negative; `nodes`: none has. */
+size_t quorum_call_find(const struct quorum_call *call, const struct node_reply *replies,
+                        enum node_word word, int64_t value);
+const char *quorum_arg(const struct quorum_call *call, size_t at);
+int64_t quorum_arg_ms(const struct quorum_call *call, size_t at);
+/* The length of a lease for which votes.h reckons. */
+void quorum_call_reckon(struct quorum_call *call, int64_t ttl_ms);
+
+/* Each of these ends the call. `value` is taken over. */
+void quorum_call_answer(struct quorum_call *call, struct redis_value *value);
+void quorum_call_answer_reply(struct quorum_call *call, size_t node);
+/* Nothing is known for sure; or, where no server may have run anything, nothing was done. */
+void quorum_call_fail(struct quorum_call *call);
+void quorum_call_refuse(struct quorum_call *call, enum redis_refusal refusal);
+/* The topology has stopped: no reply is to come. */
+void quorum_call_end(struct quorum_call *call);
+/* Of a call that was answered. */
+void quorum_call_free(struct quorum_call *call);
+
+/* Sends to the servers of `to` until each has confirmed, for `ttl_ms` at most. */
+void quorum_call_repeat(struct quorum_call *call, enum script script,
+                        const struct script_args *args, node_set to, int64_t ttl_ms);
+/* The script of this round, with `call->args` or `call->made`, is to be confirmed by every
+ * server, also after the answer. */
+void quorum_call_insist(struct quorum_call *call, enum script script,
+                        const struct script_args *args, int64_t ttl_ms);
+/* Empty ARGV and KEYS, which stay with the call. */
+struct script_args *quorum_call_make_args(struct quorum_call *call);
+
+/* busy.c */
+int64_t quorum_random_ms(int64_t most); /* from 1 on */
+/* Whether no other lease has a majority of the servers. */
+bool quorum_is_split(const struct quorum_call *call, const struct node_reply *replies);
+/* Whether the votes of this attempt have a lower token than every lease that blocks it. */
+bool quorum_is_oldest(const struct quorum_call *call, const struct node_reply *replies);
+/* The reply about the lease that has a majority, with the time for which it has one. */
+struct redis_value *quorum_make_busy(const struct quorum_call *call,
+                                     const struct node_reply *replies);
+/* No lease has a majority, and this one was withdrawn: the request tries again soon. */
+struct redis_value *quorum_make_split(int64_t pause_ms);
+
+/* lost.c */
+/* E1: ends the lease of this call at all servers, then answers `kept`, made by the next
+ * function. The lock of each group of `stride` KEYS is the first one, its record at `record`;
+ * ARGV[1] is the lease. `attempt`: whose votes are removed, which stays with the call; empty:
+ * none. */
+void quorum_end_lost(struct quorum_call *call, size_t stride, size_t record, int64_t window_ms,
+                     struct script_text attempt);
+/* The reply of acquire.lua that a lease has ended. It names no session. */
+struct redis_value *quorum_make_ended(const char *reason);
+
+/* repair.c */
+/* To be called before the answer: gives the lease with this record to the servers that say in
+ * this round, then or later, that they lack it. */
+void quorum_repair(struct quorum_call *call, const struct repair_keys *keys,
+                   const struct conclusion *found, const struct redis_value *record);
+
+/* acquire.c */
+void quorum_acquire(struct quorum_call *call);
+
+/* change.c */
+void quorum_renew(struct quorum_call *call);
+void quorum_release(struct quorum_call *call);
+void quorum_withdraw(struct quorum_call *call);
+void quorum_force(struct quorum_call *call);
+void quorum_end(struct quorum_call *call);
+void quorum_set_names(struct quorum_call *call);
+
+/* look.c */
+void quorum_look(struct quorum_call *call);
+void quorum_claim(struct quorum_call *call);
+void quorum_grant_find(struct quorum_call *call);
+
+#endif

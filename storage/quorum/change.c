@@ -1,0 +1,329 @@
+/* Renewals (R1), releases (D1, D2) and withdrawals (A10 of docs/quorum.md), and the names of a
+ * set. */
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/quorum/calls_internal.h"
+
+#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
+
+static int64_t now_ms(void)
+{
+    return clock_ns() / CLOCK_NS_PER_MS;
+}
+
+/* A token that belongs to another kind of object, or a name that does: no other server can say
+ * otherwise. False: no server has refused so. */
+static bool answer_refused(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_REFUSED, -1);
+
+    if (node == call->calls->nodes)
+        return false;
+    if (call->round.replies[node].state == ROUND_REPLIED)
+        quorum_call_answer_reply(call, node);
+    else
+        quorum_call_refuse(call, REDIS_REFUSED_WRONG_TYPE);
+    return true;
+}
+
+/* --- renew -------------------------------------------------------------------------------- */
+
+static const struct call_word renew_words[] = {
+    {"held", NODE_HELD, ACQUIRE_REPLY_HELD_TOKEN},
+    {"busy", NODE_BUSY, 0},
+    {"spent", NODE_GONE, 0},
+    {"lapsed", NODE_GONE, 0},
+    {"unknown", NODE_GONE, 0},
+    {"restarted", NODE_RESTARTED, 0},
+    {"reused", NODE_REFUSED, 0},
+};
+
+/* Why a lease that a majority does not have has ended: a server that has spent it knows. */
+static void end_renewed(struct quorum_call *call)
+{
+    const char *reason = "unknown";
+    size_t len;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct redis_value *value = call->round.replies[i].value;
+        const char *word = value_text(value_at(value, 0), &len);
+        if (strcmp(word, "lapsed") == 0 && strcmp(reason, "unknown") == 0)
+            reason = "expired";
+        if (strcmp(word, "spent") == 0)
+            reason = value_text(value_at(value, QUORUM_RENEW_REPLY_SPENT_REASON), &len);
+    }
+    call->kept = quorum_make_ended(reason);
+    quorum_end_lost(call, RENEW_KEYS, RENEW_KEY_RECORD,
+                    quorum_arg_ms(call, RENEW_ARG_WINDOW_MS), (struct script_text){"", 0});
+}
+
+static void repair_renewed(struct quorum_call *call, const struct conclusion *found,
+                           const struct node_reply *replies)
+{
+    const struct repair_keys keys = {.stride = RENEW_KEYS,
+                                     .record = RENEW_KEY_RECORD,
+                                     .counter = RENEW_KEY_COUNTER,
+                                     .window_ms = quorum_arg_ms(call, RENEW_ARG_WINDOW_MS)};
+    size_t held = quorum_call_find(call, replies, NODE_HELD, found->token);
+
+    quorum_repair(call, &keys, found,
+                  value_at(call->round.replies[held].value, ACQUIRE_REPLY_HELD_RECORD));
+}
+
+static void decide_renew(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_call_words(call, WORDS(renew_words), replies);
+    if (answer_refused(call, replies))
+        return;
+    const struct conclusion found = conclude_renewals(&call->ask, replies, now_ms(),
+                                                      call->round.is_over);
+    switch (found.word) {
+    case CONCLUDE_WAIT:
+        return;
+    case CONCLUDE_RENEWED:
+        repair_renewed(call, &found, replies);
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_HELD, found.token));
+        return;
+    case CONCLUDE_BUSY:
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_BUSY, -1));
+        return;
+    case CONCLUDE_END:
+        end_renewed(call);
+        return;
+    default:
+        quorum_call_fail(call);
+        return;
+    }
+}
+
+void quorum_renew(struct quorum_call *call)
+{
+    quorum_call_reckon(call, quorum_arg_ms(call, RENEW_ARG_TTL_MS));
+    quorum_call_ask(call, SCRIPT_RENEW, call->args, decide_renew);
+}
+
+/* --- release ------------------------------------------------------------------------------ */
+
+static const struct call_word release_words[] = {
+    {"0", NODE_RELEASED, 0},
+    {"released", NODE_RELEASED, 0},
+    {"ended", NODE_ENDED, 0},
+    {"reused", NODE_REFUSED, 0},
+};
+
+static void answer_released(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_RELEASED, -1);
+
+    if (node < call->calls->nodes)
+        quorum_call_answer_reply(call, node);
+    else /* where it held, no server has replied */
+        quorum_call_answer(call, value_make_integer(0));
+}
+
+static void decide_release(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_call_words(call, WORDS(release_words), replies);
+    if (answer_refused(call, replies))
+        return;
+    const struct conclusion found = conclude_releases(&call->ask, replies, now_ms(),
+                                                      call->round.is_over);
+    switch (found.word) {
+    case CONCLUDE_WAIT:
+        return;
+    case CONCLUDE_RELEASED:
+        answer_released(call, replies);
+        return;
+    case CONCLUDE_ENDED:
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_ENDED, -1));
+        return;
+    default:
+        quorum_call_fail(call);
+        return;
+    }
+}
+
+void quorum_release(struct quorum_call *call)
+{
+    /* A hold that a server still has when the time for this is over has ended by its own. */
+    quorum_call_insist(call, SCRIPT_RELEASE, call->args,
+                       call->calls->options.config->quarantine_ms +
+                           quorum_arg_ms(call, RELEASE_ARG_WINDOW_MS));
+    quorum_call_ask_any(call, SCRIPT_RELEASE, call->args, decide_release);
+}
+
+/* --- withdraw ----------------------------------------------------------------------------- */
+
+/* No client waits for it, and it is sent until every server has confirmed it. The store needs
+ * to know only whether a vote was undone, or the lease is claimed. */
+static void decide_withdraw(struct quorum_call *call)
+{
+    int64_t reply = 0;
+    unsigned confirmed = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (call->round.replies[i].state != ROUND_REPLIED)
+            continue;
+        int64_t own = value_integer(call->round.replies[i].value);
+        reply = own > reply ? own : reply;
+        confirmed++;
+    }
+    if (confirmed >= quorum_majority(call->calls->nodes) || call->round.is_over)
+        quorum_call_answer(call, value_make_integer(reply));
+}
+
+void quorum_withdraw(struct quorum_call *call)
+{
+    quorum_call_insist(call, SCRIPT_WITHDRAW, call->args,
+                       call->calls->options.config->quarantine_ms +
+                           quorum_arg_ms(call, WITHDRAW_ARG_WINDOW_MS));
+    quorum_call_ask_any(call, SCRIPT_WITHDRAW, call->args, decide_withdraw);
+}
+
+/* --- force-unlock ------------------------------------------------------------------------- */
+
+static const struct call_word force_words[] = {
+    {"unlocked", NODE_FORCED, 0},    {"free", NODE_FREE, 0},      {"stale", NODE_FREE, 0},
+    {"wrong-kind", NODE_REFUSED, 0}, {"search", NODE_REFUSED, 0},
+};
+
+static void add_holder(struct redis_value *all, size_t *count, const struct redis_value *holder)
+{
+    size_t len, other_len;
+    const char *text = value_text(holder, &len);
+
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(value_text(value_at(all, i), &other_len), text) == 0)
+            return;
+    if (*count < value_count(all))
+        value_put(all, (*count)++, value_copy(holder));
+}
+
+enum { FORCE_HOLDER = 1, FORCE_TOKEN, FORCE_HOLDERS };
+
+/* The reply of force_unlock.lua with a list of all holders that some server had. Their leases
+ * are still to be spent at every server (O1). */
+static struct redis_value *make_unlocked(const struct quorum_call *call, size_t first)
+{
+    struct redis_value *made = value_make_list(FORCE_HOLDERS + 1);
+    const struct redis_value *found = call->round.replies[first].value;
+    size_t most = 0, count = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        most += 1 + value_count(value_at(call->round.replies[i].value, FORCE_HOLDERS));
+    struct redis_value *all = value_make_list(most);
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct redis_value *value = call->round.replies[i].value;
+        const struct redis_value *more = value_at(value, FORCE_HOLDERS);
+        if (value_count(value) <= FORCE_HOLDER)
+            continue;
+        add_holder(all, &count, value_at(value, FORCE_HOLDER));
+        for (size_t k = 0; k < value_count(more); k++)
+            add_holder(all, &count, value_at(more, k));
+    }
+    value_cut(all, count);
+    for (size_t i = 0; i < FORCE_HOLDERS; i++)
+        value_put(made, i, value_copy(value_at(found, i)));
+    value_put(made, FORCE_HOLDERS, all);
+    return made;
+}
+
+static void answer_free(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_FREE, -1), len;
+
+    for (size_t i = node; i < call->calls->nodes; i++)
+        if (replies[i].word == NODE_FREE &&
+            strcmp(value_text(value_at(call->round.replies[i].value, 0), &len), "stale") == 0)
+            node = i;
+    quorum_call_answer_reply(call, node);
+}
+
+static void decide_force(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_call_words(call, WORDS(force_words), replies);
+    if (answer_refused(call, replies))
+        return;
+    const struct conclusion found = conclude_forces(&call->ask, replies, now_ms(),
+                                                    call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    if (found.word == CONCLUDE_FREE)
+        answer_free(call, replies);
+    else if (found.word == CONCLUDE_SPEND)
+        quorum_call_answer(
+            call, make_unlocked(call, quorum_call_find(call, replies, NODE_FORCED, -1)));
+    else
+        quorum_call_fail(call);
+}
+
+void quorum_force(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_FORCE_UNLOCK, call->args, decide_force);
+}
+
+/* The second round of a force-unlock: a lease that was found is spent at every server. */
+static void decide_end(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        replies[i] = (struct node_reply){
+            .word = call->round.replies[i].state == ROUND_REPLIED ? NODE_ENDED : NODE_SILENT};
+    const struct conclusion found = conclude_spends(&call->ask, replies, now_ms(),
+                                                    call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    if (found.word == CONCLUDE_FORCED)
+        quorum_call_answer(call, value_make_integer(0));
+    else
+        quorum_call_fail(call);
+}
+
+void quorum_end(struct quorum_call *call)
+{
+    quorum_call_insist(call, SCRIPT_LEASE_END, call->args,
+                       call->calls->options.config->quarantine_ms +
+                           quorum_arg_ms(call, LEASE_END_ARG_WINDOW_MS));
+    quorum_call_ask_any(call, SCRIPT_LEASE_END, call->args, decide_end);
+}
+
+/* --- the names of a set ------------------------------------------------------------------- */
+
+static const struct call_word names_words[] = {
+    {"0", NODE_OPEN, 0}, {"reused", NODE_REFUSED, 0}, {"spent", NODE_SPENT, 0}};
+
+/* Kept when a majority has them. They never change for one token, so one server that refuses
+ * decides. */
+static void decide_names(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+    unsigned kept = 0;
+
+    quorum_call_words(call, WORDS(names_words), replies);
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (replies[i].word == NODE_REFUSED || replies[i].word == NODE_SPENT) {
+            if (call->round.replies[i].state != ROUND_REPLIED)
+                continue; /* another type of key */
+            quorum_call_answer_reply(call, i);
+            return;
+        }
+        kept += replies[i].word == NODE_OPEN;
+    }
+    if (kept >= quorum_majority(call->calls->nodes))
+        quorum_call_answer(call, value_make_integer(1));
+    else if (call->round.is_over)
+        quorum_call_fail(call);
+}
+
+void quorum_set_names(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_SET_NAMES, call->args, decide_names);
+}

@@ -1,0 +1,376 @@
+/* Looks (O2, O3 of docs/quorum.md): what a majority of the servers has is shown. A look writes
+ * nothing back, so it is a snapshot. */
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/quorum/calls_internal.h"
+
+#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
+
+static int64_t now_ms(void)
+{
+    return clock_ns() / CLOCK_NS_PER_MS;
+}
+
+static const struct redis_value *reply_of(const struct quorum_call *call, size_t node)
+{
+    return call->round.replies[node].value; /* NULL: none has come */
+}
+
+/* Whether the server has replied with a view of the lock, and not that it is none. */
+static bool has_view(const struct quorum_call *call, size_t node)
+{
+    return value_count(reply_of(call, node)) >= LOOK_REPLY_VALUES;
+}
+
+static bool is_doubted(const struct quorum_call *call, size_t node)
+{
+    const struct quorum_calls_options *options = &call->calls->options;
+
+    for (struct topology_node *at = topology_next_node(options->topology, NULL); at != NULL;
+         at = topology_next_node(options->topology, at))
+        if (topology_node_number(at) == node)
+            return options->is_quarantined(options->arg, at);
+    return true;
+}
+
+/* --- holders ------------------------------------------------------------------------------ */
+
+static const char *text_at(const struct redis_value *value, size_t i)
+{
+    size_t len;
+
+    return value_text(value_at(value, i), &len);
+}
+
+/* A lease of rlockd without a token is one that the server has had before its process began,
+ * and that no repair has confirmed. Ids of rlockd are UUIDs of version 5. */
+static bool is_unconfirmed(const char *field, const char *token)
+{
+    enum { VERSION_AT = 14 };
+
+    return token[0] == '\0' && strlen(field) > VERSION_AT && field[VERSION_AT] == '5';
+}
+
+/* The place of this holder, with this token, in the list of another server. -1: it is not
+ * there.
+ */
+static long find_holder(const struct redis_value *holders, const char *field, const char *token)
+{
+    for (size_t at = 0; at < value_count(holders); at += LOOK_REPLY_HOLDER_VALUES)
+        if (strcmp(text_at(holders, at + LOOK_REPLY_HOLDER_FIELD), field) == 0 &&
+            strcmp(text_at(holders, at + LOOK_REPLY_HOLDER_FENCING_TOKEN), token) == 0)
+            return (long)at;
+    return -1;
+}
+
+struct held_at {
+    unsigned count;
+    int64_t left_ms; /* for which a majority has it; -1: no majority has */
+};
+
+/* At how many servers the holder at this place of a list holds with one token. */
+static struct held_at count_holder(const struct quorum_call *call,
+                                   const struct redis_value *holders, size_t place)
+{
+    const char *field = text_at(holders, place + LOOK_REPLY_HOLDER_FIELD);
+    const char *token = text_at(holders, place + LOOK_REPLY_HOLDER_FENCING_TOKEN);
+    unsigned needed = quorum_majority(call->calls->nodes);
+    int64_t left_ms[QUORUM_NODES_MAX];
+    struct held_at held = {.left_ms = -1};
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct redis_value *others = value_at(reply_of(call, i), LOOK_REPLY_HOLDERS);
+        long at = has_view(call, i) ? find_holder(others, field, token) : -1;
+        if (at < 0 || is_unconfirmed(field, token))
+            continue;
+        int64_t ms = value_integer(
+            value_at(others, (size_t)at + LOOK_REPLY_HOLDER_REMAINING_MS));
+        size_t k = held.count++;
+        for (; k > 0 && left_ms[k - 1] < ms; k--)
+            left_ms[k] = left_ms[k - 1];
+        left_ms[k] = ms;
+    }
+    if (held.count >= needed)
+        held.left_ms = left_ms[needed - 1];
+    return held;
+}
+
+struct summary {
+    unsigned replied;
+    unsigned most; /* servers at which one holder holds with one token */
+    size_t best;   /* a server that names this holder */
+    bool is_wrong; /* some server has another kind of key */
+    size_t wrong;  /* that one */
+    size_t most_waiters;
+    size_t first; /* the first server with a holder */
+};
+
+static struct summary sum_up(const struct quorum_call *call)
+{
+    struct summary sum = {.first = call->calls->nodes};
+    int64_t waiters = -1;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct round_reply *reply = &call->round.replies[i];
+        bool is_wrong = reply->state == ROUND_REPLIED && !has_view(call, i);
+        if (is_wrong ||
+            (reply->state == ROUND_REFUSED && reply->refusal == REDIS_REFUSED_WRONG_TYPE)) {
+            sum.is_wrong = true;
+            sum.wrong = i;
+        }
+        if (!has_view(call, i))
+            continue;
+        const struct redis_value *holders = value_at(reply->value, LOOK_REPLY_HOLDERS);
+        int64_t count = value_integer(value_at(reply->value, LOOK_REPLY_WAITER_COUNT));
+        if (count > waiters || sum.replied == 0) {
+            waiters = count;
+            sum.most_waiters = i;
+        }
+        if (sum.replied == 0)
+            sum.best = i;
+        if (value_count(holders) > 0 && i < sum.first)
+            sum.first = i;
+        sum.replied++;
+        for (size_t at = 0; at < value_count(holders); at += LOOK_REPLY_HOLDER_VALUES) {
+            struct held_at held = count_holder(call, holders, at);
+            if (held.count > sum.most) {
+                sum.most = held.count;
+                sum.best = i;
+            }
+        }
+    }
+    return sum;
+}
+
+/* Keeps the holders that a majority has, each with the time for which a majority has it. */
+static struct redis_value *kept_holders(const struct quorum_call *call,
+                                        const struct redis_value *holders, int64_t *left_ms)
+{
+    struct redis_value *kept = value_make_list(value_count(holders));
+    size_t count = 0;
+
+    *left_ms = -2;
+    for (size_t at = 0; at < value_count(holders); at += LOOK_REPLY_HOLDER_VALUES) {
+        struct held_at held = count_holder(call, holders, at);
+        if (held.count < quorum_majority(call->calls->nodes))
+            continue;
+        for (size_t i = 0; i < LOOK_REPLY_HOLDER_VALUES; i++)
+            value_put(kept, count + i, value_copy(value_at(holders, at + i)));
+        value_put(kept, count + LOOK_REPLY_HOLDER_REMAINING_MS,
+                  value_make_integer(held.left_ms));
+        count += LOOK_REPLY_HOLDER_VALUES;
+        if (held.left_ms > *left_ms)
+            *left_ms = held.left_ms;
+    }
+    value_cut(kept, count);
+    return kept;
+}
+
+/* --- the lease that asks ------------------------------------------------------------------ */
+
+/* The state that a majority of the servers sees; the place of a server that does, or `nodes`.
+ */
+static size_t find_state(const struct quorum_call *call)
+{
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        unsigned same = 0;
+        for (size_t k = 0; has_view(call, i) && k < call->calls->nodes; k++)
+            same += has_view(call, k) &&
+                    strcmp(text_at(reply_of(call, i), LOOK_REPLY_LEASE_STATE),
+                           text_at(reply_of(call, k), LOOK_REPLY_LEASE_STATE)) == 0;
+        if (same >= quorum_majority(call->calls->nodes))
+            return i;
+    }
+    return call->calls->nodes;
+}
+
+static void put_state(const struct quorum_call *call, struct redis_value *view)
+{
+    size_t node = find_state(call);
+
+    if (node == call->calls->nodes) {
+        value_put(view, LOOK_REPLY_LEASE_STATE, value_make_text("", 0));
+        value_put(view, LOOK_REPLY_LEASE_REASON, value_make_text("", 0));
+        return;
+    }
+    value_put(view, LOOK_REPLY_LEASE_STATE,
+              value_copy(value_at(reply_of(call, node), LOOK_REPLY_LEASE_STATE)));
+    value_put(view, LOOK_REPLY_LEASE_REASON,
+              value_copy(value_at(reply_of(call, node), LOOK_REPLY_LEASE_REASON)));
+}
+
+/* --- the view ----------------------------------------------------------------------------- */
+
+/* Behind the values of look.lua: how many servers there are, how many have replied, at how many
+ * of them the lock is held with one token, and which is the first with a holder. */
+static struct redis_value *make_view(const struct quorum_call *call, const struct summary *sum)
+{
+    const struct redis_value *best = reply_of(call, sum->best);
+    const struct redis_value *waited = reply_of(call, sum->most_waiters);
+    struct redis_value *view = value_make_list(LOOK_REPLY_VALUES + 4);
+    int64_t left_ms;
+
+    for (size_t i = 0; i < LOOK_REPLY_VALUES; i++)
+        value_put(view, i, value_copy(value_at(best, i)));
+    struct redis_value *kept = kept_holders(call, value_at(best, LOOK_REPLY_HOLDERS), &left_ms);
+    size_t count = value_count(kept) / LOOK_REPLY_HOLDER_VALUES;
+    value_put(view, LOOK_REPLY_HOLDERS, kept);
+    value_put(view, LOOK_REPLY_HOLDER_COUNT, value_make_integer((int64_t)count));
+    value_put(view, LOOK_REPLY_REMAINING_MS, value_make_integer(left_ms));
+    if (count == 0)
+        value_put(view, LOOK_REPLY_KIND, value_make_text("", 0));
+    value_put(view, LOOK_REPLY_WAITER_COUNT,
+              value_copy(value_at(waited, LOOK_REPLY_WAITER_COUNT)));
+    value_put(view, LOOK_REPLY_WAITERS, value_copy(value_at(waited, LOOK_REPLY_WAITERS)));
+    put_state(call, view);
+    value_put(view, LOOK_REPLY_VALUES, value_make_integer(call->calls->nodes));
+    value_put(view, LOOK_REPLY_VALUES + 1, value_make_integer(sum->replied));
+    value_put(view, LOOK_REPLY_VALUES + 2, value_make_integer(sum->most));
+    value_put(view, LOOK_REPLY_VALUES + 3, value_make_integer((int64_t)sum->first));
+    return view;
+}
+
+/* A listing shows a lock at the first server that has it, so each server has to reply. */
+static bool is_for_listing(const struct quorum_call *call)
+{
+    return strcmp(quorum_arg(call, LOOK_ARG_WAITERS_MAX), "0") == 0;
+}
+
+/* Whether further replies can change what is shown. */
+static bool is_settled(const struct quorum_call *call, const struct summary *sum)
+{
+    unsigned needed = quorum_majority(call->calls->nodes);
+    unsigned missing = call->calls->nodes - sum->replied;
+
+    if (call->round.is_over || is_for_listing(call))
+        return call->round.is_over;
+    return sum->replied >= needed && (sum->most >= needed || sum->most + missing < needed);
+}
+
+static void decide_look(struct quorum_call *call)
+{
+    struct summary sum = sum_up(call);
+
+    if (!is_settled(call, &sum))
+        return;
+    if (sum.replied >= quorum_majority(call->calls->nodes))
+        quorum_call_answer(call, make_view(call, &sum));
+    else if (sum.is_wrong && call->round.replies[sum.wrong].state == ROUND_REPLIED)
+        quorum_call_answer_reply(call, sum.wrong);
+    else if (sum.is_wrong)
+        quorum_call_refuse(call, REDIS_REFUSED_WRONG_TYPE);
+    else
+        quorum_call_fail(call);
+}
+
+/* --- fencing tokens ----------------------------------------------------------------------- */
+
+/* Whether no holder that the server names has the token. -1: an unnamed reader may have it. */
+static bool is_stale(const struct redis_value *view)
+{
+    int64_t is_current = value_integer(value_at(view, LOOK_REPLY_IS_CURRENT));
+    int64_t named = (int64_t)(value_count(value_at(view, LOOK_REPLY_HOLDERS)) /
+                              LOOK_REPLY_HOLDER_VALUES);
+
+    return is_current == 0 || (is_current == -1 &&
+                               named >= value_integer(value_at(view, LOOK_REPLY_HOLDER_COUNT)));
+}
+
+static void decide_check(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+    struct summary sum = sum_up(call);
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        int64_t is_current = value_integer(value_at(reply_of(call, i), LOOK_REPLY_IS_CURRENT));
+        replies[i] = (struct node_reply){.word = NODE_SILENT};
+        if (has_view(call, i) && is_current == 1)
+            replies[i] = (struct node_reply){.word = NODE_HELD, .value = call->ask.token};
+        else if (has_view(call, i) && is_stale(reply_of(call, i)))
+            replies[i].word = NODE_OTHER;
+    }
+    const struct conclusion found = conclude_checks(&call->ask, replies, now_ms(),
+                                                    call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    if (found.word != CONCLUDE_CURRENT && found.word != CONCLUDE_STALE) {
+        quorum_call_fail(call);
+        return;
+    }
+    struct redis_value *view = make_view(call, &sum);
+    value_put(view, LOOK_REPLY_IS_CURRENT,
+              value_make_integer(found.word == CONCLUDE_CURRENT ? 1 : 0));
+    quorum_call_answer(call, view);
+}
+
+/* Which reader has the token: the one that a server names. A server with so many readers that
+ * one script does not look at all of them cannot say. */
+static void decide_grant(struct quorum_call *call)
+{
+    unsigned without = 0;
+    size_t last = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (reply_of(call, i) == NULL)
+            continue;
+        if (text_at(reply_of(call, i), GRANT_FIND_REPLY_HOLDER)[0] != '\0') {
+            quorum_call_answer_reply(call, i);
+            return;
+        }
+        without += text_at(reply_of(call, i), GRANT_FIND_REPLY_STATE)[0] == '\0';
+        last = i;
+    }
+    if (without >= quorum_majority(call->calls->nodes))
+        quorum_call_answer_reply(call, last);
+    else if (call->round.is_over)
+        quorum_call_fail(call);
+}
+
+void quorum_grant_find(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_GRANT_FIND, call->args, decide_grant);
+}
+
+void quorum_look(struct quorum_call *call)
+{
+    bool is_check = quorum_arg(call, LOOK_ARG_ASKED_TOKEN)[0] != '\0';
+
+    call->ask.token = quorum_arg_ms(call, LOOK_ARG_ASKED_TOKEN);
+    quorum_call_ask(call, SCRIPT_LOOK, call->args, is_check ? decide_check : decide_look);
+}
+
+/* --- a set, by its token ------------------------------------------------------------------ */
+
+static const struct call_word claim_words[] = {
+    {"held", NODE_HELD, ACQUIRE_REPLY_HELD_TOKEN},
+    {"waiting", NODE_OTHER, 0},
+    {"gone", NODE_OTHER, 0},
+    {"ended", NODE_OTHER, 0},
+    {"lost", NODE_OTHER, 0},
+};
+
+static void decide_claim(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_call_words(call, WORDS(claim_words), replies);
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (replies[i].word == NODE_HELD && is_doubted(call, i))
+            replies[i].word = NODE_SILENT;
+    const struct conclusion found = conclude_looks(&call->ask, replies, now_ms(),
+                                                   call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    if (found.word == CONCLUDE_LOCKED)
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_HELD, found.token));
+    else if (found.word == CONCLUDE_NOT_LOCKED)
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_OTHER, -1));
+    else
+        quorum_call_fail(call);
+}
+
+void quorum_claim(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_LEASE_CLAIM, call->args, decide_claim);
+}

@@ -1,0 +1,135 @@
+/* Repairs (R2 of docs/quorum.md): a server that lacks a lease which a majority has just renewed
+ * or claimed gets it, so that the lease survives further losses. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/quorum/calls_internal.h"
+
+enum { FENCING_TTL_MIN_MS = 60000 };
+
+static void decide_repair(struct quorum_call *call)
+{
+    if (!call->round.is_over)
+        return;
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (call->round.replies[i].state == ROUND_REPLIED &&
+            value_integer(call->round.replies[i].value) == 1)
+            metrics_add(call->calls->options.metrics, METRIC_QUORUM_REPAIRS, 1);
+    quorum_call_answer(call, value_make_integer(0));
+}
+
+static void ignore(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result; /* the next renewal finds out */
+}
+
+static int64_t fencing_ttl_ms(const struct quorum_call *call, int64_t keep_ms)
+{
+    int64_t ttl_ms = call->calls->options.config->fencing_ttl_ms;
+
+    if (ttl_ms == 0)
+        return 0; /* for ever */
+    if (ttl_ms < FENCING_TTL_MIN_MS)
+        ttl_ms = FENCING_TTL_MIN_MS;
+    return ttl_ms > keep_ms ? ttl_ms : keep_ms;
+}
+
+static void put_keys(const struct quorum_call *call, struct script_args *args, char *queues)
+{
+    const struct quorum_calls_options *options = &call->calls->options;
+    const struct repair_keys *keys = &call->repair.keys;
+
+    for (size_t i = 0; i < call->args->key_count / keys->stride; i++) {
+        const struct script_text *own = &call->args->keys[i * keys->stride];
+        size_t at = i * QUORUM_REPAIR_KEYS;
+        size_t len = options->write_queue_key(queues, own[0].text, own[0].len);
+        args_key(args, at + QUORUM_REPAIR_KEY_LOCK, own[0].text, own[0].len);
+        args_key(args, at + QUORUM_REPAIR_KEY_COUNTER, own[keys->counter].text,
+                 own[keys->counter].len);
+        args_key(args, at + QUORUM_REPAIR_KEY_QUEUE, queues, len);
+        args_key(args, at + QUORUM_REPAIR_KEY_RECORD, own[keys->record].text,
+                 own[keys->record].len);
+        queues += options->queue_key_size;
+    }
+}
+
+/* A script to this server alone, whose clock tells the script until when the lease is valid. */
+static void send_repair(const struct quorum_call *call, size_t node,
+                        const struct script_args *args)
+{
+    struct quorum_call *repair = quorum_call_new(call->calls, SCRIPT_REPAIR, args, ignore,
+                                                 NULL);
+    const struct script_call script = script_call_make(SCRIPT_REPAIR, repair->args);
+
+    repair->decide = decide_repair;
+    round_begin(&repair->round, &script, 1U << node);
+}
+
+/* `node_ms`: what the clock of the server has just said. */
+static void repair(const struct quorum_call *call, size_t node, int64_t node_ms, char *queues)
+{
+    int64_t left_ms = call->repair.until_ms - clock_ns() / CLOCK_NS_PER_MS;
+    int64_t keep_ms = left_ms + call->repair.keys.window_ms;
+    struct script_args args;
+    size_t len;
+
+    if (left_ms <= 0)
+        return;
+    args_init(&args);
+    put_keys(call, &args, queues);
+    const char *record = value_text(call->kept, &len);
+    args_string(&args, QUORUM_REPAIR_ARG_LEASE_ID, quorum_arg(call, 0));
+    args_number(&args, QUORUM_REPAIR_ARG_TTL_MS, left_ms);
+    args_text(&args, QUORUM_REPAIR_ARG_RECORD_TEXT, record, len);
+    args_number(&args, QUORUM_REPAIR_ARG_KEEP_MS, keep_ms);
+    args_number(&args, QUORUM_REPAIR_ARG_FENCING_TTL_MS, fencing_ttl_ms(call, keep_ms));
+    args_number(&args, QUORUM_REPAIR_ARG_TOKEN, call->repair.token);
+    args_number(&args, QUORUM_REPAIR_ARG_DEADLINE_MS, node_ms + left_ms);
+    send_repair(call, node, &args);
+}
+
+/* The time of the server, as the last value of its reply, if the reply says that the lease is
+ * not there; else 0. */
+static int64_t lacks_lease(const struct redis_value *reply)
+{
+    static const char *const words[] = {"lapsed", "unknown", "restarted", "gone"};
+    size_t len;
+    const char *word = value_text(value_at(reply, 0), &len);
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i], word) == 0)
+            return value_integer(value_at(reply, value_count(reply) - 1));
+    return 0;
+}
+
+/* After the answer, with each further reply. */
+static void repair_more(struct quorum_call *call)
+{
+    size_t locks = call->args->key_count / call->repair.keys.stride;
+    char *queues = malloc(locks * call->calls->options.queue_key_size);
+
+    assert(queues != NULL);
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        int64_t node_ms = lacks_lease(call->round.replies[i].value);
+        if (node_ms <= 0 || node_is_in(call->repair.done, i))
+            continue;
+        call->repair.done |= 1U << i;
+        repair(call, i, node_ms, queues);
+    }
+    free(queues);
+    if (call->round.is_over)
+        quorum_call_free(call);
+}
+
+void quorum_repair(struct quorum_call *call, const struct repair_keys *keys,
+                   const struct conclusion *found, const struct redis_value *record)
+{
+    call->repair.keys = *keys;
+    call->repair.token = found->token;
+    call->repair.until_ms = found->until_ms;
+    call->kept = value_copy(record);
+    call->after = repair_more;
+}

@@ -1,0 +1,171 @@
+/* The rounds of a quorum: what was asked, and what has come. */
+#include "storage/quorum/round.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "server/base/clock.h"
+
+/* A server that does not reply for so long is left out. */
+#define ROUND_NS (1 * CLOCK_NS_PER_S)
+
+/* One request under way; it outlives its round. */
+struct round_ask {
+    struct round *round; /* NULL: nobody waits for the reply any more */
+    size_t node;
+};
+
+node_set nodes_connected(struct topology *topology)
+{
+    node_set set = 0;
+
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node))
+        if (topology_node_is_up(node, NULL))
+            set |= 1U << topology_node_number(node);
+    return set;
+}
+
+static bool is_awaited(const struct round *round)
+{
+    for (size_t i = 0; i < round->nodes; i++)
+        if (round->replies[i].state == ROUND_ASKED)
+            return true;
+    return false;
+}
+
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    struct round_ask *ask = arg;
+    struct round *round = ask->round;
+    size_t node = ask->node;
+
+    free(ask);
+    if (round == NULL)
+        return;
+    struct round_reply *reply = &round->replies[node];
+    round->asks[node] = NULL;
+    switch (result->outcome) {
+    case REDIS_DONE:
+        reply->state = ROUND_REPLIED;
+        reply->value = value_copy(result->reply);
+        break;
+    case REDIS_REFUSED:
+        reply->state = ROUND_REFUSED;
+        reply->refusal = result->refusal;
+        break;
+    case REDIS_UNKNOWN:
+        reply->state = ROUND_UNKNOWN;
+        break;
+    }
+    round->is_over |= !is_awaited(round);
+    round->changed(round->arg);
+}
+
+static void on_time(void *arg)
+{
+    struct round *round = arg;
+
+    round->is_over = true;
+    round->changed(round->arg);
+}
+
+void round_init(struct round *round, struct topology *topology, struct loop *loop,
+                void (*changed)(void *arg), void *arg)
+{
+    *round = (struct round){.loop = loop,
+                            .topology = topology,
+                            .nodes = topology_quorum_nodes(topology),
+                            .timer = {.fire = on_time, .arg = round},
+                            .changed = changed,
+                            .arg = arg};
+    assert(round->nodes > 0 && round->nodes <= ROUND_NODES_MAX);
+}
+
+static void forget(struct round *round)
+{
+    for (size_t i = 0; i < round->nodes; i++) {
+        if (round->asks[i] != NULL)
+            round->asks[i]->round = NULL;
+        round->asks[i] = NULL;
+        value_free(round->replies[i].value);
+        round->replies[i] = (struct round_reply){.state = ROUND_NOT_ASKED};
+    }
+}
+
+void round_release(struct round *round)
+{
+    timer_cancel(loop_timers(round->loop), &round->timer);
+    forget(round);
+}
+
+/* Prepares the question to this server; NULL: it is not asked. */
+static struct round_ask *ask(struct round *round, const struct topology_node *node, node_set to)
+{
+    size_t number = topology_node_number(node);
+
+    if (!node_is_in(to, number) || !topology_node_is_up(node, NULL))
+        return NULL;
+    struct round_ask *made = malloc(sizeof(*made));
+    assert(made != NULL);
+    *made = (struct round_ask){.round = round, .node = number};
+    round->asks[number] = made;
+    round->replies[number].state = ROUND_ASKED;
+    return made;
+}
+
+/* Where nobody can be asked the round is over at once, that is in the next turn. */
+static void begin(struct round *round)
+{
+    int64_t now_ns = clock_ns();
+
+    round_release(round);
+    round->sent_ns = now_ns;
+    round->is_over = false;
+}
+
+static void await(struct round *round)
+{
+    timer_arm(loop_timers(round->loop), &round->timer,
+              is_awaited(round) ? round->sent_ns + ROUND_NS : 0);
+}
+
+void round_begin(struct round *round, const struct script_call *call, node_set to)
+{
+    struct topology *topology = round->topology;
+
+    begin(round);
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        struct round_ask *made = ask(round, node, to);
+        if (made != NULL)
+            topology_node_script(topology, node, call, on_reply, made);
+    }
+    await(round);
+}
+
+void round_begin_command(struct round *round, const struct redis_command *command, node_set to)
+{
+    struct topology *topology = round->topology;
+
+    begin(round);
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        struct round_ask *made = ask(round, node, to);
+        if (made != NULL)
+            topology_node_command(topology, node, command, on_reply, made);
+    }
+    await(round);
+}
+
+node_set round_touched(const struct round *round)
+{
+    node_set set = 0;
+
+    for (size_t i = 0; i < round->nodes; i++) {
+        enum round_state state = round->replies[i].state;
+        if (state != ROUND_NOT_ASKED && state != ROUND_REFUSED)
+            set |= 1U << i;
+    }
+    return set;
+}
