@@ -1,0 +1,387 @@
+/* redis-quorum:// with all servers there: what a lock does on one Redis it does on three and on
+ * five that know nothing of each other. */
+#include "multi_locks.h"
+#include "quorum.h"
+
+enum { SOON_MS = 8000 };
+
+/* How many servers there are: each test runs with three and with five. */
+static const int sizes[] = {3, 5};
+
+static struct quorum_front start(struct world *w, int count, struct quorum **q)
+{
+    *q = quorum_start(w, count);
+    return quorum_front(*q, NULL);
+}
+
+static int majority(const struct quorum *q)
+{
+    return q->count / 2 + 1;
+}
+
+static void one_life(struct world *w, struct quorum *q, struct front *fe)
+{
+    const char *token = token_new(w);
+    struct reply *r = lock_put(fe, "life", token, "ttl_ms=60000&note=mine");
+
+    expect_status(r, 201);
+    json_int_t fence = reply_int(r, "fencing_token");
+    expect_between(r, "remaining_ms", 55000, 59398); /* less the drift of 602 ms */
+    expect_true(r, fence > 0);
+    assert_true(quorum_holds(q, "life") >= majority(q));
+    r = lock_put(fe, "life", token, "ttl_ms=60000&note=mine");
+    expect_status(r, 200);
+    expect_int(r, "fencing_token", fence);
+    expect_str(r, "note", "mine");
+    expect_between(r, "remaining_ms", 50000, 59398);
+    r = lock_put(fe, "life", token_new(w), NULL);
+    expect_problem(r, 423, "locked");
+    expect_str(r, "holder.note", "mine");
+    r = lock_renew(fe, "life", token, "ttl_ms=90000");
+    expect_status(r, 200);
+    expect_int(r, "fencing_token", fence);
+    expect_between(r, "remaining_ms", 80000, 89098);
+    r = lock_release(fe, "life", token);
+    expect_status(r, 200);
+    expect_str(r, "state", "released");
+    expect_status(lock_release(fe, "life", token), 200);
+    expect_problem(lock_put(fe, "life", token, NULL), 410, "lease-ended");
+    expect_problem(lock_renew(fe, "life", token, NULL), 410, "lease-ended");
+    wait_until(quorum_holds(q, "life") == 0, SOON_MS);
+}
+
+static void test_the_life_of_a_lease(struct world *w)
+{
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        struct quorum *q;
+        struct quorum_front front = start(w, sizes[i], &q);
+
+        one_life(w, q, front.fe);
+    }
+}
+
+/* Each front end proposes tokens by the clocks of the servers. */
+static void test_tokens_grow_over_front_ends(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front fronts[] = {quorum_front(q, NULL), quorum_front(q, NULL)};
+    json_int_t last = 0;
+
+    for (int i = 0; i < 40; i++) {
+        const char *token = token_new(w);
+        struct reply *r = lock_put(fronts[i % 2].fe, "growing", token, "ttl_ms=30000");
+
+        expect_status(r, 201);
+        expect_true(r, reply_int(r, "fencing_token") > last);
+        last = reply_int(r, "fencing_token");
+        expect_status(lock_release(fronts[(i + i / 2) % 2].fe, "growing", token), 200);
+    }
+}
+
+/* The server makes the token. */
+static void test_post(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+    struct reply *r = http(front.fe, "POST", lock_path(w, "made", "?ttl_ms=60000"), NULL);
+
+    expect_status(r, 201);
+    const char *token = reply_str(r, "lease_token");
+    expect_problem(lock_put(front.fe, "made", token_new(w), NULL), 423, "locked");
+    expect_status(lock_put(front.fe, "made", token, "ttl_ms=60000"), 200);
+    expect_status(lock_release(front.fe, "made", token), 200);
+    expect_problem(lock_put(front.fe, "made", token, NULL), 410, "lease-ended");
+}
+
+/* A DELETE that overtakes its PUT wins. */
+static void test_a_token_that_was_deleted_first(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+    const char *token = token_new(w);
+
+    expect_problem(lock_release(front.fe, "early", token), 410, "lease-ended");
+    expect_problem(lock_put(front.fe, "early", token, NULL), 410, "lease-ended");
+    assert_int_equal(quorum_holds(q, "early"), 0);
+}
+
+static void test_looks(struct world *w)
+{
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        struct quorum *q;
+        struct quorum_front front = start(w, sizes[i], &q);
+        const char *token = token_new(w);
+        struct reply *r = lock_look(front.fe, "seen");
+
+        expect_status(r, 200);
+        expect_bool(r, "locked", false);
+        expect_int(r, "quorum.nodes", sizes[i]);
+        expect_int(r, "quorum.held", 0);
+        json_int_t fence = reply_int(lock_put(front.fe, "seen", token, "ttl_ms=60000&note=me"),
+                                     "fencing_token");
+        r = lock_look(front.fe, "seen");
+        expect_bool(r, "locked", true);
+        expect_str(r, "holders.0.note", "me");
+        expect_between(r, "remaining_ms", 50000, 60000);
+        expect_between(r, "quorum.held", majority(q), sizes[i]);
+        expect_bool(r, "quorum.undecided", false);
+        r = http(front.fe, "GET", lock_path(w, "seen", ""), token);
+        expect_str(r, "lease.state", "held");
+        expect_status(
+            http(front.fe, "GET",
+                 lock_path(w, "seen", text(w, "/fencing-tokens/%lld", (long long)fence)), NULL),
+            200);
+        expect_problem(http(front.fe, "GET", lock_path(w, "seen", "/fencing-tokens/17"), NULL),
+                       409, "fencing-token-stale");
+        expect_status(lock_release(front.fe, "seen", token), 200);
+        expect_problem(
+            http(front.fe, "GET",
+                 lock_path(w, "seen", text(w, "/fencing-tokens/%lld", (long long)fence)), NULL),
+            409, "fencing-token-stale");
+    }
+}
+
+/* What some servers hold and no majority does is not shown as held. */
+static void test_a_minority_is_undecided(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+
+    assert_true(redisson_lock(q->server[1], "minor", JAVA_HOLDER, 60000));
+    struct reply *r = lock_look(front.fe, "minor");
+    expect_bool(r, "locked", false);
+    wait_until(reply_int(r = lock_look(front.fe, "minor"), "quorum.held") == 1, SOON_MS);
+    expect_bool(r, "quorum.undecided", true);
+    expect_status(lock_put(front.fe, "minor", token_new(w), NULL), 201);
+}
+
+static void test_readers_and_writers(struct world *w)
+{
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        struct quorum *q;
+        struct quorum_front front = start(w, sizes[i], &q);
+        const char *read[] = {token_new(w), token_new(w)}, *write = token_new(w);
+        json_int_t last = 0;
+
+        for (int k = 0; k < 2; k++) {
+            struct reply *r = lock_put(front.fe, "shared", read[k], "kind=read&ttl_ms=60000");
+            expect_status(r, 201);
+            expect_true(r, reply_int(r, "fencing_token") > last);
+            last = reply_int(r, "fencing_token");
+        }
+        for (int k = 0; k < 2; k++)
+            expect_status(
+                http(front.fe, "GET",
+                     lock_path(w, "shared",
+                               text(w, "/fencing-tokens/%lld", (long long)(last + k - 1))),
+                     NULL),
+                k == 1 ? 200 : 409);
+        expect_problem(lock_put(front.fe, "shared", write, "kind=write"), 423, "locked");
+        expect_int(lock_look(front.fe, "shared"), "holders.1.hold_count", 1);
+        expect_status(lock_renew(front.fe, "shared", read[0], "ttl_ms=60000"), 200);
+        for (int k = 0; k < 2; k++)
+            expect_status(lock_release(front.fe, "shared", read[k]), 200);
+        struct reply *r = lock_put(front.fe, "shared", write, "kind=write&ttl_ms=60000");
+        expect_status(r, 201);
+        expect_true(r, reply_int(r, "fencing_token") > last);
+        expect_status(lock_put(front.fe, "shared", write, "kind=write&ttl_ms=60000"), 200);
+        expect_problem(lock_put(front.fe, "shared", token_new(w), "kind=read"), 423, "locked");
+        expect_status(lock_release(front.fe, "shared", write), 200);
+        wait_until(quorum_holds(q, "shared") == 0, SOON_MS);
+    }
+}
+
+static void test_several_locks_at_once(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+    const char *token = token_new(w), *other = token_new(w);
+    struct reply *r = multi_put(front.fe, NULL, token, "one two", ", \"ttl_ms\": 60000");
+
+    expect_status(r, 201);
+    expect_true(r, multi_fence(r, "one") > 0 && multi_fence(r, "one") == multi_fence(r, "two"));
+    json_int_t fence = multi_fence(r, "one");
+    r = multi_put(front.fe, NULL, token, "one two", ", \"ttl_ms\": 60000");
+    expect_status(r, 200);
+    expect_true(r, multi_fence(r, "two") == fence);
+    expect_problem(multi_put(front.fe, NULL, other, "two three", NULL), 423, "locked");
+    expect_problem(lock_put(front.fe, "one", token_new(w), NULL), 423, "locked");
+    expect_status(lock_put(front.fe, "three", token_new(w), NULL), 201);
+    expect_status(multi_ask(front.fe, "GET", token, NULL), 200);
+    expect_status(multi_ask(front.fe, "PATCH", token, "ttl_ms=60000"), 200);
+    expect_status(multi_ask(front.fe, "DELETE", token, NULL), 200);
+    wait_until(quorum_holds(q, "one") + quorum_holds(q, "two") == 0, SOON_MS);
+    expect_problem(multi_put(front.fe, NULL, token, "one two", NULL), 410, "lease-ended");
+}
+
+/* Of several readers the one with this fencing token. */
+static void test_force_unlock_of_a_reader(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+    const char *token[] = {token_new(w), token_new(w)}, *path;
+    json_int_t fence[2];
+
+    for (int k = 0; k < 2; k++)
+        fence[k] = reply_int(lock_put(front.fe, "readers", token[k], "ttl_ms=60000&kind=read"),
+                             "fencing_token");
+    path = lock_path(w, "readers", "/force-unlock");
+    struct reply *r = HTTP(front.fe, .method = "POST", .path = path,
+                           .headers = {"If-Match: \"17\""});
+    expect_problem(r, 412, "precondition-failed");
+    r = HTTP(front.fe, .method = "POST", .path = path,
+             .headers = {text(w, "If-Match: \"%lld\"", (long long)fence[0])});
+    expect_bool(r, "unlocked", true);
+    expect_problem(lock_put(front.fe, "readers", token[0], "kind=read"), 410, "lease-ended");
+    expect_status(lock_renew(front.fe, "readers", token[1], "ttl_ms=60000"), 200);
+}
+
+static void test_force_unlock(struct world *w)
+{
+    static const struct {
+        const char *name, *query;
+        int leases;
+    } rows[] = {{"forced/lock", "ttl_ms=60000", 1},
+                {"forced/write", "ttl_ms=60000&kind=write", 1},
+                {"forced/read", "ttl_ms=60000&kind=read", 3}};
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *token[3];
+        const char *path = lock_path(w, rows[i].name, "/force-unlock");
+        for (int k = 0; k < rows[i].leases; k++) {
+            token[k] = token_new(w);
+            expect_status(lock_put(front.fe, rows[i].name, token[k], rows[i].query), 201);
+        }
+        struct reply *r = HTTP(front.fe, .method = "POST", .path = path,
+                               .headers = {"If-Match: \"17\""});
+        if (rows[i].leases == 1)
+            expect_problem(r, 412, "precondition-failed");
+        r = http(front.fe, "POST", path, NULL);
+        expect_status(r, 200);
+        expect_bool(r, "unlocked", true);
+        wait_until(quorum_holds(q, rows[i].name) == 0, SOON_MS);
+        for (int k = 0; k < rows[i].leases; k++)
+            expect_problem(lock_put(front.fe, rows[i].name, token[k], rows[i].query), 410,
+                           "lease-ended");
+        expect_problem(lock_renew(front.fe, rows[i].name, token[0], NULL), 410, "lease-ended");
+        expect_bool(http(front.fe, "POST", path, NULL), "unlocked", false);
+        expect_status(lock_put(front.fe, rows[i].name, token_new(w), rows[i].query), 201);
+    }
+}
+
+/* --- listings ----------------------------------------------------------------------------- */
+
+enum { LISTED = 60 };
+
+/* Counts how often each lock is listed, in pages of seven. */
+static void expect_each_once(struct world *w, struct front *fe)
+{
+    int seen[LISTED] = {0};
+    const char *cursor = "";
+
+    while (cursor != NULL) {
+        struct reply *r = http(fe, "GET",
+                               text(w, "/v1/locks?prefix=all/&limit=7%s%s",
+                                    cursor[0] != '\0' ? "&cursor=" : "", cursor),
+                               NULL);
+        json_t *lock;
+        size_t i;
+        expect_status(r, 200);
+        json_array_foreach(reply_get(r, "locks"), i, lock) {
+            const char *name = json_string_value(json_object_get(lock, "lock"));
+            seen[atoi(name + strlen("all/"))]++;
+        }
+        cursor = reply_str(r, "next_cursor");
+    }
+    for (int i = 0; i < LISTED; i++)
+        assert_int_equal(seen[i], 1);
+}
+
+/* Locks that are at all servers or at two of them, with all servers there and without each. */
+static void test_listing(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+
+    for (int i = 0; i < LISTED; i++) {
+        expect_status(lock_put(front.fe, text(w, "all/%d", i), token_new(w),
+                               i % 5 == 0 ? "ttl_ms=110000&kind=read" : "ttl_ms=110000"),
+                      201);
+        if (i % 3 == 0) {
+            wait_until(quorum_holds(q, text(w, "all/%d", i)) == 3, SOON_MS);
+            redis_ok(q->server[i / 3 % 3], "DEL all/%d", i);
+        }
+    }
+    assert_true(redisson_lock(q->server[1], "all/0x", JAVA_HOLDER, 60000));
+    expect_each_once(w, front.fe);
+    for (int down = 0; down < 3; down++) {
+        /* A lock that this server and one other have has no majority without it. */
+        struct quorum_front other = quorum_front(q, NULL);
+        proxy_set(other.proxy[down], PROXY_RESET);
+        wait_until(strcmp(quorum_state(other.fe, down), "down") == 0, SOON_MS);
+        struct reply *r = http(other.fe, "GET", "/v1/locks?prefix=all/&limit=1000", NULL);
+        expect_status(r, 200);
+        expect_true(r, json_array_size(reply_get(r, "locks")) >= LISTED * 2 / 3);
+    }
+}
+
+/* --- what is not offered ------------------------------------------------------------------ */
+
+static void test_what_is_not_offered(struct world *w)
+{
+    static const struct {
+        const char *method, *path, *body, *word;
+    } rows[] = {
+        {"PUT", "/v1/locks/x", "{\"kind\": \"fair\"}", "fair"},
+        {"POST", "/v1/sessions", NULL, "sessions"},
+        {"GET", "/v1/sessions", NULL, "sessions"},
+        {"GET", "/v1/locks?order=held", NULL, "census"},
+        {"PUT", "/v1/semaphores/x", "{\"permits\": 3}", "semaphores"},
+        {"GET", "/v1/semaphores", NULL, "semaphores"},
+        {"PUT", "/v1/permit-semaphores/x", "{\"permits\": 3}", "semaphores"},
+        {"PUT", "/v1/latches/x", "{\"count\": 3}", "latches"},
+        {"LOCK", "/terraform/x", "{\"ID\": \"1\"}", "protocol"},
+    };
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct reply *r = HTTP(front.fe, .method = rows[i].method, .path = rows[i].path,
+                               .token = token_new(w), .body = rows[i].body);
+        expect_problem(r, 501, "not-supported");
+        expect_detail(r, rows[i].word);
+    }
+    struct reply *r = HTTP(front.fe, .method = "PUT", .path = "/v1/locks/x",
+                           .token = token_new(w),
+                           .headers = {text(w, "Session-Token: %s", token_new(w))});
+    expect_problem(r, 501, "not-supported");
+    r = lock_put(front.fe, "x", token_new(w), "ttl_ms=120001");
+    expect_problem(r, 400, "malformed-request");
+    expect_int(r, "limit", 120000);
+    expect_status(lock_put(front.fe, "x", token_new(w), "ttl_ms=120000"), 201);
+}
+
+static const struct e2e_test tests[] = {
+    E2E_TEST(test_the_life_of_a_lease),
+    E2E_TEST(test_tokens_grow_over_front_ends),
+    E2E_TEST(test_post),
+    E2E_TEST(test_a_token_that_was_deleted_first),
+    E2E_TEST(test_looks),
+    E2E_TEST(test_a_minority_is_undecided),
+    E2E_TEST(test_readers_and_writers),
+    E2E_TEST(test_several_locks_at_once),
+    E2E_TEST(test_force_unlock),
+    E2E_TEST(test_force_unlock_of_a_reader),
+    E2E_TEST(test_listing),
+    E2E_TEST(test_what_is_not_offered),
+};
+
+int main(void)
+{
+    static const struct e2e_plan plan = {
+        .name = "quorum_locks", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}

@@ -1,0 +1,96 @@
+/* redis-quorum:// with requests that come twice, and with rivals, at two front ends at once. */
+#include "quorum.h"
+
+enum { SOON_MS = 10000 };
+
+/* One request twice, at two front ends at once: one grants, the other confirms the same grant,
+ * or says that it does not know; then a repetition does. */
+static void test_duplicates(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front fronts[] = {quorum_front(q, NULL), quorum_front(q, NULL)};
+
+    for (int i = 0; i < 30; i++) {
+        const char *lock = text(w, "twice/%d", i), *token = token_new(w);
+        struct call *calls[2];
+        json_int_t fence = 0;
+        int granted = 0;
+
+        for (int k = 0; k < 2; k++)
+            calls[k] = call_put(fronts[(i + k) % 2].fe, lock, token, "ttl_ms=60000");
+        for (int k = 0; k < 2; k++) {
+            struct reply *r = call_await(calls[k], SOON_MS);
+            expect_true(r, r->status == 200 || r->status == 201 || r->status == 503);
+            if (r->status == 503)
+                continue;
+            granted += r->status == 201;
+            expect_true(r, fence == 0 || reply_int(r, "fencing_token") == fence);
+            fence = reply_int(r, "fencing_token");
+        }
+        assert_true(granted <= 1);
+        struct reply *r = lock_put(fronts[0].fe, lock, token, "ttl_ms=60000");
+        expect_true(r, r->status == 200 || (r->status == 201 && fence == 0));
+        expect_true(r, fence == 0 || reply_int(r, "fencing_token") == fence);
+        expect_problem(lock_put(fronts[1].fe, lock, token_new(w), NULL), 423, "locked");
+    }
+}
+
+/* Rivals at two front ends: never two grants, and in the end one of them gets the lock. */
+static void rivals(struct world *w, struct quorum *q, struct quorum_front fronts[2])
+{
+    for (int i = 0; i < 12; i++) {
+        const char *lock = text(w, "split/%d", i), *tokens[4];
+        struct call *calls[4];
+        int granted = 0, winner = 0;
+
+        for (int k = 0; k < 4; k++)
+            tokens[k] = token_new(w);
+        for (int k = 0; k < 4; k++)
+            calls[k] = call_put(fronts[k % 2].fe, lock, tokens[k], "ttl_ms=60000&wait_ms=1000");
+        for (int k = 0; k < 4; k++) {
+            struct reply *r = call_await(calls[k], SOON_MS);
+            expect_true(r, r->status == 201 || r->status == 423);
+            granted += r->status == 201;
+            winner = r->status == 201 ? k : winner;
+        }
+        assert_int_equal(granted, 1);
+        /* Nothing is left of the others. */
+        expect_status(lock_release(fronts[0].fe, lock, tokens[winner]), 200);
+        wait_until(quorum_holds(q, lock) == 0, SOON_MS);
+    }
+}
+
+static void test_split_votes(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front fronts[] = {quorum_front(q, NULL), quorum_front(q, NULL)};
+
+    rivals(w, q, fronts);
+}
+
+/* With one server down each of two rivals may get one vote: both have to give way. */
+static void test_split_votes_without_a_server(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front fronts[] = {quorum_front(q, NULL), quorum_front(q, NULL)};
+
+    redis_kill(q->server[2]);
+    q->count = 2; /* that quorum_holds() asks */
+    for (int i = 0; i < 2; i++)
+        wait_until(strcmp(quorum_state(fronts[i].fe, 2), "down") == 0, SOON_MS);
+    rivals(w, q, fronts);
+}
+
+static const struct e2e_test tests[] = {
+    E2E_TEST(test_duplicates),
+    E2E_TEST(test_split_votes),
+    E2E_TEST(test_split_votes_without_a_server),
+};
+
+int main(void)
+{
+    static const struct e2e_plan plan = {
+        .name = "quorum_rivals", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}

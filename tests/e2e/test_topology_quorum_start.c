@@ -1,0 +1,184 @@
+/* redis-quorum:// from its start: which settings and servers are refused, what /readyz says of
+ * the servers, and the quarantine of servers that have just been started. */
+#include "quorum.h"
+#include "sentinel.h"
+
+enum { SOON_MS = 8000 };
+
+static void test_refused_settings(struct world *w)
+{
+    static const struct {
+        const char *url, *flag, *value, *word;
+    } rows[] = {
+        {"redis-quorum://h1", NULL, NULL, "3 or 5 hosts"},
+        {"redis-quorum://h1,h2", NULL, NULL, "3 or 5 hosts"},
+        {"redis-quorum://h1,h2,h3,h4", NULL, NULL, "3 or 5 hosts"},
+        {"redis-quorum://h1,h2,h3,h4,h5,h6", NULL, NULL, "3 or 5 hosts"},
+        {"redis-quorum://h1,h2,H1:6379", NULL, NULL, "twice"},
+        {"redis-quorum://h1,h2,h3", "--sync-replicas", "1", "--sync-replicas"},
+        {"redis-quorum://h1,h2,h3", "--quarantine-ms", "29999", "--watchdog-timeout-ms"},
+        {"redis-quorum://h1,h2,h3", "--retry-window-ms", "120001", "--retry-window-ms"},
+        {"redis-quorum://h1,h2,h3", "--fencing-ttl-ms", "120000", "--fencing-ttl-ms"},
+        {"redis-quorum://h1,h2,h3", "--long-hold-ms", "1000", "--long-hold-ms"},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *const args[] = {"--redis", rows[i].url, rows[i].flag, rows[i].value, NULL};
+        struct child *child = rlockd_start(w, args, NULL);
+        assert_int_equal(child_wait(child, SOON_MS), 2);
+        if (strstr(child_stderr(child), rows[i].word) == NULL)
+            FAIL("%s: %s", rows[i].word, child_stderr(child));
+    }
+}
+
+/* --- servers that do not count ------------------------------------------------------------ */
+
+static struct front *launch(struct world *w, struct redis *const *server)
+{
+    struct proxy *proxy[3];
+
+    for (int i = 0; i < 3; i++)
+        proxy[i] = proxy_start(server[i]);
+    return front_launch(w, "--redis", quorum_url(w, proxy, 3), NULL);
+}
+
+static bool says(struct front *fe, int status, const char *word)
+{
+    struct reply *r = http(fe, "GET", "/readyz", NULL);
+    const char *detail = reply_str(r, status == 503 ? "detail" : "redis.detail");
+
+    return r->status == status && detail != NULL && strstr(detail, word) != NULL;
+}
+
+/* Two hosts of the URL are one server, which has one vote. */
+static void test_one_server_twice(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct redis *once[] = {q->server[0], q->server[0], q->server[1]};
+    struct front *fe = launch(w, once);
+
+    wait_until(says(fe, 200, "a server has one vote"), SOON_MS);
+    struct redis *thrice[] = {q->server[0], q->server[0], q->server[0]};
+    fe = launch(w, thrice);
+    wait_until(says(fe, 503, "a server has one vote"), SOON_MS);
+    expect_problem(lock_put(fe, "x", token_new(w), NULL), 503, "redis-unavailable");
+    assert_false(redis_has(q->server[0], "x"));
+}
+
+static void test_unfit_servers(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    const char *const replica[] = {"--replicaof", q->server[0]->host,
+                                   text(w, "%d", q->server[0]->port), NULL};
+    static const char *const evicts[] = {"--maxmemory", "100mb", "--maxmemory-policy",
+                                         "allkeys-lru", NULL};
+    static const char *const node[] = {"--cluster-enabled", "yes", NULL};
+    const struct {
+        const char *const *flags;
+        const char *word;
+    } rows[] = {{replica, "replica"}, {evicts, "noeviction"}, {node, "node of a cluster"}};
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct redis *unfit = redis_start_tcp(w, rows[i].flags);
+        struct redis *one[] = {q->server[0], q->server[1], unfit};
+        struct redis *two[] = {q->server[0], unfit, unfit};
+        struct front *fe = launch(w, one);
+
+        wait_until(says(fe, 200, rows[i].word) && strcmp(quorum_state(fe, 0), "up") == 0 &&
+                       strcmp(quorum_state(fe, 1), "up") == 0,
+                   SOON_MS);
+        expect_status(lock_put(fe, text(w, "unfit/%zu", i), token_new(w), NULL), 201);
+        fe = launch(w, two);
+        wait_until(says(fe, 503, rows[i].word), SOON_MS);
+    }
+}
+
+/* --- readiness ---------------------------------------------------------------------------- */
+
+static void test_readyz(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+    struct reply *r = http(front.fe, "GET", "/readyz", NULL);
+
+    expect_str(r, "redis.topology", "quorum");
+    expect_str(r, "redis.members.0.host", text(w, "127.0.0.1:%d", proxy_port(front.proxy[0])));
+    expect_between(r, "redis.members.2.clock_offset_ms", -500, 500);
+    expect_absent(r, "redis.detail");
+    wait_until(front_metric(front.fe, "rlockd_quorum_members", "state=\"up\"") == 3, SOON_MS);
+    proxy_set(front.proxy[1], PROXY_RESET);
+    wait_until(says(front.fe, 200, "2 of 3"), SOON_MS);
+    r = http(front.fe, "GET", "/readyz", NULL);
+    expect_str(r, "redis.members.1.state", "down");
+    wait_until(front_metric(front.fe, "rlockd_quorum_members", "state=\"down\"") == 1, SOON_MS);
+    proxy_set(front.proxy[2], PROXY_RESET);
+    wait_until(says(front.fe, 503, "1 of 3"), SOON_MS);
+    for (int i = 1; i < 3; i++)
+        proxy_set(front.proxy[i], PROXY_PASS);
+    wait_until(quorum_all_up(front.fe), SOON_MS);
+}
+
+/* By its marker: before that is read, a server counts as quarantined for a second. */
+enum { LONG_MS = 60000 };
+
+static bool is_quarantined(struct front *fe, int server)
+{
+    struct reply *r = http(fe, "GET", "/readyz", NULL);
+
+    return reply_int(r, text(fe->world, "redis.members.%d.quarantine_ms", server)) > LONG_MS;
+}
+
+/* Servers that were never seen before may have lost what they had. */
+static void test_the_first_start(struct world *w)
+{
+    struct redis *server[] = {redis_start_tcp(w, NULL), redis_start_tcp(w, NULL),
+                              redis_start_tcp(w, NULL)};
+    struct front *fe = launch(w, server);
+
+    wait_until(is_quarantined(fe, 0) && is_quarantined(fe, 1) && is_quarantined(fe, 2),
+               SOON_MS);
+    struct reply *r = http(fe, "GET", "/readyz", NULL);
+    expect_status(r, 200);
+    expect_between(r, "redis.quarantine_ms", LONG_MS, 120000);
+    r = lock_put(fe, "first", token_new(w), NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "reason", "quarantine");
+    expect_bool(lock_look(fe, "first"), "locked", false);
+    quorum_trust(server[1]);
+    wait_until(strcmp(quorum_state(fe, 1), "up") == 0, SOON_MS);
+    expect_problem(lock_put(fe, "first", token_new(w), NULL), 503, "redis-unavailable");
+    quorum_trust(server[2]);
+    wait_until(strcmp(quorum_state(fe, 2), "up") == 0, SOON_MS);
+    expect_status(lock_put(fe, "first", token_new(w), NULL), 201);
+}
+
+/* It ends by itself, on the clock of each server. */
+static void test_the_end_of_the_quarantine(struct world *w)
+{
+    struct redis *server[] = {redis_start_tcp(w, NULL), redis_start_tcp(w, NULL),
+                              redis_start_tcp(w, NULL)};
+    struct proxy *proxy[] = {proxy_start(server[0]), proxy_start(server[1]),
+                             proxy_start(server[2])};
+    struct front *fe = front_start(w, "--redis", quorum_url(w, proxy, 3), "--quarantine-ms",
+                                   "2000", "--watchdog-timeout-ms", "2000", "--retry-window-ms",
+                                   "2000", NULL);
+
+    wait_until(quorum_all_up(fe), SOON_MS);
+    expect_status(lock_put(fe, "later", token_new(w), NULL), 201);
+    expect_problem(lock_put(fe, "later/2", token_new(w), "ttl_ms=2001"), 400,
+                   "malformed-request");
+}
+
+static const struct e2e_test tests[] = {
+    E2E_TEST(test_refused_settings), E2E_TEST(test_one_server_twice),
+    E2E_TEST(test_unfit_servers),    E2E_TEST(test_readyz),
+    E2E_TEST(test_the_first_start),  E2E_TEST(test_the_end_of_the_quarantine),
+};
+
+int main(void)
+{
+    static const struct e2e_plan plan = {
+        .name = "quorum_start", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}

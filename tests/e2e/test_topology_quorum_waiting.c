@@ -1,0 +1,147 @@
+/* redis-quorum:// with requests that wait: a majority of the servers tells them that the lock
+ * is free. */
+#include "multi_locks.h"
+#include "quorum.h"
+
+enum { SOON_MS = 8000, WAKE_MS = 3000 };
+
+static void test_a_waiter_is_woken(struct world *w)
+{
+    static const char *const kinds[] = {"lock", "read", "write"};
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL), b = quorum_front(q, NULL);
+
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const char *token = token_new(w), *next = token_new(w);
+        const char *kind = strcmp(kinds[i], "lock") == 0 ? "lock" : "write";
+        expect_status(lock_put(a.fe, kinds[i], token, text(w, "ttl_ms=60000&kind=%s", kind)),
+                      201);
+        struct call *call = call_put(b.fe, kinds[i], next,
+                                     text(w, "wait_ms=30000&ttl_ms=60000&kind=%s", kinds[i]));
+        wait_until(waiter_count(a.fe, kinds[i]) == 1, SOON_MS);
+        stays_true(!call_done(call), 200);
+        int64_t released_ms = now_ms();
+        expect_status(lock_release(a.fe, kinds[i], token), 200);
+        struct reply *r = call_await(call, SOON_MS);
+        expect_status(r, 201);
+        /* A poll comes 4 s after the last attempt at the earliest. */
+        assert_true(r->done_ms - released_ms < allowed_ms(WAKE_MS));
+        expect_status(lock_release(b.fe, kinds[i], next), 200);
+    }
+}
+
+static void test_waiting_for_several_locks(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL), b = quorum_front(q, "--workers", "2", NULL);
+    const char *token = token_new(w), *next = token_new(w);
+
+    expect_status(lock_put(a.fe, "of two", token, "ttl_ms=60000"), 201);
+    struct call *call = multi_call(b.fe, NULL, next, "of_one two", NULL);
+    expect_status(call_await(call, SOON_MS), 201);
+    expect_status(lock_release(a.fe, "of two", token), 200);
+    expect_status(lock_put(a.fe, "three", token_new(w), "ttl_ms=60000"), 201);
+    call = multi_call(b.fe, NULL, token_new(w), "three four",
+                      ", \"wait_ms\": 30000, \"ttl_ms\": 60000");
+    wait_until(waiter_count(a.fe, "three") == 1, SOON_MS);
+    expect_status(http(a.fe, "POST", lock_path(w, "three", "/force-unlock"), NULL), 200);
+    expect_status(call_await(call, SOON_MS), 201);
+}
+
+/* A Java client of all servers, as RedissonRedLock is. */
+static void test_a_java_client(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+
+    for (int i = 0; i < 3; i++)
+        assert_true(redisson_lock(q->server[i], "java", JAVA_HOLDER, 60000));
+    expect_problem(lock_put(front.fe, "java", token_new(w), NULL), 423, "locked");
+    struct reply *r = lock_look(front.fe, "java");
+    expect_bool(r, "locked", true);
+    expect_str(r, "holders.0.redisson_holder", JAVA_HOLDER);
+    struct call *call = call_put(front.fe, "java", token_new(w), "wait_ms=30000&ttl_ms=60000");
+    wait_until(waiter_count(front.fe, "java") == 1, SOON_MS);
+    for (int i = 0; i < 3; i++)
+        assert_true(redisson_unlock(q->server[i], "java", JAVA_HOLDER));
+    expect_status(call_await(call, SOON_MS), 201);
+    for (int i = 0; i < 2; i++)
+        assert_false(redisson_lock(q->server[i], "java", JAVA_HOLDER, 60000));
+}
+
+/* Many at two front ends: each gets the lock once, and one after the other. */
+static void test_many_waiters(struct world *w)
+{
+    enum { MANY = 12 };
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front fronts[] = {quorum_front(q, NULL), quorum_front(q, NULL)};
+    const char *tokens[MANY];
+    struct call *calls[MANY];
+    json_int_t last = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        tokens[i] = token_new(w);
+        calls[i] = call_put(fronts[i % 2].fe, "many", tokens[i], "wait_ms=40000&ttl_ms=60000");
+    }
+    for (int left = MANY; left > 0; left--) {
+        int found = -1;
+        wait_until(({
+                       for (int i = 0; i < MANY && found < 0; i++)
+                           if (calls[i] != NULL && call_done(calls[i]))
+                               found = i;
+                       found >= 0;
+                   }),
+                   SOON_MS);
+        struct reply *r = call_await(calls[found], SOON_MS);
+        expect_status(r, 201);
+        expect_true(r, reply_int(r, "fencing_token") > last);
+        last = reply_int(r, "fencing_token");
+        calls[found] = NULL;
+        for (int i = 0; i < MANY; i++)
+            assert_false(calls[i] != NULL && call_done(calls[i]));
+        expect_status(lock_release(fronts[left % 2].fe, "many", tokens[found]), 200);
+    }
+}
+
+static void test_a_deleted_token_waits_no_more(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL), b = quorum_front(q, NULL);
+    const char *token = token_new(w);
+
+    expect_status(lock_put(a.fe, "given-up", token_new(w), "ttl_ms=60000"), 201);
+    struct call *call = call_put(b.fe, "given-up", token, "wait_ms=30000");
+    wait_until(waiter_count(a.fe, "given-up") == 1, SOON_MS);
+    expect_status(lock_release(a.fe, "given-up", token), 200);
+    expect_problem(call_await(call, SOON_MS), 410, "lease-ended");
+    wait_until(waiter_count(a.fe, "given-up") == 0, SOON_MS);
+}
+
+static void test_a_wait_that_is_over(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+
+    expect_status(lock_put(front.fe, "busy", token_new(w), "ttl_ms=60000"), 201);
+    struct reply *r = lock_put(front.fe, "busy", token_new(w), "wait_ms=300");
+    expect_problem(r, 423, "locked");
+    expect_true(r, reply_str(r, "holder.lease_id") != NULL);
+    wait_until(waiter_count(front.fe, "busy") == 0, SOON_MS);
+}
+
+static const struct e2e_test tests[] = {
+    E2E_TEST(test_a_waiter_is_woken),
+    E2E_TEST(test_waiting_for_several_locks),
+    E2E_TEST(test_a_java_client),
+    E2E_TEST(test_many_waiters),
+    E2E_TEST(test_a_deleted_token_waits_no_more),
+    E2E_TEST(test_a_wait_that_is_over),
+};
+
+int main(void)
+{
+    static const struct e2e_plan plan = {
+        .name = "quorum_waiting", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}
