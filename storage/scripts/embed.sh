@@ -44,6 +44,12 @@ here=$(dirname "$0")
 
 SIZE_MAX=32768
 
+# Without blanks that Lua does not need: a vote has much to do, and would be too long with them.
+compact() {
+    awk -f "$here/head.awk" -f "$here/lexer.awk" -f "$here/compact.awk" "$whole" > "$whole.c"
+    mv "$whole.c" "$whole"
+}
+
 # The script in the file $whole.
 expand() {
     {
@@ -51,6 +57,7 @@ expand() {
         awk -v lib="$here/lib" -v file="$1" -v cluster="$cluster" -v shard="$shard" \
             -v quorum="$quorum" -f "$here/head.awk" -f "$here/lexer.awk" -f "$here/link.awk"
     } > "$whole"
+    [ -z "$quorum" ] || compact
     size=$(wc -c < "$whole")
     [ "$size" -le "$SIZE_MAX" ] || {
         echo "$1: $size bytes as sent (at most $SIZE_MAX)" >&2

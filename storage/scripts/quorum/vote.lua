@@ -39,27 +39,34 @@
 --
 -- Every front end runs marker.lua at each connection to a node before this script: the marker
 -- tells since when the node's process has these data.
--- The common case first, without modules: a free lock of kind lock, and a new lease. A lease of
--- a session needs an open session and its note. A record ends in an empty owner.
-local attempt, head, session, name, watchdog
+-- The common cases first: a new lease of kind lock that finds the lock free or held by another
+-- such lease. A lease of a session needs an open session and its note. A record ends in an
+-- empty owner.
+local attempt, head, session, name, watchdog, us
 if #KEYS == KEY_COUNT and registered ~= '1' and mode ~= 'returned' then
   attempt, head, session, name, watchdog = string.match(record_text,
     '^held\n\n([^\n]*)\n\n([^\n]*\n[^\n]*\n)([^\n]*)\n([^\n]*\n)\n(1?)\nlock\n$')
 end
-local since = attempt and call('hget', 'rlockd:marker', 'since')
-if since and call('exists', lock, queue) == 0 then
-  local time, last, number = call('time'), try('get', counter) or '0', tonumber(token)
-  local us = time[1] * 1000000 + time[2]
-  local home = session ~= '' and
-    call('hmget', 'rlockd:session:{' .. session .. '}', 'state', 'deadline')
-  local notes = 'rlockd:session-leases:{' .. session .. '}'
-  local is_bound = not home or home[1] == 'open' and tonumber(home[2]) * 1000 > us and
-    call('hexists', notes, lease_id .. ' ' .. lock) == 1
-  if is_bound and us / 1000 >= since + quarantine_ms and type(last) == 'string' and
-    number > (tonumber(last) or 0) and number > us - 5000000 and number < us + 5000000 and
-    call('set', KEYS[KEY_RECORD], 'held\nwas ' .. last .. '\n' .. attempt .. '.' .. round ..
-      '\n' .. since .. '\n' .. head .. session .. '\n' .. name .. token .. '\n' .. watchdog ..
-      '\nlock\n', 'nx', 'px', keep_ms) then
+local since, record = attempt and call('hget', 'rlockd:marker', 'since'), KEYS[KEY_RECORD]
+local is_usual = false
+if since then
+  local time = call('time')
+  us = time[1] * 1000000 + time[2]
+  is_usual = us / 1000 >= since + quarantine_ms
+  if is_usual and session ~= '' then
+    local home = call('hmget', 'rlockd:session:{' .. session .. '}', 'state', 'deadline')
+    local notes = 'rlockd:session-leases:{' .. session .. '}'
+    is_usual = home[1] == 'open' and tonumber(home[2]) * 1000 > us and
+      call('hexists', notes, lease_id .. ' ' .. lock) == 1
+  end
+end
+local is_free = is_usual and call('exists', lock, queue) == 0
+if is_free then
+  local last, number = try('get', counter) or '0', tonumber(token)
+  if type(last) == 'string' and number > (tonumber(last) or 0) and number > us - 5000000 and
+    number < us + 5000000 and call('set', record, 'held\nwas ' .. last .. '\n' .. attempt ..
+      '.' .. round .. '\n' .. since .. '\n' .. head .. session .. '\n' .. name .. token ..
+      '\n' .. watchdog .. '\nlock\n', 'nx', 'px', keep_ms) then
     if fencing_ttl_ms == '0' then
       call('set', counter, token)
     else
@@ -72,6 +79,21 @@ if since and call('exists', lock, queue) == 0 then
 end
 
 -- modules lock read write
+if is_usual and not is_free then
+  local wait, window = tonumber(wait_ms) or 0, keep_ms - ttl_ms
+  local is_new = wait > 0 or call('exists', record) == 0
+  local fields = is_new and try('hrandfield', lock, 2, 'withvalues') or {}
+  local text = #fields == 2 and
+    lib.brief.record_of_holder(fields[1], record, lease_id, '\nlock\n')
+  if text and (wait <= 0 or lib.first.register(record, record_text, wait + window,
+    lib.keys.sibling(lock, 'waiters'), lease_id, math.floor(us / 1000), wait, window)) then
+    local last = try('get', counter)
+    last = type(last) == 'string' and last
+    return {'busy', call('pttl', lock), fields[1], tonumber(fields[2]), text, last or '', 1,
+      last or '0'}
+  end
+end
+
 local requests, leases, votes = lib.request, lib.lease, lib.vote
 
 -- How far a token may be off the node's clock; ahead of it only if it is further ahead of the
