@@ -143,6 +143,8 @@ static void hold_that_has_ended_is_a_missing_vote(void **state)
     expect(vote(.id = A, .attempt = "w.2", .token = 6), "[lapsed]");
     /* Another lease may hold. */
     expect_node(vote(.id = B, .token = 6), "[accepted, 6]");
+    expect(vote(.id = A, .token = 7), "[lapsed]");
+    expect(vote(.id = A, .token = 7, .wait = "5000"), "[lapsed]");
     /* The server made the token, and this node has never seen it. */
     expect(vote(.id = C, .mode = "returned", .token = 7), "[lapsed]");
 }
@@ -159,6 +161,8 @@ static void spent_lease_says_why(void **state)
     expect(node_lose(A, ""), "[ended, forced, admin\nstuck]");
     lock_release(B);
     expect(vote(.id = B, .token = 6), "[spent, unknown*");
+    vote(.id = C, .token = 7);
+    expect(vote(.id = B, .token = 8), "[spent, unknown*");
 }
 
 /* --- waiting ------------------------------------------------------------------------------ */
