@@ -29,11 +29,13 @@
 -- modules lock fair read write
 
 -- The common case: a lease of one lock and without an owner holds it, no client waits, and no
--- lease asks. lib/look_holders.lua in short.
+-- lease asks. lib/look_holders.lua in short. At a node of a quorum it is not short: there the
+-- hold may be older than the node's process.
 if lease_id == '' and call('exists', queue, waiters) == 0 then
   local fields, keys = try('hrandfield', lock, 2, 'withvalues'), lib.keys
   local text = #fields == 2 and lib.brief.record_of_holder(fields[1],
     keys.sibling(lock, 'lease', ''), '', '\n%l+\n')
+  --quorum: text = nil
   local left = text and call('pttl', lock)
   if text and left ~= 0 then
     local note, session, name, token, watchdog, kind = string.match(text,
