@@ -291,6 +291,12 @@ static bool pause_after_round(struct http *http, int64_t until)
     return http_pause(http, pause_until < until ? pause_until : until);
 }
 
+/* 501 stays: the server's Redis is a quorum, which does not offer what was asked for. */
+static bool is_in_trouble(long status)
+{
+    return status >= 500 && status != 501;
+}
+
 enum http_outcome http_insist(struct http *http, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
 {
@@ -299,7 +305,8 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
     http->asked_in_round = 0;
     for (;;) {
         enum http_outcome outcome = http_ask(http, request, answer);
-        if (outcome == HTTP_INTERRUPTED || (outcome == HTTP_ANSWERED && answer->status < 500)) {
+        if (outcome == HTTP_INTERRUPTED ||
+            (outcome == HTTP_ANSWERED && !is_in_trouble(answer->status))) {
             return outcome;
         }
         http_answer_clear(answer);

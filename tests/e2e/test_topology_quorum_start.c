@@ -198,11 +198,27 @@ static void test_old_data_do_not_count(struct world *w)
     redis_thaw(q->server[1]);
 }
 
+/* rlock holds its locks by a session: it says at once that there is none. */
+static void test_rlock(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    const char *binary = rlockd_binary(), *end = strrchr(binary, '/');
+    int code;
+    const char *said = shell_run(
+        w, &code,
+        text(w, "env RLOCK_URL=http://127.0.0.1:%d timeout 8 %.*s/rlock run x true 2>&1",
+             a.fe->port, (int)(end - binary), binary));
+
+    if (code != 64 || strstr(said, "a quorum has no sessions") == NULL)
+        FAIL("rlock ended with %d and said: %s", code, said);
+}
+
 static const struct e2e_test tests[] = {
     E2E_TEST(test_refused_settings),      E2E_TEST(test_one_server_twice),
     E2E_TEST(test_unfit_servers),         E2E_TEST(test_readyz),
     E2E_TEST(test_the_first_start),       E2E_TEST(test_the_end_of_the_quarantine),
-    E2E_TEST(test_old_data_do_not_count),
+    E2E_TEST(test_old_data_do_not_count), E2E_TEST(test_rlock),
 };
 
 int main(void)
