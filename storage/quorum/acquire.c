@@ -46,28 +46,11 @@ static void decide_votes(struct quorum_call *call);
 
 /* --- what the request says ---------------------------------------------------------------- */
 
-/* A line of the record, from 0 on (lib/record.lua), as text of this length. */
-static const char *record_line(const struct quorum_call *call, size_t number, size_t *len)
-{
-    const char *text = quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT);
-
-    while (number-- > 0) {
-        const char *newline = strchr(text, '\n');
-        if (newline == NULL)
-            break;
-        text = newline + 1;
-    }
-    *len = strcspn(text, "\n");
-    return text;
-}
-
-enum { LINE_ATTEMPT = 2, LINE_SESSION = 6, LINE_KIND = 10, LINE_OWNER = 11 };
-
 static void put_line(struct script_args *args, size_t at, const struct quorum_call *call,
                      size_t number)
 {
     size_t len;
-    const char *text = record_line(call, number, &len);
+    const char *text = quorum_record_line(call, number, &len);
 
     args_text(args, at, text, len);
 }
@@ -195,7 +178,7 @@ static void end_lease(struct quorum_call *call, const struct node_reply *replies
     } else {
         call->kept = quorum_make_ended("expired");
     }
-    attempt.text = record_line(call, LINE_ATTEMPT, &attempt.len);
+    attempt.text = quorum_record_line(call, LINE_ATTEMPT, &attempt.len);
     quorum_end_lost(call, ACQUIRE_KEYS, ACQUIRE_KEY_RECORD, window_ms(call), attempt);
 }
 
@@ -229,6 +212,10 @@ static void decide_claim(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     quorum_call_words(call, WORDS(claim_words), replies);
+    for (size_t i = 0; i < call->calls->nodes; i++) /* the lease may last longer than asked */
+        if (replies[i].word == NODE_CLAIMED &&
+            quorum_drift_ms(replies[i].value) > call->ask.drift_ms)
+            call->ask.drift_ms = quorum_drift_ms(replies[i].value);
     const struct conclusion found = conclude_claims(
         &call->ask, replies, clock_ns() / CLOCK_NS_PER_MS, call->round.is_over);
     if (found.word == CONCLUDE_WAIT)
@@ -268,6 +255,7 @@ static void go_on(struct quorum_call *call, int64_t pause_ms, void (*then)(void 
 {
     struct loop *loop = call->calls->options.loop;
 
+    call->was_sent |= round_touched(&call->round) != 0;
     round_release(&call->round);
     call->pause = (struct timer){.fire = then, .arg = call};
     timer_arm(loop_timers(loop), &call->pause, loop_now_ns(loop) + pause_ms * CLOCK_NS_PER_MS);
@@ -346,6 +334,7 @@ static void cast_votes(struct quorum_call *call)
 {
     struct script_args *args = call->args;
 
+    call->was_sent |= round_touched(&call->round) != 0; /* in the round before */
     if (call->ask.token == 0)
         call->ask.token = propose(call);
     call->last_round = ++call->calls->rounds;
@@ -356,7 +345,6 @@ static void cast_votes(struct quorum_call *call)
                 call->calls->options.config->quarantine_ms);
     quorum_call_ask(call, SCRIPT_VOTE, args, decide_votes);
     call->voted |= round_touched(&call->round);
-    call->was_sent |= call->voted != 0;
 }
 
 /* What the replies tell of tokens and votes, whatever follows. */

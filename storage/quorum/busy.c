@@ -21,6 +21,29 @@ static const char *text_at(const struct redis_value *value, size_t i)
     return value_text(value_at(value, i), &len);
 }
 
+/* Whether an attempt of kind read or write has met a reader. Each server names any of the
+ * readers, which hold the lock together. */
+static bool is_reader(const struct quorum_call *call, const char *field)
+{
+    static const char writer[] = ":write";
+    size_t kind_len, len = strlen(field), writer_len = sizeof(writer) - 1;
+    const char *kind = quorum_record_line(call, LINE_KIND, &kind_len);
+    bool is_plain = kind_len == 4 && memcmp(kind, "lock", 4) == 0;
+
+    return !is_plain &&
+           (len < writer_len || strcmp(field + len - writer_len, writer) != 0);
+}
+
+static bool is_same_holder(const struct quorum_call *call, const struct redis_value *one,
+                           const struct redis_value *other)
+{
+    const char *field = text_at(one, QUORUM_VOTE_REPLY_BUSY_FIELD);
+    const char *other_field = text_at(other, QUORUM_VOTE_REPLY_BUSY_FIELD);
+
+    return strcmp(field, other_field) == 0 ||
+           (is_reader(call, field) && is_reader(call, other_field));
+}
+
 /* Numbers the holders that the servers are busy with: the first server with the same holder.
  * Returns how many servers are busy. */
 static size_t number_holders(const struct quorum_call *call, const struct node_reply *replies,
@@ -35,8 +58,7 @@ static size_t number_holders(const struct quorum_call *call, const struct node_r
         unsigned number = (unsigned)i;
         for (size_t k = 0; k < count; k++) {
             const struct redis_value *other = call->round.replies[at[k]].value;
-            if (strcmp(text_at(own, QUORUM_VOTE_REPLY_BUSY_FIELD),
-                       text_at(other, QUORUM_VOTE_REPLY_BUSY_FIELD)) == 0)
+            if (is_same_holder(call, own, other))
                 number = holders[k];
         }
         holders[count] = number;

@@ -81,6 +81,20 @@ int64_t quorum_arg_ms(const struct quorum_call *call, size_t at)
     return strtoll(quorum_arg(call, at), NULL, 10);
 }
 
+const char *quorum_record_line(const struct quorum_call *call, size_t number, size_t *len)
+{
+    const char *text = quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT);
+
+    while (number-- > 0) {
+        const char *newline = strchr(text, '\n');
+        if (newline == NULL)
+            break;
+        text = newline + 1;
+    }
+    *len = strcspn(text, "\n");
+    return text;
+}
+
 /* --- replies ------------------------------------------------------------------------------ */
 
 static struct node_reply read_word(const struct redis_value *value,
@@ -100,12 +114,30 @@ static struct node_reply read_word(const struct redis_value *value,
     return (struct node_reply){.word = NODE_SILENT};
 }
 
+/* Servers of whose data it is not known since when they have them: their replies count for
+ * nothing. */
+static node_set unmarked(const struct quorum_call *call)
+{
+    const struct quorum_calls_options *options = &call->calls->options;
+    node_set set = 0;
+
+    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
+         node = topology_next_node(options->topology, node))
+        if (!options->is_marked(options->arg, node))
+            set |= 1U << topology_node_number(node);
+    return set;
+}
+
 void quorum_call_words(const struct quorum_call *call, const struct call_word *words,
                        size_t count, struct node_reply replies[QUORUM_NODES_MAX])
 {
+    node_set doubted = unmarked(call);
+
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const struct round_reply *reply = &call->round.replies[i];
         replies[i] = (struct node_reply){.word = NODE_SILENT};
+        if (node_is_in(doubted, i))
+            continue;
         if (reply->state == ROUND_REPLIED)
             replies[i] = read_word(reply->value, words, count);
         else if (reply->state == ROUND_REFUSED && reply->refusal == REDIS_REFUSED_WRONG_TYPE)

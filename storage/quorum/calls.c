@@ -136,5 +136,11 @@ void quorum_calls_go_on(struct quorum_calls *calls)
 
 size_t quorum_calls_pending(const struct quorum_calls *calls)
 {
-    return repeat_pending(calls->repeats);
+    const struct quorum_call *call;
+    size_t count = repeat_pending(calls->repeats);
+
+    DL_FOREACH(calls->live, call) {
+        count += call->done == NULL; /* answered: what is left to do concerns the servers */
+    }
+    return count;
 }

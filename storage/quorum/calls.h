@@ -37,6 +37,9 @@ struct quorum_calls_options {
     int64_t (*clock_us)(void *arg, const struct topology_node *node);
     /* Whether what this server holds may be older than its process. */
     bool (*is_quarantined)(void *arg, const struct topology_node *node);
+    /* Whether it is known since when the process of this server has its data. The marker is
+     * asked for before any script is, so its reply comes first. */
+    bool (*is_marked)(void *arg, const struct topology_node *node);
     /* Writes the key of the queue of a fair lock of this name, which has at most
      * `queue_key_size` bytes with its NUL; returns its length. */
     size_t (*write_queue_key)(char *out, const char *name, size_t len);

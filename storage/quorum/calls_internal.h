@@ -91,6 +91,10 @@ void quorum_call_words(const struct quorum_call *call, const struct call_word *w
 size_t quorum_call_find(const struct quorum_call *call, const struct node_reply *replies,
                         enum node_word word, int64_t value);
 const char *quorum_arg(const struct quorum_call *call, size_t at);
+/* Of the record that an attempt brings (lib/record.lua): a line, from 0 on, as text of this
+ * length. */
+enum { LINE_ATTEMPT = 2, LINE_SESSION = 6, LINE_KIND = 10, LINE_OWNER = 11 };
+const char *quorum_record_line(const struct quorum_call *call, size_t number, size_t *len);
 int64_t quorum_arg_ms(const struct quorum_call *call, size_t at);
 /* The length of a lease for which votes.h reckons. */
 void quorum_call_reckon(struct quorum_call *call, int64_t ttl_ms);

@@ -143,6 +143,8 @@ static void decide_release(struct quorum_call *call)
         quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_ENDED, -1));
         return;
     default:
+        if (round_touched(&call->round) == 0)
+            call->after = NULL; /* the client is told that nothing was done */
         quorum_call_fail(call);
         return;
     }
@@ -300,25 +302,28 @@ void quorum_end(struct quorum_call *call)
 static const struct call_word names_words[] = {
     {"0", NODE_OPEN, 0}, {"reused", NODE_REFUSED, 0}, {"spent", NODE_SPENT, 0}};
 
-/* Kept when a majority has them. They never change for one token, so one server that refuses
- * decides. */
+/* Kept when a majority has them, and spent when a majority says so. They never change for one
+ * token, so one server that has others decides. */
 static void decide_names(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
-    unsigned kept = 0;
+    unsigned kept = 0, spent = 0;
 
     quorum_call_words(call, WORDS(names_words), replies);
     for (size_t i = 0; i < call->calls->nodes; i++) {
-        if (replies[i].word == NODE_REFUSED || replies[i].word == NODE_SPENT) {
+        if (replies[i].word == NODE_REFUSED) {
             if (call->round.replies[i].state != ROUND_REPLIED)
                 continue; /* another type of key */
             quorum_call_answer_reply(call, i);
             return;
         }
         kept += replies[i].word == NODE_OPEN;
+        spent += replies[i].word == NODE_SPENT;
     }
     if (kept >= quorum_majority(call->calls->nodes))
         quorum_call_answer(call, value_make_integer(1));
+    else if (spent >= quorum_majority(call->calls->nodes))
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_SPENT, -1));
     else if (call->round.is_over)
         quorum_call_fail(call);
 }

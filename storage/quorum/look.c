@@ -231,6 +231,14 @@ static struct redis_value *make_view(const struct quorum_call *call, const struc
     return view;
 }
 
+static void answer_view(struct quorum_call *call, struct redis_value *view)
+{
+    int64_t left_ms = value_integer(value_at(view, LOOK_REPLY_REMAINING_MS));
+
+    call->ask.drift_ms = left_ms > 0 ? quorum_drift_ms(left_ms) : 0;
+    quorum_call_answer(call, view);
+}
+
 /* A listing shows a lock at the first server that has it, so each server has to reply. */
 static bool is_for_listing(const struct quorum_call *call)
 {
@@ -255,7 +263,7 @@ static void decide_look(struct quorum_call *call)
     if (!is_settled(call, &sum))
         return;
     if (sum.replied >= quorum_majority(call->calls->nodes))
-        quorum_call_answer(call, make_view(call, &sum));
+        answer_view(call, make_view(call, &sum));
     else if (sum.is_wrong && call->round.replies[sum.wrong].state == ROUND_REPLIED)
         quorum_call_answer_reply(call, sum.wrong);
     else if (sum.is_wrong)
@@ -301,7 +309,7 @@ static void decide_check(struct quorum_call *call)
     struct redis_value *view = make_view(call, &sum);
     value_put(view, LOOK_REPLY_IS_CURRENT,
               value_make_integer(found.word == CONCLUDE_CURRENT ? 1 : 0));
-    quorum_call_answer(call, view);
+    answer_view(call, view);
 }
 
 /* Which reader has the token: the one that a server names. A server with so many readers that
@@ -350,6 +358,38 @@ static const struct call_word claim_words[] = {
     {"lost", NODE_OTHER, 0},
 };
 
+/* The time for which a majority holds the lease with this token. */
+static int64_t majority_left_ms(const struct quorum_call *call,
+                                const struct node_reply *replies, int64_t token)
+{
+    unsigned needed = quorum_majority(call->calls->nodes), count = 0;
+    int64_t left_ms[QUORUM_NODES_MAX];
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (replies[i].word != NODE_HELD || replies[i].value != token)
+            continue;
+        int64_t ms = value_integer(
+            value_at(reply_of(call, i), ACQUIRE_REPLY_HELD_REMAINING_MS));
+        size_t k = count++;
+        for (; k > 0 && left_ms[k - 1] < ms; k--)
+            left_ms[k] = left_ms[k - 1];
+        left_ms[k] = ms;
+    }
+    return count >= needed ? left_ms[needed - 1] : 0;
+}
+
+static void answer_claim(struct quorum_call *call, const struct node_reply *replies,
+                         int64_t token)
+{
+    size_t node = quorum_call_find(call, replies, NODE_HELD, token);
+    int64_t left_ms = majority_left_ms(call, replies, token);
+
+    call->ask.drift_ms = quorum_drift_ms(left_ms);
+    value_put(call->round.replies[node].value, ACQUIRE_REPLY_HELD_REMAINING_MS,
+              value_make_integer(left_ms));
+    quorum_call_answer_reply(call, node);
+}
+
 static void decide_claim(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
@@ -363,7 +403,7 @@ static void decide_claim(struct quorum_call *call)
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_LOCKED)
-        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_HELD, found.token));
+        answer_claim(call, replies, found.token);
     else if (found.word == CONCLUDE_NOT_LOCKED)
         quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_OTHER, -1));
     else

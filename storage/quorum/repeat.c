@@ -7,9 +7,10 @@
 
 #include "server/base/clock.h"
 
-/* While a server is away the scripts for it gather. Beyond this number the oldest is dropped:
- * what it was to remove ends by its time, and no answer relied on it. */
-enum { REPEATS_MAX = 20000 };
+/* While a server is away the scripts for it gather, some 4 KiB each. Beyond REPEATS_MAX the
+ * oldest is dropped: what it was to remove ends by its time, and no answer relied on it. When
+ * the server is back, so many at a time that the connection stays quick. */
+enum { REPEATS_MAX = 5000, IN_FLIGHT_MAX = 256 };
 
 struct repeat {
     struct repeat *prev, *next;
@@ -25,7 +26,7 @@ struct repeat_line {
     struct topology *topology;
     struct loop *loop;
     struct repeat *first;
-    size_t count;
+    size_t count, in_flight;
     struct timer retry;
 };
 
@@ -68,12 +69,15 @@ static void on_reply(void *arg, const struct redis_result *result)
 
     free(call);
     repeat->in_flight &= ~node;
+    bool has_room = --line->in_flight == IN_FLIGHT_MAX / 2;
     if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE)
         repeat->left &= ~node;
     else if (!timer_is_armed(&line->retry))
         timer_arm(loop_timers(line->loop), &line->retry,
                   loop_now_ns(line->loop) + REDIS_ASK_AGAIN_NS);
     settle(repeat);
+    if (has_room)
+        timer_arm(loop_timers(line->loop), &line->retry, loop_now_ns(line->loop));
 }
 
 static void send(struct repeat *repeat)
@@ -85,8 +89,9 @@ static void send(struct repeat *repeat)
          node = topology_next_node(topology, node)) {
         size_t number = topology_node_number(node);
         if (!node_is_in(repeat->left & ~repeat->in_flight, number) ||
-            !topology_node_is_up(node, NULL))
+            !topology_node_is_up(node, NULL) || repeat->line->in_flight >= IN_FLIGHT_MAX)
             continue;
+        repeat->line->in_flight++;
         struct repeat_call *call = malloc(sizeof(*call));
         assert(call != NULL);
         *call = (struct repeat_call){.repeat = repeat, .node = number};

@@ -314,6 +314,11 @@ int64_t marker_node_quarantine_ms(const struct marker *marker, const struct topo
     return quarantine_of(marker, node);
 }
 
+bool marker_node_is_read(const struct marker *marker, const struct topology_node *node)
+{
+    return process_of(marker, topology_node_server(node)->run_id) != NULL;
+}
+
 int64_t marker_node_clock_us(const struct marker *marker, const struct topology_node *node)
 {
     const struct process *process = process_of(marker, topology_node_server(node)->run_id);
@@ -336,8 +341,7 @@ static int64_t quorum_quarantine_ms(const struct marker *marker)
          node = topology_next_node(topology, node)) {
         if (!topology_node_is_up(node, NULL))
             continue;
-        bool is_unread = process_of(marker, topology_node_server(node)->run_id) == NULL;
-        int64_t ms = is_unread ? 0 : quarantine_of(marker, node);
+        int64_t ms = marker_node_is_read(marker, node) ? quarantine_of(marker, node) : 0;
         size_t i = count++;
         for (; i > 0 && left_ms[i - 1] > ms; i--)
             left_ms[i] = left_ms[i - 1];

@@ -27,6 +27,9 @@ int64_t marker_redis_ms(const struct marker *marker);
 /* For how long this node gives no votes, in a quorum; 0: it does. */
 int64_t marker_node_quarantine_ms(const struct marker *marker,
                                   const struct topology_node *node);
+/* Whether a marker of the process that serves as this node was read. In a quorum the replies of
+ * another node count for nothing: a marker that could not be written would hide a restart. */
+bool marker_node_is_read(const struct marker *marker, const struct topology_node *node);
 /* The clock of this node, in µs of its epoch; 0: not known. */
 int64_t marker_node_clock_us(const struct marker *marker, const struct topology_node *node);
 

@@ -148,6 +148,13 @@ static bool is_node_quarantined(void *arg, const struct topology_node *node)
     return marker_node_quarantine_ms(store->marker, node) > 0;
 }
 
+static bool is_node_marked(void *arg, const struct topology_node *node)
+{
+    const struct store *store = arg;
+
+    return marker_node_is_read(store->marker, node);
+}
+
 static size_t write_queue_key(char *out, const char *name, size_t len)
 {
     return key_write(out, KEY_QUEUE, name, len, NULL);
@@ -162,6 +169,7 @@ static bool start_quorum(struct store *store)
                                                  .topology = store->options.topology,
                                                  .clock_us = node_clock_us,
                                                  .is_quarantined = is_node_quarantined,
+                                                 .is_marked = is_node_marked,
                                                  .write_queue_key = write_queue_key,
                                                  .queue_key_size = KEY_SIZE,
                                                  .arg = store};
