@@ -30,8 +30,7 @@ static bool is_reader(const struct quorum_call *call, const char *field)
     const char *kind = quorum_record_line(call, LINE_KIND, &kind_len);
     bool is_plain = kind_len == 4 && memcmp(kind, "lock", 4) == 0;
 
-    return !is_plain &&
-           (len < writer_len || strcmp(field + len - writer_len, writer) != 0);
+    return !is_plain && (len < writer_len || strcmp(field + len - writer_len, writer) != 0);
 }
 
 static bool is_same_holder(const struct quorum_call *call, const struct redis_value *one,

@@ -332,4 +332,31 @@ bool topology_is_cluster(struct topology *asked)
     return false;
 }
 
+/* It is no quorum. */
+size_t topology_quorum_nodes(const struct topology *asked)
+{
+    (void)asked;
+    return 0;
+}
+
+void topology_set_runner(struct topology *asked, const struct topology_runner *runner)
+{
+    (void)asked;
+    (void)runner;
+    CHECK(false);
+}
+
+size_t topology_node_number(const struct topology_node *node)
+{
+    (void)node;
+    return 0;
+}
+
+bool topology_node_is_up(const struct topology_node *node, const char **why_not)
+{
+    (void)node;
+    (void)why_not;
+    return true;
+}
+
 #endif
