@@ -27,12 +27,6 @@ local record, text, session = KEYS[KEY_RECORD], nil, nil
 if #KEYS == KEY_COUNT and string.byte(record, -1) ~= 109 and
   call('hdel', lock, lease_id .. ':0') == 1 then
   text = call('set', record, '1', 'px', window_ms, 'get')
-  --quorum: local over = string.match(text or '', '^held\n[^\n]*spent (%S+)\n.*\nlock\n$')
-  --quorum: if over then
-  --quorum:   call('set', record, over == 'forced' and '3' or '2', 'px', window_ms)
-  --quorum:   call('publish', channel, '0')
-  --quorum:   return {'ended', over, '', ''}
-  --quorum: end
   -- A lock without session, token and owner, and most leases have no record at all.
   if not text or string.sub(text, -10) == '\n\n\n\n\nlock\n' then
     call('publish', channel, '0')
@@ -65,11 +59,6 @@ if text then -- the rest is another kind's
   lease = lib.record.with_key(lib.record.known(lib.record.parse(text)), lease_id, lock, record)
   -- The lease held the lock, whatever another client of Redis wrote into its record.
   if lease.state == 'ended' or lease.kind == 'permit' then lease.kind = 'lock' end
-  --quorum: local over = lib.vote.spent_of(lease)
-  --quorum: if over and lib[lease.kind].field_removed(lease, lock) then
-  --quorum:   leases.spend(lease.keys, over, window_ms)
-  --quorum:   return {'ended', over, '', ''}
-  --quorum: end
   if lib[lease.kind].field_removed(lease, lock) then return released(0) end
   return leases.lost_reply(lease, window_ms)
 end
@@ -94,10 +83,5 @@ if lease.state == 'waiting' then
 end
 if not leases.holds_of(lease) then return leases.lost_reply(lease, window_ms) end
 local left = leases.release(lease)
---quorum: local over = lib.vote.spent_of(lease)
---quorum: if over then
---quorum:   leases.spend(lease.keys, over, window_ms)
---quorum:   return {'ended', over, '', ''}
---quorum: end
 leases.spend(lease.keys, 'released', window_ms, left)
 return released(left)

@@ -155,9 +155,8 @@ def release(how, node, now, script, lease):
     spent = node.spent | {lease}
     if not held and "unseen release spends nothing" in how.weak:
         spent = node.spent
-    holds_still = held and lease not in node.spent
     return node._replace(holds=without(node, lease), spent=spent), \
-        ("released" if holds_still else "ended",)
+        ("released" if held else "ended",)
 
 
 def end(how, node, now, script, lease):
