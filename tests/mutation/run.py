@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """run.py [--count N] [--seed N] [--jobs N] [--only WORD] [--seconds N]: plants simple bugs by
-rule (plant.py) in copies of the tree, one at a time, until so many seconds are over, and asks
-the suites that are quick: first the unit, script and end-to-end tests that the name of the file
-leads to, then the simulation, then all other unit and script tests. Only what is asked next is
-built. A program catches a bug when it fails with it, twice, and passes without. Prints which
-bugs live on, and the score. A bug that changes nothing that anybody can see is a row of
-equivalent.table, with the reason; it does not count. A bug that does not compile is no bug."""
+rule (plant.py) in copies of the tree, one at a time, until so many seconds since the first
+build are over, and asks the suites that are quick: first the unit, script and end-to-end
+tests that the name of the file leads to, then the simulation, then all other unit and
+script tests. Only what is asked next is built. A program catches a bug when it fails with
+it, twice, and passes without. Prints which bugs live on, and the score. A bug that changes
+nothing that anybody can see is a row of equivalent.table, with the reason; it does not
+count. A bug that does not compile is no bug."""
 import argparse
 import os
 import queue
@@ -87,8 +88,8 @@ def all_of(folder):
 class Tree:
     """A copy that is built, in which one bug after the other is planted."""
 
-    def __init__(self, until):
-        self.until = until
+    def __init__(self):
+        self.until = float("inf")
         self.root = mutants.copy_tree(COPIED, LEFT_OUT)
         self.passes = {}  # program -> whether it passes without a bug
         self.environment = {**os.environ, "RLOCKD_BIN": str(self.root / "build/rlockd"),
@@ -170,7 +171,7 @@ def read_equivalent():
 
 class Hunt:
     def __init__(self, bugs, jobs, seconds):
-        self.until = time.monotonic() + seconds
+        self.seconds = seconds
         self.left, self.jobs, self.caught, self.alive = queue.SimpleQueue(), jobs, Counter(), []
         self.equivalent, self.lock = read_equivalent(), threading.Lock()
         for bug in bugs:
@@ -188,12 +189,14 @@ class Hunt:
                   f"{bug.rule}: {line or '(nothing)'}", flush=True)
 
     def work(self):
-        tree = Tree(self.until)
+        tree = Tree()
+        tree.make("all")
+        tree.until = time.monotonic() + self.seconds
         try:
-            while time.monotonic() < self.until:
+            while time.monotonic() < tree.until:
                 bug, began = self.left.get_nowait(), time.monotonic()
                 verdict = tree.judge(bug)
-                if time.monotonic() > self.until:
+                if time.monotonic() > tree.until:
                     verdict = "unfinished"
                 self.tell(bug, verdict, time.monotonic() - began)
         except queue.Empty:
