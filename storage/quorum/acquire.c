@@ -347,7 +347,7 @@ static void cast_votes(struct quorum_call *call)
     call->voted |= round_touched(&call->round);
 }
 
-/* What the replies tell of tokens and votes, whatever follows. */
+/* Notes which tokens and votes the replies tell of, whatever is concluded from them. */
 static void note_replies(struct quorum_call *call, const struct node_reply *replies)
 {
     for (size_t i = 0; i < call->calls->nodes; i++) {

@@ -94,13 +94,10 @@ struct redis_value *quorum_make_busy(const struct quorum_call *call,
     for (size_t k = 0; k < count; k++) {
         if (holders[k] != holders[best])
             continue;
-        int64_t ms = value_integer(
+        left_ms[found++] = value_integer(
             value_at(call->round.replies[at[k]].value, QUORUM_VOTE_REPLY_BUSY_REMAINING_MS));
-        size_t i = found++;
-        for (; i > 0 && left_ms[i - 1] < ms; i--)
-            left_ms[i] = left_ms[i - 1];
-        left_ms[i] = ms;
     }
+    quorum_sort_down(left_ms, found);
     struct redis_value *reply = value_copy(call->round.replies[at[best]].value);
     value_put(reply, QUORUM_VOTE_REPLY_BUSY_REMAINING_MS,
               value_make_integer(left_ms[needed - 1]));

@@ -18,7 +18,7 @@ struct repair_keys {
     int64_t window_ms;
 };
 
-/* What repair.c gives to servers that lack the lease. */
+/* The lease that repair.c gives to servers which lack it. */
 struct lease_repair {
     struct repair_keys keys;
     int64_t token, until_ms;
@@ -33,7 +33,7 @@ struct quorum_calls {
     int64_t rounds; /* of votes, of all attempts: so each has a number of its own */
 };
 
-/* What a call awaits; each phase is a function that looks at the round. */
+/* A phase of a call: it looks at the round, and waits or goes on. */
 typedef void call_decide(struct quorum_call *call);
 
 /* One call of a store, until its answer. */
@@ -56,7 +56,7 @@ struct quorum_call {
     unsigned asked_again;
     struct redis_value *kept; /* a reply that the answer is made of */
     struct script_args *made; /* owned: those of another script than `script` */
-    /* What comes after the answer, at each reply; it frees the call. NULL: nothing. */
+    /* The phase after the answer, at each reply; it frees the call. NULL: there is none. */
     call_decide *after;
     /* See quorum_call_insist(). */
     const struct script_args *tail;

@@ -84,13 +84,10 @@ static struct held_at count_holder(const struct quorum_call *call,
         long at = has_view(call, i) ? find_holder(others, field, token) : -1;
         if (at < 0 || is_unconfirmed(field, token))
             continue;
-        int64_t ms = value_integer(
+        left_ms[held.count++] = value_integer(
             value_at(others, (size_t)at + LOOK_REPLY_HOLDER_REMAINING_MS));
-        size_t k = held.count++;
-        for (; k > 0 && left_ms[k - 1] < ms; k--)
-            left_ms[k] = left_ms[k - 1];
-        left_ms[k] = ms;
     }
+    quorum_sort_down(left_ms, held.count);
     if (held.count >= needed)
         held.left_ms = left_ms[needed - 1];
     return held;
@@ -368,13 +365,10 @@ static int64_t majority_left_ms(const struct quorum_call *call,
     for (size_t i = 0; i < call->calls->nodes; i++) {
         if (replies[i].word != NODE_HELD || replies[i].value != token)
             continue;
-        int64_t ms = value_integer(
+        left_ms[count++] = value_integer(
             value_at(reply_of(call, i), ACQUIRE_REPLY_HELD_REMAINING_MS));
-        size_t k = count++;
-        for (; k > 0 && left_ms[k - 1] < ms; k--)
-            left_ms[k] = left_ms[k - 1];
-        left_ms[k] = ms;
     }
+    quorum_sort_down(left_ms, count);
     return count >= needed ? left_ms[needed - 1] : 0;
 }
 

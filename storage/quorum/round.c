@@ -99,63 +99,55 @@ void round_release(struct round *round)
     forget(round);
 }
 
-/* Prepares the question to this server; NULL: it is not asked. */
-static struct round_ask *ask(struct round *round, const struct topology_node *node, node_set to)
-{
-    size_t number = topology_node_number(node);
+/* Sends the question of a round to one server; `question`: a script call or a command. */
+typedef void send_question(struct topology *topology, struct topology_node *node,
+                           const void *question, struct round_ask *ask);
 
-    if (!node_is_in(to, number) || !topology_node_is_up(node, NULL))
-        return NULL;
-    struct round_ask *made = malloc(sizeof(*made));
-    assert(made != NULL);
-    *made = (struct round_ask){.round = round, .node = number};
-    round->asks[number] = made;
-    round->replies[number].state = ROUND_ASKED;
-    return made;
+static void send_script(struct topology *topology, struct topology_node *node,
+                        const void *question, struct round_ask *ask)
+{
+    topology_node_script(topology, node, question, on_reply, ask);
+}
+
+static void send_command(struct topology *topology, struct topology_node *node,
+                         const void *question, struct round_ask *ask)
+{
+    topology_node_command(topology, node, question, on_reply, ask);
 }
 
 /* Where nobody can be asked the round is over at once, that is in the next turn. */
-static void begin(struct round *round)
+static void begin(struct round *round, send_question *send, const void *question, node_set to)
 {
+    struct topology *topology = round->topology;
     int64_t now_ns = clock_ns();
 
     round_release(round);
     round->sent_ns = now_ns;
     round->is_over = false;
-}
-
-static void await(struct round *round)
-{
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        size_t number = topology_node_number(node);
+        if (!node_is_in(to, number) || !topology_node_is_up(node, NULL))
+            continue;
+        struct round_ask *ask = malloc(sizeof(*ask));
+        assert(ask != NULL);
+        *ask = (struct round_ask){.round = round, .node = number};
+        round->asks[number] = ask;
+        round->replies[number].state = ROUND_ASKED;
+        send(topology, node, question, ask);
+    }
     timer_arm(loop_timers(round->loop), &round->timer,
               is_awaited(round) ? round->sent_ns + ROUND_NS : 0);
 }
 
 void round_begin(struct round *round, const struct script_call *call, node_set to)
 {
-    struct topology *topology = round->topology;
-
-    begin(round);
-    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
-         node = topology_next_node(topology, node)) {
-        struct round_ask *made = ask(round, node, to);
-        if (made != NULL)
-            topology_node_script(topology, node, call, on_reply, made);
-    }
-    await(round);
+    begin(round, send_script, call, to);
 }
 
 void round_begin_command(struct round *round, const struct redis_command *command, node_set to)
 {
-    struct topology *topology = round->topology;
-
-    begin(round);
-    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
-         node = topology_next_node(topology, node)) {
-        struct round_ask *made = ask(round, node, to);
-        if (made != NULL)
-            topology_node_command(topology, node, command, on_reply, made);
-    }
-    await(round);
+    begin(round, send_command, command, to);
 }
 
 node_set round_touched(const struct round *round)

@@ -15,8 +15,7 @@ int64_t quorum_drift_ms(int64_t ttl_ms)
     return ttl_ms / DRIFT_SHARE + DRIFT_MIN_MS;
 }
 
-/* Sorts a few numbers, the largest first. */
-static void sort_down(int64_t *numbers, size_t count)
+void quorum_sort_down(int64_t *numbers, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         int64_t number = numbers[i];
@@ -28,6 +27,13 @@ static void sort_down(int64_t *numbers, size_t count)
     }
 }
 
+int64_t quorum_median(int64_t *numbers, size_t count)
+{
+    assert(count > 0);
+    quorum_sort_down(numbers, count);
+    return numbers[count - 1 - count / 2];
+}
+
 int64_t quorum_proposal(const int64_t *clocks_us, size_t count, int64_t last)
 {
     int64_t sorted[QUORUM_NODES_MAX];
@@ -35,8 +41,7 @@ int64_t quorum_proposal(const int64_t *clocks_us, size_t count, int64_t last)
     assert(count > 0 && count <= QUORUM_NODES_MAX);
     for (size_t i = 0; i < count; i++)
         sorted[i] = clocks_us[i];
-    sort_down(sorted, count);
-    int64_t median = sorted[count - 1 - count / 2];
+    int64_t median = quorum_median(sorted, count);
     return median > last ? median : last + 1;
 }
 
@@ -87,7 +92,7 @@ static unsigned values_of(const struct quorum_ask *asked, const struct node_repl
     for (unsigned i = 0; i < asked->nodes; i++)
         if (replies[i].word == word)
             values[count++] = replies[i].value;
-    sort_down(values, count);
+    quorum_sort_down(values, count);
     return count;
 }
 
@@ -141,7 +146,7 @@ static int64_t deadline(const struct quorum_ask *asked, int64_t left_ms)
     return asked->sent_ms + left_ms - asked->drift_ms;
 }
 
-/* What a majority has agreed to holds for `left_ms` from the sending on. */
+/* A majority has agreed, for `left_ms` from the sending of the question on. */
 static struct conclusion until(const struct quorum_ask *asked, int64_t now_ms, int64_t left_ms,
                                enum conclusion_word word, int64_t token)
 {

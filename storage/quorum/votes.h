@@ -1,6 +1,6 @@
-/* What a front end concludes from the replies of the nodes of a quorum: replies in, conclusion
- * out, no I/O. The functions are those of tests/model/quorum/conclusion.py, in its order, and
- * are tested against the cases that the model prints. */
+/* The conclusions of a front end from the replies of the nodes of a quorum: replies in,
+ * conclusion out, no I/O. The functions are those of tests/model/quorum/conclusion.py, in its
+ * order, and are tested against the cases that the model prints. */
 #ifndef RLOCKD_STORAGE_QUORUM_VOTES_H
 #define RLOCKD_STORAGE_QUORUM_VOTES_H
 
@@ -10,7 +10,7 @@
 
 enum { QUORUM_NODES_MAX = 5 };
 
-/* What a node has replied; the value is that of the reply, 0 where none is named. */
+/* The reply of a node; the value is that of the reply, 0 where none is named. */
 enum node_word {
     NODE_SILENT, /* no reply yet, or no connection */
     /* to a vote */
@@ -46,7 +46,7 @@ struct node_reply {
     int64_t value;
 };
 
-/* What the operation asked for in the round. Times are ms of the monotonic clock. */
+/* The question of an operation in one round. Times are ms of the monotonic clock. */
 struct quorum_ask {
     unsigned nodes;   /* N: 3 or 5 */
     unsigned number;  /* of the round, from 1 */
@@ -107,6 +107,10 @@ struct conclusion {
 
 unsigned quorum_majority(unsigned nodes);
 int64_t quorum_drift_ms(int64_t ttl_ms);
+/* Sorts the numbers of a few servers, the largest first. */
+void quorum_sort_down(int64_t *numbers, size_t count);
+/* Of at least one number; of an even count the larger of the two in the middle. Sorts them. */
+int64_t quorum_median(int64_t *numbers, size_t count);
 
 /* A1: the token to propose, in µs. `clocks_us`: those of the nodes, at least one. `last`: the
  * last token of the lock that this front end has seen. */

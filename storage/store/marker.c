@@ -10,6 +10,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
+#include "storage/quorum/votes.h"
 #include "storage/store/store_internal.h"
 
 /* A loss of data from the time since the last refresh is not noticed. */
@@ -334,20 +335,17 @@ int64_t marker_node_clock_us(const struct marker *marker, const struct topology_
 static int64_t quorum_quarantine_ms(const struct marker *marker)
 {
     struct topology *topology = topology_of(marker);
-    size_t needed = topology_quorum_nodes(topology) / 2 + 1, count = 0;
+    size_t needed = quorum_majority((unsigned)topology_quorum_nodes(topology)), count = 0;
     int64_t left_ms[TOPOLOGY_QUORUM_MAX];
 
     for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
          node = topology_next_node(topology, node)) {
         if (!topology_node_is_up(node, NULL))
             continue;
-        int64_t ms = marker_node_is_read(marker, node) ? quarantine_of(marker, node) : 0;
-        size_t i = count++;
-        for (; i > 0 && left_ms[i - 1] > ms; i--)
-            left_ms[i] = left_ms[i - 1];
-        left_ms[i] = ms;
+        left_ms[count++] = marker_node_is_read(marker, node) ? quarantine_of(marker, node) : 0;
     }
-    return count >= needed ? left_ms[needed - 1] : 0;
+    quorum_sort_down(left_ms, count);
+    return count >= needed ? left_ms[count - needed] : 0;
 }
 
 int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag)

@@ -8,6 +8,7 @@
 #include "server/base/log.h"
 #include "server/base/text.h"
 #include "storage/quorum/calls.h"
+#include "storage/quorum/votes.h"
 #include "storage/store/store_internal.h"
 #include "storage/store/look_turns.h"
 #include "storage/store/marker.h"
@@ -52,14 +53,10 @@ static int64_t median_clock_us(const struct store *store)
     for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
          node = topology_next_node(topology, node)) {
         int64_t own_us = marker_node_clock_us(store->marker, node);
-        if (own_us == 0)
-            continue;
-        size_t i = count++;
-        for (; i > 0 && clocks_us[i - 1] > own_us; i--)
-            clocks_us[i] = clocks_us[i - 1];
-        clocks_us[i] = own_us;
+        if (own_us != 0)
+            clocks_us[count++] = own_us;
     }
-    return count > 0 ? clocks_us[count / 2] : 0;
+    return count > 0 ? quorum_median(clocks_us, count) : 0;
 }
 
 void store_next_member(const struct store *store, struct store_member *member)

@@ -74,7 +74,7 @@ enum names_fitness store_check_names(const struct store *store, const char *cons
  * leases are granted. `name` as clients say it; NULL: the longest of all objects. */
 int64_t store_quarantine_ms(const struct store *store, const char *name);
 
-/* What /readyz says of a server of a quorum. */
+/* The state of a server of a quorum, for /readyz. */
 struct store_member {
     const struct topology_node *node; /* NULL begins, and is the end */
     bool is_up;
