@@ -158,21 +158,11 @@ static void race_end(struct race *race)
              race->odd_answers, race->first_trouble);
 }
 
-static void nap_a_little(void *course)
-{
-    (void)course;
-    nap_ms(20);
-}
-
 void race_run(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
-              void *course)
+              void *course, bool (*look)(void *course))
 {
-    race_run_with(w, racers, seconds, round, course, nap_a_little);
-}
+    enum { MORE_MS = 20000 };
 
-void race_run_with(struct world *w, int racers, int seconds, void (*round)(struct racer *racer),
-                   void *course, void (*meanwhile)(void *course))
-{
     struct race *race = calloc(1, sizeof(*race));
     struct racer *first = calloc((size_t)racers, sizeof(*first));
     const char *other_seconds = getenv("RACER_SECONDS");
@@ -186,9 +176,11 @@ void race_run_with(struct world *w, int racers, int seconds, void (*round)(struc
     pthread_mutex_init(&race->mutex, NULL);
     race_start(w, race, round, course);
     world_defer(w, race_join, race);
-    for (int64_t end = now_ms() + 1000L * race->seconds;
-         now_ms() < end && race->violations == 0;)
-        meanwhile(course);
+    int64_t end = now_ms() + 1000L * race->seconds;
+    bool has_shown = false;
+    while (race->violations == 0 &&
+           (now_ms() < end || (!has_shown && now_ms() < end + patience_ms(MORE_MS))))
+        has_shown = look(course);
     race_end(race);
 }
 

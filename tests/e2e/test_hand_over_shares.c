@@ -205,12 +205,37 @@ static void make_contested(struct world *w, struct contest *contest)
         redis_ok(w->redis, "SET contested %d", contest->permits > 0 ? contest->permits : 1);
 }
 
+/* A permit of a client that hung up too late has to end; it counts as free, though in Redis the
+ * next who asks for it takes it back. */
 static bool is_free(struct world *w, const struct contest *contest)
 {
-    if (contest->is_permit)
-        return counter_value(w->redis, "contested") ==
-               (contest->permits > 0 ? contest->permits : 1);
+    if (contest->is_permit) {
+        struct reply *r = counter_send(w->a, "GET", "permit-semaphores/contested", NULL);
+
+        return reply_int(r, "available") == (contest->permits > 0 ? contest->permits : 1);
+    }
     return waiter_count(w->a, "contested") == 0 && !redis_has(w->redis, "contested");
+}
+
+static long all_turns(const struct contest *contest)
+{
+    long sum = 0;
+
+    for (int side = 0; side < SIDES; side++)
+        sum += contest->turns[side];
+    return sum;
+}
+
+static bool has_shown(const struct contest *contest)
+{
+    return all_turns(contest) >= TURNS_MIN && (!contest->hangs_up || contest->hung_up > 0) &&
+           (!contest->has_poller || contest->turns[SIDE_POLLER] > 0);
+}
+
+static bool look(void *course)
+{
+    nap_ms(20);
+    return has_shown(course);
 }
 
 static void run_contest(struct world *w, struct contest *contest)
@@ -218,17 +243,14 @@ static void run_contest(struct world *w, struct contest *contest)
     double before = hand_overs(w->a);
 
     make_contested(w, contest);
-    race_run(w, RACERS, SECONDS, take_turn_of_side, contest);
-    long sum = 0;
-    for (int side = 0; side < SIDES; side++)
-        sum += contest->turns[side];
+    race_run(w, RACERS, SECONDS, take_turn_of_side, contest, look);
     print_message("%s: turns: %ld on A, %ld on B, %ld of the poller, %ld of Java; %ld hung "
                   "up; %.0f handed over\n",
                   contest->kind, (long)contest->turns[SIDE_A], (long)contest->turns[SIDE_B],
                   (long)contest->turns[SIDE_POLLER], (long)contest->turns[SIDE_JAVA],
                   (long)contest->hung_up, hand_overs(w->a) - before);
-    assert_int_equal(contest->counter, contest->permits <= 1 ? sum : 0);
-    assert_true(sum >= TURNS_MIN / patience_ms(1));
+    assert_int_equal(contest->counter, contest->permits <= 1 ? all_turns(contest) : 0);
+    assert_true(has_shown(contest));
     wait_until(is_free(w, contest), RECOVER_MS);
     expect_no_queue(w->redis, "contested");
 }
@@ -241,8 +263,8 @@ static void expect_shares(const struct contest *contest, int one, int other)
     assert_true(contest->turns[other] * 100 >= sum * SHARE_MIN);
 }
 
-/* Clients that hang up at any moment, on one front end alone. */
-/* `count` of the front end grows in each contest, of a read/write lock if `writes`. */
+/* Clients that hang up at any moment, on one front end alone, whose `count` grows in each
+ * contest; in that of a read/write lock only if `writes`. */
 static void run_hasty_contests(struct world *w, double (*count)(struct front *fe), bool writes)
 {
     for (size_t i = 0; i < COUNT_OF(contested); i++) {
@@ -250,7 +272,6 @@ static void run_hasty_contests(struct world *w, double (*count)(struct front *fe
         double before = count(w->a);
 
         run_contest(w, &contest);
-        assert_true(contest.hung_up > 0);
         assert_true(count(w->a) > before || (!writes && strcmp(contested[i], "write") == 0));
     }
 }
@@ -260,19 +281,25 @@ static void test_hasty_clients_leave_nothing(struct world *w)
     run_hasty_contests(w, hand_overs, true);
 }
 
-static struct front *start_workers(struct world *w, const char *count)
+static void use_one_worker(void *front)
 {
-    return front_start(w, "--redis", w->redis->url, "--workers", count, NULL);
+    struct front *one_worker = front;
+
+    one_worker->world->a = one_worker;
+}
+
+/* A front end with workers takes the first one's place until the test ends. */
+static void use_workers(struct world *w, const char *count)
+{
+    world_defer(w, use_one_worker, w->a);
+    w->a = front_start(w, "--redis", w->redis->url, "--workers", count, NULL);
 }
 
 /* The same, and the releases of each worker find the waiters of the other one. */
 static void test_two_workers_share(struct world *w)
 {
-    struct front *one_worker = w->a;
-
-    w->a = start_workers(w, "2");
+    use_workers(w, "2");
     run_hasty_contests(w, passed_releases, false);
-    w->a = one_worker;
 }
 
 /* A client that polls gets the lock now and then, however many clients wait. */
@@ -281,7 +308,6 @@ static void test_a_poller_does_not_starve(struct world *w)
     struct contest contest = {.kind = "lock", .has_poller = true};
 
     run_contest(w, &contest);
-    assert_true(contest.turns[SIDE_POLLER] > 0);
 }
 
 static void test_two_front_ends_share(struct world *w)
@@ -298,9 +324,7 @@ static void test_two_front_ends_share(struct world *w)
  * has its turn. */
 static void test_two_workers_share_with_a_front_end(struct world *w)
 {
-    struct front *one_worker = w->a;
-
-    w->a = start_workers(w, "2");
+    use_workers(w, "2");
     for (size_t i = 0; i < COUNT_OF(contested); i++) {
         struct contest contest = {.kind = contested[i], .has_b = true};
 
@@ -308,7 +332,6 @@ static void test_two_workers_share_with_a_front_end(struct world *w)
         expect_shares(&contest, SIDE_A, SIDE_B);
     }
     print_message("%.0f releases passed on\n", passed_releases(w->a));
-    w->a = one_worker;
 }
 
 /* Java clients have at least so many per cent of the turns. */
@@ -342,12 +365,9 @@ static void test_java_clients_share(struct world *w)
 static void test_java_clients_share_with_workers(struct world *w)
 {
     enum { WAKES_US = 300, PERCENT = 25 };
-    struct front *one_worker = w->a;
-
     skip_on_masters(w);
-    w->a = start_workers(w, "3");
+    use_workers(w, "3");
     share_with_java(w, "lock", WAKES_US, PERCENT);
-    w->a = one_worker;
 }
 
 /* Releases that come at the same time each find a waiter of its own. */

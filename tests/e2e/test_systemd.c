@@ -104,6 +104,7 @@ static struct front *start_managed(struct world *w, struct manager *manager,
     fe->child = rlockd_start(w, args, env);
     wait_until((fe->port = front_port(fe)) != 0, SOON_MS);
     wait_until(count_told(manager, "READY=1") == 1, SOON_MS);
+    wait_until(count_told(manager, "STATUS=serving") == 1, SOON_MS);
     return fe;
 }
 
@@ -121,7 +122,6 @@ static void test_notify(struct world *w)
         struct manager *manager = manager_start(w, names[i]);
         struct front *fe = start_managed(w, manager, NULL, "2");
 
-        wait_until(count_told(manager, "STATUS=serving") == 1, SOON_MS);
         assert_int_equal(count_told(manager, "WATCHDOG=1"), 0);
         assert_int_equal(count_told(manager, "STOPPING=1"), 0);
         stop_managed(fe);
