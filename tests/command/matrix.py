@@ -19,7 +19,7 @@ TTL_S, GRACE_S = 2 + PATIENCE, 0.5
 LONG_TTL_S, LONG_GRACE_S = 6 + 2 * PATIENCE, 3
 SUSPENDED_S = 70
 # The guard's KILL is a tenth of a second before the deadline; a busy machine may be late.
-LATE_S = 1.5 * PATIENCE
+LATE_S = 2 + PATIENCE
 LATER_S = 0.3 * (PATIENCE - 1)  # than the next grant; on an idle machine at no time
 WITNESS = "59"  # this sleep dies of the first signal, whatever the others do
 

@@ -41,7 +41,7 @@ def one_request_at_a_time_with_one_token(world, front):
     """A run that waits asks again with its token, and keeps its session alive in between."""
     lock, proxy = name(), world.proxy(front)
     front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&kind=fair", Lease_Token=str(uuid.uuid4()))
-    run = world.run(proxy.url, "-t", "3s", "--fair", lock, "true")
+    run = world.run(proxy.url, "-t", "6s", "--fair", lock, "true")
     wait_for(lambda: len(proxy.heads) >= 7, "it has asked often")
     assert front.lock(lock)["waiter_count"] == 1
     run.signal(signal.SIGTERM)

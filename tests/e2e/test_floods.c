@@ -8,6 +8,7 @@ enum {
     STRANGERS = 500,
     LEASES = 200,
     RENEWED_MS = 3000,
+    LATE_PARTS = 2,
     FLOOD_MS = 24000,
     ANSWERS = 20,
     MEMBERS = 1500,
@@ -113,6 +114,8 @@ static struct stage set_up(struct world *w)
     return stage;
 }
 
+/* The watchdog renews a lease when a third of its time is over: a machine that was late by more
+ * than the rest lets leases end. */
 static void check_leases(struct stage *stage)
 {
     struct world *w = stage->world;
@@ -121,7 +124,11 @@ static void check_leases(struct stage *stage)
                            .headers = {stage->with_leases.header, bearer(w, API_TOKEN)});
 
     expect_status(r, 200);
-    assert_int_equal(json_array_size(json_object_get(r->json, "leases")), LEASES);
+    size_t held = json_array_size(json_object_get(r->json, "leases"));
+    if (held == LEASES)
+        return;
+    print_message("%zu leases are held, the machine late by %d ms\n", held, (int)late_ms());
+    assert_true(late_ms() > patience_ms(RENEWED_MS / LATE_PARTS));
 }
 
 static void check_rounds(const struct flood *flood, struct flood_guest *guest)
