@@ -9,9 +9,11 @@ from collections import namedtuple
 Bug = namedtuple("Bug", "path line start end new rule")
 
 SOURCES = ("storage/*/*.c", "handlers/*.c", "storage/scripts/*.lua",
-           "storage/scripts/lib/*.lua")
+           "storage/scripts/lib/*.lua", "storage/scripts/quorum/*.lua",
+           "storage/scripts/quorum/lib/*.lua")
 
-TURNED = {"==": "!=", "!=": "==", "~=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+TURNED = {suffix: {"==": unequal, unequal: "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+          for suffix, unequal in ((".c", "!="), (".lua", "~="))}
 MOVED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 JOINED = {"&&": "||", "||": "&&", "and": "or", "or": "and"}
 ANSWERS = {"return true;": "return false;", "return false;": "return true;"}
@@ -33,9 +35,9 @@ def swaps(line, pattern, table, rule):
             for found in pattern.finditer(line) if found[1] in table]
 
 
-def in_line(line):
-    """(start, end, new, rule) of each bug that the line may have."""
-    bugs = swaps(line, COMPARISON, TURNED, "comparison turned")
+def in_line(line, suffix):
+    """(start, end, new, rule) of each bug that the line may have, in C or Lua."""
+    bugs = swaps(line, COMPARISON, TURNED[suffix], "comparison turned")
     bugs += swaps(line, COMPARISON, MOVED, "comparison moved by one")
     bugs += swaps(line, JUNCTION, JOINED, "and for or")
     bugs += [(found.start(1), found.end(1), str(int(found[1]) + 1), "limit moved by one")
@@ -58,7 +60,8 @@ def in_file(root, path):
             continue
         # What stands in texts and comments is no code, and keeps its columns.
         code = TEXT.sub(lambda found: "\0" * len(found[0]), line)
-        bugs += [Bug(str(path.relative_to(root)), number, *bug) for bug in in_line(code)]
+        bugs += [Bug(str(path.relative_to(root)), number, *bug)
+                 for bug in in_line(code, path.suffix)]
     return bugs
 
 
