@@ -233,71 +233,10 @@ void lease_reply_waiting(struct lease_request *request)
 
 /* --- failures ----------------------------------------------------------------------------- */
 
-static void reply_quarantine(struct http_request *http)
-{
-    const struct handler_context *context = http_context(http);
-    int64_t left_ms = store_quarantine_ms(context->store, NULL);
-    char seconds[24];
-
-    snprintf(seconds, sizeof(seconds), "%" PRId64, left_ms / 1000 + 1);
-    http_reply_header(http, "Retry-After", seconds);
-    problem_reply(http, PROBLEM_REDIS_UNAVAILABLE,
-                  json_pack("{s:s, s:s, s:I}", "outcome", "not-executed", "reason",
-                            "quarantine", "retry_after_ms", (json_int_t)left_ms),
-                  "Redis may have lost leases that still run: until they have ended, leases "
-                  "are renewed and released, not granted");
-}
-
-static void reply_refused(struct http_request *http)
-{
-    const struct handler_context *context = http_context(http);
-    json_t *members = json_pack("{s:s}", "outcome", "not-executed");
-    const char *why_not;
-
-    if (topology_is_ready(context->topology, &why_not)) {
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members,
-                      "Redis refused the command: nothing was changed");
-        return;
-    }
-    if (context->is_quorum)
-        json_object_set_new(members, "reason", json_string("quorum"));
-    problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, members, "nothing was changed: %s", why_not);
-}
-
 void reply_many_readers(struct http_request *http)
 {
     problem_reply(http, PROBLEM_LIMIT_REACHED, json_pack("{s:i}", "limit", GRANT_READERS_MAX),
                   "the lock has more readers than a search for a fencing token looks at");
-}
-
-void reply_unavailable(struct http_request *http, enum call_outcome failure)
-{
-    switch (failure) {
-    case CALL_OUT_OF_MEMORY:
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE,
-                      json_pack("{s:s}", "outcome", "not-executed"),
-                      "Redis is out of memory: nothing was changed; leases can be renewed and "
-                      "released");
-        return;
-    case CALL_QUARANTINE:
-        reply_quarantine(http);
-        return;
-    case CALL_NOT_REPLICATED:
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE,
-                      json_pack("{s:s, s:s}", "outcome", "unknown", "reason", "not-replicated"),
-                      "too few replicas have confirmed the change: a failover may undo it, "
-                      "and a grant is withdrawn; repeat the request with the same token");
-        return;
-    case CALL_UNKNOWN:
-        problem_reply(http, PROBLEM_REDIS_UNAVAILABLE, json_pack("{s:s}", "outcome", "unknown"),
-                      "Redis did not answer: repeat the request with the same token");
-        return;
-    case CALL_DONE:
-    case CALL_WRONG_TYPE:
-    case CALL_NOT_EXECUTED:
-        break;
-    }
-    reply_refused(http);
 }
 
 void reply_retry_after(struct http_request *http, json_t *members, int64_t remaining_ms)

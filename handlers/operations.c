@@ -45,7 +45,8 @@ static json_t *members_json(const struct handler_context *context)
         if (member.quarantine_ms > 0)
             json_object_set_new(json, "quarantine_ms", json_integer(member.quarantine_ms));
         if (member.is_up)
-            json_object_set_new(json, "clock_offset_ms", json_integer(member.clock_offset_ms));
+            json_object_set_new(json, "clock_offset_ms",
+                                json_integer(member.clock_offset_us / 1000));
         json_array_append_new(members, json);
     }
     return members;

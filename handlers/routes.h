@@ -4,6 +4,7 @@
  *   routes.c              the rows: method, path, right and handler
  *   lease_request.c       reads requests about leases, and lets them wait
  *   lease_reply.c         writes the answers to them
+ *   unavailable.c         the answers 503
  *   leases_acquire.c      PUT and POST of locks, sets of locks, permits
  *   leases_change.c       PATCH and DELETE of them, GET of a set
  *   multi_locks.c         the names of a set of locks

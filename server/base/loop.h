@@ -15,6 +15,7 @@
  *   log_output.c    writes that wait for no reader
  *   metrics.c       the table of metrics, and their page
  *   histogram.c     durations in buckets
+ *   metrics_quorum.c  rounds and clocks of a quorum
  *   prefix_times.c  durations for each prefix of names
  *   notify.c        tells the service manager, as sd_notify(3) does
  *   token.c         tokens, and the ids that are derived from them

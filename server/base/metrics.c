@@ -196,6 +196,14 @@ static const struct metric_row prefix_rows[PREFIX_TIME_COUNT] = {
                      "name."},
 };
 
+/* Of a quorum, by label. */
+static const struct metric_row quorum_rounds_row = {
+    "rlockd_quorum_rounds_total", "counter",
+    "Rounds of questions to the servers of the quorum, by what was concluded."};
+static const struct metric_row quorum_offset_row = {
+    "rlockd_quorum_clock_offset_seconds", "gauge",
+    "By how much the clock of a server is ahead of the median of the servers' clocks."};
+
 static histogram_bounds_us histogram_bounds = {
     50,    100,    250,    500,    1000,    2500,    5000,    10000,    25000,
     50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 60000000};
@@ -218,6 +226,8 @@ void metrics_release(struct metrics *metrics)
     metrics->requests = NULL;
     prefix_times_free(metrics->prefix_times);
     metrics->prefix_times = NULL;
+    quorum_counts_free(metrics->quorum);
+    metrics->quorum = NULL;
 }
 
 int metrics_set_prefixes(struct metrics *metrics, const char *list)
@@ -226,6 +236,12 @@ int metrics_set_prefixes(struct metrics *metrics, const char *list)
         return 0;
     metrics->prefix_times = prefix_times_new(list);
     return metrics->prefix_times ? 0 : -1;
+}
+
+int metrics_set_quorum(struct metrics *metrics, const struct quorum_labels *names)
+{
+    metrics->quorum = quorum_counts_new(names);
+    return metrics->quorum ? 0 : -1;
 }
 
 static void bump(_Atomic uint64_t *value, uint64_t delta)
@@ -327,6 +343,21 @@ static void print_prefix_times(FILE *out, struct metrics *const *sets, size_t se
     free(times);
 }
 
+static void print_quorum(FILE *out, struct metrics *const *sets, size_t set_count)
+{
+    struct quorum_counts **counts = calloc(set_count, sizeof(struct quorum_counts *));
+
+    if (counts == NULL)
+        return;
+    for (size_t i = 0; i < set_count; i++)
+        counts[i] = sets[i]->quorum;
+    print_head(out, &quorum_rounds_row);
+    quorum_counts_print_rounds(out, quorum_rounds_row.name, counts, set_count);
+    print_head(out, &quorum_offset_row);
+    quorum_counts_print_offsets(out, quorum_offset_row.name, counts, set_count);
+    free(counts);
+}
+
 static void print_requests(FILE *out, struct metrics *const *sets, size_t set_count,
                            const struct metrics_route *routes)
 {
@@ -371,6 +402,8 @@ char *metrics_page(struct metrics *const *sets, size_t set_count,
         print_histogram(out, sets, set_count, histogram);
     if (sets[0]->prefix_times != NULL)
         print_prefix_times(out, sets, set_count);
+    if (sets[0]->quorum != NULL)
+        print_quorum(out, sets, set_count);
     if (fclose(out) != 0) {
         free(page);
         return NULL;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "server/base/histogram.h"
 #include "server/base/prefix_times.h"
@@ -93,10 +94,13 @@ enum histogram {
 
 enum { METRIC_STATUSES = 24 };
 
+struct quorum_counts;
+
 struct metrics {
     _Atomic int64_t values[METRIC_COUNT];
     struct histogram_values histograms[HISTOGRAM_COUNT];
     struct prefix_times *prefix_times; /* NULL: --metrics-prefixes is empty */
+    struct quorum_counts *quorum;      /* NULL: the topology is no quorum */
     size_t route_count;
     _Atomic uint64_t (*requests)[METRIC_STATUSES]; /* one row a route, and one for no route */
 };
@@ -150,5 +154,42 @@ void metrics_request(struct metrics *metrics, size_t route, int status);
 /* The page over all sets, to be freed by the caller; NULL when memory is short. */
 char *metrics_page(struct metrics *const *sets, size_t set_count,
                    const struct metrics_route *routes, size_t *len);
+
+/* --- metrics_quorum.c: rounds of a quorum, by what they were for and what was concluded, and
+ * the clock of each server --- */
+
+enum {
+    QUORUM_COUNTS_MEMBERS_MAX = 5,
+    QUORUM_COUNTS_MEMBER_SIZE = 264 /* HOST:PORT */
+};
+
+/* The labels: constant texts, the same for all sets of a page. */
+struct quorum_labels {
+    const char *const *operations, *const *conclusions;
+    size_t operation_count, conclusion_count;
+};
+
+/* From here on the rounds of a quorum are counted, too: all sets of a page or none, with the
+ * same labels, which must outlive the set. Non-zero: out of memory. */
+int metrics_set_quorum(struct metrics *metrics, const struct quorum_labels *names)
+    __attribute__((warn_unused_result));
+/* NULL: out of memory. */
+struct quorum_counts *quorum_counts_new(const struct quorum_labels *names)
+    __attribute__((warn_unused_result));
+void quorum_counts_free(struct quorum_counts *counts);
+/* Before the first page. */
+void quorum_counts_name_member(struct quorum_counts *counts, size_t member, const char *name);
+
+/* Both only from the thread that owns the set. */
+void quorum_counts_round(struct quorum_counts *counts, size_t operation, size_t conclusion);
+/* By how much the clock of this member is ahead of the median; INT64_MIN: not known. */
+void quorum_counts_set_offset(struct quorum_counts *counts, size_t member, int64_t offset_us);
+
+/* The series, over sets with the same labels and members. Of a clock the page has the largest
+ * offset that a set knows, whichever its sign. */
+void quorum_counts_print_rounds(FILE *out, const char *metric,
+                                struct quorum_counts *const *sets, size_t set_count);
+void quorum_counts_print_offsets(FILE *out, const char *metric,
+                                 struct quorum_counts *const *sets, size_t set_count);
 
 #endif

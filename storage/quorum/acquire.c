@@ -216,8 +216,8 @@ static void decide_claim(struct quorum_call *call)
         if (replies[i].word == NODE_CLAIMED &&
             quorum_drift_ms(replies[i].value) > call->ask.drift_ms)
             call->ask.drift_ms = quorum_drift_ms(replies[i].value);
-    const struct conclusion found = conclude_claims(
-        &call->ask, replies, clock_ns() / CLOCK_NS_PER_MS, call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_CLAIM, conclude_claims,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_HELD)
@@ -447,8 +447,8 @@ static void decide_votes(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     quorum_call_words(call, WORDS(vote_words), replies);
-    const struct conclusion found = conclude_votes(
-        &call->ask, replies, clock_ns() / CLOCK_NS_PER_MS, call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_VOTE, conclude_votes,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     note_replies(call, replies);

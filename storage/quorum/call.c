@@ -145,6 +145,24 @@ void quorum_call_words(const struct quorum_call *call, const struct call_word *w
     }
 }
 
+void quorum_call_count(const struct quorum_call *call, enum round_operation operation,
+                       enum conclusion_word word)
+{
+    quorum_counts_round(call->calls->options.metrics->quorum, operation, word);
+}
+
+struct conclusion quorum_call_conclude(const struct quorum_call *call,
+                                       enum round_operation operation, conclude *how,
+                                       const struct node_reply *replies)
+{
+    const struct conclusion found = how(&call->ask, replies, clock_ns() / CLOCK_NS_PER_MS,
+                                        call->round.is_over);
+
+    if (found.word != CONCLUDE_WAIT)
+        quorum_call_count(call, operation, found.word);
+    return found;
+}
+
 size_t quorum_call_find(const struct quorum_call *call, const struct node_reply *replies,
                         enum node_word word, int64_t value)
 {
@@ -203,7 +221,10 @@ static void finish(struct quorum_call *call, enum redis_outcome outcome,
                                                    call->ask.drift_ms * CLOCK_NS_PER_MS,
                                         .server = &nobody};
 
+    const struct quorum_call *before = call->calls->ending;
+    call->calls->ending = call;
     call->done(call->arg, &result);
+    call->calls->ending = before;
     value_free(value);
     call->done = NULL;
     call->decide = call->after;

@@ -102,6 +102,32 @@ static void on_stop(void *arg)
         quorum_call_end(calls->live);
 }
 
+static const char *const operation_names[ROUND_OPERATIONS] = {
+    [ROUND_VOTE] = "vote",       [ROUND_CLAIM] = "claim", [ROUND_RENEW] = "renew",
+    [ROUND_RELEASE] = "release", [ROUND_END] = "end",     [ROUND_FORCE] = "force",
+    [ROUND_SPEND] = "spend",     [ROUND_LOOK] = "look",   [ROUND_CHECK] = "check",
+};
+
+/* False: out of memory. */
+static bool start_counting(const struct quorum_calls_options *options)
+{
+    static const struct quorum_labels labels = {.operations = operation_names,
+                                                .operation_count = ROUND_OPERATIONS,
+                                                .conclusions = conclusion_names,
+                                                .conclusion_count = CONCLUSIONS};
+    char address[QUORUM_COUNTS_MEMBER_SIZE];
+
+    if (metrics_set_quorum(options->metrics, &labels) != 0)
+        return false;
+    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
+         node = topology_next_node(options->topology, node)) {
+        topology_node_address(node, address, sizeof(address));
+        quorum_counts_name_member(options->metrics->quorum, topology_node_number(node),
+                                  address);
+    }
+    return true;
+}
+
 struct quorum_calls *quorum_calls_new(const struct quorum_calls_options *options)
 {
     struct quorum_calls *calls = calloc(1, sizeof(*calls));
@@ -111,7 +137,9 @@ struct quorum_calls *quorum_calls_new(const struct quorum_calls_options *options
     calls->options = *options;
     calls->nodes = (unsigned)topology_quorum_nodes(options->topology);
     calls->repeats = repeat_line_new(options->topology, options->loop);
-    if (calls->repeats == NULL) {
+    if (calls->repeats == NULL || !start_counting(options)) {
+        if (calls->repeats != NULL)
+            repeat_line_free(calls->repeats);
         free(calls);
         return NULL;
     }

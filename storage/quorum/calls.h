@@ -12,6 +12,7 @@
  *   acquire.c  votes for a lease, and claims
  *   change.c   renew, release, withdraw, force-unlock
  *   look.c     looks
+ *   heard.c    what each server has said, as text
  *   calls.c    which script goes which way
  *
  * The store makes the calls, and the topology hands them its scripts. The room calls
@@ -55,5 +56,12 @@ void quorum_calls_free(struct quorum_calls *calls);
 void quorum_calls_go_on(struct quorum_calls *calls);
 /* How many withdrawals and releases are still on their way to connected servers. */
 size_t quorum_calls_pending(const struct quorum_calls *calls);
+
+/* At most for each of five servers an address, a reason, and what stands between. */
+enum { QUORUM_HEARD_SIZE = 5 * (72 + 64 + 4) + 1 };
+
+/* What each server has said to the call whose callback is running, as one phrase; else the
+ * state of each server. */
+void quorum_calls_describe(const struct quorum_calls *calls, char text[QUORUM_HEARD_SIZE]);
 
 #endif

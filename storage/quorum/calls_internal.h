@@ -28,9 +28,24 @@ struct lease_repair {
 struct quorum_calls {
     struct quorum_calls_options options;
     unsigned nodes;
-    struct quorum_call *live; /* utlist */
+    struct quorum_call *live;         /* utlist */
+    const struct quorum_call *ending; /* its callback is running; NULL: none is */
     struct repeat_line *repeats;
     int64_t rounds; /* of votes, of all attempts: so each has a number of its own */
+};
+
+/* What a round is for, as /metrics has it. */
+enum round_operation {
+    ROUND_VOTE,
+    ROUND_CLAIM,
+    ROUND_RENEW,
+    ROUND_RELEASE,
+    ROUND_END,
+    ROUND_FORCE,
+    ROUND_SPEND,
+    ROUND_LOOK,
+    ROUND_CHECK,
+    ROUND_OPERATIONS
 };
 
 /* A phase of a call: it looks at the round, and waits or goes on. */
@@ -87,6 +102,13 @@ node_set quorum_call_all(const struct quorum_call *call);
 /* The replies as votes.h has them. A name that is another type of key is NODE_REFUSED. */
 void quorum_call_words(const struct quorum_call *call, const struct call_word *words,
                        size_t count, struct node_reply replies[QUORUM_NODES_MAX]);
+/* What follows from the replies, which is counted unless it is CONCLUDE_WAIT. */
+struct conclusion quorum_call_conclude(const struct quorum_call *call,
+                                       enum round_operation operation, conclude *how,
+                                       const struct node_reply *replies);
+/* Counts what was concluded without the function above. */
+void quorum_call_count(const struct quorum_call *call, enum round_operation operation,
+                       enum conclusion_word word);
 /* The first server with this word, and this value unless it is negative; `nodes`: none has. */
 size_t quorum_call_find(const struct quorum_call *call, const struct node_reply *replies,
                         enum node_word word, int64_t value);

@@ -2,15 +2,9 @@
  * set. */
 #include <string.h>
 
-#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
 
 #define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
-static int64_t now_ms(void)
-{
-    return clock_ns() / CLOCK_NS_PER_MS;
-}
 
 /* A token that belongs to another kind of object, or a name that does: no other server can say
  * otherwise. False: no server has refused so. */
@@ -78,8 +72,8 @@ static void decide_renew(struct quorum_call *call)
     quorum_call_words(call, WORDS(renew_words), replies);
     if (answer_refused(call, replies))
         return;
-    const struct conclusion found = conclude_renewals(&call->ask, replies, now_ms(),
-                                                      call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_RENEW, conclude_renewals,
+                                                         replies);
     switch (found.word) {
     case CONCLUDE_WAIT:
         return;
@@ -131,8 +125,8 @@ static void decide_release(struct quorum_call *call)
     quorum_call_words(call, WORDS(release_words), replies);
     if (answer_refused(call, replies))
         return;
-    const struct conclusion found = conclude_releases(&call->ask, replies, now_ms(),
-                                                      call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_RELEASE, conclude_releases,
+                                                         replies);
     switch (found.word) {
     case CONCLUDE_WAIT:
         return;
@@ -253,8 +247,8 @@ static void decide_force(struct quorum_call *call)
     quorum_call_words(call, WORDS(force_words), replies);
     if (answer_refused(call, replies))
         return;
-    const struct conclusion found = conclude_forces(&call->ask, replies, now_ms(),
-                                                    call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_FORCE, conclude_forces,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_FREE)
@@ -279,8 +273,8 @@ static void decide_end(struct quorum_call *call)
     for (size_t i = 0; i < call->calls->nodes; i++)
         replies[i] = (struct node_reply){
             .word = call->round.replies[i].state == ROUND_REPLIED ? NODE_ENDED : NODE_SILENT};
-    const struct conclusion found = conclude_spends(&call->ask, replies, now_ms(),
-                                                    call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_SPEND, conclude_spends,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_FORCED)

@@ -2,15 +2,9 @@
  * nothing back, so it is a snapshot. */
 #include <string.h>
 
-#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
 
 #define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
-static int64_t now_ms(void)
-{
-    return clock_ns() / CLOCK_NS_PER_MS;
-}
 
 static const struct redis_value *reply_of(const struct quorum_call *call, size_t node)
 {
@@ -253,12 +247,24 @@ static bool is_settled(const struct quorum_call *call, const struct summary *sum
     return sum->replied >= needed && (sum->most >= needed || sum->most + missing < needed);
 }
 
+static enum conclusion_word word_of(const struct quorum_call *call, const struct summary *sum)
+{
+    unsigned needed = quorum_majority(call->calls->nodes);
+
+    if (sum->replied < needed)
+        return sum->is_wrong ? CONCLUDE_REFUSED : CONCLUDE_UNKNOWN;
+    if (sum->most >= needed)
+        return CONCLUDE_LOCKED;
+    return sum->most > 0 ? CONCLUDE_UNDECIDED : CONCLUDE_NOT_LOCKED;
+}
+
 static void decide_look(struct quorum_call *call)
 {
     struct summary sum = sum_up(call);
 
     if (!is_settled(call, &sum))
         return;
+    quorum_call_count(call, ROUND_LOOK, word_of(call, &sum));
     if (sum.replied >= quorum_majority(call->calls->nodes))
         answer_view(call, make_view(call, &sum));
     else if (sum.is_wrong && call->round.replies[sum.wrong].state == ROUND_REPLIED)
@@ -295,8 +301,8 @@ static void decide_check(struct quorum_call *call)
         else if (has_view(call, i) && is_stale(reply_of(call, i)))
             replies[i].word = NODE_OTHER;
     }
-    const struct conclusion found = conclude_checks(&call->ask, replies, now_ms(),
-                                                    call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_CHECK, conclude_checks,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word != CONCLUDE_CURRENT && found.word != CONCLUDE_STALE) {
@@ -392,8 +398,8 @@ static void decide_claim(struct quorum_call *call)
     for (size_t i = 0; i < call->calls->nodes; i++)
         if (replies[i].word == NODE_HELD && is_doubted(call, i))
             replies[i].word = NODE_SILENT;
-    const struct conclusion found = conclude_looks(&call->ask, replies, now_ms(),
-                                                   call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_LOOK, conclude_looks,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_LOCKED)

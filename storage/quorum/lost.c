@@ -1,7 +1,6 @@
 /* The end of a lease that has lost its majority (E1 of docs/quorum.md). */
 #include <string.h>
 
-#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
 
 static const struct call_word end_words[] = {{"ended", NODE_ENDED, 0}};
@@ -38,8 +37,8 @@ static void decide_end(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     quorum_call_words(call, end_words, 1, replies);
-    const struct conclusion found = conclude_ends(
-        &call->ask, replies, clock_ns() / CLOCK_NS_PER_MS, call->round.is_over);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_END, conclude_ends,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word != CONCLUDE_LOST) {

@@ -5,6 +5,39 @@
 
 enum { DRIFT_SHARE = 100, DRIFT_MIN_MS = 2 };
 
+const char *const conclusion_names[CONCLUSIONS] = {
+    [CONCLUDE_WAIT] = "wait",
+    [CONCLUDE_UNKNOWN] = "unknown",
+    [CONCLUDE_LATE] = "late",
+    [CONCLUDE_GRANTED] = "granted",
+    [CONCLUDE_CLAIM] = "claim",
+    [CONCLUDE_VOTE] = "vote",
+    [CONCLUDE_END] = "end",
+    [CONCLUDE_BUSY] = "busy",
+    [CONCLUDE_UNBOUND] = "unbound",
+    [CONCLUDE_REFUSED] = "refused",
+    [CONCLUDE_QUARANTINE] = "quarantine",
+    [CONCLUDE_HELD] = "held",
+    [CONCLUDE_RENEWED] = "renewed",
+    [CONCLUDE_RELEASED] = "released",
+    [CONCLUDE_ENDED] = "ended",
+    [CONCLUDE_LOST] = "lost",
+    [CONCLUDE_FREE] = "free",
+    [CONCLUDE_SPEND] = "spend",
+    [CONCLUDE_FORCED] = "forced",
+    [CONCLUDE_LOCKED] = "locked",
+    [CONCLUDE_NOT_LOCKED] = "not-locked",
+    [CONCLUDE_UNDECIDED] = "undecided",
+    [CONCLUDE_CURRENT] = "current",
+    [CONCLUDE_STALE] = "stale",
+    [CONCLUDE_ALIVE] = "alive",
+    [CONCLUDE_SHUT] = "shut",
+    [CONCLUDE_CLOSE] = "close",
+    [CONCLUDE_GONE] = "gone",
+    [CONCLUDE_CLOSED] = "closed",
+    [CONCLUDE_KEEP] = "keep",
+};
+
 unsigned quorum_majority(unsigned nodes)
 {
     return nodes / 2 + 1;

@@ -92,8 +92,12 @@ enum conclusion_word {
     CONCLUDE_CLOSE, /* next: end the session at all nodes; after a keep-alive: SHUT first */
     CONCLUDE_GONE,
     CONCLUDE_CLOSED,
-    CONCLUDE_KEEP /* not due: its deadline is `until_ms` */
+    CONCLUDE_KEEP, /* not due: its deadline is `until_ms` */
+    CONCLUSIONS
 };
+
+/* Their names, for operators. */
+extern const char *const conclusion_names[CONCLUSIONS];
 
 struct conclusion {
     enum conclusion_word word;

@@ -221,28 +221,6 @@ static void refresh(struct marker *marker)
         refresh_slot_marker(slot_marker_make(marker, topology_slot_at(topology, node)), node);
 }
 
-static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node);
-
-static void count_members(const struct marker *marker)
-{
-    struct topology *topology = topology_of(marker);
-    struct metrics *metrics = marker->store->options.metrics;
-    int64_t up = 0, down = 0, quarantined = 0;
-
-    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
-         node = topology_next_node(topology, node)) {
-        if (!topology_node_is_up(node, NULL))
-            down++;
-        else if (quarantine_of(marker, node) > 0)
-            quarantined++;
-        else
-            up++;
-    }
-    metrics_set(metrics, METRIC_QUORUM_UP, up);
-    metrics_set(metrics, METRIC_QUORUM_DOWN, down);
-    metrics_set(metrics, METRIC_QUORUM_IN_QUARANTINE, quarantined);
-}
-
 static bool was_asked_last(const struct marker *marker, const struct process *process)
 {
     for (const struct slot_marker *at = marker->slot_markers; at != NULL; at = at->hh.next)
@@ -264,20 +242,6 @@ static void forget_processes(struct marker *marker, bool all)
         HASH_DEL(marker->processes, process);
         free(process);
     }
-}
-
-static void on_time(void *arg)
-{
-    struct marker *marker = arg;
-    struct loop *loop = marker->store->options.loop;
-
-    timer_arm(loop_timers(loop), &marker->refresh, loop_now_ns(loop) + REFRESH_NS);
-    refresh(marker);
-    forget_processes(marker, false);
-    metrics_set(marker->store->options.metrics, METRIC_QUARANTINED,
-                marker_longest_quarantine_ms(marker) > 0);
-    if (topology_quorum_nodes(topology_of(marker)) > 0)
-        count_members(marker);
 }
 
 void marker_redis_is_up(struct marker *marker)
@@ -373,7 +337,78 @@ int64_t marker_longest_quarantine_ms(const struct marker *marker)
     return longest_ms;
 }
 
+/* --- the servers of a quorum -------------------------------------------------------------- */
+
+static int64_t median_clock_us(const struct marker *marker)
+{
+    struct topology *topology = topology_of(marker);
+    int64_t clocks_us[TOPOLOGY_QUORUM_MAX];
+    size_t count = 0;
+
+    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
+         node = topology_next_node(topology, node)) {
+        int64_t own_us = marker_node_clock_us(marker, node);
+        if (own_us != 0)
+            clocks_us[count++] = own_us;
+    }
+    return count > 0 ? quorum_median(clocks_us, count) : 0;
+}
+
+void marker_next_member(const struct marker *marker, struct store_member *member)
+{
+    struct topology_node *node = topology_next_node(topology_of(marker),
+                                                    (struct topology_node *)member->node);
+
+    *member = (struct store_member){.node = node};
+    if (node == NULL)
+        return;
+    member->is_up = topology_node_is_up(node, NULL);
+    if (!member->is_up)
+        return;
+    int64_t own_us = marker_node_clock_us(marker, node);
+    member->quarantine_ms = quarantine_of(marker, node);
+    member->has_clock = own_us != 0;
+    if (member->has_clock)
+        member->clock_offset_us = own_us - median_clock_us(marker);
+}
+
+static void count_members(const struct marker *marker)
+{
+    struct metrics *metrics = marker->store->options.metrics;
+    int64_t up = 0, down = 0, quarantined = 0;
+    struct store_member member = {0};
+
+    for (marker_next_member(marker, &member); member.node != NULL;
+         marker_next_member(marker, &member)) {
+        if (!member.is_up)
+            down++;
+        else if (member.quarantine_ms > 0)
+            quarantined++;
+        else
+            up++;
+        quorum_counts_set_offset(metrics->quorum, topology_node_number(member.node),
+                                 member.has_clock ? member.clock_offset_us : INT64_MIN);
+    }
+    metrics_set(metrics, METRIC_QUORUM_UP, up);
+    metrics_set(metrics, METRIC_QUORUM_DOWN, down);
+    metrics_set(metrics, METRIC_QUORUM_IN_QUARANTINE, quarantined);
+}
+
 /* --- life --------------------------------------------------------------------------------- */
+
+static void on_time(void *arg)
+{
+    struct marker *marker = arg;
+    struct loop *loop = marker->store->options.loop;
+
+    timer_arm(loop_timers(loop), &marker->refresh, loop_now_ns(loop) + REFRESH_NS);
+    refresh(marker);
+    forget_processes(marker, false);
+    metrics_set(marker->store->options.metrics, METRIC_QUARANTINED,
+                marker_longest_quarantine_ms(marker) > 0);
+    if (marker->store->quorum != NULL) /* it is made after the marker */
+        count_members(marker);
+}
 
 struct marker *marker_new(struct store *store)
 {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct store;
+struct store_member;
 struct topology_node;
 struct redis_tag;
 
@@ -32,6 +33,9 @@ int64_t marker_node_quarantine_ms(const struct marker *marker,
 bool marker_node_is_read(const struct marker *marker, const struct topology_node *node);
 /* The clock of this node, in µs of its epoch; 0: not known. */
 int64_t marker_node_clock_us(const struct marker *marker, const struct topology_node *node);
+
+/* The next server of a quorum, see store_next_member(). */
+void marker_next_member(const struct marker *marker, struct store_member *member);
 
 /* For how long grants of objects with this tag are still held back, in ms; 0: they are not. */
 int64_t marker_quarantine_ms(const struct marker *marker, const struct redis_tag *tag);

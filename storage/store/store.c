@@ -8,7 +8,6 @@
 #include "server/base/log.h"
 #include "server/base/text.h"
 #include "storage/quorum/calls.h"
-#include "storage/quorum/votes.h"
 #include "storage/store/store_internal.h"
 #include "storage/store/look_turns.h"
 #include "storage/store/marker.h"
@@ -44,36 +43,18 @@ enum names_fitness store_check_names(const struct store *store, const char *cons
     return NAMES_FIT;
 }
 
-static int64_t median_clock_us(const struct store *store)
-{
-    struct topology *topology = store->options.topology;
-    int64_t clocks_us[TOPOLOGY_QUORUM_MAX];
-    size_t count = 0;
-
-    for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
-         node = topology_next_node(topology, node)) {
-        int64_t own_us = marker_node_clock_us(store->marker, node);
-        if (own_us != 0)
-            clocks_us[count++] = own_us;
-    }
-    return count > 0 ? quorum_median(clocks_us, count) : 0;
-}
-
 void store_next_member(const struct store *store, struct store_member *member)
 {
-    struct topology_node *node = topology_next_node(store->options.topology,
-                                                    (struct topology_node *)member->node);
+    marker_next_member(store->marker, member);
+}
 
-    *member = (struct store_member){.node = node};
-    if (node == NULL)
-        return;
-    member->is_up = topology_node_is_up(node, NULL);
-    if (!member->is_up)
-        return;
-    int64_t own_us = marker_node_clock_us(store->marker, node);
-    member->quarantine_ms = marker_node_quarantine_ms(store->marker, node);
-    if (own_us != 0)
-        member->clock_offset_ms = (own_us - median_clock_us(store)) / 1000;
+_Static_assert((size_t)QUORUM_HEARD_SIZE <= (size_t)STORE_HEARD_SIZE, "the text fits");
+
+void store_describe_members(const struct store *store, char text[STORE_HEARD_SIZE])
+{
+    text[0] = '\0';
+    if (store->quorum != NULL)
+        quorum_calls_describe(store->quorum, text);
 }
 
 /* By so much marker_redis_ms() may be late: it is made of rounded times, and is the time when

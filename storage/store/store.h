@@ -78,10 +78,15 @@ int64_t store_quarantine_ms(const struct store *store, const char *name);
 struct store_member {
     const struct topology_node *node; /* NULL begins, and is the end */
     bool is_up;
-    int64_t quarantine_ms;   /* for which it gives no votes; 0: it does */
-    int64_t clock_offset_ms; /* to the median of the servers; 0: also where it is not known */
+    int64_t quarantine_ms; /* for which it gives no votes; 0: it does */
+    bool has_clock;
+    int64_t clock_offset_us; /* to the median of the servers; 0: also where it is not known */
 };
 
+/* What each server of a quorum has said to the request whose callback is running, as one
+ * phrase; else the state of each server. Empty: this is no quorum. */
+enum { STORE_HEARD_SIZE = 704 };
+void store_describe_members(const struct store *store, char text[STORE_HEARD_SIZE]);
 /* The next server. */
 void store_next_member(const struct store *store, struct store_member *member);
 

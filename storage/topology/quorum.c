@@ -20,11 +20,14 @@ static bool quorum_is_ready(const struct topology *topology, const char **why_no
     return quorum_members_up(quorum) >= quorum_needs(quorum);
 }
 
-/* The trouble of a minority is that of no lock. */
+/* The trouble of a minority is that of no lock. A URL with one server twice has fewer servers
+ * than its operator thinks, which has to be noticed before one more is lost. */
 static const char *quorum_trouble(const struct topology *topology, bool *is_everywhere)
 {
-    *is_everywhere = false;
-    return quorum_members_trouble(quorum_of((struct topology *)topology));
+    struct quorum *quorum = quorum_of((struct topology *)topology);
+
+    *is_everywhere = quorum_members_have_twins(quorum);
+    return quorum_members_trouble(quorum);
 }
 
 static void quorum_describe(const struct topology *topology, struct topology_state *state)

@@ -21,6 +21,8 @@ struct quorum_member {
     struct redis_url url;
     size_t number;
     bool is_up; /* connected, and no other member is the same server */
+    /* The member that was the same server when this one connected last; NULL: none was. */
+    const struct quorum_member *twin;
 };
 
 struct quorum_subscription;
@@ -69,6 +71,8 @@ void quorum_members_free(struct quorum *quorum);
 size_t quorum_members_up(const struct quorum *quorum);
 /* Why not all are up, as one phrase; empty: all are. */
 const char *quorum_members_trouble(struct quorum *quorum);
+/* Whether two hosts of the URL lead to one server. */
+bool quorum_members_have_twins(const struct quorum *quorum);
 
 /* quorum_subscriptions.c */
 void quorum_subscribe(struct topology *topology, struct subscription *subscription,

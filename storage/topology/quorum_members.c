@@ -24,13 +24,10 @@ static void on_up(void *arg)
     struct quorum_member *member = arg;
     struct quorum *quorum = member->quorum;
     const struct quorum_member *other = same_server(member);
-    char address[REDIS_URL_HOST_SIZE + 8], reason[REDIS_URL_HOST_SIZE + 80];
 
+    member->twin = other;
     if (other != NULL) {
-        topology_node_address(&other->node, address, sizeof(address));
-        snprintf(reason, sizeof(reason), "this is the server of %s: a server has one vote",
-                 address);
-        redis_link_reconnect(member->node.commands, reason);
+        redis_link_reconnect(member->node.commands, "another host of the URL is this server");
         return;
     }
     member->is_up = true;
@@ -134,10 +131,34 @@ size_t quorum_members_up(const struct quorum *quorum)
     return count;
 }
 
+bool quorum_members_have_twins(const struct quorum *quorum)
+{
+    for (size_t i = 0; i < quorum->count; i++)
+        if (quorum->members[i].twin != NULL)
+            return true;
+    return false;
+}
+
+/* Also while a host that is the same server as another one is connected to again, or cannot be
+ * reached. */
+static const char *trouble_of(const struct quorum_member *member, char *text, size_t size)
+{
+    char address[REDIS_URL_HOST_SIZE + 8];
+    const char *why_not;
+
+    if (member->twin == NULL) {
+        (void)topology_node_is_up(&member->node, &why_not);
+        return why_not;
+    }
+    topology_node_address(&member->twin->node, address, sizeof(address));
+    snprintf(text, size, "this is the server of %s: a server has one vote", address);
+    return text;
+}
+
 const char *quorum_members_trouble(struct quorum *quorum)
 {
     size_t up = quorum_members_up(quorum), size = sizeof(quorum->why_not), len = 0;
-    char address[REDIS_URL_HOST_SIZE + 8];
+    char address[REDIS_URL_HOST_SIZE + 8], text[REDIS_URL_HOST_SIZE + 80];
     const char *why_not;
 
     quorum->why_not[0] = '\0';
@@ -146,7 +167,7 @@ const char *quorum_members_trouble(struct quorum *quorum)
                                up, quorum->count);
     for (size_t i = 0; i < quorum->count && len < size; i++) {
         const struct topology_node *node = &quorum->members[i].node;
-        (void)topology_node_is_up(node, &why_not);
+        why_not = trouble_of(&quorum->members[i], text, sizeof(text));
         if (why_not[0] == '\0')
             continue;
         topology_node_address(node, address, sizeof(address));

@@ -287,6 +287,7 @@ static void test_without_a_majority(struct world *w)
     expect_str(r, "outcome", "not-executed");
     expect_str(r, "reason", "quorum");
     expect_detail(r, "1 of 3");
+    expect_detail(r, text(w, "127.0.0.1:%d: ", proxy_port(a.proxy[1])));
     expect_problem(lock_renew(a.fe, "kept", token, NULL), 503, "redis-unavailable");
     expect_problem(lock_look(a.fe, "kept"), 503, "redis-unavailable");
     assert_int_equal(quorum_holds(q, "none"), 0);
@@ -334,6 +335,8 @@ static void test_a_vote_without_a_majority_is_undone(struct world *w)
     struct reply *r = lock_put(a.fe, "lonely", token, "ttl_ms=60000");
     expect_problem(r, 503, "redis-unavailable");
     expect_str(r, "outcome", "unknown");
+    expect_detail(r, text(w, "127.0.0.1:%d: no reply", proxy_port(a.proxy[0])));
+    expect_detail(r, text(w, "127.0.0.1:%d: accepted", proxy_port(a.proxy[2])));
     wait_until(!redis_has(q->server[2], "lonely"), SOON_MS);
     for (int i = 0; i < 2; i++)
         redis_thaw(q->server[i]);

@@ -50,14 +50,29 @@ static bool says(struct front *fe, int status, const char *word)
     return r->status == status && detail != NULL && strstr(detail, word) != NULL;
 }
 
-/* Two hosts of the URL are one server, which has one vote. */
+/* Two hosts of the URL are one server, which has one vote. The front end serves, for a majority
+ * is there, and says that it is not ready. */
 static void test_one_server_twice(struct world *w)
 {
     struct quorum *q = quorum_start(w, 3);
     struct redis *once[] = {q->server[0], q->server[0], q->server[1]};
-    struct front *fe = launch(w, once);
+    struct proxy *proxy[3];
 
-    wait_until(says(fe, 200, "a server has one vote"), SOON_MS);
+    for (int i = 0; i < 3; i++)
+        proxy[i] = proxy_start(once[i]);
+    struct front *fe = front_launch(w, "--redis", quorum_url(w, proxy, 3), NULL);
+    wait_until(says(fe, 503, "a server has one vote"), SOON_MS);
+    for (int i = 0; i < 2; i++)
+        expect_detail(http(fe, "GET", "/readyz", NULL),
+                      text(w, "127.0.0.1:%d", proxy_port(proxy[i])));
+    wait_until(lock_put(fe, "served", token_new(w), NULL)->status == 201, SOON_MS);
+    /* It says so for as long as nothing else is known. */
+    proxy_set(proxy[0], PROXY_RESET);
+    proxy_set(proxy[1], PROXY_RESET);
+    wait_until(says(fe, 503, "1 of 3"), SOON_MS);
+    for (int i = 0; i < 2; i++)
+        proxy_set(proxy[i], PROXY_PASS);
+    wait_until(says(fe, 503, "2 of 3") && says(fe, 503, "a server has one vote"), SOON_MS);
     struct redis *thrice[] = {q->server[0], q->server[0], q->server[0]};
     fe = launch(w, thrice);
     wait_until(says(fe, 503, "a server has one vote"), SOON_MS);
@@ -106,16 +121,55 @@ static void test_readyz(struct world *w)
     expect_between(r, "redis.members.2.clock_offset_ms", -500, 500);
     expect_absent(r, "redis.detail");
     wait_until(front_metric(front.fe, "rlockd_quorum_members", "state=\"up\"") == 3, SOON_MS);
+    for (int i = 0; i < 3; i++) {
+        const char *label = text(w, "member=\"127.0.0.1:%d\"", proxy_port(front.proxy[i]));
+        double offset_s = front_metric(front.fe, "rlockd_quorum_clock_offset_seconds", label);
+        assert_non_null(strstr(http(front.fe, "GET", "/metrics", NULL)->text, label));
+        if (offset_s < -0.5 || offset_s > 0.5)
+            FAIL("the clock of server %d is %f s off", i, offset_s);
+    }
     proxy_set(front.proxy[1], PROXY_RESET);
     wait_until(says(front.fe, 200, "2 of 3"), SOON_MS);
     r = http(front.fe, "GET", "/readyz", NULL);
     expect_str(r, "redis.members.1.state", "down");
     wait_until(front_metric(front.fe, "rlockd_quorum_members", "state=\"down\"") == 1, SOON_MS);
+    assert_null(strstr(http(front.fe, "GET", "/metrics", NULL)->text,
+                       text(w, "member=\"127.0.0.1:%d\"", proxy_port(front.proxy[1]))));
     proxy_set(front.proxy[2], PROXY_RESET);
     wait_until(says(front.fe, 503, "1 of 3"), SOON_MS);
     for (int i = 1; i < 3; i++)
         proxy_set(front.proxy[i], PROXY_PASS);
     wait_until(quorum_all_up(front.fe), SOON_MS);
+}
+
+static double rounds(struct front *fe, const char *operation, const char *conclusion)
+{
+    return front_metric(
+        fe, "rlockd_quorum_rounds_total",
+        text(fe->world, "operation=\"%s\",conclusion=\"%s\"", operation, conclusion));
+}
+
+/* Each round is counted once, by what it was for and what was concluded. */
+static void test_rounds_are_counted(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    const char *token = token_new(w);
+
+    expect_status(lock_put(a.fe, "counted", token, NULL), 201);
+    expect_status(lock_put(a.fe, "counted", token, NULL), 200);
+    expect_status(lock_put(a.fe, "counted", token_new(w), NULL), 423);
+    expect_bool(lock_look(a.fe, "counted"), "locked", true);
+    expect_status(lock_renew(a.fe, "counted", token, NULL), 200);
+    expect_status(lock_release(a.fe, "counted", token), 200);
+    expect_status(lock_release(a.fe, "counted", token), 200);
+    wait_until(rounds(a.fe, "release", "released") == 2, SOON_MS);
+    assert_int_equal(rounds(a.fe, "vote", "granted"), 1);
+    assert_int_equal(rounds(a.fe, "vote", "claim"), 1);
+    assert_int_equal(rounds(a.fe, "claim", "held"), 1);
+    assert_int_equal(rounds(a.fe, "vote", "busy"), 1);
+    assert_int_equal(rounds(a.fe, "renew", "renewed"), 1);
+    assert_int_equal(rounds(a.fe, "look", "locked"), 1);
 }
 
 /* By its marker: before that is read, a server counts as quarantined for a second. */
@@ -143,6 +197,7 @@ static void test_the_first_start(struct world *w)
     r = lock_put(fe, "first", token_new(w), NULL);
     expect_problem(r, 503, "redis-unavailable");
     expect_str(r, "reason", "quarantine");
+    expect_detail(r, ": quarantine;");
     expect_bool(lock_look(fe, "first"), "locked", false);
     quorum_trust(server[1]);
     wait_until(strcmp(quorum_state(fe, 1), "up") == 0, SOON_MS);
@@ -215,10 +270,15 @@ static void test_rlock(struct world *w)
 }
 
 static const struct e2e_test tests[] = {
-    E2E_TEST(test_refused_settings),      E2E_TEST(test_one_server_twice),
-    E2E_TEST(test_unfit_servers),         E2E_TEST(test_readyz),
-    E2E_TEST(test_the_first_start),       E2E_TEST(test_the_end_of_the_quarantine),
-    E2E_TEST(test_old_data_do_not_count), E2E_TEST(test_rlock),
+    E2E_TEST(test_refused_settings),
+    E2E_TEST(test_one_server_twice),
+    E2E_TEST(test_unfit_servers),
+    E2E_TEST(test_readyz),
+    E2E_TEST(test_rounds_are_counted),
+    E2E_TEST(test_the_first_start),
+    E2E_TEST(test_the_end_of_the_quarantine),
+    E2E_TEST(test_old_data_do_not_count),
+    E2E_TEST(test_rlock),
 };
 
 int main(void)

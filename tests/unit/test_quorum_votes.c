@@ -47,39 +47,6 @@ static const char *const replies_of_nodes[] = {
     [NODE_UNKNOWN] = "unknown",
 };
 
-static const char *const conclusions[] = {
-    [CONCLUDE_WAIT] = "wait",
-    [CONCLUDE_UNKNOWN] = "unknown",
-    [CONCLUDE_LATE] = "late",
-    [CONCLUDE_GRANTED] = "granted",
-    [CONCLUDE_CLAIM] = "claim",
-    [CONCLUDE_VOTE] = "vote",
-    [CONCLUDE_END] = "end",
-    [CONCLUDE_BUSY] = "busy",
-    [CONCLUDE_UNBOUND] = "unbound",
-    [CONCLUDE_REFUSED] = "refused",
-    [CONCLUDE_QUARANTINE] = "quarantine",
-    [CONCLUDE_HELD] = "held",
-    [CONCLUDE_RENEWED] = "renewed",
-    [CONCLUDE_RELEASED] = "released",
-    [CONCLUDE_ENDED] = "ended",
-    [CONCLUDE_LOST] = "lost",
-    [CONCLUDE_FREE] = "free",
-    [CONCLUDE_SPEND] = "spend",
-    [CONCLUDE_FORCED] = "forced",
-    [CONCLUDE_LOCKED] = "locked",
-    [CONCLUDE_NOT_LOCKED] = "not-locked",
-    [CONCLUDE_UNDECIDED] = "undecided",
-    [CONCLUDE_CURRENT] = "current",
-    [CONCLUDE_STALE] = "stale",
-    [CONCLUDE_ALIVE] = "alive",
-    [CONCLUDE_SHUT] = "shut",
-    [CONCLUDE_CLOSE] = "close",
-    [CONCLUDE_GONE] = "gone",
-    [CONCLUDE_CLOSED] = "closed",
-    [CONCLUDE_KEEP] = "keep",
-};
-
 static const struct {
     const char *name;
     conclude *conclude;
@@ -181,8 +148,8 @@ static void show(char *shown, const struct conclusion *made, unsigned nodes)
     FILE *out = fmemopen(shown, LINE_SIZE, "w");
 
     assert_non_null(out);
-    fprintf(out, "%s token=%lld until=%lld", conclusions[made->word], (long long)made->token,
-            (long long)made->until_ms);
+    fprintf(out, "%s token=%lld until=%lld", conclusion_names[made->word],
+            (long long)made->token, (long long)made->until_ms);
     show_nodes(out, "undo", made->undo, nodes, true);
     show_nodes(out, "mend", made->mend, nodes, false);
     fclose(out);
