@@ -174,9 +174,6 @@ bool lease_request_session(struct lease_request *request)
         return false;
     if (token[0] == '\0')
         return true;
-    if (!lease_request_offered(request, "Session-Token: a quorum has no sessions yet: send "
-                                        "ttl_ms, and renew the lease"))
-        return false;
     token_session_id(token, lease->session_id);
     http_log_text(request->http, "session_id", lease->session_id);
     if (lease->token == TOKEN_FRESH)
@@ -232,32 +229,33 @@ bool lease_request_query(struct lease_request *request, struct lease_fields *fie
                                 request->context->config->max_wait_ms);
 }
 
+/* A server of a quorum that was restarted gives votes again when every lease that it may have
+ * forgotten has ended. */
+static bool check_quarantine(struct http_request *http, int64_t ttl_ms)
+{
+    const struct handler_context *context = http_context(http);
+    int64_t max_ms = context->config->quarantine_ms;
+
+    if (!context->is_quorum || ttl_ms <= max_ms)
+        return true;
+    problem_reply(
+        http, PROBLEM_MALFORMED_REQUEST, json_pack("{s:I}", "limit", (json_int_t)max_ms),
+        "ttl_ms: in a quorum no lease or session lasts for longer than --quarantine-ms, "
+        "%" PRId64 " here: renew it",
+        max_ms);
+    return false;
+}
+
 bool lease_request_check_ttl(struct http_request *http, int64_t ttl_ms)
 {
     const struct auth_caller *caller = http_caller(http);
     int64_t max_ms = caller != NULL ? auth_max_ttl_ms(caller) : INT64_MAX;
 
     if (ttl_ms <= max_ms)
-        return true;
+        return check_quarantine(http, ttl_ms);
     problem_reply(http, PROBLEM_FORBIDDEN, json_pack("{s:I}", "limit", (json_int_t)max_ms),
                   "ttl_ms: %" PRId64 " is more than max-ttl-ms of this API token, %" PRId64,
                   ttl_ms, max_ms);
-    return false;
-}
-
-/* A server of a quorum that was restarted gives votes again when every lease that it may have
- * forgotten has ended. */
-static bool check_quarantine(struct lease_request *request)
-{
-    int64_t max_ms = request->context->config->quarantine_ms;
-
-    if (!request->context->is_quorum || request->lease.ttl_ms <= max_ms)
-        return true;
-    problem_reply(request->http, PROBLEM_MALFORMED_REQUEST,
-                  json_pack("{s:I}", "limit", (json_int_t)max_ms),
-                  "ttl_ms: in a quorum no lease lasts for longer than --quarantine-ms, %" PRId64
-                  " here: renew it",
-                  max_ms);
     return false;
 }
 
@@ -267,8 +265,7 @@ bool lease_request_set_ttl(struct lease_request *request, const struct field_int
     request->lease.watchdog = watchdog && !ttl_ms->given;
     request->lease.ttl_ms = ttl_ms->given ? ttl_ms->value
                                           : request->context->config->watchdog_timeout_ms;
-    return lease_request_check_ttl(request->http, request->lease.ttl_ms) &&
-           check_quarantine(request);
+    return lease_request_check_ttl(request->http, request->lease.ttl_ms);
 }
 
 /* --- acquiring ---------------------------------------------------------------------------- */

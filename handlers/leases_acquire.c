@@ -103,6 +103,9 @@ static bool read_owner(struct lease_request *request, const struct field_text *o
     memcpy(request->lease.owner, owner->text, sizeof(request->lease.owner));
     if (!owner->given)
         return true;
+    if (!lease_request_offered(request, "owner: a quorum has no reentrant locks yet, for the "
+                                        "leases of an owner share one fencing token"))
+        return false;
     if (request->lease.session_id[0] == '\0')
         problem_reply(request->http, PROBLEM_MALFORMED_REQUEST, NULL,
                       "owner: only with a session: send its Session-Token");

@@ -3,8 +3,8 @@
 
 #include "storage/store/kind.h"
 
-#define NO_SESSIONS                                                                            \
-    .not_in_quorum = "a quorum has no sessions yet: acquire locks with ttl_ms, and renew them"
+#define NO_LIST_OF_SESSIONS                                                                    \
+    .not_in_quorum = "a quorum lists no sessions yet: GET /v1/sessions/{session_id} shows one"
 #define NO_SEMAPHORES                                                                          \
     .not_in_quorum = "a quorum has no semaphores: permits do not add up over its servers"
 #define NO_LATCHES                                                                             \
@@ -85,34 +85,26 @@ static const struct route routes[] = {
     {.method = "POST",
      .path = "/v1/sessions/{session_id}/keep-alive",
      .access = AUTH_LOCK,
-     .handle = sessions_keep_alive,
-     NO_SESSIONS},
+     .handle = sessions_keep_alive},
     {.method = "POST",
      .path = "/v1/sessions/{session_id}/force-end",
      .access = AUTH_OPERATE,
-     .handle = sessions_force_end,
-     NO_SESSIONS},
-    {.method = "POST",
-     .path = "/v1/sessions",
-     .access = AUTH_LOCK,
-     .handle = sessions_post,
-     NO_SESSIONS},
+     .handle = sessions_force_end},
+    {.method = "POST", .path = "/v1/sessions", .access = AUTH_LOCK, .handle = sessions_post},
     {.method = "GET",
      .path = "/v1/sessions",
      .access = AUTH_READ,
      .handle = sessions_list,
      .is_listing = true,
-     NO_SESSIONS},
+     NO_LIST_OF_SESSIONS},
     {.method = "GET",
      .path = "/v1/sessions/{session_id}",
      .access = AUTH_READ,
-     .handle = sessions_get,
-     NO_SESSIONS},
+     .handle = sessions_get},
     {.method = "DELETE",
      .path = "/v1/sessions/{session_id}",
      .access = AUTH_LOCK,
-     .handle = sessions_delete,
-     NO_SESSIONS},
+     .handle = sessions_delete},
     {.method = "POST",
      .path = "/v1/semaphores/{name}/acquire",
      .object = "semaphore",

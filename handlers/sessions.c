@@ -126,6 +126,18 @@ static bool read_on_deadlock(struct http_request *request, const struct field_te
     return false;
 }
 
+/* No front end of a quorum searches for deadlocks. */
+static bool check_on_deadlock(struct http_request *request, enum on_deadlock on_deadlock)
+{
+    const struct handler_context *context = http_context(request);
+
+    if (!context->is_quorum || on_deadlock == ON_DEADLOCK_TELL)
+        return true;
+    problem_reply(request, PROBLEM_NOT_SUPPORTED, NULL,
+                  "on_deadlock: a quorum does not search for deadlocks yet");
+    return false;
+}
+
 static void on_opened(void *arg, const struct session_view *view)
 {
     struct open_request *open = arg;
@@ -163,7 +175,8 @@ void sessions_post(struct http_request *request)
     open->base.request = request;
     open->ttl_ms = fields.ttl_ms.given ? fields.ttl_ms.value : DEFAULT_TTL_MS;
     if (!lease_request_check_ttl(request, open->ttl_ms) ||
-        !read_on_deadlock(request, &fields.on_deadlock, &open->on_deadlock))
+        !read_on_deadlock(request, &fields.on_deadlock, &open->on_deadlock) ||
+        !check_on_deadlock(request, open->on_deadlock))
         return;
     bool came_back = token[0] != '\0' && token_is_server_made(token);
     if (token[0] == '\0') {

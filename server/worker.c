@@ -234,12 +234,12 @@ static bool start_storage(struct worker *worker)
     worker->store = store_new(&store_options);
     if (worker->store == NULL)
         return false;
-    if (worker->is_quorum) /* there are no sessions, and no census walks several servers */
-        return true;
     worker->watchdog = watchdog_new(worker->store);
-    if (worker->number == 0)
+    /* No census walks several servers. */
+    bool has_census = worker->number == 0 && !worker->is_quorum;
+    if (has_census)
         worker->census = census_new(worker->store, worker->worker_id);
-    return worker->watchdog != NULL && (worker->number > 0 || worker->census != NULL);
+    return worker->watchdog != NULL && (!has_census || worker->census != NULL);
 }
 
 static bool start_waiting(struct worker *worker)

@@ -22,6 +22,9 @@ static const struct reply_word reply_words[] = {
     {"waiting", LEASE_BUSY, METRIC_COUNT}, /* this and the next words are of lease_claim.lua */
     {"gone", LEASE_ENDED, METRIC_COUNT},
     {"lost", LEASE_ENDED, METRIC_COUNT},
+    /* Of a quorum, where the note in the session goes with the votes. */
+    {"session-ended", LEASE_SESSION_ENDED, METRIC_COUNT},
+    {"session-full", LEASE_SESSION_FULL, METRIC_COUNT},
 };
 
 /* A reply that is being read. */
@@ -225,6 +228,9 @@ static void read_details(const struct reader *reader)
             value_at(reply, SET_ACQUIRE_REPLY_WRONG_KIND_NUMBER));
         return;
     case LEASE_SESSION_ENDED:
+        lock_copy_text(value_at(reply, SESSION_BIND_REPLY_ENDED_REASON), out->reason,
+                       sizeof(out->reason));
+        return;
     case LEASE_SESSION_FULL:
     case LEASE_REUSED:
     case LEASE_FAILED:

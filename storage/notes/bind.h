@@ -14,10 +14,6 @@
 #include "storage/store/call_outcome.h"
 #include "storage/store/store.h"
 
-/* Locks of the leases of a session, leases that wait included. A lease of several locks counts
- * each of them, because a visit to the lease costs as much. */
-enum { SESSION_LOCKS_MAX = 1000 };
-
 enum session_bind_outcome {
     SESSION_BOUND,
     SESSION_BIND_ENDED, /* the session is not open: `reason` */

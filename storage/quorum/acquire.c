@@ -2,7 +2,6 @@
  * the end of a lease that has lost its majority (E1). */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "server/base/clock.h"
 #include "server/base/text.h"
@@ -312,21 +311,9 @@ static void refuse_busy(struct quorum_call *call, const struct node_reply *repli
 /* Above every token that was seen, and near the clocks of the servers. */
 static int64_t propose(const struct quorum_call *call)
 {
-    const struct quorum_calls_options *options = &call->calls->options;
     int64_t clocks_us[QUORUM_NODES_MAX];
-    size_t count = 0;
+    size_t count = quorum_clocks_us(call->calls, clocks_us);
 
-    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
-         node = topology_next_node(options->topology, node)) {
-        int64_t clock_us = options->clock_us(options->arg, node);
-        if (clock_us > 0)
-            clocks_us[count++] = clock_us;
-    }
-    if (count == 0) { /* each server compares it with its own clock */
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        clocks_us[count++] = now.tv_sec * INT64_C(1000000) + now.tv_nsec / CLOCK_NS_PER_US;
-    }
     return quorum_proposal(clocks_us, count, call->last_token);
 }
 
@@ -374,6 +361,25 @@ static void refuse(struct quorum_call *call, const struct node_reply *replies)
         quorum_call_refuse(call, REDIS_REFUSED_WRONG_TYPE);
 }
 
+/* --- the lease's session ------------------------------------------------------------------ */
+
+static void refuse_unbound(struct quorum_call *call, const char *reason)
+{
+    bool is_full = strcmp(reason, "full") == 0;
+    const char *word = is_full ? "session-full" : "session-ended";
+    struct redis_tag session;
+
+    session.text = quorum_record_line(call, LINE_SESSION, &session.len);
+    withdraw_all(call);
+    call->kept = value_make_list(ACQUIRE_REPLY_ENDED_REASON + 1);
+    value_put(call->kept, 0, value_make_text(word, strlen(word)));
+    value_put(call->kept, ACQUIRE_REPLY_ENDED_REASON, value_make_text(reason, strlen(reason)));
+    if (strcmp(reason, "expired") == 0)
+        quorum_session_close(call, session);
+    else
+        quorum_call_answer_kept(call);
+}
+
 static void next_round(struct quorum_call *call, int64_t token)
 {
     bool is_same = token == call->ask.token;
@@ -406,7 +412,14 @@ static bool is_blocked(const struct quorum_call *call, const struct node_reply *
 static void go_on_with(struct quorum_call *call, const struct conclusion *found,
                        const struct node_reply *replies)
 {
-    switch (found->word) {
+    const char *reason = "unknown";
+
+    switch (found->word == CONCLUDE_UNBOUND && !quorum_is_session_over(call, replies, &reason)
+                ? quorum_conclude_bound(call, replies)
+                : found->word) {
+    case CONCLUDE_UNBOUND:
+        refuse_unbound(call, reason);
+        return;
     case CONCLUDE_GRANTED:
         answer_granted(call);
         return;
@@ -458,10 +471,15 @@ static void decide_votes(struct quorum_call *call)
 void quorum_acquire(struct quorum_call *call)
 {
     int64_t fencing_ttl_ms = quorum_arg_ms(call, ACQUIRE_ARG_FENCING_TTL_MS);
+    struct script_text attempt;
 
     call->args->number_count = 0;
     if (fencing_ttl_ms != 0 && fencing_ttl_ms < FENCING_TTL_MIN_MS)
         args_string(call->args, ACQUIRE_ARG_FENCING_TTL_MS, "60000");
+    attempt.text = quorum_record_line(call, LINE_ATTEMPT, &attempt.len);
+    call->bind = quorum_bind_args(call, ACQUIRE_KEYS, ACQUIRE_KEY_RECORD,
+                                  quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT), attempt,
+                                  quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS));
     quorum_call_reckon(call, quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS));
     call->ask.last = ROUNDS_MAX;
     cast_votes(call);

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <utlist.h>
 
 #include "server/base/clock.h"
@@ -32,6 +33,25 @@ struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script scri
     return call;
 }
 
+size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUORUM_NODES_MAX])
+{
+    const struct quorum_calls_options *options = &calls->options;
+    size_t count = 0;
+
+    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
+         node = topology_next_node(options->topology, node)) {
+        int64_t clock_us = options->clock_us(options->arg, node);
+        if (clock_us > 0)
+            clocks_us[count++] = clock_us;
+    }
+    if (count == 0) { /* each server compares it with its own clock */
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        clocks_us[count++] = now.tv_sec * INT64_C(1000000) + now.tv_nsec / CLOCK_NS_PER_US;
+    }
+    return count;
+}
+
 /* --- asking ------------------------------------------------------------------------------- */
 
 node_set quorum_call_all(const struct quorum_call *call)
@@ -45,7 +65,12 @@ static void ask(struct quorum_call *call, enum script script, const struct scrip
     const struct script_call made = script_call_make(script, args);
 
     call->decide = decide;
-    round_begin(&call->round, &made, to);
+    if (script == SCRIPT_VOTE && call->bind != NULL) {
+        const struct script_call bind = script_call_make(SCRIPT_SESSION_BIND, call->bind);
+        round_begin_behind(&call->round, &bind, &made, to);
+    } else {
+        round_begin(&call->round, &made, to);
+    }
     call->ask.sent_ms = call->round.sent_ns / CLOCK_NS_PER_MS;
 }
 
@@ -65,6 +90,14 @@ void quorum_call_ask_any(struct quorum_call *call, enum script script,
     ask(call, script, args, quorum_call_all(call), decide);
 }
 
+void quorum_call_later(struct quorum_call *call, call_decide *decide)
+{
+    const struct redis_command nothing = {.argc = 0};
+
+    call->decide = decide;
+    round_begin_command(&call->round, &nothing, 0);
+}
+
 void quorum_call_reckon(struct quorum_call *call, int64_t ttl_ms)
 {
     call->ask.ttl_ms = ttl_ms;
@@ -81,10 +114,8 @@ int64_t quorum_arg_ms(const struct quorum_call *call, size_t at)
     return strtoll(quorum_arg(call, at), NULL, 10);
 }
 
-const char *quorum_record_line(const struct quorum_call *call, size_t number, size_t *len)
+const char *quorum_line(const char *text, size_t number, size_t *len)
 {
-    const char *text = quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT);
-
     while (number-- > 0) {
         const char *newline = strchr(text, '\n');
         if (newline == NULL)
@@ -93,6 +124,11 @@ const char *quorum_record_line(const struct quorum_call *call, size_t number, si
     }
     *len = strcspn(text, "\n");
     return text;
+}
+
+const char *quorum_record_line(const struct quorum_call *call, size_t number, size_t *len)
+{
+    return quorum_line(quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT), number, len);
 }
 
 /* --- replies ------------------------------------------------------------------------------ */
@@ -185,6 +221,7 @@ void quorum_call_free(struct quorum_call *call)
     round_release(&call->round);
     value_free(call->kept);
     free(call->args);
+    free(call->bind);
     free(call->made);
     free(call);
 }
@@ -255,6 +292,14 @@ void quorum_call_answer_reply(struct quorum_call *call, size_t node)
     quorum_call_answer(call, value);
 }
 
+void quorum_call_answer_kept(struct quorum_call *call)
+{
+    struct redis_value *kept = call->kept;
+
+    call->kept = NULL;
+    quorum_call_answer(call, kept);
+}
+
 void quorum_call_refuse(struct quorum_call *call, enum redis_refusal refusal)
 {
     finish(call, REDIS_REFUSED, refusal, NULL);
@@ -293,6 +338,42 @@ void quorum_call_insist(struct quorum_call *call, enum script script,
     call->tail_script = script;
     call->tail = args;
     call->tail_ms = ttl_ms;
+}
+
+static void ignore(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result; /* the next visit or renewal finds out */
+}
+
+struct quorum_call *quorum_call_inside(const struct quorum_call *call, enum script script,
+                                       const struct script_args *args)
+{
+    return quorum_call_new(call->calls, script, args, ignore, NULL);
+}
+
+static void decide_mended(struct quorum_call *call)
+{
+    if (!call->round.is_over)
+        return;
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (call->round.replies[i].state == ROUND_REPLIED &&
+            value_integer(call->round.replies[i].value) == 1)
+            metrics_add(call->calls->options.metrics, METRIC_QUORUM_REPAIRS, 1);
+    quorum_call_answer(call, value_make_integer(0));
+}
+
+void quorum_call_mend(struct quorum_call *call, size_t node)
+{
+    const struct script_call script = script_call_make(call->script, call->args);
+
+    call->decide = decide_mended;
+    if (call->bind == NULL) {
+        round_begin(&call->round, &script, 1U << node);
+        return;
+    }
+    const struct script_call bind = script_call_make(SCRIPT_SESSION_BIND, call->bind);
+    round_begin_behind(&call->round, &bind, &script, 1U << node);
 }
 
 struct script_args *quorum_call_make_args(struct quorum_call *call)

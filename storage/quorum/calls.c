@@ -11,26 +11,38 @@
 /* A script that is not here is that of an object or a feature that no quorum offers: it is
  * refused before it is sent, and here once more. */
 static void (*const ways[SCRIPT_COUNT])(struct quorum_call *call) = {
-    [SCRIPT_ACQUIRE] = quorum_acquire,     [SCRIPT_RW_ACQUIRE] = quorum_acquire,
-    [SCRIPT_SET_ACQUIRE] = quorum_acquire, [SCRIPT_RENEW] = quorum_renew,
-    [SCRIPT_RELEASE] = quorum_release,     [SCRIPT_WITHDRAW] = quorum_withdraw,
-    [SCRIPT_SET_NAMES] = quorum_set_names, [SCRIPT_LOOK] = quorum_look,
-    [SCRIPT_LEASE_CLAIM] = quorum_claim,   [SCRIPT_FORCE_UNLOCK] = quorum_force,
-    [SCRIPT_LEASE_END] = quorum_end,       [SCRIPT_GRANT_FIND] = quorum_grant_find,
+    [SCRIPT_ACQUIRE] = quorum_acquire,
+    [SCRIPT_RW_ACQUIRE] = quorum_acquire,
+    [SCRIPT_SET_ACQUIRE] = quorum_acquire,
+    [SCRIPT_RENEW] = quorum_renew,
+    [SCRIPT_RELEASE] = quorum_release,
+    [SCRIPT_WITHDRAW] = quorum_withdraw,
+    [SCRIPT_SET_NAMES] = quorum_set_names,
+    [SCRIPT_LOOK] = quorum_look,
+    [SCRIPT_LEASE_CLAIM] = quorum_claim,
+    [SCRIPT_FORCE_UNLOCK] = quorum_force,
+    [SCRIPT_LEASE_END] = quorum_end,
+    [SCRIPT_GRANT_FIND] = quorum_grant_find,
+    [SCRIPT_FORCED_BY] = quorum_forced_by,
+    [SCRIPT_SESSION_OPEN] = quorum_session_open,
+    [SCRIPT_SESSION_KEEP_ALIVE] = quorum_session_keep_alive,
+    [SCRIPT_SESSION_GET] = quorum_session_get,
+    [SCRIPT_SESSION_BRIEF] = quorum_session_brief,
+    [SCRIPT_SESSION_END] = quorum_session_end,
+    [SCRIPT_SESSION_BIND] = quorum_bind,
+    [SCRIPT_SESSION_UNBIND] = quorum_unbind,
+    [SCRIPT_SESSION_PAGE] = quorum_page,
+    [SCRIPT_SESSION_SETTLE] = quorum_settle,
+    [SCRIPT_SESSION_DUE] = quorum_due,
+    [SCRIPT_INDEX_SET] = quorum_index_set,
+    [SCRIPT_INDEX_CLAIM] = quorum_index_claim,
+    [SCRIPT_WATCH_MANY] = quorum_watch_many,
+    [SCRIPT_LEASE_WATCH] = quorum_watch,
 };
 
 static void refuse(struct quorum_call *call)
 {
     quorum_call_refuse(call, REDIS_REFUSED_UNAVAILABLE);
-}
-
-/* In the next turn of the loop, for no answer may come before the call returns. */
-static void refuse_later(struct quorum_call *call)
-{
-    const struct redis_command nothing = {.argc = 0};
-
-    call->decide = refuse;
-    round_begin_command(&call->round, &nothing, 0);
 }
 
 static void on_script(void *arg, const struct script_call *script, redis_done *done,
@@ -42,10 +54,10 @@ static void on_script(void *arg, const struct script_call *script, redis_done *d
     if (ways[script->script] != NULL)
         ways[script->script](call);
     else
-        refuse_later(call);
+        quorum_call_later(call, refuse);
 }
 
-/* --- commands: those about the names of a set --------------------------------------------- */
+/* --- commands: about the names of a set, losses that were told, and the index of sessions - */
 
 /* A text that one server has, and that never changes. */
 static void decide_get(struct quorum_call *call)
@@ -84,8 +96,11 @@ static void on_command(void *arg, const struct redis_command *command, redis_don
         call->decide = decide_get;
     else if (strcmp(command->argv[0], "PEXPIRE") == 0)
         call->decide = decide_any;
-    else {
-        refuse_later(call);
+    else if (strcmp(command->argv[0], "HDEL") == 0) {
+        quorum_told(call, command);
+        return;
+    } else {
+        quorum_call_later(call, refuse);
         return;
     }
     round_begin_command(&call->round, command, (1U << call->calls->nodes) - 1);

@@ -1,5 +1,6 @@
 /* Shared by the files about calls of a quorum. Each file needs only those above it: call.c,
- * busy.c, lost.c, repair.c, acquire.c, change.c, look.c, calls.c. */
+ * busy.c, merge.c, lost.c, session_words.c, bind.c, repair.c, session_mend.c, session_end.c,
+ * session.c, acquire.c, change.c, look.c, notes.c, watch.c, calls.c. */
 #ifndef RLOCKD_STORAGE_QUORUM_CALLS_INTERNAL_H
 #define RLOCKD_STORAGE_QUORUM_CALLS_INTERNAL_H
 
@@ -57,6 +58,8 @@ struct quorum_call {
     struct quorum_calls *calls;
     enum script script;
     struct script_args *args; /* owned; those of `script`, and for a vote a few more */
+    struct script_args *bind; /* owned: of session_bind.lua, which goes before each vote or
+                                 repair of a lease with a session; NULL: it has none */
     redis_done *done;
     void *arg;
     struct round round;
@@ -91,12 +94,18 @@ struct call_word {
 struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script script,
                                     const struct script_args *args, redis_done *done,
                                     void *arg);
+/* The clocks of the servers, as far as they are known, in µs: at least one. Returns how many.
+ */
+size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUORUM_NODES_MAX]);
 /* Asks all servers, or nobody if so few are connected that no majority can answer. */
 void quorum_call_ask(struct quorum_call *call, enum script script,
                      const struct script_args *args, call_decide *decide);
 /* The same, however few are connected. */
 void quorum_call_ask_any(struct quorum_call *call, enum script script,
                          const struct script_args *args, call_decide *decide);
+/* Asks nobody: `decide` comes in the next turn of the loop, for no answer may come before a
+ * call returns. */
+void quorum_call_later(struct quorum_call *call, call_decide *decide);
 /* All servers. */
 node_set quorum_call_all(const struct quorum_call *call);
 /* The replies as votes.h has them. A name that is another type of key is NODE_REFUSED. */
@@ -115,7 +124,9 @@ size_t quorum_call_find(const struct quorum_call *call, const struct node_reply 
 const char *quorum_arg(const struct quorum_call *call, size_t at);
 /* Of the record that an attempt brings (lib/record.lua): a line, from 0 on, as text of this
  * length. */
-enum { LINE_ATTEMPT = 2, LINE_SESSION = 6, LINE_KIND = 10, LINE_OWNER = 11 };
+enum { LINE_ATTEMPT = 2, LINE_SESSION = 6, LINE_WATCHDOG = 9, LINE_KIND = 10, LINE_OWNER = 11 };
+/* The same of any record. */
+const char *quorum_line(const char *record, size_t number, size_t *len);
 const char *quorum_record_line(const struct quorum_call *call, size_t number, size_t *len);
 int64_t quorum_arg_ms(const struct quorum_call *call, size_t at);
 /* The length of a lease for which votes.h reckons. */
@@ -124,6 +135,7 @@ void quorum_call_reckon(struct quorum_call *call, int64_t ttl_ms);
 /* Each of these ends the call. `value` is taken over. */
 void quorum_call_answer(struct quorum_call *call, struct redis_value *value);
 void quorum_call_answer_reply(struct quorum_call *call, size_t node);
+void quorum_call_answer_kept(struct quorum_call *call);
 /* Nothing is known for sure; or, where no server may have run anything, nothing was done. */
 void quorum_call_fail(struct quorum_call *call);
 void quorum_call_refuse(struct quorum_call *call, enum redis_refusal refusal);
@@ -141,6 +153,12 @@ void quorum_call_insist(struct quorum_call *call, enum script script,
                         const struct script_args *args, int64_t ttl_ms);
 /* Empty ARGV and KEYS, which stay with the call. */
 struct script_args *quorum_call_make_args(struct quorum_call *call);
+
+/* A call of the room's own, without a client. */
+struct quorum_call *quorum_call_inside(const struct quorum_call *call, enum script script,
+                                       const struct script_args *args);
+/* Sends such a call, a repair, to this server alone, behind its `bind` if it has one. */
+void quorum_call_mend(struct quorum_call *call, size_t node);
 
 /* busy.c */
 int64_t quorum_random_ms(int64_t most); /* from 1 on */
@@ -161,14 +179,93 @@ struct redis_value *quorum_make_split(int64_t pause_ms);
  * none. */
 void quorum_end_lost(struct quorum_call *call, size_t stride, size_t record, int64_t window_ms,
                      struct script_text attempt);
+/* The answer to lease_claim.lua or lease_watch.lua about a lease that no majority holds: a
+ * lease that was lost is ended first (E1). `keys`: as above, without a counter. */
+void quorum_answer_unheld(struct quorum_call *call, const struct node_reply *replies,
+                          const struct repair_keys *keys);
 /* The reply of acquire.lua that a lease has ended. It names no session. */
 struct redis_value *quorum_make_ended(const char *reason);
+
+/* bind.c */
+enum { SESSION_KEY_SIZE = 96 }; /* "rlockd:session-leases:{<id>}" and a NUL */
+/* Fills in the first KEYS of a script: these keys of a session, whose texts stay in `texts`. */
+void quorum_put_session_keys(const struct quorum_calls *calls, struct script_args *args,
+                             const enum quorum_key *keys, size_t count, struct redis_tag id,
+                             char texts[][SESSION_KEY_SIZE]);
+/* KEYS and ARGV of session_bind.lua for a lease with this record, or NULL if the record names
+ * no session. The lock of each group of `stride` KEYS is the first one, its record at `record`.
+ * ARGV[1] is the lease. `attempt`: "*" stands for every request. The caller frees them. */
+struct script_args *quorum_bind_args(const struct quorum_call *call, size_t stride,
+                                     size_t record, const char *record_text,
+                                     struct script_text attempt, int64_t ttl_ms);
+/* So many servers refuse the note, or have an ended session, that no majority has the session
+ * open; the best reason. */
+bool quorum_is_session_over(const struct quorum_call *call, const struct node_reply *replies,
+                            const char **reason);
+/* What the servers that do not speak of the session say. */
+enum conclusion_word quorum_conclude_bound(const struct quorum_call *call,
+                                           const struct node_reply *replies);
+/* Session_bind.lua by itself: nothing is asked, for the note goes with each vote. */
+void quorum_bind(struct quorum_call *call);
 
 /* repair.c */
 /* To be called before the answer: gives the lease with this record to the servers that say in
  * this round, then or later, that they lack it. */
 void quorum_repair(struct quorum_call *call, const struct repair_keys *keys,
                    const struct conclusion *found, const struct redis_value *record);
+
+/* merge.c */
+/* How many servers have this word. */
+unsigned quorum_count(const struct quorum_call *call, const struct node_reply *replies,
+                      enum node_word word);
+/* The value at `at` of the reply of a server; NULL: none has come. */
+const struct redis_value *quorum_value(const struct quorum_call *call, size_t node, size_t at);
+const char *quorum_value_text(const struct quorum_call *call, size_t node, size_t at);
+/* The value that a majority has at least, of those with this word; 0: no majority has it. */
+int64_t quorum_majority_value(const struct quorum_call *call, const struct node_reply *replies,
+                              enum node_word word);
+/* Entries of `stride` values, the first of them a text that tells the entry from others. */
+struct value_union {
+    size_t stride, room;
+    struct redis_value *list;
+    size_t count; /* of values */
+};
+/* For entries of all replies, whose lists stand at `at`; each entry comes once. Ends with
+ * quorum_union_end(). */
+void quorum_union_begin(struct value_union *all, size_t stride, size_t entries);
+void quorum_union_add(struct value_union *all, const struct redis_value *entries);
+struct redis_value *quorum_union_end(struct value_union *all);
+/* The union of the lists at `at` of the servers with this word. */
+struct redis_value *quorum_union(const struct quorum_call *call,
+                                 const struct node_reply *replies, enum node_word word,
+                                 size_t at, size_t inner, size_t stride);
+
+/* session_words.c */
+/* The words of replies about a session: a session that has ended is NODE_PASSED or
+ * NODE_UNKNOWN, if that is the reason. */
+void quorum_session_words(const struct quorum_call *call, const struct call_word *words,
+                          size_t count, struct node_reply replies[QUORUM_NODES_MAX]);
+/* Why a session has ended, of the servers that have ended it or where it is past its deadline:
+ * how it was ended by a request, if one server knows that. */
+const char *quorum_end_reason(const struct quorum_call *call, const struct node_reply *replies);
+void quorum_session_answer_ended(struct quorum_call *call, const char *reason);
+
+/* session_mend.c */
+/* After the answer, once the round is over: gives the session to servers that lack it, or its
+ * deadline (S2, S3). */
+void quorum_session_mend_later(struct quorum_call *call);
+
+/* session_end.c */
+/* S2: the deadline has passed at a majority. Ends the session where it has still passed, and
+ * everywhere if that is a majority; then answers `kept`. */
+void quorum_session_close(struct quorum_call *call, struct redis_tag id);
+void quorum_session_end(struct quorum_call *call);
+
+/* session.c */
+void quorum_session_open(struct quorum_call *call);
+void quorum_session_keep_alive(struct quorum_call *call);
+void quorum_session_get(struct quorum_call *call);
+void quorum_session_brief(struct quorum_call *call);
 
 /* acquire.c */
 void quorum_acquire(struct quorum_call *call);
@@ -185,5 +282,20 @@ void quorum_set_names(struct quorum_call *call);
 void quorum_look(struct quorum_call *call);
 void quorum_claim(struct quorum_call *call);
 void quorum_grant_find(struct quorum_call *call);
+void quorum_forced_by(struct quorum_call *call);
+
+/* notes.c */
+void quorum_unbind(struct quorum_call *call);
+void quorum_settle(struct quorum_call *call);
+void quorum_page(struct quorum_call *call);
+/* HDEL of losses. */
+void quorum_told(struct quorum_call *call, const struct redis_command *command);
+
+/* watch.c */
+void quorum_due(struct quorum_call *call);
+void quorum_index_set(struct quorum_call *call);
+void quorum_index_claim(struct quorum_call *call);
+void quorum_watch_many(struct quorum_call *call);
+void quorum_watch(struct quorum_call *call);
 
 #endif

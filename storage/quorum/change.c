@@ -265,22 +265,33 @@ void quorum_force(struct quorum_call *call)
     quorum_call_ask(call, SCRIPT_FORCE_UNLOCK, call->args, decide_force);
 }
 
-/* The second round of a force-unlock: a lease that was found is spent at every server. */
+/* The second round of a force-unlock, and the end of a session: a lease is spent at every
+ * server. A server names the kind of a lease that held, or says 1 to a repetition. */
 static void decide_end(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
+    size_t held = call->calls->nodes, len;
 
-    for (size_t i = 0; i < call->calls->nodes; i++)
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct redis_value *value = call->round.replies[i].value;
+        bool is_list = value_count(value) > 0, is_named;
+        (void)value_text(value, &len);
+        is_named = is_list || len > 0;
         replies[i] = (struct node_reply){
             .word = call->round.replies[i].state == ROUND_REPLIED ? NODE_ENDED : NODE_SILENT};
+        if (is_named || (held == call->calls->nodes && value_integer(value) == 1))
+            held = i;
+    }
     const struct conclusion found = quorum_call_conclude(call, ROUND_SPEND, conclude_spends,
                                                          replies);
     if (found.word == CONCLUDE_WAIT)
         return;
-    if (found.word == CONCLUDE_FORCED)
-        quorum_call_answer(call, value_make_integer(0));
-    else
+    if (found.word != CONCLUDE_FORCED)
         quorum_call_fail(call);
+    else if (held < call->calls->nodes)
+        quorum_call_answer(call, value_copy(call->round.replies[held].value));
+    else
+        quorum_call_answer(call, value_make_integer(0));
 }
 
 void quorum_end(struct quorum_call *call)

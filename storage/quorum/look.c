@@ -17,17 +17,6 @@ static bool has_view(const struct quorum_call *call, size_t node)
     return value_count(reply_of(call, node)) >= LOOK_REPLY_VALUES;
 }
 
-static bool is_doubted(const struct quorum_call *call, size_t node)
-{
-    const struct quorum_calls_options *options = &call->calls->options;
-
-    for (struct topology_node *at = topology_next_node(options->topology, NULL); at != NULL;
-         at = topology_next_node(options->topology, at))
-        if (topology_node_number(at) == node)
-            return options->is_quarantined(options->arg, at);
-    return true;
-}
-
 /* --- holders ------------------------------------------------------------------------------ */
 
 static const char *text_at(const struct redis_value *value, size_t i)
@@ -343,6 +332,31 @@ void quorum_grant_find(struct quorum_call *call)
     quorum_call_ask(call, SCRIPT_GRANT_FIND, call->args, decide_grant);
 }
 
+/* What one server knows of a force-unlock. */
+static void decide_forced_by(struct quorum_call *call)
+{
+    unsigned replied = 0;
+    size_t len;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        replied += call->round.replies[i].state == ROUND_REPLIED;
+        (void)value_text(reply_of(call, i), &len);
+        if (len == 0)
+            continue;
+        quorum_call_answer_reply(call, i);
+        return;
+    }
+    if (replied >= quorum_majority(call->calls->nodes))
+        quorum_call_answer(call, value_copy(NULL));
+    else if (call->round.is_over)
+        quorum_call_fail(call);
+}
+
+void quorum_forced_by(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_FORCED_BY, call->args, decide_forced_by);
+}
+
 void quorum_look(struct quorum_call *call)
 {
     bool is_check = quorum_arg(call, LOOK_ARG_ASKED_TOKEN)[0] != '\0';
@@ -351,14 +365,14 @@ void quorum_look(struct quorum_call *call)
     quorum_call_ask(call, SCRIPT_LOOK, call->args, is_check ? decide_check : decide_look);
 }
 
-/* --- a set, by its token ------------------------------------------------------------------ */
+/* --- a lease, for its session; a set, by its token ---------------------------------------- */
 
 static const struct call_word claim_words[] = {
     {"held", NODE_HELD, ACQUIRE_REPLY_HELD_TOKEN},
-    {"waiting", NODE_OTHER, 0},
-    {"gone", NODE_OTHER, 0},
-    {"ended", NODE_OTHER, 0},
-    {"lost", NODE_OTHER, 0},
+    {"waiting", NODE_BUSY, 0},
+    {"gone", NODE_GONE, 0},
+    {"lapsed", NODE_LAPSED, 0},
+    {"ended", NODE_ENDED, 0},
 };
 
 /* The time for which a majority holds the lease with this token. */
@@ -392,12 +406,14 @@ static void answer_claim(struct quorum_call *call, const struct node_reply *repl
 
 static void decide_claim(struct quorum_call *call)
 {
+    const struct repair_keys keys = {
+        .stride = LEASE_CLAIM_KEYS,
+        .record = LEASE_CLAIM_KEY_RECORD,
+        .window_ms = quorum_arg_ms(call, LEASE_CLAIM_ARG_WINDOW_MS)};
     struct node_reply replies[QUORUM_NODES_MAX];
 
+    /* A hold that is older than the server's process counts for nothing. */
     quorum_call_words(call, WORDS(claim_words), replies);
-    for (size_t i = 0; i < call->calls->nodes; i++)
-        if (replies[i].word == NODE_HELD && is_doubted(call, i))
-            replies[i].word = NODE_SILENT;
     const struct conclusion found = quorum_call_conclude(call, ROUND_LOOK, conclude_looks,
                                                          replies);
     if (found.word == CONCLUDE_WAIT)
@@ -405,7 +421,7 @@ static void decide_claim(struct quorum_call *call)
     if (found.word == CONCLUDE_LOCKED)
         answer_claim(call, replies, found.token);
     else if (found.word == CONCLUDE_NOT_LOCKED)
-        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_OTHER, -1));
+        quorum_answer_unheld(call, replies, &keys);
     else
         quorum_call_fail(call);
 }

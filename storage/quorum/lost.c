@@ -32,6 +32,22 @@ static void learn_reason(const struct quorum_call *call)
     }
 }
 
+static bool is_loss(const char *reason)
+{
+    return strcmp(reason, "expired") == 0 || strcmp(reason, "forced") == 0;
+}
+
+/* A lease that was released, or whose session has ended, is not lost. */
+static void correct_word(const struct quorum_call *call)
+{
+    size_t len;
+    const char *word = value_text(value_at(call->kept, 0), &len);
+    const char *reason = value_text(value_at(call->kept, ACQUIRE_REPLY_ENDED_REASON), &len);
+
+    if (strcmp(word, "lost") == 0 && !is_loss(reason))
+        value_put(call->kept, 0, value_make_text("ended", sizeof("ended") - 1));
+}
+
 static void decide_end(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
@@ -46,9 +62,8 @@ static void decide_end(struct quorum_call *call)
         return;
     }
     learn_reason(call);
-    struct redis_value *ended = call->kept;
-    call->kept = NULL;
-    quorum_call_answer(call, ended);
+    correct_word(call);
+    quorum_call_answer_kept(call);
 }
 
 void quorum_end_lost(struct quorum_call *call, size_t stride, size_t record, int64_t window_ms,
@@ -73,4 +88,56 @@ void quorum_end_lost(struct quorum_call *call, size_t stride, size_t record, int
     call->was_sent = true;
     quorum_call_insist(call, SCRIPT_LEASE_LOST, args, window_ms);
     quorum_call_ask(call, SCRIPT_LEASE_LOST, args, decide_end);
+}
+
+static const char *text_at(const struct quorum_call *call, size_t node, size_t at)
+{
+    size_t len;
+
+    return value_text(value_at(call->round.replies[node].value, at), &len);
+}
+
+/* The kind of the lease, as a server says where its hold has ended by time. */
+static const char *kind_of(const struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_LAPSED, -1);
+
+    return node < call->calls->nodes ? text_at(call, node, LEASE_WATCH_REPLY_LAPSED_KIND) : "";
+}
+
+static void lose(struct quorum_call *call, const struct node_reply *replies, const char *reason,
+                 const struct repair_keys *keys)
+{
+    const char *kind = kind_of(call, replies);
+
+    call->kept = quorum_make_ended(reason);
+    value_put(call->kept, 0, value_make_text("lost", sizeof("lost") - 1));
+    value_put(call->kept, LEASE_WATCH_REPLY_LOST_KIND, value_make_text(kind, strlen(kind)));
+    quorum_end_lost(call, keys->stride, keys->record, keys->window_ms,
+                    (struct script_text){"", 0});
+}
+
+void quorum_answer_unheld(struct quorum_call *call, const struct node_reply *replies,
+                          const struct repair_keys *keys)
+{
+    const char *reason = NULL;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (replies[i].word != NODE_ENDED)
+            continue;
+        reason = text_at(call, i, LEASE_WATCH_REPLY_ENDED_REASON);
+        if (is_loss(reason))
+            continue;
+        quorum_call_answer_reply(call, i);
+        return;
+    }
+    if (reason == NULL && quorum_call_find(call, replies, NODE_LAPSED, -1) < call->calls->nodes)
+        reason = "expired";
+    size_t waiting = quorum_call_find(call, replies, NODE_BUSY, -1);
+    if (reason != NULL)
+        lose(call, replies, reason, keys);
+    else if (waiting < call->calls->nodes)
+        quorum_call_answer_reply(call, waiting);
+    else
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_GONE, -1));
 }

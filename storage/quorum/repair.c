@@ -9,23 +9,6 @@
 
 enum { FENCING_TTL_MIN_MS = 60000 };
 
-static void decide_repair(struct quorum_call *call)
-{
-    if (!call->round.is_over)
-        return;
-    for (size_t i = 0; i < call->calls->nodes; i++)
-        if (call->round.replies[i].state == ROUND_REPLIED &&
-            value_integer(call->round.replies[i].value) == 1)
-            metrics_add(call->calls->options.metrics, METRIC_QUORUM_REPAIRS, 1);
-    quorum_call_answer(call, value_make_integer(0));
-}
-
-static void ignore(void *arg, const struct redis_result *result)
-{
-    (void)arg;
-    (void)result; /* the next renewal finds out */
-}
-
 static int64_t fencing_ttl_ms(const struct quorum_call *call, int64_t keep_ms)
 {
     int64_t ttl_ms = call->calls->options.config->fencing_ttl_ms;
@@ -45,27 +28,27 @@ static void put_keys(const struct quorum_call *call, struct script_args *args, c
     for (size_t i = 0; i < call->args->key_count / keys->stride; i++) {
         const struct script_text *own = &call->args->keys[i * keys->stride];
         size_t at = i * QUORUM_REPAIR_KEYS;
-        size_t len = options->write_queue_key(queues, own[0].text, own[0].len);
+        size_t len = options->write_key(queues, QUORUM_KEY_QUEUE, own[0].text, own[0].len);
         args_key(args, at + QUORUM_REPAIR_KEY_LOCK, own[0].text, own[0].len);
         args_key(args, at + QUORUM_REPAIR_KEY_COUNTER, own[keys->counter].text,
                  own[keys->counter].len);
         args_key(args, at + QUORUM_REPAIR_KEY_QUEUE, queues, len);
         args_key(args, at + QUORUM_REPAIR_KEY_RECORD, own[keys->record].text,
                  own[keys->record].len);
-        queues += options->queue_key_size;
+        queues += options->key_size;
     }
 }
 
-/* A script to this server alone, whose clock tells the script until when the lease is valid. */
-static void send_repair(const struct quorum_call *call, size_t node,
-                        const struct script_args *args)
+/* The note of a lease with a session goes before. No request takes it back. */
+static void send_repair(const struct quorum_call *call, size_t node, int64_t left_ms,
+                        const struct script_args *args, const char *record)
 {
-    struct quorum_call *repair = quorum_call_new(call->calls, SCRIPT_REPAIR, args, ignore,
-                                                 NULL);
-    const struct script_call script = script_call_make(SCRIPT_REPAIR, repair->args);
+    const struct repair_keys *keys = &call->repair.keys;
+    struct quorum_call *repair = quorum_call_inside(call, SCRIPT_REPAIR, args);
 
-    repair->decide = decide_repair;
-    round_begin(&repair->round, &script, 1U << node);
+    repair->bind = quorum_bind_args(call, keys->stride, keys->record, record,
+                                    (struct script_text){"*", 1}, left_ms);
+    quorum_call_mend(repair, node);
 }
 
 /* `node_ms`: what the clock of the server has just said. */
@@ -88,7 +71,7 @@ static void repair(const struct quorum_call *call, size_t node, int64_t node_ms,
     args_number(&args, QUORUM_REPAIR_ARG_FENCING_TTL_MS, fencing_ttl_ms(call, keep_ms));
     args_number(&args, QUORUM_REPAIR_ARG_TOKEN, call->repair.token);
     args_number(&args, QUORUM_REPAIR_ARG_DEADLINE_MS, node_ms + left_ms);
-    send_repair(call, node, &args);
+    send_repair(call, node, left_ms, &args, record);
 }
 
 /* The time of the server, as the last value of its reply, if the reply says that the lease is
@@ -109,7 +92,7 @@ static int64_t lacks_lease(const struct redis_value *reply)
 static void repair_more(struct quorum_call *call)
 {
     size_t locks = call->args->key_count / call->repair.keys.stride;
-    char *queues = malloc(locks * call->calls->options.queue_key_size);
+    char *queues = malloc(locks * call->calls->options.key_size);
 
     assert(queues != NULL);
     for (size_t i = 0; i < call->calls->nodes; i++) {

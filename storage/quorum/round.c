@@ -12,7 +12,10 @@
 /* One request under way; it outlives its round. */
 struct round_ask {
     struct round *round; /* NULL: nobody waits for the reply any more */
+    struct topology_node *topology_node;
     size_t node;
+    bool awaits_first; /* the reply to the script before it is still to come */
+    bool has_overtaken;
 };
 
 node_set nodes_connected(struct topology *topology)
@@ -40,6 +43,10 @@ static void on_reply(void *arg, const struct redis_result *result)
     struct round *round = ask->round;
     size_t node = ask->node;
 
+    /* The server did not know the first script, which is sent once more. */
+    ask->has_overtaken = ask->awaits_first;
+    if (ask->awaits_first)
+        return;
     free(ask);
     if (round == NULL)
         return;
@@ -60,6 +67,22 @@ static void on_reply(void *arg, const struct redis_result *result)
     }
     round->is_over |= !is_awaited(round);
     round->changed(round->arg);
+}
+
+/* The reply to a script that goes before that of the round. */
+static void on_first(void *arg, const struct redis_result *result)
+{
+    struct round_ask *ask = arg;
+
+    (void)result; /* the second script finds out */
+    ask->awaits_first = false;
+    if (!ask->has_overtaken)
+        return;
+    if (ask->round == NULL)
+        free(ask);
+    else
+        topology_node_script(ask->round->topology, ask->topology_node, &ask->round->behind,
+                             on_reply, ask);
 }
 
 static void on_time(void *arg)
@@ -109,6 +132,14 @@ static void send_script(struct topology *topology, struct topology_node *node,
     topology_node_script(topology, node, question, on_reply, ask);
 }
 
+static void send_behind(struct topology *topology, struct topology_node *node,
+                        const void *question, struct round_ask *ask)
+{
+    ask->awaits_first = true;
+    topology_node_script(topology, node, question, on_first, ask);
+    topology_node_script(topology, node, &ask->round->behind, on_reply, ask);
+}
+
 static void send_command(struct topology *topology, struct topology_node *node,
                          const void *question, struct round_ask *ask)
 {
@@ -131,7 +162,7 @@ static void begin(struct round *round, send_question *send, const void *question
             continue;
         struct round_ask *ask = malloc(sizeof(*ask));
         assert(ask != NULL);
-        *ask = (struct round_ask){.round = round, .node = number};
+        *ask = (struct round_ask){.round = round, .topology_node = node, .node = number};
         round->asks[number] = ask;
         round->replies[number].state = ROUND_ASKED;
         send(topology, node, question, ask);
@@ -143,6 +174,13 @@ static void begin(struct round *round, send_question *send, const void *question
 void round_begin(struct round *round, const struct script_call *call, node_set to)
 {
     begin(round, send_script, call, to);
+}
+
+void round_begin_behind(struct round *round, const struct script_call *first,
+                        const struct script_call *call, node_set to)
+{
+    round->behind = *call;
+    begin(round, send_behind, first, to);
 }
 
 void round_begin_command(struct round *round, const struct redis_command *command, node_set to)

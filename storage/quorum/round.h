@@ -40,6 +40,7 @@ struct round {
     bool is_over;    /* no reply is still to come, or the time is up */
     struct round_reply replies[ROUND_NODES_MAX];
     struct round_ask *asks[ROUND_NODES_MAX]; /* under way */
+    struct script_call behind;               /* of round_begin_behind(): the second script */
     struct timer timer;
     /* A reply has come, or the round is over. The owner may begin the next round, or release
      * this one. */
@@ -59,6 +60,11 @@ void round_init(struct round *round, struct topology *topology, struct loop *loo
                 void (*changed)(void *arg), void *arg);
 /* Sends to those servers of `to` that are connected. changed() comes later, at least once. */
 void round_begin(struct round *round, const struct script_call *call, node_set to);
+/* The same behind another script, which each server runs first: both travel in one write, and
+ * the reply to `first` does not count. The arguments of both stay where they are until the
+ * round is over. */
+void round_begin_behind(struct round *round, const struct script_call *first,
+                        const struct script_call *call, node_set to);
 /* The same with a plain command. */
 void round_begin_command(struct round *round, const struct redis_command *command, node_set to);
 /* The servers that were asked, and may have run the script. */

@@ -7,7 +7,8 @@
 --
 --   KEYS      partitions of the index, looked at one after the other
 --   limit     members at most
---   claim_ms  ms after which another front end may visit a claimed member that was not visited
+--   claim_ms  ms after which another front end may visit a claimed member that was not visited;
+--             at a node of a quorum the claim itself, which is one number at all nodes
 --
 -- Reply  the claim, the claimed members, ms until the next visit to each partition
 --        0: members are due still, or the limit came before the partition
@@ -17,6 +18,7 @@
 -- modules
 
 local now = lib.number.epoch_ms()
+--quorum: claim_ms = claim_ms - now
 local claim, found, next_visits = now + claim_ms, {}, {}
 
 -- Claims members of a partition. Returns the ms until the next visit to the partition.

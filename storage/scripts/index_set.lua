@@ -8,7 +8,9 @@
 -- in_ms   ms until the visit; empty: the member leaves the index
 -- claim   that of index_claim.lua: nothing changes unless the member still has the time that
 --         the claim gave it; without claim the visit comes earlier than it was to come, never
---         later; "-": nothing changes unless the index has lost the member
+--         later; "-": nothing changes unless the index has lost the member. At a node of a
+--         quorum nothing changes only where a later claim stands: the visit is for this node,
+--         too, if the member was not due here
 --
 -- Reply  without claim: ms until the visit; else 1 | 0: nothing was changed
 --
@@ -17,6 +19,10 @@
 
 local INDEX_MS = 30 * 86400000 -- of front ends that never come back
 
+--quorum: if claim and claim ~= '-' then
+--quorum:   if tonumber(call('zscore', index, member) or 0) > tonumber(claim) then return 0 end
+--quorum:   call('zadd', index, claim, member)
+--quorum: end
 if claim and claim ~= '-' and call('zscore', index, member) ~= claim then return 0 end
 if in_ms == '' then return call('zrem', index, member) end
 

@@ -6,6 +6,7 @@
 -- REPLY renewed kind [token]
 -- REPLY ends ms
 -- REPLY ended reason
+-- REPLY lapsed kind
 -- REPLY lost as lease_claim.lua
 -- sync no
 --
@@ -17,8 +18,8 @@
 --          ends: the lease ends in `ms`, without a renewal
 --          gone: the lease neither holds nor waits | ended
 --          lost: it held and is over, and is ended by this call
---          at a node of a quorum: token of a lease that was renewed, and claimed by that; gone
---            and restarted tell the node's clock: see quorum/lib/held.lua
+--          at a node of a quorum: token of a lease that was renewed, and claimed by that;
+--            lapsed, restarted: see quorum/lib/held.lua
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules lock fair read write permit

@@ -2,7 +2,7 @@
 -- KEYS session notes due
 -- ARGV batch
 -- REPLY open age_ms due now_ms deadline_ms [score]
--- REPLY idle next_ms
+-- REPLY idle next_ms [left_ms]
 -- REPLY expired reason name
 -- REPLY [due] ref score
 -- sync no
@@ -11,7 +11,8 @@
 --
 -- Replies  open: age and deadline of the session; now and the deadline are epoch ms. With a
 --                score `due` has the refs alone, for all of them have this score
---          idle: nothing is due; ms until the session wants to be visited
+--          idle: nothing is due; ms until the session wants to be visited; at a node of a
+--                quorum ms until its deadline
 --          expired: it is to be ended, or its end is to be worked off
 --          unknown: nothing is left to do
 -- modules
@@ -45,4 +46,7 @@ end
 if found[1] then return {'open', now - detail, found, now, deadline} end
 local first = call('zrange', due, 0, 0, 'withscores')
 local next_at = math.min(first[2] or deadline, deadline)
+--quorum: if deadline then
+--quorum:   return {'idle', math.max(math.ceil(next_at - now), 0), deadline - now}
+--quorum: end
 return {'idle', math.max(math.ceil(next_at - now), 0)}

@@ -19,8 +19,8 @@
 --
 -- A repetition gets the same reply within the window: a lease counts as released when its note
 -- is removed, also if two front ends end one session. The first write is a command that Redis
--- allows when memory is short. At a node of a quorum the reasons `released` and `forced` end a
--- session that is unknown there or past its deadline, too.
+-- allows when memory is short. At a node of a quorum the reasons `released` and `forced` leave
+-- a tombstone also where the session is unknown or past its deadline; the reply is `ended`.
 -- modules
 
 local now = lib.number.epoch_ms()
@@ -28,8 +28,12 @@ local open, why = lib.session_home.open(session, now)
 -- At a node of a quorum, where a majority has ended the session, or its client or an operator:
 --quorum: if reason == 'closed' then
 --quorum:   open, why, reason = nil, 'expired', 'expired'
---quorum: elseif reason ~= 'expired' and call('hget', session, 'state') ~= 'ended' then
---quorum:   why = reason
+--quorum: elseif reason ~= 'expired' and not open and
+--quorum:   call('hget', session, 'state') ~= 'ended' then
+--quorum:   call('pexpire', session, window_ms)
+--quorum:   call('hset', session, 'state', 'ended', 'reason', why)
+--quorum:   call('pexpire', session, window_ms)
+--quorum:   call('publish', 'rlockd:sessions', string.match(session, '{(.*)}'))
 --quorum: end
 if open and reason == 'expired' then return {'open', open.deadline - now} end
 if not open and (why == 'unknown' or reason ~= 'expired' and why ~= reason) then

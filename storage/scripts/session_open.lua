@@ -23,6 +23,7 @@ if open then
   end
   return {'open', open.deadline - now}
 end
+--quorum: if call('exists', session) == 1 then return {'ended', reason} end
 if reason ~= 'unknown' or is_returned == '1' then return {'ended', reason} end
 call('hset', session, 'state', 'open', 'ttl', ttl_ms, 'name', name, 'opened', now,
   'deadline', now + ttl_ms, 'released', 0)

@@ -204,13 +204,15 @@ struct watchdog *watchdog_new(struct store *store)
         watchdog->look_ms = LOOK_MAX_MS;
     watchdog->rounds[INDEX_SESSIONS] = (struct rounds){
         .watchdog = watchdog, .index = INDEX_SESSIONS, .visit = session_visit};
+    bool has_queues = topology_quorum_nodes(store_topology(store)) == 0;
     /* A front end that has just started spares every place, for it does not know for how long
      * Redis was away (call_lost_ms()). Its visits would only keep others from theirs. */
     watchdog->rounds[INDEX_QUEUES] = (struct rounds){
         .watchdog = watchdog,
         .index = INDEX_QUEUES,
         .visit = queue_visit,
-        .from_ns = loop_now_ns(store_loop(store)) + REDIS_BACK_MS * CLOCK_NS_PER_MS};
+        .from_ns = has_queues ? loop_now_ns(store_loop(store)) + REDIS_BACK_MS * CLOCK_NS_PER_MS
+                              : INT64_MAX};
     index_watch(store, expect_visit, watchdog);
     watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
     take_round(watchdog);

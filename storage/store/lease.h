@@ -23,6 +23,10 @@ enum {
     LEASE_REASON_SIZE = 16 /* why a lease or a session has ended */
 };
 
+/* Locks of the leases of a session, leases that wait included. A lease of several locks counts
+ * each of them, because a visit to the lease costs as much. */
+enum { SESSION_LOCKS_MAX = 1000 };
+
 enum token_origin {
     TOKEN_FRESH,    /* the server made the token in this very request */
     TOKEN_RECORDED, /* the client made the token, or there is a note or session to keep: a

@@ -8,6 +8,8 @@
 #include "server/base/log.h"
 #include "server/base/text.h"
 #include "storage/quorum/calls.h"
+#include "storage/quorum/votes.h"
+#include "storage/store/lease.h"
 #include "storage/store/store_internal.h"
 #include "storage/store/look_turns.h"
 #include "storage/store/marker.h"
@@ -119,13 +121,6 @@ static int64_t node_clock_us(void *arg, const struct topology_node *node)
     return marker_node_clock_us(store->marker, node);
 }
 
-static bool is_node_quarantined(void *arg, const struct topology_node *node)
-{
-    const struct store *store = arg;
-
-    return marker_node_quarantine_ms(store->marker, node) > 0;
-}
-
 static bool is_node_marked(void *arg, const struct topology_node *node)
 {
     const struct store *store = arg;
@@ -133,9 +128,26 @@ static bool is_node_marked(void *arg, const struct topology_node *node)
     return marker_node_is_read(store->marker, node);
 }
 
-static size_t write_queue_key(char *out, const char *name, size_t len)
+static bool is_node_quarantined(void *arg, const struct topology_node *node)
 {
-    return key_write(out, KEY_QUEUE, name, len, NULL);
+    const struct store *store = arg;
+
+    return marker_node_quarantine_ms(store->marker, node) > 0;
+}
+
+static size_t write_key(char *out, enum quorum_key key, const char *of, size_t len)
+{
+    static const enum key_kind kinds[] = {
+        [QUORUM_KEY_COUNTER] = KEY_COUNTER,
+        [QUORUM_KEY_QUEUE] = KEY_QUEUE,
+        [QUORUM_KEY_SESSION] = KEY_SESSION,
+        [QUORUM_KEY_SESSION_LEASES] = KEY_SESSION_LEASES,
+        [QUORUM_KEY_SESSION_DUE] = KEY_SESSION_DUE,
+        [QUORUM_KEY_SESSION_LOST] = KEY_SESSION_LOST,
+        [QUORUM_KEY_SESSION_WAITS] = KEY_SESSION_WAITS,
+    };
+
+    return key_write(out, kinds[key], of, len, NULL);
 }
 
 /* False: out of memory. */
@@ -146,10 +158,11 @@ static bool start_quorum(struct store *store)
                                                  .metrics = store->options.metrics,
                                                  .topology = store->options.topology,
                                                  .clock_us = node_clock_us,
-                                                 .is_quarantined = is_node_quarantined,
                                                  .is_marked = is_node_marked,
-                                                 .write_queue_key = write_queue_key,
-                                                 .queue_key_size = KEY_SIZE,
+                                                 .is_quarantined = is_node_quarantined,
+                                                 .write_key = write_key,
+                                                 .key_size = KEY_SIZE,
+                                                 .session_locks_max = SESSION_LOCKS_MAX,
                                                  .arg = store};
 
     if (topology_quorum_nodes(store->options.topology) == 0)

@@ -22,7 +22,7 @@ static void vote_needs_a_note_in_an_open_session(void **state)
     session_overdue();
     expect(VOTE(), "[unbound, expired]");
     session_end("released", "0", NULL);
-    expect(VOTE(), "[unbound, released]");
+    expect(VOTE(), "[unbound, expired]");
 }
 
 static void set_needs_a_note_with_all_its_locks(void **state)
@@ -54,10 +54,11 @@ static void repair_needs_the_note_that_comes_before_it(void **state)
 static void end_leaves_a_tombstone_where_the_session_was_unknown(void **state)
 {
     (void)state;
-    expect(session_end("released", "0", NULL), "[released, 0, []]");
-    expect(session_open("30000"), "[ended, released]");
+    expect(session_end("released", "0", NULL), "[ended, unknown]");
+    expect(session_end("released", "0", NULL), "[ended, unknown]"); /* a repetition */
+    expect(session_open("30000"), "[ended, unknown]");
     expect_lasts(SESSION, 60000);
-    expect(session_keep_alive("0"), "[ended, released, *]");
+    expect(session_keep_alive("0"), "[ended, unknown, *]");
     expect(node_repair_session(5000), "0");
 }
 
@@ -86,13 +87,16 @@ static void what_a_majority_has_ended_is_ended_everywhere(void **state)
     expect(session_end("closed", "0", NULL), "[released, 1, []]"); /* a repetition */
 }
 
-static void client_may_end_a_session_past_its_deadline(void **state)
+static void end_past_the_deadline_leaves_a_tombstone(void **state)
 {
     (void)state;
     session_open("30000");
+    BIND(A_REF);
     session_overdue();
-    expect(session_end("released", "0", NULL), "[released, 0, []]");
-    expect(session_open("30000"), "[ended, released]");
+    expect(session_end("released", "0", NULL), "[ended, expired]");
+    expect(node_repair_session(5000), "0");
+    expect(session_end("released", "0", NULL), "[ended, expired]");          /* a repetition */
+    expect(session_end("expired", "0", NULL), "[released, 0, [" A_REF "]]"); /* the watchdog */
 }
 
 /* --- repairs of a session ----------------------------------------------------------------- */
@@ -177,7 +181,7 @@ static void visit_to_one_tells_its_token(void **state)
     expect_lasts("jobs", 40000);
     expect(node_withdraw(A, "w.1", ""), "2");
     node_process_is(PROCESS_AGE_MS / 2);
-    expect(watch(A), "[restarted, *]");
+    expect(watch(A), "[restarted]");
 }
 
 static void visit_to_one_ends_no_lease(void **state)
@@ -185,11 +189,66 @@ static void visit_to_one_ends_no_lease(void **state)
     (void)state;
     hold_of_session();
     command("DEL jobs");
-    expect(watch(A), "[gone, *]");
+    expect(watch(A), "[lapsed, lock]");
     expect(VOTE(), "[lapsed]");
-    expect(watch(B), "[gone, *]");
+    expect(watch(B), "[gone]");
     lock_release(A);
     expect(watch(A), "[ended, expired, ]");
+}
+
+/* --- losses, and the index ---------------------------------------------------------------- */
+
+static redisReply *settle(const char *verdict)
+{
+    return run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+               ARGS(WINDOW, "10000", "", "0", A_REF, verdict));
+}
+
+static void loss_that_was_told_is_forgotten_with_its_note(void **state)
+{
+    (void)state;
+    session_open("30000");
+    BIND(A_REF);
+    settle("lost expired lock");
+    expect_command("1", "HLEN " LOST);
+    expect(run(SCRIPT_SESSION_TOLD, KEYS(SESSION, NOTES, DUE, LOST), ARGS(A_REF)), "0");
+    expect_command("0", "HLEN " LOST);
+    /* This node was away when the loss was noted at the others. */
+    BIND(A_REF);
+    run(SCRIPT_SESSION_TOLD, KEYS(SESSION, NOTES, DUE, LOST), ARGS(A_REF));
+    settle("lost expired lock");
+    expect_command("0", "HLEN " LOST);
+    expect_command("1", "HLEN " NOTES); /* the sentinel */
+}
+
+static redisReply *index_claim(int64_t claim_ms)
+{
+    return run(SCRIPT_INDEX_CLAIM, KEYS("rlockd:sessions:{0}"),
+               ARGS("16", text("%lld", (long long)claim_ms)));
+}
+
+static redisReply *index_set(const char *in_ms, int64_t claim_ms)
+{
+    return run(SCRIPT_INDEX_SET, KEYS("rlockd:sessions:{0}"),
+               ARGS(SID, in_ms, text("%lld", (long long)claim_ms)));
+}
+
+static void claims_have_one_number_at_all_nodes(void **state)
+{
+    int64_t claim_ms = node_base_us() / 1000 + 5000;
+
+    (void)state;
+    command("ZADD rlockd:sessions:{0} 1 " SID);
+    expect(index_claim(claim_ms), text("[%lld, [" SID "], [*]]", (long long)claim_ms));
+    expect(index_claim(claim_ms + 1), text("[%lld, [], [*]]", (long long)claim_ms + 1));
+    expect(index_set("1000", claim_ms), "1");
+    /* At a node where it was not due the visit counts, too; a later claim stays. */
+    expect(index_set("2000", claim_ms), "1");
+    command("ZADD rlockd:sessions:{0} %lld " SID, (long long)claim_ms + 10);
+    expect(index_set("1000", claim_ms), "0");
+    command("DEL rlockd:sessions:{0}");
+    expect(index_set("1000", claim_ms), "1"); /* a node that has lost its index */
+    expect(index_set("", claim_ms), "1");
 }
 
 int main(void)
@@ -201,13 +260,15 @@ int main(void)
         NODE_TEST(end_leaves_a_tombstone_where_the_session_was_unknown),
         NODE_TEST(end_for_the_deadline_is_where_it_has_passed),
         NODE_TEST(what_a_majority_has_ended_is_ended_everywhere),
-        NODE_TEST(client_may_end_a_session_past_its_deadline),
+        NODE_TEST(end_past_the_deadline_leaves_a_tombstone),
         NODE_TEST(unknown_session_is_restored),
         NODE_TEST(passed_session_gets_its_later_deadline),
         NODE_TEST(visit_to_many_tells_their_tokens_and_claims_them),
         NODE_TEST(visit_to_many_renews_nothing_else),
         NODE_TEST(visit_to_one_tells_its_token),
         NODE_TEST(visit_to_one_ends_no_lease),
+        NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
+        NODE_TEST(claims_have_one_number_at_all_nodes),
     };
 
     return cmocka_run_group_tests_name("quorum sessions", tests, redis_set_up_node,

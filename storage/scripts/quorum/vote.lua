@@ -14,8 +14,8 @@
 -- sync yes
 --
 --   KEYS, ARGV     those of set_acquire.lua; for one lock its record is that of a lease of one
---                  lock. record_text: with the attempt `<worker>.<number>`. fencing_ttl_ms: at
---                  least 60,000, or 0
+--                  lock. record_text: with the attempt `<worker>.<number>`; the name of its
+--                  session is put in here. fencing_ttl_ms: at least 60,000, or 0
 --   token          that is proposed, for each of the locks; above 0
 --   round          of the votes of this attempt, from 1
 --   quarantine_ms  a node whose process is not known for so long gives no votes
@@ -54,8 +54,10 @@ if since then
   us = time[1] * 1000000 + time[2]
   is_usual = us / 1000 >= since + quarantine_ms
   if is_usual and session ~= '' then
-    local home = call('hmget', 'rlockd:session:{' .. session .. '}', 'state', 'deadline')
+    local home = call('hmget', 'rlockd:session:{' .. session .. '}', 'state', 'deadline',
+      'name')
     local notes = 'rlockd:session-leases:{' .. session .. '}'
+    name = (home[3] or '') .. '\n'
     is_usual = home[1] == 'open' and tonumber(home[2]) * 1000 > us and
       call('hexists', notes, lease_id .. ' ' .. lock) == 1
   end
@@ -106,8 +108,9 @@ local request = requests.read(lease_id, ttl_ms, record_text, keep_ms, wait_ms, m
   registered)
 local old, proposed = request.old, tonumber(token)
 
-local reason = votes.unbound(request)
+local reason, session_name = votes.unbound(request)
 if reason then return requests.refuse(request, {'unbound', reason}) end
+request.session_name = session_name or request.session_name
 if old and old.state == 'ended' then
   return requests.refuse(request, {'spent', old.detail, leases.forced_by(old)})
 end

@@ -3,20 +3,19 @@
 local leases, votes = lib.lease, lib.vote
 
 -- The reply about a lease that does not hold here, or may not; or nil, the holds on each of its
--- locks, and the ms that are left. `gone` and `restarted` tell the node's clock, in epoch ms,
--- for the deadline of a repair.
+-- locks, and the ms that are left. `gone`: there is no record; `lapsed`: its hold has ended
+-- here.
 local function answer(lease)
-  local now = lib.number.epoch_ms()
-  if not lease then return {'gone', now} end
+  if not lease then return {'gone'} end
   if lease.state == 'ended' then return {'ended', lease.detail, ''} end
   if lease.state == 'waiting' then return {'waiting'} end
   if votes.spent_of(lease) then return {'ended', votes.spent_of(lease), ''} end
   local holds = leases.holds_of(lease)
   if not holds then
     if leases.loss_reason(lease) == 'forced' then return {'ended', 'forced', ''} end
-    return {'gone', now}
+    return {'lapsed', lease.kind}
   end
-  if not votes.is_confirmed(lease) then return {'restarted', now} end
+  if not votes.is_confirmed(lease) then return {'restarted'} end
   return nil, holds, leases.time_left(lease, '0')
 end
 

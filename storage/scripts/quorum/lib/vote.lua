@@ -23,7 +23,8 @@ local function quarantine_left(ms)
   return left > 0 and lib.number.integer(left) or nil
 end
 
--- Why the lease's session does not allow a vote here; nil: it does, or there is no session.
+-- Why the lease's session does not allow a vote here; nil: there is no session, or it does, and
+-- the session's name.
 local function unbound(request)
   if request.session == '' then return nil end
   local session = keys.companion('rlockd:session', request.session)
@@ -32,7 +33,8 @@ local function unbound(request)
   local ref = request.id .. ' ' ..
     (request.is_set and '\n' .. table.concat(request.locks, '\n') or request.locks[1])
   local notes = keys.companion('rlockd:session-leases', request.session)
-  return call('hexists', notes, ref) == 0 and 'full' or nil
+  if call('hexists', notes, ref) == 0 then return 'full' end
+  return nil, call('hget', session, 'name')
 end
 
 -- Why a lease that holds is spent; nil: it is not.

@@ -1,0 +1,259 @@
+/* Sessions (S1 of docs/quorum.md): a majority opens them and keeps them alive. */
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "storage/quorum/calls_internal.h"
+
+#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
+
+static int64_t now_ms(void)
+{
+    return clock_ns() / CLOCK_NS_PER_MS;
+}
+
+/* Whether a majority says that the session is over, or does not know it. */
+static bool is_gone(const struct quorum_call *call, const struct node_reply *replies)
+{
+    return quorum_count(call, replies, NODE_ENDED) + quorum_count(call, replies, NODE_PASSED) +
+               quorum_count(call, replies, NODE_UNKNOWN) >=
+           quorum_majority(call->calls->nodes);
+}
+
+/* No majority has concluded anything. */
+static void end_undecided(struct quorum_call *call, const struct node_reply *replies)
+{
+    if (is_gone(call, replies))
+        quorum_session_answer_ended(call, quorum_end_reason(call, replies));
+    else
+        quorum_call_fail(call);
+}
+
+static const struct call_word get_words[] = {
+    {"open", NODE_OPEN, SESSION_GET_REPLY_OPEN_REMAINING_MS},
+    {"ended", NODE_ENDED, 0},
+};
+
+/* The deadline has passed at a majority, or some server knows more. */
+static void close_session(struct quorum_call *call, const struct node_reply *replies)
+{
+    const struct script_text *session = &call->args->keys[0];
+    struct redis_tag id = redis_tag_of(session->text, session->len);
+    const char *reason = quorum_end_reason(call, replies);
+
+    if (quorum_count(call, replies, NODE_ENDED) >= quorum_majority(call->calls->nodes)) {
+        quorum_session_answer_ended(call, reason);
+        return;
+    }
+    call->kept = value_make_list(SESSION_GET_REPLY_ENDED_REASON + 1);
+    value_put(call->kept, 0, value_make_text("ended", sizeof("ended") - 1));
+    value_put(call->kept, SESSION_GET_REPLY_ENDED_REASON,
+              value_make_text(reason, strlen(reason)));
+    quorum_session_close(call, id);
+}
+
+/* --- open --------------------------------------------------------------------------------- */
+
+static const struct call_word open_words[] = {
+    {"opened", NODE_OPEN, SESSION_OPEN_REPLY_OPENED_REMAINING_MS},
+    {"open", NODE_OPEN, SESSION_OPEN_REPLY_OPEN_REMAINING_MS},
+    {"ended", NODE_ENDED, 0},
+    {"reused", NODE_REFUSED, 0},
+};
+
+/* A server that had the session tells that it was open before. */
+static void answer_open(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_OPEN, -1);
+
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        if (replies[i].word == NODE_OPEN && strcmp(quorum_value_text(call, i, 0), "open") == 0)
+            node = i;
+    value_put(call->round.replies[node].value, SESSION_OPEN_REPLY_OPEN_REMAINING_MS,
+              value_make_integer(quorum_majority_value(call, replies, NODE_OPEN)));
+    quorum_session_mend_later(call);
+    quorum_call_answer(call, value_copy(call->round.replies[node].value));
+}
+
+static bool answer_refused(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_REFUSED, -1);
+
+    if (node == call->calls->nodes)
+        return false;
+    if (call->round.replies[node].state == ROUND_REPLIED)
+        quorum_call_answer_reply(call, node);
+    else
+        quorum_call_refuse(call, REDIS_REFUSED_WRONG_TYPE);
+    return true;
+}
+
+static void decide_open(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_session_words(call, WORDS(open_words), replies);
+    if (answer_refused(call, replies))
+        return;
+    const struct conclusion found = conclude_due(&call->ask, replies, now_ms(),
+                                                 call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    if (found.word == CONCLUDE_KEEP)
+        answer_open(call, replies);
+    else if (found.word == CONCLUDE_SHUT)
+        close_session(call, replies);
+    else
+        end_undecided(call, replies);
+}
+
+void quorum_session_open(struct quorum_call *call)
+{
+    quorum_call_reckon(call, quorum_arg_ms(call, SESSION_OPEN_ARG_TTL_MS));
+    quorum_call_ask(call, SCRIPT_SESSION_OPEN, call->args, decide_open);
+}
+
+/* --- keep alive, look --------------------------------------------------------------------- */
+
+static const struct call_word keep_words[] = {
+    {"open", NODE_OPEN, SESSION_GET_REPLY_OPEN_REMAINING_MS},
+    {"ended", NODE_ENDED, 0},
+    {"wait-too-long", NODE_REFUSED, 0},
+};
+
+/* A page of notes or of losses that every server has in one page. If one has more, the cursor
+ * says so, and the pages are read from the start: see notes.c. */
+static struct redis_value *merge_page(const struct quorum_call *call,
+                                      const struct node_reply *replies, size_t at)
+{
+    struct redis_value *page = value_make_list(SESSION_PAGE_REPLY_VALUES);
+    const char *cursor = "0";
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        size_t len;
+        const char *own = value_text(
+            value_at(quorum_value(call, i, at), SESSION_PAGE_REPLY_CURSOR), &len);
+        if (replies[i].word == NODE_OPEN && strcmp(own, "0") != 0)
+            cursor = "more";
+    }
+    value_put(page, SESSION_PAGE_REPLY_CURSOR, value_make_text(cursor, strlen(cursor)));
+    value_put(page, SESSION_PAGE_REPLY_ENTRIES,
+              quorum_union(call, replies, NODE_OPEN, at, SESSION_PAGE_REPLY_ENTRIES,
+                           SESSION_PAGE_REPLY_ENTRY_VALUES));
+    return page;
+}
+
+/* A lease that a majority holds is noted at one of these servers at least. */
+static void answer_view(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_OPEN, -1);
+    struct redis_value *view = value_copy(call->round.replies[node].value);
+
+    value_put(view, SESSION_GET_REPLY_OPEN_REMAINING_MS,
+              value_make_integer(quorum_majority_value(call, replies, NODE_OPEN)));
+    value_put(view, SESSION_GET_REPLY_OPEN_NOTES,
+              merge_page(call, replies, SESSION_GET_REPLY_OPEN_NOTES));
+    value_put(view, SESSION_GET_REPLY_OPEN_LOST,
+              merge_page(call, replies, SESSION_GET_REPLY_OPEN_LOST));
+    quorum_call_answer(call, view);
+}
+
+/* The time for which the session was opened, as a server says. */
+static void reckon_session(struct quorum_call *call, const struct node_reply *replies)
+{
+    size_t node = quorum_call_find(call, replies, NODE_OPEN, -1);
+
+    if (node < call->calls->nodes)
+        quorum_call_reckon(
+            call, value_integer(quorum_value(call, node, SESSION_GET_REPLY_OPEN_TTL_MS)));
+}
+
+static void decide_keep_alive(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_session_words(call, WORDS(keep_words), replies);
+    if (answer_refused(call, replies))
+        return;
+    reckon_session(call, replies);
+    const struct conclusion found = conclude_keep_alives(&call->ask, replies, now_ms(),
+                                                         call->round.is_over);
+    switch (found.word) {
+    case CONCLUDE_WAIT:
+        return;
+    case CONCLUDE_ALIVE:
+        quorum_session_mend_later(call);
+        answer_view(call, replies);
+        return;
+    case CONCLUDE_CLOSE:
+        close_session(call, replies);
+        return;
+    case CONCLUDE_GONE:
+        quorum_session_answer_ended(call, quorum_end_reason(call, replies));
+        return;
+    default:
+        quorum_call_fail(call);
+        return;
+    }
+}
+
+void quorum_session_keep_alive(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_SESSION_KEEP_ALIVE, call->args, decide_keep_alive);
+}
+
+/* A look writes nothing back. */
+static void decide_get(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+
+    quorum_session_words(call, WORDS(get_words), replies);
+    if (answer_refused(call, replies))
+        return;
+    reckon_session(call, replies);
+    const struct conclusion found = conclude_due(&call->ask, replies, now_ms(),
+                                                 call->round.is_over);
+    if (found.word == CONCLUDE_WAIT)
+        return;
+    if (found.word == CONCLUDE_KEEP)
+        answer_view(call, replies);
+    else
+        end_undecided(call, replies);
+}
+
+void quorum_session_get(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_SESSION_GET, call->args, decide_get);
+}
+
+/* --- a row of a listing ------------------------------------------------------------------- */
+
+static void decide_brief(struct quorum_call *call)
+{
+    struct node_reply replies[QUORUM_NODES_MAX];
+    unsigned closed = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        const struct round_reply *reply = &call->round.replies[i];
+        bool is_open = value_count(reply->value) == SESSION_BRIEF_REPLY_VALUES;
+        replies[i] = (struct node_reply){.word = is_open ? NODE_OPEN : NODE_SILENT};
+        if (is_open)
+            replies[i].value = value_integer(
+                value_at(reply->value, SESSION_BRIEF_REPLY_REMAINING_MS));
+        closed += reply->state == ROUND_REPLIED && !is_open;
+    }
+    if (quorum_count(call, replies, NODE_OPEN) >= quorum_majority(call->calls->nodes)) {
+        size_t node = quorum_call_find(call, replies, NODE_OPEN, -1);
+        value_put(call->round.replies[node].value, SESSION_BRIEF_REPLY_REMAINING_MS,
+                  value_make_integer(quorum_majority_value(call, replies, NODE_OPEN)));
+        quorum_call_answer_reply(call, node);
+    } else if (closed >= quorum_majority(call->calls->nodes)) {
+        quorum_call_answer(call, value_make_list(0));
+    } else if (call->round.is_over) {
+        quorum_call_fail(call);
+    }
+}
+
+void quorum_session_brief(struct quorum_call *call)
+{
+    quorum_call_ask(call, SCRIPT_SESSION_BRIEF, call->args, decide_brief);
+}

@@ -1,0 +1,475 @@
+/* Sessions of redis-quorum://: opened, kept alive and ended by a majority, with leases that the
+ * watchdog renews while servers are killed, stand still, lose their data or are cut off. */
+#include "harness_session.h"
+#include "quorum.h"
+
+enum { SOON_MS = 10000 };
+
+/* --- what befalls a server ---------------------------------------------------------------- */
+
+enum fault { DOWN, KILLED, FROZEN, EMPTIED, CUT_OFF };
+
+static const char *const fault_names[] = {"down from the start", "killed", "frozen", "emptied",
+                                          "cut off"};
+
+static void befall(struct quorum *q, struct quorum_front *a, int server, enum fault fault)
+{
+    switch (fault) {
+    case DOWN:
+    case KILLED:
+        redis_kill(q->server[server]);
+        return;
+    case FROZEN:
+        redis_freeze(q->server[server]);
+        return;
+    case EMPTIED:
+        quorum_empty(q->server[server]);
+        return;
+    case CUT_OFF:
+        proxy_set(a->proxy[server], PROXY_RESET);
+        return;
+    }
+    FAIL("no such fault");
+}
+
+static const char *session_key(struct world *w, const struct session *s)
+{
+    return text(w, "rlockd:session:{%s}", s->id);
+}
+
+/* Asks again where a server was late by a second. */
+static struct reply *kept(struct front *fe, const struct session *s)
+{
+    struct reply *r = keep_alive(fe, s, NULL);
+
+    for (int i = 0; r->status == 503 && i < 10; i++) {
+        nap_ms(50);
+        r = keep_alive(fe, s, NULL);
+    }
+    expect_status(r, 200);
+    return r;
+}
+
+/* The same for a request for a lock, which a release is on its way to. */
+static struct reply *granted(struct front *fe, const struct session *s, const char *lock,
+                             const char *token, const char *query)
+{
+    struct reply *r = session_put(fe, s, lock, token, query);
+    int repeated = 0;
+
+    for (; (r->status == 503 || r->status == 423) && repeated < 20; repeated++) {
+        nap_ms(50);
+        r = session_put(fe, s, lock, token, query);
+    }
+    expect_true(r, r->status == 201 || (r->status == 200 && repeated > 0));
+    return r;
+}
+
+static struct reply *ended(struct front *fe, const struct session *s)
+{
+    struct reply *r = session_end(fe, s);
+
+    for (int i = 0; r->status == 503 && i < 10; i++) {
+        nap_ms(50);
+        r = session_end(fe, s);
+    }
+    expect_status(r, 200);
+    return r;
+}
+
+static bool holds_lease(struct front *fe, const struct session *s, const char *lock)
+{
+    struct reply *r = keep_alive(fe, s, NULL);
+    const char *state = json_string_value(json_object_get(lease_of(r, lock), "state"));
+
+    return state != NULL && strcmp(state, "held") == 0 && losses_len(r) == 0;
+}
+
+/* --- open, keep alive, look, end ---------------------------------------------------------- */
+
+static void test_life_of_a_session(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL), b = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=30000&name=host/1");
+
+    wait_until(quorum_holds(q, session_key(w, &s)) == 3, SOON_MS);
+    struct reply *r = session_open(b.fe, s.token, "ttl_ms=30000&name=host/1");
+    expect_status(r, 200);
+    assert_in_range(reply_int(r, "remaining_ms"), 1, 30000 - 302); /* less the drift */
+    expect_problem(session_open(b.fe, s.token, "ttl_ms=20000"), 422, "token-reused");
+    expect_alive(keep_alive(b.fe, &s, NULL), 0);
+    const char *token = session_hold(a.fe, &s, "jobs", NULL);
+    r = keep_alive(b.fe, &s, NULL);
+    expect_alive(r, 1);
+    assert_true(json_is_true(json_object_get(lease_of(r, "jobs"), "watchdog")));
+    r = session_look(b.fe, s.id);
+    expect_status(r, 200);
+    expect_str(r, "name", "host/1");
+    assert_non_null(lease_of(r, "jobs"));
+    r = lock_look(a.fe, "jobs");
+    expect_str(r, "holders.0.session_id", s.id);
+    expect_str(r, "holders.0.session_name", "host/1");
+    expect_int(session_put(b.fe, &s, "jobs", token, NULL), "fencing_token",
+               reply_int(r, "fencing_token"));
+    expect_int(session_end(b.fe, &s), "released", 1);
+    expect_int(session_end(a.fe, &s), "released", 1); /* a repetition */
+    expect_problem(keep_alive(a.fe, &s, NULL), 410, "session-ended");
+    expect_status(session_look(a.fe, s.id), 404);
+    expect_problem(session_put(a.fe, &s, "jobs", token_new(w), NULL), 410, "session-ended");
+    expect_problem(session_open(a.fe, s.token, "ttl_ms=30000&name=host/1"), 410,
+                   "session-ended");
+    expect_status(lock_put(b.fe, "jobs", token_new(w), "ttl_ms=60000"), 201);
+}
+
+static void test_unknown_sessions(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, NULL), other;
+
+    ended(a.fe, &s);
+    for (int i = 0; i < 3; i++)
+        redis_ok(q->server[i], "FLUSHALL");
+    for (int i = 0; i < 3; i++)
+        quorum_trust(q->server[i]);
+    expect_problem(keep_alive(a.fe, &s, NULL), 410, "session-ended");
+    for (int i = 0; i < 2; i++) { /* the first one leaves tombstones */
+        struct reply *r = session_end(a.fe, &s);
+        expect_problem(r, 410, "session-ended");
+        expect_str(r, "reason", "unknown");
+    }
+    expect_problem(session_open(a.fe, s.token, NULL), 410, "session-ended");
+    other = session_new(a.fe, NULL);
+    expect_alive(keep_alive(a.fe, &other, NULL), 0);
+}
+
+/* What is not offered says so. */
+static void test_not_offered(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, "--quarantine-ms", "60000", "--retry-window-ms",
+                                         "60000", NULL);
+    struct session s = session_new(a.fe, NULL);
+
+    expect_problem(session_put(a.fe, &s, "jobs", token_new(w), "owner=me"), 501,
+                   "not-supported");
+    expect_problem(session_open(a.fe, token_new(w), "on_deadlock=refuse"), 501,
+                   "not-supported");
+    expect_problem(session_open(a.fe, token_new(w), "ttl_ms=60001"), 400, "malformed-request");
+}
+
+/* --- one server fails --------------------------------------------------------------------- */
+
+static void with_servers_away(struct world *w, int count, enum fault fault)
+{
+    struct quorum *q = quorum_start(w, count);
+    struct quorum_front a = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct quorum_front b = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct session s = {0};
+    int away = (count - 1) / 2;
+
+    printf("%d servers, %d %s\n", count, away, fault_names[fault]);
+    for (int i = 0; fault == DOWN && i < away; i++)
+        befall(q, &a, i, DOWN);
+    s.token = token_new(w);
+    s.header = text(w, "Session-Token: %s", s.token);
+    struct reply *r = session_open(a.fe, s.token, "ttl_ms=60000");
+    for (int i = 0; r->status == 503 && i < 10; i++)
+        r = session_open(a.fe, s.token, "ttl_ms=60000");
+    expect_true(r, r->status == 201 || r->status == 200);
+    s.id = reply_str(r, "session_id");
+    json_int_t fence = reply_int(granted(a.fe, &s, "watched", token_new(w), NULL),
+                                 "fencing_token");
+    for (int i = 0; fault != DOWN && i < away; i++)
+        befall(q, &a, i, fault);
+    kept(a.fe, &s);
+    granted(a.fe, &s, "later", token_new(w), NULL);
+    granted(b.fe, &s, "timed", token_new(w), "ttl_ms=60000");
+    expect_problem(lock_put(b.fe, "watched", token_new(w), NULL), 423, "locked");
+    nap_ms(3 * watchdog_ms());
+    assert_int_equal(fence_of(b.fe, "watched"), fence);
+    wait_until(holds_lease(a.fe, &s, "watched") && holds_lease(b.fe, &s, "later") &&
+                   holds_lease(b.fe, &s, "timed"),
+               SOON_MS);
+    expect_int(ended(a.fe, &s), "released", 3);
+    r = keep_alive(b.fe, &s, NULL);
+    for (int i = 0; r->status == 503 && i < 10; i++)
+        r = keep_alive(b.fe, &s, NULL);
+    expect_problem(r, 410, "session-ended");
+    struct session next = session_new(b.fe, NULL);
+    granted(b.fe, &next, "watched", token_new(w), NULL);
+    for (int i = 0; fault == FROZEN && i < away; i++)
+        redis_thaw(q->server[i]);
+}
+
+static void test_down_from_the_start(struct world *w)
+{
+    with_servers_away(w, 3, DOWN);
+}
+
+static void test_killed(struct world *w)
+{
+    with_servers_away(w, 3, KILLED);
+}
+
+static void test_frozen(struct world *w)
+{
+    with_servers_away(w, 3, FROZEN);
+}
+
+static void test_emptied(struct world *w)
+{
+    with_servers_away(w, 3, EMPTIED);
+}
+
+static void test_cut_off(struct world *w)
+{
+    with_servers_away(w, 3, CUT_OFF);
+}
+
+static void test_two_of_five_killed(struct world *w)
+{
+    with_servers_away(w, 5, KILLED);
+}
+
+static void test_two_of_five_emptied(struct world *w)
+{
+    with_servers_away(w, 5, EMPTIED);
+}
+
+/* --- servers that come back --------------------------------------------------------------- */
+
+/* Every server has the session, and the lease as its process knows it. */
+static bool is_whole(const struct quorum *q, const struct session *s, const char *lock)
+{
+    return quorum_holds(q, session_key(q->world, s)) == q->count &&
+           quorum_holds(q, lock) == q->count;
+}
+
+/* Without keep-alives the watchdog mends the session, too. */
+static void test_an_emptied_server_is_mended(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=100000");
+
+    session_hold(a.fe, &s, "watched", NULL);
+    json_int_t fence = fence_of(a.fe, "watched");
+    for (int i = 0; i < 3; i++) {
+        quorum_empty(q->server[i]);
+        wait_until(is_whole(q, &s, "watched"), SOON_MS);
+        wait_until(quorum_holds(q, text(w, "rlockd:session-leases:{%s}", s.id)) == 3, SOON_MS);
+        nap_ms(watchdog_ms());
+    }
+    assert_int_equal(fence_of(a.fe, "watched"), fence);
+    expect_alive(keep_alive(a.fe, &s, NULL), 1);
+    expect_int(session_end(a.fe, &s), "released", 1);
+}
+
+/* The servers are restarted with their data, one after the other, under a session with many
+ * leases, while its client keeps it alive. */
+static void test_rolling_restarts(struct world *w)
+{
+    enum { LEASES = 40 };
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct quorum_front b = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000");
+    json_int_t fences[LEASES];
+
+    for (int i = 0; i < LEASES; i++) {
+        session_hold(i % 2 == 0 ? a.fe : b.fe, &s, text(w, "roll/%d", i), NULL);
+        fences[i] = fence_of(a.fe, text(w, "roll/%d", i));
+    }
+    for (int i = 0; i < 3; i++) {
+        double before = front_metric(a.fe, "rlockd_quorum_repairs_total", NULL) +
+                        front_metric(b.fe, "rlockd_quorum_repairs_total", NULL);
+        redis_kill(q->server[i]);
+        nap_ms(watchdog_ms());
+        expect_alive(kept(b.fe, &s), LEASES);
+        redis_return(q->server[i]);
+        wait_until(front_metric(a.fe, "rlockd_quorum_repairs_total", NULL) +
+                           front_metric(b.fe, "rlockd_quorum_repairs_total", NULL) >=
+                       before + LEASES,
+                   SOON_MS);
+        expect_alive(kept(a.fe, &s), LEASES);
+    }
+    for (int i = 0; i < LEASES; i++)
+        assert_int_equal(fence_of(b.fe, text(w, "roll/%d", i)), fences[i]);
+    expect_int(session_end(a.fe, &s), "released", LEASES);
+}
+
+/* A server was away while the session ended: it has the tombstone soon. */
+static void test_an_end_reaches_every_server(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL), b = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, NULL);
+
+    session_hold(a.fe, &s, "jobs", NULL);
+    redis_kill(q->server[0]);
+    expect_int(ended(a.fe, &s), "released", 1);
+    redis_return(q->server[0]);
+    wait_until(quorum_holds(q, "jobs") == 0, SOON_MS);
+    wait_until(strcmp(redis_str(q->server[0], "HGET %s state", session_key(w, &s)), "ended") ==
+                   0,
+               SOON_MS);
+    redis_kill(q->server[1]);
+    expect_problem(keep_alive(b.fe, &s, NULL), 410, "session-ended");
+}
+
+/* --- front ends --------------------------------------------------------------------------- */
+
+static void test_a_killed_front_end(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct quorum_front b = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct session dies = session_new(a.fe, text(w, "ttl_ms=%d", 3 * watchdog_ms()));
+    struct session lives = session_new(a.fe, "ttl_ms=60000");
+    const char *token;
+
+    session_hold(a.fe, &dies, "dies", NULL);
+    token = session_hold(a.fe, &lives, "lives", NULL);
+    json_int_t fence = fence_of(a.fe, "lives");
+    int64_t before = late_ms();
+    front_kill(a.fe);
+    nap_ms(watchdog_ms());
+    if (may_have_lapsed(before))
+        return;
+    expect_problem(lock_put(b.fe, "dies", token_new(w), NULL), 423, "locked");
+    wait_until(lock_put(b.fe, "dies", token_new(w), "ttl_ms=60000")->status == 201,
+               4 * watchdog_ms() + SOON_MS);
+    expect_problem(keep_alive(b.fe, &dies, NULL), 410, "session-ended");
+    wait_until(front_metric(b.fe, "rlockd_sessions_expired_total", NULL) == 1, SOON_MS);
+    assert_int_equal(fence_of(b.fe, "lives"), fence);
+    expect_int(session_put(b.fe, &lives, "lives", token, NULL), "fencing_token", fence);
+    expect_alive(keep_alive(b.fe, &lives, NULL), 1);
+}
+
+static void test_one_token_at_two_front_ends(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL), b = quorum_front(q, NULL);
+
+    for (int i = 0; i < 10; i++) {
+        const char *token = token_new(w), *header = text(w, "Session-Token: %s", token);
+        struct call *calls[4];
+        int opened = 0;
+
+        for (int k = 0; k < 4; k++)
+            calls[k] = CALL(k % 2 == 0 ? a.fe : b.fe, .method = "POST",
+                            .path = "/v1/sessions?ttl_ms=5000", .headers = {header});
+        for (int k = 0; k < 4; k++) {
+            struct reply *r = call_await(calls[k], SOON_MS);
+            expect_true(r, r->status == 201 || r->status == 200);
+            opened += r->status == 201;
+        }
+        assert_in_range(opened, 0, 4);
+        struct reply *r = session_open(b.fe, token, "ttl_ms=5000");
+        expect_status(r, 200);
+        assert_in_range(reply_int(r, "remaining_ms"), 1, 5000);
+    }
+}
+
+/* --- losses ------------------------------------------------------------------------------- */
+
+/* A server is away while a loss is noted and told: back again it tells it no more. */
+static void test_a_loss_is_told_once(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct quorum_front b = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000");
+
+    session_hold(a.fe, &s, "watched", NULL);
+    session_hold(a.fe, &s, "forced", NULL);
+    session_hold(b.fe, &s, "timed", "ttl_ms=1000");
+    redis_kill(q->server[2]);
+    expect_bool(force_unlock(b.fe, "forced"), "unlocked", true);
+    struct reply *r = kept(a.fe, &s);
+    expect_loss(r, "forced", "forced");
+    nap_ms(1500);
+    r = kept(b.fe, &s);
+    expect_loss(r, "timed", "expired");
+    assert_int_equal(losses_len(r), 1);
+    expect_alive(kept(b.fe, &s), 1);
+    redis_return(q->server[2]);
+    wait_until(quorum_all_up(a.fe) || strcmp(quorum_state(a.fe, 2), "quarantine") == 0,
+               SOON_MS);
+    for (int i = 0; i < 3; i++) {
+        nap_ms(watchdog_ms() / 3);
+        for (int k = 0; k < 2; k++) {
+            r = kept(k == 0 ? a.fe : b.fe, &s);
+            expect_alive(r, 1);
+        }
+    }
+}
+
+/* A majority has lost a lease that the watchdog renews: it is told, and the lease stays lost.
+ */
+static void test_a_lost_majority(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000");
+    const char *token = session_hold(a.fe, &s, "lost", NULL);
+
+    session_hold(a.fe, &s, "kept", NULL);
+    struct call *hanging = keep_alive_hang(a.fe, &s, 20000);
+    nap_ms(200);
+    for (int i = 0; i < 2; i++)
+        redis_ok(q->server[i], "DEL lost");
+    expect_loss(call_await(hanging, SOON_MS), "lost", "expired");
+    struct reply *r = keep_alive(a.fe, &s, NULL);
+    expect_alive(r, 1);
+    assert_non_null(lease_of(r, "kept"));
+    expect_problem(session_put(a.fe, &s, "lost", token, NULL), 410, "lease-ended");
+}
+
+/* --- more than a page --------------------------------------------------------------------- */
+
+static void test_many_leases(struct world *w)
+{
+    enum { LEASES = 300 };
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, "--watchdog-timeout-ms", "20000", NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000");
+
+    for (int i = 0; i < LEASES; i++)
+        session_hold(a.fe, &s, text(w, "many/%d", i), NULL);
+    expect_alive(kept(a.fe, &s), LEASES);
+    redis_kill(q->server[0]);
+    expect_alive(kept(a.fe, &s), LEASES);
+    expect_int(ended(a.fe, &s), "released", LEASES);
+}
+
+static const struct e2e_test tests[] = {
+    E2E_TEST(test_life_of_a_session),
+    E2E_TEST(test_unknown_sessions),
+    E2E_TEST(test_not_offered),
+    E2E_TEST(test_down_from_the_start),
+    E2E_TEST(test_killed),
+    E2E_TEST(test_frozen),
+    E2E_TEST(test_emptied),
+    E2E_TEST(test_cut_off),
+    E2E_TEST(test_two_of_five_killed),
+    E2E_TEST(test_two_of_five_emptied),
+    E2E_TEST(test_an_emptied_server_is_mended),
+    E2E_TEST(test_rolling_restarts),
+    E2E_TEST(test_an_end_reaches_every_server),
+    E2E_TEST(test_a_killed_front_end),
+    E2E_TEST(test_one_token_at_two_front_ends),
+    E2E_TEST(test_a_loss_is_told_once),
+    E2E_TEST(test_a_lost_majority),
+    E2E_TEST(test_many_leases),
+};
+
+int main(void)
+{
+    static const struct e2e_plan plan = {
+        .name = "quorum_sessions", E2E_TESTS(tests), .without_redis = true};
+
+    return e2e_run(&plan);
+}
