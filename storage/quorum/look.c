@@ -78,10 +78,11 @@ static struct held_at count_holder(const struct quorum_call *call,
 
 struct summary {
     unsigned replied;
-    unsigned most; /* servers at which one holder holds with one token */
-    size_t best;   /* a server that names this holder */
-    bool is_wrong; /* some server has another kind of key */
-    size_t wrong;  /* that one */
+    unsigned most;  /* servers at which one holder holds with one token */
+    size_t best;    /* a server that names this holder */
+    unsigned doubt; /* the most servers at which a holder that no majority names holds */
+    bool is_wrong;  /* some server has another kind of key */
+    size_t wrong;   /* that one */
     size_t most_waiters;
     size_t first; /* the first server with a holder */
 };
@@ -118,22 +119,29 @@ static struct summary sum_up(const struct quorum_call *call)
                 sum.most = held.count;
                 sum.best = i;
             }
+            if (held.left_ms < 0 && held.count > sum.doubt)
+                sum.doubt = held.count;
         }
     }
     return sum;
 }
 
-/* Keeps the holders that a majority has, each with the time for which a majority has it. */
-static struct redis_value *kept_holders(const struct quorum_call *call,
-                                        const struct redis_value *holders, int64_t *left_ms)
+/* The holders that a server names. */
+static const struct redis_value *holders_at(const struct quorum_call *call, size_t node)
 {
-    struct redis_value *kept = value_make_list(value_count(holders));
-    size_t count = 0;
+    return has_view(call, node) ? value_at(reply_of(call, node), LOOK_REPLY_HOLDERS) : NULL;
+}
 
-    *left_ms = -2;
+/* Adds the holders of a list that a majority has and that are not there yet, each with the time
+ * for which a majority has it. Returns the number of values in `kept`. */
+static size_t keep_holders(const struct quorum_call *call, const struct redis_value *holders,
+                           struct redis_value *kept, size_t count, int64_t *left_ms)
+{
     for (size_t at = 0; at < value_count(holders); at += LOOK_REPLY_HOLDER_VALUES) {
         struct held_at held = count_holder(call, holders, at);
-        if (held.count < quorum_majority(call->calls->nodes))
+        if (held.left_ms < 0 ||
+            find_holder(kept, text_at(holders, at + LOOK_REPLY_HOLDER_FIELD),
+                        text_at(holders, at + LOOK_REPLY_HOLDER_FENCING_TOKEN)) >= 0)
             continue;
         for (size_t i = 0; i < LOOK_REPLY_HOLDER_VALUES; i++)
             value_put(kept, count + i, value_copy(value_at(holders, at + i)));
@@ -143,6 +151,23 @@ static struct redis_value *kept_holders(const struct quorum_call *call,
         if (held.left_ms > *left_ms)
             *left_ms = held.left_ms;
     }
+    return count;
+}
+
+/* Of several readers no server need have all: those that a majority has, in the order of the
+ * server `best`, and then of the others. */
+static struct redis_value *kept_holders(const struct quorum_call *call, size_t best,
+                                        int64_t *left_ms)
+{
+    size_t most = 0, count = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        most += value_count(holders_at(call, i));
+    struct redis_value *kept = value_make_list(most);
+    *left_ms = -2;
+    count = keep_holders(call, holders_at(call, best), kept, count, left_ms);
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        count = keep_holders(call, holders_at(call, i), kept, count, left_ms);
     value_cut(kept, count);
     return kept;
 }
@@ -193,7 +218,7 @@ static struct redis_value *make_view(const struct quorum_call *call, const struc
 
     for (size_t i = 0; i < LOOK_REPLY_VALUES; i++)
         value_put(view, i, value_copy(value_at(best, i)));
-    struct redis_value *kept = kept_holders(call, value_at(best, LOOK_REPLY_HOLDERS), &left_ms);
+    struct redis_value *kept = kept_holders(call, sum->best, &left_ms);
     size_t count = value_count(kept) / LOOK_REPLY_HOLDER_VALUES;
     value_put(view, LOOK_REPLY_HOLDERS, kept);
     value_put(view, LOOK_REPLY_HOLDER_COUNT, value_make_integer((int64_t)count));
@@ -225,7 +250,7 @@ static bool is_for_listing(const struct quorum_call *call)
     return strcmp(quorum_arg(call, LOOK_ARG_WAITERS_MAX), "0") == 0;
 }
 
-/* Whether further replies can change what is shown. */
+/* Whether further replies can change who is shown. */
 static bool is_settled(const struct quorum_call *call, const struct summary *sum)
 {
     unsigned needed = quorum_majority(call->calls->nodes);
@@ -233,7 +258,7 @@ static bool is_settled(const struct quorum_call *call, const struct summary *sum
 
     if (call->round.is_over || is_for_listing(call))
         return call->round.is_over;
-    return sum->replied >= needed && (sum->most >= needed || sum->most + missing < needed);
+    return sum->replied >= needed && sum->doubt + missing < needed;
 }
 
 static enum conclusion_word word_of(const struct quorum_call *call, const struct summary *sum)
