@@ -129,6 +129,18 @@ local function highest(number_of)
   return most, numbers
 end
 
+-- The reply that the token is ahead of the node's clock; nil: it is not. A moved vote, too, must
+-- not take the counter to the clock of a node that is far ahead.
+local function ahead_of_clock(us, most)
+  if proposed <= us + CLOCK_US or proposed <= most + AHEAD_US then return nil end
+  return {'clock', votes.token_text(us - 1)}
+end
+
+local function clock_us()
+  local time = call('time')
+  return time[1] * 1000000 + time[2]
+end
+
 -- Writes the vote of this round. `numbers`: what the counters were before.
 local function write(numbers)
   local details, attempt = {}, request.attempt
@@ -150,6 +162,8 @@ local function move()
   end)
   if not most then return numbers end
   if proposed <= most then return {'low', votes.token_text(most)} end
+  local ahead = ahead_of_clock(clock_us(), most)
+  if ahead then return ahead end
   local reply = write(numbers)
   votes.extend(request)
   return reply
@@ -182,11 +196,10 @@ if busy then
 end
 
 if proposed <= most then return {'low', votes.token_text(most)} end
-local time = call('time')
-local us = time[1] * 1000000 + time[2]
-if proposed < us - CLOCK_US or proposed > us + CLOCK_US and proposed > most + AHEAD_US then
-  return {'clock', votes.token_text(us - 1)}
-end
+local us = clock_us()
+if proposed < us - CLOCK_US then return {'clock', votes.token_text(us - 1)} end
+local ahead = ahead_of_clock(us, most)
+if ahead then return ahead end
 local reply = write(numbers)
 votes.take(request, found)
 return reply
