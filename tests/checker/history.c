@@ -251,6 +251,7 @@ static bool read_fault(struct history *history, json_t *line, size_t number)
     fault->front = number_of(line, "front", -1);
     fault->effect = number_of(line, "effect", 0);
     fault->loses_data = flag_of(line, "loses_data");
+    fault->restarts = flag_of(line, "restarts");
     fault->undoes_until = number_of(line, "undoes_until", 0);
     list_add(&history->faults, fault);
     return fault->kind && fault->t_begin >= 0 && fault->t_end >= fault->t_begin;
@@ -346,6 +347,7 @@ static bool read_run(struct history *history, json_t *line, size_t number)
     history->max_ttl_ms = number_of(line, "max_ttl_ms", 30000);
     history->place_ms = number_of(line, "place_ms", 15000);
     history->masters = number_of(line, "masters", 1);
+    history->quorum = number_of(line, "quorum", 0);
     history->seed = text_of(history, line, "seed");
     json_object_foreach(json_object_get(line, "permits"), name, count) {
         lock_of(history, intern(history, name))->permits = json_integer_value(count);

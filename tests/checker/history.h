@@ -84,6 +84,7 @@ struct fault {
     int64_t t_begin, t_end, front, effect;
     int64_t undoes_until; /* what was done since `t_begin` is undone; 0: nothing is */
     bool loses_data;
+    bool restarts; /* a server of a quorum, which gives no votes and confirms no hold then */
 };
 
 /* A write to a resource that refuses every fencing token below the highest that it has seen. */
@@ -172,6 +173,7 @@ struct history {
     struct text *texts;
     int64_t retry_window_ms, watchdog_ms, max_ttl_ms, place_ms;
     int64_t masters; /* more than one: of a cluster, each of which loses a part of the data */
+    int64_t quorum;  /* servers of a quorum; 0: it is none */
     const char *seed;
     bool is_started;
 };
@@ -193,6 +195,8 @@ bool history_is_troubled(const struct history *history, int64_t from, int64_t to
 bool history_is_front_troubled(const struct history *history, int64_t front, int64_t from,
                                int64_t to, int64_t after);
 bool history_lost_data(const struct history *history, int64_t from, int64_t to);
+/* Whether a server of a quorum was restarted. */
+bool history_restarted(const struct history *history, int64_t from, int64_t to);
 /* Whether Redis came back with older data, so that what was done between two moments may be as
  * if it had never been done. */
 bool history_is_undone(const struct history *history, int64_t from, int64_t to);

@@ -65,13 +65,17 @@ static void check_spent(struct report *report, const struct lease *lease)
     }
 }
 
-/* An answer may only say that a lease is over when its time is, or a request ended it. */
+/* An answer may only say that a lease is over when its time is, or a request ended it. In a
+ * quorum also when a server that had it was restarted: a lease that a bare majority had is lost
+ * then, but keeps others away until its time is over. */
 static void check_lost_early(struct report *report, const struct lease *lease)
 {
     for (size_t i = 0; i < lease->ops.count; i++) {
         const struct op *op = lease->ops.at[i];
         if (op->outcome != OUTCOME_ENDED || op->t_inv < lease->told_from ||
             op->t_ret >= lease->told_to)
+            continue;
+        if (history_restarted(report->history, lease->asked_from, op->t_ret))
             continue;
         if (history_lost_data(report->history, lease->asked_from, op->t_ret))
             report->excused++;
@@ -103,7 +107,8 @@ static bool is_first_release(const struct lease *lease, size_t at)
 }
 
 /* A lease whose time was certainly over is never renewed nor confirmed, and its release is no
- * success: a permit of such a lease would be handed over. */
+ * success: a permit of such a lease would be handed over. In a quorum a server that has not
+ * replied counts as one that held, so a release may be a success there. */
 static void check_revived(struct report *report, const struct lease *lease)
 {
     int64_t late = report->bounds.late_ms * NS_PER_MS, end = 0;
@@ -112,7 +117,7 @@ static void check_revived(struct report *report, const struct lease *lease)
         return;
     for (size_t i = 0; i < lease->ops.count; i++) {
         const struct op *op = lease->ops.at[i];
-        if (end && op->t_inv > end && is_first_release(lease, i) &&
+        if (end && op->t_inv > end && is_first_release(lease, i) && !report->history->quorum &&
             !history_lost_data(report->history, lease->asked_from, op->t_ret))
             violation(report, "S5",
                       "%s: the lease was over at %lld ms, and is released (line %zu)",

@@ -98,6 +98,8 @@
     "{\"type\":\"resource\",\"lock\":\"L\",\"lease\":\"" lease "\",\"t\":" #t                  \
     "e6,\"token\":" #number ",\"accepted\":" #accepted "}\n"
 
+#define IN_QUORUM "{\"type\":\"run\",\"quorum\":3}\n"
+
 static const struct {
     const char *name, *rule, *lines;
 } histories[] = {
@@ -182,6 +184,18 @@ static const struct {
      "{\"type\":\"run\",\"watchdog_ms\":3000}\n" SESSION("session-open", 0, 1, "ok")
          FAULT("F4", 10, 20, 1, ",\"loses_data\":true") WATCHED("a", 30, 35)
              WAIT("lock", "b", 4000, 8000, 2)},
+    {"a lease of a quorum that a restarted server has lost", NULL,
+     IN_QUORUM LOCK("a", 0, 5, 1) FAULT("F4", 10, 20, 1, ",\"restarts\":true")
+         OP("renew", "a", 100, 105, "ended", ",\"status\":410,\"reason\":\"expired\"")},
+    {"the same, and no server was restarted", "S2",
+     IN_QUORUM LOCK("a", 0, 5, 1) FAULT("F20", 10, 20, 1)
+         OP("renew", "a", 100, 105, "ended", ",\"status\":410,\"reason\":\"expired\"")},
+    {"two holders of a quorum after a restart", "S2",
+     IN_QUORUM LOCK("a", 0, 5, 1) FAULT("F4", 10, 20, 1, ",\"restarts\":true")
+         LOCK("b", 100, 105, 2)},
+    {"a lower token after a restart", "S1",
+     IN_QUORUM LOCK("a", 0, 5, 2) RELEASE("a", 6, 8)
+         FAULT("F4", 10, 20, 1, ",\"restarts\":true") LOCK("b", 100, 105, 1)},
     {"a loss that is told, and is told once", NULL,
      SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5) KEPT(100, 105, HELD("a", 2900), "")
          FORCE(200, 205) KEPT(300, 305, "", LOST("a", "forced")) KEPT(800, 805, "", "")},

@@ -36,6 +36,16 @@ bool history_lost_data(const struct history *history, int64_t from, int64_t to)
     return false;
 }
 
+bool history_restarted(const struct history *history, int64_t from, int64_t to)
+{
+    for (size_t i = 0; i < history->faults.count; i++) {
+        const struct fault *fault = history->faults.at[i];
+        if (fault->restarts && fault->t_begin < to && fault->t_end > from)
+            return true;
+    }
+    return false;
+}
+
 bool history_is_undone(const struct history *history, int64_t from, int64_t to)
 {
     for (size_t i = 0; i < history->faults.count; i++) {

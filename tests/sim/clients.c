@@ -158,6 +158,12 @@ void run_cycles(struct client *client)
 /* --- which lock
  * --------------------------------------------------------------------------------- */
 
+bool lock_is_offered(const struct lock_name *lock)
+{
+    return world.topology != TOPOLOGY_QUORUM || strcmp(lock->kind, "lock") == 0 ||
+           strcmp(lock->kind, "write") == 0;
+}
+
 struct lease pick_plain(struct client *client)
 {
     return lease_make(&client->caller, "lock", one_of(client, plain_names, PLAIN), NULL);
@@ -192,7 +198,11 @@ struct lease pick_several(struct client *client)
 
 struct lease pick_any(struct client *client)
 {
-    switch (chance_below(chance_of(client), 6)) {
+    uint64_t draw = chance_below(chance_of(client), 6);
+
+    if (world.topology == TOPOLOGY_QUORUM && (draw == 2 || draw == 3))
+        return pick_several(client); /* neither fair locks nor permits */
+    switch (draw) {
     case 0:
     case 1:
         return pick_plain(client);

@@ -133,7 +133,7 @@ void run_crowd(struct client *client)
 {
     for (int number = 0; !world.is_stopping; number++) {
         nap(client, 1000, 8000);
-        if (likely(client, 50))
+        if (world.topology == TOPOLOGY_QUORUM || likely(client, 50))
             rush(client, number);
         else
             open_many(client);

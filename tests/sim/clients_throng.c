@@ -25,8 +25,11 @@ static void pause_us(struct chance *chance, int64_t least, int64_t most)
 static void take_turn(struct guest *guest)
 {
     struct chance *chance = &guest->caller.chance;
-    const struct lock_name *name =
-        &wanted[chance_below(chance, sizeof(wanted) / sizeof(wanted[0]))];
+    const struct lock_name *name;
+
+    do
+        name = &wanted[chance_below(chance, sizeof(wanted) / sizeof(wanted[0]))];
+    while (!lock_is_offered(name));
     struct lease lease = lease_make(&guest->caller, name->kind, name->name, NULL);
     struct how how = {.ttl_ms = 2000 * world.pace,
                       .wait_ms = chance_between(chance, 10, 200),

@@ -175,10 +175,13 @@ static int64_t stop_slow_front(const struct fault *fault, struct front *front)
     return 1;
 }
 
-/* Its clock runs up to 5 % faster or slower than that of Redis. */
+/* Its clock runs up to 5 % faster or slower than that of Redis; in a quorum, with the clocks of
+ * the servers, by less than the drift that leases allow for. */
 static int64_t drift(const struct fault *fault, struct front *front)
 {
-    front_set_drift(front, between(-50000, 50000));
+    int64_t most = world.topology == TOPOLOGY_QUORUM ? 5000 : 50000;
+
+    front_set_drift(front, between(-most, most));
     last(fault);
     front_set_drift(front, 0);
     return 1;
@@ -193,6 +196,8 @@ static void take_redis_away(const struct fault *fault, struct server *server)
     server->is_stopped = true;
     last(fault);
     server->is_stopped = false;
+    if (world.topology == TOPOLOGY_QUORUM)
+        quorum_note_restart(server);
 }
 
 static int64_t restart_redis(const struct fault *fault, struct front *front)
@@ -315,13 +320,15 @@ static int64_t strike(const struct fault *fault, struct front *front)
     return count;
 }
 
-static int64_t bring_trouble(const struct fault *fault, struct front *front, struct net *net)
+/* `server`: NULL, or the only one that is touched. */
+static int64_t bring_trouble(const struct fault *fault, struct front *front, struct net *net,
+                             const struct server *server)
 {
     *net = (struct net){.trouble = fault->trouble,
                         .delay_ns = between(20, 500) * MS,
                         .budget = between(50, 20000)};
     if (fault->trouble == TROUBLE_REFUSE)
-        sockets_reset_all(front);
+        sockets_reset(front, server);
     last(fault);
     if (net->touched == 0)
         net->budget = 0;
@@ -334,12 +341,20 @@ static int64_t bring_trouble(const struct fault *fault, struct front *front, str
 
 static int64_t trouble_redis(const struct fault *fault, struct front *front)
 {
-    return bring_trouble(fault, front, &front->to_redis);
+    return bring_trouble(fault, front, &front->to_redis, NULL);
 }
 
 static int64_t trouble_clients(const struct fault *fault, struct front *front)
 {
-    return bring_trouble(fault, front, &front->to_clients);
+    return bring_trouble(fault, front, &front->to_clients, NULL);
+}
+
+/* Other front ends have no trouble with this server. */
+static int64_t trouble_server(const struct fault *fault, struct front *front)
+{
+    const struct server *server = quorum_pick(&chance);
+
+    return bring_trouble(fault, front, &front->to_server[server->number], server);
 }
 
 /* --- all of them
@@ -360,8 +375,10 @@ const struct fault faults[] = {
     {"F2 front end paused for long", pause_front, OF_FRONT, LASTS(5500, PAUSE_MAX_MS)},
     {"a flood of strangers", flood_front, AT(PLACE_FRONT), LASTS(6000, 9000)},
     {"a short flood of strangers", flood_front, AT(PLACE_FRONT), LASTS(800, 2500)},
-    {"F3 Redis killed, data kept", restart_redis, AT(PLACE_PROCESS), LASTS(200, 2000)},
-    {"F4 Redis killed, data lost", empty_redis, LOSES_DATA(PLACE_PROCESS), LASTS(100, 1500)},
+    {"F3 Redis killed, data kept", restart_redis, AT(PLACE_PROCESS), LASTS(200, 2000),
+     .restarts = true},
+    {"F4 Redis killed, data lost", empty_redis, LOSES_DATA(PLACE_PROCESS), LASTS(100, 1500),
+     .restarts = true},
     {"F5 failover to a replica that lags, data lost", fail_over, LOSES_DATA(PLACE_PROCESS),
      LASTS(50, 1000), WITH(SINGLE)},
     {"F5 master killed, a replica promoted", fail_over_from_killed, FAILOVER, LASTS(200, 2500),
@@ -401,8 +418,10 @@ const struct fault faults[] = {
     {"F10 clients in a black hole", trouble_clients, OF_FRONT, LASTS(200, 2000),
      TROUBLE_BLACKHOLE},
     {"F10 clients delayed", trouble_clients, OF_FRONT, LASTS(400, 3000), TROUBLE_DELAY},
-    {"F11 Redis' clock jumps ahead", jump_ahead, LOSES_DATA(PLACE_CLOCK), LASTS(100, 2000)},
-    {"F11 Redis' clock jumps back", jump_back, LOSES_DATA(PLACE_CLOCK), LASTS(100, 1500)},
+    {"F11 Redis' clock jumps ahead", jump_ahead, LOSES_DATA(PLACE_CLOCK), LASTS(100, 2000),
+     .beyond_quorum = true},
+    {"F11 Redis' clock jumps back", jump_back, LOSES_DATA(PLACE_CLOCK), LASTS(100, 1500),
+     .beyond_quorum = true},
     {"F12 clock drifts", drift, OF_FRONT, LASTS(2000, 6000)},
     {"F13 subscriptions killed", strike, AT(PLACE_LINKS), LASTS(50, 500),
      .strike = kill_subscriptions},
@@ -425,6 +444,22 @@ const struct fault faults[] = {
      .needs_workers = true},
     {"F24 graceful stop amid a message", stop_front_amid_message, OF_FRONT, LASTS(0, 0),
      .needs_workers = true},
+    {"F3 a server killed, data kept", restart_redis, AT(PLACE_PROCESS), LASTS(200, 6000),
+     .restarts = true, WITH(QUORUM)},
+    {"F4 a server killed, data lost", empty_redis, AT(PLACE_PROCESS), LASTS(100, 3000),
+     .restarts = true, WITH(QUORUM)},
+    {"F20 a server stopped", stop_redis_for_a_while, AT(PLACE_PROCESS), LASTS(500, 12000),
+     WITH(QUORUM)},
+    {"F7 a server in a black hole", trouble_server, AT(PLACE_NET), LASTS(500, 4000),
+     TROUBLE_BLACKHOLE, WITH(QUORUM)},
+    {"F7 a server held", trouble_server, AT(PLACE_NET), LASTS(500, 4000), TROUBLE_HOLD,
+     WITH(QUORUM)},
+    {"F7 a server delayed", trouble_server, AT(PLACE_NET), LASTS(400, 6000), TROUBLE_DELAY,
+     WITH(QUORUM)},
+    {"F8 a server refuses", trouble_server, AT(PLACE_NET), LASTS(300, 6000), TROUBLE_REFUSE,
+     WITH(QUORUM)},
+    {"F8 a server's replies dropped", trouble_server, AT(PLACE_NET), LASTS(300, 2500),
+     TROUBLE_DROP_REPLIES, WITH(QUORUM)},
 };
 
 const size_t fault_count = sizeof(faults) / sizeof(faults[0]);

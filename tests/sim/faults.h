@@ -26,6 +26,8 @@ struct fault {
     bool slows_redis;          /* in PLACE_NET, besides its own place */
     bool needs_workers;        /* in front ends with several workers */
     bool is_failover;          /* `loses_data` unless replicas have to confirm changes */
+    bool restarts;             /* of a quorum: a server, whose holds count no more */
+    bool beyond_quorum;        /* in no quorum: no majority stands it */
     unsigned topologies;       /* a bit for each in which it can be; 0: in all */
     int64_t least_ms, most_ms; /* how long it lasts */
     enum trouble trouble;

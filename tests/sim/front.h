@@ -42,8 +42,9 @@ struct front {
     struct chance chance;
     struct threads_plan plan;
     struct net to_redis, to_clients;
-    size_t strangers;                           /* each of which always has a next request */
-    int64_t strangers_served;                   /* their requests */
+    struct net to_server[SERVERS_MAX]; /* what is wrong with the way to one server alone */
+    size_t strangers;                  /* each of which always has a next request */
+    int64_t strangers_served;          /* their requests */
     int64_t clock_from_ns, clock_ns, clock_ppm; /* runs so much faster */
 };
 

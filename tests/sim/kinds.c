@@ -39,6 +39,20 @@ static const struct client_kind kinds[] = {
     {"Contest", 1, pick_any, run_contest},
 };
 
+/* What a quorum offers. */
+static const struct client_kind quorum_kinds[] = {
+    {"Client", 6, pick_plain, run_cycles},
+    {"ReadWriteClient", 6, pick_read_write, run_cycles},
+    {"MultiClient", 3, pick_several, run_cycles},
+    {"ImpatientClient", 5, pick_any, run_impatient},
+    {"Stranger", 1, pick_any, run_stranger},
+    {"Overtaker", 3, pick_any, run_overtaker},
+    {"Crowd", 1, pick_any, run_crowd},
+    {"Throng", 1, pick_any, run_throng},
+    {"Looker", 2, pick_any, run_looker},
+    {"Bystander", 1, pick_any, run_bystander},
+};
+
 int clients_start(int *over)
 {
     /* Of a cluster all locks of a set have to be in one slot. */
@@ -46,5 +60,7 @@ int clients_start(int *over)
 
     if (world.topology == TOPOLOGY_CLUSTER)
         memcpy(plain_names, in_one_slot, sizeof(plain_names));
+    if (world.topology == TOPOLOGY_QUORUM)
+        return kinds_start(quorum_kinds, sizeof(quorum_kinds) / sizeof(quorum_kinds[0]), over);
     return kinds_start(kinds, sizeof(kinds) / sizeof(kinds[0]), over);
 }

@@ -22,6 +22,8 @@ static int share_of(const struct fault *fault)
 {
     if (fault->needs_workers && world.fronts[0].worker_count == 1)
         return 0;
+    if (fault->beyond_quorum && world.topology == TOPOLOGY_QUORUM)
+        return 0;
     if (fault->topologies == 0)
         return 1;
     if ((fault->topologies >> world.topology & 1) == 0)
@@ -47,10 +49,12 @@ static void pause_for(int64_t least_ms, int64_t most_ms)
     task_sleep(chance_between(&chance, least_ms, most_ms) * MS);
 }
 
-/* A failover loses no write that replicas have to confirm. */
+/* A failover loses no write that replicas have to confirm, and one server of a quorum no
+ * decision. */
 static bool loses_data(const struct fault *fault)
 {
-    return fault->loses_data && !(fault->is_failover && world.sync_replicas > 0);
+    return fault->loses_data && world.topology != TOPOLOGY_QUORUM &&
+           !(fault->is_failover && world.sync_replicas > 0);
 }
 
 struct hurt {
@@ -70,10 +74,11 @@ static void record_fault(const struct hurt *how, int64_t began_ns, int64_t touch
                  (long long)faults_undone_until_ns());
     record("fault",
            "\"kind\":\"%s\",\"scope\":\"%s\",\"t_begin\":%lld,\"t_end\":%lld,"
-           "\"effect\":%lld%s%s%s",
+           "\"effect\":%lld%s%s%s%s",
            fault->name, fault->of_front ? "front" : "redis", (long long)began_ns,
            (long long)now_ns(), (long long)touched, front,
-           loses_data(fault) ? ",\"loses_data\":true" : "", fault->loses_data ? undoes : "");
+           loses_data(fault) ? ",\"loses_data\":true" : "", fault->loses_data ? undoes : "",
+           fault->restarts && world.topology == TOPOLOGY_QUORUM ? ",\"restarts\":true" : "");
     world.faults++;
 }
 

@@ -88,9 +88,9 @@ static void add_printable(struct buffer *line, const char *text, size_t len)
 static const char *script_name(struct bytes sha)
 {
     for (int script = 0; script < SCRIPT_COUNT; script++) {
-        const struct script_row *const rows[] = {script_row(script),
-                                                 script_row_of_cluster(script, false),
-                                                 script_row_of_cluster(script, true)};
+        const struct script_row *const rows[] = {
+            script_row(script), script_row_of_cluster(script, false),
+            script_row_of_cluster(script, true), script_row_of_quorum(script)};
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
             if (strncmp(rows[i]->sha1, sha.text, sha.len) == 0)
                 return rows[i]->name;
@@ -155,11 +155,20 @@ static void choose_topology(void)
                                                         : topology_of(world.seed);
     if (world.topology == TOPOLOGY_CLUSTER)
         world.masters = (int)chance_between(&chance, 2, MASTERS_MAX);
+    if (world.topology == TOPOLOGY_QUORUM)
+        world.nodes = chance_percent(&chance, 70) ? 3 : 5;
     if (world.topology != TOPOLOGY_SENTINEL)
         return;
     world.replicas = chance_percent(&chance, 35) ? 1 : 2;
     world.sync_replicas = chance_percent(&chance, 60) ? world.replicas
                                                       : (int)chance_between(&chance, 0, 1);
+}
+
+static int64_t quarantine_ms(void)
+{
+    if (world.topology == TOPOLOGY_QUORUM)
+        return QUORUM_QUARANTINE_MS * world.pace;
+    return world.seed % QUARANTINE_EVERY == 0 ? QUARANTINE_MS : 0;
 }
 
 static void load_config(struct config *config, int workers)
@@ -177,8 +186,7 @@ static void load_config(struct config *config, int workers)
              (long long)(RETRY_WINDOW_MS * world.pace));
     snprintf(texts[3], sizeof(texts[3]), "--max-connections=%d",
              world.seed % FEW_EVERY == 0 ? FEW_CONNECTIONS * workers : MANY_CONNECTIONS);
-    snprintf(texts[4], sizeof(texts[4]), "--quarantine-ms=%d",
-             world.seed % QUARANTINE_EVERY == 0 ? QUARANTINE_MS : 0);
+    snprintf(texts[4], sizeof(texts[4]), "--quarantine-ms=%lld", (long long)quarantine_ms());
     snprintf(texts[5], sizeof(texts[5]), "--fencing-ttl-ms=%lld",
              world.seed % SHORT_COUNTERS_EVERY == 0 ? (long long)(SHORT_COUNTER_MS * world.pace)
                                                     : (long long)COUNTER_MS);
@@ -197,6 +205,7 @@ static void make_world(void)
 {
     struct config config;
     struct chance chance = chance_make(the_options->seed, "workers");
+    char quorum[24] = "";
 
     world.seed = the_options->seed;
     world.pace = world.seed % 2 == 0 ? PACE_SLOW : 1;
@@ -204,7 +213,7 @@ static void make_world(void)
     choose_topology();
     log_set_level(world.prints ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     json_object_seed(1);
-    servers_init(world.topology, world.replicas + world.masters, world.seed);
+    servers_init(world.topology, world.replicas + world.masters + world.nodes, world.seed);
     for (struct server *server = server_next(NULL); server; server = server_next(server))
         server->redis.observer = see_request;
     sockets_init(world.seed);
@@ -214,14 +223,16 @@ static void make_world(void)
         front_init(&world.fronts[i], i, world.seed, &config);
         front_start(&world.fronts[i]);
     }
+    if (world.nodes > 0)
+        snprintf(quorum, sizeof(quorum), "\"quorum\":%d,", world.nodes);
     record("run",
            "\"seed\":\"%llu\",\"retry_window_ms\":%lld,\"watchdog_ms\":%lld,"
-           "\"max_ttl_ms\":%lld,\"place_ms\":%d,\"masters\":%d,"
+           "\"max_ttl_ms\":%lld,\"place_ms\":%d,\"masters\":%d,%s"
            "\"permits\":{\"" PERMITS_NAME "\":%d,\"" LATE_NAME "\":1}",
            (unsigned long long)world.seed, (long long)(RETRY_WINDOW_MS * world.pace),
            (long long)(WATCHDOG_MS * world.pace),
            (long long)((LEASE_TTL_MAX_MS + WATCHDOG_MS) * world.pace), PLACE_MS,
-           world.masters > 0 ? world.masters : 1, PERMITS_COUNT);
+           world.masters > 0 ? world.masters : 1, quorum, PERMITS_COUNT);
 }
 
 static void direct(void *arg)
@@ -230,6 +241,8 @@ static void direct(void *arg)
 
     (void)arg;
     task_sleep(CLOCK_NS_PER_S);
+    if (world.topology == TOPOLOGY_QUORUM) /* that of the first start */
+        task_sleep((QUORUM_QUARANTINE_MS * world.pace + 2000) * CLOCK_NS_PER_MS);
     while (!make_semaphores() && !world.is_over)
         task_sleep(100 * CLOCK_NS_PER_MS);
     watch_start();
@@ -271,7 +284,9 @@ static void set_bounds(struct bounds *bounds)
     bounds->min_renewals = seconds / 4;
     bounds->min_abandoned = seconds / 4;
     bounds->min_repeats = seconds / 2;
-    bounds->min_sweeps = the_options->drains ? LOCK_COUNT : 0;
+    bounds->min_sweeps = 0;
+    for (int i = 0; i < LOCK_COUNT; i++)
+        bounds->min_sweeps += the_options->drains && lock_is_offered(&lock_names[i]);
     bounds->late_ms *= world.pace;
     bounds->deadlock_ms *= world.pace;
     bounds->trouble_ms = world.pace == 1 ? 4000 : 7000; /* beyond the longest poll */

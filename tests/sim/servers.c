@@ -18,7 +18,7 @@ static char url[128];
 
 bool topology_read(const char *word, enum topology *topology)
 {
-    static const char *const words[TOPOLOGIES] = {"single", "sentinel", "cluster"};
+    static const char *const words[TOPOLOGIES] = {"single", "sentinel", "cluster", "quorum"};
 
     for (int i = 0; i < TOPOLOGIES; i++) {
         if (strcmp(word, words[i]) != 0)
@@ -34,10 +34,15 @@ int64_t servers_clock_us(void)
     return EPOCH_US + now_ns() / 1000 + world.redis_jump_us;
 }
 
+int64_t server_clock_us(const struct server *server)
+{
+    return servers_clock_us() + server->skew_us +
+           now_ns() / CLOCK_NS_PER_US * server->clock_ppm / 1000000;
+}
+
 static int64_t redis_clock_us(void *arg)
 {
-    (void)arg;
-    return servers_clock_us();
+    return server_clock_us(arg);
 }
 
 int server_port(const struct server *server)
@@ -53,7 +58,7 @@ static struct server *add_server(uint64_t seed)
     if (server_count > 0)
         snprintf(name, sizeof(name), "redis %d", server_count);
     *server = (struct server){.number = server_count++};
-    redis_init(&server->redis, &world.counts, chance_make(seed, name), redis_clock_us, NULL);
+    redis_init(&server->redis, &world.counts, chance_make(seed, name), redis_clock_us, server);
     server->redis.owner = server;
     return server;
 }
@@ -74,15 +79,21 @@ static void add_sentinels(uint64_t seed)
     sentinels_init(seed);
 }
 
-static void add_masters(int count, uint64_t seed)
+/* `scheme`: of a URL that names them all. */
+static void add_masters(const char *scheme, int count, uint64_t seed)
 {
-    int len = snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%d", PORT_FIRST);
+    int len = snprintf(url, sizeof(url), "%s127.0.0.1:%d", scheme, PORT_FIRST);
 
     while (server_count < count) {
         struct server *server = add_server(seed);
         len += snprintf(url + len, sizeof(url) - (size_t)len, ",127.0.0.1:%d",
                         server_port(server));
     }
+}
+
+static void add_cluster(int count, uint64_t seed)
+{
+    add_masters("redis-cluster://", count, seed);
     for (int i = 0; i < count; i++) {
         servers[i].redis.is_cluster = true;
         servers[i].redis.peers = cluster_peers;
@@ -111,7 +122,11 @@ void servers_init(enum topology topology, int count, uint64_t seed)
         add_sentinels(seed);
         break;
     case TOPOLOGY_CLUSTER:
-        add_masters(count, seed);
+        add_cluster(count, seed);
+        break;
+    case TOPOLOGY_QUORUM:
+        add_masters("redis-quorum://", count, seed);
+        quorum_init(count, seed);
         break;
     case TOPOLOGY_SINGLE:
     case TOPOLOGIES:
@@ -150,7 +165,7 @@ struct server *server_at_index(int index)
 
 struct server *server_next_master(struct server *server)
 {
-    if (world.topology == TOPOLOGY_CLUSTER)
+    if (world.topology == TOPOLOGY_CLUSTER || world.topology == TOPOLOGY_QUORUM)
         return server_next(server);
     return server == NULL ? world.master : NULL;
 }
@@ -162,6 +177,8 @@ struct server *servers_owner(struct bytes key)
 
 struct server *servers_pick_master(struct chance *chance)
 {
+    if (world.topology == TOPOLOGY_QUORUM)
+        return quorum_pick(chance);
     if (world.topology != TOPOLOGY_CLUSTER)
         return world.master;
     return &servers[chance_below(chance, (uint64_t)server_count)];

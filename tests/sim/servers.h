@@ -1,12 +1,18 @@
 /* The servers of a run: one Redis; a master with its replicas, and the Sentinels that watch
- * over it; or the masters of a cluster. */
+ * over it; the masters of a cluster; or the servers of a quorum. */
 #ifndef RLOCKD_TESTS_SIM_SERVERS_H
 #define RLOCKD_TESTS_SIM_SERVERS_H
 
 #include "tests/sim/redis.h"
 #include "tests/sim/schedule.h"
 
-enum topology { TOPOLOGY_SINGLE, TOPOLOGY_SENTINEL, TOPOLOGY_CLUSTER, TOPOLOGIES };
+enum topology {
+    TOPOLOGY_SINGLE,
+    TOPOLOGY_SENTINEL,
+    TOPOLOGY_CLUSTER,
+    TOPOLOGY_QUORUM,
+    TOPOLOGIES
+};
 
 enum {
     MASTERS_MAX = 3,
@@ -48,14 +54,20 @@ struct server {
     struct server *named; /* the master, as far as it knows */
     int64_t epoch;
     struct timer learn;
+
+    /* Of a server of a quorum, whose clock is its own. */
+    int64_t skew_us, clock_ppm; /* ahead at the start, and faster by so much */
+    int64_t hurt_until_ns;      /* until then it is one of those that may fail */
 };
 
-/* The clock of all servers. */
+/* The clock of all servers but those of a quorum. */
 int64_t servers_clock_us(void);
+int64_t server_clock_us(const struct server *server);
 /* False: there is none with this name. */
 bool topology_read(const char *word, enum topology *topology);
 
-/* The servers of the seed's run. `count`: replicas, or masters of a cluster. */
+/* The servers of the seed's run. `count`: replicas, masters of a cluster, or servers of a
+ * quorum. */
 void servers_init(enum topology topology, int count, uint64_t seed);
 /* The URL that leads to them. */
 const char *servers_url(void);
@@ -69,7 +81,7 @@ struct server *server_next_master(struct server *server);
 struct server *server_at_index(int index);
 /* Has this key, or would have it. */
 struct server *servers_owner(struct bytes key);
-/* One of those that have keys. */
+/* One of those that have keys; of a quorum, one that may fail now. */
 struct server *servers_pick_master(struct chance *chance);
 
 /* replication.c */
@@ -99,6 +111,13 @@ bool cluster_begin_move(struct bytes key, uint16_t *slot);
 bool cluster_move_key(uint16_t slot);
 /* The slot has another owner now; those that have no part in it learn of it later. */
 void cluster_end_move(uint16_t slot);
+
+/* quorum.c */
+void quorum_init(int count, uint64_t seed);
+/* One of the servers that fail already, or one more if a majority is left. */
+struct server *quorum_pick(struct chance *chance);
+/* From now on a server that was restarted fails until its quarantine is over. */
+void quorum_note_restart(struct server *server);
 
 /* sentinels.c */
 extern const struct redis_peers sentinel_peers;

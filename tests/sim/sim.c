@@ -228,7 +228,7 @@ int main(int argc, char **argv)
     if (!read_flags(argc, argv)) {
         fprintf(stderr, "usage: sim [--seeds=N] [--seed=S] [--seconds=T] [--jobs=J] "
                         "[--faults=WORD|none] [--no-drain] [--trace] [--trouble-ms=N] "
-                        "[--topology=single|sentinel|cluster] "
+                        "[--topology=single|sentinel|cluster|quorum] "
                         "[--history=FILE] [--twice] [--first]\n");
         return 2;
     }

@@ -63,10 +63,15 @@ static void free_if_closed(struct wire *wire)
 /* --- sending ---------------------------------------------------------------------------------
  */
 
+static struct net *net_of(const struct wire *wire)
+{
+    return wire->own->trouble != TROUBLE_NONE ? wire->own : wire->net;
+}
+
 void wire_send(struct pipe *pipe, enum sign sign, const char *text, size_t len)
 {
     struct chunk *chunk = zalloc(sizeof(*chunk) + len);
-    struct net *net = pipe->wire->net;
+    struct net *net = net_of(pipe->wire);
     int64_t at_ns = now_ns() + latency_ns(&chance);
 
     if (net->trouble == TROUBLE_DELAY) {
@@ -118,7 +123,7 @@ static void reset(struct wire *wire)
 static bool passes(struct pipe *pipe, size_t *len, bool *is_cut)
 {
     struct wire *wire = pipe->wire;
-    struct net *net = wire->net;
+    struct net *net = net_of(wire);
 
     if (pipe == &wire->to_redis && wire->server->is_paused)
         return false;
@@ -264,7 +269,7 @@ static void on_output(void *arg)
 static void on_connect(void *arg)
 {
     struct wire *wire = arg;
-    struct net *net = wire->net;
+    struct net *net = net_of(wire);
 
     if (net->trouble == TROUBLE_BLACKHOLE || net->trouble == TROUBLE_HOLD ||
         wire->server->is_paused) {
@@ -301,11 +306,17 @@ int64_t sockets_kill(bool subscribers)
 
 int64_t sockets_reset_all(struct front *front)
 {
+    return sockets_reset(front, NULL);
+}
+
+int64_t sockets_reset(struct front *front, const struct server *server)
+{
     struct wire *wire, *next;
     int64_t count = 0;
 
     DL_FOREACH_SAFE(wires, wire, next) {
-        if (wire->front != front || wire->state != WIRE_UP)
+        if (wire->front != front || wire->state != WIRE_UP ||
+            (server != NULL && wire->server != server))
             continue;
         reset(wire);
         count++;
@@ -361,6 +372,7 @@ struct wire *wire_new(void)
 void wire_connect(struct wire *wire, struct server *server)
 {
     wire->server = server;
+    wire->own = &wire->front->to_server[server->number];
     wire->state = WIRE_CONNECTING;
     schedule_in(&wire->connect, 2 * latency_ns(&chance));
 }

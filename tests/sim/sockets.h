@@ -18,6 +18,8 @@ void sockets_pause(struct server *server, bool is_paused);
 void sockets_close_all(struct front *front);
 /* Resets every connection of the front end; returns how many. */
 int64_t sockets_reset_all(struct front *front);
+/* Those to one server. NULL: to any. */
+int64_t sockets_reset(struct front *front, const struct server *server);
 /* Redis closes connections: those of subscribers, or the others. Returns how many. */
 int64_t sockets_kill(bool subscribers);
 /* The trouble of a front end's connections to Redis has changed: what was held back goes on. */

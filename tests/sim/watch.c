@@ -17,9 +17,11 @@ static int64_t other_requests(void)
     return count;
 }
 
-/* What Redis runs a second, and for what. */
+/* What Redis runs a second, and for what; of a quorum one server, for each is asked. */
 static void watch_rate(void *arg)
 {
+    int servers = world.nodes > 0 ? world.nodes : 1;
+
     (void)arg;
     while (!world.is_over) {
         int64_t began_ns = now_ns(), scripts = world.counts.scripts;
@@ -30,7 +32,7 @@ static void watch_rate(void *arg)
                "\"t_begin\":%lld,\"t_end\":%lld,\"scripts\":%lld,\"requests\":%lld,"
                "\"waiters\":%d",
                (long long)began_ns, (long long)now_ns(),
-               (long long)(world.counts.scripts - scripts),
+               (long long)(world.counts.scripts - scripts) / servers,
                (long long)(world.requests - requests + other_requests()),
                world.waiting > waiting ? world.waiting : waiting);
     }
@@ -56,6 +58,8 @@ static bool make_if_gone(const char *path, const char *name, int permits)
 
 bool make_semaphores(void)
 {
+    if (world.topology == TOPOLOGY_QUORUM)
+        return true; /* it has none */
     return make_if_gone("permit-semaphores", PERMITS_NAME, PERMITS_COUNT) &&
            make_if_gone("permit-semaphores", LATE_NAME, 1) &&
            make_if_gone("semaphores", SEMAPHORE_NAME, SEMAPHORE_PERMITS);
@@ -108,6 +112,10 @@ static void sweep_all(int64_t wait_ms)
     int over = 0;
 
     for (int i = 0; i < LOCK_COUNT; i++) {
+        if (!lock_is_offered(&lock_names[i])) {
+            over++;
+            continue;
+        }
         sweeps[i] = (struct sweep){.lock = &lock_names[i], .wait_ms = wait_ms};
         caller_init(&sweeps[i].caller, "sweep", LOCK_COUNT * round + i);
         task_start(sweep_lock, &sweeps[i], &over);
@@ -176,7 +184,7 @@ static int64_t keys_left(bool without_end, char *some, size_t size)
 
     some[0] = '\0';
     for (struct server *server = NULL; (server = server_next_master(server)) != NULL;) {
-        keyspace_expire(&server->redis.keys, servers_clock_us() / 1000);
+        keyspace_expire(&server->redis.keys, server_clock_us(server) / 1000);
         for (struct value *value = server->redis.keys.values; value; value = value->hh.next)
             if (!may_stay(value, without_end) && count++ < 5)
                 snprintf(some + strlen(some), size - strlen(some), "%s ", value->key);
@@ -213,7 +221,8 @@ void drain_run(void)
     longest_ms = longest_ms > 2 * PLACE_MS ? longest_ms : 2 * PLACE_MS;
     sweep_all(longest_ms + 7000);
     check_fronts();
-    check_counters();
+    if (world.topology != TOPOLOGY_QUORUM)
+        check_counters();
     /* A permit of a client that died is taken off by the next one that asks. */
     task_sleep((LEASE_TTL_MAX_MS + WATCHDOG_MS) * MS * world.pace);
     sweep_all(longest_ms);

@@ -33,7 +33,7 @@ struct wire {
     int fd;
     struct front *front; /* NULL: it has closed its end */
     struct thread *thread;
-    struct net *net;
+    struct net *net, *own; /* `own`: of the way to this server alone */
     struct server *server; /* that it connects to */
     enum wire_state state;
     struct redis_client *client; /* NULL: Redis has closed its end */

@@ -13,6 +13,7 @@ enum {
     FRONTS = 3,
     PACE_SLOW = 10,
     RETRY_WINDOW_MS = 12000,
+    QUORUM_QUARANTINE_MS = 12500, /* at least the retry window */
     WATCHDOG_MS = 3200,
     MAX_WAIT_MS = 40000,
     PLACE_MS = 15000,
@@ -29,6 +30,7 @@ struct world {
     enum topology topology;
     int replicas;      /* of a master */
     int masters;       /* of a cluster */
+    int nodes;         /* servers of a quorum */
     int sync_replicas; /* the setting of the front ends */
     struct server *master;
     int64_t failovers;
@@ -62,6 +64,8 @@ struct lock_name {
 };
 
 extern const struct lock_name lock_names[LOCK_COUNT];
+/* clients.c: false: a lock of this kind is refused in this run. */
+bool lock_is_offered(const struct lock_name *lock);
 #define PERMITS_NAME "permits-a"
 #define PERMITS_COUNT 2
 /* One permit, which is released too late. */
