@@ -129,8 +129,8 @@ local function highest(number_of)
   return most, numbers
 end
 
--- The reply that the token is ahead of the node's clock; nil: it is not. A moved vote, too, must
--- not take the counter to the clock of a node that is far ahead.
+-- The reply that the token is ahead of the node's clock; nil: it is not. A moved vote, too,
+-- must not take the counter to the clock of a node that is far ahead.
 local function ahead_of_clock(us, most)
   if proposed <= us + CLOCK_US or proposed <= most + AHEAD_US then return nil end
   return {'clock', votes.token_text(us - 1)}
