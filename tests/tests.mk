@@ -414,8 +414,6 @@ sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=15
 	@$(MAKE) $(SUBMAKE) $(SIM)
 	@$(SIM) --seeds=$(or $(SEEDS),150) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
 	    $(SIM_ARGS)
-	@$(SIM) --topology=quorum --seeds=$(shell expr \( $(or $(SEEDS),150) + 9 \) / 10) --seed=$(or $(SEED),1) \
-	    --jobs=$(or $(JOBS),$(shell nproc)) $(SIM_ARGS)
 
 sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100 ONLY=word NOTE=1
 	@tests/packages.sh $(SIM_PACKAGES) python3

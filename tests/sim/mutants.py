@@ -28,8 +28,6 @@ def flags_of(mutant):
         flags.append("--faults=" + mutant.run[mutant.run.index("--only") + 1])
     if "--trouble-ms" in mutant.run:
         flags.append("--trouble-ms=" + mutant.run[mutant.run.index("--trouble-ms") + 1])
-    if "--quorum" in mutant.run:
-        flags.append("--topology=quorum")
     if "--no-drain" in mutant.run:
         flags.append("--no-drain")
     return flags
