@@ -352,6 +352,12 @@ size_t topology_node_number(const struct topology_node *node)
     return 0;
 }
 
+void topology_node_address(const struct topology_node *node, char *text, size_t size)
+{
+    (void)node;
+    snprintf(text, size, "localhost:6379");
+}
+
 bool topology_node_is_up(const struct topology_node *node, const char **why_not)
 {
     (void)node;
