@@ -38,8 +38,6 @@ static const struct call_word claim_words[] = {
     {"reused", NODE_GONE, 0},
 };
 
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
 static void cast_votes(struct quorum_call *call);
 static void decide_votes(struct quorum_call *call);
 

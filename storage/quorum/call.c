@@ -187,12 +187,17 @@ void quorum_call_count(const struct quorum_call *call, enum round_operation oper
     quorum_counts_round(call->calls->options.metrics->quorum, operation, word);
 }
 
+struct conclusion quorum_conclude(const struct quorum_call *call, conclude *how,
+                                  const struct node_reply *replies)
+{
+    return how(&call->ask, replies, clock_ns() / CLOCK_NS_PER_MS, call->round.is_over);
+}
+
 struct conclusion quorum_call_conclude(const struct quorum_call *call,
                                        enum round_operation operation, conclude *how,
                                        const struct node_reply *replies)
 {
-    const struct conclusion found = how(&call->ask, replies, clock_ns() / CLOCK_NS_PER_MS,
-                                        call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, how, replies);
 
     if (found.word != CONCLUDE_WAIT)
         quorum_call_count(call, operation, found.word);

@@ -35,7 +35,7 @@ struct quorum_calls {
     int64_t rounds; /* of votes, of all attempts: so each has a number of its own */
 };
 
-/* What a round is for, as /metrics has it. */
+/* The operation that a round is part of, as /metrics names it. */
 enum round_operation {
     ROUND_VOTE,
     ROUND_CLAIM,
@@ -111,7 +111,12 @@ node_set quorum_call_all(const struct quorum_call *call);
 /* The replies as votes.h has them. A name that is another type of key is NODE_REFUSED. */
 void quorum_call_words(const struct quorum_call *call, const struct call_word *words,
                        size_t count, struct node_reply replies[QUORUM_NODES_MAX]);
-/* What follows from the replies, which is counted unless it is CONCLUDE_WAIT. */
+/* A table of words, and its length. */
+#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
+/* The conclusion from the replies, by a function of votes.h, now. */
+struct conclusion quorum_conclude(const struct quorum_call *call, conclude *how,
+                                  const struct node_reply *replies);
+/* The same, and counts the conclusion unless it is CONCLUDE_WAIT. */
 struct conclusion quorum_call_conclude(const struct quorum_call *call,
                                        enum round_operation operation, conclude *how,
                                        const struct node_reply *replies);
@@ -202,7 +207,7 @@ struct script_args *quorum_bind_args(const struct quorum_call *call, size_t stri
  * open; the best reason. */
 bool quorum_is_session_over(const struct quorum_call *call, const struct node_reply *replies,
                             const char **reason);
-/* What the servers that do not speak of the session say. */
+/* The conclusion from the servers that say nothing of the session. */
 enum conclusion_word quorum_conclude_bound(const struct quorum_call *call,
                                            const struct node_reply *replies);
 /* Session_bind.lua by itself: nothing is asked, for the note goes with each vote. */
@@ -245,6 +250,8 @@ struct redis_value *quorum_union(const struct quorum_call *call,
  * NODE_UNKNOWN, if that is the reason. */
 void quorum_session_words(const struct quorum_call *call, const struct call_word *words,
                           size_t count, struct node_reply replies[QUORUM_NODES_MAX]);
+/* How many servers say that the session is over, or do not know it. */
+unsigned quorum_count_over(const struct quorum_call *call, const struct node_reply *replies);
 /* Why a session has ended, of the servers that have ended it or where it is past its deadline:
  * how it was ended by a request, if one server knows that. */
 const char *quorum_end_reason(const struct quorum_call *call, const struct node_reply *replies);

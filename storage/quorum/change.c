@@ -4,8 +4,6 @@
 
 #include "storage/quorum/calls_internal.h"
 
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
 /* A token that belongs to another kind of object, or a name that does: no other server can say
  * otherwise. False: no server has refused so. */
 static bool answer_refused(struct quorum_call *call, const struct node_reply *replies)

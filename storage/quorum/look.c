@@ -4,8 +4,6 @@
 
 #include "storage/quorum/calls_internal.h"
 
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
 static const struct redis_value *reply_of(const struct quorum_call *call, size_t node)
 {
     return call->round.replies[node].value; /* NULL: none has come */
@@ -357,7 +355,7 @@ void quorum_grant_find(struct quorum_call *call)
     quorum_call_ask(call, SCRIPT_GRANT_FIND, call->args, decide_grant);
 }
 
-/* What one server knows of a force-unlock. */
+/* The record of a force-unlock at one server. */
 static void decide_forced_by(struct quorum_call *call)
 {
     unsigned replied = 0;

@@ -90,19 +90,14 @@ void quorum_end_lost(struct quorum_call *call, size_t stride, size_t record, int
     quorum_call_ask(call, SCRIPT_LEASE_LOST, args, decide_end);
 }
 
-static const char *text_at(const struct quorum_call *call, size_t node, size_t at)
-{
-    size_t len;
-
-    return value_text(value_at(call->round.replies[node].value, at), &len);
-}
-
 /* The kind of the lease, as a server says where its hold has ended by time. */
 static const char *kind_of(const struct quorum_call *call, const struct node_reply *replies)
 {
     size_t node = quorum_call_find(call, replies, NODE_LAPSED, -1);
 
-    return node < call->calls->nodes ? text_at(call, node, LEASE_WATCH_REPLY_LAPSED_KIND) : "";
+    return node < call->calls->nodes
+               ? quorum_value_text(call, node, LEASE_WATCH_REPLY_LAPSED_KIND)
+               : "";
 }
 
 static void lose(struct quorum_call *call, const struct node_reply *replies, const char *reason,
@@ -125,7 +120,7 @@ void quorum_answer_unheld(struct quorum_call *call, const struct node_reply *rep
     for (size_t i = 0; i < call->calls->nodes; i++) {
         if (replies[i].word != NODE_ENDED)
             continue;
-        reason = text_at(call, i, LEASE_WATCH_REPLY_ENDED_REASON);
+        reason = quorum_value_text(call, i, LEASE_WATCH_REPLY_ENDED_REASON);
         if (is_loss(reason))
             continue;
         quorum_call_answer_reply(call, i);

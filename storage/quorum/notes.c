@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
-
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
 
 static unsigned replied(const struct quorum_call *call)
 {
@@ -62,8 +59,7 @@ static void decide_settle(struct quorum_call *call)
     unsigned needed = quorum_majority(call->calls->nodes), over;
 
     quorum_session_words(call, WORDS(settle_words), replies);
-    over = quorum_count(call, replies, NODE_ENDED) + quorum_count(call, replies, NODE_PASSED) +
-           quorum_count(call, replies, NODE_UNKNOWN);
+    over = quorum_count_over(call, replies);
     if (quorum_count(call, replies, NODE_OPEN) >= needed)
         answer_settled(call, replies);
     else if (over >= needed)

@@ -1,28 +1,12 @@
 /* Sessions (S1 of docs/quorum.md): a majority opens them and keeps them alive. */
 #include <string.h>
 
-#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
-
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
-static int64_t now_ms(void)
-{
-    return clock_ns() / CLOCK_NS_PER_MS;
-}
-
-/* Whether a majority says that the session is over, or does not know it. */
-static bool is_gone(const struct quorum_call *call, const struct node_reply *replies)
-{
-    return quorum_count(call, replies, NODE_ENDED) + quorum_count(call, replies, NODE_PASSED) +
-               quorum_count(call, replies, NODE_UNKNOWN) >=
-           quorum_majority(call->calls->nodes);
-}
 
 /* No majority has concluded anything. */
 static void end_undecided(struct quorum_call *call, const struct node_reply *replies)
 {
-    if (is_gone(call, replies))
+    if (quorum_count_over(call, replies) >= quorum_majority(call->calls->nodes))
         quorum_session_answer_ended(call, quorum_end_reason(call, replies));
     else
         quorum_call_fail(call);
@@ -94,8 +78,7 @@ static void decide_open(struct quorum_call *call)
     quorum_session_words(call, WORDS(open_words), replies);
     if (answer_refused(call, replies))
         return;
-    const struct conclusion found = conclude_due(&call->ask, replies, now_ms(),
-                                                 call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_due, replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_KEEP)
@@ -175,8 +158,7 @@ static void decide_keep_alive(struct quorum_call *call)
     if (answer_refused(call, replies))
         return;
     reckon_session(call, replies);
-    const struct conclusion found = conclude_keep_alives(&call->ask, replies, now_ms(),
-                                                         call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_keep_alives, replies);
     switch (found.word) {
     case CONCLUDE_WAIT:
         return;
@@ -210,8 +192,7 @@ static void decide_get(struct quorum_call *call)
     if (answer_refused(call, replies))
         return;
     reckon_session(call, replies);
-    const struct conclusion found = conclude_due(&call->ask, replies, now_ms(),
-                                                 call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_due, replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_KEEP)

@@ -3,15 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
-
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
-static int64_t now_ms(void)
-{
-    return clock_ns() / CLOCK_NS_PER_MS;
-}
 
 /* --- closing ------------------------------------------------------------------------------ */
 
@@ -63,8 +55,7 @@ static void decide_shut(struct quorum_call *call)
     char texts[SESSION_END_KEYS][SESSION_KEY_SIZE];
 
     read_shut(call, replies);
-    const struct conclusion found = conclude_shuts(&call->ask, replies, now_ms(),
-                                                   call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_shuts, replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word != CONCLUDE_CLOSE) {
@@ -126,8 +117,7 @@ static void decide_released(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     quorum_call_words(call, WORDS(released_words), replies);
-    const struct conclusion found = conclude_closings(&call->ask, replies, now_ms(),
-                                                      call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_closings, replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word != CONCLUDE_CLOSED) {
@@ -147,8 +137,7 @@ static void decide_closed(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     quorum_call_words(call, WORDS(released_words), replies);
-    const struct conclusion found = conclude_closings(&call->ask, replies, now_ms(),
-                                                      call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_closings, replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_CLOSED)
@@ -172,8 +161,7 @@ static void decide_expired(struct quorum_call *call)
     unsigned needed = quorum_majority(call->calls->nodes);
 
     read_shut(call, replies);
-    const struct conclusion found = conclude_shuts(&call->ask, replies, now_ms(),
-                                                   call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_shuts, replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_CLOSE)

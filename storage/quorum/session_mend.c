@@ -4,13 +4,6 @@
 #include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
 
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
-static int64_t now_ms(void)
-{
-    return clock_ns() / CLOCK_NS_PER_MS;
-}
-
 static const struct call_word get_words[] = {
     {"open", NODE_OPEN, SESSION_GET_REPLY_OPEN_REMAINING_MS},
     {"ended", NODE_ENDED, 0},
@@ -30,7 +23,7 @@ static void mend(const struct quorum_call *call, size_t node, size_t from, int64
     const struct script_text *session = &call->args->keys[SESSION_GET_KEY_SESSION];
     struct redis_tag id = redis_tag_of(session->text, session->len);
     const struct redis_value *reply = call->round.replies[from].value;
-    int64_t left_ms = until_ms - now_ms();
+    int64_t left_ms = until_ms - clock_ns() / CLOCK_NS_PER_MS;
     struct script_args args;
 
     if (left_ms <= 0 || node_ms <= 0)
@@ -61,7 +54,7 @@ static void decide_mend(struct quorum_call *call)
     for (size_t i = 0; i < call->calls->nodes; i++)
         if (replies[i].word == NODE_OPEN && replies[i].value > 0)
             quorum_call_reckon(call, replies[i].value);
-    const struct conclusion found = conclude_due(&call->ask, replies, now_ms(), true);
+    const struct conclusion found = quorum_conclude(call, conclude_due, replies);
     size_t from = quorum_call_find(call, replies, NODE_OPEN, -1);
     for (size_t i = 0; found.word == CONCLUDE_KEEP && i < call->calls->nodes; i++)
         if (node_is_in(found.mend, i))

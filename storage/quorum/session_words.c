@@ -1,4 +1,4 @@
-/* What servers say about a session: the words of their replies, and why it has ended. */
+/* The words of the servers' replies about a session, and the reason why it has ended. */
 #include <string.h>
 
 #include "storage/quorum/calls_internal.h"
@@ -20,6 +20,12 @@ void quorum_session_words(const struct quorum_call *call, const struct call_word
     for (size_t i = 0; i < call->calls->nodes; i++)
         if (replies[i].word == NODE_ENDED)
             replies[i].word = word_of_end(quorum_value_text(call, i, ENDED_REASON));
+}
+
+unsigned quorum_count_over(const struct quorum_call *call, const struct node_reply *replies)
+{
+    return quorum_count(call, replies, NODE_ENDED) + quorum_count(call, replies, NODE_PASSED) +
+           quorum_count(call, replies, NODE_UNKNOWN);
 }
 
 const char *quorum_end_reason(const struct quorum_call *call, const struct node_reply *replies)

@@ -4,15 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
-
-#define WORDS(rows) (rows), sizeof(rows) / sizeof((rows)[0])
-
-static int64_t now_ms(void)
-{
-    return clock_ns() / CLOCK_NS_PER_MS;
-}
 
 static bool has_majority(const struct quorum_call *call)
 {
@@ -254,13 +246,10 @@ static void decide_due(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     read_due(call, replies);
-    const struct conclusion found = conclude_due(&call->ask, replies, now_ms(),
-                                                 call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_due, replies);
     if (found.word == CONCLUDE_WAIT)
         return;
-    unsigned gone = quorum_count(call, replies, NODE_ENDED) +
-                    quorum_count(call, replies, NODE_PASSED) +
-                    quorum_count(call, replies, NODE_UNKNOWN);
+    unsigned gone = quorum_count_over(call, replies);
     if (found.word == CONCLUDE_KEEP)
         answer_due(call, replies);
     else if (gone >= quorum_majority(call->calls->nodes))
@@ -320,7 +309,7 @@ static struct conclusion conclude_lease(const struct quorum_call *call, size_t i
     struct node_reply replies[QUORUM_NODES_MAX];
 
     read_token(call, i, replies);
-    return conclude_renewals(&call->ask, replies, now_ms(), call->round.is_over);
+    return quorum_conclude(call, conclude_renewals, replies);
 }
 
 static void decide_watch_many(struct quorum_call *call)
@@ -408,8 +397,7 @@ static void decide_watch(struct quorum_call *call)
     for (size_t i = 0; i < call->calls->nodes; i++)
         if (asked[i].word == NODE_LAPSED || asked[i].word == NODE_ENDED)
             asked[i].word = NODE_GONE;
-    const struct conclusion found = conclude_renewals(&call->ask, asked, now_ms(),
-                                                      call->round.is_over);
+    const struct conclusion found = quorum_conclude(call, conclude_renewals, asked);
     switch (found.word) {
     case CONCLUDE_WAIT:
         return;

@@ -39,7 +39,7 @@ static const struct client_kind kinds[] = {
     {"Contest", 1, pick_any, run_contest},
 };
 
-/* What a quorum offers. */
+/* The kinds of clients for what a quorum offers. */
 static const struct client_kind quorum_kinds[] = {
     {"Client", 6, pick_plain, run_cycles},
     {"ReadWriteClient", 6, pick_read_write, run_cycles},

@@ -17,7 +17,8 @@ static int64_t other_requests(void)
     return count;
 }
 
-/* What Redis runs a second, and for what; of a quorum one server, for each is asked. */
+/* The scripts that Redis runs in a second, and the requests that they are for. Of a quorum the
+ * scripts of one server, for each server is asked. */
 static void watch_rate(void *arg)
 {
     int servers = world.nodes > 0 ? world.nodes : 1;
