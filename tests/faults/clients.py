@@ -1,7 +1,6 @@
-"""The clients of a run that need its Redis or its proxies, or that wait for what others do;
-those with sessions are in session_clients.py, and all others are those of the simulation
-(live.py). Each loops until the run is over; what it does next is chance from the run's seed and
-its own name."""
+"""The clients of a run that need its Redis or its proxies, or that wait for what others do.
+All others are those of the simulation (live.py). Each loops until the run is over; what it does
+next is chance from the run's seed and its own name."""
 import asyncio
 import contextlib
 

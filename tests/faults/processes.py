@@ -93,15 +93,6 @@ class Redis(Program):
         return sum(int(stats[f"cmdstat_{name}"].split(",")[0].split("=")[1])
                    for name in ("evalsha", "eval") if f"cmdstat_{name}" in stats)
 
-    async def publish(self, *messages):
-        """Messages, (channel, payload), that subscribers get at once; or, where this Redis does
-        not answer, perhaps never."""
-        calls = "".join(f"redis.call('publish', ARGV[{i}], ARGV[{i + 1}]) "
-                        for i in range(1, 2 * len(messages), 2))
-        with contextlib.suppress(OSError, RedisError, asyncio.TimeoutError,
-                                 asyncio.IncompleteReadError):
-            await self.command("EVAL", calls, 0, *(word for pair in messages for word in pair))
-
     async def keep_data(self, keeps):
         """From the next kill on."""
         await self.command("CONFIG", "SET", "appendonly", "yes" if keeps else "no")

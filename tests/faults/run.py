@@ -17,7 +17,6 @@ import java  # noqa: E402
 import leaks  # noqa: E402
 import live  # noqa: E402
 import nemesis  # noqa: E402
-import session_clients  # noqa: E402
 from calls import World  # noqa: E402
 from history import PATIENCE, History, now, watch_lag  # noqa: E402
 from pairs import TOPOLOGIES  # noqa: E402
@@ -42,8 +41,7 @@ FLAGS = ["--watchdog-timeout-ms", str(WATCHDOG_MS), "--max-wait-ms", str(MAX_WAI
 
 # Clients of each kind, beside those of live.py.
 MIX = [(clients.Relay, 3), (clients.Crowd, 1), (clients.Returner, 1), (clients.Newcomer, 2),
-       (clients.Leaver, 2), (clients.Mover, 3), (clients.Queuer, 1), (clients.Heir, 1),
-       (session_clients.Publisher, 1)]
+       (clients.Leaver, 2), (clients.Mover, 3), (clients.Queuer, 1), (clients.Heir, 1)]
 
 
 def arguments():
@@ -54,8 +52,8 @@ def arguments():
     parser.add_argument("--only", help="only faults whose name has this word")
     parser.add_argument("--calm", action="store_true", help="no faults")
     parser.add_argument("--own", action="store_true",
-                        help="without the clients of the simulation: few requests, beside "
-                             "which a script too many is seen")
+                        help="without the clients of the simulation: the others have the "
+                             "machine for themselves")
     parser.add_argument("--fronts", type=int, default=3)
     parser.add_argument("--topology", choices=sorted(TOPOLOGIES), default="single")
     parser.add_argument("--trouble-ms", type=int, help="how long after a fault all may be late")

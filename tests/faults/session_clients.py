@@ -1,8 +1,7 @@
-"""The clients of a run that have sessions."""
+"""A client that has a session, for what is left behind (leaks.py)."""
 import uuid
 
-from calls import Lease
-from clients import TRIES, Client, FreshLocks
+from clients import TRIES, Client
 
 
 class Session:
@@ -36,26 +35,3 @@ class SessionClient(Client):
                               [("wait_ms", wait_ms)] if wait_ms else (),
                               {"Session-Token": session.token}, {"session": session.id},
                               wait_ms=wait_ms or None, ttl_ms=session.ttl_ms)
-
-
-class Publisher(FreshLocks, SessionClient):
-    """Publishes, as any client of Redis may, that a session changed and that a lock is free,
-    both at once. A request of that session waits for the lock, which stays held: the front end
-    tries twice for the request, and not on and on."""
-
-    prefix, pause_s = "called", 0.5
-
-    async def meet(self, lock):
-        session, holder = Session(), Lease(self, "write", [lock])
-        session.ttl_ms = 3000
-        if not await self.open(session) or not await self.get(holder, 4000, 0):
-            return
-        waiter = Lease(self, "write", [lock], session)
-        waiting = self.have(waiter, 2000)
-        await self.waits(waiter)
-        await self.world.redis.publish(("rlockd:sessions", session.public),
-                                       (f"redisson_rwlock:{{{lock}}}", "0"))
-        await self.nap(1.5)
-        await self.give_back(holder)
-        await waiting
-        await self.end(session)
