@@ -251,6 +251,17 @@ static bool is_over(const struct op *op, bool has_place)
     return op->verb == OP_RELEASE && op->outcome == OUTCOME_OK;
 }
 
+/* The locks of a set are found by its token. Where a master of a cluster loses their names, and
+ * the set is at another master, an answer that nothing is known of the token ends nothing: the
+ * set holds until its time is over. */
+static bool has_lost_names(const struct history *history, const struct lease *lease,
+                           const struct op *op)
+{
+    return history->masters > 1 && lease->first->lock_count > 1 && op->reason &&
+           strcmp(op->reason, "unknown") == 0 &&
+           history_lost_data(history, lease->asked_from, op->t_ret);
+}
+
 /* The end of its session ends a lease. But where a master of a cluster loses the index that has
  * the session, and the session is at another master, nobody visits the session before its next
  * keep-alive: if none comes, the leases end by their time. */
@@ -290,6 +301,7 @@ static void derive_possible(const struct history *history, const struct bounds *
     for (size_t i = 0; i < lease->ops.count; i++) {
         const struct op *op = lease->ops.at[i];
         if (is_over(op, place_to > 0) && op->t_ret < lease->maybe_to &&
+            !has_lost_names(history, lease, op) &&
             !history_is_undone(history, op->t_inv, op->t_ret)) {
             lease->maybe_to = op->t_ret;
             lease->expires = op->outcome == OUTCOME_ENDED;

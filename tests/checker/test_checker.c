@@ -23,6 +23,16 @@
     OP("acquire", lease, from, to, "ok",                                                       \
        ",\"kind\":\"" kind "\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"          \
        "\"wait_ms\":5000,\"hold_count\":1,\"token\":" #token)
+/* A lease of two locks, and the answer that nothing is known of it. */
+#define BOTH(verb, lease, from, to, outcome, ...)                                              \
+    "{\"type\":\"op\",\"op\":\"" verb "\",\"locks\":[\"L\",\"M\"],\"lease\":\"" lease          \
+    "\",\"front\":0,\"t_inv\":" #from "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome          \
+    "\"" __VA_ARGS__ "}\n"
+#define LOCK_BOTH(lease, from, to)                                                             \
+    BOTH("acquire", lease, from, to, "ok",                                                     \
+         ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":9000,\"remaining_ms\":9000,"            \
+         "\"tokens\":[1,1]")
+#define NOT_KNOWN ",\"status\":410,\"reason\":\"unknown\""
 /* Of a session that refuses: a lock that it holds for long, and a wait for another lock. */
 #define REFUSES(lock, lease, session, from, to, outcome, ...)                                  \
     "{\"type\":\"op\",\"op\":\"acquire\",\"lock\":\"" lock "\",\"lease\":\"" lease             \
@@ -196,6 +206,24 @@ static const struct {
     {"a lower token after a restart", "S1",
      IN_QUORUM LOCK("a", 0, 5, 2) RELEASE("a", 6, 8)
          FAULT("F4", 10, 20, 1, ",\"restarts\":true") LOCK("b", 100, 105, 1)},
+    {"a set whose names one of two masters has forgotten", NULL,
+     "{\"type\":\"run\",\"masters\":2}\n" LOCK_BOTH("a", 0, 5)
+         FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
+             BOTH("release", "a", 30, 35, "ended", NOT_KNOWN) LOOK(6500, 6505, 0, "\"a\"")
+                 WAIT("lock", "b", 7000, 9010, 2)},
+    {"a set whose names the only master has forgotten", "L2",
+     LOCK_BOTH("a", 0, 5) FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
+         BOTH("release", "a", 30, 35, "ended", NOT_KNOWN) WAIT("lock", "b", 4000, 8900, 2)},
+    {"a set whose names were lost before it was asked for", "T2",
+     "{\"type\":\"run\",\"masters\":2}\n" FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
+         LOCK_BOTH("a", 30, 35) BOTH("release", "a", 40, 45, "ended", NOT_KNOWN)
+             LOOK(6500, 6505, 0, "\"a\"")},
+    {"a lock that one of two masters has forgotten", "T2",
+     "{\"type\":\"run\",\"masters\":2}\n" OP(
+         "acquire", "a", 0, 5, "ok",
+         ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":9000,\"remaining_ms\":9000,"
+         "\"token\":1") FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
+         OP("release", "a", 30, 35, "ended", NOT_KNOWN) LOOK(6500, 6505, 0, "\"a\"")},
     {"a loss that is told, and is told once", NULL,
      SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5) KEPT(100, 105, HELD("a", 2900), "")
          FORCE(200, 205) KEPT(300, 305, "", LOST("a", "forced")) KEPT(800, 805, "", "")},

@@ -400,6 +400,32 @@ static void test_redis_is_killed(struct world *w)
     expect_status(multi_put(fe, NULL, token_new(w), "kill/a kill/b", NULL), 201);
 }
 
+/* The names of a set may be at another master than the locks, which alone loses its data. */
+static void test_names_that_are_lost(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *noted = token_new(w), *spent = token_new(w);
+    struct reply *r = multi_put(w->a, NULL, noted, "names/a names/b", NULL);
+
+    redis_ok(w->redis, "DEL rlockd:set:{%s}", reply_str(r, "lease_id"));
+    r = multi_ask(w->b, "PATCH", noted, NULL);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "unknown");
+    expect_status(multi_put(w->a, NULL, noted, "names/a names/b", NULL), 200);
+    expect_status(multi_ask(w->b, "DELETE", noted, NULL), 200);
+    expect_free(w, "names/a names/b");
+
+    r = multi_put(w->a, &s, spent, "names/a names/b", NULL);
+    redis_ok(w->redis, "DEL rlockd:set:{%s}", reply_str(r, "lease_id"));
+    r = multi_ask(w->b, "DELETE", spent, NULL);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "unknown");
+    expect_problem(multi_put(w->a, &s, spent, "names/a names/b", NULL), 410, "lease-ended");
+    expect_problem(lock_put(w->b, "names/b", token_new(w), NULL), 423, "locked");
+    expect_int(session_end(w->a, &s), "released", 1);
+    expect_free(w, "names/a names/b");
+}
+
 /* All or none, also where Redis has no memory left. */
 static void test_out_of_memory(struct world *w)
 {
@@ -449,6 +475,7 @@ int main(void)
         E2E_TEST(test_a_confirmed_grant_stays),
         E2E_TEST(test_lost_replies),
         E2E_TEST(test_redis_is_killed),
+        E2E_TEST(test_names_that_are_lost),
         E2E_TEST(test_out_of_memory),
     };
     struct e2e_plan plan = {.name = "multi-locks-faults",
