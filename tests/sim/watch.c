@@ -219,6 +219,7 @@ void drain_run(void)
     /* A place in a fair queue lasts twice its time where Redis was away meanwhile. */
     int64_t longest_ms = (SESSION_TTL_MAX_MS + WATCHDOG_MS) * world.pace;
 
+    end_odd_lock();
     longest_ms = longest_ms > 2 * PLACE_MS ? longest_ms : 2 * PLACE_MS;
     sweep_all(longest_ms + 7000);
     check_fronts();
