@@ -64,6 +64,14 @@ static bool waits(const struct op *op, const struct look *look, int64_t slack)
            op->t_inv - slack < look->t_inv && end + slack > look->t_ret;
 }
 
+/* Redis may have lost the entry of a waiter. The next attempt of the waiter makes a new one,
+ * and of the waiters of a lock at one worker only the first makes attempts. */
+static bool is_registered(const struct history *history, const struct op *op,
+                          const struct look *look)
+{
+    return !history_lost_data(history, op->t_inv, look->t_ret);
+}
+
 static void check_waiters(struct report *report, const struct lock *lock,
                           const struct look *look)
 {
@@ -78,7 +86,7 @@ static void check_waiters(struct report *report, const struct lock *lock,
             const struct op *op = lease->ops.at[k];
             is_possible |= waits(op, look, SETTLED_NS);
             is_certain |= lease->first->lock_count == 1 && waits(op, look, -SETTLED_NS) &&
-                          op->outcome == OUTCOME_OK;
+                          op->outcome == OUTCOME_OK && is_registered(report->history, op, look);
         }
         least += is_certain;
         most += is_possible;

@@ -1,5 +1,4 @@
-/* Each rule has a history that breaks it and no other, and the good ones break none. Times are
- * ms here, and ns in a history. */
+/* Each rule has a history that breaks it and no other, and the good ones break none. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,106 +8,7 @@
 #include <string.h>
 
 #include "tests/checker/check.h"
-
-/* A line of a history: a whole number of ms becomes 5e6 ns. */
-#define OP(verb, lease, from, to, outcome, ...)                                                \
-    "{\"type\":\"op\",\"op\":\"" verb "\",\"lock\":\"L\",\"lease\":\"" lease                   \
-    "\",\"front\":0,\"t_inv\":" #from "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome          \
-    "\"" __VA_ARGS__ "}\n"
-#define LOCK(lease, from, to, token)                                                           \
-    OP("acquire", lease, from, to, "ok",                                                       \
-       ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
-       "\"hold_count\":1,\"token\":" #token)
-#define WAIT(kind, lease, from, to, token)                                                     \
-    OP("acquire", lease, from, to, "ok",                                                       \
-       ",\"kind\":\"" kind "\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"          \
-       "\"wait_ms\":5000,\"hold_count\":1,\"token\":" #token)
-/* A lease of two locks, and the answer that nothing is known of it. */
-#define BOTH(verb, lease, from, to, outcome, ...)                                              \
-    "{\"type\":\"op\",\"op\":\"" verb "\",\"locks\":[\"L\",\"M\"],\"lease\":\"" lease          \
-    "\",\"front\":0,\"t_inv\":" #from "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome          \
-    "\"" __VA_ARGS__ "}\n"
-#define LOCK_BOTH(lease, from, to)                                                             \
-    BOTH("acquire", lease, from, to, "ok",                                                     \
-         ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":9000,\"remaining_ms\":9000,"            \
-         "\"tokens\":[1,1]")
-#define NOT_KNOWN ",\"status\":410,\"reason\":\"unknown\""
-/* Of a session that refuses: a lock that it holds for long, and a wait for another lock. */
-#define REFUSES(lock, lease, session, from, to, outcome, ...)                                  \
-    "{\"type\":\"op\",\"op\":\"acquire\",\"lock\":\"" lock "\",\"lease\":\"" lease             \
-    "\",\"session\":\"" session                                                                \
-    "\",\"refuses\":true,\"kind\":\"lock\",\"front\":0,\"t_inv\":" #from "e6,\"t_ret\":" #to   \
-    "e6,\"outcome\":\"" outcome "\"" __VA_ARGS__ "}\n"
-#define HOLDS(lock, lease, session, token)                                                     \
-    REFUSES(lock, lease, session, 0, 5, "ok",                                                  \
-            ",\"status\":201,\"ttl_ms\":20000,\"remaining_ms\":20000,"                         \
-            "\"hold_count\":1,\"token\":" #token)
-#define BLOCKED(lock, lease, session, from, to)                                                \
-    REFUSES(lock, lease, session, from, to, "not-done",                                        \
-            ",\"status\":423,\"ttl_ms\":20000,\"wait_ms\":9000")
-#define READ(lease, from, to, token)                                                           \
-    OP("acquire", lease, from, to, "ok",                                                       \
-       ",\"kind\":\"read\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
-       "\"hold_count\":1,\"token\":" #token)
-#define MINE(lease, from, to, holds)                                                           \
-    OP("acquire", lease, from, to, "ok",                                                       \
-       ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":1000,\"remaining_ms\":1000,"              \
-       "\"session\":\"S\",\"owner\":\"o\",\"token\":7,\"hold_count\":" #holds)
-#define OF_OWNER(kind)                                                                         \
-    ",\"kind\":\"" kind "\",\"ttl_ms\":1000,\"session\":\"S\",\"owner\":\"o\""
-/* Of Redisson's client. */
-#define JAVA(verb, lease, from, to, outcome)                                                   \
-    "{\"type\":\"op\",\"op\":\"" verb "\",\"lock\":\"L\",\"lease\":\"" lease                   \
-    "\",\"kind\":\"lock\",\"t_inv\":" #from "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome    \
-    "\",\"ttl_ms\":1000,\"wait_ms\":5000,\"remaining_ms\":1000}\n"
-#define RELEASE(lease, from, to) OP("release", lease, from, to, "ok", ",\"status\":200")
-#define RENEW(lease, from, to)                                                                 \
-    OP("renew", lease, from, to, "ok", ",\"status\":200,\"ttl_ms\":1000,\"remaining_ms\":1000")
-#define SESSION(verb, from, to, outcome)                                                       \
-    "{\"type\":\"op\",\"op\":\"" verb "\",\"session\":\"S\",\"front\":0,\"t_inv\":" #from      \
-    "e6,\"t_ret\":" #to "e6,\"outcome\":\"" outcome                                            \
-    "\",\"ttl_ms\":5000,\"remaining_ms\":5000}\n"
-#define LISTING(lease, from, to, left)                                                         \
-    "{\"type\":\"op\",\"op\":\"keep-alive\",\"session\":\"S\",\"front\":0,\"t_inv\":" #from    \
-    "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"remaining_ms\":5000,"                         \
-    "\"listed\":[{\"lease\":\"" lease "\",\"remaining_ms\":" #left "}]}\n"
-/* A lease that the watchdog keeps; a keep-alive that tells of all leases of its session. */
-#define WATCHED(lease, from, to)                                                               \
-    OP("acquire", lease, from, to, "ok",                                                       \
-       ",\"kind\":\"lock\",\"status\":201,\"session\":\"S\",\"remaining_ms\":3000,"            \
-       "\"hold_count\":1,\"token\":1")
-#define KEPT(from, to, held, lost)                                                             \
-    "{\"type\":\"op\",\"op\":\"keep-alive\",\"session\":\"S\",\"front\":0,\"t_inv\":" #from    \
-    "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"ttl_ms\":5000,\"remaining_ms\":5000,"         \
-    "\"whole\":true,\"listed\":[" held "],\"lost\":[" lost "]}\n"
-#define HELD(lease, left) "{\"lease\":\"" lease "\",\"remaining_ms\":" #left "}"
-#define LOST(lease, reason) "{\"lease\":\"" lease "\",\"reason\":\"" reason "\"}"
-#define FORCE(from, to)                                                                        \
-    "{\"type\":\"op\",\"op\":\"force\",\"lock\":\"L\",\"front\":0,\"t_inv\":" #from            \
-    "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"status\":200}\n"
-#define LOOK(from, to, waiting, holders)                                                       \
-    "{\"type\":\"look\",\"lock\":\"L\",\"t_inv\":" #from "e6,\"t_ret\":" #to                   \
-    "e6,\"waiters\":" #waiting ",\"holders\":[" holders "]}\n"
-#define LIMIT(have, limit, grants)                                                             \
-    "{\"type\":\"limit\",\"subject\":\"locks\",\"t_begin\":10e6,\"t_end\":20e6,\"had\":" #have \
-    ",\"most\":" #limit ",\"granted\":" #grants "}\n"
-/* Of one client, for a lock that nobody holds for long. */
-#define CONTENDS(lease, from, to, number)                                                      \
-    OP("acquire", lease, from, to, "not-done",                                                 \
-       ",\"client\":\"c\",\"contends\":true,\"kind\":\"lock\",\"status\":" #number)
-#define BYSTANDER(lease, from, to)                                                             \
-    OP("acquire", lease, from, to, "ok",                                                       \
-       ",\"client\":\"c\",\"bystander\":true,\"kind\":\"lock\",\"status\":201,"                \
-       "\"ttl_ms\":1000,\"remaining_ms\":1000,\"hold_count\":1,\"token\":1")
-#define FAULT(kind, from, to, effect, ...)                                                     \
-    "{\"type\":\"fault\",\"kind\":\"" kind "\",\"t_begin\":" #from "e6,\"t_end\":" #to         \
-    "e6,\"effect\":" #effect __VA_ARGS__ "}\n"
-#define UNDOES(until) ",\"scope\":\"redis\",\"loses_data\":true,\"undoes_until\":" #until "e6"
-#define WRITE(lease, t, number, accepted)                                                      \
-    "{\"type\":\"resource\",\"lock\":\"L\",\"lease\":\"" lease "\",\"t\":" #t                  \
-    "e6,\"token\":" #number ",\"accepted\":" #accepted "}\n"
-
-#define IN_QUORUM "{\"type\":\"run\",\"quorum\":3}\n"
+#include "tests/checker/lines.h"
 
 static const struct {
     const char *name, *rule, *lines;
@@ -187,13 +87,12 @@ static const struct {
              RELEASE("a", 100, 105) SESSION("session-end", 4000, 4005, "ok")
                  WAIT("lock", "b", 130, 4010, 2)},
     {"a session that one of two masters has forgotten", NULL,
-     "{\"type\":\"run\",\"watchdog_ms\":3000,\"masters\":2}\n" SESSION(
-         "session-open", 0, 1, "ok") FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
+     "{\"type\":\"run\",\"watchdog_ms\":3000,\"masters\":2}\n" SESSION("session-open", 0, 1,
+                                                                       "ok") LOSS(10, 20)
          WATCHED("a", 30, 35) WAIT("lock", "b", 4000, 8000, 2)},
     {"the same of the only master", "L2",
      "{\"type\":\"run\",\"watchdog_ms\":3000}\n" SESSION("session-open", 0, 1, "ok")
-         FAULT("F4", 10, 20, 1, ",\"loses_data\":true") WATCHED("a", 30, 35)
-             WAIT("lock", "b", 4000, 8000, 2)},
+         LOSS(10, 20) WATCHED("a", 30, 35) WAIT("lock", "b", 4000, 8000, 2)},
     {"a lease of a quorum that a restarted server has lost", NULL,
      IN_QUORUM LOCK("a", 0, 5, 1) FAULT("F4", 10, 20, 1, ",\"restarts\":true")
          OP("renew", "a", 100, 105, "ended", ",\"status\":410,\"reason\":\"expired\"")},
@@ -207,23 +106,24 @@ static const struct {
      IN_QUORUM LOCK("a", 0, 5, 2) RELEASE("a", 6, 8)
          FAULT("F4", 10, 20, 1, ",\"restarts\":true") LOCK("b", 100, 105, 1)},
     {"a set whose names one of two masters has forgotten", NULL,
-     "{\"type\":\"run\",\"masters\":2}\n" LOCK_BOTH("a", 0, 5)
-         FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
-             BOTH("release", "a", 30, 35, "ended", NOT_KNOWN) LOOK(6500, 6505, 0, "\"a\"")
-                 WAIT("lock", "b", 7000, 9010, 2)},
+     "{\"type\":\"run\",\"masters\":2}\n" LOCK_BOTH("a", 0, 5) LOSS(10, 20)
+         BOTH("release", "a", 30, 35, "ended", NOT_KNOWN) LOOK(6500, 6505, 0, "\"a\"")
+             WAIT("lock", "b", 7000, 9010, 2)},
     {"a set whose names the only master has forgotten", "L2",
-     LOCK_BOTH("a", 0, 5) FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
-         BOTH("release", "a", 30, 35, "ended", NOT_KNOWN) WAIT("lock", "b", 4000, 8900, 2)},
+     LOCK_BOTH("a", 0, 5) LOSS(10, 20) BOTH("release", "a", 30, 35, "ended", NOT_KNOWN)
+         WAIT("lock", "b", 4000, 8900, 2)},
     {"a set whose names were lost before it was asked for", "T2",
-     "{\"type\":\"run\",\"masters\":2}\n" FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
-         LOCK_BOTH("a", 30, 35) BOTH("release", "a", 40, 45, "ended", NOT_KNOWN)
-             LOOK(6500, 6505, 0, "\"a\"")},
+     "{\"type\":\"run\",\"masters\":2}\n" LOSS(10, 20) LOCK_BOTH("a", 30, 35)
+         BOTH("release", "a", 40, 45, "ended", NOT_KNOWN) LOOK(6500, 6505, 0, "\"a\"")},
     {"a lock that one of two masters has forgotten", "T2",
-     "{\"type\":\"run\",\"masters\":2}\n" OP(
-         "acquire", "a", 0, 5, "ok",
-         ",\"kind\":\"lock\",\"status\":201,\"ttl_ms\":9000,\"remaining_ms\":9000,"
-         "\"token\":1") FAULT("F4", 10, 20, 1, ",\"loses_data\":true")
+     "{\"type\":\"run\",\"masters\":2}\n" LONG("a", 0, 5, 1) LOSS(10, 20)
          OP("release", "a", 30, 35, "ended", NOT_KNOWN) LOOK(6500, 6505, 0, "\"a\"")},
+    {"a waiter that Redis has forgotten", NULL,
+     LONG("a", 0, 5, 1) LOSS(10, 20) LONG("c", 30, 35, 2) LOOK(4000, 4005, 0, "\"c\"")
+         RELEASE("c", 4500, 4505) WAIT("lock", "b", 6, 4510, 3)},
+    {"a waiter that came after a loss and is not shown", "T2",
+     LONG("a", 0, 5, 1) LOSS(10, 20) LONG("c", 30, 35, 2) LOOK(4000, 4005, 0, "\"c\"")
+         RELEASE("c", 4500, 4505) WAIT("lock", "b", 40, 4510, 3)},
     {"a loss that is told, and is told once", NULL,
      SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5) KEPT(100, 105, HELD("a", 2900), "")
          FORCE(200, 205) KEPT(300, 305, "", LOST("a", "forced")) KEPT(800, 805, "", "")},

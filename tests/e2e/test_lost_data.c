@@ -92,6 +92,35 @@ static void test_lost_lease_that_the_client_names(struct world *w)
     assert_int_equal(json_array_size(reply_get(r, "leases")), 1);
 }
 
+/* Of the waiters of a lock at one worker only the first makes attempts, which register it. */
+static void test_waiters_that_are_lost(struct world *w)
+{
+    enum { WAITERS = 4 };
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    const char *tokens[WAITERS];
+    struct call *calls[WAITERS];
+
+    expect_status(lock_put(fe, "lost/w", token_new(w), "ttl_ms=600000"), 201);
+    for (int i = 0; i < WAITERS; i++) {
+        tokens[i] = token_new(w);
+        calls[i] = call_put(fe, "lost/w", tokens[i], "wait_ms=55000&ttl_ms=600000");
+        wait_until(waiter_count(fe, "lost/w") == i + 1, 5000);
+    }
+    restart(redis, fe, false);
+    expect_status(call_await(calls[0], 20000), 201);
+    wait_until(waiter_count(fe, "lost/w") == 1, 9000);
+    struct reply *r = lock_release(fe, "lost/w", tokens[2]);
+    expect_problem(r, 410, "lease-ended");
+    expect_str(r, "reason", "unknown");
+    expect_status(lock_release(fe, "lost/w", tokens[0]), 200);
+    expect_status(call_await(calls[1], 4000), 201);
+    assert_false(call_done(calls[2]) || call_done(calls[3]));
+    expect_status(lock_release(fe, "lost/w", tokens[1]), 200);
+    expect_problem(call_await(calls[2], 4000), 410, "lease-ended");
+    expect_status(call_await(calls[3], 4000), 201);
+}
+
 static void test_fencing_tokens_grow(struct world *w)
 {
     struct redis *redis = redis_start(w, NULL);
@@ -194,6 +223,7 @@ int main(void)
         E2E_TEST(test_loss_is_told),
         E2E_TEST(test_restart_with_data_is_no_loss),
         E2E_TEST(test_lost_lease_that_the_client_names),
+        E2E_TEST(test_waiters_that_are_lost),
         E2E_TEST(test_fencing_tokens_grow),
         E2E_TEST(test_first_start),
         E2E_TEST(test_grants_are_held_back),
