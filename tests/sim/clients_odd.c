@@ -212,6 +212,21 @@ static void spoil_lock(struct client *client)
     }
 }
 
+/* A script, because of two commands a replica that is promoted may have the first alone. */
+static void run_script(const char *script, const char *key)
+{
+    const char *const words[] = {"EVAL", script, "1", key, NULL};
+
+    ask_past_fronts(key, words, NULL);
+}
+
+/* The master may be another one than when the session was opened, and not have the session. */
+static const char add_due[] = "if redis.call('exists', KEYS[1]) == 1 then "
+                              "redis.call('zadd', KEYS[1], 0, 'x') end";
+static const char spoil_record[] = "redis.call('del', KEYS[1]) "
+                                   "redis.call('hset', KEYS[1], 'x', 'x') "
+                                   "redis.call('pexpire', KEYS[1], 30000)";
+
 /* Something else in the place of what is known of a session of its own. */
 static void spoil_session(struct client *client)
 {
@@ -225,10 +240,6 @@ static void spoil_session(struct client *client)
                         .how = {.ttl_ms = -1},
                         .may_conflict = true};
     const char *const spoil[] = {"SET", key, "x", "PX", "3000", NULL};
-    const char *const add[] = {"ZADD", due, "0", "x", NULL};
-    const char *const drop_record[] = {"DEL", record, NULL};
-    const char *const spoil_record[] = {"HSET", record, "x", "x", NULL};
-    const char *const end_record[] = {"PEXPIRE", record, "30000", NULL};
 
     make_token(chance_of(client), session.token);
     make_token(chance_of(client), token);
@@ -240,12 +251,10 @@ static void spoil_session(struct client *client)
     if (likely(client, 40)) {
         tell_redis(spoil);
     } else if (likely(client, 50)) {
-        tell_redis(add);
+        run_script(add_due, due);
     } else if (ask_plain(&client->caller, &put) == RESULT_OK) {
         snprintf(record, sizeof(record), "rlockd:lease:{" ODD "}:%s", id);
-        tell_redis(drop_record);
-        tell_redis(spoil_record);
-        tell_redis(end_record);
+        run_script(spoil_record, record);
     }
 }
 
