@@ -11,13 +11,13 @@ PREFIX  := /usr/local
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 
 # Debian packages. Only `run`, `lint` and the tests install what is missing.
-COMPILER_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev
-BUILD_PACKAGES    := $(COMPILER_PACKAGES) make pkg-config libmicrohttpd-dev libgnutls28-dev libhiredis-dev \
-                     libjansson-dev uuid-dev uthash-dev libevent-dev libssl-dev
-RUN_PACKAGES      := $(BUILD_PACKAGES) redis-server curl uuid-runtime
-TEST_PACKAGES     := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq openssl python3
-LINT_PACKAGES     := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
-                     python3-jsonschema lua5.1 mandoc zsh fish
+BUILD_PACKAGES := $(if $(findstring clang,$(CC)),clang libclang-rt-dev,gcc) libc6-dev make \
+                  pkg-config libmicrohttpd-dev libgnutls28-dev libhiredis-dev libjansson-dev \
+                  uuid-dev uthash-dev libevent-dev libssl-dev
+RUN_PACKAGES   := $(BUILD_PACKAGES) redis-server curl uuid-runtime
+TEST_PACKAGES  := $(RUN_PACKAGES) libcmocka-dev libcurl4-openssl-dev jq openssl python3
+LINT_PACKAGES  := $(BUILD_PACKAGES) clang-format cppcheck shellcheck python3 python3-yaml \
+                  python3-jsonschema lua5.1 mandoc zsh fish
 
 LIBRARIES := libmicrohttpd gnutls hiredis jansson uuid
 CLIENT_LIBRARIES := libevent_core libevent_extra libevent_openssl openssl jansson
@@ -117,16 +117,13 @@ $(sort $(OBJECTS) $(CLIENT_OBJECTS)): $(BUILD)/%.o: %.c $(BUILD)/flags
 
 -include $(OBJECTS:.o=.d) $(CLIENT_OBJECTS:.o=.d)
 
-# ---- generated: the Lua scripts, openapi.yaml and the web page as C text, and two stamps that
-# change when the compiler, its flags or the version do
+# ---- generated: C text of scripts, openapi.yaml and page; stamps of the flags and the version
 
-# The directories themselves, here and of the page: a file that was removed counts, too.
-# Some scripts are in quorum/ alone.
+# The directories themselves, too: a file that was removed counts. Some scripts are in quorum/ alone.
 SCRIPT_DIRS  := $(addprefix storage/scripts,/ /lib/ /quorum/ /quorum/lib/)
 SCRIPT_PARTS := $(wildcard $(SCRIPT_DIRS:=*.lua) storage/scripts/*.awk) storage/scripts/embed.sh $(SCRIPT_DIRS)
 SCRIPTS      := $(addprefix storage/scripts/,$(sort $(notdir $(wildcard $(addprefix \
                 storage/scripts/,*.lua quorum/*.lua)))))
-
 SCRIPT_ROWS  := $(addprefix $(GEN)/scripts,.inc _cluster.inc _shard.inc _quorum.inc)
 
 $(filter $(BUILD)/storage/%,$(OBJECTS)): | $(SCRIPT_ROWS) $(GEN)/script_args.h
