@@ -9,6 +9,8 @@ COLUMNS_MAX = 96
 FILE_LINES_WARN, FILE_LINES_MAX = 500, 700
 FUNCTION_LINES_MAX = 70
 FOLDER_FILES_MAX = 40
+# What a stranger reads whole.
+FIRST_FILES = {"README.md": 150, "Makefile": 200}
 # A file is a script or a test program there, and is looked for by its name; tests/sim is a
 # world of its own.
 LARGE_FOLDERS = ("storage/scripts/", "tests/e2e/", "tests/unit/", "tests/sim/")
@@ -218,6 +220,13 @@ def check_folders(paths):
             complain(folder, 1, f"{count} files (at most {FOLDER_FILES_MAX})")
 
 
+def check_first_files():
+    for path, most in FIRST_FILES.items():
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        if len(lines) > most:
+            complain(path, len(lines), f"file of {len(lines)} lines (at most {most})")
+
+
 def sources():
     suffixes = {".c", ".h", ".lua", ".sh", ".py"}
     for top in ("server", "storage", "handlers", "client", "tests"):
@@ -241,6 +250,7 @@ for source in sources():
             check_functions(name, blanked)
 
 check_folders(source.as_posix() for source in sources())
+check_first_files()
 check_circles()
 check_units()
 check_room_lists()
