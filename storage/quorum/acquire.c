@@ -272,6 +272,14 @@ static void try_again(void *arg)
     cast_votes(call);
 }
 
+/* For so long the lease of another holder, or a pause, keeps this one away: the drift, by which
+ * the own lease is shorter, does not come off. */
+static void answer_busy(struct quorum_call *call, struct redis_value *reply)
+{
+    call->ask.drift_ms = 0;
+    quorum_call_answer(call, reply);
+}
+
 static void contend(struct quorum_call *call, const struct node_reply *replies)
 {
     unsigned most = quorum_arg_ms(call, ACQUIRE_ARG_WAIT_MS) > 0 ? TRIES_MAX
@@ -287,11 +295,11 @@ static void contend(struct quorum_call *call, const struct node_reply *replies)
     call->asked_again = 0;
     bool is_short = quorum_call_find(call, replies, NODE_QUARANTINE, -1) < call->calls->nodes;
     if (is_short) /* for long, so there is no hurry */
-        quorum_call_answer(call, quorum_make_split(quorum_random_ms(QUARANTINE_PAUSE_MS)));
+        answer_busy(call, quorum_make_split(quorum_random_ms(QUARANTINE_PAUSE_MS)));
     else if (++call->tries < most)
         go_on(call, quorum_random_ms(INT64_C(1) << call->tries), try_again);
     else
-        quorum_call_answer(call, quorum_make_split(quorum_random_ms(1 << TRIES_MAX)));
+        answer_busy(call, quorum_make_split(quorum_random_ms(1 << TRIES_MAX)));
 }
 
 static void refuse_busy(struct quorum_call *call, const struct node_reply *replies)
@@ -301,7 +309,7 @@ static void refuse_busy(struct quorum_call *call, const struct node_reply *repli
         return;
     }
     call->after = withdraw_late;
-    quorum_call_answer(call, quorum_make_busy(call, replies));
+    answer_busy(call, quorum_make_busy(call, replies));
 }
 
 /* --- votes -------------------------------------------------------------------------------- */

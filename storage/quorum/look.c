@@ -81,14 +81,12 @@ struct summary {
     unsigned doubt; /* the most servers at which a holder that no majority names holds */
     bool is_wrong;  /* some server has another kind of key */
     size_t wrong;   /* that one */
-    size_t most_waiters;
     size_t first; /* the first server with a holder */
 };
 
 static struct summary sum_up(const struct quorum_call *call)
 {
     struct summary sum = {.first = call->calls->nodes};
-    int64_t waiters = -1;
 
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const struct round_reply *reply = &call->round.replies[i];
@@ -101,11 +99,6 @@ static struct summary sum_up(const struct quorum_call *call)
         if (!has_view(call, i))
             continue;
         const struct redis_value *holders = value_at(reply->value, LOOK_REPLY_HOLDERS);
-        int64_t count = value_integer(value_at(reply->value, LOOK_REPLY_WAITER_COUNT));
-        if (count > waiters || sum.replied == 0) {
-            waiters = count;
-            sum.most_waiters = i;
-        }
         if (sum.replied == 0)
             sum.best = i;
         if (value_count(holders) > 0 && i < sum.first)
@@ -170,6 +163,59 @@ static struct redis_value *kept_holders(const struct quorum_call *call, size_t b
     return kept;
 }
 
+/* --- waiters ------------------------------------------------------------------------------ */
+
+/* Whether the waiter is a holder: a server that refused a lease which the others granted then has
+ * it among its waiters until a repair, or until its wait would be over. */
+static bool is_kept(const struct redis_value *kept, const char *lease_id)
+{
+    size_t len = strlen(lease_id);
+
+    for (size_t at = 0; len > 0 && at < value_count(kept); at += LOOK_REPLY_HOLDER_VALUES)
+        if (strncmp(text_at(kept, at + LOOK_REPLY_HOLDER_FIELD), lease_id, len) == 0)
+            return true;
+    return false;
+}
+
+/* Copies the waiters that hold nothing; returns how many were left out. */
+static size_t copy_waiters(const struct redis_value *waiters, const struct redis_value *kept,
+                           struct redis_value *copy)
+{
+    size_t count = 0;
+
+    for (size_t at = 0; at < value_count(waiters); at += LOOK_REPLY_WAITER_VALUES) {
+        bool is_holder = is_kept(kept, text_at(waiters, at + LOOK_REPLY_WAITER_LEASE_ID));
+        for (size_t i = 0; !is_holder && i < LOOK_REPLY_WAITER_VALUES; i++)
+            value_put(copy, count++, value_copy(value_at(waiters, at + i)));
+    }
+    value_cut(copy, count);
+    return (value_count(waiters) - count) / LOOK_REPLY_WAITER_VALUES;
+}
+
+/* A waiter is registered where the lock was busy: the server with the most of them is shown. */
+static void put_waiters(const struct quorum_call *call, const struct redis_value *kept,
+                        struct redis_value *view)
+{
+    int64_t most = -1;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (!has_view(call, i))
+            continue;
+        const struct redis_value *waiters = value_at(reply_of(call, i), LOOK_REPLY_WAITERS);
+        struct redis_value *copy = value_make_list(value_count(waiters));
+        int64_t left_out = (int64_t)copy_waiters(waiters, kept, copy);
+        int64_t count = value_integer(value_at(reply_of(call, i), LOOK_REPLY_WAITER_COUNT)) -
+                        left_out;
+        if (count > most) {
+            value_put(view, LOOK_REPLY_WAITER_COUNT, value_make_integer(count));
+            value_put(view, LOOK_REPLY_WAITERS, copy);
+        } else {
+            value_free(copy);
+        }
+        most = count > most ? count : most;
+    }
+}
+
 /* --- the lease that asks ------------------------------------------------------------------ */
 
 /* The state that a majority of the servers sees; the place of a server that does, or `nodes`.
@@ -210,7 +256,6 @@ static void put_state(const struct quorum_call *call, struct redis_value *view)
 static struct redis_value *make_view(const struct quorum_call *call, const struct summary *sum)
 {
     const struct redis_value *best = reply_of(call, sum->best);
-    const struct redis_value *waited = reply_of(call, sum->most_waiters);
     struct redis_value *view = value_make_list(LOOK_REPLY_VALUES + 4);
     int64_t left_ms;
 
@@ -218,14 +263,12 @@ static struct redis_value *make_view(const struct quorum_call *call, const struc
         value_put(view, i, value_copy(value_at(best, i)));
     struct redis_value *kept = kept_holders(call, sum->best, &left_ms);
     size_t count = value_count(kept) / LOOK_REPLY_HOLDER_VALUES;
+    put_waiters(call, kept, view);
     value_put(view, LOOK_REPLY_HOLDERS, kept);
     value_put(view, LOOK_REPLY_HOLDER_COUNT, value_make_integer((int64_t)count));
     value_put(view, LOOK_REPLY_REMAINING_MS, value_make_integer(left_ms));
     if (count == 0)
         value_put(view, LOOK_REPLY_KIND, value_make_text("", 0));
-    value_put(view, LOOK_REPLY_WAITER_COUNT,
-              value_copy(value_at(waited, LOOK_REPLY_WAITER_COUNT)));
-    value_put(view, LOOK_REPLY_WAITERS, value_copy(value_at(waited, LOOK_REPLY_WAITERS)));
     put_state(call, view);
     value_put(view, LOOK_REPLY_VALUES, value_make_integer(call->calls->nodes));
     value_put(view, LOOK_REPLY_VALUES + 1, value_make_integer(sum->replied));

@@ -75,10 +75,10 @@ static void repair(const struct quorum_call *call, size_t node, int64_t node_ms,
 }
 
 /* The time of the server, as the last value of its reply, if the reply says that the lease is
- * not there; else 0. */
+ * not there, or only waits there; else 0. */
 static int64_t lacks_lease(const struct redis_value *reply)
 {
-    static const char *const words[] = {"lapsed", "unknown", "restarted", "gone"};
+    static const char *const words[] = {"lapsed", "unknown", "restarted", "gone", "busy"};
     size_t len;
     const char *word = value_text(value_at(reply, 0), &len);
 

@@ -365,6 +365,7 @@ static void mend_watched(struct quorum_call *call)
         return;
     quorum_call_words(call, WORDS(watch_words), replies);
     if (quorum_count(call, replies, NODE_GONE) + quorum_count(call, replies, NODE_LAPSED) +
+            quorum_count(call, replies, NODE_BUSY) +
             quorum_count(call, replies, NODE_RESTARTED) >
         0)
         renew_and_repair(call, call->args->keys, call->args->key_count / LEASE_WATCH_KEYS,

@@ -129,6 +129,42 @@ static void test_a_wait_that_is_over(struct world *w)
     wait_until(waiter_count(front.fe, "busy") == 0, SOON_MS);
 }
 
+/* A lease may still be among the waiters at a server that refused it when the others granted
+ * it. It is not shown as a waiter, and a renewal gives it to this server, too. */
+static void test_a_holder_that_waits_at_one_server(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+    const char *token = token_new(w);
+
+    assert_true(redisson_lock(q->server[2], "odd", JAVA_HOLDER, 60000));
+    expect_status(lock_put(front.fe, "odd", token, "wait_ms=30000&ttl_ms=60000"), 201);
+    wait_until(redis_has(q->server[2], "rlockd:waiters:{odd}"), SOON_MS);
+    struct reply *r = lock_look(front.fe, "odd");
+    expect_bool(r, "locked", true);
+    expect_int(r, "waiter_count", 0);
+    assert_true(redisson_unlock(q->server[2], "odd", JAVA_HOLDER));
+    expect_status(lock_renew(front.fe, "odd", token, "ttl_ms=60000"), 200);
+    wait_until(quorum_holds(q, "odd") == 3, SOON_MS);
+    assert_false(redis_has(q->server[2], "rlockd:waiters:{odd}"));
+}
+
+/* A lease that ends by itself: the waiter sleeps until then, and does not begin to ask earlier
+ * by the drift of its own TTL. */
+static void test_a_waiter_sleeps_until_the_end(struct world *w)
+{
+    enum { VOTES_MAX = 40 };
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+
+    expect_status(lock_put(front.fe, "short", token_new(w), "ttl_ms=3000"), 201);
+    struct call *call = call_put(front.fe, "short", token_new(w),
+                                 "wait_ms=30000&ttl_ms=110000");
+    expect_status(call_await(call, SOON_MS), 201);
+    assert_true(front_metric(front.fe, "rlockd_quorum_rounds_total", "operation=\"vote\"") <=
+                VOTES_MAX);
+}
+
 static const struct e2e_test tests[] = {
     E2E_TEST(test_a_waiter_is_woken),
     E2E_TEST(test_waiting_for_several_locks),
@@ -136,6 +172,8 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_many_waiters),
     E2E_TEST(test_a_deleted_token_waits_no_more),
     E2E_TEST(test_a_wait_that_is_over),
+    E2E_TEST(test_a_holder_that_waits_at_one_server),
+    E2E_TEST(test_a_waiter_sleeps_until_the_end),
 };
 
 int main(void)

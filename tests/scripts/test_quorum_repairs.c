@@ -30,7 +30,7 @@ static void renewal_that_a_node_cannot_do_ends_nothing(void **state)
     expect(lock_renew(A, "30000"), "[lapsed, *]");
     vote(.id = B, .token = 6);
     vote(.id = C, .token = 7, .wait = "5000");
-    expect(lock_renew(C, "30000"), "[busy, *");
+    expect_node(lock_renew(C, "30000"), "[busy, *, " B ":0, 1, *, 6, 1, *]"); /* its clock */
 }
 
 /* --- restarts, repairs -------------------------------------------------------------------- */
@@ -79,6 +79,19 @@ static void node_that_lacks_a_lease_gets_it(void **state)
     expect_node(command("GET " COUNTER), "5");
     expect_node(lock_renew(A, "30000"), "[held, 5, *");
     expect(node_withdraw(A, "w.1", ""), "2");
+}
+
+static void waiting_lease_gets_a_lock_that_is_free(void **state)
+{
+    (void)state;
+    vote(.id = A, .token = 5);
+    vote(.id = B, .token = 6, .wait = "5000");
+    expect(repair(5000, .id = B, .token = 6), "0");
+    expect_command("[" B "]", "ZRANGE " WAITERS " 0 -1");
+    lock_release(A);
+    expect(repair(5000, .id = B, .token = 6), "1");
+    expect_command("[]", "ZRANGE " WAITERS " 0 -1");
+    expect_node(lock_renew(B, "30000"), "[held, 6, *");
 }
 
 static void repair_lowers_no_counter_and_takes_no_lock(void **state)
@@ -150,6 +163,7 @@ int main(void)
         NODE_TEST(old_data_count_once_they_are_confirmed),
         NODE_TEST(look_shows_no_token_of_old_data),
         NODE_TEST(node_that_lacks_a_lease_gets_it),
+        NODE_TEST(waiting_lease_gets_a_lock_that_is_free),
         NODE_TEST(repair_lowers_no_counter_and_takes_no_lock),
         NODE_TEST(repair_is_for_a_lease_that_lasts),
         NODE_TEST(vote_without_memory_is_none),

@@ -3,7 +3,7 @@
 -- KEYS as ../renew.lua
 -- ARGV as ../renew.lua
 -- REPLY held as ../renew.lua
--- REPLY busy as ../renew.lua
+-- REPLY busy remaining_ms field holds text token number now_ms
 -- REPLY spent reason forced_by now_ms
 -- REPLY lapsed|unknown|restarted now_ms
 -- sync yes
@@ -44,7 +44,11 @@ if not lease then return {'unknown', now} end
 local mismatch = lib.record.mismatch(lease, false)
 if mismatch then return mismatch end
 if lease.state == 'ended' then return spent(lease.detail, leases.ended_reply(lease)[5]) end
-if lease.state == 'waiting' then return lib.holder.busy_all(lease) end
+if lease.state == 'waiting' then
+  local busy = lib.holder.busy_all(lease)
+  busy[7], busy[8] = busy[7] or 1, now
+  return busy
+end
 if votes.spent_of(lease) then return spent(votes.spent_of(lease)) end
 
 local holds = leases.holds_of(lease)
