@@ -81,7 +81,7 @@ struct summary {
     unsigned doubt; /* the most servers at which a holder that no majority names holds */
     bool is_wrong;  /* some server has another kind of key */
     size_t wrong;   /* that one */
-    size_t first; /* the first server with a holder */
+    size_t first;   /* the first server with a holder */
 };
 
 static struct summary sum_up(const struct quorum_call *call)
@@ -165,8 +165,8 @@ static struct redis_value *kept_holders(const struct quorum_call *call, size_t b
 
 /* --- waiters ------------------------------------------------------------------------------ */
 
-/* Whether the waiter is a holder: a server that refused a lease which the others granted then has
- * it among its waiters until a repair, or until its wait would be over. */
+/* Whether the waiter is a holder: a server that refused a lease which the others granted then
+ * has it among its waiters until a repair, or until its wait would be over. */
 static bool is_kept(const struct redis_value *kept, const char *lease_id)
 {
     size_t len = strlen(lease_id);

@@ -277,15 +277,20 @@ static bool read_write(struct history *history, json_t *line, size_t number)
 static bool read_rate(struct history *history, json_t *line, size_t number)
 {
     struct rate *rate = zalloc(sizeof *rate);
+    const json_t *scripts = json_object_get(line, "scripts");
+    bool has_several = json_is_array(scripts);
 
     rate->line = number;
     rate->t_begin = number_of(line, "t_begin", -1);
     rate->t_end = number_of(line, "t_end", -1);
-    rate->scripts = number_of(line, "scripts", 0);
+    rate->servers = has_several ? json_array_size(scripts) : 1;
+    for (size_t i = 0; i < rate->servers && i < QUORUM_MAX; i++)
+        rate->scripts[i] = json_integer_value(has_several ? json_array_get(scripts, i)
+                                                          : scripts);
     rate->requests = number_of(line, "requests", 0);
     rate->waiters = number_of(line, "waiters", 0);
     list_add(&history->rates, rate);
-    return rate->t_begin >= 0 && rate->t_end > rate->t_begin;
+    return rate->t_begin >= 0 && rate->t_end > rate->t_begin && rate->servers <= QUORUM_MAX;
 }
 
 static bool read_leak(struct history *history, json_t *line, size_t number)

@@ -112,10 +112,14 @@ struct limit {
     bool is_granted;
 };
 
-/* What Redis ran between two moments, and what the clients asked for meanwhile. */
+/* A quorum has at most so many servers. */
+#define QUORUM_MAX 5
+
+/* What Redis ran between two moments, of a quorum each server, and what the clients asked for
+ * meanwhile. */
 struct rate {
-    size_t line;
-    int64_t t_begin, t_end, scripts, requests, waiters;
+    size_t line, servers;
+    int64_t t_begin, t_end, scripts[QUORUM_MAX], requests, waiters;
 };
 
 /* A count after everything has ended that has to be back at its base. */

@@ -80,6 +80,10 @@
     "\"whole\":true,\"listed\":[" held "],\"lost\":[" lost "]}\n"
 #define HELD(lease, left) "{\"lease\":\"" lease "\",\"remaining_ms\":" #left "}"
 #define LOST(lease, reason) "{\"lease\":\"" lease "\",\"reason\":\"" reason "\"}"
+/* A second of a quorum with three servers. */
+#define RATE(from, to, first, second, third)                                                   \
+    "{\"type\":\"rate\",\"t_begin\":" #from "e9,\"t_end\":" #to "e9,\"scripts\":[" #first      \
+    "," #second "," #third "],\"requests\":10,\"waiters\":6}\n"
 #define FORCE(from, to)                                                                        \
     "{\"type\":\"op\",\"op\":\"force\",\"lock\":\"L\",\"front\":0,\"t_inv\":" #from            \
     "e6,\"t_ret\":" #to "e6,\"outcome\":\"ok\",\"status\":200}\n"

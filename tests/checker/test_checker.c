@@ -299,6 +299,11 @@ static const struct {
     {"a waiter that spins", "B1",
      "{\"type\":\"rate\",\"t_begin\":0,\"t_end\":1000000000,\"scripts\":8000,"
      "\"requests\":10,\"waiters\":6}\n"},
+    {"two servers of a quorum that a waiter asks too often", "B1", RATE(0, 1, 8000, 10, 8000)},
+    {"a server of a quorum that is asked too often for long", "B1",
+     RATE(0, 1, 900, 10, 10) RATE(1, 2, 900, 10, 10)},
+    {"a server of a quorum that catches up", NULL,
+     RATE(0, 1, 0, 10, 10) RATE(1, 2, 0, 10, 10) RATE(2, 3, 700, 10, 10)},
     {"descriptors are left", "LEAK",
      "{\"type\":\"leak\",\"subject\":\"descriptors\",\"base\":20,\"now\":29,\"allowed\":2}\n"},
     {"a fault that hurts nothing", "VACUOUS", FAULT("F13", 0, 50, 0)},

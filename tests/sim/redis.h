@@ -77,6 +77,7 @@ struct redis {
     /* Is shown every request and its reply; NULL: nobody is. */
     void (*observer)(const struct call *call, const char *reply, size_t len);
     struct redis_counts *counts; /* of all servers together */
+    int64_t ran;                 /* scripts, of this one */
     struct lua_State *lua;
 
     /* Of the script that runs; 0 for a command outside of a script. */

@@ -263,6 +263,7 @@ static void run_script(struct call *call, const char *sha)
     set_table(lua, "KEYS", call->argv + 3, (size_t)key_count);
     set_table(lua, "ARGV", call->argv + 3 + key_count, call->argc - 3 - (size_t)key_count);
     redis->counts->scripts++;
+    redis->ran++;
     redis->script_ms = redis->clock_us(redis->clock_arg) / 1000;
     redis->script_wrote = false;
     redis->script_client = call->client;

@@ -17,23 +17,33 @@ static int64_t other_requests(void)
     return count;
 }
 
-/* The scripts that Redis runs in a second, and the requests that they are for. Of a quorum the
- * scripts of one server, for each server is asked. */
+/* Of a quorum those of each server. */
+static int64_t scripts_of(int server)
+{
+    return world.nodes > 0 ? server_at_index(server)->redis.ran : world.counts.scripts;
+}
+
+/* The scripts that Redis runs in a second, and the requests that they are for. */
 static void watch_rate(void *arg)
 {
     int servers = world.nodes > 0 ? world.nodes : 1;
 
     (void)arg;
     while (!world.is_over) {
-        int64_t began_ns = now_ns(), scripts = world.counts.scripts;
-        int64_t requests = world.requests;
-        int waiting = world.waiting;
+        int64_t began_ns = now_ns(), requests = world.requests, before[SERVERS_MAX];
+        char scripts[24 * SERVERS_MAX];
+        int waiting = world.waiting, len = 0;
+        for (int i = 0; i < servers; i++)
+            before[i] = scripts_of(i);
         task_sleep(CLOCK_NS_PER_S);
+        for (int i = 0; i < servers; i++)
+            len += snprintf(scripts + len, sizeof(scripts) - (size_t)len, "%s%lld",
+                            i > 0 ? "," : "", (long long)(scripts_of(i) - before[i]));
         record("rate",
-               "\"t_begin\":%lld,\"t_end\":%lld,\"scripts\":%lld,\"requests\":%lld,"
+               "\"t_begin\":%lld,\"t_end\":%lld,\"scripts\":%s%s%s,\"requests\":%lld,"
                "\"waiters\":%d",
-               (long long)began_ns, (long long)now_ns(),
-               (long long)(world.counts.scripts - scripts) / servers,
+               (long long)began_ns, (long long)now_ns(), servers > 1 ? "[" : "", scripts,
+               servers > 1 ? "]" : "",
                (long long)(world.requests - requests + other_requests()),
                world.waiting > waiting ? world.waiting : waiting);
     }
