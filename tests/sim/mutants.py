@@ -20,17 +20,16 @@ import mutants  # noqa: E402  pylint: disable=wrong-import-position
 
 COPIED = [*mutants.SERVER, "tests/sim", "tests/checker", "tests/tests.mk", "build/tests/sim",
           "build/tests/checker"]
+# What the words of the table's `run` are here; those that a value follows.
+FLAGS = {"--calm": "--faults=none", "--no-drain": "--no-drain", "--quorum": "--topology=quorum"}
+OPTIONS = {"--only": "--faults=", "--trouble-ms": "--trouble-ms=", "--seconds": "--seconds="}
 
 
 def flags_of(mutant):
-    flags = ["--faults=none"] if "--calm" in mutant.run else []
-    if "--only" in mutant.run:
-        flags.append("--faults=" + mutant.run[mutant.run.index("--only") + 1])
-    if "--trouble-ms" in mutant.run:
-        flags.append("--trouble-ms=" + mutant.run[mutant.run.index("--trouble-ms") + 1])
-    if "--no-drain" in mutant.run:
-        flags.append("--no-drain")
-    return flags
+    run = mutant.run
+    flags = [flag for word, flag in FLAGS.items() if word in run]
+    return flags + [option + run[run.index(word) + 1] for word, option in OPTIONS.items()
+                    if word in run]
 
 
 def broken_rules(tree, mutant, seed):
