@@ -18,7 +18,7 @@ enum {
 };
 
 static const struct call_word vote_words[] = {
-    {"accepted", NODE_ACCEPTED, QUORUM_VOTE_REPLY_ACCEPTED_TOKEN},
+    {CALL_WORD_NUMBER, NODE_ACCEPTED, 0},
     {"held", NODE_HELD, QUORUM_VOTE_REPLY_HELD_TOKEN},
     {"busy", NODE_BUSY, 0},
     {"low", NODE_LOW, QUORUM_VOTE_REPLY_LOW_NUMBER},
@@ -143,8 +143,6 @@ static struct redis_value *repeated(const struct quorum_call *call, int64_t numb
 
 static void answer_granted(struct quorum_call *call)
 {
-    int64_t ttl_ms = quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS);
-
     if (call->script != SCRIPT_SET_ACQUIRE) {
         quorum_call_answer(call, repeated(call, call->ask.token));
         return;
@@ -152,7 +150,7 @@ static void answer_granted(struct quorum_call *call)
     struct redis_value *reply = value_make_list(ACQUIRE_REPLY_HELD_HOLDS + 1);
     value_put(reply, 0, value_make_text("granted", sizeof("granted") - 1));
     value_put(reply, ACQUIRE_REPLY_HELD_TOKEN, repeated(call, call->ask.token));
-    value_put(reply, ACQUIRE_REPLY_HELD_REMAINING_MS, value_make_integer(ttl_ms));
+    value_put(reply, ACQUIRE_REPLY_HELD_REMAINING_MS, value_make_integer(call->ask.ttl_ms));
     value_put(reply, ACQUIRE_REPLY_HELD_HOLDS, repeated(call, 1));
     quorum_call_answer(call, reply);
 }
@@ -476,17 +474,18 @@ static void decide_votes(struct quorum_call *call)
 
 void quorum_acquire(struct quorum_call *call)
 {
-    int64_t fencing_ttl_ms = quorum_arg_ms(call, ACQUIRE_ARG_FENCING_TTL_MS);
+    int64_t fencing_ttl_ms = call->calls->options.config->fencing_ttl_ms;
+    int64_t ttl_ms = quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS);
     struct script_text attempt;
 
     call->args->number_count = 0;
-    if (fencing_ttl_ms != 0 && fencing_ttl_ms < FENCING_TTL_MIN_MS)
+    if (fencing_ttl_ms != 0 && fencing_ttl_ms < FENCING_TTL_MIN_MS &&
+        quorum_arg_ms(call, ACQUIRE_ARG_FENCING_TTL_MS) < FENCING_TTL_MIN_MS)
         args_string(call->args, ACQUIRE_ARG_FENCING_TTL_MS, "60000");
     attempt.text = quorum_record_line(call, LINE_ATTEMPT, &attempt.len);
     call->bind = quorum_bind_args(call, ACQUIRE_KEYS, ACQUIRE_KEY_RECORD,
-                                  quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT), attempt,
-                                  quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS));
-    quorum_call_reckon(call, quorum_arg_ms(call, ACQUIRE_ARG_TTL_MS));
+                                  quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT), attempt, ttl_ms);
+    quorum_call_reckon(call, ttl_ms);
     call->ask.last = ROUNDS_MAX;
     cast_votes(call);
 }

@@ -19,16 +19,20 @@ static void on_changed(void *arg)
 struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script script,
                                     const struct script_args *args, redis_done *done, void *arg)
 {
-    struct quorum_call *call = calloc(1, sizeof(*call));
+    struct quorum_call *call = pool_take(&calls->pool);
 
     assert(call != NULL);
+    memset(call, 0, offsetof(struct quorum_call, room));
     call->calls = calls;
     call->script = script;
-    call->args = args != NULL ? args_copy(args) : NULL;
+    if (args != NULL)
+        call->args = args_size(args) <= sizeof(call->room) ? args_copy_to(call->room, args)
+                                                           : args_copy(args);
     call->done = done;
     call->arg = arg;
     call->ask = (struct quorum_ask){.nodes = calls->nodes, .number = 1, .last = 1};
-    round_init(&call->round, calls->options.topology, calls->options.loop, on_changed, call);
+    round_init(&call->round, calls->options.topology, calls->options.loop, &calls->asks,
+               on_changed, call);
     DL_APPEND(calls->live, call);
     return call;
 }
@@ -138,46 +142,37 @@ static struct node_reply read_word(const struct redis_value *value,
 {
     size_t len;
     const struct redis_value *first = value_count(value) > 0 ? value_at(value, 0) : value;
-    const char *text = value_is_integer(first) ? "0" : value_text(first, &len);
+    bool is_number = value_is_integer(first);
+    const char *text = is_number ? CALL_WORD_NUMBER : value_text(first, &len);
 
     for (size_t i = 0; i < count; i++)
-        if (strcmp(words[i].text, text) == 0)
-            return (struct node_reply){
-                .word = words[i].word,
-                .value = words[i].value_at > 0
-                             ? value_integer(value_at(value, words[i].value_at))
-                             : 0};
+        if (strcmp(words[i].text, text) == 0) {
+            const struct redis_value *own = is_number ? first
+                                                      : value_at(value, words[i].value_at);
+            bool has_value = is_number || words[i].value_at > 0;
+            return (struct node_reply){.word = words[i].word,
+                                       .value = has_value ? value_integer(own) : 0};
+        }
     return (struct node_reply){.word = NODE_SILENT};
 }
 
-/* Servers of whose data it is not known since when they have them: their replies count for
- * nothing. */
-static node_set unmarked(const struct quorum_call *call)
-{
-    const struct quorum_calls_options *options = &call->calls->options;
-    node_set set = 0;
-
-    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
-         node = topology_next_node(options->topology, node))
-        if (!options->is_marked(options->arg, node))
-            set |= 1U << topology_node_number(node);
-    return set;
-}
-
+/* The replies of a server of whose data it is not known since when the server has them count
+ * for nothing. */
 void quorum_call_words(const struct quorum_call *call, const struct call_word *words,
                        size_t count, struct node_reply replies[QUORUM_NODES_MAX])
 {
-    node_set doubted = unmarked(call);
+    const struct quorum_calls_options *options = &call->calls->options;
 
-    for (size_t i = 0; i < call->calls->nodes; i++) {
-        const struct round_reply *reply = &call->round.replies[i];
-        replies[i] = (struct node_reply){.word = NODE_SILENT};
-        if (node_is_in(doubted, i))
-            continue;
-        if (reply->state == ROUND_REPLIED)
-            replies[i] = read_word(reply->value, words, count);
-        else if (reply->state == ROUND_REFUSED && reply->refusal == REDIS_REFUSED_WRONG_TYPE)
-            replies[i].word = NODE_REFUSED;
+    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
+         node = topology_next_node(options->topology, node)) {
+        size_t number = topology_node_number(node);
+        const struct round_reply *reply = &call->round.replies[number];
+        replies[number] = (struct node_reply){.word = NODE_SILENT};
+        if (reply->state == ROUND_REPLIED && options->is_marked(options->arg, node))
+            replies[number] = read_word(reply->value, words, count);
+        else if (reply->state == ROUND_REFUSED && reply->refusal == REDIS_REFUSED_WRONG_TYPE &&
+                 options->is_marked(options->arg, node))
+            replies[number].word = NODE_REFUSED;
     }
 }
 
@@ -225,10 +220,11 @@ void quorum_call_free(struct quorum_call *call)
     DL_DELETE(calls->live, call);
     round_release(&call->round);
     value_free(call->kept);
-    free(call->args);
+    if ((char *)call->args != call->room)
+        free(call->args);
     free(call->bind);
     free(call->made);
-    free(call);
+    pool_give(&calls->pool, call);
 }
 
 static node_set unconfirmed(const struct quorum_call *call)

@@ -151,6 +151,8 @@ struct quorum_calls *quorum_calls_new(const struct quorum_calls_options *options
         return NULL;
     calls->options = *options;
     calls->nodes = (unsigned)topology_quorum_nodes(options->topology);
+    pool_init(&calls->pool, sizeof(struct quorum_call));
+    round_init_pool(&calls->asks);
     calls->repeats = repeat_line_new(options->topology, options->loop);
     if (calls->repeats == NULL || !start_counting(options)) {
         if (calls->repeats != NULL)
@@ -169,6 +171,8 @@ void quorum_calls_free(struct quorum_calls *calls)
 {
     assert(calls->live == NULL);
     repeat_line_free(calls->repeats);
+    pool_release(&calls->pool);
+    pool_release(&calls->asks);
     free(calls);
 }
 

@@ -32,7 +32,8 @@ struct quorum_calls {
     struct quorum_call *live;         /* utlist */
     const struct quorum_call *ending; /* its callback is running; NULL: none is */
     struct repeat_line *repeats;
-    int64_t rounds; /* of votes, of all attempts: so each has a number of its own */
+    struct pool pool, asks; /* of calls, and of their rounds */
+    int64_t rounds;         /* of votes, of all attempts: so each has a number of its own */
 };
 
 /* The operation that a round is part of, as /metrics names it. */
@@ -52,12 +53,16 @@ enum round_operation {
 /* A phase of a call: it looks at the round, and waits or goes on. */
 typedef void call_decide(struct quorum_call *call);
 
+/* The texts of most calls are shorter. */
+enum { ARGS_ROOM = 1024 };
+
 /* One call of a store, until its answer. */
 struct quorum_call {
     struct quorum_call *prev, *next;
     struct quorum_calls *calls;
     enum script script;
-    struct script_args *args; /* owned; those of `script`, and for a vote a few more */
+    /* Owned, in `room` if there is room: those of `script`, and for a vote a few more. */
+    struct script_args *args;
     struct script_args *bind; /* owned: of session_bind.lua, which goes before each vote or
                                  repair of a lease with a session; NULL: it has none */
     redis_done *done;
@@ -81,7 +86,12 @@ struct quorum_call {
     enum script tail_script;
     int64_t tail_ms;
     struct lease_repair repair;
+    /* For `args`, if there is room. Neither this nor what follows is cleared. */
+    _Alignas(struct script_args) char room[sizeof(struct script_args) + ARGS_ROOM];
 };
+
+/* A reply that is a number has this word, and the number as its value. */
+#define CALL_WORD_NUMBER "0"
 
 /* A word that a reply begins with, and which value of the reply counts; 0: none. */
 struct call_word {

@@ -100,7 +100,7 @@ void quorum_renew(struct quorum_call *call)
 /* --- release ------------------------------------------------------------------------------ */
 
 static const struct call_word release_words[] = {
-    {"0", NODE_RELEASED, 0},
+    {CALL_WORD_NUMBER, NODE_RELEASED, 0},
     {"released", NODE_RELEASED, 0},
     {"ended", NODE_ENDED, 0},
     {"reused", NODE_REFUSED, 0},
@@ -303,7 +303,7 @@ void quorum_end(struct quorum_call *call)
 /* --- the names of a set ------------------------------------------------------------------- */
 
 static const struct call_word names_words[] = {
-    {"0", NODE_OPEN, 0}, {"reused", NODE_REFUSED, 0}, {"spent", NODE_SPENT, 0}};
+    {CALL_WORD_NUMBER, NODE_OPEN, 0}, {"reused", NODE_REFUSED, 0}, {"spent", NODE_SPENT, 0}};
 
 /* Kept when a majority has them, and spent when a majority says so. They never change for one
  * token, so one server that has others decides. */

@@ -8,13 +8,16 @@
 /* Longer addresses and reasons are cut. */
 enum { ADDRESS_SIZE = 72, REASON_SIZE = 64 };
 
-/* The first word of a script's reply. */
+/* The first word of a script's reply. A number is the reply of a server that did as it was
+ * asked. */
 static const char *word_of(const struct redis_value *reply)
 {
     size_t len;
     const struct redis_value *first = value_count(reply) > 0 ? value_at(reply, 0) : reply;
     const char *word = value_text(first, &len);
 
+    if (value_is_integer(first))
+        return "accepted";
     if (len == 0 || len > REASON_SIZE || strspn(word, "abcdefghijklmnopqrstuvwxyz-") != len)
         return "a reply";
     return word;

@@ -2,16 +2,19 @@
 #include "storage/quorum/round.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "server/base/clock.h"
+#include "storage/redis/link.h"
 
 /* A server that does not reply for so long is left out. */
 #define ROUND_NS (1 * CLOCK_NS_PER_S)
+/* KEYS and ARGV of most scripts are shorter, with what the protocol adds to them. */
+enum { SHARED_SIZE = 4096 };
 
 /* One request under way; it outlives its round. */
 struct round_ask {
     struct round *round; /* NULL: nobody waits for the reply any more */
+    struct pool *pool;   /* that it is from */
     struct topology_node *topology_node;
     size_t node;
     bool awaits_first; /* the reply to the script before it is still to come */
@@ -47,7 +50,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     ask->has_overtaken = ask->awaits_first;
     if (ask->awaits_first)
         return;
-    free(ask);
+    pool_give(ask->pool, ask);
     if (round == NULL)
         return;
     struct round_reply *reply = &round->replies[node];
@@ -55,7 +58,7 @@ static void on_reply(void *arg, const struct redis_result *result)
     switch (result->outcome) {
     case REDIS_DONE:
         reply->state = ROUND_REPLIED;
-        reply->value = value_copy(result->reply);
+        reply->value = value_take(result->reply);
         break;
     case REDIS_REFUSED:
         reply->state = ROUND_REFUSED;
@@ -79,7 +82,7 @@ static void on_first(void *arg, const struct redis_result *result)
     if (!ask->has_overtaken)
         return;
     if (ask->round == NULL)
-        free(ask);
+        pool_give(ask->pool, ask);
     else
         topology_node_script(ask->round->topology, ask->topology_node, &ask->round->behind,
                              on_reply, ask);
@@ -93,11 +96,17 @@ static void on_time(void *arg)
     round->changed(round->arg);
 }
 
+void round_init_pool(struct pool *pool)
+{
+    pool_init(pool, sizeof(struct round_ask));
+}
+
 void round_init(struct round *round, struct topology *topology, struct loop *loop,
-                void (*changed)(void *arg), void *arg)
+                struct pool *pool, void (*changed)(void *arg), void *arg)
 {
     *round = (struct round){.loop = loop,
                             .topology = topology,
+                            .pool = pool,
                             .nodes = topology_quorum_nodes(topology),
                             .timer = {.fire = on_time, .arg = round},
                             .changed = changed,
@@ -122,7 +131,8 @@ void round_release(struct round *round)
     forget(round);
 }
 
-/* Sends the question of a round to one server; `question`: a script call or a command. */
+/* Sends the question of a round to one server; `question`: a script call, two of them, or a
+ * command. */
 typedef void send_question(struct topology *topology, struct topology_node *node,
                            const void *question, struct round_ask *ask);
 
@@ -135,9 +145,11 @@ static void send_script(struct topology *topology, struct topology_node *node,
 static void send_behind(struct topology *topology, struct topology_node *node,
                         const void *question, struct round_ask *ask)
 {
+    const struct script_call *scripts = question;
+
     ask->awaits_first = true;
-    topology_node_script(topology, node, question, on_first, ask);
-    topology_node_script(topology, node, &ask->round->behind, on_reply, ask);
+    topology_node_script(topology, node, &scripts[0], on_first, ask);
+    topology_node_script(topology, node, &scripts[1], on_reply, ask);
 }
 
 static void send_command(struct topology *topology, struct topology_node *node,
@@ -160,9 +172,10 @@ static void begin(struct round *round, send_question *send, const void *question
         size_t number = topology_node_number(node);
         if (!node_is_in(to, number) || !topology_node_is_up(node, NULL))
             continue;
-        struct round_ask *ask = malloc(sizeof(*ask));
+        struct round_ask *ask = pool_take(round->pool);
         assert(ask != NULL);
-        *ask = (struct round_ask){.round = round, .topology_node = node, .node = number};
+        *ask = (struct round_ask){
+            .round = round, .pool = round->pool, .topology_node = node, .node = number};
         round->asks[number] = ask;
         round->replies[number].state = ROUND_ASKED;
         send(topology, node, question, ask);
@@ -173,14 +186,23 @@ static void begin(struct round *round, send_question *send, const void *question
 
 void round_begin(struct round *round, const struct script_call *call, node_set to)
 {
-    begin(round, send_script, call, to);
+    struct script_call script = *call;
+    char room[SHARED_SIZE];
+
+    redis_link_share(&script, room, sizeof(room));
+    begin(round, send_script, &script, to);
 }
 
 void round_begin_behind(struct round *round, const struct script_call *first,
                         const struct script_call *call, node_set to)
 {
+    struct script_call scripts[] = {*first, *call};
+    char rooms[2][SHARED_SIZE];
+
     round->behind = *call;
-    begin(round, send_behind, first, to);
+    for (size_t i = 0; i < 2; i++)
+        redis_link_share(&scripts[i], rooms[i], sizeof(rooms[i]));
+    begin(round, send_behind, scripts, to);
 }
 
 void round_begin_command(struct round *round, const struct redis_command *command, node_set to)

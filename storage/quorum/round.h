@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "server/base/loop.h"
+#include "server/base/pool.h"
 #include "storage/redis/call.h"
 #include "storage/redis/reply_made.h"
 #include "storage/redis/script_call.h"
@@ -35,6 +36,7 @@ struct round_ask;
 struct round {
     struct loop *loop;
     struct topology *topology;
+    struct pool *pool;
     size_t nodes;    /* of the quorum */
     int64_t sent_ns; /* before the first byte was sent; loop_now_ns() */
     bool is_over;    /* no reply is still to come, or the time is up */
@@ -56,8 +58,10 @@ static inline bool node_is_in(node_set set, size_t node)
     return (set >> node & 1U) != 0;
 }
 
+/* A pool for what rounds have under way. It outlives them, and every reply. */
+void round_init_pool(struct pool *pool);
 void round_init(struct round *round, struct topology *topology, struct loop *loop,
-                void (*changed)(void *arg), void *arg);
+                struct pool *pool, void (*changed)(void *arg), void *arg);
 /* Sends to those servers of `to` that are connected. changed() comes later, at least once. */
 void round_begin(struct round *round, const struct script_call *call, node_set to);
 /* The same behind another script, which each server runs first: both travel in one write, and

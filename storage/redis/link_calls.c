@@ -78,17 +78,38 @@ static char *format_texts(char *end, const struct script_text *texts, size_t cou
     return end;
 }
 
+static size_t formatted_max(const struct script_args *args)
+{
+    return size_of(args->keys, args->key_count) + size_of(args->args, args->count);
+}
+
+static size_t format_args(char *out, const struct script_args *args)
+{
+    char *end = format_texts(out, args->keys, args->key_count);
+
+    return (size_t)(format_texts(end, args->args, args->count) - out);
+}
+
+void redis_link_share(struct script_call *script, char *room, size_t size)
+{
+    if (formatted_max(script->args) > size)
+        return;
+    script->formatted = room;
+    script->formatted_len = format_args(room, script->args);
+}
+
 /* --- their memory ------------------------------------------------------------------------- */
 
-struct redis_call *redis_call_new(struct redis_link *link, const struct script_args *args,
+struct redis_call *redis_call_new(struct redis_link *link, const struct script_call *script,
                                   redis_done *done, void *arg)
 {
+    const struct script_args *args = script != NULL ? script->args : NULL;
     size_t key_count = args != NULL ? args->key_count : 0;
     size_t arg_count = args != NULL ? args->count : 0;
     size_t args_size = 0;
 
     if (args != NULL)
-        args_size = size_of(args->keys, key_count) + size_of(args->args, arg_count);
+        args_size = script->formatted != NULL ? script->formatted_len : formatted_max(args);
     bool pooled = sizeof(struct redis_call) + args_size <= CALL_BLOCK;
     struct redis_call *call = pooled ? pool_take(&link->calls.pool)
                                      : malloc(sizeof(*call) + args_size);
@@ -106,9 +127,9 @@ struct redis_call *redis_call_new(struct redis_link *link, const struct script_a
                                 .argc = key_count + arg_count};
     if (args == NULL || is_unsendable)
         return call;
-    char *end = format_texts(call->args, args->keys, key_count);
-    end = format_texts(end, args->args, arg_count);
-    call->args_len = (size_t)(end - call->args);
+    if (script->formatted != NULL)
+        memcpy(call->args, script->formatted, args_size);
+    call->args_len = script->formatted != NULL ? args_size : format_args(call->args, args);
     return call;
 }
 

@@ -158,8 +158,8 @@ void redis_link_arm_deadline(struct redis_link *link);
 void redis_link_calls_init(struct redis_link *link);
 /* Frees the kept blocks of calls, when the last call has ended. */
 void redis_link_calls_release(struct redis_link *link);
-/* One block for the call and its formatted arguments; `args` NULL: there are none. */
-struct redis_call *redis_call_new(struct redis_link *link, const struct script_args *args,
+/* One block for the call and its formatted arguments; `script` NULL: there are none. */
+struct redis_call *redis_call_new(struct redis_link *link, const struct script_call *script,
                                   redis_done *done, void *arg);
 /* Frees a call that is in no list, without calling it back. */
 void redis_call_free(struct redis_call *call);

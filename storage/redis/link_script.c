@@ -112,7 +112,7 @@ static int send_script(struct redis_call *call)
 void redis_link_script(struct redis_link *link, const struct script_call *script_call,
                        redis_done *done, void *arg)
 {
-    struct redis_call *call = redis_call_new(link, script_call->args, done, arg);
+    struct redis_call *call = redis_call_new(link, script_call, done, arg);
 
     call->script = script_call->script;
     redis_link_prepare_sync(call);
@@ -124,7 +124,8 @@ int redis_link_send_probe(struct redis_link *link, const struct script_args *arg
                           redis_done *done)
 {
     const struct script_row *row = row_of(link, SCRIPT_PROBE);
-    struct redis_call *call = redis_call_new(link, args, done, link);
+    const struct script_call script = {.script = SCRIPT_PROBE, .args = args};
+    struct redis_call *call = redis_call_new(link, &script, done, link);
 
     call->script = SCRIPT_PROBE;
     int failed = as_text ? send_script_as(call, "EVAL", row->text, row->len)

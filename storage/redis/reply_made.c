@@ -71,6 +71,16 @@ struct redis_value *value_copy(const struct redis_value *value)
                                                 : make(REDIS_REPLY_NIL));
 }
 
+struct redis_value *value_take(const struct redis_value *reply)
+{
+    redisReply *from = (redisReply *)(uintptr_t)reply, *made = malloc(sizeof(*made));
+
+    assert(made != NULL);
+    *made = *from;
+    *from = (redisReply){.type = REDIS_REPLY_NIL};
+    return (struct redis_value *)made;
+}
+
 struct redis_value *value_make_text(const char *text, size_t len)
 {
     return (struct redis_value *)make_text(REDIS_REPLY_STRING, text, len);

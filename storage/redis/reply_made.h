@@ -7,6 +7,9 @@
 
 /* Out of memory ends the process. */
 struct redis_value *value_copy(const struct redis_value *value);
+/* The value of a reply whose callback is running, and is the only one for this reply: nil is
+ * left of the reply. Costs less than a copy. */
+struct redis_value *value_take(const struct redis_value *reply);
 struct redis_value *value_make_text(const char *text, size_t len);
 struct redis_value *value_make_integer(int64_t number);
 /* Of `count` nils. */

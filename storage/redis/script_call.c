@@ -66,12 +66,24 @@ static char *copy_texts(char *out, struct script_text *to, const struct script_t
     return out;
 }
 
+size_t args_size(const struct script_args *args)
+{
+    return sizeof(*args) + texts_len(args->keys, args->key_count) +
+           texts_len(args->args, args->count);
+}
+
 struct script_args *args_copy(const struct script_args *args)
 {
-    size_t len = texts_len(args->keys, args->key_count) + texts_len(args->args, args->count);
-    struct script_args *copy = malloc(sizeof(*copy) + len);
+    void *memory = malloc(args_size(args));
 
-    assert(copy != NULL);
+    assert(memory != NULL);
+    return args_copy_to(memory, args);
+}
+
+struct script_args *args_copy_to(void *memory, const struct script_args *args)
+{
+    struct script_args *copy = memory;
+
     args_init(copy);
     copy->key_count = args->key_count;
     copy->count = args->count;

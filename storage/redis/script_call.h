@@ -40,6 +40,9 @@ void args_number(struct script_args *args, size_t at, int64_t number);
 
 /* A copy with its texts, in one block that the caller frees. Out of memory ends the process. */
 struct script_args *args_copy(const struct script_args *args);
+/* The bytes of such a block, and the same in a block of the caller's. */
+size_t args_size(const struct script_args *args);
+struct script_args *args_copy_to(void *memory, const struct script_args *args);
 
 /* The part of a key or channel that Redis Cluster hashes: the text in its first pair of braces,
  * or the whole key. Keys with the same tag are on one node. Points into the key. */
@@ -54,6 +57,9 @@ struct script_call {
     enum script script;
     struct redis_tag tag;
     const struct script_args *args;
+    /* `args` as Redis reads them; NULL: not made. See redis_link_share(). */
+    const char *formatted;
+    size_t formatted_len;
 };
 
 /* The call runs where its first key is; each script touches keys of that one tag only. Every

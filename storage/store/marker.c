@@ -6,12 +6,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define HASH_FUNCTION(key, len, hash) ((hash) = hash_of(key, len))
 #include <uthash.h>
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "storage/quorum/votes.h"
 #include "storage/store/store_internal.h"
+
+/* For uthash, of a run id or a slot: run ids are random, so their first bytes tell them apart.
+ * For one request in a quorum the process of each server is looked up several times. */
+static unsigned hash_of(const void *key, size_t len)
+{
+    unsigned first = 0;
+
+    memcpy(&first, key, len < sizeof(first) ? len : sizeof(first));
+    return first * 2654435761U >> 16;
+}
 
 /* A loss of data from the time since the last refresh is not noticed. */
 #define REFRESH_NS (1 * CLOCK_NS_PER_S)
@@ -259,19 +271,26 @@ static bool is_read(const struct process *process, const struct redis_server *se
            strcmp(process->promotion, server->promotion) == 0;
 }
 
-static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node)
+/* `unknown_ms`: where no marker of the process was read ever. */
+static int64_t quarantine_or(const struct marker *marker, const struct topology_node *node,
+                             int64_t unknown_ms)
 {
     int64_t now_ns = loop_now_ns(marker->store->options.loop);
-
-    if (node == NULL)
-        return UNREAD_MS;
     const struct redis_server *server = topology_node_server(node);
     const struct process *process = process_of(marker, server->run_id);
-    if (process == NULL || !is_read(process, server))
+
+    if (process == NULL)
+        return unknown_ms;
+    if (!is_read(process, server))
         return UNREAD_MS;
     if (process->until_ns <= now_ns)
         return 0;
     return (process->until_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+}
+
+static int64_t quarantine_of(const struct marker *marker, const struct topology_node *node)
+{
+    return node == NULL ? UNREAD_MS : quarantine_or(marker, node, UNREAD_MS);
 }
 
 int64_t marker_node_quarantine_ms(const struct marker *marker, const struct topology_node *node)
@@ -306,7 +325,7 @@ static int64_t quorum_quarantine_ms(const struct marker *marker)
          node = topology_next_node(topology, node)) {
         if (!topology_node_is_up(node, NULL))
             continue;
-        left_ms[count++] = marker_node_is_read(marker, node) ? quarantine_of(marker, node) : 0;
+        left_ms[count++] = quarantine_or(marker, node, 0);
     }
     quorum_sort_down(left_ms, count);
     return count >= needed ? left_ms[count - needed] : 0;

@@ -303,14 +303,14 @@ static const struct script_case {
 } scripts[] = {
     {"vote ",
      cast_vote,
-     {{"[accepted, *", "accepted"},
-      {"[held, *", "held"},
+     {{"[held, *", "held"},
       {"[busy, *", "busy"},
       {"[low, *", "low"},
       {"[lapsed]", "lapsed"},
       {"[spent, *", "spent"},
       {"[quarantine, *", "quarantine"},
-      {"[unbound, *", "unbound"}}},
+      {"[unbound, *", "unbound"},
+      {"*", "accepted"}}},
     {"claim ", claim_lease, {{"[claimed, *", "claimed"}, {"[gone, *", "gone"}}},
     {"withdraw", withdraw_votes, {{"*", "-"}}},
     {"release",
@@ -356,7 +356,8 @@ static const char *reply_of(const struct script_case *script, redisReply *reply)
                       strcmp(word, "low") == 0;
     if (!has_number)
         return word;
-    return text("%s:%lld", word, (long long)node_number(reply_text(reply_at(reply, 1))));
+    const char *number = reply->elements > 1 ? reply_text(reply_at(reply, 1)) : made;
+    return text("%s:%lld", word, (long long)node_number(number));
 }
 
 /* A force-unlock of the product frees the lock, whatever lease holds it; that of the model is

@@ -9,9 +9,9 @@
 static void readers_share_with_growing_tokens(void **state)
 {
     (void)state;
-    expect_node(vote(.id = A, .kind = "read", .token = 5), "[accepted, 5]");
+    expect_node(vote(.id = A, .kind = "read", .token = 5), "5");
     expect_node(vote(.id = B, .kind = "read", .token = 5), "[low, 5]");
-    expect_node(vote(.id = B, .kind = "read", .token = 6), "[accepted, 6]");
+    expect_node(vote(.id = B, .kind = "read", .token = 6), "6");
     expect_command("3", "HLEN jobs");
     expect_command(A, "GET " READ(A));
     expect_lasts(READ(B), 30000);
@@ -21,7 +21,7 @@ static void readers_share_with_growing_tokens(void **state)
 static void writer_excludes(void **state)
 {
     (void)state;
-    expect_node(vote(.id = A, .kind = "write", .token = 5), "[accepted, 5]");
+    expect_node(vote(.id = A, .kind = "write", .token = 5), "5");
     expect_node(vote(.id = B, .kind = "read", .token = 6), "[busy, *, " A ":0:write, 1, *");
     expect_node(vote(.id = B, .kind = "write", .token = 6), "[busy, *, " A ":0:write, 1, *");
     expect(node_withdraw(A, "w.1", ""), "1");
@@ -47,7 +47,7 @@ static void reader_moves_above_the_counter_of_another_reader(void **state)
     vote(.id = A, .kind = "read", .token = 5);
     vote(.id = B, .kind = "read", .token = 6);
     expect_node(vote(.id = A, .kind = "read", .token = 4, .round = 2), "[low, 6]");
-    expect_node(vote(.id = A, .kind = "read", .token = 8, .round = 2), "[accepted, 8]");
+    expect_node(vote(.id = A, .kind = "read", .token = 8, .round = 2), "8");
     /* The withdrawal leaves the token of the other reader. */
     expect(node_withdraw(A, "w.1", ""), "1");
     expect_node(command("GET " COUNTER), "6");
@@ -84,12 +84,12 @@ static void lost_read_lasts_beside_other_readers(void **state)
     vote(.id = A, .kind = "read", .token = 5);
     node_claim(A, "read", NULL, 5);
     expect(node_lose(A, "w.1"), "[ended, expired]");
-    expect_node(vote(.id = B, .kind = "read", .token = 6), "[accepted, 6]");
+    expect_node(vote(.id = B, .kind = "read", .token = 6), "6");
     expect_node(vote(.id = C, .kind = "write", .token = 7), "[busy, *");
     expect(lock_release(A), "[released, 0, ]");
     expect_command("0", "EXISTS " READ(A));
     lock_release(B);
-    expect_node(vote(.id = C, .kind = "write", .token = 7), "[accepted, 7]");
+    expect_node(vote(.id = C, .kind = "write", .token = 7), "7");
 }
 
 static void read_is_repaired_beside_a_younger_reader(void **state)
@@ -125,7 +125,7 @@ static void set_has_one_token_for_all_its_locks(void **state)
     command("SET " COUNTER_OF(P2) " %s", node_token(3));
     expect_node(vote_set(.id = A, .token = 3), "[low, 3]");
     expect_command("0", "EXISTS " P1 " " P2);
-    expect_node(vote_set(.id = A, .token = 5), "[accepted, 5]");
+    expect_node(vote_set(.id = A, .token = 5), "5");
     expect_command("[" A ":m, 1]", "HGETALL " P1);
     expect_node(command("GET " COUNTER_OF(P1)), "5");
     expect_node(command("GET " SET_RECORD(P1, A)), "held\nwas 0\nw.1.1\n*\n5\n\nlock\n");
@@ -151,7 +151,7 @@ static void withdrawal_of_a_set_restores_each_counter(void **state)
     (void)state;
     command("SET " COUNTER_OF(P2) " %s", node_token(3));
     vote_set(.id = A, .token = 5);
-    expect_node(vote_set(.id = A, .token = 4, .round = 2), "[accepted, 4]");
+    expect_node(vote_set(.id = A, .token = 4, .round = 2), "4");
     command("SET " COUNTER_OF(P1) " %s", node_token(9));
     expect(set_withdraw(A, "w.1"), "1");
     expect_node(command("GET " COUNTER_OF(P1)), "9");

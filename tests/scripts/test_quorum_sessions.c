@@ -18,7 +18,7 @@ static void vote_needs_a_note_in_an_open_session(void **state)
     session_open("30000");
     expect(VOTE(), "[unbound, full]"); /* the bind was refused, for the session has its limit */
     BIND(A_REF);
-    expect_node(VOTE(), "[accepted, 5]");
+    expect_node(VOTE(), "5");
     session_overdue();
     expect(VOTE(), "[unbound, expired]");
     session_end("released", "0", NULL);
@@ -32,7 +32,7 @@ static void set_needs_a_note_with_all_its_locks(void **state)
     BIND(A " \n" P1);
     expect(vote_set(.id = A, .session = SID, .token = 5), "[unbound, full]");
     BIND(A " \n" P1 "\n" P2);
-    expect_node(vote_set(.id = A, .session = SID, .token = 5), "[accepted, 5]");
+    expect_node(vote_set(.id = A, .session = SID, .token = 5), "5");
 }
 
 static void repair_needs_the_note_that_comes_before_it(void **state)

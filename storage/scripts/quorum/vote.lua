@@ -4,7 +4,7 @@
 --
 -- KEYS as ../acquire.lua ...
 -- ARGV as ../set_acquire.lua token round quarantine_ms
--- REPLY accepted|held token
+-- REPLY held token
 -- REPLY busy remaining_ms field holds text token number counter
 -- REPLY low|clock number
 -- REPLY spent reason forced_by
@@ -26,7 +26,7 @@
 --            of the lease (reason: full): session_bind.lua runs before this script
 --          spent: the lease is; forced_by as in acquire.lua
 --          reused: the token is that of a lease of another kind, owner or session
---          accepted: token, of this vote or of the same one before
+--          accepted: a number, the token of this vote or of the same one before
 --          held: the lease holds here by another attempt or a later round, or is claimed; token
 --          lapsed: its hold has ended here
 --          busy: as in acquire.lua, number of the lock that blocks; counter: the highest
@@ -76,7 +76,7 @@ if is_free then
     end
     call('hset', lock, lease_id .. ':0', '1')
     call('pexpire', lock, ttl_ms)
-    return {'accepted', token}
+    return number
   end
 end
 
@@ -148,7 +148,7 @@ local function write(numbers)
   request.attempt = attempt .. '.' .. round
   votes.write(request, proposed, details, fencing_ttl_ms)
   request.attempt = attempt
-  return {'accepted', token}
+  return proposed
 end
 
 -- Moves the attempt's own vote: above the counter before the vote or, where another lease has
@@ -179,7 +179,7 @@ local function own_vote()
   if attempt ~= request.attempt or tonumber(round) < last then
     return {'held', old.tokens[1]}
   end
-  if tonumber(round) == last then return {'accepted', old.tokens[1]} end
+  if tonumber(round) == last then return tonumber(old.tokens[1]) end
   return move()
 end
 
