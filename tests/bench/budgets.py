@@ -11,6 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import measure  # noqa: E402
 import redis_instructions  # noqa: E402
+import topologies  # noqa: E402
 from peers import Place  # noqa: E402
 from servers import Http  # noqa: E402
 
@@ -120,8 +121,19 @@ def of_redis(place):
             for kind, count in redis_instructions.measure(place).items()}
 
 
+def quorum(place):
+    """Instructions of rlockd in a quorum of three, as a multiple of those beside one Redis."""
+    redis, of_three = place.redis(), topologies.Quorum(place, 3)
+    single = measure.instructions(place, redis, CONNECTIONS, CYCLES)
+    figure = measure.instructions(place, of_three, CONNECTIONS, CYCLES, *of_three.flags)
+    for each in (redis, of_three):
+        each.stop()
+    return {"quorum_instructions": figure / single}
+
+
 # What the names of the budgets begin with that a function measures.
-PARTS = (("redis_calls", all_redis_calls), ("redis_instructions", of_redis), ("", front_end))
+PARTS = (("redis_calls", all_redis_calls), ("redis_instructions", of_redis),
+         ("quorum_", quorum), ("", front_end))
 
 
 def measure_all(place, names):

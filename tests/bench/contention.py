@@ -43,12 +43,13 @@ def over_http(place, redis, kind, contenders, seconds, second_front_end=False, f
         place, "contend", fronts[0], second_port=fronts[-1].port, kind=kind,
         connections=contenders, seconds=seconds, warmup=WARM_UP_S, name="contended",
         cpu=[f"server{i}={front.pid}" for i, front in enumerate(fronts)]
-        + [f"redis={redis.pid}"])
+        + measure.cpu_of(redis))
     for front in fronts:
         front.stop()
-    turns, used = max(figures["turns"], 1), figures["cpu_us"]
-    return {**waits(figures), "redis_cpu_us": used["redis"] / turns,
-            "client_cpu_us": sum(us for name, us in used.items() if name != "redis") / turns}
+    turns, used_us = max(figures["turns"], 1), sum(figures["cpu_us"].values())
+    redis_us = measure.redis_us(figures)
+    return {**waits(figures), "redis_cpu_us": redis_us / turns,
+            "client_cpu_us": (used_us - redis_us) / turns}
 
 
 def counted(server, redis):

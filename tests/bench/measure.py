@@ -43,18 +43,27 @@ def load(place, mode, server, **options):
     return load_end(load_start(place, mode, server, **options))
 
 
+def cpu_of(redis):
+    """For the load: the processes of a Redis, or of several."""
+    return [f"redis{number}={pid}" for number, pid in enumerate(redis.pids)]
+
+
+def redis_us(figures):
+    return sum(us for name, us in figures["cpu_us"].items() if name.startswith("redis"))
+
+
 def cycles(place, server, redis, connections, seconds):
     """Acquire and release over `connections` connections, with CPU and Redis' calls."""
     redis.command("FLUSHALL")
     before = redis.calls()
     figures = load(place, "cycle", server, connections=connections, seconds=seconds,
-                   cpu=[f"server={server.pid}", f"redis={redis.pid}"])
+                   cpu=[f"server={server.pid}", *cpu_of(redis)])
     requests = figures["requests"]
     slower = {"p50_us": max(figures["acquire_p50_us"], figures["release_p50_us"]),
               "p99_us": max(figures["acquire_p99_us"], figures["release_p99_us"])}
     return {"cycles_per_s": figures["cycles_per_s"], **slower,
             "cpu_us": figures["cpu_us"]["server"] / requests,
-            "redis_cpu_us": figures["cpu_us"]["redis"] / requests,
+            "redis_cpu_us": redis_us(figures) / requests,
             "both_cpu_us": sum(figures["cpu_us"].values()) / requests,
             "redis_calls": redis.script_calls_since(before) / figures["cycles_in_all"]}
 
@@ -91,14 +100,14 @@ def system_calls(place, server, connections, count=SLICE_CYCLES):
 WITHOUT_REP = "GLIBC_TUNABLES=glibc.cpu.x86_rep_stosb_threshold=16777216"
 
 
-def instructions(place, redis, connections, count, warm=1000):
+def instructions(place, redis, connections, count, *flags, warm=1000):
     """Instructions of rlockd a request, by callgrind: of `count` cycles, less the start."""
     taken = {}
     for cycle_count in (warm, warm + count):
         out = place.folder / f"callgrind-{place.number()}"
         valgrind = ["env", WITHOUT_REP, "valgrind", "--tool=callgrind",
                     f"--callgrind-out-file={out}"]
-        server = place.rlockd(redis, wrap=valgrind, program="rlockd-untimed")
+        server = place.rlockd(redis, *flags, wrap=valgrind, program="rlockd-untimed")
         load(place, "cycle", server, connections=connections, cycles=cycle_count)
         server.stop()
         taken[cycle_count] = int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(),

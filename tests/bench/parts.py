@@ -173,6 +173,11 @@ def replicas(bench):
     topologies.run_replicas(bench.place, bench.results, SECONDS)
 
 
+def quorum(bench):
+    """Masters of which a majority decides, against a single Redis."""
+    topologies.run_quorum(bench.place, bench.results, SECONDS)
+
+
 def script_costs(bench):
     for kind, figures in scripts.measure(bench.place).items():
         bench.results.add(f"script {kind}", figures)
@@ -256,6 +261,7 @@ ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contend
                "mixed": mixed, "waiting": waiting, "parked": parked, "workers": workers,
                "base": beside_base,
                "limited": limited, "masters": masters, "replicas": replicas,
+               "quorum": quorum,
                "logged": logged, "tls": tls, "polling": polling,
                "bystander": beside_the_dearest}
 LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog,

@@ -1,5 +1,5 @@
-"""results.md: what TLS, a log line, a script, a replica and busy polling cost; workers and
-masters with a quota."""
+"""results.md: what TLS, a log line, a script, a replica, a quorum and busy polling cost; workers
+and masters with a quota."""
 from operations import WHAT
 from report_contention import FIGURES, KINDS
 from report_table import number, rows_of, table
@@ -48,6 +48,18 @@ def replica_lines(rows):
             for _, replicas, connections, cells in
             ((*cells[0].split(), cells[1:]) for cells in
              rows_of(rows, "replicas ", ("cycles_per_s", "p50_us", "p99_us", "redis_cpu_us")))]
+
+
+def quorum_lines(rows, what, columns, compared):
+    """Each row ends in `compared` as multiples of those with a single Redis."""
+    lines = []
+    for row, *cells in rows_of(rows, f"quorum-{what} ", columns):
+        _, count, clients = row.split()
+        single = rows[f"quorum-{what} 1 {clients}"]
+        name = "a single Redis" if count == "1" else f"a quorum of {count}"
+        lines.append([f"{name}, {clients}", *cells,
+                      *(number(rows[row][figure] / single[figure]) for figure in compared)])
+    return lines
 
 
 def polling_lines(rows):
@@ -105,6 +117,19 @@ def sections(rows):
     out += ["## A primary with one replica", ""]
     out += table(["", "cycles/s", "p50 µs", "p99 µs", "Redis CPU µs/request"],
                  replica_lines(rows))
+    out += ["## A quorum of independent masters", "",
+            "Cycles of connections with a lock each, then turns of contenders for one lock. "
+            "Every master runs every request: load, rlockd and three or five servers share "
+            "the cores.", ""]
+    out += table([*HEAD[:2], "p50 µs", *HEAD[2:5], "× cycles/s", "× p50", "× CPU",
+                  "× Redis CPU"],
+                 quorum_lines(rows, "cycles", ("cycles_per_s", "p50_us", "p99_us", "cpu_us",
+                                               "redis_cpu_us"),
+                              ("cycles_per_s", "p50_us", "cpu_us", "redis_cpu_us")))
+    out += table(["contenders", "turns/s", "wait p50 µs", "wait p99 µs", "Jain", "CPU µs/turn",
+                  "Redis CPU µs/turn", "× turns/s", "× wait p99", "× CPU"],
+                 quorum_lines(rows, "contended", FIGURES,
+                              ("turns_per_s", "p99_us", "client_cpu_us")))
     out += ["## Busy polling", "",
             "Cycles of connections with a lock each, and turns of contenders for one lock.", ""]
     out += table(["", "cycles or turns/s", "p50 µs", "p99 µs", "CPU µs each",

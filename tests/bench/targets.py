@@ -102,6 +102,9 @@ TARGETS = [
     ("× one master's cycles/s, three masters with a tenth of a core each, messages to the "
      "shard", 2.5, True,
      lambda rows: ratio(rows, "masters 3 0", "masters 1 0", "cycles_per_s"), "{:.2f}"),
+    ("× its CPU with a single Redis, a request to a quorum of three, 64 connections", 1.6,
+     False, lambda rows: ratio(rows, "quorum-cycles 3 64", "quorum-cycles 1 64", "cpu_us"),
+     "{:.2f}"),
     *contended_targets(),
     *two_fronts_targets(),
     ("× its p99 beside ordinary clients, a bystander of the dearest requests, the worst",

@@ -1,7 +1,9 @@
-"""Rows that need more than one redis-server: the masters of a cluster, and a replica that
-confirms what its primary did."""
+"""Rows that need more than one redis-server: the masters of a cluster, a replica that confirms
+what its primary did, and the independent masters of a quorum."""
 import contextlib
+import re
 
+import contention
 import measure
 from quota import quota
 from servers import START_S, free_port, wait_for
@@ -13,6 +15,7 @@ MASTER_PERCENT = 10  # of a core for each: the cores suffice for all masters and
 QUOTA_TIMES = 5  # longer rows: a quota comes in slices, and a window of a second is noise
 CONNECTIONS = 64  # for each master: smaller batches of commands cost more
 SYNCED = (1, 16, 64)  # connections
+QUORUMS = (3, 5)
 
 
 class Cluster:
@@ -91,4 +94,73 @@ def run_replicas(place, results, seconds):
                         measure.cycles(place, server, primary, connections, seconds))
         server.stop()
     for redis in (replica, primary):
+        redis.stop()
+
+
+# KEYS marker, ARGV run id. In one step: a front end that found no marker would begin a
+# quarantine.
+EMPTY = """redis.call('flushall')
+redis.call('hset', KEYS[1], 'run_id', ARGV[1], 'since', '1', 'kept', '1', 'at', '1',
+           'layout', '1')"""
+
+
+class Quorum:
+    """Masters that know nothing of each other, and vote as if they had run for long."""
+    flags = ("--quarantine-ms", "600000")  # as long as the leases of the load
+
+    def __init__(self, place, count):
+        self.masters = [place.redis() for _ in range(count)]
+        self.command("FLUSHALL")
+
+    @staticmethod
+    def _empty(master):
+        run_id = re.search(r"run_id:(\w+)", master.command("INFO", "server").decode())[1]
+        master.command("EVAL", EMPTY, "1", "rlockd:marker", run_id)
+
+    @property
+    def pids(self):
+        return [master.pid for master in self.masters]
+
+    def url(self, tcp):
+        """A quorum is reached by TCP only."""
+        hosts = ",".join(f"127.0.0.1:{master.port}" for master in self.masters)
+        return f"redis-quorum://{hosts}"
+
+    def command(self, *words):
+        """At each master. FLUSHALL leaves the marker."""
+        for master in self.masters:
+            if words == ("FLUSHALL",):
+                self._empty(master)
+            else:
+                master.command(*words)
+
+    def calls(self):
+        return [master.calls() for master in self.masters]
+
+    def script_calls_since(self, before):
+        return sum(master.script_calls_since(earlier)
+                   for master, earlier in zip(self.masters, before))
+
+    def stop(self):
+        for master in self.masters:
+            master.stop()
+
+
+def run_quorum(place, results, seconds):
+    """Quorums beside a single Redis, all of them reached by TCP."""
+    single = place.redis()
+    stores = {1: (single, ()), **{count: (Quorum(place, count), Quorum.flags)
+                                  for count in QUORUMS}}
+    for connections in SYNCED:
+        for count, (redis, flags) in stores.items():
+            server = place.rlockd(redis, *flags, tcp=True)
+            results.add(f"quorum-cycles {count} {connections}",
+                        measure.cycles(place, server, redis, connections, seconds))
+            server.stop()
+    for contenders in contention.CONTENDERS:
+        for count, (redis, flags) in stores.items():
+            results.add(f"quorum-contended {count} {contenders}",
+                        contention.over_http(place, redis, "plain", contenders, seconds,
+                                             flags=flags))
+    for redis, _ in stores.values():
         redis.stop()
