@@ -118,9 +118,22 @@ static void on_stop(void *arg)
 }
 
 static const char *const operation_names[ROUND_OPERATIONS] = {
-    [ROUND_VOTE] = "vote",       [ROUND_CLAIM] = "claim", [ROUND_RENEW] = "renew",
-    [ROUND_RELEASE] = "release", [ROUND_END] = "end",     [ROUND_FORCE] = "force",
-    [ROUND_SPEND] = "spend",     [ROUND_LOOK] = "look",   [ROUND_CHECK] = "check",
+    [ROUND_VOTE] = "vote",
+    [ROUND_CLAIM] = "claim",
+    [ROUND_RENEW] = "renew",
+    [ROUND_RELEASE] = "release",
+    [ROUND_END] = "end",
+    [ROUND_FORCE] = "force",
+    [ROUND_SPEND] = "spend",
+    [ROUND_LOOK] = "look",
+    [ROUND_CHECK] = "check",
+    [ROUND_OPEN] = "open",
+    [ROUND_KEEP_ALIVE] = "keep-alive",
+    [ROUND_SESSION] = "session",
+    [ROUND_DUE] = "due",
+    [ROUND_SHUT] = "shut",
+    [ROUND_CLOSE] = "close",
+    [ROUND_WATCH] = "watch",
 };
 
 /* False: out of memory. */

@@ -47,6 +47,14 @@ enum round_operation {
     ROUND_SPEND,
     ROUND_LOOK,
     ROUND_CHECK,
+    /* of sessions */
+    ROUND_OPEN,
+    ROUND_KEEP_ALIVE,
+    ROUND_SESSION, /* a look at it */
+    ROUND_DUE,
+    ROUND_SHUT,
+    ROUND_CLOSE,
+    ROUND_WATCH, /* each lease of a batch by itself */
     ROUND_OPERATIONS
 };
 
@@ -262,6 +270,11 @@ void quorum_session_words(const struct quorum_call *call, const struct call_word
                           size_t count, struct node_reply replies[QUORUM_NODES_MAX]);
 /* How many servers say that the session is over, or do not know it. */
 unsigned quorum_count_over(const struct quorum_call *call, const struct node_reply *replies);
+/* The same as quorum_call_conclude(). CONCLUDE_GONE also where no server alone decides, and a
+ * majority has it no more. */
+struct conclusion quorum_session_conclude(const struct quorum_call *call,
+                                          enum round_operation operation, conclude *how,
+                                          const struct node_reply *replies);
 /* Why a session has ended, of the servers that have ended it or where it is past its deadline:
  * how it was ended by a request, if one server knows that. */
 const char *quorum_end_reason(const struct quorum_call *call, const struct node_reply *replies);

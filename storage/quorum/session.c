@@ -78,7 +78,8 @@ static void decide_open(struct quorum_call *call)
     quorum_session_words(call, WORDS(open_words), replies);
     if (answer_refused(call, replies))
         return;
-    const struct conclusion found = quorum_conclude(call, conclude_due, replies);
+    const struct conclusion found = quorum_session_conclude(call, ROUND_OPEN, conclude_due,
+                                                            replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_KEEP)
@@ -158,7 +159,8 @@ static void decide_keep_alive(struct quorum_call *call)
     if (answer_refused(call, replies))
         return;
     reckon_session(call, replies);
-    const struct conclusion found = quorum_conclude(call, conclude_keep_alives, replies);
+    const struct conclusion found = quorum_session_conclude(call, ROUND_KEEP_ALIVE,
+                                                            conclude_keep_alives, replies);
     switch (found.word) {
     case CONCLUDE_WAIT:
         return;
@@ -192,7 +194,8 @@ static void decide_get(struct quorum_call *call)
     if (answer_refused(call, replies))
         return;
     reckon_session(call, replies);
-    const struct conclusion found = quorum_conclude(call, conclude_due, replies);
+    const struct conclusion found = quorum_session_conclude(call, ROUND_SESSION, conclude_due,
+                                                            replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_KEEP)

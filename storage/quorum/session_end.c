@@ -55,7 +55,8 @@ static void decide_shut(struct quorum_call *call)
     char texts[SESSION_END_KEYS][SESSION_KEY_SIZE];
 
     read_shut(call, replies);
-    const struct conclusion found = quorum_conclude(call, conclude_shuts, replies);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_SHUT, conclude_shuts,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word != CONCLUDE_CLOSE) {
@@ -117,7 +118,8 @@ static void decide_released(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     quorum_call_words(call, WORDS(released_words), replies);
-    const struct conclusion found = quorum_conclude(call, conclude_closings, replies);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_CLOSE, conclude_closings,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word != CONCLUDE_CLOSED) {
@@ -137,7 +139,8 @@ static void decide_closed(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     quorum_call_words(call, WORDS(released_words), replies);
-    const struct conclusion found = quorum_conclude(call, conclude_closings, replies);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_CLOSE, conclude_closings,
+                                                         replies);
     if (found.word == CONCLUDE_WAIT)
         return;
     if (found.word == CONCLUDE_CLOSED)
@@ -154,21 +157,36 @@ static void close_everywhere(struct quorum_call *call)
     quorum_call_ask(call, SCRIPT_SESSION_END, call->args, decide_closed);
 }
 
-/* By the watchdog: where the deadline has passed. */
+/* By the watchdog: where the deadline has passed. A majority may have the session open, or know
+ * nothing of it. */
+static enum conclusion_word conclude_expired(const struct quorum_call *call,
+                                             const struct node_reply *replies)
+{
+    const struct conclusion found = quorum_conclude(call, conclude_shuts, replies);
+    unsigned needed = quorum_majority(call->calls->nodes);
+
+    if (found.word != CONCLUDE_UNKNOWN)
+        return found.word;
+    if (quorum_count(call, replies, NODE_OPEN) >= needed)
+        return CONCLUDE_KEEP;
+    return quorum_count(call, replies, NODE_UNKNOWN) >= needed ? CONCLUDE_GONE
+                                                               : CONCLUDE_UNKNOWN;
+}
+
 static void decide_expired(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
-    unsigned needed = quorum_majority(call->calls->nodes);
 
     read_shut(call, replies);
-    const struct conclusion found = quorum_conclude(call, conclude_shuts, replies);
-    if (found.word == CONCLUDE_WAIT)
+    enum conclusion_word word = conclude_expired(call, replies);
+    if (word == CONCLUDE_WAIT)
         return;
-    if (found.word == CONCLUDE_CLOSE)
+    quorum_call_count(call, ROUND_SHUT, word);
+    if (word == CONCLUDE_CLOSE)
         close_everywhere(call);
-    else if (quorum_count(call, replies, NODE_OPEN) >= needed)
+    else if (word == CONCLUDE_KEEP)
         quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_OPEN, -1));
-    else if (quorum_count(call, replies, NODE_UNKNOWN) >= needed)
+    else if (word == CONCLUDE_GONE)
         quorum_session_answer_ended(call, "unknown");
     else
         quorum_call_fail(call);

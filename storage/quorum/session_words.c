@@ -28,6 +28,20 @@ unsigned quorum_count_over(const struct quorum_call *call, const struct node_rep
            quorum_count(call, replies, NODE_UNKNOWN);
 }
 
+struct conclusion quorum_session_conclude(const struct quorum_call *call,
+                                          enum round_operation operation, conclude *how,
+                                          const struct node_reply *replies)
+{
+    struct conclusion found = quorum_conclude(call, how, replies);
+
+    if (found.word == CONCLUDE_UNKNOWN &&
+        quorum_count_over(call, replies) >= quorum_majority(call->calls->nodes))
+        found.word = CONCLUDE_GONE;
+    if (found.word != CONCLUDE_WAIT)
+        quorum_call_count(call, operation, found.word);
+    return found;
+}
+
 const char *quorum_end_reason(const struct quorum_call *call, const struct node_reply *replies)
 {
     static const char *const common[] = {"unknown", "expired", "full"};

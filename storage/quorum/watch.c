@@ -246,13 +246,13 @@ static void decide_due(struct quorum_call *call)
     struct node_reply replies[QUORUM_NODES_MAX];
 
     read_due(call, replies);
-    const struct conclusion found = quorum_conclude(call, conclude_due, replies);
+    const struct conclusion found = quorum_session_conclude(call, ROUND_DUE, conclude_due,
+                                                            replies);
     if (found.word == CONCLUDE_WAIT)
         return;
-    unsigned gone = quorum_count_over(call, replies);
     if (found.word == CONCLUDE_KEEP)
         answer_due(call, replies);
-    else if (gone >= quorum_majority(call->calls->nodes))
+    else if (found.word == CONCLUDE_SHUT || found.word == CONCLUDE_GONE)
         answer_over(call, replies);
     else
         quorum_call_fail(call);
@@ -332,6 +332,7 @@ static void decide_watch_many(struct quorum_call *call)
         const struct script_text *record = &keys[LEASE_WATCH_KEY_RECORD];
         const struct conclusion found = conclude_lease(call, i);
         bool is_renewed = found.word == CONCLUDE_RENEWED;
+        quorum_call_count(call, ROUND_WATCH, found.word);
         value_put(reply, i, value_make_integer(is_renewed));
         if (is_renewed && found.mend != 0 && record->len > RECORD_ID_LEN)
             renew_and_repair(call, keys, 1, record->text + record->len - RECORD_ID_LEN,
@@ -391,6 +392,7 @@ static void decide_watch(struct quorum_call *call)
 
     quorum_call_words(call, WORDS(watch_words), replies);
     if (quorum_count(call, replies, NODE_OTHER) >= quorum_majority(call->calls->nodes)) {
+        quorum_call_count(call, ROUND_WATCH, CONCLUDE_KEEP);
         answer_ends(call, quorum_majority_value(call, replies, NODE_OTHER));
         return;
     }
@@ -398,7 +400,8 @@ static void decide_watch(struct quorum_call *call)
     for (size_t i = 0; i < call->calls->nodes; i++)
         if (asked[i].word == NODE_LAPSED || asked[i].word == NODE_ENDED)
             asked[i].word = NODE_GONE;
-    const struct conclusion found = quorum_conclude(call, conclude_renewals, asked);
+    const struct conclusion found = quorum_call_conclude(call, ROUND_WATCH, conclude_renewals,
+                                                         asked);
     switch (found.word) {
     case CONCLUDE_WAIT:
         return;

@@ -1,4 +1,5 @@
-"""Clients of both front ends: locks that are waited for, and a session with a lease."""
+"""Clients of both front ends: locks that are waited for, and a session with a lease. And of a
+front end of a quorum."""
 import threading
 import time
 import uuid
@@ -11,10 +12,11 @@ class Load:
     """Runs while its block does. A client that gets another status than it should ends the
     block with an error."""
 
-    def __init__(self, fronts):
+    def __init__(self, fronts, quorum):
         self.ended, self.errors = threading.Event(), []
         clients = [(self.contend, front, lock) for front in fronts for lock in LOCKS * 2]
         clients += [(self.keep, front, f"kept-{number}") for number, front in enumerate(fronts)]
+        clients += [(self.contend_anyway, quorum, lock) for lock in LOCKS * 2]
         self.threads = [threading.Thread(target=self.run, args=client) for client in clients]
 
     def __enter__(self):
@@ -51,6 +53,17 @@ class Load:
                         f"/v1/locks/{lock}?ttl_ms=30000&wait_ms=20000", lease)
             time.sleep(HOLD_S)
             self.expect(connection, (200,), "DELETE", f"/v1/locks/{lock}", lease)
+            time.sleep(PAUSE_S)
+
+    def contend_anyway(self, connection, lock):
+        """In a quorum a server that is late leaves a request without a majority, for a while."""
+        while not self.ended.is_set():
+            lease = {"Lease-Token": str(uuid.uuid4())}
+            status, answer = connection.ask(
+                "PUT", f"/v1/locks/{lock}?ttl_ms=30000&wait_ms=20000", lease)
+            if status not in (201, 503):
+                raise AssertionError(f"PUT {lock}: {status} {answer}")
+            connection.ask("DELETE", f"/v1/locks/{lock}", lease)
             time.sleep(PAUSE_S)
 
     def keep(self, connection, lock):

@@ -1,10 +1,10 @@
 """Rows that need more than one redis-server: the masters of a cluster, a replica that confirms
 what its primary did, and the independent masters of a quorum."""
 import contextlib
-import re
 
 import contention
 import measure
+import servers
 from quota import quota
 from servers import START_S, free_port, wait_for
 
@@ -97,53 +97,32 @@ def run_replicas(place, results, seconds):
         redis.stop()
 
 
-# KEYS marker, ARGV run id. In one step: a front end that found no marker would begin a
-# quarantine.
-EMPTY = """redis.call('flushall')
-redis.call('hset', KEYS[1], 'run_id', ARGV[1], 'since', '1', 'kept', '1', 'at', '1',
-           'layout', '1')"""
-
-
-class Quorum:
-    """Masters that know nothing of each other, and vote as if they had run for long."""
+class Quorum(servers.Quorum):
+    """One that is measured as a Redis is."""
     flags = ("--quarantine-ms", "600000")  # as long as the leases of the load
-
-    def __init__(self, place, count):
-        self.masters = [place.redis() for _ in range(count)]
-        self.command("FLUSHALL")
-
-    @staticmethod
-    def _empty(master):
-        run_id = re.search(r"run_id:(\w+)", master.command("INFO", "server").decode())[1]
-        master.command("EVAL", EMPTY, "1", "rlockd:marker", run_id)
 
     @property
     def pids(self):
-        return [master.pid for master in self.masters]
-
-    def url(self, tcp):
-        """A quorum is reached by TCP only."""
-        hosts = ",".join(f"127.0.0.1:{master.port}" for master in self.masters)
-        return f"redis-quorum://{hosts}"
+        return [server.pid for server in self.servers]
 
     def command(self, *words):
-        """At each master. FLUSHALL leaves the marker."""
-        for master in self.masters:
-            if words == ("FLUSHALL",):
-                self._empty(master)
-            else:
-                master.command(*words)
+        """At each server. FLUSHALL leaves the marker."""
+        if words == ("FLUSHALL",):
+            self.empty()
+        else:
+            for server in self.servers:
+                server.command(*words)
 
     def calls(self):
-        return [master.calls() for master in self.masters]
+        return [server.calls() for server in self.servers]
 
     def script_calls_since(self, before):
-        return sum(master.script_calls_since(earlier)
-                   for master, earlier in zip(self.masters, before))
+        return sum(server.script_calls_since(earlier)
+                   for server, earlier in zip(self.servers, before))
 
     def stop(self):
-        for master in self.masters:
-            master.stop()
+        for server in self.servers:
+            server.stop()
 
 
 def run_quorum(place, results, seconds):

@@ -1,5 +1,6 @@
 /* redis-quorum:// from its start: which settings and servers are refused, what /readyz says of
  * the servers, and the quarantine of servers that have just been started. */
+#include "harness_session.h"
 #include "quorum.h"
 #include "sentinel.h"
 
@@ -172,6 +173,27 @@ static void test_rounds_are_counted(struct world *w)
     assert_int_equal(rounds(a.fe, "look", "locked"), 1);
 }
 
+/* The watchdog visits the session beside its client. */
+static void test_rounds_of_sessions_are_counted(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, "--watchdog-timeout-ms", "1500", NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000");
+
+    expect_status(session_put(a.fe, &s, "watched", token_new(w), NULL), 201);
+    wait_until(rounds(a.fe, "watch", "renewed") > 0, 10000);
+    assert_true(rounds(a.fe, "due", "keep") > 0);
+    expect_status(keep_alive(a.fe, &s, NULL), 200);
+    expect_status(session_look(a.fe, s.id), 200);
+    expect_status(session_end(a.fe, &s), 200);
+    expect_status(session_look(a.fe, s.id), 404);
+    wait_until(rounds(a.fe, "close", "closed") > 0, SOON_MS);
+    assert_true(rounds(a.fe, "open", "keep") > 0);
+    assert_true(rounds(a.fe, "keep-alive", "alive") > 0);
+    assert_true(rounds(a.fe, "session", "keep") > 0);
+    assert_true(rounds(a.fe, "session", "shut") > 0);
+}
+
 /* By its marker: before that is read, a server counts as quarantined for a second. */
 enum { LONG_MS = 60000 };
 
@@ -270,15 +292,11 @@ static void test_rlock(struct world *w)
 }
 
 static const struct e2e_test tests[] = {
-    E2E_TEST(test_refused_settings),
-    E2E_TEST(test_one_server_twice),
-    E2E_TEST(test_unfit_servers),
-    E2E_TEST(test_readyz),
-    E2E_TEST(test_rounds_are_counted),
-    E2E_TEST(test_the_first_start),
-    E2E_TEST(test_the_end_of_the_quarantine),
-    E2E_TEST(test_old_data_do_not_count),
-    E2E_TEST(test_rlock),
+    E2E_TEST(test_refused_settings),      E2E_TEST(test_one_server_twice),
+    E2E_TEST(test_unfit_servers),         E2E_TEST(test_readyz),
+    E2E_TEST(test_rounds_are_counted),    E2E_TEST(test_rounds_of_sessions_are_counted),
+    E2E_TEST(test_the_first_start),       E2E_TEST(test_the_end_of_the_quarantine),
+    E2E_TEST(test_old_data_do_not_count), E2E_TEST(test_rlock),
 };
 
 int main(void)

@@ -213,6 +213,29 @@ class Redis(Program):
         return text
 
 
+class Quorum:
+    """Redis servers that know nothing of each other, and vote as if they had run for long."""
+    # KEYS marker, ARGV run id. In one step: a front end that found no marker would begin a
+    # quarantine.
+    EMPTY = """redis.call('flushall')
+    redis.call('hset', KEYS[1], 'run_id', ARGV[1], 'since', '1', 'kept', '1', 'at', '1',
+               'layout', '1')"""
+
+    def __init__(self, place, count):
+        self.servers = [place.redis() for _ in range(count)]
+        self.empty()
+
+    def empty(self):
+        for server in self.servers:
+            run_id = re.search(r"run_id:(\w+)", server.command("INFO", "server").decode())[1]
+            server.command("EVAL", self.EMPTY, "1", "rlockd:marker", run_id)
+
+    def url(self, _tcp=True):
+        """By TCP only."""
+        return "redis-quorum://" + ",".join(f"127.0.0.1:{server.port}"
+                                            for server in self.servers)
+
+
 class Front(Program):
     """An rlockd. Without a Redis it has one of its own, below its folder in the place."""
 
