@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "server/base/clock.h"
-#include "storage/redis/link.h"
 
 /* A server that does not reply for so long is left out. */
 #define ROUND_NS (1 * CLOCK_NS_PER_S)
@@ -189,7 +188,7 @@ void round_begin(struct round *round, const struct script_call *call, node_set t
     struct script_call script = *call;
     char room[SHARED_SIZE];
 
-    redis_link_share(&script, room, sizeof(room));
+    topology_share_script(&script, room, sizeof(room));
     begin(round, send_script, &script, to);
 }
 
@@ -201,7 +200,7 @@ void round_begin_behind(struct round *round, const struct script_call *first,
 
     round->behind = *call;
     for (size_t i = 0; i < 2; i++)
-        redis_link_share(&scripts[i], rooms[i], sizeof(rooms[i]));
+        topology_share_script(&scripts[i], rooms[i], sizeof(rooms[i]));
     begin(round, send_behind, scripts, to);
 }
 

@@ -112,9 +112,7 @@ void redis_link_proven(struct redis_link *link);
  * not up. Arguments are copied. */
 void redis_link_command(struct redis_link *link, const struct redis_command *command,
                         redis_done *done, void *arg);
-/* Of a script that goes to several servers: writes its KEYS and ARGV into `room`, as Redis
- * reads them, so that each redis_link_script() copies them only. `room` stays until the last.
- * No effect where there is too little room. */
+/* See topology_share_script(). */
 void redis_link_share(struct script_call *script, char *room, size_t size);
 /* The same for a script: EVALSHA, and EVAL when Redis has forgotten the script. */
 void redis_link_script(struct redis_link *link, const struct script_call *call,

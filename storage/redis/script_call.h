@@ -57,7 +57,7 @@ struct script_call {
     enum script script;
     struct redis_tag tag;
     const struct script_args *args;
-    /* `args` as Redis reads them; NULL: not made. See redis_link_share(). */
+    /* `args` as Redis reads them; NULL: not made. See topology_share_script(). */
     const char *formatted;
     size_t formatted_len;
 };

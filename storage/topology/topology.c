@@ -127,6 +127,11 @@ void topology_node_command(struct topology *topology, struct topology_node *node
         topology->ops->node_command(topology, node, command, done, arg);
 }
 
+void topology_share_script(struct script_call *call, char *room, size_t size)
+{
+    redis_link_share(call, room, size);
+}
+
 void topology_node_script(struct topology *topology, struct topology_node *node,
                           const struct script_call *call, redis_done *done, void *arg)
 {

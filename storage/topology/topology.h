@@ -109,6 +109,10 @@ void topology_node_command(struct topology *topology, struct topology_node *node
  * longer there. `done` and the arguments: see topology_script(). */
 void topology_node_script(struct topology *topology, struct topology_node *node,
                           const struct script_call *call, redis_done *done, void *arg);
+/* Of a script that goes to several nodes: writes its KEYS and ARGV into `room`, as Redis reads
+ * them, so that each topology_node_script() copies them only. `room` stays until the last. No
+ * effect where there is too little room. */
+void topology_share_script(struct script_call *call, char *room, size_t size);
 /* The node must not be used as it is: its connection is made, and checked, again. `reason`: as
  * topology_is_ready(). */
 void topology_node_check(struct topology_node *node, const char *reason);

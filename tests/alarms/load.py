@@ -56,7 +56,7 @@ class Load:
             time.sleep(PAUSE_S)
 
     def contend_anyway(self, connection, lock):
-        """In a quorum a server that is late leaves a request without a majority, for a while."""
+        """In a quorum a server that is late may leave a request without a majority."""
         while not self.ended.is_set():
             lease = {"Lease-Token": str(uuid.uuid4())}
             status, answer = connection.ask(

@@ -5,8 +5,9 @@ usage: run.py BINARY
 
 Every expression of deploy/grafana/rlockd.json, its variables filled as Grafana does, has an
 answer from a Prometheus that scrapes two front ends under load, or, of the panels of a quorum,
-a front end of a quorum. A server of the quorum that is away starts its alarm. The alarm of a lock that a Java
-client holds for too long comes to a receiver of the Alertmanager, and so does its end."""
+a front end of a quorum. A server of the quorum that is away starts its alarm. The alarm of a
+lock that a Java client holds for too long comes to a receiver of the Alertmanager, and so does
+its end."""
 import json
 import re
 import sys

@@ -1,5 +1,5 @@
-"""results.md: what TLS, a log line, a script, a replica, a quorum and busy polling cost; workers
-and masters with a quota."""
+"""results.md: what TLS, a log line, a script, a replica, a quorum and busy polling cost;
+workers and masters with a quota."""
 from operations import WHAT
 from report_contention import FIGURES, KINDS
 from report_table import number, rows_of, table
