@@ -191,6 +191,40 @@ static void test_readers_and_writers(struct world *w)
     }
 }
 
+static bool shows_holder(struct reply *look, const char *note)
+{
+    json_t *holders = reply_get(look, "holders"), *holder;
+    size_t i;
+
+    json_array_foreach(holders, i, holder) {
+        if (strcmp(json_string_value(json_object_get(holder, "note")), note) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Each reader is at a majority and no server has all of them: GET shows them all. */
+static void test_readers_that_no_server_has_all(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+
+    for (int i = 0; i < 3; i++) {
+        proxy_set(front.proxy[i], PROXY_RESET);
+        wait_until(strcmp(quorum_state(front.fe, i), "down") == 0, SOON_MS);
+        expect_status(lock_put(front.fe, "parts", token_new(w),
+                               text(w, "kind=read&ttl_ms=100000&note=reader-%d", i)),
+                      201);
+        proxy_set(front.proxy[i], PROXY_PASS);
+        wait_until(quorum_all_up(front.fe), SOON_MS);
+    }
+    struct reply *r = lock_look(front.fe, "parts");
+    expect_bool(r, "locked", true);
+    for (int i = 0; i < 3; i++)
+        expect_true(r, shows_holder(r, text(w, "reader-%d", i)));
+    expect_true(r, json_array_size(reply_get(r, "holders")) == 3);
+}
+
 static void test_several_locks_at_once(struct world *w)
 {
     struct quorum *q;
@@ -368,6 +402,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_looks),
     E2E_TEST(test_a_minority_is_undecided),
     E2E_TEST(test_readers_and_writers),
+    E2E_TEST(test_readers_that_no_server_has_all),
     E2E_TEST(test_several_locks_at_once),
     E2E_TEST(test_force_unlock),
     E2E_TEST(test_force_unlock_of_a_reader),

@@ -108,6 +108,18 @@ static void token_ahead_of_the_clock_may_follow_the_counter(void **state)
     expect_node(vote(.id = A, .token = next), node_text(node_token(next)));
 }
 
+/* The next round's token may be that of a node whose clock is far ahead. */
+static void vote_is_not_moved_far_ahead_of_the_clock(void **state)
+{
+    (void)state;
+    vote(.id = A, .token = 5);
+    redisReply *ahead = vote(.id = A, .token = 3600LL * SECOND_US, .round = 2);
+    expect(reply_at(ahead, 0), "clock");
+    expect_node(command("GET " COUNTER), "5");
+    expect_node(command("GET " RECORD(A)), record_with("was 0", "w.1.1", 5));
+    expect_node(vote(.id = A, .token = 9, .round = 3), "[accepted, 9]");
+}
+
 static void node_of_unknown_age_gives_no_votes(void **state)
 {
     (void)state;
@@ -336,6 +348,7 @@ int main(void)
         NODE_TEST(token_below_the_counter_is_low),
         NODE_TEST(token_far_off_the_clock_is_refused),
         NODE_TEST(token_ahead_of_the_clock_may_follow_the_counter),
+        NODE_TEST(vote_is_not_moved_far_ahead_of_the_clock),
         NODE_TEST(node_of_unknown_age_gives_no_votes),
         NODE_TEST(what_is_no_matter_of_votes_is_refused),
         NODE_TEST(hold_that_has_ended_is_a_missing_vote),
