@@ -64,6 +64,7 @@ E2E_TESTS      := $(filter-out $(TOPOLOGY_TESTS),\
                   $(patsubst %.c,$(BUILD)/%,$(wildcard tests/e2e/test_*.c)))
 COMMAND_TEST   := tests/command/test_command.py
 SUSPEND        := $(BUILD)/tests/command/suspend.so
+SKEW           := $(BUILD)/tests/lib/skew.so
 UNIT_HELPERS   := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
 SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
 E2E_HARNESS    := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
@@ -102,7 +103,7 @@ has_any = $(strip $(foreach word,$2,$(findstring $(word),$1)))
 chosen  = $(foreach test,$1,$(if $(if $(ONLY),$(call has_any,$(test),$(ONLY)),all),\
           $(if $(call has_any,$(test),$(EXCEPT)),,$(test))))
 
-test-programs: all $(SUSPEND) $(call chosen,$(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) \
+test-programs: all $(SUSPEND) $(SKEW) $(call chosen,$(UNIT_TESTS) $(SCRIPT_TESTS) $(E2E_TESTS) $(TOPOLOGY_TESTS) \
                $(CHECKER_TEST))
 
 bench-programs: all $(BENCH_PROGRAMS) $(BUILD)/rlockd-untimed
@@ -132,7 +133,7 @@ $(E2E_TESTS) $(TOPOLOGY_TESTS): %: %.o $(E2E_HARNESS)
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(TEST_LDLIBS)
 
-$(SUSPEND): tests/command/suspend.c $(BUILD)/flags
+$(SUSPEND) $(SKEW): $(BUILD)/%.so: %.c $(BUILD)/flags
 	@echo "  CC    $<"
 	@mkdir -p $(@D)
 	@$(CC) -std=gnu11 $(WARNINGS) $(CPPFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<

@@ -205,6 +205,7 @@ struct redis {
     char host[16]; /* of TCP; with TLS where E2E_REDIS has that */
     int port;
     int tls_port; /* at redis_address(); 0: none */
+    int ahead_s;  /* its clock */
     char dir[80];
     char socket[96];
     char url[128];

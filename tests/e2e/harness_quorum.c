@@ -23,6 +23,13 @@ void quorum_trust(struct redis *server)
 
 struct quorum *quorum_start(struct world *w, int count)
 {
+    static const int ahead_s[QUORUM_MAX];
+
+    return quorum_start_skewed(w, count, ahead_s);
+}
+
+struct quorum *quorum_start_skewed(struct world *w, int count, const int *ahead_s)
+{
     struct quorum *q = calloc(1, sizeof(*q));
 
     if (q == NULL)
@@ -31,7 +38,7 @@ struct quorum *quorum_start(struct world *w, int count)
     q->world = w;
     q->count = count;
     for (int i = 0; i < count; i++) {
-        q->server[i] = redis_start_tcp(w, NULL);
+        q->server[i] = redis_start_skewed(w, ahead_s[i]);
         quorum_trust(q->server[i]);
     }
     return q;

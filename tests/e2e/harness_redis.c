@@ -1,5 +1,8 @@
 /* A private redis-server, and what a Java client does to it. */
+#include <errno.h>
 #include <hiredis/hiredis.h>
+#include <libgen.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,6 +44,18 @@ static void reply_undo(void *thing)
     freeReplyObject(thing);
 }
 
+/* Of the build that this program is of. */
+static const char *skew_library(struct world *w)
+{
+    char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    if (len < 0)
+        FAIL("/proc/self/exe: %s", strerror(errno));
+    path[len] = '\0';
+    return text(w, "%s/../lib/skew.so", dirname(path));
+}
+
 void redis_relaunch(struct redis *redis, const char *const *flags)
 {
     struct world *w = redis->world;
@@ -56,7 +71,9 @@ void redis_relaunch(struct redis *redis, const char *const *flags)
         len = redis_cluster_flags(argv, len);
     while (flags != NULL && *flags != NULL && len + 1 < REDIS_FLAGS_MAX)
         argv[len++] = *flags++;
-    redis->child = child_start(w, "redis", argv, NULL);
+    const char *env[] = {text(w, "LD_PRELOAD=%s", skew_library(w)),
+                         text(w, "TEST_CLOCK_AHEAD_S=%d", redis->ahead_s), NULL};
+    redis->child = child_start(w, "redis", argv, redis->ahead_s != 0 ? env : NULL);
 }
 
 static void redis_undo(void *thing)
@@ -132,7 +149,8 @@ void redis_connect(struct redis *redis)
         become_cluster(redis);
 }
 
-static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *flags)
+static struct redis *redis_new(struct world *w, bool on_tcp, int ahead_s,
+                               const char *const *flags)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
     int n = w->inside->children_len;
@@ -145,6 +163,7 @@ static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *
     snprintf(redis->socket, sizeof(redis->socket), "%s/s", redis->dir);
     snprintf(redis->url, sizeof(redis->url), "unix://%s", redis->socket);
     redis->on_tcp = on_tcp;
+    redis->ahead_s = ahead_s;
     if (mkdir(redis->dir, 0700) != 0)
         FAIL("cannot make %s", redis->dir);
     redis_relaunch(redis, flags);
@@ -158,13 +177,18 @@ static struct redis *redis_new(struct world *w, bool on_tcp, const char *const *
 
 struct redis *redis_start_tcp(struct world *w, const char *const *flags)
 {
-    return redis_new(w, true, flags);
+    return redis_new(w, true, 0, flags);
+}
+
+struct redis *redis_start_skewed(struct world *w, int ahead_s)
+{
+    return redis_new(w, true, ahead_s, NULL);
 }
 
 /* One server; with E2E_REDIS=sentinel a Sentinel watches over it. */
 static struct redis *start_alone(struct world *w)
 {
-    struct redis *redis = redis_new(w, redis_is_cluster() || redis_is_sentinel(), NULL);
+    struct redis *redis = redis_new(w, redis_is_cluster() || redis_is_sentinel(), 0, NULL);
 
     if (redis_is_sentinel()) {
         struct sentinel *sentinel = sentinel_start(redis, 1, SENTINEL_CALM_MS);

@@ -20,6 +20,8 @@ struct quorum_front {
 
 /* 3 or 5 servers that vote at once, as if they had run for long. */
 struct quorum *quorum_start(struct world *w, int count);
+/* The same, with a clock each that is so many seconds ahead. */
+struct quorum *quorum_start_skewed(struct world *w, int count, const int *ahead_s);
 /* As after the quarantine: the marker says that this process has run for long. */
 void quorum_trust(struct redis *server);
 /* The URL of the first `count` ways, redis-quorum:// or with TLS. */

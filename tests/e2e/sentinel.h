@@ -15,6 +15,8 @@ struct sentinel {
 
 /* A private Redis that listens on TCP, too, with further flags (NULL-terminated). */
 struct redis *redis_start_tcp(struct world *w, const char *const *flags);
+/* The same, with a clock that is so many seconds ahead of the machine's, also later on. */
+struct redis *redis_start_skewed(struct world *w, int ahead_s);
 
 /* Watches over this Redis as `mymaster`. A server that does not answer for `down_ms` is
  * replaced when `quorum` Sentinels agree. */
