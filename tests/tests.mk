@@ -9,7 +9,8 @@
 # SERVERS="redis-6.2 redis-8.0 valkey-8.1": what `test-versions` runs with, or paths
 # CLIENT_TOOLS=DIR: where the generators of clients are kept, instead of build/clients/tools
 # SEEDS=150 SEED=7: how many runs `sim` simulates, and with which seed they begin
-# TOPOLOGY=cluster|sentinel: what `interop` and `faults` use instead of one Redis
+# TOPOLOGY=cluster|sentinel: what `interop` and `faults` use instead of one Redis; `faults` also
+#     quorum|quorum-5
 # CLIENT="rlock python go node": which clients `conformance` checks; mutants: broken ones, or a path
 # BASE=1846ec2: the commit whose rlockd `test-upgrade` runs beside this one
 # REDISSON="4.7.0": the versions of it that `interop` runs; `bench` takes the first

@@ -30,6 +30,12 @@ LOCKS = [*RELAYED, *CROWDED, *RETURNED, *(("lock", name) for name in PLAIN + OWN
 # A client asks again at most so often with one token, before it leaves the lease to its end.
 TRIES = 8
 
+
+def locks_of(redis):
+    """Those that are not refused."""
+    return [(kind, lock) for kind, lock in LOCKS if redis.offers(kind)]
+
+
 # A client that hung up so long before a release is gone for certain, says the checker.
 GONE_S = 0.07 * PATIENCE
 
@@ -39,7 +45,10 @@ WAITS_S = 1
 
 
 class Client(Caller):
-    """Gets locks and gives them back."""
+    """Gets locks and gives them back. `needs`: the kind of locks without which a client has
+    nothing to do."""
+
+    needs = "lock"
 
     def note(self, lease, answer):
         body = answer.body
@@ -92,9 +101,10 @@ class Client(Caller):
         while now() < deadline and not self.world.stop.is_set():
             with contextlib.suppress(OSError, RedisError, asyncio.TimeoutError,
                                      asyncio.IncompleteReadError):
-                if await self.world.redis.command("EXISTS", record, timeout=WAITS_S) and \
-                        await self.world.redis.command("PUBSUB", "CHANNELS", f"*{lock}*",
-                                                       timeout=WAITS_S):
+                redis = self.world.redis.asked
+                if await redis.command("EXISTS", record, timeout=WAITS_S) and \
+                        await redis.command("PUBSUB", "CHANNELS", f"*{lock}*",
+                                            timeout=WAITS_S):
                     return
             await asyncio.sleep(0.005)
 
@@ -161,6 +171,8 @@ class Returner(Client):
     """Leaves the queue of a fair lock with its place, and comes back for it behind another
     client that has come meanwhile."""
 
+    needs = "fair"
+
     async def run(self):
         while not self.world.stop.is_set():
             await self.line_up(RETURNED[0][1])
@@ -206,12 +218,13 @@ class Newcomer(FreshLocks):
     prefix, pause_s = "new", 0.1
 
     async def meet(self, lock):
-        kind = self.random.choice(["lock", "lock", "write", "fair"])
+        kind = self.random.choice([kind for kind in ("lock", "lock", "write", "fair")
+                                   if self.world.redis.offers(kind)])
         holder, second = Lease(self, kind, [lock]), Lease(self, kind, [lock])
         front = self.pick_front()
         if not await self.get(holder, 4000, 0):
             return
-        with front.redis_proxy.gate(b"SUBSCRIBE", lock.encode()) as gate:
+        with front.gate(b"SUBSCRIBE", lock.encode()) as gate:
             request = asyncio.ensure_future(second.acquire(4000, 4000, front=front))
             await gate.reached()
             await self.give_back(
@@ -272,7 +285,7 @@ class Queuer(FreshLocks):
     """Two requests wait for a fair lock, each at a front end of its own. The lock is released
     where the second request waits, and is the first request's."""
 
-    prefix, pause_s = "queue", 0.1
+    needs, prefix, pause_s = "fair", "queue", 0.1
 
     async def meet(self, lock):
         holder, first, second = (Lease(self, "fair", [lock]) for _ in range(3))
@@ -290,6 +303,8 @@ class Queuer(FreshLocks):
 class Heir(Client):
     """Waits for the only permit of a semaphore where the permit is released, so that the
     release hands the permit over; a third request, which comes then, has to go without."""
+
+    needs = "permit"
 
     async def run(self):
         while not self.world.stop.is_set():

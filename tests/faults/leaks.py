@@ -4,7 +4,7 @@ import re
 import time
 
 from calls import Lease
-from clients import ALL_PERMITS, LOCKS, SEMAPHORES, Client
+from clients import ALL_PERMITS, SEMAPHORES, Client, locks_of
 from history import now
 from session_clients import Session, SessionClient
 
@@ -27,15 +27,15 @@ async def sweep(world, longest_s):
         lease = Lease(client, kind, [lock])
         await lease.acquire(1000, int(longest_s * 1000), sweep=True)
         await lease.release()
-    await asyncio.gather(*(take(kind, lock) for kind, lock in LOCKS))
+    await asyncio.gather(*(take(kind, lock) for kind, lock in locks_of(world.redis)))
     client.agent.close()
 
 
-async def keys_left(redis):
-    """Keys that are none of those that stay, as text: some of them, and how many."""
+async def keys_left(server):
+    """Keys that are none of those that stay."""
     cursor, left = b"0", []
     while True:
-        cursor, keys = await redis.command("SCAN", cursor.decode(), "COUNT", 1000)
+        cursor, keys = await server.command("SCAN", cursor.decode(), "COUNT", 1000)
         left += [key for key in keys if not KEPT.fullmatch(key)
                  and key.decode(errors="replace") not in (*ALL_PERMITS, *SEMAPHORES)]
         if cursor == b"0":
@@ -75,14 +75,18 @@ async def until(condition, seconds):
 
 async def check_redis(world, redis, longest_s):
     """`longest_s`: the longest that anything of a lease or a session is remembered."""
-    left = await until(lambda: keys_left(redis), longest_s)
+    await asyncio.gather(*(check_server(world, server, longest_s) for server in redis.servers))
+
+
+async def check_server(world, server, longest_s):
+    left = await until(lambda: keys_left(server), longest_s)
     note(world, "keys left in Redis", left)
     note(world, "keys without an end",
          [key for key in left
-          if await redis.command("PTTL", key.decode(errors="replace")) == -1])
+          if await server.command("PTTL", key.decode(errors="replace")) == -1])
 
     async def channels():
-        return await redis.command("PUBSUB", "CHANNELS", "redisson*")
+        return await server.command("PUBSUB", "CHANNELS", "redisson*")
     note(world, "subscriptions", await until(channels, 5))
 
 
@@ -137,7 +141,7 @@ async def take_rounds(world, redis, count):
     base, seen = {}, {}
     for number in range(count):
         await asyncio.gather(*(one_cycle(world, f"cycle-{i}") for i in range(20)),
-                             *(queue_up(world, lock) for kind, lock in LOCKS
+                             *(queue_up(world, lock) for kind, lock in locks_of(redis)
                                if kind == "fair"),
                              *(live_and_die(world, f"session-{i}") for i in range(20)))
         used = await asyncio.gather(*(used_by(front) for front in world.fronts))
@@ -161,15 +165,15 @@ async def used_by(front):
 async def count_sessions(redis):
     """Sessions that are to be visited: none of those that were ended."""
     async def sessions():
-        cards = [await redis.command("ZCARD", "rlockd:sessions:{%x}" % digit)
-                 for digit in range(16)]
+        cards = [await server.command("ZCARD", "rlockd:sessions:{%x}" % digit)
+                 for server in redis.servers for digit in range(16)]
         return sum(cards)
     return await until(sessions, 3)
 
 
 async def one_cycle(world, name):
     client = Client(world, name)
-    for kind, lock in LOCKS:
+    for kind, lock in locks_of(world.redis):
         lease = Lease(client, kind, [lock])
         answer = await lease.acquire(1000, 5000)
         if answer.outcome() == "ok":
@@ -198,8 +202,9 @@ async def live_and_die(world, name):
     client, session = SessionClient(world, name), Session()
     session.ttl_ms = 3000
     if await client.open(session):
+        owner = "one" if world.redis.offers("owner") else None
         leases = [Lease(client, "lock", [f"{name}-{i}"], session, owner)
-                  for i, owner in enumerate([None, "one", "one"])]
+                  for i, owner in enumerate([None, owner, owner])]
         for lease in leases:
             await lease.acquire(None, 2000)
         await client.beat(client, session, 50)

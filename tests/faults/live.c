@@ -3,7 +3,8 @@
  * it sleeps or waits for an answer the others go on. tests/faults/live.py starts this program,
  * and reads the lines of the history from its output.
  *
- * usage: live SEED PORT...: the ports of the front ends. Lines of the input:
+ * usage: live SEED quorum|other PORT...: what the front ends have behind them, and their ports.
+ * Lines of the input:
  *   memory 1   nothing but Redis' memory is short from now on; memory 0: that is over
  *   lost       Redis may lose data from now on
  *   stop       clients begin nothing new; the program ends when they have ended
@@ -163,6 +164,29 @@ static const struct client_kind kinds[] = {
     {"Ring", 1, pick_any, run_ring},
 };
 
+/* Those that have something to do where a quorum offers no more. */
+static const struct client_kind quorum_kinds[] = {
+    {"Client", 6, pick_plain, run_cycles},
+    {"ReadWriteClient", 6, pick_read_write, run_cycles},
+    {"MultiClient", 4, pick_several, run_cycles},
+    {"ImpatientClient", 5, pick_any, run_impatient},
+    {"SessionClient", 5, pick_any, run_sessions},
+    {"Visitor", 2, pick_any, run_visitor},
+    {"Stranger", 1, pick_any, run_stranger},
+    {"Overtaker", 3, pick_any, run_overtaker},
+    {"Crowd", 1, pick_any, run_crowd},
+    {"Forced", 2, pick_any, run_forced},
+    {"Hoarder", 1, pick_any, run_hoarder},
+    {"Throng", 1, pick_any, run_throng},
+};
+
+static int start_clients(int *over)
+{
+    return world.topology == TOPOLOGY_QUORUM
+               ? kinds_start(quorum_kinds, sizeof(quorum_kinds) / sizeof(quorum_kinds[0]), over)
+               : kinds_start(kinds, sizeof(kinds) / sizeof(kinds[0]), over);
+}
+
 static void make_world(int argc, char **argv)
 {
     /* Of a Redis Cluster all locks of a set have to be in one slot. */
@@ -171,11 +195,12 @@ static void make_world(int argc, char **argv)
     json_object_seed(1);
     world.seed = strtoull(argv[1], NULL, 10);
     world.pace = 1;
+    world.topology = strcmp(argv[2], "quorum") == 0 ? TOPOLOGY_QUORUM : TOPOLOGY_SINGLE;
     for (int i = 0; i < FRONTS; i++) {
-        world.fronts[i].number = i % (argc - 2);
+        world.fronts[i].number = i % (argc - 3);
         world.fronts[i].worker_count = 2;
     }
-    http_set_ports(argc - 2, argv + 2);
+    http_set_ports(argc - 3, argv + 3);
     memcpy(plain_names, in_one_slot, sizeof(plain_names));
 }
 
@@ -201,7 +226,8 @@ static void end(const int *over, int count)
     world.is_stopping = true;
     while (*over < count || world.doubled > 0)
         task_sleep(20 * MS);
-    check_counters();
+    if (world.topology != TOPOLOGY_QUORUM)
+        check_counters();
     world.is_over = true;
     if (!world.has_lost_data)
         fwrite(world.history.text, 1, world.history.len, stdout);
@@ -214,13 +240,13 @@ int main(int argc, char **argv)
     char line[64];
     int over = 0;
 
-    if (argc < 3) {
-        fprintf(stderr, "usage: %s SEED PORT...\n", argv[0]);
+    if (argc < 4) {
+        fprintf(stderr, "usage: %s SEED quorum|other PORT...\n", argv[0]);
         return 2;
     }
     make_world(argc, argv);
     live_enter();
-    int count = kinds_start(kinds, sizeof(kinds) / sizeof(kinds[0]), &over);
+    int count = start_clients(&over);
     task_start(tell_waiting, NULL, NULL);
     live_leave();
     while (fgets(line, sizeof(line), stdin) != NULL && obey(line))

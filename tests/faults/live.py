@@ -22,7 +22,7 @@ class LiveClients:
         self.world, world.live = world, self
         with open(self.log, "ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                self.program, str(world.seed),
+                self.program, str(world.seed), "quorum" if world.redis.quorum else "other",
                 *(str(front.proxy.port) for front in world.fronts),
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log)
 
@@ -60,11 +60,16 @@ class LiveClients:
             self.world.waiting += fields["waiting"] - self.waiting
             self.waiting = fields["waiting"]
         elif type_ == "redis":
-            with contextlib.suppress(OSError, RedisError, asyncio.TimeoutError,
-                                     asyncio.IncompleteReadError):
-                await self.world.redis.command(*fields["words"], timeout=1)
+            await asyncio.gather(*(self.tell_redis(server, fields["words"])
+                                   for server in self.world.redis.servers))
         else:
             history.write(type_, **fields)
+
+    @staticmethod
+    async def tell_redis(server, words):
+        with contextlib.suppress(OSError, RedisError, asyncio.TimeoutError,
+                                 asyncio.IncompleteReadError):
+            await server.command(*words, timeout=1)
 
     def end(self):
         if self.process:

@@ -25,9 +25,10 @@ class Nemesis:
 
     async def run(self):
         """Every fault once, in a random order, and then pairs and single ones again. Failovers
-        come first: a short run has them, too."""
+        come first, and restarts of a quorum's servers: a short run has them, too."""
         order = self.random.sample(self.faults, len(self.faults))
-        order.sort(key=lambda fault: FAULTS[fault].needs_replica)
+        order.sort(key=lambda name: FAULTS[name].needs_replica or
+                   self.restarts(FAULTS[name]) and not FAULTS[name].is_beyond)
         await self.calm()
         while not self.world.stop.is_set():
             first = order.pop() if order else self.random.choice(self.faults)
@@ -36,6 +37,7 @@ class Nemesis:
                 both.append(self.random.choice([f for f in self.faults if f != first]))
             if self.conflict(both):
                 both = [first]
+            await self.redis.pick(self.random, any(FAULTS[f].is_beyond for f in both))
             await asyncio.gather(*(self.hurt(fault) for fault in both))
             await self.see_to_front_ends()
             await self.calm()
@@ -57,24 +59,32 @@ class Nemesis:
         fault, history = FAULTS[name], self.world.history
         front = self.random.choice(self.world.fronts)
         self.active.append(name)
-        if fault.loses_data or fault.needs_replica:
+        loses_data = fault.loses_data and not self.redis.quorum
+        if loses_data or fault.needs_replica:
             await self.tell_live("lost")
         await self.note_memory(self.active == ["F14 out of memory"])
         began, hard = now(), (history.hard, dict(history.hard_of))
+        without = await self.redis.scripts_without()
         self.undone_until = None
         touched = await fault.run(self, front)
         ended = now()
         self.active.remove(name)
         await self.note_memory(False)
         if touched is None:
+            decided = await self.redis.scripts_without() - without
             await asyncio.sleep(1)  # answers that are late on their way count, too
             touched = history.hard_of.get(front.number, 0) - hard[1].get(front.number, 0) \
-                if fault.scope == "front" else history.hard - hard[0]
+                if fault.scope == "front" else history.hard - hard[0] + decided
         history.write("fault", kind=name, scope=fault.scope, t_begin=began, t_end=ended,
                       front=front.number if fault.scope == "front" else None, effect=touched,
                       undoes_until=self.undone_until,
-                      loses_data=fault.loses_data or self.undone_until is not None or None)
+                      restarts=self.restarts(fault) or None,
+                      loses_data=loses_data or self.undone_until is not None or None)
         self.log.append((name, front.number, began, ended, touched))
+
+    def restarts(self, fault):
+        """Whether it restarts servers of a quorum."""
+        return fault.restarts and self.redis.quorum > 0
 
     async def note_memory(self, is_only_fault):
         """Whether requests fail for want of Redis' memory, and for nothing else."""
@@ -310,20 +320,29 @@ class Nemesis:
 
 class Fault:
     """`scope`: front (of one front end, or between its clients and it) or redis. `place`: no
-    two faults of one place at a time. `loses_data`: always; a failover says itself whether it
-    undid something."""
+    two faults of one place at a time. `loses_data`: always, but not of a quorum; a failover says
+    itself whether it undid something. `restarts`: a server, whose votes in a quorum count no more.
+    `is_beyond`: of a majority of a quorum or more, so that it takes the service away."""
 
-    def __init__(self, run, scope, place, loses_data=False, needs_replica=False):
+    def __init__(self, run, scope, place, loses_data=False, needs_replica=False, restarts=False,
+                 is_beyond=False):
         self.run, self.scope, self.place, self.loses_data = run, scope, place, loses_data
-        self.needs_replica = needs_replica
+        self.needs_replica, self.restarts, self.is_beyond = needs_replica, restarts, is_beyond
 
 
 FAULTS = {
     "F1 front end killed": Fault(Nemesis.kill_front, "front", "front"),
     "F2 front end paused": Fault(Nemesis.pause_front, "front", "front"),
-    "F3 Redis killed, data kept": Fault(Nemesis.kill_redis, "redis", "redis-process"),
+    "F3 Redis killed, data kept":
+        Fault(Nemesis.kill_redis, "redis", "redis-process", restarts=True),
+    "F3 a majority killed, data kept":
+        Fault(Nemesis.kill_redis, "redis", "redis-process", restarts=True, is_beyond=True),
     "F4 Redis killed, data lost":
-        Fault(Nemesis.kill_redis_with_its_data, "redis", "redis-process", loses_data=True),
+        Fault(Nemesis.kill_redis_with_its_data, "redis", "redis-process", loses_data=True,
+              restarts=True),
+    "F4 a majority killed, data lost":
+        Fault(Nemesis.kill_redis_with_its_data, "redis", "redis-process", loses_data=True,
+              restarts=True, is_beyond=True),
     "F5 master killed, its replica promoted":
         Fault(Nemesis.kill_master, "redis", "redis-process", needs_replica=True),
     "F5 master killed, its replica that lags promoted":
@@ -332,6 +351,8 @@ FAULTS = {
     "F5 master replaced by hand":
         Fault(Nemesis.fail_over, "redis", "redis-process", needs_replica=True),
     "F7 Redis in a black hole": Fault(Nemesis.redis_blackhole, "redis", "redis-net"),
+    "F7 a majority in a black hole":
+        Fault(Nemesis.redis_blackhole, "redis", "redis-net", is_beyond=True),
     "F7 Redis held": Fault(Nemesis.redis_hold, "redis", "redis-net"),
     "F7 Redis delayed": Fault(Nemesis.redis_delay, "redis", "redis-net"),
     "F8 Redis reset": Fault(Nemesis.redis_reset, "redis", "redis-net"),
@@ -353,6 +374,8 @@ FAULTS = {
     "F19 busy script": Fault(Nemesis.busy_script, "redis", "redis-time"),
     "F20 Redis paused": Fault(Nemesis.client_pause, "redis", "redis-time"),
     "F20 Redis stopped": Fault(Nemesis.stop_redis_for_a_while, "redis", "redis-time"),
+    "F20 a majority stopped":
+        Fault(Nemesis.stop_redis_for_a_while, "redis", "redis-process", is_beyond=True),
     "F20 Redis asleep": Fault(Nemesis.debug_sleep, "redis", "redis-time"),
     "F24 graceful stop": Fault(Nemesis.stop_front, "front", "front"),
 }

@@ -1,11 +1,12 @@
 """What a run may have instead of one Redis: a master with a replica, which swap their parts in
-a failover, as a Redis Cluster or behind a Sentinel."""
+a failover, as a Redis Cluster or behind a Sentinel; quorum.py has independent servers."""
 import asyncio
 import contextlib
 
 from history import now
-from processes import Redis, wait_for
+from processes import Redis, Topology, wait_for
 from proxy import Proxy
+from quorum import Quorum, QuorumOfFive
 from servers import RedisError, free_port
 
 # Longer than any fault: nobody but the nemesis begins a failover.
@@ -41,7 +42,7 @@ class Announced(Redis):
             int(info["slave_repl_offset"]) >= offset
 
 
-class Pair:
+class Pair(Topology):
     """A master and its replica. What a run asks of one Redis, the master answers."""
     replicas = 1
 
@@ -67,9 +68,10 @@ class Pair:
     async def give_way_to(self, front):
         self.fronts.append(front)
         front.redis_proxy, front.redis_url = self.master.proxy, self.url()
+        front.redis_proxies = [self.master.proxy, self.replica.proxy]
 
     async def scripts_run(self):
-        return await self.master.scripts_run() + await self.replica.scripts_run()
+        return [sum(await self.master.scripts_run() + await self.replica.scripts_run())]
 
     async def settle(self):
         """The replica has all that the master has had until now."""
@@ -236,4 +238,5 @@ class Sentinel(Pair):
 
 
 # Classes with the functions of Redis.
-TOPOLOGIES = {"single": Redis, "cluster": Cluster, "sentinel": Sentinel}
+TOPOLOGIES = {"single": Redis, "cluster": Cluster, "sentinel": Sentinel, "quorum": Quorum,
+              "quorum-5": QuorumOfFive}

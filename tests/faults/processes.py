@@ -1,5 +1,5 @@
-"""The processes of a run: a private redis-server (pairs.py has two) and front ends, all on
-loopback and on free ports. Nothing here touches a service that was there before."""
+"""The processes of a run: a private redis-server (pairs.py and quorum.py have several) and front
+ends, all on loopback and on free ports. Nothing here touches a service that was there before."""
 import asyncio
 import contextlib
 import os
@@ -7,7 +7,7 @@ import shutil
 import signal
 
 from history import PATIENCE
-from proxy import Proxy
+from proxy import Gate, Proxy
 from servers import Program, RedisError, as_resp, free_port
 
 START_TIMEOUT_S = 15 * PATIENCE
@@ -38,14 +38,43 @@ async def read_reply(reader):
     return rest
 
 
-class Redis(Program):
+class Topology:
+    """What holds of most Redis servers of a run. `refuses`: kinds of locks."""
+    replicas = quorum = start_s = 0
+    front_flags = refuses = ()
+
+    @classmethod
+    def offers(cls, kind):
+        return kind not in cls.refuses
+
+    async def pick(self, _random, _is_beyond):
+        """Chooses the server that the next faults are of: here there is one."""
+
+    async def wait_for_votes(self):
+        """Returns when no server has to be waited for any more."""
+
+    async def scripts_without(self):
+        """Scripts that were run by servers that no fault is of."""
+        return 0
+
+
+class Redis(Program, Topology):
     """One redis-server with an append-only file that is synced before each answer, so that a
     kill loses nothing that was acknowledged; with `keep_data(False)` a kill loses all of it."""
-    replicas = 0
 
     def __init__(self, folder):
         super().__init__([], folder / "redis.log")
         self.folder, self.port, self.keeps_data = folder, free_port(), True
+
+    @property
+    def servers(self):
+        """Those that have keys."""
+        return [self]
+
+    @property
+    def asked(self):
+        """The server that clients ask past the front ends."""
+        return self
 
     async def start(self):
         if not self.keeps_data:
@@ -89,9 +118,10 @@ class Redis(Program):
         return int(value.split("=")[1])
 
     async def scripts_run(self):
+        """By each server, or by those together of which one is asked at a time."""
         stats = await self.info("commandstats")
-        return sum(int(stats[f"cmdstat_{name}"].split(",")[0].split("=")[1])
-                   for name in ("evalsha", "eval") if f"cmdstat_{name}" in stats)
+        return [sum(int(stats[f"cmdstat_{name}"].split(",")[0].split("=")[1])
+                    for name in ("evalsha", "eval") if f"cmdstat_{name}" in stats)]
 
     async def keep_data(self, keeps):
         """From the next kill on."""
@@ -101,23 +131,39 @@ class Redis(Program):
     async def give_way_to(self, front):
         """The front end reaches this Redis, through a proxy of its own."""
         front.redis_proxy = Proxy(self.port)
+        front.redis_proxies = [front.redis_proxy]
         await front.redis_proxy.start()
         front.redis_url = f"redis://127.0.0.1:{front.redis_proxy.port}"
 
 
 class Front(Program):
-    """One rlockd. Clients reach it by `proxy`, it reaches Redis by `redis_proxy`."""
+    """One rlockd. Clients reach it by `proxy`, it reaches Redis by `redis_proxies`, of which
+    faults are of `redis_proxy`."""
 
-    def __init__(self, number, binary, folder, flags):
+    def __init__(self, number, binary, folder, flags, workers):
         super().__init__([], folder / f"front-{number}.log")
-        self.number, self.port = number, free_port()
-        self.start_of_argv = [binary, "--listen", f"127.0.0.1:{self.port}", *flags]
+        self.number, self.port, self.workers = number, free_port(), workers
+        self.start_of_argv = [binary, "--listen", f"127.0.0.1:{self.port}", *flags,
+                              "--workers", str(workers)]
         self.proxy = self.redis_proxy = self.redis_url = None
-        self.base_descriptors = 0
+        self.redis_proxies, self.base_descriptors = [], 0
 
     def launch(self):
         self.argv = [*self.start_of_argv, "--redis", self.redis_url]
         super().launch()
+
+    @contextlib.contextmanager
+    def gate(self, *words):
+        """A gate on each way to Redis, which is there for a while, and open in the end."""
+        gate = Gate(*words)
+        for proxy in self.redis_proxies:
+            proxy.gates.add(gate)
+        try:
+            yield gate
+        finally:
+            for proxy in self.redis_proxies:
+                proxy.gates.discard(gate)
+            gate.open()
 
     async def wait_for_exit(self, seconds):
         """Its exit status, or None when it still runs."""

@@ -63,17 +63,6 @@ class Proxy:
         self.changed.set()
         self.changed = asyncio.Event()
 
-    @contextlib.contextmanager
-    def gate(self, *words):
-        """A gate that is there for a while, and open in the end."""
-        gate = Gate(*words)
-        self.gates.add(gate)
-        try:
-            yield gate
-        finally:
-            self.gates.discard(gate)
-            gate.open()
-
     def heal(self):
         """Lets everything pass again. Links that lost bytes are reset, and a link that was held
         goes on where it was. Returns how much the fault touched."""

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -68,8 +69,8 @@ def arguments():
 
 async def start_fronts(options, folder, redis, fronts):
     for number in range(options.fronts):
-        workers = ["--workers", "2"] if number == 0 else []
-        front = Front(number, f"{options.build}/rlockd", folder, FLAGS + workers)
+        front = Front(number, f"{options.build}/rlockd", folder, [*FLAGS, *redis.front_flags],
+                      workers=2 if number == 0 else 1)
         await redis.give_way_to(front)
         front.proxy = Proxy(front.port)
         await front.proxy.start()
@@ -78,7 +79,8 @@ async def start_fronts(options, folder, redis, fronts):
 
 
 async def watch_rate(world, redis):
-    """What Redis runs a second, and for what."""
+    """What Redis runs a second, and for what; of several servers that are all asked, the median:
+    a server that stood still runs all at once then what the others have run meanwhile."""
     last = None
     while True:
         try:
@@ -86,9 +88,11 @@ async def watch_rate(world, redis):
         except (OSError, RedisError, asyncio.TimeoutError, asyncio.IncompleteReadError):
             scripts, last = None, None
         mark = (now(), scripts, world.history.requests, world.waiting)
-        if last and scripts is not None and scripts >= last[1]:
+        ran = [new - old for new, old in zip(scripts or (), last[1])] if last else ()
+        if ran and min(ran) >= 0:
             world.history.write("rate", t_begin=last[0], t_end=mark[0],
-                                scripts=scripts - last[1], requests=mark[2] - last[2] + 30,
+                                scripts=statistics.median_low(ran),
+                                requests=mark[2] - last[2] + 30,
                                 waiters=max(mark[3], last[3]))
         last = mark if scripts is not None else None
         await asyncio.sleep(1)
@@ -119,6 +123,8 @@ async def make_permits(world, kind, name, count):
 
 async def make_all_permits(world):
     """Those that Redis has not."""
+    if not world.redis.offers("permit"):
+        return
     for kind, objects in (("permit-semaphores", clients.ALL_PERMITS),
                           ("semaphores", clients.SEMAPHORES)):
         for name, count in objects.items():
@@ -146,11 +152,12 @@ async def end_all(tasks):
 async def load(options, world, redis, watches, others):
     """Clients and faults for as long as wanted. A client or watch that broke ends the run."""
     tasks = [asyncio.ensure_future(kind(world, f"{kind.__name__}-{i}").run())
-             for kind, count in MIX for i in range(count)]
+             for kind, count in MIX for i in range(count) if redis.offers(kind.needs)]
     tasks += [asyncio.ensure_future(other.run()) for other in others]
     faults = [name for name, fault in nemesis.FAULTS.items()
               if (not options.only or options.only in name)
-              and redis.replicas >= fault.needs_replica]
+              and redis.replicas >= fault.needs_replica
+              and redis.quorum >= fault.is_beyond]
     if not options.calm:
         tasks.append(asyncio.ensure_future(
             nemesis.Nemesis(world, redis, options.seed, faults).run()))
@@ -169,6 +176,7 @@ async def start(options, folder, redis, history, fronts, others):
     `others`: clients with processes of their own."""
     await redis.start()
     await start_fronts(options, folder, redis, fronts)
+    await redis.wait_for_votes()
     world = World(history, redis, fronts, options.seed)
     await make_all_permits(world)
     for other in others:
@@ -190,7 +198,7 @@ async def drain(options, phases, world, redis):
 
 def phases_of(options):
     """Bounds: of requests that are answered late rather than never, on a busy machine."""
-    bounds_s = {"start": 20 * PATIENCE, "load": options.minutes * 60 + 30 + 10 * PATIENCE}
+    bounds_s = {"start": 20 * PATIENCE + TOPOLOGIES[options.topology].start_s, "load": options.minutes * 60 + 30 + 10 * PATIENCE}
     if not options.no_drain:
         bounds_s.update({"sweep": SWEEP_S + 10 * PATIENCE, "rounds": 12 * ROUNDS * PATIENCE,
                          "leaks of the front ends": 20 * PATIENCE,
@@ -200,10 +208,11 @@ def phases_of(options):
 
 async def run(options, folder, phases, others):
     history = History(folder / "history.jsonl")
+    redis, fronts = TOPOLOGIES[options.topology](folder), []
     history.write("run", seed=options.seed, retry_window_ms=RETRY_WINDOW_MS,
                   watchdog_ms=WATCHDOG_MS, max_ttl_ms=LEASE_TTL_MAX_MS + WATCHDOG_MS,
-                  place_ms=PLACE_MS, permits=clients.ALL_PERMITS)
-    redis, fronts = TOPOLOGIES[options.topology](folder), []
+                  place_ms=PLACE_MS, quorum=redis.quorum or None,
+                  permits=clients.ALL_PERMITS)
     try:
         world = await phases.take(
             "start", start(options, folder, redis, history, fronts, others))
@@ -222,16 +231,17 @@ async def run(options, folder, phases, others):
 
 def bounds(options):
     """A run of so many minutes that does less proves little; one for a bug has its own aim."""
-    minutes = options.minutes
+    minutes, redis = options.minutes, TOPOLOGIES[options.topology]
     least = {"requests": 1500, "grants": 300, "waits": 80, "releases": 200, "renewals": 30,
-             "expiries": 5, "shared": 10, "reentrant": 5, "abandoned": 30, "repeats": 50}
+             "expiries": 5, "shared": 10, "abandoned": 30, "repeats": 50,
+             "reentrant": 5 if redis.offers("owner") else 0}
     result = [f"--min-{name}={0 if options.own else int(count * minutes)}"
               for name, count in least.items()]
     result += [f"--calm-ms={250 * PATIENCE}", f"--expiry-ms={1000 * PATIENCE}",
                f"--deadlock-ms={4000 + 2000 * PATIENCE}",
                f"--trouble-ms={options.trouble_ms or 3000 + 1000 * PATIENCE}"]
     if not options.no_drain:
-        result.append(f"--min-sweeps={len(clients.LOCKS)}")
+        result.append(f"--min-sweeps={len(clients.locks_of(redis))}")
     return result
 
 

@@ -75,7 +75,7 @@ static void work_in(void *arg)
     int64_t rounds = chance_between(chance_of(client), 2, 8);
 
     for (int64_t i = 0; i < rounds && !life->is_over && !world.is_stopping; i++) {
-        if (likely(client, 40)) {
+        if (world.topology != TOPOLOGY_QUORUM && likely(client, 40)) {
             nest(life);
             continue;
         }
