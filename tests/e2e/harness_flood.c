@@ -16,7 +16,7 @@ enum {
     READ_SIZE = 64 * 1024,
     EVENTS = 256,
     ASKED_MS = 1000,
-    STALL_MS = 1000, /* half of what rlockd waits for Redis */
+    STALL_MS = 500, /* half of what rlockd waits for a server of a quorum */
     STATUSES = 600
 };
 

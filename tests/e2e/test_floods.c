@@ -3,6 +3,7 @@
 #include "flood.h"
 
 #include "harness_session.h"
+#include "quorum.h"
 
 enum {
     STRANGERS = 500,
@@ -21,6 +22,8 @@ enum {
 #define ROUNDS_MAX 2.0
 
 #define API_TOKEN "rlt-guest-0123456789abcdefghijklmnopq"
+/* Longer than a flood; in a quorum at most its quarantine. */
+#define SESSION_TTL_MS "600000"
 #define AUTHORIZATION "Authorization: Bearer " API_TOKEN "\r\n"
 
 /* The log of a flood is long: it is not searched for these tokens. */
@@ -78,7 +81,7 @@ static struct session open_session(struct stage *stage)
     struct session session = {.token = quick_token(w)};
     session.header = text(w, "Session-Token: %s", session.token);
     raw_text(stage->raw,
-             "POST /v1/sessions?ttl_ms=600000 HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
+             "POST /v1/sessions?ttl_ms=" SESSION_TTL_MS " HTTP/1.1\r\nHost: x\r\n" AUTHORIZATION
              "%s\r\nContent-Length: 0\r\n\r\n",
              session.header);
     struct reply *r = raw_reply(stage->raw, SOON_MS);
@@ -98,19 +101,40 @@ static void acquire_lease(struct stage *stage, int number)
 }
 
 /* A front end, and a session whose leases the watchdog renews. */
-static struct stage set_up(struct world *w)
+static struct stage set_up_with(struct world *w, const char *url, const char *quarantine_ms)
 {
     struct stage stage = {.world = w};
     const char *lines = "guest {" API_TOKEN "} read=* lock=* operate=*\n";
 
-    stage.fe = front_start(w, "--redis", redis_start(w, NULL)->url, "--api-tokens",
-                           tokens_write(w, "tokens", lines), "--watchdog-timeout-ms",
-                           text(w, "%d", (int)patience_ms(RENEWED_MS)), NULL);
+    stage.fe = front_start(w, "--redis", url, "--api-tokens", tokens_write(w, "tokens", lines),
+                           "--watchdog-timeout-ms", text(w, "%d", (int)patience_ms(RENEWED_MS)),
+                           "--quarantine-ms", quarantine_ms, NULL);
     stage.raw = raw_open(stage.fe);
     stage.with_leases = open_session(&stage);
     stage.alone = open_session(&stage);
     for (int i = 0; i < LEASES; i++)
         acquire_lease(&stage, i);
+    return stage;
+}
+
+static struct stage set_up(struct world *w)
+{
+    return set_up_with(w, redis_start(w, NULL)->url, "0");
+}
+
+/* Without proxies, which would be a part of the flood. */
+static struct stage set_up_quorum(struct world *w)
+{
+    enum { SERVERS = 3 };
+
+    skip_on_cluster(w);
+    const struct quorum *q = quorum_start(w, SERVERS);
+    const char *url = redis_is_tls() ? "rediss-quorum://" : "redis-quorum://";
+    for (int i = 0; i < SERVERS; i++)
+        url = text(w, "%s%s%s:%d", url, i > 0 ? "," : "", redis_address(w),
+                   redis_is_tls() ? q->server[i]->tls_port : q->server[i]->port);
+    struct stage stage = set_up_with(w, url, SESSION_TTL_MS);
+    wait_until(quorum_all_up(stage.fe), SOON_MS);
     return stage;
 }
 
@@ -250,17 +274,41 @@ static void test_flood_of_escapes(struct world *w)
     flood_with_body(w, body_of_escapes("{\"note\":\""));
 }
 
-static void test_flood_of_locks(struct world *w)
+/* Each stranger asks with a token of its own for a lock of its own, or all for one lock. */
+static void flood_locks(struct stage *stage, size_t locks, int status)
 {
     static const char *requests[STRANGERS];
-    struct stage stage = set_up(w);
+    struct world *w = stage->world;
 
     for (size_t i = 0; i < STRANGERS; i++)
         requests[i] = text(w,
                            "PUT /v1/locks/of-a-stranger-%zu?ttl_ms=60000 HTTP/1.1\r\n"
                            "Host: x\r\n" AUTHORIZATION "Lease-Token: %s\r\n\r\n",
-                           i, quick_token(w));
-    flood_with(&stage, requests, STRANGERS, 200);
+                           i % locks, quick_token(w));
+    flood_with(stage, requests, STRANGERS, status);
+}
+
+static void test_flood_of_locks(struct world *w)
+{
+    struct stage stage = set_up(w);
+
+    flood_locks(&stage, STRANGERS, 200);
+}
+
+/* Each repetition of a held lease is two rounds of questions to all servers. */
+static void test_flood_of_locks_of_a_quorum(struct world *w)
+{
+    struct stage stage = set_up_quorum(w);
+
+    flood_locks(&stage, STRANGERS, 200);
+}
+
+/* One stranger has the lock, the others are refused. */
+static void test_flood_of_one_lock_of_a_quorum(struct world *w)
+{
+    struct stage stage = set_up_quorum(w);
+
+    flood_locks(&stage, 1, 423);
 }
 
 static void test_flood_of_keep_alives(struct world *w)
@@ -375,6 +423,8 @@ int main(void)
         E2E_TEST(test_flood_of_unknown_members),
         E2E_TEST(test_flood_of_escapes),
         E2E_TEST(test_flood_of_locks),
+        E2E_TEST(test_flood_of_locks_of_a_quorum),
+        E2E_TEST(test_flood_of_one_lock_of_a_quorum),
         E2E_TEST(test_flood_of_keep_alives),
         E2E_TEST(test_flood_of_listings),
         E2E_TEST(test_flood_of_looks_at_a_session),
