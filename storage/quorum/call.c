@@ -287,6 +287,10 @@ void quorum_call_answer(struct quorum_call *call, struct redis_value *value)
 
 void quorum_call_answer_reply(struct quorum_call *call, size_t node)
 {
+    if (node >= call->calls->nodes) {
+        quorum_call_fail(call);
+        return;
+    }
     struct redis_value *value = call->round.replies[node].value;
 
     call->round.replies[node].value = NULL;

@@ -157,6 +157,7 @@ void quorum_call_reckon(struct quorum_call *call, int64_t ttl_ms);
 
 /* Each of these ends the call. `value` is taken over. */
 void quorum_call_answer(struct quorum_call *call, struct redis_value *value);
+/* `node` as quorum_call_find() returns it: where no server has said so, the call fails. */
 void quorum_call_answer_reply(struct quorum_call *call, size_t node);
 void quorum_call_answer_kept(struct quorum_call *call);
 /* Nothing is known for sure; or, where no server may have run anything, nothing was done. */

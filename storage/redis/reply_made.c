@@ -107,7 +107,10 @@ void value_put(struct redis_value *list, size_t i, struct redis_value *value)
 {
     redisReply *reply = reply_of(list);
 
-    assert(reply->type == REDIS_REPLY_ARRAY && i < reply->elements);
+    if (i >= value_count(list)) {
+        value_free(value);
+        return;
+    }
     value_free((struct redis_value *)reply->element[i]);
     reply->element[i] = reply_of(value);
 }

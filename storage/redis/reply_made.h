@@ -14,7 +14,8 @@ struct redis_value *value_make_text(const char *text, size_t len);
 struct redis_value *value_make_integer(int64_t number);
 /* Of `count` nils. */
 struct redis_value *value_make_list(size_t count);
-/* Replaces what stands there, which is freed. Takes ownership of `value`. */
+/* Replaces what stands there, which is freed. A list without this place, as a reply of Redis of
+ * another form is, stays as it is. Takes ownership of `value`. */
 void value_put(struct redis_value *list, size_t i, struct redis_value *value);
 /* Keeps the first `count` values. */
 void value_cut(struct redis_value *list, size_t count);
