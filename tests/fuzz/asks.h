@@ -1,5 +1,8 @@
-/* storage: what the stores read from Redis' replies, of whatever shape. The input is
- * some bytes that choose what is asked, and then the replies: see replies.h. */
+/* Every operation of the stores, before the Redis of replies.h: the input is some bytes that
+ * choose what is asked, and then the replies. Include the header once a program. */
+#ifndef RLOCKD_TESTS_FUZZ_ASKS_H
+#define RLOCKD_TESTS_FUZZ_ASKS_H
+
 #include "server/base/log.h"
 #include "storage/census/census.h"
 #include "storage/lease/counters.h"
@@ -30,11 +33,24 @@ static void look_at(const char *text)
 
 /* --- callbacks ---------------------------------------------------------------------------- */
 
+/* Of a quorum: nothing is answered that a majority of the servers has not said something about.
+ */
+static void check_majority(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < topology.nodes; i++)
+        count += topology.has_replied >> i & 1;
+    CHECK(count > topology.nodes / 2 || topology.nodes == 0);
+}
+
 static void on_lease(void *arg, const struct lease_result *result)
 {
     (void)arg;
     answered++;
     CHECK(result->outcome <= LEASE_FAILED && result->hold_count <= LOCKS_MAX);
+    if (result->outcome <= LEASE_ENDED)
+        check_majority();
     for (size_t i = 0; i < result->hold_count; i++)
         sum += (size_t)result->holds[i].fencing_token;
     look_at(result->reason);
@@ -383,6 +399,7 @@ static void ask(struct store *store, struct fuzz_input *input)
 {
     uint8_t what = fuzz_byte(input), which = fuzz_byte(input);
 
+    topology.has_replied = 0;
     switch (what >> 6) {
     case 0:
     case 1:
@@ -413,14 +430,16 @@ static void answer_until_the_end(void)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* `quorum`: its servers; 0: one Redis. */
+static void fuzz_stores(const uint8_t *data, size_t size, size_t quorum)
 {
-    static const struct config config = {.watchdog_timeout_ms = 30000,
+    static const struct config single = {.watchdog_timeout_ms = 30000,
                                          .max_wait_ms = 55000,
                                          .retry_window_ms = 60000,
                                          .fencing_ttl_ms = 86400000};
     static struct metrics metrics;
     struct fuzz_input input = {data, size};
+    struct config config = single;
     const struct store_options options = {.config = &config,
                                           .loop = &loop,
                                           .metrics = &metrics,
@@ -429,20 +448,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     log_set_level(LOG_LEVEL_ERROR + 1);
     memset(&metrics, 0, sizeof(metrics));
-    memset(&topology, 0, sizeof(topology));
-    topology.input = &input;
+    config.quarantine_ms = quorum > 0 ? 120000 : 0;
     loop.now_ns = clock_ns();
+    topology_init(&input, quorum);
     asked = answered = 0;
     timers_init(&loop.timers);
     struct store *store = store_new(&options);
     CHECK(store != NULL);
+    if (quorum > 0)
+        store_redis_is_up(store);
     for (uint8_t count = fuzz_byte(&input) & 3; count < 4 && input.size > 0; count++) {
         ask(store, &input);
         answer_until_the_end();
         CHECK(answered ==
               asked); /* whatever Redis says, everything that was asked has an end */
     }
+    topology_end();
     store_free(store);
+    metrics_release(&metrics);
     timers_release(&loop.timers);
-    return 0;
 }
+
+#endif
