@@ -1,6 +1,6 @@
-/* redis-quorum:// with servers whose clocks differ by some seconds, or one of them by an hour, so
- * that it refuses the first tokens. Two leases never hold at one time, fencing tokens grow, and
- * leases and sessions end by their time. */
+/* redis-quorum:// with servers whose clocks differ by some seconds, or one of them by an hour,
+ * so that it refuses the first tokens. Two leases never hold at one time, fencing tokens grow,
+ * and leases and sessions end by their time. */
 #include "harness_session.h"
 #include "quorum.h"
 

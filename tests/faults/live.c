@@ -164,7 +164,8 @@ static const struct client_kind kinds[] = {
     {"Ring", 1, pick_any, run_ring},
 };
 
-/* Those that have something to do where a quorum offers no more. */
+/* Those that have something to do where a quorum offers no more. None forces locks: a
+ * force-unlock that reaches a server late ends a lease there that was granted since. */
 static const struct client_kind quorum_kinds[] = {
     {"Client", 6, pick_plain, run_cycles},
     {"ReadWriteClient", 6, pick_read_write, run_cycles},
@@ -172,10 +173,8 @@ static const struct client_kind quorum_kinds[] = {
     {"ImpatientClient", 5, pick_any, run_impatient},
     {"SessionClient", 5, pick_any, run_sessions},
     {"Visitor", 2, pick_any, run_visitor},
-    {"Stranger", 1, pick_any, run_stranger},
     {"Overtaker", 3, pick_any, run_overtaker},
     {"Crowd", 1, pick_any, run_crowd},
-    {"Forced", 2, pick_any, run_forced},
     {"Hoarder", 1, pick_any, run_hoarder},
     {"Throng", 1, pick_any, run_throng},
 };

@@ -320,9 +320,9 @@ class Nemesis:
 
 class Fault:
     """`scope`: front (of one front end, or between its clients and it) or redis. `place`: no
-    two faults of one place at a time. `loses_data`: always, but not of a quorum; a failover says
-    itself whether it undid something. `restarts`: a server, whose votes in a quorum count no more.
-    `is_beyond`: of a majority of a quorum or more, so that it takes the service away."""
+    two faults of one place at a time. `loses_data`: always, but not of a quorum; a failover
+    says itself whether it undid something. `restarts`: a server, which gives no votes in a
+    quorum then. `is_beyond`: of a majority of a quorum, which takes the service away."""
 
     def __init__(self, run, scope, place, loses_data=False, needs_replica=False, restarts=False,
                  is_beyond=False):

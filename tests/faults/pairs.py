@@ -71,7 +71,7 @@ class Pair(Topology):
         front.redis_proxies = [self.master.proxy, self.replica.proxy]
 
     async def scripts_run(self):
-        return [sum(await self.master.scripts_run() + await self.replica.scripts_run())]
+        return await self.master.scripts_run() + await self.replica.scripts_run()
 
     async def settle(self):
         """The replica has all that the master has had until now."""

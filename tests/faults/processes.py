@@ -1,5 +1,6 @@
-"""The processes of a run: a private redis-server (pairs.py and quorum.py have several) and front
-ends, all on loopback and on free ports. Nothing here touches a service that was there before."""
+"""The processes of a run: a private redis-server (pairs.py and quorum.py have several) and
+front ends, all on loopback and on free ports. Nothing here touches a service that was there
+before."""
 import asyncio
 import contextlib
 import os
@@ -118,10 +119,9 @@ class Redis(Program, Topology):
         return int(value.split("=")[1])
 
     async def scripts_run(self):
-        """By each server, or by those together of which one is asked at a time."""
         stats = await self.info("commandstats")
-        return [sum(int(stats[f"cmdstat_{name}"].split(",")[0].split("=")[1])
-                    for name in ("evalsha", "eval") if f"cmdstat_{name}" in stats)]
+        return sum(int(stats[f"cmdstat_{name}"].split(",")[0].split("=")[1])
+                   for name in ("evalsha", "eval") if f"cmdstat_{name}" in stats)
 
     async def keep_data(self, keeps):
         """From the next kill on."""

@@ -123,12 +123,9 @@ class Quorum(Topology):
 
     # ---- what the servers ran
 
-    async def scripts_run(self):
-        return [count for server in self.servers for count in await server.scripts_run()]
-
     async def scripts_without(self):
         """Scripts of the servers that are no victims: what is decided without those."""
-        return sum([sum(await server.scripts_run()) for server in self.servers
+        return sum([await server.scripts_run() for server in self.servers
                     if server not in self.victims])
 
     def end(self):
