@@ -1,5 +1,6 @@
 /* redis-quorum:// with all servers there: what a lock does on one Redis it does on three and on
  * five that know nothing of each other. */
+#include "harness_session.h"
 #include "multi_locks.h"
 #include "quorum.h"
 
@@ -394,6 +395,37 @@ static void test_what_is_not_offered(struct world *w)
     expect_status(lock_put(front.fe, "x", token_new(w), "ttl_ms=120000"), 201);
 }
 
+/* A majority has another type of key where the record of a lease should be: what the lease is,
+ * nobody knows, and the front end goes on. */
+static void with_records_of_another_type(struct world *w, int count)
+{
+    struct quorum *q = quorum_start(w, count);
+    struct quorum_front a = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000");
+    struct reply *r = session_put(a.fe, &s, "odd", token_new(w), "ttl_ms=60000");
+    const char *record = text(w, "rlockd:lease:{odd}:%s", reply_str(r, "lease_id"));
+
+    expect_status(r, 201);
+    wait_until(quorum_holds(q, record) == count, SOON_MS);
+    for (int i = 0; i < count; i++) {
+        redis_ok(q->server[i], "DEL %s", record);
+        redis_do(q->server[i], "HSET %s a b", record);
+        redis_do(q->server[i], "PEXPIRE %s 60000", record);
+    }
+    for (int i = 0; i < 3; i++) {
+        r = keep_alive(a.fe, &s, NULL);
+        expect_true(r, r->status == 200 || r->status == 503);
+        assert_int_equal(losses_len(r), 0);
+    }
+    expect_status(http(a.fe, "GET", "/livez", NULL), 200);
+}
+
+static void test_records_of_another_type(struct world *w)
+{
+    with_records_of_another_type(w, 3);
+    with_records_of_another_type(w, 5);
+}
+
 static const struct e2e_test tests[] = {
     E2E_TEST(test_the_life_of_a_lease),
     E2E_TEST(test_tokens_grow_over_front_ends),
@@ -407,6 +439,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_force_unlock),
     E2E_TEST(test_force_unlock_of_a_reader),
     E2E_TEST(test_listing),
+    E2E_TEST(test_records_of_another_type),
     E2E_TEST(test_what_is_not_offered),
 };
 
