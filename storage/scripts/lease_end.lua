@@ -14,6 +14,9 @@
 -- Replies  the kind of the lease: it held; with `timed` kind and token of the first lock
 --          1: it held, this is a repetition | 0
 --
+-- A force-unlock knows one lock of a set only: at a node of a quorum the set's record stays there
+-- and says so, for the next request of its holder to release the other locks.
+--
 -- At a session's end a repetition is told within the window that the lease held, for the first
 -- reply may have been lost. The first write is a command that Redis allows when memory is
 -- short.
@@ -22,13 +25,22 @@ local leases, lease = lib.lease, lib.record.load(lease_id)
 if lease and lease.state == 'ended' then
   return lease.detail == reason and lease.left > 0 and 1 or 0
 end
+--quorum: local kept_ms = call('pttl', KEYS[KEY_RECORD])
 call('pexpire', KEYS[KEY_RECORD], window_ms)
 local has_held = lease and lease.state == 'held' and leases.release(lease)
 --quorum: if reason == 'forced' and lease then leases.keep_forced_by(lease, window_ms) end
 local is_waiting = lease and lease.state == 'waiting'
 if is_waiting then leases.unregister(lease) end
 local spent = lease or lib.record.with_keys({token = ''}, lease_id)
+--quorum: if reason == 'forced' and spent.is_set and spent.state == 'held' then
+--quorum:   if leases.loss_reason(spent) ~= 'forced' then
+--quorum:     spent.detail = 'forced'
+--quorum:     leases.rewrite(spent)
+--quorum:   end
+--quorum:   call('pexpire', spent.keys[1], math.max(kept_ms, window_ms))
+--quorum: else
 leases.spend(spent.keys, reason, window_ms, has_held and reason == 'session-ended' and 1)
+--quorum: end
 if is_waiting then leases.publish(lease) end
 if has_held and timed == '1' and lease.kind ~= 'permit' then
   return {lease.kind, lib.token.of(lease.tokens[1], lease.locks[1])}

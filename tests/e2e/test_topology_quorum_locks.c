@@ -306,6 +306,30 @@ static void test_force_unlock(struct world *w)
     }
 }
 
+/* The holder of several locks releases the others of them when it learns that one was taken. */
+static void test_force_unlock_of_one_of_several(struct world *w)
+{
+    static const char *const forced[] = {"one", "two"};
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+
+    for (int i = 0; i < 4; i++) {
+        const char *token = token_new(w);
+        struct reply *r = multi_put(front.fe, NULL, token, "one two", ", \"ttl_ms\": 60000");
+
+        expect_status(r, 201);
+        r = http(front.fe, "POST", lock_path(w, forced[i % 2], "/force-unlock"), NULL);
+        expect_bool(r, "unlocked", true);
+        wait_until(quorum_holds(q, forced[i % 2]) == 0, SOON_MS);
+        r = i < 2 ? multi_ask(front.fe, "DELETE", token, NULL)
+                  : multi_ask(front.fe, "PATCH", token, "ttl_ms=60000");
+        expect_problem(r, 410, "lease-ended");
+        expect_str(r, "reason", "forced");
+        wait_until(quorum_holds(q, "one") + quorum_holds(q, "two") == 0, SOON_MS);
+        expect_problem(multi_put(front.fe, NULL, token, "one two", NULL), 410, "lease-ended");
+    }
+}
+
 /* --- listings ----------------------------------------------------------------------------- */
 
 enum { LISTED = 60 };
@@ -437,6 +461,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_readers_that_no_server_has_all),
     E2E_TEST(test_several_locks_at_once),
     E2E_TEST(test_force_unlock),
+    E2E_TEST(test_force_unlock_of_one_of_several),
     E2E_TEST(test_force_unlock_of_a_reader),
     E2E_TEST(test_listing),
     E2E_TEST(test_records_of_another_type),
