@@ -14,8 +14,8 @@
 -- Replies  the kind of the lease: it held; with `timed` kind and token of the first lock
 --          1: it held, this is a repetition | 0
 --
--- A force-unlock knows one lock of a set only: at a node of a quorum the set's record stays there
--- and says so, for the next request of its holder to release the other locks.
+-- A force-unlock knows one lock of a set only: at a node of a quorum the set's record stays
+-- there and says so, for the next request of its holder to release the other locks.
 --
 -- At a session's end a repetition is told within the window that the lease held, for the first
 -- reply may have been lost. The first write is a command that Redis allows when memory is

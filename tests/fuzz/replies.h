@@ -187,13 +187,13 @@ static void answer_all(void)
 static void expect_answer(const struct topology_node *node, const struct script_call *script,
                           redis_done *done, void *arg)
 {
-    bool is_of_quorum = script != NULL && topology.nodes > 0;
+    struct pending_call call = {.done = done, .arg = arg, .node = node};
 
-    push((struct pending_call){.done = done,
-                               .arg = arg,
-                               .node = node,
-                               .args = is_of_quorum ? args_copy(script->args) : NULL,
-                               .is_marker = is_of_quorum && script->script == SCRIPT_MARKER});
+    if (script != NULL && topology.nodes > 0) {
+        call.args = args_copy(script->args);
+        call.is_marker = script->script == SCRIPT_MARKER;
+    }
+    push(call);
 }
 
 /* --- the loop and the topology ------------------------------------------------------------ */
