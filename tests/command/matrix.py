@@ -46,7 +46,7 @@ terminate        shared   143   143    143      79     0
 terminate-twice  shared   143   143    143|137  79     0
 force-unlock     shared   on    on|79  79       -      79
 session-ended    shared   on    on|79  79       79     0|79
-redis-emptied    redis    on    on|79  79       79     79
+redis-emptied    redis    on|79 on|79 79       79     79
 server-gone      own      on    on|79  79       79     0
 network-black    own      on    on     79       79     0
 one-of-two-gone  two      on    on     on       79     0
