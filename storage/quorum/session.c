@@ -3,10 +3,11 @@
 
 #include "storage/quorum/calls_internal.h"
 
-/* No majority has concluded anything. */
-static void end_undecided(struct quorum_call *call, const struct node_reply *replies)
+/* The session is over, or no majority has decided that it is open. */
+static void end_unopened(struct quorum_call *call, enum conclusion_word word,
+                         const struct node_reply *replies)
 {
-    if (quorum_count_over(call, replies) >= quorum_majority(call->calls->nodes))
+    if (word == CONCLUDE_SHUT || word == CONCLUDE_GONE)
         quorum_session_answer_ended(call, quorum_end_reason(call, replies));
     else
         quorum_call_fail(call);
@@ -87,7 +88,7 @@ static void decide_open(struct quorum_call *call)
     else if (found.word == CONCLUDE_SHUT)
         close_session(call, replies);
     else
-        end_undecided(call, replies);
+        end_unopened(call, found.word, replies);
 }
 
 void quorum_session_open(struct quorum_call *call)
@@ -201,7 +202,7 @@ static void decide_get(struct quorum_call *call)
     if (found.word == CONCLUDE_KEEP)
         answer_view(call, replies);
     else
-        end_undecided(call, replies);
+        end_unopened(call, found.word, replies);
 }
 
 void quorum_session_get(struct quorum_call *call)
