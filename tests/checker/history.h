@@ -115,8 +115,8 @@ struct limit {
 /* A quorum has at most so many servers. */
 #define QUORUM_MAX 5
 
-/* What Redis ran between two moments, of a quorum each server, and what the clients asked for
- * meanwhile. */
+/* How many scripts Redis ran between two moments, or each Redis server of a quorum, and how
+ * many requests the clients sent in that time. */
 struct rate {
     size_t line, servers;
     int64_t t_begin, t_end, scripts[QUORUM_MAX], requests, waiters;

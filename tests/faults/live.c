@@ -164,8 +164,9 @@ static const struct client_kind kinds[] = {
     {"Ring", 1, pick_any, run_ring},
 };
 
-/* Those that have something to do where a quorum offers no more. None forces locks: a
- * force-unlock that reaches a server late ends a lease there that was granted since. */
+/* The kinds of clients for a quorum, which has locks, read/write locks and sessions alone. No
+ * client forces locks: a force-unlock that reaches a server late ends a lease that the server
+ * has granted since. */
 static const struct client_kind quorum_kinds[] = {
     {"Client", 6, pick_plain, run_cycles},
     {"ReadWriteClient", 6, pick_read_write, run_cycles},

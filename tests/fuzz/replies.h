@@ -305,7 +305,7 @@ void topology_node_script(struct topology *asked, struct topology_node *node,
     expect_answer(node, call, done, arg);
 }
 
-/* What the arguments look like to Redis is nobody's concern here. */
+/* Prepares nothing: no script is sent, so its arguments need no form for Redis. */
 void topology_share_script(struct script_call *call, char *room, size_t size)
 {
     (void)call;

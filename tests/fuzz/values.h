@@ -81,7 +81,7 @@ static const char *const words[] = {
     "6ba7b810-9dad-51d1-80b4-00c04fd430c8:owner\nlock\nname",
 };
 
-/* What servers of a quorum say. */
+/* The words that the replies of a quorum's servers begin with, and a few other values. */
 static const char *const quorum_words[] = {
     "accepted",   "held",      "lapsed",  "busy",     "low",      "clock",
     "quarantine", "spent",     "reused",  "claimed",  "gone",     "renewed",
