@@ -83,8 +83,10 @@ static void on_reply(void *arg, const struct redis_result *result)
 static void send(struct repeat *repeat)
 {
     struct topology *topology = repeat->line->topology;
-    const struct script_call script = script_call_make(repeat->script, repeat->args);
+    struct script_call script = script_call_make(repeat->script, repeat->args);
 
+    /* The next keep-alive is not to read what this one removes. */
+    script.is_in_order = repeat->script == SCRIPT_SESSION_TOLD;
     for (struct topology_node *node = topology_next_node(topology, NULL); node != NULL;
          node = topology_next_node(topology, node)) {
         size_t number = topology_node_number(node);

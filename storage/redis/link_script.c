@@ -99,11 +99,13 @@ static void on_reply(redisAsyncContext *context, void *raw, void *arg)
     redis_link_close_if_left(link);
 }
 
-static int send_script(struct redis_call *call)
+static int send_script(struct redis_call *call, bool as_text)
 {
     const struct script_row *row = row_of(call->link, call->script);
+    int failed = as_text ? send_script_as(call, "EVAL", row->text, row->len)
+                         : send_script_as(call, "EVALSHA", row->sha1, SCRIPT_SHA1_LEN);
 
-    if (send_script_as(call, "EVALSHA", row->sha1, SCRIPT_SHA1_LEN) != REDIS_OK)
+    if (failed != REDIS_OK)
         return -1;
     redis_call_await(call);
     return 0;
@@ -116,24 +118,20 @@ void redis_link_script(struct redis_link *link, const struct script_call *script
 
     call->script = script_call->script;
     redis_link_prepare_sync(call);
-    if (call->is_unsendable || !redis_link_is_up(link) || send_script(call) != 0)
+    if (call->is_unsendable || !redis_link_is_up(link) ||
+        send_script(call, script_call->is_in_order) != 0)
         redis_call_refuse_later(call);
 }
 
 int redis_link_send_probe(struct redis_link *link, const struct script_args *args, bool as_text,
                           redis_done *done)
 {
-    const struct script_row *row = row_of(link, SCRIPT_PROBE);
     const struct script_call script = {.script = SCRIPT_PROBE, .args = args};
     struct redis_call *call = redis_call_new(link, &script, done, link);
 
     call->script = SCRIPT_PROBE;
-    int failed = as_text ? send_script_as(call, "EVAL", row->text, row->len)
-                         : send_script_as(call, "EVALSHA", row->sha1, SCRIPT_SHA1_LEN);
-    if (failed == REDIS_OK) {
-        redis_call_await(call);
+    if (send_script(call, as_text) == 0)
         return 0;
-    }
     redis_call_free(call);
     return -1;
 }

@@ -4,6 +4,7 @@
 #ifndef RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
 #define RLOCKD_STORAGE_REDIS_SCRIPT_CALL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,6 +61,9 @@ struct script_call {
     /* `args` as Redis reads them; NULL: not made. See topology_share_script(). */
     const char *formatted;
     size_t formatted_len;
+    /* Sent as EVAL: a script that Redis has forgotten is sent twice, and a call that was made
+     * after it may run before it. */
+    bool is_in_order;
 };
 
 /* The call runs where its first key is; each script touches keys of that one tag only. Every
