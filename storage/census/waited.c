@@ -153,6 +153,7 @@ static void look(struct waited *waited)
 
     waited->step_began_ns = clock_ns();
     call_key(call, LOCK_WAITS_KEY_WAITS, KEY_LONG_WAITS, lock, NULL);
+    call_key(call, LOCK_WAITS_KEY_LOCK, KEY_OBJECT, lock, NULL);
     call_number(call, LOCK_WAITS_ARG_LIMIT, NOTES_MAX);
     call_send(call, on_looked, waited);
 }

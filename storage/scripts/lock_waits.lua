@@ -1,5 +1,5 @@
 -- The longest wait for a lock, of those that are noted.
--- KEYS waits
+-- KEYS waits lock
 -- ARGV limit
 -- REPLY [] ref since kind
 -- sync no
@@ -12,6 +12,6 @@
 --        kind   that the lease asks for
 -- modules
 
-local ref, since, kind = lib.lock_wait.longest(waits, limit, lib.number.epoch_ms())
+local ref, since, kind = lib.lock_wait.longest(waits, lock, limit, lib.number.epoch_ms())
 if not ref then return {'', 0, ''} end
 return {ref, tonumber(since), kind}

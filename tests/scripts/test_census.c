@@ -83,7 +83,7 @@ static redisReply *note_wait(const char *ref, const char *waited_ms, const char 
 
 static redisReply *longest_wait(void)
 {
-    return run(SCRIPT_LOCK_WAITS, KEYS(LONG_WAITS), ARGS("100"));
+    return run(SCRIPT_LOCK_WAITS, KEYS(LONG_WAITS, "lock"), ARGS("100"));
 }
 
 static void the_longest_wait_is_read(void **state)
@@ -113,6 +113,24 @@ static void a_wait_keeps_its_begin(void **state)
     expect(note_wait("one", "1000", "2"), "1");
     command("HSET " LONG_WAITS " other %s", "9000000000000 1786012345679 lock");
     expect(longest_wait(), "[other, 1786012345679, lock]");
+}
+
+static void a_lease_that_got_the_lock_waits_no_more(void **state)
+{
+    static const char *const refs[] = {"one", "two:m", "three", "four:m"};
+    static const char *const holders[] = {"one:0", "two:m", "three:0:write", "four:m:write"};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        expect(note_wait(refs[i], "5000", "5"), "1");
+        expect(note_wait("other", "1000", "5"), "1");
+        command("HSET lock %s 1", holders[i]);
+        expect(longest_wait(), "[other, *, fair]");
+        expect_command("1", "HLEN " LONG_WAITS);
+        command("DEL lock");
+    }
+    command("SET lock text");
+    expect(longest_wait(), "[other, *, fair]");
 }
 
 static void what_is_no_wait_is_left_out(void **state)
@@ -221,6 +239,7 @@ int main(void)
         SCRIPT_TEST(partitions_are_read_as_a_whole),
         SCRIPT_TEST(the_longest_wait_is_read),
         SCRIPT_TEST(a_wait_keeps_its_begin),
+        SCRIPT_TEST(a_lease_that_got_the_lock_waits_no_more),
         SCRIPT_TEST(what_is_no_wait_is_left_out),
         SCRIPT_TEST(sessions_are_counted),
         SCRIPT_TEST(a_lock_of_ours_has_its_time),

@@ -14,14 +14,26 @@ local function parse(text, now)
   return ends_at, since, kind
 end
 
--- The longest of at most `limit` waits: ref, since and kind; nil: there is none.
-local function longest(waits, limit, now)
+-- Whether the lease has got the lock. A request that is granted soon does not remove the note
+-- that an earlier request with its token made.
+local function is_over(lock, ref)
+  local holder = string.find(ref, ':', 1, true) and ref or ref .. ':0'
+  return try('hexists', lock, holder) == 1 or try('hexists', lock, holder .. ':write') == 1
+end
+
+-- The longest of at most `limit` waits: ref, since and kind; nil: there is none. Removes longer
+-- ones that are over.
+local function longest(waits, lock, limit, now)
   local found = try('hrandfield', waits, limit, 'withvalues')
   local ref, since, kind
   for i = 1, #found, 2 do
     local _, own_since, own_kind = parse(found[i + 1], now)
     if own_since and (not since or tonumber(own_since) < tonumber(since)) then
-      ref, since, kind = found[i], own_since, own_kind
+      if is_over(lock, found[i]) then
+        call('hdel', waits, found[i])
+      else
+        ref, since, kind = found[i], own_since, own_kind
+      end
     end
   end
   return ref, since, kind
