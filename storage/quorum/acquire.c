@@ -13,7 +13,8 @@ enum {
     TRIES_MAX_AT_ONCE = 3, /* if it may not */
     ASK_AGAIN_MAX = 3,     /* of the oldest of split votes, which is kept meanwhile */
     ASK_AGAIN_MS = 3,
-    QUARANTINE_PAUSE_MS = 500,
+    TRY_FOR_MS = 1000, /* a request that may wait tries again later on */
+    LONG_PAUSE_MS = 500,
     FENCING_TTL_MIN_MS = 60000
 };
 
@@ -278,24 +279,34 @@ static void answer_busy(struct quorum_call *call, struct redis_value *reply)
     quorum_call_answer(call, reply);
 }
 
+static bool is_quick(const struct quorum_call *call)
+{
+    return loop_now_ns(call->calls->options.loop) - call->begun_ns <
+           TRY_FOR_MS * CLOCK_NS_PER_MS;
+}
+
+/* No majority agrees: because of another lease, or because only the token is open. */
 static void contend(struct quorum_call *call, const struct node_reply *replies)
 {
-    unsigned most = quorum_arg_ms(call, ACQUIRE_ARG_WAIT_MS) > 0 ? TRIES_MAX
-                                                                 : TRIES_MAX_AT_ONCE;
+    bool may_wait = quorum_arg_ms(call, ACQUIRE_ARG_WAIT_MS) > 0;
+    unsigned most = may_wait ? TRIES_MAX : TRIES_MAX_AT_ONCE;
+    bool is_busy = quorum_call_find(call, replies, NODE_BUSY, -1) < call->calls->nodes;
+    bool is_short = quorum_call_find(call, replies, NODE_QUARANTINE, -1) < call->calls->nodes;
 
     metrics_add(call->calls->options.metrics, METRIC_QUORUM_SPLITS, 1);
-    if (quorum_is_oldest(call, replies) && call->asked_again < ASK_AGAIN_MAX) {
+    if (is_busy && quorum_is_oldest(call, replies) && call->asked_again < ASK_AGAIN_MAX) {
         call->asked_again++;
         go_on(call, quorum_random_ms(ASK_AGAIN_MS), ask_again);
         return;
     }
     withdraw_all(call);
     call->asked_again = 0;
-    bool is_short = quorum_call_find(call, replies, NODE_QUARANTINE, -1) < call->calls->nodes;
-    if (is_short) /* for long, so there is no hurry */
-        answer_busy(call, quorum_make_split(quorum_random_ms(QUARANTINE_PAUSE_MS)));
-    else if (++call->tries < most)
+    if (!is_short && ++call->tries < most && is_quick(call))
         go_on(call, quorum_random_ms(INT64_C(1) << call->tries), try_again);
+    else if (!is_busy && !may_wait)
+        quorum_call_fail(call);    /* no lease is in the way */
+    else if (is_short || !is_busy) /* for long, so there is no hurry */
+        answer_busy(call, quorum_make_split(quorum_random_ms(LONG_PAUSE_MS)));
     else
         answer_busy(call, quorum_make_split(quorum_random_ms(1 << TRIES_MAX)));
 }
@@ -397,22 +408,6 @@ static void next_round(struct quorum_call *call, int64_t token)
         cast_votes(call);
 }
 
-/* A majority has replied, and another lease has a part of it: nothing is in doubt but which of
- * the attempts gives way. */
-static bool is_blocked(const struct quorum_call *call, const struct node_reply *replies)
-{
-    unsigned replied = 0;
-    bool is_busy = false;
-
-    for (size_t i = 0; i < call->calls->nodes; i++) {
-        if (replies[i].word == NODE_HELD)
-            return false;
-        replied += replies[i].word != NODE_SILENT;
-        is_busy |= replies[i].word == NODE_BUSY;
-    }
-    return is_busy && replied >= quorum_majority(call->calls->nodes);
-}
-
 static void go_on_with(struct quorum_call *call, const struct conclusion *found,
                        const struct node_reply *replies)
 {
@@ -447,12 +442,9 @@ static void go_on_with(struct quorum_call *call, const struct conclusion *found,
         withdraw_all(call);
         quorum_call_refuse(call, REDIS_QUARANTINED);
         return;
-    case CONCLUDE_UNKNOWN:
-        if (is_blocked(call, replies)) {
-            contend(call, replies);
-            return;
-        }
-        break;
+    case CONCLUDE_SPLIT:
+        contend(call, replies);
+        return;
     default:
         break;
     }
@@ -487,5 +479,6 @@ void quorum_acquire(struct quorum_call *call)
                                   quorum_arg(call, ACQUIRE_ARG_RECORD_TEXT), attempt, ttl_ms);
     quorum_call_reckon(call, ttl_ms);
     call->ask.last = ROUNDS_MAX;
+    call->begun_ns = loop_now_ns(call->calls->options.loop);
     cast_votes(call);
 }

@@ -83,6 +83,7 @@ struct quorum_call {
     node_set voted;     /* servers that may have a vote of this attempt */
     int64_t last_round; /* the number of the last vote */
     int64_t last_token; /* the highest token of the locks that was seen */
+    int64_t begun_ns;   /* of votes */
     unsigned tries;     /* of an attempt whose votes were split */
     unsigned asked_again;
     struct redis_value *kept; /* a reply that the answer is made of */

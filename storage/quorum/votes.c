@@ -14,6 +14,7 @@ const char *const conclusion_names[CONCLUSIONS] = {
     [CONCLUDE_VOTE] = "vote",
     [CONCLUDE_END] = "end",
     [CONCLUDE_BUSY] = "busy",
+    [CONCLUDE_SPLIT] = "split",
     [CONCLUDE_UNBOUND] = "unbound",
     [CONCLUDE_REFUSED] = "refused",
     [CONCLUDE_QUARANTINE] = "quarantine",
@@ -226,7 +227,20 @@ static bool is_hopeless(const struct quorum_ask *asked, const struct node_reply 
     return true;
 }
 
-/* A7, A8: the next round, or that the outcome stays unknown. */
+/* A9: a majority has replied, and no node has the lease by another attempt: only the token is
+ * open. */
+static struct conclusion exhausted(const struct quorum_ask *asked,
+                                   const struct node_reply *replies)
+{
+    bool is_held = count_of(asked, replies, WORDS(NODE_HELD)) > 0;
+    bool is_open = count_of(asked, replies,
+                            WORDS(NODE_BUSY) | WORDS(NODE_LOW) | WORDS(NODE_CLOCK)) > 0;
+    bool is_split = is_open && !is_held && is_majority(asked, replied(asked, replies));
+
+    return undo_all(asked, is_split ? CONCLUDE_SPLIT : CONCLUDE_UNKNOWN);
+}
+
+/* A7, A8: the next round, or that there is none. */
 static struct conclusion vote_again(const struct quorum_ask *asked,
                                     const struct node_reply *replies)
 {
@@ -237,14 +251,14 @@ static struct conclusion vote_again(const struct quorum_ask *asked,
     struct conclusion next = undo_all(asked, CONCLUDE_VOTE);
 
     if (asked->number >= asked->last || !is_majority(asked, replied(asked, replies)))
-        return undo_all(asked, CONCLUDE_UNKNOWN);
+        return exhausted(asked, replies);
     if (held_count > 0) {
         int64_t oldest = held[held_count - 1];
         next.token = oldest < asked->token ? oldest : asked->token;
         return next;
     }
     if (low_count == 0 && clock_count == 0)
-        return undo_all(asked, CONCLUDE_UNKNOWN);
+        return exhausted(asked, replies);
     int64_t highest = low_count > 0 ? low[0] : clocks[0];
     next.token = (clock_count > 0 && clocks[0] > highest ? clocks[0] : highest) + 1;
     return next;

@@ -67,6 +67,7 @@ enum conclusion_word {
     CONCLUDE_VOTE,    /* next: another round of votes, for `token` */
     CONCLUDE_END,     /* next: end the lost lease at all nodes (E1), then 410 */
     CONCLUDE_BUSY,    /* also of renewals: the lease only waits */
+    CONCLUDE_SPLIT,   /* next: withdraw the votes, and try again: only the token is open */
     CONCLUDE_UNBOUND, /* the session is over, or full */
     CONCLUDE_REFUSED, /* as a reply NODE_REFUSED says */
     CONCLUDE_QUARANTINE,

@@ -38,7 +38,7 @@ PHASES = {
     "close": ((("ended",),), "S1"),
 }
 VOTE_RULES = {"granted": "A4", "late": "A4", "claim": "A6", "vote": "A7", "unknown": "A7",
-              "busy": "A9", "unbound": "S1", "quarantine": "A3", "wait": "A9"}
+              "busy": "A9", "split": "A9", "unbound": "S1", "quarantine": "A3", "wait": "A9"}
 RULES = ("A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 D1 D2 E1 R1 R2 S1 S2 S3 S4 W1 W2 W3 W4 "
          "O1 O2 O3 O4 Q1").split()
 

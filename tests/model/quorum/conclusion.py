@@ -103,7 +103,7 @@ def hopeless(asked, replies, accepted):
 def again(asked, replies, held, accepted):
     """A7, A8: the next round, or that the outcome stays unknown."""
     if asked.number >= asked.last or len(words(replies)) < asked.majority:
-        return Decision("unknown")
+        return exhausted(asked, replies, held)
     if held and min(held) < asked.token:
         if "younger stays" in asked.weak:
             return Decision("unknown")
@@ -113,7 +113,18 @@ def again(asked, replies, held, accepted):
     known = [reply[1] for reply in replies if reply and reply[0] in ("low", "clock")]
     if known and "low is refused" not in asked.weak:
         return Decision("vote", max(known) + 1)
-    return Decision("unknown")
+    return exhausted(asked, replies, held)
+
+
+def exhausted(asked, replies, held):
+    """A9: a majority has replied, and no node has the lease by another attempt: only the token
+    is open. The votes are withdrawn, and the request tries again."""
+    reasons = nodes_with(replies, "busy") if "again behind the busy only" in asked.weak else \
+        nodes_with(replies, "busy", "low", "clock")
+    if held or not reasons or len(words(replies)) < asked.majority or \
+            "one try" in asked.weak:
+        return Decision("unknown")
+    return Decision("split")
 
 
 def votes_of_nodes(asked, replies, now):

@@ -16,6 +16,9 @@ WHOLE = dict(holds=ALL, granted=(("A", 1, TTL - DRIFT),))
 UNANSWERED = dict(holds=TWO)
 REPAIRED = dict(**GRANTED, repairs=(("A", 1, 2),))
 
+# A lease that holds at two nodes still, and a node whose clock is far behind.
+STRAY = dict(holds=TWO, proposals="clock", skews=(5, 5, 0))
+
 NODE_TOKENS = dict(proposals="lowest", skews=(0, 0, 2))
 LATER = dict(**NODE_TOKENS, horizon=3)
 
@@ -39,6 +42,8 @@ SCENARIOS = (
     ("a node that loses its data, clocks that differ, two rivals",
      Scenario((B1, C1), horizon=2, losses=1, proposals="clock", skews=(0, 0, 1), rounds=1,
               **GRANTED)),
+    ("a release under way, a clock that is far off, a request that waits",
+     Scenario((DELETE, B1), live="with a grant", **STRAY)),
     ("a release, a renewal, a node that returns with old data",
      Scenario((DELETE, RENEW), horizon=2, reverts=1, proposals="clock", **WHOLE)),
     ("a release, a repetition, a node that returns with old data",
@@ -102,6 +107,10 @@ VARIANTS = (
      weak("low is refused", operations=(A1,), counters=(5, 5, 5), live="with a grant")),
     ("A9", "a request that is refused leaves its votes",
      weak("refused without withdrawal", operations=(A1, B1), give_ups=2)),
+    ("A9", "a request beside a clock that is far off gives up after its rounds of votes",
+     weak("one try", operations=(DELETE, B1), live="with a grant", **STRAY)),
+    ("A9", "such a request tries again only if a node is busy",
+     weak("again behind the busy only", operations=(DELETE, B1), live="with a grant", **STRAY)),
     ("A10", "a withdrawal goes by the lease, not by the attempt",
      weak("withdrawal by lease", operations=(A1, A2, B1), give_ups=1)),
     ("D1", "DELETE is answered after one node",
@@ -111,7 +120,7 @@ VARIANTS = (
     ("D2", "DELETE does not count nodes without a reply",
      weak("missing replies not counted", operations=(DELETE,), **GRANTED)),
     ("E1", "a lease that lost its majority is released at once",
-     weak("lost is released", operations=(RENEW, B1), proposals="clock", losses=1, horizon=1,
+     weak("lost is released", operations=(RENEW, B1), proposals="higher", losses=1, horizon=1,
           **GRANTED)),
     ("R1", "a renewal counts after one node",
      weak("renewed at one node", operations=(RENEW, B1), proposals="clock", losses=1, horizon=2,

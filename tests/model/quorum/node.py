@@ -75,6 +75,17 @@ def is_bound(how, node, lease):
     return lease not in how.bound or node.session.state == "open"
 
 
+def is_behind(how, node, now, token):
+    return how.proposals == "clock" and "any clock" not in how.weak and \
+        token < now + node.clock - TOLERANCE
+
+
+def is_ahead(how, node, now, token, last):
+    """Ahead of the node's clock, and of the last token by more than a moment."""
+    return how.proposals == "clock" and "any clock" not in how.weak and \
+        token > max(now + node.clock + TOLERANCE, last + 1)
+
+
 # -- scripts: (how, node, now, script, lease) -> (node, reply)
 
 def vote(how, node, now, script, lease):
@@ -106,9 +117,10 @@ def vote(how, node, now, script, lease):
     elif token <= node.counter and "any token" not in how.weak:
         if not (node.holds and "readers share a token" in how.weak):
             return node, ("low", node.counter)
-    elif how.proposals == "clock" and token < now + node.clock - TOLERANCE:
-        if "any clock" not in how.weak:
-            return node, ("clock", now + node.clock - TOLERANCE - 1)
+    elif is_behind(how, node, now, token):
+        return node, ("clock", now + node.clock - TOLERANCE - 1)
+    elif is_ahead(how, node, now, token, node.counter):
+        return node, ("clock", now + node.clock - 1)
     hold = Hold(lease, token, script.at, round_, node.counter, now, False)
     return node._replace(holds=with_hold(node, hold), counter=token), ("accepted", token)
 
@@ -124,6 +136,8 @@ def move(how, node, now, own, round_, token):
         was = was if "was of the first vote" in how.weak else node.counter
     if token <= own.was and "move below the counter" not in how.weak:
         return node, ("low", own.was)
+    if is_ahead(how, node, now, token, was):
+        return node, ("clock", now + node.clock - 1)
     moved = own._replace(token=token, round=round_, was=was, since=now)
     return node._replace(holds=with_hold(node, moved), counter=counter), ("accepted", token)
 

@@ -16,6 +16,7 @@ from node import (NOBODY, REPEATED, SENT, Hold, Node, Script, Session, hold_of, 
 from scenario import DRIFT, TTL
 
 IDLE, OVER, WITHDRAWN = "idle", "over", "withdrawn"
+PAUSED = "paused"  # its votes are being withdrawn; then it votes again
 # The first phase of each kind of operation.
 KINDS = {"put": "vote", "delete": "release", "renew": "renew", "force": "force", "look": "look",
          "check": "check", "keep": "keep", "close": "close", "expire": "due"}
@@ -246,7 +247,7 @@ class World:
         choices = [chosen for k in range(most + 1) for chosen in combinations(awaited, k)] \
             if unrepeated else [tuple(awaited)]
         operations = self.operations.number(before[:at] + (after,) + before[at + 1:])
-        slot = None if is_over(after) else SENT
+        slot = None if is_over(after) or after.phase == PAUSED else SENT
         for chosen in choices:
             left = budget._replace(strays=budget.strays - len(chosen)) if unrepeated else budget
             if withdraws:
@@ -287,6 +288,22 @@ class World:
                 ran, number = self.remembered(self.late_run, moved[i], moved[0], script,
                                               moved[2])
                 yield (at, words, i - 4, ran), moved[:i] + (number,) + moved[i + 1:]
+
+    def paused(self, state, at, operation):
+        """No majority agrees on a token: the votes are withdrawn before the next try, which is
+        no sooner than all nodes have confirmed that."""
+        posted = [(Script("withdraw", at),)] * (len(state) - 4)
+        for moved in self.moved_on(state, at, Operation(PAUSED, begun=operation.begun), None,
+                                   posted):
+            yield (at, "pauses"), moved
+
+    def resumed(self, state, at, operation):
+        now, nodes = state[0], state[4:]
+        if any(script.at == at for n in nodes for script in self.nodes.values[n].late):
+            return
+        for token in self.proposals(at, now):
+            after = Operation("vote", 1, token, now, operation.begun)
+            yield from self.first_runs(state, at, after, "tries again")
 
     def late_run(self, number, now, script, operations):
         words, node = self.run_late(self.nodes.values[number], now, script)
@@ -360,6 +377,9 @@ class World:
             if self.parts(state)[1].give_ups and "refused without withdrawal" in self.how.weak:
                 yield from self.withdrawn(state, at, f"is refused: {word}", False)
             return  # with its withdrawal it is a request that gives up
+        if word == "split":
+            yield from self.paused(state, at, operation)
+            return
         if word in ("vote", "claim", "write-back", "end", "spend", "shut", "close"):
             yield from self.next_phase(state, at, operation, decision)
             return
@@ -435,6 +455,8 @@ class World:
         for at, operation in enumerate(operations):
             if operation.phase == IDLE:
                 yield from self.start(state, at)
+            elif operation.phase == PAUSED:
+                yield from self.resumed(state, at, operation)
             elif not is_over(operation):
                 yield from self.decide(state, at, operation)
         for i, number in enumerate(nodes):
