@@ -167,8 +167,9 @@ static void look_on(struct page *page)
 static void on_scanned(void *arg, enum call_outcome outcome)
 {
     struct page *page = arg;
+    bool is_known = page->is_over && topology_has_majority(store_topology(page->store));
 
-    page->outcome = page->is_over ? CALL_DONE : outcome;
+    page->outcome = is_known ? CALL_DONE : outcome;
     if (outcome != CALL_DONE || page->is_over) {
         finish(page, true);
         return;

@@ -95,6 +95,7 @@ static void on_scanned(void *arg, const struct redis_result *result)
 
 void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg)
 {
+    struct topology *topology = store_topology(scan->store);
     char cursor[24], count[24];
 
     assert(scan->names == NULL);
@@ -108,7 +109,8 @@ void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg)
     for (size_t i = 0; i < 8; i++)
         lens[i] = strlen(argv[i]);
     const struct redis_command command = {.argc = 8, .argv = argv, .lens = lens};
-    topology_node_command(store_topology(scan->store), scan->node, &command, on_scanned, scan);
+    topology_node_command(topology, topology_has_majority(topology) ? scan->node : NULL,
+                          &command, on_scanned, scan);
 }
 
 /* Every character of the prefix stands for itself. */

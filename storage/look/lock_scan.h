@@ -41,7 +41,8 @@ void lock_scan_begin(struct lock_scan *scan, struct store *store, const char *ty
 /* Before the first round: goes on to a server of a quorum that can be asked, if this one is
  * away, for the others have what it has. */
 void lock_scan_pass_over(struct lock_scan *scan);
-/* Asks for the keys of the round at the cursor. `done` comes once, and later. */
+/* Asks for the keys of the round at the cursor. Refused where no majority of a quorum can be
+ * asked: the other servers do not know all locks. `done` comes once, and later. */
 void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg);
 /* Whether the node is none of the topology's any more: its keys are on other nodes. A walk that
  * has rested asks before it goes on, for the memory of a node is freed a minute after that. */

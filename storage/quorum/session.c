@@ -212,30 +212,63 @@ void quorum_session_get(struct quorum_call *call)
 
 /* --- a row of a listing ------------------------------------------------------------------- */
 
+/* The row of a session that a majority has open, with the time for which a majority has it, and
+ * the most leases that a server has notes of. Instead of `indexed` it has the number of the
+ * first server that has the session open and in its index: there it is listed. */
+static struct redis_value *make_row(const struct quorum_call *call,
+                                    const struct node_reply *replies)
+{
+    size_t first = call->calls->nodes;
+    struct redis_value *row = NULL;
+    int64_t lease_count = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        if (replies[i].word != NODE_OPEN)
+            continue;
+        if (row == NULL)
+            row = value_copy(call->round.replies[i].value);
+        int64_t own = value_integer(quorum_value(call, i, SESSION_BRIEF_REPLY_LEASE_COUNT));
+        lease_count = own > lease_count ? own : lease_count;
+        if (first == call->calls->nodes &&
+            value_integer(quorum_value(call, i, SESSION_BRIEF_REPLY_INDEXED)) == 1)
+            first = i;
+    }
+    int64_t ttl_ms = value_integer(value_at(row, SESSION_BRIEF_REPLY_TTL_MS));
+    int64_t left_ms = quorum_majority_value(call, replies, NODE_OPEN) - quorum_drift_ms(ttl_ms);
+    value_put(row, SESSION_BRIEF_REPLY_REMAINING_MS,
+              value_make_integer(left_ms > 0 ? left_ms : 0));
+    value_put(row, SESSION_BRIEF_REPLY_LEASE_COUNT, value_make_integer(lease_count));
+    value_put(row, SESSION_BRIEF_REPLY_INDEXED, value_make_integer((int64_t)first));
+    return row;
+}
+
+/* As for a listing of locks each server has to reply, and a session is shown that a majority
+ * has. */
 static void decide_brief(struct quorum_call *call)
 {
+    unsigned needed = quorum_majority(call->calls->nodes), closed = 0;
     struct node_reply replies[QUORUM_NODES_MAX];
-    unsigned closed = 0;
 
+    if (!call->round.is_over)
+        return;
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const struct round_reply *reply = &call->round.replies[i];
         bool is_open = value_count(reply->value) == SESSION_BRIEF_REPLY_VALUES;
         replies[i] = (struct node_reply){.word = is_open ? NODE_OPEN : NODE_SILENT};
         if (is_open)
             replies[i].value = value_integer(
-                value_at(reply->value, SESSION_BRIEF_REPLY_REMAINING_MS));
-        closed += reply->state == ROUND_REPLIED && !is_open;
+                quorum_value(call, i, SESSION_BRIEF_REPLY_REMAINING_MS));
+        closed += !is_open && (reply->state == ROUND_REPLIED ||
+                               (reply->state == ROUND_REFUSED &&
+                                reply->refusal == REDIS_REFUSED_WRONG_TYPE));
     }
-    if (quorum_count(call, replies, NODE_OPEN) >= quorum_majority(call->calls->nodes)) {
-        size_t node = quorum_call_find(call, replies, NODE_OPEN, -1);
-        value_put(call->round.replies[node].value, SESSION_BRIEF_REPLY_REMAINING_MS,
-                  value_make_integer(quorum_majority_value(call, replies, NODE_OPEN)));
-        quorum_call_answer_reply(call, node);
-    } else if (closed >= quorum_majority(call->calls->nodes)) {
+    unsigned open = quorum_count(call, replies, NODE_OPEN);
+    if (open >= needed)
+        quorum_call_answer(call, make_row(call, replies));
+    else if (open + closed >= needed)
         quorum_call_answer(call, value_make_list(0));
-    } else if (call->round.is_over) {
+    else
         quorum_call_fail(call);
-    }
 }
 
 void quorum_session_brief(struct quorum_call *call)

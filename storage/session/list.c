@@ -1,5 +1,6 @@
 /* Lists open sessions: reads the partitions of the index one after the other, a few members at
- * a time, and asks the home of each session. */
+ * a time, and asks the home of each session. In a quorum each partition is read at one server
+ * after the other, and a session is listed at the first server that has it. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -16,8 +17,8 @@ enum {
     BRIEFS_MAX = 10   /* sessions that one turn asks for: some tenths of a millisecond */
 };
 
-/* The cursor that clients get: partition, the cursor of ZSCAN there, and the last session of
- * its reply that an earlier page has dealt with. The sessions of a reply are taken in the order
+/* The cursor that clients get: place, the cursor of ZSCAN there, and the last session of its
+ * reply that an earlier page has dealt with. The sessions of a reply are taken in the order
  * of their ids: that of the index changes with the scores. */
 struct list_call {
     struct store *store;
@@ -26,7 +27,11 @@ struct list_call {
     struct turn turn; /* for a scan, or for a batch of briefs */
     size_t limit, scans, under_way;
     int64_t sent_ns; /* the commands of this turn */
-    size_t partition;
+    size_t servers;  /* of a quorum; 0: the topology is none */
+    /* A partition; in a quorum partition 0 at each server, then partition 1 at each, and so on.
+     */
+    size_t place;
+    size_t server; /* of a quorum, whose sessions are being dealt with */
     uint64_t cursor;
     char after[SESSION_ID_SIZE];    /* empty: no session of the reply is dealt with */
     char (*found)[SESSION_ID_SIZE]; /* whose homes are to be asked */
@@ -41,11 +46,16 @@ struct brief_call {
     char session_id[SESSION_ID_SIZE];
 };
 
+static size_t places(const struct list_call *page)
+{
+    return page->servers > 0 ? INDEX_PARTITIONS * page->servers : INDEX_PARTITIONS;
+}
+
 static void finish(struct list_call *page)
 {
-    if (page->list.outcome == CALL_DONE && page->partition < INDEX_PARTITIONS)
+    if (page->list.outcome == CALL_DONE && page->place < places(page))
         snprintf(page->list.next_cursor, sizeof(page->list.next_cursor), "%zu.%" PRIu64 ".%s",
-                 page->partition, page->cursor, page->after);
+                 page->place, page->cursor, page->after);
     page->list.entries = page->entries;
     page->done(page->arg, &page->list);
     free(page->found);
@@ -55,7 +65,7 @@ static void finish(struct list_call *page)
 /* Another turn, or the end of the page. */
 static void go_on(struct list_call *page)
 {
-    bool may_scan = page->list.count < page->limit && page->partition < INDEX_PARTITIONS &&
+    bool may_scan = page->list.count < page->limit && page->place < places(page) &&
                     page->scans < SCANS_MAX;
 
     if (page->list.outcome == CALL_DONE && (page->found_next < page->found_count || may_scan))
@@ -75,6 +85,15 @@ static void on_replied(struct list_call *page)
     look_turns_go_on(store);
 }
 
+/* Whether the session belongs to the server whose index is read: it is listed at the first
+ * server that has it. */
+static bool is_of_server(const struct list_call *page, const struct redis_value *row)
+{
+    size_t first = (size_t)value_integer(value_at(row, SESSION_BRIEF_REPLY_INDEXED));
+
+    return page->servers == 0 || first == page->server;
+}
+
 static void on_brief(void *arg, const struct redis_result *result)
 {
     struct brief_call *brief = arg;
@@ -84,7 +103,8 @@ static void on_brief(void *arg, const struct redis_result *result)
     page->sent_ns = result->sent_ns;
     if (result->outcome != REDIS_DONE && result->refusal != REDIS_REFUSED_WRONG_TYPE) {
         page->list.outcome = call_outcome_of(result);
-    } else if (result->outcome == REDIS_DONE && value_count(reply) > 0) {
+    } else if (result->outcome == REDIS_DONE && value_count(reply) > 0 &&
+               is_of_server(page, reply)) {
         struct session_list_entry *entry = &page->entries[page->list.count++];
         memcpy(entry->session_id, brief->session_id, sizeof(entry->session_id));
         entry->remaining_ms = value_integer(value_at(reply, SESSION_BRIEF_REPLY_REMAINING_MS));
@@ -150,29 +170,62 @@ static bool take_found(struct list_call *page, const struct redis_value *found)
     return true;
 }
 
+static void go_to_next_place(struct list_call *page)
+{
+    page->after[0] = '\0';
+    page->cursor = 0;
+    page->place++;
+}
+
+/* The server of a quorum at which the index is read next: one that is away is passed over, for
+ * the others have what it has. NULL: none is left. */
+static struct topology_node *find_server(struct list_call *page)
+{
+    struct topology *topology = store_topology(page->store);
+    struct topology_node *node;
+
+    for (; page->place < places(page); go_to_next_place(page)) {
+        page->server = page->place % page->servers;
+        node = topology_next_node(topology, NULL);
+        for (size_t i = 0; i < page->server; i++)
+            node = topology_next_node(topology, node);
+        if (topology_node_is_up(node, NULL))
+            return node;
+    }
+    return NULL;
+}
+
 /* A reply of ZSCAN: the next cursor, and members with their scores. */
 static void on_scanned(void *arg, const struct redis_result *result)
 {
     struct list_call *page = arg;
+    bool may_go_on = page->servers > 0 && topology_has_majority(store_topology(page->store));
     size_t len;
 
     page->sent_ns = result->sent_ns;
-    if (result->outcome != REDIS_DONE) {
+    if (result->outcome != REDIS_DONE && may_go_on) {
+        go_to_next_place(page);
+    } else if (result->outcome != REDIS_DONE) {
         page->list.outcome = call_outcome_of(result);
     } else if (take_found(page, value_at(result->reply, 1))) {
         page->after[0] = '\0';
         page->cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
-        page->partition += page->cursor == 0;
+        if (page->cursor == 0)
+            go_to_next_place(page);
     }
     on_replied(page);
 }
 
 static void scan(struct list_call *page)
 {
+    struct topology *topology = store_topology(page->store);
+    bool is_asked = page->servers > 0 && topology_has_majority(topology);
+    struct topology_node *server = is_asked ? find_server(page) : NULL;
     char cursor[24], count[8];
     struct key index;
 
-    struct key_base partition = index_partition(page->partition);
+    struct key_base partition = index_partition(
+        page->servers > 0 ? page->place / page->servers % INDEX_PARTITIONS : page->place);
     key_make(&index, KEY_SESSIONS, partition.text, partition.len, NULL);
     int cursor_len = snprintf(cursor, sizeof(cursor), "%" PRIu64, page->cursor);
     int count_len = snprintf(count, sizeof(count), "%d", SCAN_COUNT);
@@ -183,7 +236,10 @@ static void scan(struct list_call *page)
 
     page->scans++;
     page->under_way++;
-    topology_command(store_topology(page->store), &tag, &command, on_scanned, page);
+    if (page->servers > 0) /* refused without a server */
+        topology_node_command(topology, server, &command, on_scanned, page);
+    else
+        topology_command(topology, &tag, &command, on_scanned, page);
 }
 
 static void on_turn(void *arg, bool may)
@@ -209,8 +265,8 @@ static int find_start(struct list_call *page, const char *cursor)
         return 0;
     if (digits == 0 || digits > 2 || cursor[digits] != '.')
         return -1;
-    page->partition = strtoul(cursor, NULL, 10);
-    if (page->partition >= INDEX_PARTITIONS)
+    page->place = strtoul(cursor, NULL, 10);
+    if (page->place >= places(page))
         return -1;
     cursor += digits + 1;
     digits = strspn(cursor, "0123456789");
@@ -233,6 +289,7 @@ int session_list(struct store *store, size_t limit, const char *cursor, session_
     page->done = done;
     page->arg = arg;
     page->limit = limit;
+    page->servers = topology_quorum_nodes(store_topology(store));
     page->turn = (struct turn){.begin = on_turn, .arg = page, .weight = 1};
     page->list.outcome = CALL_DONE;
     if (find_start(page, cursor) != 0) {

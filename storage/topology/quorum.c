@@ -66,6 +66,15 @@ size_t topology_quorum_nodes(const struct topology *topology)
     return topology->ops->is_quorum ? ((const struct quorum *)topology)->count : 0;
 }
 
+bool topology_has_majority(struct topology *topology)
+{
+    size_t nodes = topology_quorum_nodes(topology), up = 0;
+
+    for (size_t i = 0; i < nodes; i++)
+        up += topology_node_is_up(&quorum_of(topology)->members[i].node, NULL);
+    return nodes == 0 || 2 * up > nodes;
+}
+
 void topology_set_runner(struct topology *topology, const struct topology_runner *runner)
 {
     assert(topology->ops->is_quorum);
@@ -95,8 +104,12 @@ static void quorum_node_command(struct topology *topology, struct topology_node 
                                 const struct redis_command *command, redis_done *done,
                                 void *arg)
 {
-    (void)topology;
-    redis_link_command(node->commands, command, done, arg);
+    const struct topology_runner *runner = &quorum_of(topology)->runner;
+
+    if (node != NULL)
+        redis_link_command(node->commands, command, done, arg);
+    else /* which refuses a command about the keys of one node */
+        runner->command(runner->arg, command, done, arg);
 }
 
 static void quorum_node_script(struct topology *topology, struct topology_node *node,

@@ -348,6 +348,12 @@ size_t topology_node_number(const struct topology_node *node)
     return node->number;
 }
 
+bool topology_has_majority(struct topology *asked)
+{
+    (void)asked;
+    return true;
+}
+
 void topology_node_address(const struct topology_node *node, char *text, size_t size)
 {
     (void)node;

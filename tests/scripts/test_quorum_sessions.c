@@ -251,6 +251,23 @@ static void claims_have_one_number_at_all_nodes(void **state)
     expect(index_set("", claim_ms), "1");
 }
 
+static void row_of_a_listing_says_whether_the_index_has_the_session(void **state)
+{
+    (void)state;
+    expect(run(SCRIPT_SESSION_BRIEF, KEYS(SESSION, NOTES), NO_ARGS), "[]");
+    session_open("30000");
+    expect(run(SCRIPT_SESSION_BRIEF, KEYS(SESSION, NOTES), NO_ARGS),
+           "[*, 30000, *, host/1, 0, 0]");
+    const char *index = text("rlockd:sessions:{%.1s}", SID);
+    command("ZADD %s 1 " SID, index);
+    expect(run(SCRIPT_SESSION_BRIEF, KEYS(SESSION, NOTES), NO_ARGS),
+           "[*, 30000, *, host/1, 0, 1]");
+    command("DEL %s", index);
+    command("SET %s other", index); /* another type of key */
+    expect(run(SCRIPT_SESSION_BRIEF, KEYS(SESSION, NOTES), NO_ARGS),
+           "[*, 30000, *, host/1, 0, 0]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +286,7 @@ int main(void)
         NODE_TEST(visit_to_one_ends_no_lease),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
         NODE_TEST(claims_have_one_number_at_all_nodes),
+        NODE_TEST(row_of_a_listing_says_whether_the_index_has_the_session),
     };
 
     return cmocka_run_group_tests_name("quorum sessions", tests, redis_set_up_node,
