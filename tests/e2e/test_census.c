@@ -164,7 +164,7 @@ static void test_the_longest_waits(struct world *w)
     struct call *first = call_put(w->a, "census/busy", token_new(w), "wait_ms=55000");
     wait_until(waiter_count(w->a, "census/busy") == 1, 5000);
     struct call *second = call_put(w->b, "census/busy", token_new(w),
-                                   "wait_ms=55000&note=second");
+                                   "wait_ms=57000&note=second");
     wait_until(entry_of(longest(w->b, "waited", ""), "census/busy") &&
                    waiter_count(w->a, "census/busy") == 2,
                SOON_MS);
