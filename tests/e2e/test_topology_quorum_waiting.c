@@ -69,6 +69,40 @@ static void test_a_java_client(struct world *w)
         assert_false(redisson_lock(q->server[i], "java", JAVA_HOLDER, 60000));
 }
 
+/* RedissonRedLock has a Java client for each server, with an id of its own, and holds the lock
+ * at a majority of them at least: no holder has a majority. */
+static void with_a_red_lock(struct world *w, int held)
+{
+    static const char *const holders[] = {"6f9d6ee1-0f5a-4f0e-9a3a-000000000000:1",
+                                          "6f9d6ee1-0f5a-4f0e-9a3a-000000000001:1",
+                                          "6f9d6ee1-0f5a-4f0e-9a3a-000000000002:1"};
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+
+    for (int i = 0; i < held; i++)
+        assert_true(redisson_lock(q->server[i], "red", holders[i], 60000));
+    expect_problem(lock_put(front.fe, "red", token_new(w), NULL), 423, "locked");
+    struct call *call = call_put(front.fe, "red", token_new(w), "wait_ms=30000&ttl_ms=60000");
+    stays_true(!call_done(call), 500);
+    struct reply *r = lock_look(front.fe, "red");
+    expect_bool(r, "locked", false);
+    expect_bool(r, "quorum.undecided", true);
+    expect_int(r, "quorum.held", 1);
+    int64_t released_ms = now_ms();
+    for (int i = 0; i < held; i++)
+        assert_true(redisson_unlock(q->server[i], "red", holders[i]));
+    r = call_await(call, SOON_MS);
+    expect_status(r, 201);
+    assert_true(r->done_ms - released_ms < allowed_ms(WAKE_MS));
+    expect_bool(lock_look(front.fe, "red"), "locked", true);
+}
+
+static void test_a_red_lock(struct world *w)
+{
+    with_a_red_lock(w, 3);
+    with_a_red_lock(w, 2);
+}
+
 /* Many at two front ends: each gets the lock once, and one after the other. */
 static void test_many_waiters(struct world *w)
 {
@@ -169,6 +203,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_waiter_is_woken),
     E2E_TEST(test_waiting_for_several_locks),
     E2E_TEST(test_a_java_client),
+    E2E_TEST(test_a_red_lock),
     E2E_TEST(test_many_waiters),
     E2E_TEST(test_a_deleted_token_waits_no_more),
     E2E_TEST(test_a_wait_that_is_over),
