@@ -316,7 +316,9 @@ static void test_an_end_reaches_every_server(struct world *w)
                    0,
                SOON_MS);
     redis_kill(q->server[1]);
-    expect_problem(keep_alive(b.fe, &s, NULL), 410, "session-ended");
+    struct reply *r;
+    wait_until((r = keep_alive(b.fe, &s, NULL))->status != 503, SOON_MS);
+    expect_problem(r, 410, "session-ended");
 }
 
 /* --- front ends --------------------------------------------------------------------------- */

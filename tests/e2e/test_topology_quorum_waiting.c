@@ -65,8 +65,10 @@ static void test_a_java_client(struct world *w)
     for (int i = 0; i < 3; i++)
         assert_true(redisson_unlock(q->server[i], "java", JAVA_HOLDER));
     expect_status(call_await(call, SOON_MS), 201);
-    for (int i = 0; i < 2; i++)
-        assert_false(redisson_lock(q->server[i], "java", JAVA_HOLDER, 60000));
+    int refused = 0;
+    for (int i = 0; i < 3; i++) /* the third may have its vote later */
+        refused += !redisson_lock(q->server[i], "java", JAVA_HOLDER, 60000);
+    assert_true(refused >= 2);
 }
 
 /* RedissonRedLock has a Java client for each server, with an id of its own, and holds the lock
