@@ -10,6 +10,8 @@
 /* What a waiter, a request and a second may cost Redis, in scripts. A waiter asks every 4 to
  * 6 s and when a message calls it. */
 #define SCRIPTS_PER_REQUEST 3
+/* A request whose votes are split votes and withdraws three times, each at every server. */
+#define SCRIPTS_PER_REQUEST_OF_A_QUORUM 6
 #define SCRIPTS_PER_WAITER_SECOND 5
 #define SCRIPTS_PER_SECOND 100
 /* A server of a quorum that stood still, or was held, has caught up in this time. */
@@ -165,9 +167,9 @@ static void check_sweeps(struct report *report)
 static int64_t most_scripts(const struct rate *rate)
 {
     int64_t ms = MS(rate->t_end - rate->t_begin);
+    int64_t each = rate->servers > 1 ? SCRIPTS_PER_REQUEST_OF_A_QUORUM : SCRIPTS_PER_REQUEST;
 
-    return SCRIPTS_PER_REQUEST * rate->requests +
-           SCRIPTS_PER_WAITER_SECOND * rate->waiters * ms / 1000 +
+    return each * rate->requests + SCRIPTS_PER_WAITER_SECOND * rate->waiters * ms / 1000 +
            SCRIPTS_PER_SECOND * ms / 1000 + SCRIPTS_PER_SECOND;
 }
 

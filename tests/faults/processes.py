@@ -54,6 +54,11 @@ class Topology:
     async def wait_for_votes(self):
         """Returns when no server has to be waited for any more."""
 
+    async def scripts_of_each(self):
+        """Scripts that each server has run; servers of which one is asked at a time count as
+        one."""
+        return [await self.scripts_run()]
+
     async def scripts_without(self):
         """Scripts that were run by servers that no fault is of."""
         return 0

@@ -7,9 +7,13 @@ from history import now
 from leaks import metric
 from processes import Redis, Topology, wait_for
 from proxy import Proxy
+from servers import RedisError
 
 # At least the retry window.
 QUARANTINE_MS = 12500
+
+# A server that tells nothing for so long stands still, or is not there.
+TELL_S = 0.5
 
 
 class Ways:
@@ -46,6 +50,7 @@ class Quorum(Topology):
         for server in self.servers:
             server.folder.mkdir()
         self.victims, self.fronts = self.servers, []
+        self.ran = {server: (0, 0) for server in self.servers}
 
     def __getattr__(self, name):
         return getattr(self.victims[0], name)
@@ -122,6 +127,19 @@ class Quorum(Topology):
             await server.keep_data(keeps)
 
     # ---- what the servers ran
+
+    async def count_scripts(self, server):
+        """In all of the run, as far as the server has told: a restart begins a new count, and
+        a server that does not answer in time has run nothing since it did."""
+        before, told = self.ran[server]
+        with contextlib.suppress(OSError, RedisError, asyncio.TimeoutError,
+                                 asyncio.IncompleteReadError):
+            count = await asyncio.wait_for(server.scripts_run(), TELL_S)
+            self.ran[server] = before + count - (told if count >= told else 0), count
+        return self.ran[server][0]
+
+    async def scripts_of_each(self):
+        return await asyncio.gather(*(self.count_scripts(server) for server in self.servers))
 
     async def scripts_without(self):
         """Scripts of the servers that are no victims: what is decided without those."""

@@ -78,17 +78,18 @@ async def start_fronts(options, folder, redis, fronts):
 
 
 async def watch_rate(world, redis):
-    """What Redis runs a second, and for what."""
+    """What each server runs a second, and for what."""
     last = None
     while True:
         try:
-            scripts = await redis.scripts_run()
+            scripts = await redis.scripts_of_each()
         except (OSError, RedisError, asyncio.TimeoutError, asyncio.IncompleteReadError):
             scripts, last = None, None
         mark = (now(), scripts, world.history.requests, world.waiting)
         if last and scripts is not None and scripts >= last[1]:
             world.history.write("rate", t_begin=last[0], t_end=mark[0],
-                                scripts=scripts - last[1], requests=mark[2] - last[2] + 30,
+                                scripts=[ran - before for ran, before in zip(scripts, last[1])],
+                                requests=mark[2] - last[2] + 30,
                                 waiters=max(mark[3], last[3]))
         last = mark if scripts is not None else None
         await asyncio.sleep(1)
@@ -213,10 +214,8 @@ async def run(options, folder, phases, others):
     try:
         world = await phases.take(
             "start", start(options, folder, redis, history, fronts, others))
-        # Votes that contend in a quorum are more scripts than rule B1 allows one Redis.
-        rates = [] if redis.quorum else [watch_rate(world, redis)]
         watches = [asyncio.ensure_future(task) for task in
-                   [watch_lag(history), *rates, keep_permits(world),
+                   [watch_lag(history), watch_rate(world, redis), keep_permits(world),
                     *(watch_life(world, front) for front in fronts)]]
         await phases.take("load", load(options, world, redis, watches, others))
         if not options.no_drain:
