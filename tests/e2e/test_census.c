@@ -161,10 +161,10 @@ static void test_the_longest_waits(struct world *w)
 
     expect_status(lock_put(w->a, "census/busy", holder, "ttl_ms=600000"), 201);
     expect_status(lock_put(w->a, "census/short", token_new(w), "ttl_ms=600000"), 201);
-    struct call *first = call_put(w->a, "census/busy", token_new(w), "wait_ms=55000");
+    struct call *first = call_put(w->a, "census/busy", token_new(w), "wait_ms=53000");
     wait_until(waiter_count(w->a, "census/busy") == 1, 5000);
     struct call *second = call_put(w->b, "census/busy", token_new(w),
-                                   "wait_ms=57000&note=second");
+                                   "wait_ms=55000&note=second");
     wait_until(entry_of(longest(w->b, "waited", ""), "census/busy") &&
                    waiter_count(w->a, "census/busy") == 2,
                SOON_MS);
