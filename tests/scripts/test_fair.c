@@ -293,7 +293,7 @@ static void a_visit_spares_places_after_redis_was_lost(void **state)
     hold_and_let_two_wait();
     command("ZADD " PLACES " %s " B, from_now(-10000));
     lock_release(A);
-    assert_in_range(reply_integer(visit("60000")), 40000, 50000);
+    expect(visit("60000"), "1000"); /* another front end need not spare it */
     expect_command("[" B ":0, " C ":0]", "LRANGE " QUEUE " 0 -1");
     visit("5000");
     expect_command("[" C ":0]", "LRANGE " QUEUE " 0 -1");

@@ -235,7 +235,8 @@ end
 -- places that are over, wherever they stand in the queue, and calls the head if the lock is
 -- free. Returns ms until the next visit: when the next place may be over, or a lease that ends
 -- without a message, where a Java client is the head, which may sleep for longer; at most a
--- day, for the index has a TTL. Nil: no visit is needed. `spared` as of head_of().
+-- day, for the index has a TTL. Nil: no visit is needed. `spared` as of head_of(): of places
+-- that it spares the next visit comes soon, for other front ends may know that Redis was there.
 local function visit(lock, now, spared)
   local places = places_of(lock)
   for _, lease_id in ipairs(call('zrangebyscore', places, '-inf', integer(now - spared),
@@ -248,7 +249,7 @@ local function visit(lock, now, spared)
     if head then call_waiter(lock, head, now) end
   end
   local first = call('zrange', places, 0, 0, 'withscores')[2]
-  local next_ms = first and first + spared - now
+  local next_ms = first and first - now
   if head and not lease_of(head) and left >= 0 then
     next_ms = math.min(next_ms or left, left)
   end
