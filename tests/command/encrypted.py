@@ -3,7 +3,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from world import name, servers, wait_for
+from world import PATIENCE, name, servers, wait_for
 
 
 def make_certificate(world):
@@ -28,8 +28,9 @@ def the_server_is_checked(world, _):
                                (["--ca", "/nowhere"], 64, "cannot read /nowhere")):
         run = world.run(server.url, "-n", *wrong, name(), "true")
         assert run.status() == status and why in run.err, run.err
-    kept = ["-t", "3s", "-k", "1s", "--ca", certificate]
-    run = world.run(server.url, *kept, name(), "sleep", "4")
+    ttl_s = 2 + PATIENCE
+    kept = ["-t", f"{ttl_s}s", "-k", "1s", "--ca", certificate]
+    run = world.run(server.url, *kept, name(), "sleep", str(ttl_s + 1))
     assert run.status() == 0, run.err
 
 

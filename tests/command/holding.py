@@ -8,7 +8,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from world import LONG_S, name, wait_for
+from world import LONG_S, PATIENCE, name, wait_for
 
 
 def shell(world, front, text, program="sh"):
@@ -116,7 +116,8 @@ def the_process_learns_of_any_single_fault(world, front):
 def a_stopped_rlock_is_a_loss(world, front):
     lock = name()
     with sleeper() as process:
-        run = hold(world, front, "-t", "3s", "-k", "1s", lock, "--pid", str(process.pid))
+        run = hold(world, front, "-t", f"{3 * PATIENCE}s", "-k", f"{PATIENCE}s", lock, "--pid",
+                   str(process.pid))
         held(run, lock)
         run.signal(signal.SIGSTOP)
         assert got_signal(process)
