@@ -3,21 +3,23 @@
 rule (plant.py) in copies of the tree, one at a time, until so many seconds since the first
 build are over, and asks the suites that are quick: first the unit, script and end-to-end
 tests that the name of the file leads to, then the simulation, then all other unit and
-script tests. Only what is asked next is built. A program catches a bug when it fails with
-it, twice, and passes without. Prints which bugs live on, and the score. A bug that changes
-nothing that anybody can see is a row of equivalent.table, with the reason; it does not
-count. A bug that does not compile is no bug."""
+script tests. Only what is asked next is built. The first test that fails ends its program. It
+catches the bug when it fails once more, and passes without the bug. Prints which bugs live on,
+and the score. A bug that changes nothing that anybody can see is a row of equivalent.table,
+with the reason; it does not count. A bug that does not compile is no bug."""
 import argparse
+import contextlib
 import os
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -67,6 +69,7 @@ handlers/lfs audit
 E2E_MAX, OTHERS_MAX = 8, 4
 AT_A_TIME = 4  # programs, which wait most of the time
 TOO_LONG = ["floods", "chaos", "racer"]
+FAILED = re.compile(r"\[  FAILED  \] (\w+)")
 
 
 def leads(path, folder, most):
@@ -92,6 +95,12 @@ def all_of(folder):
                   for source in (ROOT / "tests" / folder).glob("test_*.c"))
 
 
+def kill(program):
+    """With what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
+
+
 class Tree:
     """A copy that is built, in which one bug after the other is planted. `clean`: a copy
     without any."""
@@ -100,30 +109,42 @@ class Tree:
         self.until, self.clean = float("inf"), clean
         self.root = mutants.copy_tree(COPIED, LEFT_OUT)
         self.passing = {}  # command -> whether it passes, in a clean copy
-        self.lock = threading.Lock()
+        self.lock, self.running = threading.Lock(), set()
+        (self.root / "t").mkdir()  # what a program leaves that is ended
         self.environment = {**os.environ, "RLOCKD_BIN": str(self.root / "build/rlockd"),
+                            "TMPDIR": str(self.root / "t"),
                             "E2E_PATIENCE": os.environ.get("E2E_PATIENCE", "3")}
 
-    def run(self, *command):
-        """Whether it ended well, in time."""
-        try:
-            return subprocess.run([str(word) for word in command], cwd=self.root, check=False,
-                                  env=self.environment, stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  timeout=max(1, min(TIMEOUT_S, self.until - time.monotonic()))
-                                  ).returncode == 0
-        except subprocess.TimeoutExpired:
-            return False
+    def failure(self, *command):
+        """The first test that fails, which ends the command; "": it ended badly, or was too
+        late; None: it ended well."""
+        with subprocess.Popen(command, cwd=self.root, env=self.environment, text=True,
+                              errors="replace", stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              process_group=0) as program:
+            self.running.add(program)
+            timer = threading.Timer(max(1, min(TIMEOUT_S, self.until - time.monotonic())),
+                                    kill, [program])
+            timer.start()
+            try:
+                for line in program.stdout:
+                    if found := FAILED.match(line):
+                        kill(program)
+                        return found[1]
+                return None if program.wait() == 0 else ""
+            finally:
+                timer.cancel()
+                self.running.discard(program)
 
     def passes(self, command):
         with self.lock:
             if command not in self.passing:
-                self.passing[command] = self.run(*command)
+                self.passing[command] = self.failure(*command) is None
             return self.passing[command]
 
     def make(self, *targets):
         version = (ROOT / "build/version").read_text(encoding="ascii").strip()
-        return self.run("make", "-s", f"RLOCKD_VERSION={version}", *targets)
+        return self.failure("make", "-s", f"RLOCKD_VERSION={version}", *targets) is None
 
     def suites(self, bug):
         """(name, programs of it) in the order in which they are asked."""
@@ -136,14 +157,25 @@ class Tree:
         for folder in folders:
             yield folder, [name for name in all_of(folder) if name not in first[folder]]
 
+    def confirms(self, command, test):
+        """Whether the command, or this test of it, fails again, and not without the bug."""
+        if "/e2e/" in command[0] and test:
+            command = ("env", f"E2E_FILTER={test}", *command)
+        return self.failure(*command) is not None and self.clean.passes(command)
+
     def catches(self, suite, programs):
-        """Whether one of them fails with the bug, twice, and not without."""
         commands = [(program, f"--seed={seed}") for program in programs for seed in SEEDS] \
             if suite == "sim" else [(program,) for program in programs]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
-            ends = list(pool.map(lambda command: self.run(*command), commands))
-        return any(not self.run(*command) and self.clean.passes(command)
-                   for command, ended_well in zip(commands, ends) if not ended_well)
+            ends = {pool.submit(self.failure, *command): command for command in commands}
+            for end in as_completed(ends):
+                test = end.result()
+                if test is not None and self.confirms(ends[end], test):
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    for program in list(self.running):
+                        kill(program)
+                    return True
+        return False
 
     def judge(self, bug):
         """The suite that caught it; "invalid"; None: it lives on."""
@@ -161,6 +193,8 @@ class Tree:
             return None
         finally:
             path.write_text(text, encoding="utf-8")
+            shutil.rmtree(self.root / "t")
+            (self.root / "t").mkdir()
 
     def end(self):
         shutil.rmtree(self.root, ignore_errors=True)
