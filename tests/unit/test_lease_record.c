@@ -95,7 +95,7 @@ static void the_caller_comes_back(void **state)
         parse(text.text, text.len);
         expect("held", "", 0, 30000, notes[i]);
         assert_string_equal(record.caller, "");
-        assert_null(strchr(text.text, LEASE_CALLER_MARK));
+        assert_null(memchr(text.text, LEASE_CALLER_MARK, text.len));
     }
 }
 
