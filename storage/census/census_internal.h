@@ -18,8 +18,10 @@ struct timer;
  * worker is busy. */
 enum { CENSUS_REST_FACTOR = 99 };
 
-/* A step never counts as shorter than this. */
+/* A step never counts as shorter, nor as longer than this: what takes longer is no work of
+ * Redis, but a machine that stands still, and the pictures would be as late as 99 of it. */
 #define CENSUS_STEP_MIN_NS (100 * CLOCK_NS_PER_US)
+#define CENSUS_STEP_MAX_NS (20 * CLOCK_NS_PER_MS)
 
 /* Arms the timer for the end of the rest behind a step that began then (clock_ns()). */
 void census_rest(struct store *store, struct timer *rest, int64_t step_began_ns);

@@ -27,6 +27,8 @@ void census_rest(struct store *store, struct timer *rest, int64_t step_began_ns)
 
     if (took_ns < CENSUS_STEP_MIN_NS)
         took_ns = CENSUS_STEP_MIN_NS;
+    if (took_ns > CENSUS_STEP_MAX_NS)
+        took_ns = CENSUS_STEP_MAX_NS;
     timer_arm(loop_timers(loop), rest, loop_now_ns(loop) + CENSUS_REST_FACTOR * took_ns);
 }
 

@@ -35,8 +35,15 @@ static int64_t rest_ms(int64_t took_ns)
 static void a_rest_is_99_times_as_long_as_its_step(void **state)
 {
     (void)state;
-    assert_in_range(rest_ms(5 * MS), 99 * 5, 99 * 5 + 60000);
-    assert_in_range(rest_ms(2 * S), 99 * 2000, 99 * 2000 + 60000);
+    assert_in_range(rest_ms(5 * MS), 99 * 5, 99 * 20);
+    timer_cancel(loop_timers(store.options.loop), &rest);
+}
+
+/* Redis does not work for so long. */
+static void a_machine_that_stood_still_puts_off_no_picture(void **state)
+{
+    (void)state;
+    assert_in_range(rest_ms(2 * S), 99 * 20 - 1, 99 * 20);
     timer_cancel(loop_timers(store.options.loop), &rest);
 }
 
@@ -44,7 +51,7 @@ static void a_rest_is_99_times_as_long_as_its_step(void **state)
 static void a_short_step_has_a_rest(void **state)
 {
     (void)state;
-    assert_in_range(rest_ms(0), 9, 60000);
+    assert_in_range(rest_ms(0), 9, 99 * 20);
     timer_cancel(loop_timers(store.options.loop), &rest);
 }
 
@@ -52,6 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rest_is_99_times_as_long_as_its_step),
+        cmocka_unit_test(a_machine_that_stood_still_puts_off_no_picture),
         cmocka_unit_test(a_short_step_has_a_rest),
     };
 
