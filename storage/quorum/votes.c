@@ -340,13 +340,18 @@ static struct conclusion done_at_majority(const struct quorum_ask *asked,
     return undo_none(is_over ? CONCLUDE_UNKNOWN : CONCLUDE_WAIT);
 }
 
+/* A server that has not replied counts as one that had the lease: it is waited for where that
+ * decides. */
 struct conclusion conclude_releases(const struct quorum_ask *asked,
                                     const struct node_reply *replies, int64_t now_ms,
                                     bool is_over)
 {
-    unsigned held = count_of(asked, replies, WORDS(NODE_RELEASED) | WORDS(NODE_SILENT));
+    unsigned released = count_of(asked, replies, WORDS(NODE_RELEASED));
+    unsigned held = released + count_of(asked, replies, WORDS(NODE_SILENT));
 
     (void)now_ms;
+    if (!is_over && is_majority(asked, held) && !is_majority(asked, released))
+        return undo_none(CONCLUDE_WAIT);
     return done_at_majority(asked, replies, is_over,
                             is_majority(asked, held) ? CONCLUDE_RELEASED : CONCLUDE_ENDED);
 }

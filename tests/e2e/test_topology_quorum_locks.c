@@ -106,6 +106,24 @@ static void test_a_token_that_was_deleted_first(struct world *w)
     assert_int_equal(quorum_holds(q, "early"), 0);
 }
 
+/* Two of three servers have lost the lease: whichever replies last, that is told. */
+static void test_a_token_of_a_lost_lease(struct world *w)
+{
+    struct quorum *q;
+    struct quorum_front front = start(w, 3, &q);
+
+    for (int i = 0; i < 12; i++) {
+        const char *token = token_new(w), *lock = text(w, "lost-%d", i);
+
+        expect_status(lock_put(front.fe, lock, token, "ttl_ms=60000"), 201);
+        for (int server = 0; server < 3; server++)
+            if (server != i % 3)
+                redis_ok(q->server[server], "DEL %s", lock);
+        expect_problem(lock_release(front.fe, lock, token), 410, "lease-ended");
+        assert_int_equal(quorum_holds(q, lock), 0);
+    }
+}
+
 static void test_looks(struct world *w)
 {
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
@@ -456,6 +474,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_tokens_grow_over_front_ends),
     E2E_TEST(test_post),
     E2E_TEST(test_a_token_that_was_deleted_first),
+    E2E_TEST(test_a_token_of_a_lost_lease),
     E2E_TEST(test_looks),
     E2E_TEST(test_a_minority_is_undecided),
     E2E_TEST(test_readers_and_writers),

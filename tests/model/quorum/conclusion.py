@@ -170,13 +170,16 @@ def renewals(asked, replies, now, over):
 
 
 def releases(asked, replies, now, over):
-    """D2: released, unless a majority knows that the lease had ended before."""
+    """D2: released, unless a majority knows that the lease had ended before. A missing reply
+    is waited for where it decides."""
     done = words(replies)
     enough = 1 if "released at one node" in asked.weak else asked.majority
     if len(done) < enough:
         return Decision("unknown", undo=()) if over else WAIT
     missing = 0 if "missing replies not counted" in asked.weak else replies.count(None)
     held = done.count("released") + missing
+    if done.count("released") < asked.majority <= held and not over:
+        return WAIT
     return Decision("released" if held >= asked.majority else "ended", undo=())
 
 
