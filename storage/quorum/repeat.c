@@ -9,7 +9,8 @@
 
 /* While a server is away the scripts for it gather, some 4 KiB each. Beyond REPEATS_MAX the
  * oldest is dropped: what it was to remove ends by its time, and no answer relied on it. When
- * the server is back, so many at a time that the connection stays quick. */
+ * the server is back, so many at a time that its connection stays quick, and as many again when
+ * half of them are confirmed. A server that refuses one gets no more until the pause is over. */
 enum { REPEATS_MAX = 5000, IN_FLIGHT_MAX = 256 };
 
 struct repeat {
@@ -26,8 +27,13 @@ struct repeat_line {
     struct topology *topology;
     struct loop *loop;
     struct repeat *first;
-    size_t count, in_flight;
-    struct timer retry;
+    size_t count;
+    struct repeat_server {
+        size_t in_flight;
+        bool rests;
+    } servers[TOPOLOGY_QUORUM_MAX];
+    struct timer retry; /* after the pause */
+    struct timer more;  /* where there is room */
 };
 
 /* One script under way to one server. */
@@ -60,29 +66,39 @@ static void settle(struct repeat *repeat)
         free_repeat(repeat);
 }
 
+static void rest(struct repeat_line *line)
+{
+    if (!timer_is_armed(&line->retry))
+        timer_arm(loop_timers(line->loop), &line->retry,
+                  loop_now_ns(line->loop) + REDIS_ASK_AGAIN_NS);
+}
+
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct repeat_call *call = arg;
     struct repeat *repeat = call->repeat;
     struct repeat_line *line = repeat->line;
+    struct repeat_server *server = &line->servers[call->node];
     node_set node = 1U << call->node;
 
     free(call);
     repeat->in_flight &= ~node;
-    bool has_room = --line->in_flight == IN_FLIGHT_MAX / 2;
-    if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE)
+    server->in_flight--;
+    if (result->outcome == REDIS_DONE || result->refusal == REDIS_REFUSED_WRONG_TYPE) {
         repeat->left &= ~node;
-    else if (!timer_is_armed(&line->retry))
-        timer_arm(loop_timers(line->loop), &line->retry,
-                  loop_now_ns(line->loop) + REDIS_ASK_AGAIN_NS);
+    } else {
+        server->rests = true;
+        rest(line);
+    }
     settle(repeat);
-    if (has_room)
-        timer_arm(loop_timers(line->loop), &line->retry, loop_now_ns(line->loop));
+    if (server->in_flight == IN_FLIGHT_MAX / 2 && !server->rests)
+        timer_arm(loop_timers(line->loop), &line->more, loop_now_ns(line->loop));
 }
 
 static void send(struct repeat *repeat)
 {
-    struct topology *topology = repeat->line->topology;
+    struct repeat_line *line = repeat->line;
+    struct topology *topology = line->topology;
     struct script_call script = script_call_make(repeat->script, repeat->args);
 
     /* The next keep-alive is not to read what this one removes. */
@@ -91,9 +107,10 @@ static void send(struct repeat *repeat)
          node = topology_next_node(topology, node)) {
         size_t number = topology_node_number(node);
         if (!node_is_in(repeat->left & ~repeat->in_flight, number) ||
-            !topology_node_is_up(node, NULL) || repeat->line->in_flight >= IN_FLIGHT_MAX)
+            !topology_node_is_up(node, NULL) || line->servers[number].rests ||
+            line->servers[number].in_flight >= IN_FLIGHT_MAX)
             continue;
-        repeat->line->in_flight++;
+        line->servers[number].in_flight++;
         struct repeat_call *call = malloc(sizeof(*call));
         assert(call != NULL);
         *call = (struct repeat_call){.repeat = repeat, .node = number};
@@ -102,7 +119,7 @@ static void send(struct repeat *repeat)
     }
 }
 
-static void retry(void *arg)
+static void send_all(void *arg)
 {
     struct repeat_line *line = arg;
     struct repeat *repeat, *next;
@@ -116,8 +133,17 @@ static void retry(void *arg)
         repeat->left = 0;
         settle(repeat);
     }
+}
+
+static void retry(void *arg)
+{
+    struct repeat_line *line = arg;
+
+    for (size_t i = 0; i < TOPOLOGY_QUORUM_MAX; i++)
+        line->servers[i].rests = false;
+    send_all(line);
     if (line->first != NULL)
-        timer_arm(loop_timers(line->loop), &line->retry, now_ns + REDIS_ASK_AGAIN_NS);
+        rest(line);
 }
 
 void repeat_go_on(struct repeat_line *line)
@@ -143,9 +169,7 @@ void repeat_start(struct repeat_line *line, enum script script, struct script_ar
         settle(oldest);
     }
     send(repeat);
-    if (!timer_is_armed(&line->retry))
-        timer_arm(loop_timers(line->loop), &line->retry,
-                  loop_now_ns(line->loop) + REDIS_ASK_AGAIN_NS);
+    rest(line);
 }
 
 size_t repeat_pending(const struct repeat_line *line)
@@ -168,6 +192,7 @@ struct repeat_line *repeat_line_new(struct topology *topology, struct loop *loop
     line->topology = topology;
     line->loop = loop;
     line->retry = (struct timer){.fire = retry, .arg = line};
+    line->more = (struct timer){.fire = send_all, .arg = line};
     return line;
 }
 
@@ -176,6 +201,7 @@ void repeat_line_free(struct repeat_line *line)
     struct repeat *repeat, *next;
 
     timer_cancel(loop_timers(line->loop), &line->retry);
+    timer_cancel(loop_timers(line->loop), &line->more);
     DL_FOREACH_SAFE(line->first, repeat, next) {
         assert(repeat->in_flight == 0);
         repeat->left = 0;
