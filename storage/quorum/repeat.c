@@ -10,7 +10,8 @@
 /* While a server is away the scripts for it gather, some 4 KiB each. Beyond REPEATS_MAX the
  * oldest is dropped: what it was to remove ends by its time, and no answer relied on it. When
  * the server is back, so many at a time that its connection stays quick, and as many again when
- * half of them are confirmed. A server that refuses one gets no more until the pause is over. */
+ * half of them are confirmed. A server that refuses one gets no more until the pause is over.
+ */
 enum { REPEATS_MAX = 5000, IN_FLIGHT_MAX = 256 };
 
 struct repeat {

@@ -106,12 +106,11 @@ static const char *alert(struct front *fe, const char *flags, const char *versio
 {
     return shell_run(
         fe->world, NULL,
-        text(
-            fe->world,
-            "sh -c 'openssl s_client -ign_eof -connect 127.0.0.1:%d -CAfile ca.pem "
-            "-cipher DEFAULT:@SECLEVEL=0 -%s %s 2>&1 < /dev/null | "
-            "grep -o \"alert .*:SSL\" || true'",
-            fe->port, version, flags));
+        text(fe->world,
+             "sh -c 'openssl s_client -ign_eof -connect 127.0.0.1:%d -CAfile ca.pem "
+             "-cipher DEFAULT:@SECLEVEL=0 -%s %s 2>&1 < /dev/null | "
+             "grep -o \"alert .*:SSL\" || true'",
+             fe->port, version, flags));
 }
 
 /* A certificate is one for clients, or names no purpose, and its key is a strong one. Refused

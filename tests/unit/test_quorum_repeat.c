@@ -1,5 +1,5 @@
-/* storage/quorum/repeat.c with a loop and servers that are made up: how many scripts a server is
- * sent, and when. */
+/* storage/quorum/repeat.c with a loop and servers that are made up: how many scripts a server
+ * is sent, and when. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -82,6 +82,12 @@ static struct repeat_line *line_new(void)
     return repeat_line_new(&topology, &loop);
 }
 
+static void line_free(struct repeat_line *line)
+{
+    repeat_line_free(line);
+    timers_release(&loop.timers);
+}
+
 /* What is under way is answered, in one turn. */
 static void answer(struct topology_node *node)
 {
@@ -127,11 +133,11 @@ static void test_at_a_time(void **state)
     run();
     for (size_t i = 0; i < SERVERS; i++)
         assert_int_equal(topology.nodes[i].sent, SCRIPTS);
-    repeat_line_free(line);
+    line_free(line);
 }
 
-/* A server that refuses is asked again after a pause, as many at a time as before, and keeps the
- * other from none. */
+/* A server that refuses is asked again after a pause, as many at a time as before, and keeps
+ * the other from none. */
 static void test_refusals(void **state)
 {
     struct repeat_line *line = line_new();
@@ -157,7 +163,7 @@ static void test_refusals(void **state)
     run();
     assert_int_equal(refuses->sent - before, SCRIPTS);
     assert_int_equal(confirms->sent, SCRIPTS);
-    repeat_line_free(line);
+    line_free(line);
 }
 
 /* A server that is back gets what was left at once. */
@@ -174,7 +180,7 @@ static void test_back(void **state)
     repeat_go_on(line);
     run();
     assert_int_equal(topology.nodes[0].sent, SCRIPTS);
-    repeat_line_free(line);
+    line_free(line);
 }
 
 int main(void)
