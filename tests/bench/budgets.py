@@ -81,7 +81,7 @@ def of_hand_overs(redis, server, names, kind):
     return figure
 
 
-def all_redis_calls(place):
+def all_redis_calls(place, _):
     """redis.call()s of an acquire, a release and an acquire whose token rlockd makes, and of a
     hand-over."""
     redis = place.redis()
@@ -104,7 +104,7 @@ def all_redis_calls(place):
     return figures
 
 
-def front_end(place):
+def front_end(place, _):
     """System calls and instructions of rlockd, and a waiter's memory."""
     redis = place.redis()
     server = place.rlockd(redis)
@@ -116,12 +116,14 @@ def front_end(place):
     return figures
 
 
-def of_redis(place):
-    return {f"redis_instructions_{kind}": count
-            for kind, count in redis_instructions.measure(place).items()}
+def of_redis(place, names):
+    prefix = "redis_instructions_"
+    kinds = [name.removeprefix(prefix) for name in names]
+    return {prefix + kind: count
+            for kind, count in redis_instructions.measure(place, kinds).items()}
 
 
-def quorum(place):
+def quorum(place, _):
     """Instructions of rlockd in a quorum of three, as a multiple of those beside one Redis."""
     redis, of_three = place.redis(), topologies.Quorum(place, 3)
     single = measure.instructions(place, redis, CONNECTIONS, CYCLES)
@@ -131,7 +133,7 @@ def quorum(place):
     return {"quorum_instructions": figure / single}
 
 
-# What the names of the budgets begin with that a function measures.
+# What the names of the budgets begin with that a function measures: at least those asked for.
 PARTS = (("redis_calls", all_redis_calls), ("redis_instructions", of_redis),
          ("quorum_", quorum), ("", front_end))
 
@@ -139,9 +141,10 @@ PARTS = (("redis_calls", all_redis_calls), ("redis_instructions", of_redis),
 def measure_all(place, names):
     figures, missing = {}, list(names)
     for prefix, part in PARTS:
-        if any(name.startswith(prefix) for name in missing):
-            figures.update(part(place))
-        missing = [name for name in missing if not name.startswith(prefix)]
+        asked = [name for name in missing if name.startswith(prefix)]
+        if asked:
+            figures.update(part(place, asked))
+        missing = [name for name in missing if name not in asked]
     return figures
 
 
@@ -152,11 +155,13 @@ def is_met(name, figure, bound):
 
 def measure_again(place, budgets, figures):
     """How many wake-ups Redis needs for its requests, and what it and the front end do by the
-    second, adds a tenth to instructions at times, a fiftieth to calls, and takes nothing away:
-    of several rounds the least counts."""
+    second, adds a tenth to instructions at times, a fiftieth to calls; how many waiters come in
+    one turn, a fiftieth to their bytes. Nothing is taken away: of several rounds the least
+    counts."""
     for _ in range(ROUNDS_MAX - 1):
         late = [name for name, (bound, _) in budgets.items()
-                if name.startswith("redis_") and not is_met(name, figures.get(name, 0), bound)]
+                if name.startswith(("redis_", "bytes_"))
+                and not is_met(name, figures.get(name, 0), bound)]
         if not late:
             return
         for name, figure in measure_all(place, late).items():

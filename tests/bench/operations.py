@@ -128,6 +128,8 @@ class Operations:
         self.waiting[-1].connection.request(method, target, None, headers)
 
     def end_waits(self):
+        if not self.waiting:
+            return
         for client in self.waiting:
             client.connection.close()
         self.waiting = []

@@ -102,26 +102,31 @@ def of_renewals(counted, ops, per_session):
     return again_if_slow(count_once)
 
 
-def measure(place):
+RENEWALS = {"watchdog": REQUESTS, "watchdog_few": FEW_LEASES}  # leases a session
+
+
+def measure(place, kinds):
     """kind -> instructions; {}: valgrind may not trace, or does not take orders."""
     counted = Counted(place)
     server = place.rlockd(counted.redis)
     ops = Operations(server)
+    phases = [kind for kind in PHASES if kind in kinds]
 
     def use_once(kind):
         ops.prepare(counted.redis, kind, 1)
         ops.run(kind, 1)
-    for kind in PHASES:  # the first use of a script sends its text
+    for kind in phases:  # the first use of a script sends its text
         again_if_slow(lambda kind=kind: use_once(kind))
     if not counted.measure_idle():
         return {}
-    figures = {kind: of_requests(counted, ops, kind) for kind in PHASES}
+    figures = {kind: of_requests(counted, ops, kind) for kind in phases}
     ops.end_waits()
     server.stop()
     server = place.rlockd(counted.redis, "--watchdog-timeout-ms",
                           str(WATCHDOG_TIMEOUT_MS))
-    figures["watchdog"] = of_renewals(counted, Operations(server), REQUESTS)
-    figures["watchdog_few"] = of_renewals(counted, Operations(server), FEW_LEASES)
+    for kind, per_session in RENEWALS.items():
+        if kind in kinds:
+            figures[kind] = of_renewals(counted, Operations(server), per_session)
     server.stop()
     counted.redis.stop()
     return figures
