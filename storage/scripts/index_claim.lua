@@ -8,7 +8,8 @@
 --   KEYS      partitions of the index, looked at one after the other
 --   limit     members at most
 --   claim_ms  ms after which another front end may visit a claimed member that was not visited;
---             at a node of a quorum the claim itself, which is one number at all nodes
+--             at a node of a quorum the claim itself, which is one number at all nodes; a node
+--             by whose clock it is past claims nothing: its members would be due again at once
 --
 -- Reply  the claim, the claimed members, ms until the next visit to each partition
 --        0: members are due still, or the limit came before the partition
@@ -23,6 +24,7 @@ local claim, found, next_visits = now + claim_ms, {}, {}
 
 -- Claims members of a partition. Returns the ms until the next visit to the partition.
 local function claim_some(index)
+  --quorum: if claim <= now then return -1 end
   local most = limit - #found
   if most == 0 then return 0 end
   local first, scores, next_at = try('zrange', index, 0, most, 'withscores'), {}, nil

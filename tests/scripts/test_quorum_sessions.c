@@ -251,6 +251,17 @@ static void claims_have_one_number_at_all_nodes(void **state)
     expect(index_set("", claim_ms), "1");
 }
 
+/* The claim is past by this node's clock: its members would be due again at once. */
+static void a_node_whose_clock_is_far_ahead_claims_nothing(void **state)
+{
+    int64_t claim_ms = node_base_us() / 1000 - 1000;
+
+    (void)state;
+    command("ZADD rlockd:sessions:{0} 1 " SID);
+    expect(index_claim(claim_ms), text("[%lld, [], [-1]]", (long long)claim_ms));
+    expect_command("1", "ZSCORE rlockd:sessions:{0} " SID);
+}
+
 static void row_of_a_listing_says_whether_the_index_has_the_session(void **state)
 {
     (void)state;
@@ -286,6 +297,7 @@ int main(void)
         NODE_TEST(visit_to_one_ends_no_lease),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
         NODE_TEST(claims_have_one_number_at_all_nodes),
+        NODE_TEST(a_node_whose_clock_is_far_ahead_claims_nothing),
         NODE_TEST(row_of_a_listing_says_whether_the_index_has_the_session),
     };
 
