@@ -8,8 +8,8 @@
 --   KEYS      partitions of the index, looked at one after the other
 --   limit     members at most
 --   claim_ms  ms after which another front end may visit a claimed member that was not visited;
---             at a node of a quorum the claim itself, which is one number at all nodes; a node
---             by whose clock it is past claims nothing: its members would be due again at once
+--             at a node of a quorum the claim itself, which is one number at all nodes. By the
+--             clock of one that is far ahead it is past: the claim lasts a second there
 --
 -- Reply  the claim, the claimed members, ms until the next visit to each partition
 --        0: members are due still, or the limit came before the partition
@@ -20,11 +20,11 @@
 
 local now = lib.number.epoch_ms()
 --quorum: claim_ms = claim_ms - now
+--quorum: if claim_ms <= 0 then claim_ms = 1000 end
 local claim, found, next_visits = now + claim_ms, {}, {}
 
 -- Claims members of a partition. Returns the ms until the next visit to the partition.
 local function claim_some(index)
-  --quorum: if claim <= now then return -1 end
   local most = limit - #found
   if most == 0 then return 0 end
   local first, scores, next_at = try('zrange', index, 0, most, 'withscores'), {}, nil

@@ -10,7 +10,8 @@
 --         the claim gave it; without claim the visit comes earlier than it was to come, never
 --         later; "-": nothing changes unless the index has lost the member. At a node of a
 --         quorum nothing changes only where a later claim stands: the visit is for this node,
---         too, if the member was not due here
+--         too, if the member was not due here. A claim that is past by this node's clock, as
+--         each is where that is far ahead, counts: the next visit comes within a period
 --
 -- Reply  without claim: ms until the visit; else 1 | 0: nothing was changed
 --
@@ -20,7 +21,8 @@
 local INDEX_MS = 30 * 86400000 -- of front ends that never come back
 
 --quorum: if claim and claim ~= '-' then
---quorum:   if tonumber(call('zscore', index, member) or 0) > tonumber(claim) then return 0 end
+--quorum:   local at = tonumber(call('zscore', index, member) or 0)
+--quorum:   if at > tonumber(claim) and tonumber(claim) > lib.number.epoch_ms() then return 0 end
 --quorum:   call('zadd', index, claim, member)
 --quorum: end
 if claim and claim ~= '-' and call('zscore', index, member) ~= claim then return 0 end
