@@ -8,10 +8,10 @@
 #include "storage/quorum/calls_internal.h"
 
 enum {
-    ROUNDS_MAX = 3,        /* of votes, in one try */
-    TRIES_MAX = 6,         /* of an attempt whose votes were split, if the request may wait */
-    TRIES_MAX_AT_ONCE = 3, /* if it may not */
-    ASK_AGAIN_MAX = 3,     /* of the oldest of split votes, which is kept meanwhile */
+    ROUNDS_MAX = 3,    /* of votes, in one try */
+    TRIES_MAX = 6,     /* of an attempt whose votes were split, if the request may wait */
+    TRIES_FEW = 3,     /* if it may not, or a server is in quarantine */
+    ASK_AGAIN_MAX = 3, /* of the oldest of split votes, which is kept meanwhile */
     ASK_AGAIN_MS = 3,
     TRY_FOR_MS = 1000, /* a request that may wait tries again later on */
     LONG_PAUSE_MS = 500,
@@ -289,9 +289,9 @@ static bool is_quick(const struct quorum_call *call)
 static void contend(struct quorum_call *call, const struct node_reply *replies)
 {
     bool may_wait = quorum_arg_ms(call, ACQUIRE_ARG_WAIT_MS) > 0;
-    unsigned most = may_wait ? TRIES_MAX : TRIES_MAX_AT_ONCE;
     bool is_busy = quorum_call_find(call, replies, NODE_BUSY, -1) < call->calls->nodes;
     bool is_short = quorum_call_find(call, replies, NODE_QUARANTINE, -1) < call->calls->nodes;
+    unsigned most = may_wait && !is_short ? TRIES_MAX : TRIES_FEW;
 
     metrics_add(call->calls->options.metrics, METRIC_QUORUM_SPLITS, 1);
     if (is_busy && quorum_is_oldest(call, replies) && call->asked_again < ASK_AGAIN_MAX) {
@@ -301,7 +301,7 @@ static void contend(struct quorum_call *call, const struct node_reply *replies)
     }
     withdraw_all(call);
     call->asked_again = 0;
-    if (!is_short && ++call->tries < most && is_quick(call))
+    if ((is_busy || !is_short) && ++call->tries < most && is_quick(call))
         go_on(call, quorum_random_ms(INT64_C(1) << call->tries), try_again);
     else if (!is_busy && !may_wait)
         quorum_call_fail(call);    /* no lease is in the way */
