@@ -77,7 +77,8 @@ void run_odd(struct client *client);
 void run_meddler(struct client *client);
 /* After the faults: a failover may have undone that the meddler gave a lock its end again. */
 void end_odd_lock(void);
-/* Past all front ends. The words are counted off by a NULL. */
+/* Past all front ends, to the server that has the key; of a quorum to each. The words are
+ * counted off by a NULL. */
 void tell_redis(const char *const *words);
 /* The same, to the server that has the key, and its reply. False: no process is there. */
 bool ask_past_fronts(const char *key, const char *const *words, struct buffer *reply);

@@ -86,7 +86,7 @@ void run_filler(struct client *client)
         make_token(chance_of(client), filling.session.token);
         if (ask_session_open(&client->caller, &filling.session) != RESULT_OK)
             continue;
-        if (likely(client, 50))
+        if (world.topology == TOPOLOGY_QUORUM || likely(client, 50)) /* it has no owners */
             fill_session(&filling);
         else
             read_again(&filling);

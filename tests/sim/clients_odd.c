@@ -82,10 +82,8 @@ static void send_words(struct redis_client *client, const char *const *words)
     buffer_release(&text);
 }
 
-bool ask_past_fronts(const char *key, const char *const *words, struct buffer *reply)
+static bool ask_server(struct server *server, const char *const *words, struct buffer *reply)
 {
-    struct server *server = servers_owner(bytes_of(key));
-
     if (server->is_stopped || server->is_paused)
         return false;
     struct redis_client *client = redis_connect(&server->redis, ignore_output, NULL);
@@ -96,9 +94,19 @@ bool ask_past_fronts(const char *key, const char *const *words, struct buffer *r
     return true;
 }
 
+bool ask_past_fronts(const char *key, const char *const *words, struct buffer *reply)
+{
+    return ask_server(servers_owner(bytes_of(key)), words, reply);
+}
+
 void tell_redis(const char *const *words)
 {
-    ask_past_fronts(words[1], words, NULL);
+    if (world.topology != TOPOLOGY_QUORUM) {
+        ask_past_fronts(words[1], words, NULL);
+        return;
+    }
+    for (struct server *server = NULL; (server = server_next(server)) != NULL;)
+        ask_server(server, words, NULL);
 }
 
 struct redis_client *listen_past_fronts(const char *key, const char *channel,

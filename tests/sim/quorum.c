@@ -1,8 +1,6 @@
-/* The servers of a quorum: the clock of each, and how many of them fail at a time. */
+/* The servers of a quorum: the clock of each, and how many of them fail at a time. In some runs
+ * the clock of one is an hour off, so that it takes part in no vote. */
 #include "tests/sim/world.h"
-
-/* A server that is an hour off takes part in no vote: in some runs there is one. */
-#define HOUR_US INT64_C(3600000000)
 
 enum {
     SKEW_MAX_US = 2500000,

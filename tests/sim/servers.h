@@ -6,6 +6,8 @@
 #include "tests/sim/redis.h"
 #include "tests/sim/schedule.h"
 
+#define HOUR_US INT64_C(3600000000)
+
 enum topology {
     TOPOLOGY_SINGLE,
     TOPOLOGY_SENTINEL,
