@@ -21,8 +21,8 @@
 local INDEX_MS = 30 * 86400000 -- of front ends that never come back
 
 --quorum: if claim and claim ~= '-' then
---quorum:   local at = tonumber(call('zscore', index, member) or 0)
---quorum:   if at > tonumber(claim) and tonumber(claim) > lib.number.epoch_ms() then return 0 end
+--quorum:   local at, own = tonumber(call('zscore', index, member) or 0), tonumber(claim)
+--quorum:   if at > own and own > lib.number.epoch_ms() then return 0 end
 --quorum:   call('zadd', index, claim, member)
 --quorum: end
 if claim and claim ~= '-' and call('zscore', index, member) ~= claim then return 0 end
