@@ -354,7 +354,7 @@ static void test_a_long_queue_is_not_read_for_nothing(struct world *w)
         expect_status(http(w->b, "GET", check, NULL), 200);
         expect_status(http(w->b, "GET", "/v1/locks?prefix=queued", NULL), 200);
         /* The wait, short as it is, takes a place behind all of them. */
-        expect_status(fair_put(w->b, "queued", token_new(w), "wait_ms=1"), 423);
+        expect_status(fair_put(w->b, "queued", token_new(w), "wait_ms=50"), 423);
     }
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
         long long calls = calls_of(w, commands[i]) - before[i];

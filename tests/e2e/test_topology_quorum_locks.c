@@ -116,6 +116,7 @@ static void test_a_token_of_a_lost_lease(struct world *w)
         const char *token = token_new(w), *lock = text(w, "lost-%d", i);
 
         expect_status(lock_put(front.fe, lock, token, "ttl_ms=60000"), 201);
+        wait_until(quorum_holds(q, lock) == 3, SOON_MS);
         for (int server = 0; server < 3; server++)
             if (server != i % 3)
                 redis_ok(q->server[server], "DEL %s", lock);
