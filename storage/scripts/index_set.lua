@@ -10,8 +10,8 @@
 --         the claim gave it; without claim the visit comes earlier than it was to come, never
 --         later; "-": nothing changes unless the index has lost the member. At a node of a
 --         quorum nothing changes only where a later claim stands: the visit is for this node,
---         too, if the member was not due here. A claim that is past by this node's clock, as
---         each is where that is far ahead, counts: the next visit comes within a period
+--         too, if the member was not due here. A claim that is past by this node's clock
+--         counts all the same, for by a clock that is far ahead each claim is past
 --
 -- Reply  without claim: ms until the visit; else 1 | 0: nothing was changed
 --
