@@ -79,7 +79,8 @@ struct chaos {
     pthread_mutex_t mutex;
     char first_trouble[512];
     struct chaos_dead dead[CHAOS_DEAD_MAX];
-    size_t dead_len, dead_checked;
+    _Atomic size_t dead_len;
+    size_t dead_checked;
     struct chaos_loss losses[CHAOS_LOSSES_MAX];
     _Atomic size_t losses_len;
 };
