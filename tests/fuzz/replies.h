@@ -9,13 +9,9 @@
 #include "server/base/timers.h"
 #include "storage/topology/topology.h"
 #include "tests/fuzz/values.h"
+#include "tests/lib/fake_loop.h"
 
 enum { PENDING_MAX = 2048, ANSWERS_MAX = 400, DELAYS_MAX = 2 };
-
-struct loop {
-    struct timers timers;
-    int64_t now_ns;
-};
 
 struct topology_node {
     size_t number;
@@ -46,7 +42,6 @@ struct topology {
     bool is_stopped;
 };
 
-static struct loop loop;
 static struct topology topology;
 static struct topology_node nodes[TOPOLOGY_QUORUM_MAX];
 
@@ -197,16 +192,6 @@ static void expect_answer(const struct topology_node *node, const struct script_
 }
 
 /* --- the loop and the topology ------------------------------------------------------------ */
-
-struct timers *loop_timers(struct loop *asked)
-{
-    return &asked->timers;
-}
-
-int64_t loop_now_ns(const struct loop *asked)
-{
-    return asked->now_ns;
-}
 
 /* `quorum`: its servers; 0: one Redis. */
 static void topology_init(struct fuzz_input *input, size_t quorum)

@@ -10,16 +10,12 @@
 
 #include "server/base/clock.h"
 #include "storage/topology/topology.h"
+#include "tests/lib/fake_loop.h"
 
 #define MS CLOCK_NS_PER_MS
 #define S CLOCK_NS_PER_S
 
 enum { CHANNELS = 4 };
-
-struct loop {
-    struct timers timers;
-    int64_t now_ns;
-};
 
 struct subscriber_channel {
     struct subscription *owner; /* NULL: not subscribed to */
@@ -31,18 +27,7 @@ struct topology {
     struct subscriber_channel channels[CHANNELS];
 };
 
-static struct loop loop;
 static struct topology topology;
-
-struct timers *loop_timers(struct loop *asked)
-{
-    return &asked->timers;
-}
-
-int64_t loop_now_ns(const struct loop *asked)
-{
-    return asked->now_ns;
-}
 
 int loop_watch_add(struct loop *asked, struct loop_watch *watch, uint32_t epoll_events)
 {

@@ -14,13 +14,9 @@
 
 #include "server/base/clock.h"
 #include "storage/topology/cluster_internal.h"
+#include "tests/lib/fake_loop.h"
 
 enum { MASTERS = 2, SENT_MAX = 16, FIRST_PORT = 7000 };
-
-struct loop {
-    struct timers timers;
-    int64_t now_ns;
-};
 
 struct redis_link {
     int number; /* of its master */
@@ -33,7 +29,6 @@ struct sent {
     void *arg;
 };
 
-static struct loop loop;
 static struct metrics metrics;
 static struct cluster cluster;
 static struct cluster_node masters[MASTERS];
@@ -44,16 +39,6 @@ static char ended[64]; /* the words of the calls that have ended */
 static const struct redis_server server;
 
 /* --- what the calls need ------------------------------------------------------------------ */
-
-struct timers *loop_timers(struct loop *asked)
-{
-    return &asked->timers;
-}
-
-int64_t loop_now_ns(const struct loop *asked)
-{
-    return asked->now_ns;
-}
 
 void redis_link_command(struct redis_link *link, const struct redis_command *command,
                         redis_done *done, void *arg)

@@ -12,29 +12,14 @@
 #include "storage/store/store_internal.h"
 #include "storage/store/marker.h"
 #include "storage/topology/topology.h"
+#include "tests/lib/fake_loop.h"
 
-struct loop {
-    struct timers timers;
-    int64_t now_ns;
-};
-
-static struct loop loop;
 static const struct redis_server server = {.run_id = "one", .up_since_ns = 1};
 static struct config config;
 static struct metrics metrics;
 static struct store store;
 static redis_done *refreshed; /* of the refresh under way; NULL: none is */
 static void *refreshed_arg;
-
-struct timers *loop_timers(struct loop *asked)
-{
-    return &asked->timers;
-}
-
-int64_t loop_now_ns(const struct loop *asked)
-{
-    return asked->now_ns;
-}
 
 struct topology_node *topology_next_node(struct topology *topology, struct topology_node *node)
 {

@@ -8,13 +8,9 @@
 #include <string.h>
 
 #include "storage/quorum/repeat.h"
+#include "tests/lib/fake_loop.h"
 
 enum { SERVERS = 2, SCRIPTS = 1500, TURNS_MAX = 50, TTL_MS = 60000 };
-
-struct loop {
-    struct timers timers;
-    int64_t now_ns;
-};
 
 struct call {
     redis_done *done;
@@ -32,18 +28,7 @@ struct topology {
     struct topology_node nodes[SERVERS];
 };
 
-static struct loop loop;
 static struct topology topology;
-
-struct timers *loop_timers(struct loop *asked)
-{
-    return &asked->timers;
-}
-
-int64_t loop_now_ns(const struct loop *asked)
-{
-    return asked->now_ns;
-}
 
 struct topology_node *topology_next_node(struct topology *asked, struct topology_node *after)
 {
@@ -88,7 +73,7 @@ static void line_free(struct repeat_line *line)
     timers_release(&loop.timers);
 }
 
-/* What is under way is answered, in one turn. */
+/* The server answers all scripts that are under way to it, in one turn of the loop. */
 static void answer(struct topology_node *node)
 {
     struct redis_result result = {.outcome = node->refuses ? REDIS_REFUSED : REDIS_DONE};
