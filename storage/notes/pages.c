@@ -22,35 +22,39 @@ static const char *as_text(const struct redis_value *value)
     return value_text(value, &len);
 }
 
-static void add_note(struct session_notes *notes, const struct redis_value *ref,
-                     const struct redis_value *value)
+static struct session_note *add(struct session_notes *notes)
 {
-    struct session_note *note = &notes->notes[notes->count];
-    size_t len;
-    const char *text = value_text(ref, &len);
-
-    if (len == 0)
-        return; /* the sentinel */
-    lease_ref_copy(&note->ref, text, len);
-    snprintf(note->value, sizeof(note->value), "%s", as_text(value));
-    notes->count++;
-}
-
-static void add_page(struct session_notes *notes, const struct redis_value *pairs)
-{
-    size_t count = value_count(pairs) / 2;
-
-    if (notes->count + count > notes->room) {
-        notes->room = (notes->count + count) * 2;
+    if (notes->count == notes->room) {
+        notes->room = notes->room * 2 + 16;
         notes->notes = realloc(notes->notes, notes->room * sizeof(notes->notes[0]));
         assert(notes->notes != NULL);
     }
-    for (size_t i = 0; i < count; i++)
-        add_note(
-            notes,
-            value_at(pairs, i * SESSION_PAGE_REPLY_ENTRY_VALUES + SESSION_PAGE_REPLY_ENTRY_REF),
-            value_at(pairs,
-                     i * SESSION_PAGE_REPLY_ENTRY_VALUES + SESSION_PAGE_REPLY_ENTRY_VALUE));
+    return &notes->notes[notes->count++];
+}
+
+/* The mark of a loss that was told is a field that begins with a blank. */
+static void add_entry(struct session_reading *reading, enum session_hash hash,
+                      const struct redis_value *ref, const struct redis_value *value)
+{
+    size_t len;
+    const char *text = value_text(ref, &len);
+    bool is_mark = hash == SESSION_HASH_LOST && len > 0 && text[0] == ' ';
+
+    if (len == 0)
+        return; /* the sentinel */
+    struct session_note *note = add(is_mark ? &reading->marks : &reading->hashes[hash]);
+    lease_ref_copy(&note->ref, text + is_mark, len - is_mark);
+    snprintf(note->value, sizeof(note->value), "%s", as_text(value));
+}
+
+static void add_page(struct session_reading *reading, enum session_hash hash,
+                     const struct redis_value *entries)
+{
+    enum { VALUES = SESSION_PAGE_REPLY_ENTRY_VALUES };
+
+    for (size_t i = 0; i < value_count(entries) / VALUES; i++)
+        add_entry(reading, hash, value_at(entries, i * VALUES + SESSION_PAGE_REPLY_ENTRY_REF),
+                  value_at(entries, i * VALUES + SESSION_PAGE_REPLY_ENTRY_VALUE));
 }
 
 static int compare(const void *left, const void *right)
@@ -62,13 +66,18 @@ static int compare(const void *left, const void *right)
     return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
 }
 
+static void sort(struct session_notes *notes)
+{
+    if (notes->count > 1)
+        qsort(notes->notes, notes->count, sizeof(notes->notes[0]), compare);
+}
+
 /* A hash that shrinks while it is read may tell a field twice. */
 static void drop_repeated(struct session_notes *notes)
 {
     size_t kept = 0;
 
-    if (notes->count > 1)
-        qsort(notes->notes, notes->count, sizeof(notes->notes[0]), compare);
+    sort(notes);
     for (size_t i = 0; i < notes->count; i++) {
         if (kept > 0 && compare(&notes->notes[kept - 1], &notes->notes[i]) == 0)
             lease_ref_release(&notes->notes[i].ref);
@@ -76,6 +85,50 @@ static void drop_repeated(struct session_notes *notes)
             notes->notes[kept++] = notes->notes[i];
     }
     notes->count = kept;
+}
+
+/* See session_told.lua. */
+static int64_t told_at_ms(const struct session_note *mark)
+{
+    const char *blank = strchr(mark->value, ' ');
+
+    return blank != NULL ? strtoll(blank, NULL, 10) : 0;
+}
+
+/* Whether the note was made, or the loss found, before that loss was told. A token that has
+ * ended may be used anew when the retry window is over; clocks may differ by a half of it. */
+static bool was_told(const struct session_reading *reading, enum session_hash hash,
+                     const struct session_note *note)
+{
+    const struct session_notes *marks = &reading->marks;
+    const struct session_note *mark = bsearch(note, marks->notes, marks->count, sizeof(*note),
+                                              compare);
+    int64_t slack_ms = store_config(reading->store)->retry_window_ms / 2;
+
+    return mark != NULL && (hash == SESSION_HASH_LOST ||
+                            strtoll(note->value, NULL, 10) <= told_at_ms(mark) + slack_ms);
+}
+
+static void drop_told(struct session_reading *reading, enum session_hash hash)
+{
+    struct session_notes *notes = &reading->hashes[hash];
+    size_t kept = 0;
+
+    for (size_t i = 0; i < notes->count; i++) {
+        if (was_told(reading, hash, &notes->notes[i]))
+            *add(&reading->told) = notes->notes[i];
+        else
+            notes->notes[kept++] = notes->notes[i];
+    }
+    notes->count = kept;
+}
+
+static void finish(struct session_reading *reading)
+{
+    sort(&reading->marks);
+    for (int hash = 0; hash < SESSION_HASHES && reading->marks.count > 0; hash++)
+        drop_told(reading, hash);
+    reading->done(reading->arg, CALL_DONE);
 }
 
 static bool is_last(const struct redis_value *page)
@@ -96,25 +149,24 @@ static void begin_hash(struct session_reading *reading)
 static void on_page(void *arg, const struct redis_result *result)
 {
     struct session_reading *reading = arg;
-    struct session_notes *notes = &reading->hashes[reading->hash];
 
     if (result->outcome != REDIS_DONE || ++reading->pages == PAGES_MAX) {
         reading->done(reading->arg, result->outcome != REDIS_DONE ? call_outcome_of(result)
                                                                   : CALL_NOT_EXECUTED);
         return;
     }
-    add_page(notes, value_at(result->reply, SESSION_PAGE_REPLY_ENTRIES));
+    add_page(reading, reading->hash, value_at(result->reply, SESSION_PAGE_REPLY_ENTRIES));
     if (!is_last(result->reply)) {
         lock_copy_text(value_at(result->reply, SESSION_PAGE_REPLY_CURSOR), reading->cursor,
                        sizeof(reading->cursor));
         ask_for_page(reading);
         return;
     }
-    drop_repeated(notes);
+    drop_repeated(&reading->hashes[reading->hash]);
     if (++reading->hash < SESSION_HASHES)
         begin_hash(reading);
     else
-        reading->done(reading->arg, CALL_DONE);
+        finish(reading);
 }
 
 static void ask_for_page(struct session_reading *reading)
@@ -151,19 +203,24 @@ void session_notes_read(struct session_reading *reading, const struct redis_valu
         turn_start(reading->turns, &reading->turn);
         return;
     }
-    add_page(&reading->hashes[SESSION_HASH_NOTES], value_at(notes, SESSION_PAGE_REPLY_ENTRIES));
-    add_page(&reading->hashes[SESSION_HASH_LOST], value_at(lost, SESSION_PAGE_REPLY_ENTRIES));
-    reading->done(reading->arg, CALL_DONE);
+    add_page(reading, SESSION_HASH_NOTES, value_at(notes, SESSION_PAGE_REPLY_ENTRIES));
+    add_page(reading, SESSION_HASH_LOST, value_at(lost, SESSION_PAGE_REPLY_ENTRIES));
+    finish(reading);
+}
+
+static void release(struct session_notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        lease_ref_release(&notes->notes[i].ref);
+    free(notes->notes);
 }
 
 void session_notes_release(struct session_reading *reading)
 {
-    for (int hash = 0; hash < SESSION_HASHES; hash++) {
-        struct session_notes *notes = &reading->hashes[hash];
-        for (size_t i = 0; i < notes->count; i++)
-            lease_ref_release(&notes->notes[i].ref);
-        free(notes->notes);
-    }
+    for (int hash = 0; hash < SESSION_HASHES; hash++)
+        release(&reading->hashes[hash]);
+    release(&reading->told);
+    release(&reading->marks);
     if (!reading->is_large)
         return;
     turn_end(reading->turns, &reading->turn);

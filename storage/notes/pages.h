@@ -34,6 +34,10 @@ struct session_reading {
     session_notes_done *done;
     void *arg;
     struct session_notes hashes[SESSION_HASHES];
+    /* Of a quorum: losses of which the client was told, while a server that still has them, or
+     * the notes of their leases, was away. They are in neither hash. */
+    struct session_notes told;
+    struct session_notes marks;
     enum session_hash hash;           /* that is being read */
     char cursor[SESSION_CURSOR_SIZE]; /* of its next page */
     size_t pages;

@@ -30,6 +30,7 @@
 -- modules
 
 local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
+--quorum: LOSSES_MAX = 2 * LOSSES_MAX -- the marks of session_told.lua are among them
 
 local now = lib.number.epoch_ms()
 local open_until, reason = tonumber(deadline), nil
@@ -60,6 +61,7 @@ end
 
 local function note_loss(ref, why, kind)
   forget(ref)
+  --quorum: call('hdel', lost, ' ' .. ref) -- its token was used again after the loss was told
   if call('hlen', lost) < LOSSES_MAX then
     call('hset', lost, ref, why .. '\n' .. kind)
   end

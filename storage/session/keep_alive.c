@@ -289,6 +289,21 @@ static void on_not_read(struct look_call *call, enum call_outcome outcome)
     finish(call);
 }
 
+/* Of a quorum: a server that is back has losses that were told meanwhile. The front end that
+ * told them may be gone. */
+static void forget_told(const struct look_call *call)
+{
+    const struct session_notes *told = &call->reading.told;
+    char **refs = calloc(told->count + 1, sizeof(*refs));
+
+    assert(refs != NULL);
+    for (size_t i = 0; i < told->count; i++)
+        refs[i] = told->notes[i].ref.text;
+    if (call->claims && told->count > 0)
+        session_forget_losses(call->store, call->session_id, refs, told->count);
+    free(refs);
+}
+
 static void on_read(void *arg, enum call_outcome outcome)
 {
     struct look_call *call = arg;
@@ -299,6 +314,7 @@ static void on_read(void *arg, enum call_outcome outcome)
     }
     take_notes(call);
     session_losses_take(call);
+    forget_told(call);
     start_visits(call);
 }
 

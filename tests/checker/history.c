@@ -252,6 +252,7 @@ static bool read_fault(struct history *history, json_t *line, size_t number)
     fault->effect = number_of(line, "effect", 0);
     fault->loses_data = flag_of(line, "loses_data");
     fault->restarts = flag_of(line, "restarts");
+    fault->minority = flag_of(line, "minority");
     fault->undoes_until = number_of(line, "undoes_until", 0);
     list_add(&history->faults, fault);
     return fault->kind && fault->t_begin >= 0 && fault->t_end >= fault->t_begin;

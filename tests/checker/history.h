@@ -85,6 +85,7 @@ struct fault {
     int64_t undoes_until; /* what was done since `t_begin` is undone; 0: nothing is */
     bool loses_data;
     bool restarts; /* a server of a quorum, which gives no votes and confirms no hold then */
+    bool minority; /* it hurts one server of a quorum, and there only one at a time */
 };
 
 /* A write to a resource that refuses every fencing token below the highest that it has seen. */
@@ -196,6 +197,9 @@ struct lease *history_lease(const struct history *history, const char *id);
  * included. `front`: -1 for any. */
 bool history_is_troubled(const struct history *history, int64_t from, int64_t to,
                          int64_t after);
+/* The same, but for the faults of a minority of a quorum. */
+bool history_is_beyond_minority(const struct history *history, int64_t from, int64_t to,
+                                int64_t after);
 bool history_is_front_troubled(const struct history *history, int64_t front, int64_t from,
                                int64_t to, int64_t after);
 bool history_lost_data(const struct history *history, int64_t from, int64_t to);

@@ -219,6 +219,14 @@ static const struct {
     {"a loss that is told twice", "T1",
      SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5) FORCE(200, 205)
          KEPT(300, 305, "", LOST("a", "forced")) KEPT(800, 805, "", LOST("a", "forced"))},
+    {"a loss that is told twice, beside a fault", NULL,
+     FAULT("F6", 400, 700, 1, ",\"scope\":\"redis\"") SESSION("session-open", 0, 1, "ok")
+         WATCHED("a", 2, 5) FORCE(200, 205) KEPT(300, 305, "", LOST("a", "forced"))
+             KEPT(800, 805, "", LOST("a", "forced"))},
+    {"a loss that is told twice, beside a fault of a minority", "T1",
+     FAULT("F6", 400, 700, 1, ",\"scope\":\"redis\",\"minority\":true")
+         SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5) FORCE(200, 205)
+             KEPT(300, 305, "", LOST("a", "forced")) KEPT(800, 805, "", LOST("a", "forced"))},
     {"a loss of what is held", "T1",
      SESSION("session-open", 0, 1, "ok") WATCHED("a", 2, 5)
          KEPT(300, 305, "", LOST("a", "forced"))},

@@ -13,8 +13,8 @@
 
 static bool is_calm(const struct report *report, int64_t from, int64_t to)
 {
-    return !history_is_troubled(report->history, from, to,
-                                report->bounds.trouble_ms * NS_PER_MS);
+    return !history_is_beyond_minority(report->history, from, to,
+                                       report->bounds.trouble_ms * NS_PER_MS);
 }
 
 static const struct loss *find_loss(const struct op *keep_alive, const struct lease *lease)

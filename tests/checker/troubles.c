@@ -13,6 +13,17 @@ bool history_is_troubled(const struct history *history, int64_t from, int64_t to
     return false;
 }
 
+bool history_is_beyond_minority(const struct history *history, int64_t from, int64_t to,
+                                int64_t after)
+{
+    for (size_t i = 0; i < history->faults.count; i++) {
+        const struct fault *fault = history->faults.at[i];
+        if (!fault->minority && fault->t_begin < to && fault->t_end + after > from)
+            return true;
+    }
+    return false;
+}
+
 bool history_is_front_troubled(const struct history *history, int64_t front, int64_t from,
                                int64_t to, int64_t after)
 {

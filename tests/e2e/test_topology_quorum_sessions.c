@@ -377,8 +377,8 @@ static void test_one_token_at_two_front_ends(struct world *w)
 
 /* --- losses ------------------------------------------------------------------------------- */
 
-/* A server is away while a loss is noted and told: back again it tells it no more, once the
- * front end that has told it has reached it. */
+/* A server is away while losses are noted and told: back again it tells them no more, also
+ * where another front end reaches it before the one that has told them. */
 static void test_a_loss_is_told_once(struct world *w)
 {
     struct quorum *q = quorum_start(w, 3);
@@ -390,7 +390,7 @@ static void test_a_loss_is_told_once(struct world *w)
     session_hold(a.fe, &s, "forced", NULL);
     session_hold(b.fe, &s, "timed", "ttl_ms=1000");
     redis_kill(q->server[2]);
-    proxy_set(a.proxy[2], PROXY_RESET);
+    proxy_set(b.proxy[2], PROXY_RESET);
     expect_bool(force_unlock(b.fe, "forced"), "unlocked", true);
     struct reply *r = kept(b.fe, &s);
     expect_loss(r, "forced", "forced");
@@ -400,15 +400,38 @@ static void test_a_loss_is_told_once(struct world *w)
     assert_int_equal(losses_len(r), 1);
     expect_alive(kept(b.fe, &s), 1);
     redis_return(q->server[2]);
-    wait_until(strcmp(quorum_state(b.fe, 2), "quarantine") == 0, SOON_MS);
-    proxy_set(a.proxy[2], PROXY_PASS);
     wait_until(strcmp(quorum_state(a.fe, 2), "quarantine") == 0, SOON_MS);
+    proxy_set(a.proxy[0], PROXY_RESET); /* its majority is with the server that is back */
+    expect_alive(kept(a.fe, &s), 1);
+    nap_ms(watchdog_ms() / 3);
+    expect_alive(kept(a.fe, &s), 1);
+    proxy_set(a.proxy[0], PROXY_PASS);
+    proxy_set(b.proxy[2], PROXY_PASS);
+    wait_until(strcmp(quorum_state(b.fe, 2), "quarantine") == 0, SOON_MS);
     for (int i = 0; i < 3; i++) {
         nap_ms(watchdog_ms() / 3);
         for (int k = 0; k < 2; k++) {
             r = kept(k == 0 ? a.fe : b.fe, &s);
             expect_alive(r, 1);
         }
+    }
+}
+
+/* After the retry window the token of a loss that was told may be used for another lease. */
+static void test_a_token_of_a_loss_is_used_again(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, "--retry-window-ms", "1000", NULL);
+    struct session s = session_new(a.fe, "ttl_ms=60000");
+    const char *token = session_hold(a.fe, &s, "jobs", NULL);
+
+    for (int i = 0; i < 2; i++) {
+        expect_bool(force_unlock(a.fe, "jobs"), "unlocked", true);
+        expect_loss(kept(a.fe, &s), "jobs", "forced");
+        expect_alive(kept(a.fe, &s), 0);
+        nap_ms(1200);
+        expect_status(session_put(a.fe, &s, "jobs", token, NULL), 201);
+        expect_alive(kept(a.fe, &s), 1);
     }
 }
 
@@ -467,6 +490,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_killed_front_end),
     E2E_TEST(test_one_token_at_two_front_ends),
     E2E_TEST(test_a_loss_is_told_once),
+    E2E_TEST(test_a_token_of_a_loss_is_used_again),
     E2E_TEST(test_a_lost_majority),
     E2E_TEST(test_many_leases),
 };

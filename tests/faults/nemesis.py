@@ -79,12 +79,18 @@ class Nemesis:
                       front=front.number if fault.scope == "front" else None, effect=touched,
                       undoes_until=self.undone_until,
                       restarts=self.restarts(fault) or None,
+                      minority=self.hurts_a_minority(fault) or None,
                       loses_data=loses_data or self.undone_until is not None or None)
         self.log.append((name, front.number, began, ended, touched))
 
     def restarts(self, fault):
         """Whether it restarts servers of a quorum."""
         return fault.restarts and self.redis.quorum > 0
+
+    def hurts_a_minority(self, fault):
+        """Whether all but a minority of a quorum's servers go on."""
+        return self.redis.quorum > 0 and not fault.is_beyond and \
+            fault.place in ("redis-process", "redis-net")
 
     async def note_memory(self, is_only_fault):
         """Whether requests fail for want of Redis' memory, and for nothing else."""

@@ -1,4 +1,6 @@
 /* The scripts of a node for sessions, and the visits of the watchdog. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "node_home.h"
@@ -204,21 +206,67 @@ static redisReply *settle(const char *verdict)
                ARGS(WINDOW, "10000", "", "0", A_REF, verdict));
 }
 
+static void told(const char *ref)
+{
+    expect(run(SCRIPT_SESSION_TOLD, KEYS(SESSION, NOTES, DUE, LOST), ARGS(ref)), "0");
+}
+
 static void loss_that_was_told_is_forgotten_with_its_note(void **state)
 {
     (void)state;
     session_open("30000");
     BIND(A_REF);
     settle("lost expired lock");
-    expect_command("1", "HLEN " LOST);
-    expect(run(SCRIPT_SESSION_TOLD, KEYS(SESSION, NOTES, DUE, LOST), ARGS(A_REF)), "0");
-    expect_command("0", "HLEN " LOST);
+    expect_command("1", "HEXISTS " LOST " %s", A_REF);
+    told(A_REF);
+    expect_command("0", "HEXISTS " LOST " %s", A_REF);
     /* This node was away when the loss was noted at the others. */
     BIND(A_REF);
-    run(SCRIPT_SESSION_TOLD, KEYS(SESSION, NOTES, DUE, LOST), ARGS(A_REF));
+    told(A_REF);
     settle("lost expired lock");
-    expect_command("0", "HLEN " LOST);
+    expect_command("0", "HEXISTS " LOST " %s", A_REF);
     expect_command("1", "HLEN " NOTES); /* the sentinel */
+}
+
+#define A_MARK " " A_REF
+
+static void loss_that_was_told_leaves_a_mark(void **state)
+{
+    (void)state;
+    told(A_REF); /* without the session there is nothing to mark */
+    expect_command("0", "EXISTS " LOST);
+    session_open("30000");
+    told(A_REF);
+    expect_command("1", "HLEN " LOST);
+    expect_lasts(LOST, 30000 + 60000);
+    int64_t until_ms = 0, told_ms = 0;
+    const char *mark = reply_text(command("HGET " LOST " %s", A_MARK));
+    assert_int_equal(sscanf(mark, "%" SCNd64 " %" SCNd64, &until_ms, &told_ms), 2);
+    assert_in_range(until_ms - told_ms, 85000, 90000);
+    /* Marks that are over go with the next ones. */
+    command("HSET " LOST " %s %s", " " B " old", text("%lld 1", (long long)told_ms - 1));
+    told(B " jobs");
+    expect_command("0", "HEXISTS " LOST " %s", " " B " old");
+    expect_command("2", "HLEN " LOST);
+    /* Of a token that is used again the loss is told again. */
+    BIND(A_REF);
+    settle("lost expired lock");
+    expect_command("0", "HEXISTS " LOST " %s", A_MARK);
+    expect_command("1", "HEXISTS " LOST " %s", A_REF);
+}
+
+static void marks_leave_room_for_losses(void **state)
+{
+    enum { MARKS_MAX = 1000 };
+
+    (void)state;
+    session_open("30000");
+    for (int i = 0; i < MARKS_MAX + 5; i++)
+        told(text(B " %d", i));
+    expect_command("1000", "HLEN " LOST);
+    BIND(A_REF);
+    settle("lost expired lock");
+    expect_command("1", "HEXISTS " LOST " %s", A_REF);
 }
 
 static redisReply *index_claim(int64_t claim_ms)
@@ -302,6 +350,8 @@ int main(void)
         NODE_TEST(visit_to_one_tells_its_token),
         NODE_TEST(visit_to_one_ends_no_lease),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
+        NODE_TEST(loss_that_was_told_leaves_a_mark),
+        NODE_TEST(marks_leave_room_for_losses),
         NODE_TEST(claims_have_one_number_at_all_nodes),
         NODE_TEST(claims_of_a_node_whose_clock_is_far_ahead),
         NODE_TEST(row_of_a_listing_says_whether_the_index_has_the_session),

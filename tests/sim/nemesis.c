@@ -74,11 +74,12 @@ static void record_fault(const struct hurt *how, int64_t began_ns, int64_t touch
                  (long long)faults_undone_until_ns());
     record("fault",
            "\"kind\":\"%s\",\"scope\":\"%s\",\"t_begin\":%lld,\"t_end\":%lld,"
-           "\"effect\":%lld%s%s%s%s",
+           "\"effect\":%lld%s%s%s%s%s",
            fault->name, fault->of_front ? "front" : "redis", (long long)began_ns,
            (long long)now_ns(), (long long)touched, front,
            loses_data(fault) ? ",\"loses_data\":true" : "", fault->loses_data ? undoes : "",
-           fault->restarts && world.topology == TOPOLOGY_QUORUM ? ",\"restarts\":true" : "");
+           fault->restarts && world.topology == TOPOLOGY_QUORUM ? ",\"restarts\":true" : "",
+           fault->topologies == 1U << TOPOLOGY_QUORUM ? ",\"minority\":true" : "");
     world.faults++;
 }
 
