@@ -8,9 +8,10 @@
 #include "storage/quorum/calls_internal.h"
 
 enum {
-    ROUNDS_MAX = 3,    /* of votes, in one try */
-    TRIES_MAX = 6,     /* of an attempt whose votes were split, if the request may wait */
-    TRIES_FEW = 3,     /* if it may not, or a server is in quarantine */
+    ROUNDS_MAX = 3,  /* of votes, in one try */
+    TRIES_MAX = 6,   /* of an attempt whose votes were split, if the request may wait */
+    TRIES_FEW = 3,   /* if it may not, or a server is in quarantine */
+    BLOCKED_MAX = 2, /* tries again that one lease blocks: it holds, and is no vote that goes */
     ASK_AGAIN_MAX = 3, /* of the oldest of split votes, which is kept meanwhile */
     ASK_AGAIN_MS = 3,
     TRY_FOR_MS = 1000, /* a request that may wait tries again later on */
@@ -285,6 +286,17 @@ static bool is_quick(const struct quorum_call *call)
            TRY_FOR_MS * CLOCK_NS_PER_MS;
 }
 
+/* The votes of a rival have another token with each of its tries. A lease that holds keeps its
+ * token, and may last; this front end may not hear all of its majority. */
+static bool is_blocked(struct quorum_call *call, const struct node_reply *replies)
+{
+    uint64_t blockers = quorum_blockers(call, replies);
+
+    call->blocked = blockers != 0 && blockers == call->blockers ? call->blocked + 1 : 0;
+    call->blockers = blockers;
+    return call->blocked >= BLOCKED_MAX;
+}
+
 /* No majority agrees: because of another lease, or because only the token is open. */
 static void contend(struct quorum_call *call, const struct node_reply *replies)
 {
@@ -301,11 +313,13 @@ static void contend(struct quorum_call *call, const struct node_reply *replies)
     }
     withdraw_all(call);
     call->asked_again = 0;
-    if ((is_busy || !is_short) && ++call->tries < most && is_quick(call))
+    bool is_long = is_blocked(call, replies) || is_short || !is_busy;
+    if ((is_busy || !is_short) && call->blocked < BLOCKED_MAX && ++call->tries < most &&
+        is_quick(call))
         go_on(call, quorum_random_ms(INT64_C(1) << call->tries), try_again);
     else if (!is_busy && !may_wait)
-        quorum_call_fail(call);    /* no lease is in the way */
-    else if (is_short || !is_busy) /* for long, so there is no hurry */
+        quorum_call_fail(call); /* no lease is in the way */
+    else if (is_long)
         answer_busy(call, quorum_make_split(quorum_random_ms(LONG_PAUSE_MS)));
     else
         answer_busy(call, quorum_make_split(quorum_random_ms(1 << TRIES_MAX)));

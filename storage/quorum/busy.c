@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/text.h"
 #include "server/base/token.h"
 #include "storage/quorum/calls_internal.h"
 
@@ -117,16 +118,34 @@ struct redis_value *quorum_make_split(int64_t pause_ms)
     return reply;
 }
 
+static int64_t busy_token_of(const struct quorum_call *call, size_t node)
+{
+    return strtoll(text_at(call->round.replies[node].value, QUORUM_VOTE_REPLY_BUSY_TOKEN), NULL,
+                   10);
+}
+
 bool quorum_is_oldest(const struct quorum_call *call, const struct node_reply *replies)
 {
     bool has_votes = false;
 
     for (size_t i = 0; i < call->calls->nodes; i++) {
         has_votes |= replies[i].word == NODE_ACCEPTED;
-        if (replies[i].word == NODE_BUSY &&
-            strtoll(text_at(call->round.replies[i].value, QUORUM_VOTE_REPLY_BUSY_TOKEN), NULL,
-                    10) <= call->ask.token)
+        if (replies[i].word == NODE_BUSY && busy_token_of(call, i) <= call->ask.token)
             return false;
     }
     return has_votes;
+}
+
+uint64_t quorum_blockers(const struct quorum_call *call, const struct node_reply *replies)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < call->calls->nodes; i++) {
+        size_t len;
+        const char *field = value_text(quorum_value(call, i, QUORUM_VOTE_REPLY_BUSY_FIELD),
+                                       &len);
+        if (replies[i].word == NODE_BUSY)
+            sum += text_hash(field, len) + (uint64_t)busy_token_of(call, i);
+    }
+    return sum;
 }

@@ -86,6 +86,8 @@ struct quorum_call {
     int64_t begun_ns;   /* of votes */
     unsigned tries;     /* of an attempt whose votes were split */
     unsigned asked_again;
+    uint64_t blockers;        /* what blocked the last try */
+    unsigned blocked;         /* how often in a row the same has blocked a try again */
     struct redis_value *kept; /* a reply that the answer is made of */
     struct script_args *made; /* owned: those of another script than `script` */
     /* The phase after the answer, at each reply; it frees the call. NULL: there is none. */
@@ -116,6 +118,8 @@ struct quorum_call *quorum_call_new(struct quorum_calls *calls, enum script scri
 /* The clocks of the servers, as far as they are known, in µs: at least one. Returns how many.
  */
 size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUORUM_NODES_MAX]);
+/* By how much the clock of a server is ahead of the middle one; 0 also if it is not known. */
+int64_t quorum_ahead_ms(const struct quorum_calls *calls, size_t number);
 /* Asks all servers, or nobody if so few are connected that no majority can answer. */
 void quorum_call_ask(struct quorum_call *call, enum script script,
                      const struct script_args *args, call_decide *decide);
@@ -191,6 +195,8 @@ int64_t quorum_random_ms(int64_t most); /* from 1 on */
 bool quorum_is_split(const struct quorum_call *call, const struct node_reply *replies);
 /* Whether the votes of this attempt have a lower token than every lease that blocks it. */
 bool quorum_is_oldest(const struct quorum_call *call, const struct node_reply *replies);
+/* A number for the leases that block this attempt, and their tokens; 0: there are none. */
+uint64_t quorum_blockers(const struct quorum_call *call, const struct node_reply *replies);
 /* The reply about the lease that has a majority, with the time for which it has one. */
 struct redis_value *quorum_make_busy(const struct quorum_call *call,
                                      const struct node_reply *replies);
@@ -317,6 +323,9 @@ void quorum_grant_find(struct quorum_call *call);
 void quorum_forced_by(struct quorum_call *call);
 
 /* notes.c */
+/* Takes what a server's clock is ahead off the epoch ms that begin values of entries: of those
+ * from `from` to `to` of a list that was made. */
+void quorum_put_back(struct redis_value *entries, size_t from, size_t to, int64_t ahead_ms);
 void quorum_unbind(struct quorum_call *call);
 void quorum_settle(struct quorum_call *call);
 void quorum_page(struct quorum_call *call);

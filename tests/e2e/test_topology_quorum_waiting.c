@@ -201,6 +201,24 @@ static void test_a_waiter_sleeps_until_the_end(struct world *w)
                 VOTES_MAX);
 }
 
+/* A server of the holder's majority is away, so no majority says that the lock is held. The
+ * waiter asks now and then. */
+static void test_a_waiter_beside_half_a_majority(struct world *w)
+{
+    enum { VOTES_MAX = 100 };
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+
+    assert_true(redisson_lock(q->server[0], "half", JAVA_HOLDER, 60000));
+    redis_kill(q->server[2]);
+    struct call *call = call_put(front.fe, "half", token_new(w), "wait_ms=5000");
+    stays_true(!call_done(call), 3000);
+    assert_in_range(front_metric(front.fe, "rlockd_quorum_rounds_total", "operation=\"vote\""),
+                    3, VOTES_MAX);
+    assert_true(redisson_unlock(q->server[0], "half", JAVA_HOLDER));
+    expect_status(call_await(call, SOON_MS), 201);
+}
+
 static const struct e2e_test tests[] = {
     E2E_TEST(test_a_waiter_is_woken),
     E2E_TEST(test_waiting_for_several_locks),
@@ -211,6 +229,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_wait_that_is_over),
     E2E_TEST(test_a_holder_that_waits_at_one_server),
     E2E_TEST(test_a_waiter_sleeps_until_the_end),
+    E2E_TEST(test_a_waiter_beside_half_a_majority),
 };
 
 int main(void)
