@@ -231,14 +231,24 @@ static void check_rates(struct report *report)
     }
 }
 
-/* Redis that loses data may have forgotten what counts. */
+/* Redis that loses data may have forgotten what counts, and each server of a quorum counts what
+ * has reached it. */
+static bool may_miscount(const struct report *report, const struct limit *limit)
+{
+    const struct history *history = report->history;
+
+    return history_lost_data(history, limit->t_begin, limit->t_end) ||
+           (history->quorum > 0 && history_is_troubled(history, limit->t_begin, limit->t_end,
+                                                       report->bounds.trouble_ms * NS_PER_MS));
+}
+
 static void check_limits(struct report *report)
 {
     for (size_t i = 0; i < report->history->limits.count; i++) {
         const struct limit *limit = report->history->limits.at[i];
         if (limit->is_granted == (limit->had < limit->most))
             continue;
-        if (history_lost_data(report->history, limit->t_begin, limit->t_end))
+        if (may_miscount(report, limit))
             report->excused++;
         else
             violation(

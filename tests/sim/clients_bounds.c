@@ -60,7 +60,8 @@ static void fill_session(struct filling *filling)
     while (filling->had + LOCKS_OF_A_LEASE <= SESSION_LOCKS)
         if (!take_locks(filling, LOCKS_OF_A_LEASE))
             return;
-    take_locks(filling, SESSION_LOCKS + 1 - filling->had);
+    if (take_locks(filling, SESSION_LOCKS + 1 - filling->had))
+        return; /* one more than there should be */
     if (take_locks(filling, SESSION_LOCKS - filling->had))
         take_locks(filling, 1);
 }
