@@ -87,16 +87,8 @@ static void drop_repeated(struct session_notes *notes)
     notes->count = kept;
 }
 
-/* See session_told.lua. */
-static int64_t told_at_ms(const struct session_note *mark)
-{
-    const char *blank = strchr(mark->value, ' ');
-
-    return blank != NULL ? strtoll(blank, NULL, 10) : 0;
-}
-
 /* Whether the note was made, or the loss found, before that loss was told. A token that has
- * ended may be used anew when the retry window is over; clocks may differ by a half of it. */
+ * ended may be used anew when the retry window is over. */
 static bool was_told(const struct session_reading *reading, enum session_hash hash,
                      const struct session_note *note)
 {
@@ -105,8 +97,9 @@ static bool was_told(const struct session_reading *reading, enum session_hash ha
                                               compare);
     int64_t slack_ms = store_config(reading->store)->retry_window_ms / 2;
 
-    return mark != NULL && (hash == SESSION_HASH_LOST ||
-                            strtoll(note->value, NULL, 10) <= told_at_ms(mark) + slack_ms);
+    return mark != NULL &&
+           (hash == SESSION_HASH_LOST ||
+            strtoll(note->value, NULL, 10) <= strtoll(mark->value, NULL, 10) + slack_ms);
 }
 
 static void drop_told(struct session_reading *reading, enum session_hash hash)

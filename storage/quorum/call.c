@@ -56,6 +56,21 @@ size_t quorum_clocks_us(const struct quorum_calls *calls, int64_t clocks_us[QUOR
     return count;
 }
 
+int64_t quorum_ahead_ms(const struct quorum_calls *calls, size_t number)
+{
+    const struct quorum_calls_options *options = &calls->options;
+    int64_t clocks_us[QUORUM_NODES_MAX];
+    size_t count = quorum_clocks_us(calls, clocks_us);
+
+    for (struct topology_node *node = topology_next_node(options->topology, NULL); node != NULL;
+         node = topology_next_node(options->topology, node)) {
+        int64_t clock_us = options->clock_us(options->arg, node);
+        if (topology_node_number(node) == number && clock_us > 0)
+            return (clock_us - quorum_median(clocks_us, count)) / 1000;
+    }
+    return 0;
+}
+
 /* --- asking ------------------------------------------------------------------------------- */
 
 node_set quorum_call_all(const struct quorum_call *call)

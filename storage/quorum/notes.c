@@ -1,4 +1,5 @@
 /* The notes of a session's leases and its losses, at all servers. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,29 @@ void quorum_settle(struct quorum_call *call)
     quorum_call_ask(call, SCRIPT_SESSION_SETTLE, call->args, decide_settle);
 }
 
+/* --- times -------------------------------------------------------------------------------- */
+
+void quorum_put_back(struct redis_value *entries, size_t from, size_t to, int64_t ahead_ms)
+{
+    enum { AHEAD_MIN_MS = 1000 }; /* less than that does no harm */
+
+    if (llabs(ahead_ms) < AHEAD_MIN_MS)
+        return;
+    for (size_t i = from + SESSION_PAGE_REPLY_ENTRY_VALUE; i < to;
+         i += SESSION_PAGE_REPLY_ENTRY_VALUES) {
+        size_t len;
+        const char *text = value_text(value_at(entries, i), &len);
+        char *rest, *made;
+        int64_t ms = strtoll(text, &rest, 10);
+        if (rest == text)
+            continue; /* the loss of a lease, or the sentinel */
+        int made_len = asprintf(&made, "%" PRId64 "%s", ms - ahead_ms, rest);
+        assert(made_len > 0);
+        value_put(entries, i, value_make_text(made, (size_t)made_len));
+        free(made);
+    }
+}
+
 /* --- pages -------------------------------------------------------------------------------- */
 
 /* The pages of one server follow those of another: all notes of a majority are read. A cursor
@@ -118,11 +142,14 @@ static void decide_page(struct quorum_call *call)
         return;
     if (reply->state == ROUND_REPLIED) {
         size_t len;
+        int64_t ahead_ms = quorum_ahead_ms(call->calls, place.node);
         place.cursor = strtoull(
             value_text(value_at(reply->value, SESSION_PAGE_REPLY_CURSOR), &len), NULL, 10);
         place.node += place.cursor == 0;
-        answer_page(call, place,
-                    value_copy(value_at(reply->value, SESSION_PAGE_REPLY_ENTRIES)));
+        struct redis_value *entries = value_copy(
+            value_at(reply->value, SESSION_PAGE_REPLY_ENTRIES));
+        quorum_put_back(entries, 0, value_count(entries), ahead_ms);
+        answer_page(call, place, entries);
         return;
     }
     place.node++;

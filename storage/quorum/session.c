@@ -112,18 +112,24 @@ static struct redis_value *merge_page(const struct quorum_call *call,
 {
     struct redis_value *page = value_make_list(SESSION_PAGE_REPLY_VALUES);
     const char *cursor = "0";
+    struct value_union all;
+    size_t most = 0;
 
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        most += value_count(value_at(quorum_value(call, i, at), SESSION_PAGE_REPLY_ENTRIES));
+    quorum_union_begin(&all, SESSION_PAGE_REPLY_ENTRY_VALUES, most);
     for (size_t i = 0; i < call->calls->nodes; i++) {
-        size_t len;
-        const char *own = value_text(
-            value_at(quorum_value(call, i, at), SESSION_PAGE_REPLY_CURSOR), &len);
-        if (replies[i].word == NODE_OPEN && strcmp(own, "0") != 0)
+        const struct redis_value *own = quorum_value(call, i, at);
+        size_t len, before = all.count;
+        if (replies[i].word != NODE_OPEN)
+            continue;
+        if (strcmp(value_text(value_at(own, SESSION_PAGE_REPLY_CURSOR), &len), "0") != 0)
             cursor = "more";
+        quorum_union_add(&all, value_at(own, SESSION_PAGE_REPLY_ENTRIES));
+        quorum_put_back(all.list, before, all.count, quorum_ahead_ms(call->calls, i));
     }
     value_put(page, SESSION_PAGE_REPLY_CURSOR, value_make_text(cursor, strlen(cursor)));
-    value_put(page, SESSION_PAGE_REPLY_ENTRIES,
-              quorum_union(call, replies, NODE_OPEN, at, SESSION_PAGE_REPLY_ENTRIES,
-                           SESSION_PAGE_REPLY_ENTRY_VALUES));
+    value_put(page, SESSION_PAGE_REPLY_ENTRIES, quorum_union_end(&all));
     return page;
 }
 
@@ -132,7 +138,10 @@ static void answer_view(struct quorum_call *call, const struct node_reply *repli
 {
     size_t node = quorum_call_find(call, replies, NODE_OPEN, -1);
     struct redis_value *view = value_copy(call->round.replies[node].value);
+    int64_t now_ms = value_integer(value_at(view, SESSION_GET_REPLY_OPEN_NOW_MS));
 
+    value_put(view, SESSION_GET_REPLY_OPEN_NOW_MS,
+              value_make_integer(now_ms - quorum_ahead_ms(call->calls, node)));
     value_put(view, SESSION_GET_REPLY_OPEN_REMAINING_MS,
               value_make_integer(quorum_majority_value(call, replies, NODE_OPEN)));
     value_put(view, SESSION_GET_REPLY_OPEN_NOTES,

@@ -233,12 +233,31 @@ static void show(struct scene *s)
     }
 }
 
+/* --- sessions ----------------------------------------------------------------------------- */
+
+/* A keep-alive whose client has not got the answer yet leaves the new lease alone, of which the
+ * first server knows nothing. */
+static void keep_what_is_new(struct scene *s)
+{
+    struct session session = session_new(s->a.fe, "ttl_ms=30000");
+
+    proxy_set(s->a.proxy[0], PROXY_RESET);
+    struct reply *r = session_put(s->a.fe, &session, "kept/new", token_new(s->w),
+                                  text(s->w, "wait_ms=%d", SOON_MS));
+    expect_status(r, 201);
+    for (int i = 0; i < 10; i++)
+        expect_alive(keep_alive_body(s->b.fe, &session, "{\"held\":[]}"), 1);
+    proxy_set(s->a.proxy[0], PROXY_PASS);
+    expect_int(session_end(s->b.fe, &session), "released", 1);
+    wait_until(quorum_all_up(s->a.fe), SOON_MS);
+}
+
 /* --- all of it ---------------------------------------------------------------------------- */
 
 static void with_clocks(struct world *w, const int *ahead_s)
 {
-    static void (*const acts[])(struct scene *) = {show,      take_turns, contend,
-                                                   pass_time, lose,       one_away};
+    static void (*const acts[])(struct scene *) = {
+        show, take_turns, contend, keep_what_is_new, pass_time, lose, one_away};
     struct scene s = {.w = w, .ahead_s = ahead_s};
 
     s.q = quorum_start_skewed(w, SERVERS, ahead_s);

@@ -239,12 +239,12 @@ static void loss_that_was_told_leaves_a_mark(void **state)
     told(A_REF);
     expect_command("1", "HLEN " LOST);
     expect_lasts(LOST, 30000 + 60000);
-    int64_t until_ms = 0, told_ms = 0;
+    int64_t told_ms = 0, until_ms = 0;
     const char *mark = reply_text(command("HGET " LOST " %s", A_MARK));
-    assert_int_equal(sscanf(mark, "%" SCNd64 " %" SCNd64, &until_ms, &told_ms), 2);
+    assert_int_equal(sscanf(mark, "%" SCNd64 " %" SCNd64, &told_ms, &until_ms), 2);
     assert_in_range(until_ms - told_ms, 85000, 90000);
     /* Marks that are over go with the next ones. */
-    command("HSET " LOST " %s %s", " " B " old", text("%lld 1", (long long)told_ms - 1));
+    command("HSET " LOST " %s %s", " " B " old", text("1 %lld", (long long)told_ms - 1));
     told(B " jobs");
     expect_command("0", "HEXISTS " LOST " %s", " " B " old");
     expect_command("2", "HLEN " LOST);

@@ -6,8 +6,8 @@
 -- ARGV refs...
 -- sync no
 --
--- A mark is a field of `lost`: a blank and the ref -> epoch ms until when it is kept, a blank, and
--- epoch ms when the loss was told. No node has an older state of the session for longer: all of
+-- A mark is a field of `lost`: a blank and the ref -> epoch ms when the loss was told, a blank, and
+-- epoch ms until when the mark is kept. No node has an older state of the session for longer: all of
 -- them drop it with the deadline that the last keep-alive gave, and the retry window.
 --
 -- The first write is one that Redis allows when memory is short.
@@ -25,12 +25,12 @@ local left, now = call('pttl', session), lib.number.epoch_ms()
 if left <= 0 then return 0 end
 local found = call('hrandfield', lost, MARKS_READ, 'withvalues')
 for i = 1, #found, 2 do
-  local until_ms = string.sub(found[i], 1, 1) == ' ' and string.match(found[i + 1], '^%d+')
+  local until_ms = string.sub(found[i], 1, 1) == ' ' and string.match(found[i + 1], '%d+$')
   if until_ms and tonumber(until_ms) <= now then call('hdel', lost, found[i]) end
 end
 local room = MARKS_MAX - call('hlen', lost)
 for i = ARG_REFS, math.min(#ARGV, ARG_REFS + room - 1) do
-  call('hset', lost, ' ' .. ARGV[i], now + left .. ' ' .. now)
+  call('hset', lost, ' ' .. ARGV[i], now .. ' ' .. now + left)
 end
 call('pexpire', lost, left)
 return 0
