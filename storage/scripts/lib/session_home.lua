@@ -10,8 +10,8 @@
 -- rlockd:session-due:{<id>}     zset: ref -> epoch ms when the watchdog looks at the lease, and
 --                               a half if the note has the mark for sure; has the same members
 --                               as the notes
--- rlockd:session-lost:{<id>}    hash: ref -> reason and kind, a newline between, to be told; at a
---                               node of a quorum also marks of those that were told: see
+-- rlockd:session-lost:{<id>}    hash: ref -> reason and kind, a newline between, to be told; at
+--                               a node of a quorum also marks of those that were told: see
 --                               quorum/session_told.lua
 --
 -- A ref is a lease id, a blank and the name of its lock; of several locks each name after a

@@ -1,14 +1,15 @@
--- Forgets losses of which a keep-alive has told the client, and leaves a mark of each: a node that
--- was away when the losses were noted has them, or the notes of their leases, when it is back, and
--- the front end that reads them there reads the mark here.
+-- Forgets losses of which a keep-alive has told the client, and leaves a mark of each: a node
+-- that was away when the losses were noted has them, or the notes of their leases, when it is
+-- back, and the front end that reads them there reads the mark here.
 --
 -- KEYS as ../session_keep_alive.lua
 -- ARGV refs...
 -- sync no
 --
--- A mark is a field of `lost`: a blank and the ref -> epoch ms when the loss was told, a blank, and
--- epoch ms until when the mark is kept. No node has an older state of the session for longer: all of
--- them drop it with the deadline that the last keep-alive gave, and the retry window.
+-- A mark is a field of `lost`: a blank and the ref -> epoch ms when the loss was told, a blank,
+-- and epoch ms until when the mark is kept. No node has an older state of the session for
+-- longer: all of them drop it with the deadline that the last keep-alive gave, and the retry
+-- window.
 --
 -- The first write is one that Redis allows when memory is short.
 -- modules
