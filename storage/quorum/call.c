@@ -109,6 +109,14 @@ void quorum_call_ask_any(struct quorum_call *call, enum script script,
     ask(call, script, args, quorum_call_all(call), decide);
 }
 
+void quorum_call_ask_of(struct quorum_call *call, enum script script,
+                        const struct script_args *args, node_set to, call_decide *decide)
+{
+    call->was_sent = true;
+    round_release(&call->round);
+    ask(call, script, args, to, decide);
+}
+
 void quorum_call_later(struct quorum_call *call, call_decide *decide)
 {
     const struct redis_command nothing = {.argc = 0};

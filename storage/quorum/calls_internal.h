@@ -89,6 +89,8 @@ struct quorum_call {
     uint64_t blockers;        /* what blocked the last try */
     unsigned blocked;         /* how often in a row the same has blocked a try again */
     struct redis_value *kept; /* a reply that the answer is made of */
+    bool claims;              /* the lease that lease_claim.lua is about */
+    unsigned claimed;         /* servers that have claimed it before */
     struct script_args *made; /* owned: those of another script than `script` */
     /* The phase after the answer, at each reply; it frees the call. NULL: there is none. */
     call_decide *after;
@@ -126,6 +128,9 @@ void quorum_call_ask(struct quorum_call *call, enum script script,
 /* The same, however few are connected. */
 void quorum_call_ask_any(struct quorum_call *call, enum script script,
                          const struct script_args *args, call_decide *decide);
+/* Asks some servers, in a further round. */
+void quorum_call_ask_of(struct quorum_call *call, enum script script,
+                        const struct script_args *args, node_set to, call_decide *decide);
 /* Asks nobody: `decide` comes in the next turn of the loop, for no answer may come before a
  * call returns. */
 void quorum_call_later(struct quorum_call *call, call_decide *decide);
