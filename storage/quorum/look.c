@@ -479,7 +479,8 @@ static node_set unclaimed(const struct quorum_call *call, const struct node_repl
     node_set found = 0;
 
     for (size_t i = 0; i < call->calls->nodes; i++) {
-        const struct redis_value *record = value_at(reply_of(call, i), ACQUIRE_REPLY_HELD_RECORD);
+        const struct redis_value *record = value_at(reply_of(call, i),
+                                                    ACQUIRE_REPLY_HELD_RECORD);
         size_t len;
         if (replies[i].word != NODE_HELD || replies[i].value != token)
             continue;

@@ -15,7 +15,8 @@
 --   window_ms   for which the token of an ended lease is known
 --
 -- Replies  renewed | waiting
---          ends: the lease ends in `ms`, without a renewal
+--          ends: the lease ends in `ms`, without a renewal. At a node of a quorum also a
+--            vote that no majority may have yet: the request that cast it may take it back
 --          gone: the lease neither holds nor waits | ended
 --          lost: it held and is over, and is ended by this call
 --          at a node of a quorum: token of a lease that was renewed, and claimed by that;
@@ -27,6 +28,9 @@ local lease = lib.record.load(lease_id)
 local reply, _, left = lib.held.answer(lease, window_ms)
 if reply then return reply end
 
+--quorum: if lease.attempt ~= '' and left > timeout_ms * 5 / 6 then
+--quorum:   return {'ends', math.ceil(timeout_ms / 6)} -- a young vote
+--quorum: end
 if lease.watchdog ~= '1' then return {'ends', left > 0 and left or tonumber(timeout_ms)} end
 for i, name in ipairs(lease.locks) do
   call('pexpire', lease.keys[i], timeout_ms + window_ms)

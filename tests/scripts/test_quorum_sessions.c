@@ -186,6 +186,19 @@ static void visit_to_one_tells_its_token(void **state)
     expect(watch(A), "[restarted]");
 }
 
+/* No majority may have it, and then its request takes it back. */
+static void visits_leave_a_young_vote_alone(void **state)
+{
+    (void)state;
+    hold_of_session();
+    command("PEXPIRE jobs 39000"); /* it was cast with the time of the watchdog, 40 s */
+    expect(watch_many(), "[0, 0]");
+    expect(watch(A), "[ends, 6667]");
+    expect_lasts("jobs", 39000);
+    expect(node_withdraw(A, "w.1", ""), "1");
+    expect_command("0", "EXISTS jobs");
+}
+
 static void visit_to_one_ends_no_lease(void **state)
 {
     (void)state;
@@ -347,6 +360,7 @@ int main(void)
         NODE_TEST(passed_session_gets_its_later_deadline),
         NODE_TEST(visit_to_many_tells_their_tokens_and_claims_them),
         NODE_TEST(visit_to_many_renews_nothing_else),
+        NODE_TEST(visits_leave_a_young_vote_alone),
         NODE_TEST(visit_to_one_tells_its_token),
         NODE_TEST(visit_to_one_ends_no_lease),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),

@@ -1,6 +1,6 @@
 -- The watchdog's visit to several leases, each of one lock, at a node: renews those that the
--- watchdog renews and that hold a plain lock, and claims them. Of the other leases nothing
--- changes: lease_watch.lua visits them, each on its own.
+-- watchdog renews and that hold a plain lock, and claims them. Of the other leases, and of young
+-- votes, nothing changes: lease_watch.lua visits them, each on its own.
 --
 -- KEYS as ../watch_many.lua
 -- ARGV as ../watch_many.lua
@@ -24,7 +24,8 @@ for i, text in ipairs(call('mget', unpack(records))) do
   local head, attempt, rest, since, token = string.match(text or '', PATTERN)
   renewed[i] = 0
   if head and since == process and not string.find(head, 'spent ', 1, true) and
-    try('hexists', name, string.sub(key, -36) .. ':0') == 1 then
+    try('hexists', name, string.sub(key, -36) .. ':0') == 1 and
+    (attempt == '' or call('pttl', name) <= timeout_ms * 5 / 6) then
     call('pexpire', name, timeout_ms)
     call('pexpire', key, keep_ms)
     if attempt ~= '' then call('set', key, head .. rest, 'px', keep_ms) end
