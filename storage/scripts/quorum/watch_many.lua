@@ -1,6 +1,6 @@
 -- The watchdog's visit to several leases, each of one lock, at a node: renews those that the
--- watchdog renews and that hold a plain lock, and claims them. Of the other leases, and of young
--- votes, nothing changes: lease_watch.lua visits them, each on its own.
+-- watchdog renews and that hold a plain lock, and claims them. Of the other leases, and of
+-- young votes, nothing changes: lease_watch.lua visits them, each on its own.
 --
 -- KEYS as ../watch_many.lua
 -- ARGV as ../watch_many.lua
