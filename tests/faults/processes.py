@@ -12,6 +12,7 @@ from proxy import Gate, Proxy
 from servers import Program, RedisError, as_resp, free_port
 
 START_TIMEOUT_S = 15 * PATIENCE
+BUSY_S = 30 * PATIENCE  # longer than any script of a fault runs
 
 
 async def wait_for(condition, what):
@@ -100,11 +101,23 @@ class Redis(Program, Topology):
         return await self.command("PING") == b"PONG"
 
     async def command(self, *words, timeout=10):
-        """One command; again, where a fault of the run cut off the connection."""
+        """One command; again, where a fault of the run cut off the connection, or has the server
+        busy with a script."""
         for _ in range(5):
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+                return await self._when_free(words, timeout)
+        return await self._when_free(words, timeout)
+
+    async def _when_free(self, words, timeout):
+        until = asyncio.get_running_loop().time() + BUSY_S
+        while True:
+            try:
                 return await self._command(words, timeout)
-        return await self._command(words, timeout)
+            except RedisError as error:
+                if not str(error).startswith("BUSY ") or \
+                        asyncio.get_running_loop().time() > until:
+                    raise
+                await asyncio.sleep(0.1)
 
     async def _command(self, words, timeout):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
