@@ -20,7 +20,8 @@ static bool is_shown(const struct look *look, const struct lease *lease)
     return false;
 }
 
-/* Who certainly holds, and is not shown. */
+/* Who certainly holds, and is not shown. A lease that a bare majority of a quorum has granted
+ * has none any more when one of these servers comes back without it. */
 static void check_hidden(struct report *report, const struct lock *lock,
                          const struct look *look)
 {
@@ -28,7 +29,8 @@ static void check_hidden(struct report *report, const struct lock *lock,
         const struct lease *lease = lock->leases.at[i];
         if (lease->told_from < look->t_inv && lease->told_to > look->t_ret &&
             !lease->is_split && !is_shown(look, lease) && lease->first->front != NO_FRONT &&
-            !history_lost_data(report->history, lease->asked_from, look->t_ret))
+            !history_lost_data(report->history, lease->asked_from, look->t_ret) &&
+            !history_restarted(report->history, lease->asked_from, look->t_ret))
             violation(report, "T2",
                       "%s: lease %s (line %zu) holds, and is not shown (line %zu)", lock->name,
                       lease->id, lease->first->line, look->line);
