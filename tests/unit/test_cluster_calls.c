@@ -34,8 +34,8 @@ static struct cluster cluster;
 static struct cluster_node masters[MASTERS];
 static struct redis_link links[MASTERS];
 static struct sent sent[SENT_MAX];
-static size_t sent_count;
-static char ended[64]; /* the words of the calls that have ended */
+static size_t sent_count, maps; /* that were asked for */
+static char ended[64];          /* the words of the calls that have ended */
 static const struct redis_server server;
 
 /* --- what the calls need ------------------------------------------------------------------ */
@@ -67,6 +67,7 @@ const struct redis_server *redis_link_server(const struct redis_link *link)
 void cluster_scout_ask(struct cluster *asked)
 {
     (void)asked;
+    maps++;
 }
 
 void cluster_scout_moved(struct cluster *asked, uint16_t slot, const struct redis_host *to)
@@ -128,7 +129,7 @@ static int set_up(void **state)
         masters[i].at.port = (uint16_t)(FIRST_PORT + i);
     }
     cluster.owners[redis_slot_of(&tag)] = &masters[0];
-    sent_count = 0;
+    sent_count = maps = 0;
     ended[0] = '\0';
     return 0;
 }
@@ -304,6 +305,45 @@ static void a_script_that_waits_for_its_slot_follows_the_slot(void **state)
     assert_string_equal(ended, "script ");
 }
 
+static void a_call_that_is_moved_on_and_on_ends(void **state)
+{
+    enum { MOVES = 5 };
+
+    (void)state;
+    ask("attempt");
+    for (size_t i = 0; i < MOVES; i++) {
+        answer_moved(i);
+        pass_time();
+        expect_sent(i + 1, 1, "attempt");
+    }
+    answer_moved(MOVES);
+    assert_string_equal(ended, "no attempt ");
+}
+
+/* Not of a name that is in use as another kind of key: any client can have that error. */
+static void errors_that_ask_for_the_map(void **state)
+{
+    static const struct {
+        const char *error;
+        bool asks;
+    } rows[] = {
+        {"LOADING Redis is loading the dataset in memory", true},
+        {"MASTERDOWN Link with MASTER is down", true},
+        {"READONLY You can't write against a read only replica.", true},
+        {"CLUSTERDOWN The cluster is down", true},
+        {"WRONGTYPE Operation against a key", false},
+        {"OOM command not allowed when used memory > 'maxmemory'.", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        maps = 0;
+        ask("x");
+        answer(i, rows[i].error);
+        assert_int_equal(maps, rows[i].asks);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +357,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_script_that_waits_for_its_slot_follows_the_slot,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_call_that_is_moved_on_and_on_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(errors_that_ask_for_the_map, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,12 +99,23 @@ static void new_slots_bring_new_keys(void **state)
     assert_int_equal(node.probe.probe.slot_count, 2);
 }
 
+/* Of a tag with which no number helps. */
+static void a_home_that_gets_no_slot_is_left_out(void **state)
+{
+    (void)state;
+    cluster.owners[OWNED] = NULL;
+    cluster_probe_make(&node);
+    assert_int_equal(searches, 2);
+    assert_int_equal(node.probe.probe.slot_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(keys_get_a_slot_of_the_node, set_up),
         cmocka_unit_test_setup(attempts_to_connect_search_no_more, set_up),
         cmocka_unit_test_setup(new_slots_bring_new_keys, set_up),
+        cmocka_unit_test_setup(a_home_that_gets_no_slot_is_left_out, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
