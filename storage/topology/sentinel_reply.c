@@ -23,10 +23,11 @@ static bool is_host(const char *text)
 static bool read_host(struct redis_host *host, const char *name, size_t name_len,
                       const char *port, size_t port_len)
 {
-    char digits[8];
+    enum { DIGITS = 5 }; /* of a port, at most */
+    char digits[DIGITS + 1];
     int64_t number;
 
-    if (name_len >= sizeof(host->host) || port_len >= sizeof(digits) ||
+    if (name_len >= sizeof(host->host) || port_len > DIGITS ||
         memchr(name, '\0', name_len) != NULL)
         return false;
     memcpy(host->host, name, name_len);
