@@ -91,8 +91,7 @@ bool place_take_over(const struct wait_place *place, const struct hand_over_seri
 {
     if (place->queue == NULL)
         return place->line != NULL;
-    if (wait_queue_yields(place->queue))
-        return false;
-    share_take_over(&place->queue->share, series);
+    if (!wait_queue_yields(place->queue))
+        share_take_over(&place->queue->share, series);
     return true;
 }

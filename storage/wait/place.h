@@ -46,8 +46,7 @@ void place_passed_on(const struct wait_place *place);
 void place_missed(const struct wait_place *place);
 /* Such a release came back: for `ns` no other is passed on. */
 void place_rest(const struct wait_place *place, int64_t ns);
-/* A release was passed on to this worker. False: its waiters leave the lock or permit to
- * others. */
+/* A release was passed on to this worker. False: it has no waiters. */
 bool place_take_over(const struct wait_place *place, const struct hand_over_series *series)
     __attribute__((warn_unused_result));
 

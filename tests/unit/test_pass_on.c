@@ -340,6 +340,19 @@ static void release_comes_back_when_the_waiter_has_gone(void **state)
     assert_int_equal(holder.asked, 1);
 }
 
+static void release_comes_back_when_the_waiters_yield(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    assert_true(release_on_second());
+    assert_true(release()); /* of another lease */
+    answer_yield();
+    inbox_deliver(first.inbox);
+    assert_null(sent.done);
+    inbox_deliver(second.inbox);
+    assert_int_equal(holder.asked, 1);
+}
+
 /* Not every time: a waiter of a sort that takes attempts would cost each release two trips. */
 static void releases_rest_when_one_came_back(void **state)
 {
@@ -432,6 +445,7 @@ int main(void)
         TEST(a_release_that_is_handed_over_holds_no_worker_back),
         TEST(a_series_goes_on_with_the_lock),
         TEST(release_comes_back_when_the_waiter_has_gone),
+        TEST(release_comes_back_when_the_waiters_yield),
         TEST(releases_rest_when_one_came_back),
         TEST(grant_is_withdrawn_when_the_client_goes_meanwhile),
         TEST(unknown_outcome_is_told_to_both),
