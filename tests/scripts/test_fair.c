@@ -54,6 +54,22 @@ static void first_come_first_served(void **state)
                     before - 200000);
 }
 
+/* Java clients have emptied the queue, and know nothing of the key of the places: the TTL of a
+ * new queue does not depend on that key. The key itself may be new while the queue is not. */
+static void a_new_queue_has_a_ttl(void **state)
+{
+    (void)state;
+    fair(.id = A);
+    command("ZADD " PLACES " 1 " D);
+    command("PEXPIRE " PLACES " 86400000");
+    fair(.id = B, .wait = "5000");
+    expect_lasts(QUEUE, 86400000);
+    expect_lasts(TIMES, 86400000);
+    command("PEXPIRE " PLACES " 1000");
+    fair(.id = C, .wait = "5000");
+    expect_lasts(PLACES, 86400000);
+}
+
 /* B waits alone, and a Java client has lowered its time: C's attempt gives B a new one. */
 static void a_new_time_keeps_the_ttl(void **state)
 {
@@ -443,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_free_lock_is_granted),
         SCRIPT_TEST(first_come_first_served),
+        SCRIPT_TEST(a_new_queue_has_a_ttl),
         SCRIPT_TEST(a_new_time_keeps_the_ttl),
         SCRIPT_TEST(a_long_dead_queue_goes),
         SCRIPT_TEST(a_place_outlasts_its_request),
