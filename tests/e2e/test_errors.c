@@ -66,6 +66,12 @@ static void test_nul_in_a_value(struct world *w)
     assert_false(redis_has(w->redis, "nul"));
 }
 
+static struct reply *terraform_lock(struct world *w, const char *name, const char *id)
+{
+    return HTTP(w->a, .method = "LOCK", .path = text(w, "/terraform/%s", name),
+                .body = text(w, "{\"ID\": \"%s\"}", id));
+}
+
 static void test_limits_are_inclusive(struct world *w)
 {
     char note[257];
@@ -77,6 +83,9 @@ static void test_limits_are_inclusive(struct world *w)
                   201);
     expect_str(lock_put(w->a, "limit-3", token_new(w), text(w, "note=%s", note)), "note", note);
     expect_problem(lock_put(w->a, "limit-4", token_new(w), text(w, "note=%sn", note)), 400,
+                   "malformed-request");
+    expect_status(terraform_lock(w, "limit-5", text(w, "%.64s", note)), 200);
+    expect_problem(terraform_lock(w, "limit-6", text(w, "%.65s", note)), 400,
                    "malformed-request");
 }
 
@@ -289,6 +298,9 @@ static void test_wrong_kind(struct world *w)
     expect_problem(lock_release(w->a, "kind:string", token_new(w)), 409, "wrong-kind");
     expect_problem(lock_renew(w->a, "kind:string", token_new(w), NULL), 409, "wrong-kind");
     assert_string_equal(redis_str(w->redis, "GET kind:string"), "3");
+    redis_ok(w->redis, "HSET terraform/kind a b");
+    expect_problem(terraform_lock(w, "kind", "1"), 409, "wrong-kind");
+    redis_ok(w->redis, "DEL terraform/kind");
     redis_ok(w->redis, "DEL kind:rw");
     redis_ok(w->redis, "DEL kind:string");
     redis_ok(w->redis, "DEL kind:map");

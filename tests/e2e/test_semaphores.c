@@ -343,6 +343,9 @@ static void test_wrong_kind(struct world *w)
     redis_ok(w->redis, "SET kind-text hello");
     expect_wrong_kind(w, "kind-text");
     assert_string_equal(redis_str(w->redis, "GET kind-text"), "hello");
+    redis_ok(w->redis, "SET kind-low -1000000000000000000"); /* as long as a number can be */
+    expect_int(counter_send(w->a, "GET", "semaphores/kind-low", NULL), "available",
+               -1000000000000000000);
     redis_ok(w->redis, "SET kind-permit 1");
     assert_true(redisson_take_permit(w->redis, "kind-permit", "0123456789abcdef",
                                      redis_epoch_ms(w->redis) + 60000));
