@@ -1,6 +1,6 @@
 /* Sessions of redis-quorum://: opened, kept alive and ended by a majority, with leases that the
  * watchdog renews while servers are killed, stand still, lose their data or are cut off. */
-#include "harness_session.h"
+#include "multi_locks.h"
 #include "quorum.h"
 
 enum { SOON_MS = 10000 };
@@ -255,16 +255,18 @@ static void test_an_emptied_server_is_mended(struct world *w)
     struct session s = session_new(a.fe, "ttl_ms=100000");
 
     session_hold(a.fe, &s, "watched", NULL);
-    json_int_t fence = fence_of(a.fe, "watched");
+    expect_status(multi_put(a.fe, &s, token_new(w), "set/one set/two", NULL), 201);
+    json_int_t fence = fence_of(a.fe, "watched"), set = fence_of(a.fe, "set/two");
     for (int i = 0; i < 3; i++) {
         quorum_empty(q->server[i]);
-        wait_until(is_whole(q, &s, "watched"), SOON_MS);
+        wait_until(is_whole(q, &s, "watched") && is_whole(q, &s, "set/two"), SOON_MS);
         wait_until(quorum_holds(q, text(w, "rlockd:session-leases:{%s}", s.id)) == 3, SOON_MS);
         nap_ms(watchdog_ms());
     }
     assert_int_equal(fence_of(a.fe, "watched"), fence);
-    expect_alive(keep_alive(a.fe, &s, NULL), 1);
-    expect_int(session_end(a.fe, &s), "released", 1);
+    assert_int_equal(fence_of(a.fe, "set/two"), set);
+    expect_alive(keep_alive(a.fe, &s, NULL), 2);
+    expect_int(session_end(a.fe, &s), "released", 2);
 }
 
 /* The servers are restarted with their data, one after the other, under a session with many
