@@ -35,6 +35,8 @@ const char *fair_times(struct world *w, const char *lock);
     expect_queue_at(redis, lock, (const char *const[]){NULL}, __FILE__, __LINE__)
 void expect_queue_at(struct redis *redis, const char *lock, const char *const *holders,
                      const char *file, int line);
+/* When the watchdog is to visit the queue, epoch ms; NULL: never. */
+const char *fair_visit(struct world *w, const char *lock);
 long long queue_len(struct redis *redis, const char *lock);
 /* When the waiter's time is over, from now on. */
 long long fair_time_left(struct redis *redis, const char *lock, const char *holder);

@@ -78,6 +78,15 @@ const char *fair_queue(struct world *w, const char *lock)
     return prefixed(w, "redisson_lock_queue", lock);
 }
 
+const char *fair_visit(struct world *w, const char *lock)
+{
+    const char *at = NULL;
+
+    for (int i = 0; i < 16 && at == NULL; i++)
+        at = redis_str(w->redis, "ZSCORE rlockd:queues:{%x} %s", (unsigned)i, lock);
+    return at;
+}
+
 const char *fair_times(struct world *w, const char *lock)
 {
     return prefixed(w, "redisson_lock_timeout", lock);

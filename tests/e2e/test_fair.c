@@ -58,6 +58,7 @@ static void test_busy_and_free(struct world *w)
     expect_problem(r, 423, "locked");
     expect_str(r, "holder.note", "mine");
     expect_no_queue(w->redis, "plain"); /* who does not wait takes no place */
+    assert_null(fair_visit(w, "plain"));
     r = lock_look(w->b, "plain");
     expect_str(r, "kind", "fair");
     expect_int(r, "waiter_count", 0);

@@ -241,16 +241,6 @@ static void java_gets_in(struct world *w, const struct behind *behind)
     expect_no_queue(w->redis, behind->lock);
 }
 
-/* When the watchdog is to visit the queue of the lock, epoch ms; NULL: never. */
-static const char *visit_of(struct world *w, const char *lock)
-{
-    const char *at = NULL;
-
-    for (int i = 0; i < 16 && at == NULL; i++)
-        at = redis_str(w->redis, "ZSCORE rlockd:queues:{%x} %s", (unsigned)i, lock);
-    return at;
-}
-
 /* Only Java clients wait behind the places of an answered request, and of a front end that was
  * killed: no request is left that would remove the places. Front ends that start meanwhile do
  * not know for how long Redis was away, and do not keep others from the visit. */
@@ -285,9 +275,9 @@ static void test_java_behind_gone_requests(struct world *w)
         front_start(w, "--redis", w->redis->url, NULL);
     for (int i = 0; i < COUNT; i++)
         java_gets_in(w, &all[i]);
-    wait_until(visit_of(w, "answered") == NULL, GONE_MS);
+    wait_until(fair_visit(w, "answered") == NULL, GONE_MS);
     fair_park(w->b, "answered", token_new(w), "wait_ms=50000");
-    wait_until(visit_of(w, "answered") != NULL, SOON_MS);
+    wait_until(fair_visit(w, "answered") != NULL, SOON_MS);
 }
 
 /* One script asks for a visit to a lock that many wait for: a second one would bring the visit
@@ -296,15 +286,15 @@ static void test_one_visit_for_many_waiters(struct world *w)
 {
     fair_hold(w->a, "many", NULL);
     fair_park(w->b, "many", token_new(w), "wait_ms=50000");
-    wait_until(visit_of(w, "many") != NULL, SOON_MS);
-    const char *at = visit_of(w, "many");
+    wait_until(fair_visit(w, "many") != NULL, SOON_MS);
+    const char *at = fair_visit(w, "many");
     assert_in_range(atoll(at), epoch_ms() + PLACE_MS - patience_ms(3000),
                     epoch_ms() + PLACE_MS);
     for (int i = 0; i < 5; i++) {
         fair_park(w->b, "many", token_new(w), "wait_ms=50000");
         expect_problem(fair_put(w->b, "many", token_new(w), "wait_ms=10"), 423, "locked");
     }
-    assert_string_equal(visit_of(w, "many"), at);
+    assert_string_equal(fair_visit(w, "many"), at);
 }
 
 /* A Java client that died at the head of the queue: Redisson's own clients ask in a tight loop

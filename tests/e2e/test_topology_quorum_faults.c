@@ -345,22 +345,43 @@ static void test_a_vote_without_a_majority_is_undone(struct world *w)
     expect_status(lock_put(a.fe, "lonely", token_new(w), "ttl_ms=60000"), 201);
 }
 
+/* Every server has granted the lock, and the front end does not know that yet. */
+static struct call *grant_under_way(struct quorum *q, const struct quorum_front *a,
+                                    const char *lock)
+{
+    for (int i = 0; i < q->count; i++)
+        proxy_set(a->proxy[i], PROXY_DELAY);
+    struct call *call = call_put(a->fe, lock, token_new(q->world), "ttl_ms=60000");
+    wait_until(quorum_holds(q, lock) == q->count, SOON_MS);
+    return call;
+}
+
 /* The client has gone before its answer, while a server stands still: all votes go, that of the
  * server as soon as it runs again. */
 static void test_a_hang_up(struct world *w)
 {
     struct quorum *q = quorum_start(w, 3);
     struct quorum_front a = quorum_front(q, NULL);
+    struct call *call = grant_under_way(q, &a, "gone");
 
-    for (int i = 0; i < 3; i++)
-        proxy_set(a.proxy[i], PROXY_DELAY);
-    struct call *call = call_put(a.fe, "gone", token_new(w), "ttl_ms=60000");
-    wait_until(quorum_holds(q, "gone") == 3, SOON_MS);
     redis_freeze(q->server[0]);
     call_hang_up(call);
     wait_until(!redis_has(q->server[1], "gone") && !redis_has(q->server[2], "gone"), SOON_MS);
     redis_thaw(q->server[0]);
     wait_until(quorum_holds(q, "gone") == 0, SOON_MS);
+}
+
+/* Nor does a withdrawal wait in the front end for servers that cannot be reached. */
+static void test_a_hang_up_without_a_majority(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+
+    call_hang_up(grant_under_way(q, &a, "alone"));
+    for (int i = 0; i < 2; i++)
+        proxy_set(a.proxy[i], PROXY_RESET);
+    wait_until(!redis_has(q->server[2], "alone"), SOON_MS);
+    wait_until(front_metric(a.fe, "rlockd_pending_withdrawals", NULL) == 0, SOON_MS);
 }
 
 /* For a while: a vote that is on its way may still come, and goes again. */
@@ -513,6 +534,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_release_that_no_server_got),
     E2E_TEST(test_a_vote_without_a_majority_is_undone),
     E2E_TEST(test_a_hang_up),
+    E2E_TEST(test_a_hang_up_without_a_majority),
     E2E_TEST(test_a_refused_attempt_leaves_no_vote),
     E2E_TEST(test_a_release_reaches_every_server),
     E2E_TEST(test_an_emptied_server_does_not_vote),

@@ -103,6 +103,10 @@ static void test_life_of_a_session(struct world *w)
     r = keep_alive(b.fe, &s, NULL);
     expect_alive(r, 1);
     assert_true(json_is_true(json_object_get(lease_of(r, "jobs"), "watchdog")));
+    scripts_count_from_now(q->server[0]);
+    expect_alive(keep_alive(b.fe, &s, NULL), 1);
+    /* Where no server lacks the session none is asked about it again. */
+    stays_true(scripts_about(q->server[0], session_key(w, &s)) <= 1, 100);
     r = session_look(b.fe, s.id);
     expect_status(r, 200);
     expect_str(r, "name", "host/1");

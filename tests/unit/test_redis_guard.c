@@ -11,6 +11,8 @@
 #include "fake_redis.h"
 #include "storage/redis/subscriber.h"
 
+enum { NO_MESSAGE_MS = 100 };
+
 struct meeting {
     struct fake_redis_client side;
     bool was_up, was_down;
@@ -205,12 +207,35 @@ static void confirmation_may_come_when_the_channel_was_left(void **state)
     assert_true(listening.is_told);
 }
 
+static void confirmation_for_nobody_ends_the_connection(void **state)
+{
+    struct listening listening;
+    struct meeting meeting = {0};
+    struct fake_redis liar = {.after = "leaves\r\n",
+                              .then = "*3\r\n$9\r\nsubscribe\r\n$5\r\nstays\r\n:1\r\n"
+                                      "*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:2\r\n"
+                                      "*3\r\n$7\r\nmessage\r\n$5\r\nstays\r\n$1\r\n0\r\n"};
+
+    (void)state;
+    fake_redis_start(&liar);
+    fake_redis_client_init(&meeting.side, &liar);
+    struct timers *timers = loop_timers(meeting.side.loop);
+    timer_cancel(timers, &meeting.side.give_up);
+    timer_arm(timers, &meeting.side.give_up,
+              loop_now_ns(meeting.side.loop) + NO_MESSAGE_MS * CLOCK_NS_PER_MS);
+    run_listening(&listening, &meeting);
+    fake_redis_client_release(&meeting.side);
+    fake_redis_stop(&liar);
+    assert_false(listening.is_told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_to_nothing_end_the_connection),
         cmocka_unit_test(messages_of_a_wrong_form_end_the_connection),
         cmocka_unit_test(confirmation_may_come_when_the_channel_was_left),
+        cmocka_unit_test(confirmation_for_nobody_ends_the_connection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,8 @@ static void fair_waiter_is_told_of_the_end(void **state)
     expect_turns(1, 0, 0, 0);
     waiter_busy(&a->waiter, 3000);
     assert_int_equal(next_timer_ns(), 3000 * MS + EXPIRY_SLACK_NS);
+    publish(channel, "held 0");
+    assert_int_equal(next_timer_ns(), EXPIRY_SLACK_NS);
 }
 
 /* The channel is that of the lease, which nobody waits for again once it was granted. */
