@@ -36,8 +36,6 @@ static void mend(const struct quorum_call *call, size_t node, size_t from, int64
                 quorum_value_text(call, from, SESSION_GET_REPLY_OPEN_NAME));
     args_number(&args, QUORUM_SESSION_REPAIR_ARG_WINDOW_MS,
                 call->calls->options.config->retry_window_ms);
-    args_string(&args, QUORUM_SESSION_REPAIR_ARG_ON_DEADLOCK,
-                quorum_value_text(call, from, SESSION_GET_REPLY_OPEN_ON_DEADLOCK));
     args_number(&args, QUORUM_SESSION_REPAIR_ARG_OPENED_MS,
                 node_ms - value_integer(value_at(reply, SESSION_GET_REPLY_OPEN_AGE_MS)));
     args_number(&args, QUORUM_SESSION_REPAIR_ARG_DEADLINE_MS, node_ms + left_ms);
@@ -79,7 +77,6 @@ static void start_mending(const struct quorum_call *call)
 
     args_init(&args);
     quorum_put_session_keys(call->calls, &args, keys, SESSION_GET_KEYS, id, texts);
-    args_number(&args, SESSION_GET_ARG_WAIT_LIMIT, 1);
     struct quorum_call *look = quorum_call_inside(call, SCRIPT_SESSION_GET, &args);
     quorum_call_ask(look, SCRIPT_SESSION_GET, look->args, decide_mend);
 }

@@ -159,6 +159,6 @@ redisReply *node_repair_session(int64_t left_ms)
     int64_t now_ms = redis_now_ms();
 
     return run(SCRIPT_SESSION_REPAIR, KEYS(SESSION, NOTES, DUE, LOST),
-               ARGS("30000", "host/1", WINDOW, "", text("%lld", (long long)now_ms - 5000),
+               ARGS("30000", "host/1", WINDOW, text("%lld", (long long)now_ms - 5000),
                     text("%lld", (long long)(now_ms + left_ms))));
 }

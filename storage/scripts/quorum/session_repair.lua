@@ -2,7 +2,7 @@
 -- effect on a session that was ended here, or after the deadline.
 --
 -- KEYS as ../session_open.lua lost
--- ARGV as ../session_open.lua to window_ms on_deadlock opened_ms deadline_ms
+-- ARGV as ../session_open.lua to window_ms opened_ms deadline_ms
 -- sync no
 --
 --   KEYS         session notes due lost
@@ -21,7 +21,6 @@ if fields[1] and tonumber(fields[2]) >= deadline then return 0 end
 if not fields[1] then
   call('hset', session, 'state', 'open', 'ttl', ttl_ms, 'name', name, 'opened', opened_ms,
     'released', 0)
-  if on_deadlock ~= '' then call('hset', session, 'on_deadlock', on_deadlock) end
   call('hset', notes, '', '')
   call('zadd', due, SENTINEL_SCORE, '')
 end
