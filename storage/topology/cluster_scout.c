@@ -1,6 +1,7 @@
 /* Asks any node of the cluster, also a replica, for the map of slots, over a connection of its
  * own. The hosts of the URL and those of the last map are tried in turn: when a host does not
  * answer, the next host is asked. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,7 +208,7 @@ static void on_down(void *arg)
     struct cluster_scout *scout = &cluster->scout;
 
     scout->is_wanted = true;
-    if (!cluster->has_map && scout->why_not[0] == '\0')
+    if (scout->why_not[0] == '\0')
         snprintf(scout->why_not, sizeof(scout->why_not), "%s",
                  redis_link_last_reason(scout->link));
     choose_next(cluster);
@@ -232,7 +233,7 @@ bool cluster_scout_start(struct cluster *cluster, void (*mapped)(struct cluster 
     scout->ask = (struct timer){.fire = ask_now, .arg = cluster};
     if (redis_url_of_server(&scout->url, options->url, options->url->hosts[0].host,
                             options->url->hosts[0].port) != 0)
-        return false;
+        assert(false); /* it is a host of a URL */
     scout->link = redis_link_new(&link_options);
     return scout->link != NULL;
 }
