@@ -20,13 +20,15 @@ ANSWERS = {"return true;": "return false;", "return false;": "return true;"}
 COMPARISON = re.compile(r"(?<= )(==|!=|~=|<=|>=|<|>)(?= )")
 JUNCTION = re.compile(r"(?<= )(&&|\|\||and|or)(?= )")
 LIMIT = re.compile(
-    r"\b[A-Z_]*(?:MAX|MIN|LIMIT|BATCH|COUNT)(?!_[MNU]?S\b|_SIZE\b)\w* *(?:=|\() *(\d+)\b")
+    r"\b[A-Z_]*(?:MAX|MIN|LIMIT|BATCH|COUNT)(?!\w*_(?:[MNU]?S|SIZE)\b)\w* *(?:=|\() *(\d+)\b")
 ALONE = re.compile(r"^\s+((?:lib\.)?[a-z_][\w.]*\(.*\));?$")
 PAIR = re.compile(r"\(([a-z_]\w*), ([a-z_]\w*)(?=[,)])")
 # Without these a program does the same, or leaks memory, which other checks see.
-HARMLESS = re.compile(r"^\s*(?:free|json_decref|assert|log_\w+|\w+_free|memset)\(")
-COMMENT = {".c": re.compile(r"^\s*(?:/\*|\*|//|#)|_Static_assert"),
-           ".lua": re.compile(r"^\s*--")}
+HARMLESS = re.compile(
+    r"^\s*(?:free|json_decref|log_\w+|\w+_(?:free|unref)|lease_ref_release|memset)\(")
+COMMENT = {".c": re.compile(r"^\s*(?:/\*|\*|//|#)"), ".lua": re.compile(r"^\s*--")}
+# One that is weaker does the same as long as it holds; one that is turned ends any program.
+ASSERTION = re.compile(r"^\s*(?:_Static_)?assert\(")
 TEXT = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|/\*.*?\*/|--.*$")
 
 
@@ -54,8 +56,12 @@ def in_line(line, suffix):
 
 
 def in_file(root, path):
-    text, bugs = path.read_text(encoding="utf-8"), []
+    text, bugs, is_assertion = path.read_text(encoding="utf-8"), [], False
     for number, line in enumerate(text.splitlines(), 1):
+        is_assertion = is_assertion or (path.suffix == ".c" and bool(ASSERTION.match(line)))
+        if is_assertion:
+            is_assertion = not line.partition("/*")[0].rstrip().endswith(";")
+            continue
         if COMMENT[path.suffix].search(line):
             continue
         # What stands in texts and comments is no code, and keeps its columns.
