@@ -63,6 +63,7 @@ static void test_locks_of_all_masters(struct world *w)
     }
     assert_true(front_metric(fe, "rlockd_redis_cluster_slots", NULL) == CLUSTER_SLOTS);
     assert_true(front_metric(fe, "rlockd_redis_cluster_nodes", NULL) == MASTERS);
+    assert_true(front_metric(fe, "rlockd_redis_cluster_maps_total", NULL) > 0);
 }
 
 static void test_names_that_share_no_slot(struct world *w)
