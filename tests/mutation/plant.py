@@ -22,7 +22,9 @@ JUNCTION = re.compile(r"(?<= )(&&|\|\||and|or)(?= )")
 LIMIT = re.compile(
     r"\b[A-Z_]*(?:MAX|MIN|LIMIT|BATCH|COUNT)(?!\w*_(?:[MNU]?S|SIZE)\b)\w* *(?:=|\() *(\d+)\b")
 ALONE = re.compile(r"^\s+((?:lib\.)?[a-z_][\w.]*\(.*\));?$")
-PAIR = re.compile(r"\(([a-z_]\w*), ([a-z_]\w*)(?=[,)])")
+# Whether two texts are equal, and the lesser of two numbers, do not depend on the order.
+PAIR = re.compile(
+    r"(?<!strcmp)(?<!memcmp)(?<!math\.m[ai][nx])\(([a-z_]\w*), ([a-z_]\w*)(?=[,)])")
 # Without these a program does the same, or leaks memory, which other checks see.
 HARMLESS = re.compile(
     r"^\s*(?:free|json_decref|log_\w+|\w+_(?:free|unref)|lease_ref_release|memset)\(")

@@ -191,8 +191,8 @@ class Tree:
             yield folder, [name for name in all_of(folder) if name not in first[folder]]
 
     def confirms(self, command, test):
-        """Whether this test of the command fails again, or else the command, which also has what
-        the tests before leave behind; and not without the bug."""
+        """Whether this test of the command fails again, or else the command, which also has
+        what the tests before leave behind; and not without the bug."""
         again = [command]
         if "/e2e/" in command[0] and test:
             again.insert(0, ("env", f"E2E_FILTER={test}", *command))
