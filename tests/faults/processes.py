@@ -101,8 +101,8 @@ class Redis(Program, Topology):
         return await self.command("PING") == b"PONG"
 
     async def command(self, *words, timeout=10):
-        """One command; again, where a fault of the run cut off the connection, or has the server
-        busy with a script."""
+        """One command; again, where a fault of the run cut off the connection, or keeps the
+        server busy with a script."""
         for _ in range(5):
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
                 return await self._when_free(words, timeout)
