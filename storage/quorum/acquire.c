@@ -313,13 +313,12 @@ static void contend(struct quorum_call *call, const struct node_reply *replies)
     }
     withdraw_all(call);
     call->asked_again = 0;
-    bool is_long = is_blocked(call, replies) || is_short || !is_busy;
-    if ((is_busy || !is_short) && call->blocked < BLOCKED_MAX && ++call->tries < most &&
-        is_quick(call))
+    bool is_held = is_blocked(call, replies);
+    if ((is_busy || !is_short) && !is_held && ++call->tries < most && is_quick(call))
         go_on(call, quorum_random_ms(INT64_C(1) << call->tries), try_again);
     else if (!is_busy && !may_wait)
-        quorum_call_fail(call); /* no lease is in the way */
-    else if (is_long)
+        quorum_call_fail(call);               /* no lease is in the way */
+    else if (is_held || is_short || !is_busy) /* for long, so there is no hurry */
         answer_busy(call, quorum_make_split(quorum_random_ms(LONG_PAUSE_MS)));
     else
         answer_busy(call, quorum_make_split(quorum_random_ms(1 << TRIES_MAX)));

@@ -274,7 +274,7 @@ struct redis_value *quorum_union_end(struct value_union *all);
 /* The union of the lists at `at` of the servers with this word. */
 struct redis_value *quorum_union(const struct quorum_call *call,
                                  const struct node_reply *replies, enum node_word word,
-                                 size_t at, size_t inner, size_t stride);
+                                 size_t at, size_t stride);
 
 /* session_words.c */
 /* The words of replies about a session: a session that has ended is NODE_PASSED or

@@ -98,29 +98,19 @@ struct redis_value *quorum_union_end(struct value_union *all)
     return list;
 }
 
-/* `inner` is 0 for a list that stands at `at` itself, else where it stands in the list there.
- */
-static const struct redis_value *list_of(const struct quorum_call *call, size_t node, size_t at,
-                                         size_t inner)
-{
-    const struct redis_value *list = quorum_value(call, node, at);
-
-    return inner > 0 ? value_at(list, inner) : list;
-}
-
 struct redis_value *quorum_union(const struct quorum_call *call,
                                  const struct node_reply *replies, enum node_word word,
-                                 size_t at, size_t inner, size_t stride)
+                                 size_t at, size_t stride)
 {
     struct value_union all;
     size_t entries = 0;
 
     for (size_t i = 0; i < call->calls->nodes; i++)
         if (replies[i].word == word)
-            entries += value_count(list_of(call, i, at, inner)) / stride;
+            entries += value_count(quorum_value(call, i, at)) / stride;
     quorum_union_begin(&all, stride, entries);
     for (size_t i = 0; i < call->calls->nodes; i++)
         if (replies[i].word == word)
-            quorum_union_add(&all, list_of(call, i, at, inner));
+            quorum_union_add(&all, quorum_value(call, i, at));
     return quorum_union_end(&all);
 }

@@ -49,7 +49,7 @@ static void answer_settled(struct quorum_call *call, const struct node_reply *re
     value_put(reply, 0, value_make_text("open", sizeof("open") - 1));
     value_put(reply, SESSION_SETTLE_REPLY_OPEN_NEXT_MS, value_make_integer(next_ms));
     value_put(reply, SESSION_SETTLE_REPLY_OPEN_LOSSES,
-              quorum_union(call, replies, NODE_OPEN, SESSION_SETTLE_REPLY_OPEN_LOSSES, 0,
+              quorum_union(call, replies, NODE_OPEN, SESSION_SETTLE_REPLY_OPEN_LOSSES,
                            SESSION_SETTLE_REPLY_LOSS_VALUES));
     quorum_call_answer(call, reply);
 }

@@ -116,7 +116,8 @@ static struct redis_value *merge_page(const struct quorum_call *call,
     size_t most = 0;
 
     for (size_t i = 0; i < call->calls->nodes; i++)
-        most += value_count(value_at(quorum_value(call, i, at), SESSION_PAGE_REPLY_ENTRIES));
+        most += value_count(value_at(quorum_value(call, i, at), SESSION_PAGE_REPLY_ENTRIES)) /
+                SESSION_PAGE_REPLY_ENTRY_VALUES;
     quorum_union_begin(&all, SESSION_PAGE_REPLY_ENTRY_VALUES, most);
     for (size_t i = 0; i < call->calls->nodes; i++) {
         const struct redis_value *own = quorum_value(call, i, at);

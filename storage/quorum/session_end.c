@@ -103,7 +103,7 @@ static void answer_released(struct quorum_call *call)
         if (replies[i].word == NODE_RELEASED && replies[i].value > count)
             count = replies[i].value;
     struct redis_value *refs = quorum_union(call, replies, NODE_RELEASED,
-                                            SESSION_END_REPLY_RELEASED_REFS, 0, 1);
+                                            SESSION_END_REPLY_RELEASED_REFS, 1);
     if (value_count(refs) > most)
         value_cut(refs, most);
     value_put(reply, 0, value_make_text("released", sizeof("released") - 1));

@@ -75,7 +75,7 @@ static void decide_index_claim(struct quorum_call *call)
     value_put(reply, INDEX_CLAIM_REPLY_CLAIM,
               value_make_integer(quorum_arg_ms(call, INDEX_CLAIM_ARG_CLAIM_MS)));
     value_put(reply, INDEX_CLAIM_REPLY_FOUND,
-              quorum_union(call, replies, NODE_OPEN, INDEX_CLAIM_REPLY_FOUND, 0, 1));
+              quorum_union(call, replies, NODE_OPEN, INDEX_CLAIM_REPLY_FOUND, 1));
     value_put(reply, INDEX_CLAIM_REPLY_NEXT_VISITS, merge_next_visits(call));
     quorum_call_answer(call, reply);
 }

@@ -20,8 +20,9 @@ static bool is_shown(const struct look *look, const struct lease *lease)
     return false;
 }
 
-/* Who certainly holds, and is not shown. A lease that a bare majority of a quorum has granted
- * has none any more when one of these servers comes back without it. */
+/* Leases that certainly hold, and are not shown. A lease of a quorum may hold at a bare
+ * majority of the servers; it has no majority any more when one of these servers comes back
+ * empty. */
 static void check_hidden(struct report *report, const struct lock *lock,
                          const struct look *look)
 {
