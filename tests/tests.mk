@@ -417,9 +417,9 @@ sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=15
 	@$(SIM) --seeds=$(or $(SEEDS),150) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
 	    $(SIM_ARGS)
 
-sim-mutants: ## plant bugs one by one; the simulation must catch each; SEEDS=100 ONLY=word NOTE=1
-	@tests/packages.sh $(SIM_PACKAGES) python3
-	@$(MAKE) $(SUBMAKE) $(SIM)
+sim-mutants: ## plant bugs one by one; the simulation or a test must catch each; SEEDS=100 ONLY=word NOTE=1
+	@tests/packages.sh $(SIM_PACKAGES) $(TEST_PACKAGES)
+	@$(MAKE) $(SUBMAKE) $(SIM) $(UNIT_TESTS) $(SCRIPT_TESTS)
 	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) \
 	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY)) $(if $(NOTE),--note)
 

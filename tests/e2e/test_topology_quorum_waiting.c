@@ -219,6 +219,29 @@ static void test_a_waiter_beside_half_a_majority(struct world *w)
     expect_status(call_await(call, SOON_MS), 201);
 }
 
+/* What frees the lock is published while no server is listened to: each server that is
+ * subscribed to again is a reason to try. */
+static void test_a_release_that_no_server_tells(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front front = quorum_front(q, NULL);
+
+    for (int i = 0; i < 3; i++)
+        assert_true(redisson_lock(q->server[i], "untold", JAVA_HOLDER, 60000));
+    struct call *call = call_put(front.fe, "untold", token_new(w),
+                                 "wait_ms=30000&ttl_ms=60000");
+    wait_until(waiter_count(front.fe, "untold") == 1, SOON_MS);
+    stays_true(!call_done(call), 200);
+    int64_t released_ms = now_ms();
+    for (int i = 0; i < 3; i++) {
+        redis_do(q->server[i], "DEL untold");
+        redis_do(q->server[i], "CLIENT KILL TYPE pubsub");
+    }
+    struct reply *r = call_await(call, SOON_MS);
+    expect_status(r, 201);
+    assert_true(r->done_ms - released_ms < allowed_ms(WAKE_MS));
+}
+
 static const struct e2e_test tests[] = {
     E2E_TEST(test_a_waiter_is_woken),
     E2E_TEST(test_waiting_for_several_locks),
@@ -230,6 +253,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_holder_that_waits_at_one_server),
     E2E_TEST(test_a_waiter_sleeps_until_the_end),
     E2E_TEST(test_a_waiter_beside_half_a_majority),
+    E2E_TEST(test_a_release_that_no_server_tells),
 };
 
 int main(void)

@@ -30,6 +30,7 @@ class Mutant:
     def __init__(self, name, *marks):
         self.name, self.is_quick, self.about = name, "quick" in marks, ""
         self.rules, self.run, self.seed = [], CALM, 0
+        self.tests = []  # programs that catch it instead of the simulation
         self.hunks = []  # glob, old lines, new lines
 
 
@@ -53,6 +54,8 @@ def read_table(path):
             mutants[-1].run = rest.split()
         elif word == "sim":
             mutants[-1].seed = int(rest)
+        elif word == "tests":
+            mutants[-1].tests = rest.split()
         elif word == "in":
             glob = rest
         elif line and word != "#" and line != "#":
@@ -96,9 +99,11 @@ def lint(mutants):
     names, complaints = set(), 0
     for mutant in mutants:
         trouble = planted(mutant, ROOT)
-        has_all = mutant.rules and mutant.about and mutant.hunks and mutant.seed
+        is_hunted = bool(mutant.rules and mutant.seed) != bool(mutant.tests)
+        has_all = is_hunted and mutant.about and mutant.hunks
         if not has_all or mutant.name in names:
-            trouble = "no rules, no text, no patch, no seed, or a name that is taken"
+            trouble = ("neither rules with a seed nor tests, no text, no patch, or a name that "
+                       "is taken")
         if isinstance(trouble, str):
             print(f"tests/faults/mutants.table: {mutant.name}: {trouble}")
             complaints += 1
@@ -148,7 +153,7 @@ def is_sound(tree, arguments, seed):
     return broken == set()
 
 
-def build_with(mutant, tree, target):
+def build_with(mutant, tree, *targets):
     """A complaint; none: it is built."""
     files = planted(mutant, tree)
     if isinstance(files, str):
@@ -158,7 +163,7 @@ def build_with(mutant, tree, target):
     # The version that is built in is that of the tree, for the copy is no repository.
     version = (ROOT / "build" / "version").read_text(encoding="ascii").strip()
     made = subprocess.run(["make", "-C", str(tree), "-s", "-j2", f"RLOCKD_VERSION={version}",
-                           target], capture_output=True, text=True, check=False)
+                           *targets], capture_output=True, text=True, check=False)
     return f"does not compile\n{made.stderr}" if made.returncode else None
 
 

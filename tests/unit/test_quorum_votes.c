@@ -291,6 +291,14 @@ static void lease_that_waits_is_not_ended_by_its_renewal(void **state)
     assert_int_equal(conclude_renewals(&ask, replies, 1, false).word, CONCLUDE_BUSY);
 }
 
+/* Clocks drift by less than 1 % (A4), and each is read in whole milliseconds. */
+static void drift_is_a_hundredth_of_the_time_and_two_ms(void **state)
+{
+    (void)state;
+    assert_int_equal(quorum_drift_ms(1000), 12);
+    assert_int_equal(quorum_drift_ms(30000), 302);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +307,7 @@ int main(void)
         cmocka_unit_test(waiters_sleep_publish_and_wake_as_in_the_model),
         cmocka_unit_test(what_no_vote_overcomes_is_told_before_a_busy_lock),
         cmocka_unit_test(lease_that_waits_is_not_ended_by_its_renewal),
+        cmocka_unit_test(drift_is_a_hundredth_of_the_time_and_two_ms),
     };
 
     return cmocka_run_group_tests_name("quorum votes", tests, NULL, NULL);
