@@ -226,6 +226,18 @@ static void dead_readers_do_not_block(void **state)
     expect(command("HGETALL jobs"), "[mode, write, " A ":0:write, 1]");
 }
 
+/* The release of the longest read looks at all readers. */
+static void a_release_removes_dead_readers(void **state)
+{
+    (void)state;
+    token_of(reads(.id = A, .ttl = "40000"));
+    token_of(reads(.id = B));
+    token_of(reads(.id = C));
+    command("DEL " READ(B ":0", "1"));
+    expect(lock_release(A), "[released, 0, ]");
+    expect_command("[mode, read, " C ":0, 1]", "HGETALL jobs");
+}
+
 static void many_readers_come_and_go(void **state)
 {
     (void)state;
@@ -311,6 +323,7 @@ int main(void)
         SCRIPT_TEST(an_owner_has_so_many_reads),
         SCRIPT_TEST(a_script_looks_at_so_many_reads),
         SCRIPT_TEST(dead_readers_do_not_block),
+        SCRIPT_TEST(a_release_removes_dead_readers),
         SCRIPT_TEST(many_readers_come_and_go),
         SCRIPT_TEST(a_look_describes_holders_and_waiters),
         SCRIPT_TEST(a_look_reads_a_mark_that_stands),

@@ -425,6 +425,8 @@ static void password_files_are_read(void **state)
     assert_int_equal(pwrite(fd, filler, REDIS_URL_PASSWORD_SIZE - 1, 0), 511);
     assert_true(redis_password_read(path, password, error, sizeof(error)));
     assert_int_equal(strlen(password), REDIS_URL_PASSWORD_SIZE - 1);
+    assert_int_equal(pwrite(fd, filler, REDIS_URL_PASSWORD_SIZE, 0), 512);
+    assert_false(redis_password_read(path, password, error, sizeof(error)));
     assert_int_equal(pwrite(fd, filler, sizeof(filler), 0), sizeof(filler));
     assert_false(redis_password_read(path, password, error, sizeof(error)));
     unlink(path);
