@@ -256,11 +256,11 @@ void sessions_keep_alive(struct http_request *request)
     memcpy(keep_alive->watcher.session_id, session_id, sizeof(session_id));
     keep_alive->watcher.notified = on_notified;
     keep_alive->watcher.arg = keep_alive;
-    if (fields.wait_ms.value > 0)
+    if (fields.wait_ms.value > 0) {
         http_log_integer(request, "wait_ms", fields.wait_ms.value);
-    if (fields.wait_ms.value > 0)
         keep_alive->deadline_ns = http_received_ns(request) +
                                   fields.wait_ms.value * CLOCK_NS_PER_MS;
+    }
     const struct session_keep_alive details = {.received_ns = http_received_ns(request),
                                                .wait_ms = fields.wait_ms.value,
                                                .says_held = fields.held.given,

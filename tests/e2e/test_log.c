@@ -218,6 +218,7 @@ static void test_sessions_are_named(struct world *w)
     json_t *line = line_of(w, "POST", keep, NULL, s.header);
     assert_string_equal(str(line, "session_id"), s.id);
     assert_string_equal(str(line, "session_name"), "worker/7");
+    assert_null(json_object_get(line, "wait_ms"));
     /* A token in the place of the id is not logged. */
     line = line_of(w, "GET", text(w, "/v1/sessions/%s", s.token), NULL, NULL);
     assert_int_equal(integer(line, "status"), 404);

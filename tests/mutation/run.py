@@ -51,6 +51,7 @@ scripts/rw read_write
 scripts/permit permit
 scripts/session sessions keep_alive
 scripts/census census
+scripts/semaphore semaphores
 scripts/lib locks waiting sessions holders
 scripts locks waiting
 storage/quorum topology_quorum
@@ -67,6 +68,7 @@ handlers errors bodies api_tokens
 handlers/lease locks force_unlock max_ttl
 handlers/lease_request topology_quorum_locks topology_cluster topology_cluster
 handlers/sessions deadlocks deadlocks
+session_keep_alive log log
 handlers/operations operations callers
 handlers/me callers api_tokens
 handlers/locks listing holders census
