@@ -381,6 +381,20 @@ static void test_one_token_at_two_front_ends(struct world *w)
     }
 }
 
+/* The first server that replies may have lost the session, which was open before all the same.
+ */
+static void test_one_of_two_servers_has_the_session(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=30000");
+
+    wait_until(quorum_holds(q, session_key(w, &s)) == 3, SOON_MS);
+    redis_kill(q->server[2]);
+    redis_ok(q->server[0], "DEL %s", session_key(w, &s));
+    expect_status(session_open(a.fe, s.token, "ttl_ms=30000"), 200);
+}
+
 /* --- losses ------------------------------------------------------------------------------- */
 
 /* A server is away while losses are noted and told: back again it tells them no more, also
@@ -495,6 +509,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_an_end_reaches_every_server),
     E2E_TEST(test_a_killed_front_end),
     E2E_TEST(test_one_token_at_two_front_ends),
+    E2E_TEST(test_one_of_two_servers_has_the_session),
     E2E_TEST(test_a_loss_is_told_once),
     E2E_TEST(test_a_token_of_a_loss_is_used_again),
     E2E_TEST(test_a_lost_majority),
