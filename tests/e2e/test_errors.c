@@ -358,6 +358,29 @@ static void test_record_of_no_kind(struct world *w)
     assert_false(redis_has(w->redis, "odd"));
 }
 
+static int reboot_of(struct world *w, int group_len)
+{
+    const char *machine = text(w, "{\"client_params\":{\"id\":\"m\",\"group\":\"%0*d\"}}",
+                               group_len, 0);
+
+    return HTTP(w->a, .method = "POST", .path = "/fleetlock/v1/pre-reboot", .body = machine,
+                .headers = {"fleet-lock-protocol: true"})
+        ->status;
+}
+
+/* FleetLock, and Git LFS, whose locks have an owner. */
+static void test_other_protocols(struct world *w)
+{
+    struct reply *r = HTTP(w->a, .method = "POST", .path = "/lfs/errors/locks",
+                           .body = "{\"path\":\"a.psd\"}");
+
+    assert_int_equal(reboot_of(w, 128), 200);
+    assert_int_equal(reboot_of(w, 129), 400);
+    expect_status(r, 401);
+    assert_false(redis_has(w->redis, "lfs/errors/a.psd"));
+    expect_status(lock_look(w->a, "after"), 200);
+}
+
 static void test_media_types(struct world *w)
 {
     static const char *const wrong[] = {"text/plain", "application/x-www-form-urlencoded",
@@ -392,6 +415,7 @@ int main(void)
         E2E_TEST(test_token_of_another_lock),
         E2E_TEST(test_token_of_a_permit),
         E2E_TEST(test_record_of_no_kind),
+        E2E_TEST(test_other_protocols),
         E2E_TEST(test_media_types),
     };
     struct e2e_plan plan = {.name = "errors", E2E_TESTS(tests), .front_ends = 1};

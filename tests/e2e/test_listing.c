@@ -309,6 +309,20 @@ static void test_key_prefix_is_cut_off(struct world *w)
     expect_absent(r, "locks.0");
 }
 
+/* A lock that cannot be looked at is not left out. */
+static void test_a_look_that_fails(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+
+    redis_ok(redis, "ACL SETUSER lister on >pw ~* &* +@all");
+    struct front *fe = front_start(w, "--redis", proxy_url(proxy, "lister:pw@", ""), NULL);
+    expect_status(lock_put(fe, "unseen", token_new(w), NULL), 201);
+    expect_status(http(fe, "GET", "/v1/locks", NULL), 200);
+    redis_ok(redis, "ACL SETUSER lister -hgetall -hlen -hrandfield -pttl");
+    expect_problem(http(fe, "GET", "/v1/locks", NULL), 503, "redis-unavailable");
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -322,6 +336,7 @@ int main(void)
         E2E_TEST(test_fields_in_a_body),
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_key_prefix_is_cut_off),
+        E2E_TEST(test_a_look_that_fails),
     };
     struct e2e_plan plan = {.name = "listing", E2E_TESTS(tests), .front_ends = 1};
 

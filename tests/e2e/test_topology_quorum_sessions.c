@@ -395,6 +395,23 @@ static void test_one_of_two_servers_has_the_session(struct world *w)
     expect_status(session_open(a.fe, s.token, "ttl_ms=30000"), 200);
 }
 
+/* One server has lost the session, and the other one gives no votes: no reason to call the
+ * session over. */
+static void test_a_session_in_quarantine(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, "ttl_ms=30000");
+
+    wait_until(quorum_holds(q, session_key(w, &s)) == 3, SOON_MS);
+    redis_kill(q->server[2]);
+    redis_ok(q->server[0], "DEL %s", session_key(w, &s));
+    redis_ok(q->server[1], "DEL rlockd:marker");
+    struct reply *r = session_put(a.fe, &s, "jobs", token_new(w), NULL);
+    expect_problem(r, 503, "redis-unavailable");
+    expect_str(r, "reason", "quarantine");
+}
+
 /* --- losses ------------------------------------------------------------------------------- */
 
 /* A server is away while losses are noted and told: back again it tells them no more, also
@@ -510,6 +527,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_killed_front_end),
     E2E_TEST(test_one_token_at_two_front_ends),
     E2E_TEST(test_one_of_two_servers_has_the_session),
+    E2E_TEST(test_a_session_in_quarantine),
     E2E_TEST(test_a_loss_is_told_once),
     E2E_TEST(test_a_token_of_a_loss_is_used_again),
     E2E_TEST(test_a_lost_majority),
