@@ -251,6 +251,30 @@ static void test_one_that_cannot_be_tended(struct world *w)
     wait_until(redis_int(w->redis, "ZCARD rlockd:session-due:{%s}", s.id) == 2, 2000);
 }
 
+/* When a lease of a session is due, 0: never; and the time by Redis' clock. */
+static const char DUE[] = "return tonumber(redis.call('zscore', KEYS[1], ARGV[1]) or 0)";
+static const char NOW[] =
+    "local t = redis.call('time') return t[1] * 1000 + math.floor(t[2] / 1000)";
+
+/* A lease that cannot be renewed is tried again after a period, or a second if that is longer.
+ */
+static void test_a_renewal_that_fails(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(fe, "ttl_ms=30000");
+    const char *key = text(w, "rlockd:session-due:{%s}", s.id);
+    struct reply *r = session_put(fe, &s, "fails", token_new(w), NULL);
+    const char *ref = text(w, "%s fails", reply_str(r, "lease_id"));
+    long long due;
+
+    redis_ok(redis, "ACL SETUSER default -pexpire");
+    long long first = redis_int(redis, "EVAL %s 1 %s %s", DUE, key, ref);
+    expect_true(r, first > 0);
+    wait_until((due = redis_int(redis, "EVAL %s 1 %s %s", DUE, key, ref)) != first, SOON_MS);
+    assert_true(due <= redis_int(redis, "EVAL %s 0", NOW) + watchdog_ms() / 3);
+}
+
 int main(void)
 {
     const char *const flags[] = {WATCHDOG_FLAGS, NULL};
@@ -266,6 +290,7 @@ int main(void)
         E2E_TEST(test_told_again_to_who_hung_up),
         E2E_TEST(test_a_lock_that_became_something_else),
         E2E_TEST(test_one_that_cannot_be_tended),
+        E2E_TEST(test_a_renewal_that_fails),
     };
     struct e2e_plan plan = {
         .name = "watchdog", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
