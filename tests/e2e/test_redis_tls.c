@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { RECOVER_MS = 8000, NOT_READY_MS = 1000, FLAGS_MAX = 32 };
+enum { RECOVER_MS = 8000, NOT_READY_MS = 1000, FLAGS_MAX = 32, FDS = 64 };
 
 /* A Redis whose TLS port has the certificate "redis-N", also for the proxy's address. */
 static struct redis *redis_with_tls(struct world *w, const char *auth_clients)
@@ -52,6 +52,32 @@ static void expect_refused(struct front *fe, const char *word)
     expect_status(http(fe, "GET", "/livez", NULL), 200);
 }
 
+/* No socket is watched twice, by proc_pid_fdinfo(5): the one that TLS takes over has been given
+ * up before. */
+static void expect_watched_once(struct front *fe)
+{
+    struct world *w = fe->world;
+    unsigned watched = 0;
+
+    for (int fd = 0; fd < FDS; fd++) {
+        FILE *file = fopen(text(w, "/proc/%d/fdinfo/%d", child_pid(fe->child), fd), "re");
+        unsigned long long data[FDS];
+        unsigned count = 0;
+        char line[256];
+        while (file != NULL && count < FDS && fgets(line, sizeof(line), file) != NULL) {
+            if (sscanf(line, "tfd: %*d events: %*x data: %llx", &data[count]) != 1)
+                continue;
+            for (unsigned i = 0; i < count; i++)
+                assert_true(data[i] != data[count]);
+            count++;
+            watched++;
+        }
+        if (file != NULL)
+            fclose(file);
+    }
+    assert_true(watched > 0);
+}
+
 static void test_a_trusted_certificate(struct world *w)
 {
     struct redis *redis = redis_with_tls(w, "no");
@@ -59,6 +85,7 @@ static void test_a_trusted_certificate(struct world *w)
                                     in_world(w, "redis-ca.pem"), "--workers", "2", NULL);
 
     expect_serves(fe);
+    expect_watched_once(fe);
     fe = front_launch(w, "--redis",
                       text(w, "rediss://%s:%d/3", redis_address(w), redis->tls_port),
                       "--redis-tls-ca", in_world(w, "redis-ca.pem"), NULL);
