@@ -106,16 +106,6 @@ static const struct call_word release_words[] = {
     {"reused", NODE_REFUSED, 0},
 };
 
-static void answer_released(struct quorum_call *call, const struct node_reply *replies)
-{
-    size_t node = quorum_call_find(call, replies, NODE_RELEASED, -1);
-
-    if (node < call->calls->nodes)
-        quorum_call_answer_reply(call, node);
-    else /* where it held, no server has replied */
-        quorum_call_answer(call, value_make_integer(0));
-}
-
 static void decide_release(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
@@ -129,7 +119,7 @@ static void decide_release(struct quorum_call *call)
     case CONCLUDE_WAIT:
         return;
     case CONCLUDE_RELEASED:
-        answer_released(call, replies);
+        quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_RELEASED, -1));
         return;
     case CONCLUDE_ENDED:
         quorum_call_answer_reply(call, quorum_call_find(call, replies, NODE_ENDED, -1));
