@@ -1,5 +1,5 @@
-/* storage/store/holder.c, handlers/holders.c: the holder fields of a lock's hash, and holders in
- * answers. */
+/* storage/store/holder.c, handlers/holders.c: the holder fields of a lock's hash, and holders
+ * in answers. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
