@@ -299,6 +299,17 @@ static void drift_is_a_hundredth_of_the_time_and_two_ms(void **state)
     assert_int_equal(quorum_drift_ms(30000), 302);
 }
 
+/* At its deadline, less the drift, a lease may be over. */
+static void grant_at_its_deadline_is_late(void **state)
+{
+    const struct node_reply replies[] = {
+        {NODE_ACCEPTED, 5}, {NODE_ACCEPTED, 5}, {NODE_SILENT, 0}};
+
+    (void)state;
+    assert_int_equal(conclude_votes(&ask, replies, 987, false).word, CONCLUDE_GRANTED);
+    assert_int_equal(conclude_votes(&ask, replies, 988, false).word, CONCLUDE_LATE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +319,7 @@ int main(void)
         cmocka_unit_test(what_no_vote_overcomes_is_told_before_a_busy_lock),
         cmocka_unit_test(lease_that_waits_is_not_ended_by_its_renewal),
         cmocka_unit_test(drift_is_a_hundredth_of_the_time_and_two_ms),
+        cmocka_unit_test(grant_at_its_deadline_is_late),
     };
 
     return cmocka_run_group_tests_name("quorum votes", tests, NULL, NULL);
