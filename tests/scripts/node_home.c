@@ -110,7 +110,7 @@ static redisReply *send(const struct vote *vote, const char *const *keys)
     return run(SCRIPT_VOTE, keys,
                ARGS(vote->id, or (vote->ttl, "30000"), record_of(vote), keep_of(vote),
                     "86400000", or (vote->wait, ""), or (vote->mode, "recorded"),
-                    or (vote->registered, ""), "", node_token(vote->token),
+                    or (vote->registered, ""), or (vote->blocking, ""), node_token(vote->token),
                     text("%d", vote->round > 0 ? vote->round : 1), QUARANTINE));
 }
 

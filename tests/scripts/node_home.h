@@ -31,7 +31,7 @@ const char *node_text(const char *text);
 
 /* A vote for a lease; what is left out as in struct ask; attempt "w.1", round 1. */
 struct vote {
-    const char *id, *kind, *session, *attempt, *ttl, *wait, *mode, *registered;
+    const char *id, *kind, *session, *attempt, *ttl, *wait, *mode, *registered, *blocking;
     int64_t token;
     int round;
 };

@@ -146,6 +146,18 @@ static void set_is_refused_as_a_whole(void **state)
     expect(vote_set(.id = B, .token = 5), "[wrong-kind, 2]");
 }
 
+/* As long as that one is busy. */
+static void set_is_told_the_lock_that_blocked_it_before(void **state)
+{
+    static const char *const blocking[] = {"", "1", "2"}, *const told[] = {"1", "1", "2"};
+
+    (void)state;
+    vote_set(.id = A, .token = 5);
+    for (size_t i = 0; i < sizeof(blocking) / sizeof(blocking[0]); i++)
+        expect_node(vote_set(.id = B, .token = 9, .blocking = blocking[i]),
+                    text("[busy, *, " A ":m, 1, *, %s, 5]", told[i]));
+}
+
 static void withdrawal_of_a_set_restores_each_counter(void **state)
 {
     (void)state;
@@ -218,6 +230,7 @@ int main(void)
         NODE_TEST(force_unlock_names_all_readers),
         NODE_TEST(set_has_one_token_for_all_its_locks),
         NODE_TEST(set_is_refused_as_a_whole),
+        NODE_TEST(set_is_told_the_lock_that_blocked_it_before),
         NODE_TEST(withdrawal_of_a_set_restores_each_counter),
         NODE_TEST(move_of_a_set_is_above_each_counter),
         NODE_TEST(set_is_renewed_and_claimed),
