@@ -298,6 +298,28 @@ static void test_killed_redis(struct world *w)
     expect_status(call_await(call, SOON_MS), 200);
 }
 
+/* Only a request with a token is safe to repeat. */
+static void test_frozen_redis(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct front *fe = front_start(w, "--redis", redis->url, NULL);
+    struct call *calls[2];
+
+    expect_status(counter_send(fe, "PUT", "semaphores/frozen?permits=1", NULL), 201);
+    redis_freeze(redis);
+    calls[0] = counter_call(fe, "POST", "semaphores/frozen/release", NULL);
+    calls[1] = counter_call(fe, "POST", "semaphores/frozen/release", token_new(w));
+    for (int i = 0; i < 2; i++) {
+        struct reply *r = call_await(calls[i], 10000);
+        expect_problem(r, 503, "redis-unavailable");
+        expect_str(r, "outcome", "unknown");
+        expect_true(
+            r, strstr(reply_str(r, "detail"), i == 0 ? "only requests with an Idempotency-Key"
+                                                     : "with the same token") != NULL);
+    }
+    redis_thaw(redis);
+}
+
 static void test_out_of_memory(struct world *w)
 {
     struct redis *redis = redis_start(w, NULL);
@@ -427,6 +449,7 @@ int main(void)
         E2E_TEST(test_a_grant_to_nobody_goes_on),
         E2E_TEST(test_a_lost_message_hangs_nobody),
         E2E_TEST(test_killed_redis),
+        E2E_TEST(test_frozen_redis),
         E2E_TEST(test_out_of_memory),
         E2E_TEST(test_wrong_kind),
         E2E_TEST(test_refusals),
