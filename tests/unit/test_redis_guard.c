@@ -63,6 +63,30 @@ static void on_up_subscribe(void *arg)
     assert_int_equal(redis_link_subscribe(subscribing->link, "heart", 5), 0);
 }
 
+static void on_reply(void *arg, const struct redis_result *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+static void on_up_ping(void *arg)
+{
+    static const char *const argv[] = {"PING"};
+    static const size_t lens[] = {4};
+    const struct redis_command ping = {.argc = 1, .argv = argv, .lens = lens};
+    struct subscribing *subscribing = arg;
+
+    subscribing->meeting.was_up = true;
+    redis_link_command(subscribing->link, &ping, on_reply, NULL);
+}
+
+static void (*up_of(const char *after))(void *arg)
+{
+    if (after == NULL)
+        return on_up;
+    return strcmp(after, "PING") == 0 ? on_up_ping : on_up_subscribe;
+}
+
 /* True when the connection was given up because of what came. */
 static bool is_refused(const char *after, const char *then)
 {
@@ -75,7 +99,7 @@ static bool is_refused(const char *after, const char *then)
     const struct redis_link_options options = {.url = &meeting->side.url,
                                                .loop = meeting->side.loop,
                                                .metrics = &meeting->side.metrics,
-                                               .up = after ? on_up_subscribe : on_up,
+                                               .up = up_of(after),
                                                .down = on_down,
                                                .arg = &subscribing};
     subscribing.link = redis_link_new(&options);
@@ -131,6 +155,13 @@ static void messages_of_a_wrong_form_end_the_connection(void **state)
     for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
         if (!is_refused("SUBSCRIBE", messages[i]))
             fail_msg("was not refused: %s", messages[i]);
+}
+
+static void reply_of_too_many_elements_ends_the_connection(void **state)
+{
+    (void)state;
+    assert_true(is_refused("PING", "*1048577\r\n"));
+    assert_true(is_refused("PING", "*1\r\n*1048577\r\n"));
 }
 
 /* --- a channel that is left before it is subscribed to ------------------------------------ */
@@ -234,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_to_nothing_end_the_connection),
         cmocka_unit_test(messages_of_a_wrong_form_end_the_connection),
+        cmocka_unit_test(reply_of_too_many_elements_ends_the_connection),
         cmocka_unit_test(confirmation_may_come_when_the_channel_was_left),
         cmocka_unit_test(confirmation_for_nobody_ends_the_connection),
     };
