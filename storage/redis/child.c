@@ -135,7 +135,7 @@ bool redis_child_reap(struct redis_child *child, int *status)
 {
     pid_t pid = waitpid(child->pid, status, WNOHANG);
 
-    if (pid == 0 || (pid < 0 && errno == EINTR))
+    if (pid == 0)
         return false;
     if (pid < 0)
         *status = 0; /* ECHILD: SIGCHLD is set to be ignored */
