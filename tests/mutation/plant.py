@@ -27,7 +27,8 @@ PAIR = re.compile(
     r"(?<!strcmp)(?<!memcmp)(?<!math\.m[ai][nx])\(([a-z_]\w*), ([a-z_]\w*)(?=[,)])")
 # Without these a program does the same, or leaks memory, which other checks see.
 HARMLESS = re.compile(
-    r"^\s*(?:free|json_decref|log_\w+|\w+_(?:free|unref)|lease_ref_release|memset)\(")
+    r"^\s*(?:free|json_decref|log_\w+|\w+_(?:free|unref)|lease_ref_release|json_text_drop|"
+    r"pool_release|redis_link_calls_release|memset)\(")
 COMMENT = {".c": re.compile(r"^\s*(?:/\*|\*|//|#)"), ".lua": re.compile(r"^\s*--")}
 # One that is weaker does the same as long as it holds; one that is turned ends any program.
 ASSERTION = re.compile(r"^\s*(?:_Static_)?assert\(")
@@ -90,11 +91,15 @@ def choose(root, count, seed):
 
 
 def planted(root, bug):
-    """The text of the file with the bug, and the line as it is then."""
+    """The text of the file with the bug, and the line as it is then; of a call that is left
+    out, `without CALL`."""
     lines = (root / bug.path).read_text(encoding="utf-8").splitlines()
     line = lines[bug.line - 1]
     changed = (line[:bug.start] + bug.new + line[bug.end:]).rstrip()
-    if not changed.strip() and bug.path.endswith(".c"):
-        changed += ";"  # `if (…)` above keeps its statement
+    shown = changed.strip()
+    if not shown:
+        shown = f"without {line.strip()}"
+        if bug.path.endswith(".c"):
+            changed += ";"  # `if (…)` above keeps its statement
     lines[bug.line - 1] = changed
-    return "\n".join(lines) + "\n", changed.strip()
+    return "\n".join(lines) + "\n", shown

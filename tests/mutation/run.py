@@ -266,7 +266,7 @@ class Hunt:
             if verdict is None:
                 self.alive.append(bug)
             print(f"{verdict or 'LIVES ON':10} {seconds:4.0f} s  {bug.path}:{bug.line}: "
-                  f"{bug.rule}: {line or '(nothing)'}", flush=True)
+                  f"{bug.rule}: {line}", flush=True)
 
     def work(self):
         tree = Tree(self.clean)
