@@ -104,15 +104,19 @@ def all_redis_calls(place, _):
     return figures
 
 
-def front_end(place, _):
-    """System calls and instructions of rlockd, and a waiter's memory."""
-    redis = place.redis()
-    server = place.rlockd(redis)
-    traced = measure.system_calls(place, server, CONNECTIONS)
-    figures = {} if traced is None else {"system_calls": traced}
-    server.stop()
-    figures["instructions"] = measure.instructions(place, redis, CONNECTIONS, CYCLES)
-    figures["bytes_per_waiter"] = measure.park(place, redis, WAITERS, 0.1)["bytes_per_waiter"]
+def front_end(place, names):
+    """System calls and instructions of rlockd, and a waiter's memory: those asked for."""
+    figures, redis = {}, place.redis()
+    if "system_calls" in names:
+        server = place.rlockd(redis)
+        traced = measure.system_calls(place, server, CONNECTIONS)
+        figures.update({} if traced is None else {"system_calls": traced})
+        server.stop()
+    if "instructions" in names:
+        figures["instructions"] = measure.instructions(place, redis, CONNECTIONS, CYCLES)
+    if "bytes_per_waiter" in names:
+        figures["bytes_per_waiter"] = measure.park(place, redis, WAITERS,
+                                                   0.1)["bytes_per_waiter"]
     redis.stop()
     return figures
 
