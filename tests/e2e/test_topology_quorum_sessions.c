@@ -381,17 +381,25 @@ static void test_one_token_at_two_front_ends(struct world *w)
     }
 }
 
+/* A session of which the first server has lost all, and the third one is away. */
+static struct session session_at_the_second(struct quorum *q, struct front *fe)
+{
+    struct session s = session_new(fe, "ttl_ms=30000");
+
+    wait_until(quorum_holds(q, session_key(q->world, &s)) == 3, SOON_MS);
+    redis_kill(q->server[2]);
+    redis_ok(q->server[0], "DEL %s", session_key(q->world, &s));
+    return s;
+}
+
 /* The first server that replies may have lost the session, which was open before all the same.
  */
 static void test_one_of_two_servers_has_the_session(struct world *w)
 {
     struct quorum *q = quorum_start(w, 3);
     struct quorum_front a = quorum_front(q, NULL);
-    struct session s = session_new(a.fe, "ttl_ms=30000");
+    struct session s = session_at_the_second(q, a.fe);
 
-    wait_until(quorum_holds(q, session_key(w, &s)) == 3, SOON_MS);
-    redis_kill(q->server[2]);
-    redis_ok(q->server[0], "DEL %s", session_key(w, &s));
     expect_status(session_open(a.fe, s.token, "ttl_ms=30000"), 200);
 }
 
@@ -401,11 +409,8 @@ static void test_a_session_in_quarantine(struct world *w)
 {
     struct quorum *q = quorum_start(w, 3);
     struct quorum_front a = quorum_front(q, NULL);
-    struct session s = session_new(a.fe, "ttl_ms=30000");
+    struct session s = session_at_the_second(q, a.fe);
 
-    wait_until(quorum_holds(q, session_key(w, &s)) == 3, SOON_MS);
-    redis_kill(q->server[2]);
-    redis_ok(q->server[0], "DEL %s", session_key(w, &s));
     redis_ok(q->server[1], "DEL rlockd:marker");
     struct reply *r = session_put(a.fe, &s, "jobs", token_new(w), NULL);
     expect_problem(r, 503, "redis-unavailable");

@@ -221,8 +221,8 @@ static void test_a_waiter_beside_half_a_majority(struct world *w)
     expect_status(call_await(call, SOON_MS), 201);
 }
 
-/* What frees the lock is published while no server is listened to: each server that is
- * subscribed to again is a reason to try. */
+/* A lock gets free while the front end has no subscription at any server, so it hears no
+ * message: each subscription that is made again is a reason to try. */
 static void test_a_release_that_no_server_tells(struct world *w)
 {
     struct quorum *q = quorum_start(w, 3);
