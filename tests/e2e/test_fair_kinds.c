@@ -4,24 +4,38 @@
 enum { SOON_MS = 1500 };
 
 /* Every key and its value, but for those of the marker and the census, which every front end
- * refreshes.
+ * refreshes, and the index of queues.
  */
 static const char *everything(struct world *w)
 {
     return redis_str(w->redis, "EVAL %s 0",
-                     "local keys = redis.call('keys', '*') table.sort(keys) "
-                     "for i, key in ipairs(keys) do "
+                     "local keys, found = redis.call('keys', '*'), {} table.sort(keys) "
+                     "for _, key in ipairs(keys) do "
                      "  local is_kept = key == 'rlockd:marker' or key == 'rlockd:census:{}' "
-                     "  keys[i] = key .. '=' .. (is_kept and '' or "
-                     "    redis.sha1hex(redis.call('dump', key))) "
-                     "end return table.concat(keys, ' ')");
+                     "  if not string.find(key, '^rlockd:queues:') then "
+                     "    found[#found + 1] = key .. '=' .. (is_kept and '' or "
+                     "      redis.sha1hex(redis.call('dump', key))) "
+                     "  end "
+                     "end return table.concat(found, ' ')");
+}
+
+/* Entries of the index of queues: the watchdog takes those of queues that are gone. */
+static long long indexed(struct world *w)
+{
+    return redis_int(w->redis, "EVAL %s 0",
+                     "local sum = 0 "
+                     "for _, key in ipairs(redis.call('keys', 'rlockd:queues:*')) do "
+                     "  sum = sum + redis.call('zcard', key) "
+                     "end return sum");
 }
 
 #define refused(request)                                                                       \
     do {                                                                                       \
         const char *before_ = everything(w);                                                   \
+        long long indexed_ = indexed(w);                                                       \
         expect_problem(request, 409, "wrong-kind");                                            \
         assert_string_equal(everything(w), before_);                                           \
+        assert_true(indexed(w) <= indexed_);                                                   \
     } while (0)
 
 static void test_locks_of_other_kinds(struct world *w)
