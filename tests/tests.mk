@@ -392,7 +392,7 @@ mutants: ## plant bugs that show at once; the fault run must catch each; ONLY=wo
 	@/usr/bin/python3 tests/faults/mutants.py $(if $(ONLY),--only $(ONLY)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
-mutation: ## plant simple bugs by rule; tells which the quick suites miss; COUNT=20 SEED=1 JOBS=2 ONLY=word SECONDS=90
+mutation: ## plant simple bugs by rule; tells which the quick suites miss; COUNT=20 SEED=1 JOBS=2 ONLY=word SECONDS=60
 	@tests/packages.sh $(TEST_PACKAGES) $(SIM_PACKAGES)
 	@$(MAKE) $(SUBMAKE) test-programs $(SIM)
 	@/usr/bin/python3 tests/mutation/run.py --count $(or $(COUNT),20) --seed $(or $(SEED),1) \
@@ -417,11 +417,12 @@ sim: ## front ends, Redis, network, faults on virtual time, from seeds; SEEDS=15
 	@$(SIM) --seeds=$(or $(SEEDS),150) --seed=$(or $(SEED),1) --jobs=$(or $(JOBS),$(shell nproc)) \
 	    $(SIM_ARGS)
 
-sim-mutants: ## plant bugs one by one; the simulation or a test must catch each; SEEDS=100 ONLY=word NOTE=1
+sim-mutants: ## plant bugs one by one; the simulation or a test must catch each; SEEDS=100 ONLY=word PART=0/3 NOTE=1
 	@tests/packages.sh $(SIM_PACKAGES) $(TEST_PACKAGES)
 	@$(MAKE) $(SUBMAKE) $(SIM) $(UNIT_TESTS) $(SCRIPT_TESTS)
 	@/usr/bin/python3 tests/sim/mutants.py --seeds $(or $(SEEDS),100) \
-	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY)) $(if $(NOTE),--note)
+	    --jobs $(or $(JOBS),$(shell nproc)) $(if $(ONLY),--only $(ONLY)) $(if $(PART),--part $(PART)) \
+	    $(if $(NOTE),--note)
 
 sim-coverage: ## which branches of the code that waits the simulation takes; SEEDS=100 SEED=1
 	@tests/packages.sh $(SIM_PACKAGES) python3

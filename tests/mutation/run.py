@@ -106,6 +106,10 @@ TOO_LONG = ["floods", "chaos", "racer"]
 FAILED = re.compile(r"\[  FAILED  \] (\w+)")
 
 
+class TimeIsOverError(Exception):
+    pass
+
+
 def leads(path, folder, most):
     """Programs of a folder of tests, those with the most words in common first."""
     words = Counter(word for word in re.split(r"[/_.]", path)
@@ -207,10 +211,13 @@ class Tree:
             ends = {pool.submit(self.failure, *command): command for command in commands}
             for end in as_completed(ends):
                 test = end.result()
-                if test is not None and self.confirms(ends[end], test):
+                is_over = time.monotonic() > self.until
+                if is_over or (test is not None and self.confirms(ends[end], test)):
                     pool.shutdown(wait=False, cancel_futures=True)
                     for program in list(self.running):
                         kill(program)
+                    if is_over:
+                        raise TimeIsOverError
                     return True
         return False
 
@@ -275,7 +282,8 @@ class Hunt:
         try:
             while time.monotonic() < tree.until:
                 bug, began = self.left.get_nowait(), time.monotonic()
-                verdict = tree.judge(bug)
+                with contextlib.suppress(TimeIsOverError):
+                    verdict = tree.judge(bug)
                 if time.monotonic() > tree.until:
                     verdict = "unfinished"
                 self.tell(bug, verdict, time.monotonic() - began)

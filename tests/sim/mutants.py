@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""mutants.py [--only WORD] [--seeds N] [--jobs N] [--note]: plants the bugs of
-tests/faults/mutants.table one by one in a copy of the tree, and has the simulation find each
+"""mutants.py [--only WORD] [--part N/M] [--seeds N] [--jobs N] [--note]: plants the bugs of
+tests/faults/mutants.table, or every M-th of them, one by one in a copy of the tree, and has the simulation find each
 with the seed that the table names, or else with the seeds from 1 on. The tree as it is must not
 break the same rules with the same seed. Where the table names test programs instead, a test of
 theirs has to fail that passes in the tree as it is. Fails when a bug is not found, or can no
@@ -22,6 +22,7 @@ import mutants  # noqa: E402  pylint: disable=wrong-import-position
 COPIED = [*mutants.SERVER, "tests/sim", "tests/checker", "tests/tests.mk", "build/tests/sim",
           "build/tests/checker"]
 TESTS_COPIED = [*mutants.SERVER, "tests", "build/tests/unit", "build/tests/scripts"]
+TEST_PROGRAMS = "test_*[!.]?"  # and no .c, .o or .d: what is asked is linked anew
 # What the words of the table's `run` are here; those that a value follows.
 FLAGS = {"--calm": "--faults=none", "--no-drain": "--no-drain", "--quorum": "--topology=quorum"}
 OPTIONS = {"--only": "--faults=", "--trouble-ms": "--trouble-ms=", "--seconds": "--seconds="}
@@ -82,7 +83,8 @@ class Hunt:
             self.broken |= failed_tests(tree / program) - failed_tests(ROOT / program)
 
     def run(self):
-        tree = mutants.copy_tree(TESTS_COPIED if self.mutant.tests else COPIED)
+        tree = mutants.copy_tree(TESTS_COPIED if self.mutant.tests else COPIED,
+                                 [TEST_PROGRAMS])
         try:
             began = time.monotonic()
             (self.try_tests if self.mutant.tests else self.try_seeds)(tree)
@@ -112,12 +114,14 @@ class Hunt:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="0/1", help="2/3: every third from the third on")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--note", action="store_true")
     options = parser.parse_args()
     table = HERE.parent / "faults" / "mutants.table"
-    chosen = [m for m in mutants.read_table(table)
+    first, step = map(int, options.part.split("/"))
+    chosen = [m for m in mutants.read_table(table)[first % step::step]
               if any(word in m.name for word in options.only.split(","))]
     with ThreadPoolExecutor(options.jobs) as pool:
         hunts = list(pool.map(lambda mutant: Hunt(mutant, options).run(), chosen))
