@@ -13,6 +13,7 @@
  *   acquire.c  votes for a lease, and claims
  *   change.c   renew, release, withdraw, force-unlock
  *   look.c     looks
+ *   claim.c    what a majority has of a lease, and claims
  *   heard.c    what each server has said, as text
  *   merge.c    one answer from lists of several servers
  *   session_words.c  what servers say about a session

@@ -1,6 +1,6 @@
 /* Shared by the files about calls of a quorum. Each file needs only those above it: call.c,
  * busy.c, merge.c, lost.c, session_words.c, bind.c, repair.c, session_mend.c, session_end.c,
- * session.c, acquire.c, change.c, look.c, notes.c, watch.c, calls.c. */
+ * session.c, acquire.c, change.c, look.c, claim.c, notes.c, watch.c, calls.c. */
 #ifndef RLOCKD_STORAGE_QUORUM_CALLS_INTERNAL_H
 #define RLOCKD_STORAGE_QUORUM_CALLS_INTERNAL_H
 
@@ -323,9 +323,11 @@ void quorum_set_names(struct quorum_call *call);
 
 /* look.c */
 void quorum_look(struct quorum_call *call);
-void quorum_claim(struct quorum_call *call);
 void quorum_grant_find(struct quorum_call *call);
 void quorum_forced_by(struct quorum_call *call);
+
+/* claim.c */
+void quorum_claim(struct quorum_call *call);
 
 /* notes.c */
 /* Takes what a server's clock is ahead off the epoch ms that begin values of entries: of those
