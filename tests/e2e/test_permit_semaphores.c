@@ -1,7 +1,7 @@
 /* Permits that are leases, over HTTP and as RPermitExpirableSemaphore has them. */
 #include "counters.h"
 
-enum { SOON_MS = 2000, WATCHDOG_MS = 1500 };
+enum { SOON_MS = 2000, WATCHDOG_MS = 1500, HAND_OVERS_MS = 50 };
 
 #define JAVA_PERMIT "0123456789abcdef"
 #define FOR_EVER 922337203685477
@@ -252,6 +252,7 @@ static void test_the_next_waiter_gets_the_permit(struct world *w)
     struct call *first_call = park(w, w->a, "next", first);
     struct call *second_call = park(w, w->a, "next", second);
     nap_ms((int)allowed_ms(100)); /* each may be just now in an attempt of its own */
+    int64_t began_ms = now_ms();
     expect_status(give(w->a, "next", holder), 200);
     struct reply *r = call_await(first_call, SOON_MS);
     expect_status(r, 201);
@@ -264,7 +265,10 @@ static void test_the_next_waiter_gets_the_permit(struct world *w)
     expect_status(take(w->b, "next", first, ""), 200);
     expect_status(give(w->a, "next", first), 200);
     expect_status(call_await(second_call, SOON_MS), 201);
-    assert_true(front_metric(w->a, "rlockd_hand_overs_total", NULL) == before + 2);
+    /* After HAND_OVERS_MS a release is open to all clients. */
+    bool is_late = now_ms() - began_ms >= HAND_OVERS_MS;
+    double handed_over = front_metric(w->a, "rlockd_hand_overs_total", NULL) - before;
+    assert_true(handed_over == 2 || (is_late && handed_over == 1));
     expect_status(give(w->a, "next", second), 200);
     assert_int_equal(free_in(w, "next"), 1);
     assert_int_equal(held_in(w, "next"), 0);
