@@ -273,6 +273,10 @@ static void line_check(struct world *w, const char *line)
     entry = json_loads(line, 0, NULL);
     if (!json_is_object(entry))
         world_complain(w, "a log line that is no JSON object: %s", line);
+    /* Tests forbid commands and channels to the user of Redis. */
+    if (strstr(line, "redis: unexpected error") != NULL && strstr(line, "NOPERM") == NULL &&
+        strstr(line, "user executing") == NULL && strstr(line, "ACL failure") == NULL)
+        world_complain(w, "an error of Redis that no code expects: %s", line);
     json_decref(entry);
     json_array_foreach(w->inside->tokens, i, token) {
         if (strcasestr(line, json_string_value(token)) != NULL)
