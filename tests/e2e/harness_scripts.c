@@ -15,12 +15,12 @@ void scripts_count_from_now(struct redis *redis)
 }
 
 /* The census looks at each lock, and at the waiters of one with a long wait, no matter who
- * waits: census_look.lua has no ARGV, look.lua has four KEYS and four. */
+ * waits: census_look.lua has three KEYS and no ARGV, look.lua has four and four. */
 static bool is_of_census(const redisReply *words)
 {
     size_t keys = (size_t)atoi(words->element[2]->str), args = words->elements - 3 - keys;
 
-    return args == 0 || (keys == 4 && args == 4);
+    return (keys == 3 && args == 0) || (keys == 4 && args == 4);
 }
 
 /* Whom the script serves: an object or a session, not the rounds of watchdogs and of the
