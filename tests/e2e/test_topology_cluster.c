@@ -386,6 +386,41 @@ static void test_node_that_is_added(struct world *w)
     wait_until(front_metric(fe, "rlockd_redis_cluster_nodes", NULL) == MASTERS + 1, MOVE_MS);
 }
 
+/* The connection that listens to messages of this node; 0: there is none. */
+static long long listening(struct redis *node)
+{
+    const char *list = redis_str(node, "CLIENT LIST TYPE pubsub");
+
+    return strncmp(list, "id=", 3) == 0 ? atoll(list + 3) : 0;
+}
+
+/* A master that has given all its slots away may get others: until then a connection for
+ * messages, made anew, listens to none of the channels that are elsewhere now. */
+static void test_node_without_slots(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    skip_without_shards(cluster->nodes[0]);
+    struct front *fe = start(cluster);
+    struct redis *from = cluster->nodes[0], *added = cluster_add(cluster);
+    const char *name = cluster_name_at(cluster, from, "empty");
+    int slot = cluster_slot(cluster, name);
+
+    redis_ok(added, "CONFIG SET cluster-allow-replica-migration no"); /* it stays a master */
+    slot_open(cluster, slot, from, added);
+    slot_close(cluster, slot, from, added);
+    grant(fe, name, token_new(w));
+    wait_until(listening(added) != 0, MOVE_MS);
+    slot_open(cluster, slot, added, from);
+    slot_migrate(cluster, slot, added, from);
+    slot_close(cluster, slot, added, from);
+    expect_status(lock_put(fe, name, token_new(w), NULL), 423);
+    wait_until(front_metric(fe, "rlockd_redis_cluster_nodes", NULL) == MASTERS, MOVE_MS);
+    redis_do(added, "CLIENT KILL TYPE pubsub");
+    wait_until(listening(added) != 0, MOVE_MS);
+    long long listener = listening(added);
+    stays_true(listening(added) == listener, 300);
+}
+
 /* --- what is lost ------------------------------------------------------------------------- */
 
 static void test_master_that_is_replaced(struct world *w)
@@ -485,6 +520,7 @@ int main(void)
         E2E_TEST(test_slot_that_stays_open),
         E2E_TEST(test_masters_that_contradict_each_other),
         E2E_TEST(test_node_that_is_added),
+        E2E_TEST(test_node_without_slots),
         E2E_TEST(test_master_that_is_replaced),
         E2E_TEST(test_permissions_of_a_cluster),
     };
