@@ -358,10 +358,9 @@ static void test_record_of_no_kind(struct world *w)
     assert_false(redis_has(w->redis, "odd"));
 }
 
-static int reboot_of(struct world *w, int group_len)
+static int reboot_of(struct world *w, const char *group)
 {
-    const char *machine = text(w, "{\"client_params\":{\"id\":\"m\",\"group\":\"%0*d\"}}",
-                               group_len, 0);
+    const char *machine = text(w, "{\"client_params\":{\"id\":\"m\",\"group\":\"%s\"}}", group);
 
     return HTTP(w->a, .method = "POST", .path = "/fleetlock/v1/pre-reboot", .body = machine,
                 .headers = {"fleet-lock-protocol: true"})
@@ -374,8 +373,10 @@ static void test_other_protocols(struct world *w)
     struct reply *r = HTTP(w->a, .method = "POST", .path = "/lfs/errors/locks",
                            .body = "{\"path\":\"a.psd\"}");
 
-    assert_int_equal(reboot_of(w, 128), 200);
-    assert_int_equal(reboot_of(w, 129), 400);
+    assert_int_equal(reboot_of(w, text(w, "%0128d", 0)), 200);
+    assert_int_equal(reboot_of(w, text(w, "%0129d", 0)), 400);
+    assert_int_equal(reboot_of(w, "a/b"), 400);
+    assert_false(redis_has(w->redis, "fleetlock/a/b"));
     expect_status(r, 401);
     assert_false(redis_has(w->redis, "lfs/errors/a.psd"));
     expect_status(lock_look(w->a, "after"), 200);
