@@ -309,6 +309,20 @@ static void test_key_prefix_is_cut_off(struct world *w)
     expect_absent(r, "locks.0");
 }
 
+/* Without a limit, too. */
+static void test_a_page_of_git_lfs(struct world *w)
+{
+    enum { PAGE_MAX = 1000 };
+
+    for (int i = 0; i <= PAGE_MAX; i++)
+        assert_true(redisson_lock(w->redis, text(w, "lfs/pages/%d", i), JAVA_HOLDER, 60000));
+    struct reply *r = HTTP(w->a, .method = "GET", .path = "/lfs/pages/locks",
+                           .headers = {"Authorization: Basic YW5uYTp4"});
+    expect_status(r, 200);
+    expect_true(r, json_array_size(reply_get(r, "locks")) <= PAGE_MAX);
+    assert_non_null(reply_str(r, "next_cursor"));
+}
+
 /* A lock that cannot be looked at is not left out. */
 static void test_a_look_that_fails(struct world *w)
 {
@@ -337,6 +351,7 @@ int main(void)
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_key_prefix_is_cut_off),
         E2E_TEST(test_a_look_that_fails),
+        E2E_TEST(test_a_page_of_git_lfs),
     };
     struct e2e_plan plan = {.name = "listing", E2E_TESTS(tests), .front_ends = 1};
 

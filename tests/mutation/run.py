@@ -78,7 +78,7 @@ handlers/terraform operations errors
 handlers/neighbours operations
 handlers/counters semaphores latches
 handlers/deadlock deadlocks
-handlers/lfs audit operations
+handlers/lfs audit listing
 redis/link_push topology_cluster
 redis/link_sync topology_replicas
 redis/link_tls redis_tls
