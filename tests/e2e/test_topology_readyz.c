@@ -146,6 +146,23 @@ static void test_slots_that_are_lost(struct world *w)
     expect_status(lock_release(fe, lost, token), 200);
 }
 
+/* Each host of the URL is asked again, the first one, too. */
+static void test_hosts_that_come_up_late(struct world *w)
+{
+    struct cluster *cluster = cluster_start(w, MASTERS, false);
+    struct proxy *proxy = proxy_start(cluster->nodes[0]);
+
+    proxy_set(proxy, PROXY_RESET);
+    struct front *fe = front_launch(w, "--redis",
+                                    text(w, "redis%s-cluster://127.0.0.1:%d,127.0.0.1:1",
+                                         redis_is_tls() ? "s" : "", proxy_port(proxy)),
+                                    NULL);
+    wait_until(http(fe, "GET", "/readyz", NULL)->status == 503, SOON_MS);
+    nap_ms(500); /* both have been asked by then, as a rule */
+    proxy_set(proxy, PROXY_PASS);
+    wait_until(front_ready(fe), RECOVER_MS);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -153,6 +170,7 @@ int main(void)
         E2E_TEST(test_masters_that_all_say_so),
         E2E_TEST(test_master_that_fails_over),
         E2E_TEST(test_slots_that_are_lost),
+        E2E_TEST(test_hosts_that_come_up_late),
     };
     struct e2e_plan plan = {.name = "topology_readyz", E2E_TESTS(tests), .without_redis = true};
 
