@@ -107,6 +107,9 @@ static void test_life_of_a_session(struct world *w)
     expect_alive(keep_alive(b.fe, &s, NULL), 1);
     /* Where no server lacks the session none is asked about it again. */
     stays_true(scripts_about(q->server[0], session_key(w, &s)) <= 1, 100);
+    /* The notes of a majority are in one page, so no server is asked for pages. */
+    const char *notes = text(w, "rlockd:session-leases:{%s}", s.id);
+    assert_int_equal(scripts_about(q->server[0], notes), 0);
     r = session_look(b.fe, s.id);
     expect_status(r, 200);
     expect_str(r, "name", "host/1");
@@ -124,6 +127,22 @@ static void test_life_of_a_session(struct world *w)
     expect_problem(session_open(a.fe, s.token, "ttl_ms=30000&name=host/1"), 410,
                    "session-ended");
     expect_status(lock_put(b.fe, "jobs", token_new(w), "ttl_ms=60000"), 201);
+}
+
+/* Nothing is left to be done after a release that is answered, so the end takes no 3 s. */
+static void test_a_release_is_over_soon(struct world *w)
+{
+    enum { END_MS = 2500 };
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, NULL);
+    struct session s = session_new(a.fe, NULL);
+    const char *token = session_hold(a.fe, &s, "jobs", NULL);
+
+    expect_status(lock_release(a.fe, "jobs", token), 200);
+    expect_alive(keep_alive(a.fe, &s, NULL), 0);
+    int64_t began_ms = now_ms();
+    front_stop(a.fe);
+    assert_true(now_ms() - began_ms < END_MS + late_ms());
 }
 
 static void test_unknown_sessions(struct world *w)
@@ -520,6 +539,7 @@ static void test_many_leases(struct world *w)
 
 static const struct e2e_test tests[] = {
     E2E_TEST(test_life_of_a_session),
+    E2E_TEST(test_a_release_is_over_soon),
     E2E_TEST(test_unknown_sessions),
     E2E_TEST(test_not_offered),
     E2E_TEST(test_down_from_the_start),
