@@ -41,6 +41,7 @@ storage/wait waiting wakeups hand_over retries undo
 storage/lease locks retries undo force lease_
 storage/session keep_alive sessions_end watchdog
 storage/notes sessions retries
+notes/pages topology_quorum_sessions
 storage/look holders listing force
 storage/census census
 storage/store errors retries operations
