@@ -382,6 +382,7 @@ enum proxy_mode {
     PROXY_RESET,          /* every connection is reset, the new ones too */
     PROXY_PART,           /* the same for connections from PARTED_ADDRESS; the others pass */
     PROXY_DROP_REPLIES,   /* Redis gets the commands, its answers are lost */
+    PROXY_HOLD,           /* answers wait for another mode; messages, and NOSCRIPT, come */
     PROXY_DELAY,          /* answers come 300 ms late */
     PROXY_DELAY_COMMANDS, /* the same, but messages of subscriptions come at once */
     PROXY_DEAF            /* answers and messages of subscriptions are lost, all else passes */
@@ -394,6 +395,7 @@ struct proxy *proxy_start_at(struct redis *redis, const char *address);
 /* The same before this port of the server; 0: before its socket. */
 struct proxy *proxy_start_before(struct redis *redis, const char *address, int server_port);
 int proxy_port(const struct proxy *proxy);
+/* Returns when the mode holds. A front end gives an answer up after 2 s. */
 void proxy_set(struct proxy *proxy, enum proxy_mode mode);
 /* Connections made until now stay, and are silent for good, as behind a firewall that forgot
  * them; new connections work. */

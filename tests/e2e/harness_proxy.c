@@ -49,6 +49,7 @@ struct proxy {
     int listen_fd, port;
     _Atomic int mode;
     _Atomic bool stop, silences;
+    _Atomic size_t turns; /* that are over */
     _Atomic size_t commands_len, dropped_len;
     _Atomic bool moves; /* an answer is to come, or to be passed on */
     struct pair pairs[PAIRS_MAX];
@@ -171,7 +172,8 @@ static void learn(struct proxy *proxy, struct pair *pair)
     char needle[48];
 
     if (proxy->redis->tls_port == 0 || pair->subscribes ||
-        (proxy->mode != PROXY_DEAF && proxy->mode != PROXY_DELAY_COMMANDS))
+        (proxy->mode != PROXY_DEAF && proxy->mode != PROXY_DELAY_COMMANDS &&
+         proxy->mode != PROXY_HOLD))
         return;
     if (proxy->db == NULL)
         proxy->db = redisConnectUnixWithTimeout(proxy->redis->socket, patience);
@@ -186,6 +188,20 @@ static void learn(struct proxy *proxy, struct pair *pair)
 static bool is_lost(const struct proxy *proxy, const struct pair *pair)
 {
     return proxy->mode == PROXY_DROP_REPLIES || (proxy->mode == PROXY_DEAF && pair->subscribes);
+}
+
+/* Redis is asked again, with the text of the script. With TLS nobody but Redis can read that. */
+static bool is_no_answer(const struct chunk *chunk)
+{
+    static const char forgotten[] = "-NOSCRIPT";
+
+    return chunk->len >= strlen(forgotten) &&
+           memcmp(chunk->bytes, forgotten, strlen(forgotten)) == 0;
+}
+
+static bool is_held(const struct proxy *proxy, const struct pair *pair)
+{
+    return proxy->mode == PROXY_HOLD && !pair->subscribes && !is_no_answer(pair->first);
 }
 
 static bool is_late(const struct proxy *proxy, const struct pair *pair)
@@ -228,7 +244,7 @@ static bool pass_answers(const struct proxy *proxy, struct pair *pair)
         pair->torn = true;
         drop_answers(pair); /* those that are late are lost, too */
     }
-    while (pair->first != NULL && pair->first->due_ms <= now_ms()) {
+    while (pair->first != NULL && pair->first->due_ms <= now_ms() && !is_held(proxy, pair)) {
         struct chunk *chunk = pair->first;
         size_t len = proxy->mode == PROXY_CUT ? chunk->len / 2 : chunk->len;
         ssize_t n = send(pair->client, chunk->bytes, len, MSG_NOSIGNAL);
@@ -306,8 +322,10 @@ static void *proxy_run(void *arg)
 {
     struct proxy *proxy = arg;
 
-    while (!proxy->stop)
+    while (!proxy->stop) {
         proxy_turn(proxy);
+        proxy->turns++;
+    }
     while (proxy->pairs_len > 0)
         pair_close(proxy, proxy->pairs_len - 1, false);
     return NULL;
@@ -368,8 +386,9 @@ int proxy_port(const struct proxy *proxy)
 void proxy_set(struct proxy *proxy, enum proxy_mode mode)
 {
     proxy->mode = (int)mode;
-    /* The turn that polls with the old mode ends within a tick. */
-    nap_ms(3 * TICK_MS);
+    /* The turn that polls with the old mode is over. */
+    size_t turns = proxy->turns;
+    wait_until(proxy->turns - turns >= 2, SETTLE_MS);
 }
 
 void proxy_silence(struct proxy *proxy)

@@ -226,7 +226,7 @@ static struct call *release_under_way(struct line *line, struct slow *slow, cons
     line_up(line, slow->fe, lock, kind);
     const char *place = holder_field(line, line->first);
     proxy_settle(slow->proxy);
-    proxy_set(slow->proxy, PROXY_DELAY);
+    proxy_set(slow->proxy, PROXY_HOLD);
     struct call *call = CALL(slow->fe, .method = "DELETE",
                              .path = lock_path(line->w, line->lock, ""), .token = line->holder);
     wait_until(redis_int(line->w->redis, "HEXISTS %s %s", line->lock, place) == 1, 3000);
@@ -243,10 +243,10 @@ static void test_the_chosen_client_hangs_up(struct world *w)
 
         assert_false(call_done(line.first_call));
         call_hang_up(line.first_call);
+        proxy_set(slow.proxy, PROXY_PASS);
         expect_status(call_await(call, RECOVER_MS), 200);
         expect_status(call_await(line.second_call, RECOVER_MS), 201);
         expect_holder(&line, line.second);
-        proxy_set(slow.proxy, PROXY_PASS);
         wait_until(waiter_count(w->a, line.lock) == 0, SOON_MS);
         wait_until(front_metric(slow.fe, "rlockd_pending_withdrawals", NULL) == 0, SOON_MS);
         const char *id = text(w, "%.36s", fair_place(w->a, line.lock, line.first));

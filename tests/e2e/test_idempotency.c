@@ -164,10 +164,11 @@ static void test_an_unanswered_grant_is_undone(struct world *w)
     struct call *call;
 
     make(w, "unanswered", 3);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = counter_call(slow.fe, "POST", "semaphores/unanswered/acquire?permits=2", key);
     wait_until(counter_value(w->redis, "unanswered") == 1, 3000);
     call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
     wait_until(counter_value(w->redis, "unanswered") == 3, SOON_MS);
     stays_true(counter_value(w->redis, "unanswered") == 3, 700);
     expect_status(counter_send(w->a, "POST", "semaphores/unanswered/acquire?permits=2", key),
@@ -183,11 +184,12 @@ static void test_a_told_grant_stays(struct world *w)
     struct call *call;
 
     make(w, "told", 3);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = counter_call(slow.fe, "POST", "semaphores/told/acquire?permits=2", key);
     wait_until(counter_value(w->redis, "told") == 1, 3000);
     expect_status(counter_send(w->a, "POST", "semaphores/told/acquire?permits=2", key), 200);
     call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
     stays_true(counter_value(w->redis, "told") == 1, 1200);
 }
 

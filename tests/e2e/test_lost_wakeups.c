@@ -44,11 +44,12 @@ static void test_before_the_subscription(struct world *w)
 
     expect_status(lock_put(w->a, "unsubscribed", holder, "ttl_ms=60000"), 201);
     settle(&slow);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     scripts_count_from_now(w->redis);
     call = call_put(slow.fe, "unsubscribed", token_new(w), "wait_ms=30000");
     wait_until(scripts_about(w->redis, "unsubscribed") > 0, 3000);
     expect_status(lock_release(w->a, "unsubscribed", holder), 200);
+    proxy_set(slow.proxy, PROXY_PASS);
     expect_status(call_await(call, IN_TIME_MS), 201);
 }
 

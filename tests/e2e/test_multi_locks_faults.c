@@ -291,7 +291,7 @@ static void test_a_grant_to_nobody_is_undone(struct world *w)
     struct slow slow = slow_start(w);
     struct call *call;
 
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_DELAY); /* two answers: the names are noted first */
     call = multi_call(slow.fe, NULL, token_new(w), "undo/a undo/b", ", \"ttl_ms\": 60000");
     wait_until(redis_has(w->redis, "undo/b"), 3000);
     assert_false(call_done(call));

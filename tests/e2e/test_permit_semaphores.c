@@ -285,15 +285,15 @@ static void test_the_next_holder_hangs_up(struct world *w)
     struct call *first_call = park(w, slow.fe, "gone", token_new(w));
     struct call *second_call = park(w, slow.fe, "gone", second);
     slow_settle(&slow);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     struct call *call = CALL(slow.fe, .method = "DELETE",
                              .path = "/v1/permit-semaphores/gone/permit", .token = holder);
     wait_until(counter_waiters(w->a, "permit-semaphores/gone") == 1, SOON_MS);
     assert_int_equal(free_in(w, "gone"), 0);
     call_hang_up(first_call);
+    proxy_set(slow.proxy, PROXY_PASS);
     expect_status(call_await(call, 6000), 200);
     expect_status(call_await(second_call, 6000), 201);
-    proxy_set(slow.proxy, PROXY_PASS);
     wait_until(front_metric(slow.fe, "rlockd_pending_withdrawals", NULL) == 0, SOON_MS);
     assert_int_equal(held_in(w, "gone"), 1);
     expect_status(give(slow.fe, "gone", second), 200);
@@ -308,17 +308,20 @@ static void test_a_grant_to_nobody_is_undone(struct world *w)
     struct call *call;
 
     make(w, "nobody", 1);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = permit_call(slow.fe, "permit-semaphores/nobody/permit?ttl_ms=60000", token_new(w));
     wait_until(free_in(w, "nobody") == 0, 3000);
     call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
     wait_until(free_in(w, "nobody") == 1, SOON_MS);
     assert_int_equal(held_in(w, "nobody"), 0);
     /* Unless another request was told of it. */
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = permit_call(slow.fe, "permit-semaphores/nobody/permit?ttl_ms=60000", told);
     wait_until(free_in(w, "nobody") == 0, 3000);
     expect_status(take(w->a, "nobody", told, "ttl_ms=60000"), 200);
     call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
     stays_true(free_in(w, "nobody") == 0, 1200);
 }
 

@@ -171,7 +171,7 @@ static void test_a_grant_under_way_to_nobody(struct world *w)
 
         next = rw_park(fe, lock, token_new(w), k ? "write&ttl_ms=60000" : "read&ttl_ms=60000");
         proxy_settle(proxy);
-        proxy_set(proxy, PROXY_DELAY);
+        proxy_set(proxy, PROXY_HOLD);
         expect_status(lock_release(w->a, lock, holder), 200);
         wait_until(redis_has(w->redis, lock), 3000);
         assert_false(call_done(gone));

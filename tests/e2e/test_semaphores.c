@@ -231,14 +231,17 @@ static void test_permits_of_nobody_come_back(struct world *w)
     struct call *call;
 
     make(w, "nobody", 5);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = counter_call(slow.fe, "POST", "semaphores/nobody/acquire?permits=3", NULL);
     wait_until(permits_in(w, "nobody") == 2, 3000);
     call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
     wait_until(permits_in(w, "nobody") == 5, SOON_MS);
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = counter_call(slow.fe, "POST", "semaphores/nobody/drain", NULL);
     wait_until(permits_in(w, "nobody") == 0, 3000);
     call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
     wait_until(permits_in(w, "nobody") == 5, SOON_MS);
     stays_true(permits_in(w, "nobody") == 5, 700);
 }
@@ -252,12 +255,13 @@ static void test_a_grant_to_nobody_goes_on(struct world *w)
     empty(w, "on");
     lost = park(w, slow.fe, "on", "wait_ms=30000");
     slow_settle(&slow);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     expect_status(counter_send(w->a, "POST", "semaphores/on/release", NULL), 200);
     wait_until(permits_in(w, "on") == 0, 3000);
     assert_false(call_done(lost));
     next = counter_call(w->b, "POST", "semaphores/on/acquire?wait_ms=30000", NULL);
     call_hang_up(lost);
+    proxy_set(slow.proxy, PROXY_PASS);
     expect_status(call_await(next, SOON_MS + 1000), 200);
     stays_true(permits_in(w, "on") == 0, 500);
 }

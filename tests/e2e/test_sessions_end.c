@@ -302,11 +302,11 @@ static void test_names_of_an_ended_lease(struct world *w)
 static void expect_refusal_half_way(struct world *w, struct slow *slow, struct call *call)
 {
     redis_ok(w->redis, "CONFIG SET min-replicas-to-write 1");
+    proxy_set(slow->proxy, PROXY_PASS);
     struct reply *r = call_await(call, 6000);
     expect_problem(r, 503, "redis-unavailable");
     expect_str(r, "outcome", "unknown");
     redis_ok(w->redis, "CONFIG SET min-replicas-to-write 0");
-    proxy_set(slow->proxy, PROXY_PASS);
 }
 
 /* The session is marked as ended, and what follows is refused: the answer is not that nothing
@@ -318,7 +318,7 @@ static void test_an_end_that_gets_half_way(struct world *w)
 
     session_hold(w->a, &s, "half-way", NULL);
     slow_settle(&slow);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     struct call *call = CALL(slow.fe, .method = "DELETE",
                              .path = text(w, "/v1/sessions/%s", s.id), .headers = {s.header});
     wait_until(session_look(w->b, s.id)->status != 200, 3000);
@@ -335,7 +335,7 @@ static void test_a_renewal_that_gets_half_way(struct world *w)
     const char *token = session_hold(w->a, &s, "half-renewed", "ttl_ms=20000");
 
     slow_settle(&slow);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     struct call *call = CALL(slow.fe, .method = "PATCH", .token = token,
                              .path = "/v1/locks/half-renewed?ttl_ms=60000");
     wait_until(redis_do(w->redis, "PTTL half-renewed")->integer > 30000, 3000);

@@ -18,6 +18,13 @@ static struct slow slow_start(struct world *w)
     return slow;
 }
 
+/* And only then the front end hears from Redis. */
+static void hang_up(struct slow *slow, struct call *call)
+{
+    call_hang_up(call);
+    proxy_set(slow->proxy, PROXY_PASS);
+}
+
 /* A waiter on the slow front end that has been granted the lock and does not know it yet. */
 static struct call *grant_under_way(struct world *w, struct slow *slow, const char *lock,
                                     const char *token)
@@ -30,7 +37,7 @@ static struct call *grant_under_way(struct world *w, struct slow *slow, const ch
     wait_until(waiter_count(w->a, lock) == 1, 5000);
     /* The subscription and the second try have been answered when nothing moves any more. */
     proxy_settle(slow->proxy);
-    proxy_set(slow->proxy, PROXY_DELAY);
+    proxy_set(slow->proxy, PROXY_HOLD);
     expect_status(lock_release(w->a, lock, holder), 200);
     wait_until(redis_has(w->redis, lock), 3000);
     assert_false(call_done(call));
@@ -43,7 +50,7 @@ static void test_a_grant_to_nobody_is_undone(struct world *w)
     const char *token = token_new(w);
     struct call *call = grant_under_way(w, &slow, "undo", token);
 
-    call_hang_up(call);
+    hang_up(&slow, call);
     wait_until(!redis_has(w->redis, "undo"), SOON_MS);
     assert_int_equal(waiter_count(w->a, "undo"), 0);
     expect_status(lock_put(w->a, "undo", token_new(w), NULL), 201);
@@ -55,11 +62,11 @@ static void test_a_grant_without_waiting_is_undone(struct world *w)
     struct slow slow = slow_start(w);
     struct call *call;
 
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = call_put(slow.fe, "undo-try", token_new(w), "ttl_ms=60000");
     wait_until(redis_has(w->redis, "undo-try"), 3000);
     assert_false(call_done(call));
-    call_hang_up(call);
+    hang_up(&slow, call);
     wait_until(!redis_has(w->redis, "undo-try"), SOON_MS);
 }
 
@@ -69,11 +76,11 @@ static void test_a_grant_with_an_unseen_token_is_undone(struct world *w)
     struct slow slow = slow_start(w);
     struct call *call;
 
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = CALL(slow.fe, .method = "POST", .path = "/v1/locks/undo-post?ttl_ms=60000");
     wait_until(redis_has(w->redis, "undo-post"), 3000);
     assert_false(call_done(call));
-    call_hang_up(call);
+    hang_up(&slow, call);
     wait_until(!redis_has(w->redis, "undo-post"), SOON_MS);
 }
 
@@ -83,7 +90,7 @@ static void test_the_undo_wakes_the_next(struct world *w)
     struct call *next, *call = grant_under_way(w, &slow, "undo-next", token_new(w));
 
     next = call_put(w->a, "undo-next", token_new(w), "wait_ms=30000");
-    call_hang_up(call);
+    hang_up(&slow, call);
     expect_status(call_await(next, SOON_MS), 201);
 }
 
@@ -94,7 +101,7 @@ static void test_the_undone_token_may_come_back(struct world *w)
     struct call *call = grant_under_way(w, &slow, "undo-back", token);
     struct reply *r;
 
-    call_hang_up(call);
+    hang_up(&slow, call);
     wait_until(!redis_has(w->redis, "undo-back"), SOON_MS);
     /* Its client never saw the grant: to it, this is the same request once more. */
     r = lock_put(w->a, "undo-back", token, "wait_ms=2000");
@@ -108,7 +115,7 @@ static void test_a_confirmed_grant_stays(struct world *w)
     struct call *call = grant_under_way(w, &slow, "claimed", token);
 
     expect_status(lock_put(w->a, "claimed", token, NULL), 200);
-    call_hang_up(call);
+    hang_up(&slow, call);
     stays_true(redis_has(w->redis, "claimed"), 1200);
     expect_status(lock_put(w->a, "claimed", token, NULL), 200);
     expect_status(lock_release(w->b, "claimed", token), 200);
@@ -128,10 +135,11 @@ static void test_a_crowd_that_leaves(struct world *w)
     wait_until(waiter_count(w->a, "crowd") == CROWD, 5000);
     stays = call_put(slow.fe, "crowd", token_new(w), "wait_ms=30000");
     wait_until(waiter_count(w->a, "crowd") == CROWD + 1, 5000);
-    proxy_set(slow.proxy, PROXY_DELAY);
+    proxy_set(slow.proxy, PROXY_HOLD);
     expect_status(lock_release(w->a, "crowd", holder), 200);
     for (int i = 0; i < CROWD; i++)
         call_hang_up(calls[i]);
+    proxy_set(slow.proxy, PROXY_PASS);
     expect_status(call_await(stays, 4000), 201);
     wait_until(waiter_count(w->a, "crowd") == 0, 3000);
 }

@@ -205,10 +205,13 @@ static void test_told_again_to_who_hung_up(struct world *w)
     expect_status(force_unlock(w->b, "again/1"), 200);
     nap_ms(100);
     /* And while its answer was on its way from Redis. */
-    proxy_set(proxy, PROXY_DELAY);
+    const char *deadline = text(w, "HGET rlockd:session:{%s} deadline", s.id);
+    const char *before = redis_str(w->redis, deadline);
+    proxy_set(proxy, PROXY_HOLD);
     call = keep_alive_hang(slow, &s, 0);
-    stays_true(!call_done(call), 150);
+    wait_until(strcmp(redis_str(w->redis, deadline), before) != 0, SOON_MS);
     call_hang_up(call);
+    proxy_set(proxy, PROXY_PASS);
     nap_ms(400);
     told_once(w, &s, "again/1", "forced");
     assert_non_null(lease_of(keep_alive(w->a, &s, NULL), "again/2"));
