@@ -43,6 +43,11 @@ int64_t patience_ms(int64_t ms)
     return getenv("RLOCKD_WRAP") != NULL ? ms * 8 : ms;
 }
 
+const char *ttl_of(struct world *w, int ms)
+{
+    return text(w, "ttl_ms=%d", (int)patience_ms(ms));
+}
+
 struct patience patience_of(int64_t ms)
 {
     return (struct patience){.left_ms = patience_ms(ms), .looked_ms = now_ms()};

@@ -82,6 +82,9 @@ int64_t now_ms(void);
 void nap_ms(int ms);
 /* A deadline as the machine at hand needs it: E2E_PATIENCE times `ms`. */
 int64_t patience_ms(int64_t ms);
+/* "ttl_ms=…" of so many ms, scaled: of a session or a lease that is to outlive what comes next.
+ */
+const char *ttl_of(struct world *w, int ms);
 /* By how many ms the machine was late since the running test began, any thread may ask: by how
  * much naps of 20 ms were too long, and how long the test and each process that it started were
  * ready to run and had no processor; all added up, but at most the time that passed. */
@@ -397,6 +400,8 @@ struct proxy *proxy_start_before(struct redis *redis, const char *address, int s
 int proxy_port(const struct proxy *proxy);
 /* Returns when the mode holds. A front end gives an answer up after 2 s. */
 void proxy_set(struct proxy *proxy, enum proxy_mode mode);
+/* Lets go of the answers that PROXY_HOLD holds by now. */
+void proxy_pass_held(struct proxy *proxy);
 /* Connections made until now stay, and are silent for good, as behind a firewall that forgot
  * them; new connections work. */
 void proxy_silence(struct proxy *proxy);

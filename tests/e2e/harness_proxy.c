@@ -48,7 +48,7 @@ struct proxy {
     int server_port; /* 0: the socket of the server */
     int listen_fd, port;
     _Atomic int mode;
-    _Atomic bool stop, silences;
+    _Atomic bool stop, silences, passes_held;
     _Atomic size_t turns; /* that are over */
     _Atomic size_t commands_len, dropped_len;
     _Atomic bool moves; /* an answer is to come, or to be passed on */
@@ -190,7 +190,8 @@ static bool is_lost(const struct proxy *proxy, const struct pair *pair)
     return proxy->mode == PROXY_DROP_REPLIES || (proxy->mode == PROXY_DEAF && pair->subscribes);
 }
 
-/* Redis is asked again, with the text of the script. With TLS nobody but Redis can read that. */
+/* Redis is asked again, with the text of the script. With TLS nobody but Redis can read that.
+ */
 static bool is_no_answer(const struct chunk *chunk)
 {
     static const char forgotten[] = "-NOSCRIPT";
@@ -201,7 +202,8 @@ static bool is_no_answer(const struct chunk *chunk)
 
 static bool is_held(const struct proxy *proxy, const struct pair *pair)
 {
-    return proxy->mode == PROXY_HOLD && !pair->subscribes && !is_no_answer(pair->first);
+    return proxy->mode == PROXY_HOLD && !proxy->passes_held && !pair->subscribes &&
+           !is_no_answer(pair->first);
 }
 
 static bool is_late(const struct proxy *proxy, const struct pair *pair)
@@ -313,6 +315,7 @@ static void proxy_turn(struct proxy *proxy)
         if (!ok)
             pair_close(proxy, i, is_cut(proxy, pair->is_parted));
     }
+    proxy->passes_held = false;
     proxy->moves = any_moves(proxy);
     if (fds[0].revents != 0)
         pair_open(proxy);
@@ -395,6 +398,12 @@ void proxy_silence(struct proxy *proxy)
 {
     proxy->silences = true;
     wait_until(!proxy->silences, SETTLE_MS);
+}
+
+void proxy_pass_held(struct proxy *proxy)
+{
+    proxy->passes_held = true;
+    wait_until(!proxy->passes_held, SETTLE_MS);
 }
 
 size_t proxy_commands_len(struct proxy *proxy)

@@ -6,6 +6,8 @@
 
 #include "harness_world.h"
 
+enum { PARK_MS = 5000 };
+
 int watchdog_ms(void)
 {
     return (int)patience_ms(600);
@@ -86,6 +88,23 @@ struct call *keep_alive_hang(struct front *fe, const struct session *s, int wait
     return CALL(fe, .method = "POST",
                 .path = keep_alive_path(fe, s, text(fe->world, "wait_ms=%d", wait_ms)),
                 .headers = {s->header}, .timeout_ms = 65000);
+}
+
+struct call *keep_alive_park_at(struct redis *redis, struct front *fe, const struct session *s,
+                                int wait_ms)
+{
+    const char *key = text(fe->world, "rlockd:session:{%s}", s->id);
+    long long before = atoll(redis_str(redis, "HGET %s deadline", key));
+
+    nap_ms(2); /* so that the deadline is another one */
+    struct call *call = keep_alive_hang(fe, s, wait_ms);
+    wait_until(atoll(redis_str(redis, "HGET %s deadline", key)) > before, PARK_MS);
+    return call;
+}
+
+struct call *keep_alive_park(struct front *fe, const struct session *s, int wait_ms)
+{
+    return keep_alive_park_at(fe->world->redis, fe, s, wait_ms);
 }
 
 void token_watch(struct world *w, const char *token)

@@ -33,6 +33,10 @@ struct reply *session_end(struct front *fe, const struct session *s);
 struct reply *keep_alive(struct front *fe, const struct session *s, const char *query);
 struct reply *keep_alive_body(struct front *fe, const struct session *s, const char *body);
 struct call *keep_alive_hang(struct front *fe, const struct session *s, int wait_ms);
+/* The same, and it has reached the world's Redis. */
+struct call *keep_alive_park(struct front *fe, const struct session *s, int wait_ms);
+struct call *keep_alive_park_at(struct redis *redis, struct front *fe, const struct session *s,
+                                int wait_ms);
 /* It has to stand there as a token of the server's own making: no log may hold it, either. */
 void token_watch(struct world *w, const char *token);
 
