@@ -70,7 +70,7 @@ static void test_the_next_waiter_gets_it(struct world *w)
         json_int_t fence = fence_of(w->a, line.lock);
         double before = hand_overs(w->a);
         /* Each may be just now in an attempt of its own, and is then woken as ever. */
-        nap_ms(100);
+        nap_ms((int)allowed_ms(100));
         int64_t since_ms = now_ms();
         struct reply *r = lock_release(w->a, line.lock, line.holder);
         expect_status(r, 200);
@@ -109,7 +109,7 @@ static void test_workers_keep_the_order_of_a_fair_lock(struct world *w)
         tokens[i] = token_new(w);
         calls[i] = fair_park(fe, "order", tokens[i], "ttl_ms=60000&wait_ms=30000");
     }
-    nap_ms(100);
+    nap_ms((int)allowed_ms(100));
     for (int i = 0; i < CROWD; i++) {
         expect_status(lock_release(fe, "order", holder), 200);
         expect_status(call_await(calls[i], SOON_MS), 201);
@@ -132,7 +132,7 @@ static void test_sessions_know_their_leases(struct world *w)
                                          "wait_ms=30000");
 
     wait_until(waiter_count(w->a, "of-sessions") == 1, 5000);
-    nap_ms(100);
+    nap_ms((int)allowed_ms(100));
     double before = hand_overs(w->a);
     expect_status(lock_release(w->a, "of-sessions", token), 200);
     expect_status(call_await(call, SOON_MS), 201);
@@ -200,7 +200,7 @@ static void test_readers_between_writers(struct world *w)
         calls[i] = park_kind(w, lock, readers[i], "read", 2 + i);
     }
     double before = hand_overs(w->a);
-    nap_ms(100);
+    nap_ms((int)allowed_ms(100));
     expect_status(lock_release(w->a, lock, holder), 200);
     for (int i = 0; i < READERS; i++)
         expect_status(call_await(calls[i], SOON_MS), 201);

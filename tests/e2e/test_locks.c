@@ -99,12 +99,12 @@ static void test_token_is_the_same_in_either_case(struct world *w)
 
 static void test_post_makes_the_token(struct world *w)
 {
-    struct reply *r = http(w->a, "POST", "/v1/locks/post?ttl_ms=4000", NULL);
+    struct reply *r = http(w->a, "POST", "/v1/locks/post?ttl_ms=9000", NULL);
     const char *token = reply_str(r, "lease_token");
 
     expect_status(r, 201);
     check_lease(w, r, "post");
-    expect_int(r, "ttl_ms", 4000);
+    expect_int(r, "ttl_ms", 9000);
     expect_true(r, token != NULL && strlen(token) == 36);
     assert_string_equal(reply_header(w, r, "Lease-Token"), token);
     expect_problem(lock_put(w->a, "post", token_new(w), NULL), 423, "locked");
@@ -179,7 +179,7 @@ static void test_refused_try_is_forgotten(struct world *w)
 static void test_renew_longer_and_shorter(struct world *w)
 {
     const char *token = token_new(w);
-    struct reply *first = lock_put(w->a, "renew", token, "ttl_ms=3000&note=keep");
+    struct reply *first = lock_put(w->a, "renew", token, "ttl_ms=9000&note=keep");
     struct reply *r = lock_renew(w->a, "renew", token, "ttl_ms=60000");
 
     expect_status(r, 200);
@@ -190,10 +190,10 @@ static void test_renew_longer_and_shorter(struct world *w)
     expect_str(r, "note", "keep");
     expect_true(r, redis_int(w->redis, "PTTL renew") > 50000);
     r = HTTP(w->a, .method = "PATCH", .path = "/v1/locks/renew", .token = token,
-             .body = "{\"ttl_ms\":2000}");
+             .body = "{\"ttl_ms\":8000}");
     expect_status(r, 200);
-    expect_int(r, "ttl_ms", 2000);
-    expect_true(r, redis_int(w->redis, "PTTL renew") <= 2000);
+    expect_int(r, "ttl_ms", 8000);
+    expect_true(r, redis_int(w->redis, "PTTL renew") <= 8000);
     r = lock_renew(w->a, "renew", token, NULL);
     expect_status(r, 200);
     expect_int(r, "ttl_ms", 30000);

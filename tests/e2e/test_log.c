@@ -283,7 +283,7 @@ static json_t *only_event(struct world *w, struct front *other, const char *msg,
 static void test_a_session_that_expires(struct world *w)
 {
     struct front *other = front_start(w, "--redis", w->redis->url, NULL);
-    struct session s = session_new(w->a, "ttl_ms=2000&name=worker%2F7");
+    struct session s = session_new(w->a, text(w, "%s&name=worker%%2F7", ttl_of(w, 2000)));
     struct reply *lock = session_put(w->a, &s, "quiet", token_new(w), NULL);
     const char *keep = text(w, "/v1/sessions/%s/keep-alive", s.id), *permit = token_new(w);
 

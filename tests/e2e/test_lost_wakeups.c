@@ -98,14 +98,15 @@ static void test_turn_is_handed_on(struct world *w)
 {
     struct slow slow = slow_start(w);
     struct call *first, *second;
+    int lease_ms = (int)patience_ms(1500);
 
-    assert_true(redisson_lock(w->redis, "hand-on", JAVA_HOLDER, 1500));
+    assert_true(redisson_lock(w->redis, "hand-on", JAVA_HOLDER, lease_ms));
     first = park(w, &slow, "hand-on", "wait_ms=30000");
     second = park(w, &slow, "hand-on", "wait_ms=30000");
     settle(&slow);
     proxy_set(slow.proxy, PROXY_DELAY);
     scripts_count_from_now(w->redis);
-    assert_int_equal(redis_int(w->redis, "PEXPIRE hand-on 4000"), 1);
+    assert_int_equal(redis_int(w->redis, "PEXPIRE hand-on %d", lease_ms + 2500), 1);
     wait_until(scripts_about(w->redis, "hand-on") > 0, 3000);
     assert_true(redis_has(w->redis, "hand-on"));
     call_hang_up(first);

@@ -78,7 +78,7 @@ static void test_the_end_of_a_session_counts(struct world *w)
     session_hold(w->a, &s, "deploy/read", "kind=read");
     expect_status(session_end(w->b, &s), 200);
     expect_holds(w, before + 2);
-    s = session_new(w->a, "ttl_ms=1000");
+    s = session_new(w->a, ttl_of(w, 1000));
     session_hold(w->a, &s, "deploy/session", NULL);
     wait_until(holds(w) == before + 3, 15000);
 }

@@ -96,7 +96,7 @@ static void test_many_leases_of_many_locks(struct world *w)
 
 static void test_a_session_that_nobody_keeps(struct world *w)
 {
-    struct session s = session_new(w->a, "ttl_ms=1000");
+    struct session s = session_new(w->a, ttl_of(w, 1000));
     struct call *call;
 
     expect_status(multi_put(w->a, &s, token_new(w), "left/a left/b", NULL), 201);
@@ -131,7 +131,7 @@ static void test_a_forced_member(struct world *w)
     struct session s = session_new(w->a, NULL);
     struct reply *r = multi_put(w->a, &s, token_new(w), "force/a force/b", NULL);
     const char *id = reply_str(r, "lease_id");
-    struct call *call = keep_alive_hang(w->b, &s, 10000);
+    struct call *call = keep_alive_park(w->b, &s, 10000);
     json_t *entry;
 
     expect_status(r, 201);
@@ -164,14 +164,14 @@ static void test_a_member_that_vanishes(struct world *w)
 /* A lease with a time of its own, and one that its client does not know of. */
 static void test_ends_that_the_watchdog_brings(struct world *w)
 {
-    struct session s = session_new(w->a, "ttl_ms=1000");
+    struct session s = session_new(w->a, ttl_of(w, 1000));
     struct reply *r = multi_put(w->a, &s, token_new(w), "brought/a", ", \"ttl_ms\": 300");
 
     expect_status(r, 201);
     wait_until(!redis_has(w->redis, "brought/a"), 2 * SOON_MS);
     wait_until(losses_len(keep_alive(w->a, &s, NULL)) == 1, SOON_MS);
     expect_status(multi_put(w->a, &s, token_new(w), "brought/b brought/c", NULL), 201);
-    for (int64_t end = now_ms() + 1300; now_ms() < end; nap_ms(100))
+    for (int64_t end = now_ms() + patience_ms(1000) + 300; now_ms() < end; nap_ms(100))
         expect_status(keep_alive(w->a, &s, NULL), 200);
     assert_true(redis_has(w->redis, "brought/c"));
     expect_true(r, leases_len(keep_alive_body(w->a, &s, "{\"held\": []}")) == 0);
@@ -289,13 +289,17 @@ static void test_owners_of_read_and_write(struct world *w)
 static void test_a_grant_to_nobody_is_undone(struct world *w)
 {
     struct slow slow = slow_start(w);
+    size_t noted = json_array_size(redis_keys(w->redis, "rlockd:set:{"));
     struct call *call;
 
-    proxy_set(slow.proxy, PROXY_DELAY); /* two answers: the names are noted first */
+    proxy_set(slow.proxy, PROXY_HOLD);
     call = multi_call(slow.fe, NULL, token_new(w), "undo/a undo/b", ", \"ttl_ms\": 60000");
+    wait_until(json_array_size(redis_keys(w->redis, "rlockd:set:{")) > noted, 3000);
+    proxy_pass_held(slow.proxy);
     wait_until(redis_has(w->redis, "undo/b"), 3000);
     assert_false(call_done(call));
     call_hang_up(call);
+    proxy_set(slow.proxy, PROXY_PASS);
     wait_until(!redis_has(w->redis, "undo/a") && !redis_has(w->redis, "undo/b"), SOON_MS);
 }
 

@@ -1,10 +1,15 @@
 /* Permits that are leases, over HTTP and as RPermitExpirableSemaphore has them. */
 #include "counters.h"
 
-enum { SOON_MS = 2000, WATCHDOG_MS = 1500, HAND_OVERS_MS = 50 };
+enum { SOON_MS = 2000, HAND_OVERS_MS = 50 };
 
 #define JAVA_PERMIT "0123456789abcdef"
 #define FOR_EVER 922337203685477
+
+static int watchdog_ms(void)
+{
+    return (int)patience_ms(1500);
+}
 
 static void make(struct world *w, const char *name, int permits)
 {
@@ -83,7 +88,7 @@ static void test_operations(struct world *w)
     expect_status(take(w->b, "ops", one, "ttl_ms=60000"), 200);
     r = take(w->b, "ops", two, "");
     expect_status(r, 201);
-    expect_int(r, "ttl_ms", WATCHDOG_MS);
+    expect_int(r, "ttl_ms", watchdog_ms());
     expect_status(
         permit_send(w->b, "PATCH", "permit-semaphores/ops/permit?ttl_ms=90000", two, NULL),
         200);
@@ -182,11 +187,11 @@ static void test_expired_permits_come_back(struct world *w)
     make(w, "expired", 2);
     assert_string_equal(listener_next(listener, SOON_MS), "2");
     /* One of Java's and one of ours; the waiter knows when the first one is over. */
-    assert_true(
-        redisson_take_permit(w->redis, "expired", JAVA_PERMIT, redis_epoch_ms(w->redis) + 700));
+    assert_true(redisson_take_permit(w->redis, "expired", JAVA_PERMIT,
+                                     redis_epoch_ms(w->redis) + patience_ms(700)));
     expect_status(take(w->a, "expired", token, "ttl_ms=60000"), 201);
     call = park(w, w->b, "expired", token_new(w));
-    expect_status(call_await(call, SOON_MS), 201);
+    expect_status(call_await(call, 700 + SOON_MS), 201);
     assert_string_equal(listener_next(listener, SOON_MS), "1");
     assert_int_equal(held_in(w, "expired"), 2);
     expect_status(
@@ -337,7 +342,8 @@ static void test_sessions(struct world *w)
     expect_status(r, 201);
     expect_bool(r, "watchdog", true);
     expect_str(r, "session_id", id);
-    r = permit_send(w->b, "PUT", "permit-semaphores/session/permit?ttl_ms=2500", timed,
+    r = permit_send(w->b, "PUT",
+                    text(w, "permit-semaphores/session/permit?%s", ttl_of(w, 2500)), timed,
                     session);
     expect_status(r, 201);
     expect_bool(r, "watchdog", false);
@@ -350,7 +356,7 @@ static void test_sessions(struct world *w)
                   200);
     /* The watchdog keeps the one; the other one ends, and the session is told. */
     wait_until(free_in(w, "session") == 1, 5000);
-    stays_true(held_in(w, "session") == 1 && free_in(w, "session") == 1, WATCHDOG_MS + 500);
+    stays_true(held_in(w, "session") == 1 && free_in(w, "session") == 1, watchdog_ms() + 500);
     expect_status(
         permit_send(w->b, "PUT", "permit-semaphores/session/permit", watched, session), 200);
     r = keep_alive(w->a, session, id);
@@ -374,8 +380,8 @@ static void test_a_dead_session(struct world *w)
     struct call *call;
     int64_t dead_ms;
 
-    session_open(w->a, session, "ttl_ms=1000");
-    dead_ms = now_ms() + 1000;
+    session_open(w->a, session, ttl_of(w, 1000));
+    dead_ms = now_ms() + patience_ms(1000);
     make(w, "dead", 1);
     expect_status(
         permit_send(w->a, "PUT", "permit-semaphores/dead/permit", token_new(w), session), 201);
@@ -481,7 +487,8 @@ static void test_refusals(struct world *w)
 
 int main(void)
 {
-    static const char *const flags[] = {"--watchdog-timeout-ms", "1500", NULL};
+    char timeout[16];
+    const char *const flags[] = {"--watchdog-timeout-ms", timeout, NULL};
     static const struct e2e_test tests[] = {
         E2E_TEST(test_operations),
         E2E_TEST(test_layout),
@@ -502,5 +509,6 @@ int main(void)
     struct e2e_plan plan = {
         .name = "permit-semaphores", E2E_TESTS(tests), .front_ends = 2, .flags = flags};
 
+    snprintf(timeout, sizeof(timeout), "%d", watchdog_ms());
     return e2e_run(&plan);
 }

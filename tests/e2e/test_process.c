@@ -147,6 +147,7 @@ static int start_with_log_in_a_pipe(struct world *w, struct front *fe)
     }
     fe->port = port_in(log);
     assert_true(fe->port > 0);
+    wait_until(front_ready(fe), SOON_MS);
     return reader;
 }
 

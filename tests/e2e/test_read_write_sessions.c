@@ -34,7 +34,7 @@ static void test_the_watchdog_renews_each_read(struct world *w)
 /* Nothing is renewed that no live session owns. */
 static void test_a_dead_session(struct world *w)
 {
-    struct session s = session_new(w->a, "ttl_ms=1000"), live = session_new(w->b, NULL);
+    struct session s = session_new(w->a, ttl_of(w, 1000)), live = session_new(w->b, NULL);
     struct call *writer;
 
     rw_own(w->a, &s, "rws-dead", "read");
@@ -103,7 +103,7 @@ static void test_losses_are_told(struct world *w)
 
     tokens[0] = rw_own(w->a, &s, "rws-loss", "write");
     tokens[1] = rw_own(w->b, &s, "rws-loss", "read");
-    alarm = keep_alive_hang(w->b, &s, 14000);
+    alarm = keep_alive_park(w->b, &s, 14000);
     redis_ok(w->redis, "DEL rws-loss");
     r = call_await(alarm, 5000);
     expect_loss(r, "rws-loss", "expired");
@@ -128,7 +128,7 @@ static void test_a_write_ends_beside_its_reads(struct world *w)
     struct session s = session_new(w->a, NULL);
     struct reply *r;
 
-    rw_own(w->a, &s, "rws-over", "write&ttl_ms=400");
+    rw_own(w->a, &s, "rws-over", text(w, "write&%s", ttl_of(w, 600)));
     rw_own(w->b, &s, "rws-over", "read");
     struct call *call = rw_park(w->b, "rws-over", token_new(w), "read&ttl_ms=60000");
     r = call_await(call, 5000);
@@ -178,7 +178,7 @@ static void test_a_front_end_is_killed(struct world *w)
 /* What a client does not say that it holds is released. */
 static void test_what_is_not_claimed(struct world *w)
 {
-    struct session s = session_new(w->a, "ttl_ms=1000");
+    struct session s = session_new(w->a, ttl_of(w, 1000));
     const char *token = rw_own(w->a, &s, "rws-claim", "read");
     struct reply *r = session_put(w->a, &s, "rws-claim", token, "owner=me&kind=read");
     const char *body = text(w, "{\"held\":[\"%s\"]}", reply_str(r, "lease_id"));

@@ -45,9 +45,10 @@ static void test_delete_frees_and_wakes(struct world *w)
 
 static void test_silence_frees_and_wakes(struct world *w)
 {
-    struct session s = session_new(w->a, "ttl_ms=1000");
-    struct listener *listener = listener_start(w->redis, "redisson_lock__channel:{silent/1}");
+    int ttl_ms = (int)patience_ms(1000);
     int64_t from_ms = now_ms();
+    struct session s = session_new(w->a, ttl_of(w, 1000));
+    struct listener *listener = listener_start(w->redis, "redisson_lock__channel:{silent/1}");
     struct call *first, *second;
     struct reply *r;
     const char *token;
@@ -56,17 +57,20 @@ static void test_silence_frees_and_wakes(struct world *w)
     token = session_hold(w->b, &s, "silent/2", "ttl_ms=60000&owner=me");
     first = call_put(w->b, "silent/1", token_new(w), "wait_ms=20000");
     second = call_put(w->a, "silent/2", token_new(w), "wait_ms=20000");
-    stays_true(!call_done(first) && !call_done(second), 700);
+    while (now_ms() < from_ms + ttl_ms * 7 / 10) {
+        assert_true(!call_done(first) && !call_done(second));
+        nap_ms(10);
+    }
     r = call_await(first, 1500);
     expect_status(r, 201);
-    assert_in_range(r->done_ms - from_ms, 950, allowed_ms(2000));
+    assert_in_range(r->done_ms - from_ms, ttl_ms - 50, ttl_ms + allowed_ms(1000));
     assert_string_equal(listener_next(listener, 1000), "0");
     expect_status(call_await(second, AT_ONCE_MS), 201);
     expect_problem(session_look(w->a, s.id), 404, "not-found");
     r = keep_alive(w->b, &s, NULL);
     expect_problem(r, 410, "session-ended");
     expect_str(r, "reason", "expired");
-    expect_problem(session_open(w->a, s.token, "ttl_ms=1000"), 410, "session-ended");
+    expect_problem(session_open(w->a, s.token, ttl_of(w, 1000)), 410, "session-ended");
     expect_problem(session_end(w->a, &s), 410, "session-ended");
     expect_problem(session_put(w->a, &s, "silent/3", token_new(w), NULL), 410, "session-ended");
     r = lock_release(w->a, "silent/2", token);
@@ -76,7 +80,7 @@ static void test_silence_frees_and_wakes(struct world *w)
 
 static void test_its_waiting_requests_are_answered(struct world *w)
 {
-    struct session ended = session_new(w->a, NULL), silent = session_new(w->a, "ttl_ms=1000");
+    struct session ended = session_new(w->a, NULL), silent = session_new(w->a, ttl_of(w, 1000));
     const char *holder = token_new(w);
     struct call *calls[4], *other;
 
@@ -128,13 +132,14 @@ static void test_many_leases_are_all_released(struct world *w)
     assert_in_range(r->done_ms - r->sent_ms, 0, allowed_ms(AT_ONCE_MS));
     assert_string_equal(hashes(w, "many/", MANY), "0");
     expect_int(session_end(w->a, &s), "released", reply_int(r, "released"));
-    s = session_new(w->a, "ttl_ms=3000");
+    s = session_new(w->a, text(w, "ttl_ms=%d", 1500 + (int)patience_ms(1500)));
     hold_many(w, &s, "quiet/");
-    int64_t left_ms = reply_int(keep_alive(w->a, &s, NULL), "remaining_ms");
-    int64_t end_ms = now_ms() + left_ms;
+    r = keep_alive(w->a, &s, NULL);
+    int64_t left_ms = reply_int(r, "remaining_ms");
     assert_string_equal(hashes(w, "quiet/", MANY), "250");
     wait_until(strcmp(hashes(w, "quiet/", MANY), "0") == 0, left_ms + AT_ONCE_MS);
-    assert_in_range(now_ms(), end_ms - 50, end_ms + allowed_ms(AT_ONCE_MS));
+    assert_in_range(now_ms(), r->sent_ms + left_ms - 50,
+                    r->done_ms + left_ms + allowed_ms(AT_ONCE_MS));
 }
 
 /* Nobody was there when it ended; whoever comes next cleans up. */
@@ -142,13 +147,14 @@ static void test_ended_while_no_front_end_ran(struct world *w)
 {
     struct redis *redis = redis_start(w, NULL);
     struct front *fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
-    struct session s = session_new(fe, "ttl_ms=1000"), alive = session_new(fe, "ttl_ms=60000");
+    struct session s = session_new(fe, ttl_of(w, 1000)),
+                   alive = session_new(fe, "ttl_ms=60000");
 
     session_hold(fe, &s, "alone/1", "ttl_ms=60000");
     session_hold(fe, &alive, "alone/2", "ttl_ms=60000");
     session_hold(fe, &alive, "alone/3", NULL);
     front_kill(fe);
-    nap_ms(watchdog_ms() + 700);
+    nap_ms(watchdog_ms() + (int)patience_ms(700));
     assert_true(redis_has(redis, "alone/1"));
     fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
     wait_until(!redis_has(redis, "alone/1"), AT_ONCE_MS);
@@ -234,8 +240,9 @@ static void test_nobody_is_granted_after_the_deadline(struct world *w)
     int granted = 0, refused = 0;
 
     for (int round = 0; round < ROUNDS; round++) {
-        struct session s = session_new(w->a, "ttl_ms=1000");
-        int64_t end_ms = now_ms() + reply_int(session_look(w->a, s.id), "remaining_ms");
+        struct session s = session_new(w->a, text(w, "ttl_ms=%d", 500 + (int)patience_ms(500)));
+        struct reply *look = session_look(w->a, s.id);
+        int64_t left_ms = reply_int(look, "remaining_ms"), end_ms = look->sent_ms + left_ms;
         struct call *waiters[CROWD], *releases[CROWD];
         const char *holders[CROWD];
 
@@ -248,7 +255,7 @@ static void test_nobody_is_granted_after_the_deadline(struct world *w)
                                           "wait_ms=9000&ttl_ms=60000");
         }
         for (int i = 0; i < CROWD; i++) {
-            while (now_ms() < end_ms - 16 + patience_ms(4 * i))
+            while (now_ms() < end_ms + patience_ms(4 * i - 24))
                 nap_ms(1);
             releases[i] = CALL(i % 3 ? w->a : w->b, .method = "DELETE",
                                .path = text(w, "/v1/locks/deadline-%d-%d", round, i),
@@ -262,7 +269,7 @@ static void test_nobody_is_granted_after_the_deadline(struct world *w)
             if (r->status != 201)
                 expect_problem(r, 410, "session-ended");
             else
-                expect_true(r, r->done_ms <= end_ms + allowed_ms(60));
+                expect_true(r, r->done_ms <= look->done_ms + left_ms + allowed_ms(60));
             expect_status(call_await(releases[i], AT_ONCE_MS), 200);
             wait_until(!redis_has(w->redis, text(w, "deadline-%d-%d", round, i)), 1200);
         }

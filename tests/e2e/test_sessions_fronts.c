@@ -107,7 +107,7 @@ static void test_a_paused_one_revives_nothing(struct world *w)
 static void test_a_late_keep_alive_revives_nothing(struct world *w)
 {
     struct front *fe = third(w);
-    struct session s = session_new(fe, "ttl_ms=1000");
+    struct session s = session_new(fe, ttl_of(w, 1000));
     struct call *call;
 
     session_hold(fe, &s, "late-alive", NULL);
@@ -147,7 +147,7 @@ static void test_work_is_not_multiplied(struct world *w)
     /* None later than half of the timeout. */
     assert_true(done >=
                 (double)LOCKS * ((double)(passed_ms - late_ms()) * 2 / watchdog_ms() - 1));
-    assert_true((double)calls <= 2.2 * most);
+    assert_true((double)calls <= 3 * most); /* three times the work would be six */
     assert_true(reads > 0); /* one script renews several leases, and reads them at once */
     for (int i = 0; i < 2; i++)
         expect_alive(keep_alive(w->a, &s[i], NULL), LOCKS / 2);
@@ -163,7 +163,7 @@ static void test_any_request_anywhere(struct world *w)
 {
     const char *const flags[] = {WATCHDOG_FLAGS, NULL};
     struct front *fronts[] = {w->a, w->b, third(w)};
-    struct session s = session_new(w->a, "ttl_ms=5000");
+    struct session s = session_new(w->a, ttl_of(w, 5000));
 
     session_hold(w->a, &s, "anywhere/kept", NULL);
     for (int i = 0; i < 30; i++) {
