@@ -350,10 +350,18 @@ static struct call *grant_under_way(struct quorum *q, const struct quorum_front 
                                     const char *lock)
 {
     for (int i = 0; i < q->count; i++)
-        proxy_set(a->proxy[i], PROXY_DELAY);
+        proxy_set(a->proxy[i], PROXY_HOLD);
     struct call *call = call_put(a->fe, lock, token_new(q->world), "ttl_ms=60000");
     wait_until(quorum_holds(q, lock) == q->count, SOON_MS);
     return call;
+}
+
+/* And its client goes before it does. */
+static void hang_up(const struct quorum *q, const struct quorum_front *a, struct call *call)
+{
+    call_hang_up(call);
+    for (int i = 0; i < q->count; i++)
+        proxy_set(a->proxy[i], PROXY_PASS);
 }
 
 /* The client has gone before its answer, while a server stands still: all votes go, that of the
@@ -365,7 +373,7 @@ static void test_a_hang_up(struct world *w)
     struct call *call = grant_under_way(q, &a, "gone");
 
     redis_freeze(q->server[0]);
-    call_hang_up(call);
+    hang_up(q, &a, call);
     wait_until(!redis_has(q->server[1], "gone") && !redis_has(q->server[2], "gone"), SOON_MS);
     redis_thaw(q->server[0]);
     wait_until(quorum_holds(q, "gone") == 0, SOON_MS);
@@ -377,7 +385,7 @@ static void test_a_hang_up_without_a_majority(struct world *w)
     struct quorum *q = quorum_start(w, 3);
     struct quorum_front a = quorum_front(q, NULL);
 
-    call_hang_up(grant_under_way(q, &a, "alone"));
+    hang_up(q, &a, grant_under_way(q, &a, "alone"));
     for (int i = 0; i < 2; i++)
         proxy_set(a.proxy[i], PROXY_RESET);
     wait_until(!redis_has(q->server[2], "alone"), SOON_MS);

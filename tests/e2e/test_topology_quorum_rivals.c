@@ -38,6 +38,9 @@ static void test_duplicates(struct world *w)
 /* Rivals at two front ends: never two grants, and in the end one of them gets the lock. */
 static void rivals(struct world *w, struct quorum *q, struct quorum_front fronts[2])
 {
+    /* One of the four has to get the lock in that time. */
+    const char *query = text(w, "ttl_ms=60000&wait_ms=%d", 500 + (int)patience_ms(500));
+
     for (int i = 0; i < 12; i++) {
         const char *lock = text(w, "split/%d", i), *tokens[4];
         struct call *calls[4];
@@ -46,7 +49,7 @@ static void rivals(struct world *w, struct quorum *q, struct quorum_front fronts
         for (int k = 0; k < 4; k++)
             tokens[k] = token_new(w);
         for (int k = 0; k < 4; k++)
-            calls[k] = call_put(fronts[k % 2].fe, lock, tokens[k], "ttl_ms=60000&wait_ms=1000");
+            calls[k] = call_put(fronts[k % 2].fe, lock, tokens[k], query);
         for (int k = 0; k < 4; k++) {
             struct reply *r = call_await(calls[k], SOON_MS);
             expect_true(r, r->status == 201 || r->status == 423);

@@ -449,13 +449,13 @@ static void test_a_loss_is_told_once(struct world *w)
 
     session_hold(a.fe, &s, "watched", NULL);
     session_hold(a.fe, &s, "forced", NULL);
-    session_hold(b.fe, &s, "timed", "ttl_ms=1000");
+    session_hold(b.fe, &s, "timed", ttl_of(w, 1000));
     redis_kill(q->server[2]);
     proxy_set(b.proxy[2], PROXY_RESET);
     expect_bool(force_unlock(b.fe, "forced"), "unlocked", true);
     struct reply *r = kept(b.fe, &s);
     expect_loss(r, "forced", "forced");
-    nap_ms(1500);
+    nap_ms((int)patience_ms(1000) + 500);
     r = kept(b.fe, &s);
     expect_loss(r, "timed", "expired");
     assert_int_equal(losses_len(r), 1);

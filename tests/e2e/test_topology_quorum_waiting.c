@@ -213,7 +213,7 @@ static void test_a_waiter_beside_half_a_majority(struct world *w)
 
     assert_true(redisson_lock(q->server[0], "half", JAVA_HOLDER, 60000));
     redis_kill(q->server[2]);
-    struct call *call = call_put(front.fe, "half", token_new(w), "wait_ms=5000");
+    struct call *call = call_put(front.fe, "half", token_new(w), "wait_ms=30000");
     stays_true(!call_done(call), 3000);
     assert_in_range(front_metric(front.fe, "rlockd_quorum_rounds_total", "operation=\"vote\""),
                     3, VOTES_MAX);
