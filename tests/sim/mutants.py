@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """mutants.py [--only WORD] [--part N/M] [--seeds N] [--jobs N] [--note]: plants the bugs of
-tests/faults/mutants.table, or every M-th of them, one by one in a copy of the tree, and has the simulation find each
-with the seed that the table names, or else with the seeds from 1 on. The tree as it is must not
-break the same rules with the same seed. Where the table names test programs instead, a test of
-theirs has to fail that passes in the tree as it is. Fails when a bug is not found, or can no
-longer be planted. `--note`: writes the seeds that found bugs into the table."""
+tests/faults/mutants.table, or every M-th of them, one by one in a copy of the tree, and has the
+simulation find each with the seed that the table names, or else with the seeds from 1 on. The
+tree as it is must not break the same rules with the same seed. Where the table names test
+programs instead, a test of theirs has to fail that passes in the tree as it is. Fails when a
+bug is not found, or can no longer be planted. `--note`: writes the seeds that found bugs into
+the table."""
 import argparse
 import re
 import shutil
