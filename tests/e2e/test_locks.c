@@ -1,5 +1,5 @@
 /* The operations on one lock: acquire, confirm, renew, release, look. */
-#include "harness.h"
+#include "harness_session.h"
 
 /* Members and headers that every answer about a held lease has. */
 static void check_lease(struct world *w, const struct reply *r, const char *lock)
@@ -411,6 +411,19 @@ static void test_fencing_tokens_grow(struct world *w)
                    INT64_MAX);
 }
 
+/* Before the watchdog visits it. */
+static void test_a_release_leaves_no_note_in_a_session(struct world *w)
+{
+    struct session s = session_new(w->a, NULL);
+    const char *notes = text(w, "rlockd:session-leases:{%s}", s.id);
+    json_int_t before = redis_int(w->redis, "HLEN %s", notes);
+    const char *token = session_hold(w->a, &s, "noted", NULL);
+
+    assert_int_equal(redis_int(w->redis, "HLEN %s", notes), before + 1);
+    expect_status(lock_release(w->a, "noted", token), 200);
+    wait_until(redis_int(w->redis, "HLEN %s", notes) == before, 3000);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -436,6 +449,7 @@ int main(void)
         E2E_TEST(test_prefer_waits),
         E2E_TEST(test_names_of_all_kinds),
         E2E_TEST(test_fencing_tokens_grow),
+        E2E_TEST(test_a_release_leaves_no_note_in_a_session),
     };
     struct e2e_plan plan = {.name = "locks", E2E_TESTS(tests), .front_ends = 1};
 
