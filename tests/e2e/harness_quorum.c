@@ -2,7 +2,8 @@
 #include "quorum.h"
 #include "sentinel.h"
 
-enum { QUORUM_UP_MS = 10000, FLAGS_MAX = 16 };
+/* LATE_MS: somewhat less than a front end waits for the reply of a server. */
+enum { QUORUM_UP_MS = 10000, FLAGS_MAX = 16, LATE_MS = 900 };
 
 /* Redis writes `run_id:<40 hex digits>`. */
 static const char *run_id_of(struct redis *server)
@@ -91,6 +92,16 @@ struct quorum_front quorum_front(struct quorum *q, ...)
                            flags[1], flags[2], flags[3], flags[4], flags[5], NULL);
     wait_until(quorum_all_up(front.fe), QUORUM_UP_MS);
     return front;
+}
+
+struct reply *quorum_ask(struct front *fe, const char *method, const char *path,
+                         const char *token)
+{
+    struct reply *r = http(fe, method, path, token);
+
+    for (int i = 0; i < 10 && r->status == 503 && r->done_ms - r->sent_ms >= LATE_MS; i++)
+        r = http(fe, method, path, token);
+    return r;
 }
 
 int quorum_holds(const struct quorum *q, const char *key)

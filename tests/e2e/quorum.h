@@ -31,6 +31,9 @@ struct quorum_front quorum_front(struct quorum *q, ...) __attribute__((sentinel)
 /* The state of a server in /readyz; "" where there is none. */
 const char *quorum_state(struct front *fe, int server);
 bool quorum_all_up(struct front *fe);
+/* Asks again while the outcome is unknown since a server was late by a second. */
+struct reply *quorum_ask(struct front *fe, const char *method, const char *path,
+                         const char *token);
 /* At how many of the servers that answer the key is. */
 int quorum_holds(const struct quorum *q, const char *key);
 /* Without its data, as another process, which is in quarantine then. */

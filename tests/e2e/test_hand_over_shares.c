@@ -103,14 +103,14 @@ static void take_turn(struct racer *racer, int side)
         racer_odd(racer, "a DELETE", status);
 }
 
-static struct redisContext *java_connect(struct racer *racer)
+static struct redisContext *java_connect(struct racer *racer, int64_t timeout_ms)
 {
     redisContext *context = redisConnectUnix(racer->fe->world->redis->socket);
 
     if (context == NULL || context->err != 0)
         racer_odd(racer, "a connection to Redis", 0);
     else
-        redisSetTimeout(context, (struct timeval){.tv_sec = 1});
+        redisSetTimeout(context, (struct timeval){.tv_sec = timeout_ms / 1000});
     return context;
 }
 
@@ -156,15 +156,17 @@ static void java_take_turn(struct racer *racer, struct java *java)
     void *message;
 
     if (java->db == NULL) {
-        java->db = java_connect(racer);
-        java->listener = java_connect(racer);
+        java->db = java_connect(racer, patience_ms(5000));
+        java->listener = java_connect(racer, 1000);
         freeReplyObject(redisCommand(java->listener, "SUBSCRIBE %s", side->channel));
     }
     for (int tries = 0; java_run(racer, java, side->lock) == 0; tries++) {
-        if (tries > 1000 || java->listener->err != 0)
+        if (tries > 1000)
             return;
         if (redisGetReply(java->listener, &message) == REDIS_OK)
             freeReplyObject(message);
+        else
+            java->listener->err = 0; /* nothing came for a second: the connection is fine */
         usleep((useconds_t)contest->java_wakes_us);
     }
     enter(racer, SIDE_JAVA, 0);

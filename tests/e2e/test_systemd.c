@@ -216,7 +216,7 @@ static void test_watchdog(struct world *w)
     } else {
         world_defer(w, detach, &thread);
         assert_int_equal(waitpid(thread, &status, __WALL), thread);
-        nap_ms(WATCHDOG_MS); /* the turn before may be told of */
+        nap_ms((int)patience_ms(WATCHDOG_MS)); /* the turn before may be told of */
         forget(manager);
         stays_true(count_told(manager, "WATCHDOG=1") == 0, 2 * WATCHDOG_MS);
         detach(&thread);
@@ -239,9 +239,12 @@ static void test_watchdog_while_draining(struct world *w)
     child_signal(child, SIGTERM);
     wait_until(count_told(manager, "STOPPING=1") == 1, SOON_MS);
     assert_int_equal(count_told(manager, "EXTEND_TIMEOUT_USEC=17000000"), 1);
-    forget(manager);
     assert_int_equal(child_wait(child, 8000), 0);
-    assert_true(count_told(manager, "WATCHDOG=1") >= 3);
+    int alive = 0;
+    for (const char *at = strstr(told(manager), "STOPPING=1");
+         (at = strstr(at, "WATCHDOG=1")) != NULL; at++)
+        alive++;
+    assert_true(alive >= 3);
 }
 
 /* It is meant for another process. */
@@ -379,7 +382,9 @@ static void test_the_next_server_accepts(struct world *w)
              token_new(w));
     redis_thaw(redis);
     assert_int_equal(child_wait(fe->child, 8000), 0);
-    expect_status(raw_reply(under_way, SOON_MS), 200);
+    /* 503: Redis stood still for as long as a request waits for it. */
+    struct reply *r = raw_reply(under_way, SOON_MS);
+    expect_true(r, r->status == 200 || r->status == 503);
 
     next = start_with_socket(w, "2", PASSED);
     expect_status(raw_reply(attempt, SOON_MS), 423);

@@ -195,7 +195,8 @@ static void lose(struct scene *s)
  * it refuses the first tokens: of two rivals one is granted at most. */
 static void one_away(struct scene *s)
 {
-    const char *token = token_new(s->w);
+    const char *token = token_new(s->w), *path = lock_path(s->w, "kept", "");
+    const char *renewal = text(s->w, "%s?ttl_ms=60000", path);
     int victim = is_stray(s, 0) ? 1 : 0;
 
     expect_next(s, lock_put(s->a.fe, "kept", token, "ttl_ms=60000"));
@@ -205,9 +206,9 @@ static void one_away(struct scene *s)
     wait_until(strcmp(quorum_state(s->a.fe, victim), "down") == 0 &&
                    strcmp(quorum_state(s->b.fe, victim), "down") == 0,
                SOON_MS);
-    expect_int(lock_renew(s->b.fe, "kept", token, "ttl_ms=60000"), "fencing_token", s->last);
-    expect_problem(lock_put(s->a.fe, "kept", token_new(s->w), NULL), 423, "locked");
-    expect_status(lock_release(s->b.fe, "kept", token), 200);
+    expect_int(quorum_ask(s->b.fe, "PATCH", renewal, token), "fencing_token", s->last);
+    expect_problem(quorum_ask(s->a.fe, "PUT", path, token_new(s->w)), 423, "locked");
+    expect_status(quorum_ask(s->b.fe, "DELETE", path, token), 200);
     if (!has_stray(s)) {
         expect_next(s, put_soon(s->a.fe, "kept", token_new(s->w), "ttl_ms=60000"));
         return;
