@@ -99,7 +99,10 @@ static void test_a_deadlock_is_told(struct world *w)
     session_hold(w->a, &s, "told/one", NULL);
     session_hold(w->b, &t, "told/two", NULL);
     struct call *elder = park(w->a, &s, "told/two", "kind=lock");
-    struct call *younger = session_call_put(w->b, &t, "told/one", token_new(w), "wait_ms=9000");
+    /* Until it is told, and listed by the census. */
+    struct call *younger = session_call_put(
+        w->b, &t, "told/one", token_new(w),
+        text(w, "wait_ms=%d", 5000 + (int)patience_ms(4000)));
     wait_until(cycle_of(lock_look(w->a, "told/one")) == 2, TOLD_MS);
     assert_int_equal(cycle_of(lock_look(w->b, "told/two")), 2);
     wait_until(waited_cycle(w->b, "told/") == 2, TOLD_MS);

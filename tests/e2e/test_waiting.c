@@ -143,10 +143,10 @@ static void test_longer_renewal_keeps_waiting(struct world *w)
     const char *holder = token_new(w);
     struct call *call;
 
-    expect_status(lock_put(w->a, "prolong", holder, "ttl_ms=700"), 201);
+    expect_status(lock_put(w->a, "prolong", holder, ttl_of(w, 700)), 201);
     call = park(w->b, "prolong", token_new(w), "wait_ms=30000");
     expect_status(lock_renew(w->a, "prolong", holder, "ttl_ms=60000"), 200);
-    stays_true(!call_done(call), 1000);
+    stays_true(!call_done(call), patience_ms(700) + 300);
     expect_status(lock_release(w->a, "prolong", holder), 200);
     expect_status(call_await(call, 5000), 201);
 }
