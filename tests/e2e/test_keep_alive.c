@@ -289,10 +289,10 @@ static void test_hanging_while_it_drains(struct world *w)
     expect_alive(keep_alive(w->a, &s, NULL), 1);
 }
 
-/* Redis has been asked for a lease of this session, and next comes the lock. */
+/* Beside the note that every session has there is that of a lease, and next comes the lock. */
 static bool is_noted(struct world *w, const struct session *s)
 {
-    return redis_has(w->redis, text(w, "rlockd:session-leases:{%s}", s->id));
+    return redis_int(w->redis, "HLEN rlockd:session-leases:{%s}", s->id) == 2;
 }
 
 /* A lease that a keep-alive has listed, at once or after it hung, stays with the client, also
