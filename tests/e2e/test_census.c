@@ -109,6 +109,10 @@ static void test_counts(struct world *w)
                    front_metric(w->b, "rlockd_sessions", NULL) >= 1,
                SOON_MS);
     assert_true(front_metric(w->a, "rlockd_locks", "kind=\"write\"") >= 0);
+    /* The first reader's hold is the longest one, not the last. */
+    wait_until(held(w->b, "census/r"), SOON_MS);
+    expect_status(lock_put(w->a, "census/r", token_new(w), "kind=read"), 201);
+    assert_non_null(held(w->b, "census/r"));
 }
 
 /* The names are in slots of every master. */
