@@ -148,6 +148,26 @@ static void test_verbs(struct world *w)
     }
 }
 
+/* The name of the object is in the body. */
+static void test_names_of_other_protocols(struct world *w)
+{
+    static const struct {
+        const char *path, *body, *key;
+    } rows[] = {
+        {"/fleetlock/v1/pre-reboot", "{\"client_params\":{\"id\":\"m\",\"group\":\"g\"}}",
+         "fleetlock/g"},
+        {"/lfs/theirs/locks", "{\"path\":\"a\"}", "lfs/theirs/a"},
+    };
+    struct front *fe = guarded(w, "worker {" LOCK_TOKEN "} lock=deploy/\n");
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        expect_status(HTTP(fe, .method = "POST", .path = rows[i].path, .body = rows[i].body,
+                           .headers = {bearer(w, LOCK_TOKEN), "fleet-lock-protocol: true"}),
+                      403);
+        assert_false(redis_has(w->redis, rows[i].key));
+    }
+}
+
 /* --- dates -------------------------------------------------------------------------------- */
 
 static const char *date_in(struct world *w, int seconds)
@@ -420,6 +440,7 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_names),
         E2E_TEST(test_verbs),
+        E2E_TEST(test_names_of_other_protocols),
         E2E_TEST(test_expiry),
         E2E_TEST(test_sighup_drops_no_waiter),
         E2E_TEST(test_waiters_are_given_back),

@@ -358,28 +358,79 @@ static void test_record_of_no_kind(struct world *w)
     assert_false(redis_has(w->redis, "odd"));
 }
 
-static int reboot_of(struct world *w, const char *group)
+/* --- other protocols ---------------------------------------------------------------------- */
+
+static int reboot_of(struct world *w, const char *group, const char *header)
 {
     const char *machine = text(w, "{\"client_params\":{\"id\":\"m\",\"group\":\"%s\"}}", group);
 
     return HTTP(w->a, .method = "POST", .path = "/fleetlock/v1/pre-reboot", .body = machine,
-                .headers = {"fleet-lock-protocol: true"})
+                .headers = {header})
         ->status;
 }
 
-/* FleetLock, and Git LFS, whose locks have an owner. */
-static void test_other_protocols(struct world *w)
+static void test_fleetlock(struct world *w)
 {
-    struct reply *r = HTTP(w->a, .method = "POST", .path = "/lfs/errors/locks",
-                           .body = "{\"path\":\"a.psd\"}");
+    static const char good[] = "fleet-lock-protocol: true", bad[] = "fleet-lock-protocol: no";
 
-    assert_int_equal(reboot_of(w, text(w, "%0128d", 0)), 200);
-    assert_int_equal(reboot_of(w, text(w, "%0129d", 0)), 400);
-    assert_int_equal(reboot_of(w, "a/b"), 400);
+    assert_int_equal(reboot_of(w, text(w, "%0128d", 0), good), 200);
+    assert_int_equal(reboot_of(w, text(w, "%0129d", 0), good), 400);
+    assert_int_equal(reboot_of(w, "a/b", good), 400);
+    assert_int_equal(reboot_of(w, "a", bad), 400);
+    assert_int_equal(reboot_of(w, "a", NULL), 400);
     assert_false(redis_has(w->redis, "fleetlock/a/b"));
-    expect_status(r, 401);
-    assert_false(redis_has(w->redis, "lfs/errors/a.psd"));
-    expect_status(lock_look(w->a, "after"), 200);
+    assert_false(redis_has(w->redis, "fleetlock/a"));
+}
+
+/* `user`: of Basic, with a colon, in base64. */
+static struct reply *lfs(struct world *w, const char *path, const char *user, const char *body)
+{
+    return HTTP(w->a, .method = "POST", .path = text(w, "/lfs/errors/locks%s", path),
+                .body = body,
+                .headers = {user != NULL ? text(w, "Authorization: Basic %s", user) : NULL});
+}
+
+/* A lock of Git LFS has an owner. */
+static void test_git_lfs(struct world *w)
+{
+    static const char anna[] = "YW5uYTp4", bert[] = "YmVydDp4", a[] = "{\"path\":\"a\"}";
+
+    expect_status(lfs(w, "", NULL, a), 401);
+    assert_false(redis_has(w->redis, "lfs/errors/a"));
+    expect_status(lfs(w, "", anna, a), 201);
+    expect_status(lfs(w, "", bert, a), 409);
+    struct reply *r = lfs(w, "/verify", bert, "{}");
+    expect_status(r, 200);
+    expect_str(r, "theirs.0.path", "a");
+    expect_absent(r, "ours.0");
+    const char *unlock = text(w, "/%s/unlock", reply_str(r, "theirs.0.id"));
+    expect_status(lfs(w, unlock, bert, "{}"), 403);
+    assert_true(redis_has(w->redis, "lfs/errors/a"));
+    expect_status(lfs(w, unlock, bert, "{\"force\":true}"), 200);
+    assert_false(redis_has(w->redis, "lfs/errors/a"));
+    expect_status(lfs(w, unlock, anna, "{}"), 404);
+}
+
+static struct reply *terraform(struct world *w, const char *method, const char *body)
+{
+    return HTTP(w->a, .method = method, .path = "/terraform/errors", .body = body);
+}
+
+static void test_terraform(struct world *w)
+{
+    static const char one[] = "{\"ID\":\"1\"}", two[] = "{\"ID\":\"2\"}",
+                      three[] = "{\"ID\":\"3\"}";
+
+    expect_status(terraform(w, "LOCK", one), 200);
+    expect_status(terraform(w, "LOCK", one), 200);
+    expect_status(terraform(w, "LOCK", two), 423);
+    assert_true(terraform(w, "UNLOCK", two)->status != 200);
+    assert_true(redis_has(w->redis, "terraform/errors"));
+    expect_status(terraform(w, "UNLOCK", one), 200);
+    assert_false(redis_has(w->redis, "terraform/errors"));
+    expect_status(terraform(w, "LOCK", three), 200);
+    expect_status(terraform(w, "UNLOCK", NULL), 200); /* by force */
+    assert_false(redis_has(w->redis, "terraform/errors"));
 }
 
 static void test_media_types(struct world *w)
@@ -416,7 +467,9 @@ int main(void)
         E2E_TEST(test_token_of_another_lock),
         E2E_TEST(test_token_of_a_permit),
         E2E_TEST(test_record_of_no_kind),
-        E2E_TEST(test_other_protocols),
+        E2E_TEST(test_fleetlock),
+        E2E_TEST(test_git_lfs),
+        E2E_TEST(test_terraform),
         E2E_TEST(test_media_types),
     };
     struct e2e_plan plan = {.name = "errors", E2E_TESTS(tests), .front_ends = 1};
