@@ -54,6 +54,20 @@ static void test_lost_subscriber(struct world *w)
     stays_true(front_ready(fe), 1000);
 }
 
+/* However often it is lost: a connection by which messages came starts anew at once. */
+static void test_subscriber_that_is_lost_again_and_again(struct world *w)
+{
+    enum { LOSSES = 16, ALL_MS = 3000 };
+    struct redis *redis = redis_start(w, NULL);
+    front_start(w, "--redis", redis->url, NULL);
+    int64_t began_ms = now_ms();
+
+    for (int i = 0; i < LOSSES; i++) {
+        wait_until(redis_int(redis, "CLIENT KILL TYPE pubsub") >= 1, SOON_MS);
+    }
+    assert_true(now_ms() - began_ms < ALL_MS + late_ms());
+}
+
 /* As with a full disk: Redis takes no writes that it cannot save. */
 static void test_redis_that_cannot_save(struct world *w)
 {
@@ -162,6 +176,7 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_permissions),
         E2E_TEST(test_lost_subscriber),
+        E2E_TEST(test_subscriber_that_is_lost_again_and_again),
         E2E_TEST(test_redis_that_cannot_save),
         E2E_TEST(test_full_disk),
         E2E_TEST(test_full_disk_that_ends_redis),
