@@ -184,6 +184,15 @@ static void test_rounds_are_counted(struct world *w)
     assert_int_equal(rounds(a.fe, "vote", "busy"), 1);
     assert_int_equal(rounds(a.fe, "renew", "renewed"), 1);
     assert_int_equal(rounds(a.fe, "look", "locked"), 1);
+    /* Two servers have seen a token beyond the clocks: a second round is for a higher one. */
+    double before = front_metric(a.fe, "rlockd_quorum_token_rounds_total", NULL);
+    const char *ahead = text(w, "%lld", (long long)(time(NULL) + 10) * 1000000);
+    for (int i = 0; i < 2; i++)
+        redis_ok(q->server[i], "SET redisson_lock_token:{ahead} %s PX 60000", ahead);
+    struct reply *r = lock_put(a.fe, "ahead", token_new(w), NULL);
+    expect_status(r, 201);
+    expect_between(r, "fencing_token", atoll(ahead) + 1, INT64_MAX);
+    wait_until(front_metric(a.fe, "rlockd_quorum_token_rounds_total", NULL) > before, SOON_MS);
 }
 
 /* The watchdog visits the session beside its client. */
