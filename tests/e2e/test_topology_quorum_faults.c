@@ -350,8 +350,10 @@ static void test_a_vote_without_a_majority_is_undone(struct world *w)
 static struct call *grant_under_way(struct quorum *q, const struct quorum_front *a,
                                     const char *lock)
 {
-    for (int i = 0; i < q->count; i++)
+    for (int i = 0; i < q->count; i++) {
+        proxy_settle(a->proxy[i]);
         proxy_set(a->proxy[i], PROXY_HOLD);
+    }
     struct call *call = call_put(a->fe, lock, token_new(q->world), "ttl_ms=60000");
     wait_until(quorum_holds(q, lock) == q->count, SOON_MS);
     return call;

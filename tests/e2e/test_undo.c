@@ -15,6 +15,7 @@ static struct slow slow_start(struct world *w)
 
     slow.proxy = proxy_start(w->redis);
     slow.fe = front_start(w, "--redis", proxy_url(slow.proxy, "", ""), NULL);
+    proxy_settle(slow.proxy); /* what it asks at its start */
     return slow;
 }
 

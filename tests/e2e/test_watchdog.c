@@ -207,6 +207,7 @@ static void test_told_again_to_who_hung_up(struct world *w)
     expect_status(force_unlock(w->b, "again/1"), 200);
     nap_ms(100);
     /* And while its answer was on its way from Redis. */
+    proxy_settle(proxy);
     proxy_set(proxy, PROXY_HOLD);
     call = keep_alive_park(slow, &s, 0);
     call_hang_up(call);
