@@ -1,5 +1,6 @@
-/* What a majority has of a lease, for its session, or of a set, by its token: a look (O2, O3 of
- * docs/quorum.md) that may also claim the votes of a request whose answer was lost. */
+/* The script lease_claim.lua at a quorum (O2, O3 of docs/quorum.md): shows whether a majority
+ * of the servers has a lease. With `claim` the lease is claimed where it holds, so that a
+ * request whose answer was lost does not withdraw it any more. */
 #include <string.h>
 
 #include "storage/quorum/calls_internal.h"
