@@ -60,10 +60,7 @@ void give_back(struct client *client, struct lease *lease)
     }
 }
 
-/* Whether a token may be sent again with which a request was sent at that time; 0: there was
- * none. That request may have been granted or have ended the lease, the new request may wait in
- * a front end that is paused, and until then the token must be remembered. */
-static bool may_repeat(int64_t sent_ns)
+bool may_repeat(int64_t sent_ns)
 {
     return sent_ns == 0 ||
            now_ns() - sent_ns < (RETRY_WINDOW_MS * world.pace - PAUSE_MAX_MS) * MS;

@@ -53,6 +53,10 @@ struct lease pick_several(struct client *client);
 /* Whether it was granted. Asks with the same token until the outcome is known. */
 bool get(struct client *client, struct lease *lease, int64_t ttl_ms, int64_t wait_ms);
 void give_back(struct client *client, struct lease *lease);
+/* Whether a token may be sent again with which a request was sent at that time; 0: there was
+ * none. That request may have been granted or have ended the lease, the new request may wait in
+ * a front end that is paused, and until then the token must be remembered. */
+bool may_repeat(int64_t sent_ns);
 void work(struct client *client, struct lease *lease, int64_t ttl_ms);
 /* Gets it and works. */
 void cycle(struct client *client, struct lease *lease, int64_t ttl_ms);

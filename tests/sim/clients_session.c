@@ -109,12 +109,13 @@ static void change_session(struct client *client, struct session *session)
 
     make_token(chance_of(client), other.token);
     bool held = get(client, &lease, -1, 1000 * world.pace);
+    int64_t end_ns = now_ns();
     enum result end = end_session(client, session);
     if (!held || end != RESULT_OK || world.has_lost_data ||
         ask_session_open(&client->caller, &other) != RESULT_OK)
         return;
     lease.session = &other;
-    if (ask_acquire(&lease, &again) == RESULT_OK)
+    if (may_repeat(end_ns) && ask_acquire(&lease, &again) == RESULT_OK)
         give_back(client, &lease);
     end_session(client, &other);
 }
