@@ -240,6 +240,20 @@ static void a_release_removes_dead_readers(void **state)
     expect_command("[mode, read, " C ":0, 1]", "HGETALL jobs");
 }
 
+/* Redis may stand still between the two commands for the times of a read and of its lock. */
+static void a_lock_outlasts_its_longest_read_a_little(void **state)
+{
+    (void)state;
+    token_of(reads(.id = A, .ttl = "60000"));
+    command("PEXPIRE jobs 60050");
+    expect(lock_renew(A, "30000"), "[held, *]");
+    expect_lasts("jobs", 30000);
+    token_of(reads(.id = B, .ttl = "60000"));
+    command("PEXPIRE jobs 60050");
+    expect(lock_release(B), "[released, 0, ]");
+    expect_lasts("jobs", 30000);
+}
+
 static void many_readers_come_and_go(void **state)
 {
     (void)state;
@@ -326,6 +340,7 @@ int main(void)
         SCRIPT_TEST(a_script_looks_at_so_many_reads),
         SCRIPT_TEST(dead_readers_do_not_block),
         SCRIPT_TEST(a_release_removes_dead_readers),
+        SCRIPT_TEST(a_lock_outlasts_its_longest_read_a_little),
         SCRIPT_TEST(many_readers_come_and_go),
         SCRIPT_TEST(a_look_describes_holders_and_waiters),
         SCRIPT_TEST(a_look_reads_a_mark_that_stands),

@@ -86,13 +86,14 @@ local function set_ttl(lease, lock, ttl)
   local at = number_of(lease, lock)
   if not at then return end
   local key, left = readers.key_of(lock, holder_of(lease), at), call('pttl', lock)
-  local was_longest = call('pttl', key) >= left - 1
+  local before = call('pttl', key)
   call('pexpire', key, ttl)
   if tonumber(ttl) >= left then
     call('pexpire', lock, ttl)
-  elseif was_longest then
+  elseif tonumber(ttl) < before then
     local longest, has_writer, is_all = readers.longest(lock)
-    if is_all and not has_writer then call('pexpire', lock, longest) end
+    if has_writer or not is_all or longest >= left - 1 then return end
+    call('pexpire', lock, longest)
     readers.wake(lock) -- waiters sleep for as long as the lock was to last
   end
 end

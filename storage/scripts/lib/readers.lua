@@ -17,6 +17,10 @@ local MGET_MAX = 1000
 -- readers.
 local READERS_MAX, READS_MAX = 100, 1000
 
+-- Ms by which a lock may outlast its longest read: Redis may stand still between the two
+-- commands that set their times.
+local DRIFT_MS = 100
+
 -- The number of reads that this call has looked at.
 local looked = 0
 
@@ -162,12 +166,14 @@ local function is_upheld(lock, least)
 end
 
 -- Called after the end of a hold, a read with `own` ms left: the lock now lasts as long as its
--- longest read, and without a read it is free. While a writer holds the lock it stays as it is.
+-- longest read, or up to DRIFT_MS longer, and without a read it is free. While a writer holds
+-- the lock it stays as it is.
 -- `message`: Redisson's message for the waiters.
 local function hold_ended(lock, message, own)
   local before = call('pttl', lock)
   if message == '0' and before >= 0 then
-    if is_upheld(lock, own < before - 1 and 1 or before - 1) then return end
+    local enough = before - DRIFT_MS
+    if is_upheld(lock, own < enough and 1 or math.max(enough, 1)) then return end
   end
   local most, has_writer, is_all = longest(lock)
   if has_writer or not is_all then return end
