@@ -40,6 +40,7 @@ struct contest {
     const char *path, *query; /* of an acquire: the start of its query */
     bool has_b, has_poller, has_java, hangs_up;
     int java_wakes_us; /* from the unlock message to the attempt of a Java client */
+    int java_percent;  /* of the turns, at least */
     struct java *java; /* of each racer */
     _Atomic int inside;
     volatile long counter;
@@ -228,16 +229,27 @@ static long all_turns(const struct contest *contest)
     return sum;
 }
 
-static bool has_shown(const struct contest *contest)
+static bool has_share(const struct contest *contest, int side, int percent)
 {
-    return all_turns(contest) >= TURNS_MIN && (!contest->hangs_up || contest->hung_up > 0) &&
-           (!contest->has_poller || contest->turns[SIDE_POLLER] > 0);
+    return contest->turns[side] * 100 >= all_turns(contest) * percent;
 }
 
+/* `more`: per cent above the shares that are asked for. */
+static bool has_shown(const struct contest *contest, int more)
+{
+    return all_turns(contest) >= TURNS_MIN && (!contest->hangs_up || contest->hung_up > 0) &&
+           (!contest->has_poller || contest->turns[SIDE_POLLER] > 0) &&
+           has_share(contest, SIDE_A, SHARE_MIN + more) &&
+           (!contest->has_b || has_share(contest, SIDE_B, SHARE_MIN + more)) &&
+           (!contest->has_java || has_share(contest, SIDE_JAVA, contest->java_percent + more));
+}
+
+/* The race goes on until each side has its share, for a machine that stood still may have had
+ * turns of one side only. */
 static bool look(void *course)
 {
     nap_ms(20);
-    return has_shown(course);
+    return has_shown(course, 1);
 }
 
 static void run_contest(struct world *w, struct contest *contest)
@@ -252,17 +264,9 @@ static void run_contest(struct world *w, struct contest *contest)
                   (long)contest->turns[SIDE_POLLER], (long)contest->turns[SIDE_JAVA],
                   (long)contest->hung_up, hand_overs(w->a) - before);
     assert_int_equal(contest->counter, contest->permits <= 1 ? all_turns(contest) : 0);
-    assert_true(has_shown(contest));
+    assert_true(has_shown(contest, 0));
     wait_until(is_free(w, contest), RECOVER_MS);
     expect_no_queue(w->redis, "contested");
-}
-
-static void expect_shares(const struct contest *contest, int one, int other)
-{
-    long sum = contest->turns[one] + contest->turns[other];
-
-    assert_true(contest->turns[one] * 100 >= sum * SHARE_MIN);
-    assert_true(contest->turns[other] * 100 >= sum * SHARE_MIN);
 }
 
 /* Clients that hang up at any moment, on one front end alone, whose `count` grows in each
@@ -318,7 +322,6 @@ static void test_two_front_ends_share(struct world *w)
         struct contest contest = {.kind = contested[i], .has_b = true};
 
         run_contest(w, &contest);
-        expect_shares(&contest, SIDE_A, SIDE_B);
     }
 }
 
@@ -331,7 +334,6 @@ static void test_two_workers_share_with_a_front_end(struct world *w)
         struct contest contest = {.kind = contested[i], .has_b = true};
 
         run_contest(w, &contest);
-        expect_shares(&contest, SIDE_A, SIDE_B);
     }
     print_message("%.0f releases passed on\n", passed_releases(w->a));
 }
@@ -340,8 +342,11 @@ static void test_two_workers_share_with_a_front_end(struct world *w)
 static void share_with_java(struct world *w, const char *kind, int wakes_us, int percent)
 {
     struct java java[RACERS] = {{0}};
-    struct contest contest = {
-        .kind = kind, .has_java = true, .java = java, .java_wakes_us = wakes_us};
+    struct contest contest = {.kind = kind,
+                              .has_java = true,
+                              .java = java,
+                              .java_wakes_us = wakes_us,
+                              .java_percent = percent};
 
     run_contest(w, &contest);
     for (int i = 0; i < RACERS; i++) {
@@ -350,9 +355,6 @@ static void share_with_java(struct world *w, const char *kind, int wakes_us, int
         redisFree(java[i].db);
         redisFree(java[i].listener);
     }
-    expect_shares(&contest, SIDE_A, SIDE_JAVA);
-    long sum = contest.turns[SIDE_A] + contest.turns[SIDE_JAVA];
-    assert_true(contest.turns[SIDE_JAVA] * 100 >= sum * percent);
 }
 
 static void test_java_clients_share(struct world *w)
@@ -383,7 +385,6 @@ static void test_several_permits_are_handed_over(struct world *w)
     assert_true((hand_overs(w->a) - before) * 2 > (double)contest.turns[SIDE_A]);
     contest = (struct contest){.kind = "permit", .permits = 3, .has_b = true};
     run_contest(w, &contest);
-    expect_shares(&contest, SIDE_A, SIDE_B);
 }
 
 int main(void)
