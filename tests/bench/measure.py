@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,15 @@ SLICE_CYCLES = 4000
 LOAD_TIMEOUT_S = 300
 WATCHDOG_PERIOD_S = 10  # a third of the default watchdog timeout
 SESSION_LOCKS = 1000  # as many leases as a session may have
+
+
+def descriptors():
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+def waiters_max():
+    """Of one front end; a quarter of its connections stays for others."""
+    return (descriptors() * 3 // 4 - 500) // 1000 * 1000
 
 
 def load_start(place, mode, server, **options):

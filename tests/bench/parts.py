@@ -1,6 +1,5 @@
 """The parts of the bench: which rows each adds. run.py runs them, in rounds."""
 import os
-import resource
 import time
 
 import base
@@ -25,10 +24,6 @@ POLLED_CONNECTIONS = (1, 16, 64)
 LIMIT_PERCENT = 10  # of a core for a worker: then the cores suffice for all of them
 THREADS_MAX = 64  # of Redisson's client: its default pool has as many connections
 WATCHED = (10000, 100000)
-
-
-def descriptors():
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
 class Bench:
@@ -186,7 +181,7 @@ def script_costs(bench):
 def waiting(bench):
     place, redis, results = bench.place, bench.redis, bench.results
     for waiters, second in HANDOFFS:
-        if waiters + 200 > descriptors():
+        if waiters + 200 > measure.descriptors():
             results.leave_out(f"hand-off, {waiters} waiters", "the descriptor limit is low")
             continue
         row = f"handoff {waiters}" + (" second" if second else "")
@@ -195,12 +190,12 @@ def waiting(bench):
 
 def parked(bench):
     results = bench.results
-    possible = (descriptors() * 3 // 4 - 500) // 1000 * 1000  # a quarter stays for others
+    possible = measure.waiters_max()
     for waiters in WAITERS:
         if waiters > possible:
             results.leave_out(f"{waiters} parked waiters",
                               "each needs a descriptor, and the limit of open files here is "
-                              f"{descriptors()}: {possible} instead")
+                              f"{measure.descriptors()}: {possible} instead")
         row = f"parked {min(waiters, possible)}"
         if waiters == WAITERS[0] or row not in results.rounds:
             results.add(row, measure.park(bench.place, bench.redis, min(waiters, possible),

@@ -53,7 +53,8 @@ def markdown(document):
            f"On {document['machine']}: load, server and Redis share these cores. Medians of "
            f"{document['rounds']} rounds, {document['seconds']:g} s a row; every server in the "
            f"same run, in turns. Other processes took {document['others_percent']} % of a core "
-           "meanwhile. "
+           "meanwhile. A byte to a process on another core and back took "
+           f"{min(document['message_us']):g} to {max(document['message_us']):g} µs, by round. "
            "[Where the time goes](../../docs/contention.md#where-the-time-goes).",
            "", "![](results.svg)", ""]
     out += targets_table(document["targets"])

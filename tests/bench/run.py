@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import resource
+import socket
 import statistics
 import sys
 import time
@@ -16,12 +17,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import report  # noqa: E402
-from parts import LAST_PARTS, ROUND_PARTS, SECONDS, Bench, descriptors  # noqa: E402
+from measure import descriptors  # noqa: E402
+from parts import LAST_PARTS, ROUND_PARTS, SECONDS, Bench  # noqa: E402
 from peers import Place  # noqa: E402
 from targets import judge  # noqa: E402
 
 CHOSEN = os.environ.get("BENCH_PARTS", "").split()
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+MESSAGES = 5000
 OTHERS_PERCENT_MAX = 20  # of one core; with more of it, figures that are times say little
 
 
@@ -61,6 +64,29 @@ def machine():
     return f"{os.cpu_count()} × {model}, Linux {kernel}"
 
 
+def message_us():
+    """Of a byte that goes to a process on another core and comes back, the median: each wakes
+    the other, and a contended lock changes hands by such messages."""
+    (here, there), times, cores = socket.socketpair(), [], os.sched_getaffinity(0)
+    echo = os.fork()
+    os.sched_setaffinity(0, {max(cores) if echo == 0 else min(cores)})
+    if echo == 0:
+        here.close()
+        while there.recv(1):
+            there.send(b".")
+        os._exit(0)
+    there.close()
+    for _ in range(MESSAGES):
+        began = time.perf_counter_ns()
+        here.send(b".")
+        here.recv(1)
+        times.append(time.perf_counter_ns() - began)
+    here.close()
+    os.waitpid(echo, 0)
+    os.sched_setaffinity(0, cores)
+    return statistics.median(times) / 1000
+
+
 def run_parts(bench, parts):
     for name, part in parts.items():
         if not CHOSEN or name in CHOSEN:
@@ -89,6 +115,8 @@ def write(document, build):
 def print_targets(document):
     print("\ntook, s: " + ", ".join(f"{name} {took:.0f}"
                                     for name, took in document["part_took_s"].items()))
+    print("a byte to another core and back, µs: " +
+          ", ".join(f"{us:g}" for us in document["message_us"]))
     if document["others_percent"] > OTHERS_PERCENT_MAX:
         print(f"note: other processes took {document['others_percent']} % of a core meanwhile: "
               "believe no figure that is a time")
@@ -104,17 +132,18 @@ def main():
     if unknown:
         sys.exit(f"BENCH_PARTS: {' '.join(unknown)}? " + " ".join([*ROUND_PARTS, *LAST_PARTS]))
     started, used_before = time.monotonic(), cpu_used_s()
-    results = Results()
+    results, messages_us = Results(), []
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors(), descriptors()))
     with Place(build) as place:
         bench = Bench(place, results)
         for number in range(ROUNDS):
             print(f"round {number + 1} of {ROUNDS}", flush=True)
+            messages_us.append(message_us())
             run_parts(bench, ROUND_PARTS)
         run_parts(bench, LAST_PARTS)
     took_s = time.monotonic() - started
     machine_s, ours_s = (now - then for now, then in zip(cpu_used_s(), used_before))
-    document = {"machine": machine(),
+    document = {"machine": machine(), "message_us": [round(us, 1) for us in messages_us],
                 "others_percent": round(100 * max(machine_s - ours_s, 0) / took_s),
                 "seconds": SECONDS, "rounds": ROUNDS,
                 "took_s": round(took_s), "part_took_s": results.part_took_s,
