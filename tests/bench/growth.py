@@ -18,7 +18,8 @@ from servers import Http, wait_for
 BESIDE = {"held": (0, 10_000, 1_000_000), "sessions": (0, 1_000, 100_000),
           "waiters": (0, 10_000, 100_000)}
 MANY = float(os.environ.get("BENCH_MANY", "1"))  # times the counts above
-REQUESTS, WARM_UP = 3000, 300
+REQUESTS = 3000
+PAGES = 300  # of the requests: a page of a listing is a hundred looks
 PAGE = 100  # locks that are held in each row, so that a page of a listing has as many
 FOR_LONG = "ttl_ms=86400000"
 WAITERS_PER_LOCK = 500
@@ -81,24 +82,25 @@ class Operations:
         self._ask("GET", f"/v1/locks?limit={PAGE}")
 
 
-def measure_one(operation, pids):
+def measure_one(operation, count, pids):
     """Its p99, and the CPU of each process."""
-    for _ in range(WARM_UP):
+    for _ in range(count // 10):
         operation()
     before, took_us = [cpu_ns(pid) for pid in pids], []
-    for _ in range(REQUESTS):
+    for _ in range(count):
         began = time.perf_counter_ns()
         operation()
         took_us.append((time.perf_counter_ns() - began) / 1000)
-    used_us = [(cpu_ns(pid) - then) / 1000 / REQUESTS for pid, then in zip(pids, before)]
-    return sorted(took_us)[int(0.99 * REQUESTS)], *used_us
+    used_us = [(cpu_ns(pid) - then) / 1000 / count for pid, then in zip(pids, before)]
+    return sorted(took_us)[int(0.99 * count)], *used_us
 
 
 def measure_all(server, redis):
     figures = {}
     for kind, operation in Operations(server.port).kinds.items():
         names = (f"{kind}_p99_us", f"{kind}_cpu_us", f"{kind}_redis_cpu_us")
-        figures.update(zip(names, measure_one(operation, (server.pid, redis.pid))))
+        count = PAGES if kind == "list" else REQUESTS
+        figures.update(zip(names, measure_one(operation, count, (server.pid, redis.pid))))
     return figures
 
 
