@@ -116,6 +116,7 @@ final class RFairLockTest extends LockScenarios {
         Lease dead = rest(doomed, name).lease();
         go(() -> dead.acquire("wait_ms", WAIT_MS));
         rest(name).awaitWaiters(1);
+        eventually("the place is in the index", CONDITION_MS, () -> world.isVisited(name));
         doomed.kill();
         javaGetsInBehind(holder, name);
     }

@@ -205,6 +205,14 @@ final class World {
         return keys;
     }
 
+    /** Whether the watchdog visits the queue of this fair lock. */
+    boolean isVisited(String name) {
+        return masters.stream().anyMatch(master -> 1L == (Long) master.ask("EVAL",
+            "for _, key in ipairs(redis.call('keys', 'rlockd:queues:*')) do "
+            + "  if redis.call('zscore', key, ARGV[1]) then return 1 end end "
+            + "return 0", "0", name));
+    }
+
     /** Clients that are subscribed to a channel; in a cluster rlockd is so in both ways. */
     int listeners(String channel) {
         return Math.max(countListeners("NUMSUB", channel),
