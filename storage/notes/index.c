@@ -47,6 +47,11 @@ void index_key(struct store_call *call, size_t at, enum visit_index index, size_
     call_key(call, at, index_keys[index], index_partition(partition), NULL);
 }
 
+void session_index_key(struct store_call *call, size_t at, const char *session_id)
+{
+    index_key(call, at, INDEX_SESSIONS, partition_of(INDEX_SESSIONS, session_id));
+}
+
 static void on_ignored(void *arg, const struct redis_result *result)
 {
     (void)arg;

@@ -36,6 +36,8 @@ enum visit_index {
 
 /* Fills in the key of a partition, as number `at` of the KEYS of a script of the index. */
 void index_key(struct store_call *call, size_t at, enum visit_index index, size_t partition);
+/* The same of the partition that has this session. */
+void session_index_key(struct store_call *call, size_t at, const char *session_id);
 /* The name of a partition: a digit. Of the index of sessions it is the first one of their ids.
  */
 struct key_base index_partition(size_t partition);

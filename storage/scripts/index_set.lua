@@ -18,8 +18,6 @@
 -- The first write is one that Redis allows when memory is short.
 -- modules
 
-local INDEX_MS = 30 * 86400000 -- of front ends that never come back
-
 --quorum: if claim and claim ~= '-' then
 --quorum:   local at, own = tonumber(call('zscore', index, member) or 0), tonumber(claim)
 --quorum:   if at > own and own > lib.number.epoch_ms() then return 0 end
@@ -28,7 +26,7 @@ local INDEX_MS = 30 * 86400000 -- of front ends that never come back
 if claim and claim ~= '-' and call('zscore', index, member) ~= claim then return 0 end
 if in_ms == '' then return call('zrem', index, member) end
 
-local is_there = call('pexpire', index, INDEX_MS) == 1
+local is_there = call('pexpire', index, lib.index.KEEP_MS) == 1
 local now, reply = lib.number.epoch_ms(), nil
 local at = now + in_ms
 if claim == '-' then
@@ -41,5 +39,5 @@ else
   -- A front end that has claimed the member may have found nothing there: its claim is void.
   reply = call('zincrby', index, -1, member) - now
 end
-if not is_there then call('pexpire', index, INDEX_MS) end
+if not is_there then call('pexpire', index, lib.index.KEEP_MS) end
 return tonumber(reply)

@@ -10,6 +10,7 @@
  *   list.c        lists the open sessions
  *   end.c         ends a session, and releases its leases
  *   visit.c       renews what is due in one session, or works off its end
+ *   idle.c        has many sessions visited that have nothing due
  *   queue_visit.c removes places that are over from the queue of one fair lock
  *   watchdog.c    claims the sessions and queues that are due, and visits them
  *

@@ -15,7 +15,8 @@ enum {
     /* Members of an index that are visited at a time, a session with a batch of leases: a few
      * thousand scripts in Redis' queue at most. */
     VISITS_MAX = 32,
-    CLAIMS_MAX = 16, /* members that one call claims, of all partitions that it asks */
+    /* Members that one call claims, of all partitions that it asks. */
+    CLAIMS_MAX = SESSIONS_VISIT_MAX,
     /* Between two rounds: a session's end is noticed within a second, also with short timeouts.
      */
     ROUND_MAX_MS = 500,
@@ -39,9 +40,10 @@ struct rounds {
     enum visit_index index;
     void (*visit)(struct store *store, const char *member, const char claim[VISIT_CLAIM_SIZE],
                   visit_done *done, void *arg);
-    size_t visits;   /* under way, or to come from a claim that is under way */
-    size_t first;    /* partition that the next call asks first: each has its turn */
-    int64_t from_ns; /* of loop_now_ns(): before, other front ends make the visits */
+    bool visits_together; /* sessions whose keys are in one place */
+    size_t visits;        /* under way, or to come from a claim that is under way */
+    size_t first;         /* partition that the next call asks first: each has its turn */
+    int64_t from_ns;      /* of loop_now_ns(): before, other front ends make the visits */
     struct partition partitions[INDEX_PARTITIONS];
 };
 
@@ -62,6 +64,27 @@ static void on_visited(void *arg)
     claim_members(rounds);
 }
 
+/* Sessions are visited together that are in one partition: then they were found together. */
+static void visit_sessions(struct rounds *rounds, const struct redis_value *found,
+                           const char claim[VISIT_CLAIM_SIZE])
+{
+    char ids[SESSIONS_VISIT_MAX][SESSION_ID_SIZE];
+    size_t count = 0;
+
+    for (size_t i = 0; i < value_count(found); i++) {
+        char id[SESSION_ID_SIZE];
+        lock_copy_text(value_at(found, i), id, sizeof(id));
+        rounds->visits++;
+        if (count > 0 && (count == SESSIONS_VISIT_MAX || id[0] != ids[0][0])) {
+            sessions_visit(rounds->watchdog->store, ids, count, claim, on_visited, rounds);
+            count = 0;
+        }
+        memcpy(ids[count++], id, sizeof(id));
+    }
+    if (count > 0)
+        sessions_visit(rounds->watchdog->store, ids, count, claim, on_visited, rounds);
+}
+
 static void visit_claimed(struct rounds *rounds, const struct redis_value *reply)
 {
     const struct redis_value *found = value_at(reply, INDEX_CLAIM_REPLY_FOUND);
@@ -69,6 +92,10 @@ static void visit_claimed(struct rounds *rounds, const struct redis_value *reply
 
     snprintf(claim, sizeof(claim), "%" PRId64,
              value_integer(value_at(reply, INDEX_CLAIM_REPLY_CLAIM)));
+    if (rounds->visits_together) {
+        visit_sessions(rounds, found, claim);
+        return;
+    }
     for (size_t i = 0; i < value_count(found); i++) {
         lock_copy_text(value_at(found, i), member, sizeof(member));
         rounds->visits++;
@@ -202,17 +229,21 @@ struct watchdog *watchdog_new(struct store *store)
     watchdog->look_ms = store_config(store)->watchdog_timeout_ms / LOOKS_PER_TIMEOUT;
     if (watchdog->look_ms > LOOK_MAX_MS)
         watchdog->look_ms = LOOK_MAX_MS;
+    bool is_quorum = topology_quorum_nodes(store_topology(store)) > 0;
     watchdog->rounds[INDEX_SESSIONS] = (struct rounds){
-        .watchdog = watchdog, .index = INDEX_SESSIONS, .visit = session_visit};
-    bool has_queues = topology_quorum_nodes(store_topology(store)) == 0;
+        .watchdog = watchdog,
+        .index = INDEX_SESSIONS,
+        .visit = session_visit,
+        .visits_together = !is_quorum && !topology_is_cluster(store_topology(store))};
     /* A front end that has just started spares every place, for it does not know for how long
      * Redis was away (call_lost_ms()). Its visits would only keep others from theirs. */
     watchdog->rounds[INDEX_QUEUES] = (struct rounds){
         .watchdog = watchdog,
         .index = INDEX_QUEUES,
         .visit = queue_visit,
-        .from_ns = has_queues ? loop_now_ns(store_loop(store)) + REDIS_BACK_MS * CLOCK_NS_PER_MS
-                              : INT64_MAX};
+        .from_ns = is_quorum
+                       ? INT64_MAX
+                       : loop_now_ns(store_loop(store)) + REDIS_BACK_MS * CLOCK_NS_PER_MS};
     index_watch(store, expect_visit, watchdog);
     watchdog->round = (struct timer){.fire = take_round, .arg = watchdog};
     take_round(watchdog);

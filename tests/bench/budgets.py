@@ -16,6 +16,7 @@ from peers import Place  # noqa: E402
 from servers import Http  # noqa: E402
 
 CONNECTIONS, REPEATS, WAITERS, CYCLES = 64, 200, 8000, 3000
+SESSIONS, VISITED_MS, SETTLE_S, COUNTED_S = 320, 1000, 2, 5
 ROUNDS_MAX = 4
 HAND_OVERS = {"redis_calls_hand_over": "lock", "redis_calls_hand_over_write": "write",
               "redis_calls_hand_over_permit": "permit"}
@@ -104,6 +105,22 @@ def all_redis_calls(place, _):
     return figures
 
 
+def duties(place, _):
+    """redis.call()s that nobody asked for: those of visits to sessions without leases."""
+    redis = place.redis()
+    server = place.rlockd(redis, "--watchdog-timeout-ms", str(3 * VISITED_MS))
+    http = Http(server.port)
+    for _ in range(SESSIONS):
+        http.ask("POST", "/v1/sessions?ttl_ms=3600000")
+    time.sleep(SETTLE_S)
+    before, began = redis.calls(), time.monotonic()
+    time.sleep(COUNTED_S)
+    a_second = redis.script_calls_since(before) / (time.monotonic() - began)
+    server.stop()
+    redis.stop()
+    return {"duty_calls_session": a_second / SESSIONS}
+
+
 def front_end(place, names):
     """System calls and instructions of rlockd, and a waiter's memory: those asked for."""
     figures, redis = {}, place.redis()
@@ -140,7 +157,7 @@ def quorum(place, _):
 
 # What the names of the budgets begin with that a function measures: at least those asked for.
 PARTS = (("redis_calls", all_redis_calls), ("redis_instructions", of_redis),
-         ("quorum_", quorum), ("", front_end))
+         ("duty_calls", duties), ("quorum_", quorum), ("", front_end))
 
 
 def measure_all(place, names):
@@ -155,7 +172,7 @@ def measure_all(place, names):
 
 def is_met(name, figure, bound):
     # Background work (a heartbeat) may fall into a count of calls.
-    return figure <= bound + (0.05 if name.startswith("redis_calls") else 0)
+    return figure <= bound + (0.05 if name.startswith(("redis_calls", "duty_calls")) else 0)
 
 
 def measure_again(place, budgets, figures):
@@ -165,7 +182,7 @@ def measure_again(place, budgets, figures):
     calls. Nothing is taken away: of several rounds the least counts."""
     for _ in range(ROUNDS_MAX - 1):
         late = [name for name, (bound, _) in budgets.items()
-                if name.startswith(("redis_", "bytes_", "system_calls"))
+                if name.startswith(("redis_", "duty_", "bytes_", "system_calls"))
                 and not is_met(name, figures.get(name, 0), bound)]
         if not late:
             return

@@ -1,4 +1,7 @@
-/* Which session or queue is to be visited, and by whom: index_set and index_claim. */
+/* Which session or queue is to be visited, and by whom: index_set, index_claim, session_idle.
+ */
+#include <inttypes.h>
+
 #include "session_home.h"
 
 #define INDEX "rlockd:sessions:{6}"
@@ -151,6 +154,114 @@ static void visits_go_on_without_memory(void **state)
     memory_is_back();
 }
 
+/* --- several sessions at once ------------------------------------------------------------- */
+
+#define OTHER_SID "6c1f0a3e-54d5-5c37-9a53-1d2f0e6f7a02"
+#define OTHER_SESSION "rlockd:session:{" OTHER_SID "}"
+#define OTHER_DUE "rlockd:session-due:{" OTHER_SID "}"
+
+/* Two sessions that are due, the first one open, and the claim. */
+static const char *two_are_claimed(const char *ttl_ms)
+{
+    session_open(ttl_ms);
+    set(SID, "-2", NULL);
+    set(OTHER_SID, "-1", NULL);
+    return reply_text(reply_at(claim("10"), 0));
+}
+
+static redisReply *visit_both(const char *claim)
+{
+    return run(SCRIPT_SESSION_IDLE, KEYS(INDEX, SESSION, DUE, OTHER_SESSION, OTHER_DUE),
+               ARGS(claim, "20000", SID, OTHER_SID));
+}
+
+static void an_idle_session_is_visited_later(void **state)
+{
+    (void)state;
+    const char *claimed = two_are_claimed("30000");
+    command("COPY %s %s", SESSION, OTHER_SESSION);
+    command("COPY %s %s", DUE, OTHER_DUE);
+    expect(visit_both(claimed), "0");
+    assert_in_range(visit_in_ms(SID), 15000, 20000);
+    assert_in_range(visit_in_ms(OTHER_SID), 15000, 20000);
+    assert_true(reply_integer(command("PTTL %s", INDEX)) > 86400000);
+}
+
+static void a_session_with_more_to_do_is_named(void **state)
+{
+    (void)state;
+    const char *claimed = two_are_claimed("30000");
+    expect(visit_both(claimed), "[1]"); /* there is no such session */
+    session_bind(REF, "w.1", "-1");
+    claimed = two_are_claimed("30000");
+    expect(visit_both(claimed), "[0, 1]");
+    assert_in_range(visit_in_ms(SID), 1, 5000); /* the claim is as good as before */
+    session_end("released", "0", NULL);
+    expect(visit_both(claimed), "[0, 1]");
+}
+
+static void a_session_that_is_over_is_named(void **state)
+{
+    (void)state;
+    const char *claimed = two_are_claimed("30000");
+    session_overdue();
+    expect(visit_both(claimed), "[0, 1]");
+    assert_in_range(visit_in_ms(SID), 1, 5000);
+}
+
+static void the_next_visit_is_when_something_is_due(void **state)
+{
+    (void)state;
+    const char *claimed = two_are_claimed("12000");
+    expect(visit_both(claimed), "[1]");
+    assert_in_range(visit_in_ms(SID), 8000, 12000);
+    session_bind(REF, "w.1", "7000");
+    claimed = two_are_claimed("12000");
+    expect(visit_both(claimed), "[1]");
+    assert_in_range(visit_in_ms(SID), 4000, 7000);
+    command("ZADD %s %" PRId64 ".5 '%s'", DUE, redis_now_ms() + 3000, "renewed");
+    claimed = two_are_claimed("12000");
+    expect(visit_both(claimed), "[1]");
+    assert_in_range(visit_in_ms(SID), 1000, 3001);
+}
+
+static void a_void_claim_puts_no_session_off(void **state)
+{
+    (void)state;
+    const char *claimed = two_are_claimed("30000");
+    set(SID, "300", NULL);
+    expect(visit_both(claimed), "[1]");
+    assert_true(visit_in_ms(SID) <= 300);
+    command("ZREM %s %s", INDEX, SID);
+    expect(visit_both(claimed), "[1]");
+    expect_command("nil", "ZSCORE %s %s", INDEX, SID);
+}
+
+static void other_types_of_keys_disturb_no_session(void **state)
+{
+    (void)state;
+    const char *claimed = two_are_claimed("30000");
+    command("SET %s other", OTHER_SESSION);
+    expect(visit_both(claimed), "[1]");
+    assert_in_range(visit_in_ms(SID), 15000, 20000);
+    command("DEL %s %s", OTHER_SESSION, DUE);
+    command("COPY %s %s", SESSION, OTHER_SESSION);
+    command("SET %s other", DUE);
+    claimed = two_are_claimed("30000");
+    expect(visit_both(claimed), "[0]");
+    assert_in_range(visit_in_ms(OTHER_SID), 15000, 20000);
+}
+
+static void idle_sessions_are_visited_without_memory(void **state)
+{
+    (void)state;
+    const char *claimed = two_are_claimed("30000");
+    memory_is_short();
+    expect(visit_both(claimed), "[1]");
+    assert_in_range(visit_in_ms(SID), 15000, 20000);
+    memory_is_back();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,7 +279,19 @@ int main(void)
     };
     const struct CMUnitTest memory_tests[] = {
         SCRIPT_TEST(visits_go_on_without_memory),
+        SCRIPT_TEST(idle_sessions_are_visited_without_memory),
+    };
+    /* Where all sessions are in one place. */
+    const struct CMUnitTest idle_tests[] = {
+        SCRIPT_TEST(an_idle_session_is_visited_later),
+        SCRIPT_TEST(a_session_with_more_to_do_is_named),
+        SCRIPT_TEST(a_session_that_is_over_is_named),
+        SCRIPT_TEST(the_next_visit_is_when_something_is_due),
+        SCRIPT_TEST(a_void_claim_puts_no_session_off),
+        SCRIPT_TEST(other_types_of_keys_disturb_no_session),
     };
 
-    return run_on_both(tests, memory_tests);
+    return run_on_both(tests, memory_tests) +
+           cmocka_run_group_tests_name("several sessions", idle_tests, redis_set_up,
+                                       redis_tear_down);
 }
