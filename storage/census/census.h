@@ -15,6 +15,7 @@
 #ifndef RLOCKD_STORAGE_CENSUS_CENSUS_H
 #define RLOCKD_STORAGE_CENSUS_CENSUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,11 +52,14 @@ struct census_wait {
     enum object_kind kind;
 };
 
+typedef void census_noted_done(void *arg, bool is_full);
+
 /* The lease waits since `waited_ms`, and goes on: the census looks at the lock for `left_ms`,
  * and so long this note waits for the next request of the lease, which goes on where this one
- * ended. Make it again while the wait lasts. */
+ * ended. Make it again while the wait lasts. `done` comes once, and later. Full: the wait is
+ * not noted, for enough other leases wait for the lock. */
 void census_note_wait(struct store *store, const struct census_wait *wait, int64_t waited_ms,
-                      int64_t left_ms);
+                      int64_t left_ms, census_noted_done *done, void *arg);
 /* No further request of the lease will wait. Should that not reach Redis, the note ends by
  * itself. */
 void census_end_wait(struct store *store, const struct census_wait *wait);

@@ -36,7 +36,7 @@ static void on_ignored(void *arg, const struct redis_result *result)
     (void)result;
 }
 
-/* In the index, for the census. */
+/* Into the index, for the census. */
 static void enter(struct store *store, const char *name, int64_t left_ms)
 {
     struct store_call *call = call_begin(store, SCRIPT_CENSUS_WAIT);
@@ -57,13 +57,37 @@ static void make_ref(char ref[REF_SIZE], const struct census_wait *wait)
     snprintf(ref, REF_SIZE, "%s%s", wait->lease_id, is_set ? ":m" : "");
 }
 
+struct note_call {
+    struct store *store;
+    int64_t left_ms;
+    census_noted_done *done;
+    void *arg;
+    char name[LOCK_NAME_SIZE];
+};
+
+static void on_noted(void *arg, const struct redis_result *result)
+{
+    struct note_call *call = arg;
+    bool is_done = result->outcome == REDIS_DONE;
+    bool is_noted = is_done && value_integer(result->reply) == 1;
+
+    if (is_noted)
+        enter(call->store, call->name, call->left_ms);
+    call->done(call->arg, is_done && !is_noted);
+    free(call);
+}
+
 void census_note_wait(struct store *store, const struct census_wait *wait, int64_t waited_ms,
-                      int64_t left_ms)
+                      int64_t left_ms, census_noted_done *done, void *arg)
 {
     struct store_call *call = call_begin(store, SCRIPT_LOCK_WAIT);
     struct key_base lock = call_object(call, wait->name);
+    struct note_call *note = malloc(sizeof(*note));
     char ref[REF_SIZE];
 
+    assert(note != NULL);
+    *note = (struct note_call){.store = store, .left_ms = left_ms, .done = done, .arg = arg};
+    snprintf(note->name, sizeof(note->name), "%s", wait->name);
     make_ref(ref, wait);
     call_key(call, LOCK_WAIT_KEY_WAITS, KEY_LONG_WAITS, lock, NULL);
     call_string(call, LOCK_WAIT_ARG_REF, ref);
@@ -71,8 +95,7 @@ void census_note_wait(struct store *store, const struct census_wait *wait, int64
     call_number(call, LOCK_WAIT_ARG_LIFE_MS, left_ms);
     call_number(call, LOCK_WAIT_ARG_LIMIT, NOTES_MAX);
     call_string(call, LOCK_WAIT_ARG_KIND, kind_row(wait->kind)->name);
-    call_send(call, on_ignored, NULL);
-    enter(store, wait->name, left_ms);
+    call_send(call, on_noted, note);
 }
 
 void census_end_wait(struct store *store, const struct census_wait *wait)

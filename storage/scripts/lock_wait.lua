@@ -12,10 +12,12 @@
 -- Reply  1 | 0: the lock has as many
 -- modules
 
+local FEW = 5 -- notes of a full lock that a further wait looks at: one may have ended
+
 local now = lib.number.epoch_ms()
 local _, since = lib.lock_wait.parse(call('hget', waits, ref), now)
 if not since and call('hlen', waits) >= tonumber(limit) then
-  lib.lock_wait.purge(waits, limit, now)
+  lib.lock_wait.purge(waits, FEW, now)
   if call('hlen', waits) >= tonumber(limit) then return 0 end
 end
 local ends_at = lib.number.integer(now + life_ms)

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "server/base/clock.h"
+#include "server/base/text.h"
 #include "storage/census/census.h"
 #include "storage/notes/waits.h"
 #include "storage/wait/acquire_internal.h"
@@ -18,12 +19,17 @@ enum {
      * the one before. The longest is well below SESSION_WAIT_LIFE_MS. */
     PAUSE_FIRST_MS = 2000,
     PAUSE_LONGEST_MS = 8000,
+    /* The longest pause after which the lock of a wait that was not noted, for enough others
+     * wait for it, is asked again. */
+    ASK_PAUSE_LONGEST_MS = 64000,
     /* A deadlock that goes on is checked again so often, and a look at a lock tells of it for
      * so long after a check. */
     DEADLOCK_PAUSE_MS = 4000,
     MARK_TTL_MS = 10000,
     CHECKS_MAX = 4 /* of a worker at a time */
 };
+
+_Static_assert(LOCKS_MAX <= 32, "a lease has a bit for each of its locks");
 
 struct long_waits {
     struct store *store;
@@ -41,6 +47,9 @@ struct long_wait {
     bool is_noted;                /* its lease has a session, and deadlocks are looked for */
     bool is_noting;               /* a note whose reply is waited for keeps the struct alive */
     enum on_deadlock on_deadlock; /* of the session */
+    unsigned asked;               /* locks whose reply is waited for: see is_noting */
+    uint32_t noting_locks;        /* a bit for each lock of the lease that has a note of it */
+    int64_t ask_ns, ask_pause_ms; /* when the other locks are asked again, and the pause then */
     char wait_id[ATTEMPT_ID_SIZE];
     struct deadlock_check *check; /* under way, or NULL */
     struct deadlock_member
@@ -106,7 +115,7 @@ static void on_checked(void *arg, struct deadlock *found)
 
 static void free_if_over(struct long_wait *wait)
 {
-    if (wait->acquisition != NULL || wait->is_noting)
+    if (wait->acquisition != NULL || wait->is_noting || wait->asked > 0)
         return;
     free(wait);
 }
@@ -187,14 +196,49 @@ static struct census_wait wait_for(const struct lease *lease, size_t i)
         .name = lease->names->name[i], .lease_id = lease->id, .kind = lease->kind};
 }
 
-/* For the census. */
-static void note_locks(const struct long_wait *wait)
-{
-    const struct lease *lease = wait->acquisition->lease;
+/* A lock that was asked to note the wait. */
+struct asked_lock {
+    struct long_wait *wait;
+    uint32_t bit;
+};
 
+static void on_lock_noted(void *arg, bool is_full)
+{
+    struct asked_lock *lock = arg;
+    struct long_wait *wait = lock->wait;
+
+    wait->noting_locks |= lock->bit;
+    if (is_full)
+        wait->noting_locks &= ~lock->bit;
+    wait->asked--;
+    free(lock);
+    free_if_over(wait);
+}
+
+/* For the census. */
+static void note_locks(struct long_wait *wait)
+{
+    struct store *store = wait->owner->store;
+    const struct lease *lease = wait->acquisition->lease;
+    int64_t now_ns = loop_now_ns(store_loop(store));
+    bool asks_all = now_ns >= wait->ask_ns;
+
+    if (asks_all) {
+        wait->ask_ns = now_ns + wait->ask_pause_ms * CLOCK_NS_PER_MS;
+        if (wait->ask_pause_ms < ASK_PAUSE_LONGEST_MS)
+            wait->ask_pause_ms *= 2;
+    }
     for (size_t i = 0; is_for_locks(lease) && i < lease->names->count; i++) {
+        uint32_t bit = UINT32_C(1) << i;
+        if (!asks_all && (wait->noting_locks & bit) == 0)
+            continue;
         struct census_wait noted = wait_for(lease, i);
-        census_note_wait(wait->owner->store, &noted, waited_ms(wait), SESSION_WAIT_LIFE_MS);
+        struct asked_lock *lock = malloc(sizeof(*lock));
+        assert(lock != NULL);
+        *lock = (struct asked_lock){.wait = wait, .bit = bit};
+        wait->asked++;
+        census_note_wait(store, &noted, waited_ms(wait), SESSION_WAIT_LIFE_MS, on_lock_noted,
+                         lock);
     }
 }
 
@@ -204,7 +248,8 @@ static void forget_locks(const struct long_wait *wait)
 
     for (size_t i = 0; is_for_locks(lease) && i < lease->names->count; i++) {
         struct census_wait noted = wait_for(lease, i);
-        census_end_wait(wait->owner->store, &noted);
+        if (wait->asked > 0 || (wait->noting_locks & UINT32_C(1) << i) != 0)
+            census_end_wait(wait->owner->store, &noted);
     }
 }
 
@@ -231,7 +276,8 @@ static int64_t next_pause_ms(struct long_wait *wait)
     if (until_check_ms > 0 && until_check_ms < pause_ms)
         return until_check_ms;
     wait->pause_ms = 2 * pause_ms < PAUSE_LONGEST_MS ? 2 * pause_ms : PAUSE_LONGEST_MS;
-    return pause_ms;
+    /* Shorter by up to a quarter, so that waits that began together drift apart. */
+    return pause_ms - pause_ms * (text_hash(wait->wait_id, strlen(wait->wait_id)) % 256) / 1024;
 }
 
 /* The wait goes on: writes what is known of it. */
@@ -265,6 +311,7 @@ static struct long_wait *began(void *arg, struct acquisition *acquisition)
     wait->acquisition = acquisition;
     wait->timer = (struct timer){.fire = go_on, .arg = wait};
     wait->pause_ms = PAUSE_FIRST_MS;
+    wait->ask_pause_ms = PAUSE_FIRST_MS;
     wait->is_noted = must_be_noted(wait);
     store_attempt_id(owner->store, wait->wait_id);
     DL_APPEND(owner->waits, wait);

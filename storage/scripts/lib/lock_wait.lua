@@ -39,7 +39,7 @@ local function longest(waits, lock, limit, now)
   return ref, since, kind
 end
 
--- Removes the notes that have ended.
+-- Removes those of some notes, taken at random, that have ended.
 local function purge(waits, limit, now)
   local found = call('hrandfield', waits, limit, 'withvalues')
   for i = 1, #found, 2 do
