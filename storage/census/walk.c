@@ -13,7 +13,7 @@
 #include "storage/store/store_call.h"
 
 enum {
-    SCAN_COUNT = 500, /* keys that Redis visits in a step: some hundred microseconds */
+    SCAN_COUNT = 100, /* keys that Redis visits in a step: some hundred microseconds */
     LOOKS_MAX = 32    /* locks in a step: as long */
 };
 
