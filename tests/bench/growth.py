@@ -1,6 +1,8 @@
 """What an operation costs beside many held locks, sessions or waiters: one request after the
 other on one connection, so that nothing queues. Waiters for whom one front end has too few
-descriptors stand at several. BENCH_MANY=0.1: beside a tenth of them."""
+descriptors stand at several. The servers have duties of their own, like visits to sessions: the
+row begins when these go their usual way, measures them, and leaves them out of the CPU of the
+operations. BENCH_MANY=0.1: beside a tenth of them."""
 import contextlib
 import multiprocessing
 import os
@@ -26,6 +28,7 @@ WAITERS_PER_LOCK = 500
 PORTS_PER_ADDRESS = 20_000  # a client's address has some 28,000
 DESCRIPTORS = 250_000
 PARK_S = 120
+SETTLE_S, DUTIES_S = 16, 8  # a wait is written into Redis every 8 s in the end
 # The port is chosen by connect(): bind() would look through all that are taken, for longer and
 # longer. <linux/in.h>; Python's socket does not know the name.
 IP_BIND_ADDRESS_NO_PORT = 24
@@ -82,25 +85,39 @@ class Operations:
         self._ask("GET", f"/v1/locks?limit={PAGE}")
 
 
-def measure_one(operation, count, pids):
+def duties_of(pids):
+    """The share of a core that each process uses by itself."""
+    time.sleep(SETTLE_S)
+    before, began = [cpu_ns(pid) for pid in pids], time.perf_counter_ns()
+    time.sleep(DUTIES_S)
+    return [(cpu_ns(pid) - then) / (time.perf_counter_ns() - began)
+            for pid, then in zip(pids, before)]
+
+
+def measure_one(operation, count, pids, duties):
     """Its p99, and the CPU of each process."""
     for _ in range(count // 10):
         operation()
-    before, took_us = [cpu_ns(pid) for pid in pids], []
+    before, took_us, start = [cpu_ns(pid) for pid in pids], [], time.perf_counter_ns()
     for _ in range(count):
         began = time.perf_counter_ns()
         operation()
         took_us.append((time.perf_counter_ns() - began) / 1000)
-    used_us = [(cpu_ns(pid) - then) / 1000 / count for pid, then in zip(pids, before)]
+    elapsed_us = (time.perf_counter_ns() - start) / 1000
+    used_us = [((cpu_ns(pid) - then) / 1000 - duty * elapsed_us) / count
+               for pid, then, duty in zip(pids, before, duties)]
     return sorted(took_us)[int(0.99 * count)], *used_us
 
 
 def measure_all(server, redis):
-    figures = {}
+    pids = (server.pid, redis.pid)
+    duties = duties_of(pids)
+    figures = dict(zip(("duties_percent", "redis_duties_percent"),
+                       (100 * duty for duty in duties)))
     for kind, operation in Operations(server.port).kinds.items():
         names = (f"{kind}_p99_us", f"{kind}_cpu_us", f"{kind}_redis_cpu_us")
         count = PAGES if kind == "list" else REQUESTS
-        figures.update(zip(names, measure_one(operation, count, (server.pid, redis.pid))))
+        figures.update(zip(names, measure_one(operation, count, pids, duties)))
     return figures
 
 
