@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "server/http/http_internal.h"
+#include "server/http/listen.h"
 
 void http_open(struct http_server *server)
 {
@@ -37,6 +38,7 @@ static void open_connection(struct http_server *server, struct MHD_Connection *m
     if (conn != NULL && conn->state != HTTP_CONN_LEAVING)
         http_crowd_entered(&server->conns, now_ns);
     *context = conn;
+    listen_spread_keepalive(fd);
     if (tls_is_on()) {
         void *session =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;

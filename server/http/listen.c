@@ -13,9 +13,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Seconds after which a client is noticed that vanished without closing its connection: 10 + 3
- * × 5. Accepted sockets inherit these options from the listening socket. */
-enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 3 };
+/* Seconds after which a client is noticed that vanished without closing its connection: at most
+ * 13 + 6 × 2. Accepted sockets inherit these options from the listening socket. Between
+ * processes of one machine the kernel drops what is more than a thousand packets at a time
+ * (net.core.netdev_max_backlog). So connections that began to wait together are asked at
+ * different times, and more than once: else those of living clients are taken for dead. */
+enum {
+    KEEPALIVE_IDLE_S = 6,
+    KEEPALIVE_SPREAD_S = 7,
+    KEEPALIVE_INTERVAL_S = 2,
+    KEEPALIVE_PROBES = 6
+};
 
 static int set_option(int fd, int level, int option, int value)
 {
@@ -30,6 +38,11 @@ static int set_keepalive(int fd)
         set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES) != 0)
         return -1;
     return 0;
+}
+
+void listen_spread_keepalive(int fd)
+{
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S + fd % (KEEPALIVE_SPREAD_S + 1));
 }
 
 static int set_options(int fd, const struct sockaddr *address, bool shared)

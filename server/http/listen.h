@@ -22,6 +22,10 @@ int listen_open(const char *host, uint16_t port, int *fds, int count,
 int listen_inherit(int *fds, int count, char where[LISTEN_TEXT_SIZE], char *error,
                    size_t error_size) __attribute__((warn_unused_result));
 
+/* Of an accepted connection: the kernel asks whether its client lives (tcp(7), TCP_KEEPIDLE) at
+ * another time than it asks the clients of the connections before. */
+void listen_spread_keepalive(int fd);
+
 /* Whether only this machine reaches the socket. */
 bool listen_is_local(int fd);
 

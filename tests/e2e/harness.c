@@ -144,7 +144,7 @@ const char *text(struct world *w, const char *format, ...)
     return out;
 }
 
-static void skip_where(struct world *w, bool is_so)
+void skip_where(struct world *w, bool is_so)
 {
     if (!is_so)
         return;
