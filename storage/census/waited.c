@@ -17,7 +17,9 @@
 
 enum {
     NAMES_MAX = 1000, /* that a call asks for, and of a partition in a round */
-    NOTES_MAX = 100   /* of a lock: later waits are shorter */
+    NOTES_MAX = 100,  /* of a lock: later waits are shorter */
+    /* The waits for a lock enter it into the index together, once in so long. */
+    ENTER_PAUSE_MS = 5000
 };
 
 /* Of a lease, and ":m" of a lease of several locks. */
@@ -59,7 +61,7 @@ static void make_ref(char ref[REF_SIZE], const struct census_wait *wait)
 
 struct note_call {
     struct store *store;
-    int64_t left_ms;
+    int64_t keep_ms;
     census_noted_done *done;
     void *arg;
     char name[LOCK_NAME_SIZE];
@@ -69,11 +71,11 @@ static void on_noted(void *arg, const struct redis_result *result)
 {
     struct note_call *call = arg;
     bool is_done = result->outcome == REDIS_DONE;
-    bool is_noted = is_done && value_integer(result->reply) == 1;
+    int64_t noted = is_done ? value_integer(result->reply) : -1;
 
-    if (is_noted)
-        enter(call->store, call->name, call->left_ms);
-    call->done(call->arg, is_done && !is_noted);
+    if (noted == 2)
+        enter(call->store, call->name, call->keep_ms);
+    call->done(call->arg, noted == 0);
     free(call);
 }
 
@@ -86,13 +88,15 @@ void census_note_wait(struct store *store, const struct census_wait *wait, int64
     char ref[REF_SIZE];
 
     assert(note != NULL);
-    *note = (struct note_call){.store = store, .left_ms = left_ms, .done = done, .arg = arg};
+    *note = (struct note_call){
+        .store = store, .keep_ms = left_ms + ENTER_PAUSE_MS, .done = done, .arg = arg};
     snprintf(note->name, sizeof(note->name), "%s", wait->name);
     make_ref(ref, wait);
     call_key(call, LOCK_WAIT_KEY_WAITS, KEY_LONG_WAITS, lock, NULL);
     call_string(call, LOCK_WAIT_ARG_REF, ref);
     call_number(call, LOCK_WAIT_ARG_WAITED_MS, waited_ms);
     call_number(call, LOCK_WAIT_ARG_LIFE_MS, left_ms);
+    call_number(call, LOCK_WAIT_ARG_KEEP_MS, note->keep_ms);
     call_number(call, LOCK_WAIT_ARG_LIMIT, NOTES_MAX);
     call_string(call, LOCK_WAIT_ARG_KIND, kind_row(wait->kind)->name);
     call_send(call, on_noted, note);
