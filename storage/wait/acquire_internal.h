@@ -10,6 +10,7 @@
  *   pass_on.c        releases that another worker grants; acquire_hand_over()
  *   cycle_search.c   follows holders and what they wait for, in search of a cycle
  *   deadlock_check.c proves that a cycle was there
+ *   full_locks.c     which locks have as many notes of long waits as a lock may have
  *   long_waits.c     what is written of requests that have waited for long, and their checks
  *   session_watch.c  keep-alives that wait, and messages about sessions */
 #ifndef RLOCKD_STORAGE_WAIT_ACQUIRE_INTERNAL_H

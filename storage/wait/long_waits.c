@@ -13,15 +13,13 @@
 #include "storage/notes/waits.h"
 #include "storage/wait/acquire_internal.h"
 #include "storage/wait/deadlock_check.h"
+#include "storage/wait/full_locks.h"
 
 enum {
     /* The pauses after which a long wait is written and checked again: each twice as long as
      * the one before. The longest is well below SESSION_WAIT_LIFE_MS. */
     PAUSE_FIRST_MS = 2000,
     PAUSE_LONGEST_MS = 8000,
-    /* The longest pause after which the lock of a wait that was not noted, for enough others
-     * wait for it, is asked again. */
-    ASK_PAUSE_LONGEST_MS = 64000,
     /* A deadlock that goes on is checked again so often, and a look at a lock tells of it for
      * so long after a check. */
     DEADLOCK_PAUSE_MS = 4000,
@@ -36,6 +34,7 @@ struct long_waits {
     struct long_wait_watcher watcher;
     struct turns checks;
     struct long_wait *waits; /* utlist */
+    struct full_locks full;
 };
 
 struct long_wait {
@@ -49,7 +48,6 @@ struct long_wait {
     enum on_deadlock on_deadlock; /* of the session */
     unsigned asked;               /* locks whose reply is waited for: see is_noting */
     uint32_t noting_locks;        /* a bit for each lock of the lease that has a note of it */
-    int64_t ask_ns, ask_pause_ms; /* when the other locks are asked again, and the pause then */
     char wait_id[ATTEMPT_ID_SIZE];
     struct deadlock_check *check; /* under way, or NULL */
     struct deadlock_member
@@ -199,17 +197,26 @@ static struct census_wait wait_for(const struct lease *lease, size_t i)
 /* A lock that was asked to note the wait. */
 struct asked_lock {
     struct long_wait *wait;
-    uint32_t bit;
+    size_t at; /* among the locks of the lease */
 };
+
+static uint32_t bit_of(size_t lock)
+{
+    return UINT32_C(1) << lock;
+}
 
 static void on_lock_noted(void *arg, bool is_full)
 {
     struct asked_lock *lock = arg;
     struct long_wait *wait = lock->wait;
+    struct long_waits *owner = wait->owner;
 
-    wait->noting_locks |= lock->bit;
+    wait->noting_locks |= bit_of(lock->at);
     if (is_full)
-        wait->noting_locks &= ~lock->bit;
+        wait->noting_locks &= ~bit_of(lock->at);
+    if (is_full && wait->acquisition != NULL)
+        full_locks_add(&owner->full, wait->acquisition->lease->names->name[lock->at],
+                       loop_now_ns(store_loop(owner->store)));
     wait->asked--;
     free(lock);
     free_if_over(wait);
@@ -218,27 +225,21 @@ static void on_lock_noted(void *arg, bool is_full)
 /* For the census. */
 static void note_locks(struct long_wait *wait)
 {
-    struct store *store = wait->owner->store;
+    struct long_waits *owner = wait->owner;
     const struct lease *lease = wait->acquisition->lease;
-    int64_t now_ns = loop_now_ns(store_loop(store));
-    bool asks_all = now_ns >= wait->ask_ns;
+    int64_t now_ns = loop_now_ns(store_loop(owner->store));
 
-    if (asks_all) {
-        wait->ask_ns = now_ns + wait->ask_pause_ms * CLOCK_NS_PER_MS;
-        if (wait->ask_pause_ms < ASK_PAUSE_LONGEST_MS)
-            wait->ask_pause_ms *= 2;
-    }
     for (size_t i = 0; is_for_locks(lease) && i < lease->names->count; i++) {
-        uint32_t bit = UINT32_C(1) << i;
-        if (!asks_all && (wait->noting_locks & bit) == 0)
+        if ((wait->noting_locks & bit_of(i)) == 0 &&
+            full_locks_has(&owner->full, lease->names->name[i], now_ns))
             continue;
         struct census_wait noted = wait_for(lease, i);
         struct asked_lock *lock = malloc(sizeof(*lock));
         assert(lock != NULL);
-        *lock = (struct asked_lock){.wait = wait, .bit = bit};
+        *lock = (struct asked_lock){.wait = wait, .at = i};
         wait->asked++;
-        census_note_wait(store, &noted, waited_ms(wait), SESSION_WAIT_LIFE_MS, on_lock_noted,
-                         lock);
+        census_note_wait(owner->store, &noted, waited_ms(wait), SESSION_WAIT_LIFE_MS,
+                         on_lock_noted, lock);
     }
 }
 
@@ -248,7 +249,7 @@ static void forget_locks(const struct long_wait *wait)
 
     for (size_t i = 0; is_for_locks(lease) && i < lease->names->count; i++) {
         struct census_wait noted = wait_for(lease, i);
-        if (wait->asked > 0 || (wait->noting_locks & UINT32_C(1) << i) != 0)
+        if (wait->asked > 0 || (wait->noting_locks & bit_of(i)) != 0)
             census_end_wait(wait->owner->store, &noted);
     }
 }
@@ -311,7 +312,6 @@ static struct long_wait *began(void *arg, struct acquisition *acquisition)
     wait->acquisition = acquisition;
     wait->timer = (struct timer){.fire = go_on, .arg = wait};
     wait->pause_ms = PAUSE_FIRST_MS;
-    wait->ask_pause_ms = PAUSE_FIRST_MS;
     wait->is_noted = must_be_noted(wait);
     store_attempt_id(owner->store, wait->wait_id);
     DL_APPEND(owner->waits, wait);
@@ -360,5 +360,6 @@ void long_waits_free(struct long_waits *long_waits)
 {
     assert(long_waits->waits == NULL);
     turns_release(&long_waits->checks);
+    full_locks_release(&long_waits->full);
     free(long_waits);
 }
