@@ -99,7 +99,7 @@ unsigned waiter_choose(struct waiter *waiter)
     }
     queue->woken_ns = now_ns;
     waiter->trying = waiter->chosen = true;
-    share_choose(&queue->share, now_ns);
+    share_choose(&queue->share, queue->waiter_count, now_ns);
     if (!queue->share.others_first)
         return 0;
     /* The message of the release may reach the other workers before this worker has its answer.

@@ -6,10 +6,11 @@
 /* A series is over after so many hand-overs, or after so long. */
 enum { HAND_OVERS_MAX = 64 };
 #define HAND_OVERS_NS (50 * CLOCK_NS_PER_MS)
-/* A streak has STREAK_MIN hand-overs. If no other client took the lock in the yield after a
- * streak, the lock lay idle for nothing: the next streak is twice as long, up to STREAK_MAX.
- * That is below HAND_OVERS_MAX: else the series would always end before the streak, with a
- * release that this worker's own waiters may win each time, and no yield would ever come. */
+/* A streak has a hand-over for each waiter, and STREAK_MIN at least. If no other client took
+ * the lock in the yield after a streak, the lock lay idle for nothing: the next streak is twice
+ * as long, up to STREAK_MAX. That is below HAND_OVERS_MAX: else the series would always end
+ * before the streak, with a release that this worker's own waiters may win each time, and no
+ * yield would ever come. */
 enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 /* Shorter than a client would notice. */
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
@@ -29,10 +30,12 @@ static unsigned streak_max_of(const struct share *share)
     return share->streak_max > 0 ? share->streak_max : STREAK_MIN;
 }
 
-void share_choose(struct share *share, int64_t now_ns)
+void share_choose(struct share *share, unsigned waiters, int64_t now_ns)
 {
+    unsigned round = waiters < STREAK_MAX ? waiters : STREAK_MAX, most = streak_max_of(share);
+
     share->messages_before = share->messages;
-    share->others_first = share->streak >= streak_max_of(share) ||
+    share->others_first = share->streak >= (round > most ? round : most) ||
                           now_ns - share->streak_ns > HAND_OVERS_NS;
 }
 

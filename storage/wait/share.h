@@ -35,8 +35,8 @@ struct hand_over_series {
     int64_t streak_ns;
 };
 
-/* A release is about to be handed over. Sets `others_first`. */
-void share_choose(struct share *share, int64_t now_ns);
+/* A release is about to be handed over; so many wait. Sets `others_first`. */
+void share_choose(struct share *share, unsigned waiters, int64_t now_ns);
 /* A waiter got the object by a hand-over. */
 void share_handed_over(struct share *share, int64_t now_ns);
 /* A request got the object by an attempt, as any client could have. */

@@ -13,18 +13,21 @@
 
 enum { STREAK_MIN = 8, STREAK_MAX = 63, SERIES_MAX = 64 };
 
+static unsigned waiters;
+
 /* The lock has just been free for all clients. */
 static struct share fresh(void)
 {
     struct share share = {.here = 0};
 
+    waiters = 1;
     share_taken_freely(&share, NOW);
     return share;
 }
 
 static void hand_over(struct share *share, int64_t now_ns)
 {
-    share_choose(share, now_ns);
+    share_choose(share, waiters, now_ns);
     share_handed_over(share, now_ns);
 }
 
@@ -33,7 +36,8 @@ static int hand_over_for_a_streak(struct share *share, int64_t now_ns)
 {
     int count = 0;
 
-    for (share_choose(share, now_ns); !share->others_first; share_choose(share, now_ns)) {
+    for (share_choose(share, waiters, now_ns); !share->others_first;
+         share_choose(share, waiters, now_ns)) {
         share_handed_over(share, now_ns);
         assert_true(++count < 1000);
     }
@@ -60,14 +64,34 @@ static void other_clients_come_first_after_a_streak(void **state)
     assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MIN - 1);
 }
 
+/* Else most of many waiters would have no turn before the lock goes elsewhere, and it would go
+ * there too often: that takes longer than a hand-over. */
+static void a_streak_is_a_round_of_the_waiters(void **state)
+{
+    struct share share = fresh();
+
+    (void)state;
+    waiters = STREAK_MIN + 1;
+    assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MIN + 1);
+    share = fresh();
+    waiters = STREAK_MAX + 1;
+    assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MAX);
+    waiters = STREAK_MIN; /* others have gone meanwhile */
+    share_choose(&share, waiters, NOW);
+    assert_true(share.others_first);
+    yield_and_try(&share, 1, true);
+    waiters = 1;
+    assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MIN);
+}
+
 static void other_clients_come_first_after_a_while(void **state)
 {
     struct share share = fresh();
 
     (void)state;
-    share_choose(&share, NOW + 50 * MS);
+    share_choose(&share, waiters, NOW + 50 * MS);
     assert_false(share.others_first);
-    share_choose(&share, NOW + 51 * MS);
+    share_choose(&share, waiters, NOW + 51 * MS);
     assert_true(share.others_first);
 }
 
@@ -211,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_clients_come_first_after_a_streak),
+        cmocka_unit_test(a_streak_is_a_round_of_the_waiters),
         cmocka_unit_test(other_clients_come_first_after_a_while),
         cmocka_unit_test(streaks_get_longer_while_nobody_wants_the_lock),
         cmocka_unit_test(streaks_are_short_again_when_others_want_the_lock),
