@@ -12,6 +12,7 @@ enum {
     LOCKS = 1000,
     NAME_LEN = 500,
     READERS = 300,
+    TIMES_MAX = 3,
     DESCRIPTIONS = 20,
     LOOKS = 100,
     LOOKS_MS = 20000,
@@ -250,20 +251,24 @@ static void test_keep_alives_that_nobody_reads(struct world *w)
     static struct raw *readers[READERS];
     struct front *fe = front_start(w, "--redis", w->redis->url, NULL);
     struct session s = session_new(fe, "ttl_ms=600000");
+    struct reply *last;
+    int times = 0;
     long before;
 
     hold_leases(fe, &s);
     before = rss_kib(fe);
-    for (int i = 0; i < READERS; i++) {
+    for (int i = 0; i < READERS; i++)
         readers[i] = raw_open(fe);
-        raw_text(readers[i],
-                 text(w,
-                      "POST /v1/sessions/%s/keep-alive HTTP/1.1\r\nHost: x\r\n%s\r\n"
-                      "Content-Length: 0\r\n\r\n",
-                      s.id, s.header));
-    }
-    check_growth("keep-alives that nobody reads", before, peak_kib(fe, 5000));
-    assert_true(has_no_leases(raw_reply(readers[READERS - 1], SOON_MS)));
+    do { /* again, if Redis did not answer in time, for the machine stood still */
+        for (int i = 0; i < READERS; i++)
+            raw_text(readers[i],
+                     "POST /v1/sessions/%s/keep-alive HTTP/1.1\r\nHost: x\r\n%s\r\n"
+                     "Content-Length: 0\r\n\r\n",
+                     s.id, s.header);
+        check_growth("keep-alives that nobody reads", before, peak_kib(fe, 5000));
+        last = raw_reply(readers[READERS - 1], SOON_MS);
+    } while (last->status == 503 && ++times < TIMES_MAX);
+    assert_true(has_no_leases(last));
     for (int i = 0; i < READERS; i++)
         raw_reset(readers[i]);
     wait_until(leases_len(keep_alive(fe, &s, NULL)) == LOCKS, SOON_MS);
