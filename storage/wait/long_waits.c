@@ -211,9 +211,10 @@ static void on_lock_noted(void *arg, bool is_full)
     struct long_wait *wait = lock->wait;
     struct long_waits *owner = wait->owner;
 
-    wait->noting_locks |= bit_of(lock->at);
     if (is_full)
         wait->noting_locks &= ~bit_of(lock->at);
+    else
+        wait->noting_locks |= bit_of(lock->at);
     if (is_full && wait->acquisition != NULL)
         full_locks_add(&owner->full, wait->acquisition->lease->names->name[lock->at],
                        loop_now_ns(store_loop(owner->store)));

@@ -61,10 +61,10 @@ void world_defer(struct world *w, void (*undo)(void *thing), void *thing);
 const char *text(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
 /* Leaves a test that makes no sense on a Redis Cluster; does nothing elsewhere. */
 void skip_on_cluster(struct world *w);
-/* Ends the test as skipped: this machine lacks what it needs. */
-void skip_where(struct world *w, bool is_so);
 /* The same for a cluster of several masters: the test is about one connection or one server. */
 void skip_on_masters(struct world *w);
+/* Leaves a test for which this machine lacks something. */
+void skip_where(struct world *w, bool is_so);
 /* Leaves a test where redis-server was built without TLS. */
 void skip_without_tls(struct redis *redis);
 /* Leaves a test of channels of a shard, which Redis 6.2 does not know. */
