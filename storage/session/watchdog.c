@@ -12,11 +12,12 @@
 #include "storage/session/visit.h"
 
 enum {
-    /* Members of an index that are visited at a time, a session with a batch of leases: a few
-     * thousand scripts in Redis' queue at most. */
-    VISITS_MAX = 32,
-    /* Members that one call claims, of all partitions that it asks. */
+    /* Members that one call claims, of all partitions that it asks. Their visits end before
+     * the next call: the scripts of others wait behind one of the watchdog's. */
     CLAIMS_MAX = SESSIONS_VISIT_MAX,
+    /* Members that are visited at a time by rounds that last longer than the pause between
+     * them. */
+    VISITS_MAX = 2 * CLAIMS_MAX,
     /* Between two rounds: a session's end is noticed within a second, also with short timeouts.
      */
     ROUND_MAX_MS = 500,
@@ -42,8 +43,9 @@ struct rounds {
                   visit_done *done, void *arg);
     bool visits_together; /* sessions whose keys are in one place */
     size_t visits;        /* under way, or to come from a claim that is under way */
-    size_t first;         /* partition that the next call asks first: each has its turn */
-    int64_t from_ns;      /* of loop_now_ns(): before, other front ends make the visits */
+    size_t visits_max;
+    size_t first;    /* partition that the next call asks first: each has its turn */
+    int64_t from_ns; /* of loop_now_ns(): before, other front ends make the visits */
     struct partition partitions[INDEX_PARTITIONS];
 };
 
@@ -177,7 +179,8 @@ static void claim_members(struct rounds *rounds)
             numbers[count++] = number;
     }
     size_t at_once = topology_is_cluster(store_topology(store)) ? 1 : count;
-    for (size_t i = 0; i < count && rounds->visits + CLAIMS_MAX <= VISITS_MAX; i += at_once)
+    for (size_t i = 0; i < count && rounds->visits + CLAIMS_MAX <= rounds->visits_max;
+         i += at_once)
         claim_some(rounds, numbers + i, at_once);
 }
 
@@ -188,6 +191,7 @@ static void begin_round(struct rounds *rounds, int64_t now_ns)
     for (size_t i = 0; i < INDEX_PARTITIONS; i++)
         if (rounds->partitions[i].next_ns <= now_ns)
             rounds->partitions[i].has_more = true;
+    rounds->visits_max = rounds->visits > 0 ? VISITS_MAX : CLAIMS_MAX;
     claim_members(rounds);
 }
 
