@@ -15,9 +15,9 @@
 
 enum {
     SKIP_MAX = 1000000, /* far more keys than one round of SCAN brings */
-    SCAN_COUNT = 50,    /* keys that Redis visits in one go: some ten microseconds */
-    SCAN_ROUNDS = 200,  /* a page visits about 10,000 keys */
-    LOOKS_MAX = 4,      /* at once: Redis and this worker serve others between them */
+    SCAN_COUNT = 100,   /* keys that Redis visits in one go: some ten microseconds */
+    SCAN_ROUNDS = 100,  /* a page visits about 10,000 keys */
+    LOOKS_MAX = 8,      /* at once: Redis and this worker serve others between them */
     PAGE_MAX_MS = 1000  /* and takes no longer, so that a slow Redis makes pages short */
 };
 
@@ -90,8 +90,8 @@ static void look_done(struct candidate *candidate)
     struct page *page = candidate->page;
 
     free(candidate);
-    page->looks_pending--;
-    look_on(page);
+    if (--page->looks_pending == 0)
+        look_on(page);
 }
 
 /* Whether the lock belongs to the node that is scanned: in a quorum each lock is at several
