@@ -12,18 +12,22 @@
 #include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
 
+/* Holders, and waiters, that a look names at first: few locks have more. */
+enum { FEW = 8 };
+
 /* A look under way. */
 struct look {
     struct store *store;
     lock_get_done *done;
     void *arg;
-    bool asks_for_lease;
-    char name[LOCK_NAME_SIZE];      /* of a look for a fencing token */
-    char token[FENCING_TOKEN_SIZE]; /* empty: for none */
+    char name[LOCK_NAME_SIZE];
+    char lease_id[LEASE_ID_SIZE];   /* of the lease that asks; empty: none */
+    char token[FENCING_TOKEN_SIZE]; /* that is asked for; empty: none */
     struct lock_view view;
     size_t waiters_max, holders_max;
-    struct lock_waiter_view *waiters; /* waiters_max of them, behind the holders */
-    struct lock_holder holders[];     /* holders_max of them */
+    size_t waiters_asked, holders_asked; /* of the script that is under way */
+    struct lock_waiter_view *waiters;    /* waiters_max of them, behind the holders */
+    struct lock_holder holders[];        /* holders_max of them */
 };
 
 static void finish(struct look *look)
@@ -145,7 +149,7 @@ static void read_view(struct look *look, const struct redis_result *result)
     read_holders(look, value_at(reply, LOOK_REPLY_HOLDERS), result->sent_ns);
     view->waiter_count = (size_t)value_integer(value_at(reply, LOOK_REPLY_WAITER_COUNT));
     read_waiters(look, value_at(reply, LOOK_REPLY_WAITERS));
-    if (look->asks_for_lease)
+    if (look->lease_id[0] != '\0')
         read_lease(view, value_at(reply, LOOK_REPLY_LEASE_STATE),
                    value_at(reply, LOOK_REPLY_LEASE_REASON));
     size_t len;
@@ -172,6 +176,17 @@ static void on_found(void *arg, const struct grant_found *found)
     finish(look);
 }
 
+/* Whether the script has left out holders or waiters that are to be named. */
+static bool has_left_out(const struct look *look)
+{
+    return (look->holders_asked < look->holders_max &&
+            look->view.holder_count > look->holders_asked) ||
+           (look->waiters_asked < look->waiters_max &&
+            look->view.waiter_count > look->waiters_asked);
+}
+
+static void look_at_all(struct look *look);
+
 static void on_looked(void *arg, const struct redis_result *result)
 {
     struct look *look = arg;
@@ -181,10 +196,49 @@ static void on_looked(void *arg, const struct redis_result *result)
         look->view.outcome = CALL_WRONG_TYPE;
     if (look->view.outcome == CALL_DONE)
         read_view(look, result);
-    if (look->view.outcome == CALL_DONE && may_be_another(look, result))
+    if (look->view.outcome == CALL_DONE && has_left_out(look))
+        look_at_all(look);
+    else if (look->view.outcome == CALL_DONE && may_be_another(look, result))
         grant_find(look->store, look->name, look->token, on_found, look);
     else
         finish(look);
+}
+
+static struct store_call *fill_call(struct look *look, size_t holders_max, size_t waiters_max)
+{
+    struct store_call *call = call_begin(look->store, SCRIPT_LOOK);
+    struct key_base lock = call_object(call, look->name);
+
+    look->holders_asked = holders_max;
+    look->waiters_asked = waiters_max;
+    call_key(call, LOOK_KEY_LOCK, KEY_OBJECT, lock, NULL);
+    call_key(call, LOOK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
+    call_key(call, LOOK_KEY_QUEUE, KEY_QUEUE, lock, NULL);
+    call_key(call, LOOK_KEY_WAITERS, KEY_WAITERS, lock, NULL);
+    call_key(call, LOOK_KEY_DEADLOCK, KEY_DEADLOCK, lock, NULL);
+    call_number(call, LOOK_ARG_WAITERS_MAX, (int64_t)waiters_max);
+    call_number(call, LOOK_ARG_HOLDERS_MAX, (int64_t)holders_max);
+    call_string(call, LOOK_ARG_LEASE_ID, look->lease_id);
+    call_string(call, LOOK_ARG_ASKED_TOKEN, look->token);
+    return call;
+}
+
+static void look_at_all(struct look *look)
+{
+    struct store_call *call = fill_call(look, look->holders_max, look->waiters_max);
+
+    free(look->view.deadlock);
+    look->view.deadlock = NULL;
+    call_send_in_turn(call, on_looked, look);
+}
+
+static void look_at_few(struct look *look)
+{
+    size_t waiters = look->waiters_max < FEW ? look->waiters_max : FEW;
+    /* A look that names no waiters is short: only that of a listing names many holders. */
+    size_t holders = waiters == 0 || look->holders_max < FEW ? look->holders_max : FEW;
+
+    call_send(fill_call(look, holders, waiters), on_looked, look);
 }
 
 static struct look *look_new(const struct lock_query *query)
@@ -198,7 +252,6 @@ static struct look *look_new(const struct lock_query *query)
     look->holders_max = query->holders_max;
     look->waiters_max = query->waiters_max;
     look->waiters = (struct lock_waiter_view *)((char *)look->holders + holders_size);
-    look->asks_for_lease = query->lease != NULL;
     look->view.lease_state = LEASE_STATE_UNASKED;
     return look;
 }
@@ -206,28 +259,19 @@ static struct look *look_new(const struct lock_query *query)
 void lock_get(struct store *store, const char *name, const struct lock_query *query,
               lock_get_done *done, void *arg)
 {
-    struct store_call *call = call_begin(store, SCRIPT_LOOK);
-    struct key_base lock = call_object(call, name);
     struct look *look = look_new(query);
 
     look->store = store;
     look->done = done;
     look->arg = arg;
-    call_key(call, LOOK_KEY_LOCK, KEY_OBJECT, lock, NULL);
-    call_key(call, LOOK_KEY_COUNTER, KEY_COUNTER, lock, NULL);
-    call_key(call, LOOK_KEY_QUEUE, KEY_QUEUE, lock, NULL);
-    call_key(call, LOOK_KEY_WAITERS, KEY_WAITERS, lock, NULL);
-    call_key(call, LOOK_KEY_DEADLOCK, KEY_DEADLOCK, lock, NULL);
-    call_number(call, LOOK_ARG_WAITERS_MAX, (int64_t)query->waiters_max);
-    call_number(call, LOOK_ARG_HOLDERS_MAX, (int64_t)query->holders_max);
-    call_string(call, LOOK_ARG_LEASE_ID, query->lease ? query->lease->id : "");
-    if (query->fencing_token > 0) {
-        snprintf(look->name, sizeof(look->name), "%s", name);
+    snprintf(look->name, sizeof(look->name), "%s", name);
+    if (query->lease != NULL)
+        memcpy(look->lease_id, query->lease->id, sizeof(look->lease_id));
+    if (query->fencing_token > 0)
         snprintf(look->token, sizeof(look->token), "%" PRId64, query->fencing_token);
-    }
-    call_string(call, LOOK_ARG_ASKED_TOKEN, look->token);
-    if (query->waiters_max > 0)
-        call_send_in_turn(call, on_looked, look);
+    /* The servers of a quorum have to name the same readers. */
+    if (look->waiters_max > 0 && topology_quorum_nodes(store_topology(store)) > 0)
+        look_at_all(look);
     else
-        call_send(call, on_looked, look); /* of a listing, or for a fencing token: short */
+        look_at_few(look);
 }

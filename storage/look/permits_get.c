@@ -12,10 +12,15 @@
 #include "storage/store/look_turns.h"
 #include "storage/store/reply_word.h"
 
+/* Permits that a look names at first: few semaphores have more. */
+enum { FEW = 8 };
+
 struct get_call {
     struct store *store;
     permits_get_done *done;
     void *arg;
+    size_t max, asked; /* of the script that is under way */
+    char name[LOCK_NAME_SIZE];
 };
 
 /* Redisson's 32 hex digits as the text of a lease id. */
@@ -78,6 +83,19 @@ static void read_view(const struct get_call *call, const struct redis_result *re
         read_permit(call, result, list, i * PERMIT_LOOK_REPLY_PERMIT_VALUES, &view->permits[i]);
 }
 
+static struct store_call *fill_call(struct get_call *get, size_t max)
+{
+    struct store_call *call = call_begin(get->store, SCRIPT_PERMIT_LOOK);
+    struct key_base semaphore = call_object(call, get->name);
+
+    get->asked = max;
+    call_key(call, PERMIT_LOOK_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
+    call_key(call, PERMIT_LOOK_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
+    call_key(call, PERMIT_LOOK_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
+    call_number(call, PERMIT_LOOK_ARG_PERMITS_MAX, (int64_t)max);
+    return call;
+}
+
 static void on_reply(void *arg, const struct redis_result *result)
 {
     struct get_call *call = arg;
@@ -87,6 +105,11 @@ static void on_reply(void *arg, const struct redis_result *result)
         view.outcome = COUNTER_WRONG_KIND;
     else if (view.failure == CALL_DONE)
         read_view(call, result, &view);
+    if (view.outcome == COUNTER_SHOWN && call->asked < call->max &&
+        view.held_count > (int64_t)call->asked) {
+        call_send_in_turn(fill_call(call, call->max), on_reply, call);
+        return;
+    }
     call->done(call->arg, &view);
     free(call);
 }
@@ -95,14 +118,9 @@ void permits_get(struct store *store, const char *name, size_t max, permits_get_
                  void *arg)
 {
     struct get_call *get = malloc(sizeof(*get));
-    struct store_call *call = call_begin(store, SCRIPT_PERMIT_LOOK);
-    struct key_base semaphore = call_object(call, name);
 
     assert(get != NULL && max <= PERMITS_SHOWN);
-    *get = (struct get_call){.store = store, .done = done, .arg = arg};
-    call_key(call, PERMIT_LOOK_KEY_SEMAPHORE, KEY_OBJECT, semaphore, NULL);
-    call_key(call, PERMIT_LOOK_KEY_TIMEOUTS, KEY_TIMEOUTS, semaphore, NULL);
-    call_key(call, PERMIT_LOOK_KEY_WAITERS, KEY_WAITERS, semaphore, NULL);
-    call_number(call, PERMIT_LOOK_ARG_PERMITS_MAX, (int64_t)max);
-    call_send_in_turn(call, on_reply, get);
+    *get = (struct get_call){.store = store, .done = done, .arg = arg, .max = max};
+    snprintf(get->name, sizeof(get->name), "%s", name);
+    call_send(fill_call(get, max < FEW ? max : FEW), on_reply, get);
 }

@@ -7,7 +7,6 @@
 #include "server/base/clock.h"
 #include "server/base/text.h"
 #include "storage/store/visits.h"
-#include "storage/store/look_turns.h"
 #include "storage/notes/bind.h"
 #include "storage/session/keep_alive.h"
 #include "storage/store/reply_word.h"
@@ -402,7 +401,7 @@ static void send_get(struct look_call *look)
     call_key(call, SESSION_GET_KEY_WAITS, KEY_SESSION_WAITS, session, NULL);
     if (!look->claims)
         call_number(call, SESSION_GET_ARG_WAIT_LIMIT, SESSION_WAITS_MAX);
-    call_send_in_turn(call, on_looked, look);
+    call_send(call, on_looked, look);
 }
 
 void session_keep_alive(struct store *store, const char *session_id,

@@ -26,8 +26,7 @@ struct list_call {
     void *arg;
     struct turn turn; /* for a scan, or for a batch of briefs */
     size_t limit, scans, under_way;
-    int64_t sent_ns; /* the commands of this turn */
-    size_t servers;  /* of a quorum; 0: the topology is none */
+    size_t servers; /* of a quorum; 0: the topology is none */
     /* A partition; in a quorum partition 0 at each server, then partition 1 at each, and so on.
      */
     size_t place;
@@ -80,7 +79,7 @@ static void on_replied(struct list_call *page)
 
     if (--page->under_way > 0)
         return;
-    look_turn_end(store, &page->turn, page->sent_ns);
+    look_turn_end(store, &page->turn);
     go_on(page);
     look_turns_go_on(store);
 }
@@ -100,7 +99,6 @@ static void on_brief(void *arg, const struct redis_result *result)
     struct list_call *page = brief->page;
     const struct redis_value *reply = result->reply;
 
-    page->sent_ns = result->sent_ns;
     if (result->outcome != REDIS_DONE && result->refusal != REDIS_REFUSED_WRONG_TYPE) {
         page->list.outcome = call_outcome_of(result);
     } else if (result->outcome == REDIS_DONE && value_count(reply) > 0 &&
@@ -202,7 +200,6 @@ static void on_scanned(void *arg, const struct redis_result *result)
     bool may_go_on = page->servers > 0 && topology_has_majority(store_topology(page->store));
     size_t len;
 
-    page->sent_ns = result->sent_ns;
     if (result->outcome != REDIS_DONE && may_go_on) {
         go_to_next_place(page);
     } else if (result->outcome != REDIS_DONE) {

@@ -30,13 +30,9 @@ void look_turn_start(struct store *store, struct turn *turn)
     turn_start(&store->looks, turn);
 }
 
-void look_turn_end(struct store *store, struct turn *turn, int64_t sent_ns)
+void look_turn_end(struct store *store, struct turn *turn)
 {
-    struct turns *turns = &store->looks;
-
-    turn_end(turns, turn);
-    if (loop_now_ns(turns->loop) - sent_ns > LONG_LOOK_NS)
-        turns_pause(turns, PAUSE_NS);
+    turn_end(&store->looks, turn);
 }
 
 void look_turns_go_on(struct store *store)
@@ -49,7 +45,9 @@ static void on_reply(void *arg, const struct redis_result *result)
     struct look *look = arg;
     struct store *store = look->store;
 
-    look_turn_end(store, &look->turn, result->sent_ns);
+    turn_end(&store->looks, &look->turn);
+    if (loop_now_ns(store->looks.loop) - result->sent_ns > LONG_LOOK_NS)
+        turns_pause(&store->looks, PAUSE_NS);
     look->done(look->arg, result);
     free(look);
     look_turns_go_on(store);

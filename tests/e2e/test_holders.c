@@ -1,12 +1,13 @@
 /* Who holds and waits, and since when: `caller` and `held_ms` in looks, listings, refusals,
  * sessions and permits. */
 #include "counters.h"
+#include "harness_session.h"
 
 #define CI_TOKEN "ci-secret-aaaaaaaaaa"
 #define OPS_TOKEN "ops-secret-bbbbbbbbbb"
 #define JAVA "44444444-4444-4444-8444-444444444444:1"
 
-enum { PAUSE_MS = 60, LONG_MS = 600000, SOON_MS = 5000 };
+enum { PAUSE_MS = 60, LONG_MS = 600000, SOON_MS = 5000, HELD_MS = 400 };
 
 static struct front *guarded(struct world *w)
 {
@@ -224,12 +225,76 @@ static void test_old_records(struct world *w)
     expect_status(as(fe, OPS_TOKEN, "DELETE", "/v1/locks/old", token, NULL), 200);
 }
 
+/* More permits, and waiters, than the first script of a look names. */
+static void test_many_are_named(struct world *w)
+{
+    enum { MANY = 20 };
+    struct call *calls[MANY];
+
+    expect_status(counter_send(w->a, "PUT", "permit-semaphores/many-permits?permits=40", NULL),
+                  201);
+    expect_status(lock_put(w->a, "many", token_new(w), "ttl_ms=60000"), 201);
+    for (size_t i = 0; i < MANY; i++) {
+        expect_status(permit_send(w->a, "PUT",
+                                  "permit-semaphores/many-permits/permit?ttl_ms=60000",
+                                  token_new(w), NULL),
+                      201);
+        calls[i] = call_put(w->a, "many", token_new(w), "wait_ms=30000");
+    }
+    wait_until(waiter_count(w->a, "many") == MANY, 5000);
+    struct reply *r = lock_look(w->a, "many");
+    assert_int_equal(json_array_size(json_object_get(r->json, "waiters")), MANY);
+    r = http(w->a, "GET", "/v1/permit-semaphores/many-permits", NULL);
+    assert_int_equal(json_array_size(json_object_get(r->json, "holders")), MANY);
+    for (size_t i = 0; i < MANY; i++)
+        call_hang_up(calls[i]);
+}
+
+static long long scripts_run(struct redis *redis)
+{
+    static const char field[] = "cmdstat_evalsha:calls=";
+    const char *at = strstr(redis_str(redis, "INFO commandstats"), field);
+
+    return at != NULL ? atoll(at + strlen(field)) : 0;
+}
+
+/* Where the network to Redis takes its time, one look at a time would be a few hundred a
+ * second. */
+static void test_looks_do_not_wait_for_each_other(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+    struct front *fe = front_start(w, "--redis", proxy_url(proxy, "", ""), NULL);
+    struct session s = session_new(fe, NULL);
+    const char *paths[] = {"/v1/locks/beside", "/v1/permit-semaphores/beside-permits",
+                           text(w, "/v1/sessions/%s", s.id), "/v1/locks/beside"};
+    struct call *calls[COUNT_OF(paths)];
+
+    expect_status(lock_put(fe, "beside", token_new(w), "ttl_ms=60000"), 201);
+    expect_status(counter_send(fe, "PUT", "permit-semaphores/beside-permits?permits=1", NULL),
+                  201);
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
+        expect_status(http(fe, "GET", paths[i], NULL), 200); /* Redis has the scripts */
+    proxy_set(proxy, PROXY_HOLD);
+    long long before = scripts_run(redis);
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
+        calls[i] = CALL(fe, .method = "GET", .path = paths[i]);
+    nap_ms(HELD_MS);
+    /* The watchdog's scripts may be among them. */
+    bool ran = scripts_run(redis) - before >= (long long)COUNT_OF(paths);
+    proxy_set(proxy, PROXY_PASS);
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
+        expect_status(call_await(calls[i], SOON_MS), 200);
+    assert_true(ran);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
         E2E_TEST(test_each_kind),         E2E_TEST(test_sessions),
         E2E_TEST(test_waiters),           E2E_TEST(test_old_records),
         E2E_TEST(test_what_is_not_known), E2E_TEST(test_the_first_moments),
+        E2E_TEST(test_many_are_named),    E2E_TEST(test_looks_do_not_wait_for_each_other),
     };
     struct e2e_plan plan = {.name = "holders", E2E_TESTS(tests), .front_ends = 1};
 
