@@ -13,7 +13,7 @@
 #include "server/http/request.h"
 
 enum {
-    LOOKS_MAX = 4,    /* at once: Redis and this worker serve others between them */
+    LOOKS_MAX = 8,    /* at once: Redis and this worker serve others between them */
     WAITERS_SHOWN = 4 /* of each lock */
 };
 
@@ -129,8 +129,8 @@ static void on_looked(void *arg, const struct lock_view *view)
     } else if (view->outcome != CALL_WRONG_TYPE) {
         longest->outcome = view->outcome;
     }
-    longest->pending--;
-    look_on(longest);
+    if (--longest->pending == 0)
+        look_on(longest);
 }
 
 static void look_on(struct longest *longest)
