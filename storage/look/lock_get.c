@@ -12,9 +12,6 @@
 #include "storage/store/store_call.h"
 #include "storage/store/look_turns.h"
 
-/* Holders, and waiters, that a look names at first: few locks have more. */
-enum { FEW = 8 };
-
 /* A look under way. */
 struct look {
     struct store *store;
@@ -176,11 +173,12 @@ static void on_found(void *arg, const struct grant_found *found)
     finish(look);
 }
 
-/* Whether the script has left out holders or waiters that are to be named. */
-static bool has_left_out(const struct look *look)
+/* Whether the script may have left out holders or waiters that are to be named. Where it found
+ * as many holders as it was to name, it has not told the dead readers from the living. */
+static bool may_have_left_out(const struct look *look)
 {
     return (look->holders_asked < look->holders_max &&
-            look->view.holder_count > look->holders_asked) ||
+            look->view.holder_count >= look->holders_asked) ||
            (look->waiters_asked < look->waiters_max &&
             look->view.waiter_count > look->waiters_asked);
 }
@@ -196,7 +194,7 @@ static void on_looked(void *arg, const struct redis_result *result)
         look->view.outcome = CALL_WRONG_TYPE;
     if (look->view.outcome == CALL_DONE)
         read_view(look, result);
-    if (look->view.outcome == CALL_DONE && has_left_out(look))
+    if (look->view.outcome == CALL_DONE && may_have_left_out(look))
         look_at_all(look);
     else if (look->view.outcome == CALL_DONE && may_be_another(look, result))
         grant_find(look->store, look->name, look->token, on_found, look);
@@ -232,13 +230,17 @@ static void look_at_all(struct look *look)
     call_send_in_turn(call, on_looked, look);
 }
 
+/* A look that names no waiters is short: only that of a listing names many holders. */
 static void look_at_few(struct look *look)
 {
-    size_t waiters = look->waiters_max < FEW ? look->waiters_max : FEW;
-    /* A look that names no waiters is short: only that of a listing names many holders. */
-    size_t holders = waiters == 0 || look->holders_max < FEW ? look->holders_max : FEW;
+    size_t waiters = look->waiters_max < FIRST_LOOK_MAX ? look->waiters_max : FIRST_LOOK_MAX;
+    bool is_first = waiters > 0 && look->holders_max > FIRST_LOOK_MAX;
+    struct store_call *call = fill_call(look, is_first ? FIRST_LOOK_MAX : look->holders_max,
+                                        waiters);
 
-    call_send(fill_call(look, holders, waiters), on_looked, look);
+    if (is_first)
+        call_flag(call, LOOK_ARG_IS_FIRST, true);
+    call_send(call, on_looked, look);
 }
 
 static struct look *look_new(const struct lock_query *query)

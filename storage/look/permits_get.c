@@ -12,9 +12,6 @@
 #include "storage/store/look_turns.h"
 #include "storage/store/reply_word.h"
 
-/* Permits that a look names at first: few semaphores have more. */
-enum { FEW = 8 };
-
 struct get_call {
     struct store *store;
     permits_get_done *done;
@@ -122,5 +119,5 @@ void permits_get(struct store *store, const char *name, size_t max, permits_get_
     assert(get != NULL && max <= PERMITS_SHOWN);
     *get = (struct get_call){.store = store, .done = done, .arg = arg, .max = max};
     snprintf(get->name, sizeof(get->name), "%s", name);
-    call_send(fill_call(get, max < FEW ? max : FEW), on_reply, get);
+    call_send(fill_call(get, max < FIRST_LOOK_MAX ? max : FIRST_LOOK_MAX), on_reply, get);
 }

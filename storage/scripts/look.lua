@@ -2,7 +2,7 @@
 -- holds, the reply says so, and the lease's attempt must not be withdrawn any more.
 --
 -- KEYS lock counter queue waiters deadlock
--- ARGV waiters_max holders_max lease_id asked_token
+-- ARGV waiters_max holders_max lease_id asked_token [is_first]
 -- REPLY [] remaining_ms fencing_token kind holder_count holders waiter_count waiters lease_state lease_reason is_current deadlock
 -- REPLY [holder] field holds note session_id session_name owner watchdog kind fencing_token remaining_ms
 -- REPLY [waiter] lease_id remaining_ms waited_ms note field
@@ -12,6 +12,8 @@
 --   waiters_max, holders_max  how many to name
 --   lease_id                  the lease that asks, or ""
 --   asked_token               the fencing token that is asked for, or ""
+--   is_first                  "1": if there are more holders, another look follows: no more of
+--                             them are read to find living ones
 --
 -- Replies  wrong-kind, and this:
 --   remaining_ms  -2: the lock is free
@@ -52,7 +54,7 @@ end
 
 local record = lib.record
 local found, reply =
-  lib.look_holders.find(lock, counter, tonumber(holders_max), asked_token)
+  lib.look_holders.find(lock, counter, tonumber(holders_max), asked_token, is_first)
 if not found then return reply end
 local waiting = lib.look_waiters.find(lock, waiters, tonumber(waiters_max))
 if found.kind == '' and waiting.in_queue > 0 then found.kind = 'fair' end

@@ -10,6 +10,9 @@
 #include "storage/store/store_call.h"
 #include "storage/store/turns.h"
 
+/* Holders, waiters or permits that a look names at first: few objects have more. */
+enum { FIRST_LOOK_MAX = 8 };
+
 void look_turns_init(struct store *store);
 
 /* As call_send(), at once or in turn. A look that has waited for as long as Redis may take for

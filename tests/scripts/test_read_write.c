@@ -228,6 +228,23 @@ static void dead_readers_do_not_block(void **state)
     expect(command("HGETALL jobs"), "[mode, write, " A ":0:write, 1]");
 }
 
+/* A look that names a few counts all fields; one that names many looks for the living. */
+static void a_first_look_leaves_dead_readers_alone(void **state)
+{
+    (void)state;
+    enum { FIRST_MOST = 2 * 8 };
+    const char *const *keys = KEYS("jobs", COUNTER, QUEUE, WAITERS, "rlockd:deadlock:{jobs}");
+    command("HSET jobs mode read");
+    for (int i = 100; i < 180; i++)
+        command("HSET jobs 55555555-5555-5555-8555-555555555%d:0 1", i);
+    command("PEXPIRE jobs 30000");
+    command("CONFIG RESETSTAT");
+    expect(run(SCRIPT_LOOK, keys, ARGS("8", "8", "", "", "1")), "[*, *, read, 80, *]");
+    assert_in_range(calls_of("pttl"), 1, FIRST_MOST);
+    expect(run(SCRIPT_LOOK, keys, ARGS("8", "8", "", "")), "[-2, *, 0, [], *]");
+    assert_true(calls_of("pttl") > 80);
+}
+
 /* The release of the longest read looks at all readers. */
 static void a_release_removes_dead_readers(void **state)
 {
@@ -339,6 +356,7 @@ int main(void)
         SCRIPT_TEST(an_owner_has_so_many_reads),
         SCRIPT_TEST(a_script_looks_at_so_many_reads),
         SCRIPT_TEST(dead_readers_do_not_block),
+        SCRIPT_TEST(a_first_look_leaves_dead_readers_alone),
         SCRIPT_TEST(a_release_removes_dead_readers),
         SCRIPT_TEST(a_lock_outlasts_its_longest_read_a_little),
         SCRIPT_TEST(many_readers_come_and_go),

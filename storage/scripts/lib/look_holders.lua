@@ -68,7 +68,8 @@ local function add_living(look, drawn)
 end
 
 -- Looks at the holders, and names at most `most` of them. `asked_token`: the fencing token that
--- is asked for, or "". Returns a table with
+-- is asked for, or "". `is_first`: a look that names more follows if there are more. Returns a
+-- table with
 --   mode        of a read/write lock; nil: another lock
 --   remaining   ms for which the lock is held; -2: it is free
 --   last_token  "0": none
@@ -77,7 +78,7 @@ end
 --   count       of all holders
 --   is_current  whether a holder that is named has the token that is asked for
 -- Nil and a reply: the name is that of no lock.
-local function find(lock, counter, most, asked_token)
+local function find(lock, counter, most, asked_token, is_first)
   local mode = try('hget', lock, 'mode')
   if type(mode) == 'table' then return nil, mode end
   local look = {
@@ -92,7 +93,7 @@ local function find(lock, counter, most, asked_token)
   local dead = add_living(look, fields)
   if not dead or not mode and look.count > 1 then return nil, {'wrong-kind'} end
   local is_all = not mode or #fields / 2 <= most
-  if not is_all and dead > 0 and most < readers.READERS_MAX then
+  if not is_all and not is_first and dead > 0 and most < readers.READERS_MAX then
     -- The living may be among the readers that were not drawn.
     look.holders, look.count, look.is_current = {}, 0, false
     fields, is_all = readers.fields_of(lock)
