@@ -62,6 +62,21 @@ static struct wait_queue *released_queue(const struct wait_place *place)
     return place->read_write;
 }
 
+/* No waiter of the queue gets what is released. Workers of one process hand a plain lock over
+ * to each other: there is no yield. */
+static void release_openly(struct wait_queue *queue)
+{
+    struct neighbour *neighbour = queue->owner->options.neighbour;
+    bool is_shared = queue->shared != NULL &&
+                     shared_lock_is_shared(neighbour->all, queue->shared);
+
+    wait_queue_note_released(queue);
+    if (queue->kind == WAIT_LOCK && !is_shared && queue->waiting == NULL &&
+        subscription_is_live(&queue->subscription))
+        share_open_release(&queue->share, queue->woken_ns,
+                           loop_now_ns(queue->owner->options.loop));
+}
+
 struct waiter *place_next(const struct wait_place *place, struct hand_over_series *series)
 {
     struct wait_queue *queue = released_queue(place);
@@ -75,7 +90,7 @@ struct waiter *place_next(const struct wait_place *place, struct hand_over_serie
     else
         next = next_in_line(place->line);
     if (queue != NULL && next == NULL)
-        wait_queue_note_released(queue);
+        release_openly(queue);
     return next;
 }
 

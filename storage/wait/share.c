@@ -14,6 +14,10 @@ enum { HAND_OVERS_MAX = 64 };
 enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 /* Shorter than a client would notice. */
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
+/* The yield after an open release: a few times as long as it took here from the message of the
+ * other client's release to the release by this worker. The other client, if it waits, takes
+ * about as long. */
+enum { OPEN_YIELD_TURNS = 4 };
 /* After a yield the worker that began it tries first, and finds out whether other clients
  * wanted the lock; the other workers of the process try so much later. */
 #define YIELD_SLACK_NS (1 * CLOCK_NS_PER_MS)
@@ -28,6 +32,11 @@ static void begin_streak(struct share *share, int64_t now_ns)
 static unsigned streak_max_of(const struct share *share)
 {
     return share->streak_max > 0 ? share->streak_max : STREAK_MIN;
+}
+
+static unsigned doubled(unsigned count)
+{
+    return count * 2 < STREAK_MAX ? count * 2 : STREAK_MAX;
 }
 
 void share_choose(struct share *share, unsigned waiters, int64_t now_ns)
@@ -74,14 +83,38 @@ void share_yield(struct share *share, int64_t now_ns, int64_t until_ns)
     begin_streak(share, now_ns);
     share->yield_until_ns = until_ns;
     share->has_yielded = true;
+    share->ends_with_message = false;
     share->hand_overs = 0;
+}
+
+/* Whether another client has released the lock since that many messages: one is that of the
+ * release by this worker. */
+static bool was_released(const struct share *share, uint64_t messages)
+{
+    return share->messages - messages > 1;
+}
+
+void share_open_release(struct share *share, int64_t woken_ns, int64_t now_ns)
+{
+    int64_t ns = OPEN_YIELD_TURNS * (now_ns - woken_ns);
+    bool others_had_it = was_released(share, share->messages_open);
+
+    share->messages_open = share->messages;
+    if (!others_had_it || share->streak > 0 || share->open_passed++ < share->open_pass)
+        return;
+    share->open_passed = 0;
+    share->messages_before = share->messages;
+    share_yield(share, now_ns, now_ns + (ns < YIELD_MAX_NS ? ns : YIELD_MAX_NS));
+    share->ends_with_message = true;
 }
 
 int64_t share_yield_end_ns(const struct share *share, int64_t others_ns)
 {
     int64_t others_end_ns = others_ns != 0 ? others_ns + YIELD_SLACK_NS : 0;
+    bool is_over = share->ends_with_message && was_released(share, share->messages_before);
+    int64_t own_end_ns = is_over ? 0 : share->yield_until_ns;
 
-    return share->yield_until_ns > others_end_ns ? share->yield_until_ns : others_end_ns;
+    return own_end_ns > others_end_ns ? own_end_ns : others_end_ns;
 }
 
 void share_yielded(struct share *share, bool got_it)
@@ -89,10 +122,11 @@ void share_yielded(struct share *share, bool got_it)
     if (!share->has_yielded)
         return;
     share->has_yielded = false;
-    /* One message is that of the release by this worker. */
-    bool is_wanted = !got_it || share->messages - share->messages_before > 1;
-    unsigned most = streak_max_of(share);
-    share->streak_max = is_wanted ? STREAK_MIN : most * 2 < STREAK_MAX ? most * 2 : STREAK_MAX;
+    bool is_wanted = !got_it || was_released(share, share->messages_before);
+    if (share->ends_with_message)
+        share->open_pass = is_wanted ? 0 : doubled(share->open_pass + 1) - 1;
+    else
+        share->streak_max = is_wanted ? STREAK_MIN : doubled(streak_max_of(share));
 }
 
 void share_read_series(struct share *share, unsigned waiters, int64_t now_ns,

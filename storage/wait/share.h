@@ -3,7 +3,12 @@
  *
  * A streak is a run of hand-overs without a turn of other clients. After each streak a release
  * is tried for other clients first: if any listen, this worker yields for a while. A series is
- * a longer run, which ends with a release that is open to all clients, those that poll, too. */
+ * a longer run, which ends with a release that is open to all clients, those that poll, too.
+ *
+ * An open release is one that finds no waiter here. If another client has had the lock since
+ * the last one, it probably wants it again, but learns of the release from a message: a request
+ * that follows here could come first, again and again. So this worker yields until that client
+ * has released the lock, too, or for a while. */
 #ifndef RLOCKD_STORAGE_WAIT_SHARE_H
 #define RLOCKD_STORAGE_WAIT_SHARE_H
 
@@ -21,8 +26,12 @@ struct share {
     bool others_first;        /* the release under way is for other clients, if any listen */
     bool has_yielded;         /* no attempt has followed the last yield yet */
     int64_t yield_until_ns;   /* the end of this worker's last yield; it may be over */
+    bool ends_with_message;   /* the last yield followed an open release */
+    unsigned open_passed;     /* open releases without a yield, though another client had it */
+    unsigned open_pass;       /* so many of them come before the next yield */
     uint64_t messages;        /* unlock messages so far */
-    uint64_t messages_before; /* the number of them before the last hand-over */
+    uint64_t messages_before; /* the number of them before the last release that may yield */
+    uint64_t messages_open;   /* the number of them before the last open release */
 };
 
 /* Goes with a lock from worker to worker of the process; the members are as above. */
@@ -43,6 +52,9 @@ void share_handed_over(struct share *share, int64_t now_ns);
 void share_taken_freely(struct share *share, int64_t now_ns);
 void share_message(struct share *share);
 
+/* The lock, which is no permit, is about to be released, and no request waits here. The last
+ * message that woke requests came at `woken_ns`. */
+void share_open_release(struct share *share, int64_t woken_ns, int64_t now_ns);
 /* When a yield that begins now would end: it lasts as long as the streak did, within limits. */
 int64_t share_next_yield_end_ns(const struct share *share, int64_t now_ns);
 /* This worker yields until then. */
@@ -50,9 +62,9 @@ void share_yield(struct share *share, int64_t now_ns, int64_t until_ns);
 /* The end of the last yield of this worker and of the other workers of the process, whose last
  * yield ends at `others_ns` (0: none); both may be over. */
 int64_t share_yield_end_ns(const struct share *share, int64_t others_ns);
-/* The first attempt after a yield is over: `got_it` says whether it got the lock. Streaks get
- * longer if no other client wanted the lock during the yield. Does nothing if no yield waits
- * for this. */
+/* The first attempt after a yield is over: `got_it` says whether it got the lock. Yields get
+ * rarer if no other client wanted the lock during the yield. Does nothing if no yield waits for
+ * this. */
 void share_yielded(struct share *share, bool got_it);
 
 /* Fills in the series for a release that happens now. A release that is open to all clients

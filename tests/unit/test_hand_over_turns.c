@@ -193,6 +193,40 @@ static void yields_never_end(void **state)
     answer_yield();
 }
 
+/* Two front ends with a client each: that of the release asks again at once, and would get the
+ * lock again and again. It leaves the lock to the client of the other front end, without an
+ * attempt, until the message that this one has released it. */
+static void the_only_client_leaves_the_lock_to_others(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    unlocked();
+    answer(a, TRY_GRANTED);
+    assert_false(release()); /* nobody else has had it, as far as is known */
+    unlocked();
+    start(b, WAIT_MS);
+    answer(b, TRY_BUSY);
+    unlocked(); /* by another client, which had it meanwhile */
+    pass(1 * MS);
+    answer(b, TRY_GRANTED);
+    assert_false(release());
+    unlocked();
+    start(c, WAIT_MS);
+    assert_null(attempt_of(c));
+    pass(1 * MS);
+    assert_null(attempt_of(c));
+    unlocked();
+    assert_non_null(attempt_of(c));
+    answer(c, TRY_GRANTED);
+    pass(1 * MS);
+    assert_false(release());
+    unlocked();
+    start(d, WAIT_MS);
+    assert_null(attempt_of(d));
+    pass(4 * MS); /* nobody takes it */
+    assert_non_null(attempt_of(d));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_holder, tear_down_holder)
 
 int main(void)
@@ -205,6 +239,7 @@ int main(void)
         TEST(yield_is_short),
         TEST(what_others_do_not_take_is_offered_less_often),
         TEST(yields_never_end),
+        TEST(the_only_client_leaves_the_lock_to_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,6 +161,72 @@ static void a_worker_tries_after_the_worker_that_yields(void **state)
     assert_int_equal(share_yield_end_ns(&share, NOW + 6 * MS), NOW + 7 * MS);
 }
 
+/* An open release, 1 ms after the last message; then so many messages, its own first. */
+static bool release_openly(struct share *share, int messages)
+{
+    bool yields;
+
+    share->yield_until_ns = 0;
+    share_open_release(share, NOW - MS, NOW);
+    yields = share_yield_end_ns(share, 0) > NOW;
+    for (int i = 0; i < messages; i++)
+        share_message(share);
+    return yields;
+}
+
+static void who_had_the_lock_has_its_turn_again(void **state)
+{
+    struct share share = fresh();
+
+    (void)state;
+    assert_false(release_openly(&share, 1));
+    assert_false(release_openly(&share, 1));
+    assert_false(release_openly(&share, 2)); /* another client had it after this release */
+    assert_true(release_openly(&share, 1));
+    assert_int_equal(share_yield_end_ns(&share, 0), NOW + 4 * MS);
+    share_message(&share); /* it has had its turn */
+    assert_int_equal(share_yield_end_ns(&share, 0), 0);
+    share_yielded(&share, true);
+    assert_true(release_openly(&share, 2));
+    share_yielded(&share, true);
+    hand_over(&share, NOW); /* others wait here */
+    assert_false(release_openly(&share, 2));
+}
+
+static void an_open_yield_is_short(void **state)
+{
+    struct share share = fresh();
+
+    (void)state;
+    release_openly(&share, 2);
+    share_open_release(&share, NOW - 1000 * MS, NOW);
+    assert_int_equal(share_yield_end_ns(&share, 0), NOW + 5 * MS);
+}
+
+/* Another client may take the lock now and then: time that it does not use is lost. */
+static void open_yields_for_nothing_get_rarer(void **state)
+{
+    static const int expected[] = {0, 1, 3, 7, 15, 31, 62, 62};
+    struct share share = fresh();
+
+    (void)state;
+    release_openly(&share, 2);
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        for (int passed = 0; passed < expected[i]; passed++)
+            assert_false(release_openly(&share, 2));
+        assert_true(release_openly(&share, 1));
+        share_yielded(&share, true);
+        share_message(&share); /* of another client, later */
+    }
+    for (int passed = 0; passed < 62; passed++)
+        assert_false(release_openly(&share, 2));
+    assert_true(release_openly(&share, 1));
+    share_yielded(&share, false); /* it took the lock */
+    share_message(&share);
+    assert_true(release_openly(&share, 1));
+    assert_int_equal(hand_over_for_a_streak(&share, NOW), STREAK_MIN);
+}
+
 static void a_series_ends_with_a_release_that_is_open(void **state)
 {
     struct share share = fresh();
@@ -242,6 +308,9 @@ int main(void)
         cmocka_unit_test(only_the_first_attempt_after_a_yield_counts),
         cmocka_unit_test(a_yield_lasts_as_long_as_the_streak),
         cmocka_unit_test(a_worker_tries_after_the_worker_that_yields),
+        cmocka_unit_test(who_had_the_lock_has_its_turn_again),
+        cmocka_unit_test(an_open_yield_is_short),
+        cmocka_unit_test(open_yields_for_nothing_get_rarer),
         cmocka_unit_test(a_series_ends_with_a_release_that_is_open),
         cmocka_unit_test(a_series_ends_after_a_while),
         cmocka_unit_test(a_series_goes_with_the_lock),
