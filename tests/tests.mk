@@ -70,8 +70,8 @@ UNIT_HELPERS   := $(call objects,$(filter-out tests/unit/test_%,$(wildcard tests
 SCRIPT_HARNESS := $(call objects,$(filter-out tests/scripts/test_%,$(wildcard tests/scripts/*.c)))
 E2E_HARNESS    := $(call objects,$(filter-out tests/e2e/test_%,$(wildcard tests/e2e/*.c)))
 BENCH_LOAD     := $(call objects,$(wildcard tests/bench/load*.c))
-BENCH_OBJECTS  := $(BENCH_LOAD) $(BUILD)/tests/bench/bare.o
-BENCH_PROGRAMS := $(BUILD)/tests/bench/load $(BUILD)/tests/bench/bare
+BENCH_OBJECTS  := $(BENCH_LOAD) $(BUILD)/tests/bench/bare.o $(BUILD)/tests/lib/relay.o
+BENCH_PROGRAMS := $(addprefix $(BUILD)/tests/,bench/load bench/bare lib/relay)
 CHECKER        := $(BUILD)/tests/checker/checker
 CHECKER_TEST   := $(BUILD)/tests/checker/test_checker
 CHECKER_RULES  := $(call objects,$(filter-out %/checker.c %/test_checker.c,\
@@ -143,7 +143,7 @@ $(BUILD)/tests/bench/load: $(BENCH_LOAD)
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/tests/bench/bare: $(BUILD)/tests/bench/bare.o
+$(BUILD)/tests/bench/bare $(BUILD)/tests/lib/relay: %: %.o
 	@echo "  LINK  $@"
 	@$(LINK) -o $@ $^ $(LDLIBS)
 

@@ -43,9 +43,9 @@ struct rounds {
                   visit_done *done, void *arg);
     bool visits_together; /* sessions whose keys are in one place */
     size_t visits;        /* under way, or to come from a claim that is under way */
-    size_t visits_max;
-    size_t first;    /* partition that the next call asks first: each has its turn */
-    int64_t from_ns; /* of loop_now_ns(): before, other front ends make the visits */
+    size_t visits_max;    /* of this round */
+    size_t first;         /* partition that the next call asks first: each has its turn */
+    int64_t from_ns;      /* of loop_now_ns(): before, other front ends make the visits */
     struct partition partitions[INDEX_PARTITIONS];
 };
 

@@ -17,6 +17,7 @@ enum { TTL_MS = 600000 };
 bool load_dialect_find(const char *name, enum load_dialect *dialect)
 {
     static const char *const names[] = {[DIALECT_RLOCKD] = "rlockd",
+                                        [DIALECT_LOOK] = "look",
                                         [DIALECT_WEBDIS] = "webdis",
                                         [DIALECT_ETCD] = "etcd",
                                         [DIALECT_BARE] = "bare"};
@@ -133,6 +134,9 @@ void load_request_make(struct load_request *request, const struct load_peer *pee
     switch (peer->dialect) {
     case DIALECT_RLOCKD:
         make_rlockd(request, peer, step, name);
+        return;
+    case DIALECT_LOOK:
+        format(request, 200, "GET /v1/locks/%s HTTP/1.1\r\nHost: localhost\r\n\r\n", name);
         return;
     case DIALECT_WEBDIS:
         make_webdis(request, peer, step, name);

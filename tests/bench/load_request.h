@@ -8,7 +8,8 @@
 
 #include "tests/bench/load_client.h"
 
-enum load_dialect { DIALECT_RLOCKD, DIALECT_WEBDIS, DIALECT_ETCD, DIALECT_BARE };
+/* DIALECT_LOOK: to rlockd, and each half of a cycle is a look at the lock. */
+enum load_dialect { DIALECT_RLOCKD, DIALECT_LOOK, DIALECT_WEBDIS, DIALECT_ETCD, DIALECT_BARE };
 enum load_step { STEP_ACQUIRE, STEP_RELEASE, STEP_COUNT };
 /* What contenders of rlockd take turns at. */
 enum load_kind { LOAD_LOCK, LOAD_FAIR, LOAD_READ, LOAD_WRITE, LOAD_PERMIT };

@@ -215,6 +215,14 @@ def beside_many(bench):
     growth.run(bench.place, bench.redis, bench.results)
 
 
+def far_away(bench):
+    """A Redis that is not on this machine."""
+    class_path, why = redisson.build(bench.place.build)
+    if why:
+        bench.results.leave_out("Redisson", why)
+    topologies.run_far(bench.place, class_path, bench.results, SECONDS)
+
+
 def beside_base(bench):
     """An earlier version of rlockd, in turns with this one."""
     place, redis, results = bench.place, bench.redis, bench.results
@@ -259,5 +267,5 @@ ROUND_PARTS = {"uncontended": uncontended, "redisson": beside_redisson, "contend
                "quorum": quorum,
                "logged": logged, "tls": tls, "polling": polling,
                "bystander": beside_the_dearest}
-LAST_PARTS = {"scripts": script_costs, "calls": system_calls, "watchdog": watchdog,
-              "growth": beside_many}
+LAST_PARTS = {"distance": far_away, "scripts": script_costs, "calls": system_calls,
+              "watchdog": watchdog, "growth": beside_many}

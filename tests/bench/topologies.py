@@ -1,12 +1,15 @@
-"""Rows that need more than one redis-server: the masters of a cluster, a replica that confirms
-what its primary did, and the independent masters of a quorum."""
+"""Rows in which Redis is not one server beside the others: the masters of a cluster, a replica
+that confirms what its primary did, the independent masters of a quorum, and a Redis to which
+the network takes half a millisecond, there and back."""
 import contextlib
+import subprocess
 
 import contention
 import measure
 import servers
 from quota import quota
-from servers import START_S, free_port, wait_for
+from redisson import Redisson
+from servers import START_S, Http, Program, free_port, wait_for
 
 SLOTS = 16384
 MASTERS = (1, 3)
@@ -16,6 +19,8 @@ QUOTA_TIMES = 5  # longer rows: a quota comes in slices, and a window of a secon
 CONNECTIONS = 64  # for each master: smaller batches of commands cost more
 SYNCED = (1, 16, 64)  # connections
 QUORUMS = (3, 5)
+ROUND_TRIP_US = 500
+FAR_CONNECTIONS = (1, 16, 64)
 
 
 class Cluster:
@@ -143,3 +148,59 @@ def run_quorum(place, results, seconds):
                                              flags=flags))
     for redis, _ in stores.values():
         redis.stop()
+
+
+class FarRedis:
+    """A Redis, at the port of the relay."""
+
+    def __init__(self, place, redis):
+        self.redis = redis
+        relay = place.add(Program(
+            [place.build / "tests/lib/relay", redis.port, ROUND_TRIP_US // 2],
+            place.log("relay"), stdout=subprocess.PIPE))
+        self.port = int(relay.process.stdout.readline())
+
+    def __getattr__(self, name):
+        return getattr(self.redis, name)
+
+    def url(self, _tcp=True):
+        return f"redis://127.0.0.1:{self.port}"
+
+
+def paced(place, server, redis, dialect, connections, seconds):
+    """Requests a second, and how long one takes: the first of the two of a cycle."""
+    redis.command("FLUSHALL")
+    if dialect == "look":
+        for number in range(connections):
+            Http(server.port).ask("PUT", f"/v1/locks/far-{number}?ttl_ms=600000")
+    server.dialect = dialect
+    figures = measure.load(place, "cycle", server, connections=connections, seconds=seconds,
+                           name="far")
+    return {"per_s": 2 * figures["cycles_per_s"], "p50_us": figures["acquire_p50_us"],
+            "p99_us": figures["acquire_p99_us"]}
+
+
+def run_far_uncontended(place, far, results, seconds):
+    server = place.rlockd(far, tcp=True)
+    for dialect, name in (("rlockd", "acquire or release"), ("look", "look")):
+        for connections in FAR_CONNECTIONS:
+            results.add(f"far {name}, {connections}",
+                        paced(place, server, far, dialect, connections, seconds))
+    server.stop()
+
+
+def run_far(place, class_path, results, seconds):
+    """Without a class path without Redisson."""
+    far = FarRedis(place, place.redis())
+    run_far_uncontended(place, far, results, seconds)
+    java = [Redisson(place, far, class_path)] if class_path else []
+    for kind in contention.JUDGED:
+        for contenders in contention.CONTENDERS:
+            row = f"{kind} {contenders}"
+            results.add(f"far-contended rlockd {row}",
+                        contention.over_http(place, far, kind, contenders, seconds))
+            results.add(f"far-contended two-fronts {row}",
+                        contention.over_http(place, far, kind, contenders, seconds, True))
+            if java:
+                results.add(f"far-contended redisson {row}",
+                            contention.with_redisson(java, kind, contenders, seconds))
