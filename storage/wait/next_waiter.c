@@ -62,19 +62,20 @@ static struct wait_queue *released_queue(const struct wait_place *place)
     return place->read_write;
 }
 
-/* No waiter of the queue gets what is released. Workers of one process hand a plain lock over
- * to each other: there is no yield. */
+/* No waiter of the queue gets what is released. There is a yield only if nothing was free until
+ * now: readers and the many permits of a semaphore need no turns. Workers of one process hand
+ * the object over to each other. */
 static void release_openly(struct wait_queue *queue)
 {
     struct neighbour *neighbour = queue->owner->options.neighbour;
+    int64_t now_ns = loop_now_ns(queue->owner->options.loop);
     bool is_shared = queue->shared != NULL &&
                      shared_lock_is_shared(neighbour->all, queue->shared);
 
-    wait_queue_note_released(queue);
-    if (queue->kind == WAIT_LOCK && !is_shared && queue->waiting == NULL &&
+    if (queue->taken_until_ns > now_ns && queue->waiting == NULL && !is_shared &&
         subscription_is_live(&queue->subscription))
-        share_open_release(&queue->share, queue->woken_ns,
-                           loop_now_ns(queue->owner->options.loop));
+        share_open_release(&queue->share, queue->woken_ns, now_ns);
+    wait_queue_note_released(queue);
 }
 
 struct waiter *place_next(const struct wait_place *place, struct hand_over_series *series)

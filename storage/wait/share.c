@@ -97,10 +97,10 @@ static bool was_released(const struct share *share, uint64_t messages)
 void share_open_release(struct share *share, int64_t woken_ns, int64_t now_ns)
 {
     int64_t ns = OPEN_YIELD_TURNS * (now_ns - woken_ns);
-    bool others_had_it = was_released(share, share->messages_open);
+    bool had_a_turn = share->messages - share->messages_open == 2;
 
     share->messages_open = share->messages;
-    if (!others_had_it || share->streak > 0 || share->open_passed++ < share->open_pass)
+    if (!had_a_turn || share->streak > 0 || share->open_passed++ < share->open_pass)
         return;
     share->open_passed = 0;
     share->messages_before = share->messages;

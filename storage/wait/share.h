@@ -5,10 +5,11 @@
  * is tried for other clients first: if any listen, this worker yields for a while. A series is
  * a longer run, which ends with a release that is open to all clients, those that poll, too.
  *
- * An open release is one that finds no waiter here. If another client has had the lock since
- * the last one, it probably wants it again, but learns of the release from a message: a request
- * that follows here could come first, again and again. So this worker yields until that client
- * has released the lock, too, or for a while. */
+ * An open release is one that finds no waiter here. If another client has had one turn since
+ * the last one, it probably wants the lock again, but learns of the release from a message: a
+ * request that follows here could come first, again and again. So this worker yields until that
+ * client has released the lock, too, or for a while. Clients that have several turns between
+ * those of this worker leave nothing to others, and get no yield. */
 #ifndef RLOCKD_STORAGE_WAIT_SHARE_H
 #define RLOCKD_STORAGE_WAIT_SHARE_H
 
@@ -27,7 +28,7 @@ struct share {
     bool has_yielded;         /* no attempt has followed the last yield yet */
     int64_t yield_until_ns;   /* the end of this worker's last yield; it may be over */
     bool ends_with_message;   /* the last yield followed an open release */
-    unsigned open_passed;     /* open releases without a yield, though another client had it */
+    unsigned open_passed;     /* open releases without a yield that there could have been */
     unsigned open_pass;       /* so many of them come before the next yield */
     uint64_t messages;        /* unlock messages so far */
     uint64_t messages_before; /* the number of them before the last release that may yield */
@@ -52,8 +53,8 @@ void share_handed_over(struct share *share, int64_t now_ns);
 void share_taken_freely(struct share *share, int64_t now_ns);
 void share_message(struct share *share);
 
-/* The lock, which is no permit, is about to be released, and no request waits here. The last
- * message that woke requests came at `woken_ns`. */
+/* The lock, or one of the permits, of which none was free, is about to be released, and no
+ * request waits here. The last message that woke requests came at `woken_ns`. */
 void share_open_release(struct share *share, int64_t woken_ns, int64_t now_ns);
 /* When a yield that begins now would end: it lasts as long as the streak did, within limits. */
 int64_t share_next_yield_end_ns(const struct share *share, int64_t now_ns);

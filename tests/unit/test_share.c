@@ -187,9 +187,10 @@ static void who_had_the_lock_has_its_turn_again(void **state)
     share_message(&share); /* it has had its turn */
     assert_int_equal(share_yield_end_ns(&share, 0), 0);
     share_yielded(&share, true);
-    assert_true(release_openly(&share, 2));
+    assert_true(release_openly(&share, 3));
     share_yielded(&share, true);
-    hand_over(&share, NOW); /* others wait here */
+    assert_false(release_openly(&share, 2)); /* it had two turns */
+    hand_over(&share, NOW);                  /* others wait here */
     assert_false(release_openly(&share, 2));
 }
 
