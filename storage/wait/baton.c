@@ -46,6 +46,8 @@ void baton_give(struct wait_queue *queue)
         return;
     }
     queue->woken_again = false;
+    if (queue->waiting == NULL)
+        return; /* the timer is that of the queue's end */
     if (wait_queue_yields(queue)) {
         timer_arm(loop_timers(queue->owner->options.loop), &queue->timer,
                   wait_queue_yield_end_ns(queue));
@@ -61,7 +63,7 @@ void baton_give(struct wait_queue *queue)
          * If a release may satisfy several, each of them makes another attempt anyway. Handing
          * the baton out as well would loop: each attempt would begin before the next
          * hand-out. */
-        queue->woken_again = queue->waiting != NULL && !serves_several(queue);
+        queue->woken_again = !serves_several(queue);
         return;
     }
     baton_give_to(queue, waiter, INT64_MAX);

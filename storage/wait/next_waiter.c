@@ -63,8 +63,8 @@ static struct wait_queue *released_queue(const struct wait_place *place)
 }
 
 /* No waiter of the queue gets what is released. There is a yield only if nothing was free until
- * now: readers and the many permits of a semaphore need no turns. Workers of one process hand
- * the object over to each other. */
+ * now: readers and the many permits of a semaphore need no turns. Workers of one process hand a
+ * plain lock and permits over to each other. */
 static void release_openly(struct wait_queue *queue)
 {
     struct neighbour *neighbour = queue->owner->options.neighbour;

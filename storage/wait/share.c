@@ -103,7 +103,7 @@ void share_open_release(struct share *share, int64_t woken_ns, int64_t now_ns)
     if (!had_a_turn || share->streak > 0 || share->open_passed++ < share->open_pass)
         return;
     share->open_passed = 0;
-    share->messages_before = share->messages;
+    share->messages_yield = share->messages;
     share_yield(share, now_ns, now_ns + (ns < YIELD_MAX_NS ? ns : YIELD_MAX_NS));
     share->ends_with_message = true;
 }
@@ -111,7 +111,7 @@ void share_open_release(struct share *share, int64_t woken_ns, int64_t now_ns)
 int64_t share_yield_end_ns(const struct share *share, int64_t others_ns)
 {
     int64_t others_end_ns = others_ns != 0 ? others_ns + YIELD_SLACK_NS : 0;
-    bool is_over = share->ends_with_message && was_released(share, share->messages_before);
+    bool is_over = share->ends_with_message && was_released(share, share->messages_yield);
     int64_t own_end_ns = is_over ? 0 : share->yield_until_ns;
 
     return own_end_ns > others_end_ns ? own_end_ns : others_end_ns;
@@ -122,7 +122,9 @@ void share_yielded(struct share *share, bool got_it)
     if (!share->has_yielded)
         return;
     share->has_yielded = false;
-    bool is_wanted = !got_it || was_released(share, share->messages_before);
+    bool is_wanted = !got_it ||
+                     was_released(share, share->ends_with_message ? share->messages_yield
+                                                                  : share->messages_before);
     if (share->ends_with_message)
         share->open_pass = is_wanted ? 0 : doubled(share->open_pass + 1) - 1;
     else

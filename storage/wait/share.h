@@ -26,13 +26,14 @@ struct share {
     int64_t streak_ns;        /* when the streak began */
     bool others_first;        /* the release under way is for other clients, if any listen */
     bool has_yielded;         /* no attempt has followed the last yield yet */
-    int64_t yield_until_ns;   /* the end of this worker's last yield; it may be over */
+    int64_t yield_until_ns;   /* the latest end of this worker's last yield; it may be over */
     bool ends_with_message;   /* the last yield followed an open release */
     unsigned open_passed;     /* open releases without a yield that there could have been */
     unsigned open_pass;       /* so many of them come before the next yield */
     uint64_t messages;        /* unlock messages so far */
-    uint64_t messages_before; /* the number of them before the last release that may yield */
-    uint64_t messages_open;   /* the number of them before the last open release */
+    uint64_t messages_before; /* the number of them before the last hand-over */
+    uint64_t messages_open;   /* before the last open release, */
+    uint64_t messages_yield;  /* and before the last one with a yield */
 };
 
 /* Goes with a lock from worker to worker of the process; the members are as above. */

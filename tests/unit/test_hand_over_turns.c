@@ -227,6 +227,25 @@ static void the_only_client_leaves_the_lock_to_others(void **state)
     assert_non_null(attempt_of(d));
 }
 
+/* Nobody has to wait during a yield: it does not end the subscription. */
+static void a_yield_without_requests_forgets_nothing(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    unlocked();
+    answer(a, TRY_GRANTED);
+    assert_false(release());
+    unlocked();
+    unlocked(); /* by another client */
+    start(b, WAIT_MS);
+    pass(1 * MS);
+    answer(b, TRY_GRANTED);
+    assert_false(release());
+    unlocked();
+    pass(YIELD_MS * 2 * MS);
+    assert_true(CHANNEL_OF(LOCK)->live);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_holder, tear_down_holder)
 
 int main(void)
@@ -240,6 +259,7 @@ int main(void)
         TEST(what_others_do_not_take_is_offered_less_often),
         TEST(yields_never_end),
         TEST(the_only_client_leaves_the_lock_to_others),
+        TEST(a_yield_without_requests_forgets_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
