@@ -174,13 +174,14 @@ static void on_found(void *arg, const struct grant_found *found)
 }
 
 /* Whether the script may have left out holders or waiters that are to be named. Where it found
- * as many holders as it was to name, it has not told the dead readers from the living. */
+ * as many holders as it was to name, it has not told the dead readers from the living. Of the
+ * waiters it has passed over places that nobody asks for any more. */
 static bool may_have_left_out(const struct look *look)
 {
     return (look->holders_asked < look->holders_max &&
             look->view.holder_count >= look->holders_asked) ||
            (look->waiters_asked < look->waiters_max &&
-            look->view.waiter_count > look->waiters_asked);
+            look->view.waiter_count > look->view.waiters_shown);
 }
 
 static void look_at_all(struct look *look);
@@ -230,7 +231,7 @@ static void look_at_all(struct look *look)
     call_send_in_turn(call, on_looked, look);
 }
 
-/* A look that names no waiters is short: only that of a listing names many holders. */
+/* A look that names no waiters asks for all that it is to name. */
 static void look_at_few(struct look *look)
 {
     size_t waiters = look->waiters_max < FIRST_LOOK_MAX ? look->waiters_max : FIRST_LOOK_MAX;

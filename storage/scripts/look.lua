@@ -12,8 +12,8 @@
 --   waiters_max, holders_max  how many to name
 --   lease_id                  the lease that asks, or ""
 --   asked_token               the fencing token that is asked for, or ""
---   is_first                  "1": if there are more holders, another look follows: no more of
---                             them are read to find living ones
+--   is_first                  "1": another look follows if as many holders are found, or more;
+--                             so what would take long is left to it
 --
 -- Replies  wrong-kind, and this:
 --   remaining_ms  -2: the lock is free

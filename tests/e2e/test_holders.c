@@ -250,6 +250,29 @@ static void test_many_are_named(struct world *w)
         call_hang_up(calls[i]);
 }
 
+/* Places that are over may stand before others in the queue of a fair lock. */
+static void test_places_that_are_over_hide_none(struct world *w)
+{
+    enum { MANY = 12, OVER = 4 };
+    struct call *calls[MANY];
+
+    expect_status(lock_put(w->a, "over", token_new(w), "kind=fair&ttl_ms=60000"), 201);
+    for (int i = 0; i < MANY; i++) {
+        calls[i] = call_put(w->a, "over", token_new(w), "kind=fair&wait_ms=30000");
+        wait_until(waiter_count(w->a, "over") == i + 1, 5000);
+    }
+    struct reply *r = lock_look(w->a, "over");
+    assert_int_equal(json_array_size(json_object_get(r->json, "waiters")), MANY);
+    for (int i = 0; i < OVER; i++)
+        redis_int(w->redis, "ZADD %s 1 %s", "rlockd:places:{over}",
+                  reply_str(r, text(w, "waiters.%d.lease_id", i)));
+    r = lock_look(w->a, "over");
+    expect_int(r, "waiter_count", MANY - OVER);
+    assert_int_equal(json_array_size(json_object_get(r->json, "waiters")), MANY - OVER);
+    for (int i = 0; i < MANY; i++)
+        call_hang_up(calls[i]);
+}
+
 static long long scripts_run(struct redis *redis)
 {
     static const char field[] = "cmdstat_evalsha:calls=";
@@ -291,10 +314,15 @@ static void test_looks_do_not_wait_for_each_other(struct world *w)
 int main(void)
 {
     static const struct e2e_test tests[] = {
-        E2E_TEST(test_each_kind),         E2E_TEST(test_sessions),
-        E2E_TEST(test_waiters),           E2E_TEST(test_old_records),
-        E2E_TEST(test_what_is_not_known), E2E_TEST(test_the_first_moments),
-        E2E_TEST(test_many_are_named),    E2E_TEST(test_looks_do_not_wait_for_each_other),
+        E2E_TEST(test_each_kind),
+        E2E_TEST(test_sessions),
+        E2E_TEST(test_waiters),
+        E2E_TEST(test_old_records),
+        E2E_TEST(test_what_is_not_known),
+        E2E_TEST(test_the_first_moments),
+        E2E_TEST(test_many_are_named),
+        E2E_TEST(test_looks_do_not_wait_for_each_other),
+        E2E_TEST(test_places_that_are_over_hide_none),
     };
     struct e2e_plan plan = {.name = "holders", E2E_TESTS(tests), .front_ends = 1};
 

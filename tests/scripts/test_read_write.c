@@ -243,6 +243,12 @@ static void a_first_look_leaves_dead_readers_alone(void **state)
     assert_in_range(calls_of("pttl"), 1, FIRST_MOST);
     expect(run(SCRIPT_LOOK, keys, ARGS("8", "8", "", "")), "[-2, *, 0, [], *]");
     assert_true(calls_of("pttl") > 80);
+    command("DEL jobs");
+    command("HSET jobs mode read " A ":0 100");
+    command("PEXPIRE jobs 30000");
+    command("CONFIG RESETSTAT");
+    expect(run(SCRIPT_LOOK, keys, ARGS("8", "8", "", "", "1")), "[*, *, read, 8, *]");
+    assert_in_range(calls_of("pttl"), 1, FIRST_MOST);
 }
 
 /* The release of the longest read looks at all readers. */

@@ -67,9 +67,16 @@ local function add_living(look, drawn)
   return dead
 end
 
+-- The reads of these fields: a look at one costs a command.
+local function reads_of(fields)
+  local reads = 0
+  for i = 2, #fields, 2 do reads = reads + (tonumber(fields[i]) or 0) end
+  return reads
+end
+
 -- Looks at the holders, and names at most `most` of them. `asked_token`: the fencing token that
--- is asked for, or "". `is_first`: a look that names more follows if there are more. Returns a
--- table with
+-- is asked for, or "". `is_first`: a look that names more follows if `count` is `most` or more,
+-- which it is, too, where the readers have many reads. Returns a table with
 --   mode        of a read/write lock; nil: another lock
 --   remaining   ms for which the lock is held; -2: it is free
 --   last_token  "0": none
@@ -90,6 +97,10 @@ local function find(lock, counter, most, asked_token, is_first)
   -- A hash that is no lock may have any number of fields.
   local fields = call('hrandfield', lock, mode and most + 1 or 2, 'withvalues')
   if mode and not readers.some_holders(lock, mode) then return nil, {'wrong-kind'} end
+  if is_first and mode and reads_of(fields) > 2 * most then
+    look.kind, look.count = mode, most
+    return look
+  end
   local dead = add_living(look, fields)
   if not dead or not mode and look.count > 1 then return nil, {'wrong-kind'} end
   local is_all = not mode or #fields / 2 <= most
