@@ -15,7 +15,7 @@
 
 enum {
     SKIP_MAX = 1000000, /* far more keys than one round of SCAN brings */
-    SCAN_COUNT = 100,   /* keys that Redis visits in one go: some ten microseconds */
+    SCAN_COUNT = 100,   /* keys that Redis visits in one go: some 25 microseconds */
     SCAN_ROUNDS = 100,  /* a page visits about 10,000 keys */
     LOOKS_MAX = 8,      /* at once: Redis and this worker serve others between them */
     PAGE_MAX_MS = 1000  /* and takes no longer, so that a slow Redis makes pages short */

@@ -9,7 +9,7 @@ import measure
 import servers
 from quota import quota
 from redisson import Redisson
-from servers import START_S, Http, Program, free_port, wait_for
+from servers import START_S, Program, free_port, wait_for
 
 SLOTS = 16384
 MASTERS = (1, 3)
@@ -171,8 +171,7 @@ def paced(place, server, redis, dialect, connections, seconds):
     """Requests a second, and how long one takes: the first of the two of a cycle."""
     redis.command("FLUSHALL")
     if dialect == "look":
-        for number in range(connections):
-            Http(server.port).ask("PUT", f"/v1/locks/far-{number}?ttl_ms=600000")
+        measure.load(place, "hold", server, cycles=connections, name="far")
     server.dialect = dialect
     figures = measure.load(place, "cycle", server, connections=connections, seconds=seconds,
                            name="far")

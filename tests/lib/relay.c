@@ -19,7 +19,7 @@
 
 enum { CHUNK_MAX = 65536, EVENTS_MAX = 64, SLACK_NS = 1000, FULL_NS = 50000 };
 
-/* What came with one read; without bytes: the end. */
+/* The bytes of one read. A chunk without bytes is the end of what its sender sends. */
 struct chunk {
     struct chunk *prev, *next;
     int64_t due_ns;
@@ -164,11 +164,9 @@ int main(int argc, char **argv)
         int64_t first_ns = INT64_MAX;
         for (struct end *end = ends; end != NULL; end = end->next)
             first_ns = pass_on(end, first_ns);
-        int64_t left_ns = first_ns == INT64_MAX ? -1 : first_ns - now_ns();
+        int64_t now = now_ns(), left_ns = first_ns > now ? first_ns - now : 0;
         struct timespec left = {.tv_sec = left_ns / 1000000000,
                                 .tv_nsec = left_ns % 1000000000};
-        if (first_ns != INT64_MAX && left_ns < 0)
-            left = (struct timespec){0};
         int count = epoll_pwait2(poll_fd, events, EVENTS_MAX,
                                  first_ns == INT64_MAX ? NULL : &left, NULL);
         for (int i = 0; i < count; i++) {

@@ -227,7 +227,7 @@ static void the_only_client_leaves_the_lock_to_others(void **state)
     assert_non_null(attempt_of(d));
 }
 
-/* Nobody has to wait during a yield: it does not end the subscription. */
+/* A yield during which no request waits does not end the worker's subscription. */
 static void a_yield_without_requests_forgets_nothing(void **state)
 {
     (void)state;
