@@ -208,20 +208,22 @@ class Case:
         wait_for(lambda: self.run.process.poll() is not None or (
             len(self.run.tree()) >= self.count and self.world.fronts[0].holds(self.name)),
             "COMMAND runs with the lock, or the run has ended")
+        ends = [int(one) for one in self.wanted if one != "on"]
         if self.run.process.poll() is None:
-            self.terminate()
+            self.terminate(*ends)
         else:
-            self.check_status(*(int(one) for one in self.wanted if one != "on"))
+            self.check_status(*ends)
 
-    def terminate(self):
-        """A stubborn tree needs two signals, the second one within the grace."""
+    def terminate(self, *others):
+        """A stubborn tree needs two signals, the second one within the grace. The run may learn
+        of a loss at the same time, and end as one of the others."""
         self.run.signal(signal.SIGTERM)
         for _ in range(int(LONG_S * 10)):
             if self.shape != "stubborn" or self.run.process.poll() is not None:
                 break
             time.sleep(0.1)
             self.run.signal(signal.SIGTERM)
-        self.check_status(128 + signal.SIGTERM, 128 + signal.SIGKILL)
+        self.check_status(128 + signal.SIGTERM, 128 + signal.SIGKILL, *others)
 
     def check_free(self):
         front = self.world.fronts[0]
