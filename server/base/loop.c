@@ -15,6 +15,7 @@
 #include "server/base/loop_hooks.h"
 
 enum { EVENTS_PER_TURN = 256 };
+#define SLEEP_MAX_NS (60 * CLOCK_NS_PER_S)
 
 struct loop {
     int epoll_fd;
@@ -22,7 +23,7 @@ struct loop {
     struct timers timers;
     struct loop_hooks hooks;
     int64_t now_ns;
-    bool again, stopping;
+    bool again, stopping, sleeps_for_ms;
     struct busy_poll busy_poll;
     unsigned awaited; /* replies, when the turn began to wait */
     int event_count;  /* the events of this turn, so that a removed watch can be taken out of it
@@ -131,8 +132,8 @@ void loop_await(struct loop *loop, unsigned replies)
     loop->awaited += replies;
 }
 
-/* Milliseconds to sleep, rounded up so that a timer is never a turn early. */
-static int sleep_ms(const struct loop *loop, int64_t now_ns)
+/* Nanoseconds to sleep; negative: until an event. */
+static int64_t sleep_ns(const struct loop *loop, int64_t now_ns)
 {
     int64_t next_ns = timers_next_ns(&loop->timers);
     int64_t left_ns = next_ns - now_ns;
@@ -141,13 +142,25 @@ static int sleep_ms(const struct loop *loop, int64_t now_ns)
         return 0;
     if (next_ns < 0)
         return -1;
-    int64_t left_ms = (left_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
-    return left_ms > 60000 ? 60000 : (int)left_ms;
+    return left_ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : left_ns;
 }
 
-static int find_events(struct loop *loop, int timeout_ms)
+/* A lock lies idle until the timer of its yield fires, so a millisecond matters. Linux before
+ * 5.11 and some sandboxes have no epoll_pwait2(2); epoll_wait(2) knows milliseconds, which are
+ * rounded up so that a timer is never a turn early. */
+static int find_events(struct loop *loop, int64_t timeout_ns)
 {
-    return epoll_wait(loop->epoll_fd, loop->events, EVENTS_PER_TURN, timeout_ms);
+    if (timeout_ns > 0 && !loop->sleeps_for_ms) {
+        struct timespec timeout = {.tv_sec = timeout_ns / CLOCK_NS_PER_S,
+                                   .tv_nsec = timeout_ns % CLOCK_NS_PER_S};
+        int count = epoll_pwait2(loop->epoll_fd, loop->events, EVENTS_PER_TURN, &timeout, NULL);
+        if (count >= 0 || errno == EINTR)
+            return count;
+        loop->sleeps_for_ms = true;
+    }
+    return epoll_wait(loop->epoll_fd, loop->events, EVENTS_PER_TURN,
+                      timeout_ns <= 0 ? (int)timeout_ns
+                                      : (int)((timeout_ns - 1) / CLOCK_NS_PER_MS + 1));
 }
 
 /* The number of events; 0: the limit has passed. */
@@ -171,17 +184,18 @@ static int poll_events(struct loop *loop, enum busy_poll_wait wait, int64_t now_
 static int await_events(struct loop *loop)
 {
     int64_t now_ns = clock_ns();
-    int timeout_ms = sleep_ms(loop, now_ns), count;
+    int64_t timeout_ns = sleep_ns(loop, now_ns);
+    int count;
     enum busy_poll_wait wait = loop->awaited == 0 ? BUSY_POLL_FOR_ANYTHING
                                                   : BUSY_POLL_FOR_REPLY;
 
-    if (timeout_ms == 0 || loop->awaited > 1)
-        return find_events(loop, timeout_ms);
+    if (timeout_ns == 0 || loop->awaited > 1)
+        return find_events(loop, timeout_ns);
     if (busy_poll_is_on(&loop->busy_poll, wait, now_ns)) {
         count = poll_events(loop, wait, now_ns);
-        return count != 0 ? count : find_events(loop, timeout_ms);
+        return count != 0 ? count : find_events(loop, timeout_ns);
     }
-    count = find_events(loop, timeout_ms);
+    count = find_events(loop, timeout_ns);
     busy_poll_slept(&loop->busy_poll, wait, clock_ns() - now_ns);
     return count;
 }

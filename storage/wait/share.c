@@ -15,9 +15,10 @@ enum { STREAK_MIN = 8, STREAK_MAX = HAND_OVERS_MAX - 1 };
 /* Shorter than a client would notice. */
 #define YIELD_MAX_NS (5 * CLOCK_NS_PER_MS)
 /* The yield after an open release: a few times as long as it took here from the message of the
- * other client's release to the release by this worker. The other client, if it waits, takes
- * about as long. */
+ * other client's release to the release by this worker, and a little more. The other client, if
+ * it waits, takes about as long, and a yield that is over too early costs a script. */
 enum { OPEN_YIELD_TURNS = 4 };
+#define OPEN_YIELD_LEAST_NS (CLOCK_NS_PER_MS / 2)
 /* After a yield the worker that began it tries first, and finds out whether other clients
  * wanted the lock; the other workers of the process try so much later. */
 #define YIELD_SLACK_NS (1 * CLOCK_NS_PER_MS)
@@ -96,7 +97,7 @@ static bool was_released(const struct share *share, uint64_t messages)
 
 void share_open_release(struct share *share, int64_t woken_ns, int64_t now_ns)
 {
-    int64_t ns = OPEN_YIELD_TURNS * (now_ns - woken_ns);
+    int64_t ns = OPEN_YIELD_TURNS * (now_ns - woken_ns) + OPEN_YIELD_LEAST_NS;
     bool had_a_turn = share->messages - share->messages_open == 2;
 
     share->messages_open = share->messages;

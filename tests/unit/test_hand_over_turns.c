@@ -223,7 +223,7 @@ static void the_only_client_leaves_the_lock_to_others(void **state)
     unlocked();
     start(d, WAIT_MS);
     assert_null(attempt_of(d));
-    pass(4 * MS); /* nobody takes it */
+    pass(5 * MS); /* nobody takes it */
     assert_non_null(attempt_of(d));
 }
 

@@ -183,7 +183,7 @@ static void who_had_the_lock_has_its_turn_again(void **state)
     assert_false(release_openly(&share, 1));
     assert_false(release_openly(&share, 2)); /* another client had it after this release */
     assert_true(release_openly(&share, 1));
-    assert_int_equal(share_yield_end_ns(&share, 0), NOW + 4 * MS);
+    assert_int_equal(share_yield_end_ns(&share, 0), NOW + 4 * MS + MS / 2);
     share_message(&share); /* it has had its turn */
     assert_int_equal(share_yield_end_ns(&share, 0), 0);
     share_choose(&share, waiters, NOW); /* the yield does not come back */
