@@ -216,6 +216,12 @@ static void stay(struct acquisition *acquisition, int64_t sleep_ms)
     waiter_move(waiters, &acquisition->waiter, name, len, acquisition->generation, sleep_ms);
 }
 
+/* This front end drains, and no attempt is under way. */
+static void finish_draining(struct acquisition *acquisition)
+{
+    acquisition_finish_as(acquisition, acquisition->uncertain ? TRY_UNKNOWN : TRY_DRAINING);
+}
+
 /* An attempt found the object busy, or did not reach Redis: waits, unless the time is up. */
 static void wait_on(struct acquisition *acquisition, const struct attempt_result *result,
                     int64_t sleep_ms)
@@ -229,7 +235,7 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     } else if (!wants_to_wait) {
         acquisition_finish_with(acquisition, result);
     } else if (acquirer->draining) {
-        acquisition_finish_as(acquisition, TRY_DRAINING);
+        finish_draining(acquisition);
     } else if (acquisition->state == RETRYING || acquisition->state == CHOSEN) {
         stay(acquisition, sleep_ms);
     } else if (acquisition->state == TRYING_FULL || is_full(acquirer)) {
@@ -419,6 +425,14 @@ void acquire_cancel(struct acquisition *acquisition)
 
 /* --- acquirers ---------------------------------------------------------------------------- */
 
+/* Whether an attempt is under way: its reply ends the acquisition, because none of a front end
+ * that drains waits on. */
+static bool may_be_granted(const struct acquisition *acquisition)
+{
+    return acquisition->state == RETRYING || acquisition->state == CHOSEN ||
+           acquisition->state == LAST_ATTEMPT;
+}
+
 void acquirer_drain(struct acquirer *acquirer)
 {
     struct acquisition *head, *acquisition, *prev;
@@ -430,8 +444,8 @@ void acquirer_drain(struct acquirer *acquirer)
     /* From the last to the first, so that the baton is not handed through the whole queue. */
     for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
         prev = acquisition == head ? NULL : acquisition->prev;
-        if (acquisition->wait_began_ns != 0)
-            acquisition_finish_as(acquisition, TRY_DRAINING);
+        if (acquisition->wait_began_ns != 0 && !may_be_granted(acquisition))
+            finish_draining(acquisition);
     }
 }
 

@@ -81,7 +81,8 @@ bool acquire_hand_over(struct acquirer *acquirer, const struct lease *lease, lea
                        void *arg) __attribute__((warn_unused_result));
 
 /* Every acquisition that waits ends with TRY_DRAINING, and so does a later one that would have
- * to wait. */
+ * to wait; with an attempt under way, by the reply to that attempt. If an attempt is unknown,
+ * the acquisition ends with TRY_UNKNOWN. */
 void acquirer_drain(struct acquirer *acquirer);
 /* Something happened to this session: the acquisitions that wait for it try at once, and learn
  * whether it ended. */

@@ -305,6 +305,26 @@ static void test_stop_while_redis_stalls(struct world *w)
     redis_thaw(p.redis);
 }
 
+/* The waiter tries when the lease ends. Whether Redis runs that attempt nobody knows. */
+static void test_stop_with_an_attempt_under_way(struct world *w)
+{
+    struct pair p = pair_start(w);
+    int ttl_ms = (int)patience_ms(1000);
+    struct call *call;
+    struct reply *r;
+
+    expect_status(lock_put(p.fe, "drain", token_new(w), text(w, "ttl_ms=%d", ttl_ms)), 201);
+    call = call_put(p.fe, "drain", token_new(w), "wait_ms=50000");
+    wait_until(waiter_count(p.fe, "drain") == 1, 1000);
+    redis_freeze(p.redis);
+    nap_ms(ttl_ms + 500);
+    front_stop(p.fe);
+    r = call_await(call, 1000);
+    expect_status(r, 503);
+    expect_str(r, "outcome", "unknown");
+    redis_thaw(p.redis);
+}
+
 int main(void)
 {
     static const struct e2e_test tests[] = {
@@ -319,6 +339,7 @@ int main(void)
         E2E_TEST(test_stall_is_answered_and_resolved),
         E2E_TEST(test_stall_with_waiters),
         E2E_TEST(test_stop_while_redis_stalls),
+        E2E_TEST(test_stop_with_an_attempt_under_way),
     };
     struct e2e_plan plan = {.name = "redis-trouble", E2E_TESTS(tests), .without_redis = true};
 

@@ -155,6 +155,8 @@ static void draining_keeps_the_places(void **state)
     publish(fair_channel(b), "0"); /* its attempt is under way */
     acquirer_drain(acquirer);
     expect_done(a, TRY_DRAINING);
+    assert_int_equal(b->done, 0);
+    answer(b, TRY_BUSY);
     expect_done(b, TRY_DRAINING);
     assert_int_equal(a->places_kept, 1);
     assert_int_equal(b->places_kept, 1);

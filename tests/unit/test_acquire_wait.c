@@ -188,8 +188,10 @@ static void draining_ends_every_wait(void **state)
     start(d, 0);
     unlocked();
     acquirer_drain(acquirer);
-    expect_done(a, TRY_DRAINING);
     expect_done(b, TRY_DRAINING);
+    assert_int_equal(a->done, 0); /* an attempt is under way */
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_DRAINING);
     assert_int_equal(a->withdrawn, 1);
     assert_int_equal(b->withdrawn, 1);
     /* Who does not wait gets its answer, and who would have to is not let in. */
@@ -204,6 +206,20 @@ static void draining_ends_every_wait(void **state)
     start(c, WAIT_MS);
     answer(c, TRY_GRANTED);
     expect_done(c, TRY_GRANTED);
+}
+
+/* Nobody may say that nothing was done. */
+static void draining_after_an_unknown_attempt(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    start_waiting(b);
+    unlocked();
+    answer(a, TRY_UNKNOWN);
+    assert_int_equal(a->done, 0);
+    acquirer_drain(acquirer);
+    expect_done(a, TRY_UNKNOWN);
+    assert_int_equal(a->withdrawn, 1);
 }
 
 static uint64_t observed(enum histogram histogram)
@@ -359,6 +375,7 @@ int main(void)
         TEST(deadline_passes_the_turn_on),
         TEST(only_so_many_may_wait),
         TEST(draining_ends_every_wait),
+        TEST(draining_after_an_unknown_attempt),
         TEST(waits_are_counted),
         TEST(rest_of_the_permits_is_for_the_next),
         TEST(after_the_last_permit_nobody_tries),
