@@ -69,7 +69,9 @@ static bool read_machine(struct lease_request *request, const json_t *body)
 static struct lease_request *begin(struct http_request *http)
 {
     struct lease_request *request = lease_request_new(http, KIND_PERMIT);
-    json_t *body = has_header(http) ? neighbour_body(http) : NULL;
+    json_t *body = has_header(http) && request_query_fields(http, NULL, 0, NULL)
+                       ? neighbour_body(http)
+                       : NULL;
     bool is_read = body != NULL && read_machine(request, body);
 
     request->lease.permits = 1;
@@ -105,8 +107,14 @@ static void on_group(void *arg, const struct counter_result *result)
 void fleetlock_pre_reboot(struct http_request *http)
 {
     struct lease_request *request = begin(http);
+    struct lease_fields fields = {0};
 
-    if (request != NULL)
+    /* A request that is refused makes no group. */
+    if (request == NULL || !neighbour_set_ttl(request, &fields))
+        return;
+    if (request->context->draining)
+        neighbour_acquire(request, &fields, on_acquired);
+    else
         counter_create(request->context->store, KIND_PERMIT, lease_name(&request->lease),
                        FIRST_SLOTS, on_group, request);
 }

@@ -31,6 +31,7 @@ _Static_assert(TEXT_BASE64_SIZE(PATH_MAX_LEN) <= HTTP_NAME_MAX + 1, "an id is a 
 struct lfs_lock {
     char owner[SHOWN_OWNER_SIZE];
     bool is_ours;          /* of the caller, by this protocol */
+    bool is_read;          /* perhaps by several clients */
     int64_t fencing_token; /* 0: not known */
 };
 
@@ -68,6 +69,7 @@ static struct lfs_lock lock_of(const struct lfs_request *lfs, const char *name,
         return lock;
     if (lock_holder_is_ours(holder->field))
         lock.fencing_token = holder->fencing_token;
+    lock.is_read = strcmp(holder->kind, kind_row(KIND_READ)->name) == 0;
     token_id_of_note(name, holder->note, id_of_note);
     if (lock_holder_is_lease(holder->field, lease_id) && strcmp(lease_id, id_of_note) == 0) {
         snprintf(lock.owner, sizeof(lock.owner), "%.*s",
@@ -413,7 +415,8 @@ static void on_forced(struct lease_request *request, bool unlocked)
     reply_lock(lfs, 200, &lfs->lock);
 }
 
-/* Frees the grant that was looked at, and no later grant. */
+/* Frees the grant that was looked at, and no later grant; all grants of readers, which only
+ * clients of other protocols are. */
 static void force(struct lfs_request *lfs)
 {
     struct lease *lease = &lfs->lease->lease;
@@ -424,7 +427,7 @@ static void force(struct lfs_request *lfs)
         http_forbid(http_of(lfs), AUTH_OPERATE, "force ends the lock of another owner");
         return;
     }
-    if (lfs->lock.fencing_token > 0)
+    if (lfs->lock.fencing_token > 0 && !lfs->lock.is_read)
         text_format_int64(only, lfs->lock.fencing_token);
     snprintf(lease->note, sizeof(lease->note), "git lfs unlock --force by %s", lfs->owner);
     locks_force(lfs->lease, only, on_forced);

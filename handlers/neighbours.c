@@ -49,12 +49,17 @@ const char *neighbour_text(struct http_request *http, const json_t *object, cons
     return NULL;
 }
 
+bool neighbour_set_ttl(struct lease_request *request, struct lease_fields *fields)
+{
+    if (!fields->ttl_ms.given)
+        fields->ttl_ms = (struct field_integer){true, CONFIG_LEASE_MAX_MS};
+    return lease_request_set_ttl(request, &fields->ttl_ms, false);
+}
+
 void neighbour_acquire(struct lease_request *request, struct lease_fields *fields,
                        void (*acquired)(struct lease_request *request,
                                         const struct acquire_result *result))
 {
-    if (!fields->ttl_ms.given)
-        fields->ttl_ms = (struct field_integer){true, CONFIG_LEASE_MAX_MS};
-    if (lease_request_set_ttl(request, &fields->ttl_ms, false))
+    if (neighbour_set_ttl(request, fields))
         lease_request_acquire(request, &fields->wait_ms, acquired);
 }

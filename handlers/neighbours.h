@@ -16,6 +16,10 @@ json_t *neighbour_body(struct http_request *http) __attribute__((warn_unused_res
 const char *neighbour_text(struct http_request *http, const json_t *object, const char *member,
                            size_t max) __attribute__((warn_unused_result));
 
+/* Until it is released, or for `ttl_ms` of the query. False: the request was refused. */
+bool neighbour_set_ttl(struct lease_request *request, struct lease_fields *fields)
+    __attribute__((warn_unused_result));
+
 /* Acquires the object until it is released, or for `ttl_ms` of the query; then `acquired`
  * answers the request. */
 void neighbour_acquire(struct lease_request *request, struct lease_fields *fields,

@@ -18,20 +18,23 @@ enum { LOCK_ID_MAX = 64 };
 static const char *const info_members[] = {"ID",      "Operation", "Who", "Created",
                                            "Version", "Path",      "Info"};
 
-/* JSON has escapes for the control characters that a note may not have. */
+/* JSON has escapes for the control characters that a note may not have; jansson leaves DEL as
+ * it is. NULL: there is no such text. */
 static char *info_text(const json_t *info)
 {
-    char *text = json_dumps(info, JSON_COMPACT);
+    static const size_t flags[] = {JSON_COMPACT, JSON_COMPACT | JSON_ENSURE_ASCII};
 
-    if (text != NULL && text_has_control(text, strlen(text))) {
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        char *text = json_dumps(info, flags[i]);
+        if (text == NULL || !text_has_control(text, strlen(text)))
+            return text;
         free(text);
-        text = json_dumps(info, JSON_COMPACT | JSON_ENSURE_ASCII);
     }
-    return text;
+    return NULL;
 }
 
-/* A member with which the note would be too long is left out. An absent member counts as an
- * empty text. */
+/* A member with which the note would be too long, or have a DEL, is left out. An absent member
+ * counts as an empty text. */
 static void set_note(struct lease *lease, const json_t *info)
 {
     json_t *kept = json_object();

@@ -186,6 +186,17 @@ def rights(world):
     assert Machine(world.guarded, f"web-{group}", Authorization=web).pre_reboot()
 
 
+def a_refusal_makes_no_group(world):
+    """Nor does a parameter that the protocol does not have."""
+    group = new_group()
+    machine = Machine(world.guarded, group, Authorization=world.basic("brief"))
+    assert machine.refused() == (403, "forbidden")
+    path = "/fleetlock/v1/pre-reboot?ttl_ms=60000"
+    expect(world.fronts[0].ask("POST", path, HEADER,
+                               {"client_params": {"id": "a", "group": group}}), 400)
+    expect(world.fronts[0].ask("GET", f"/v1/permit-semaphores/fleetlock%2F{group}"), 404)
+
+
 def group_of_another_kind(world):
     """A name that is another kind of object in Redis is a refusal, and stays as it is."""
     group = new_group()

@@ -307,13 +307,19 @@ def nobody_else_has_the_lease(world):
 
 
 def java_holders(world):
-    """A lock that a Java client holds is another's lock, without a time, and can be forced."""
+    """A lock that a Java client holds is another's lock, without a time, and can be forced; so
+    can one of several readers."""
     repo = Repo(world.fronts[0])
     world.redis.command("HSET", f"lfs/{repo.name}/a", f"{uuid.uuid4()}:7", 1)
     world.redis.command("PEXPIRE", f"lfs/{repo.name}/a", 60000)
     lock = repo.verify()["theirs"][0]
     assert "locked_at" not in lock and "not by Git LFS" in lock["owner"]["name"], lock
     assert expect(repo.lock("a"), 409)["lock"]["id"] == lock["id"]
+    expect(repo.unlock(lock["id"], force=True), 200)
+    assert repo.list() == []
+    for _ in range(2):  # readers, which no Git LFS is
+        expect(world.fronts[0].ask("PUT", f"/v1/locks/lfs%2F{repo.name}%2Fa?kind=read",
+                                   {"Lease-Token": str(uuid.uuid4())}), 201)
     expect(repo.unlock(lock["id"], force=True), 200)
     assert repo.list() == []
     world.redis.command("SADD", f"lfs/{repo.name}/s", "x")

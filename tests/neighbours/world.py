@@ -19,7 +19,7 @@ BASIC = {caller: f"password-of-{caller}-0123456789" for caller in
           "outsider", "web-machines")}
 RIGHTS = {"team-a": "lock=terraform/a- read=terraform/a-", "team-b": "lock=terraform/b-",
           "admin": "lock=* operate=* read=*",
-          "brief": "lock=terraform/ lock=lfs/art/ max-ttl-ms=60000",
+          "brief": "lock=terraform/ lock=lfs/art/ lock=fleetlock/ max-ttl-ms=60000",
           "machines": "lock=fleetlock/", "web-machines": "lock=fleetlock/web-",
           "artist-a": "lock=lfs/art/ read=lfs/art/",
           "artist-b": "lock=lfs/art/ read=lfs/art/",
