@@ -43,10 +43,12 @@ static void reply_view(struct lease_request *request, int status, bool is_put,
     http_reply_json(request->http, status, body);
 }
 
+/* After 201 nobody may say that nothing was done, although the look was not. */
 static void reply_got(struct lease_request *request, int status, bool is_put,
                       const struct permits_view *view)
 {
-    const struct counter_result failure = {.outcome = view->outcome, .failure = view->failure};
+    const struct counter_result failure = {
+        .outcome = view->outcome, .failure = status == 201 ? CALL_UNKNOWN : view->failure};
 
     if (view->outcome == COUNTER_SHOWN)
         reply_view(request, status, is_put, view);
