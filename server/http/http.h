@@ -142,6 +142,7 @@ bool http_reply_has_header(const struct http_request *request, const char *name)
 void http_drop(struct http_request *request);
 
 /* Says that the answer will take long: suspends the connection now instead of a little later.
+ * The handler has read the body by then, which is forgotten.
  * False: the caller's API token allows no more requests that wait. */
 bool http_suspend(struct http_request *request) __attribute__((warn_unused_result));
 /* Refuses a caller without the right `verb` (403). `detail` names the forbidden operation. */

@@ -87,6 +87,9 @@ bool http_suspend(struct http_request *request)
 {
     if (!http_begin_wait(request))
         return false;
+    free(request->body); /* thousands may wait for long */
+    request->body = NULL;
+    request->body_len = request->body_size = 0;
     if (request->waits_since_ns == 0)
         request->waits_since_ns = clock_ns();
     request->suspend_wanted = true;
