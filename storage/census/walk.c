@@ -138,10 +138,7 @@ static bool look_at_some(struct walk *walk)
 
     walk->step_began_ns = clock_ns();
     while (walk->next_name < walk->scan.name_count && looks < LOOKS_MAX) {
-        const char *name = walk->scan.names[walk->next_name++];
-        if (name == NULL)
-            continue;
-        look_at(walk, name);
+        look_at(walk, walk->scan.names[walk->next_name++]);
         looks++;
     }
     return looks > 0;

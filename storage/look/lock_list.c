@@ -14,17 +14,22 @@
 #include "storage/look/permits_get.h"
 
 enum {
-    SKIP_MAX = 1000000, /* far more keys than one round of SCAN brings */
-    SCAN_COUNT = 100,   /* keys that Redis visits in one go: some 25 microseconds */
-    SCAN_ROUNDS = 100,  /* a page visits about 10,000 keys */
-    LOOKS_MAX = 8,      /* at once: Redis and this worker serve others between them */
-    PAGE_MAX_MS = 1000  /* and takes no longer, so that a slow Redis makes pages short */
+    SCAN_COUNT = 100,  /* keys that Redis visits in one go: some 25 microseconds */
+    SCAN_ROUNDS = 100, /* a page visits about 10,000 keys */
+    LOOKS_MAX = 8,     /* at once: Redis and this worker serve others between them */
+    PAGE_MAX_MS = 1000 /* and takes no longer, so that a slow Redis makes pages short */
 };
 
-/* A page under way: rounds of SCAN, and a look at each key that a round found. The
- * cursor for clients has the scanned node, the cursor at the beginning of the round, and the
- * number of its keys that are dealt with: so a page may end in the middle of a round and misses
- * no key. */
+/* A page under way: rounds of SCAN, and a look at each key that a round found. A page ends
+ * before a round for whose keys it has no room: when the round is repeated, keys may be gone,
+ * and nothing says how far it went the first time. If the page is empty, the round gets
+ * smaller. Where even one bucket of Redis' table has more keys than a page may have, the keys
+ * are taken in the order of their hashes, and the next page goes on behind the last hash, if
+ * the repeated round ends where this one did: if not, Redis has no key of that bucket any more.
+ * The last round of a server may be cut like that whatever its size: nothing is behind it. So a
+ * key that stays is never missed. The cursor for clients has the scanned node, the cursor at
+ * the beginning of the round, and, in the middle of a bucket, the cursor at its end and the
+ * last hash. */
 struct page {
     struct store *store;
     lock_listed *listed;                /* of a listing of locks */
@@ -33,8 +38,10 @@ struct page {
     void *arg;
     size_t limit;
     struct lock_scan scan;
-    size_t skip; /* keys of this round that an earlier page has dealt with */
-    size_t next_name;
+    uint32_t after; /* in the middle of a bucket: the last hash; else 0 */
+    uint64_t end;   /* and the cursor of SCAN behind the bucket */
+    bool is_cut;    /* more names of the round are left than the page has room for */
+    size_t next_name, names_end;
     size_t rounds;
     int64_t started_ns;
     size_t looks_pending;
@@ -50,8 +57,9 @@ static void finish(struct page *page, bool is_last)
     struct lock_list list = {.outcome = page->outcome};
 
     if (!is_last)
-        snprintf(list.next_cursor, sizeof(list.next_cursor), "%zu.%" PRIu64 ".%zu",
-                 page->scan.node_number, page->scan.cursor, page->next_name);
+        snprintf(list.next_cursor, sizeof(list.next_cursor),
+                 "%zu.%" PRIu64 ".%" PRIu64 ".%" PRIu32, page->scan.node_number,
+                 page->scan.cursor, page->end, page->after);
     page->done(page->arg, &list);
     lock_scan_end(&page->scan);
     free(page);
@@ -59,18 +67,18 @@ static void finish(struct page *page, bool is_last)
 
 static bool begin_next_round(struct page *page)
 {
-    page->skip = 0;
-    page->next_name = 0;
+    if (page->after != 0)
+        page->scan.count = SCAN_COUNT;
+    page->after = 0;
+    page->end = 0;
     return lock_scan_next(&page->scan);
 }
 
 static void end_round(struct page *page)
 {
-    bool round_done = page->next_name == page->scan.name_count;
-
-    if (page->outcome != CALL_DONE || (round_done && !begin_next_round(page)))
+    if (page->outcome != CALL_DONE || (!page->is_cut && !begin_next_round(page)))
         finish(page, true);
-    else if (page->count == page->limit || ++page->rounds == SCAN_ROUNDS ||
+    else if (page->is_cut || page->count == page->limit || ++page->rounds == SCAN_ROUNDS ||
              clock_ns() - page->started_ns > PAGE_MAX_MS * CLOCK_NS_PER_MS)
         finish(page, false);
     else
@@ -151,17 +159,46 @@ static void look_at(struct page *page, const char *name)
         permits_get(page->store, name, 0, on_semaphore, candidate);
 }
 
-/* As many as there is room for in the page, as if every key belonged into it. */
 static void look_on(struct page *page)
 {
-    while (page->outcome == CALL_DONE && page->next_name < page->scan.name_count &&
-           page->looks_pending < LOOKS_MAX && page->count + page->looks_pending < page->limit) {
-        const char *name = page->scan.names[page->next_name++];
-        if (name != NULL)
-            look_at(page, name);
-    }
+    while (page->outcome == CALL_DONE && page->next_name < page->names_end &&
+           page->looks_pending < LOOKS_MAX)
+        look_at(page, page->scan.names[page->next_name++]);
     if (page->looks_pending == 0)
         end_round(page);
+}
+
+/* Takes the names of the round that the page has room for, as if every key belonged into it.
+ * False: there is room for none, and the round is to be smaller, or that of another page. */
+static bool take_names(struct page *page)
+{
+    struct lock_scan *scan = &page->scan;
+    size_t room = page->limit - page->count;
+
+    if (page->after != 0)
+        lock_scan_cut(scan, page->end == 0 || scan->next_cursor == page->end ? page->after : 0);
+    page->next_name = 0;
+    page->names_end = scan->name_count <= room ? scan->name_count : room;
+    page->is_cut = page->names_end < scan->name_count;
+    if (page->is_cut && scan->next_cursor != 0 && (page->count > 0 || scan->count > 1))
+        return false;
+    if (page->is_cut) {
+        lock_scan_cut(scan, 0);
+        page->end = scan->next_cursor;
+        page->after = lock_scan_hash(scan->names[page->names_end - 1]);
+    }
+    return true;
+}
+
+static void make_room(struct page *page)
+{
+    if (page->count > 0) {
+        finish(page, false);
+        return;
+    }
+    page->scan.count = page->scan.count / 4 + 1;
+    lock_scan_repeat(&page->scan);
+    scan(page);
 }
 
 static void on_scanned(void *arg, enum call_outcome outcome)
@@ -174,8 +211,10 @@ static void on_scanned(void *arg, enum call_outcome outcome)
         finish(page, true);
         return;
     }
-    page->next_name = page->skip < page->scan.name_count ? page->skip : page->scan.name_count;
-    look_on(page);
+    if (take_names(page))
+        look_on(page);
+    else
+        make_room(page);
 }
 
 static void scan(struct page *page)
@@ -183,38 +222,39 @@ static void scan(struct page *page)
     lock_scan_round(&page->scan, on_scanned, page);
 }
 
-/* Reads "<cursor of SCAN>.<answers to skip>"; "" is the start. Non-zero: it is neither. */
-static int parse_cursor(const char *cursor, uint64_t *scan_cursor, size_t *skip)
+/* Reads numbers with dots between them. Returns how many; 0: they are something else. */
+static size_t read_numbers(const char *text, uint64_t numbers[], size_t most)
 {
-    size_t digits = strspn(cursor, "0123456789");
-    int64_t skipped;
-
-    *scan_cursor = 0;
-    *skip = 0;
-    if (cursor[0] == '\0')
-        return 0;
-    if (digits == 0 || cursor[digits] != '.' ||
-        !text_parse_int64(cursor + digits + 1, &skipped) || skipped < 0 || skipped > SKIP_MAX)
-        return -1;
-    errno = 0; /* strtoull() wraps or saturates: only errno tells a number that is too large */
-    *scan_cursor = strtoull(cursor, NULL, 10);
-    *skip = (size_t)skipped;
-    return errno == 0 ? 0 : -1;
+    for (size_t i = 0; i < most; i++) {
+        size_t digits = strspn(text, "0123456789");
+        errno = 0; /* strtoull() saturates: only errno tells a number that is too large */
+        numbers[i] = strtoull(text, NULL, 10);
+        if (digits == 0 || errno != 0)
+            return 0;
+        text += digits;
+        if (text[0] == '\0')
+            return i + 1;
+        if (*text++ != '.')
+            return 0;
+    }
+    return 0;
 }
 
-/* Reads "<number of the node>.<cursor there>"; "" is the start. Non-zero: it is neither. */
+/* Reads a cursor of finish(); "" is the start. Non-zero: it is neither. */
 static int find_start(struct page *page, const char *cursor)
 {
     struct lock_scan *scan = &page->scan;
-    char *rest = (char *)cursor;
+    uint64_t numbers[4] = {0};
 
-    if (cursor[0] >= '0' && cursor[0] <= '9') {
-        scan->node_number = strtoul(cursor, &rest, 10);
-        if (rest[0] != '.' || *++rest == '\0')
-            return -1;
-    }
-    if (parse_cursor(rest, &scan->cursor, &page->skip) != 0)
+    /* One of version 0.1 has three, and goes on at the beginning of its round. */
+    if (cursor[0] != '\0' && (read_numbers(cursor, numbers, 4) < 3 || numbers[3] > UINT32_MAX))
         return -1;
+    scan->node_number = (size_t)numbers[0];
+    scan->cursor = numbers[1];
+    page->end = numbers[2];
+    page->after = (uint32_t)numbers[3];
+    if (page->after != 0 && page->end != 0)
+        scan->count = 1;
     if (scan->node == NULL)
         return 0; /* none is known yet: the first command will say so */
     for (size_t i = 0; i < scan->node_number && scan->node != NULL; i++)
@@ -232,7 +272,7 @@ static void pass_over(struct page *page)
     lock_scan_pass_over(&page->scan);
     if (page->scan.node == node)
         return;
-    page->skip = 0;
+    page->after = 0;
     page->scan.cursor = 0;
     page->is_over = page->scan.node == NULL;
     if (page->is_over)

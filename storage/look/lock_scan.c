@@ -48,6 +48,40 @@ void lock_scan_pass_over(struct lock_scan *scan)
     }
 }
 
+void lock_scan_repeat(struct lock_scan *scan)
+{
+    drop_names(scan);
+}
+
+uint32_t lock_scan_hash(const char *name)
+{
+    uint32_t hash = text_hash(name, strlen(name));
+
+    return hash != 0 ? hash : 1;
+}
+
+static int by_hash(const void *left, const void *right)
+{
+    uint32_t a = lock_scan_hash(*(char *const *)left),
+             b = lock_scan_hash(*(char *const *)right);
+
+    return (a > b) - (a < b);
+}
+
+void lock_scan_cut(struct lock_scan *scan, uint32_t after)
+{
+    size_t kept = 0;
+
+    qsort(scan->names, scan->name_count, sizeof(*scan->names), by_hash);
+    for (size_t i = 0; i < scan->name_count; i++) {
+        if (after != 0 && lock_scan_hash(scan->names[i]) <= after)
+            free(scan->names[i]);
+        else
+            scan->names[kept++] = scan->names[i];
+    }
+    scan->name_count = kept;
+}
+
 bool lock_scan_next(struct lock_scan *scan)
 {
     if (scan->next_cursor == 0) {
@@ -84,11 +118,11 @@ static void on_scanned(void *arg, const struct redis_result *result)
 
     if (outcome == CALL_DONE) {
         scan->next_cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
-        scan->name_count = value_count(keys);
-        scan->names = calloc(scan->name_count + 1, sizeof(*scan->names));
+        scan->names = calloc(value_count(keys) + 1, sizeof(*scan->names));
         assert(scan->names != NULL);
-        for (size_t i = 0; i < scan->name_count; i++)
-            scan->names[i] = name_of(scan, value_at(keys, i));
+        for (size_t i = 0; i < value_count(keys); i++)
+            if ((scan->names[scan->name_count] = name_of(scan, value_at(keys, i))) != NULL)
+                scan->name_count++;
     }
     scan->done(scan->arg, outcome);
 }

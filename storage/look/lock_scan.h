@@ -22,13 +22,13 @@ typedef void lock_scan_done(void *arg, enum call_outcome outcome);
  * round. */
 struct lock_scan {
     struct store *store;
-    size_t count;     /* keys that Redis visits in a round */
+    size_t count; /* keys that Redis visits in a round; the owner may change it between two */
     const char *type; /* of the keys, as Redis names it */
     char pattern[SCAN_PATTERN_SIZE];
     struct topology_node *node; /* that is scanned, and its number among them */
     size_t node_number;
     uint64_t cursor, next_cursor; /* of this round and of the next one */
-    char **names;                 /* of this round; NULL: no client can ask for the key */
+    char **names;                 /* of this round, without those that no client can ask for */
     size_t name_count;
     lock_scan_done *done;
     void *arg;
@@ -47,6 +47,13 @@ void lock_scan_round(struct lock_scan *scan, lock_scan_done *done, void *arg);
 /* Whether the node is none of the topology's any more: its keys are on other nodes. A walk that
  * has rested asks before it goes on, for the memory of a node is freed a minute after that. */
 bool lock_scan_is_lost(const struct lock_scan *scan);
+/* The round is to be asked for again: forgets its names. */
+void lock_scan_repeat(struct lock_scan *scan);
+/* Puts the names in the order of their hashes, and forgets those up to the hash `after`; 0:
+ * none. */
+void lock_scan_cut(struct lock_scan *scan, uint32_t after);
+/* Of a name, never 0. */
+uint32_t lock_scan_hash(const char *name);
 /* Goes on to the next round, on the next node after the last round of a node, and forgets the
  * names. False: there is no further round. */
 bool lock_scan_next(struct lock_scan *scan);

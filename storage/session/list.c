@@ -17,9 +17,11 @@ enum {
     BRIEFS_MAX = 10   /* sessions that one turn asks for: some tenths of a millisecond */
 };
 
-/* The cursor that clients get: place, the cursor of ZSCAN there, and the last session of its
- * reply that an earlier page has dealt with. The sessions of a reply are taken in the order
- * of their ids: that of the index changes with the scores. */
+/* The cursor that clients get: place, the cursor of ZSCAN there and, if an earlier page has
+ * dealt with some sessions of its reply, the next cursor of that reply and the last of them: as
+ * in lock_list.c, with ids in the place of hashes. A small partition is one reply whatever its
+ * size.
+ */
 struct list_call {
     struct store *store;
     session_list_done *done;
@@ -30,9 +32,11 @@ struct list_call {
     /* A partition; in a quorum partition 0 at each server, then partition 1 at each, and so on.
      */
     size_t place;
-    size_t server; /* of a quorum, whose sessions are being dealt with */
-    uint64_t cursor;
+    size_t server;  /* of a quorum, whose sessions are being dealt with */
+    int scan_count; /* members that Redis visits in a script */
+    uint64_t cursor, end;
     char after[SESSION_ID_SIZE];    /* empty: no session of the reply is dealt with */
+    bool is_full;                   /* the next round is too large for the page */
     char (*found)[SESSION_ID_SIZE]; /* whose homes are to be asked */
     size_t found_count, found_next;
     struct session_list list;
@@ -53,8 +57,9 @@ static size_t places(const struct list_call *page)
 static void finish(struct list_call *page)
 {
     if (page->list.outcome == CALL_DONE && page->place < places(page))
-        snprintf(page->list.next_cursor, sizeof(page->list.next_cursor), "%zu.%" PRIu64 ".%s",
-                 page->place, page->cursor, page->after);
+        snprintf(page->list.next_cursor, sizeof(page->list.next_cursor),
+                 "%zu.%" PRIu64 ".%" PRIu64 ".%s", page->place, page->cursor, page->end,
+                 page->after);
     page->list.entries = page->entries;
     page->done(page->arg, &page->list);
     free(page->found);
@@ -64,8 +69,8 @@ static void finish(struct list_call *page)
 /* Another turn, or the end of the page. */
 static void go_on(struct list_call *page)
 {
-    bool may_scan = page->list.count < page->limit && page->place < places(page) &&
-                    page->scans < SCANS_MAX;
+    bool may_scan = !page->is_full && page->list.count < page->limit &&
+                    page->place < places(page) && page->scans < SCANS_MAX;
 
     if (page->list.outcome == CALL_DONE && (page->found_next < page->found_count || may_scan))
         look_turn_start(page->store, &page->turn);
@@ -142,37 +147,56 @@ static int by_text(const void *left, const void *right)
     return strcmp(left, right);
 }
 
-/* Takes the sessions of one reply of ZSCAN, as many as the page has room for. False: for some
- * there was no room. */
-static bool take_found(struct list_call *page, const struct redis_value *found)
-{
-    size_t count = value_count(found) / 2, room = page->limit - page->list.count;
-    char(*ids)[SESSION_ID_SIZE] = malloc(count * sizeof(ids[0]) + 1);
-
-    assert(ids != NULL);
-    for (size_t i = 0; i < count; i++)
-        lock_copy_text(value_at(found, 2 * i), ids[i], sizeof(ids[i]));
-    qsort(ids, count, sizeof(ids[0]), by_text);
-    free(page->found);
-    page->found = ids;
-    page->found_count = 0;
-    page->found_next = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(ids[i], page->after) <= 0)
-            continue;
-        if (page->found_count == room)
-            return false;
-        memmove(ids[page->found_count++], ids[i], sizeof(ids[i]));
-        memcpy(page->after, ids[page->found_count - 1], sizeof(page->after));
-    }
-    return true;
-}
-
 static void go_to_next_place(struct list_call *page)
 {
     page->after[0] = '\0';
-    page->cursor = 0;
+    page->end = page->cursor = 0;
     page->place++;
+}
+
+/* The ids of a reply of ZSCAN, in order, without those up to `after`, which may be empty. The
+ * caller frees them. */
+static char (*read_ids(const struct redis_value *members, const char *after,
+                       size_t *count))[SESSION_ID_SIZE]
+{
+    char(*ids)[SESSION_ID_SIZE] = malloc(value_count(members) / 2 * sizeof(ids[0]) + 1);
+
+    assert(ids != NULL);
+    *count = 0;
+    for (size_t i = 0; i < value_count(members) / 2; i++) {
+        lock_copy_text(value_at(members, 2 * i), ids[*count], sizeof(ids[0]));
+        *count += strcmp(ids[*count], after) > 0;
+    }
+    qsort(ids, *count, sizeof(ids[0]), by_text);
+    return ids;
+}
+
+/* Takes the sessions of one reply of ZSCAN that the page has room for. */
+static void take_found(struct list_call *page, uint64_t next_cursor,
+                       const struct redis_value *members)
+{
+    bool is_same = page->end == 0 || page->end == next_cursor;
+    size_t room = page->limit - page->list.count;
+
+    free(page->found);
+    page->found = read_ids(members, is_same ? page->after : "", &page->found_count);
+    page->found_next = 0;
+    if (page->found_count <= room) {
+        page->after[0] = '\0';
+        page->end = 0;
+        page->cursor = next_cursor;
+        if (page->cursor == 0)
+            go_to_next_place(page);
+    } else if (next_cursor == 0 || (page->list.count == 0 && page->scan_count == 1)) {
+        page->found_count = room;
+        page->end = next_cursor;
+        memcpy(page->after, page->found[room - 1], sizeof(page->after));
+        page->is_full = true;
+    } else { /* it is left to the next page, or asked for again and smaller */
+        page->found_count = 0;
+        page->is_full = page->list.count > 0;
+        page->scan_count = page->scan_count / 4 + 1;
+    }
 }
 
 /* The server of a quorum at which the index is read next: one that is away is passed over, for
@@ -204,11 +228,9 @@ static void on_scanned(void *arg, const struct redis_result *result)
         go_to_next_place(page);
     } else if (result->outcome != REDIS_DONE) {
         page->list.outcome = call_outcome_of(result);
-    } else if (take_found(page, value_at(result->reply, 1))) {
-        page->after[0] = '\0';
-        page->cursor = strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10);
-        if (page->cursor == 0)
-            go_to_next_place(page);
+    } else {
+        take_found(page, strtoull(value_text(value_at(result->reply, 0), &len), NULL, 10),
+                   value_at(result->reply, 1));
     }
     on_replied(page);
 }
@@ -225,7 +247,7 @@ static void scan(struct list_call *page)
         page->servers > 0 ? page->place / page->servers % INDEX_PARTITIONS : page->place);
     key_make(&index, KEY_SESSIONS, partition.text, partition.len, NULL);
     int cursor_len = snprintf(cursor, sizeof(cursor), "%" PRIu64, page->cursor);
-    int count_len = snprintf(count, sizeof(count), "%d", SCAN_COUNT);
+    int count_len = snprintf(count, sizeof(count), "%d", page->scan_count);
     const char *argv[] = {"ZSCAN", index.text, cursor, "COUNT", count};
     const size_t lens[] = {5, index.len, (size_t)cursor_len, 5, (size_t)count_len};
     const struct redis_command command = {.argc = 5, .argv = argv, .lens = lens};
@@ -267,13 +289,18 @@ static int find_start(struct list_call *page, const char *cursor)
         return -1;
     cursor += digits + 1;
     digits = strspn(cursor, "0123456789");
-    if (digits == 0 || cursor[digits] != '.' ||
-        strlen(cursor + digits + 1) >= sizeof(page->after))
+    if (digits == 0 || cursor[digits] != '.')
         return -1;
     errno = 0; /* strtoull() saturates: only errno tells a number that is too large */
     page->cursor = strtoull(cursor, NULL, 10);
-    snprintf(page->after, sizeof(page->after), "%s", cursor + digits + 1);
-    return errno == 0 ? 0 : -1;
+    cursor += digits + 1;
+    digits = strspn(cursor, "0123456789");
+    if (cursor[digits] == '.') { /* else one of version 0.1: from the beginning of the reply */
+        page->end = strtoull(cursor, NULL, 10);
+        cursor += digits + 1;
+        snprintf(page->after, sizeof(page->after), "%s", cursor);
+    }
+    return errno == 0 && strlen(cursor) < sizeof(page->after) ? 0 : -1;
 }
 
 int session_list(struct store *store, size_t limit, const char *cursor, session_list_done *done,
@@ -289,6 +316,7 @@ int session_list(struct store *store, size_t limit, const char *cursor, session_
     page->servers = topology_quorum_nodes(store_topology(store));
     page->turn = (struct turn){.begin = on_turn, .arg = page, .weight = 1};
     page->list.outcome = CALL_DONE;
+    page->scan_count = SCAN_COUNT;
     if (find_start(page, cursor) != 0) {
         free(page);
         return -1;

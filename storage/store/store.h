@@ -117,6 +117,6 @@ struct store_part {
  * address is what the memory is found by. */
 void *store_part(struct store *store, const struct store_part *part);
 
-enum { LIST_CURSOR_SIZE = 64 /* a cursor of a listing, of locks or of sessions */ };
+enum { LIST_CURSOR_SIZE = 96 /* a cursor of a listing, of locks or of sessions */ };
 
 #endif

@@ -245,6 +245,47 @@ static void test_pages(struct world *w)
         assert_non_null(listed(&all, text(w, "page/%d", i)));
 }
 
+/* Lists in pages of `limit`. Each lock that goes is gone when its page has come. */
+static void list_while_locks_go(struct world *w, int limit)
+{
+    enum { LOCKS = 60 };
+    bool is_listed[LOCKS] = {false};
+    const char *cursor = "", *lock;
+    json_t *entry;
+    size_t i;
+
+    for (int lock_number = 0; lock_number < LOCKS; lock_number++) {
+        lock_put(w->a, text(w, "%d/stays/%d", limit, lock_number), token_new(w), NULL);
+        lock_put(w->a, text(w, "%d/goes/%d", limit, lock_number), token_new(w), NULL);
+    }
+    do {
+        struct reply *r = http(w->a, "GET",
+                               text(w, "/v1/locks?prefix=%d/&limit=%d&cursor=%s", limit, limit,
+                                    url_encode(w, cursor)),
+                               NULL);
+        expect_status(r, 200);
+        expect_true(r, (int)json_array_size(reply_get(r, "locks")) <= limit);
+        json_array_foreach(reply_get(r, "locks"), i, entry) {
+            lock = json_string_value(json_object_get(entry, "lock"));
+            if (strstr(lock, "stays") != NULL)
+                is_listed[atoi(strrchr(lock, '/') + 1)] = true;
+            else
+                redis_do(w->redis, "DEL %s", lock);
+        }
+        cursor = reply_str(r, "next_cursor");
+    } while (cursor != NULL);
+    for (int lock_number = 0; lock_number < LOCKS; lock_number++)
+        if (!is_listed[lock_number])
+            FAIL("%d/stays/%d is missing", limit, lock_number);
+}
+
+static void test_pages_while_locks_go(struct world *w)
+{
+    list_while_locks_go(w, 1);
+    list_while_locks_go(w, 4);
+    list_while_locks_go(w, 25);
+}
+
 /* The fields of a GET may be a body, too. */
 static void test_fields_in_a_body(struct world *w)
 {
@@ -274,10 +315,13 @@ static void test_wrong_queries(struct world *w)
         {"limit=5&limit=5", "limit"},
         {"cursor=%21", "cursor"},
         {"cursor=not-a-cursor", "cursor"},
-        {"cursor=0.0.18446744073709551615", "cursor"},
+        {"cursor=0.0.18446744073709551616", "cursor"},
+        {"cursor=0.0.0.4294967296", "cursor"},
+        {"cursor=0.0.0.0.0", "cursor"},
         {"cursor=0.18446744073709551616.0", "cursor"},
         {"cursor=18446744073709551616.0.0", "cursor"},
-        {"cursor=0.0.1000001", "cursor"},
+        {"cursor=0.0", "cursor"},
+        {"cursor=0.0.0.", "cursor"},
         {"order=name", "order"},
         {"prefix=%ff", "prefix"},
         {"prefix=%00", "prefix"},
@@ -347,6 +391,7 @@ int main(void)
         E2E_TEST(test_semaphores_of_a_caller),
         E2E_TEST(test_prefix_is_literal),
         E2E_TEST(test_pages),
+        E2E_TEST(test_pages_while_locks_go),
         E2E_TEST(test_fields_in_a_body),
         E2E_TEST(test_wrong_queries),
         E2E_TEST(test_key_prefix_is_cut_off),
