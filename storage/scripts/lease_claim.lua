@@ -24,4 +24,6 @@ local reply, holds, left = lib.held.answer(lease, window_ms)
 if reply then return reply end
 local text = lib.record.format(lease, 1)
 if claim == '1' then lib.lease.claim(lease) end
-return {'held', lib.lease.tokens_of(lease), left, text, table.concat(holds, ' ')}
+-- The fencing counter of the name, if there is one, is that of a lock.
+local tokens = lease.kind == 'permit' and '0' or lib.lease.tokens_of(lease)
+return {'held', tokens, left, text, table.concat(holds, ' ')}
