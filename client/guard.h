@@ -19,7 +19,7 @@ struct signal_state {
     struct sigaction pipe, tty_output;
 };
 
-enum { GUARD_KEPT = 3 };
+enum guard_kept { GUARD_KEPT_PROCESS, GUARD_KEPT_INPUT, GUARD_KEPT_OUTPUT, GUARD_KEPT };
 
 /* COMMAND: a program, or with `path` NULL a function whose result is the exit status. */
 struct guard_work {
@@ -80,6 +80,10 @@ struct guard_message {
  * fork(2) or socketpair(2). */
 pid_t guard_start(const struct guard_plan *plan, int *socket)
     __attribute__((warn_unused_result));
+
+/* Closes the output of COMMAND, whose reader waits for its end, in a process that has started
+ * COMMAND, or the guard. */
+void guard_leave_output(const struct guard_plan *plan);
 
 /* False when the guard is gone. */
 bool guard_send(int socket, const struct guard_message *message);

@@ -311,6 +311,7 @@ static void __attribute__((noreturn)) guard_main(const struct guard_plan *plan, 
                           .socket = socket,
                           .first_at = plan->first_at,
                           .kill_at = plan->kill_at,
+                          .wait_status = SIGKILL, /* if another user's COMMAND does not end */
                           .max_time_at = BOOTTIME_NEVER,
                           .again_ms = KILL_AGAIN_MS};
     sigset_t all;
@@ -332,11 +333,19 @@ static void __attribute__((noreturn)) guard_main(const struct guard_plan *plan, 
     }
     start_command(&guard);
     streams_leave(STDIN_FILENO, STDERR_FILENO);
+    guard_leave_output(plan);
     while (!guard.is_done) {
         turn(&guard);
     }
     tell(&guard, GUARD_ENDED, guard.wait_status);
     _exit(0);
+}
+
+void guard_leave_output(const struct guard_plan *plan)
+{
+    if (plan->work.kept[GUARD_KEPT_OUTPUT] > STDERR_FILENO) {
+        close(plan->work.kept[GUARD_KEPT_OUTPUT]);
+    }
 }
 
 pid_t guard_start(const struct guard_plan *plan, int *socket)

@@ -10,12 +10,14 @@ static const struct {
     const char *status, *meaning;
 } statuses[] = {
     {"COMMAND's own", "128 and the signal's number if a signal ended COMMAND"},
-    {"64", "usage; also a run of a name that an outer run holds"},
+    {"64",
+     "usage; also a request that the server finds wrong, and a run of a name that an outer "
+     "run holds"},
     {"69", "no server was available: none could be reached, or each was in trouble"},
     {"70", "a fault of rlock, or its guard was killed"},
     {"71", "no process could be started"},
     {"75", "not acquired in time; --busy-status sets another"},
-    {"77", "refused by the server"},
+    {"77", "refused by the server: the API token is missing, unknown, or not enough"},
     {"79", "lost: the lock was lost, or could not be proven, before COMMAND had ended, also if "
            "COMMAND then ended with 0"},
     {"124", "--max-time was over"},
@@ -192,7 +194,9 @@ static void print_man_description(void)
          ".Nm\n"
          "uses the locks of\n"
          "rlockd, a server of distributed locks.\n"
-         "Options end at the first operand.\n"
+         "With\n"
+         ".Cm run\n"
+         "options end at the first operand; elsewhere they may follow operands.\n"
          ".Bl -tag -width force-unlock");
     for (const struct subcommand *row = subcommands; row->name; row++) {
         printf(".It Cm %s%s%s\n", row->name, *row->operands ? " " : "", row->operands);

@@ -148,6 +148,7 @@ static int start_guard(struct run *run)
     }
     http_watch_fd(run->http, WATCH_GUARD, run->guard_socket);
     streams_leave(STDIN_FILENO, STDOUT_FILENO);
+    guard_leave_output(&plan);
     return 0;
 }
 
@@ -227,10 +228,6 @@ static int status_of_loss(const struct run *run)
 {
     const char *how = run->is_lost ? "was lost" : "could not be proven in time";
 
-    if (run->last.survivors > 0) {
-        say("%d processes of other users could not be ended, and run without the lock",
-            run->last.survivors);
-    }
     say("%s: the lock %s before COMMAND had ended: %s", run->settings->names[0], how,
         *run->lease.detail ? run->lease.detail : "rlock did not get to ask a server");
     return STATUS_LOST;
@@ -243,6 +240,10 @@ static int end_of_hold(struct run *run)
     bool unproven = run->last.cause == CAUSE_DEADLINE || run->is_unproven;
 
     run->phase = RUN_ENDS;
+    if (run->last.survivors > 0) {
+        say("%d processes of other users could not be ended, and run without the lock",
+            run->last.survivors);
+    }
     if (run->is_lost || unproven) {
         lease_give_up(&run->lease);
         return status_of_loss(run);
@@ -286,8 +287,8 @@ static int hold_and_end(struct run *run)
 
 static int wait_and_hold(struct run *run)
 {
-    http_watch_fd(run->http, WATCH_PID, run->work->child.kept[0]);
-    http_watch_fd(run->http, WATCH_INPUT, run->work->child.kept[1]);
+    http_watch_fd(run->http, WATCH_PID, run->work->child.kept[GUARD_KEPT_PROCESS]);
+    http_watch_fd(run->http, WATCH_INPUT, run->work->child.kept[GUARD_KEPT_INPUT]);
     notify("STATUS=waiting for %s", run->settings->names[0]);
     enum lease_outcome outcome = run_wait(run);
     http_watch_fd(run->http, WATCH_PID, -1);

@@ -15,6 +15,15 @@ static const int handed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUS
 
 enum { SIGNALS_TO_GIVE_UP_RELEASE = 2 };
 
+/* By nohup(1), or by a shell without job control that has started rlock in the background.
+ * Blocked, the signal would come all the same. */
+static bool is_ignored(int signal)
+{
+    struct sigaction action;
+
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static sigset_t taken_signals(bool with_stop)
 {
     sigset_t set;
@@ -22,7 +31,9 @@ static sigset_t taken_signals(bool with_stop)
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (size_t i = 0; i < sizeof(handed_on) / sizeof(*handed_on); i++) {
-        sigaddset(&set, handed_on[i]);
+        if (!is_ignored(handed_on[i])) {
+            sigaddset(&set, handed_on[i]);
+        }
     }
     if (with_stop) {
         sigaddset(&set, SIGTSTP);

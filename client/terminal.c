@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "client/tree.h"
+
 struct terminal terminal_open(void)
 {
     struct terminal terminal = {.fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)};
@@ -25,10 +27,22 @@ bool terminal_hand_over(const struct terminal *terminal, pid_t from, pid_t group
            tcsetpgrp(terminal->fd, group) == 0;
 }
 
+/* POSIX.1: nobody would continue an orphaned process group. The first process above the group
+ * is the shell, with job control, that has started it; if there is none, that process is of
+ * another session. */
+static bool is_orphaned(void)
+{
+    pid_t parent = getppid();
+
+    while (parent > 0 && getpgid(parent) == getpgrp()) {
+        parent = tree_parent(parent);
+    }
+    return parent <= 0 || getsid(parent) != getsid(0);
+}
+
 void terminal_stop_own_group(const struct terminal *terminal)
 {
-    /* No shell with job control has started a session's leader, or a child of init. */
-    if (terminal->fd < 0 || getsid(0) == getpid() || getppid() == 1) {
+    if (terminal->fd < 0 || is_orphaned()) {
         return;
     }
     kill(0, SIGTSTP); /* blocked here; for a script that has started rlock */

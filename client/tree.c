@@ -28,12 +28,13 @@ struct list {
 };
 
 /* proc_pid_stat(5): the name, in parentheses, may hold anything; field 3 comes after the last
- * parenthesis, and the start time is field 22. */
+ * parenthesis, the number of threads is field 20, and the start time is field 22. A process
+ * whose main thread has ended counts as a zombie there, and its other threads may work on. */
 static bool read_entry(pid_t pid, struct entry *entry)
 {
     char path[64], text[1024];
     char state;
-    int parent;
+    int parent, threads;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -50,12 +51,12 @@ static bool read_entry(pid_t pid, struct entry *entry)
     *entry = (struct entry){.pid = pid};
     if (!rest || sscanf(rest + 1,
                         " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-                        "%*d %*d %llu",
-                        &state, &parent, &entry->start) != 3) {
+                        "%d %*d %llu",
+                        &state, &parent, &threads, &entry->start) != 4) {
         return false;
     }
     entry->parent = parent;
-    entry->is_zombie = state == 'Z' || state == 'X';
+    entry->is_zombie = (state == 'Z' || state == 'X') && threads <= 1;
     return true;
 }
 
@@ -149,6 +150,13 @@ bool tree_is_visible(void)
     struct entry self;
 
     return read_entry(getpid(), &self);
+}
+
+pid_t tree_parent(pid_t pid)
+{
+    struct entry entry;
+
+    return read_entry(pid, &entry) ? entry.parent : 0;
 }
 
 struct tree_count tree_signal(int signal)

@@ -3,11 +3,15 @@
 #define RLOCK_CLIENT_TREE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct tree_count {
     int reached; /* processes that took the signal */
     int refused; /* processes of another user: kill(2) says EPERM */
 };
+
+/* 0: there is no such process. */
+pid_t tree_parent(pid_t pid);
 
 /* False: /proc is not mounted, and tree_signal() would find nobody. */
 bool tree_is_visible(void);

@@ -65,27 +65,52 @@ static bool needs_tls(const struct settings *settings)
     return strstr(urls_of(settings), "https://") != NULL;
 }
 
-static bool read_token(struct http *http)
+/* The header with the API token in the file; NULL: there is none. */
+static char *read_authorization(const char *path)
 {
-    const char *path = http->settings->token_file;
-    char token[TOKEN_FILE_MAX] = "";
-
-    if (!path) {
-        return true;
-    }
+    char token[TOKEN_FILE_MAX] = "", *authorization = NULL;
     FILE *file = fopen(path, "re");
+
     if (!file) {
-        say("cannot read the API token in %s: %s", path, strerror(errno));
-        return false;
+        return NULL;
     }
     if (fgets(token, sizeof(token), file)) {
         token[strcspn(token, " \t\r\n")] = '\0';
     }
     fclose(file);
-    if (!token[0]) {
-        say("there is no API token in the first line of %s", path);
+    errno = ENODATA;
+    return token[0] && asprintf(&authorization, "Bearer %s", token) > 0 ? authorization : NULL;
+}
+
+static bool read_token(struct http *http)
+{
+    const char *path = http->settings->token_file;
+
+    if (!path) {
+        return true;
     }
-    return token[0] && asprintf(&http->authorization, "Bearer %s", token) > 0;
+    http->authorization = read_authorization(path);
+    if (!http->authorization && errno == ENODATA) {
+        say("there is no API token in the first line of %s", path);
+    } else if (!http->authorization) {
+        say("cannot read the API token in %s: %s", path, strerror(errno));
+    }
+    return http->authorization;
+}
+
+/* After a 401. Whether the file has another API token by now: a run may outlive its first. */
+static bool has_new_token(struct http *http)
+{
+    const char *path = http->settings->token_file;
+    char *authorization = path ? read_authorization(path) : NULL;
+
+    if (!authorization || strcmp(authorization, http->authorization) == 0) {
+        free(authorization);
+        return false;
+    }
+    free(http->authorization);
+    http->authorization = authorization;
+    return true;
 }
 
 /* A file that OpenSSL cannot read would be reported with the first https:// request only, as if
@@ -224,8 +249,8 @@ static enum http_outcome read_answer(struct http *http, const struct transfer_an
     return HTTP_ANSWERED;
 }
 
-enum http_outcome http_ask(struct http *http, const struct http_request *request,
-                           struct http_answer *answer)
+static enum http_outcome ask_once(struct http *http, const struct http_request *request,
+                                  struct http_answer *answer)
 {
     struct transfer_header headers[HEADERS];
     struct transfer_request sent = {.method = request->method,
@@ -252,6 +277,18 @@ enum http_outcome http_ask(struct http *http, const struct http_request *request
         set_trouble(http, why);
     }
     return result;
+}
+
+enum http_outcome http_ask(struct http *http, const struct http_request *request,
+                           struct http_answer *answer)
+{
+    enum http_outcome outcome = ask_once(http, request, answer);
+
+    if (outcome == HTTP_ANSWERED && answer->status == 401 && has_new_token(http)) {
+        http_answer_clear(answer);
+        outcome = ask_once(http, request, answer);
+    }
+    return outcome;
 }
 
 void http_answer_clear(struct http_answer *answer)

@@ -1,4 +1,4 @@
-/* rlock force-unlock: frees exactly the grant that was shown. */
+/* rlock force-unlock: frees exactly the grants that were shown. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,18 +35,54 @@ static bool read_reason(char reason[REASON_SIZE])
     return *reason && value_is_utf8(reason);
 }
 
-static int free_grant(struct http *http, const struct settings *settings,
-                      const struct http_request *request)
+/* `token`: of the grant; NULL: any. `*was_held` says whether it was there to be freed. Returns
+ * 0, or the exit status after a message. */
+static int free_grant(struct http *http, const struct settings *settings, json_t *reason,
+                      const char *token, bool *was_held)
 {
-    json_t *body;
-    int status = look(http, settings, request, &body);
+    char *path = look_path("/v1/locks/", settings->names[0], "/force-unlock"), grant[64];
+    struct http_request request = {
+        .method = "POST", .path = path, .if_match = token ? grant : NULL, .body = reason};
+    json_t *body = NULL;
 
-    if (status == 0) {
-        bool was_held = json_is_true(json_object_get(body, "unlocked"));
-        look_print("%s %s", settings->names[0], was_held ? "freed" : "was free already");
-    }
+    snprintf(grant, sizeof(grant), "\"%s\"", token ? token : "");
+    int status = path && reason ? look(http, settings, &request, &body) : STATUS_FAULT;
+    *was_held = json_is_true(json_object_get(body, "unlocked"));
     json_decref(body);
+    free(path);
     return status;
+}
+
+static const char *token_of(json_t *object, char out[32])
+{
+    json_t *token = json_object_get(object, "fencing_token");
+
+    snprintf(out, 32, "%lld", (long long)json_integer_value(token));
+    return token ? out : NULL; /* a Java client has none */
+}
+
+/* Each reader has a grant of its own. Where a Java client is among them, all are freed. */
+static int free_readers(struct http *http, const struct settings *settings, json_t *lock,
+                        json_t *reason, bool *was_held)
+{
+    json_t *holders = json_object_get(lock, "holders"), *holder;
+    char token[32];
+    size_t index;
+
+    json_array_foreach(holders, index, holder) {
+        if (!token_of(holder, token)) {
+            return free_grant(http, settings, reason, NULL, was_held);
+        }
+    }
+    json_array_foreach(holders, index, holder) {
+        bool was_one_held;
+        int status = free_grant(http, settings, reason, token_of(holder, token), &was_one_held);
+        *was_held = *was_held || was_one_held;
+        if (status != 0 && status != STATUS_BUSY) { /* busy: it is over by itself */
+            return status;
+        }
+    }
+    return 0;
 }
 
 /* Without --yes, asks. Returns 0, or the exit status after a message. */
@@ -73,31 +109,28 @@ static int agree(const struct settings *settings, json_t *lock, char reason[REAS
 
 static int ask_and_free(struct http *http, const struct settings *settings, json_t *lock)
 {
-    json_t *token = json_object_get(lock, "fencing_token");
-    char grant[64] = "", reason[REASON_SIZE];
+    const char *kind = json_string_value(json_object_get(lock, "kind"));
+    bool is_read = kind && strcmp(kind, "read") == 0 && !settings->fencing_token;
+    char token[32], text[REASON_SIZE];
+    bool was_held = false;
 
     if (!json_is_true(json_object_get(lock, "locked"))) {
         look_print("%s is free", settings->names[0]);
         return 0;
     }
-    if (settings->fencing_token) {
-        snprintf(grant, sizeof(grant), "\"%s\"", settings->fencing_token);
-    } else if (token) {
-        snprintf(grant, sizeof(grant), "\"%lld\"", (long long)json_integer_value(token));
-    }
-    int status = agree(settings, lock, reason);
+    int status = agree(settings, lock, text);
     if (status != 0) {
         return status;
     }
-    char *path = look_path("/v1/locks/", settings->names[0], "/force-unlock");
-    json_t *body = json_pack("{ss}", "reason", reason);
-    struct http_request request = {.method = "POST",
-                                   .path = path,
-                                   .if_match = *grant ? grant : NULL, /* Java may have none */
-                                   .body = body};
-    status = path && body ? free_grant(http, settings, &request) : STATUS_FAULT;
-    json_decref(body);
-    free(path);
+    json_t *reason = json_pack("{ss}", "reason", text);
+    const char *only = settings->fencing_token ? settings->fencing_token
+                                               : token_of(lock, token);
+    status = is_read ? free_readers(http, settings, lock, reason, &was_held)
+                     : free_grant(http, settings, reason, only, &was_held);
+    json_decref(reason);
+    if (status == 0) {
+        look_print("%s %s", settings->names[0], was_held ? "freed" : "was free already");
+    }
     return status;
 }
 

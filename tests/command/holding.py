@@ -163,6 +163,13 @@ def in_a_shell(world, front):
     wait_for(lambda: front.is_free(lock), "the lock is free after the shell")
 
 
+def the_reader_of_a_descriptor_sees_its_end(world, front):
+    done = shell(world, front, f'''
+        grant=$($rlock hold {name()} --pid $$ --ready-fd 3 3>&1 > /dev/null 2>&1 &)
+        echo "$grant"''')
+    assert json.loads(done.stdout)["fencing_token"] > 0, done
+
+
 def with_a_descriptor_of_bash(world, front):
     lock = name()
     done = shell(world, front, f'''
@@ -179,4 +186,5 @@ TESTS = {"hold_" + test.__name__: test for test in (
     until_standard_input_ends, until_the_process_ends,
     terminated_it_releases_and_leaves_the_process_alone, the_process_learns_of_a_loss,
     the_process_learns_of_any_single_fault, a_stopped_rlock_is_a_loss,
-    a_wait_ends_with_the_process, usage, in_a_shell, with_a_descriptor_of_bash)}
+    a_wait_ends_with_the_process, usage, in_a_shell, the_reader_of_a_descriptor_sees_its_end,
+    with_a_descriptor_of_bash)}

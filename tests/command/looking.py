@@ -248,6 +248,20 @@ def force_unlock_frees_the_grant_that_was_shown(world, front):
     assert "is free" in ask(world, front, "force-unlock", "-y", lock, *why)[1].out
 
 
+def force_unlock_frees_all_readers(world, front):
+    """Each has a grant, and the newest is that of the lock."""
+    lock = name()
+    tokens = [str(uuid.uuid4()) for _ in range(3)]
+    for token in tokens:
+        front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000&kind=read", Lease_Token=token)
+    front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=tokens[2])
+    assert ask(world, front, "force-unlock", "-y", lock, "--reason", "a test")[0] == 0
+    assert front.is_free(lock)
+    for token in tokens[:2]:
+        status, problem = front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+        assert (status, problem["reason"]) == (410, "forced"), problem
+
+
 def force_unlock_tells_the_holder_the_reason(world, front):
     for options in ([], ["--at-least", "1s"]):  # by the keep-alive, by a renewal's answer
         lock = name()
@@ -360,5 +374,6 @@ def check_top(world, front):
 TESTS = {test.__name__: test for test in (
     show_and_ls, ready, not_ready, sessions, wait_takes_nothing, why_of_one_lock,
     why_follows_the_chain, why_follows_a_lock_once, why_of_sessions_that_wait,
-    force_unlock_frees_the_grant_that_was_shown, force_unlock_tells_the_holder_the_reason,
+    force_unlock_frees_the_grant_that_was_shown, force_unlock_frees_all_readers,
+    force_unlock_tells_the_holder_the_reason,
     semaphores, repeated_requests_count_once, latches_and_permits, top_once)}

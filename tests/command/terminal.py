@@ -15,18 +15,22 @@ from pathlib import Path
 from world import World, ended, name, wait_for
 
 
-class Terminal:
-    """bash on a terminal of its own."""
+SHELL = ("bash", "--norc", "--noprofile", "-i")
 
-    def __init__(self, world, url, columns):
+
+class Terminal:
+    """A shell on a terminal of its own."""
+
+    def __init__(self, world, url, columns, shell):
         self.seen = b""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             environment = dict(os.environ, RLOCK_URL=url, PS1="ready> ", TERM="xterm",
                                rlock=world.rlock, HISTFILE="")
-            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+            os.execvpe(shell[0], shell, environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-        self.expect(b"ready> ")
+        if shell == SHELL:
+            self.expect(b"ready> ")
 
     def read(self):
         with contextlib.suppress(OSError):
@@ -57,8 +61,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(world, front, columns=200):
-    opened = Terminal(world, front.url, columns)
+def terminal(world, front, columns=200, shell=SHELL):
+    opened = Terminal(world, front.url, columns, shell)
     try:
         yield opened
     finally:
@@ -107,6 +111,19 @@ def ctrl_z_stops_and_fg_goes_on(world, front):
         tty.expect(b"x=word")
         tty.expect(b"status=3")
         assert front.is_free(lock)
+
+
+def ctrl_z_without_job_control_does_nothing(world, front):
+    """As of `ssh -t`: nobody would continue rlock."""
+    script = (f"$rlock run {name()} sh -c 'echo u\"\"p; read x; echo x=$x; exit 3'; "
+              "echo status=$?")
+    with terminal(world, front, shell=("sh", "-c", script)) as tty:
+        tty.expect(b"up")
+        tty.type(b"\x1a")
+        time.sleep(0.3)
+        tty.type(b"word\n")
+        tty.expect(b"x=word")
+        tty.expect(b"status=3")
 
 
 def stopped_for_too_long_is_lost(world, front):
@@ -168,5 +185,6 @@ def top_ends_cleanly(*_):
 
 TESTS = {test.__name__: test for test in (
     ctrl_c_reaches_command_once, ctrl_c_reaches_a_script_around_rlock,
-    ctrl_z_stops_and_fg_goes_on, stopped_for_too_long_is_lost,
+    ctrl_z_stops_and_fg_goes_on, ctrl_z_without_job_control_does_nothing,
+    stopped_for_too_long_is_lost,
     pipeline_keeps_the_terminal, status_line_tells_the_holder, top_ends_cleanly)}

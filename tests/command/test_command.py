@@ -156,6 +156,51 @@ def refused():
     assert secret not in run.out, "COMMAND sees the API token"
 
 
+def an_exchanged_api_token():
+    """During the run the file gets another one, and the server forgets the first."""
+    tokens, given, lock = (Path(world.folder) / name() for _ in range(3))
+    secrets = ["rlockd-test-" + uuid.uuid4().hex for _ in range(2)]
+
+    def give(secret):
+        given.write_text(secret + "\n", encoding="utf-8")
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        tokens.write_text(f"ci sha256:{digest} lock=*\n", encoding="utf-8")
+
+    give(secrets[0])
+    guarded = world.front("--api-tokens", str(tokens))
+    script = "until rm end 2> /dev/null; do sleep 0.1; done"
+    run = world.run(guarded.url, "--token-file", str(given), "-t", f"{2 * PATIENCE}s", lock.name,
+                    "sh", "-c", script)
+    run.wait_tree(1)
+    give(secrets[1])
+    guarded.process.send_signal(signal.SIGHUP)
+    time.sleep(2 * PATIENCE + 1)
+    (run.temporary / "end").touch()
+    assert run.status() == 0, run.err
+
+
+def an_ignored_signal_stays_ignored():
+    """As nohup(1) has it."""
+    lock, token = name(), str(uuid.uuid4())
+    front.ask("PUT", f"/v1/locks/{lock}?ttl_ms=60000", Lease_Token=token)
+    process = subprocess.Popen(
+        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", world.rlock, "run", lock, "true"],
+        env=dict(os.environ, RLOCK_URL=front.url), start_new_session=True)
+    wait_for(lambda: front.has_waiter(lock), "the run waits")
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.2)
+    front.ask("DELETE", f"/v1/locks/{lock}", Lease_Token=token)
+    assert process.wait(LONG_S) == 0
+
+
+def a_process_whose_main_thread_has_ended():
+    """It is a zombie in /proc, and works on."""
+    script = ("import ctypes, threading, time\n"
+              "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+              "ctypes.CDLL(None).pthread_exit(None)\n")
+    expect(124, "-T", "1s", "-k", "200ms", name(), "python3", "-c", script)
+
+
 def a_server_with_short_waits():
     short = world.front("--max-wait-ms", "1000")
     lock, token = name(), str(uuid.uuid4())
@@ -432,7 +477,9 @@ def help_man_and_completions():
 
 TESTS = [commands_own_status, command_not_found_takes_no_lock, usage, nested_run_of_a_held_name,
          options_end_at_the_name, help_comes_among_options, busy, no_server,
-         a_server_in_trouble, refused, max_time, a_server_with_short_waits,
+         a_server_in_trouble, refused, an_exchanged_api_token, max_time,
+         an_ignored_signal_stays_ignored, a_process_whose_main_thread_has_ended,
+         a_server_with_short_waits,
          a_fast_watchdog_needs_renewals, environment_and_descriptors, several_locks, permit,
          readers_share, service_manager, standard_streams_are_commands_own,
          closed_standard_streams, signals_are_handed_on, a_waiting_run_costs_little,
