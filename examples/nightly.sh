@@ -11,7 +11,7 @@
 # - The job fails: its status is that of this script. It runs again the next night, not earlier.
 # - The job hangs: it is ended after two hours, with status 124.
 # - Its machine dies: the night's job is not done. The lock is free after 30 s.
-# - No server answers for 30 s: status 69, and the job does not run.
+# - No server answers: status 69, and the job does not run.
 # - The lock is freed by force, or all servers are gone for long: the job is ended, status 79.
 exec rlock run --no-wait --quiet --busy-status 0 --at-least "${AT_LEAST:-1m}" --max-time 2h \
     "${LOCK:-nightly}" "$@"
