@@ -78,13 +78,14 @@ static void prepare(struct acquisition *acquisition)
                   on_prepared, acquisition);
 }
 
-/* Whether the note of the attempt may be gone, because this worker stood still. A note is safe
- * for NOTE_NS from its preparation on; that of a request that waits, from its deadline on. */
+/* Whether the note of the attempt may be gone, because this worker stood still, or attempts are
+ * held back. A note is safe for NOTE_NS from its preparation on; that of a request that waits, and
+ * of which the lock's home knows, from its deadline on. */
 static bool is_note_stale(const struct acquisition *acquisition)
 {
     int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);
-    int64_t since_ns = acquisition->wait_began_ns != 0 ? acquisition->deadline_ns
-                                                       : acquisition->asked_ns;
+    bool is_known = acquisition->wait_began_ns != 0 && !acquisition->is_unwritten;
+    int64_t since_ns = is_known ? acquisition->deadline_ns : acquisition->asked_ns;
 
     if (since_ns < acquisition->asked_ns)
         since_ns = acquisition->asked_ns;
@@ -274,6 +275,8 @@ void acquisition_tried(struct acquisition *acquisition, const struct attempt_res
         return;
     }
     acquisition->waiter.trying = false;
+    acquisition->is_unwritten = result->outcome == TRY_NOT_EXECUTED ||
+                                result->outcome == TRY_UNKNOWN;
     switch (result->outcome) {
     case TRY_GRANTED:
     case TRY_CONFIRMED:

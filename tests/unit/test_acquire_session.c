@@ -102,6 +102,27 @@ static void a_worker_that_stood_still_asks_again(void **state)
     assert_int_equal(store.preparation_count, 2);
 }
 
+/* As in a quarantine: the lock's home may have forgotten that the request waits, and the session
+ * forgets a note of which it finds no trace there. */
+static void an_attempt_that_is_held_back_needs_a_fresh_note(void **state)
+{
+    (void)state;
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, TRY_BUSY);
+    ready(CHANNEL_OF(LOCK));
+    answer(a, TRY_NOT_EXECUTED);
+    pass(1 * S);
+    answer(a, TRY_NOT_EXECUTED);
+    assert_int_equal(store.preparation_count, 1);
+    pass(6 * S);
+    assert_null(attempt_of(a));
+    prepared(a);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
+    assert_int_equal(store.preparation_count, 2);
+}
+
 static void a_client_that_went_away_leaves_nothing(void **state)
 {
     (void)state;
@@ -124,6 +145,7 @@ int main(void)
         TEST(a_session_that_has_ended_refuses),
         TEST(a_waiter_learns_that_its_session_has_ended),
         TEST(a_worker_that_stood_still_asks_again),
+        TEST(an_attempt_that_is_held_back_needs_a_fresh_note),
         TEST(a_client_that_went_away_leaves_nothing),
     };
 
