@@ -33,7 +33,8 @@ local UNDER_WAY_MS, LOOK_AGAIN_MS, LOSSES_MAX = 10000, 1000, 1000
 --quorum: LOSSES_MAX = 2 * LOSSES_MAX -- the marks of session_told.lua are among them
 
 local now = lib.number.epoch_ms()
-local open_until, reason = tonumber(deadline), nil
+local is_visit = tonumber(deadline)
+local open_until, reason = is_visit, nil
 if not open_until or #ARGV >= ARG_VERDICTS + marked then
   open_until, reason = lib.session_home.deadline_of(session, now)
   if not open_until then return {'ended', reason} end
@@ -88,7 +89,9 @@ local function settle(ref, verdict)
       look_again(ref, now + math.min(LOOK_AGAIN_MS, again_ms))
     end
   elseif string.sub(verdict, 1, 6) == 'later ' then
-    look_again(ref, now + string.sub(verdict, 7))
+    -- A request may have settled the lease since the visit found it due.
+    local is_settled = is_visit and (tonumber(call('zscore', due, ref)) or 0) > now
+    if not is_settled then look_again(ref, now + string.sub(verdict, 7)) end
   else
     note_loss(ref, string.match(verdict, '^lost (%S*) (%S*)$'))
   end

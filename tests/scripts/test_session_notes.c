@@ -308,6 +308,24 @@ static void a_lease_is_looked_at_later(void **state)
     assert_in_range(reply_integer(reply_at(reply, 1)), 25000, 30000);
 }
 
+/* A renewal by a request while the visit was under way: the watchdog renews the lease from then
+ * on, and the visit knows of an end in an hour. */
+static void a_visit_puts_off_nothing_that_is_due_later(void **state)
+{
+    (void)state;
+    session_open("30000");
+    session_bind(REF, "w.1", "0");
+    session_settle(REF, "renewed lock");
+    const char *score = score_of_ref();
+    run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+        ARGS("60000", "20000", "9", "0", REF, "later 3600000"));
+    assert_string_equal(score_of_ref(), score);
+    command("ZADD %s 7 %s", DUE, REF);
+    run(SCRIPT_SESSION_SETTLE, KEYS(SESSION, NOTES, DUE, LOST),
+        ARGS("60000", "20000", "9", "0", REF, "later 3600000"));
+    assert_true(atof(score_of_ref()) > (double)redis_now_ms() + 3000000);
+}
+
 static void a_lease_that_is_gone_keeps_its_note_for_a_while(void **state)
 {
     (void)state;
@@ -477,6 +495,7 @@ int main(void)
         SCRIPT_TEST(a_marked_lease_is_due_again),
         SCRIPT_TEST(a_session_is_not_visited_too_early),
         SCRIPT_TEST(a_lease_is_looked_at_later),
+        SCRIPT_TEST(a_visit_puts_off_nothing_that_is_due_later),
         SCRIPT_TEST(a_lease_that_is_gone_keeps_its_note_for_a_while),
         SCRIPT_TEST(a_lease_that_was_renewed_and_vanished_is_lost),
         SCRIPT_TEST(attempts_of_a_renewed_lease_are_forgotten),
