@@ -123,25 +123,10 @@ static json_t *session_body(const struct lease *lease)
     return json_pack("{sI ss}", "ttl_ms", (json_int_t)lease->settings->ttl_ms, "name", name);
 }
 
-/* How long requests are repeated that no server answers. A wait with an end outlasts a server
- * that is away; one without ends when --connect-timeout has passed. */
-static int64_t patience(const struct lease *lease, int64_t until)
-{
-    if (until != BOOTTIME_NEVER) {
-        return until;
-    }
-    return http_answered_at(lease->http) + lease->settings->connect_timeout_ms;
-}
-
 static enum lease_outcome ask(struct lease *lease, const struct http_request *request,
                               struct http_answer *answer, int64_t until)
 {
-    enum http_outcome outcome;
-
-    do { /* servers in trouble, which answer 503, are servers that can be reached */
-        outcome = http_insist(lease->http, request, answer, patience(lease, until));
-    } while (outcome == HTTP_NO_ANSWER && boottime_ms() < patience(lease, until));
-    switch (outcome) {
+    switch (http_outlast(lease->http, request, answer, until)) {
     case HTTP_INTERRUPTED:
         return LEASE_INTERRUPTED;
     case HTTP_NO_ANSWER:

@@ -36,7 +36,7 @@ struct http {
     const char *trace_parent; /* of the environment, or NULL */
     char *told[SERVERS_MAX];  /* --verbose: the last trouble with each server */
     char trouble[512];
-    int64_t answered_at;
+    int64_t answered_at; /* boottime_ms() of the last answer; before the first, of http_new() */
 };
 
 _Static_assert((int)WATCH_COUNT == TRANSFER_FDS, "a place for each descriptor");
@@ -360,14 +360,26 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
     }
 }
 
+static int64_t patience(const struct http *http, int64_t until)
+{
+    return until != BOOTTIME_NEVER ? until
+                                   : http->answered_at + http->settings->connect_timeout_ms;
+}
+
+enum http_outcome http_outlast(struct http *http, const struct http_request *request,
+                               struct http_answer *answer, int64_t until)
+{
+    enum http_outcome outcome;
+
+    do {
+        outcome = http_insist(http, request, answer, patience(http, until));
+    } while (outcome == HTTP_NO_ANSWER && boottime_ms() < patience(http, until));
+    return outcome;
+}
+
 const char *http_trouble(const struct http *http)
 {
     return http->trouble;
-}
-
-int64_t http_answered_at(const struct http *http)
-{
-    return http->answered_at;
 }
 
 char *http_segment(const char *text)

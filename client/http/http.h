@@ -59,11 +59,15 @@ enum http_outcome http_insist(struct http *http, const struct http_request *requ
                               struct http_answer *answer, int64_t until)
     __attribute__((warn_unused_result));
 
+/* The same for a request that waits, until then: a wait with an end outlasts servers that are
+ * away; one without (BOOTTIME_NEVER) ends when --connect-timeout has passed since the last
+ * answer of any server, for servers in trouble, which answer 503, can be reached. */
+enum http_outcome http_outlast(struct http *http, const struct http_request *request,
+                               struct http_answer *answer, int64_t until)
+    __attribute__((warn_unused_result));
+
 /* Why the last attempt had no answer, for people. */
 const char *http_trouble(const struct http *http);
-
-/* boottime_ms() of the last answer of any rlockd; before the first, of http_new(). */
-int64_t http_answered_at(const struct http *http);
 
 /* One segment of a path, percent-encoded; the caller frees it. NULL: no memory. */
 char *http_segment(const char *text);

@@ -104,7 +104,9 @@ static int ask_until(struct http *http, const struct settings *settings,
         request->prefer = verb->waits && wait_s ? prefer : NULL;
         request->timeout_ms = verb->waits ? wait_s * 1000 : 0;
         int64_t asked_at = boottime_ms();
-        int status = look_ask(http, settings, request, answer);
+        int status = look_ask(http, request,
+                              verb->waits ? until : asked_at + settings->connect_timeout_ms,
+                              answer);
         if (status != 0 || !verb->waits || is_there(verb, answer)) {
             return status;
         }

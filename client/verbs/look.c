@@ -27,13 +27,13 @@ static int status_of(const struct http_answer *answer)
     return STATUS_USAGE;
 }
 
-int look_ask(struct http *http, const struct settings *settings,
-             const struct http_request *request, struct http_answer *answer)
+int look_ask(struct http *http, const struct http_request *request, int64_t until,
+             struct http_answer *answer)
 {
     struct http_request asked = *request;
 
     asked.timeout_ms += LOOK_MS;
-    switch (http_insist(http, &asked, answer, boottime_ms() + settings->connect_timeout_ms)) {
+    switch (http_outlast(http, &asked, answer, until)) {
     case HTTP_ANSWERED:
         return 0;
     case HTTP_NO_ANSWER:
@@ -53,11 +53,11 @@ int look_refused(const struct http_answer *answer)
     return status_of(answer);
 }
 
-int look(struct http *http, const struct settings *settings, const struct http_request *request,
-         json_t **body)
+int look_until(struct http *http, const struct http_request *request, int64_t until,
+               json_t **body)
 {
     struct http_answer answer;
-    int status = look_ask(http, settings, request, &answer);
+    int status = look_ask(http, request, until, &answer);
 
     *body = NULL;
     if (status == 0 && answer.status >= 300) {
@@ -67,6 +67,12 @@ int look(struct http *http, const struct settings *settings, const struct http_r
         *body = answer.body;
     }
     return status;
+}
+
+int look(struct http *http, const struct settings *settings, const struct http_request *request,
+         json_t **body)
+{
+    return look_until(http, request, boottime_ms() + settings->connect_timeout_ms, body);
 }
 
 int look_get(struct http *http, const struct settings *settings, char *path, json_t **body)

@@ -9,20 +9,24 @@
 
 enum { LOOK_TIME_SIZE = 32, LOOK_HOLDER_SIZE = 600 };
 
-/* Asks each server in turn, for at most --connect-timeout. Returns 0 with an answer, which is
- * to be cleared, or the exit status after a message. */
-int look_ask(struct http *http, const struct settings *settings,
-             const struct http_request *request, struct http_answer *answer)
-    __attribute__((warn_unused_result));
+/* Asks each server in turn, until then (http_outlast()). Returns 0 with an answer, which is to
+ * be cleared, or the exit status after a message. */
+int look_ask(struct http *http, const struct http_request *request, int64_t until,
+             struct http_answer *answer) __attribute__((warn_unused_result));
 
 /* The exit status of an answer that refuses, after a message. */
 int look_refused(const struct http_answer *answer);
 
-/* Both: returns 0 with the answer's body, which the caller releases, or the exit status. */
+/* All three: returns 0 with the answer's body, which the caller releases, or the exit status.
+ */
+int look_until(struct http *http, const struct http_request *request, int64_t until,
+               json_t **body) __attribute__((warn_unused_result));
+
+/* For at most --connect-timeout. */
 int look(struct http *http, const struct settings *settings, const struct http_request *request,
          json_t **body) __attribute__((warn_unused_result));
 
-/* The same, by GET of a path, which is freed; NULL: no memory. */
+/* By GET of a path, which is freed; NULL: no memory. */
 int look_get(struct http *http, const struct settings *settings, char *path, json_t **body)
     __attribute__((warn_unused_result));
 

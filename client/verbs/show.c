@@ -67,14 +67,15 @@ int verb_show(struct settings *settings)
 }
 
 /* No request waits for a lock without taking it: rlock looks again and again. */
-static int wait_until_free(struct http *http, const struct settings *settings)
+static int look_until_free(struct http *http, const struct settings *settings,
+                           const struct http_request *request)
 {
     int64_t until = settings->wait_ms, pause_ms = PAUSE_MIN_MS;
     json_t *body;
 
     until = until == BOOTTIME_NEVER ? until : boottime_ms() + until;
     for (;;) {
-        int status = look_get(http, settings, path_of(settings), &body);
+        int status = look_until(http, request, until, &body);
         bool is_held = status == 0 && json_is_true(json_object_get(body, "locked"));
         json_decref(body);
         if (!is_held) {
@@ -90,6 +91,16 @@ static int wait_until_free(struct http *http, const struct settings *settings)
         }
         pause_ms = pause_ms * 2 > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause_ms * 2;
     }
+}
+
+static int wait_until_free(struct http *http, const struct settings *settings)
+{
+    char *path = path_of(settings);
+    const struct http_request request = {.method = "GET", .path = path};
+    int status = path ? look_until_free(http, settings, &request) : STATUS_FAULT;
+
+    free(path);
+    return status;
 }
 
 int verb_wait(struct settings *settings)
