@@ -79,8 +79,8 @@ static void prepare(struct acquisition *acquisition)
 }
 
 /* Whether the note of the attempt may be gone, because this worker stood still, or attempts are
- * held back. A note is safe for NOTE_NS from its preparation on; that of a request that waits, and
- * of which the lock's home knows, from its deadline on. */
+ * held back. A note is safe for NOTE_NS from its preparation on; that of a request that waits,
+ * and of which the lock's home knows, from its deadline on. */
 static bool is_note_stale(const struct acquisition *acquisition)
 {
     int64_t now_ns = loop_now_ns(acquisition->acquirer->options.loop);

@@ -102,8 +102,8 @@ static void a_worker_that_stood_still_asks_again(void **state)
     assert_int_equal(store.preparation_count, 2);
 }
 
-/* As in a quarantine: the lock's home may have forgotten that the request waits, and the session
- * forgets a note of which it finds no trace there. */
+/* As in a quarantine: the lock's home may have forgotten that the request waits, and the
+ * session forgets a note of which it finds no trace there. */
 static void an_attempt_that_is_held_back_needs_a_fresh_note(void **state)
 {
     (void)state;
