@@ -169,8 +169,8 @@ def an_exchanged_api_token():
     give(secrets[0])
     guarded = world.front("--api-tokens", str(tokens))
     script = "until rm end 2> /dev/null; do sleep 0.1; done"
-    run = world.run(guarded.url, "--token-file", str(given), "-t", f"{2 * PATIENCE}s", lock.name,
-                    "sh", "-c", script)
+    run = world.run(guarded.url, "--token-file", str(given), "-t", f"{2 * PATIENCE}s",
+                    lock.name, "sh", "-c", script)
     run.wait_tree(1)
     give(secrets[1])
     guarded.process.send_signal(signal.SIGHUP)
