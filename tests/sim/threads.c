@@ -81,8 +81,8 @@ static void await_turn(struct thread *thread)
 
     if (thread->was_poked || (next_ns >= 0 && left_ns <= 0))
         thread_poke(thread);
-    else if (next_ns >= 0) /* rounded up as epoll_wait() does */
-        turn_in(thread, (left_ns / CLOCK_NS_PER_MS + 1) * CLOCK_NS_PER_MS);
+    else if (next_ns >= 0)
+        turn_in(thread, left_ns);
     thread->was_poked = false;
 }
 
