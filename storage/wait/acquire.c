@@ -217,12 +217,6 @@ static void stay(struct acquisition *acquisition, int64_t sleep_ms)
     waiter_move(waiters, &acquisition->waiter, name, len, acquisition->generation, sleep_ms);
 }
 
-/* This front end drains, and no attempt is under way. */
-static void finish_draining(struct acquisition *acquisition)
-{
-    acquisition_finish_as(acquisition, acquisition->uncertain ? TRY_UNKNOWN : TRY_DRAINING);
-}
-
 /* An attempt found the object busy, or did not reach Redis: waits, unless the time is up. */
 static void wait_on(struct acquisition *acquisition, const struct attempt_result *result,
                     int64_t sleep_ms)
@@ -236,7 +230,7 @@ static void wait_on(struct acquisition *acquisition, const struct attempt_result
     } else if (!wants_to_wait) {
         acquisition_finish_with(acquisition, result);
     } else if (acquirer->draining) {
-        finish_draining(acquisition);
+        acquisition_finish_draining(acquisition);
     } else if (acquisition->state == RETRYING || acquisition->state == CHOSEN) {
         stay(acquisition, sleep_ms);
     } else if (acquisition->state == TRYING_FULL || is_full(acquirer)) {
@@ -448,7 +442,7 @@ void acquirer_drain(struct acquirer *acquirer)
     for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
         prev = acquisition == head ? NULL : acquisition->prev;
         if (acquisition->wait_began_ns != 0 && !may_be_granted(acquisition))
-            finish_draining(acquisition);
+            acquisition_finish_draining(acquisition);
     }
 }
 

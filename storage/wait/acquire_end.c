@@ -211,6 +211,11 @@ void acquisition_finish_as(struct acquisition *acquisition, enum try_outcome out
     finish(acquisition, &result, NULL);
 }
 
+void acquisition_finish_draining(struct acquisition *acquisition)
+{
+    acquisition_finish_as(acquisition, acquisition->uncertain ? TRY_UNKNOWN : TRY_DRAINING);
+}
+
 void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcome outcome,
                                 const struct lease_result *lease)
 {

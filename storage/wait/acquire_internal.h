@@ -156,6 +156,8 @@ void acquisition_finish_with(struct acquisition *acquisition,
                              const struct attempt_result *attempt);
 /* With an outcome that no attempt decided. */
 void acquisition_finish_as(struct acquisition *acquisition, enum try_outcome outcome);
+/* This front end drains, and no attempt is under way. */
+void acquisition_finish_draining(struct acquisition *acquisition);
 void acquisition_finish_refused(struct acquisition *acquisition, enum try_outcome outcome,
                                 const struct lease_result *lease);
 /* Leaves the queue and stops the timers; the acquisition is freed now, or by the call under

@@ -41,7 +41,11 @@ static void wait_on(struct acquisition *acquisition)
     waiter_unchosen(&acquisition->waiter);
     bool is_due = acquisition_left_ms(acquisition) <= 0 ||
                   (!acquisition->attempt.registered && !acquisition->deferred);
-    if (is_due && acquisition->state == SLEEPING)
+    if (acquisition->state != SLEEPING)
+        return;
+    if (acquisition->acquirer->draining)
+        acquisition_finish_draining(acquisition);
+    else if (is_due)
         acquisition_try(acquisition);
 }
 

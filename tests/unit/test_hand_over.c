@@ -303,6 +303,18 @@ static void draining_waits_for_the_chosen_one(void **state)
     assert_int_equal(a->withdrawn, 0);
 }
 
+/* A release of one hold of several frees nothing. */
+static void draining_ends_a_chosen_one_that_gets_nothing(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    assert_true(release());
+    acquirer_drain(acquirer);
+    answer_hand_over(NULL, NULL);
+    expect_done(a, TRY_DRAINING);
+    assert_int_equal(a->withdrawn, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_holder, tear_down_holder)
 
 int main(void)
@@ -326,6 +338,7 @@ int main(void)
         TEST(deadline_waits_for_the_reply),
         TEST(grant_at_the_deadline_counts),
         TEST(draining_waits_for_the_chosen_one),
+        TEST(draining_ends_a_chosen_one_that_gets_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
