@@ -67,8 +67,7 @@ static void finish(struct page *page, bool is_last)
 
 static bool begin_next_round(struct page *page)
 {
-    if (page->after != 0)
-        page->scan.count = SCAN_COUNT;
+    page->scan.count = SCAN_COUNT;
     page->after = 0;
     page->end = 0;
     return lock_scan_next(&page->scan);
@@ -168,6 +167,21 @@ static void look_on(struct page *page)
         end_round(page);
 }
 
+/* Leaves names of the round to the next page. Names with one hash, which nobody has by chance,
+ * stay together. */
+static void cut(struct page *page)
+{
+    struct lock_scan *scan = &page->scan;
+
+    lock_scan_cut(scan, 0);
+    page->end = scan->next_cursor;
+    page->after = lock_scan_hash(scan->names[page->names_end - 1]);
+    while (page->names_end < scan->name_count &&
+           lock_scan_hash(scan->names[page->names_end]) == page->after)
+        page->names_end++;
+    page->is_cut = page->names_end < scan->name_count;
+}
+
 /* Takes the names of the round that the page has room for, as if every key belonged into it.
  * False: there is room for none, and the round is to be smaller, or that of another page. */
 static bool take_names(struct page *page)
@@ -182,11 +196,8 @@ static bool take_names(struct page *page)
     page->is_cut = page->names_end < scan->name_count;
     if (page->is_cut && scan->next_cursor != 0 && (page->count > 0 || scan->count > 1))
         return false;
-    if (page->is_cut) {
-        lock_scan_cut(scan, 0);
-        page->end = scan->next_cursor;
-        page->after = lock_scan_hash(scan->names[page->names_end - 1]);
-    }
+    if (page->is_cut)
+        cut(page);
     return true;
 }
 
@@ -273,6 +284,7 @@ static void pass_over(struct page *page)
     if (page->scan.node == node)
         return;
     page->after = 0;
+    page->scan.count = SCAN_COUNT;
     page->scan.cursor = 0;
     page->is_over = page->scan.node == NULL;
     if (page->is_over)

@@ -184,6 +184,7 @@ static void take_found(struct list_call *page, uint64_t next_cursor,
     if (page->found_count <= room) {
         page->after[0] = '\0';
         page->end = 0;
+        page->scan_count = SCAN_COUNT;
         page->cursor = next_cursor;
         if (page->cursor == 0)
             go_to_next_place(page);
@@ -299,6 +300,7 @@ static int find_start(struct list_call *page, const char *cursor)
         page->end = strtoull(cursor, NULL, 10);
         cursor += digits + 1;
         snprintf(page->after, sizeof(page->after), "%s", cursor);
+        page->scan_count = page->end != 0 ? 1 : SCAN_COUNT;
     }
     return errno == 0 && strlen(cursor) < sizeof(page->after) ? 0 : -1;
 }
