@@ -135,6 +135,9 @@ static void kill_tree(struct guard *guard)
     guard->again_ms *= guard->again_ms < KILL_AGAIN_MAX_MS ? 2 : 1;
     /* The processes that are left are other users', and no KILL of ours will end them. */
     guard->is_done = count.reached == 0 && count.refused > 0;
+    if (guard->is_done && guard->command) {
+        guard->wait_status = SIGKILL;
+    }
 }
 
 /* The first signal to all, with CONT for those that are stopped, or KILL if it is time. */
@@ -311,7 +314,6 @@ static void __attribute__((noreturn)) guard_main(const struct guard_plan *plan, 
                           .socket = socket,
                           .first_at = plan->first_at,
                           .kill_at = plan->kill_at,
-                          .wait_status = SIGKILL, /* if another user's COMMAND does not end */
                           .max_time_at = BOOTTIME_NEVER,
                           .again_ms = KILL_AGAIN_MS};
     sigset_t all;

@@ -26,4 +26,8 @@ case $verb in
         --note "${CI_JOB_URL:-by hand}" ;;
     step) rlock renew "$lock" --lease-file .lease --ttl 2h > /dev/null && "$@" ;;
     unlock) rlock release "$lock" --lease-file .lease ;;
+    *)
+        echo "usage: pipeline.sh lock | step COMMAND [ARGUMENT...] | unlock" >&2
+        exit 64
+        ;;
 esac

@@ -415,8 +415,8 @@ static void on_forced(struct lease_request *request, bool unlocked)
     reply_lock(lfs, 200, &lfs->lock);
 }
 
-/* Frees the grant that was looked at, and no later grant; all grants of readers, which only
- * clients of other protocols are. */
+/* Frees the grant that was looked at, and no later grant. Readers, which only clients of other
+ * protocols are, are freed together, and so is whoever has come after them. */
 static void force(struct lfs_request *lfs)
 {
     struct lease *lease = &lfs->lease->lease;

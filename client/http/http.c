@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/boottime.h"
@@ -98,11 +99,19 @@ static bool read_token(struct http *http)
     return http->authorization;
 }
 
+/* A pipe might be read only once, and another read might wait for ever. */
+static bool is_regular(const char *path)
+{
+    struct stat file;
+
+    return path && stat(path, &file) == 0 && S_ISREG(file.st_mode);
+}
+
 /* After a 401. Whether the file has another API token by now: a run may outlive its first. */
 static bool has_new_token(struct http *http)
 {
     const char *path = http->settings->token_file;
-    char *authorization = path ? read_authorization(path) : NULL;
+    char *authorization = is_regular(path) ? read_authorization(path) : NULL;
 
     if (!authorization || strcmp(authorization, http->authorization) == 0) {
         free(authorization);

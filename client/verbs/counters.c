@@ -104,8 +104,10 @@ static int ask_until(struct http *http, const struct settings *settings,
         request->prefer = verb->waits && wait_s ? prefer : NULL;
         request->timeout_ms = verb->waits ? wait_s * 1000 : 0;
         int64_t asked_at = boottime_ms();
+        /* The server knows a key for its retry window only. */
+        bool may_last = verb->waits && !verb->has_key;
         int status = look_ask(http, request,
-                              verb->waits ? until : asked_at + settings->connect_timeout_ms,
+                              may_last ? until : asked_at + settings->connect_timeout_ms,
                               answer);
         if (status != 0 || !verb->waits || is_there(verb, answer)) {
             return status;

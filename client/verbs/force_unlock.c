@@ -61,7 +61,8 @@ static const char *token_of(json_t *object, char out[32])
     return token ? out : NULL; /* a Java client has none */
 }
 
-/* Each reader has a grant of its own. Where a Java client is among them, all are freed. */
+/* Each reader has a grant of its own. Where a Java client is among them, all are freed. A refusal
+ * may say that a reader is gone, or something else: the lock tells in the end. */
 static int free_readers(struct http *http, const struct settings *settings, json_t *lock,
                         json_t *reason, bool *was_held)
 {
@@ -78,11 +79,19 @@ static int free_readers(struct http *http, const struct settings *settings, json
         bool was_one_held;
         int status = free_grant(http, settings, reason, token_of(holder, token), &was_one_held);
         *was_held = *was_held || was_one_held;
-        if (status != 0 && status != STATUS_BUSY) { /* busy: it is over by itself */
+        if (status != 0 && status != STATUS_BUSY) {
             return status;
         }
     }
-    return 0;
+    json_t *left = NULL;
+    int status = look_get(http, settings, look_path("/v1/locks/", settings->names[0], ""),
+                          &left);
+    if (status == 0 && json_is_true(json_object_get(left, "locked"))) {
+        say("%s is held still, or again: rlock show tells by whom", settings->names[0]);
+        status = STATUS_BUSY;
+    }
+    json_decref(left);
+    return status;
 }
 
 /* Without --yes, asks. Returns 0, or the exit status after a message. */

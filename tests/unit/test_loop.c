@@ -115,7 +115,7 @@ static void a_timer_is_due_within_a_millisecond(void **state)
         assert_true(fired > 0 && took_ns >= CLOCK_NS_PER_MS / 10);
         least_ns = took_ns < least_ns ? took_ns : least_ns;
     }
-    if (epoll_pwait2(-1, NULL, 0, NULL, NULL) != 0 && errno != EBADF)
+    if (epoll_pwait2(-1, NULL, 0, NULL, NULL) != 0 && (errno == ENOSYS || errno == EPERM))
         skip(); /* no sleep is shorter here */
     assert_true(least_ns < CLOCK_NS_PER_MS);
 }
