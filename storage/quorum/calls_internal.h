@@ -89,6 +89,7 @@ struct quorum_call {
     uint64_t blockers;        /* what blocked the last try */
     unsigned blocked;         /* how often in a row the same has blocked a try again */
     struct redis_value *kept; /* a reply that the answer is made of */
+    int64_t kept_sent_ns;     /* when the round with that reply began */
     bool claims;              /* the lease that lease_claim.lua is about */
     unsigned claimed;         /* servers that have claimed it before */
     struct script_args *made; /* owned: those of another script than `script` */

@@ -3,6 +3,7 @@
  * request whose answer was lost does not withdraw it any more. */
 #include <string.h>
 
+#include "server/base/clock.h"
 #include "storage/quorum/calls_internal.h"
 
 static const struct call_word claim_words[] = {
@@ -30,6 +31,12 @@ static int64_t majority_left_ms(const struct quorum_call *call,
     return count >= needed ? left_ms[needed - 1] : 0;
 }
 
+/* The time that is left was measured in the round before. */
+static int64_t passed_ms(const struct quorum_call *call)
+{
+    return (call->round.sent_ns - call->kept_sent_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS;
+}
+
 static void decide_claimed(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
@@ -38,10 +45,12 @@ static void decide_claimed(struct quorum_call *call)
     quorum_call_words(call, WORDS(claim_words), replies);
     for (size_t i = 0; i < call->calls->nodes; i++)
         claimed += replies[i].word == NODE_HELD && replies[i].value == call->ask.token;
-    if (claimed >= quorum_majority(call->calls->nodes))
+    if (claimed >= quorum_majority(call->calls->nodes)) {
+        call->ask.drift_ms += passed_ms(call);
         quorum_call_answer_kept(call);
-    else if (call->round.is_over)
+    } else if (call->round.is_over) {
         quorum_call_fail(call);
+    }
 }
 
 /* The servers whose vote for the token may still be withdrawn by the request that cast it. */
@@ -83,6 +92,7 @@ static void answer_claim(struct quorum_call *call, const struct node_reply *repl
         call->claimed += replies[i].word == NODE_HELD && replies[i].value == token &&
                          !node_is_in(left, i);
     call->kept = value_copy(call->round.replies[node].value);
+    call->kept_sent_ns = call->round.sent_ns;
     call->ask.token = token;
     args_string(call->args, LEASE_CLAIM_ARG_CLAIM, "1");
     quorum_call_ask_of(call, SCRIPT_LEASE_CLAIM, call->args, left, decide_claimed);

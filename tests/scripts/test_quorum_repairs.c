@@ -42,6 +42,7 @@ static void old_data_count_once_they_are_confirmed(void **state)
     node_claim(A, NULL, NULL, 5);
     restart_node();
     expect(lock_renew(A, "30000"), "[restarted, *]");
+    expect(node_claim(A, NULL, NULL, 5), "[gone, *]");
     expect(repair(5000, .id = A, .token = 6), "0"); /* another token */
     expect(lock_renew(A, "30000"), "[restarted, *]");
     expect(repair(5000, .id = A, .token = 5), "1");

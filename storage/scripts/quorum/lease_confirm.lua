@@ -11,7 +11,8 @@
 --   token  which the hold must have
 --
 -- Replies  claimed: ms that the hold has left; of a set holds of each lock, a blank between
---          gone: there is no such hold, or the lease is spent; the node's clock
+--          gone: there is no such hold, or none since the node's process serves, or the lease
+--            is spent; the node's clock
 --          reused
 -- The first write is one that Redis allows when memory is short.
 -- modules lock read write
@@ -25,7 +26,7 @@ local lease = records.load(lease_id)
 if not lease or lease.state ~= 'held' or lib.vote.spent_of(lease) then return gone end
 if records.is_other(lease, request) then return {'reused'} end
 local holds = leases.holds_of(lease)
-if not holds or lease.tokens[1] ~= token then return gone end
+if not holds or lease.tokens[1] ~= token or not lib.vote.is_confirmed(lease) then return gone end
 -- Whichever attempt's vote it is: from here on none is withdrawn.
 lease.detail = ''
 leases.claim(lease)
