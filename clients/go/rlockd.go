@@ -173,8 +173,8 @@ func (c *Client) keep(session, path string, h http.Header) {
 		status, body = c.ask(context.Background(), hang+3*time.Second, "POST", path, h, fields)
 		rows, isFull := body["leases"].([]any)
 		isEarly := time.Since(sent) < hang && fmt.Sprint(body["lost"]) == "[]"
-		isUrgent = !isFull || body["draining"] == true || isEarly
-		if isUrgent || fmt.Sprint(body["lost"]) != "[]" {
+		isLoss := fmt.Sprint(body["lost"]) != "[]" // is told until its work has ended
+		if isUrgent = !isFull || body["draining"] == true || isEarly || isLoss; isUrgent {
 			hang = 0 // otherwise nothing was lost in all of it
 		}
 		if unlock = c.lock(); c.session == session && (isFull || isFinal(status)) {
@@ -224,7 +224,7 @@ func (c *Client) Do(ctx context.Context, name string, o Options,
 		ctx, until := context.Background(), time.Now().Add(5*time.Second)
 		_, _, failure := c.repeat(ctx, until, "state", "DELETE", path, h, object{})
 		if err == nil && failure != nil {
-			err = fmt.Errorf("%w: its release was not confirmed: %w", ErrLost, failure)
+			err = fmt.Errorf("%w: its release was not confirmed: %v", ErrLost, failure)
 		}
 	}()
 	body, sent, err := c.repeat(ctx, until, "lease_id", "PUT", path, h, fields)

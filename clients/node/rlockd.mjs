@@ -114,9 +114,9 @@ async function keep(port, { name, urls, headers, ttlMs, until }) {
             { wait_ms: hang, held }, hang + 3000);
         if (isFinal(status)) return setLeft(until, [0, 0], 0), port.close();
         const isEarly = now()[0] - sent[0] < hang - 1 && body.lost?.length === 0;
-        isUrgent = !body.leases || body.draining || isEarly;
+        isUrgent = !body.leases || body.draining || isEarly || body.lost.length > 0;
         if (!body.leases) continue;
-        if (isUrgent || body.lost.length) hang = 0; // otherwise nothing was lost in all of it
+        if (isUrgent) hang = 0; // otherwise nothing was lost in all of it
         setLeft(until, sent, hang + body.remaining_ms);
         const rows = new Map(body.leases.map((/** @type {Json} */ row) => [row.lease_id, row]));
         for (const id of ids) {

@@ -18,6 +18,7 @@ import ssl
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor as Thread
 from functools import partial
 from typing import Any, Callable, Sequence
 from urllib.parse import quote, urlsplit
@@ -58,25 +59,24 @@ class Client:
             timeout: float) -> tuple[int, dict[str, Any]]:
         """Status and body. Status 0: no answer of an rlockd; the outcome is unknown."""
         url = urlsplit(self.urls[0])
-        connection = http.client.HTTPConnection(url.netloc, timeout=timeout)
+        link = http.client.HTTPConnection(url.netloc, timeout=timeout)
         try:
             if url.scheme == "https":
-                connection = http.client.HTTPSConnection(
-                    url.netloc, timeout=timeout,
-                    context=ssl.create_default_context(cafile=os.environ.get("RLOCK_CA")))
+                tls = ssl.create_default_context(cafile=os.environ.get("RLOCK_CA"))
+                link = http.client.HTTPSConnection(url.netloc, timeout=timeout, context=tls)
             if "RLOCK_TOKEN_FILE" in os.environ:
                 with open(os.environ["RLOCK_TOKEN_FILE"], encoding="ascii") as file:
                     headers = {**headers, "Authorization": "Bearer " + file.read().strip()}
-            connection.request(method, url.path.rstrip("/") + path, json.dumps(fields),
-                               {"Content-Type": "application/json", **headers})
-            answer = connection.getresponse()
+            link.request(method, url.path.rstrip("/") + path, json.dumps(fields),
+                         {"Content-Type": "application/json", **headers})
+            answer = link.getresponse()
             body = json.loads(answer.read())
             if answer.status < 500 and isinstance(body, dict):
                 return answer.status, body
         except (OSError, http.client.HTTPException, ValueError):
             pass
         finally:
-            connection.close()
+            link.close()
         self.urls = self.urls[1:] + self.urls[:1]
         return 0, {}
 
@@ -185,6 +185,7 @@ class Lease:
             self.delete()  # it wins over every PUT with its token
             raise
         return self
+    __enter__ = acquire
 
     def attempt(self, until: float) -> bool:
         wait = max(0.0, min(until - (sent := now()), WAIT_MAX_S))
@@ -194,9 +195,9 @@ class Lease:
             raise NotAcquired("cancelled, or the session has ended")
         if status in (200, 201) and body.get("state") == "held":
             if now() - sent > body["remaining_ms"] / 2e3:
-                if not wait:
-                    raise NotAcquired("the answer came late")
-                return False  # after a wait the deadline counts from a repetition
+                if wait:
+                    return False  # after a wait the deadline counts from a repetition
+                raise NotAcquired("the answer came late")
             self.grant, self.lease_id, self.reason = body, body["lease_id"], ""
             self.until, self.ttl = sent + body["remaining_ms"] / 1e3, body["ttl_ms"] / 1e3
             with self.session.changed:
@@ -225,26 +226,25 @@ class Lease:
         if self.delete() != 200 or lost:
             raise LeaseLost(lost or "its release was not confirmed")
 
-    __enter__ = acquire
-
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.release()
 
     async def __aenter__(self) -> Lease:
         loop, task, then = asyncio.get_running_loop(), asyncio.current_task(), self.on_lost
         self.on_lost = lambda: (task and loop.call_soon_threadsafe(task.cancel), then())
-        work = loop.run_in_executor(None, self.acquire)
+        work = loop.run_in_executor(Thread(1), self.acquire)  # no release waits for a place
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            cancel = loop.run_in_executor(None, self.cancel)
+            self.on_lost = then
+            cancel = loop.run_in_executor(Thread(1), self.cancel)
             await asyncio.gather(cancel, work, return_exceptions=True)
             raise
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if self.reason:  # the loss has cancelled the body, nobody else
             getattr(asyncio.current_task(), "uncancel", int)()
-        await asyncio.get_running_loop().run_in_executor(None, self.release)
+        await asyncio.get_running_loop().run_in_executor(Thread(1), self.release)
 
 
 lock = partial(Lease, Client())  # a lease of a client for all of the process

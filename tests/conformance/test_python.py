@@ -36,11 +36,20 @@ async def a_cancelled_wait_leaves_nothing(front, client):
     wait_for(lambda: is_free(front, "waited"), "the lock is free")
 
 
+async def waiters_do_not_hold_up_a_release(front, client):
+    """More of them than asyncio has threads."""
+    async def hold():
+        async with rlockd.Lease(client, "wanted", wait=20):
+            await asyncio.sleep(0.01)
+    await asyncio.gather(*(hold() for _ in range(40)))
+
+
 def main():
     with Place("python") as place:
         front = place.front()
         client = rlockd.Client(front.url, ttl=3)
-        for test in (a_loss_cancels_the_body, a_cancelled_wait_leaves_nothing):
+        for test in (a_loss_cancels_the_body, a_cancelled_wait_leaves_nothing,
+                     waiters_do_not_hold_up_a_release):
             asyncio.run(test(front, client))
     print("clients/python/rlockd.py: asyncio: ok")
 
