@@ -106,9 +106,8 @@ static int ask_until(struct http *http, const struct settings *settings,
         int64_t asked_at = boottime_ms();
         /* The server knows a key for its retry window only. */
         bool may_last = verb->waits && !verb->has_key;
-        int status = look_ask(http, request,
-                              may_last ? until : asked_at + settings->connect_timeout_ms,
-                              answer);
+        int status = look_ask(
+            http, request, may_last ? until : asked_at + settings->connect_timeout_ms, answer);
         if (status != 0 || !verb->waits || is_there(verb, answer)) {
             return status;
         }

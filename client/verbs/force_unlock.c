@@ -61,8 +61,8 @@ static const char *token_of(json_t *object, char out[32])
     return token ? out : NULL; /* a Java client has none */
 }
 
-/* Each reader has a grant of its own. Where a Java client is among them, all are freed. A refusal
- * may say that a reader is gone, or something else: the lock tells in the end. */
+/* Each reader has a grant of its own. Where a Java client is among them, all are freed. A
+ * refusal may say that a reader is gone, or something else: the lock tells in the end. */
 static int free_readers(struct http *http, const struct settings *settings, json_t *lock,
                         json_t *reason, bool *was_held)
 {

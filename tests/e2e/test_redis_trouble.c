@@ -305,8 +305,8 @@ static void test_stop_while_redis_stalls(struct world *w)
     redis_thaw(p.redis);
 }
 
-/* The waiter tries when the lease ends. Whether Redis runs that attempt nobody knows. Redis stands
- * still from a second before, which is too short to be noticed. */
+/* The waiter tries when the lease ends. Whether Redis runs that attempt nobody knows. Redis
+ * stands still from a second before, which is too short to be noticed. */
 static void test_stop_with_an_attempt_under_way(struct world *w)
 {
     struct pair p = pair_start(w);

@@ -26,7 +26,8 @@ local lease = records.load(lease_id)
 if not lease or lease.state ~= 'held' or lib.vote.spent_of(lease) then return gone end
 if records.is_other(lease, request) then return {'reused'} end
 local holds = leases.holds_of(lease)
-if not holds or lease.tokens[1] ~= token or not lib.vote.is_confirmed(lease) then return gone end
+if not holds or lease.tokens[1] ~= token then return gone end
+if not lib.vote.is_confirmed(lease) then return gone end
 -- Whichever attempt's vote it is: from here on none is withdrawn.
 lease.detail = ''
 leases.claim(lease)
