@@ -37,12 +37,13 @@ static void expect_member(const json_t *json, const char *name, const char *valu
     }
 }
 
-/* Held for PAUSE_MS at least, and not for as long as the test may last. */
+/* Held for PAUSE_MS at least, and not for as long as the test may last. Redis' clock, as the
+ * front end reckons it, may be a millisecond behind. */
 static void expect_held(const json_t *json)
 {
     int64_t held_ms = json_integer_value(json_object_get(json, "held_ms"));
 
-    if (held_ms < PAUSE_MS || held_ms > LONG_MS)
+    if (held_ms < PAUSE_MS - 1 || held_ms > LONG_MS)
         FAIL("held_ms is %lld", (long long)held_ms);
 }
 
