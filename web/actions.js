@@ -19,9 +19,14 @@ function field(label, of) {
   return h("label", null, label, h("input", {...of, name: of.name, autocomplete: "off"}));
 }
 
+function choice(label, name, values) {
+  return h("label", null, label,
+    h("select", {name}, ...values.map(([value, text]) => h("option", {value}, text))));
+}
+
 // `act` gets the values of the fields, and a signal that the dialog was closed; what it throws
-// is shown, and the dialog stays open.
-function show({title, text, fields, label, busy = "…", isDanger = true, act}) {
+// is shown, and the dialog stays open. `giveUp` follows if it is closed after that in vain.
+function show({title, text, fields, label, busy = "…", isDanger = true, act, giveUp}) {
   const dialog = get("dialog"), form = dialog.querySelector("form");
   get("dialog-title").textContent = title;
   get("dialog-text").replaceChildren(...text.filter(Boolean).map(part => h("p", null, part)));
@@ -32,13 +37,20 @@ function show({title, text, fields, label, busy = "…", isDanger = true, act}) 
   get("dialog-trouble").hidden = true;
   const stopped = new AbortController();
   get("dialog-cancel").onclick = () => dialog.close();
-  dialog.onclose = () => stopped.abort();
+  let isTried = false;
+  dialog.onclose = () => {
+    stopped.abort();
+    if (isTried && giveUp)
+      giveUp();
+  };
   form.onsubmit = async event => {
     event.preventDefault();
     get("dialog-do").disabled = true;
     get("dialog-do").textContent = busy;
     try {
+      isTried = true;
       const said = await act(Object.fromEntries(new FormData(form)), stopped.signal);
+      isTried = false;
       dialog.close();
       get("changes").textContent = said;
       refresh();
@@ -126,10 +138,11 @@ function newToken() {
     .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
-// An ordinary lease without a session, with an end. It waits in the line like each other
-// request until the dialog is closed.
-export function askHold(name, isHeld) {
-  const latest = Date.now() + longestMs(), token = newToken();
+// An ordinary lease without a session, with an end, of the kind that others use for this lock. It
+// waits in the line like each other request until the dialog is closed.
+export function askHold(name, told) {
+  const latest = Date.now() + longestMs(), token = newToken(), isHeld = told.locked;
+  const heldKind = told.kind === "read" ? "write" : told.kind;
   show({
     title: `Hold ${name}`,
     text: ["Nobody else gets the lock until then. Force-unlock frees it earlier. The reason " +
@@ -140,24 +153,41 @@ export function askHold(name, isHeld) {
       field("Until", {name: "until", type: "datetime-local", required: true,
         min: localTime(Date.now()), max: localTime(latest),
         value: localTime(Math.min(Date.now() + DAY_MS, latest))}),
+      ...isHeld ? [] : [choice("Others acquire it as", "kind", [["lock", "a plain lock"],
+        ["fair", "a fair lock"], ["write", "a read/write lock"]])],
     ],
     label: isHeld ? "Wait, then hold the lock" : "Hold the lock",
     busy: isHeld ? "Waiting in the line…" : "…",
     isDanger: false,
-    act: async ({note, until}, signal) => {
-      await acquire(name, token, {note, until: new Date(until).getTime()}, signal);
+    act: async ({note, until, kind = heldKind}, signal) => {
+      await acquire(name, token, {note, kind, until: new Date(until).getTime()}, signal);
       return `${name} is held.`;
     },
+    giveUp: () => release(name, token),
   });
 }
 
-async function acquire(name, token, {note, until}, signal) {
+// An answer may have been lost. DELETE wins over every PUT with its token.
+async function release(name, token) {
+  for (let tries = 0; tries < 5; tries++) {
+    try {
+      await ask("DELETE", path(["locks", name]), {headers: {"Lease-Token": token}});
+      return;
+    } catch (error) {
+      if (error.status >= 400 && error.status < 500 && error.status !== 429)
+        return;
+    }
+    await new Promise(resolve => setTimeout(resolve, 1000));
+  }
+}
+
+async function acquire(name, token, {note, kind, until}, signal) {
   const wait_ms = Math.min(WAIT_MS, longestWaitMs());
   for (;;) {
     const ttl_ms = Math.min(until - Date.now(), longestMs());
     try {
       return await ask("PUT", path(["locks", name]),
-        {headers: {"Lease-Token": token}, body: {note, ttl_ms, wait_ms}, signal});
+        {headers: {"Lease-Token": token}, body: {note, kind, ttl_ms, wait_ms}, signal});
     } catch (error) {
       if (error.status !== 423)
         throw error;

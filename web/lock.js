@@ -168,7 +168,7 @@ export async function lock({name, signal}) {
       ["Last fencing token", told.locked ? "" : told.fencing_token]]),
     h("p", {class: "buttons"},
       may("lock", name) && longestMs() > 0 && h("button",
-        {act: () => askHold(name, told.locked)}, "Hold for a person…"),
+        {act: () => askHold(name, told)}, "Hold for a person…"),
       copyButton("Copy link", location.href),
       copyButton("Copy as rlock command", `rlock show ${quoted(name)}`)),
     deadlock(told), why,

@@ -219,8 +219,9 @@ async function holdsALockForAPerson(browser) {
   await page.context().close();
 }
 
+// As others hold it: fair and plain locks of one name refuse each other.
 async function holdsALockInTurn(browser) {
-  const {token} = await hold("window", {});
+  const {token} = await hold("window", {kind: "fair"});
   const page = await open(browser, "#lock/window", tokens.ops);
   const begin = async reason => {
     await page.getByRole("button", {name: "Hold for a person…"}).click();
@@ -234,6 +235,25 @@ async function holdsALockInTurn(browser) {
   await begin("maintenance");
   await api("DELETE", lockPath("window"), {"Lease-Token": token});
   await seen(page.locator("table").getByText("maintenance"));
+  await page.context().close();
+}
+
+// The lock is held, and nobody knows: who gives up leaves nothing.
+async function givesUpAfterALostAnswer(browser) {
+  const page = await open(browser, "#lock/lost", tokens.ops);
+  await page.route(/locks\/lost$/, async route => {
+    if (route.request().method() !== "PUT")
+      return route.continue();
+    await route.fetch();
+    await route.abort();
+  });
+  await page.getByRole("button", {name: "Hold for a person…"}).click();
+  await page.getByLabel("Reason, and for whom").fill("nobody will know");
+  await page.getByLabel("Others acquire it as").selectOption("a read/write lock");
+  await page.getByRole("button", {name: "Hold the lock"}).click();
+  await until(async () => (await api("GET", lockPath("lost"))).body.kind === "write");
+  await page.getByRole("button", {name: "Cancel"}).click();
+  await until(async () => !(await api("GET", lockPath("lost"))).body.locked);
   await page.context().close();
 }
 
@@ -487,7 +507,8 @@ function nothingComesFromElsewhere() {
 const FIRST = [listsWhatIsHeldAndWaited];
 const ROWS = [
   [showsWhatAJavaClientHolds, listsInPagesOf100, forceUnlocksTheGrantThatIsShown,
-    showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn, hostileTextsStayText],
+    showsTheNextHolder, holdsALockForAPerson, holdsALockInTurn, givesUpAfterALostAnswer,
+    hostileTextsStayText],
   [endsASession, tellsWhyALockIsNotFree, tellsADeadlock, offersOnlyWhatIsAllowed,
     beginsWithWhatMayBeRead, forgetsTheToken, servesTheKeyboardAndTheClipboard,
     marksAnOldPicture, asksAsOftenAsTheServerSays, aHiddenPageAsksNothing],
