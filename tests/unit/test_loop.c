@@ -103,6 +103,7 @@ static void a_loop_that_polls_finds_events_and_timers(void **state)
 static void a_timer_is_due_within_a_millisecond(void **state)
 {
     int64_t least_ns = INT64_MAX;
+    struct epoll_event none;
 
     (void)state;
     for (int try = 0; try < TRIES; try++) {
@@ -115,7 +116,7 @@ static void a_timer_is_due_within_a_millisecond(void **state)
         assert_true(fired > 0 && took_ns >= CLOCK_NS_PER_MS / 10);
         least_ns = took_ns < least_ns ? took_ns : least_ns;
     }
-    if (epoll_pwait2(-1, NULL, 0, NULL, NULL) != 0 && (errno == ENOSYS || errno == EPERM))
+    if (epoll_pwait2(-1, &none, 1, NULL, NULL) != 0 && (errno == ENOSYS || errno == EPERM))
         skip(); /* no sleep is shorter here */
     assert_true(least_ns < CLOCK_NS_PER_MS);
 }
