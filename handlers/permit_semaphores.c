@@ -43,7 +43,7 @@ static void reply_view(struct lease_request *request, int status, bool is_put,
     http_reply_json(request->http, status, body);
 }
 
-/* After 201 nobody may say that nothing was done, although the look was not. */
+/* With 201 the semaphore was made, so a look that fails leaves the outcome unknown. */
 static void reply_got(struct lease_request *request, int status, bool is_put,
                       const struct permits_view *view)
 {

@@ -424,7 +424,7 @@ void acquire_cancel(struct acquisition *acquisition)
 
 /* Whether an attempt is under way: its reply ends the acquisition, because none of a front end
  * that drains waits on. */
-static bool may_be_granted(const struct acquisition *acquisition)
+static bool has_attempt_under_way(const struct acquisition *acquisition)
 {
     return acquisition->state == RETRYING || acquisition->state == CHOSEN ||
            acquisition->state == LAST_ATTEMPT;
@@ -441,7 +441,7 @@ void acquirer_drain(struct acquirer *acquirer)
     /* From the last to the first, so that the baton is not handed through the whole queue. */
     for (acquisition = head ? head->prev : NULL; acquisition != NULL; acquisition = prev) {
         prev = acquisition == head ? NULL : acquisition->prev;
-        if (acquisition->wait_began_ns != 0 && !may_be_granted(acquisition))
+        if (acquisition->wait_began_ns != 0 && !has_attempt_under_way(acquisition))
             acquisition_finish_draining(acquisition);
     }
 }

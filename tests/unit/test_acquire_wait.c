@@ -208,7 +208,7 @@ static void draining_ends_every_wait(void **state)
     expect_done(c, TRY_GRANTED);
 }
 
-/* Nobody may say that nothing was done. */
+/* Of an attempt whose outcome is unknown no answer says that it was not executed. */
 static void draining_after_an_unknown_attempt(void **state)
 {
     (void)state;
