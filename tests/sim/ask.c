@@ -54,7 +54,7 @@ static enum result result_of(const struct answer *answer)
 }
 
 /* What is wrong with the form of an answer; NULL: nothing. */
-static const char *fault_of(const struct answer *answer, bool may_conflict)
+static const char *fault_of(const struct answer *answer, int refusal)
 {
     static const int expected[] = {404, 410, 412, 423, 429, 503};
     const char *outcome = text_in(answer, "outcome");
@@ -74,7 +74,7 @@ static const char *fault_of(const struct answer *answer, bool may_conflict)
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
         if (answer->status == expected[i])
             return NULL;
-    if (may_conflict && answer->status == 409)
+    if (answer->status == refusal)
         return NULL;
     return "a status that was not to be expected";
 }
@@ -181,7 +181,7 @@ static const char *complaint_of(const struct asking *asking, enum result result)
         return "another lease_id than that of the token";
     if (asking->must_work && asking->answer.status == 503 && world.only_out_of_memory)
         return "refused when only memory was short";
-    return fault_of(&asking->answer, asking->may_conflict);
+    return fault_of(&asking->answer, asking->how.refusal);
 }
 
 static void record_asking(const struct asking *asking, enum result result)

@@ -18,7 +18,6 @@ struct asking {
     const struct session *session;
     const char *lock; /* of a request without a lease */
     bool must_work;
-    bool may_conflict; /* 409: another kind of key may be in the place */
     struct answer answer;
     int64_t began_ns;
 };

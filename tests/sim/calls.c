@@ -298,10 +298,7 @@ static void copy_header(char header[40], const char *value)
 
 enum result ask_plain(struct caller *caller, struct plain *plain)
 {
-    struct asking asking = {.caller = caller,
-                            .verb = "probe",
-                            .how = plain->how,
-                            .may_conflict = plain->may_conflict};
+    struct asking asking = {.caller = caller, .verb = "probe", .how = plain->how};
 
     asking.request.method = plain->method;
     snprintf(asking.request.uri, sizeof(asking.request.uri), "/v1/%s", plain->path);

@@ -39,6 +39,7 @@ struct how {
     int64_t ttl_ms, wait_ms, abandon_ns;
     bool is_sweep, is_double;
     bool contends, is_bystander; /* what rules L7 and L8 look at */
+    int refusal;                 /* a status that is right here, beside the usual ones */
     struct front *front;         /* NULL: any */
 };
 
@@ -65,7 +66,6 @@ struct plain {
     const char *lease_token, *session_token; /* NULL: none */
     char idempotency_key[TOKEN_TEXT_SIZE];   /* empty: none */
     struct how how;
-    bool may_conflict; /* another kind of object may have the name */
     const char *member;
     int64_t number; /* out: that member of the answer's body */
     int status;     /* out */

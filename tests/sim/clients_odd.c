@@ -30,13 +30,11 @@ void run_odd(struct client *client)
         struct plain put = {.method = "PUT",
                             .path = one_of(client, odd_paths, 5),
                             .lease_token = token,
-                            .how = {.ttl_ms = -1, .wait_ms = 700},
-                            .may_conflict = true};
+                            .how = {.ttl_ms = -1, .wait_ms = 700, .refusal = 409}};
         struct plain drop = {.method = "DELETE",
                              .path = "locks/" ODD,
                              .lease_token = token,
-                             .how = {.ttl_ms = -1},
-                             .may_conflict = true};
+                             .how = {.ttl_ms = -1, .refusal = 409}};
         make_token(chance_of(client), token);
         if (likely(client, 25)) { /* a request that cannot be repeated */
             put.method = "POST";
@@ -245,8 +243,7 @@ static void spoil_session(struct client *client)
                         .path = "locks/" ODD,
                         .lease_token = token,
                         .session_token = session.token,
-                        .how = {.ttl_ms = -1},
-                        .may_conflict = true};
+                        .how = {.ttl_ms = -1, .refusal = 409}};
     const char *const spoil[] = {"SET", key, "x", "PX", "3000", NULL};
 
     make_token(chance_of(client), session.token);

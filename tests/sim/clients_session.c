@@ -99,11 +99,12 @@ static enum result end_session(struct client *client, struct session *session)
 }
 
 /* A token that an ended session has spent is good in no other session. A session that is over
- * by its time keeps its tokens until the watchdog's next visit, and the answer is 422 so long.
- */
+ * by its time keeps its tokens until the watchdog's next visit, and the answer is 422 so long;
+ * of a quorum also while a server has not heard of the session's end. */
 static void change_session(struct client *client, struct session *session)
 {
-    static const struct how again = {.ttl_ms = -1};
+    const struct how again = {.ttl_ms = -1,
+                              .refusal = world.topology == TOPOLOGY_QUORUM ? 422 : 0};
     struct session other = {.ttl_ms = session->ttl_ms};
     struct lease lease = lease_make(&client->caller, "lock", "owned-a", session);
 
