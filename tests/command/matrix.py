@@ -115,6 +115,7 @@ class Case:
         else:
             self.run.wait_tree(self.count)
         if self.step == "grace":
+            wait_for(self.has_witness, "the witness has begun")
             self.force()
             wait_for(lambda: not self.has_witness(), "the first signal")
         if self.step == "release":
