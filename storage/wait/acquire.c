@@ -24,6 +24,7 @@
 static void on_tried(void *arg, const struct attempt_result *result);
 static void on_prepared(void *arg, const struct preparation *preparation);
 static void begin_wait(struct acquisition *acquisition, int64_t remaining_ms);
+static void stay(struct acquisition *acquisition, int64_t sleep_ms);
 
 /* Writes the name in Redis of the object that the request waits for: of a set, the lock that
  * blocked the last attempt. Returns its length. */
@@ -135,11 +136,22 @@ void acquisition_try(struct acquisition *acquisition)
 
 /* --- the lease's session ------------------------------------------------------------------ */
 
-static void finish_unprepared(struct acquisition *acquisition,
-                              const struct preparation *preparation)
+/* Redis did not answer for the session, so a request that waits sleeps on, and is noted anew. */
+static void end_unprepared(struct acquisition *acquisition,
+                           const struct preparation *preparation)
 {
+    enum try_outcome outcome = preparation->outcome;
+    bool waits = acquisition->wait_began_ns != 0 && acquisition_left_ms(acquisition) > 0;
+
+    if (outcome != TRY_REFUSED && waits && !acquisition->acquirer->draining) {
+        acquisition->is_note_in_doubt = true;
+        stay(acquisition, REFUSED_SLEEP_MS);
+        return;
+    }
     acquisition->prepared = false;
-    acquisition_finish_refused(acquisition, preparation->outcome, preparation->lease);
+    if (outcome == TRY_NOT_EXECUTED && acquisition->uncertain)
+        outcome = TRY_UNKNOWN; /* an attempt before this */
+    acquisition_finish_refused(acquisition, outcome, preparation->lease);
 }
 
 /* The lock's home says that a session's end has spent the lease, but not which session's. */
@@ -163,7 +175,7 @@ static void on_prepared(void *arg, const struct preparation *preparation)
     }
     acquisition->waiter.trying = false;
     if (preparation->outcome != TRY_GRANTED) {
-        finish_unprepared(acquisition, preparation);
+        end_unprepared(acquisition, preparation);
         return;
     }
     acquisition->prepared = true;

@@ -24,7 +24,7 @@ static const struct {
     [STARTING] = {.next = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(LAST_ATTEMPT) |
                           TO(SLEEPING)},
     [PREPARING] = {.next = TO(PREPARING) | TO(TRYING) | TO(TRYING_FULL) | TO(RETRYING) |
-                           TO(LAST_ATTEMPT) | TO(ORPHANED) | TO(ENDED),
+                           TO(LAST_ATTEMPT) | TO(SLEEPING) | TO(ORPHANED) | TO(ENDED),
                    .always = UNDER_WAY,
                    .never = DEFERRED | MAY_BE_GRANTED | COPIED},
     [TRYING] = {.next = TO(SLEEPING) | TO(PREPARING) | TO(ORPHANED) | TO(ENDED),

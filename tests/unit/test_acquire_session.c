@@ -123,6 +123,46 @@ static void an_attempt_that_is_held_back_needs_a_fresh_note(void **state)
     assert_int_equal(store.preparation_count, 2);
 }
 
+/* A note that could not be made costs a request that waits no more than an attempt that did not
+ * reach Redis. */
+static void a_request_that_waits_outlives_an_outage(void **state)
+{
+    const struct lease_result failed = {.outcome = LEASE_FAILED};
+
+    (void)state;
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, TRY_BUSY);
+    ready(CHANNEL_OF(LOCK));
+    answer(a, TRY_NOT_EXECUTED);
+    pass(6 * S);
+    answer_preparation(a, TRY_NOT_EXECUTED, &failed);
+    assert_int_equal(a->done, 0);
+    pass(1 * S);
+    answer_preparation(a, TRY_UNKNOWN, &failed);
+    assert_int_equal(a->done, 0);
+    pass(1 * S);
+    prepared(a);
+    answer(a, TRY_GRANTED);
+    expect_done(a, TRY_GRANTED);
+}
+
+static void an_outage_until_the_deadline_tells_of_the_unknown(void **state)
+{
+    const struct lease_result failed = {.outcome = LEASE_FAILED};
+
+    (void)state;
+    start(a, WAIT_MS);
+    prepared(a);
+    answer(a, TRY_BUSY);
+    ready(CHANNEL_OF(LOCK));
+    answer(a, TRY_UNKNOWN);
+    pass(6 * S);
+    pass(WAIT_MS * MS);
+    answer_preparation(a, TRY_NOT_EXECUTED, &failed);
+    expect_done(a, TRY_UNKNOWN);
+}
+
 static void a_client_that_went_away_leaves_nothing(void **state)
 {
     (void)state;
@@ -146,6 +186,8 @@ int main(void)
         TEST(a_waiter_learns_that_its_session_has_ended),
         TEST(a_worker_that_stood_still_asks_again),
         TEST(an_attempt_that_is_held_back_needs_a_fresh_note),
+        TEST(a_request_that_waits_outlives_an_outage),
+        TEST(an_outage_until_the_deadline_tells_of_the_unknown),
         TEST(a_client_that_went_away_leaves_nothing),
     };
 
