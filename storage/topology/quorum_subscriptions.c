@@ -132,7 +132,6 @@ void quorum_subscribe(struct topology *topology, struct subscription *subscripti
             .ready = on_ready, .message = on_message, .arg = part};
         subscriber_add(quorum->members[i].node.subscriber, &part->subscription, channel, len);
     }
-    subscription->channel = whole->parts[0].subscription.channel;
 }
 
 void quorum_unsubscribe(struct topology *topology, struct subscription *subscription)
@@ -146,7 +145,6 @@ void quorum_unsubscribe(struct topology *topology, struct subscription *subscrip
     timer_cancel(timers_of(whole), &whole->late);
     for (size_t i = 0; i < quorum->count; i++)
         subscriber_remove(quorum->members[i].node.subscriber, &whole->parts[i].subscription);
-    subscription->channel = NULL;
     subscription->is_live = false;
     free(whole);
 }

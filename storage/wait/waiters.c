@@ -59,7 +59,7 @@ static void forget(struct wait_queue *queue)
 
     timer_cancel(loop_timers(waiters->options.loop), &queue->timer);
     timer_cancel(loop_timers(waiters->options.loop), &queue->subscribing);
-    if (queue->subscription.channel != NULL)
+    if (queue->is_subscribed)
         topology_unsubscribe(waiters->options.topology, &queue->subscription);
     leave_shared(queue);
     metrics_add(waiters->options.metrics, METRIC_WAITED_LOCKS, -1);
@@ -178,6 +178,7 @@ static void subscribe(struct wait_queue *queue, const char *lease_id, const char
     struct key channel;
 
     key_make(&channel, channel_kind(queue->kind), name, len, lease_id);
+    queue->is_subscribed = true;
     topology_subscribe(queue->owner->options.topology, &queue->subscription, channel.text,
                        channel.len);
 }
@@ -211,7 +212,7 @@ static void subscribe_in_time(struct wait_queue *queue, const struct waiter *wai
 {
     struct loop *loop = queue->owner->options.loop;
 
-    if (queue->subscription.channel != NULL)
+    if (queue->is_subscribed)
         return;
     if (wait_line_hands_over(queue))
         timer_arm(loop_timers(loop), &queue->subscribing, loop_now_ns(loop) + SUBSCRIBE_NS);
@@ -297,7 +298,7 @@ void waiter_move(struct waiters *waiters, struct waiter *waiter, const char *nam
 static void linger(struct wait_queue *queue, bool got_it)
 {
     struct loop *loop = queue->owner->options.loop;
-    bool is_over = queue->subscription.channel == NULL || (queue->kind == WAIT_FAIR && got_it);
+    bool is_over = !queue->is_subscribed || (queue->kind == WAIT_FAIR && got_it);
     int64_t ns = is_over ? 0 : LINGER_NS;
 
     timer_cancel(loop_timers(loop), &queue->subscribing);

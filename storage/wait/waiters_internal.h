@@ -23,6 +23,7 @@ struct wait_queue {
     UT_hash_handle hh;
     struct waiters *owner;
     struct subscription subscription;
+    bool is_subscribed; /* also while no server has the lock's slot */
     struct waiter *waiting;
     unsigned waiter_count;
     struct waiter *baton; /* the waiter that holds the baton and tries; NULL: free */

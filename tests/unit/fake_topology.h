@@ -60,9 +60,12 @@ void topology_subscribe(struct topology *asked, struct subscription *subscriptio
 
 void topology_unsubscribe(struct topology *asked, struct subscription *subscription)
 {
-    (void)asked;
-    assert_ptr_equal(subscription->channel->owner, subscription);
-    subscription->channel->owner = NULL;
+    size_t i = 0;
+
+    while (i < CHANNELS && asked->channels[i].owner != subscription)
+        i++;
+    assert_in_range(i, 0, CHANNELS - 1);
+    asked->channels[i].owner = NULL;
     subscription->channel = NULL;
 }
 

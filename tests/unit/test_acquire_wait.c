@@ -46,6 +46,19 @@ static void attempts_register_for_the_time_left(void **state)
     assert_int_equal(b->withdrawn, 0);
 }
 
+/* As in a cluster while the slot of the lock has no master. */
+static void subscription_without_a_server_ends_with_the_wait(void **state)
+{
+    (void)state;
+    start_waiting(a);
+    CHANNEL_OF(LOCK)->owner->channel = NULL;
+    pass(WAIT_MS * MS);
+    answer(a, TRY_BUSY);
+    expect_done(a, TRY_BUSY);
+    pass(5 * S);
+    assert_null(CHANNEL_OF(LOCK));
+}
+
 static void deadline_waits_for_the_attempt_under_way(void **state)
 {
     (void)state;
@@ -367,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(attempts_register_for_the_time_left),
+        TEST(subscription_without_a_server_ends_with_the_wait),
         TEST(deadline_waits_for_the_attempt_under_way),
         TEST(message_during_the_first_attempt_gives_another),
         TEST(one_client_tries_at_a_time),
