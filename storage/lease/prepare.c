@@ -75,8 +75,6 @@ static void on_bound(void *arg, const struct session_binding *binding)
         refuse(call, &result);
         return;
     case SESSION_BIND_FAILED:
-        if (call_is_unknown(binding->failure))
-            lease_unprepare(call->store, &call->lease);
         fail(call, binding->failure);
         return;
     }

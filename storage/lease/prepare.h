@@ -23,11 +23,11 @@ typedef void lease_prepare_done(void *arg, const struct preparation *preparation
 /* Whether this lease has a session, or is of several locks. */
 bool lease_needs_preparation(const struct lease *lease);
 /* `wait_ms`: for which the request may wait. `done` comes exactly once, never before this
- * returns; the lease is copied. Unless the outcome is TRY_GRANTED the attempt is noted nowhere,
- * or will not be once Redis answers again. */
+ * returns; the lease is copied. The attempt is noted after TRY_GRANTED, and may be after
+ * TRY_UNKNOWN. */
 void lease_prepare(struct store *store, const struct lease *lease, int64_t wait_ms,
                    lease_prepare_done *done, void *arg);
-/* A prepared attempt has ended without a grant. */
+/* An attempt that is or may be noted has ended without a grant. */
 void lease_unprepare(struct store *store, const struct lease *lease);
 
 #endif

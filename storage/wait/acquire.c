@@ -143,12 +143,13 @@ static void end_unprepared(struct acquisition *acquisition,
     enum try_outcome outcome = preparation->outcome;
     bool waits = acquisition->wait_began_ns != 0 && acquisition_left_ms(acquisition) > 0;
 
+    if (outcome == TRY_REFUSED || outcome == TRY_UNKNOWN)
+        acquisition->prepared = outcome == TRY_UNKNOWN; /* to be taken back at the end */
     if (outcome != TRY_REFUSED && waits && !acquisition->acquirer->draining) {
         acquisition->is_note_in_doubt = true;
         stay(acquisition, REFUSED_SLEEP_MS);
         return;
     }
-    acquisition->prepared = false;
     if (outcome == TRY_NOT_EXECUTED && acquisition->uncertain)
         outcome = TRY_UNKNOWN; /* an attempt before this */
     acquisition_finish_refused(acquisition, outcome, preparation->lease);
@@ -168,7 +169,7 @@ static void on_prepared(void *arg, const struct preparation *preparation)
     struct acquisition *acquisition = arg;
 
     if (acquisition->state == ORPHANED) {
-        if (preparation->outcome == TRY_GRANTED)
+        if (preparation->outcome == TRY_GRANTED || preparation->outcome == TRY_UNKNOWN)
             lease_unprepare(acquisition->acquirer->options.store, acquisition->orphan);
         acquisition_end_orphan(acquisition, false);
         return;

@@ -123,6 +123,26 @@ static void an_attempt_that_is_held_back_needs_a_fresh_note(void **state)
     assert_int_equal(store.preparation_count, 2);
 }
 
+/* No errand takes back the note of an attempt that may still come. */
+static void a_note_that_is_unknown_is_taken_back_at_the_end(void **state)
+{
+    const struct lease_result failed = {.outcome = LEASE_FAILED};
+
+    (void)state;
+    start(a, 0);
+    answer_preparation(a, TRY_UNKNOWN, &failed);
+    expect_done(a, TRY_UNKNOWN);
+    assert_int_equal(a->unprepared, 1);
+    start(b, 0);
+    answer_preparation(b, TRY_NOT_EXECUTED, &failed);
+    expect_done(b, TRY_NOT_EXECUTED);
+    assert_int_equal(b->unprepared, 0);
+    start(c, WAIT_MS);
+    cancel(c);
+    answer_preparation(c, TRY_UNKNOWN, &failed);
+    assert_int_equal(store.orphans_unprepared, 1);
+}
+
 /* A note that could not be made costs a request that waits no more than an attempt that did not
  * reach Redis. */
 static void a_request_that_waits_outlives_an_outage(void **state)
@@ -186,6 +206,7 @@ int main(void)
         TEST(a_waiter_learns_that_its_session_has_ended),
         TEST(a_worker_that_stood_still_asks_again),
         TEST(an_attempt_that_is_held_back_needs_a_fresh_note),
+        TEST(a_note_that_is_unknown_is_taken_back_at_the_end),
         TEST(a_request_that_waits_outlives_an_outage),
         TEST(an_outage_until_the_deadline_tells_of_the_unknown),
         TEST(a_client_that_went_away_leaves_nothing),
