@@ -83,17 +83,18 @@ static bool is_named(const struct look_call *call, const struct lease_ref *ref)
 }
 
 /* A grant whose answer never reached the client: no request would ever release it. The lease is
- * as old as the newest sign of its grant: a reentrant lease has the token of its owner's first
- * lease, and a request may be granted long after it was noted. */
+ * as old as the newest sign of its grant: a lock that its owner had before has the token of that
+ * grant, and a request may be granted long after it was noted. */
 static bool is_unclaimed(const struct look_call *call, size_t i)
 {
     const struct found_lease *found = &call->found[i];
-    int64_t granted_ms = found->tokens[0] / 1000;
+    int64_t granted_ms = found->record.since_ms;
 
     if (!call->says_held || !found->is_held || is_named(call, &call->refs[i]))
         return false;
-    if (found->record.since_ms > granted_ms)
-        granted_ms = found->record.since_ms;
+    for (size_t k = 0; k < call->refs[i].lock_count; k++)
+        if (found->tokens[k] / 1000 > granted_ms)
+            granted_ms = found->tokens[k] / 1000;
     if (call->noted_ms[i] > granted_ms)
         granted_ms = call->noted_ms[i];
     return granted_ms < call->now_ms - call->view.ttl_ms;

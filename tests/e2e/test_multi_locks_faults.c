@@ -94,6 +94,30 @@ static void test_many_leases_of_many_locks(struct world *w)
     }
 }
 
+/* A keep-alive that does not know of the set yet leaves it alone, however old the lock is that
+ * its owner had before, and however long the set has waited. */
+static void test_a_young_set_beside_an_old_lock(struct world *w)
+{
+    int ttl_ms = (int)patience_ms(1000);
+    struct session s = session_new(w->a, text(w, "ttl_ms=%d", ttl_ms));
+    struct session other = session_new(w->a, NULL);
+    const char *first = session_hold(w->a, &s, "young/a", "owner=me&ttl_ms=60000");
+    const char *second = session_hold(w->a, &other, "young/b", NULL);
+    const char *known = reply_str(session_put(w->a, &s, "young/a", first, "owner=me"),
+                                  "lease_id");
+    const char *held = text(w, "held=%s", known);
+    struct call *set = multi_park(w->b, &s, token_new(w), "young/a young/b",
+                                  ", \"owner\": \"me\", \"wait_ms\": 30000");
+
+    stays_true(keep_alive(w->a, &s, held)->status == 200, 2 * ttl_ms);
+    expect_int(lock_release(w->a, "young/b", second), "hold_count", 0);
+    expect_status(call_await(set, SOON_MS), 201);
+    expect_status(keep_alive(w->a, &s, held), 200);
+    assert_int_equal(redis_do(w->redis, "HEXISTS young/b %s:me", s.id)->integer, 1);
+    expect_status(session_end(w->a, &s), 200);
+    expect_status(session_end(w->a, &other), 200);
+}
+
 static void test_a_session_that_nobody_keeps(struct world *w)
 {
     struct session s = session_new(w->a, ttl_of(w, 1000));
@@ -464,6 +488,7 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_the_watchdog_keeps_all),
         E2E_TEST(test_many_leases_of_many_locks),
+        E2E_TEST(test_a_young_set_beside_an_old_lock),
         E2E_TEST(test_a_session_that_nobody_keeps),
         E2E_TEST(test_a_session_that_ends_while_it_waits),
         E2E_TEST(test_a_forced_member),
