@@ -121,13 +121,14 @@ static const struct errand_job withdraw_job = {
 void lease_withdraw(struct store *store, const struct lease *lease, enum withdraw_place place)
 {
     struct withdrawal *withdrawal = calloc(1, sizeof(*withdrawal));
+    /* In the end the lease has expired, unless another front end's watchdog renews it. */
+    int64_t ttl_ns = (lease->ttl_ms + store_config(store)->retry_window_ms) * CLOCK_NS_PER_MS;
 
     assert(withdrawal != NULL);
     withdrawal->lease = *lease;
     lock_names_ref(withdrawal->lease.names);
     withdrawal->place = place;
     metrics_add(store_metrics(store), METRIC_PENDING_WITHDRAWALS, 1);
-    /* In the end the lease has expired. */
     errand_start(store, &withdrawal->errand, &withdraw_job, withdrawal,
-                 (lease->ttl_ms + store_config(store)->retry_window_ms) * CLOCK_NS_PER_MS);
+                 lease->watchdog ? INT64_MAX : ttl_ns);
 }

@@ -45,7 +45,9 @@ void errand_start(struct store *store, struct errand *errand, const struct erran
     *errand = (struct errand){.job = job,
                               .arg = arg,
                               .store = store,
-                              .expires_ns = loop_now_ns(store->options.loop) + ttl_ns};
+                              .expires_ns = ttl_ns == INT64_MAX
+                                                ? INT64_MAX
+                                                : loop_now_ns(store->options.loop) + ttl_ns};
     DL_APPEND(line_of(errand)->first, errand);
     send(errand); /* when Redis is down: store_redis_is_up() does */
 }

@@ -41,8 +41,8 @@ struct errand {
     bool in_flight;
 };
 
-/* Sends the script, now and as often as it takes within `ttl_ns`. No callback but fill() is
- * called before this returns. */
+/* Sends the script, now and as often as it takes within `ttl_ns`; INT64_MAX: however long that
+ * is. No callback but fill() is called before this returns. */
 void errand_start(struct store *store, struct errand *errand, const struct errand_job *job,
                   void *arg, int64_t ttl_ns);
 

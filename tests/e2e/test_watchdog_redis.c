@@ -66,6 +66,32 @@ static void test_a_restart_loses_nothing(struct world *w)
     assert_int_equal(fence_of(t.b, "restart"), fence);
 }
 
+/* A grant that its client never heard of is taken back, however long Redis was away from the
+ * front end that asked for it: another one's watchdog renews the lease meanwhile. */
+static void test_a_late_withdrawal_of_a_kept_lease(struct world *w)
+{
+    struct redis *redis = redis_start(w, NULL);
+    struct proxy *proxy = proxy_start(redis);
+    struct front *far = front_start(w, "--redis", proxy_url(proxy, "", ""),
+                                    "--retry-window-ms", "1000", WATCHDOG_FLAGS, NULL);
+    struct front *near = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
+    struct session s = session_new(near, "ttl_ms=300000"), other = session_new(near, NULL);
+    const char *first = session_hold(near, &other, "late", NULL);
+    struct call *call = session_call_put(far, &s, "late", token_new(w), "wait_ms=30000");
+
+    wait_until(waiter_count(near, "late") == 1, RECOVER_MS);
+    proxy_settle(proxy);
+    proxy_set(proxy, PROXY_HOLD);
+    expect_status(lock_release(near, "late", first), 200);
+    wait_until(redis_has(redis, "late"), RECOVER_MS);
+    proxy_set(proxy, PROXY_RESET);
+    call_hang_up(call);
+    stays_true(redis_has(redis, "late"), watchdog_ms() + 2500);
+    proxy_set(proxy, PROXY_PASS);
+    wait_until(!redis_has(redis, "late"), RECOVER_MS);
+    expect_alive(keep_alive(near, &s, NULL), 0);
+}
+
 /* Longer than the lease: it is over, and nobody makes it anew. */
 static void test_a_long_stall_is_a_loss(struct world *w)
 {
@@ -187,6 +213,7 @@ int main(void)
     static const struct e2e_test tests[] = {
         E2E_TEST(test_a_stall_loses_nothing),
         E2E_TEST(test_a_restart_loses_nothing),
+        E2E_TEST(test_a_late_withdrawal_of_a_kept_lease),
         E2E_TEST(test_a_long_stall_is_a_loss),
         E2E_TEST(test_lost_data_ends_the_session),
         E2E_TEST(test_a_hanging_keep_alive_outlives_a_restart),
