@@ -83,8 +83,8 @@ static bool is_named(const struct look_call *call, const struct lease_ref *ref)
 }
 
 /* A grant whose answer never reached the client: no request would ever release it. The lease is
- * as old as the newest sign of its grant: a lock that its owner had before has the token of that
- * grant, and a request may be granted long after it was noted. */
+ * as old as the newest sign of its grant: a lock that its owner had before has the token of
+ * that grant, and a request may be granted long after it was noted. */
 static bool is_unclaimed(const struct look_call *call, size_t i)
 {
     const struct found_lease *found = &call->found[i];

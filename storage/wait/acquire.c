@@ -136,7 +136,8 @@ void acquisition_try(struct acquisition *acquisition)
 
 /* --- the lease's session ------------------------------------------------------------------ */
 
-/* Redis did not answer for the session, so a request that waits sleeps on, and is noted anew. */
+/* Redis did not answer for the session, so a request that waits sleeps on, and is noted anew.
+ */
 static void end_unprepared(struct acquisition *acquisition,
                            const struct preparation *preparation)
 {

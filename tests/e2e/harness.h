@@ -269,6 +269,11 @@ void redis_take_slots(struct redis *redis, int first, int end);
 redisReply *redis_do(struct redis *redis, const char *format, ...);
 long long redis_int(struct redis *redis, const char *format, ...);
 const char *redis_str(struct redis *redis, const char *format, ...); /* NULL: nil */
+/* NULL is no text's equal. */
+static inline bool is_text(const char *text, const char *other)
+{
+    return text != NULL && strcmp(text, other) == 0;
+}
 void redis_ok(struct redis *redis, const char *format, ...);
 bool redis_has(struct redis *redis, const char *key);
 

@@ -255,7 +255,7 @@ static void test_another_front_end_takes_over(struct world *w)
     long long before_ms = reply_int(longest(alive, "held", ""), "locks.1.held_ms");
     front_kill(dead);
     const char *claim = redis_str(w->redis, "HGET rlockd:census:{over:} claim");
-    wait_until(strcmp(redis_str(w->redis, "HGET rlockd:census:{over:} claim"), claim) != 0,
+    wait_until(!is_text(redis_str(w->redis, "HGET rlockd:census:{over:} claim"), claim),
                SOON_MS);
     wait_until(reply_int(longest(alive, "held", ""), "as_of") < 2000, SOON_MS);
     struct reply *r = longest(alive, "held", "");

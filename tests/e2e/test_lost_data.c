@@ -29,7 +29,7 @@ static void settle(struct redis *redis)
 {
     const char *before = redis_str(redis, "HGET rlockd:marker at");
 
-    wait_until(strcmp(redis_str(redis, "HGET rlockd:marker at"), before) != 0, 5000);
+    wait_until(!is_text(redis_str(redis, "HGET rlockd:marker at"), before), 5000);
     nap_ms(50);
 }
 

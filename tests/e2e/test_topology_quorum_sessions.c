@@ -337,8 +337,7 @@ static void test_an_end_reaches_every_server(struct world *w)
     expect_int(ended(a.fe, &s), "released", 1);
     redis_return(q->server[0]);
     wait_until(quorum_holds(q, "jobs") == 0, SOON_MS);
-    wait_until(strcmp(redis_str(q->server[0], "HGET %s state", session_key(w, &s)), "ended") ==
-                   0,
+    wait_until(is_text(redis_str(q->server[0], "HGET %s state", session_key(w, &s)), "ended"),
                SOON_MS);
     redis_kill(q->server[1]);
     struct reply *r;

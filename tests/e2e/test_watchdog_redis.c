@@ -72,8 +72,8 @@ static void test_a_late_withdrawal_of_a_kept_lease(struct world *w)
 {
     struct redis *redis = redis_start(w, NULL);
     struct proxy *proxy = proxy_start(redis);
-    struct front *far = front_start(w, "--redis", proxy_url(proxy, "", ""),
-                                    "--retry-window-ms", "1000", WATCHDOG_FLAGS, NULL);
+    struct front *far = front_start(w, "--redis", proxy_url(proxy, "", ""), "--retry-window-ms",
+                                    "1000", WATCHDOG_FLAGS, NULL);
     struct front *near = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
     struct session s = session_new(near, "ttl_ms=300000"), other = session_new(near, NULL);
     const char *first = session_hold(near, &other, "late", NULL);
