@@ -372,8 +372,8 @@ static void note_replies(struct quorum_call *call, const struct node_reply *repl
             token = value_integer(value_at(value, QUORUM_VOTE_REPLY_BUSY_COUNTER));
         if (token > call->last_token)
             call->last_token = token;
-        /* No server says so that has a vote of the attempt. */
-        if (replies[i].word == NODE_BUSY || replies[i].word == NODE_LAPSED)
+        /* No server says so that has a vote of the attempt, or the mark of one. */
+        if (replies[i].word == NODE_BUSY)
             call->voted &= ~(1U << i);
     }
 }

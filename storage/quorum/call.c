@@ -260,12 +260,21 @@ static node_set unconfirmed(const struct quorum_call *call)
     return set;
 }
 
+int64_t quorum_memory_ms(int64_t window_ms)
+{
+    return window_ms - quorum_drift_ms(window_ms);
+}
+
 /* The client has its answer: now the servers that are slower, or away. */
 static void follow_up(struct quorum_call *call)
 {
+    int64_t passed_ms = (loop_now_ns(call->calls->options.loop) - call->round.sent_ns) /
+                        CLOCK_NS_PER_MS;
+
     if (!call->round.is_over)
         return;
-    quorum_call_repeat(call, call->tail_script, call->tail, unconfirmed(call), call->tail_ms);
+    quorum_call_repeat(call, call->tail_script, call->tail, unconfirmed(call),
+                       call->tail_ms - passed_ms);
     quorum_call_free(call);
 }
 
@@ -355,7 +364,7 @@ void quorum_call_fail(struct quorum_call *call)
 void quorum_call_repeat(struct quorum_call *call, enum script script,
                         const struct script_args *args, node_set to, int64_t ttl_ms)
 {
-    if (to != 0)
+    if (to != 0 && ttl_ms > 0)
         repeat_start(call->calls->repeats, script, args_copy(args), to, ttl_ms);
 }
 

@@ -28,6 +28,7 @@ static const struct call_word renew_words[] = {
     {"lapsed", NODE_GONE, 0},
     {"unknown", NODE_GONE, 0},
     {"restarted", NODE_RESTARTED, 0},
+    {"ends", NODE_OTHER, 0},
     {"reused", NODE_REFUSED, 0},
 };
 
@@ -134,10 +135,9 @@ static void decide_release(struct quorum_call *call)
 
 void quorum_release(struct quorum_call *call)
 {
-    /* A hold that a server still has when the time for this is over has ended by its own. */
+    /* A hold that a server still has when the time for this is over ends by its own. */
     quorum_call_insist(call, SCRIPT_RELEASE, call->args,
-                       call->calls->options.config->quarantine_ms +
-                           quorum_arg_ms(call, RELEASE_ARG_WINDOW_MS));
+                       quorum_memory_ms(quorum_arg_ms(call, RELEASE_ARG_WINDOW_MS)));
     quorum_call_ask_any(call, SCRIPT_RELEASE, call->args, decide_release);
 }
 
@@ -285,8 +285,7 @@ static void decide_end(struct quorum_call *call)
 void quorum_end(struct quorum_call *call)
 {
     quorum_call_insist(call, SCRIPT_LEASE_END, call->args,
-                       call->calls->options.config->quarantine_ms +
-                           quorum_arg_ms(call, LEASE_END_ARG_WINDOW_MS));
+                       quorum_memory_ms(quorum_arg_ms(call, LEASE_END_ARG_WINDOW_MS)));
     quorum_call_ask_any(call, SCRIPT_LEASE_END, call->args, decide_end);
 }
 

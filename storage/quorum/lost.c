@@ -86,7 +86,7 @@ void quorum_end_lost(struct quorum_call *call, size_t stride, size_t record, int
     args_text(args, QUORUM_LEASE_LOST_ARG_ATTEMPT, attempt.text, attempt.len);
     metrics_add(call->calls->options.metrics, METRIC_QUORUM_LOST, 1);
     call->was_sent = true;
-    quorum_call_insist(call, SCRIPT_LEASE_LOST, args, window_ms);
+    quorum_call_insist(call, SCRIPT_LEASE_LOST, args, quorum_memory_ms(window_ms));
     quorum_call_ask(call, SCRIPT_LEASE_LOST, args, decide_end);
 }
 

@@ -75,17 +75,18 @@ static void repair(const struct quorum_call *call, size_t node, int64_t node_ms,
 }
 
 /* The time of the server, as the last value of its reply, if the reply says that the lease is
- * not there, or only waits there; else 0. */
-static int64_t lacks_lease(const struct redis_value *reply)
+ * not there, only waits there, or holds with another token; else 0. */
+static int64_t lacks_lease(const struct redis_value *reply, int64_t token)
 {
     static const char *const words[] = {"lapsed", "unknown", "restarted", "gone", "busy"};
     size_t len;
     const char *word = value_text(value_at(reply, 0), &len);
+    bool lacks = strcmp(word, "held") == 0 &&
+                 value_integer(value_at(reply, ACQUIRE_REPLY_HELD_TOKEN)) != token;
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(words[i], word) == 0)
-            return value_integer(value_at(reply, value_count(reply) - 1));
-    return 0;
+        lacks = lacks || strcmp(words[i], word) == 0;
+    return lacks ? value_integer(value_at(reply, value_count(reply) - 1)) : 0;
 }
 
 /* After the answer, with each further reply. */
@@ -96,7 +97,7 @@ static void repair_more(struct quorum_call *call)
 
     assert(queues != NULL);
     for (size_t i = 0; i < call->calls->nodes; i++) {
-        int64_t node_ms = lacks_lease(call->round.replies[i].value);
+        int64_t node_ms = lacks_lease(call->round.replies[i].value, call->repair.token);
         if (node_ms <= 0 || node_is_in(call->repair.done, i))
             continue;
         call->repair.done |= 1U << i;

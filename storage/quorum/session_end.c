@@ -43,9 +43,7 @@ static void put_end(const struct quorum_call *call, struct script_args *args,
 
 static int64_t repeat_ms(const struct quorum_call *call)
 {
-    const struct config *config = call->calls->options.config;
-
-    return config->quarantine_ms + config->retry_window_ms;
+    return quorum_memory_ms(call->calls->options.config->retry_window_ms);
 }
 
 static void decide_shut(struct quorum_call *call)

@@ -310,6 +310,18 @@ struct conclusion conclude_claims(const struct quorum_ask *asked,
 
 /* --- leases that hold --------------------------------------------------------------------- */
 
+/* Nodes that hold with another token, of a vote that no majority has joined. */
+static unsigned nodes_apart(const struct quorum_ask *asked, const struct node_reply *replies,
+                            int64_t token)
+{
+    unsigned nodes = 0;
+
+    for (unsigned i = 0; i < asked->nodes; i++)
+        if (replies[i].word == NODE_HELD && replies[i].value != token)
+            nodes |= 1U << i;
+    return nodes;
+}
+
 struct conclusion conclude_renewals(const struct quorum_ask *asked,
                                     const struct node_reply *replies, int64_t now_ms,
                                     bool is_over)
@@ -322,7 +334,8 @@ struct conclusion conclude_renewals(const struct quorum_ask *asked,
         struct conclusion renewed = until(asked, now_ms, asked->ttl_ms, CONCLUDE_RENEWED,
                                           token);
         if (renewed.word == CONCLUDE_RENEWED)
-            renewed.mend = nodes_with(asked, replies, WORDS(NODE_GONE) | WORDS(NODE_RESTARTED));
+            renewed.mend = nodes_apart(asked, replies, token) |
+                           nodes_with(asked, replies, WORDS(NODE_GONE) | WORDS(NODE_RESTARTED));
         return renewed;
     }
     if (is_decisive(asked, lost + waiting))

@@ -287,7 +287,7 @@ static void renew_and_repair(const struct quorum_call *call, const struct script
     args_text(&args, RENEW_ARG_LEASE_ID, lease_id, len);
     args_number(&args, RENEW_ARG_TTL_MS, options->config->watchdog_timeout_ms);
     args_number(&args, RENEW_ARG_WINDOW_MS, options->config->retry_window_ms);
-    args_string(&args, RENEW_ARG_WATCHDOG, "1");
+    args_string(&args, RENEW_ARG_WATCHDOG, "visit");
     quorum_renew(quorum_call_inside(call, SCRIPT_RENEW, &args));
     free(counters);
 }
@@ -312,9 +312,26 @@ static struct conclusion conclude_lease(const struct quorum_call *call, size_t i
     return quorum_conclude(call, conclude_renewals, replies);
 }
 
-static void decide_watch_many(struct quorum_call *call)
+/* Once each server has replied, or is late: those that may lack a lease get it. */
+static void mend_many(struct quorum_call *call)
 {
     enum { RECORD_ID_LEN = 36 }; /* the record of one lock ends in the lease id */
+
+    if (!call->round.is_over)
+        return;
+    for (size_t i = 0; i < call->args->key_count / LEASE_WATCH_KEYS; i++) {
+        const struct script_text *keys = &call->args->keys[i * LEASE_WATCH_KEYS];
+        const struct script_text *record = &keys[LEASE_WATCH_KEY_RECORD];
+        const struct conclusion found = conclude_lease(call, i);
+        if (found.word == CONCLUDE_RENEWED && found.mend != 0 && record->len > RECORD_ID_LEN)
+            renew_and_repair(call, keys, 1, record->text + record->len - RECORD_ID_LEN,
+                             RECORD_ID_LEN);
+    }
+    quorum_call_free(call);
+}
+
+static void decide_watch_many(struct quorum_call *call)
+{
     size_t count = call->args->key_count / LEASE_WATCH_KEYS;
 
     if (!call->round.is_over && !has_majority(call))
@@ -328,16 +345,11 @@ static void decide_watch_many(struct quorum_call *call)
     }
     struct redis_value *reply = value_make_list(count);
     for (size_t i = 0; i < count; i++) {
-        const struct script_text *keys = &call->args->keys[i * LEASE_WATCH_KEYS];
-        const struct script_text *record = &keys[LEASE_WATCH_KEY_RECORD];
         const struct conclusion found = conclude_lease(call, i);
-        bool is_renewed = found.word == CONCLUDE_RENEWED;
         quorum_call_count(call, ROUND_WATCH, found.word);
-        value_put(reply, i, value_make_integer(is_renewed));
-        if (is_renewed && found.mend != 0 && record->len > RECORD_ID_LEN)
-            renew_and_repair(call, keys, 1, record->text + record->len - RECORD_ID_LEN,
-                             RECORD_ID_LEN);
+        value_put(reply, i, value_make_integer(found.word == CONCLUDE_RENEWED));
     }
+    call->after = mend_many;
     quorum_call_answer(call, reply);
 }
 
@@ -357,18 +369,25 @@ static const struct call_word watch_words[] = {
     {"restarted", NODE_RESTARTED, 0},
 };
 
+static bool lacks_watched(const struct quorum_call *call, const struct node_reply *reply)
+{
+    return reply->word == NODE_GONE || reply->word == NODE_LAPSED ||
+           reply->word == NODE_BUSY || reply->word == NODE_RESTARTED ||
+           (reply->word == NODE_HELD && reply->value != call->ask.token);
+}
+
 /* Servers that may lack a lease which a majority has renewed get it. */
 static void mend_watched(struct quorum_call *call)
 {
     struct node_reply replies[QUORUM_NODES_MAX];
+    bool lacks = false;
 
     if (!call->round.is_over)
         return;
     quorum_call_words(call, WORDS(watch_words), replies);
-    if (quorum_count(call, replies, NODE_GONE) + quorum_count(call, replies, NODE_LAPSED) +
-            quorum_count(call, replies, NODE_BUSY) +
-            quorum_count(call, replies, NODE_RESTARTED) >
-        0)
+    for (size_t i = 0; i < call->calls->nodes; i++)
+        lacks = lacks || lacks_watched(call, &replies[i]);
+    if (lacks)
         renew_and_repair(call, call->args->keys, call->args->key_count / LEASE_WATCH_KEYS,
                          call->args->args[LEASE_WATCH_ARG_LEASE_ID].text,
                          call->args->args[LEASE_WATCH_ARG_LEASE_ID].len);
@@ -406,6 +425,7 @@ static void decide_watch(struct quorum_call *call)
     case CONCLUDE_WAIT:
         return;
     case CONCLUDE_RENEWED:
+        call->ask.token = found.token;
         call->after = mend_watched;
         quorum_call_answer(
             call,

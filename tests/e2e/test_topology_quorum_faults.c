@@ -438,6 +438,25 @@ static void test_a_release_reaches_every_server(struct world *w)
     wait_until(!redis_has(q->server[0], "later"), SOON_MS);
 }
 
+/* After the retry window the token may be used for another lease, and a server that was away so
+ * long is not told of the end any more. */
+static void test_a_late_release_ends_no_later_lease(struct world *w)
+{
+    struct quorum *q = quorum_start(w, 3);
+    struct quorum_front a = quorum_front(q, "--retry-window-ms", "1000", NULL);
+    const char *token = token_new(w);
+
+    expect_status(lock_put(a.fe, "again", token, "ttl_ms=2000"), 201);
+    proxy_set(a.proxy[0], PROXY_RESET);
+    wait_until(lock_release(a.fe, "again", token)->status == 200, SOON_MS);
+    nap_ms(3500);
+    wait_until(lock_put(a.fe, "again", token, "ttl_ms=60000")->status == 201, SOON_MS);
+    proxy_set(a.proxy[0], PROXY_PASS);
+    wait_until(quorum_all_up(a.fe), SOON_MS);
+    expect_status(lock_put(a.fe, "again", token, "ttl_ms=60000"), 200);
+    wait_until(quorum_holds(q, "again") == 3, SOON_MS);
+}
+
 /* --- restarts ----------------------------------------------------------------------------- */
 
 /* A server that has lost its data gives no votes: else it would be a majority with the server
@@ -551,6 +570,7 @@ static const struct e2e_test tests[] = {
     E2E_TEST(test_a_hang_up_without_a_majority),
     E2E_TEST(test_a_refused_attempt_leaves_no_vote),
     E2E_TEST(test_a_release_reaches_every_server),
+    E2E_TEST(test_a_late_release_ends_no_later_lease),
     E2E_TEST(test_an_emptied_server_does_not_vote),
     E2E_TEST(test_rolling_restarts),
     E2E_TEST(test_a_lost_majority),

@@ -248,14 +248,24 @@ static void only_an_attempt_that_had_a_majority_wakes_waiters(void **state)
     assert_string_equal(next_message(), CHANNEL " 0");
 }
 
-static void withdrawal_forgets_no_hold_that_has_ended(void **state)
+static void withdrawal_forgets_its_vote_that_has_ended(void **state)
 {
     (void)state;
     vote(.id = A, .token = 5);
     command("DEL jobs");
-    expect(node_withdraw(A, "w.1", ""), "0");
+    expect(node_withdraw(A, "w.2", ""), "2");
     expect(vote(.id = A, .attempt = "w.2", .token = 6), "[lapsed]");
+    expect(node_withdraw(A, "w.1", ""), "0");
     expect_node(command("GET " COUNTER), "5");
+    expect_node(vote(.id = A, .attempt = "w.2", .token = 6), "6");
+    node_claim(A, NULL, NULL, 6); /* a lease that a client relied on is not forgotten */
+    command("DEL jobs");
+    expect(node_withdraw(A, "w.2", ""), "2");
+    expect(vote(.id = A, .attempt = "w.3", .token = 7), "[lapsed]");
+    vote(.id = B, .token = 8);
+    lock_force("");
+    expect(node_withdraw(B, "w.1", ""), "0");
+    expect(vote(.id = B, .attempt = "w.2", .token = 9), "[spent, forced]");
 }
 
 static void claimed_lease_is_not_withdrawn(void **state)
@@ -358,7 +368,7 @@ int main(void)
         NODE_TEST(withdrawal_leaves_no_trace),
         NODE_TEST(withdrawal_is_of_one_attempt_up_to_a_round),
         NODE_TEST(only_an_attempt_that_had_a_majority_wakes_waiters),
-        NODE_TEST(withdrawal_forgets_no_hold_that_has_ended),
+        NODE_TEST(withdrawal_forgets_its_vote_that_has_ended),
         NODE_TEST(claimed_lease_is_not_withdrawn),
         NODE_TEST(claim_needs_the_token_of_the_majority),
         NODE_TEST(lost_lease_keeps_its_hold_until_it_is_over),

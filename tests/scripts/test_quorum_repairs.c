@@ -14,10 +14,24 @@ static void renewal_claims(void **state)
     (void)state;
     vote(.id = A, .token = 5);
     expect_node(lock_renew(A, "40000"),
-                text("[held, 5, 40000, held\n\n\n%s\n40000\nnote\n\n\n5\n\nlock\n, 1]",
+                text("[held, 5, 40000, held\n\n\n%s\n40000\nnote\n\n\n5\n\nlock\n, 1, *]",
                      node_process()));
     expect_lasts("jobs", 40000);
     expect(node_withdraw(A, "w.1", ""), "2");
+}
+
+/* Of a vote that no majority has joined. */
+static void hold_with_another_token_gets_that_of_the_majority(void **state)
+{
+    (void)state;
+    vote(.id = A, .token = 5);
+    expect_node(lock_renew(A, "40000"), "[held, 5, *");
+    expect(repair(0, .id = A, .token = 7), "0");
+    expect(repair(5000, .id = A, .token = 7, .ttl = "8000"), "1");
+    expect_lasts("jobs", 40000);
+    expect_lasts(RECORD(A), 100000);
+    expect_node(command("GET " COUNTER), "7");
+    expect_node(lock_renew(A, "40000"), "[held, 7, *");
 }
 
 static void renewal_that_a_node_cannot_do_ends_nothing(void **state)
@@ -160,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(renewal_claims),
+        NODE_TEST(hold_with_another_token_gets_that_of_the_majority),
         NODE_TEST(renewal_that_a_node_cannot_do_ends_nothing),
         NODE_TEST(old_data_count_once_they_are_confirmed),
         NODE_TEST(look_shows_no_token_of_old_data),

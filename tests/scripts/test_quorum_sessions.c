@@ -211,6 +211,25 @@ static void visit_to_one_ends_no_lease(void **state)
     expect(watch(A), "[ended, expired, ]");
 }
 
+static redisReply *renew_with(const char *ttl, const char *watchdog)
+{
+    return run(SCRIPT_RENEW, KEYS("jobs", RECORD(A), COUNTER), ARGS(A, ttl, WINDOW, watchdog));
+}
+
+static void visit_that_repairs_renews_what_is_in_its_care(void **state)
+{
+    (void)state;
+    hold_of_session();
+    expect_node(renew_with("40000", "visit"), "[held, 5, 40000, held\n*");
+    command("PEXPIRE jobs 50000"); /* by a front end with another timeout */
+    expect_node(renew_with("40000", "visit"), "[held, 5, *");
+    expect_lasts("jobs", 50000);
+    expect_node(renew_with("70000", ""), "[held, 5, *"); /* PATCH with ttl_ms */
+    expect(renew_with("40000", "visit"), "[ends, *]");
+    expect_lasts("jobs", 70000);
+    expect_command("held\n*\n\nlock\n", "GET " RECORD(A));
+}
+
 /* --- losses, and the index ---------------------------------------------------------------- */
 
 static redisReply *settle(const char *verdict)
@@ -365,6 +384,7 @@ int main(void)
         NODE_TEST(visits_leave_a_young_vote_alone),
         NODE_TEST(visit_to_one_tells_its_token),
         NODE_TEST(visit_to_one_ends_no_lease),
+        NODE_TEST(visit_that_repairs_renews_what_is_in_its_care),
         NODE_TEST(loss_that_was_told_is_forgotten_with_its_note),
         NODE_TEST(loss_that_was_told_leaves_a_mark),
         NODE_TEST(marks_leave_room_for_losses),

@@ -2,20 +2,26 @@
 --
 -- KEYS as ../renew.lua
 -- ARGV as ../renew.lua
--- REPLY held as ../renew.lua
+-- REPLY held as ../renew.lua now_ms
 -- REPLY busy remaining_ms field holds text token number now_ms
 -- REPLY spent reason forced_by now_ms
--- REPLY lapsed|unknown|restarted now_ms
+-- REPLY lapsed|unknown|restarted|ends now_ms
 -- sync yes
+--
+--   watchdog  as in ../renew.lua; or "visit": the watchdog renews what is in its care, and
+--             shortens nothing
 --
 -- Replies  held, busy (the lease only waits), reused: those of renew.lua
 --          spent: the lease is, and a hold that is left is not renewed
 --          lapsed: its hold has ended here | unknown: there is no record
 --          restarted: the hold is older than the node's process: a repair has to confirm it
+--          ends: at a visit: the lease is not in the watchdog's care any more
 --          now_ms: the node's clock, for the deadline of a repair
 -- Every first write is one that Redis allows when memory is short.
 -- The common case, without modules: a plain lock that lasts no longer than it is to.
-local keep_ms, text = ttl_ms + window_ms, #KEYS == KEY_COUNT and call('get', record)
+local is_visit = watchdog == 'visit'
+local keep_ms, text = ttl_ms + window_ms, #KEYS == KEY_COUNT and not is_visit and
+  call('get', record)
 local detail, since, rest, session, token = string.match(text or '', '^held\n([^\n]*)\n' ..
   '[^\n]*\n([^\n]*)\n[^\n]*(\n[^\n]*\n([^\n]*)\n[^\n]*\n(%d+)\n)1?\nlock\n$')
 if since and since == call('hget', 'rlockd:marker', 'since') and
@@ -29,7 +35,10 @@ if since and since == call('hget', 'rlockd:marker', 'since') and
     local left = call('pttl', counter)
     if left >= 0 and left < keep_ms then call('pexpire', counter, keep_ms) end
     call('set', record, text, 'px', keep_ms)
-    return {'held', token, ttl_ms, text, holds}
+    local time = call('time')
+    return {
+      'held', token, ttl_ms, text, holds, time[1] * 1000 + math.floor(time[2] / 1000)
+    }
   end
 end
 
@@ -57,12 +66,22 @@ if not holds then
   return spent('forced', leases.lost_reply(lease, window_ms)[5])
 end
 if not votes.is_confirmed(lease) then return {'restarted', now} end
-if lease.session ~= '' then lease.watchdog = watchdog or '' end
+if is_visit and lease.watchdog ~= '1' then return {'ends', now} end
+if lease.session ~= '' and not is_visit then lease.watchdog = watchdog or '' end
 lease.attempt, lease.detail, lease.ttl = '', '', ttl_ms
 for i, name in ipairs(lease.locks) do
-  lib[lease.kind].set_ttl(lease, name, ttl_ms, holds[i])
+  local kind, last_ms = lib[lease.kind], keep_ms
+  if is_visit then
+    last_ms = math.max(keep_ms, call('pttl', lease.keys[i]))
+    call('pexpire', lease.keys[i], lib.number.integer(last_ms))
+    kind.extend(lease, name, ttl_ms)
+  else
+    kind.set_ttl(lease, name, ttl_ms, holds[i])
+  end
   lib.token.keep(lib.keys.counter_of(name), keep_ms)
-  call('set', lease.keys[i], lib.record.format(lease, i), 'px', keep_ms)
+  call('set', lease.keys[i], lib.record.format(lease, i), 'px', lib.number.integer(last_ms))
 end
-return {'held', leases.tokens_of(lease), ttl_ms, lib.record.format(lease, 1),
-  table.concat(holds, ' ')}
+return {
+  'held', leases.tokens_of(lease), ttl_ms, lib.record.format(lease, 1),
+  table.concat(holds, ' '), now
+}

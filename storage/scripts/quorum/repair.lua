@@ -1,7 +1,8 @@
 -- Gives this node a lease that a majority has just renewed or claimed, and that this node lacks
 -- (R2): hold, record and fencing token, unless the lease is spent here, its session is over, a
 -- lock of it is held, or the node's clock has passed the deadline. A hold that is older than
--- the node's process is confirmed instead, if it has the token. Works in quarantine.
+-- the node's process is confirmed instead, if it has the token. A hold with another token, of a
+-- vote that no majority has joined, gets the token. Works in quarantine.
 --
 -- KEYS as ../acquire.lua ...
 -- ARGV as ../acquire.lua to fencing_ttl_ms token deadline_ms
@@ -27,7 +28,9 @@ if old and (old.state == 'ended' or votes.spent_of(old)) then return 0 end
 if old and lib.record.is_other(old, request) then return 0 end
 
 if old and old.state == 'held' and leases.holds_of(old) then
-  if votes.is_confirmed(old) or old.tokens[1] ~= token then return 0 end
+  -- It has the lease; or data of before with another token, which end by their time.
+  if votes.is_confirmed(old) == (old.tokens[1] == token) then return 0 end
+  request.keep = lib.number.integer(math.max(keep_ms, call('pttl', old.keys[1])))
   votes.write(request, number, nil, fencing_ttl_ms)
   votes.extend(request)
   return 1

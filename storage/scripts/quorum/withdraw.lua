@@ -37,7 +37,13 @@ if quiet == '1' then
 end
 local is_whole = leases.holds_of(lease)
 leases.release(lease)
-if not is_whole then return 0 end -- the record tells that the hold has ended here
+local reason = votes.spent_of(lease)
+if not is_whole then -- its hold has ended here: the mark of that goes, that of an end stays
+  if not reason and leases.loss_reason(lease) ~= 'forced' then
+    call('del', unpack(lease.keys))
+  end
+  return 0
+end
 
 for i, name in ipairs(lease.locks) do
   local counter = lib.keys.counter_of(name)
@@ -49,7 +55,6 @@ for i, name in ipairs(lease.locks) do
     end
   end
 end
-local reason = votes.spent_of(lease)
 if reason then
   leases.spend(lease.keys, reason, window_ms)
 else

@@ -17,7 +17,7 @@ from itertools import combinations_with_replacement
 
 import waiters
 from conclusion import Round, conclude, proposal
-from node import Hold, Node, Script, Session, restart, run
+from node import NOBODY, Hold, Node, Script, Session, restart, run
 from scenario import QUARANTINE, TTL, Scenario
 
 # Of each phase: the replies that a node may give, and the rules of the phase.
@@ -87,7 +87,7 @@ def state_shown(node):
                      f"{hold.since}/{int(hold.claimed)}" for hold in node.holds) or "-"
     session = node.session.state if node.session else "-"
     return (f"counter={node.counter} holds={holds} spent={','.join(sorted(node.spent)) or '-'} "
-            f"lapsed={','.join(sorted(node.lapsed)) or '-'} session={session} "
+            f"lapsed={','.join(sorted(lease for lease, _ in node.lapsed)) or '-'} session={session} "
             f"quarantine={node.votes_from}")
 
 
@@ -109,10 +109,11 @@ def node_states():
     yield empty._replace(counter=5, holds=(own,))
     yield empty._replace(counter=8, holds=(own,))
     yield empty._replace(counter=5, holds=(own._replace(claimed=True),))
+    yield empty._replace(counter=7, holds=(own._replace(token=7, claimed=True),))
     yield empty._replace(counter=5, holds=(own._replace(attempt=1),))
     yield empty._replace(counter=4, holds=(other,))
     yield empty._replace(spent=frozenset("A"))
-    yield empty._replace(lapsed=frozenset("A"))
+    yield empty._replace(lapsed=frozenset([("A", NOBODY)]))
     for state in ("passed", "ended", "unknown"):
         yield empty._replace(session=Session(state))
 

@@ -162,7 +162,8 @@ def renewals(asked, replies, now, over):
             if now >= until:
                 return Decision("late")
             return Decision("renewed", token, until, undo=(),
-                            mend=nodes_with(replies, "gone", "restarted"))
+                            mend=tuple(i for i, reply in enumerate(replies)
+                                       if reply and reply != ("held", token)))
     gone = len(nodes_with(replies, "gone"))
     if gone > asked.nodes - asked.majority:
         return Decision("end", undo=())

@@ -16,6 +16,12 @@ WHOLE = dict(holds=ALL, granted=(("A", 1, TTL - DRIFT),))
 UNANSWERED = dict(holds=TWO)
 REPAIRED = dict(**GRANTED, repairs=(("A", 1, 2),))
 
+# A repair of a node that holds the lease with an earlier token, of a vote of its own.
+MIXED = dict(holds=(("A", 2, (0, 1), True, NOBODY), ("A", 1, (2,), True, NOBODY)),
+             repairs=(("A", 2, 2),))
+# Lease A blocks one node; the vote of B at another one has ended by time.
+LATE = dict(holds=(("A", 1, (1,), True, NOBODY),), lapsed=(("B", 0, 2),), live="with a grant")
+
 # A lease that holds at two nodes still, and a node whose clock is far behind.
 STRAY = dict(holds=TWO, proposals="clock", skews=(5, 5, 0))
 
@@ -59,6 +65,14 @@ SCENARIOS = (
      Scenario((CHECK, DELETE, B1), horizon=0, **GRANTED)),
     ("restarts, one after the other, with renewals and repairs",
      Scenario((RENEW, AGAIN, ("PATCH 3", "renew", "A")), losses=2, spaced=True, **WHOLE)),
+    ("a repair of a hold with another token, a restart, a repetition",
+     Scenario((A2,), losses=1, spaced=True, live="with a grant", **MIXED)),
+    ("a repair of a hold with another token, a renewal, a rival",
+     Scenario((RENEW, B1), horizon=2, granted=(("A", 2, TTL - DRIFT),), **MIXED)),
+    ("a vote ends by time before it is withdrawn, its request tries again",
+     Scenario((B1,), **LATE)),
+    ("a request gives up, its repetition, holds end by time",
+     Scenario((A1, A2), horizon=2, give_ups=1)),
     ("tokens of the nodes, written back in a second round",
      weak("tokens of nodes", operations=(A1, DELETE, B1), **NODE_TOKENS)),
 )
@@ -113,6 +127,10 @@ VARIANTS = (
      weak("again behind the busy only", operations=(DELETE, B1), live="with a grant", **STRAY)),
     ("A10", "a withdrawal goes by the lease, not by the attempt",
      weak("withdrawal by lease", operations=(A1, A2, B1), give_ups=1)),
+    ("A10", "a withdrawal leaves the mark of its vote that ended by time",
+     weak("mark of a withdrawn vote", operations=(B1,), **LATE)),
+    ("D1", "a release is repeated for longer than the spent token is remembered",
+     weak("release after the memory", operations=(A1, B1), releases=(("A", 2),))),
     ("D1", "DELETE is answered after one node",
      weak("released at one node", operations=(A1, DELETE, A2))),
     ("D1", "DELETE spends no lease that the node has not seen",
@@ -131,6 +149,9 @@ VARIANTS = (
                                              **REPAIRED)),
     ("R2", "nothing is repaired",
      weak("no repair", operations=(RENEW, AGAIN), losses=2, spaced=True, **WHOLE)),
+    ("R2", "a repair leaves a hold with another token",
+     weak("another token stays", operations=(A2,), losses=1, spaced=True, live="with a grant",
+          **MIXED)),
     ("O1", "force-unlock is answered after one node",
      weak("forced at one node", operations=(FORCE, A2), **GRANTED)),
     ("O1", "force-unlock spends a lease only where the lease held",

@@ -32,7 +32,7 @@ class Node(NamedTuple):
     counter: int
     holds: tuple
     spent: frozenset
-    lapsed: frozenset    # leases whose hold ended here by time
+    lapsed: frozenset    # (lease, operation) of holds that ended here by time; NOBODY: claimed
     session: Optional[Session]
     noted: frozenset     # leases that are bound to the session here
     replies: tuple       # of each operation: None, SENT, or the reply
@@ -63,6 +63,10 @@ def with_hold(node, hold):
 
 def reads(how, lease):
     return lease == "=" or lease in how.readers
+
+
+def has_lapsed(node, lease):
+    return any(name == lease for name, _ in node.lapsed)
 
 
 def blockers(how, node, lease):
@@ -107,7 +111,7 @@ def vote(how, node, now, script, lease):
         if round_ == own.round:
             return node, ("accepted", own.token)
         return move(how, node, now, own, round_, token)
-    if lease in node.lapsed and "lapsed forgotten" not in how.weak:
+    if has_lapsed(node, lease) and "lapsed forgotten" not in how.weak:
         return node, ("lapsed",)
     others = blockers(how, node, lease)
     if others:
@@ -152,9 +156,14 @@ def claim(how, node, now, script, lease):
 
 
 def withdraw(how, node, now, script, lease):
-    """Undoes a vote that no client was answered for, and the counter with it."""
+    """Undoes a vote that no client was answered for, and the counter with it; of one that has
+    ended by time the mark goes."""
     own = hold_of(node, lease)
-    if not own or own.claimed:
+    if not own:
+        if "mark of a withdrawn vote" in how.weak:
+            return node, None
+        return node._replace(lapsed=node.lapsed - {(lease, script.at)}), None
+    if own.claimed:
         return node, None
     if own.attempt != script.at and "withdrawal by lease" not in how.weak:
         return node, None
@@ -195,7 +204,8 @@ def renew(how, node, now, script, lease):
 
 
 def repair(how, node, now, script, lease):
-    """Gives a node the hold that it lacks, as long as the renewal that found out is valid."""
+    """Gives a node the hold that it lacks, or holds with another token, as long as the renewal
+    that found out is valid."""
     token, deadline = script.first, script.second
     own = hold_of(node, lease)
     if lease in node.spent and "repair of the spent" not in how.weak:
@@ -203,9 +213,12 @@ def repair(how, node, now, script, lease):
     if now >= deadline and "late repair" not in how.weak:
         return node, None
     if own:
-        if node.restarted and own.token == token:  # its old data are confirmed
-            own = own._replace(since=now, claimed=True)
-            node = node._replace(restarted=False, holds=with_hold(node, own))
+        is_own = own.token == token
+        # Its old data are confirmed, or a vote that no majority has joined gets the token.
+        if node.restarted == is_own and (is_own or "another token stays" not in how.weak):
+            own = own._replace(token=token, attempt=NOBODY, since=now, claimed=True)
+            node = node._replace(restarted=False, counter=max(token, node.counter),
+                                 holds=with_hold(node, own))
         return node, None
     if blockers(how, node, lease):
         return node, None
@@ -215,7 +228,8 @@ def repair(how, node, now, script, lease):
     hold = Hold(lease, token, NOBODY if claimed else script.at, 0, node.counter, now, claimed)
     counter = token if "repair lowers the counter" in how.weak else max(token, node.counter)
     return node._replace(holds=with_hold(node, hold), counter=counter,
-                         lapsed=node.lapsed - {lease}, restarted=False,
+                         lapsed=frozenset(mark for mark in node.lapsed if mark[0] != lease),
+                         restarted=False,
                          noted=node.noted | how.bound & {lease}), None
 
 
@@ -312,8 +326,9 @@ def must_end(hold, now):
     return now >= hold.since + TTL + DRIFT
 
 
-def lapse(node, lease):
-    return node._replace(holds=without(node, lease), lapsed=node.lapsed | {lease})
+def lapse(node, hold):
+    mark = hold.lease, NOBODY if hold.claimed else hold.attempt
+    return node._replace(holds=without(node, hold.lease), lapsed=node.lapsed | {mark})
 
 
 def restart(node, now, data=None):

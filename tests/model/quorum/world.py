@@ -75,12 +75,17 @@ class World:
                       for lease, token, nodes, claimed, attempt in how.holds if i in nodes)
         counter = max([hold.token for hold in holds] or [0])
         counter = how.counters[i] if how.counters else counter
-        late = tuple(Script("repair", self.lease_of.index(lease), token, TTL - DRIFT)
-                     for lease, token, node in how.repairs if node == i)
+        late = [Script("repair", self.lease_of.index(lease), token, TTL - DRIFT)
+                for lease, token, node in how.repairs if node == i]
+        if "release after the memory" in how.weak:
+            late += [Script("release", self.lease_of.index(lease))
+                     for lease, node in how.releases if node == i]
+        late += [Script("withdraw", at) for _, at, node in how.lapsed if node == i]
+        lapsed = frozenset((lease, at) for lease, at, node in how.lapsed if node == i)
         session = Session(how.session[i]) if how.session else None
         noted = frozenset(hold.lease for hold in holds if hold.lease in how.bound)
         return Node(how.skews[i] if how.skews else 0, 0, False, counter, holds, frozenset(),
-                    frozenset(), session, noted, (None,) * len(self.kinds), late)
+                    lapsed, session, noted, (None,) * len(self.kinds), tuple(sorted(late)))
 
     def first(self):
         how = self.how
@@ -97,7 +102,10 @@ class World:
                 self.clients.number(clients), *map(self.nodes.number, nodes))
 
     def first_operation(self, at):
-        """An operation whose votes are there at the beginning has sent them."""
+        """An operation whose votes are there at the beginning has sent them, or withdraws those
+        that have ended by time."""
+        if any(attempt == at for _, attempt, _ in self.how.lapsed):
+            return Operation(PAUSED)
         tokens = [token for _, token, _, _, attempt in self.how.holds if attempt == at]
         return Operation("vote", 1, tokens[0], 0) if tokens else Operation()
 
@@ -157,7 +165,7 @@ class World:
                  self.budgets.number(left)) for words, after, left in steps]
 
     def ends_by_time(self, node, now, budget):
-        steps = [(f"the hold of {hold.lease} ends by time", lapse(node, hold.lease), budget)
+        steps = [(f"the hold of {hold.lease} ends by time", lapse(node, hold), budget)
                  for hold in node.holds if may_end(hold, now) and not self.how.spaced]
         session = node.session
         if session and session.state == "open" and may_end(session, now) and \
@@ -188,7 +196,9 @@ class World:
         holds = tuple(sorted(self.tidy_hold(hold, operations, known, late)
                              for hold in node.holds))
         return node._replace(
-            late=late, holds=holds, spent=node.spent & known, lapsed=node.lapsed & known,
+            late=late, holds=holds, spent=node.spent & known,
+            lapsed=frozenset(self.tidy_mark(mark, operations, late)
+                             for mark in node.lapsed if mark[0] in known),
             votes_from=node.votes_from if now < node.votes_from else 0,
             restarted=node.restarted and bool(holds))
 
@@ -201,6 +211,11 @@ class World:
         if is_moot and "withdrawal by lease" not in self.how.weak:
             return Hold(hold.lease, hold.token, NOBODY, 0, 0, hold.since, True)
         return hold
+
+    def tidy_mark(self, mark, operations, late):
+        lease, at = mark
+        is_moot = at == NOBODY or self.is_moot(operations[at], at, late)
+        return (lease, NOBODY) if is_moot else mark
 
     def is_moot(self, operation, at, late):
         """Nothing will tell a vote of this operation from a claimed hold."""
