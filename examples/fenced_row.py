@@ -14,6 +14,7 @@ When things go wrong
 - The connection breaks in the UPDATE: psycopg2 raises, and the outcome is unknown. Run it again:
   a new grant has a higher token.
 - Another writer has the lock for longer than 30 s: NotAcquired, and nothing is written."""
+import os
 import sys
 
 import psycopg2
@@ -21,7 +22,7 @@ import psycopg2
 import rlockd  # clients/python/rlockd.py: copy it beside this file
 
 UPDATE = "UPDATE report SET body = %s, fence = %s WHERE name = 'daily' AND fence <= %s"
-servers = rlockd.Client(ttl=2)
+servers = rlockd.Client(ttl=float(os.environ.get("WRITER_TTL", "10")))
 
 with rlockd.Lease(servers, "report/daily", wait=30) as lease:
     print("has the lock", flush=True)

@@ -105,7 +105,8 @@ def the_process_learns_of_any_single_fault(world, front):
     for victim in ("rlock", "rlock-guard", "rlock-holder"):
         lock = name()
         with sleeper() as process:
-            run = hold(world, front, "-t", "3s", "-k", "1s", lock, "--pid", str(process.pid))
+            run = hold(world, front, "-t", f"{2 + PATIENCE}s", "-k", "1s", lock, "--pid",
+                       str(process.pid))
             held(run, lock)
             os.kill(named(run, victim), signal.SIGKILL)
             assert got_signal(process), (victim, run.processes())

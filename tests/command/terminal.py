@@ -12,7 +12,7 @@ import time
 import uuid
 from pathlib import Path
 
-from world import World, ended, name, wait_for
+from world import PATIENCE, World, ended, name, wait_for
 
 
 SHELL = ("bash", "--norc", "--noprofile", "-i")
@@ -129,7 +129,7 @@ def ctrl_z_without_job_control_does_nothing(world, front):
 def stopped_for_too_long_is_lost(world, front):
     lock = name()
     with terminal(world, front) as tty:
-        tty.type(f"$rlock run -t 2s -k 300ms {lock} sh -c 'echo u\"\"p; read x'\n".encode())
+        tty.type(f"$rlock run -t {1 + PATIENCE}s -k 300ms {lock} sh -c 'echo u\"\"p; read x'\n".encode())
         tty.expect(b"up")
         tty.type(b"\x1a")
         tty.expect(b"Stopped")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """rlock with real servers and real processes. The short form is a part of `make test`; with
 COMMAND_FULL=1 (`make test-command`) every event meets every shape of tree at every step."""
+import contextlib
 import functools
 import hashlib
 import json
@@ -361,13 +362,23 @@ def the_first_process_of_a_container():
     try:
         wait_for(lambda: front.holds(lock), "COMMAND runs")
         first = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()[0]
-        time.sleep(1)  # the orphans have ended
 
-        def states(pid):
+        def processes(pid):
+            """State and arguments of each, unless one has ended meanwhile."""
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            return [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0],
-                    *(state for child in children for state in states(child))]
-        assert "Z" not in states(first), states(first)
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return [(state, arguments[:2]),
+                    *(one for child in children for one in processes(child))]
+
+        def has_no_orphans():
+            with contextlib.suppress(OSError):
+                found = processes(first)
+                sleeps = [arguments for _, arguments in found if arguments[0] == b"sleep"]
+                return sleeps == [[b"sleep", b"60"]] and not any(
+                    state == "Z" for state, _ in found)
+            return False
+        wait_for(has_no_orphans, "the orphans have ended, and nothing is left of them")
         os.kill(int(first), signal.SIGTERM)
         assert run.wait(LONG_S) == 7, run.stderr.read()
         assert front.is_free(lock)

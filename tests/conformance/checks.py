@@ -203,7 +203,7 @@ def permit(trial):
 def slow_answers(trial):
     """takes a grant whose answer was slow, but not too late"""
     trial.proxy.always(is_acquire, late(TTL_S * 0.2))
-    lease = trial.held()
+    lease = trial.held(wait_s=SOON_S)
     trial.proxy.rule = passes
     trial.released(lease)
 

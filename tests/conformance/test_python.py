@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/lib"), str(ROOT / "clients/python")]
-from servers import Place, wait_for  # noqa: E402
+from servers import PATIENCE, Place, wait_for  # noqa: E402
 import rlockd  # noqa: E402
 
 
@@ -39,7 +39,7 @@ async def a_cancelled_wait_leaves_nothing(front, client):
 async def waiters_do_not_hold_up_a_release(front, client):
     """More of them than asyncio has threads."""
     async def hold():
-        async with rlockd.Lease(client, "wanted", wait=20):
+        async with rlockd.Lease(client, "wanted", wait=20 * PATIENCE):
             await asyncio.sleep(0.01)
     await asyncio.gather(*(hold() for _ in range(40)))
 
@@ -47,7 +47,7 @@ async def waiters_do_not_hold_up_a_release(front, client):
 def main():
     with Place("python") as place:
         front = place.front()
-        client = rlockd.Client(front.url, ttl=3)
+        client = rlockd.Client(front.url, ttl=3 * PATIENCE)
         for test in (a_loss_cancels_the_body, a_cancelled_wait_leaves_nothing,
                      waiters_do_not_hold_up_a_release):
             asyncio.run(test(front, client))

@@ -18,7 +18,8 @@ chroot_prepare() {
     mkdir -p "$cache/$1-packages/partial"
     cache=$(realpath "$cache")
     if [ ! -f "$cache/$1.tar" ]; then
-        mmdebstrap --quiet --variant=minbase --format=tar "$1" "$cache/$1.tar.new"
+        mmdebstrap --quiet --variant=minbase --aptopt='Acquire::Retries "5"' --format=tar \
+            "$1" "$cache/$1.tar.new"
         mv "$cache/$1.tar.new" "$cache/$1.tar"
     fi
     systems=$(mktemp -d "${TMPDIR:-/tmp}/rlockd-debian.XXXXXX")

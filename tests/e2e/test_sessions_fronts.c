@@ -52,7 +52,7 @@ static void test_handed_from_one_to_the_next(struct world *w)
 {
     struct redis *redis = redis_start(w, NULL);
     struct front *fe = front_start(w, "--redis", redis->url, WATCHDOG_FLAGS, NULL);
-    struct session s = session_new(fe, "ttl_ms=30000");
+    struct session s = session_new(fe, ttl_of(w, 30000));
 
     session_hold(fe, &s, "relay", NULL);
     json_int_t fence = fence_of(fe, "relay");

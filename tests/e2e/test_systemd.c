@@ -229,8 +229,10 @@ static void test_watchdog(struct world *w)
 static void test_watchdog_while_draining(struct world *w)
 {
     struct manager *manager = manager_start(w, text(w, "%s/notify", w->dir));
+    int64_t delay_ms = patience_ms(1000);
+    const char *delay = text(w, "%d", (int)delay_ms);
     const char *const args[] = {"--listen",         "127.0.0.1:0", "--redis", w->redis->url,
-                                "--drain-delay-ms", "1000",        NULL};
+                                "--drain-delay-ms", delay,         NULL};
     const char *const env[] = {text(w, "NOTIFY_SOCKET=%s", manager->path),
                                "WATCHDOG_USEC=200000", NULL};
     struct child *child = rlockd_start(w, args, env);
@@ -238,8 +240,9 @@ static void test_watchdog_while_draining(struct world *w)
     wait_until(count_told(manager, "STATUS=serving") == 1, SOON_MS);
     child_signal(child, SIGTERM);
     wait_until(count_told(manager, "STOPPING=1") == 1, SOON_MS);
-    assert_int_equal(count_told(manager, "EXTEND_TIMEOUT_USEC=17000000"), 1);
-    assert_int_equal(child_wait(child, 8000), 0);
+    const char *extension = text(w, "EXTEND_TIMEOUT_USEC=%d", (int)(16000 + delay_ms) * 1000);
+    assert_int_equal(count_told(manager, extension), 1);
+    assert_int_equal(child_wait(child, 7000 + (int)delay_ms), 0);
     int alive = 0;
     for (const char *at = strstr(told(manager), "STOPPING=1");
          (at = strstr(at, "WATCHDOG=1")) != NULL; at++)
@@ -312,10 +315,13 @@ static void restart_under_attempts(struct world *w, const char *workers)
 {
     struct raw *attempts[ATTEMPTS_MAX];
     int port = open_passed(w), count = 0;
-    struct front *fe = start_with_socket(w, workers, PASSED), *next;
+    /* A drain so long that some attempts come within it. */
+    const char *variables = text(w, "%s RLOCKD_DRAIN_DELAY_MS=500", PASSED);
+    struct front *fe = start_with_socket(w, workers, variables), *next;
 
     wait_until(front_port(fe) == port, SOON_MS);
     fe->port = port;
+    wait_until(front_ready(fe), SOON_MS);
     expect_status(lock_put(fe, text(w, "socket-%s", workers), token_new(w), NULL), 201);
     child_signal(fe->child, SIGTERM);
     while (child_wait(fe->child, 0) < 0 && count < ATTEMPTS_MAX - 1) {

@@ -20,7 +20,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent / "lib"), str(HERE.parent / "bench")]
 import redisson  # noqa: E402
 from postgres import Postgres  # noqa: E402
-from servers import WAIT_S, Place, wait_for  # noqa: E402
+from servers import PATIENCE, WAIT_S, Place, wait_for  # noqa: E402
 
 EXAMPLES = ROOT / "examples"
 
@@ -105,7 +105,8 @@ def holder_is(world, lock, pid):
 def leader(world):
     """Of three one leads; another leads when it was killed, paused or forced out, in a higher
     term; a front end that goes away changes nothing."""
-    runs = {run.pid: run for run in (world.run("leader.py", LEADER_TTL="2") for _ in range(3))}
+    runs = {run.pid: run for run in (world.run("leader.py", LEADER_TTL=str(2 * PATIENCE))
+                                     for _ in range(3))}
     terms = []
 
     def leading():
@@ -233,7 +234,7 @@ def fenced_row(world):
                                  .read_text(encoding="utf-8"), re.M))
 
         def run(text):
-            return world.run("fenced_row.py", text,
+            return world.run("fenced_row.py", text, WRITER_TTL=str(2 * PATIENCE),
                              **database.environment).shows("has the lock")
 
         def go_on(started):

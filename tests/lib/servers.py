@@ -237,7 +237,7 @@ class Quorum:
 
 
 class Front(Program):
-    """An rlockd. Without a Redis it has one of its own, below its folder in the place."""
+    """An rlockd. Without a Redis it has one of its own, whose files are in memory."""
 
     def __init__(self, place, redis, *flags, wrap=(), program=None, tcp=False, tls=False,
                  **options):
@@ -245,7 +245,7 @@ class Front(Program):
         the rlockd of the place; `wrap` before it."""
         self.port, self.tls, self.is_alone = free_port(), tls, redis is None
         name = f"front-{place.number()}"
-        store = ["--data-dir", place.folder / name] if self.is_alone else \
+        store = ["--data-dir", place.data / name] if self.is_alone else \
             ["--redis", redis.url(tcp)]
         super().__init__([*wrap, program or place.binary, "--listen", f"127.0.0.1:{self.port}",
                           *store, *flags],
@@ -276,6 +276,14 @@ class Front(Program):
         super().end()
 
 
+def memory():
+    """A file system in memory, if it has room: a Redis on a busy disk stands still for seconds.
+    Else None."""
+    shm = Path("/dev/shm")
+    is_roomy = shm.is_dir() and shutil.disk_usage(shm).free > 1 << 30
+    return shm if is_roomy and os.access(shm, os.W_OK) else None
+
+
 class Place:
     """A folder of our own, and the servers in it. A `folder` that is given is emptied first,
     and stays."""
@@ -290,6 +298,7 @@ class Place:
             self.folder.mkdir(parents=True)
         else:
             self.folder = Path(tempfile.mkdtemp(prefix=f"rlockd-{name}-"))
+        self.data = Path(tempfile.mkdtemp(prefix=f"rlockd-{name}-", dir=memory()))
         self.programs, self.count = [], 0
 
     def __enter__(self):
@@ -305,6 +314,7 @@ class Place:
         """Of all that is in it, and of the folder."""
         for program in reversed(self.programs):
             program.end()
+        shutil.rmtree(self.data, ignore_errors=True)
         if not keeps and not self.stays:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -4,6 +4,7 @@ systemd-analyze; and that SystemCallFilter refuses no system call of rlockd and 
 Redis, from the start to the end, by strace.
 
 usage: test_unit.py RLOCKD"""
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 import uuid
 from pathlib import Path
@@ -84,7 +86,16 @@ def use(log, child):
     wait_for(listening, "rlockd listens")
     lines = log.read_text(encoding="utf-8").splitlines()
     line = next(json.loads(line) for line in lines if '"listening"' in line)
-    request = urllib.request.Request(f"http://{line['listen']}/v1/locks/x?ttl_ms=1000",
+    url = f"http://{line['listen']}"
+
+    def ready():
+        with contextlib.suppress(urllib.error.HTTPError):
+            with urllib.request.urlopen(f"{url}/readyz", timeout=20) as answer:
+                return answer.status == 200
+        return False
+
+    wait_for(ready, "rlockd is ready")
+    request = urllib.request.Request(f"{url}/v1/locks/x?ttl_ms=1000",
                                      method="PUT", headers={"Lease-Token": str(uuid.uuid4())})
     with urllib.request.urlopen(request, timeout=20) as answer:
         assert answer.status == 201

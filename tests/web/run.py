@@ -91,7 +91,8 @@ class Runs:
         """What the page has reported; `target` is the server that it sends requests to."""
         done = self.pages.server.done
         done.clear()
-        self.browse(f"http://{host}:{self.pages.port}/{page}?target={target}", lambda: done)
+        self.browse(f"http://{host}:{self.pages.port}/{page}?target={target}"
+                    f"&patience={PATIENCE}", lambda: done)
         return done[0]
 
     def attack(self, name, host, target, front, relay=None):
